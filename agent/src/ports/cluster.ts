@@ -1,0 +1,74 @@
+import type { Configuration, ConfigurationStatus, Instance, InstanceName, NodeName, ObjectKey, SlotName } from '@akrijs/kube'
+import type { DiscoveryProperties } from '@akrijs/sdk'
+
+/**
+ * The cluster as the agent's core sees it: custom resources, with the conflict rules of an API server. Every write says
+ * what it found; a lost race is an answer, not an error. A rejected promise means that the cluster could not be asked:
+ * nothing is known then, and the caller tries again later.
+ */
+export interface Cluster {
+  readonly configurations: ObjectCache<Configuration>
+  readonly instances: ObjectCache<Instance>
+
+  /** Makes an Instance as given, all slots free. */
+  createInstance(instance: InstanceDraft): Promise<'created' | 'exists'>
+  /** Adds the node to `spec.nodes`. */
+  joinInstance(key: ObjectKey, node: NodeName): Promise<'joined' | 'already-joined' | 'gone'>
+  /**
+   * Takes the node out of `spec.nodes` and frees what it holds; the last node to leave deletes the Instance, unless
+   * another joins at that moment.
+   */
+  leaveInstance(key: ObjectKey, node: NodeName): Promise<'left' | 'deleted' | 'gone'>
+  /** Writes the fields that the Configuration and the device decide. Slots are added or taken away to fit `capacity`. */
+  updateInstance(key: ObjectKey, fields: Pick<Instance['spec'], 'capacity' | 'brokerProperties'>): Promise<'updated' | 'gone'>
+
+  /** Compare-and-swap on the one slot: `usage` is written only if the slot is free. */
+  claimSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<SlotClaim>
+  /** Compare-and-swap on the one slot: it is freed only if it still holds `usage`. */
+  releaseSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<'released' | 'changed' | 'gone'>
+
+  /**
+   * The properties of a Configuration with their Secrets and ConfigMaps.
+   * @throws MissingPropertyError naming what is missing.
+   */
+  resolveProperties(configuration: Configuration): Promise<DiscoveryProperties>
+  /** Calls back when `resolveProperties` may give another answer for that Configuration. */
+  onPropertiesChanged(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void
+
+  writeStatus(configuration: ObjectKey, status: ConfigurationStatus): Promise<void>
+  /** Something worth telling the operator about an object. Never fails; repeated ones are folded. */
+  recordEvent(event: ClusterEvent): void
+}
+
+/** `taken`: another usage stands there. `gone`: no such Instance or slot. */
+export type SlotClaim =
+  | { readonly outcome: 'claimed' }
+  | { readonly outcome: 'taken'; readonly by: string }
+  | { readonly outcome: 'gone' }
+
+/** What the creator of an Instance decides; the cluster fills in the rest of the metadata. */
+export interface InstanceDraft {
+  readonly name: InstanceName
+  readonly namespace: string
+  readonly annotations: Readonly<Record<string, string>>
+  readonly owner: Configuration
+  readonly spec: Instance['spec']
+}
+
+export interface ClusterEvent {
+  readonly regarding: { readonly kind: 'Configuration' | 'Instance'; readonly key: ObjectKey }
+  readonly type: 'Normal' | 'Warning'
+  /** One word in CamelCase. */
+  readonly reason: string
+  readonly message: string
+}
+
+/** The current objects of one kind, kept up to date. */
+export interface ObjectCache<T> {
+  /** Resolves once everything that exists has been seen: before that, absence means nothing. */
+  readonly synced: Promise<void>
+  get(key: ObjectKey): T | undefined
+  list(): readonly T[]
+  /** Calls back after an object came, changed or went. Look it up: the call says only which. */
+  onChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void
+}

@@ -1,0 +1,43 @@
+import type { DeviceList, DiscoveryProperties, ErrorKind } from '@akrijs/sdk'
+import { AkriError } from '@akrijs/sdk'
+
+/** One place where a handler can be asked: a socket, or an object in this process. */
+export interface HandlerEndpoint {
+  /** `<name>@<endpoint>`, or `embedded-<name>`. */
+  readonly uid: string
+  readonly name: string
+  readonly shared: boolean
+  /**
+   * Opens one discovery. Yields the complete current list, again after every change, until the signal is aborted.
+   * Ends or throws {@link DiscoveryFailedError} when the handler is gone or refuses.
+   */
+  discover(request: DiscoverRequest, signal: AbortSignal): AsyncIterable<DeviceList>
+}
+
+export interface DiscoverRequest {
+  readonly configuration: string
+  /** Verbatim from the Configuration. */
+  readonly details: string
+  readonly properties: DiscoveryProperties
+}
+
+/**
+ * `invalid-details`: the Configuration is wrong, nothing gets better by trying again. `unreachable`: nobody listens at the
+ * endpoint. `failed`: the handler said so, or its stream broke.
+ */
+export type DiscoveryFailure = 'invalid-details' | 'unreachable' | 'failed'
+
+const KINDS = { 'invalid-details': 'terminal', unreachable: 'transient', failed: 'transient' } as const satisfies Record<
+  DiscoveryFailure,
+  ErrorKind
+>
+
+export class DiscoveryFailedError extends AkriError {
+  readonly failure: DiscoveryFailure
+
+  constructor(failure: DiscoveryFailure, message: string, options?: { cause?: unknown }) {
+    super('AKRI_ERR_DISCOVERY_FAILED', KINDS[failure], message, options)
+    this.name = 'DiscoveryFailedError'
+    this.failure = failure
+  }
+}

@@ -1,0 +1,24 @@
+/** The API group of the custom resources, and the prefix of the extended resources that Pods ask for. */
+export const GROUP = 'akri.sh'
+export const VERSION = 'v0'
+export const API_VERSION = `${GROUP}/${VERSION}`
+
+export type Brand<Name extends string> = string & { readonly __brand: Name }
+
+/** The name of a Configuration, without its namespace. */
+export type ConfigurationName = Brand<'ConfigurationName'>
+/** `<configuration>-<digest>`. */
+export type InstanceName = Brand<'InstanceName'>
+/** `<instance>-<index>`. */
+export type SlotName = Brand<'SlotName'>
+export type NodeName = Brand<'NodeName'>
+/** `<namespace>/<name>`. */
+export type ObjectKey = Brand<'ObjectKey'>
+
+export function objectKey(namespace: string, name: string): ObjectKey {
+  return `${namespace}/${name}` as ObjectKey
+}
+
+export function keyOf(object: { readonly metadata: { readonly namespace: string; readonly name: string } }): ObjectKey {
+  return objectKey(object.metadata.namespace, object.metadata.name)
+}

@@ -1,0 +1,112 @@
+import type { API_VERSION, ConfigurationName, InstanceName, NodeName } from './names.js'
+
+export interface ObjectMeta<Name extends string> {
+  readonly name: Name
+  readonly namespace: string
+  readonly uid: string
+  /** Raised by every change of the spec. */
+  readonly generation: number
+  /** Changed by every write. Opaque. */
+  readonly resourceVersion: string
+  readonly creationTimestamp: string
+  readonly deletionTimestamp?: string
+  readonly labels?: Readonly<Record<string, string>>
+  readonly annotations?: Readonly<Record<string, string>>
+  readonly ownerReferences?: readonly OwnerReference[]
+}
+
+export interface OwnerReference {
+  readonly apiVersion: string
+  readonly kind: string
+  readonly name: string
+  readonly uid: string
+  readonly controller?: boolean
+}
+
+/** What is to be discovered, how many may use each device at once, and what runs for each. */
+export interface Configuration {
+  readonly apiVersion: typeof API_VERSION
+  readonly kind: 'Configuration'
+  readonly metadata: ObjectMeta<ConfigurationName>
+  readonly spec: ConfigurationSpec
+  readonly status?: ConfigurationStatus
+}
+
+export interface ConfigurationSpec {
+  readonly discoveryHandler: DiscoveryHandlerInfo
+  /** How many containers may use one device at once: an integer >= 1. @default 1 */
+  readonly capacity: number
+  readonly brokerSpec?: BrokerSpec
+  readonly instanceServiceSpec?: Readonly<Record<string, unknown>>
+  readonly configurationServiceSpec?: Readonly<Record<string, unknown>>
+  /** Environment variables of all brokers; they win over a device's properties of the same name. @default {} */
+  readonly brokerProperties: Readonly<Record<string, string>>
+}
+
+export interface DiscoveryHandlerInfo {
+  readonly name: string
+  /** What to look for, in the handler's own form; YAML by convention. @default "" */
+  readonly discoveryDetails: string
+  readonly discoveryProperties: readonly DiscoveryProperty[]
+}
+
+export type DiscoveryProperty =
+  | { readonly name: string; readonly value?: string }
+  | {
+      readonly name: string
+      readonly valueFrom: { readonly secretKeyRef: KeySelector } | { readonly configMapKeyRef: KeySelector }
+    }
+
+export interface KeySelector {
+  readonly name: string
+  readonly key: string
+  /** @default the Configuration's own namespace */
+  readonly namespace?: string
+  /** Whether the property is left out, rather than an error, where the object or the key is missing. @default false */
+  readonly optional?: boolean
+}
+
+export type BrokerSpec =
+  | { readonly brokerPodSpec: Readonly<Record<string, unknown>> }
+  | { readonly brokerJobSpec: Readonly<Record<string, unknown>> }
+
+/** `True`: as wished. `False`: not, and `message` says why. `Unknown`: not known yet. */
+export type ConditionStatus = 'True' | 'False' | 'Unknown'
+
+export interface Condition {
+  readonly type: 'HandlerConnected' | 'Discovering' | 'Ready'
+  readonly status: ConditionStatus
+  /** One word in CamelCase. */
+  readonly reason: string
+  readonly message: string
+  readonly lastTransitionTime: string
+}
+
+export interface ConfigurationStatus {
+  readonly observedGeneration: number
+  readonly conditions: readonly Condition[]
+  /** Devices that this Configuration has at present. */
+  readonly devices: number
+  readonly slots: { readonly total: number; readonly claimed: number }
+}
+
+/** One device, shared by all nodes that see it. Written by agents only. */
+export interface Instance {
+  readonly apiVersion: typeof API_VERSION
+  readonly kind: 'Instance'
+  readonly metadata: ObjectMeta<InstanceName>
+  readonly spec: InstanceSpec
+}
+
+export interface InstanceSpec {
+  readonly configurationName: ConfigurationName
+  /** `akri.sh/<configuration>=<digest>` */
+  readonly cdiName: string
+  readonly capacity: number
+  /** The device's properties overlaid by the Configuration's. */
+  readonly brokerProperties: Readonly<Record<string, string>>
+  readonly shared: boolean
+  readonly nodes: readonly NodeName[]
+  /** Who holds which slot. Absent or "" is free; see slot-usage in the agent for the other forms. */
+  readonly deviceUsage: Readonly<Record<string, string>>
+}

@@ -1,0 +1,43 @@
+/**
+ * The resolved `discoveryProperties` of a Configuration. A property without a value is there, with no bytes: `has` is
+ * true and `get` gives undefined.
+ */
+export class DiscoveryProperties {
+  readonly #values: ReadonlyMap<string, Uint8Array | undefined>
+
+  constructor(values: Iterable<readonly [string, Uint8Array | undefined]> = []) {
+    this.#values = new Map(values)
+  }
+
+  /** Properties from texts, as a test or a Configuration's plain `value`s give them. */
+  static fromTexts(texts: Readonly<Record<string, string>>): DiscoveryProperties {
+    return new DiscoveryProperties(Object.entries(texts).map(([name, text]) => [name, Buffer.from(text, 'utf8')]))
+  }
+
+  get names(): string[] {
+    return [...this.#values.keys()]
+  }
+
+  has(name: string): boolean {
+    return this.#values.has(name)
+  }
+
+  get(name: string): Uint8Array | undefined {
+    return this.#values.get(name)
+  }
+
+  /** The value as text, or undefined where it is absent or not UTF-8. */
+  text(name: string): string | undefined {
+    const bytes = this.#values.get(name)
+    if (bytes === undefined) return undefined
+    try {
+      return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+    } catch {
+      return undefined
+    }
+  }
+
+  entries(): IterableIterator<[string, Uint8Array | undefined]> {
+    return this.#values.entries()
+  }
+}

@@ -1,0 +1,12 @@
+import { defineConfig } from 'vitest/config'
+
+export default defineConfig({
+  resolve: { conditions: ['akri-source'] },
+  ssr: { resolve: { conditions: ['akri-source'] } },
+  test: {
+    include: ['{proto,sdk,kube,agent,cli,test,bench}/**/*.test.ts', '{handlers,examples}/*/**/*.test.ts'],
+    exclude: ['**/node_modules/**', '**/dist/**'],
+    testTimeout: 20_000,
+    hookTimeout: 60_000,
+  },
+})
