@@ -1,0 +1,45 @@
+import type { InstanceName, NodeName, SlotName } from '@akrijs/kube'
+
+/** Who holds a slot, as the values of `deviceUsage` say it. */
+export type SlotUsage =
+  | { readonly level: 'free' }
+  /** Claimed through the Instance's own resource: `<node>`. */
+  | { readonly level: 'instance'; readonly node: NodeName }
+  /** Claimed through the Configuration's resource: `C:<virtual id>:<node>`. */
+  | { readonly level: 'configuration'; readonly virtualId: string; readonly node: NodeName }
+  /** None of the three forms: nobody's to take or to free. */
+  | { readonly level: 'unreadable'; readonly text: string }
+
+export function parseSlotUsage(text: string | undefined): SlotUsage {
+  if (text === undefined || text === '') return { level: 'free' }
+  if (!text.includes(':')) return { level: 'instance', node: text as NodeName }
+  const [prefix, virtualId, node, ...rest] = text.split(':')
+  if (prefix !== 'C' || !virtualId || !node || rest.length > 0) return { level: 'unreadable', text }
+  return { level: 'configuration', virtualId, node: node as NodeName }
+}
+
+export function formatSlotUsage(usage: Exclude<SlotUsage, { level: 'unreadable' }>): string {
+  if (usage.level === 'free') return ''
+  return usage.level === 'instance' ? usage.node : `C:${usage.virtualId}:${usage.node}`
+}
+
+export function slotName(instance: InstanceName, index: number): SlotName {
+  return `${instance}-${index}` as SlotName
+}
+
+/** The slot's index, or undefined where the text is not the name of a slot of this Instance. */
+export function slotIndex(instance: InstanceName, slot: string): number | undefined {
+  if (!slot.startsWith(`${instance}-`)) return undefined
+  const digits = slot.slice(instance.length + 1)
+  return /^(0|[1-9][0-9]{0,8})$/.test(digits) ? Number(digits) : undefined
+}
+
+/** The slots of an Instance in order of their index, all of them: what `deviceUsage` leaves out is free. */
+export function slotsOf(instance: InstanceName, capacity: number, deviceUsage: Readonly<Record<string, string>>): Map<SlotName, SlotUsage> {
+  const slots = new Map<SlotName, SlotUsage>()
+  for (let index = 0; index < capacity; index++) {
+    const name = slotName(instance, index)
+    slots.set(name, parseSlotUsage(Object.hasOwn(deviceUsage, name) ? deviceUsage[name] : undefined))
+  }
+  return slots
+}
