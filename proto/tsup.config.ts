@@ -1,0 +1,12 @@
+import { defineConfig } from 'tsup'
+
+export default defineConfig({
+  entry: {
+    discovery: 'src/generated/discovery.ts',
+    deviceplugin: 'src/generated/deviceplugin.ts',
+    podresources: 'src/generated/podresources.ts',
+  },
+  format: 'esm',
+  target: 'node20',
+  dts: process.env['AKRI_TYPES'] === '1',
+})

@@ -1,0 +1,56 @@
+// The checks that fail the build: style, types, the arrows between packages, generated files.
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
+const bin = (name) => path.join(root, 'node_modules/.bin', name)
+
+const PACKAGES = ['proto', 'sdk', 'handlers', 'kube', 'agent', 'cli', 'examples', 'test', 'bench']
+
+const CHECKS = [
+  ['style', () => run(bin('biome'), ['check', '--error-on-warnings', '.'])],
+  ['types', () => run(bin('tsc'), ['--noEmit'])],
+  [
+    'arrows between packages',
+    () => run(bin('depcruise'), ['--config', '.dependency-cruiser.mjs', '--output-type', 'err', ...PACKAGES]),
+  ],
+  ['generated code', generated],
+  ['native addon', () => run(process.execPath, ['scripts/build-addon.mjs', '--check'])],
+]
+
+let failed = 0
+for (const [name, check] of CHECKS) {
+  const problem = check()
+  if (problem === undefined) continue
+  failed++
+  process.stderr.write(`check failed: ${name}\n${problem}\n`)
+}
+process.stderr.write(`${CHECKS.length - failed} of ${CHECKS.length} checks passed\n`)
+process.exit(failed > 0 ? 1 : 0)
+
+/** What the command printed if it failed. */
+function run(command, args, cwd = root) {
+  const result = spawnSync(command, args, { cwd, encoding: 'utf8' })
+  return result.status === 0 ? undefined : `${result.stdout}${result.stderr}${result.error ?? ''}`
+}
+
+/** proto/src/generated is what buf makes of proto/*.proto. */
+function generated() {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'akri-generated-'))
+  try {
+    const problem = run(bin('buf'), ['generate', '--output', folder], path.join(root, 'proto'))
+    if (problem !== undefined) return problem
+    const read = (directory) =>
+      readdirSync(directory)
+        .sort()
+        .map((name) => [name, readFileSync(path.join(directory, name), 'utf8')])
+    const wanted = JSON.stringify(read(path.join(folder, 'src/generated')))
+    const found = JSON.stringify(read(path.join(root, 'proto/src/generated')))
+    return wanted === found ? undefined : 'proto/src/generated is not what proto/*.proto give: run `npm run generate -w proto`'
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
