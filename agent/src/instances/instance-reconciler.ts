@@ -1,0 +1,153 @@
+import type { Configuration, Instance, InstanceName, NodeName, ObjectKey, ReconcileResult } from '@akrijs/kube'
+import { keyOf } from '@akrijs/kube'
+import type { Logger } from '@akrijs/sdk'
+import type { DeviceSet } from '../discovery/device-set.js'
+import type { Cluster } from '../ports/cluster.js'
+import { cdiName } from './instance-name.js'
+import { DEVICE_ID_ANNOTATION, type DigestCollision, type PlannedInstance, planInstances } from './instance-plan.js'
+import type { InstancePlugins } from './served-instance.js'
+
+/** How many Instances of one Configuration are brought about at the same time. */
+const CONCURRENCY = 16
+
+export interface InstanceReconcilerOptions {
+  readonly cluster: Cluster
+  readonly plugins: InstancePlugins
+  readonly node: NodeName
+  readonly log: Logger
+  deviceSet(configuration: ObjectKey): DeviceSet
+}
+
+/** Makes the Instances and the device plugins of this node follow what is discovered. */
+export class InstanceReconciler {
+  readonly #options: InstanceReconcilerOptions
+  /** The plugins that run, by Configuration. */
+  readonly #served = new Map<ObjectKey, Set<InstanceName>>()
+  readonly #collisions = new Map<ObjectKey, readonly DigestCollision[]>()
+
+  constructor(options: InstanceReconcilerOptions) {
+    this.#options = options
+  }
+
+  /** Devices of this Configuration that got no Instance, because another one has the same digest. */
+  collisions(configuration: ObjectKey): readonly DigestCollision[] {
+    return this.#collisions.get(configuration) ?? []
+  }
+
+  async reconcile(key: ObjectKey): Promise<ReconcileResult> {
+    const { cluster, deviceSet, node } = this.#options
+    const configuration = cluster.configurations.get(key)
+    if (configuration === undefined || configuration.metadata.deletionTimestamp !== undefined) {
+      // Its Instances go with it: they are owned by it.
+      await this.#withdrawAllBut(key, new Set())
+      this.#collisions.delete(key)
+      return {}
+    }
+    const plan = planInstances({ configuration, node, devices: deviceSet(key), instances: cluster.instances.list() })
+    this.#reportCollisions(configuration, plan.collisions)
+    await this.#withdrawAllBut(key, new Set(plan.served.map(({ name }) => name)))
+    await inParallel(plan.leave, (instance) => this.#leave(instance))
+    await inParallel(plan.served, (planned) => this.#bringAbout(configuration, planned))
+    return {}
+  }
+
+  /** Ends every plugin; leaves every Instance as it is. */
+  async close(): Promise<void> {
+    for (const key of [...this.#served.keys()]) await this.#withdrawAllBut(key, new Set())
+  }
+
+  async #bringAbout(configuration: Configuration, planned: PlannedInstance): Promise<void> {
+    const { cluster, plugins, node, log } = this.#options
+    const { namespace, name } = configuration.metadata
+    this.#servedBy(keyOf(configuration)).add(planned.name)
+    // The plugin comes first, so that nobody sees an Instance that cannot be asked for yet.
+    await plugins.serve(planned)
+
+    if (planned.existing === undefined) {
+      const outcome = await cluster.createInstance({
+        name: planned.name,
+        namespace,
+        annotations: { [DEVICE_ID_ANNOTATION]: planned.device.id },
+        owner: configuration,
+        spec: {
+          configurationName: name,
+          cdiName: cdiName(name, planned.digest),
+          capacity: planned.capacity,
+          brokerProperties: planned.properties,
+          shared: planned.shared,
+          nodes: [node],
+          deviceUsage: {},
+        },
+      })
+      // Another node was first, or an Instance of the same name is on its way out: its change calls us again.
+      if (outcome === 'created') log.info({ instance: planned.name, device: planned.device.id }, 'instance created')
+      return
+    }
+
+    if (planned.existing.metadata.deletionTimestamp !== undefined) return
+    if (!planned.existing.spec.nodes.includes(node)) {
+      if ((await cluster.joinInstance(planned.key, node)) === 'joined') log.info({ instance: planned.name }, 'instance joined')
+    } else if (planned.existing.spec.nodes[0] === node && differs(planned.existing, planned)) {
+      // One writer per field: the first of the nodes. Two nodes that see a device differently would write in turns for ever.
+      await cluster.updateInstance(planned.key, { capacity: planned.capacity, brokerProperties: planned.properties })
+      log.info({ instance: planned.name }, 'instance updated')
+    }
+  }
+
+  async #leave(instance: Instance): Promise<void> {
+    const outcome = await this.#options.cluster.leaveInstance(keyOf(instance), this.#options.node)
+    this.#options.log.info({ instance: instance.metadata.name, outcome }, 'instance left')
+  }
+
+  async #withdrawAllBut(configuration: ObjectKey, wanted: ReadonlySet<InstanceName>): Promise<void> {
+    const served = this.#served.get(configuration)
+    if (served === undefined) return
+    await inParallel(
+      [...served].filter((name) => !wanted.has(name)),
+      async (name) => {
+        await this.#options.plugins.withdraw(name)
+        served.delete(name)
+      },
+    )
+    if (served.size === 0) this.#served.delete(configuration)
+  }
+
+  #servedBy(configuration: ObjectKey): Set<InstanceName> {
+    const served = this.#served.get(configuration) ?? new Set()
+    this.#served.set(configuration, served)
+    return served
+  }
+
+  #reportCollisions(configuration: Configuration, collisions: readonly DigestCollision[]): void {
+    const key = keyOf(configuration)
+    const known = new Set(this.collisions(key).map(({ refused }) => refused))
+    for (const { digest, kept, refused } of collisions) {
+      if (known.has(refused)) continue
+      this.#options.cluster.recordEvent({
+        regarding: { kind: 'Configuration', key },
+        type: 'Warning',
+        reason: 'DigestCollision',
+        message: `devices ${JSON.stringify(kept)} and ${JSON.stringify(refused)} have the same digest ${digest}; the second gets no Instance`,
+      })
+    }
+    this.#collisions.set(key, collisions)
+  }
+}
+
+function differs(instance: Instance, planned: PlannedInstance): boolean {
+  if (instance.spec.capacity !== planned.capacity) return true
+  const there = instance.spec.brokerProperties
+  const wanted = Object.entries(planned.properties)
+  return Object.keys(there).length !== wanted.length || wanted.some(([name, value]) => there[name] !== value)
+}
+
+/** All of them, a few at a time; one that fails does not keep the others, and the first failure is thrown at the end. */
+async function inParallel<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+  const queue = items.values()
+  const failures: unknown[] = []
+  const worker = async () => {
+    for (const item of queue) await work(item).catch((error: unknown) => failures.push(error))
+  }
+  await Promise.all(Array.from({ length: Math.min(CONCURRENCY, items.length) }, worker))
+  if (failures.length > 0) throw failures[0]
+}
