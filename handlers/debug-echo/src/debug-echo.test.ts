@@ -1,0 +1,59 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { InvalidHandlerError, serve } from '@akrijs/sdk'
+import { SimulatedAgent } from '@akrijs/sdk/testing'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { createDebugEcho, sharedFromEnvironment } from './debug-echo.js'
+
+let directory: string
+let agent: SimulatedAgent
+
+beforeEach(async () => {
+  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-echo-'))
+  agent = await SimulatedAgent.start({ directory })
+})
+
+afterEach(async () => {
+  await agent.close()
+  await rm(directory, { recursive: true, force: true })
+})
+
+describe('debugEcho', () => {
+  it('finds a device for each description, loses them while the file says OFFLINE, and finds them again', async () => {
+    const availabilityFile = path.join(directory, 'availability.txt')
+    const server = await serve(createDebugEcho({ availabilityFile, intervalMs: 10 }), { directory })
+    try {
+      const session = await agent.discover('debugEcho', { details: 'descriptions: [foo0, foo1]' })
+      const found = [
+        { id: 'foo0', properties: { DEBUG_ECHO_DESCRIPTION: 'foo0' } },
+        { id: 'foo1', properties: { DEBUG_ECHO_DESCRIPTION: 'foo1' } },
+      ]
+      expect(await session.next()).toMatchObject(found)
+      await writeFile(availabilityFile, 'it is OFFLINE now\n')
+      expect(await session.next()).toEqual([])
+      await writeFile(availabilityFile, 'ONLINE')
+      expect(await session.next()).toMatchObject(found)
+      await session.close()
+    } finally {
+      await server.close()
+    }
+  })
+
+  it('says which field of the details is wrong', async () => {
+    const server = await serve(createDebugEcho(), { directory })
+    try {
+      const session = await agent.discover('debugEcho', { details: 'descriptions: [1]\nother: true' })
+      await expect(session.next()).rejects.toThrow(/INVALID_ARGUMENT.*descriptions/s)
+    } finally {
+      await server.close()
+    }
+  })
+
+  it('is shared unless the environment says otherwise, and refuses what is neither', () => {
+    expect(sharedFromEnvironment({})).toBe(true)
+    expect(sharedFromEnvironment({ DEBUG_ECHO_INSTANCES_SHARED: 'true' })).toBe(true)
+    expect(sharedFromEnvironment({ DEBUG_ECHO_INSTANCES_SHARED: 'false' })).toBe(false)
+    expect(() => sharedFromEnvironment({ DEBUG_ECHO_INSTANCES_SHARED: 'yes' })).toThrow(InvalidHandlerError)
+  })
+})

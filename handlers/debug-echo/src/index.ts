@@ -1,0 +1,5 @@
+import { createDebugEcho, sharedFromEnvironment } from './debug-echo.js'
+
+export { createDebugEcho, type DebugEchoOptions } from './debug-echo.js'
+
+export default createDebugEcho({ shared: sharedFromEnvironment(process.env) })

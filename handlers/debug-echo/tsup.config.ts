@@ -1,0 +1,9 @@
+import { defineConfig } from 'tsup'
+
+export default defineConfig({
+  entry: ['src/index.ts'],
+  format: 'esm',
+  target: 'node20',
+  noExternal: ['zod'],
+  dts: process.env['AKRI_TYPES'] === '1',
+})
