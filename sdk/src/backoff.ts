@@ -1,0 +1,40 @@
+export interface BackoffOptions {
+  /** The first wait, in milliseconds. @default 1000 */
+  readonly initialMs?: number
+  /** The longest wait, in milliseconds. @default 30000 */
+  readonly ceilingMs?: number
+  /** By how much each wait is longer than the one before. @default 2 */
+  readonly factor?: number
+  /** Of [0, 1): each wait is shortened by up to half, so that many who failed together do not come back together. @default Math.random */
+  readonly random?: () => number
+}
+
+/** How long to wait before each retry, without an end. */
+export function* backoff(options: BackoffOptions = {}): Generator<number, never, void> {
+  const { initialMs = 1000, ceilingMs = 30_000, factor = 2, random = Math.random } = options
+  let wait = Math.min(initialMs, ceilingMs)
+  for (;;) {
+    yield Math.round(wait * (1 - random() / 2))
+    wait = Math.min(wait * factor, ceilingMs)
+  }
+}
+
+/** A schedule that starts anew after a success. */
+export class Backoff {
+  readonly #options: BackoffOptions
+  #waits: Generator<number, never, void>
+
+  constructor(options: BackoffOptions = {}) {
+    this.#options = options
+    this.#waits = backoff(options)
+  }
+
+  /** Milliseconds to wait now. */
+  next(): number {
+    return this.#waits.next().value
+  }
+
+  reset(): void {
+    this.#waits = backoff(this.#options)
+  }
+}

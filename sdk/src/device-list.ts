@@ -1,0 +1,152 @@
+import path from 'node:path'
+import { DiscoverResponse } from '@akrijs/proto/discovery'
+import type { Device, DeviceList } from './device.js'
+import { InvalidDeviceListError } from './errors.js'
+
+/** The longest id, in UTF-16 code units. */
+export const MAX_ID_LENGTH = 2048
+
+/** What gRPC implementations accept of one message unless told otherwise, in bytes. */
+export const MAX_LIST_BYTES = 4 * 1024 * 1024
+
+/**
+ * Checks a list against the contract. Takes anything, since handlers are JavaScript at run time.
+ * @returns the list with its optional members filled in
+ * @throws InvalidDeviceListError naming the device and the rule
+ */
+export function checkDeviceList(list: unknown): Required<Device>[] {
+  if (!Array.isArray(list)) throw new InvalidDeviceListError(`a device list is an array; this is ${kindOf(list)}`)
+  const ids = new Set<string>()
+  const devices = list.map((entry, index) => {
+    const device = checkDevice(entry, index)
+    if (ids.has(device.id))
+      throw new InvalidDeviceListError(`two devices have the id ${quote(device.id)}; an id tells a device from all others`)
+    ids.add(device.id)
+    return device
+  })
+  const bytes = encodedSize(devices)
+  if (bytes > MAX_LIST_BYTES) {
+    throw new InvalidDeviceListError(
+      `the list of ${devices.length} devices takes ${bytes} bytes, more than ${MAX_LIST_BYTES}; the largest device is ${quote(largest(devices)?.id ?? '')}`,
+    )
+  }
+  return devices
+}
+
+/** Whether two lists say the same; the order of devices and of properties says nothing. */
+export function equalDeviceLists(a: DeviceList, b: DeviceList): boolean {
+  if (a.length !== b.length) return false
+  const texts = new Map(a.map((device) => [device.id, canonical(device)]))
+  return b.every((device) => texts.get(device.id) === canonical(device))
+}
+
+function checkDevice(entry: unknown, index: number): Required<Device> {
+  if (!isRecord(entry)) throw new InvalidDeviceListError(`device ${index} is ${kindOf(entry)}; it must be an object`)
+  const { id } = entry
+  if (typeof id !== 'string') throw new InvalidDeviceListError(`device ${index}: id is ${kindOf(id)}; it must be a string`)
+  if (id === '') throw new InvalidDeviceListError(`device ${index}: id is empty; it must tell the device from all others`)
+  if (id.length > MAX_ID_LENGTH) {
+    throw new InvalidDeviceListError(`device ${index}: id has ${id.length} characters, more than ${MAX_ID_LENGTH}: ${quote(id)}`)
+  }
+  const refuse = (what: string): never => {
+    throw new InvalidDeviceListError(`device ${quote(id)}: ${what}`)
+  }
+  return {
+    id,
+    properties: checkProperties(entry.properties ?? {}, refuse),
+    mounts: checkEntries(entry.mounts ?? [], 'mounts', refuse).map(({ containerPath, hostPath, readOnly }, n) => ({
+      containerPath: checkPath(containerPath, `mounts[${n}].containerPath`, refuse),
+      hostPath: checkPath(hostPath, `mounts[${n}].hostPath`, refuse),
+      readOnly:
+        typeof (readOnly ?? false) === 'boolean'
+          ? readOnly === true
+          : refuse(`mounts[${n}].readOnly is ${kindOf(readOnly)}; it must be a boolean`),
+    })),
+    deviceSpecs: checkEntries(entry.deviceSpecs ?? [], 'deviceSpecs', refuse).map(
+      ({ containerPath, hostPath, permissions }, n) => ({
+        containerPath: checkPath(containerPath, `deviceSpecs[${n}].containerPath`, refuse),
+        hostPath: checkPath(hostPath, `deviceSpecs[${n}].hostPath`, refuse),
+        permissions: checkPermissions(permissions, `deviceSpecs[${n}].permissions`, refuse),
+      }),
+    ),
+  }
+}
+
+type Refuse = (what: string) => never
+
+function checkProperties(properties: unknown, refuse: Refuse): Record<string, string> {
+  if (!isRecord(properties)) return refuse(`properties is ${kindOf(properties)}; it must be an object of strings`)
+  const checked: [string, string][] = []
+  for (const [name, value] of Object.entries(properties)) {
+    // They become environment variables, where a name ends at the first '=' and all ends at NUL.
+    if (name === '' || name.includes('=') || name.includes('\0'))
+      refuse(`property name ${quote(name)} cannot name an environment variable`)
+    if (typeof value !== 'string') return refuse(`property ${quote(name)} is ${kindOf(value)}; it must be a string`)
+    if (value.includes('\0')) refuse(`property ${quote(name)} holds a NUL character`)
+    checked.push([name, value])
+  }
+  return Object.fromEntries(checked)
+}
+
+function checkEntries(list: unknown, name: string, refuse: Refuse): Record<string, unknown>[] {
+  if (!Array.isArray(list)) return refuse(`${name} is ${kindOf(list)}; it must be an array`)
+  return list.map((entry, n) => (isRecord(entry) ? entry : refuse(`${name}[${n}] is ${kindOf(entry)}; it must be an object`)))
+}
+
+function checkPath(value: unknown, where: string, refuse: Refuse): string {
+  if (typeof value !== 'string') return refuse(`${where} is ${kindOf(value)}; it must be an absolute path`)
+  if (!value.startsWith('/')) refuse(`${where} is ${quote(value)}; it must be an absolute path`)
+  if (value.includes('\0') || path.posix.normalize(value) !== value)
+    refuse(`${where} is ${quote(value)}; it must have no '..', '.', '//' or NUL`)
+  return value
+}
+
+function checkPermissions(value: unknown, where: string, refuse: Refuse): string {
+  if (typeof value === 'string' && /^[rwm]{1,3}$/.test(value) && new Set(value).size === value.length) return value
+  return refuse(
+    `${where} is ${typeof value === 'string' ? quote(value) : kindOf(value)}; it must be made of r, w and m, each at most once`,
+  )
+}
+
+function encodedSize(devices: Required<Device>[]): number {
+  return DiscoverResponse.encode({ devices: devices.map(toWire) }).finish().length
+}
+
+function largest(devices: Required<Device>[]): Required<Device> | undefined {
+  return devices.reduce<Required<Device> | undefined>(
+    (most, device) => (most !== undefined && encodedSize([most]) >= encodedSize([device]) ? most : device),
+    undefined,
+  )
+}
+
+/** The shape that the generated code writes: mutable, and complete. */
+export function toWire(device: Required<Device>): DiscoverResponse['devices'][number] {
+  return {
+    id: device.id,
+    properties: { ...device.properties },
+    mounts: device.mounts.map(({ containerPath, hostPath, readOnly = false }) => ({ containerPath, hostPath, readOnly })),
+    deviceSpecs: device.deviceSpecs.map((spec) => ({ ...spec })),
+  }
+}
+
+function canonical({ id, properties = {}, mounts = [], deviceSpecs = [] }: Device): string {
+  return JSON.stringify([
+    id,
+    Object.entries(properties).sort(([a], [b]) => (a < b ? -1 : 1)),
+    mounts.map(({ containerPath, hostPath, readOnly = false }) => [containerPath, hostPath, readOnly]),
+    deviceSpecs.map(({ containerPath, hostPath, permissions }) => [containerPath, hostPath, permissions]),
+  ])
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function kindOf(value: unknown): string {
+  if (value === null || value === undefined) return String(value)
+  return Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text)
+}

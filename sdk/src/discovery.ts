@@ -1,0 +1,81 @@
+import { parseDetails } from './details.js'
+import type { Device, DeviceList } from './device.js'
+import { checkDeviceList, equalDeviceLists } from './device-list.js'
+import { AkriError, messageOf } from './errors.js'
+import type { DiscoveryHandler } from './handler.js'
+import { Latest } from './latest.js'
+import type { Logger } from './logger.js'
+import type { DiscoveryProperties } from './properties.js'
+
+export interface DiscoveryRequest {
+  /** The text of `discoveryDetails`. */
+  readonly details: string
+  readonly properties: DiscoveryProperties
+  readonly signal: AbortSignal
+  readonly log: Logger
+}
+
+/** A handler threw, and not one of the errors that this package knows. gRPC: UNKNOWN. */
+export class HandlerFailedError extends AkriError {
+  constructor(message: string, options?: { cause?: unknown }) {
+    super('AKRI_ERR_HANDLER_FAILED', 'transient', message, options)
+    this.name = 'HandlerFailedError'
+  }
+}
+
+/**
+ * Asks a handler, and owns everything that is the same for all handlers: parses and validates the details, checks each
+ * list, leaves out lists that say nothing new, and stays open after the handler returned, with its last list (the empty
+ * one if it gave none). Only the newest list is kept for a slow reader. Ends when the signal is aborted, also where the
+ * handler takes no notice of it.
+ *
+ * @throws InvalidDetailsError, InvalidDeviceListError, HandlerFailedError
+ */
+export async function* openDiscovery<Details>(
+  handler: DiscoveryHandler<Details>,
+  { details: text, properties, signal, log }: DiscoveryRequest,
+): AsyncGenerator<Required<Device>[], void, void> {
+  if (signal.aborted) return
+  const details = await parseDetails(text, handler.details)
+  // The handler's own signal: also aborted when the reader stops, or when the handler breaks the contract.
+  const stop = new AbortController()
+  const lists = new Latest<Required<Device>[]>()
+  const onAbort = () => {
+    stop.abort(signal.reason)
+    lists.end()
+  }
+  signal.addEventListener('abort', onAbort, { once: true })
+  if (signal.aborted) onAbort()
+
+  const run = async () => {
+    let last: DeviceList | undefined
+    const give = (list: unknown) => {
+      const checked = checkDeviceList(list)
+      if (last === undefined || !equalDeviceLists(last, checked)) lists.push(checked)
+      last = checked
+    }
+    for await (const list of handler.discover({ details, properties, signal: stop.signal, log })) {
+      if (stop.signal.aborted) return
+      give(list)
+      // A handler that yields without ever waiting would not let anything else happen.
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    if (last === undefined && !stop.signal.aborted) give([])
+  }
+  // Not awaited at the end: a handler that ignores its signal must not hold up those who asked.
+  run().catch((error: unknown) => {
+    if (stop.signal.aborted) return log.debug({ error: messageOf(error) }, 'handler ended')
+    lists.end(
+      AkriError.is(error)
+        ? error
+        : new HandlerFailedError(`handler ${handler.name} failed: ${messageOf(error)}`, { cause: error }),
+    )
+  })
+
+  try {
+    yield* lists
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+    stop.abort()
+  }
+}

@@ -1,0 +1,38 @@
+/**
+ * Hands values from a producer to one consumer and keeps only the newest: whoever is slow misses what is out of date
+ * rather than holding it in memory.
+ */
+export class Latest<T> implements AsyncIterable<T> {
+  #value: { readonly value: T } | undefined
+  #end: { readonly error?: unknown } | undefined
+  #wake: (() => void) | undefined
+
+  push(value: T): void {
+    if (this.#end) return
+    this.#value = { value }
+    this.#wake?.()
+  }
+
+  /** After this the consumer gets the newest value, if it has not yet, and then the end or the error. */
+  end(...error: [] | [unknown]): void {
+    this.#end ??= error.length > 0 ? { error: error[0] } : {}
+    this.#wake?.()
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<T, void, void> {
+    for (;;) {
+      if (this.#value) {
+        const { value } = this.#value
+        this.#value = undefined
+        yield value
+      } else if (this.#end) {
+        if ('error' in this.#end) throw this.#end.error
+        return
+      } else {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve
+        })
+      }
+    }
+  }
+}
