@@ -1,7 +1,11 @@
 // For programs that host handlers: the agent, `serve`, the CLI. Authors of handlers need nothing of it.
 export { Backoff, type BackoffOptions, backoff } from './backoff.js'
 export { type Clock, systemClock } from './clock.js'
+export { createLogger, LOG_LEVELS } from './create-logger.js'
 export { checkDeviceList, equalDeviceLists, MAX_LIST_BYTES } from './device-list.js'
 export { type DiscoveryRequest, HandlerFailedError, openDiscovery } from './discovery.js'
+export { type HealthServer, type HealthServerOptions, serveHealth } from './health-server.js'
 export { Latest } from './latest.js'
+export { AGENT_SOCKET } from './serving.js'
+export { absent, checkSocketPath, isServed, MAX_SOCKET_PATH, makeRoomForSocket, SocketUnusableError } from './socket-file.js'
 export { listFromWire, propertiesFromWire, propertiesToWire, responseToWire } from './wire.js'

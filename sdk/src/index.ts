@@ -9,7 +9,12 @@ export {
   InvalidHandlerError,
   messageOf,
 } from './errors.js'
+export { every } from './every.js'
+export { type FilterList, type FilterOptions, passesFilter } from './filter-list.js'
 export type { DiscoverContext, DiscoveryHandler, DiscoveryHandlerDefinition } from './handler.js'
 export { defineDiscoveryHandler, HANDLER_CONTRACT, isDiscoveryHandler } from './handler.js'
 export { type Logger, type LogMethod, silentLogger } from './logger.js'
+export { Presence } from './presence.js'
 export { DiscoveryProperties } from './properties.js'
+export { serve } from './serve.js'
+export type { HandlerServer, ServeOptions } from './serve-options.js'

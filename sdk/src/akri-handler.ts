@@ -1,0 +1,69 @@
+#!/usr/bin/env node
+import { existsSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { Command, InvalidArgumentError, Option } from 'commander'
+import { createLogger, LOG_LEVELS } from './create-logger.js'
+import { messageOf } from './errors.js'
+import { type DiscoveryHandler, isDiscoveryHandler } from './handler.js'
+import { serve } from './serve.js'
+
+interface Options {
+  readonly directory?: string
+  readonly podIp?: string
+  readonly port: number
+  readonly metricsPort?: number
+  readonly logLevel: string
+}
+
+function port(text: string): number {
+  const value = Number(text)
+  if (!/^\d{1,5}$/.test(text) || value > 65_535) throw new InvalidArgumentError('It must be a port, 0 to 65535.')
+  return value
+}
+
+const program = new Command('akri-handler')
+  .description('Serves the discovery handler that each module exports as its default to the Akri agent.')
+  .argument('<module...>', 'paths of modules, or names of npm packages')
+  .addOption(
+    new Option('--directory <path>', "where the agent's agent-registration.sock is and the sockets of handlers go").env(
+      'DISCOVERY_HANDLERS_DIRECTORY',
+    ),
+  )
+  .addOption(new Option('--pod-ip <address>', 'serve on this address instead of a unix socket').env('POD_IP'))
+  .addOption(
+    new Option('--port <port>', 'port on that address; each further handler takes the next one').default(10_000).argParser(port),
+  )
+  .addOption(
+    new Option('--metrics-port <port>', 'serve /healthz, /readyz and /metrics there').env('METRICS_PORT').argParser(port),
+  )
+  .addOption(
+    new Option('--log-level <level>', 'least important lines to log').env('LOG_LEVEL').choices(LOG_LEVELS).default('info'),
+  )
+  .action(async (modules: string[], options: Options) => {
+    const handlers = await Promise.all(modules.map(load))
+    const stop = new AbortController()
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop.abort())
+    const log = createLogger('akri-handler', options.logLevel)
+    const server = await serve(handlers, { ...options, log, signal: stop.signal })
+    await server.closed
+  })
+
+async function load(specifier: string): Promise<DiscoveryHandler> {
+  const file = path.resolve(specifier)
+  const url = existsSync(file) ? pathToFileURL(file) : pathToFileURL(createRequire(path.resolve('x.js')).resolve(specifier))
+  const module: unknown = await import(url.href)
+  const handler = typeof module === 'object' && module !== null && 'default' in module ? module.default : undefined
+  if (isDiscoveryHandler(handler)) return handler
+  program.error(`akri-handler: ${specifier} does not export a handler as its default; export what defineDiscoveryHandler gives`)
+}
+
+try {
+  await program.parseAsync()
+  // A handler that left something running behind must not keep the process.
+  process.exit(0)
+} catch (error) {
+  process.stderr.write(`akri-handler: ${messageOf(error)}\n`)
+  process.exit(1)
+}

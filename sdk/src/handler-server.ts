@@ -1,0 +1,123 @@
+import { type DiscoverRequest, type DiscoverResponse, DiscoveryHandlerService } from '@akrijs/proto/discovery'
+import { Server, ServerCredentials, type ServerWritableStream, status } from '@grpc/grpc-js'
+import { MAX_LIST_BYTES } from './device-list.js'
+import { openDiscovery } from './discovery.js'
+import { AkriError, messageOf } from './errors.js'
+import type { DiscoveryHandler } from './handler.js'
+import type { Logger } from './logger.js'
+import type { HandlerMetrics } from './metrics.js'
+import { SocketUnusableError } from './socket-file.js'
+import { propertiesFromWire, responseToWire } from './wire.js'
+
+export interface DiscoveryServerOptions {
+  readonly handler: DiscoveryHandler
+  /** `unix:<path>` or `<address>:<port>`. */
+  readonly address: string
+  readonly log: Logger
+  readonly metrics: HandlerMetrics
+}
+
+/** A handler's gRPC server: one discovery for each stream that an agent opens. */
+export interface DiscoveryServer {
+  /** The port where it listens, 0 for a unix socket. */
+  readonly port: number
+  /** Ends all streams with UNAVAILABLE and stops listening. */
+  close(): Promise<void>
+}
+
+export async function serveDiscovery({ handler, address, log, metrics }: DiscoveryServerOptions): Promise<DiscoveryServer> {
+  const closing = new AbortController()
+  const streams = new Set<Promise<void>>()
+  const server = new Server({ 'grpc.max_send_message_length': MAX_LIST_BYTES, 'grpc.max_receive_message_length': MAX_LIST_BYTES })
+  server.addService(DiscoveryHandlerService, {
+    discover: (call: ServerWritableStream<DiscoverRequest, DiscoverResponse>) => {
+      const stream = answer(call, handler, closing.signal, log, metrics).finally(() => streams.delete(stream))
+      streams.add(stream)
+    },
+  })
+  const port = await new Promise<number>((resolve, reject) => {
+    server.bindAsync(address, ServerCredentials.createInsecure(), (error, bound) => {
+      if (error)
+        reject(new SocketUnusableError(`handler ${handler.name} cannot listen on ${address}: ${error.message}`, { cause: error }))
+      else resolve(bound)
+    })
+  })
+  return {
+    port,
+    async close() {
+      closing.abort()
+      await Promise.all(streams)
+      await new Promise<void>((resolve) => {
+        // An agent that keeps its connection open must not keep this process alive.
+        const timer = setTimeout(() => server.forceShutdown(), GRACE_MS)
+        server.tryShutdown(() => {
+          clearTimeout(timer)
+          resolve()
+        })
+      })
+    },
+  }
+}
+
+/** How long peers may take to read the end of their streams, in milliseconds. */
+const GRACE_MS = 500
+
+async function answer(
+  call: ServerWritableStream<DiscoverRequest, DiscoverResponse>,
+  handler: DiscoveryHandler,
+  closing: AbortSignal,
+  log: Logger,
+  metrics: HandlerMetrics,
+): Promise<void> {
+  const gone = new AbortController()
+  const onClosing = () => gone.abort()
+  closing.addEventListener('abort', onClosing, { once: true })
+  call.on('cancelled', () => gone.abort())
+  call.on('error', (error) => {
+    log.debug({ error: error.message }, 'stream broke')
+    gone.abort()
+  })
+  metrics.streams.inc()
+  try {
+    const { discoveryDetails: details, discoveryProperties } = call.request
+    const properties = propertiesFromWire(discoveryProperties)
+    for await (const list of openDiscovery(handler, { details, properties, signal: gone.signal, log })) {
+      const accepted = call.write(responseToWire(list))
+      metrics.lists.inc()
+      metrics.devices.set(list.length)
+      if (!accepted) await drained(call, gone.signal)
+    }
+    if (closing.aborted) call.emit('error', { code: status.UNAVAILABLE, details: `handler ${handler.name} is shutting down` })
+    else call.end()
+  } catch (error) {
+    metrics.errors.inc()
+    log.warn({ error: messageOf(error) }, 'discovery failed')
+    call.emit('error', { code: statusOf(error), details: messageOf(error) })
+  } finally {
+    closing.removeEventListener('abort', onClosing)
+    metrics.streams.dec()
+  }
+}
+
+/** The gRPC status that tells an agent what kind of failure it is. */
+export function statusOf(error: unknown): status {
+  if (!AkriError.is(error)) return status.UNKNOWN
+  if (error.code === 'AKRI_ERR_INVALID_DEVICE_LIST') return status.INTERNAL
+  // A handler may find out only while it discovers that its details make no sense.
+  if (error.code === 'AKRI_ERR_INVALID_DETAILS') return status.INVALID_ARGUMENT
+  return status.UNKNOWN
+}
+
+/** Resolves when the peer has read what was written, or is gone. */
+function drained(call: ServerWritableStream<DiscoverRequest, DiscoverResponse>, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve()
+    const done = () => {
+      call.off('drain', done)
+      signal.removeEventListener('abort', done)
+      resolve()
+    }
+    call.once('drain', done)
+    signal.addEventListener('abort', done, { once: true })
+  })
+}

@@ -1,0 +1,40 @@
+import { Counter, Gauge, Registry } from 'prom-client'
+
+/** What a program that serves handlers counts. */
+export class ServeMetrics {
+  readonly registry = new Registry()
+  readonly #streams = this.#gauge('akri_handler_streams', 'Discoveries that agents have open', ['handler'])
+  readonly #devices = this.#gauge('akri_handler_devices', 'Devices in the list sent last', ['handler'])
+  readonly #registered = this.#gauge('akri_handler_registered', 'Whether the agent knows the handler (1) or not (0)', ['handler'])
+  readonly #lists = this.#counter('akri_handler_lists_total', 'Device lists sent', ['handler'])
+  readonly #errors = this.#counter('akri_handler_errors_total', 'Discoveries that ended with an error', ['handler'])
+  readonly #registrations = this.#counter('akri_handler_registrations_total', 'Registrations with an agent', ['handler'])
+
+  of(handler: string): HandlerMetrics {
+    return {
+      streams: this.#streams.labels(handler),
+      devices: this.#devices.labels(handler),
+      registered: this.#registered.labels(handler),
+      lists: this.#lists.labels(handler),
+      errors: this.#errors.labels(handler),
+      registrations: this.#registrations.labels(handler),
+    }
+  }
+
+  #gauge(name: string, help: string, labelNames: string[]): Gauge {
+    return new Gauge({ name, help, labelNames, registers: [this.registry] })
+  }
+
+  #counter(name: string, help: string, labelNames: string[]): Counter {
+    return new Counter({ name, help, labelNames, registers: [this.registry] })
+  }
+}
+
+export interface HandlerMetrics {
+  readonly streams: Gauge.Internal<string>
+  readonly devices: Gauge.Internal<string>
+  readonly registered: Gauge.Internal<string>
+  readonly lists: Counter.Internal
+  readonly errors: Counter.Internal
+  readonly registrations: Counter.Internal
+}

@@ -1,0 +1,55 @@
+import { lstat, mkdir, rm } from 'node:fs/promises'
+import net from 'node:net'
+import path from 'node:path'
+import { AkriError } from './errors.js'
+
+/** The longest path of a unix socket on Linux, in bytes: sun_path less its final NUL. */
+export const MAX_SOCKET_PATH = 107
+
+export class SocketUnusableError extends AkriError {
+  constructor(message: string, options?: { cause?: unknown }) {
+    super('AKRI_ERR_SOCKET_UNUSABLE', 'terminal', message, options)
+    this.name = 'SocketUnusableError'
+  }
+}
+
+/**
+ * Makes room for a server at this path: makes its directory, and removes the socket of a program that has died.
+ * @throws SocketUnusableError where the path is too long, is something else than a socket, or is served already
+ */
+export async function makeRoomForSocket(file: string): Promise<void> {
+  checkSocketPath(file)
+  await mkdir(path.dirname(file), { recursive: true })
+  const stat = await lstat(file).catch(absent)
+  if (stat === undefined) return
+  if (!stat.isSocket())
+    throw new SocketUnusableError(`${file} is in the way: it is not a socket. Remove it, or give another directory`)
+  if (await isServed(file)) throw new SocketUnusableError(`${file} is served by another process already`)
+  await rm(file, { force: true })
+}
+
+export function checkSocketPath(file: string): void {
+  const bytes = Buffer.byteLength(file)
+  if (bytes > MAX_SOCKET_PATH) {
+    throw new SocketUnusableError(
+      `${file} has ${bytes} bytes; the path of a socket has ${MAX_SOCKET_PATH} at most. Give a shorter directory`,
+    )
+  }
+}
+
+/** Whether somebody listens there. */
+export function isServed(file: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = net.connect(file)
+    socket.once('connect', () => {
+      socket.destroy()
+      resolve(true)
+    })
+    socket.once('error', () => resolve(false))
+  })
+}
+
+export function absent(error: unknown): undefined {
+  if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+  throw error
+}

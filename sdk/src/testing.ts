@@ -1,0 +1,10 @@
+// `@akrijs/sdk/testing`: what the tests of a handler need.
+export { ManualClock } from './testing/manual-clock.js'
+export {
+  type DiscoverOptions,
+  DiscoveryEndedError,
+  type Registration,
+  SimulatedAgent,
+  type SimulatedAgentOptions,
+  SimulatedDiscovery,
+} from './testing/simulated-agent.js'

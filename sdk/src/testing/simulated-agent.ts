@@ -1,0 +1,253 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import {
+  type DiscoverResponse,
+  DiscoveryHandlerClient,
+  type RegisterDiscoveryHandlerRequest,
+  RegistrationService,
+} from '@akrijs/proto/discovery'
+import { type ClientReadableStream, credentials, Server, ServerCredentials, status } from '@grpc/grpc-js'
+import type { Device } from '../device.js'
+import { AkriError } from '../errors.js'
+import { DiscoveryProperties } from '../properties.js'
+import { makeRoomForSocket } from '../socket-file.js'
+import { propertiesToWire } from '../wire.js'
+
+export interface SimulatedAgentOptions {
+  /** The directory that it shares with handlers. @default a new one, removed by `close` */
+  readonly directory?: string
+}
+
+export interface Registration {
+  readonly name: string
+  /** The path of a unix socket, or `http://address:port`. */
+  readonly endpoint: string
+  readonly endpointType: 'UDS' | 'NETWORK'
+  readonly shared: boolean
+}
+
+export interface DiscoverOptions {
+  /** The text of `discoveryDetails`. @default '' */
+  readonly details?: string
+  /** Texts, or properties with bytes or without a value. @default {} */
+  readonly properties?: Readonly<Record<string, string>> | DiscoveryProperties
+}
+
+/** How long {@link SimulatedAgent.registration} and {@link SimulatedDiscovery.next} wait, in milliseconds. */
+const PATIENCE_MS = 10_000
+
+/**
+ * The agent as a handler meets it: takes registrations on `agent-registration.sock` and opens discoveries, over real
+ * sockets. It takes every list as it comes, so that a test sees what the handler really sends.
+ *
+ * ```ts
+ * const agent = await SimulatedAgent.start()
+ * const server = await serve(handler, { directory: agent.directory })
+ * const session = await agent.discover('http-sensor', { details: 'url: http://localhost:8080' })
+ * expect(await session.next()).toEqual([…])
+ * ```
+ */
+export class SimulatedAgent {
+  readonly directory: string
+  /** Every registration so far, in order; also repeated ones. */
+  readonly registrations: Registration[] = []
+  readonly #ownsDirectory: boolean
+  readonly #sessions = new Set<SimulatedDiscovery>()
+  readonly #watchers = new Set<() => void>()
+  #server: Server | undefined
+
+  private constructor(directory: string, ownsDirectory: boolean) {
+    this.directory = directory
+    this.#ownsDirectory = ownsDirectory
+  }
+
+  static async start({ directory }: SimulatedAgentOptions = {}): Promise<SimulatedAgent> {
+    const agent = new SimulatedAgent(directory ?? (await mkdtemp(path.join(os.tmpdir(), 'akri-agent-'))), directory === undefined)
+    await agent.comeBack()
+    return agent
+  }
+
+  get socket(): string {
+    return path.join(this.directory, 'agent-registration.sock')
+  }
+
+  /**
+   * The latest registration of this name; waits for it.
+   * @param count wait until there have been so many
+   */
+  async registration(name: string, count = 1): Promise<Registration> {
+    const found = await this.#until(() => {
+      const matching = this.registrations.filter((registration) => registration.name === name)
+      return matching.length >= count ? matching.at(-1) : undefined
+    })
+    if (found !== undefined) return found
+    const seen = this.registrations.map((registration) => registration.name).join(', ') || 'none'
+    throw new AkriError(
+      'AKRI_ERR_SIMULATED_AGENT',
+      'terminal',
+      `no handler ${name} registered within ${PATIENCE_MS} ms; registered: ${seen}`,
+    )
+  }
+
+  /** Asks a handler that has registered, or will. */
+  async discover(name: string, { details = '', properties = {} }: DiscoverOptions = {}): Promise<SimulatedDiscovery> {
+    const { endpoint, endpointType } = await this.registration(name)
+    const address = endpointType === 'UDS' ? `unix:${endpoint}` : new URL(endpoint).host
+    const client = new DiscoveryHandlerClient(address, credentials.createInsecure())
+    const wire = propertiesToWire(
+      properties instanceof DiscoveryProperties ? properties : DiscoveryProperties.fromTexts(properties),
+    )
+    const stream = client.discover({ discoveryDetails: details, discoveryProperties: wire })
+    const session = new SimulatedDiscovery(stream, () => {
+      this.#sessions.delete(session)
+      client.close()
+    })
+    this.#sessions.add(session)
+    return session
+  }
+
+  /** As kill -9 does it: all connections are cut, and the socket's file stays behind. */
+  die(): void {
+    this.#server?.forceShutdown()
+    this.#server = undefined
+    for (const session of this.#sessions) session.cut()
+  }
+
+  /** Serves again. It has forgotten every handler. */
+  async comeBack(): Promise<void> {
+    await makeRoomForSocket(this.socket)
+    const server = new Server()
+    server.addService(RegistrationService, {
+      registerDiscoveryHandler: (
+        call: { request: RegisterDiscoveryHandlerRequest },
+        answer: (error: null, empty: object) => void,
+      ) => {
+        const { name, endpoint, endpointType, shared } = call.request
+        this.registrations.push({ name, endpoint, endpointType: endpointType === 1 ? 'NETWORK' : 'UDS', shared })
+        answer(null, {})
+        for (const watcher of this.#watchers) watcher()
+      },
+    })
+    await new Promise<void>((resolve, reject) => {
+      server.bindAsync(`unix:${this.socket}`, ServerCredentials.createInsecure(), (error) => (error ? reject(error) : resolve()))
+    })
+    this.#server = server
+  }
+
+  async close(): Promise<void> {
+    this.die()
+    await rm(this.#ownsDirectory ? this.directory : this.socket, { recursive: true, force: true })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  #until<T>(look: () => T | undefined): Promise<T | undefined> {
+    return new Promise((resolve) => {
+      const watcher = () => {
+        const found = look()
+        if (found !== undefined) finish(found)
+      }
+      const finish = (found: T | undefined) => {
+        clearTimeout(timer)
+        this.#watchers.delete(watcher)
+        resolve(found)
+      }
+      const timer = setTimeout(() => finish(undefined), PATIENCE_MS)
+      this.#watchers.add(watcher)
+      watcher()
+    })
+  }
+}
+
+/** What a discovery ended with, for tests to look at: `code` is the name of the gRPC status. */
+export class DiscoveryEndedError extends AkriError {
+  readonly status: string
+
+  constructor(statusName: string, details: string) {
+    super('AKRI_ERR_SIMULATED_AGENT', 'terminal', `${statusName}: ${details}`)
+    this.name = 'DiscoveryEndedError'
+    this.status = statusName
+  }
+}
+
+/** One open discovery. Lists are kept until they are asked for. */
+export class SimulatedDiscovery implements AsyncIterable<Device[]> {
+  readonly #stream: ClientReadableStream<DiscoverResponse>
+  readonly #lists: Device[][] = []
+  readonly #release: () => void
+  #ended: DiscoveryEndedError | 'closed' | undefined
+  #wake: (() => void) | undefined
+
+  constructor(stream: ClientReadableStream<DiscoverResponse>, release: () => void) {
+    this.#stream = stream
+    this.#release = release
+    stream.on('data', (response: DiscoverResponse) => {
+      this.#lists.push(response.devices)
+      this.#wake?.()
+    })
+    stream.on('error', (error: Error & { code?: number; details?: string }) => {
+      this.#end(new DiscoveryEndedError(status[error.code ?? status.UNKNOWN] ?? 'UNKNOWN', error.details ?? error.message))
+    })
+    stream.on('end', () => this.#end(new DiscoveryEndedError('OK', 'the handler ended the stream')))
+  }
+
+  /** How many lists have arrived and were not asked for yet. */
+  get pending(): number {
+    return this.#lists.length
+  }
+
+  /**
+   * The next list; waits for it.
+   * @throws DiscoveryEndedError when the handler ended the stream, with the status that it gave
+   */
+  async next(): Promise<Device[]> {
+    let patient = true
+    const timer = setTimeout(() => {
+      patient = false
+      this.#wake?.()
+    }, PATIENCE_MS)
+    try {
+      for (;;) {
+        const list = this.#lists.shift()
+        if (list !== undefined) return list
+        if (this.#ended !== undefined)
+          throw this.#ended === 'closed' ? new DiscoveryEndedError('CANCELLED', 'closed by the test') : this.#ended
+        if (!patient) throw new AkriError('AKRI_ERR_SIMULATED_AGENT', 'terminal', `no device list within ${PATIENCE_MS} ms`)
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve
+        })
+      }
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Device[], void, void> {
+    while (this.#ended === undefined || this.#lists.length > 0) yield await this.next()
+  }
+
+  /** Cancels the discovery, as the agent does when the Configuration is deleted. */
+  async close(): Promise<void> {
+    this.#end('closed')
+    this.#stream.cancel()
+  }
+
+  /** As when the agent dies. */
+  cut(): void {
+    this.#stream.cancel()
+    this.#end(new DiscoveryEndedError('CANCELLED', 'the agent died'))
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  #end(ended: DiscoveryEndedError | 'closed'): void {
+    if (this.#ended === undefined) this.#release()
+    this.#ended ??= ended
+    this.#wake?.()
+  }
+}
