@@ -1,0 +1,170 @@
+/** What a value is compared with: literal texts or globs, of which one must match. */
+export interface Pattern {
+  /** The value as the rule gives it, without its quotes. */
+  readonly value: string
+  readonly ignoreCase: boolean
+  matches(text: string): boolean
+}
+
+/** One unit of a glob. */
+type Step =
+  | { readonly kind: 'character'; readonly character: string }
+  | { readonly kind: 'any' }
+  | { readonly kind: 'star' }
+  | { readonly kind: 'set'; readonly negated: boolean; readonly holds: readonly ((character: string) => boolean)[] }
+  /** fnmatch gives up here: nothing matches. */
+  | { readonly kind: 'never' }
+
+/**
+ * Compiles the value of a match key as udev does (systemd, udev-rules.c, rule_line_add_token): `|` separates alternatives
+ * wherever it stands; an empty alternative matches the empty text; without any of `*?[` the alternatives are plain texts,
+ * in which a backslash is a backslash; `?*` is everything but the empty text.
+ */
+export function compilePattern(value: string, { ignoreCase = false }: { readonly ignoreCase?: boolean } = {}): Pattern {
+  const fold = ignoreCase ? foldCase : (text: string) => text
+  const alternatives = value.split('|')
+  const holdsEmpty = alternatives.includes('')
+  const given = alternatives.filter((alternative) => alternative !== '')
+  if (!/[*?[]/.test(value)) {
+    const texts = new Set(given.map(fold))
+    return { value, ignoreCase, matches: (text) => (text === '' ? holdsEmpty : texts.has(fold(text))) }
+  }
+  const globs = given.map((alternative) => compileGlob(fold(alternative)))
+  return {
+    value,
+    ignoreCase,
+    matches: (text) => (text === '' && holdsEmpty) || globs.some((steps) => run(steps, fold(text))),
+  }
+}
+
+/** Whether `text` matches one glob, as `fnmatch(glob, text, 0)` of the C library has it: `*` and `?` also match `/` and a leading dot. */
+export function matchesGlob(glob: string, text: string): boolean {
+  return run(compileGlob(glob), text)
+}
+
+/** udevd runs in the C locale, where only ASCII letters have a case. */
+function foldCase(text: string): string {
+  return text.replace(/[A-Z]/g, (letter) => letter.toLowerCase())
+}
+
+/** Steps back to the last star only, which is enough for globs: at most text × glob comparisons, never more. */
+function run(steps: readonly Step[], text: string): boolean {
+  const characters = [...text]
+  let [step, at, star, retry] = [0, 0, -1, 0]
+  while (at < characters.length) {
+    const current = steps[step]
+    if (current?.kind === 'star') {
+      star = step++
+      retry = at
+    } else if (current !== undefined && accepts(current, characters[at] ?? '')) {
+      step++
+      at++
+    } else if (star >= 0) {
+      step = star + 1
+      at = ++retry
+    } else return false
+  }
+  while (steps[step]?.kind === 'star') step++
+  return step === steps.length
+}
+
+function accepts(step: Step, character: string): boolean {
+  switch (step.kind) {
+    case 'character':
+      return step.character === character
+    case 'any':
+      return true
+    case 'set':
+      return step.holds.some((holds) => holds(character)) !== step.negated
+    case 'star':
+    case 'never':
+      return false
+  }
+}
+
+function compileGlob(glob: string): Step[] {
+  const characters = [...glob]
+  const steps: Step[] = []
+  for (let at = 0; at < characters.length; ) {
+    const character = characters[at] ?? ''
+    if (character === '*') {
+      if (steps.at(-1)?.kind !== 'star') steps.push({ kind: 'star' })
+      at++
+    } else if (character === '?') {
+      steps.push({ kind: 'any' })
+      at++
+    } else if (character === '\\') {
+      const escaped = characters[at + 1]
+      steps.push(escaped === undefined ? { kind: 'never' } : { kind: 'character', character: escaped })
+      at += 2
+    } else if (character === '[') {
+      // A bracket that is never closed stands for itself.
+      const { step, end } = compileSet(characters, at) ?? { step: { kind: 'character', character } as const, end: at + 1 }
+      steps.push(step)
+      at = end
+    } else {
+      steps.push({ kind: 'character', character })
+      at++
+    }
+  }
+  return steps
+}
+
+/** The classes of POSIX in the C locale, as udevd sees them. */
+const CLASSES: Readonly<Record<string, RegExp>> = {
+  alnum: /^[A-Za-z0-9]$/,
+  alpha: /^[A-Za-z]$/,
+  blank: /^[ \t]$/,
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: that is what the class holds
+  cntrl: /^[\x00-\x1f\x7f]$/,
+  digit: /^[0-9]$/,
+  graph: /^[!-~]$/,
+  lower: /^[a-z]$/,
+  print: /^[ -~]$/,
+  punct: /^[!-/:-@[-`{-~]$/,
+  space: /^[ \t\n\v\f\r]$/,
+  upper: /^[A-Z]$/,
+  xdigit: /^[0-9A-Fa-f]$/,
+}
+
+/** A bracket expression, or undefined where it does not end. `]` as the first member stands for itself. */
+function compileSet(characters: readonly string[], start: number): { readonly step: Step; readonly end: number } | undefined {
+  let at = start + 1
+  const negated = characters[at] === '!' || characters[at] === '^'
+  if (negated) at++
+  const holds: ((character: string) => boolean)[] = []
+  let never = false
+  for (let first = true; ; first = false) {
+    const character = characters[at]
+    if (character === undefined) return undefined
+    if (character === ']' && !first) return { step: never ? { kind: 'never' } : { kind: 'set', negated, holds }, end: at + 1 }
+    const named =
+      character === '[' && characters[at + 1] === ':' ? /^\[:([a-z]+):\]/.exec(characters.slice(at, at + 40).join('')) : null
+    if (named) {
+      const members = CLASSES[named[1] ?? '']
+      if (members === undefined) never = true
+      else holds.push((candidate) => members.test(candidate))
+      at += named[0].length
+      continue
+    }
+    const low = member(characters, at)
+    if (low === undefined) return undefined
+    at = low.end
+    // A hyphen before the closing bracket stands for itself.
+    if (characters[at] === '-' && characters[at + 1] !== ']' && characters[at + 1] !== undefined) {
+      const high = member(characters, at + 1)
+      if (high === undefined) return undefined
+      at = high.end
+      holds.push((candidate) => low.character <= candidate && candidate <= high.character)
+    } else holds.push((candidate) => candidate === low.character)
+  }
+}
+
+function member(characters: readonly string[], at: number): { readonly character: string; readonly end: number } | undefined {
+  const character = characters[at]
+  if (character === '\\') {
+    const escaped = characters[at + 1]
+    return escaped === undefined ? undefined : { character: escaped, end: at + 2 }
+  }
+  return character === undefined ? undefined : { character, end: at + 1 }
+}
