@@ -1,0 +1,63 @@
+import { open, readFile, rename, rm } from 'node:fs/promises'
+import path from 'node:path'
+
+/**
+ * Replaces a file so that at any moment, also after a power cut, it holds either what it held or the whole new content.
+ * Rejects with the system's error where there is no room or no right; the file is as it was then.
+ */
+export async function replaceFile(file: string, content: string): Promise<void> {
+  const temporary = `${file}.tmp`
+  try {
+    await using handle = await open(temporary, 'w', 0o600)
+    await handle.writeFile(content)
+    await handle.sync()
+  } catch (error) {
+    await rm(temporary, { force: true })
+    throw error
+  }
+  await rename(temporary, file)
+  // The new name is durable once the directory is.
+  await using directory = await open(path.dirname(file), 'r')
+  await directory.sync()
+}
+
+/** What stands in a file of ours, or why it cannot be used. */
+export type FileContent<T> =
+  | { readonly state: 'absent' }
+  | { readonly state: 'read'; readonly value: T }
+  /** It has been moved to `movedTo`, for somebody to look at. */
+  | { readonly state: 'unusable'; readonly reason: string; readonly movedTo: string }
+
+/**
+ * Reads a file of ours. One that makes no sense is moved aside, never overwritten: what cannot be read today may be of
+ * use to whoever looks into it.
+ * @param parse gives the value, or a text that says what is wrong
+ */
+export async function readDurableFile<T>(
+  file: string,
+  parse: (json: unknown) => { value: T } | { wrong: string },
+): Promise<FileContent<T>> {
+  let text: string
+  try {
+    text = await readFile(file, 'utf8')
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return { state: 'absent' }
+    throw error
+  }
+  const result = parseJson(text, parse)
+  if ('value' in result) return { state: 'read', value: result.value }
+  const movedTo = `${file}.corrupt`
+  await rename(file, movedTo)
+  return { state: 'unusable', reason: result.wrong, movedTo }
+}
+
+function parseJson<T>(
+  text: string,
+  parse: (json: unknown) => { value: T } | { wrong: string },
+): { value: T } | { wrong: string } {
+  try {
+    return parse(JSON.parse(text))
+  } catch (error) {
+    return { wrong: error instanceof Error ? error.message : String(error) }
+  }
+}

@@ -1,0 +1,157 @@
+import { ManualClock } from '@akrijs/sdk/testing'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { ReconcileQueue, type ReconcileResult } from './reconcile-queue.js'
+
+class TestError extends Error {
+  readonly kind: string
+
+  constructor(kind: string) {
+    super(kind)
+    this.kind = kind
+  }
+}
+
+let clock: ManualClock
+let stop: AbortController
+let calls: string[]
+let errors: [string, number | undefined][]
+let ran: Promise<void>
+let reconcile: (key: string) => Promise<ReconcileResult>
+
+beforeEach(() => {
+  clock = new ManualClock()
+  stop = new AbortController()
+  calls = []
+  errors = []
+  reconcile = async () => ({})
+})
+
+afterEach(async () => {
+  stop.abort()
+  await ran
+})
+
+function start(concurrency = 4): ReconcileQueue<string> {
+  const queue = new ReconcileQueue<string>({
+    clock,
+    concurrency,
+    random: () => 1,
+    initialBackoffMs: 1000,
+    ceilingMs: 4000,
+    reconcile: (key) => {
+      calls.push(key)
+      return reconcile(key)
+    },
+    onError: (key, _error, retryInMs) => errors.push([key, retryInMs]),
+  })
+  ran = queue.run(stop.signal)
+  return queue
+}
+
+/** A reconcile that goes on when it is told to. */
+function held(): { release: () => void } {
+  const gate: { release: () => void } = { release: () => {} }
+  reconcile = () =>
+    new Promise((resolve) => {
+      gate.release = () => resolve({})
+    })
+  return gate
+}
+
+describe('the reconcile queue', () => {
+  it('makes one call of many additions that wait, and one more of those that come while it works', async () => {
+    const queue = start(1)
+    const gate = held()
+    queue.add('a')
+    for (let n = 0; n < 10; n++) queue.add('a')
+    expect(calls).toEqual(['a'])
+    gate.release()
+    await clock.advance(0)
+    expect(calls).toEqual(['a', 'a'])
+    gate.release()
+    await queue.settled()
+    expect(calls).toEqual(['a', 'a'])
+  })
+
+  it('keeps to its concurrency, and never works on one key twice at once', async () => {
+    const queue = start(2)
+    const gates: (() => void)[] = []
+    reconcile = () => new Promise((resolve) => gates.push(() => resolve({})))
+    for (const key of ['a', 'b', 'c', 'a']) queue.add(key)
+    expect(calls).toEqual(['a', 'b'])
+    gates.splice(0).forEach((release) => release())
+    await clock.advance(0)
+    expect(calls).toEqual(['a', 'b', 'c', 'a'])
+    gates.splice(0).forEach((release) => release())
+    await queue.settled()
+  })
+
+  it('A1 retries with a back-off that doubles up to its ceiling, and starts over after a success', async () => {
+    const queue = start()
+    let fail = true
+    reconcile = async () => {
+      if (fail) throw new TestError('transient')
+      return {}
+    }
+    queue.add('a')
+    await clock.advance(1000 + 2000 + 4000 + 4000)
+    expect(errors.map(([, retryInMs]) => retryInMs)).toEqual([1000, 2000, 4000, 4000, 4000])
+    fail = false
+    await clock.advance(4000)
+    fail = true
+    queue.add('a')
+    await clock.advance(0)
+    expect(errors.at(-1)).toEqual(['a', 1000])
+  })
+
+  it('A1 does not wait for the back-off when something happens', async () => {
+    const queue = start()
+    reconcile = async () => {
+      throw new TestError('transient')
+    }
+    queue.add('a')
+    await clock.advance(10)
+    queue.add('a')
+    await clock.advance(0)
+    expect(calls).toEqual(['a', 'a'])
+    expect(clock.sleeping).toHaveLength(1)
+  })
+
+  it('does not retry what cannot get better', async () => {
+    const queue = start()
+    reconcile = async () => {
+      throw new TestError('terminal')
+    }
+    queue.add('a')
+    await clock.advance(100_000)
+    expect(errors).toEqual([['a', undefined]])
+  })
+
+  it('calls again when it was asked to', async () => {
+    const queue = start()
+    reconcile = async () => ({ requeueAfterMs: 500 })
+    queue.add('a')
+    await clock.advance(499)
+    expect(calls).toHaveLength(1)
+    await clock.advance(1)
+    expect(calls).toHaveLength(2)
+  })
+
+  it('ends with its signal: waits for what runs, and starts nothing more', async () => {
+    const queue = start(1)
+    const gate = held()
+    queue.add('a')
+    queue.add('b')
+    let ended = false
+    void ran.then(() => {
+      ended = true
+    })
+    stop.abort()
+    await clock.advance(0)
+    expect(ended).toBe(false)
+    gate.release()
+    await ran
+    expect(calls).toEqual(['a'])
+    expect(clock.sleeping).toEqual([])
+  })
+})
