@@ -1,9 +1,36 @@
-/** What a value is compared with: literal texts or globs, of which one must match. */
-export interface Pattern {
-  /** The value as the rule gives it, without its quotes. */
-  readonly value: string
-  readonly ignoreCase: boolean
-  matches(text: string): boolean
+/**
+ * The value of a match key, compiled as udev does (systemd, udev-rules.c, rule_line_add_token): `|` separates alternatives
+ * wherever it stands; an empty alternative matches the empty text; without any of `*?[` the alternatives are plain texts,
+ * in which a backslash is a backslash.
+ */
+export class Glob {
+  readonly #holdsEmpty: boolean
+  readonly #fold: (text: string) => string
+  readonly #alternative: (text: string) => boolean
+
+  constructor(value: string, { ignoreCase = false }: { readonly ignoreCase?: boolean } = {}) {
+    const fold = ignoreCase ? foldCase : (text: string) => text
+    const alternatives = value.split('|')
+    const given = alternatives.filter((alternative) => alternative !== '').map(fold)
+    this.#fold = fold
+    this.#holdsEmpty = given.length < alternatives.length
+    if (/[*?[]/.test(value)) {
+      const globs = given.map(compileGlob)
+      this.#alternative = (text) => globs.some((steps) => run(steps, text))
+    } else {
+      const texts = new Set(given)
+      this.#alternative = (text) => texts.has(text)
+    }
+  }
+
+  matches(text: string): boolean {
+    return (text === '' && this.#holdsEmpty) || this.#alternative(this.#fold(text))
+  }
+}
+
+/** Whether `text` matches one glob, as `fnmatch(glob, text, 0)` of the C library has it: `*` and `?` also match `/` and a leading dot. */
+export function matchesGlob(glob: string, text: string): boolean {
+  return run(compileGlob(glob), text)
 }
 
 /** One unit of a glob. */
@@ -14,33 +41,6 @@ type Step =
   | { readonly kind: 'set'; readonly negated: boolean; readonly holds: readonly ((character: string) => boolean)[] }
   /** fnmatch gives up here: nothing matches. */
   | { readonly kind: 'never' }
-
-/**
- * Compiles the value of a match key as udev does (systemd, udev-rules.c, rule_line_add_token): `|` separates alternatives
- * wherever it stands; an empty alternative matches the empty text; without any of `*?[` the alternatives are plain texts,
- * in which a backslash is a backslash; `?*` is everything but the empty text.
- */
-export function compilePattern(value: string, { ignoreCase = false }: { readonly ignoreCase?: boolean } = {}): Pattern {
-  const fold = ignoreCase ? foldCase : (text: string) => text
-  const alternatives = value.split('|')
-  const holdsEmpty = alternatives.includes('')
-  const given = alternatives.filter((alternative) => alternative !== '')
-  if (!/[*?[]/.test(value)) {
-    const texts = new Set(given.map(fold))
-    return { value, ignoreCase, matches: (text) => (text === '' ? holdsEmpty : texts.has(fold(text))) }
-  }
-  const globs = given.map((alternative) => compileGlob(fold(alternative)))
-  return {
-    value,
-    ignoreCase,
-    matches: (text) => (text === '' && holdsEmpty) || globs.some((steps) => run(steps, fold(text))),
-  }
-}
-
-/** Whether `text` matches one glob, as `fnmatch(glob, text, 0)` of the C library has it: `*` and `?` also match `/` and a leading dot. */
-export function matchesGlob(glob: string, text: string): boolean {
-  return run(compileGlob(glob), text)
-}
 
 /** udevd runs in the C locale, where only ASCII letters have a case. */
 function foldCase(text: string): string {

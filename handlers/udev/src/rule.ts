@@ -1,5 +1,4 @@
 import { UdevRuleError } from './errors.js'
-import { compilePattern, type Pattern } from './glob.js'
 
 /** The match keys of udev(7) that say something about a device, apart from any event. */
 export const PLAIN_KEYS = ['DEVPATH', 'KERNEL', 'SUBSYSTEM', 'DRIVER', 'TAG', 'KERNELS', 'SUBSYSTEMS', 'DRIVERS', 'TAGS'] as const
@@ -10,15 +9,20 @@ export type PlainKey = (typeof PLAIN_KEYS)[number]
 export type NamedKey = (typeof NAMED_KEYS)[number]
 export type MatchOperator = '==' | '!='
 
-export type Condition =
-  | { readonly key: PlainKey; readonly operator: MatchOperator; readonly pattern: Pattern }
-  | { readonly key: NamedKey; readonly name: string; readonly operator: MatchOperator; readonly pattern: Pattern }
-
-/** All of the conditions must hold; a rule without any holds for every device. */
-export interface Rule {
-  readonly text: string
-  readonly conditions: readonly Condition[]
+/** One condition of a rule. */
+export type Match = (
+  | { readonly key: PlainKey }
+  /** `attribute`: the name in the braces. */
+  | { readonly key: NamedKey; readonly attribute: string }
+) & {
+  readonly operator: MatchOperator
+  /** Without quotes and escapes; its globs are those of `Glob`. */
+  readonly value: string
+  readonly ignoreCase: boolean
 }
+
+/** All of them must hold; a rule without any holds for every device. */
+export type Rule = readonly Match[]
 
 /** The longest rule, in characters: the longest line that udev takes. */
 export const MAX_RULE_LENGTH = 16_384
@@ -36,26 +40,26 @@ export function parseRule(text: string): Rule {
   }
   const nul = text.indexOf('\0')
   if (nul >= 0) throw new UdevRuleError('a NUL character is not allowed in a rule', text, nul)
-  const conditions: Condition[] = []
+  const matches: Match[] = []
   let at = skip(text, 0, SEPARATORS)
   const start = skip(text, 0, SPACE)
   if (text[start] === '#')
     throw new UdevRuleError('this is a comment, not a rule; write comments in the YAML around it', text, start)
   if (at >= text.length && start < text.length) throw new UdevRuleError('a comma, but no condition', text, start)
   while (at < text.length) {
-    const { condition, end } = parseCondition(text, at)
-    conditions.push(condition)
+    const { value, end } = parseMatch(text, at)
+    matches.push(value)
     at = skip(text, end, SEPARATORS)
   }
-  return { text, conditions }
+  return matches
 }
 
 /** A text that {@link parseRule} turns into the same conditions. */
 export function printRule(rule: Rule): string {
-  return rule.conditions
-    .map((condition) => {
-      const key = 'name' in condition ? `${condition.key}{${condition.name}}` : condition.key
-      return `${key}${condition.operator}${printValue(condition.pattern)}`
+  return rule
+    .map((match) => {
+      const key = 'attribute' in match ? `${match.key}{${match.attribute}}` : match.key
+      return `${key}${match.operator}${printValue(match)}`
     })
     .join(', ')
 }
@@ -83,18 +87,15 @@ interface Parsed<T> {
   readonly end: number
 }
 
-function parseCondition(text: string, start: number): { readonly condition: Condition; readonly end: number } {
+function parseMatch(text: string, start: number): Parsed<Match> {
   const key = parseKey(text, start)
   const name = text[key.end] === '{' ? parseName(text, key.end) : undefined
-  const afterKey = name?.end ?? key.end
-  const known = checkKey(text, start, key.value, name?.value !== undefined)
-  const operator = parseOperator(text, skip(text, afterKey, SPACE), key.value)
-  const value = parseValue(text, skip(text, operator.end, SPACE))
-  if (known.named) {
-    const named = checkName(text, key.end + 1, known.key, name?.value ?? '')
-    return { condition: { key: known.key, name: named, operator: operator.value, pattern: value.value }, end: value.end }
-  }
-  return { condition: { key: known.key, operator: operator.value, pattern: value.value }, end: value.end }
+  const known = checkKey(text, start, key.value, name !== undefined)
+  const operator = parseOperator(text, skip(text, name?.end ?? key.end, SPACE), key.value)
+  const { value, end } = parseValue(text, skip(text, operator.end, SPACE))
+  if (!known.named) return { value: { key: known.key, operator: operator.value, ...value }, end }
+  const attribute = checkName(text, key.end + 1, known.key, name?.value ?? '')
+  return { value: { key: known.key, attribute, operator: operator.value, ...value }, end }
 }
 
 function parseKey(text: string, start: number): Parsed<string> {
@@ -165,7 +166,7 @@ function parseOperator(text: string, at: number, key: string): Parsed<MatchOpera
   throw new UdevRuleError(`${found} where '==' or '!=' is expected`, text, at)
 }
 
-function parseValue(text: string, start: number): Parsed<Pattern> {
+function parseValue(text: string, start: number): Parsed<Pick<Match, 'value' | 'ignoreCase'>> {
   // `e` and `i`, each once, in any order. The `i` is of systemd 258; older ones refuse it.
   const prefix = /(?:ei?|ie?)?(?=")/y
   prefix.lastIndex = start
@@ -187,8 +188,8 @@ function parseValue(text: string, start: number): Parsed<Pattern> {
       at++
     } else value += character
   }
-  const plain = escaped ? unescape(value, text, open + 1) : value
-  return { value: compilePattern(plain, { ignoreCase: prefixes.includes('i') }), end: at + 1 }
+  const plain = escaped ? withoutEscapes(value, text, open + 1) : value
+  return { value: { value: plain, ignoreCase: prefixes.includes('i') }, end: at + 1 }
 }
 
 const SINGLE: Readonly<Record<string, number>> = {
@@ -206,9 +207,9 @@ const SINGLE: Readonly<Record<string, number>> = {
 }
 
 /** The C escapes of systemd (escape.c, cunescape_one). `\x` and octal numbers are bytes of UTF-8. */
-function unescape(value: string, text: string, start: number): string {
+function withoutEscapes(value: string, text: string, start: number): string {
   const bytes: number[] = []
-  const escape = /\\(?:([abfnrtv\\"'s])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2}))/y
+  const escapes = /\\(?:([abfnrtv\\"'s])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2}))/y
   for (let at = 0; at < value.length; ) {
     if (value[at] !== '\\') {
       const next = value.indexOf('\\', at)
@@ -217,8 +218,8 @@ function unescape(value: string, text: string, start: number): string {
       at = end
       continue
     }
-    escape.lastIndex = at
-    const found = escape.exec(value)
+    escapes.lastIndex = at
+    const found = escapes.exec(value)
     if (found === null) throw new UdevRuleError(`${quote(value.slice(at, at + 2))} is not an escape`, text, start + at)
     const [all, single, hex, short, long, octal] = found
     const code =
@@ -241,7 +242,7 @@ function unescape(value: string, text: string, start: number): string {
   }
 }
 
-function printValue({ value, ignoreCase }: Pattern): string {
+function printValue({ value, ignoreCase }: Match): string {
   const insensitive = ignoreCase ? 'i' : ''
   // Without escapes, neither a line feed nor a backslash before the closing quote can be written.
   if (!/\n|\\$/.test(value)) return `${insensitive}"${value.replaceAll('"', '\\"')}"`

@@ -1,0 +1,27 @@
+import { z } from 'zod'
+import { UdevRuleError } from './errors.js'
+import { parseRule, type Rule } from './rule.js'
+
+export const PERMISSIONS = ['r', 'w', 'm', 'rw', 'rm', 'rwm', 'wm'] as const
+
+const rule = z.string().transform((text, context): Rule => {
+  try {
+    return parseRule(text)
+  } catch (error) {
+    if (!(error instanceof UdevRuleError)) throw error
+    context.addIssue({ code: 'custom', message: error.message })
+    return z.NEVER
+  }
+})
+
+/** `discoveryDetails` of the udev handler. */
+export const udevDetails = z.strictObject({
+  /** A device is found when it matches one of them. */
+  udevRules: z.array(rule).max(1000),
+  /** Whether devices that lie below another one that was found are parts of it. @default false */
+  groupRecursive: z.boolean().default(false),
+  /** What containers may do with the device nodes. @default 'rwm' */
+  permissions: z.enum(PERMISSIONS).default('rwm'),
+})
+
+export type UdevDetails = z.infer<typeof udevDetails>

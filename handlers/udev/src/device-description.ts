@@ -1,0 +1,68 @@
+import type { Device, DeviceSpec, DiscoveryProperties } from '@akrijs/sdk'
+import type { DeviceGroup } from './device-group.js'
+import type { FoundDevice } from './device-match.js'
+
+export interface DescriptionOptions {
+  readonly grouped: boolean
+  readonly permissions: string
+  /** The resource whose name other device plugins use, such as `akri.sh/udev-mouse`; from `devicePluginResourceName`. */
+  readonly resourceName: string | undefined
+  /** From `vfioPassthrough`. */
+  readonly vfioPassthrough: boolean
+}
+
+/** Reads the options that come as discovery properties. */
+export function optionsFrom(properties: DiscoveryProperties): Pick<DescriptionOptions, 'resourceName' | 'vfioPassthrough'> {
+  const resourceName = properties.text('devicePluginResourceName') || undefined
+  const vfio = properties.text('vfioPassthrough')?.toLowerCase() === 'true'
+  return { resourceName, vfioPassthrough: vfio && resourceName !== undefined }
+}
+
+/** A group as the agent gets it: names of properties and resources are those of the existing system. */
+export function describeGroup({ id, members }: DeviceGroup, options: DescriptionOptions): Device {
+  const properties: Record<string, string> = { UDEV_DEVPATH: id }
+  const specs = new Map<string, DeviceSpec>()
+  const addSpec = (path: string, permissions: string) => specs.set(path, { containerPath: path, hostPath: path, permissions })
+  const suffix = (index: number) => (options.grouped ? `_${index}` : '')
+
+  const withNode = members.filter((member) => member.devnode !== undefined)
+  for (const [index, { devnode = '' }] of withNode.entries()) {
+    properties[`UDEV_DEVNODE${suffix(index)}`] = devnode
+    addSpec(devnode, options.permissions)
+  }
+
+  if (options.resourceName !== undefined) {
+    const name = options.resourceName.toUpperCase().replace(/[./]/g, '_')
+    for (const [index, address] of members.flatMap(usbAddress).entries())
+      properties[`USB_RESOURCE_${name}${suffix(index)}`] = address
+    for (const [index, address] of unique(members.flatMap(pciAddress)).entries())
+      properties[`PCI_RESOURCE_${name}${suffix(index)}`] = address
+  }
+  if (options.vfioPassthrough) {
+    for (const { device } of members) {
+      const group = device.linkName('iommu_group')
+      if (group === undefined || !/^\d+$/.test(group)) continue
+      addSpec(`/dev/vfio/${group}`, 'rwm')
+      addSpec('/dev/vfio/vfio', 'rwm')
+    }
+  }
+  return { id, properties, deviceSpecs: [...specs.values()] }
+}
+
+/** `<bus>:<device>` in decimal, of a node such as /dev/bus/usb/001/012. */
+function usbAddress({ devnode }: FoundDevice): string[] {
+  const found = /^\/dev\/bus\/usb\/0*(\d+)\/0*(\d+)$/.exec(devnode ?? '')
+  return found === null ? [] : [`${found[1]}:${found[2]}`]
+}
+
+/** The last PCI address in the path of a device that is not behind a USB controller. */
+function pciAddress({ devpath }: FoundDevice): string[] {
+  const segments = devpath.split('/')
+  if (segments.some((segment) => segment.startsWith('usb'))) return []
+  const last = segments.findLast((segment) => /^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$/.test(segment))
+  return last === undefined ? [] : [last]
+}
+
+function unique(texts: readonly string[]): string[] {
+  return [...new Set(texts)]
+}
