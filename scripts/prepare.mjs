@@ -45,8 +45,9 @@ function install() {
     writeStamp({ lock })
     return
   }
-  say('installing what package-lock.json names (npm ci), once')
-  if (npm(['ci', '--no-audit', '--no-fund', '--loglevel=error'], 'inherit') !== 0) fail('npm ci failed: see above')
+  say('installing what package-lock.json names (npm install), once')
+  // Not `npm ci`: it wants the lock file to name the binaries of every platform, also of those that a registry lacks.
+  if (npm(['install', '--no-audit', '--no-fund', '--loglevel=error'], 'inherit') !== 0) fail('npm install failed: see above')
   writeStamp({ lock })
 }
 
