@@ -1,0 +1,262 @@
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { type Device, DiscoveryProperties, InvalidDetailsError, silentLogger } from '@akrijs/sdk'
+import { openDiscovery } from '@akrijs/sdk/host'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Change, DeviceMonitor, Uevent } from './device-monitor.js'
+import { defineUdevHandler } from './handler.js'
+
+let tree: Tree
+let monitor: ManualMonitor
+let stop: AbortController
+
+beforeEach(() => {
+  tree = new Tree()
+  monitor = new ManualMonitor()
+  stop = new AbortController()
+})
+
+afterEach(() => {
+  stop.abort()
+  tree.remove()
+})
+
+/** The first list that the handler gives for these details. */
+async function find(details: object, properties: Readonly<Record<string, string>> = {}): Promise<Device[]> {
+  const { value } = await open(details, properties).next()
+  return value ?? []
+}
+
+function open(details: object, properties: Readonly<Record<string, string>> = {}) {
+  const handler = defineUdevHandler({ ...tree.roots, openMonitor: () => monitor })
+  return openDiscovery(handler, {
+    details: JSON.stringify(details),
+    properties: DiscoveryProperties.fromTexts(properties),
+    signal: stop.signal,
+    log: silentLogger,
+  })
+}
+
+const ids = (devices: readonly Device[]) => devices.map(({ id }) => id)
+const BUS = '/devices/pci0000:00/0000:00:14.0/usb1'
+
+describe('the udev handler', () => {
+  it('gives a device its path, node and permissions', async () => {
+    tree.add('/devices/virtual/mem/null', { class: 'mem', uevent: { MAJOR: '1', MINOR: '3', DEVNAME: 'null' } })
+    expect(await find({ udevRules: ['KERNEL=="null"'], permissions: 'rw' })).toEqual([
+      {
+        id: '/devices/virtual/mem/null',
+        properties: { UDEV_DEVPATH: '/devices/virtual/mem/null', UDEV_DEVNODE: '/dev/null' },
+        mounts: [],
+        deviceSpecs: [{ containerPath: '/dev/null', hostPath: '/dev/null', permissions: 'rw' }],
+      },
+    ])
+  })
+
+  it('D1 refuses a bad rule with its place, and ends nothing but that one request', async () => {
+    const refused = find({ udevRules: ['KERNEL=="a"', 'KERNEL=="b", OWNER="root"'] })
+    await expect(refused).rejects.toThrow(InvalidDetailsError)
+    await expect(refused).rejects.toThrow(/udevRules\[1\]: line 1, column 14: OWNER cannot be used/)
+    await expect(find({ udevRules: ['KERNEL=="?*"'] })).resolves.toEqual([])
+  })
+
+  it('refuses permissions and fields that it does not know', async () => {
+    await expect(find({ udevRules: [], permissions: 'wr' })).rejects.toThrow(/permissions/)
+    await expect(find({})).rejects.toThrow(/udevRules/)
+    await expect(find({ udevRules: [], groupRecursiv: true })).rejects.toThrow(/groupRecursiv/)
+  })
+
+  it('D1 filters by DEVPATH alone', async () => {
+    for (const name of ['null', 'zero']) tree.add(`/devices/virtual/mem/${name}`, { class: 'mem', uevent: { DEVNAME: name } })
+    expect(ids(await find({ udevRules: ['DEVPATH=="/devices/virtual/mem/z*"'] }))).toEqual(['/devices/virtual/mem/zero'])
+  })
+
+  it('D1 groups by whole components: 1-1 does not swallow 1-10', async () => {
+    for (const [port, number] of [
+      ['1-1', '002'],
+      ['1-10', '003'],
+      ['1-1/1-1.4', '004'],
+    ] as const) {
+      tree.add(`${BUS}/${port}`, { bus: 'usb', uevent: { DEVNAME: `bus/usb/001/${number}` } })
+    }
+    const found = await find({ udevRules: ['SUBSYSTEM=="usb"'], groupRecursive: true })
+    expect(found.map(({ id, properties }) => [id, properties])).toEqual([
+      [
+        `${BUS}/1-1`,
+        { UDEV_DEVPATH: `${BUS}/1-1`, UDEV_DEVNODE_0: '/dev/bus/usb/001/002', UDEV_DEVNODE_1: '/dev/bus/usb/001/004' },
+      ],
+      [`${BUS}/1-10`, { UDEV_DEVPATH: `${BUS}/1-10`, UDEV_DEVNODE_0: '/dev/bus/usb/001/003' }],
+    ])
+  })
+
+  it('D1 numbers the nodes of a group in the same order, in whichever order sysfs lists them', async () => {
+    const nodes = ['video1', 'video0', 'video2']
+    const details = { udevRules: ['SUBSYSTEM=="usb"', 'SUBSYSTEM=="video4linux"'], groupRecursive: true }
+    const lists: unknown[] = []
+    for (const order of [nodes, [...nodes].reverse()]) {
+      tree.remove()
+      tree = new Tree()
+      tree.add(`${BUS}/1-1`, { bus: 'usb', uevent: { DEVNAME: 'bus/usb/001/002' } })
+      for (const node of order) tree.add(`${BUS}/1-1/video4linux/${node}`, { class: 'video4linux', uevent: { DEVNAME: node } })
+      lists.push(await find(details))
+    }
+    expect(lists[0]).toEqual(lists[1])
+    expect(lists[0]).toMatchObject([
+      { properties: { UDEV_DEVNODE_0: '/dev/bus/usb/001/002', UDEV_DEVNODE_1: '/dev/video0', UDEV_DEVNODE_3: '/dev/video2' } },
+    ])
+  })
+
+  it('offers the nearest ancestor with a node for a match without one, once, and else the match without a node', async () => {
+    tree.add(`${BUS}/1-1`, { bus: 'usb', uevent: { DEVNAME: 'bus/usb/001/002' } })
+    tree.add(`${BUS}/1-1/1-1:1.0`, { bus: 'usb' })
+    tree.add(`${BUS}/1-1/1-1:1.1`, { bus: 'usb' })
+    tree.add('/devices/virtual/net/lo', { class: 'net', uevent: { IFINDEX: '1' } })
+    const found = await find({ udevRules: ['KERNEL=="1-1:*"', 'SUBSYSTEM=="net"'] })
+    expect(found).toEqual([
+      expect.objectContaining({
+        id: `${BUS}/1-1`,
+        properties: { UDEV_DEVPATH: `${BUS}/1-1`, UDEV_DEVNODE: '/dev/bus/usb/001/002' },
+      }),
+      { id: '/devices/virtual/net/lo', properties: { UDEV_DEVPATH: '/devices/virtual/net/lo' }, mounts: [], deviceSpecs: [] },
+    ])
+  })
+
+  it('names USB and PCI devices for other device plugins, and gives VFIO nodes when asked to', async () => {
+    tree.add(`${BUS}/1-1`, { bus: 'usb', uevent: { DEVNAME: 'bus/usb/001/012' } })
+    tree.add('/devices/pci0000:00/0000:00:1c.0/0000:01:00.0', { bus: 'pci', links: { iommu_group: '/kernel/iommu_groups/17' } })
+    const details = { udevRules: ['SUBSYSTEM=="usb|pci"'] }
+    const devicePluginResourceName = 'akri.sh/udev-mouse'
+    const [usb, pci] = await find(details, { devicePluginResourceName, vfioPassthrough: 'True' })
+    expect(usb?.properties).toMatchObject({ 'USB_RESOURCE_AKRI_SH_UDEV-MOUSE': '1:12' })
+    expect(pci?.properties).toMatchObject({ 'PCI_RESOURCE_AKRI_SH_UDEV-MOUSE': '0000:01:00.0' })
+    expect(pci?.deviceSpecs?.map(({ hostPath, permissions }) => [hostPath, permissions])).toEqual([
+      ['/dev/vfio/17', 'rwm'],
+      ['/dev/vfio/vfio', 'rwm'],
+    ])
+    const [, without] = await find(details, { vfioPassthrough: 'true' })
+    expect(without?.deviceSpecs).toEqual([])
+  })
+
+  it('takes no node that would lead out of /dev, and no device outside of /sys/devices', async () => {
+    for (const [index, name] of ['../etc/shadow', '/etc/shadow', 'a/../../b', '/dev/..', './x', 'a//b'].entries()) {
+      tree.add(`/devices/virtual/misc/bad${index}`, { class: 'misc', uevent: { DEVNAME: name } })
+    }
+    tree.link('/class/misc/outside', '../../../../../etc')
+    const found = await find({ udevRules: ['SUBSYSTEM=="misc"'] })
+    expect(found).toHaveLength(6)
+    expect(found.flatMap(({ deviceSpecs = [] }) => deviceSpecs)).toEqual([])
+  })
+
+  it('reads tags, links and properties of the database of udev', async () => {
+    tree.add('/devices/virtual/mem/null', { class: 'mem', uevent: { MAJOR: '1', MINOR: '3', DEVNAME: 'null' } })
+    tree.database('c1:3', ['S:disk/by-id/x', 'I:12345', 'E:ID_MODEL=A=B', 'G:old', 'G:seat', 'Q:seat', 'V:1'])
+    const matches = async (rule: string) => (await find({ udevRules: [rule] })).length === 1
+    expect(await matches('TAG=="seat"')).toBe(true)
+    expect(await matches('TAG=="old"')).toBe(false)
+    expect(await matches('ENV{TAGS}=="*:old:*", ENV{DEVLINKS}=="/dev/disk/by-id/x", ENV{ID_MODEL}=="A=B"')).toBe(true)
+  })
+
+  it('leaves out devices that vanish while they are looked at', async () => {
+    tree.add('/devices/virtual/mem/null', { class: 'mem', uevent: { DEVNAME: 'null' } })
+    tree.link('/class/mem/gone', '../../devices/virtual/mem/gone')
+    expect(ids(await find({ udevRules: [''] }))).toEqual(['/devices/virtual/mem/null'])
+  })
+
+  it('looks again for events that can concern its rules, and only for those', async () => {
+    tree.add('/devices/virtual/mem/null', { class: 'mem', uevent: { DEVNAME: 'null' } })
+    const lists = open({ udevRules: ['SUBSYSTEM=="mem"'] })
+    expect((await lists.next()).value).toHaveLength(1)
+    tree.add('/devices/virtual/mem/zero', { class: 'mem', uevent: { DEVNAME: 'zero' } })
+    const next = lists.next()
+    await monitor.tell({ kind: 'events', events: [event('/devices/virtual/net/veth0', 'net')] })
+    expect(monitor.taken).toBe(2)
+    const before = await Promise.race([next, new Promise((resolve) => setImmediate(() => resolve('nothing')))])
+    expect(before).toBe('nothing')
+    await monitor.tell({ kind: 'events', events: [event('/devices/virtual/mem/zero', 'mem')] })
+    expect((await next).value).toHaveLength(2)
+  })
+})
+
+function event(devpath: string, subsystem: string): Uevent {
+  return { action: 'add', devpath, properties: new Map([['SUBSYSTEM', subsystem]]) }
+}
+
+/** Tells what a test has it tell, after the first rescan. */
+class ManualMonitor implements DeviceMonitor {
+  taken = 0
+  readonly #pending: { readonly change: Change; readonly done: () => void }[] = []
+  #wake = () => {}
+
+  /** Resolves when the handler asks for the next change. */
+  tell(change: Change): Promise<void> {
+    return new Promise((done) => {
+      this.#pending.push({ change, done })
+      this.#wake()
+    })
+  }
+
+  async *changes(signal: AbortSignal): AsyncGenerator<Change, void, void> {
+    this.taken++
+    yield { kind: 'rescan', reason: 'start' }
+    signal.addEventListener('abort', () => this.#wake())
+    while (!signal.aborted) {
+      const next = this.#pending.shift()
+      if (next === undefined) {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve
+        })
+      } else {
+        this.taken++
+        yield next.change
+        next.done()
+      }
+    }
+  }
+}
+
+interface Given {
+  readonly class?: string
+  readonly bus?: string
+  readonly uevent?: Readonly<Record<string, string>>
+  /** Names of links, and where they lead below the root of sysfs. */
+  readonly links?: Readonly<Record<string, string>>
+}
+
+/** A sysfs of files. */
+class Tree {
+  readonly #root = mkdtempSync(path.join(os.tmpdir(), 'akri-sysfs-'))
+  readonly roots = { sysfsRoot: path.join(this.#root, 'sys'), runUdevRoot: path.join(this.#root, 'run') }
+
+  add(devpath: string, { class: className, bus, uevent = {}, links = {} }: Given): void {
+    const directory = path.join(this.roots.sysfsRoot, devpath)
+    mkdirSync(directory, { recursive: true })
+    writeFileSync(
+      path.join(directory, 'uevent'),
+      Object.entries(uevent)
+        .map(([key, value]) => `${key}=${value}\n`)
+        .join(''),
+    )
+    const subsystem = className === undefined ? `/bus/${bus}` : `/class/${className}`
+    for (const [name, target] of Object.entries({ subsystem, ...links })) {
+      symlinkSync(path.relative(directory, path.join(this.roots.sysfsRoot, target)), path.join(directory, name))
+    }
+    const entry = path.join(className === undefined ? `${subsystem}/devices` : subsystem, path.basename(devpath))
+    this.link(entry, path.relative(path.dirname(entry), devpath))
+  }
+
+  link(entry: string, target: string): void {
+    const file = path.join(this.roots.sysfsRoot, entry)
+    mkdirSync(path.dirname(file), { recursive: true })
+    symlinkSync(target, file)
+  }
+
+  database(id: string, lines: readonly string[]): void {
+    mkdirSync(path.join(this.roots.runUdevRoot, 'data'), { recursive: true })
+    writeFileSync(path.join(this.roots.runUdevRoot, 'data', id), `${lines.join('\n')}\n`)
+  }
+
+  remove(): void {
+    rmSync(this.#root, { recursive: true, force: true })
+  }
+}
