@@ -1,3 +1,5 @@
+export * from './configuration-schema.js'
+export * from './manifest.js'
 export * from './names.js'
 export * from './reconcile-queue.js'
 export * from './types.js'

@@ -1,0 +1,230 @@
+import { z } from 'zod'
+import { API_VERSION, type ConfigurationName } from './names.js'
+import type { ConfigurationSpec } from './types.js'
+
+/** What somebody writes into a file: a Configuration without what a cluster adds. */
+export interface ConfigurationManifest {
+  readonly name: ConfigurationName
+  readonly namespace: string
+  readonly labels: Readonly<Record<string, string>>
+  readonly annotations: Readonly<Record<string, string>>
+  readonly spec: ConfigurationSpec
+}
+
+/** Something in a document that is not as it should be. */
+export interface Problem {
+  /** Such as `spec.discoveryHandler.name`; empty for the whole document. */
+  readonly path: string
+  /** What is wrong, what stands there, and what would be right. */
+  readonly message: string
+}
+
+export type ParsedConfiguration =
+  | { readonly ok: true; readonly configuration: ConfigurationManifest }
+  | { readonly ok: false; readonly problems: readonly Problem[] }
+
+/** The most slots that an Instance may have: each is a key of the object, and a device of the kubelet. */
+export const MAX_CAPACITY = 10_000
+
+/**
+ * The part of a resource name behind `akri.sh/` has 63 characters at most (the kubelet refuses longer ones), and that of
+ * an Instance ends in a dash and six digits.
+ */
+const MAX_NAME_LENGTH = 63 - '-123456'.length
+
+const text = z.string()
+const dnsSubdomain = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
+const absentOr = <T extends z.ZodType>(schema: T) => schema.nullish().transform((value) => value ?? undefined)
+
+const keySelector = z.strictObject({
+  name: text.min(1),
+  key: text.min(1),
+  namespace: absentOr(text.min(1)),
+  optional: absentOr(z.boolean()),
+})
+
+const property = z
+  .strictObject({
+    name: text.regex(/^[_A-Za-z][_A-Za-z0-9]*$/, 'write a letter or _, then letters, digits and _'),
+    value: absentOr(text),
+    valueFrom: absentOr(
+      z
+        .strictObject({ secretKeyRef: absentOr(keySelector), configMapKeyRef: absentOr(keySelector) })
+        .transform((from, context) => {
+          if (from.secretKeyRef && !from.configMapKeyRef) return { secretKeyRef: from.secretKeyRef }
+          if (from.configMapKeyRef && !from.secretKeyRef) return { configMapKeyRef: from.configMapKeyRef }
+          context.addIssue({ code: 'custom', message: 'give one of secretKeyRef and configMapKeyRef' })
+          return z.NEVER
+        }),
+    ),
+  })
+  .transform(({ name, value, valueFrom }, context) => {
+    if (valueFrom === undefined) return value === undefined ? { name } : { name, value }
+    if (value === undefined) return { name, valueFrom }
+    context.addIssue({ code: 'custom', message: 'give one of value and valueFrom' })
+    return z.NEVER
+  })
+
+// What stands inside of these is Kubernetes' own, and kept as it is.
+const anything = z.record(text, z.unknown())
+
+const spec = z.strictObject({
+  discoveryHandler: z.strictObject({
+    name: text.min(1),
+    discoveryDetails: text.nullish().transform((details) => details ?? ''),
+    discoveryProperties: z
+      .array(property)
+      .nullish()
+      .transform((properties) => properties ?? [])
+      .superRefine((properties, context) => {
+        for (const [index, { name }] of properties.entries()) {
+          if (properties.findIndex((other) => other.name === name) === index) continue
+          context.addIssue({ code: 'custom', path: [index, 'name'], message: 'another property has this name' })
+        }
+      }),
+  }),
+  capacity: z.number().int().min(1).max(MAX_CAPACITY).default(1),
+  brokerSpec: absentOr(
+    z.strictObject({ brokerPodSpec: absentOr(anything), brokerJobSpec: absentOr(anything) }).transform((broker, context) => {
+      if (broker.brokerPodSpec && broker.brokerJobSpec) {
+        context.addIssue({ code: 'custom', message: 'give one of brokerPodSpec and brokerJobSpec' })
+        return z.NEVER
+      }
+      if (broker.brokerPodSpec) return { brokerPodSpec: broker.brokerPodSpec }
+      return broker.brokerJobSpec ? { brokerJobSpec: broker.brokerJobSpec } : undefined
+    }),
+  ),
+  instanceServiceSpec: absentOr(anything),
+  configurationServiceSpec: absentOr(anything),
+  brokerProperties: z
+    .record(text.min(1).regex(/^[^=\0]+$/, 'it names an environment variable: no = and no NUL'), text)
+    .nullish()
+    .transform((properties) => properties ?? {}),
+})
+
+const manifest = z.strictObject({
+  apiVersion: z.literal(API_VERSION),
+  kind: z.literal('Configuration'),
+  metadata: z.looseObject({
+    name: text
+      .max(MAX_NAME_LENGTH, `write at most ${MAX_NAME_LENGTH} characters, so that akri.sh/<name>-<digest> can name a resource`)
+      .regex(dnsSubdomain, 'write lower-case letters, digits, - and ., beginning and ending with a letter or digit'),
+    namespace: text.regex(dnsSubdomain).default('default'),
+    labels: z
+      .record(text, text)
+      .nullish()
+      .transform((labels) => labels ?? {}),
+    annotations: z
+      .record(text, text)
+      .nullish()
+      .transform((annotations) => annotations ?? {}),
+  }),
+  spec,
+  status: z.unknown().optional(),
+})
+
+/** Reads a Configuration that somebody wrote. Never throws. */
+export function parseConfiguration(object: unknown): ParsedConfiguration {
+  const result = manifest.safeParse(object)
+  if (!result.success) return { ok: false, problems: result.error.issues.flatMap((issue) => describe(issue, object)) }
+  const { metadata } = result.data
+  return {
+    ok: true,
+    configuration: {
+      name: metadata.name as ConfigurationName,
+      namespace: metadata.namespace,
+      labels: metadata.labels,
+      annotations: metadata.annotations,
+      spec: withoutUndefined(result.data.spec) as ConfigurationSpec,
+    },
+  }
+}
+
+function describe(issue: z.core.$ZodIssue, root: unknown): Problem[] {
+  const path = pathText(issue.path)
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map((key) => ({
+      path: pathText([...issue.path, key]),
+      message: `there is no such field${suggestion(key)}`,
+    }))
+  }
+  const value = valueAt(root, issue.path)
+  const shown = value === undefined ? '' : `; it is ${shorten(value)}`
+  const message =
+    value === undefined && issue.code === 'invalid_type' ? `it is missing; ${issue.message}` : `${issue.message}${shown}`
+  return [{ path, message }]
+}
+
+function pathText(path: readonly PropertyKey[]): string {
+  return path.map((key, index) => (typeof key === 'number' ? `[${key}]` : `${index > 0 ? '.' : ''}${String(key)}`)).join('')
+}
+
+const FIELDS = [
+  'apiVersion',
+  'kind',
+  'metadata',
+  'spec',
+  'discoveryHandler',
+  'name',
+  'discoveryDetails',
+  'discoveryProperties',
+  'value',
+  'valueFrom',
+  'secretKeyRef',
+  'configMapKeyRef',
+  'key',
+  'namespace',
+  'optional',
+  'capacity',
+  'brokerSpec',
+  'brokerPodSpec',
+  'brokerJobSpec',
+  'instanceServiceSpec',
+  'configurationServiceSpec',
+  'brokerProperties',
+]
+
+function suggestion(key: string): string {
+  const near = FIELDS.map((field) => ({ field, distance: distance(key.toLowerCase(), field.toLowerCase()) })).sort(
+    (a, b) => a.distance - b.distance,
+  )[0]
+  return near !== undefined && near.distance <= 3 && near.distance < key.length ? `; did you mean ${near.field}?` : ''
+}
+
+/** How many characters have to be added, removed or changed to get from one text to the other. */
+function distance(a: string, b: string): number {
+  if (a.length > 40) return a.length
+  let row = Array.from({ length: b.length + 1 }, (_, index) => index)
+  for (const [i, character] of [...a].entries()) {
+    const next = [i + 1]
+    for (const [j, other] of [...b].entries()) {
+      next.push(Math.min((row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1, (row[j] ?? 0) + (character === other ? 0 : 1)))
+    }
+    row = next
+  }
+  return row.at(-1) ?? 0
+}
+
+function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {
+  let value = root
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined
+    value = Reflect.get(value, key)
+  }
+  return value
+}
+
+function shorten(value: unknown): string {
+  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'a list' : 'a mapping'
+  const shown = typeof value === 'string' ? JSON.stringify(value) : String(value)
+  return shown.length > 60 ? `${shown.slice(0, 60)}…` : shown
+}
+
+/** zod keeps keys whose value became undefined; the types say that they are absent. */
+function withoutUndefined(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutUndefined)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([key, inner]) => (inner === undefined ? [] : [[key, withoutUndefined(inner)]])),
+  )
+}
