@@ -1,6 +1,5 @@
 import type { Device, DeviceSpec, DiscoveryProperties } from '@akrijs/sdk'
 import type { DeviceGroup } from './device-group.js'
-import type { FoundDevice } from './device-match.js'
 
 export interface DescriptionOptions {
   readonly grouped: boolean
@@ -25,19 +24,17 @@ export function describeGroup({ id, members }: DeviceGroup, options: Description
   const addSpec = (path: string, permissions: string) => specs.set(path, { containerPath: path, hostPath: path, permissions })
   const suffix = (index: number) => (options.grouped ? `_${index}` : '')
 
-  const withNode = members.filter((member) => member.devnode !== undefined)
-  for (const [index, { devnode = '' }] of withNode.entries()) {
+  const resource = options.resourceName?.toUpperCase().replace(/[./]/g, '_')
+
+  const nodes = members.flatMap(({ devnode }) => (devnode === undefined ? [] : [devnode]))
+  for (const [index, devnode] of nodes.entries()) {
     properties[`UDEV_DEVNODE${suffix(index)}`] = devnode
     addSpec(devnode, options.permissions)
+    const address = usbAddress(devnode)
+    if (resource !== undefined && address !== undefined) properties[`USB_RESOURCE_${resource}${suffix(index)}`] = address
   }
-
-  if (options.resourceName !== undefined) {
-    const name = options.resourceName.toUpperCase().replace(/[./]/g, '_')
-    for (const [index, address] of members.flatMap(usbAddress).entries())
-      properties[`USB_RESOURCE_${name}${suffix(index)}`] = address
-    for (const [index, address] of unique(members.flatMap(pciAddress)).entries())
-      properties[`PCI_RESOURCE_${name}${suffix(index)}`] = address
-  }
+  const address = pciAddress(id)
+  if (resource !== undefined && address !== undefined) properties[`PCI_RESOURCE_${resource}`] = address
   if (options.vfioPassthrough) {
     for (const { device } of members) {
       const group = device.linkName('iommu_group')
@@ -50,19 +47,14 @@ export function describeGroup({ id, members }: DeviceGroup, options: Description
 }
 
 /** `<bus>:<device>` in decimal, of a node such as /dev/bus/usb/001/012. */
-function usbAddress({ devnode }: FoundDevice): string[] {
-  const found = /^\/dev\/bus\/usb\/0*(\d+)\/0*(\d+)$/.exec(devnode ?? '')
-  return found === null ? [] : [`${found[1]}:${found[2]}`]
+function usbAddress(devnode: string): string | undefined {
+  const found = /^\/dev\/bus\/usb\/0*(\d+)\/0*(\d+)$/.exec(devnode)
+  return found === null ? undefined : `${found[1]}:${found[2]}`
 }
 
 /** The last PCI address in the path of a device that is not behind a USB controller. */
-function pciAddress({ devpath }: FoundDevice): string[] {
+function pciAddress(devpath: string): string | undefined {
   const segments = devpath.split('/')
-  if (segments.some((segment) => segment.startsWith('usb'))) return []
-  const last = segments.findLast((segment) => /^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$/.test(segment))
-  return last === undefined ? [] : [last]
-}
-
-function unique(texts: readonly string[]): string[] {
-  return [...new Set(texts)]
+  if (segments.some((segment) => segment.startsWith('usb'))) return undefined
+  return segments.findLast((segment) => /^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$/.test(segment))
 }
