@@ -86,7 +86,7 @@ describe.skipIf(missing.length > 0)('compared with libudev (needs libudev-dev, g
       const links = (devices: ReadonlyMap<string, Properties>) =>
         new Map(
           [...devices].filter(
-            ([, device]) => device['SUBSYSTEM'] !== 'net' && !('IFINDEX' in device) && device['SUBSYSTEM'] !== 'queues',
+            ([, device]) => device.SUBSYSTEM !== 'net' && !('IFINDEX' in device) && device.SUBSYSTEM !== 'queues',
           ),
         )
       expect(links(ours({ ...SYSTEM_ROOTS, runUdevRoot: run }))).toEqual(links(expected))
@@ -123,7 +123,7 @@ function devicesOf(json: string): Map<string, Properties> {
 
 function byPath(devices: readonly Properties[]): Map<string, Properties> {
   return new Map(
-    devices.map((device): [string, Properties] => [device['DEVPATH'] ?? '', sorted(device)]).sort(([a], [b]) => (a < b ? -1 : 1)),
+    devices.map((device): [string, Properties] => [device.DEVPATH ?? '', sorted(device)]).sort(([a], [b]) => (a < b ? -1 : 1)),
   )
 }
 
