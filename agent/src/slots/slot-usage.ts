@@ -35,7 +35,11 @@ export function slotIndex(instance: InstanceName, slot: string): number | undefi
 }
 
 /** The slots of an Instance in order of their index, all of them: what `deviceUsage` leaves out is free. */
-export function slotsOf(instance: InstanceName, capacity: number, deviceUsage: Readonly<Record<string, string>>): Map<SlotName, SlotUsage> {
+export function slotsOf(
+  instance: InstanceName,
+  capacity: number,
+  deviceUsage: Readonly<Record<string, string>>,
+): Map<SlotName, SlotUsage> {
   const slots = new Map<SlotName, SlotUsage>()
   for (let index = 0; index < capacity; index++) {
     const name = slotName(instance, index)

@@ -1,0 +1,57 @@
+import { AkriError } from '@akrijs/sdk'
+
+/** A Secret, ConfigMap or key that a Configuration refers to is not there. The message names it, and never a value. */
+export class MissingPropertyError extends AkriError {
+  constructor(message: string) {
+    super('AKRI_ERR_MISSING_PROPERTY', 'transient', message)
+    this.name = 'MissingPropertyError'
+  }
+}
+
+/** The state of the standalone agent cannot be written or read. */
+export class StateFileError extends AkriError {
+  constructor(message: string, options?: { cause?: unknown }) {
+    super('AKRI_ERR_STATE_FILE', 'transient', message, options)
+    this.name = 'StateFileError'
+  }
+}
+
+/** Another agent runs on the same state directory. */
+export class StateLockedError extends AkriError {
+  constructor(message: string) {
+    super('AKRI_ERR_STATE_LOCKED', 'terminal', message)
+    this.name = 'StateLockedError'
+  }
+}
+
+/** The kubelet cannot be reached, or refuses. */
+export class KubeletUnavailableError extends AkriError {
+  constructor(message: string, options?: { cause?: unknown }) {
+    super('AKRI_ERR_KUBELET_UNAVAILABLE', 'transient', message, options)
+    this.name = 'KubeletUnavailableError'
+  }
+}
+
+/** The npm package of a handler is not there or not what it should be. */
+export class HandlerPackageError extends AkriError {
+  constructor(message: string, options?: { cause?: unknown }) {
+    super('AKRI_ERR_HANDLER_PACKAGE', 'terminal', message, options)
+    this.name = 'HandlerPackageError'
+  }
+}
+
+/** What a container asks for cannot be given. The kubelet shows the message in the Pod's status. */
+export class AllocationRefusedError extends AkriError {
+  constructor(message: string) {
+    super('AKRI_ERR_ALLOCATION_REFUSED', 'transient', message)
+    this.name = 'AllocationRefusedError'
+  }
+}
+
+/** A Pod was refused by the simulated kubelet, for the reason that a kubelet gives. */
+export class AdmissionError extends AkriError {
+  constructor(message: string) {
+    super('AKRI_ERR_ADMISSION', 'transient', `UnexpectedAdmissionError: ${message}`)
+    this.name = 'AdmissionError'
+  }
+}

@@ -1,0 +1,50 @@
+import { keyOf, type ObjectKey } from '@akrijs/kube'
+import type { ObjectCache } from '../ports/cluster.js'
+
+interface StoredObject {
+  readonly metadata: { readonly namespace: string; readonly name: string }
+}
+
+/** The objects of one kind in this process. Objects are frozen: a change is a new object. */
+export class ObjectStore<T extends StoredObject> implements ObjectCache<T> {
+  readonly synced = Promise.resolve()
+  readonly #objects = new Map<ObjectKey, T>()
+  readonly #listeners = new Set<(key: ObjectKey) => void>()
+
+  get(key: ObjectKey): T | undefined {
+    return this.#objects.get(key)
+  }
+
+  list(): readonly T[] {
+    return [...this.#objects.values()]
+  }
+
+  onChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
+    if (signal.aborted) return
+    // A wrapper, so that one function may listen twice.
+    const own = (key: ObjectKey) => listener(key)
+    this.#listeners.add(own)
+    signal.addEventListener('abort', () => this.#listeners.delete(own), { once: true })
+  }
+
+  put(object: T): void {
+    this.#objects.set(keyOf(object), deepFreeze(object))
+    this.#tell(keyOf(object))
+  }
+
+  remove(key: ObjectKey): void {
+    if (this.#objects.delete(key)) this.#tell(key)
+  }
+
+  #tell(key: ObjectKey): void {
+    for (const listener of [...this.#listeners]) listener(key)
+  }
+}
+
+function deepFreeze<T>(value: T): T {
+  if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value)
+    for (const inner of Object.values(value)) deepFreeze(inner)
+  }
+  return value
+}
