@@ -1,0 +1,35 @@
+import type { SlotName } from '@akrijs/kube'
+import type { ContainerAllocateResponse } from '@akrijs/proto/device-plugin'
+import type { ServedInstance } from '../instances/served-instance.js'
+
+/** One slot that a container is given. */
+export interface GrantedSlot {
+  readonly instance: Pick<ServedInstance, 'digest' | 'device' | 'properties'>
+  readonly slot: SlotName
+  /** The value of the slot's annotation: the slot, or `C:<virtual id>:<slot>`. */
+  readonly annotation: string
+}
+
+/**
+ * What a container gets for its slots: each property as an environment variable, plain and with the Instance's digest
+ * behind it (so that several devices of one kind can be told apart), mounts, device nodes, and an annotation for each slot.
+ */
+export function containerResponse(granted: readonly GrantedSlot[]): ContainerAllocateResponse {
+  const envs: Record<string, string> = {}
+  const mounts = new Map<string, ContainerAllocateResponse['mounts'][number]>()
+  const devices = new Map<string, ContainerAllocateResponse['devices'][number]>()
+  const annotations: Record<string, string> = {}
+  for (const { instance, slot, annotation } of granted) {
+    for (const [name, value] of Object.entries(instance.properties)) {
+      // Of several devices the first gives the plain name.
+      if (!Object.hasOwn(envs, name)) envs[name] = value
+      envs[`${name}_${instance.digest.toUpperCase()}`] = value
+    }
+    for (const { containerPath, hostPath, readOnly = false } of instance.device.mounts ?? []) {
+      mounts.set(containerPath, { containerPath, hostPath, readOnly })
+    }
+    for (const spec of instance.device.deviceSpecs ?? []) devices.set(spec.containerPath, { ...spec })
+    annotations[`akri.agent.slot-${slot}`] = annotation
+  }
+  return { envs, mounts: [...mounts.values()], devices: [...devices.values()], annotations, cdiDevices: [] }
+}
