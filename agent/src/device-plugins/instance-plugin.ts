@@ -1,0 +1,112 @@
+import { GROUP, type NodeName, type SlotName } from '@akrijs/kube'
+import type { AllocateResponse } from '@akrijs/proto/device-plugin'
+import { AllocationRefusedError } from '../errors.js'
+import type { ServedInstance } from '../instances/served-instance.js'
+import type { Cluster } from '../ports/cluster.js'
+import { offeredSlots } from '../slots/offer.js'
+import { formatSlotUsage, parseSlotUsage, type SlotUsage, slotIndex, slotsOf } from '../slots/slot-usage.js'
+import { containerResponse } from './allocation.js'
+import type { AdvertisedDevice, PluginBehaviour } from './plugin-behaviour.js'
+
+export interface InstancePluginOptions {
+  readonly cluster: Cluster
+  readonly node: NodeName
+  /** Told of every slot that this plugin claimed. */
+  readonly onClaimed: (slot: SlotName) => void
+}
+
+/** The resource of one Instance: its ids are its slots. */
+export class InstancePlugin implements PluginBehaviour {
+  readonly resourceName: string
+  readonly #options: InstancePluginOptions
+  #instance: ServedInstance
+
+  constructor(instance: ServedInstance, options: InstancePluginOptions) {
+    this.resourceName = `${GROUP}/${instance.name}`
+    this.#instance = instance
+    this.#options = options
+  }
+
+  get instance(): ServedInstance {
+    return this.#instance
+  }
+
+  /** What is served now: the device, its properties and its capacity may have changed. */
+  update(instance: ServedInstance): void {
+    this.#instance = instance
+  }
+
+  advertise(): AdvertisedDevice[] {
+    return [...this.#offered()].map(([id, healthy]) => ({ id, healthy }))
+  }
+
+  async allocate(requests: readonly (readonly string[])[]): Promise<AllocateResponse['containerResponses']> {
+    // As it was when the kubelet asked: one answer must not mix two states of a device.
+    const instance = this.#instance
+    const slots = requests.map((ids) => ids.map((id) => this.#checkedSlot(id)))
+    const claimed: SlotName[] = []
+    try {
+      for (const slot of new Set(slots.flat())) if (await this.#claim(slot)) claimed.push(slot)
+    } catch (error) {
+      // All or none: what was claimed for a request that fails is nobody's.
+      for (const slot of claimed) await this.#release(slot)
+      throw error
+    }
+    return slots.map((ofContainer) => containerResponse(ofContainer.map((slot) => ({ instance, slot, annotation: slot }))))
+  }
+
+  get #usage(): string {
+    return formatSlotUsage({ level: 'instance', node: this.#options.node })
+  }
+
+  /** The slots as the Instance has them; none is used where there is no Instance yet. */
+  #slots(): Map<SlotName, SlotUsage> {
+    const { name, key, capacity } = this.#instance
+    const spec = this.#options.cluster.instances.get(key)?.spec
+    // Where the Instance and the Configuration differ in capacity, the smaller one holds until the Instance follows.
+    return slotsOf(name, Math.min(capacity, spec?.capacity ?? capacity), spec?.deviceUsage ?? {})
+  }
+
+  #offered(): Map<SlotName, boolean> {
+    const { node, cluster } = this.#options
+    const { key, healthy } = this.#instance
+    // Without its Instance nothing can be claimed, and so nothing is offered.
+    return offeredSlots(this.#slots(), { node, healthy: healthy && cluster.instances.get(key) !== undefined })
+  }
+
+  #checkedSlot(id: string): SlotName {
+    const { name, healthy } = this.#instance
+    const shown = JSON.stringify(id.slice(0, 200))
+    if (slotIndex(name, id) === undefined) throw new AllocationRefusedError(`${shown} is not a slot of Instance ${name}`)
+    if (!healthy) throw new AllocationRefusedError(`the device of Instance ${name} cannot be seen at present`)
+    const slot = [...this.#offered()].find(([known]) => known === id)
+    if (slot === undefined)
+      throw new AllocationRefusedError(`Instance ${name} has no slot ${shown}; its capacity is ${this.#slots().size}`)
+    if (!slot[1]) throw new AllocationRefusedError(`slot ${id} is taken${this.#holderOf(slot[0])}`)
+    return slot[0]
+  }
+
+  #holderOf(slot: SlotName): string {
+    const usage = this.#slots().get(slot)
+    return usage?.level === 'instance' || usage?.level === 'configuration' ? ` by node ${usage.node}` : ''
+  }
+
+  /** @returns whether the slot was free; one that this node holds already is used again */
+  async #claim(slot: SlotName): Promise<boolean> {
+    const { cluster, onClaimed } = this.#options
+    const { key, name } = this.#instance
+    // Before the claim: whoever looks for slots that nobody uses must not see one without knowing how fresh it is.
+    onClaimed(slot)
+    const result = await cluster.claimSlot(key, slot, this.#usage)
+    if (result.outcome === 'claimed') return true
+    if (result.outcome === 'gone') throw new AllocationRefusedError(`Instance ${name} is gone`)
+    if (result.by === this.#usage) return false
+    const by = parseSlotUsage(result.by)
+    throw new AllocationRefusedError(`slot ${slot} was just taken${'node' in by ? ` by node ${by.node}` : ''}`)
+  }
+
+  async #release(slot: SlotName): Promise<void> {
+    // One that cannot be released now is found by the reclaimer: no container has it.
+    await this.#options.cluster.releaseSlot(this.#instance.key, slot, this.#usage).catch(() => undefined)
+  }
+}

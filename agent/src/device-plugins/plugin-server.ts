@@ -1,0 +1,248 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { rm } from 'node:fs/promises'
+import path from 'node:path'
+import {
+  type AllocateRequest,
+  type AllocateResponse,
+  type DevicePluginOptions,
+  DevicePluginService,
+  type Empty,
+  type ListAndWatchResponse,
+  type PreferredAllocationRequest,
+  type PreferredAllocationResponse,
+  type PreStartContainerRequest,
+  type PreStartContainerResponse,
+} from '@akrijs/proto/device-plugin'
+import { AkriError, type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { Backoff, isServed, Latest, MAX_SOCKET_PATH } from '@akrijs/sdk/host'
+import {
+  Server,
+  ServerCredentials,
+  type ServerUnaryCall,
+  type ServerWritableStream,
+  type sendUnaryData,
+  status,
+} from '@grpc/grpc-js'
+import { KubeletUnavailableError } from '../errors.js'
+import type { Kubelet } from '../ports/kubelet.js'
+import type { PluginBehaviour } from './plugin-behaviour.js'
+
+export interface PluginServerOptions {
+  readonly behaviour: PluginBehaviour
+  readonly kubelet: Kubelet
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** Sockets of ours begin with this, so that those of an agent that died can be told from those of other plugins. */
+export const SOCKET_PREFIX = 'akri-'
+
+/**
+ * One device plugin, whatever its level: serves on a socket of its own, is registered with the kubelet, again after the
+ * kubelet's restart, and tells the kubelet the whole list whenever it has changed.
+ */
+export class DevicePluginServer {
+  readonly #options: PluginServerOptions
+  readonly #stop = new AbortController()
+  readonly #streams = new Set<Latest<ListAndWatchResponse>>()
+  /** Kubelet restarts and the first registration: one after the other. */
+  #work: Promise<void> = Promise.resolve()
+  #serving: { readonly server: Server; readonly socket: string } | undefined
+  #lastSent: string | undefined
+
+  constructor(options: PluginServerOptions) {
+    this.#options = options
+  }
+
+  /** Serves and registers. Resolves after the first attempt; a kubelet that is away is tried again and again. */
+  async start(): Promise<void> {
+    const { kubelet, log } = this.#options
+    // The kubelet removes all sockets when it starts, and grpc-js does not bind to an address again that it holds: all anew.
+    kubelet.onRestart(() => this.#enqueue(() => this.#serveAndRegister()), this.#stop.signal)
+    await this.#enqueue(() => this.#serveAndRegister())
+    log.debug({}, 'device plugin started')
+  }
+
+  /** Tells the kubelet what is advertised now, if it is something else than before. */
+  readvertise(): void {
+    const response = this.#list()
+    const text = JSON.stringify(response)
+    if (text === this.#lastSent) return
+    this.#lastSent = text
+    for (const stream of this.#streams) stream.push(response)
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort()
+    await this.#work
+    await this.#stopServing()
+  }
+
+  #enqueue(work: () => Promise<void>): Promise<void> {
+    this.#work = this.#work.then(work).catch((error: unknown) => {
+      if (!this.#stop.signal.aborted) this.#options.log.error({ error: messageOf(error) }, 'device plugin failed')
+    })
+    return this.#work
+  }
+
+  async #serveAndRegister(): Promise<void> {
+    if (this.#stop.signal.aborted) return
+    await this.#stopServing()
+    await this.#serve()
+    if (await this.#register()) return
+    // Not awaited by start(): a kubelet that is away must not hold up what comes after.
+    void this.#enqueueRetry(new Backoff({ initialMs: 500, ceilingMs: 5000 }))
+  }
+
+  async #enqueueRetry(waits: Backoff): Promise<void> {
+    const { clock } = this.#options
+    const serving = this.#serving
+    while (!this.#stop.signal.aborted && this.#serving === serving) {
+      await clock.sleep(waits.next(), this.#stop.signal).catch(() => undefined)
+      if (this.#stop.signal.aborted || this.#serving !== serving) return
+      if (await this.#register()) return
+    }
+  }
+
+  async #register(): Promise<boolean> {
+    const { behaviour, kubelet, log } = this.#options
+    if (this.#serving === undefined) return false
+    try {
+      await kubelet.register(
+        {
+          resourceName: behaviour.resourceName,
+          socketName: path.basename(this.#serving.socket),
+          preferredAllocation: behaviour.prefer !== undefined,
+        },
+        this.#stop.signal,
+      )
+      return true
+    } catch (error) {
+      if (!this.#stop.signal.aborted) log.warn({ error: messageOf(error) }, 'cannot register with the kubelet')
+      return false
+    }
+  }
+
+  async #serve(): Promise<void> {
+    const { behaviour, kubelet } = this.#options
+    const socket = socketPath(kubelet.pluginDirectory, behaviour.resourceName)
+    const server = new Server()
+    server.addService(DevicePluginService, {
+      getDevicePluginOptions: (_call: ServerUnaryCall<Empty, DevicePluginOptions>, answer: sendUnaryData<DevicePluginOptions>) =>
+        answer(null, { preStartRequired: false, getPreferredAllocationAvailable: behaviour.prefer !== undefined }),
+      listAndWatch: (call: ServerWritableStream<Empty, ListAndWatchResponse>) => {
+        void this.#watch(call)
+      },
+      getPreferredAllocation: unary<PreferredAllocationRequest, PreferredAllocationResponse>(async (request) =>
+        this.#prefer(request),
+      ),
+      allocate: unary<AllocateRequest, AllocateResponse>((request) => this.#allocate(request)),
+      preStartContainer: unary<PreStartContainerRequest, PreStartContainerResponse>(async () => ({})),
+    })
+    await new Promise<void>((resolve, reject) => {
+      server.bindAsync(`unix:${socket}`, ServerCredentials.createInsecure(), (error) => {
+        if (error) reject(new KubeletUnavailableError(`cannot listen on ${socket}: ${error.message}`, { cause: error }))
+        else resolve()
+      })
+    })
+    this.#serving = { server, socket }
+    // The kubelet dials back at once: tell it only of a socket that answers.
+    if (!(await isServed(socket))) throw new KubeletUnavailableError(`${socket} does not answer`)
+  }
+
+  async #stopServing(): Promise<void> {
+    const serving = this.#serving
+    this.#serving = undefined
+    for (const stream of this.#streams) stream.end()
+    if (serving === undefined) return
+    await new Promise<void>((resolve) => {
+      serving.server.tryShutdown(() => resolve())
+      // Streams have ended; what is left are connections that the kubelet keeps.
+      setImmediate(() => {
+        serving.server.forceShutdown()
+        resolve()
+      })
+    })
+    await rm(serving.socket, { force: true })
+  }
+
+  #list(): ListAndWatchResponse {
+    const devices = this.#options.behaviour.advertise()
+    return {
+      devices: devices.map(({ id, healthy }) => ({ ID: id, health: healthy ? 'Healthy' : 'Unhealthy', topology: undefined })),
+    }
+  }
+
+  async #watch(call: ServerWritableStream<Empty, ListAndWatchResponse>): Promise<void> {
+    const lists = new Latest<ListAndWatchResponse>()
+    this.#streams.add(lists)
+    call.on('cancelled', () => lists.end())
+    call.on('error', () => lists.end())
+    const first = this.#list()
+    this.#lastSent = JSON.stringify(first)
+    lists.push(first)
+    for await (const list of lists) {
+      if (!call.write(list)) await new Promise<void>((resolve) => resolveOn(call, resolve))
+    }
+    this.#streams.delete(lists)
+    call.end()
+  }
+
+  async #allocate({ containerRequests }: AllocateRequest): Promise<AllocateResponse> {
+    const { behaviour, log } = this.#options
+    try {
+      const containerResponses = await behaviour.allocate(containerRequests.map(({ devicesIDs }) => devicesIDs))
+      log.info({ ids: containerRequests.map(({ devicesIDs }) => devicesIDs) }, 'allocated')
+      return { containerResponses }
+    } catch (error) {
+      log.warn({ ids: containerRequests.map(({ devicesIDs }) => devicesIDs), error: messageOf(error) }, 'allocation refused')
+      // The kubelet asked for what it should not have: tell it anew what there is, even if that is what it was told.
+      this.#lastSent = undefined
+      throw error
+    } finally {
+      this.readvertise()
+    }
+  }
+
+  #prefer({ containerRequests }: PreferredAllocationRequest): PreferredAllocationResponse {
+    const { behaviour } = this.#options
+    if (behaviour.prefer === undefined) throw new AkriError('AKRI_ERR_UNIMPLEMENTED', 'terminal', 'there is no preference')
+    const requests = containerRequests.map((request) => ({
+      available: request.availableDeviceIDs,
+      mustInclude: request.mustIncludeDeviceIDs,
+      size: request.allocationSize,
+    }))
+    return { containerResponses: behaviour.prefer(requests) }
+  }
+}
+
+/** A path that no other plugin has, and that fits into a socket's address: of a long name a digest stands for the end. */
+export function socketPath(directory: string, resourceName: string): string {
+  const unique = randomBytes(4).toString('hex')
+  const name = path.basename(resourceName)
+  const full = path.join(directory, `${SOCKET_PREFIX}${name}-${unique}.sock`)
+  if (Buffer.byteLength(full) <= MAX_SOCKET_PATH) return full
+  const digest = createHash('sha256').update(name).digest('hex').slice(0, 12)
+  return path.join(directory, `${SOCKET_PREFIX}${digest}-${unique}.sock`)
+}
+
+function unary<Request, Response>(work: (request: Request) => Promise<Response>) {
+  return (call: ServerUnaryCall<Request, Response>, answer: sendUnaryData<Response>): void => {
+    work(call.request).then(
+      (response) => answer(null, response),
+      (error: unknown) => answer({ code: statusOf(error), details: messageOf(error) }),
+    )
+  }
+}
+
+function statusOf(error: unknown): status {
+  if (!AkriError.is(error)) return status.INTERNAL
+  if (error.code === 'AKRI_ERR_UNIMPLEMENTED') return status.UNIMPLEMENTED
+  return error.code === 'AKRI_ERR_ALLOCATION_REFUSED' ? status.FAILED_PRECONDITION : status.UNAVAILABLE
+}
+
+function resolveOn(call: ServerWritableStream<Empty, ListAndWatchResponse>, resolve: () => void): void {
+  call.once('drain', resolve)
+  call.once('cancelled', resolve)
+  call.once('error', resolve)
+}

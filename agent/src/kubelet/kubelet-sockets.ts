@@ -1,0 +1,182 @@
+import { watch } from 'node:fs'
+import { mkdir, readdir, rm, stat } from 'node:fs/promises'
+import path from 'node:path'
+import { RegistrationClient } from '@akrijs/proto/device-plugin'
+import { PodResourcesListerClient } from '@akrijs/proto/pod-resources'
+import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { isServed } from '@akrijs/sdk/host'
+import { credentials, Metadata } from '@grpc/grpc-js'
+import { SOCKET_PREFIX } from '../device-plugins/plugin-server.js'
+import { KubeletUnavailableError } from '../errors.js'
+import type { Kubelet, PluginRegistration } from '../ports/kubelet.js'
+
+export interface KubeletSocketsOptions {
+  /** @default '/var/lib/kubelet/device-plugins' */
+  readonly pluginDirectory?: string
+  /** @default '/var/lib/kubelet/pod-resources/kubelet.sock' */
+  readonly podResourcesSocket?: string
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** How long the kubelet may take to answer, in milliseconds. */
+const ANSWER_MS = 10_000
+/** The largest list of Pods that is read, in bytes: the limit of the kubelet's own clients. */
+const MAX_LIST_BYTES = 16 * 1024 * 1024
+/** How often the kubelet's socket is looked at, should its directory not tell, in milliseconds. */
+const POLL_MS = 2000
+
+/** The kubelet behind its sockets. */
+export class KubeletSockets implements Kubelet {
+  readonly pluginDirectory: string
+  readonly #podResourcesSocket: string
+  readonly #options: KubeletSocketsOptions
+  readonly #restartListeners = new Set<() => void>()
+  readonly #podGoneListeners = new Set<() => void>()
+  readonly #stop = new AbortController()
+  #watching: Promise<void> | undefined
+
+  constructor(options: KubeletSocketsOptions) {
+    this.#options = options
+    this.pluginDirectory = options.pluginDirectory ?? '/var/lib/kubelet/device-plugins'
+    this.#podResourcesSocket = options.podResourcesSocket ?? '/var/lib/kubelet/pod-resources/kubelet.sock'
+  }
+
+  get #kubeletSocket(): string {
+    return path.join(this.pluginDirectory, 'kubelet.sock')
+  }
+
+  /** Removes what an agent that died has left behind, and begins to watch for restarts of the kubelet. */
+  async open(): Promise<void> {
+    await mkdir(this.pluginDirectory, { recursive: true })
+    for (const name of await readdir(this.pluginDirectory)) {
+      if (!name.startsWith(SOCKET_PREFIX) || !name.endsWith('.sock')) continue
+      const socket = path.join(this.pluginDirectory, name)
+      // During an upgrade the agent before us may still serve.
+      if (!(await isServed(socket))) await rm(socket, { force: true })
+    }
+    this.#watching = this.#watch(await this.#identity())
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort()
+    await this.#watching
+  }
+
+  async register({ resourceName, socketName, preferredAllocation }: PluginRegistration, signal: AbortSignal): Promise<void> {
+    const client = new RegistrationClient(`unix:${this.#kubeletSocket}`, credentials.createInsecure())
+    const options = { preStartRequired: false, getPreferredAllocationAvailable: preferredAllocation }
+    try {
+      await answered(signal, (deadline, done) =>
+        client.register({ version: 'v1beta1', endpoint: socketName, resourceName, options }, new Metadata(), { deadline }, done),
+      )
+    } catch (error) {
+      throw new KubeletUnavailableError(`the kubelet did not take ${resourceName}: ${messageOf(error)}`, { cause: error })
+    } finally {
+      client.close()
+    }
+  }
+
+  async listAllocated(signal: AbortSignal): Promise<Map<string, Set<string>>> {
+    const client = new PodResourcesListerClient(`unix:${this.#podResourcesSocket}`, credentials.createInsecure(), {
+      'grpc.max_receive_message_length': MAX_LIST_BYTES,
+    })
+    try {
+      const { podResources } = await answered(signal, (deadline, done: Done<{ podResources: PodResourcesList }>) =>
+        client.list({}, new Metadata(), { deadline }, done),
+      )
+      const allocated = new Map<string, Set<string>>()
+      for (const { resourceName, deviceIds } of podResources.flatMap(({ containers }) =>
+        containers.flatMap(({ devices }) => devices),
+      )) {
+        const ids = allocated.get(resourceName) ?? new Set()
+        for (const id of deviceIds) ids.add(id)
+        allocated.set(resourceName, ids)
+      }
+      return allocated
+    } catch (error) {
+      throw new KubeletUnavailableError(`the kubelet did not list its Pods: ${messageOf(error)}`, { cause: error })
+    } finally {
+      client.close()
+    }
+  }
+
+  onRestart(listener: () => void, signal: AbortSignal): void {
+    subscribe(this.#restartListeners, listener, signal)
+  }
+
+  onPodGone(listener: () => void, signal: AbortSignal): void {
+    subscribe(this.#podGoneListeners, listener, signal)
+  }
+
+  /** For whoever sees Pods of this node go. */
+  podGone(): void {
+    for (const listener of [...this.#podGoneListeners]) listener()
+  }
+
+  /** A kubelet that restarts makes its socket anew. Inode numbers can come again, so the time of creation counts too. */
+  async #identity(): Promise<string | undefined> {
+    const found = await stat(this.#kubeletSocket).catch(() => undefined)
+    return found && `${found.ino} ${found.ctimeMs}`
+  }
+
+  async #watch(first: string | undefined): Promise<void> {
+    const { clock, log } = this.#options
+    let known = first
+    while (!this.#stop.signal.aborted) {
+      await this.#nextLook(clock)
+      const now = await this.#identity()
+      if (now === undefined || now === known || this.#stop.signal.aborted) continue
+      // Without the first socket there was nothing to be registered with, and registrations are being retried.
+      if (known !== undefined) {
+        log.info({}, 'the kubelet restarted')
+        for (const listener of [...this.#restartListeners]) listener()
+      }
+      known = now
+    }
+  }
+
+  async #nextLook(clock: Clock): Promise<void> {
+    const done = new AbortController()
+    const onStop = () => done.abort()
+    this.#stop.signal.addEventListener('abort', onStop, { once: true })
+    try {
+      const watcher = watch(this.pluginDirectory, { persistent: false }, (_event, name) => {
+        if (name === 'kubelet.sock') done.abort()
+      })
+      watcher.on('error', onStop)
+      await clock.sleep(POLL_MS, done.signal).catch(() => undefined)
+      watcher.close()
+    } catch {
+      // The directory is away for a moment: look again later.
+      await clock.sleep(POLL_MS, this.#stop.signal).catch(() => undefined)
+    } finally {
+      this.#stop.signal.removeEventListener('abort', onStop)
+    }
+  }
+}
+
+type PodResourcesList = readonly {
+  readonly containers: readonly { readonly devices: readonly { resourceName: string; deviceIds: string[] }[] }[]
+}[]
+type Done<T> = (error: Error | null, response: T) => void
+
+function answered<T>(signal: AbortSignal, call: (deadline: number, done: Done<T>) => { cancel(): void }): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const running = call(Date.now() + ANSWER_MS, (error, response) => {
+      signal.removeEventListener('abort', cancel)
+      if (error) reject(error)
+      else resolve(response)
+    })
+    const cancel = () => running.cancel()
+    if (signal.aborted) cancel()
+    signal.addEventListener('abort', cancel, { once: true })
+  })
+}
+
+function subscribe(listeners: Set<() => void>, listener: () => void, signal: AbortSignal): void {
+  if (signal.aborted) return
+  const own = () => listener()
+  listeners.add(own)
+  signal.addEventListener('abort', () => listeners.delete(own), { once: true })
+}
