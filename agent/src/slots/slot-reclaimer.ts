@@ -1,0 +1,117 @@
+import { GROUP, type Instance, keyOf, type NodeName, type ObjectKey, type SlotName } from '@akrijs/kube'
+import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import type { Cluster } from '../ports/cluster.js'
+import type { Kubelet } from '../ports/kubelet.js'
+import { parseSlotUsage } from './slot-usage.js'
+
+export interface SlotReclaimerOptions {
+  readonly cluster: Cluster
+  readonly kubelet: Kubelet
+  readonly node: NodeName
+  readonly clock: Clock
+  readonly log: Logger
+  /** When this process last claimed the slot, by its clock. */
+  lastClaimed(slot: SlotName): number | undefined
+  /** How long no container may have a slot before it is taken back, in milliseconds. @default 20000 */
+  readonly graceMs?: number
+  /** How often this is looked at, in milliseconds. @default 10000 */
+  readonly intervalMs?: number
+}
+
+/** A slot that this node holds. */
+interface HeldSlot {
+  readonly key: ObjectKey
+  readonly slot: SlotName
+  readonly usage: string
+}
+
+/**
+ * Takes back the slots of this node that no container has any more. The kubelet never says that a container has ended, but
+ * it lists the ids that containers hold. A slot that was listed and no longer is, is free as soon as a Pod was seen to go;
+ * any other waits for the grace period, because its container may be about to start.
+ */
+export class SlotReclaimer {
+  readonly #options: Required<SlotReclaimerOptions>
+  /** Since when a slot has not been listed. */
+  readonly #unlistedSince = new Map<SlotName, number>()
+  readonly #listedOnce = new Map<SlotName, string>()
+  #nudged = false
+
+  constructor(options: SlotReclaimerOptions) {
+    this.#options = { graceMs: 20_000, intervalMs: 10_000, ...options }
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { kubelet, clock, intervalMs, log } = this.#options
+    let wake = new AbortController()
+    const nudge = () => {
+      this.#nudged = true
+      wake.abort()
+    }
+    kubelet.onPodGone(nudge, signal)
+    signal.addEventListener('abort', nudge, { once: true })
+    while (!signal.aborted) {
+      await this.round(signal).catch((error: unknown) => {
+        if (!signal.aborted) log.warn({ error: messageOf(error) }, 'cannot look for unused slots')
+      })
+      if (!this.#nudged) await clock.sleep(intervalMs, wake.signal).catch(() => undefined)
+      wake = new AbortController()
+    }
+  }
+
+  /** One look. Rejects where the kubelet or the cluster cannot be asked; then nothing is known and nothing has changed. */
+  async round(signal: AbortSignal): Promise<void> {
+    const { cluster, kubelet, clock, graceMs, log } = this.#options
+    log.debug({}, 'reclaiming unused slots - start')
+    const podGone = this.#nudged
+    this.#nudged = false
+    const asked = clock.now()
+    const allocated = await kubelet.listAllocated(signal)
+    const held = cluster.instances.list().flatMap((instance) => this.#heldBy(instance))
+
+    const stillHeld = new Set(held.map(({ slot }) => slot))
+    for (const slot of this.#unlistedSince.keys()) if (!stillHeld.has(slot)) this.#unlistedSince.delete(slot)
+    for (const slot of this.#listedOnce.keys()) if (!stillHeld.has(slot)) this.#listedOnce.delete(slot)
+
+    for (const one of held) {
+      const { slot, usage } = one
+      if (isListed(one, allocated)) {
+        this.#unlistedSince.delete(slot)
+        this.#listedOnce.set(slot, usage)
+        continue
+      }
+      const claimed = this.#options.lastClaimed(slot)
+      // Claimed (again) while the kubelet was being asked, or since it listed the slot for another container.
+      const fresh = claimed !== undefined && claimed >= asked
+      const since = fresh ? clock.now() : (this.#unlistedSince.get(slot) ?? asked)
+      this.#unlistedSince.set(slot, since)
+      const hadContainer = this.#listedOnce.get(slot) === usage && (claimed === undefined || claimed < asked)
+      if ((podGone && hadContainer) || asked - since >= graceMs) await this.#release(one)
+    }
+  }
+
+  async #release({ key, slot, usage }: HeldSlot): Promise<void> {
+    const outcome = await this.#options.cluster.releaseSlot(key, slot, usage)
+    this.#unlistedSince.delete(slot)
+    this.#listedOnce.delete(slot)
+    this.#options.log.info({ slot, usage, outcome }, 'slot reclaimed')
+  }
+
+  #heldBy(instance: Instance): HeldSlot[] {
+    return Object.entries(instance.spec.deviceUsage).flatMap(([slot, usage]) => {
+      const parsed = parseSlotUsage(usage)
+      const ours = (parsed.level === 'instance' || parsed.level === 'configuration') && parsed.node === this.#options.node
+      return ours ? [{ key: keyOf(instance), slot: slot as SlotName, usage }] : []
+    })
+  }
+}
+
+/** Whether a container has the slot: by its own name, or, for a claim of a Configuration, by the virtual id. */
+function isListed({ slot, usage }: HeldSlot, allocated: ReadonlyMap<string, ReadonlySet<string>>): boolean {
+  const parsed = parseSlotUsage(usage)
+  const instance = slot.slice(0, slot.lastIndexOf('-'))
+  if (parsed.level === 'instance') return allocated.get(`${GROUP}/${instance}`)?.has(slot) ?? false
+  if (parsed.level !== 'configuration') return true
+  const configuration = instance.slice(0, instance.lastIndexOf('-'))
+  return allocated.get(`${GROUP}/${configuration}`)?.has(parsed.virtualId) ?? false
+}
