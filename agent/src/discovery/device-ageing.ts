@@ -1,0 +1,59 @@
+import type { Device } from '@akrijs/sdk'
+import type { DeviceSet, DiscoveredDevice } from './device-set.js'
+
+/** What is known of one endpoint for one Configuration. */
+export interface EndpointList {
+  /** The uid of the endpoint. */
+  readonly endpoint: string
+  readonly shared: boolean
+  /** The list it gave last; undefined if none is known. */
+  readonly devices: readonly Device[] | undefined
+  /** Since when nobody vouches for the list, by the clock; undefined while its stream is open and has given it. */
+  readonly lostSince: number | undefined
+}
+
+export interface AgeingOptions {
+  /** After so many milliseconds without its handler a device is unhealthy. */
+  readonly unhealthyAfterMs: number
+  /** After so many milliseconds without its handler a device is gone. */
+  readonly removeAfterMs: number
+}
+
+export interface AgedSet extends DeviceSet {
+  /** When the set changes by time alone, by the clock; undefined if it does not. */
+  readonly changesAt: number | undefined
+}
+
+/**
+ * The devices of a Configuration, from what each endpoint said and how long ago it fell silent. A device that is missing
+ * from a list that stands is gone; one whose list nobody vouches for stays for a while.
+ *
+ * @param waitingSince since when the Configuration has had no endpoint at all; undefined while it has one
+ */
+export function ageDevices(lists: readonly EndpointList[], now: number, options: AgeingOptions, waitingSince?: number): AgedSet {
+  const devices = new Map<string, DiscoveredDevice>()
+  const deadlines: number[] = []
+  let complete = true
+  const wait = (since: number): 'fresh' | 'unhealthy' | 'over' => {
+    if (now >= since + options.removeAfterMs) return 'over'
+    complete = false
+    deadlines.push(since + options.removeAfterMs)
+    if (now >= since + options.unhealthyAfterMs) return 'unhealthy'
+    deadlines.push(since + options.unhealthyAfterMs)
+    return 'fresh'
+  }
+  if (waitingSince !== undefined) wait(waitingSince)
+
+  const inOrder = [...lists].sort((a, b) => (a.endpoint < b.endpoint ? -1 : 1))
+  for (const { endpoint, shared, devices: list, lostSince } of inOrder) {
+    const state = lostSince === undefined ? 'standing' : wait(lostSince)
+    if (state === 'over') continue
+    for (const device of list ?? []) {
+      const healthy = state !== 'unhealthy'
+      const other = devices.get(device.id)
+      // Of several endpoints that see a device, one that is sure wins, else the first.
+      if (other === undefined || (!other.healthy && healthy)) devices.set(device.id, { device, shared, endpoint, healthy })
+    }
+  }
+  return { devices, complete, changesAt: deadlines.length > 0 ? Math.min(...deadlines) : undefined }
+}

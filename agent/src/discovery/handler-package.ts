@@ -1,0 +1,114 @@
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { type DiscoveryHandler, HANDLER_CONTRACT, isDiscoveryHandler, messageOf } from '@akrijs/sdk'
+import { HandlerPackageError } from '../errors.js'
+import type { EmbeddedHandler } from './embedded-endpoint.js'
+
+/** An npm package that holds a handler, known by its package.json alone. */
+export interface HandlerPackage extends EmbeddedHandler {
+  readonly package: string
+  readonly version: string
+  /** The module that exports the handler as its default. */
+  readonly module: string
+}
+
+/**
+ * Finds a handler's package and checks what its package.json says: `"akri": { "contract": 1, "handlers": [{ "name": "udev" }] }`.
+ * Nothing of it is imported yet.
+ *
+ * @param specifier the name of an npm package, or the path of one (`./sensor`, `/opt/sensor`)
+ * @param from a directory: packages are looked for as a module in there would
+ * @throws HandlerPackageError that names the package and the fix
+ */
+export async function findHandlerPackage(specifier: string, from: string): Promise<HandlerPackage> {
+  const directory = packageDirectory(specifier, from)
+  const refuse = (what: string): never => {
+    throw new HandlerPackageError(`handler package ${specifier}: ${what}`)
+  }
+  if (directory === undefined) return refuse(`it is not installed where ${from} can find it; run npm install ${specifier}`)
+  const file = path.join(directory, 'package.json')
+  const manifest = await readFile(file, 'utf8')
+    .then((text): unknown => JSON.parse(text))
+    .catch((error: unknown) => refuse(`${file} cannot be read: ${messageOf(error)}`))
+  const akri = field(manifest, 'akri')
+  if (akri === undefined)
+    return refuse(
+      `${file} has no field "akri"; a handler's package has "akri": { "contract": ${HANDLER_CONTRACT}, "handlers": [{ "name": "…" }] }`,
+    )
+  const contract = field(akri, 'contract')
+  if (contract !== HANDLER_CONTRACT) {
+    const fix =
+      typeof contract === 'number' && contract > HANDLER_CONTRACT
+        ? 'install a newer agent'
+        : 'install a newer version of the package'
+    return refuse(`it is made for contract ${JSON.stringify(contract)}, and this agent has ${HANDLER_CONTRACT}; ${fix}`)
+  }
+  const handlers = field(akri, 'handlers')
+  const name = Array.isArray(handlers) && handlers.length === 1 ? field(handlers[0], 'name') : undefined
+  if (typeof name !== 'string') return refuse(`akri.handlers in ${file} must name one handler: [{ "name": "…" }]`)
+  const version = field(manifest, 'version')
+  // Through the package's own exports, as an import of its name from within would be resolved.
+  const own = field(manifest, 'name')
+  const module =
+    resolveModule(typeof own === 'string' ? own : specifier, directory) ?? refuse(`it has no main module in "exports" of ${file}`)
+  return {
+    name,
+    package: specifier,
+    version: typeof version === 'string' ? version : 'unknown',
+    module,
+    load: () => load(specifier, name, module),
+  }
+}
+
+async function load(specifier: string, name: string, module: string): Promise<DiscoveryHandler> {
+  let loaded: unknown
+  try {
+    loaded = await import(pathToFileURL(module).href)
+  } catch (error) {
+    throw new HandlerPackageError(`handler package ${specifier} cannot be loaded: ${messageOf(error)}`, { cause: error })
+  }
+  const handler = field(loaded, 'default')
+  if (!isDiscoveryHandler(handler)) {
+    throw new HandlerPackageError(
+      `handler package ${specifier}: ${module} does not export what defineDiscoveryHandler gives as its default`,
+    )
+  }
+  if (handler.contract !== HANDLER_CONTRACT) {
+    throw new HandlerPackageError(
+      `handler package ${specifier} was built with contract ${handler.contract}; this agent has ${HANDLER_CONTRACT}`,
+    )
+  }
+  if (handler.name !== name) {
+    throw new HandlerPackageError(
+      `handler package ${specifier} exports a handler ${handler.name}, but its package.json names ${name}`,
+    )
+  }
+  return handler
+}
+
+function packageDirectory(specifier: string, from: string): string | undefined {
+  if (/^\.{0,2}\//.test(specifier)) {
+    const directory = path.resolve(from, specifier)
+    return existsSync(path.join(directory, 'package.json')) ? directory : undefined
+  }
+  // Not by resolving <name>/package.json: "exports" may hide it.
+  for (const modules of createRequire(path.join(from, 'x.js')).resolve.paths(specifier) ?? []) {
+    if (existsSync(path.join(modules, specifier, 'package.json'))) return path.join(modules, specifier)
+  }
+  return undefined
+}
+
+function resolveModule(name: string, directory: string): string | undefined {
+  try {
+    return createRequire(path.join(directory, 'x.js')).resolve(name)
+  } catch {
+    return undefined
+  }
+}
+
+function field(object: unknown, name: string): unknown {
+  return typeof object === 'object' && object !== null && name in object ? Reflect.get(object, name) : undefined
+}
