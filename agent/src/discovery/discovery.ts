@@ -1,0 +1,238 @@
+import { type Configuration, keyOf, type ObjectKey } from '@akrijs/kube'
+import type { Clock, Logger } from '@akrijs/sdk'
+import type { Cluster } from '../ports/cluster.js'
+import { type AgeingOptions, ageDevices, type EndpointList } from './device-ageing.js'
+import type { DeviceSet } from './device-set.js'
+import { DiscoverySession, type SessionState } from './discovery-session.js'
+import type { HandlerRegistry } from './handler-registry.js'
+
+export interface DiscoveryOptions extends Partial<AgeingOptions> {
+  readonly cluster: Cluster
+  readonly registry: HandlerRegistry
+  readonly clock: Clock
+  readonly log: Logger
+  /** Of [0, 1). @default Math.random */
+  readonly random?: () => number
+}
+
+/** What was known of each Configuration when it was written down. */
+export type DiscoverySnapshot = Readonly<Record<ObjectKey, { readonly uid: string; readonly lists: readonly EndpointList[] }>>
+
+/** How the discovery of one Configuration goes. */
+export interface DiscoveryStatus {
+  readonly handler: string
+  readonly endpoints: readonly { readonly uid: string; readonly state: SessionState }[]
+}
+
+interface Search {
+  readonly uid: string
+  configuration: Configuration
+  readonly sessions: Map<string, DiscoverySession>
+  /** Lists of endpoints that are not there: from before a restart, of a handler that left, or of another handler name. */
+  orphans: readonly EndpointList[]
+  /** Since when there has been no endpoint. */
+  waitingSince: number | undefined
+  timer: AbortController | undefined
+}
+
+/** Asks the handlers for every Configuration, and knows the devices of each. */
+export class Discovery {
+  readonly #options: Required<DiscoveryOptions>
+  readonly #searches = new Map<ObjectKey, Search>()
+  readonly #listeners = new Set<(configuration: ObjectKey) => void>()
+  readonly #stop = new AbortController()
+  readonly #closing = new Set<Promise<void>>()
+  #restored: DiscoverySnapshot = {}
+
+  constructor(options: DiscoveryOptions) {
+    this.#options = { unhealthyAfterMs: 30_000, removeAfterMs: 300_000, random: Math.random, ...options }
+  }
+
+  /** Takes over what was known before a restart. To be called before {@link start}. */
+  restore(snapshot: DiscoverySnapshot): void {
+    this.#restored = snapshot
+  }
+
+  start(): void {
+    const { cluster, registry } = this.#options
+    const { signal } = this.#stop
+    cluster.configurations.onChange((key) => this.#follow(key), signal)
+    cluster.onPropertiesChanged((key) => {
+      for (const session of this.#searches.get(key)?.sessions.values() ?? []) session.restart()
+    }, signal)
+    registry.onChange(({ name, reregistered }) => {
+      for (const [key, search] of this.#searches) {
+        if (search.configuration.spec.discoveryHandler.name !== name) continue
+        const endpoint = registry.endpoints(name).find(({ uid }) => uid === reregistered)
+        if (endpoint !== undefined) search.sessions.get(endpoint.uid)?.restart(endpoint)
+        this.#follow(key)
+      }
+    }, signal)
+    for (const configuration of cluster.configurations.list()) this.#follow(keyOf(configuration))
+  }
+
+  /** What is known now. Of a Configuration that is not followed, nothing. */
+  deviceSet(key: ObjectKey): DeviceSet {
+    const search = this.#searches.get(key)
+    return search === undefined ? { devices: new Map(), complete: false } : this.#aged(search)
+  }
+
+  status(key: ObjectKey): DiscoveryStatus | undefined {
+    const search = this.#searches.get(key)
+    if (search === undefined) return undefined
+    return {
+      handler: search.configuration.spec.discoveryHandler.name,
+      endpoints: [...search.sessions.values()].map(({ endpoint, state }) => ({ uid: endpoint.uid, state })),
+    }
+  }
+
+  snapshot(): DiscoverySnapshot {
+    const known = [...this.#searches].map(
+      ([key, search]) =>
+        [key, { uid: search.uid, lists: listsOf(search).filter(({ devices }) => devices !== undefined) }] as const,
+    )
+    // What was restored and not asked for yet is not lost by another restart.
+    return { ...this.#restored, ...Object.fromEntries(known) }
+  }
+
+  /** Calls back when the devices or the status of a Configuration may have changed. */
+  onChange(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void {
+    if (signal.aborted) return
+    const own = (key: ObjectKey) => listener(key)
+    this.#listeners.add(own)
+    signal.addEventListener('abort', () => this.#listeners.delete(own), { once: true })
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort()
+    for (const key of [...this.#searches.keys()]) this.#forget(key)
+    await Promise.all(this.#closing)
+  }
+
+  /** Makes the search for a Configuration what the Configuration and the registry say now. */
+  #follow(key: ObjectKey): void {
+    if (this.#stop.signal.aborted) return
+    const configuration = this.#options.cluster.configurations.get(key)
+    const known = this.#searches.get(key)
+    if (configuration === undefined || configuration.metadata.deletionTimestamp !== undefined) {
+      this.#forget(key)
+      if (known !== undefined) this.#tell(key)
+      return
+    }
+    if (known !== undefined && known.uid !== configuration.metadata.uid) this.#forget(key)
+    const search = this.#searches.get(key) ?? this.#begin(key, configuration)
+    search.configuration = configuration
+    const endpoints = this.#options.registry.endpoints(configuration.spec.discoveryHandler.name)
+    for (const session of search.sessions.values()) {
+      if (endpoints.some(({ uid }) => uid === session.endpoint.uid)) session.configure(configuration)
+      else this.#endSession(search, session)
+    }
+    for (const endpoint of endpoints) {
+      if (search.sessions.has(endpoint.uid)) continue
+      const restored = search.orphans.find((list) => list.endpoint === endpoint.uid)
+      search.orphans = search.orphans.filter((list) => list !== restored)
+      const log = this.#options.log.child({ configuration: key, endpoint: endpoint.uid })
+      const session = new DiscoverySession(configuration, endpoint, restored, {
+        clock: this.#options.clock,
+        random: this.#options.random,
+        log,
+        resolveProperties: (one) => this.#options.cluster.resolveProperties(one),
+        onChange: () => this.#changed(key),
+      })
+      search.sessions.set(endpoint.uid, session)
+    }
+    search.waitingSince = endpoints.length > 0 ? undefined : (search.waitingSince ?? this.#options.clock.now())
+    this.#changed(key)
+  }
+
+  #begin(key: ObjectKey, configuration: Configuration): Search {
+    const { uid } = configuration.metadata
+    const restored = this.#restored[key]
+    const now = this.#options.clock.now()
+    // Nobody vouches for what was known before the restart, from now on.
+    const orphans = restored?.uid === uid ? restored.lists.map((list) => ({ ...list, lostSince: now })) : []
+    const { [key]: _taken, ...others } = this.#restored
+    this.#restored = others
+    const search: Search = { uid, configuration, sessions: new Map(), orphans, waitingSince: undefined, timer: undefined }
+    this.#searches.set(key, search)
+    return search
+  }
+
+  #endSession(search: Search, session: DiscoverySession): void {
+    search.sessions.delete(session.endpoint.uid)
+    const { list } = session
+    if (list.devices !== undefined)
+      search.orphans = [...search.orphans, { ...list, lostSince: list.lostSince ?? this.#options.clock.now() }]
+    this.#await(session.close())
+  }
+
+  #forget(key: ObjectKey): void {
+    const search = this.#searches.get(key)
+    this.#searches.delete(key)
+    search?.timer?.abort()
+    for (const session of search?.sessions.values() ?? []) this.#await(session.close())
+  }
+
+  #changed(key: ObjectKey): void {
+    const search = this.#searches.get(key)
+    if (search === undefined) return
+    const { clock, removeAfterMs, registry } = this.#options
+    // A handler of another name has answered: what the one before had found is not asked for any more.
+    const answered = [...search.sessions.values()].some(({ state }) => state.phase === 'open' && state.listed)
+    const handler = search.configuration.spec.discoveryHandler.name
+    if (answered)
+      search.orphans = search.orphans.filter(
+        ({ endpoint }) => endpoint === `embedded-${handler}` || endpoint.startsWith(`${handler}@`),
+      )
+    search.orphans = search.orphans.filter(({ lostSince }) => lostSince === undefined || clock.now() < lostSince + removeAfterMs)
+    for (const { endpoint, unreachableSince } of search.sessions.values()) {
+      if (
+        unreachableSince !== undefined &&
+        clock.now() >= unreachableSince + removeAfterMs &&
+        endpoint.uid !== `embedded-${handler}`
+      ) {
+        // Whoever is back registers again.
+        registry.drop(endpoint)
+      }
+    }
+    this.#wakeWhenAged(key, search)
+    this.#tell(key)
+  }
+
+  /** Time alone changes a set too. */
+  #wakeWhenAged(key: ObjectKey, search: Search): void {
+    search.timer?.abort()
+    search.timer = undefined
+    const { changesAt } = this.#aged(search)
+    if (changesAt === undefined) return
+    const timer = new AbortController()
+    search.timer = timer
+    const { clock } = this.#options
+    clock.sleep(changesAt - clock.now(), timer.signal).then(
+      () => {
+        if (search.timer === timer) this.#changed(key)
+      },
+      () => {
+        // Overtaken by a change, or ended.
+      },
+    )
+  }
+
+  #aged(search: Search) {
+    const { clock, unhealthyAfterMs, removeAfterMs } = this.#options
+    return ageDevices(listsOf(search), clock.now(), { unhealthyAfterMs, removeAfterMs }, search.waitingSince)
+  }
+
+  #tell(key: ObjectKey): void {
+    for (const listener of [...this.#listeners]) listener(key)
+  }
+
+  #await(work: Promise<void>): void {
+    this.#closing.add(work)
+    void work.finally(() => this.#closing.delete(work))
+  }
+}
+
+function listsOf(search: Search): EndpointList[] {
+  return [...[...search.sessions.values()].map(({ list }) => list), ...search.orphans]
+}
