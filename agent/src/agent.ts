@@ -1,0 +1,129 @@
+import { type Instance, type NodeName, type ObjectKey, objectKey, ReconcileQueue } from '@akrijs/kube'
+import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { Checkpoint } from './checkpoint.js'
+import { configurationStatus } from './configuration-status.js'
+import { DevicePlugins } from './device-plugins/device-plugins.js'
+import type { AgeingOptions } from './discovery/device-ageing.js'
+import { Discovery } from './discovery/discovery.js'
+import { EmbeddedEndpoint, type EmbeddedHandler } from './discovery/embedded-endpoint.js'
+import { HandlerRegistry } from './discovery/handler-registry.js'
+import { serveRegistration } from './discovery/registration-server.js'
+import { InstanceReconciler } from './instances/instance-reconciler.js'
+import type { Cluster } from './ports/cluster.js'
+import type { Kubelet } from './ports/kubelet.js'
+import { SlotReclaimer } from './slots/slot-reclaimer.js'
+
+export interface AgentOptions extends Partial<AgeingOptions> {
+  readonly cluster: Cluster
+  readonly kubelet: Kubelet
+  readonly clock: Clock
+  readonly log: Logger
+  readonly node: NodeName
+  /** The directory that is shared with handlers. */
+  readonly handlersDirectory: string
+  /** Where the checkpoint is kept. */
+  readonly checkpointFile: string
+  /** Handlers to be run in this process. */
+  readonly embedded: readonly EmbeddedHandler[]
+  /** How long no container may have a slot before it is taken back, in milliseconds. @default 20000 */
+  readonly slotGraceMs?: number
+}
+
+export interface Agent {
+  readonly registry: HandlerRegistry
+  readonly discovery: Discovery
+  readonly plugins: DevicePlugins
+  /** Resolves when what is known now has been brought about; retries that are due later do not count. */
+  settled(): Promise<void>
+  /** Ends everything. Instances stay as they are: their devices are still there. */
+  close(): Promise<void>
+}
+
+/** Starts the agent of one node: from Configurations to Instances and device plugins. */
+export async function startAgent(options: AgentOptions): Promise<Agent> {
+  const { cluster, kubelet, clock, log, node } = options
+  const stop = new AbortController()
+  const registry = new HandlerRegistry()
+  const discovery = new Discovery({ ...options, registry })
+  const plugins = new DevicePlugins({ cluster, kubelet, node, clock, log })
+  const reconciler = new InstanceReconciler({ cluster, plugins, node, log, deviceSet: (key) => discovery.deviceSet(key) })
+  const checkpoint = new Checkpoint(options.checkpointFile, node, log)
+  const reclaimer = new SlotReclaimer({
+    cluster,
+    kubelet,
+    node,
+    clock,
+    log,
+    lastClaimed: (slot) => plugins.lastClaimed(slot),
+    ...(options.slotGraceMs === undefined ? {} : { graceMs: options.slotGraceMs }),
+  })
+
+  const queue = new ReconcileQueue<ObjectKey>({
+    clock,
+    async reconcile(key) {
+      try {
+        return await reconciler.reconcile(key)
+      } finally {
+        await writeStatus(key)
+      }
+    },
+    onError: (configuration, error, retryInMs) =>
+      log.warn({ configuration, error: messageOf(error), retryInMs }, 'reconcile failed'),
+  })
+
+  async function writeStatus(key: ObjectKey): Promise<void> {
+    const configuration = cluster.configurations.get(key)
+    const status = discovery.status(key)
+    if (configuration === undefined || status === undefined) return
+    const instances = cluster.instances.list().filter((instance) => configurationOf(instance) === key)
+    const now = new Date(clock.now()).toISOString()
+    const devices = discovery.deviceSet(key)
+    const next = configurationStatus({
+      configuration,
+      discovery: status,
+      devices,
+      collisions: reconciler.collisions(key),
+      instances,
+      now,
+    })
+    if (JSON.stringify(next) !== JSON.stringify(configuration.status)) await cluster.writeStatus(key, next)
+  }
+
+  await Promise.all([cluster.configurations.synced, cluster.instances.synced])
+  discovery.restore(await checkpoint.load())
+  discovery.onChange((key) => {
+    queue.add(key)
+    void checkpoint.save(discovery.snapshot())
+  }, stop.signal)
+  cluster.instances.onChange((key) => {
+    const instance = cluster.instances.get(key)
+    // Of an Instance that is gone only the name is left, which begins with its Configuration's.
+    queue.add(instance === undefined ? (key.slice(0, key.lastIndexOf('-')) as ObjectKey) : configurationOf(instance))
+  }, stop.signal)
+
+  for (const handler of options.embedded) registry.register(new EmbeddedEndpoint(handler, log))
+  const registration = await serveRegistration({ directory: options.handlersDirectory, registry, log })
+  discovery.start()
+  const running = [queue.run(stop.signal), reclaimer.run(stop.signal)]
+  log.info({ node, handlers: registry.names }, 'agent started')
+
+  return {
+    registry,
+    discovery,
+    plugins,
+    settled: () => queue.settled(),
+    async close() {
+      await registration.close()
+      await checkpoint.save(discovery.snapshot())
+      stop.abort()
+      await discovery.close()
+      await Promise.all(running)
+      await plugins.close()
+      log.info({}, 'agent stopped')
+    },
+  }
+}
+
+function configurationOf({ metadata, spec }: Instance): ObjectKey {
+  return objectKey(metadata.namespace, spec.configurationName)
+}

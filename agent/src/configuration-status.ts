@@ -1,0 +1,87 @@
+import type { Condition, Configuration, ConfigurationStatus, Instance } from '@akrijs/kube'
+import type { DeviceSet } from './discovery/device-set.js'
+import type { DiscoveryStatus } from './discovery/discovery.js'
+import type { DigestCollision } from './instances/instance-plan.js'
+
+export interface StatusInput {
+  readonly configuration: Configuration
+  readonly discovery: DiscoveryStatus
+  readonly devices: DeviceSet
+  readonly collisions: readonly DigestCollision[]
+  /** Those of this Configuration. */
+  readonly instances: readonly Instance[]
+  /** ISO 8601. */
+  readonly now: string
+}
+
+/** The answer to "why is nothing found?". A condition that stays as it was keeps its time. */
+export function configurationStatus(input: StatusInput): ConfigurationStatus {
+  const { configuration, devices, instances, now } = input
+  const usages = instances.flatMap(({ spec }) => Object.values(spec.deviceUsage))
+  const conditions = [handlerConnected(input), discovering(input), ready(input)].map((condition): Condition => {
+    const before = configuration.status?.conditions.find(({ type }) => type === condition.type)
+    const since = before?.status === condition.status ? before.lastTransitionTime : now
+    return { ...condition, lastTransitionTime: since }
+  })
+  return {
+    observedGeneration: configuration.metadata.generation,
+    conditions,
+    devices: devices.devices.size,
+    slots: { total: usages.length, claimed: usages.filter((usage) => usage !== '').length },
+  }
+}
+
+type Judgement = Omit<Condition, 'lastTransitionTime'>
+
+function handlerConnected({ discovery: { handler, endpoints } }: StatusInput): Judgement {
+  const type = 'HandlerConnected'
+  if (endpoints.length === 0) {
+    return { type, status: 'False', reason: 'NoHandler', message: `no handler ${handler} is loaded or has registered` }
+  }
+  const open = endpoints.filter(({ state }) => state.phase === 'open' || state.phase === 'refused')
+  if (open.length > 0) return { type, status: 'True', reason: 'Connected', message: open.map(({ uid }) => uid).join(', ') }
+  const failed = endpoints.find(({ state }) => state.phase === 'failed')?.state
+  if (failed?.phase !== 'failed') return { type, status: 'Unknown', reason: 'Connecting', message: 'the handler is being asked' }
+  if (failed.reason === 'MissingProperty')
+    return { type, status: 'Unknown', reason: failed.reason, message: 'the handler has not been asked yet' }
+  return { type, status: 'False', reason: failed.reason, message: failed.message }
+}
+
+function discovering({ discovery: { endpoints } }: StatusInput): Judgement {
+  const type = 'Discovering'
+  const states = endpoints.map(({ state }) => state)
+  const refused = states.find((state) => state.phase === 'refused')
+  if (refused?.phase === 'refused') return { type, status: 'False', reason: 'InvalidDetails', message: refused.message }
+  const failed = states.find((state) => state.phase === 'failed')
+  if (failed?.phase === 'failed') return { type, status: 'False', reason: failed.reason, message: failed.message }
+  if (states.some((state) => state.phase === 'open' && state.listed))
+    return { type, status: 'True', reason: 'Listening', message: 'the handler tells of changes' }
+  return { type, status: 'Unknown', reason: 'Waiting', message: 'no list of devices has come yet' }
+}
+
+function ready({ devices, collisions, instances }: StatusInput): Judgement {
+  const type = 'Ready'
+  const [collision] = collisions
+  if (collision !== undefined) {
+    const message = `devices ${JSON.stringify(collision.kept)} and ${JSON.stringify(collision.refused)} have the same digest; the second has no Instance`
+    return { type, status: 'False', reason: 'DigestCollision', message }
+  }
+  const unhealthy = [...devices.devices.values()].filter(({ healthy }) => !healthy).length
+  if (unhealthy > 0)
+    return {
+      type,
+      status: 'False',
+      reason: 'HandlerLost',
+      message: `${unhealthy} of ${devices.devices.size} devices are not vouched for by their handler`,
+    }
+  if (instances.length < devices.devices.size) {
+    return {
+      type,
+      status: 'Unknown',
+      reason: 'Progressing',
+      message: `${instances.length} of ${devices.devices.size} devices have an Instance`,
+    }
+  }
+  if (!devices.complete) return { type, status: 'Unknown', reason: 'Waiting', message: 'not every handler has answered yet' }
+  return { type, status: 'True', reason: 'AllDevicesServed', message: `${devices.devices.size} devices` }
+}

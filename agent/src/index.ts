@@ -1,0 +1,5 @@
+export { type Agent, type AgentOptions, startAgent } from './agent.js'
+export * from './errors.js'
+export * from './ports/cluster.js'
+export * from './ports/handler-endpoint.js'
+export * from './ports/kubelet.js'

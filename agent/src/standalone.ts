@@ -1,0 +1,154 @@
+// `@akrijs/agent/standalone`: the agent of one machine without a cluster.
+import { mkdir } from 'node:fs/promises'
+import path from 'node:path'
+import type { ManifestProblem, NodeName } from '@akrijs/kube'
+import { type Clock, type Logger, messageOf, systemClock } from '@akrijs/sdk'
+import { type Agent, startAgent } from './agent.js'
+import type { AgeingOptions } from './discovery/device-ageing.js'
+import { findHandlerPackage, type HandlerPackage } from './discovery/handler-package.js'
+import { KubeletSockets } from './kubelet/kubelet-sockets.js'
+import { SimulatedKubelet } from './simulated-kubelet/simulated-kubelet.js'
+import { watchManifests } from './standalone/manifest-files.js'
+import { StandaloneCluster } from './standalone/standalone-cluster.js'
+import { StateFile } from './standalone/state-file.js'
+import { lockState } from './standalone/state-lock.js'
+
+export { findHandlerPackage, type HandlerPackage } from './discovery/handler-package.js'
+export { AdmissionError } from './errors.js'
+export type { ObjectCache } from './ports/cluster.js'
+export type { ContainerOptions, SimulatedPod } from './simulated-kubelet/pod.js'
+export { SimulatedKubelet } from './simulated-kubelet/simulated-kubelet.js'
+export type { RecordedEvent } from './standalone/event-log.js'
+export { StandaloneCluster } from './standalone/standalone-cluster.js'
+
+export interface StandaloneOptions extends Partial<AgeingOptions> {
+  /** Files, or directories with `*.yaml`, `*.yml` and `*.json`. */
+  readonly manifests: readonly string[]
+  /** Where everything that is to survive a restart is kept. */
+  readonly stateDirectory: string
+  /** Where sockets go. @default the state directory; give a shorter one where its path is too long for sockets */
+  readonly socketDirectory?: string
+  readonly node: string
+  /** npm packages or paths of handlers to run in this process. */
+  readonly handlers: readonly string[]
+  /** The directory from which they are looked for. */
+  readonly handlersFrom: string
+  readonly log: Logger
+  readonly clock?: Clock
+  readonly slotGraceMs?: number
+}
+
+export interface StandaloneAgent {
+  readonly agent: Agent
+  readonly cluster: StandaloneCluster
+  readonly kubelet: SimulatedKubelet
+  readonly node: NodeName
+  readonly handlers: readonly HandlerPackage[]
+  /** What is wrong in the files, and with the handlers, at present. */
+  readonly problems: readonly ManifestProblem[]
+  onProblems(listener: () => void, signal: AbortSignal): void
+  close(): Promise<void>
+}
+
+/**
+ * Starts an agent with a cluster and a kubelet in this process: the same core over the same sockets.
+ * @throws StateLockedError where another agent works on the state directory
+ */
+export async function startStandalone(options: StandaloneOptions): Promise<StandaloneAgent> {
+  const { stateDirectory, socketDirectory = stateDirectory, log, clock = systemClock } = options
+  const node = options.node as NodeName
+  await mkdir(stateDirectory, { recursive: true, mode: 0o700 })
+  await mkdir(socketDirectory, { recursive: true, mode: 0o700 })
+  const lock = await lockState(socketDirectory)
+  const stop = new AbortController()
+  // In the order in which they are to be closed.
+  const open: (() => Promise<unknown>)[] = []
+  const close = async () => {
+    stop.abort()
+    for (const one of open.splice(0)) await one()
+    await lock.release()
+  }
+  try {
+    const cluster = await StandaloneCluster.open({ file: new StateFile(path.join(stateDirectory, 'cluster.json')), clock, log })
+    const kubelet = await SimulatedKubelet.start({ directory: path.join(socketDirectory, 'kubelet') })
+    open.unshift(() => kubelet.close())
+    const sockets = new KubeletSockets({
+      pluginDirectory: kubelet.pluginDirectory,
+      podResourcesSocket: kubelet.podResourcesSocket,
+      clock,
+      log,
+    })
+    await sockets.open()
+    open.unshift(() => sockets.close())
+    kubelet.onPodGone(() => sockets.podGone(), stop.signal)
+
+    const handlers: HandlerPackage[] = []
+    const handlerProblems: ManifestProblem[] = []
+    for (const specifier of options.handlers) {
+      try {
+        handlers.push(await findHandlerPackage(specifier, options.handlersFrom))
+      } catch (error) {
+        // The others go on.
+        handlerProblems.push({ file: '--handler', document: 0, path: '', message: messageOf(error) })
+        log.error({ error: messageOf(error) }, 'handler cannot be used')
+      }
+    }
+
+    let problems: readonly ManifestProblem[] = handlerProblems
+    const listeners = new Set<() => void>()
+    const sets = watchManifests(options.manifests, { clock, log, signal: stop.signal })
+    const first = await sets.next()
+    const apply = async (set: typeof first.value) => {
+      if (!set) return
+      await cluster.apply(set.desired)
+      problems = [...handlerProblems, ...set.problems]
+      for (const { file, document, path: at, message } of set.problems)
+        log.error({ file, document, path: at, error: message }, 'manifest refused')
+      for (const listener of [...listeners]) listener()
+    }
+    await apply(first.value)
+
+    const agent = await startAgent({
+      ...options,
+      cluster,
+      kubelet: sockets,
+      clock,
+      log,
+      node,
+      handlersDirectory: path.join(socketDirectory, 'handlers'),
+      checkpointFile: path.join(stateDirectory, 'checkpoint.json'),
+      embedded: handlers,
+    })
+    open.unshift(
+      () => agent.close(),
+      () => cluster.close(),
+    )
+
+    const following = (async () => {
+      for await (const set of sets) {
+        await apply(set).catch((error: unknown) => log.error({ error: messageOf(error) }, 'manifests cannot be applied'))
+      }
+    })()
+    open.unshift(() => following)
+
+    return {
+      agent,
+      cluster,
+      kubelet,
+      node,
+      handlers,
+      get problems() {
+        return problems
+      },
+      onProblems(listener, signal) {
+        const own = () => listener()
+        listeners.add(own)
+        signal.addEventListener('abort', () => listeners.delete(own), { once: true })
+      },
+      close,
+    }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
