@@ -18,6 +18,9 @@ export interface SlotReclaimerOptions {
   readonly intervalMs?: number
 }
 
+/** How soon to look again while a claim has not been listed yet, in milliseconds. */
+const UNSEEN_MS = 500
+
 /** A slot that this node holds. */
 interface HeldSlot {
   readonly key: ObjectKey
@@ -35,36 +38,48 @@ export class SlotReclaimer {
   /** Since when a slot has not been listed. */
   readonly #unlistedSince = new Map<SlotName, number>()
   readonly #listedOnce = new Map<SlotName, string>()
-  #nudged = false
+  /** A Pod went since the last look. */
+  #podGone = false
+  /** A slot of this node is held that the kubelet has not listed yet. */
+  #unseen = false
+  #wake = new AbortController()
 
   constructor(options: SlotReclaimerOptions) {
     this.#options = { graceMs: 20_000, intervalMs: 10_000, ...options }
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { kubelet, clock, intervalMs, log } = this.#options
-    let wake = new AbortController()
-    const nudge = () => {
-      this.#nudged = true
-      wake.abort()
-    }
-    kubelet.onPodGone(nudge, signal)
-    signal.addEventListener('abort', nudge, { once: true })
+    const { cluster, kubelet, clock, intervalMs, log } = this.#options
+    kubelet.onPodGone(() => {
+      this.#podGone = true
+      this.#wake.abort()
+    }, signal)
+    // A claim: see it listed soon, so that the end of its container is noticed however short it lives.
+    cluster.instances.onChange((key) => {
+      const instance = cluster.instances.get(key)
+      if (instance !== undefined && this.#heldBy(instance).some(({ slot }) => !this.#listedOnce.has(slot))) {
+        if (!this.#unseen) this.#wake.abort()
+        this.#unseen = true
+      }
+    }, signal)
+    signal.addEventListener('abort', () => this.#wake.abort(), { once: true })
     while (!signal.aborted) {
-      await this.round(signal).catch((error: unknown) => {
+      this.#wake = new AbortController()
+      const podGone = this.#podGone
+      this.#podGone = false
+      await this.round(signal, podGone).catch((error: unknown) => {
+        this.#podGone ||= podGone
         if (!signal.aborted) log.warn({ error: messageOf(error) }, 'cannot look for unused slots')
       })
-      if (!this.#nudged) await clock.sleep(intervalMs, wake.signal).catch(() => undefined)
-      wake = new AbortController()
+      if (signal.aborted) return
+      await clock.sleep(this.#unseen ? UNSEEN_MS : intervalMs, this.#wake.signal).catch(() => undefined)
     }
   }
 
   /** One look. Rejects where the kubelet or the cluster cannot be asked; then nothing is known and nothing has changed. */
-  async round(signal: AbortSignal): Promise<void> {
+  async round(signal: AbortSignal, podGone = false): Promise<void> {
     const { cluster, kubelet, clock, graceMs, log } = this.#options
     log.debug({}, 'reclaiming unused slots - start')
-    const podGone = this.#nudged
-    this.#nudged = false
     const asked = clock.now()
     const allocated = await kubelet.listAllocated(signal)
     const held = cluster.instances.list().flatMap((instance) => this.#heldBy(instance))
@@ -88,6 +103,10 @@ export class SlotReclaimer {
       const hadContainer = this.#listedOnce.get(slot) === usage && (claimed === undefined || claimed < asked)
       if ((podGone && hadContainer) || asked - since >= graceMs) await this.#release(one)
     }
+    this.#unseen = cluster.instances
+      .list()
+      .flatMap((instance) => this.#heldBy(instance))
+      .some(({ slot }) => !this.#listedOnce.has(slot))
   }
 
   async #release({ key, slot, usage }: HeldSlot): Promise<void> {

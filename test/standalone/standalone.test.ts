@@ -1,0 +1,153 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type StandaloneAgent, type StandaloneOptions, startStandalone } from '@akrijs/agent/standalone'
+import { objectKey } from '@akrijs/kube'
+import { silentLogger } from '@akrijs/sdk'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+
+const root = path.join(path.dirname(fileURLToPath(import.meta.url)), '../..')
+
+let directory: string
+let running: StandaloneAgent | undefined
+
+beforeEach(async () => {
+  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-'))
+})
+
+afterEach(async () => {
+  await running?.close()
+  running = undefined
+  await rm(directory, { recursive: true, force: true })
+})
+
+const file = () => path.join(directory, 'lab.yaml')
+
+async function configure(capacity: number, descriptions: string[], name = 'lab'): Promise<void> {
+  await writeFile(
+    file(),
+    `apiVersion: akri.sh/v0
+kind: Configuration
+metadata: { name: ${name} }
+spec:
+  discoveryHandler: { name: debugEcho, discoveryDetails: '${JSON.stringify({ descriptions })}' }
+  capacity: ${capacity}
+  brokerProperties: { SITE: north }
+`,
+  )
+}
+
+async function start(options: Partial<StandaloneOptions> = {}): Promise<StandaloneAgent> {
+  running = await startStandalone({
+    manifests: [file()],
+    stateDirectory: path.join(directory, 'state'),
+    node: 'node-a',
+    handlers: ['@akrijs/handler-debug-echo'],
+    handlersFrom: root,
+    log: silentLogger,
+    ...options,
+  })
+  return running
+}
+
+const names = ({ cluster }: StandaloneAgent) =>
+  cluster.instances
+    .list()
+    .map(({ metadata }) => metadata.name as string)
+    .sort()
+const usage = ({ cluster }: StandaloneAgent, name: string) =>
+  cluster.instances.list().find(({ metadata }) => metadata.name === name)?.spec.deviceUsage
+const pod = (uid: string, resource: string, count = 1) => ({
+  uid,
+  name: uid,
+  namespace: 'default',
+  containers: [{ name: 'main', resources: { [resource]: count } }],
+})
+
+describe('the standalone agent', () => {
+  it('R1 R79 R98 R104 R105 makes each device an Instance with its slots, and a resource that can be asked for', async () => {
+    await configure(2, ['foo0', 'foo1'])
+    const agent = await start()
+    await vi.waitFor(() => expect(names(agent)).toEqual(['lab-8120fe', 'lab-a19705']))
+    const instance = agent.cluster.instances.get(objectKey('default', 'lab-8120fe'))
+    expect(instance?.spec).toEqual({
+      configurationName: 'lab',
+      cdiName: 'akri.sh/lab=8120fe',
+      capacity: 2,
+      shared: true,
+      nodes: ['node-a'],
+      brokerProperties: { DEBUG_ECHO_DESCRIPTION: 'foo0', SITE: 'north' },
+      deviceUsage: { 'lab-8120fe-0': '', 'lab-8120fe-1': '' },
+    })
+    await vi.waitFor(() => expect(agent.kubelet.resource('akri.sh/lab-8120fe')).toMatchObject({ capacity: 2, allocatable: 2 }))
+  })
+
+  it('R39 R80 R82 R106 R113 gives a container its slot, environment and annotation, and R90 takes the slot back when its Pod is gone', async () => {
+    await configure(2, ['foo0'])
+    const agent = await start()
+    const resource = 'akri.sh/lab-8120fe'
+    await vi.waitFor(() => expect(agent.kubelet.resource(resource).allocatable).toBe(2))
+    const admitted = await agent.kubelet.admit(pod('p1', resource))
+    expect(admitted.get('main')).toEqual({
+      envs: { DEBUG_ECHO_DESCRIPTION: 'foo0', DEBUG_ECHO_DESCRIPTION_8120FE: 'foo0', SITE: 'north', SITE_8120FE: 'north' },
+      mounts: [],
+      devices: [],
+      annotations: { 'akri.agent.slot-lab-8120fe-0': 'lab-8120fe-0' },
+    })
+    expect(usage(agent, 'lab-8120fe')).toEqual({ 'lab-8120fe-0': 'node-a', 'lab-8120fe-1': '' })
+    await agent.kubelet.admit(pod('p2', resource))
+    await expect(agent.kubelet.admit(pod('p3', resource))).rejects.toThrow(/UnexpectedAdmissionError.*Available: 0/)
+    expect(usage(agent, 'lab-8120fe')).toEqual({ 'lab-8120fe-0': 'node-a', 'lab-8120fe-1': 'node-a' })
+    agent.kubelet.remove('p1')
+    await vi.waitFor(() => expect(usage(agent, 'lab-8120fe')).toEqual({ 'lab-8120fe-0': '', 'lab-8120fe-1': 'node-a' }), 2000)
+    await agent.kubelet.admit(pod('p4', resource))
+  })
+
+  it('A6 A20 follows edits of what is discovered and of the capacity', async () => {
+    await configure(1, ['foo0'])
+    const agent = await start()
+    await vi.waitFor(() => expect(names(agent)).toEqual(['lab-8120fe']))
+    await configure(3, ['foo1', 'foo0'])
+    await vi.waitFor(() => expect(names(agent)).toEqual(['lab-8120fe', 'lab-a19705']))
+    await vi.waitFor(() => expect(agent.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(3))
+    await configure(1, ['foo1'])
+    await vi.waitFor(() => expect(names(agent)).toEqual(['lab-a19705']))
+    await vi.waitFor(() => expect(usage(agent, 'lab-a19705')).toEqual({ 'lab-a19705-0': '' }))
+  })
+
+  it('A2 R104 keeps Instances and claims over a restart, untouched', async () => {
+    await configure(2, ['foo0'])
+    const first = await start()
+    await vi.waitFor(() => expect(first.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(2))
+    await first.kubelet.admit(pod('p1', 'akri.sh/lab-8120fe'))
+    const before = first.cluster.instances.list()
+    await first.close()
+    const second = await start()
+    await vi.waitFor(() => expect(second.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(2))
+    await second.agent.settled()
+    expect(second.cluster.instances.list()).toEqual(before)
+  })
+
+  it('says in the status what is wrong, and goes on with the rest', async () => {
+    await writeFile(
+      file(),
+      ['bad: 1', 'descriptions: [foo0]']
+        .map(
+          (details, n) =>
+            `apiVersion: akri.sh/v0\nkind: Configuration\nmetadata: { name: lab${n} }\nspec: { discoveryHandler: { name: debugEcho, discoveryDetails: '${details}' } }`,
+        )
+        .join('\n---\n'),
+    )
+    const agent = await start()
+    await vi.waitFor(() => expect(names(agent)).toEqual(['lab1-8120fe']))
+    await vi.waitFor(() => {
+      const status = agent.cluster.configurations.get(objectKey('default', 'lab0'))?.status
+      expect(status?.conditions.find(({ type }) => type === 'Discovering')).toMatchObject({
+        status: 'False',
+        reason: 'InvalidDetails',
+        message: expect.stringContaining('descriptions'),
+      })
+    })
+  })
+})
