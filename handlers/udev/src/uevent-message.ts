@@ -1,0 +1,49 @@
+import type { Uevent } from './device-monitor.js'
+
+/** What a message of the kernel's or udev's group says; undefined where it says nothing that can be understood. */
+export type MessageSource = 'kernel' | 'udev'
+
+/** The most properties of one event; the kernel's own limit is 64, udevd adds its own. */
+const MAX_PROPERTIES = 2048
+
+/** libudev's header: "libudev\0", then numbers in network order and in that of the machine (libudev-monitor.c). */
+const UDEV_PREFIX = Buffer.from('libudev\0')
+const UDEV_MAGIC = 0xfeedcafe
+const UDEV_HEADER_BYTES = 40
+
+/**
+ * Reads one message. The kernel's is `action@devpath`, then `KEY=value`, each ended by NUL; udevd's has a header that says
+ * where those pairs are. Never throws: whatever is no event is undefined.
+ */
+export function parseUeventMessage(message: Buffer, source: MessageSource): Uevent | undefined {
+  const payload = source === 'udev' ? udevPayload(message) : kernelPayload(message)
+  if (payload === undefined) return undefined
+  const properties = new Map<string, string>()
+  for (const pair of payload.toString('utf8').split('\0')) {
+    const at = pair.indexOf('=')
+    if (at <= 0) continue
+    if (properties.size >= MAX_PROPERTIES) return undefined
+    properties.set(pair.slice(0, at), pair.slice(at + 1))
+  }
+  const action = properties.get('ACTION')
+  const devpath = properties.get('DEVPATH')
+  if (action === undefined || devpath === undefined || !devpath.startsWith('/') || devpath.split('/').includes('..'))
+    return undefined
+  return { action, devpath, properties }
+}
+
+function kernelPayload(message: Buffer): Buffer | undefined {
+  if (message.subarray(0, UDEV_PREFIX.length).equals(UDEV_PREFIX)) return undefined
+  const end = message.indexOf(0)
+  // "action@devpath" is said again by ACTION and DEVPATH.
+  return end > 0 && message.subarray(0, end).includes('@') ? message.subarray(end + 1) : undefined
+}
+
+function udevPayload(message: Buffer): Buffer | undefined {
+  if (message.length < UDEV_HEADER_BYTES || !message.subarray(0, UDEV_PREFIX.length).equals(UDEV_PREFIX)) return undefined
+  if (message.readUInt32BE(8) !== UDEV_MAGIC) return undefined
+  // These two are in the order of the machine; Node runs on no other than little-endian ones here.
+  const offset = message.readUInt32LE(16)
+  const length = message.readUInt32LE(20)
+  return offset >= UDEV_HEADER_BYTES && offset + length <= message.length ? message.subarray(offset, offset + length) : undefined
+}
