@@ -1,0 +1,77 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { signalGroup } from './broker-process.js'
+
+interface LedgerEntry {
+  readonly pid: number
+  /** When the process started, in the kernel's ticks since boot: tells it from another one that got its number. */
+  readonly started: string
+}
+
+/**
+ * Which brokers run, in a file: an agent that is killed cannot end them, so the next one does. Nobody reads their output any
+ * more, and their slots are to be given anew.
+ */
+export class BrokerLedger {
+  readonly #file: string
+  readonly #entries = new Map<number, LedgerEntry>()
+
+  constructor(file: string) {
+    this.#file = file
+  }
+
+  /** Ends what an agent that was killed has left running. @returns the pids */
+  endLeftovers(): number[] {
+    const left = this.#read().filter(({ pid, started }) => startOf(pid) === started)
+    for (const { pid } of left) signalGroup(pid, 'SIGKILL')
+    this.#write()
+    return left.map(({ pid }) => pid)
+  }
+
+  add(pid: number): void {
+    const started = startOf(pid)
+    if (started === undefined) return
+    this.#entries.set(pid, { pid, started })
+    this.#write()
+  }
+
+  remove(pid: number): void {
+    if (this.#entries.delete(pid)) this.#write()
+  }
+
+  #read(): LedgerEntry[] {
+    try {
+      const entries: unknown = JSON.parse(readFileSync(this.#file, 'utf8'))
+      return Array.isArray(entries) ? entries.filter(isEntry) : []
+    } catch {
+      // There is none, or it makes no sense: then nothing is known to be left.
+      return []
+    }
+  }
+
+  #write(): void {
+    writeFileSync(this.#file, JSON.stringify([...this.#entries.values()]), { mode: 0o600 })
+  }
+}
+
+function isEntry(value: unknown): value is LedgerEntry {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'pid' in value &&
+    'started' in value &&
+    Number.isInteger(value.pid) &&
+    Number(value.pid) > 1 &&
+    typeof value.started === 'string'
+  )
+}
+
+/** Field 22 of /proc/PID/stat; the second one is in parentheses and may hold anything. */
+function startOf(pid: number): string | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return fields[0] === 'Z' ? undefined : fields[19]
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,84 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { type Clock, messageOf } from '@akrijs/sdk'
+
+export interface BrokerProcessOptions {
+  readonly file: string
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly workingDirectory: string | undefined
+  readonly clock: Clock
+  onLine(line: string): void
+}
+
+/** How a broker ended, in words. */
+export type BrokerEnd = string
+
+/** How long a broker may take to end when it is asked to, in milliseconds. */
+const TERM_MS = 5000
+/** The longest line of output that is kept, in characters. */
+const MAX_LINE = 2000
+
+/** A broker and whatever it starts: one process group. */
+export class BrokerProcess {
+  readonly pid: number | undefined
+  /** Resolves when it has ended. */
+  readonly ended: Promise<BrokerEnd>
+  readonly #child: ChildProcess
+  readonly #clock: Clock
+
+  constructor({ file, args, env, workingDirectory, clock, onLine }: BrokerProcessOptions) {
+    this.#clock = clock
+    // A group of its own: ended as a whole, and not by a Ctrl-C that is meant for the agent.
+    this.#child = spawn(file, args, { env, cwd: workingDirectory, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
+    this.pid = this.#child.pid
+    for (const stream of [this.#child.stdout, this.#child.stderr]) splitLines(stream, onLine)
+    this.ended = new Promise((resolve) => {
+      this.#child.once('error', (error) => resolve(`it cannot be started: ${messageOf(error)}`))
+      this.#child.once('exit', (code, signal) =>
+        resolve(signal === null ? `it exited with code ${code}` : `it was ended by ${signal}`),
+      )
+    })
+  }
+
+  /** Asks the whole group to end, and makes it after a while. */
+  async stop(): Promise<void> {
+    if (this.pid === undefined) return
+    const patience = new AbortController()
+    signalGroup(this.pid, 'SIGTERM')
+    const late = this.#clock.sleep(TERM_MS, patience.signal).then(
+      () => 'late',
+      () => 'in time',
+    )
+    await Promise.race([this.ended, late])
+    patience.abort()
+    // Also what it left behind: the group lives as long as one of its members.
+    signalGroup(this.pid, 'SIGKILL')
+    await this.ended
+  }
+}
+
+/** Sends a signal to all processes of a group; nothing where there are none. */
+export function signalGroup(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(-pid, signal)
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error
+  }
+}
+
+function splitLines(stream: NodeJS.ReadableStream | null, onLine: (line: string) => void): void {
+  let rest = ''
+  stream?.setEncoding('utf8')
+  stream?.on('data', (chunk: string) => {
+    const lines = (rest + chunk).split('\n')
+    rest = lines.pop() ?? ''
+    for (const line of lines) onLine(line.slice(0, MAX_LINE))
+    if (rest.length > MAX_LINE) {
+      onLine(rest.slice(0, MAX_LINE))
+      rest = ''
+    }
+  })
+  stream?.on('end', () => {
+    if (rest !== '') onLine(rest)
+  })
+}
