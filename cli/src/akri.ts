@@ -1,0 +1,89 @@
+#!/usr/bin/env node
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { AkriError, messageOf } from '@akrijs/sdk'
+import { LOG_LEVELS } from '@akrijs/sdk/host'
+import { Command, Option } from 'commander'
+import { BUILT_IN, type DiscoverCommandOptions, discover } from './commands/discover.js'
+import { describe, type GetOptions, get } from './commands/get.js'
+import { type RunOptions, run } from './commands/run.js'
+import { defaultStateDirectory } from './places.js'
+
+// Handlers are looked for as this program's own packages are.
+const packagesFrom = path.dirname(fileURLToPath(import.meta.url))
+
+const stateDir = () =>
+  new Option('--state-dir <directory>', 'where the agent keeps its state')
+    .env('AKRI_STATE_DIRECTORY')
+    .default(defaultStateDirectory())
+const logLevel = (level: string) =>
+  new Option('--log-level <level>', 'least important lines to log').env('LOG_LEVEL').choices(LOG_LEVELS).default(level)
+const builtInHandlers = Object.values(BUILT_IN)
+const collect = (value: string, all: string[]) => [...all, value]
+
+const program = new Command('akri')
+  .description('Finds the devices around this machine, makes each one an Instance, and shares it out to brokers.')
+  .version('0.1.0')
+  .showHelpAfterError('(akri --help says more)')
+
+program
+  .command('run')
+  .description('run the agent of this machine')
+  .addOption(
+    new Option('-f, --file <path>', 'Configurations: a file or a directory; may be given several times')
+      .argParser(collect)
+      .default([], 'none'),
+  )
+  .addOption(
+    new Option('--handler <package>', 'a handler to load: npm package or path; may be given several times')
+      .argParser((value: string, all: string[]) => (all === builtInHandlers ? [value] : [...all, value]))
+      .default(builtInHandlers, builtInHandlers.join(', ')),
+  )
+  .addOption(new Option('--node <name>', 'the name of this node').env('AGENT_NODE_NAME').default(undefined, 'the host name'))
+  .addOption(stateDir())
+  .addOption(logLevel('info'))
+  .option('--plain', 'lines instead of the live view', false)
+  .action((options: Omit<RunOptions, 'node'> & { node?: string }) => run({ ...options, node: options.node }, packagesFrom))
+
+program
+  .command('discover')
+  .description('show what a handler finds')
+  .argument('<handler>', `${Object.keys(BUILT_IN).join(', ')}, an npm package or a path`)
+  .option('--details <file>', 'discoveryDetails from a file, or from - (standard input)')
+  .option('--details-text <yaml>', 'discoveryDetails')
+  .addOption(
+    new Option('--property <name=value>', 'a discovery property; NAME=@FILE reads it; may be given several times')
+      .argParser(collect)
+      .default([], 'none'),
+  )
+  .option('--watch', 'go on, and show each change', false)
+  .option('--once', 'end after the first list (this is what happens without --watch)')
+  .option('--json', 'a line of JSON for each list', false)
+  .addOption(logLevel('warn'))
+  .action((handler: string, options: DiscoverCommandOptions) => discover(handler, options, packagesFrom))
+
+program
+  .command('get')
+  .description('show Configurations or Instances of the agent that runs')
+  .argument('<kind>', 'configurations or instances')
+  .argument('[name]')
+  .addOption(new Option('-o, --output <form>', 'form').choices(['table', 'json', 'yaml']).default('table'))
+  .addOption(stateDir())
+  .action((kind: string, name: string | undefined, options: GetOptions) => get(kind, name, options))
+
+program
+  .command('describe')
+  .description('show all that is known of one Configuration or Instance')
+  .argument('<kind>', 'configuration or instance')
+  .argument('<name>')
+  .addOption(stateDir())
+  .action((kind: string, name: string, options: Pick<GetOptions, 'stateDir'>) => describe(kind, name, options))
+
+try {
+  await program.parseAsync()
+  // What a handler may have left running must not keep the program.
+  process.exit(0)
+} catch (error) {
+  process.stderr.write(`akri: ${messageOf(error)}\n`)
+  process.exit(AkriError.is(error) && error.code === 'AKRI_ERR_USAGE' ? 2 : 1)
+}

@@ -1,0 +1,78 @@
+import { readFile } from 'node:fs/promises'
+import { findHandlerPackage } from '@akrijs/agent/standalone'
+import { type DeviceList, DiscoveryProperties, messageOf } from '@akrijs/sdk'
+import { openDiscovery } from '@akrijs/sdk/host'
+import { UsageError } from '../errors.js'
+import { peopleLogger } from '../view/people-log.js'
+import { formatTable } from '../view/table.js'
+
+export interface DiscoverCommandOptions {
+  readonly details?: string
+  readonly detailsText?: string
+  readonly property: readonly string[]
+  readonly watch: boolean
+  readonly json: boolean
+  readonly logLevel: string
+}
+
+/** Handlers that come with the program, by the names that Configurations use. */
+export const BUILT_IN: Readonly<Record<string, string>> = {
+  debugEcho: '@akrijs/handler-debug-echo',
+  udev: '@akrijs/handler-udev',
+}
+
+/** `akri discover`: what a handler finds, without an agent. */
+export async function discover(handler: string, options: DiscoverCommandOptions, packagesFrom: string): Promise<void> {
+  const specifier = Object.hasOwn(BUILT_IN, handler) ? (BUILT_IN[handler] ?? handler) : handler
+  const found = await findHandlerPackage(specifier, specifier.startsWith('.') ? process.cwd() : packagesFrom)
+  const stop = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
+  const lists = openDiscovery(await found.load(), {
+    details: await detailsOf(options),
+    properties: await propertiesOf(options.property),
+    signal: stop.signal,
+    log: peopleLogger((line) => process.stderr.write(`${line}\n`), options.logLevel),
+  })
+  for await (const list of lists) {
+    process.stdout.write(`${options.json ? JSON.stringify(list) : table(list)}\n`)
+    if (!options.watch) stop.abort()
+  }
+}
+
+function table(list: DeviceList): string {
+  if (list.length === 0) return 'nothing found'
+  return formatTable(
+    ['ID', 'PROPERTIES', 'NODES'],
+    list.map(({ id, properties = {}, deviceSpecs = [] }) => [
+      id,
+      Object.entries(properties)
+        .filter(([, value]) => value !== id)
+        .map(([name, value]) => `${name}=${value}`)
+        .join(' '),
+      deviceSpecs.map(({ hostPath, permissions }) => `${hostPath}:${permissions}`).join(' '),
+    ]),
+  )
+}
+
+async function detailsOf({ details, detailsText }: DiscoverCommandOptions): Promise<string> {
+  if (details !== undefined && detailsText !== undefined) throw new UsageError('give one of --details and --details-text')
+  return details === undefined ? (detailsText ?? '') : await readText(details, '--details')
+}
+
+async function propertiesOf(given: readonly string[]): Promise<DiscoveryProperties> {
+  const values = given.map(async (text): Promise<[string, Uint8Array]> => {
+    const [, name, at, value] = /^([_A-Za-z]\w*)=(@?)(.*)$/s.exec(text) ?? []
+    if (name === undefined || value === undefined)
+      throw new UsageError(`--property ${JSON.stringify(text)} is not NAME=VALUE or NAME=@FILE`)
+    return [name, Buffer.from(at === '@' ? await readText(value, '--property') : value)]
+  })
+  return new DiscoveryProperties(await Promise.all(values))
+}
+
+async function readText(file: string, option: string): Promise<string> {
+  try {
+    return await readFile(file === '-' ? '/dev/stdin' : file, 'utf8')
+  } catch (error) {
+    throw new UsageError(`${option} ${file} cannot be read: ${messageOf(error)}`, { cause: error })
+  }
+}

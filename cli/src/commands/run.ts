@@ -1,0 +1,98 @@
+import { mkdir } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { startStandalone } from '@akrijs/agent/standalone'
+import { systemClock } from '@akrijs/sdk'
+import { createLogUpdate } from 'log-update'
+import { BrokerLedger } from '../brokers/broker-ledger.js'
+import { BrokerSet } from '../brokers/broker-set.js'
+import { serveControl } from '../control/control-server.js'
+import { UsageError } from '../errors.js'
+import { controlSocket, socketDirectory } from '../places.js'
+import { drawAgent } from '../view/agent-picture.js'
+import { peopleLogger } from '../view/people-log.js'
+import { printable } from '../view/table.js'
+
+export interface RunOptions {
+  readonly file: readonly string[]
+  readonly handler: readonly string[]
+  readonly stateDir: string
+  readonly node: string | undefined
+  readonly logLevel: string
+  readonly plain: boolean
+}
+
+/** How often the picture is drawn at most, in milliseconds. */
+const FRAME_MS = 100
+/** How many lines are kept for the picture. */
+const KEPT_LINES = 50
+
+/** `akri run`: the agent of this machine, until Ctrl-C or SIGTERM. */
+export async function run({ file, handler, stateDir, node, logLevel, plain }: RunOptions, packagesFrom: string): Promise<void> {
+  if (file.length === 0) throw new UsageError('nothing to run: give Configurations with -f FILE or -f DIRECTORY')
+  const stop = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop.abort())
+
+  const live = process.stdout.isTTY && !plain
+  const lines: string[] = []
+  const say = (line: string) => {
+    if (!live) process.stdout.write(`${line}\n`)
+    lines.push(line)
+    if (lines.length > KEPT_LINES) lines.shift()
+    redraw()
+  }
+  let redraw = () => {}
+  const log = peopleLogger(say, logLevel)
+  await mkdir(stateDir, { recursive: true, mode: 0o700 })
+  const standalone = await startStandalone({
+    manifests: file,
+    stateDirectory: stateDir,
+    socketDirectory: socketDirectory(stateDir),
+    node: node ?? os.hostname().toLowerCase(),
+    handlers: handler,
+    handlersFrom: packagesFrom,
+    log,
+  })
+  const ledger = new BrokerLedger(path.join(stateDir, 'brokers.json'))
+  const left = ledger.endLeftovers()
+  if (left.length > 0) log.warn({ pids: left }, 'ended brokers that an agent that was killed has left running')
+  const brokers = new BrokerSet({
+    standalone,
+    ledger,
+    clock: systemClock,
+    log,
+    environment: process.env,
+    onLine: (broker, line) => say(`[${broker}] ${printable(line)}`),
+    onChange: () => redraw(),
+  })
+  brokers.start()
+  const control = await serveControl(controlSocket(stateDir), standalone, brokers)
+
+  const screen = live ? createLogUpdate(process.stdout) : undefined
+  if (screen !== undefined) {
+    let due = false
+    const draw = () => {
+      due = false
+      screen(drawAgent({ standalone, brokers, lines, columns: process.stdout.columns ?? 80, rows: process.stdout.rows ?? 24 }))
+    }
+    redraw = () => {
+      if (due || stop.signal.aborted) return
+      due = true
+      setTimeout(draw, FRAME_MS).unref()
+    }
+    process.stdout.on('resize', () => redraw())
+    draw()
+  }
+  standalone.cluster.instances.onChange(() => redraw(), stop.signal)
+  standalone.cluster.configurations.onChange(() => redraw(), stop.signal)
+  standalone.onProblems(() => redraw(), stop.signal)
+
+  await new Promise<void>((resolve) => {
+    if (stop.signal.aborted) return resolve()
+    stop.signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+  screen?.done()
+  await control.close()
+  await brokers.close()
+  await standalone.close()
+}

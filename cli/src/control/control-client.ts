@@ -1,0 +1,39 @@
+import { request } from 'node:http'
+import { messageOf } from '@akrijs/sdk'
+import { NoAgentError } from '../errors.js'
+
+/** The most that is read of an answer, in bytes. */
+const MAX_BYTES = 256 * 1024 * 1024
+
+/**
+ * Asks the agent that runs on a state directory.
+ * @returns undefined where there is no such object
+ * @throws NoAgentError
+ */
+export function askAgent(socket: string, path: string): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const call = request({ socketPath: socket, path, timeout: 10_000 }, (response) => {
+      const chunks: Buffer[] = []
+      let bytes = 0
+      response.on('data', (chunk: Buffer) => {
+        bytes += chunk.length
+        if (bytes > MAX_BYTES) call.destroy(new NoAgentError(`the answer has more than ${MAX_BYTES} bytes`))
+        else chunks.push(chunk)
+      })
+      response.on('end', () =>
+        resolve(response.statusCode === 200 ? JSON.parse(Buffer.concat(chunks).toString('utf8')) : undefined),
+      )
+    })
+    call.on('timeout', () => call.destroy(new NoAgentError('the agent does not answer')))
+    call.on('error', (error) => {
+      const why =
+        'code' in error && (error.code === 'ENOENT' || error.code === 'ECONNREFUSED') ? 'none is running there' : messageOf(error)
+      reject(
+        new NoAgentError(`no agent answers on ${socket}: ${why}. Start one with akri run, or say where it is with --state-dir`, {
+          cause: error,
+        }),
+      )
+    })
+    call.end()
+  })
+}

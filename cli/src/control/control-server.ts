@@ -1,0 +1,53 @@
+import { chmod, rm } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { StandaloneAgent } from '@akrijs/agent/standalone'
+import { API_VERSION, objectKey } from '@akrijs/kube'
+import { makeRoomForSocket } from '@akrijs/sdk/host'
+import type { BrokerSet } from '../brokers/broker-set.js'
+
+/** What `akri get` and `akri describe` ask: the objects by the paths of the Kubernetes API, read only. */
+export async function serveControl(
+  socket: string,
+  standalone: StandaloneAgent,
+  brokers: BrokerSet,
+): Promise<{ close(): Promise<void> }> {
+  await makeRoomForSocket(socket)
+  const server = createServer({ maxHeaderSize: 8192 }, (request, response) => {
+    request.resume()
+    const answer = request.method === 'GET' ? look(request.url ?? '/', standalone, brokers) : undefined
+    response.writeHead(answer === undefined ? 404 : 200, { 'content-type': 'application/json' })
+    response.end(JSON.stringify(answer ?? { message: 'not found' }))
+  })
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(socket, resolve)
+  })
+  await chmod(socket, 0o600)
+  return {
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve(rm(socket, { force: true })))
+        server.closeAllConnections()
+      }),
+  }
+}
+
+function look(url: string, { cluster, problems }: StandaloneAgent, brokers: BrokerSet): unknown {
+  const { pathname } = new URL(url, 'http://akri')
+  if (pathname === '/problems') return { items: problems }
+  if (pathname === '/events') return { items: cluster.events.list() }
+  if (pathname === '/brokers') {
+    return {
+      items: cluster.instances
+        .list()
+        .map(({ metadata }) => ({ instance: metadata.name, state: brokers.state(objectKey(metadata.namespace, metadata.name)) })),
+    }
+  }
+  const found = /^\/apis\/akri\.sh\/v0\/(?:namespaces\/([^/]+)\/)?(configurations|instances)(?:\/([^/]+))?$/.exec(pathname)
+  if (found === null) return undefined
+  const [, namespace, kind, name] = found
+  const store = kind === 'instances' ? cluster.instances : cluster.configurations
+  const items = store.list().filter(({ metadata }) => namespace === undefined || metadata.namespace === namespace)
+  if (name !== undefined) return items.find(({ metadata }) => metadata.name === name)
+  return { apiVersion: API_VERSION, kind: kind === 'instances' ? 'InstanceList' : 'ConfigurationList', items }
+}

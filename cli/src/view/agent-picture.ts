@@ -1,0 +1,81 @@
+import type { StandaloneAgent } from '@akrijs/agent/standalone'
+import { type Configuration, type Instance, keyOf } from '@akrijs/kube'
+import stringWidth from 'string-width'
+import type { BrokerSet } from '../brokers/broker-set.js'
+import { printable, shorten } from './table.js'
+
+export interface PictureInput {
+  readonly standalone: Pick<StandaloneAgent, 'cluster' | 'problems' | 'handlers'>
+  readonly brokers: Pick<BrokerSet, 'state'>
+  /** What was logged and what brokers wrote last, oldest first. */
+  readonly lines: readonly string[]
+  readonly columns: number
+  readonly rows: number
+}
+
+const bold = (text: string) => `\u001b[1m${text}\u001b[22m`
+const dim = (text: string) => `\u001b[2m${text}\u001b[22m`
+const red = (text: string) => `\u001b[31m${text}\u001b[39m`
+const green = (text: string) => `\u001b[32m${text}\u001b[39m`
+
+/** The whole state as lines that fit the terminal. */
+export function drawAgent({ standalone, brokers, lines, columns, rows }: PictureInput): string {
+  const { cluster, problems, handlers } = standalone
+  const instances = cluster.instances.list()
+  const head = [
+    `${bold('akri')}  ${dim(`${instances.length} instances, handlers ${handlers.map(({ name }) => name).join(', ') || 'none'}; Ctrl-C ends it`)}`,
+    '',
+  ]
+  const blocks = cluster.configurations.list().map((configuration) => {
+    const owned = instances.filter(({ spec }) => spec.configurationName === configuration.metadata.name)
+    return [headline(configuration, columns), ...owned.map((instance) => drawInstance(instance, brokers, columns))]
+  })
+  const wrong = problems.map(({ file, path, message }) =>
+    red(shorten(printable(`${file}${path === '' ? '' : `: ${path}`}: ${message}`), columns - 1)),
+  )
+  const below = lines.slice(-Math.max(3, Math.min(8, rows - 20))).map((line) => dim(shorten(printable(line), columns - 1)))
+
+  const room = Math.max(1, rows - head.length - wrong.length - below.length - 3)
+  return [...head, ...fit(blocks, room), ...(wrong.length > 0 ? ['', ...wrong] : []), '', ...below].join('\n')
+}
+
+/** All blocks if they fit; else of each as much as is fair, and how much is left out. */
+function fit(blocks: readonly (readonly string[])[], room: number): string[] {
+  if (blocks.reduce((sum, block) => sum + block.length, 0) <= room) return blocks.flat()
+  const share = Math.max(2, Math.floor(room / Math.max(1, blocks.length)))
+  return blocks
+    .flatMap((block) =>
+      block.length <= share
+        ? block
+        : [...block.slice(0, share - 1), dim(`    and ${block.length - share + 1} more (akri get instances)`)],
+    )
+    .slice(0, room)
+}
+
+function headline(configuration: Configuration, columns: number): string {
+  const { status, metadata } = configuration
+  const wrong = status?.conditions.find((condition) => condition.status === 'False')
+  const text =
+    wrong !== undefined ? `${wrong.reason}: ${wrong.message}` : status === undefined ? 'starting' : `${status.devices} devices`
+  const shown = shorten(printable(text), Math.max(10, columns - stringWidth(metadata.name) - 4))
+  return `${bold(metadata.name)}  ${wrong === undefined ? green(shown) : red(shown)}`
+}
+
+function drawInstance(instance: Instance, brokers: Pick<BrokerSet, 'state'>, columns: number): string {
+  const slots = Object.values(instance.spec.deviceUsage)
+  const used = slots.filter((usage) => usage !== '').length
+  const dots = slots.length <= 10 ? slots.map((usage) => (usage === '' ? '○' : '●')).join('') : `${used}/${slots.length}`
+  const state = brokers.state(keyOf(instance))
+  const broker =
+    state === undefined ? '' : state.phase === 'running' ? `broker ${state.pid}` : `broker ${state.phase}: ${state.reason}`
+  const text = `  ${instance.metadata.name}  ${dots}  ${describe(instance.spec.brokerProperties)}  ${broker}`
+  return shorten(printable(text), columns - 1)
+}
+
+/** What tells a device from others at a glance. */
+export function describe(properties: Readonly<Record<string, string>>): string {
+  const best =
+    Object.entries(properties).find(([name]) => /^(UDEV_DEVNODE|ONVIF_DEVICE_SERVICE_URL|OPCUA_DISCOVERY_URL)/.test(name)) ??
+    Object.entries(properties)[0]
+  return best === undefined ? '' : best[1]
+}

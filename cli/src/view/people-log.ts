@@ -1,0 +1,32 @@
+import { type Logger, type LogMethod, messageOf } from '@akrijs/sdk'
+import { printable } from './table.js'
+
+const LEVELS = ['debug', 'info', 'warn', 'error'] as const
+
+/** A logger whose lines are for people: time, level, message, fields. */
+export function peopleLogger(
+  write: (line: string) => void,
+  level: string,
+  bound: Readonly<Record<string, unknown>> = {},
+): Logger {
+  const method =
+    (name: (typeof LEVELS)[number]): LogMethod =>
+    (fields, message) => {
+      if (LEVELS.findIndex((known) => known === level) > LEVELS.indexOf(name)) return
+      const shown = Object.entries({ ...bound, ...fields }).map(([key, value]) => `${key}=${text(value)}`)
+      write(printable([new Date().toTimeString().slice(0, 8), name.padEnd(5), message, ...shown].join(' ')))
+    }
+  return {
+    debug: method('debug'),
+    info: method('info'),
+    warn: method('warn'),
+    error: method('error'),
+    child: (fields) => peopleLogger(write, level, { ...bound, ...fields }),
+  }
+}
+
+function text(value: unknown): string {
+  if (value instanceof Error) return messageOf(value)
+  const plain = typeof value === 'string' ? value : JSON.stringify(value)
+  return plain === undefined ? '' : /^[\w./:@=-]*$/.test(plain) ? plain : JSON.stringify(plain)
+}
