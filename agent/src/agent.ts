@@ -115,6 +115,10 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     async close() {
       await registration.close()
       await checkpoint.save(discovery.snapshot())
+      // What ended just before us is not to be found only by the agent after us.
+      await reclaimer
+        .round(stop.signal, true)
+        .catch((error: unknown) => log.debug({ error: messageOf(error) }, 'last look for unused slots failed'))
       stop.abort()
       await discovery.close()
       await Promise.all(running)

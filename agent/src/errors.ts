@@ -55,3 +55,11 @@ export class AdmissionError extends AkriError {
     this.name = 'AdmissionError'
   }
 }
+
+/** Two Instances of one name, in two namespaces, cannot both have the resource of that name. */
+export class ResourceTakenError extends AkriError {
+  constructor(message: string) {
+    super('AKRI_ERR_RESOURCE_TAKEN', 'transient', message)
+    this.name = 'ResourceTakenError'
+  }
+}

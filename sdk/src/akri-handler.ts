@@ -56,7 +56,9 @@ async function load(specifier: string): Promise<DiscoveryHandler> {
   const module: unknown = await import(url.href)
   const handler = typeof module === 'object' && module !== null && 'default' in module ? module.default : undefined
   if (isDiscoveryHandler(handler)) return handler
-  return program.error(`akri-handler: ${specifier} does not export a handler as its default; export what defineDiscoveryHandler gives`)
+  return program.error(
+    `akri-handler: ${specifier} does not export a handler as its default; export what defineDiscoveryHandler gives`,
+  )
 }
 
 try {

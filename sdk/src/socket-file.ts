@@ -37,7 +37,7 @@ export function checkSocketPath(file: string): void {
   }
 }
 
-/** Whether somebody listens there. */
+/** Whether somebody listens there, or may: only a connection that is refused proves that nobody does. */
 export function isServed(file: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = net.connect(file)
@@ -45,7 +45,7 @@ export function isServed(file: string): Promise<boolean> {
       socket.destroy()
       resolve(true)
     })
-    socket.once('error', () => resolve(false))
+    socket.once('error', (error) => resolve(!('code' in error && (error.code === 'ECONNREFUSED' || error.code === 'ENOENT'))))
   })
 }
 

@@ -19,16 +19,18 @@ export function containerResponse(granted: readonly GrantedSlot[]): ContainerAll
   const mounts = new Map<string, ContainerAllocateResponse['mounts'][number]>()
   const devices = new Map<string, ContainerAllocateResponse['devices'][number]>()
   const annotations: Record<string, string> = {}
+  // Where several devices say different things of one name or path, the first one counts.
   for (const { instance, slot, annotation } of granted) {
     for (const [name, value] of Object.entries(instance.properties)) {
-      // Of several devices the first gives the plain name.
       if (!Object.hasOwn(envs, name)) envs[name] = value
       envs[`${name}_${instance.digest.toUpperCase()}`] = value
     }
     for (const { containerPath, hostPath, readOnly = false } of instance.device.mounts ?? []) {
-      mounts.set(containerPath, { containerPath, hostPath, readOnly })
+      if (!mounts.has(containerPath)) mounts.set(containerPath, { containerPath, hostPath, readOnly })
     }
-    for (const spec of instance.device.deviceSpecs ?? []) devices.set(spec.containerPath, { ...spec })
+    for (const spec of instance.device.deviceSpecs ?? []) {
+      if (!devices.has(spec.containerPath)) devices.set(spec.containerPath, { ...spec })
+    }
     annotations[`akri.agent.slot-${slot}`] = annotation
   }
   return { envs, mounts: [...mounts.values()], devices: [...devices.values()], annotations, cdiDevices: [] }

@@ -1,8 +1,10 @@
 import type { InstanceName, NodeName, ObjectKey, SlotName } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/sdk'
+import { ResourceTakenError } from '../errors.js'
 import type { InstancePlugins, ServedInstance } from '../instances/served-instance.js'
 import type { Cluster } from '../ports/cluster.js'
 import type { Kubelet } from '../ports/kubelet.js'
+import { slotIndex } from '../slots/slot-usage.js'
 import { InstancePlugin } from './instance-plugin.js'
 import { DevicePluginServer } from './plugin-server.js'
 
@@ -40,6 +42,12 @@ export class DevicePlugins implements InstancePlugins {
   async serve(instance: ServedInstance): Promise<void> {
     const running = this.#plugins.get(instance.name)
     if (running !== undefined) {
+      const { key } = running.behaviour.instance
+      // The resource's name has no namespace: of two Instances of one name the first is served.
+      if (key !== instance.key)
+        throw new ResourceTakenError(
+          `akri.sh/${instance.name} is the resource of Instance ${key}; ${instance.key} cannot have it`,
+        )
       running.behaviour.update(instance)
       running.server.readvertise()
       return running.started
@@ -55,6 +63,7 @@ export class DevicePlugins implements InstancePlugins {
   async withdraw(name: InstanceName): Promise<void> {
     const running = this.#plugins.get(name)
     this.#plugins.delete(name)
+    for (const slot of [...this.#claims.keys()]) if (slotIndex(name, slot) !== undefined) this.#claims.delete(slot)
     await running?.server.stop()
   }
 

@@ -79,6 +79,8 @@ export class InstancePlugin implements PluginBehaviour {
     const shown = JSON.stringify(id.slice(0, 200))
     if (slotIndex(name, id) === undefined) throw new AllocationRefusedError(`${shown} is not a slot of Instance ${name}`)
     if (!healthy) throw new AllocationRefusedError(`the device of Instance ${name} cannot be seen at present`)
+    if (this.#options.cluster.instances.get(this.#instance.key) === undefined)
+      throw new AllocationRefusedError(`there is no Instance ${name} yet`)
     const slot = [...this.#offered()].find(([known]) => known === id)
     if (slot === undefined)
       throw new AllocationRefusedError(`Instance ${name} has no slot ${shown}; its capacity is ${this.#slots().size}`)

@@ -44,11 +44,14 @@ export const SOCKET_PREFIX = 'akri-'
 export class DevicePluginServer {
   readonly #options: PluginServerOptions
   readonly #stop = new AbortController()
-  readonly #streams = new Set<Latest<ListAndWatchResponse>>()
+  readonly #streams = new Set<ListStream>()
   /** Kubelet restarts and the first registration: one after the other. */
   #work: Promise<void> = Promise.resolve()
   #serving: { readonly server: Server; readonly socket: string } | undefined
-  #lastSent: string | undefined
+  #retrying: Promise<void> = Promise.resolve()
+  #round = 0
+  /** Allocations are given one after the other: one that fails must not take back what another one uses. */
+  #allocating: Promise<unknown> = Promise.resolve()
 
   constructor(options: PluginServerOptions) {
     this.#options = options
@@ -66,15 +69,13 @@ export class DevicePluginServer {
   /** Tells the kubelet what is advertised now, if it is something else than before. */
   readvertise(): void {
     const response = this.#list()
-    const text = JSON.stringify(response)
-    if (text === this.#lastSent) return
-    this.#lastSent = text
-    for (const stream of this.#streams) stream.push(response)
+    for (const stream of this.#streams) stream.offer(response)
   }
 
   async stop(): Promise<void> {
     this.#stop.abort()
     await this.#work
+    await this.#retrying
     await this.#stopServing()
   }
 
@@ -87,20 +88,34 @@ export class DevicePluginServer {
 
   async #serveAndRegister(): Promise<void> {
     if (this.#stop.signal.aborted) return
+    this.#round++
     await this.#stopServing()
-    await this.#serve()
-    if (await this.#register()) return
-    // Not awaited by start(): a kubelet that is away must not hold up what comes after.
-    void this.#enqueueRetry(new Backoff({ initialMs: 500, ceilingMs: 5000 }))
+    if (await this.#attempt()) return
+    // Not awaited here: a kubelet that is away must not hold up what comes after.
+    this.#retrying = this.#retry()
   }
 
-  async #enqueueRetry(waits: Backoff): Promise<void> {
+  /** One attempt at what is still to be done of serving and registering. */
+  async #attempt(): Promise<boolean> {
+    try {
+      if (this.#serving === undefined) await this.#serve()
+    } catch (error) {
+      this.#options.log.warn({ error: messageOf(error) }, 'cannot serve the device plugin')
+      await this.#stopServing()
+      return false
+    }
+    return this.#register()
+  }
+
+  async #retry(): Promise<void> {
     const { clock } = this.#options
-    const serving = this.#serving
-    while (!this.#stop.signal.aborted && this.#serving === serving) {
+    const waits = new Backoff({ initialMs: 500, ceilingMs: 5000 })
+    const round = ++this.#round
+    for (let done = false; !done; ) {
       await clock.sleep(waits.next(), this.#stop.signal).catch(() => undefined)
-      if (this.#stop.signal.aborted || this.#serving !== serving) return
-      if (await this.#register()) return
+      // Overtaken by a restart of the kubelet, or stopped.
+      if (this.#stop.signal.aborted || this.#round !== round) return
+      done = await this.#attempt()
     }
   }
 
@@ -174,21 +189,27 @@ export class DevicePluginServer {
   }
 
   async #watch(call: ServerWritableStream<Empty, ListAndWatchResponse>): Promise<void> {
-    const lists = new Latest<ListAndWatchResponse>()
+    const lists = new ListStream()
+    const gone = () => lists.end()
+    call.on('cancelled', gone)
+    call.on('error', gone)
+    if (call.cancelled) return
     this.#streams.add(lists)
-    call.on('cancelled', () => lists.end())
-    call.on('error', () => lists.end())
-    const first = this.#list()
-    this.#lastSent = JSON.stringify(first)
-    lists.push(first)
+    lists.offer(this.#list())
     for await (const list of lists) {
-      if (!call.write(list)) await new Promise<void>((resolve) => resolveOn(call, resolve))
+      if (!call.write(list)) await drained(call)
     }
     this.#streams.delete(lists)
     call.end()
   }
 
-  async #allocate({ containerRequests }: AllocateRequest): Promise<AllocateResponse> {
+  #allocate(request: AllocateRequest): Promise<AllocateResponse> {
+    const allocation = this.#allocating.then(() => this.#allocateNow(request))
+    this.#allocating = allocation.catch(() => undefined)
+    return allocation
+  }
+
+  async #allocateNow({ containerRequests }: AllocateRequest): Promise<AllocateResponse> {
     const { behaviour, log } = this.#options
     try {
       const containerResponses = await behaviour.allocate(containerRequests.map(({ devicesIDs }) => devicesIDs))
@@ -197,7 +218,7 @@ export class DevicePluginServer {
     } catch (error) {
       log.warn({ ids: containerRequests.map(({ devicesIDs }) => devicesIDs), error: messageOf(error) }, 'allocation refused')
       // The kubelet asked for what it should not have: tell it anew what there is, even if that is what it was told.
-      this.#lastSent = undefined
+      for (const stream of this.#streams) stream.repeat(this.#list())
       throw error
     } finally {
       this.readvertise()
@@ -241,8 +262,30 @@ function statusOf(error: unknown): status {
   return error.code === 'AKRI_ERR_ALLOCATION_REFUSED' ? status.FAILED_PRECONDITION : status.UNAVAILABLE
 }
 
-function resolveOn(call: ServerWritableStream<Empty, ListAndWatchResponse>, resolve: () => void): void {
-  call.once('drain', resolve)
-  call.once('cancelled', resolve)
-  call.once('error', resolve)
+/** The lists for one kubelet's stream. One that says what the one before said is left out. */
+class ListStream extends Latest<ListAndWatchResponse> {
+  #last: string | undefined
+
+  offer(list: ListAndWatchResponse): void {
+    const text = JSON.stringify(list)
+    if (text !== this.#last) this.push(list)
+    this.#last = text
+  }
+
+  repeat(list: ListAndWatchResponse): void {
+    this.#last = undefined
+    this.offer(list)
+  }
+}
+
+/** Resolves when the kubelet has read what was written, or is gone. */
+function drained(call: ServerWritableStream<Empty, ListAndWatchResponse>): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      for (const event of ['drain', 'cancelled', 'error']) call.off(event, done)
+      resolve()
+    }
+    if (call.cancelled) return resolve()
+    for (const event of ['drain', 'cancelled', 'error']) call.on(event, done)
+  })
 }

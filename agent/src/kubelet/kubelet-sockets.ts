@@ -1,5 +1,5 @@
 import { watch } from 'node:fs'
-import { mkdir, readdir, rm, stat } from 'node:fs/promises'
+import { lstat, mkdir, readdir, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { RegistrationClient } from '@akrijs/proto/device-plugin'
 import { PodResourcesListerClient } from '@akrijs/proto/pod-resources'
@@ -53,7 +53,7 @@ export class KubeletSockets implements Kubelet {
       if (!name.startsWith(SOCKET_PREFIX) || !name.endsWith('.sock')) continue
       const socket = path.join(this.pluginDirectory, name)
       // During an upgrade the agent before us may still serve.
-      if (!(await isServed(socket))) await rm(socket, { force: true })
+      if ((await lstat(socket)).isSocket() && !(await isServed(socket))) await rm(socket, { force: true })
     }
     this.#watching = this.#watch(await this.#identity())
   }

@@ -109,9 +109,10 @@ export class SimulatedKubelet {
     this.#changed()
   }
 
-  /** As a kubelet that restarts: sockets are made anew and plugins forgotten, Pods are not. */
+  /** As a kubelet that restarts: it empties the directory of plugins and forgets them; Pods it knows from its checkpoint. */
   async restart(): Promise<void> {
     await this.#stopServing()
+    await rm(this.pluginDirectory, { recursive: true, force: true })
     await this.#serve()
   }
 
@@ -174,7 +175,8 @@ export class SimulatedKubelet {
     ) {
       return `${JSON.stringify(resourceName)} is not the name of an extended resource`
     }
-    if (path.basename(endpoint) !== endpoint) return `endpoint ${JSON.stringify(endpoint)} is not a file name`
+    if (path.basename(endpoint) !== endpoint || endpoint === '' || endpoint === '..' || endpoint === '.')
+      return `endpoint ${JSON.stringify(endpoint)} is not a file name`
     return undefined
   }
 
@@ -222,6 +224,7 @@ export class SimulatedKubelet {
       if (response === undefined) throw new AdmissionError(`no containers in allocation response of ${resource}`)
       return { container, resource, ids, response }
     } catch (error) {
+      if (error instanceof AdmissionError) throw error
       throw new AdmissionError(`Allocate failed due to ${messageOf(error)}`)
     }
   }

@@ -37,7 +37,8 @@ export class SlotReclaimer {
   readonly #options: Required<SlotReclaimerOptions>
   /** Since when a slot has not been listed. */
   readonly #unlistedSince = new Map<SlotName, number>()
-  readonly #listedOnce = new Map<SlotName, string>()
+  /** When a slot was last listed, for the usage that it had. */
+  readonly #listed = new Map<SlotName, { readonly usage: string; readonly at: number }>()
   /** A Pod went since the last look. */
   #podGone = false
   /** A slot of this node is held that the kubelet has not listed yet. */
@@ -57,7 +58,7 @@ export class SlotReclaimer {
     // A claim: see it listed soon, so that the end of its container is noticed however short it lives.
     cluster.instances.onChange((key) => {
       const instance = cluster.instances.get(key)
-      if (instance !== undefined && this.#heldBy(instance).some(({ slot }) => !this.#listedOnce.has(slot))) {
+      if (instance !== undefined && this.#heldBy(instance).some((one) => !this.#hadContainer(one))) {
         if (!this.#unseen) this.#wake.abort()
         this.#unseen = true
       }
@@ -69,6 +70,8 @@ export class SlotReclaimer {
       this.#podGone = false
       await this.round(signal, podGone).catch((error: unknown) => {
         this.#podGone ||= podGone
+        // Not soon again: a kubelet that is away must not fill the log.
+        this.#unseen = false
         if (!signal.aborted) log.warn({ error: messageOf(error) }, 'cannot look for unused slots')
       })
       if (signal.aborted) return
@@ -86,33 +89,37 @@ export class SlotReclaimer {
 
     const stillHeld = new Set(held.map(({ slot }) => slot))
     for (const slot of this.#unlistedSince.keys()) if (!stillHeld.has(slot)) this.#unlistedSince.delete(slot)
-    for (const slot of this.#listedOnce.keys()) if (!stillHeld.has(slot)) this.#listedOnce.delete(slot)
+    for (const slot of this.#listed.keys()) if (!stillHeld.has(slot)) this.#listed.delete(slot)
 
     for (const one of held) {
       const { slot, usage } = one
       if (isListed(one, allocated)) {
         this.#unlistedSince.delete(slot)
-        this.#listedOnce.set(slot, usage)
+        this.#listed.set(slot, { usage, at: asked })
         continue
       }
-      const claimed = this.#options.lastClaimed(slot)
-      // Claimed (again) while the kubelet was being asked, or since it listed the slot for another container.
-      const fresh = claimed !== undefined && claimed >= asked
-      const since = fresh ? clock.now() : (this.#unlistedSince.get(slot) ?? asked)
+      // A claim, also of a slot that this node held already, gives its container the whole grace to start.
+      const since = Math.max(this.#unlistedSince.get(slot) ?? asked, this.#options.lastClaimed(slot) ?? 0)
       this.#unlistedSince.set(slot, since)
-      const hadContainer = this.#listedOnce.get(slot) === usage && (claimed === undefined || claimed < asked)
-      if ((podGone && hadContainer) || asked - since >= graceMs) await this.#release(one)
+      if (!(podGone && this.#hadContainer(one)) && asked - since < graceMs) continue
+      await this.#release(one).catch((error: unknown) => {
+        log.warn({ slot, error: messageOf(error) }, 'slot cannot be reclaimed')
+      })
     }
-    this.#unseen = cluster.instances
-      .list()
-      .flatMap((instance) => this.#heldBy(instance))
-      .some(({ slot }) => !this.#listedOnce.has(slot))
+    this.#unseen = held.some((one) => !this.#hadContainer(one))
+  }
+
+  /** Whether the container that the slot was last claimed for has been seen to have it. */
+  #hadContainer({ slot, usage }: HeldSlot): boolean {
+    const listed = this.#listed.get(slot)
+    const claimed = this.#options.lastClaimed(slot)
+    return listed?.usage === usage && (claimed === undefined || claimed < listed.at)
   }
 
   async #release({ key, slot, usage }: HeldSlot): Promise<void> {
     const outcome = await this.#options.cluster.releaseSlot(key, slot, usage)
     this.#unlistedSince.delete(slot)
-    this.#listedOnce.delete(slot)
+    this.#listed.delete(slot)
     this.#options.log.info({ slot, usage, outcome }, 'slot reclaimed')
   }
 

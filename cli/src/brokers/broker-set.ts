@@ -134,6 +134,8 @@ class Broker {
     const { clock, log, environment, ledger, standalone, onLine } = this.#options
     const { kubelet } = standalone
     try {
+      await this.#untilFree(resources)
+      if (this.#stop.signal.aborted) return 'stopped'
       const admitted = await kubelet.admit({
         uid,
         name: `${this.#name}-pod`,
@@ -164,6 +166,25 @@ class Broker {
       return messageOf(error)
     } finally {
       kubelet.remove(uid)
+    }
+  }
+
+  /** As a Pod waits for a node that has what it asks for. */
+  async #untilFree(resources: Readonly<Record<string, number>>): Promise<void> {
+    const { kubelet } = this.#options.standalone
+    const missing = () =>
+      Object.entries(resources).find(([name, count]) => {
+        const { allocatable, allocated } = kubelet.resource(name)
+        return allocatable - allocated < count
+      })
+    for (let short = missing(); short !== undefined && !this.#stop.signal.aborted; short = missing()) {
+      this.#become({ phase: 'waiting', reason: `for ${short[1]} of ${short[0]}` })
+      const changed = new AbortController()
+      await new Promise<void>((resolve) => {
+        kubelet.onChange(resolve, changed.signal)
+        this.#stop.signal.addEventListener('abort', () => resolve(), { once: true })
+      })
+      changed.abort()
     }
   }
 
