@@ -44,6 +44,7 @@ struct listener {
   napi_ref callback;
   napi_async_context context;
   napi_async_cleanup_hook_handle cleanup;
+  char message[MESSAGE_BYTES];
 };
 
 static void release(struct listener *listener) {
@@ -105,19 +106,17 @@ static void tell(struct listener *listener, const char *message, size_t length, 
 
 static void on_readable(void *handle, int status, int events) {
   struct listener *listener = uv_handle_get_data(handle);
-  static char message[MESSAGE_BYTES];
+  char *message = listener->message;
   (void)events;
-  if (status < 0) {
-    tell(listener, NULL, 0, -status, 0, UINT32_MAX);
-    return;
-  }
+  // An overrun shows as POLLERR, for which libuv stops the poll: go on, and let recvmsg() say what it was.
+  if (status < 0) uv_poll_start(handle, UV_READABLE_EVENT, on_readable);
   for (int taken = 0; taken < MESSAGES_PER_TURN && !listener->closing; taken++) {
     union {
       struct cmsghdr header;
       char space[CMSG_SPACE(sizeof(struct ucred))];
     } control;
     struct sockaddr_nl sender;
-    struct iovec vector = {message, sizeof message};
+    struct iovec vector = {message, MESSAGE_BYTES};
     struct msghdr request = {.msg_name = &sender, .msg_namelen = sizeof sender, .msg_iov = &vector, .msg_iovlen = 1,
                              .msg_control = &control, .msg_controllen = sizeof control};
     ssize_t length = recvmsg(listener->fd, &request, MSG_DONTWAIT);
@@ -125,8 +124,9 @@ static void on_readable(void *handle, int status, int events) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN) return;
       int error = errno;
+      // With ENOBUFS messages were lost, and the socket goes on. Anything else is its end.
+      if (error != ENOBUFS) uv_poll_stop(handle);
       tell(listener, NULL, 0, error, 0, UINT32_MAX);
-      // Messages were lost, and the socket goes on.
       if (error == ENOBUFS) continue;
       return;
     }

@@ -19,7 +19,7 @@ export class UeventGathering implements AsyncIterable<Change> {
   #rescan: string | undefined
   #last = 0
   #wake: (() => void) | undefined
-  #ended = false
+  readonly #stop = new AbortController()
 
   constructor(options: GatheringOptions) {
     this.#options = options
@@ -37,13 +37,13 @@ export class UeventGathering implements AsyncIterable<Change> {
   }
 
   end(): void {
-    this.#ended = true
+    this.#stop.abort()
     this.#wake?.()
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Change, void, void> {
     const { clock, quietMs, ceilingMs } = this.#options
-    while (!this.#ended) {
+    while (!this.#stop.signal.aborted) {
       if (this.#events.length === 0 && this.#rescan === undefined) {
         await new Promise<void>((resolve) => {
           this.#wake = resolve
@@ -52,10 +52,10 @@ export class UeventGathering implements AsyncIterable<Change> {
       }
       const ceiling = clock.now() + ceilingMs
       // A rescan looks at everything anyway: the first one is not worth waiting for.
-      while (this.#events.length > 0 && !this.#ended && clock.now() < Math.min(this.#last + quietMs, ceiling)) {
-        await clock.sleep(Math.min(this.#last + quietMs, ceiling) - clock.now())
+      while (this.#events.length > 0 && !this.#stop.signal.aborted && clock.now() < Math.min(this.#last + quietMs, ceiling)) {
+        await clock.sleep(Math.min(this.#last + quietMs, ceiling) - clock.now(), this.#stop.signal).catch(() => undefined)
       }
-      if (this.#ended) return
+      if (this.#stop.signal.aborted) return
       yield this.#take()
     }
   }

@@ -22,6 +22,8 @@ export interface MonitorOptions {
 const CEILING_MS = 80
 /** How long udevd may take for an event of the kernel before devices are looked at without it, in milliseconds. */
 const UDEVD_PATIENCE_MS = 2000
+/** How soon a broken socket is opened anew, in milliseconds. */
+const REOPEN_MS = 1000
 /** How often to see whether udevd has come or gone, in milliseconds. */
 const UDEVD_CHECK_MS = 10_000
 
@@ -38,18 +40,11 @@ export function openMonitor(options: MonitorOptions): DeviceMonitor {
 }
 
 async function* monitor(options: Required<MonitorOptions>, signal: AbortSignal): AsyncGenerator<Change, void, void> {
-  const { clock, log, runUdevRoot, quietMs, pollMs } = options
+  const { clock, log, runUdevRoot, quietMs } = options
   const gathering = new UeventGathering({ clock, quietMs, ceilingMs: CEILING_MS })
   const done = new AbortController()
   const waiting = new UnansweredEvents(clock, done.signal, gathering, log)
-  const udevdRuns = () => existsSync(path.join(runUdevRoot, 'control'))
-  let running = udevdRuns()
-  const closers: (() => void)[] = []
-
-  const listen = (source: MessageSource, onEvent: (event: Uevent) => void) =>
-    closers.push(
-      openUeventSocket(source, { onEvent, onLost: (reason) => gathering.rescan(`events of ${source} were lost: ${reason}`) }),
-    )
+  const udevd = { runs: udevdRuns(runUdevRoot) }
   const onAbort = () => {
     done.abort()
     gathering.end()
@@ -57,37 +52,78 @@ async function* monitor(options: Required<MonitorOptions>, signal: AbortSignal):
   signal.addEventListener('abort', onAbort, { once: true })
   if (signal.aborted) onAbort()
   try {
-    try {
-      listen('udev', (event) => {
-        waiting.answered(event)
-        gathering.add(event)
-      })
-      listen('kernel', (event) => (running ? waiting.expect(event) : gathering.add(event)))
-      owned(
-        every(UDEVD_CHECK_MS, clock, done.signal, () => {
-          const before = running
-          running = udevdRuns()
-          if (before !== running) gathering.rescan(running ? 'udevd has come' : 'udevd has gone')
-        }),
-        log,
-      )
-      log.debug({ udevd: running }, 'listening to device events')
-    } catch (error) {
-      log.warn({ reason: messageOf(error), pollMs }, 'no device events here, looking again and again instead')
-      owned(
-        every(pollMs, clock, done.signal, () => gathering.rescan('it is time')),
-        log,
-      )
-    }
+    owned(listen(options, udevd, gathering, waiting, done.signal), log)
+    owned(followUdevd(options, udevd, gathering, done.signal), log)
     // Only now that somebody listens: what happens from here on is not missed.
     gathering.rescan('nobody has looked yet')
     yield* gathering
   } finally {
     signal.removeEventListener('abort', onAbort)
-    done.abort()
-    for (const close of closers) close()
+    onAbort()
   }
 }
+
+/** Keeps the sockets open; a broken one is opened anew. Without any, looks again and again. Begins before it returns. */
+async function listen(
+  { clock, log, pollMs }: Required<MonitorOptions>,
+  udevd: { readonly runs: boolean },
+  gathering: UeventGathering,
+  waiting: UnansweredEvents,
+  signal: AbortSignal,
+): Promise<void> {
+  for (let warned = false; !signal.aborted; ) {
+    const broken = new AbortController()
+    const onStop = () => broken.abort()
+    signal.addEventListener('abort', onStop, { once: true })
+    const closers: (() => void)[] = []
+    const open = (source: MessageSource, onEvent: (event: Uevent) => void) => {
+      const onLost = (reason: string, isBroken: boolean) => {
+        gathering.rescan(`events of ${source} were lost: ${reason}`)
+        if (isBroken) broken.abort()
+      }
+      closers.push(openUeventSocket(source, { onEvent, onLost }))
+    }
+    try {
+      open('udev', (event) => {
+        waiting.answered(event)
+        gathering.add(event)
+      })
+      open('kernel', (event) => (udevd.runs ? waiting.expect(event) : gathering.add(event)))
+      await aborted(broken.signal)
+      if (!signal.aborted) await clock.sleep(REOPEN_MS, signal).catch(() => undefined)
+      if (!signal.aborted) gathering.rescan('the sockets are opened anew')
+    } catch (error) {
+      if (!warned) log.warn({ reason: messageOf(error), pollMs }, 'no device events here, looking again and again instead')
+      warned = true
+      await clock.sleep(pollMs, signal).catch(() => undefined)
+      if (!signal.aborted) gathering.rescan('it is time')
+    } finally {
+      signal.removeEventListener('abort', onStop)
+      for (const close of closers) close()
+    }
+  }
+}
+
+async function followUdevd(
+  { clock, runUdevRoot }: Required<MonitorOptions>,
+  udevd: { runs: boolean },
+  gathering: UeventGathering,
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    await clock.sleep(UDEVD_CHECK_MS, signal).catch(() => undefined)
+    const before = udevd.runs
+    udevd.runs = udevdRuns(runUdevRoot)
+    if (before !== udevd.runs && !signal.aborted) gathering.rescan(udevd.runs ? 'udevd has come' : 'udevd has gone')
+  }
+}
+
+function udevdRuns(runUdevRoot: string): boolean {
+  return existsSync(path.join(runUdevRoot, 'control'))
+}
+
+/** How many events are remembered. */
+const MAX_PENDING = 10_000
 
 /** Events of the kernel that udevd should pass on. */
 class UnansweredEvents {
@@ -96,6 +132,8 @@ class UnansweredEvents {
   readonly #gathering: UeventGathering
   readonly #log: Logger
   readonly #pending = new Set<string>()
+  /** The last few: two sockets have no order, and udevd's message may be read before the kernel's. */
+  readonly #answered = new Set<string>()
   #timer = false
   #warned = false
 
@@ -108,7 +146,7 @@ class UnansweredEvents {
 
   expect({ properties }: Uevent): void {
     const number = properties.get('SEQNUM')
-    if (number === undefined || this.#pending.size > 10_000) return
+    if (number === undefined || this.#answered.has(number) || this.#pending.size > MAX_PENDING) return
     this.#pending.add(number)
     if (this.#timer) return
     this.#timer = true
@@ -116,7 +154,11 @@ class UnansweredEvents {
   }
 
   answered({ properties }: Uevent): void {
-    this.#pending.delete(properties.get('SEQNUM') ?? '')
+    const number = properties.get('SEQNUM') ?? ''
+    this.#pending.delete(number)
+    this.#answered.add(number)
+    if (this.#answered.size > MAX_PENDING)
+      for (const oldest of [...this.#answered].slice(0, MAX_PENDING / 2)) this.#answered.delete(oldest)
   }
 
   async #check(): Promise<void> {
@@ -138,11 +180,11 @@ class UnansweredEvents {
   }
 }
 
-async function every(ms: number, clock: Clock, signal: AbortSignal, work: () => void): Promise<void> {
-  while (!signal.aborted) {
-    await clock.sleep(ms, signal).catch(() => undefined)
-    if (!signal.aborted) work()
-  }
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve()
+    signal.addEventListener('abort', () => resolve(), { once: true })
+  })
 }
 
 function owned(work: Promise<void>, log: Logger): void {

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import os from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { AkriError, messageOf } from '@akrijs/sdk'
 import type { Uevent } from './device-monitor.js'
@@ -15,8 +16,8 @@ export class UeventSocketUnavailableError extends AkriError {
 
 export interface UeventSocketListener {
   onEvent(event: Uevent): void
-  /** Events were lost: the reason. */
-  onLost(reason: string): void
+  /** Events were lost. `broken`: no more will come, open another socket. */
+  onLost(reason: string, broken: boolean): void
 }
 
 /** Enough for the events of a machine that boots; more than the system allows is given to root only. */
@@ -42,7 +43,8 @@ interface Addon {
 export function openUeventSocket(source: MessageSource, listener: UeventSocketListener): () => void {
   try {
     return loadAddon().open(GROUPS[source], RECEIVE_BUFFER_BYTES, (message, errno, port, uid) => {
-      if (message === null) return listener.onLost(`error ${errno} of the socket`)
+      if (message === null)
+        return listener.onLost(errno === ENOBUFS ? 'more than the buffer holds' : `error ${errno}`, !HARMLESS.has(errno))
       // Anybody may send to the socket directly: the kernel has port 0, and udevd is root (or root of our namespace's parent).
       if (source === 'kernel' ? port !== 0 : uid !== 0 && uid !== OVERFLOW_UID) return
       const event = parseUeventMessage(message, source)
@@ -53,6 +55,11 @@ export function openUeventSocket(source: MessageSource, listener: UeventSocketLi
     throw new UeventSocketUnavailableError(`the socket for device events cannot be opened: ${messageOf(error)}`, { cause: error })
   }
 }
+
+/** The buffer was full: the kernel dropped messages. */
+const ENOBUFS = os.constants.errno.ENOBUFS
+/** The socket goes on after these; the other is a message too long to be one of ours. */
+const HARMLESS: ReadonlySet<number> = new Set([ENOBUFS, os.constants.errno.EMSGSIZE])
 
 /** What a user that has no number in our user namespace is seen as. */
 const OVERFLOW_UID = 65_534
