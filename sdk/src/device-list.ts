@@ -17,7 +17,8 @@ export const MAX_LIST_BYTES = 4 * 1024 * 1024
 export function checkDeviceList(list: unknown): Required<Device>[] {
   if (!Array.isArray(list)) throw new InvalidDeviceListError(`a device list is an array; this is ${kindOf(list)}`)
   const ids = new Set<string>()
-  const devices = list.map((entry, index) => {
+  // Array.from, since map leaves out the holes of an array.
+  const devices = Array.from(list, (entry: unknown, index) => {
     const device = checkDevice(entry, index)
     if (ids.has(device.id))
       throw new InvalidDeviceListError(`two devices have the id ${quote(device.id)}; an id tells a device from all others`)

@@ -30,14 +30,16 @@ export async function startServing(handlers: readonly DiscoveryHandler[], option
   const endpoints = new Map<string, string>()
   // In the order in which they are to be closed.
   const open: (() => Promise<void>)[] = []
+  let health: HealthServer | undefined
   const closeAll = async () => {
     stop.abort()
     for (const close of open.splice(0)) await close()
+    await health?.close()
   }
 
   try {
     checkSocketPath(path.join(directory, AGENT_SOCKET))
-    const health = metricsPort === undefined ? undefined : await serveHealthOf(metricsPort, waitingFor, metrics)
+    health = metricsPort === undefined ? undefined : await serveHealthOf(metricsPort, waitingFor, metrics)
     for (const [index, handler] of handlers.entries()) {
       const running = await startHandler(handler, {
         directory,
@@ -63,7 +65,6 @@ export async function startServing(handlers: readonly DiscoveryHandler[], option
       })
       open.push(() => registration, running.close)
     }
-    if (health) open.push(() => health.close())
 
     let closing: Promise<void> | undefined
     const closed = new Promise<void>((resolve, reject) => {

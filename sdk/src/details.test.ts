@@ -1,0 +1,43 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { parseDetails } from './details.js'
+import { InvalidDetailsError } from './errors.js'
+
+const schema = z.object({ url: z.url(), ports: z.array(z.number()).optional() })
+
+describe('parseDetails', () => {
+  it('reads YAML and JSON, and takes nothing at all as an empty mapping', async () => {
+    expect(await parseDetails('url: http://a', schema)).toEqual({ url: 'http://a' })
+    expect(await parseDetails('{"url":"http://a"}', schema)).toEqual({ url: 'http://a' })
+    expect(await parseDetails(' \n', z.object({}))).toEqual({})
+  })
+
+  it('names the path and the value of what is wrong', async () => {
+    await expect(parseDetails('url: http://a\nports: [1, x]', schema)).rejects.toThrow(/ports\[1\]: .*it is "x"/)
+    await expect(parseDetails('', schema)).rejects.toThrow(/url: .*it is missing/)
+  })
+
+  it('names line and column of what is not YAML', async () => {
+    await expect(parseDetails('a: 1\nb: [', schema)).rejects.toThrow(/not YAML.*line \d+, column \d+/)
+  })
+
+  it('refuses more than fits into a Kubernetes object', async () => {
+    await expect(parseDetails('x'.repeat(1024 * 1024 + 1), schema)).rejects.toThrow(/1048577 bytes, more than 1048576/)
+  })
+
+  it('throws nothing but InvalidDetailsError, whatever the text', async () => {
+    const yaml = fc
+      .array(fc.constantFrom('a', ':', ' ', '\n', '-', '[', ']', '{', '}', '&a', '*a', '!!', '"', '|', '<<', '1'))
+      .map((parts) => parts.join(''))
+    await fc.assert(
+      fc.asyncProperty(fc.oneof(fc.string(), yaml, fc.json()), async (text) => {
+        const error: unknown = await parseDetails(text, schema).then(
+          () => undefined,
+          (reason: unknown) => reason,
+        )
+        if (error !== undefined) expect(error).toBeInstanceOf(InvalidDetailsError)
+      }),
+    )
+  })
+})

@@ -1,0 +1,150 @@
+import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import net from 'node:net'
+import os from 'node:os'
+import path from 'node:path'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { z } from 'zod'
+import type { DiscoveryHandlerDefinition } from './handler.js'
+import { defineDiscoveryHandler } from './handler.js'
+import { silentLogger } from './logger.js'
+import { serve } from './serve.js'
+import { SimulatedAgent } from './testing/simulated-agent.js'
+
+let directory: string
+let agent: SimulatedAgent
+const stop: (() => Promise<void>)[] = []
+
+beforeEach(async () => {
+  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-serve-'))
+  agent = await SimulatedAgent.start({ directory })
+})
+afterEach(async () => {
+  for (const close of stop.splice(0)) await close()
+  await agent.close()
+  await rm(directory, { recursive: true, force: true })
+})
+
+type Discover = DiscoveryHandlerDefinition<Record<string, unknown>>['discover']
+const handlerOf = (name: string, discover: Discover) =>
+  defineDiscoveryHandler({ name, shared: false, details: z.record(z.string(), z.unknown()), discover })
+async function start(handlers: Parameters<typeof serve>[0], options: Parameters<typeof serve>[1] = {}) {
+  const server = await serve(handlers, { directory, log: silentLogger, environment: {}, ...options })
+  stop.push(() => server.close())
+  return server
+}
+const one: Discover = async function* () {
+  yield [{ id: 'one' }]
+}
+
+describe('serve', () => {
+  it('A4 an idle handler registers again when the agent has died and come back', async () => {
+    await start(handlerOf('idle', one))
+    await agent.registration('idle')
+    agent.die()
+    await agent.comeBack()
+    expect(await agent.registration('idle', 2)).toMatchObject({ endpointType: 'UDS', shared: false })
+    expect(await (await agent.discover('idle')).next()).toMatchObject([{ id: 'one' }])
+  })
+
+  it('serves several handlers from one process and removes their sockets at the end', async () => {
+    const server = await start([handlerOf('first', one), handlerOf('second', one)])
+    for (const name of ['first', 'second']) expect(await (await agent.discover(name)).next()).toMatchObject([{ id: 'one' }])
+    await server.close()
+    await server.closed
+    for (const name of ['first', 'second']) await expect(stat(path.join(directory, `${name}.sock`))).rejects.toThrow('ENOENT')
+  })
+
+  it.each([['127.0.0.1'], ['::1']])('serves on the network when POD_IP is %s', async (podIp) => {
+    const probe = net.createServer().listen(0, podIp)
+    await new Promise((resolve) => probe.once('listening', resolve))
+    const address = probe.address()
+    await new Promise((resolve) => probe.close(resolve))
+    const port = typeof address === 'object' && address !== null ? address.port : 0
+    await start(handlerOf('far', one), { environment: { POD_IP: podIp }, port })
+    expect(await agent.registration('far')).toMatchObject({ endpointType: 'NETWORK' })
+    expect(await (await agent.discover('far')).next()).toMatchObject([{ id: 'one' }])
+  })
+
+  it('refuses a socket that another server listens on, and a file that is no socket', async () => {
+    await start(handlerOf('taken', one))
+    await expect(start(handlerOf('taken', one))).rejects.toThrow(/taken\.sock is served by another process already/)
+    await writeFile(path.join(directory, 'plain.sock'), 'x')
+    await expect(start(handlerOf('plain', one))).rejects.toThrow(/it is not a socket/)
+  })
+
+  it('lets go of the health port when a handler cannot be served', async () => {
+    await writeFile(path.join(directory, 'plain.sock'), 'x')
+    const probe = net.createServer().listen(0)
+    await new Promise((resolve) => probe.once('listening', resolve))
+    const address = probe.address()
+    await new Promise((resolve) => probe.close(resolve))
+    const metricsPort = typeof address === 'object' && address !== null ? address.port : 0
+    await expect(start(handlerOf('plain', one), { metricsPort })).rejects.toThrow(/not a socket/)
+    await start(handlerOf('good', one), { metricsPort })
+  })
+
+  it('is ready only while it is registered, and counts in its metrics', async () => {
+    const { metricsPort } = await start(handlerOf('seen', one), { metricsPort: 0 })
+    const get = (at: string) => fetch(`http://127.0.0.1:${metricsPort}${at}`)
+    await vi.waitFor(async () => expect((await get('/readyz')).status).toBe(200))
+    agent.die()
+    await vi.waitFor(async () => expect(await (await get('/readyz')).text()).toContain('not registered with the agent: seen'))
+    expect((await get('/healthz')).status).toBe(200)
+    expect(await (await get('/metrics')).text()).toContain('seen')
+    expect((await get('/other')).status).toBe(404)
+  })
+})
+
+describe('a discovery over the socket', () => {
+  it('says INVALID_ARGUMENT for wrong details, INTERNAL for a wrong list, UNKNOWN for a handler that throws, and goes on serving', async () => {
+    const handler = handlerOf('odd', async function* ({ details }) {
+      if (details.list === 'bad') yield [{ id: '' }]
+      if (details.fail === true) throw new TypeError('no such bus')
+      yield [{ id: 'fine' }]
+    })
+    await start(handler)
+    const ending = async (details: string) => (await agent.discover('odd', { details })).next()
+    await expect(ending('- 1')).rejects.toMatchObject({ status: 'INVALID_ARGUMENT' })
+    await expect(ending('list: bad')).rejects.toMatchObject({ status: 'INTERNAL' })
+    await expect(ending('fail: true')).rejects.toThrow(/^UNKNOWN: .*no such bus/)
+    expect(await ending('')).toMatchObject([{ id: 'fine' }])
+  })
+
+  it('does not send an equal list again, and keeps the stream open after the handler returned', async () => {
+    await start(
+      handlerOf('same', async function* () {
+        yield [{ id: 'a' }, { id: 'b' }]
+        yield [{ id: 'b' }, { id: 'a' }]
+        yield [{ id: 'c' }]
+      }),
+    )
+    const session = await agent.discover('same')
+    const lists = [await session.next()]
+    while (lists.at(-1)?.[0]?.id !== 'c') lists.push(await session.next())
+    expect(lists.length).toBeLessThanOrEqual(2)
+  })
+
+  it('sends the empty list for a handler that returns without one', async () => {
+    await start(handlerOf('none', async function* () {}))
+    expect(await (await agent.discover('none')).next()).toEqual([])
+  })
+
+  it('closes although a handler floods, and another ignores its signal', async () => {
+    const flood = handlerOf('flood', async function* () {
+      for (let n = 0; ; n++) yield [{ id: `n${n}` }]
+    })
+    const deaf = handlerOf('deaf', async function* () {
+      yield [{ id: 'x' }]
+      await new Promise(() => undefined)
+    })
+    const server = await start([flood, deaf])
+    const sessions = [await agent.discover('flood'), await agent.discover('deaf')]
+    for (const session of sessions) await session.next()
+    await server.close()
+    await expect(
+      (async () => {
+        for (;;) await sessions[1]?.next()
+      })(),
+    ).rejects.toMatchObject({ status: 'UNAVAILABLE' })
+  })
+})
