@@ -1,0 +1,134 @@
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+
+const here = path.dirname(fileURLToPath(import.meta.url))
+const prebuilds = path.join(here, '../prebuilds')
+const addon = path.join(prebuilds, `linux-${process.arch}/uevent.node`)
+const inject = path.join(here, '../test-peers/inject-uevents.py')
+const canUnshare = process.getuid?.() === 0 && spawnSync('unshare', ['--net', 'true']).status === 0
+const has = (command: string) => spawnSync('sh', ['-c', `command -v ${command}`]).status === 0
+
+let folder: string
+
+beforeEach(() => {
+  folder = mkdtempSync(path.join(os.tmpdir(), 'akri-addon-'))
+})
+
+afterEach(() => {
+  rmSync(folder, { recursive: true, force: true })
+})
+
+/** Runs a program that has `addon` and `inject(from, to)` in a network of its own: what it does to the process shows outside. */
+function run(program: string, flags: string[] = []) {
+  const file = path.join(folder, 'program.mjs')
+  writeFileSync(
+    file,
+    `import { createRequire } from 'node:module'
+import { spawnSync } from 'node:child_process'
+import { Worker } from 'node:worker_threads'
+const addon = createRequire(import.meta.url)(${JSON.stringify(addon)})
+const inject = (from, to) => spawnSync('/usr/bin/python3', [${JSON.stringify(inject)}, String(from), String(to)], { stdio: 'inherit' })
+const until = async (done) => { for (const end = Date.now() + 5000; !done() && Date.now() < end; ) await new Promise((r) => setTimeout(r, 10)) }
+${program}`,
+  )
+  return spawnSync('unshare', ['--net', process.execPath, ...flags, file], { encoding: 'utf8', timeout: 30_000 })
+}
+
+describe('the socket for device events', () => {
+  it.skipIf(!canUnshare || !has('python3'))(
+    'D1 survives an overrun, says so, and hears what comes after (needs root, unshare and python3)',
+    () => {
+      const { stdout, stderr } = run(`
+      let heard = 0
+      const errors = []
+      const close = addon.open(1, 4096, (message, errno) => (message === null ? errors.push(errno) : heard++))
+      inject(0, 3); await until(() => heard === 3)
+      inject(3, 3000); await until(() => errors.length > 0)
+      for (let last = -1; last !== heard; ) { last = heard; await new Promise((r) => setTimeout(r, 50)) }
+      const before = heard
+      inject(5000, 5003); await until(() => heard >= before + 3)
+      console.log(JSON.stringify({ errors: [...new Set(errors)], after: heard - before }))
+      close(); close()`)
+      expect(stderr).toBe('')
+      expect(JSON.parse(stdout)).toEqual({ errors: [os.constants.errno.ENOBUFS], after: 3 })
+    },
+  )
+
+  it.skipIf(!canUnshare || !has('python3'))(
+    'gives an exception of its listener to the process, and goes on (needs root, unshare and python3)',
+    () => {
+      const { stdout, status } = run(`
+      let heard = 0
+      process.on('uncaughtException', (error) => console.log(error.message))
+      const close = addon.open(1, 65536, () => { heard++; if (heard === 1) throw new Error('of the listener') })
+      inject(0, 2); await until(() => heard === 2)
+      console.log(heard)
+      close()`)
+      expect({ stdout, status }).toEqual({ stdout: 'of the listener\n2\n', status: 0 })
+    },
+  )
+
+  it.skipIf(!canUnshare)(
+    'keeps no process alive, closes by itself with the process, and may be collected (needs root and unshare)',
+    () => {
+      expect(run('addon.open(1, 65536, () => {})').status).toBe(0)
+      const collected = run(
+        'for (let n = 0; n < 200; n++) { const close = addon.open(1, 65536, () => {}); if (n % 2) close() } gc(); await new Promise((r) => setTimeout(r, 50)); gc(); console.log("alive")',
+        ['--expose-gc'],
+      )
+      expect(collected).toMatchObject({ status: 0, stdout: 'alive\n' })
+    },
+  )
+
+  it.skipIf(!canUnshare)('ends with a worker that is terminated (needs root and unshare)', () => {
+    const { status, stdout } = run(`
+      for (let n = 0; n < 5; n++) {
+        const worker = new Worker('const { open } = require(' + JSON.stringify(${JSON.stringify(addon)}) + '); open(1, 65536, () => {}); require("node:worker_threads").parentPort.postMessage(1); setInterval(() => {}, 1000)', { eval: true })
+        await new Promise((resolve) => worker.once('message', resolve))
+        await worker.terminate()
+      }
+      console.log('alive')`)
+    expect({ status, stdout }).toEqual({ status: 0, stdout: 'alive\n' })
+  })
+
+  it('refuses arguments that make no sense', () => {
+    const { stdout } = spawnSync(
+      process.execPath,
+      ['-e', `try { require(${JSON.stringify(addon)}).open(1) } catch (error) { console.log(error.message) }`],
+      { encoding: 'utf8' },
+    )
+    expect(stdout).toBe('open(groups, receiveBufferBytes, callback)\n')
+  })
+})
+
+describe('the prebuilt binaries', () => {
+  it.each([
+    ['linux-x64', 62],
+    ['linux-arm64', 183],
+  ])('%s is for its machine, and names no library', (target, machine) => {
+    const elf = readFileSync(path.join(prebuilds, target, 'uevent.node'))
+    expect(elf.subarray(0, 4).toString('latin1')).toBe('\x7fELF')
+    expect(elf.readUInt16LE(18)).toBe(machine)
+    expect(elf.includes('libc.so')).toBe(false)
+  })
+
+  it.skipIf(process.arch !== 'x64' || !has('musl-gcc'))(
+    'load where the C library is musl (needs x64 and the Debian package musl-tools)',
+    () => {
+      const symbols =
+        spawnSync('nm', ['-D', '--undefined-only', addon], { encoding: 'utf8' }).stdout.match(/(napi|uv)_\w+/g) ?? []
+      const source = `#include <dlfcn.h>\n#include <stdio.h>\n${symbols.map((name) => `void ${name}(void) {}`).join('\n')}
+int main(void) { void *addon = dlopen("${addon}", RTLD_NOW); puts(addon && dlsym(addon, "napi_register_module_v1") ? "loaded" : dlerror()); }`
+      writeFileSync(path.join(folder, 'load.c'), source)
+      expect(
+        spawnSync('musl-gcc', ['-rdynamic', '-o', path.join(folder, 'load'), path.join(folder, 'load.c')], { encoding: 'utf8' })
+          .stderr,
+      ).toBe('')
+      expect(spawnSync(path.join(folder, 'load'), { encoding: 'utf8' }).stdout).toBe('loaded\n')
+    },
+  )
+})
