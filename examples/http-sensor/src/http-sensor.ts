@@ -1,0 +1,34 @@
+import { AkriError, defineDiscoveryHandler, every } from '@akrijs/sdk'
+import { z } from 'zod'
+
+const MAX_BYTES = 1024 * 1024
+
+const Sensors = z.array(z.object({ id: z.string().min(1), url: z.url() }))
+
+/** Finds the sensors that a JSON endpoint lists: `[{ "id": "…", "url": "…" }]`. */
+export default defineDiscoveryHandler({
+  name: 'http-sensor',
+  shared: true,
+  details: z.strictObject({ url: z.url(), intervalMs: z.number().min(10).default(10_000) }),
+  async *discover({ details, signal }) {
+    for await (const _ of every(details.intervalMs, { signal })) {
+      const sensors = await listSensors(details.url, signal)
+      yield sensors.map(({ id, url }) => ({ id, properties: { SENSOR_URL: url } }))
+    }
+  },
+})
+
+async function listSensors(url: string, signal: AbortSignal): Promise<z.infer<typeof Sensors>> {
+  const response = await fetch(url, { signal: AbortSignal.any([signal, AbortSignal.timeout(5000)]) })
+  if (!response.ok) throw failed(`${url} answers ${response.status}`)
+  let text = ''
+  for await (const part of (response.body ?? new ReadableStream<Uint8Array>()).pipeThrough(new TextDecoderStream())) {
+    text += part
+    if (text.length > MAX_BYTES) throw failed(`${url} sends more than ${MAX_BYTES} characters`)
+  }
+  return Sensors.parse(JSON.parse(text))
+}
+
+function failed(message: string): AkriError {
+  return new AkriError('AKRI_ERR_HTTP_SENSOR', 'transient', message)
+}

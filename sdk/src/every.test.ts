@@ -1,0 +1,45 @@
+import { describe, expect, it } from 'vitest'
+import { every } from './every.js'
+import { ManualClock } from './testing/manual-clock.js'
+
+describe('every', () => {
+  it('yields at once and then at each interval, until it is aborted', async () => {
+    const clock = new ManualClock()
+    const stop = new AbortController()
+    const times: number[] = []
+    const loop = (async () => {
+      for await (const _ of every('10s', { signal: stop.signal, clock })) times.push(clock.now())
+    })()
+    await clock.advance(25_000)
+    stop.abort()
+    await loop
+    expect(times).toEqual([0, 10_000, 20_000])
+    expect(clock.sleeping).toEqual([])
+  })
+
+  it('leaves out the rounds that a slow body misses', async () => {
+    const clock = new ManualClock()
+    const stop = new AbortController()
+    const times: number[] = []
+    const loop = (async () => {
+      for await (const round of every(1000, { signal: stop.signal, clock })) {
+        times.push(clock.now())
+        if (round === 0) await clock.sleep(2500)
+      }
+    })()
+    await clock.advance(4500)
+    stop.abort()
+    await loop
+    expect(times).toEqual([0, 3000, 4000])
+  })
+
+  it.each(['10', '0s', '-1s', 'soon', 0, Number.NaN])('refuses %s as an interval', async (interval) => {
+    const rounds = every(interval, { signal: new AbortController().signal, clock: new ManualClock() })
+    await expect(
+      (async () => {
+        await rounds.next()
+        await rounds.next()
+      })(),
+    ).rejects.toThrow(/is not an interval/)
+  })
+})
