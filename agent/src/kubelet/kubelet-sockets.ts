@@ -1,9 +1,9 @@
-import { watch } from 'node:fs'
+import { type FSWatcher, watch } from 'node:fs'
 import { lstat, mkdir, readdir, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { RegistrationClient } from '@akrijs/proto/device-plugin'
 import { PodResourcesListerClient } from '@akrijs/proto/pod-resources'
-import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { type Clock, type Logger, messageOf, systemClock } from '@akrijs/sdk'
 import { isServed } from '@akrijs/sdk/host'
 import { credentials, Metadata } from '@grpc/grpc-js'
 import { SOCKET_PREFIX } from '../device-plugins/plugin-server.js'
@@ -123,10 +123,21 @@ export class KubeletSockets implements Kubelet {
   async #watch(first: string | undefined): Promise<void> {
     const { clock, log } = this.#options
     let known = first
+    let look = new AbortController()
+    let watcher: FSWatcher | undefined
+    this.#stop.signal.addEventListener('abort', () => look.abort(), { once: true })
     while (!this.#stop.signal.aborted) {
-      await this.#nextLook(clock)
+      watcher ??= this.#watchDirectory(
+        () => look.abort(),
+        () => {
+          watcher = undefined
+        },
+      )
+      await clock.sleep(POLL_MS, look.signal).catch(() => undefined)
+      if (this.#stop.signal.aborted) break
+      look = new AbortController()
       const now = await this.#identity()
-      if (now === undefined || now === known || this.#stop.signal.aborted) continue
+      if (now === undefined || now === known) continue
       // Without the first socket there was nothing to be registered with, and registrations are being retried.
       if (known !== undefined) {
         log.info({}, 'the kubelet restarted')
@@ -134,24 +145,23 @@ export class KubeletSockets implements Kubelet {
       }
       known = now
     }
+    watcher?.close()
   }
 
-  async #nextLook(clock: Clock): Promise<void> {
-    const done = new AbortController()
-    const onStop = () => done.abort()
-    this.#stop.signal.addEventListener('abort', onStop, { once: true })
+  /** Tells of the kubelet's socket at once; undefined where it cannot, and then looking now and then has to do. */
+  #watchDirectory(onSocket: () => void, onEnd: () => void): FSWatcher | undefined {
     try {
       const watcher = watch(this.pluginDirectory, { persistent: false }, (_event, name) => {
-        if (name === 'kubelet.sock') done.abort()
+        if (name === 'kubelet.sock') onSocket()
       })
-      watcher.on('error', onStop)
-      await clock.sleep(POLL_MS, done.signal).catch(() => undefined)
-      watcher.close()
-    } catch {
-      // The directory is away for a moment: look again later.
-      await clock.sleep(POLL_MS, this.#stop.signal).catch(() => undefined)
-    } finally {
-      this.#stop.signal.removeEventListener('abort', onStop)
+      watcher.on('error', () => {
+        watcher.close()
+        onEnd()
+      })
+      return watcher
+    } catch (error) {
+      this.#options.log.debug({ error: messageOf(error) }, 'cannot watch the directory of the kubelet')
+      return undefined
     }
   }
 }
@@ -163,7 +173,7 @@ type Done<T> = (error: Error | null, response: T) => void
 
 function answered<T>(signal: AbortSignal, call: (deadline: number, done: Done<T>) => { cancel(): void }): Promise<T> {
   return new Promise((resolve, reject) => {
-    const running = call(Date.now() + ANSWER_MS, (error, response) => {
+    const running = call(systemClock.now() + ANSWER_MS, (error, response) => {
       signal.removeEventListener('abort', cancel)
       if (error) reject(error)
       else resolve(response)

@@ -1,4 +1,4 @@
-import { mkdir, rm } from 'node:fs/promises'
+import { mkdir, readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { type Empty, type RegisterRequest, RegistrationService } from '@akrijs/proto/device-plugin'
 import { PodResourcesListerService } from '@akrijs/proto/pod-resources'
@@ -112,7 +112,7 @@ export class SimulatedKubelet {
   /** As a kubelet that restarts: it empties the directory of plugins and forgets them; Pods it knows from its checkpoint. */
   async restart(): Promise<void> {
     await this.#stopServing()
-    await rm(this.pluginDirectory, { recursive: true, force: true })
+    for (const name of await readdir(this.pluginDirectory)) await rm(path.join(this.pluginDirectory, name), { force: true })
     await this.#serve()
   }
 

@@ -1,0 +1,213 @@
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import {
+  API_VERSION,
+  type Configuration,
+  type ConfigurationName,
+  type InstanceName,
+  type NodeName,
+  objectKey,
+  type SlotName,
+} from '@akrijs/kube'
+import { silentLogger, systemClock } from '@akrijs/sdk'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { ServedInstance } from '../instances/served-instance.js'
+import { KubeletSockets } from '../kubelet/kubelet-sockets.js'
+import { SimulatedKubelet } from '../simulated-kubelet/simulated-kubelet.js'
+import { StandaloneCluster } from '../standalone/standalone-cluster.js'
+import { StateFile } from '../standalone/state-file.js'
+import { DevicePlugins } from './device-plugins.js'
+import { socketPath } from './plugin-server.js'
+
+const node = 'node-a' as NodeName
+const resource = 'akri.sh/cam-8120fe'
+const key = objectKey('default', 'cam-8120fe')
+const configuration: Configuration = {
+  apiVersion: API_VERSION,
+  kind: 'Configuration',
+  metadata: {
+    name: 'cam' as ConfigurationName,
+    namespace: 'default',
+    uid: 'u1',
+    generation: 1,
+    resourceVersion: '1',
+    creationTimestamp: '',
+  },
+  spec: { discoveryHandler: { name: 'x', discoveryDetails: '', discoveryProperties: [] }, capacity: 3, brokerProperties: {} },
+}
+const served: ServedInstance = {
+  key,
+  name: 'cam-8120fe' as InstanceName,
+  configuration: configuration.metadata.name,
+  digest: '8120fe',
+  device: {
+    id: 'foo0',
+    mounts: [{ containerPath: '/data', hostPath: '/srv/cam', readOnly: true }],
+    deviceSpecs: [{ containerPath: '/dev/video0', hostPath: '/dev/video0', permissions: 'rw' }],
+  },
+  properties: { NODE: '/dev/video0' },
+  healthy: true,
+  capacity: 3,
+}
+
+let directory: string
+let cluster: StandaloneCluster
+let kubelet: SimulatedKubelet
+let sockets: KubeletSockets
+let plugins: DevicePlugins
+
+beforeEach(async () => {
+  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-'))
+  cluster = await StandaloneCluster.open({
+    file: new StateFile(path.join(directory, 'cluster.json')),
+    clock: systemClock,
+    log: silentLogger,
+  })
+  kubelet = await SimulatedKubelet.start({ directory })
+  sockets = new KubeletSockets({
+    pluginDirectory: kubelet.pluginDirectory,
+    podResourcesSocket: kubelet.podResourcesSocket,
+    clock: systemClock,
+    log: silentLogger,
+  })
+  await sockets.open()
+  plugins = new DevicePlugins({ cluster, kubelet: sockets, node, clock: systemClock, log: silentLogger })
+  await cluster.createInstance({
+    name: served.name,
+    namespace: 'default',
+    annotations: {},
+    owner: configuration,
+    spec: {
+      configurationName: configuration.metadata.name,
+      cdiName: 'akri.sh/cam=8120fe',
+      capacity: 3,
+      brokerProperties: {},
+      shared: true,
+      nodes: [node],
+      deviceUsage: {},
+    },
+  })
+})
+
+afterEach(async () => {
+  await plugins.close()
+  await sockets.close()
+  await kubelet.close()
+  await rm(directory, { recursive: true, force: true })
+})
+
+const pod = (uid: string, ...containers: number[]) => ({
+  uid,
+  name: uid,
+  namespace: 'default',
+  containers: containers.map((count, index) => ({ name: `c${index}`, resources: { [resource]: count } })),
+})
+const usage = () => cluster.instances.get(key)?.spec.deviceUsage
+const health = () => Object.fromEntries(kubelet.devices(resource))
+const slot = (index: number) => `cam-8120fe-${index}` as SlotName
+
+describe('the device plugin of an Instance', () => {
+  it('R24 R81 offers its slots by fixed ids, all healthy at first', async () => {
+    await plugins.serve(served)
+    await vi.waitFor(() => expect(health()).toEqual({ [slot(0)]: true, [slot(1)]: true, [slot(2)]: true }))
+  })
+
+  it('R83 R38 A15 shows what others hold as unhealthy, of either level, and what they free as healthy again', async () => {
+    await plugins.serve(served)
+    await cluster.claimSlot(key, slot(0), 'node-b')
+    await cluster.claimSlot(key, slot(1), 'C:0:node-a')
+    await vi.waitFor(() => expect(health()).toEqual({ [slot(0)]: false, [slot(1)]: false, [slot(2)]: true }))
+    await cluster.releaseSlot(key, slot(0), 'node-b')
+    await vi.waitFor(() => expect(health()[slot(0)]).toBe(true))
+  })
+
+  it('R39 R80 R111 R113 A18 claims for its node what the kubelet chose, and gives all that the device has', async () => {
+    await plugins.serve(served)
+    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    const given = await kubelet.admit(pod('p', 2, 1))
+    expect(given.get('c0')).toEqual({
+      envs: { NODE: '/dev/video0', NODE_8120FE: '/dev/video0' },
+      mounts: served.device.mounts,
+      devices: served.device.deviceSpecs,
+      annotations: { [`akri.agent.slot-${slot(0)}`]: slot(0), [`akri.agent.slot-${slot(1)}`]: slot(1) },
+    })
+    expect(given.get('c1')?.annotations).toEqual({ [`akri.agent.slot-${slot(2)}`]: slot(2) })
+    expect(usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'node-a', [slot(2)]: 'node-a' })
+  })
+
+  it('R85 R87 R112 R18 A17 refuses a slot that another node took a moment ago, claims nothing, and says at once what is left', async () => {
+    await plugins.serve(served)
+    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    // The other node wins the race between the kubelet's choice and our claim.
+    const claim = cluster.claimSlot.bind(cluster)
+    const spy = vi.spyOn(cluster, 'claimSlot').mockImplementation(async (where, which, who) => {
+      if (which === slot(1)) await claim(where, which, 'node-b')
+      return claim(where, which, who)
+    })
+    await expect(kubelet.admit(pod('p', 3))).rejects.toThrow(/slot cam-8120fe-1 was just taken by node node-b/)
+    spy.mockRestore()
+    expect(usage()).toEqual({ [slot(0)]: '', [slot(1)]: 'node-b', [slot(2)]: '' })
+    await vi.waitFor(() => expect(health()).toEqual({ [slot(0)]: true, [slot(1)]: false, [slot(2)]: true }))
+    await kubelet.admit(pod('q', 2))
+  })
+
+  it('R82 does not give a device that cannot be seen, and does not offer it', async () => {
+    await plugins.serve(served)
+    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    await plugins.serve({ ...served, healthy: false })
+    await vi.waitFor(() => expect(kubelet.resource(resource)).toMatchObject({ capacity: 3, allocatable: 0 }))
+    await expect(kubelet.admit(pod('p', 1))).rejects.toThrow(/unavailable/)
+  })
+
+  it('A19 gives what the device is now, not what it was when the plugin began', async () => {
+    await plugins.serve(served)
+    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    await plugins.serve({ ...served, properties: { NODE: '/dev/video7' } })
+    expect((await kubelet.admit(pod('p', 1))).get('c0')?.envs).toEqual({ NODE: '/dev/video7', NODE_8120FE: '/dev/video7' })
+  })
+
+  it('A20 follows the capacity, and refuses a slot beyond it without harm', async () => {
+    await plugins.serve(served)
+    await cluster.updateInstance(key, { capacity: 1, brokerProperties: {} })
+    await plugins.serve({ ...served, capacity: 1 })
+    await vi.waitFor(() => expect(health()).toEqual({ [slot(0)]: true }))
+    expect(await cluster.claimSlot(key, slot(7), 'node-a')).toEqual({ outcome: 'gone' })
+  })
+
+  it('A21 is served on a new socket and registered again when the kubelet has restarted', async () => {
+    await plugins.serve(served)
+    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    const before = await readdir(kubelet.pluginDirectory)
+    await kubelet.restart()
+    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3), 5000)
+    expect((await readdir(kubelet.pluginDirectory)).filter((name) => name !== 'kubelet.sock' && before.includes(name))).toEqual(
+      [],
+    )
+  })
+
+  it('is registered when a kubelet comes that was not there at first', async () => {
+    await kubelet.close()
+    await plugins.serve(served)
+    kubelet = await SimulatedKubelet.start({ directory })
+    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3), 8000)
+  })
+
+  it('R17 leaves no socket behind, and A23 removes those of an agent that died', async () => {
+    await plugins.serve(served)
+    await plugins.withdraw(served.name)
+    expect(await readdir(kubelet.pluginDirectory)).toEqual(['kubelet.sock'])
+    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(0))
+  })
+
+  it('A8 does not serve two Instances of one name', async () => {
+    await plugins.serve(served)
+    await expect(plugins.serve({ ...served, key: objectKey('other', 'cam-8120fe') })).rejects.toThrow(/default\/cam-8120fe/)
+  })
+
+  it('A23 has a socket whose path fits, however long the name of the Instance is', () => {
+    const long = socketPath('/var/lib/kubelet/device-plugins', `akri.sh/${'a'.repeat(63)}`)
+    expect(Buffer.byteLength(long)).toBeLessThanOrEqual(107)
+    expect(socketPath('/var/lib/kubelet/device-plugins', 'akri.sh/cam')).toMatch(/akri-cam-[0-9a-f]{8}\.sock$/)
+  })
+})
