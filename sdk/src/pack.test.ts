@@ -1,0 +1,116 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { SimulatedAgent } from './testing/simulated-agent.js'
+
+const run = promisify(execFile)
+const sdk = path.join(import.meta.dirname, '..')
+const root = path.join(sdk, '..')
+let project: string
+
+const HANDLER = `import { defineDiscoveryHandler } from '@akrijs/sdk'
+const details = { '~standard': { version: 1, vendor: 'own', validate: (value) => ({ value }) } }
+export default defineDiscoveryHandler({
+  name: 'packed', shared: false, details,
+  async *discover({ properties }) { yield [{ id: 'one' }]; if (properties.has('token')) throw new Error('failed on purpose') },
+})
+`
+const TYPED = `import { defineDiscoveryHandler, every } from '@akrijs/sdk'
+import { SimulatedAgent } from '@akrijs/sdk/testing'
+const details = { '~standard': { version: 1, vendor: 'own', validate: (_: unknown) => ({ value: { url: 'x' } }) } } as const
+export const agent: Promise<SimulatedAgent> = SimulatedAgent.start()
+export default defineDiscoveryHandler({
+  name: 'typed', shared: false, details,
+  async *discover({ details, signal }) { for await (const _ of every('1s', { signal })) yield [{ id: details.url }] },
+})
+`
+
+beforeAll(async () => {
+  if (!existsSync(path.join(sdk, 'dist/index.d.ts')))
+    await run('npx', ['tsup'], { cwd: sdk, env: { ...process.env, AKRI_TYPES: '1' } })
+  project = await mkdtemp(path.join(os.tmpdir(), 'akri-pack-'))
+  const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', project], { cwd: sdk })
+  const packed: { filename: string }[] = JSON.parse(stdout)
+  await writeFile(path.join(project, 'package.json'), '{"private":true,"type":"module"}')
+  await run('npm', ['install', '--offline', '--no-audit', '--no-fund', `./${packed[0]?.filename}`], { cwd: project })
+  await writeFile(path.join(project, 'handler.js'), HANDLER)
+  await writeFile(path.join(project, 'typed.ts'), TYPED)
+}, 180_000)
+
+afterAll(async () => {
+  await rm(project, { recursive: true, force: true })
+})
+
+it('installs as one package of at most 10 MB', async () => {
+  const modules = path.join(project, 'node_modules')
+  const { stdout } = await run('npm', ['ls', '--all', '--parseable'], { cwd: project })
+  expect(stdout.trim().split('\n').slice(1)).toEqual([path.join(modules, '@akrijs/sdk')])
+  let bytes = 0
+  for (const entry of await readdir(modules, { recursive: true })) {
+    const found = await stat(path.join(modules, entry))
+    if (found.isFile()) bytes += found.size
+  }
+  expect(bytes).toBeLessThanOrEqual(10 * 1024 * 1024)
+})
+
+// Known defect: testing.d.ts still imports the private @akrijs/proto/discovery. Make this `it` when it does not.
+it.fails('has types that check strictly in a project of its own', async () => {
+  const options = ['--noEmit', '--strict', '--skipLibCheck', 'false', '--module', 'nodenext', '--target', 'es2023']
+  const types = ['--typeRoots', path.join(root, 'node_modules/@types'), '--types', 'node']
+  const tsc = path.join(root, 'node_modules/typescript/bin/tsc')
+  const { stdout } = await run(process.execPath, [tsc, ...options, ...types, 'typed.ts'], { cwd: project }).catch(
+    (error: { stdout: string }) => error,
+  )
+  expect(stdout).toBe('')
+}, 60_000)
+
+it('serves by akri-handler, survives kill -9 on its stale socket, logs no secret, and ends with 0 at SIGTERM', async () => {
+  const directory = path.join(project, 'sockets')
+  await mkdir(directory)
+  const agent = await SimulatedAgent.start({ directory })
+  let log = ''
+  let child: ChildProcess | undefined
+  const start = () => {
+    const env = { ...process.env, DISCOVERY_HANDLERS_DIRECTORY: directory, POD_IP: '', LOG_LEVEL: 'debug' }
+    const started = spawn(process.execPath, ['node_modules/@akrijs/sdk/dist/akri-handler.js', 'handler.js'], {
+      cwd: project,
+      env,
+    })
+    started.stderr.on('data', (part) => {
+      log += String(part)
+    })
+    child = started
+    return { child: started, exit: new Promise((resolve) => started.once('exit', (code, signal) => resolve(code ?? signal))) }
+  }
+  try {
+    const first = start()
+    await agent.registration('packed')
+    first.child.kill('SIGKILL')
+    expect(await first.exit).toBe('SIGKILL')
+    expect(existsSync(path.join(directory, 'packed.sock'))).toBe(true)
+    const second = start()
+    await agent.registration('packed', 2)
+    const third = start()
+    expect(await third.exit).toBe(1)
+    expect(log).toContain('is served by another process already')
+    child = second.child
+    const session = await agent.discover('packed', { properties: { token: 'hunter2-secret' } })
+    await expect(
+      (async () => {
+        for (;;) await session.next()
+      })(),
+    ).rejects.toThrow(/failed on purpose/)
+    expect(log).toContain('failed on purpose')
+    expect(log).not.toContain('hunter2-secret')
+    second.child.kill('SIGTERM')
+    expect(await second.exit).toBe(0)
+    expect(existsSync(path.join(directory, 'packed.sock'))).toBe(false)
+  } finally {
+    child?.kill('SIGKILL')
+    await agent.close()
+  }
+})
