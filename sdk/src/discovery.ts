@@ -36,7 +36,9 @@ export async function* openDiscovery<Details>(
   { details: text, properties, signal, log }: DiscoveryRequest,
 ): AsyncGenerator<Required<Device>[], void, void> {
   if (signal.aborted) return
-  const details = await parseDetails(text, handler.details)
+  const parsed = await untilAborted(detailsOf(handler, text), signal)
+  if (parsed === undefined) return
+  const { details } = parsed
   // The handler's own signal: also aborted when the reader stops, or when the handler breaks the contract.
   const stop = new AbortController()
   const lists = new Latest<Required<Device>[]>()
@@ -59,17 +61,15 @@ export async function* openDiscovery<Details>(
       give(list)
       // A handler that yields without ever waiting would not let anything else happen.
       await new Promise((resolve) => setImmediate(resolve))
+      // Return rather than resume: a handler that only now listens to its signal would never hear of it.
+      if (stop.signal.aborted) return
     }
     if (last === undefined && !stop.signal.aborted) give([])
   }
   // Not awaited at the end: a handler that ignores its signal must not hold up those who asked.
   run().catch((error: unknown) => {
     if (stop.signal.aborted) return log.debug({ error: messageOf(error) }, 'handler ended')
-    lists.end(
-      AkriError.is(error)
-        ? error
-        : new HandlerFailedError(`handler ${handler.name} failed: ${messageOf(error)}`, { cause: error }),
-    )
+    lists.end(failureOf(handler, error))
   })
 
   try {
@@ -77,5 +77,32 @@ export async function* openDiscovery<Details>(
   } finally {
     signal.removeEventListener('abort', onAbort)
     stop.abort()
+  }
+}
+
+async function detailsOf<Details>(handler: DiscoveryHandler<Details>, text: string): Promise<{ readonly details: Details }> {
+  try {
+    return { details: await parseDetails(text, handler.details) }
+  } catch (error) {
+    throw failureOf(handler, error)
+  }
+}
+
+function failureOf(handler: { readonly name: string }, error: unknown): AkriError {
+  if (AkriError.is(error)) return error
+  return new HandlerFailedError(`handler ${handler.name} failed: ${messageOf(error)}`, { cause: error })
+}
+
+/** Undefined once the signal is aborted: a schema may take its time, or never answer. */
+async function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+  let onAbort = () => {}
+  const aborted = new Promise<undefined>((resolve) => {
+    onAbort = () => resolve(undefined)
+    signal.addEventListener('abort', onAbort, { once: true })
+  })
+  try {
+    return await Promise.race([promise, aborted])
+  } finally {
+    signal.removeEventListener('abort', onAbort)
   }
 }

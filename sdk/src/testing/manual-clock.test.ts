@@ -1,0 +1,48 @@
+import { describe, expect, it } from 'vitest'
+import { ManualClock } from './manual-clock.js'
+
+describe('ManualClock', () => {
+  it('wakes sleepers in the order in which they are due, each at its own time', async () => {
+    const clock = new ManualClock(1000)
+    const woken: [string, number][] = []
+    const sleeper = async (name: string, ms: number) => {
+      await clock.sleep(ms)
+      woken.push([name, clock.now()])
+    }
+    const all = [sleeper('late', 30), sleeper('early', 10), sleeper('never yet', 31)]
+    await clock.advance(30)
+    expect(woken).toEqual([
+      ['early', 1010],
+      ['late', 1030],
+    ])
+    expect(clock.sleeping).toEqual([1])
+    await clock.advance(1)
+    await Promise.all(all)
+    expect(clock.now()).toBe(1031)
+  })
+
+  it('wakes who goes to sleep again on the way', async () => {
+    const clock = new ManualClock()
+    const times: number[] = []
+    const loop = (async () => {
+      while (times.length < 3) {
+        await clock.sleep(10)
+        times.push(clock.now())
+      }
+    })()
+    await clock.advance(100)
+    await loop
+    expect(times).toEqual([10, 20, 30])
+  })
+
+  it('rejects with the reason of the signal and forgets the sleeper', async () => {
+    const clock = new ManualClock()
+    const stop = new AbortController()
+    const asleep = clock.sleep(10, stop.signal)
+    await clock.untilSleeping()
+    stop.abort('enough')
+    await expect(asleep).rejects.toBe('enough')
+    expect(clock.sleeping).toEqual([])
+    await expect(clock.sleep(1, stop.signal)).rejects.toBe('enough')
+  })
+})
