@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { excess } from './excess.js'
 import { API_VERSION, type ConfigurationName } from './names.js'
 import type { ConfigurationSpec } from './types.js'
 
@@ -83,7 +84,13 @@ const spec = z.strictObject({
         }
       }),
   }),
-  capacity: z.number().int().min(1).max(MAX_CAPACITY).default(1),
+  capacity: z
+    .number()
+    .int()
+    .min(1)
+    .max(MAX_CAPACITY)
+    .nullish()
+    .transform((capacity) => capacity ?? 1),
   brokerSpec: absentOr(
     z.strictObject({ brokerPodSpec: absentOr(anything), brokerJobSpec: absentOr(anything) }).transform((broker, context) => {
       if (broker.brokerPodSpec && broker.brokerJobSpec) {
@@ -109,7 +116,14 @@ const manifest = z.strictObject({
     name: text
       .max(MAX_NAME_LENGTH, `write at most ${MAX_NAME_LENGTH} characters, so that akri.sh/<name>-<digest> can name a resource`)
       .regex(dnsSubdomain, 'write lower-case letters, digits, - and ., beginning and ending with a letter or digit'),
-    namespace: text.regex(dnsSubdomain).default('default'),
+    namespace: text
+      .max(63)
+      .regex(
+        /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/,
+        'write lower-case letters, digits and -, beginning and ending with a letter or digit',
+      )
+      .nullish()
+      .transform((namespace) => namespace ?? 'default'),
     labels: z
       .record(text, text)
       .nullish()
@@ -125,6 +139,8 @@ const manifest = z.strictObject({
 
 /** Reads a Configuration that somebody wrote. Never throws. */
 export function parseConfiguration(object: unknown): ParsedConfiguration {
+  const tooMuch = excess(object)
+  if (tooMuch !== undefined) return { ok: false, problems: [{ path: '', message: tooMuch }] }
   const result = manifest.safeParse(object)
   if (!result.success) return { ok: false, problems: result.error.issues.flatMap((issue) => describe(issue, object)) }
   const { metadata } = result.data
@@ -185,6 +201,7 @@ const FIELDS = [
 ]
 
 function suggestion(key: string): string {
+  if (FIELDS.includes(key)) return ' at this place'
   const near = FIELDS.map((field) => ({ field, distance: distance(key.toLowerCase(), field.toLowerCase()) })).sort(
     (a, b) => a.distance - b.distance,
   )[0]
@@ -214,7 +231,8 @@ function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {
   return value
 }
 
-function shorten(value: unknown): string {
+/** A value as it is shown in a message. */
+export function shorten(value: unknown): string {
   if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'a list' : 'a mapping'
   const shown = typeof value === 'string' ? JSON.stringify(value) : String(value)
   return shown.length > 60 ? `${shown.slice(0, 60)}…` : shown

@@ -1,5 +1,6 @@
 import { loadAll, YAMLException } from 'js-yaml'
-import { type ConfigurationManifest, type Problem, parseConfiguration } from './configuration-schema.js'
+import { type ConfigurationManifest, type Problem, parseConfiguration, shorten } from './configuration-schema.js'
+import { excess } from './excess.js'
 
 /** A Secret or a ConfigMap: values by key, as bytes. */
 export interface KeyedData {
@@ -49,27 +50,45 @@ export function parseManifests(text: string, file: string): Manifests {
     refuse(0, '', `it is not YAML: ${error instanceof YAMLException ? error.reason : String(error)}${place}`)
     return { manifests, problems }
   }
-  for (const [index, object] of documents.flatMap(itemsOf).entries()) {
-    const document = index + 1
+  // Before anything goes through it: an alias costs a few bytes, and what it stands for may be large, or itself.
+  const tooMuch = excess(documents)
+  if (tooMuch !== undefined) {
+    refuse(0, '', tooMuch)
+    return { manifests, problems }
+  }
+  for (const { document, at, object } of documents.flatMap(itemsOf)) {
     if (object === null || object === undefined) continue
     const kind = fieldOf(object, 'kind')
     if (kind === 'Configuration') {
       const parsed = parseConfiguration(object)
       if (parsed.ok) manifests.push({ document, content: { kind: 'Configuration', configuration: parsed.configuration } })
-      else for (const problem of parsed.problems) refuse(document, problem.path, problem.message)
+      else for (const problem of parsed.problems) refuse(document, at + problem.path, problem.message)
     } else if (kind === 'Secret' || kind === 'ConfigMap') {
-      const data = readData(kind, object, (path, message) => refuse(document, path, message))
+      const data = readData(kind, object, (path, message) => refuse(document, at + path, message))
       if (data !== undefined) manifests.push({ document, content: { kind: 'Data', data } })
     } else {
-      refuse(document, 'kind', `it is ${JSON.stringify(kind) ?? 'missing'}; Configuration, Secret and ConfigMap are used here`)
+      refuse(
+        document,
+        `${at}kind`,
+        `it is ${kind === undefined ? 'missing' : shorten(kind)}; Configuration, Secret and ConfigMap are used here`,
+      )
     }
   }
   return { manifests, problems }
 }
 
-function itemsOf(document: unknown): unknown[] {
-  const items = fieldOf(document, 'kind') === 'List' ? fieldOf(document, 'items') : undefined
-  return Array.isArray(items) ? items : [document]
+interface Item {
+  readonly document: number
+  /** The path of the object in its document, as a prefix. */
+  readonly at: string
+  readonly object: unknown
+}
+
+function itemsOf(content: unknown, index: number): Item[] {
+  const document = index + 1
+  const items = fieldOf(content, 'kind') === 'List' ? fieldOf(content, 'items') : undefined
+  if (!Array.isArray(items)) return [{ document, at: '', object: content }]
+  return items.map((object: unknown, item) => ({ document, at: `items[${item}].`, object }))
 }
 
 function readData(
@@ -90,7 +109,7 @@ function readData(
       const at = `${field}.${key}`
       // Never shown in full: it is a secret.
       if (typeof value !== 'string') return void refuse(at, `it must be a text, not of type ${typeof value}`)
-      if (encoded && !/^[A-Za-z0-9+/\s]*={0,2}\s*$/.test(value))
+      if (encoded && !/^[A-Za-z0-9+/]*={0,2}$/.test(value.replace(/\s+/g, '')))
         return void refuse(at, 'it must be base64; write plain text into the other field')
       data.set(key, Buffer.from(value, encoded ? 'base64' : 'utf8'))
     }

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 import {
   API_VERSION,
   type Configuration,
@@ -69,30 +70,25 @@ export class StandaloneCluster implements Cluster {
     await this.#change(async () => {
       const wanted = new Map(desired.configurations.map((manifest) => [objectKey(manifest.namespace, manifest.name), manifest]))
       const changed = [...wanted].flatMap(([key, manifest]) => this.#appliedConfiguration(key, manifest))
-      const gone = this.configurations.list().filter((configuration) => !wanted.has(keyOf(configuration)))
-      // Whoever is not in the files any more is forgotten, also if it went while no agent ran.
-      this.#remembered = {}
-      const uids = new Set(
-        [...this.configurations.list(), ...changed].filter((one) => wanted.has(keyOf(one))).map((one) => one.metadata.uid),
-      )
+      const gone = desired.complete ? this.configurations.list().filter((configuration) => !wanted.has(keyOf(configuration))) : []
+      const staying = this.configurations.list().filter((one) => !gone.includes(one))
+      const uids = new Set([...staying, ...changed].map((one) => one.metadata.uid))
+      // From before the restart, and perhaps in the file that cannot be read.
+      if (!desired.complete) for (const { uid } of Object.values(this.#remembered)) uids.add(uid)
       const orphans = this.instances
         .list()
         .filter((instance) => !instance.metadata.ownerReferences?.some((owner) => uids.has(owner.uid)))
 
-      const configurations = [
-        ...this.configurations
-          .list()
-          .filter((one) => !gone.includes(one) && !changed.some((other) => keyOf(other) === keyOf(one))),
-        ...changed,
-      ]
+      const configurations = [...staying.filter((one) => !changed.some((other) => keyOf(other) === keyOf(one))), ...changed]
       const instances = this.instances.list().filter((instance) => !orphans.includes(instance))
-      if (changed.length > 0 || gone.length > 0 || orphans.length > 0) await this.#save(instances, configurations)
       // Whoever is not in the files any more is forgotten, also if it went while no agent ran.
-      if (desired.complete) this.#remembered = {}
-      this.#applyData(desired.data)
+      const remembered = desired.complete ? {} : this.#remembered
+      if (changed.length > 0 || gone.length > 0 || orphans.length > 0) await this.#save(instances, configurations, remembered)
+      this.#remembered = remembered
       for (const configuration of changed) this.configurations.put(configuration)
       for (const configuration of gone) this.configurations.remove(keyOf(configuration))
       for (const instance of orphans) this.instances.remove(keyOf(instance))
+      this.#applyData(desired)
     })
   }
 
@@ -208,7 +204,7 @@ export class StandaloneCluster implements Cluster {
 
   async writeStatus(key: ObjectKey, status: ConfigurationStatus): Promise<void> {
     const configuration = this.configurations.get(key)
-    if (configuration === undefined || JSON.stringify(configuration.status) === JSON.stringify(status)) return
+    if (configuration === undefined || isDeepStrictEqual(configuration.status, status)) return
     // Not in the file: it tells of this run.
     this.configurations.put({
       ...configuration,
@@ -228,9 +224,9 @@ export class StandaloneCluster implements Cluster {
 
   #appliedConfiguration(key: ObjectKey, { name, namespace, labels, annotations, spec }: ConfigurationManifest): Configuration[] {
     const there = this.configurations.get(key)
-    const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b)
-    const sameSpec = there !== undefined && same(there.spec, spec)
-    if (sameSpec && same(there.metadata.labels, labels) && same(there.metadata.annotations, annotations)) return []
+    const sameSpec = there !== undefined && isDeepStrictEqual(there.spec, spec)
+    const { labels: oldLabels, annotations: oldAnnotations } = there?.metadata ?? {}
+    if (sameSpec && isDeepStrictEqual(oldLabels, labels) && isDeepStrictEqual(oldAnnotations, annotations)) return []
     const known = there?.metadata ?? (Object.hasOwn(this.#remembered, key) ? this.#remembered[key] : undefined)
     const generation = known === undefined ? 1 : there === undefined || sameSpec ? known.generation : known.generation + 1
     return [
@@ -253,9 +249,9 @@ export class StandaloneCluster implements Cluster {
     ]
   }
 
-  #applyData(data: readonly KeyedData[]): void {
+  #applyData({ data, complete }: DesiredObjects): void {
     const before = new Map(this.#data)
-    this.#data.clear()
+    if (complete) this.#data.clear()
     for (const one of data) this.#data.set(dataKey(one.kind, one.namespace, one.name), one)
     const changed = new Set(
       [...before.keys(), ...this.#data.keys()].filter((key) => !sameData(before.get(key), this.#data.get(key))),
@@ -284,7 +280,7 @@ export class StandaloneCluster implements Cluster {
 
   async #putSpec(instance: Instance, change: Partial<Instance['spec']>): Promise<void> {
     const spec = { ...instance.spec, ...change }
-    if (JSON.stringify(spec) === JSON.stringify(instance.spec)) return
+    if (isDeepStrictEqual(spec, instance.spec)) return
     const { metadata } = instance
     await this.#put({
       ...instance,
@@ -303,13 +299,14 @@ export class StandaloneCluster implements Cluster {
   async #save(
     instances: readonly Instance[],
     configurations: readonly Configuration[] = this.configurations.list(),
+    remembered: ClusterState['configurations'] = this.#remembered,
   ): Promise<void> {
     const known = configurations.map((configuration) => {
       const { uid, generation, creationTimestamp } = configuration.metadata
       return [keyOf(configuration), { uid, generation, creationTimestamp }] as const
     })
     await this.#options.file.save({
-      configurations: { ...this.#remembered, ...Object.fromEntries(known) },
+      configurations: { ...remembered, ...Object.fromEntries(known) },
       instances,
       resourceVersion: this.#resourceVersion,
     })
