@@ -82,10 +82,9 @@ async function answer(
     const { discoveryDetails: details, discoveryProperties } = call.request
     const properties = propertiesFromWire(discoveryProperties)
     for await (const list of openDiscovery(handler, { details, properties, signal: gone.signal, log })) {
-      const accepted = call.write(responseToWire(list))
+      await sent(call, responseToWire(list), gone.signal)
       metrics.lists.inc()
       metrics.devices.set(list.length)
-      if (!accepted) await drained(call, gone.signal)
     }
     if (closing.aborted) call.emit('error', { code: status.UNAVAILABLE, details: `handler ${handler.name} is shutting down` })
     else call.end()
@@ -108,16 +107,22 @@ export function statusOf(error: unknown): status {
   return status.UNKNOWN
 }
 
-/** Resolves when the peer has read what was written, or is gone. */
-function drained(call: ServerWritableStream<DiscoverRequest, DiscoverResponse>, signal: AbortSignal): Promise<void> {
+/**
+ * Resolves when the message has left for the peer, or the peer is gone. To wait only where `write` says so would let 16
+ * lists pile up, all but the last of them out of date.
+ */
+function sent(
+  call: ServerWritableStream<DiscoverRequest, DiscoverResponse>,
+  response: DiscoverResponse,
+  signal: AbortSignal,
+): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve()
     const done = () => {
-      call.off('drain', done)
       signal.removeEventListener('abort', done)
       resolve()
     }
-    call.once('drain', done)
     signal.addEventListener('abort', done, { once: true })
+    call.write(response, done)
   })
 }

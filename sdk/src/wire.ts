@@ -1,10 +1,28 @@
-import type { DiscoverRequest, DiscoverResponse } from '@akrijs/proto/discovery'
 import type { Device, DeviceList } from './device.js'
 import { checkDeviceList, toWire } from './device-list.js'
 import { DiscoveryProperties } from './properties.js'
 
+// As the generated code has them; written out, so that the types of this package need no other.
+
+/** A DiscoverResponse. */
+export interface WireResponse {
+  devices: WireDevice[]
+}
+
+export interface WireDevice {
+  id: string
+  properties: { [name: string]: string }
+  mounts: { containerPath: string; hostPath: string; readOnly: boolean }[]
+  deviceSpecs: { containerPath: string; hostPath: string; permissions: string }[]
+}
+
+/** `discovery_properties` of a DiscoverRequest. */
+export interface WireProperties {
+  [name: string]: { vec?: Buffer | undefined }
+}
+
 /** A response that holds a checked list. */
-export function responseToWire(list: DeviceList): DiscoverResponse {
+export function responseToWire(list: DeviceList): WireResponse {
   return { devices: checkDeviceList(list).map(toWire) }
 }
 
@@ -12,16 +30,16 @@ export function responseToWire(list: DeviceList): DiscoverResponse {
  * The list that a handler sent.
  * @throws InvalidDeviceListError
  */
-export function listFromWire(response: DiscoverResponse): Required<Device>[] {
+export function listFromWire(response: WireResponse): Required<Device>[] {
   return checkDeviceList(response.devices)
 }
 
-export function propertiesToWire(properties: DiscoveryProperties): DiscoverRequest['discoveryProperties'] {
+export function propertiesToWire(properties: DiscoveryProperties): WireProperties {
   return Object.fromEntries(
     [...properties.entries()].map(([name, bytes]) => [name, { vec: bytes === undefined ? undefined : Buffer.from(bytes) }]),
   )
 }
 
-export function propertiesFromWire(properties: DiscoverRequest['discoveryProperties']): DiscoveryProperties {
+export function propertiesFromWire(properties: WireProperties): DiscoveryProperties {
   return new DiscoveryProperties(Object.entries(properties).map(([name, { vec }]) => [name, vec]))
 }

@@ -1,13 +1,8 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import {
-  type DiscoverResponse,
-  DiscoveryHandlerClient,
-  type RegisterDiscoveryHandlerRequest,
-  RegistrationService,
-} from '@akrijs/proto/discovery'
-import { type ClientReadableStream, credentials, Server, ServerCredentials, status } from '@grpc/grpc-js'
+import { DiscoveryHandlerClient, type RegisterDiscoveryHandlerRequest, RegistrationService } from '@akrijs/proto/discovery'
+import { credentials, Server, ServerCredentials, status } from '@grpc/grpc-js'
 import type { Device } from '../device.js'
 import { AkriError } from '../errors.js'
 import { DiscoveryProperties } from '../properties.js'
@@ -173,22 +168,30 @@ export class DiscoveryEndedError extends AkriError {
   }
 }
 
+/** As much of a gRPC stream as is needed: the types of gRPC are not part of this package's. */
+interface ListStream {
+  on(event: 'data', listener: (response: { readonly devices: Device[] }) => void): unknown
+  on(event: 'error', listener: (error: Error & { code?: number; details?: string }) => void): unknown
+  on(event: 'end', listener: () => void): unknown
+  cancel(): void
+}
+
 /** One open discovery. Lists are kept until they are asked for. */
 export class SimulatedDiscovery implements AsyncIterable<Device[]> {
-  readonly #stream: ClientReadableStream<DiscoverResponse>
+  readonly #stream: ListStream
   readonly #lists: Device[][] = []
   readonly #release: () => void
   #ended: DiscoveryEndedError | 'closed' | undefined
   #wake: (() => void) | undefined
 
-  constructor(stream: ClientReadableStream<DiscoverResponse>, release: () => void) {
+  constructor(stream: ListStream, release: () => void) {
     this.#stream = stream
     this.#release = release
-    stream.on('data', (response: DiscoverResponse) => {
+    stream.on('data', (response) => {
       this.#lists.push(response.devices)
       this.#wake?.()
     })
-    stream.on('error', (error: Error & { code?: number; details?: string }) => {
+    stream.on('error', (error) => {
       this.#end(new DiscoveryEndedError(status[error.code ?? status.UNKNOWN] ?? 'UNKNOWN', error.details ?? error.message))
     })
     stream.on('end', () => this.#end(new DiscoveryEndedError('OK', 'the handler ended the stream')))

@@ -1,0 +1,362 @@
+import {
+  type Configuration,
+  type ConfigurationManifest,
+  type ConfigurationName,
+  type Instance,
+  type InstanceName,
+  keyOf,
+  type NodeName,
+  objectKey,
+  type SlotName,
+} from '@akrijs/kube'
+import fc from 'fast-check'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { Cluster } from './cluster.js'
+
+export interface ClusterUnderTest {
+  readonly cluster: Cluster
+  applyConfiguration(configuration: ConfigurationManifest): Promise<void>
+  removeConfiguration(configuration: Pick<ConfigurationManifest, 'namespace' | 'name'>): Promise<void>
+  /** Ends the adapter and opens it again on the same objects, where it has anything of its own to lose. */
+  restart?(): Promise<Cluster>
+  dispose(): Promise<void>
+}
+
+const NODE_A = 'node-a' as NodeName
+const NODE_B = 'node-b' as NodeName
+const NODES = [NODE_A, NODE_B, 'node-c' as NodeName]
+
+let names = 0
+
+/** What every adapter of the port does. Observation is by waiting: an API server tells of a write after its answer. */
+export function clusterContract(name: string, make: () => Promise<ClusterUnderTest>): void {
+  describe(`the contract of a cluster: ${name}`, () => {
+    let tested: ClusterUnderTest
+    let cluster: Cluster
+
+    beforeEach(async () => {
+      tested = await make()
+      cluster = tested.cluster
+      await Promise.all([cluster.configurations.synced, cluster.instances.synced])
+    })
+    afterEach(() => tested.dispose())
+
+    async function configuration(): Promise<Configuration> {
+      const wanted = manifest()
+      await tested.applyConfiguration(wanted)
+      return seen(wanted)
+    }
+
+    function seen({ namespace, name: own }: ConfigurationManifest): Promise<Configuration> {
+      return vi.waitFor(() => found(cluster.configurations.get(objectKey(namespace, own))))
+    }
+
+    async function instance(capacity: number, nodes: readonly NodeName[] = [NODE_A], device = '8120fe'): Promise<Instance> {
+      const owner = await configuration()
+      const draft = draftOf(owner, capacity, nodes, device)
+      expect(await cluster.createInstance(draft)).toBe('created')
+      return vi.waitFor(() => found(cluster.instances.get(objectKey(draft.namespace, draft.name))))
+    }
+
+    const current = (object: Instance) => cluster.instances.get(keyOf(object))
+    const usageOf = (object: Instance) => current(object)?.spec.deviceUsage
+    const slot = (object: Instance, index: number) => `${object.metadata.name}-${index}` as SlotName
+
+    it('R79 gives a new Instance one free slot for each of its capacity', async () => {
+      const made = await instance(3)
+      const { name: own } = made.metadata
+      expect(made.spec.deviceUsage).toEqual({ [`${own}-0`]: '', [`${own}-1`]: '', [`${own}-2`]: '' })
+    })
+
+    it('makes the Configuration the owner of its Instance', async () => {
+      const made = await instance(1)
+      const owner = cluster.configurations
+        .list()
+        .find(({ metadata }) => metadata.name === (made.spec.configurationName as string))
+      expect(made.metadata.ownerReferences).toMatchObject([
+        { apiVersion: 'akri.sh/v0', kind: 'Configuration', uid: owner?.metadata.uid, controller: true },
+      ])
+    })
+
+    it('creates an Instance once, whoever asks', async () => {
+      const owner = await configuration()
+      const outcomes = await Promise.all(NODES.map((node) => cluster.createInstance(draftOf(owner, 1, [node], '8120fe'))))
+      expect(outcomes.toSorted()).toEqual(['created', 'exists', 'exists'])
+    })
+
+    it('A10 A12 lets nodes join and leave without a trace on the others', async () => {
+      const made = await instance(2)
+      expect(await cluster.joinInstance(keyOf(made), NODE_B)).toBe('joined')
+      expect(await cluster.joinInstance(keyOf(made), NODE_B)).toBe('already-joined')
+      await cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)
+      await cluster.claimSlot(keyOf(made), slot(made, 1), `C:0:${NODE_B}`)
+      expect(await cluster.leaveInstance(keyOf(made), NODE_B)).toBe('left')
+      await vi.waitFor(() => expect(current(made)?.spec.nodes).toEqual([NODE_A]))
+      expect(usageOf(made)).toEqual({ [slot(made, 0)]: NODE_A, [slot(made, 1)]: '' })
+      expect(await cluster.releaseSlot(keyOf(made), slot(made, 0), NODE_A)).toBe('released')
+      expect(await cluster.claimSlot(keyOf(made), slot(made, 0), `C:1:${NODE_A}`)).toEqual({ outcome: 'claimed' })
+    })
+
+    it('deletes an Instance with its last node', async () => {
+      const made = await instance(1)
+      expect(await cluster.leaveInstance(keyOf(made), NODE_A)).toBe('deleted')
+      await vi.waitFor(() => expect(current(made)).toBeUndefined())
+      expect(await cluster.leaveInstance(keyOf(made), NODE_A)).toBe('gone')
+      expect(await cluster.joinInstance(keyOf(made), NODE_B)).toBe('gone')
+      expect(await cluster.claimSlot(keyOf(made), slot(made, 0), NODE_B)).toEqual({ outcome: 'gone' })
+      expect(await cluster.releaseSlot(keyOf(made), slot(made, 0), NODE_A)).toBe('gone')
+      expect(await cluster.updateInstance(keyOf(made), { capacity: 2, brokerProperties: {} })).toBe('gone')
+    })
+
+    it('A10 never loses a node that joins while the last one leaves', async () => {
+      const made = await instance(1)
+      for (let round = 0; round < 10; round++) {
+        const [leave, join] = await Promise.all(
+          round % 2 === 0
+            ? [cluster.leaveInstance(keyOf(made), NODE_A), cluster.joinInstance(keyOf(made), NODE_B)]
+            : await Promise.all([cluster.joinInstance(keyOf(made), NODE_B), cluster.leaveInstance(keyOf(made), NODE_A)]).then(
+                ([joined, left]) => [left, joined] as const,
+              ),
+        )
+        if (join === 'joined') {
+          expect(leave).toBe('left')
+          await vi.waitFor(() => expect(current(made)?.spec.nodes).toEqual([NODE_B]))
+          expect(await cluster.leaveInstance(keyOf(made), NODE_B)).toBe('deleted')
+        } else {
+          expect([leave, join]).toEqual(['deleted', 'gone'])
+        }
+        await vi.waitFor(() => expect(current(made)).toBeUndefined())
+        const owner = found(cluster.configurations.list().find(({ metadata }) => metadata.name === made.spec.configurationName))
+        expect(await cluster.createInstance(draftOf(owner, 1, [NODE_A], '8120fe'))).toBe('created')
+        await vi.waitFor(() => found(current(made)))
+      }
+    })
+
+    it('R80 writes who claims a slot, and R85 tells the second who has it', async () => {
+      const made = await instance(1)
+      expect(await cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)).toEqual({ outcome: 'claimed' })
+      expect(await cluster.claimSlot(keyOf(made), slot(made, 0), NODE_B)).toEqual({ outcome: 'taken', by: NODE_A })
+      await vi.waitFor(() => expect(usageOf(made)).toEqual({ [slot(made, 0)]: NODE_A }))
+    })
+
+    it.each(['1', '00', '-1', '999999999999', 'x', ''])('has no slot of index %j in an Instance of capacity 1', async (index) => {
+      const made = await instance(1)
+      const before = current(made)
+      const wrong = `${made.metadata.name}-${index}` as SlotName
+      expect(await cluster.claimSlot(keyOf(made), wrong, NODE_A)).toEqual({ outcome: 'gone' })
+      expect(current(made)).toBe(before)
+    })
+
+    it('R84 gives five slots to five of fifty who claim at once', async () => {
+      const made = await instance(5)
+      const claims = Array.from({ length: 50 }, (_, index) => ({ slot: slot(made, index % 5), usage: `node-${index}` }))
+      const outcomes = await Promise.all(claims.map((one) => cluster.claimSlot(keyOf(made), one.slot, one.usage)))
+      const winners = claims.filter((_, index) => outcomes[index]?.outcome === 'claimed')
+      expect(new Set(winners.map((one) => one.slot)).size).toBe(5)
+      expect(winners).toHaveLength(5)
+      const held = Object.fromEntries(winners.map((one) => [one.slot, one.usage]))
+      await vi.waitFor(() => expect(usageOf(made)).toEqual(held))
+      for (const [index, outcome] of outcomes.entries()) {
+        const claim = found(claims[index])
+        if (outcome.outcome === 'taken') expect(outcome.by).toBe(held[claim.slot])
+      }
+    })
+
+    it('R85 frees a slot only for the usage that holds it', async () => {
+      const made = await instance(1)
+      await cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)
+      expect(await cluster.releaseSlot(keyOf(made), slot(made, 0), NODE_B)).toBe('changed')
+      await vi.waitFor(() => expect(usageOf(made)).toEqual({ [slot(made, 0)]: NODE_A }))
+      expect(await cluster.releaseSlot(keyOf(made), slot(made, 0), NODE_A)).toBe('released')
+      expect(await cluster.releaseSlot(keyOf(made), slot(made, 0), NODE_A)).toBe('changed')
+      await vi.waitFor(() => expect(usageOf(made)).toEqual({ [slot(made, 0)]: '' }))
+    })
+
+    it('adds slots at once when the capacity is raised, and keeps held ones until they are freed when it is lowered', async () => {
+      const made = await instance(2)
+      await cluster.updateInstance(keyOf(made), { capacity: 4, brokerProperties: {} })
+      await vi.waitFor(() => expect(Object.values(usageOf(made) ?? {})).toEqual(['', '', '', '']))
+      await cluster.claimSlot(keyOf(made), slot(made, 3), NODE_A)
+      await cluster.updateInstance(keyOf(made), { capacity: 1, brokerProperties: {} })
+      await vi.waitFor(() => expect(usageOf(made)).toEqual({ [slot(made, 0)]: '', [slot(made, 3)]: NODE_A }))
+      expect(await cluster.claimSlot(keyOf(made), slot(made, 2), NODE_A)).toEqual({ outcome: 'gone' })
+      await cluster.releaseSlot(keyOf(made), slot(made, 3), NODE_A)
+      await vi.waitFor(() => expect(usageOf(made)).toEqual({ [slot(made, 0)]: '' }))
+    })
+
+    it('A11 changes properties and capacity of an Instance that several nodes share', async () => {
+      const made = await instance(1, [NODE_A, NODE_B])
+      expect(await cluster.updateInstance(keyOf(made), { capacity: 2, brokerProperties: { SITE: 'north' } })).toBe('updated')
+      expect(await cluster.updateInstance(keyOf(made), { capacity: 3, brokerProperties: { SITE: 'south' } })).toBe('updated')
+      await vi.waitFor(() => expect(current(made)?.spec).toMatchObject({ capacity: 3, brokerProperties: { SITE: 'south' } }))
+    })
+
+    it('R99 writes nothing where nothing changes', async () => {
+      const made = await instance(2)
+      await cluster.updateInstance(keyOf(made), { capacity: 2, brokerProperties: { A: '1', B: '2' } })
+      await cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)
+      const before = await vi.waitFor(() => {
+        expect(usageOf(made)?.[slot(made, 0)]).toBe(NODE_A)
+        return found(current(made))
+      })
+      await cluster.updateInstance(keyOf(made), { capacity: 2, brokerProperties: { B: '2', A: '1' } })
+      await cluster.joinInstance(keyOf(made), NODE_A)
+      await cluster.claimSlot(keyOf(made), slot(made, 0), NODE_B)
+      await cluster.releaseSlot(keyOf(made), slot(made, 0), NODE_B)
+      // A change behind the others: when it is seen, they would have been.
+      await cluster.joinInstance(keyOf(made), NODE_B)
+      await vi.waitFor(() => expect(current(made)?.spec.nodes).toContain(NODE_B))
+      expect(current(made)?.metadata.generation).toBe(before.metadata.generation + 1)
+    })
+
+    it('deletes the Instances of a Configuration with it', async () => {
+      const made = await instance(1)
+      await tested.removeConfiguration({ namespace: made.metadata.namespace, name: made.spec.configurationName })
+      await vi.waitFor(() => expect(current(made)).toBeUndefined())
+      expect(cluster.configurations.list()).toEqual([])
+    })
+
+    it('raises the generation of a Configuration with its spec, and not with its status', async () => {
+      const wanted = manifest()
+      await tested.applyConfiguration(wanted)
+      const first = await seen(wanted)
+      const status = { observedGeneration: 1, conditions: [], devices: 4, slots: { total: 4, claimed: 0 } }
+      await cluster.writeStatus(keyOf(first), status)
+      const second = await vi.waitFor(() => {
+        const now = found(cluster.configurations.get(keyOf(first)))
+        expect(now.status).toEqual(status)
+        return now
+      })
+      expect(second.metadata.generation).toBe(first.metadata.generation)
+      expect(second.metadata.resourceVersion).not.toBe(first.metadata.resourceVersion)
+      await tested.applyConfiguration({ ...wanted, spec: { ...wanted.spec, capacity: 7 } })
+      await vi.waitFor(() => expect(cluster.configurations.get(keyOf(first))?.spec.capacity).toBe(7))
+      expect(cluster.configurations.get(keyOf(first))).toMatchObject({
+        status,
+        metadata: { uid: first.metadata.uid, generation: first.metadata.generation + 1 },
+      })
+    })
+
+    it('tells listeners which object changed until they have had enough', async () => {
+      const made = await instance(1)
+      const enough = new AbortController()
+      const told: string[] = []
+      cluster.instances.onChange((key) => told.push(key), enough.signal)
+      await cluster.joinInstance(keyOf(made), NODE_B)
+      await vi.waitFor(() => expect(told).toContain(keyOf(made)))
+      enough.abort()
+      const before = told.length
+      await cluster.leaveInstance(keyOf(made), NODE_B)
+      await vi.waitFor(() => expect(current(made)?.spec.nodes).toEqual([NODE_A]))
+      expect(told).toHaveLength(before)
+    })
+
+    it('keeps Instances and claims over a restart', async (context) => {
+      if (tested.restart === undefined) return context.skip('the adapter keeps nothing of its own')
+      const made = await instance(2)
+      await cluster.claimSlot(keyOf(made), slot(made, 1), NODE_A)
+      const before = await vi.waitFor(() => {
+        expect(usageOf(made)?.[slot(made, 1)]).toBe(NODE_A)
+        return current(made)
+      })
+      const configurations = cluster.configurations.list()
+      cluster = await tested.restart()
+      await vi.waitFor(() => expect(current(made)).toEqual(before))
+      expect(cluster.configurations.list()).toEqual(configurations)
+    })
+
+    it('R84 never gives a slot twice and never loses one, whatever the nodes do at once', { timeout: 60_000 }, async () => {
+      const node = fc.constantFrom(...NODES)
+      const index = fc.nat({ max: 4 })
+      const step = fc.oneof(
+        { weight: 6, arbitrary: fc.record({ do: fc.constant('claim' as const), node, index }) },
+        { weight: 4, arbitrary: fc.record({ do: fc.constant('release' as const), node, index }) },
+        { weight: 1, arbitrary: fc.record({ do: fc.constant('resize' as const), capacity: fc.integer({ min: 1, max: 5 }) }) },
+      )
+      await fc.assert(
+        fc.asyncProperty(fc.array(fc.array(step, { maxLength: 8 }), { maxLength: 5 }), async (batches) => {
+          const made = await instance(3, NODES)
+          // What the answers say must be what the object holds.
+          const held = new Map<string, string>()
+          let claims = 0
+          for (const batch of batches) {
+            const mine = new Map(held)
+            await Promise.all(
+              batch.map(async (one) => {
+                if (one.do === 'resize') {
+                  await cluster.updateInstance(keyOf(made), { capacity: one.capacity, brokerProperties: {} })
+                  return
+                }
+                const wanted = slot(made, one.index)
+                if (one.do === 'claim') {
+                  // Each claim has a usage of its own, so that it is known whose stands there.
+                  const usage = `C:${claims++}:${one.node}`
+                  const { outcome } = await cluster.claimSlot(keyOf(made), wanted, usage)
+                  if (outcome !== 'claimed') return
+                  expect(held.has(wanted)).toBe(false)
+                  held.set(wanted, usage)
+                  return
+                }
+                const usage = mine.get(wanted)
+                if (usage === undefined) return
+                mine.delete(wanted)
+                // Forgotten before the answer: somebody may claim it the moment it is free.
+                held.delete(wanted)
+                expect(await cluster.releaseSlot(keyOf(made), wanted, usage)).toBe('released')
+              }),
+            )
+            await vi.waitFor(() => {
+              const now = found(current(made)).spec
+              const taken = Object.entries(now.deviceUsage).filter(([, usage]) => usage !== '')
+              expect(Object.fromEntries(taken)).toEqual(Object.fromEntries(held))
+              for (let at = 0; at < now.capacity; at++) expect(Object.hasOwn(now.deviceUsage, slot(made, at))).toBe(true)
+            })
+          }
+          await tested.removeConfiguration({ namespace: made.metadata.namespace, name: made.spec.configurationName })
+        }),
+        { numRuns: 25 },
+      )
+    })
+  })
+}
+
+/** A Configuration of a name that no other test has. */
+export function manifest(spec: Partial<ConfigurationManifest['spec']> = {}): ConfigurationManifest {
+  return {
+    name: `lab-${process.pid}-${++names}` as ConfigurationName,
+    namespace: 'default',
+    labels: {},
+    annotations: {},
+    spec: {
+      discoveryHandler: { name: 'debugEcho', discoveryDetails: '', discoveryProperties: [] },
+      capacity: 1,
+      brokerProperties: {},
+      ...spec,
+    },
+  }
+}
+
+export function draftOf(owner: Configuration, capacity: number, nodes: readonly NodeName[], digest: string) {
+  const { name, namespace } = owner.metadata
+  return {
+    name: `${name}-${digest}` as InstanceName,
+    namespace,
+    annotations: {},
+    owner,
+    spec: {
+      configurationName: name,
+      cdiName: `akri.sh/${name}=${digest}`,
+      capacity,
+      brokerProperties: {},
+      shared: true,
+      nodes,
+      deviceUsage: {},
+    },
+  }
+}
+
+function found<T>(value: T | undefined): T {
+  expect(value).toBeDefined()
+  if (value === undefined) throw new TypeError('nothing is there')
+  return value
+}
