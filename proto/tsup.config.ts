@@ -8,5 +8,5 @@ export default defineConfig({
   },
   format: 'esm',
   target: 'node20',
-  dts: process.env['AKRI_TYPES'] === '1',
+  dts: process.env.AKRI_TYPES === '1',
 })

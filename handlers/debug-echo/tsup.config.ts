@@ -5,5 +5,5 @@ export default defineConfig({
   format: 'esm',
   target: 'node20',
   noExternal: ['zod'],
-  dts: process.env['AKRI_TYPES'] === '1',
+  dts: process.env.AKRI_TYPES === '1',
 })

@@ -6,5 +6,5 @@ export default defineConfig({
   target: 'node20',
   external: ['@akrijs/sdk', /\.node$/],
   noExternal: ['zod'],
-  dts: process.env['AKRI_TYPES'] === '1',
+  dts: process.env.AKRI_TYPES === '1',
 })

@@ -79,10 +79,10 @@ describe('the reconcile queue', () => {
     reconcile = () => new Promise((resolve) => gates.push(() => resolve({})))
     for (const key of ['a', 'b', 'c', 'a']) queue.add(key)
     expect(calls).toEqual(['a', 'b'])
-    gates.splice(0).forEach((release) => release())
+    for (const release of gates.splice(0)) release()
     await clock.advance(0)
     expect(calls).toEqual(['a', 'b', 'c', 'a'])
-    gates.splice(0).forEach((release) => release())
+    for (const release of gates.splice(0)) release()
     await queue.settled()
   })
 

@@ -12,7 +12,7 @@ export function peopleLogger(
   const method =
     (name: (typeof LEVELS)[number]): LogMethod =>
     (fields, message) => {
-      if (LEVELS.findIndex((known) => known === level) > LEVELS.indexOf(name)) return
+      if (LEVELS.indexOf(level) > LEVELS.indexOf(name)) return
       const shown = Object.entries({ ...bound, ...fields }).map(([key, value]) => `${key}=${text(value)}`)
       write(printable([new Date().toTimeString().slice(0, 8), name.padEnd(5), message, ...shown].join(' ')))
     }

@@ -43,7 +43,7 @@ export function createDebugEcho(options: DebugEchoOptions = {}): DiscoveryHandle
 
 /** `DEBUG_ECHO_INSTANCES_SHARED` as the chart of the existing system sets it. */
 export function sharedFromEnvironment(environment: Readonly<Record<string, string | undefined>>): boolean {
-  const text = environment['DEBUG_ECHO_INSTANCES_SHARED']
+  const text = environment.DEBUG_ECHO_INSTANCES_SHARED
   if (text === undefined || text === 'true') return true
   if (text === 'false') return false
   throw new InvalidHandlerError(`DEBUG_ECHO_INSTANCES_SHARED is ${JSON.stringify(text)}; it must be true or false`)
