@@ -1,7 +1,7 @@
 import { type Logger, type LogMethod, messageOf } from '@akrijs/sdk'
 import { printable } from './table.js'
 
-const LEVELS = ['debug', 'info', 'warn', 'error'] as const
+const LEVELS: readonly string[] = ['debug', 'info', 'warn', 'error']
 
 /** A logger whose lines are for people: time, level, message, fields. */
 export function peopleLogger(
@@ -10,7 +10,7 @@ export function peopleLogger(
   bound: Readonly<Record<string, unknown>> = {},
 ): Logger {
   const method =
-    (name: (typeof LEVELS)[number]): LogMethod =>
+    (name: string): LogMethod =>
     (fields, message) => {
       if (LEVELS.indexOf(level) > LEVELS.indexOf(name)) return
       const shown = Object.entries({ ...bound, ...fields }).map(([key, value]) => `${key}=${text(value)}`)
