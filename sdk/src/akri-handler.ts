@@ -51,9 +51,7 @@ const program = new Command('akri-handler')
   })
 
 async function load(specifier: string): Promise<DiscoveryHandler> {
-  const file = path.resolve(specifier)
-  const url = existsSync(file) ? pathToFileURL(file) : pathToFileURL(createRequire(path.resolve('x.js')).resolve(specifier))
-  const module: unknown = await import(url.href)
+  const module: unknown = await import(urlOf(specifier))
   const handler = typeof module === 'object' && module !== null && 'default' in module ? module.default : undefined
   if (isDiscoveryHandler(handler)) return handler
   return program.error(
@@ -61,11 +59,25 @@ async function load(specifier: string): Promise<DiscoveryHandler> {
   )
 }
 
+function urlOf(specifier: string): string {
+  const file = path.resolve(specifier)
+  if (existsSync(file)) return pathToFileURL(file).href
+  try {
+    return pathToFileURL(createRequire(path.resolve('x.js')).resolve(specifier)).href
+  } catch (error) {
+    // A package that exports to `import` only. It can be resolved from here alone, which is where it is installed too.
+    if (error instanceof Error && 'code' in error && error.code === 'ERR_PACKAGE_PATH_NOT_EXPORTED')
+      return import.meta.resolve(specifier)
+    throw error
+  }
+}
+
 try {
   await program.parseAsync()
   // A handler that left something running behind must not keep the process.
   process.exit(0)
 } catch (error) {
-  process.stderr.write(`akri-handler: ${messageOf(error)}\n`)
+  // Node adds the stack of requires in further lines.
+  process.stderr.write(`akri-handler: ${messageOf(error).split('\n')[0]}\n`)
   process.exit(1)
 }

@@ -113,3 +113,29 @@ it('serves by akri-handler, survives kill -9 on its stale socket, logs no secret
     await agent.close()
   }
 })
+
+it('akri-handler loads a package that exports to import only, and says in one line what it cannot load', async () => {
+  const installed = path.join(project, 'node_modules/only-import')
+  await mkdir(installed)
+  await writeFile(path.join(installed, 'package.json'), '{"type":"module","exports":{".":{"import":"./handler.js"}}}')
+  await writeFile(path.join(installed, 'handler.js'), HANDLER)
+  await writeFile(path.join(project, 'plain.js'), 'export default 1')
+  const agent = await SimulatedAgent.start()
+  const env = { ...process.env, DISCOVERY_HANDLERS_DIRECTORY: agent.directory, POD_IP: '' }
+  const bin = 'node_modules/@akrijs/sdk/dist/akri-handler.js'
+  const child = spawn(process.execPath, [bin, 'only-import'], { cwd: project, env, stdio: 'ignore' })
+  try {
+    expect((await agent.registration('packed')).endpoint).toBe(path.join(agent.directory, 'packed.sock'))
+    for (const [module, reason] of [
+      ['./plain.js', 'does not export a handler as its default'],
+      ['no-such-package', "Cannot find module 'no-such-package'"],
+    ] as const) {
+      const failure: unknown = await run(process.execPath, [bin, module], { cwd: project, env }).catch((error: unknown) => error)
+      expect(failure).toMatchObject({ code: 1, stderr: expect.stringMatching(/^akri-handler: [^\n]+\n$/) })
+      expect(failure).toMatchObject({ stderr: expect.stringContaining(reason) })
+    }
+  } finally {
+    child.kill('SIGKILL')
+    await agent.close()
+  }
+})
