@@ -3,7 +3,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { AkriError, messageOf } from '@akrijs/sdk'
 import { LOG_LEVELS } from '@akrijs/sdk/host'
-import { Command, Option } from 'commander'
+import { Command, CommanderError, Option } from 'commander'
 import { BUILT_IN, type DiscoverCommandOptions, discover } from './commands/discover.js'
 import { describe, type GetOptions, get } from './commands/get.js'
 import { type RunOptions, run } from './commands/run.js'
@@ -15,6 +15,7 @@ const packagesFrom = path.dirname(fileURLToPath(import.meta.url))
 const stateDir = () =>
   new Option('--state-dir <directory>', 'where the agent keeps its state')
     .env('AKRI_STATE_DIRECTORY')
+    .argParser((given: string) => path.resolve(given))
     .default(defaultStateDirectory())
 const logLevel = (level: string) =>
   new Option('--log-level <level>', 'least important lines to log').env('LOG_LEVEL').choices(LOG_LEVELS).default(level)
@@ -25,6 +26,7 @@ const program = new Command('akri')
   .description('Finds the devices around this machine, makes each one an Instance, and shares it out to brokers.')
   .version('0.1.0')
   .showHelpAfterError('(akri --help says more)')
+  .exitOverride()
 
 program
   .command('run')
@@ -84,6 +86,8 @@ try {
   // What a handler may have left running must not keep the program.
   process.exit(0)
 } catch (error) {
+  // Already told; --help and --version come here too, with 0.
+  if (error instanceof CommanderError) process.exit(error.exitCode === 0 ? 0 : 2)
   process.stderr.write(`akri: ${messageOf(error)}\n`)
   process.exit(AkriError.is(error) && error.code === 'AKRI_ERR_USAGE' ? 2 : 1)
 }

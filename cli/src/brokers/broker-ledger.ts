@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { signalGroup } from './broker-process.js'
 
 interface LedgerEntry {
@@ -49,7 +49,10 @@ export class BrokerLedger {
   }
 
   #write(): void {
-    writeFileSync(this.#file, JSON.stringify([...this.#entries.values()]), { mode: 0o600 })
+    // Renamed into place: a kill in the middle must not lose what runs.
+    const next = `${this.#file}.next`
+    writeFileSync(next, JSON.stringify([...this.#entries.values()]), { mode: 0o600 })
+    renameSync(next, this.#file)
   }
 }
 

@@ -35,6 +35,7 @@ export class BrokerSet {
   readonly #brokers = new Map<ObjectKey, Broker>()
   readonly #stop = new AbortController()
   readonly #ending = new Set<Promise<void>>()
+  #lives = 0
 
   constructor(options: BrokerSetOptions) {
     this.#options = options
@@ -71,7 +72,7 @@ export class BrokerSet {
     if (before !== undefined && before.uid === instance?.metadata.uid && before.text === text) return
     this.#end(key)
     if (instance === undefined || spec === undefined || text === undefined) return
-    this.#brokers.set(key, new Broker(instance, spec, text, this.#options))
+    this.#brokers.set(key, new Broker(instance, spec, text, this.#options, () => ++this.#lives))
   }
 
   #end(key: ObjectKey): void {
@@ -93,8 +94,17 @@ class Broker {
   readonly #options: BrokerSetOptions
   readonly #stop = new AbortController()
   readonly #running: Promise<void>
+  /** A number that no other life of any broker has: the one before may still be ending when the next is admitted. */
+  readonly #nextLife: () => number
 
-  constructor(instance: Instance, podSpec: Readonly<Record<string, unknown>>, text: string, options: BrokerSetOptions) {
+  constructor(
+    instance: Instance,
+    podSpec: Readonly<Record<string, unknown>>,
+    text: string,
+    options: BrokerSetOptions,
+    nextLife: () => number,
+  ) {
+    this.#nextLife = nextLife
     this.uid = instance.metadata.uid
     this.text = text
     this.#name = instance.metadata.name
@@ -117,9 +127,9 @@ class Broker {
   async #run(command: BrokerCommand): Promise<void> {
     const { clock, log } = this.#options
     const backoff = new Backoff()
-    for (let attempt = 1; !this.#stop.signal.aborted; attempt++) {
+    while (!this.#stop.signal.aborted) {
       const begun = clock.now()
-      const reason = await this.#once(command, `${this.#name}-pod-${attempt}`)
+      const reason = await this.#once(command, `${this.#name}-pod-${this.#nextLife()}`)
       if (this.#stop.signal.aborted) return
       if (clock.now() - begun >= STABLE_MS) backoff.reset()
       const waitMs = backoff.next()
@@ -152,16 +162,21 @@ class Broker {
         clock,
         onLine: (line) => onLine(this.#name, line),
       })
-      if (process.pid !== undefined) {
-        ledger.add(process.pid)
-        this.#become({ phase: 'running', pid: process.pid })
-        log.info({ broker: this.#name, pid: process.pid }, 'broker started')
+      const over = new AbortController()
+      try {
+        if (process.pid !== undefined) {
+          ledger.add(process.pid)
+          this.#become({ phase: 'running', pid: process.pid })
+          log.info({ broker: this.#name, pid: process.pid }, 'broker started')
+        }
+        const stopped = aborted(this.#stop.signal, over.signal)
+        return await Promise.race([process.ended, stopped.then(() => 'stopped')])
+      } finally {
+        over.abort()
+        // Also where the ledger cannot be written: what nobody knows of must not go on.
+        await process.stop()
+        if (process.pid !== undefined) ledger.remove(process.pid)
       }
-      const stopped = aborted(this.#stop.signal)
-      const end = await Promise.race([process.ended, stopped.then(() => 'stopped')])
-      await process.stop()
-      if (process.pid !== undefined) ledger.remove(process.pid)
-      return end
     } catch (error) {
       return messageOf(error)
     } finally {
@@ -182,7 +197,7 @@ class Broker {
       const changed = new AbortController()
       await new Promise<void>((resolve) => {
         kubelet.onChange(resolve, changed.signal)
-        this.#stop.signal.addEventListener('abort', () => resolve(), { once: true })
+        this.#stop.signal.addEventListener('abort', () => resolve(), { once: true, signal: changed.signal })
       })
       changed.abort()
     }
@@ -202,9 +217,10 @@ function configurationOf({ metadata, spec }: Instance): ObjectKey {
   return objectKey(metadata.namespace, spec.configurationName)
 }
 
-function aborted(signal: AbortSignal): Promise<void> {
+/** Resolves when the signal is aborted; listens only until `until` is. */
+function aborted(signal: AbortSignal, until: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve()
-    signal.addEventListener('abort', () => resolve(), { once: true })
+    signal.addEventListener('abort', () => resolve(), { once: true, signal: until })
   })
 }

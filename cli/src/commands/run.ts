@@ -31,6 +31,8 @@ const KEPT_LINES = 50
 export async function run({ file, handler, stateDir, node, logLevel, plain }: RunOptions, packagesFrom: string): Promise<void> {
   if (file.length === 0) throw new UsageError('nothing to run: give Configurations with -f FILE or -f DIRECTORY')
   const stop = new AbortController()
+  // Whoever read our lines is gone: end as by Ctrl-C, so that no broker is left.
+  process.stdout.on('error', () => stop.abort())
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop.abort())
 
   const live = process.stdout.isTTY && !plain
@@ -66,7 +68,11 @@ export async function run({ file, handler, stateDir, node, logLevel, plain }: Ru
     onChange: () => redraw(),
   })
   brokers.start()
-  const control = await serveControl(controlSocket(stateDir), standalone, brokers)
+  const control = await serveControl(controlSocket(stateDir), standalone, brokers).catch(async (error: unknown) => {
+    await brokers.close()
+    await standalone.close()
+    throw error
+  })
 
   const screen = live ? createLogUpdate(process.stdout) : undefined
   if (screen !== undefined) {

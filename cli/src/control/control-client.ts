@@ -20,9 +20,17 @@ export function askAgent(socket: string, path: string): Promise<unknown> {
         if (bytes > MAX_BYTES) call.destroy(new NoAgentError(`the answer has more than ${MAX_BYTES} bytes`))
         else chunks.push(chunk)
       })
-      response.on('end', () =>
-        resolve(response.statusCode === 200 ? JSON.parse(Buffer.concat(chunks).toString('utf8')) : undefined),
-      )
+      // The agent ended in the middle of its answer.
+      response.on('error', (error) => call.destroy(error))
+      response.on('aborted', () => reject(new NoAgentError(`the agent on ${socket} ended while it answered`)))
+      response.on('end', () => {
+        if (response.statusCode !== 200) return resolve(undefined)
+        try {
+          resolve(JSON.parse(Buffer.concat(chunks).toString('utf8')))
+        } catch (error) {
+          reject(new NoAgentError(`what answers on ${socket} is no agent`, { cause: error }))
+        }
+      })
     })
     call.on('timeout', () => call.destroy(new NoAgentError('the agent does not answer')))
     call.on('error', (error) => {

@@ -32,10 +32,11 @@ export async function serveControl(
   }
 }
 
-function look(url: string, { cluster, problems }: StandaloneAgent, brokers: BrokerSet): unknown {
-  const { pathname } = new URL(url, 'http://akri')
+function look(url: string, { cluster, problems, kubelet }: StandaloneAgent, brokers: BrokerSet): unknown {
+  const pathname = url.replace(/[?#].*$/s, '')
   if (pathname === '/problems') return { items: problems }
   if (pathname === '/events') return { items: cluster.events.list() }
+  if (pathname === '/resources') return { items: kubelet.resources.map((name) => ({ name, ...kubelet.resource(name) })) }
   if (pathname === '/brokers') {
     return {
       items: cluster.instances

@@ -1,0 +1,33 @@
+import { describe, expect, it } from 'vitest'
+import { brokerEnvironment, expand, planBroker } from './broker-command.js'
+
+describe('the command of a broker', () => {
+  it('expands $(NAME) where it is known, leaves it where it is not, and takes $$ for $', () => {
+    expect(expand('$(A) $(B) $$(A) $A', { A: 'x' })).toBe('x $(B) $(A) $A')
+  })
+
+  it('gets what was allocated, its own entries over it, and of ours only what every program needs', () => {
+    const env = brokerEnvironment(
+      { DEVICE: '/dev/null', MODE: 'r' },
+      { MODE: 'w', BOTH: '$(DEVICE)-$(MODE)' },
+      { PATH: '/bin', SECRET: 's' },
+    )
+    expect(env).toEqual({ PATH: '/bin', DEVICE: '/dev/null', MODE: 'w', BOTH: '/dev/null-w' })
+  })
+
+  it('asks for one slot of its Instance where it names no resource, and for what stands behind the placeholder', () => {
+    const container = { name: 'c', command: ['/bin/true'] }
+    expect(planBroker({ containers: [container] }, 'akri.sh/x')).toMatchObject({ command: { resources: { 'akri.sh/x': 1 } } })
+    const asking = { ...container, resources: { limits: { '{{PLACEHOLDER}}': '2', memory: '1Gi' } } }
+    expect(planBroker({ containers: [asking] }, 'akri.sh/x')).toMatchObject({ command: { resources: { 'akri.sh/x': 2 } } })
+  })
+
+  it.each([
+    [{}, /containers is empty/],
+    [{ containers: [{ image: 'nginx' }] }, /an image alone needs a cluster/],
+    [{ containers: [{ command: ['a'] }, { command: ['b'] }] }, /several containers/],
+    [{ containers: [{ command: ['a'], env: [{ name: 'X', valueFrom: {} }] }] }, /valueFrom needs a cluster/],
+  ])('says why %j runs nothing', (spec, reason) => {
+    expect(planBroker(spec, 'akri.sh/x')).toMatchObject({ kind: 'none', reason: expect.stringMatching(reason) })
+  })
+})

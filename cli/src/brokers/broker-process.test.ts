@@ -1,0 +1,96 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { systemClock } from '@akrijs/sdk'
+import { describe, expect, it, vi } from 'vitest'
+import { BrokerLedger } from './broker-ledger.js'
+import { BrokerProcess } from './broker-process.js'
+
+function start(script: string) {
+  const lines: string[] = []
+  const broker = new BrokerProcess({
+    file: '/bin/sh',
+    args: ['-c', script],
+    env: { PATH: process.env.PATH ?? '' },
+    workingDirectory: undefined,
+    clock: systemClock,
+    onLine: (line) => lines.push(line),
+  })
+  return { broker, lines }
+}
+
+/** Gone, or dead and only not yet reaped by its parent. */
+function isGone(pid: number): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, 'utf8')
+      .replace(/^.*\) /s, '')
+      .startsWith('Z')
+  } catch {
+    return true
+  }
+}
+
+describe('the process of a broker', () => {
+  it('says how it ended', async () => {
+    expect(await start('exit 3').broker.ended).toBe('it exited with code 3')
+    expect(await start('kill -9 $$').broker.ended).toBe('it was ended by SIGKILL')
+  })
+
+  it('says that a command does not exist', async () => {
+    const broker = new BrokerProcess({
+      file: '/no/such',
+      args: [],
+      env: {},
+      workingDirectory: undefined,
+      clock: systemClock,
+      onLine: () => {},
+    })
+    expect(await broker.ended).toMatch(/cannot be started.*\/no\/such/)
+  })
+
+  it('ends with everything that it started, also what ignores being asked', async () => {
+    const { broker, lines } = start('sh -c "trap \'\' TERM; echo \\$\\$; while :; do sleep 1; done" & wait')
+    await vi.waitFor(() => expect(lines).toHaveLength(1))
+    await broker.stop()
+    await vi.waitFor(() => expect(isGone(Number(lines[0]))).toBe(true))
+  })
+
+  it('bounds a line without an end', async () => {
+    const { broker, lines } = start('head -c 300000 /dev/zero | tr "\\0" x; echo; echo last')
+    await broker.ended
+    await vi.waitFor(() => expect(lines.at(-1)).toBe('last'))
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(2000)
+  })
+})
+
+describe('the ledger of brokers', () => {
+  const file = () => path.join(mkdtempSync(path.join(os.tmpdir(), 'akri-ledger-')), 'brokers.json')
+
+  it('ends what an agent that was killed has left, and only that', async () => {
+    const at = file()
+    const left = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' })
+    const other = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' })
+    const ended = once(left, 'exit')
+    try {
+      new BrokerLedger(at).add(left.pid ?? 0)
+      const kept: unknown[] = JSON.parse(readFileSync(at, 'utf8'))
+      // The number of a broker of long ago, which another program has by now.
+      writeFileSync(at, JSON.stringify([...kept, { pid: other.pid, started: '1' }]))
+      expect(new BrokerLedger(at).endLeftovers()).toEqual([left.pid])
+      await ended
+      expect(isGone(other.pid ?? 0)).toBe(false)
+      expect(new BrokerLedger(at).endLeftovers()).toEqual([])
+    } finally {
+      left.kill('SIGKILL')
+      other.kill('SIGKILL')
+    }
+  })
+
+  it('takes a file that makes no sense for an empty one', () => {
+    const at = file()
+    writeFileSync(at, '[{"pid": 1, "started": "1"}, nonsense')
+    expect(new BrokerLedger(at).endLeftovers()).toEqual([])
+  })
+})

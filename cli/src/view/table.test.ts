@@ -1,0 +1,27 @@
+import stringWidth from 'string-width'
+import { describe, expect, it } from 'vitest'
+import { formatTable, printable, shorten } from './table.js'
+
+describe('tables', () => {
+  it('stand in columns, also with wide characters', () => {
+    expect(
+      formatTable(
+        ['A', 'B'],
+        [
+          ['カメ', '1'],
+          ['x', '2'],
+        ],
+      ),
+    ).toBe('A      B\nカメ   1\nx      2')
+  })
+
+  it('let nothing through that a terminal would obey', () => {
+    expect(printable('a\u001b]0;owned\u0007\r\nb\u202e\u009b1m')).not.toMatch(/[\p{Cc}\u202e]/u)
+    expect(formatTable(['A'], [['\u001b[2J']])).not.toContain('\u001b')
+  })
+
+  it('shorten to a width', () => {
+    expect(shorten('abcdef', 4)).toBe('abc…')
+    expect(stringWidth(shorten('カメラカメラ', 6))).toBeLessThanOrEqual(6)
+  })
+})
