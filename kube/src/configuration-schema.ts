@@ -142,7 +142,14 @@ export function parseConfiguration(object: unknown): ParsedConfiguration {
   const tooMuch = excess(object)
   if (tooMuch !== undefined) return { ok: false, problems: [{ path: '', message: tooMuch }] }
   const result = manifest.safeParse(object)
-  if (!result.success) return { ok: false, problems: result.error.issues.flatMap((issue) => describe(issue, object)) }
+  if (!result.success) {
+    const problems = result.error.issues.flatMap((issue) => describe(issue, object))
+    // One for each place: a value of the wrong type breaks the other rules as well.
+    return {
+      ok: false,
+      problems: problems.filter(({ path }, index) => problems.findIndex((other) => other.path === path) === index),
+    }
+  }
   const { metadata } = result.data
   return {
     ok: true,

@@ -1,0 +1,149 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { parseConfiguration } from './configuration-schema.js'
+
+const minimal = {
+  apiVersion: 'akri.sh/v0',
+  kind: 'Configuration',
+  metadata: { name: 'lab' },
+  spec: { discoveryHandler: { name: 'udev' } },
+}
+
+function withSpec(spec: object, metadata: object = {}) {
+  return { ...minimal, metadata: { ...minimal.metadata, ...metadata }, spec: { ...minimal.spec, ...spec } }
+}
+
+function problemsOf(object: unknown) {
+  const parsed = parseConfiguration(object)
+  return parsed.ok ? [] : parsed.problems
+}
+
+describe('a Configuration', () => {
+  it('R58 gets its defaults where it says nothing', () => {
+    expect(parseConfiguration(minimal)).toEqual({
+      ok: true,
+      configuration: {
+        name: 'lab',
+        namespace: 'default',
+        labels: {},
+        annotations: {},
+        spec: {
+          discoveryHandler: { name: 'udev', discoveryDetails: '', discoveryProperties: [] },
+          capacity: 1,
+          brokerProperties: {},
+        },
+      },
+    })
+  })
+
+  it('R51 R59 takes null for absent, as the API server gives it', () => {
+    const nothing = {
+      discoveryHandler: { name: 'udev', discoveryDetails: null, discoveryProperties: null },
+      capacity: null,
+      brokerSpec: { brokerPodSpec: null, brokerJobSpec: null },
+      instanceServiceSpec: null,
+      configurationServiceSpec: null,
+      brokerProperties: null,
+    }
+    expect(parseConfiguration(withSpec(nothing))).toEqual(parseConfiguration(minimal))
+  })
+
+  it('R58 R59 keeps everything inside of Pod, Job and Service specs', () => {
+    const spec = {
+      brokerSpec: { brokerJobSpec: { template: { 'x-new': [1, null, { a: false }] } } },
+      instanceServiceSpec: { type: 'ClusterIP', ports: [{ port: 80 }] },
+      configurationServiceSpec: { anything: {} },
+    }
+    const parsed = parseConfiguration(withSpec(spec))
+    expect(parsed.ok && parsed.configuration.spec).toMatchObject(spec)
+  })
+
+  it('R50 has a Pod or a Job as its broker, not both', () => {
+    expect(problemsOf(withSpec({ brokerSpec: { brokerPodSpec: {}, brokerJobSpec: {} } }))).toEqual([
+      { path: 'spec.brokerSpec', message: expect.stringContaining('give one of brokerPodSpec and brokerJobSpec') },
+    ])
+  })
+
+  it.each([
+    ['spec.capacity', withSpec({ capacity: 0 }), '>=1'],
+    ['spec.capacity', withSpec({ capacity: -1 }), 'it is -1'],
+    ['spec.capacity', withSpec({ capacity: 1.5 }), 'it is 1.5'],
+    ['spec.capacity', withSpec({ capacity: '2' }), 'it is "2"'],
+    ['spec.capacity', withSpec({ capacity: 10_001 }), '<=10000'],
+    ['spec.discoveryHandler.name', withSpec({ discoveryHandler: {} }), 'it is missing'],
+    ['spec', { ...minimal, spec: undefined }, 'it is missing'],
+    ['spec.brokerProperties.PORT', withSpec({ brokerProperties: { PORT: 80 } }), 'it is 80'],
+    ['metadata.name', withSpec({}, { name: 'Lab' }), 'lower-case letters'],
+    ['metadata.name', withSpec({}, { name: 'a'.repeat(57) }), 'at most 56 characters'],
+    ['metadata.namespace', withSpec({}, { namespace: '../x' }), 'lower-case letters'],
+    ['apiVersion', { ...minimal, apiVersion: 'akri.sh/v1' }, 'akri.sh/v0'],
+  ])('says what is wrong at %s (%#)', (path, object, message) => {
+    expect(problemsOf(object)).toEqual([{ path, message: expect.stringContaining(message) }])
+  })
+
+  it('may have the longest name with which its Instances still have a resource', () => {
+    expect(problemsOf(withSpec({}, { name: 'a'.repeat(56) }))).toEqual([])
+  })
+
+  it.each([
+    [{ spec: { ...minimal.spec, capcity: 2 } }, 'spec.capcity', 'did you mean capacity?'],
+    [
+      { spec: { discoveryHandler: { name: 'udev', discoverydetails: '' } } },
+      'spec.discoveryHandler.discoverydetails',
+      'did you mean discoveryDetails?',
+    ],
+    [{ spec: { ...minimal.spec, brokerSpec: { brokerPod: {} } } }, 'spec.brokerSpec.brokerPod', 'there is no such field'],
+    [{ spec: { ...minimal.spec, discoveryDetails: '' } }, 'spec.discoveryDetails', 'there is no such field at this place'],
+  ])('refuses a field that it does not know (%#)', (wrong, path, message) => {
+    expect(problemsOf({ ...minimal, ...wrong })).toEqual([{ path, message: expect.stringContaining(message) }])
+  })
+
+  const withProperty = (...discoveryProperties: object[]) => withSpec({ discoveryHandler: { name: 'h', discoveryProperties } })
+  const ref = { name: 'lab', key: 'token' }
+
+  it('takes every form of a discovery property', () => {
+    const properties = [
+      { name: 'a', value: '' },
+      { name: '_b', valueFrom: { secretKeyRef: { ...ref, namespace: 'site', optional: true } } },
+      { name: 'C1', valueFrom: { configMapKeyRef: ref } },
+    ]
+    const parsed = parseConfiguration(withProperty(...properties))
+    expect(parsed.ok && parsed.configuration.spec.discoveryHandler.discoveryProperties).toEqual(properties)
+  })
+
+  it.each([
+    ['[0].name', withProperty({ name: 'a-b', value: '' }), 'write a letter or _'],
+    ['[0]', withProperty({ name: 'a', value: '', valueFrom: { secretKeyRef: ref } }), 'give one of value and valueFrom'],
+    ['[0].valueFrom', withProperty({ name: 'a', valueFrom: {} }), 'give one of secretKeyRef and configMapKeyRef'],
+    ['[0].valueFrom.secretKeyRef.key', withProperty({ name: 'a', valueFrom: { secretKeyRef: { name: 'x' } } }), 'missing'],
+    ['[1].name', withProperty({ name: 'a', value: '' }, { name: 'a', value: 'b' }), 'another property has this name'],
+  ])('refuses a discovery property that is wrong at %s', (at, object, message) => {
+    const path = `spec.discoveryHandler.discoveryProperties${at}`
+    expect(problemsOf(object)).toEqual([{ path, message: expect.stringContaining(message) }])
+  })
+
+  it('never throws, whatever it is given', () => {
+    const leaf = fc.anything({ withNullPrototype: true, withBigInt: true, withDate: true, withMap: true })
+    const nearly = fc.record(
+      {
+        apiVersion: fc.constant('akri.sh/v0'),
+        kind: fc.constant('Configuration'),
+        metadata: fc.oneof(leaf, fc.record({ name: fc.oneof(fc.constant('a'), leaf), labels: leaf })),
+        spec: fc.oneof(
+          leaf,
+          fc.record({ discoveryHandler: fc.record({ name: leaf, discoveryProperties: leaf }), capacity: leaf, brokerSpec: leaf }),
+        ),
+      },
+      { requiredKeys: [] },
+    )
+    fc.assert(fc.property(fc.oneof(leaf, nearly), (object) => void parseConfiguration(object)))
+  })
+
+  it('refuses what is nested without an end', () => {
+    const pod: Record<string, unknown> = {}
+    pod.itself = pod
+    expect(problemsOf(withSpec({ brokerSpec: { brokerPodSpec: pod } }))).toEqual([
+      { path: '', message: 'it is nested more than 100 deep' },
+    ])
+  })
+})

@@ -1,0 +1,126 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { parseManifests } from './manifest.js'
+
+const CONFIGURATION =
+  'apiVersion: akri.sh/v0\nkind: Configuration\nmetadata: { name: lab }\nspec: { discoveryHandler: { name: udev } }\n'
+
+function dataOf(text: string) {
+  const { manifests, problems } = parseManifests(text, 'lab.yaml')
+  expect(problems).toEqual([])
+  return manifests.flatMap(({ content }) => (content.kind === 'Data' ? [content.data] : []))
+}
+
+it('reads all documents of a file, and leaves empty ones out', () => {
+  const { manifests, problems } = parseManifests(`---\n${CONFIGURATION}---\n# nothing\n---\n${CONFIGURATION}`, 'lab.yaml')
+  expect(problems).toEqual([])
+  expect(manifests.map(({ document, content }) => [document, content.kind])).toEqual([
+    [1, 'Configuration'],
+    [3, 'Configuration'],
+  ])
+})
+
+it('reads JSON, and the items of a List', () => {
+  const item = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'lab' }, data: { a: 'b' } }
+  const list = { apiVersion: 'v1', kind: 'List', items: [item, { ...item, kind: 'Pod' }] }
+  const { manifests, problems } = parseManifests(JSON.stringify(list), 'lab.json')
+  expect(manifests).toHaveLength(1)
+  expect(problems).toEqual([
+    { file: 'lab.json', document: 1, path: 'items[1].kind', message: expect.stringContaining('it is "Pod"') },
+  ])
+})
+
+it('goes on behind a document that is wrong, and says which it is', () => {
+  const { manifests, problems } = parseManifests(
+    `kind: Pod\n---\n${CONFIGURATION.replace('udev', '[]')}---\n${CONFIGURATION}`,
+    'f',
+  )
+  expect(manifests.map(({ document }) => document)).toEqual([3])
+  expect(problems.map(({ document, path }) => [document, path])).toEqual([
+    [1, 'kind'],
+    [2, 'spec.discoveryHandler.name'],
+  ])
+})
+
+it('says in which line and column YAML ends to be YAML', () => {
+  expect(parseManifests('a: 1\nb: [', 'f').problems).toEqual([
+    { file: 'f', document: 0, path: '', message: expect.stringMatching(/^it is not YAML: .* in line [23], column \d+$/) },
+  ])
+})
+
+it('reads the plain and the encoded values of Secrets and ConfigMaps', () => {
+  const [secret, map] = dataOf(`
+kind: Secret
+metadata: { name: s, namespace: site }
+data: { a: "${Buffer.from([0, 255]).toString('base64')}", b: eA== }
+stringData: { b: plain }
+---
+kind: ConfigMap
+metadata: { name: m }
+data: { a: text }
+binaryData: { a: eA==, c: "eA\\n  ==" }
+`)
+  expect([secret?.namespace, map?.namespace]).toEqual(['site', 'default'])
+  expect([...(secret?.data ?? [])]).toEqual([
+    ['a', Buffer.from([0, 255])],
+    ['b', Buffer.from('plain')],
+  ])
+  expect([...(map?.data ?? [])].map(([key, value]) => [key, String(value)])).toEqual([
+    ['a', 'text'],
+    ['c', 'x'],
+  ])
+})
+
+it('never shows the value of a Secret in a message', () => {
+  const { problems } = parseManifests(
+    'kind: Secret\nmetadata: { name: s }\ndata: { a: "hunter2!" }\nstringData: { b: 31337 }',
+    'f',
+  )
+  expect(problems).toHaveLength(1)
+  expect(JSON.stringify(problems)).not.toMatch(/hunter2|31337/)
+})
+
+it('refuses a file that is too large', () => {
+  expect(parseManifests(' '.repeat(4 * 1024 * 1024 + 1), 'f').problems[0]?.message).toContain('more than 4194304 bytes')
+})
+
+it.each([
+  [
+    'aliases that stand for billions',
+    `a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n${Array.from({ length: 12 }, (_, at) => `a${at + 1}: &a${at + 1} [${`*a${at},`.repeat(10)}]`).join('\n')}`,
+  ],
+  ['an alias of itself', 'kind: Configuration\nspec: &a { b: *a }'],
+  ['a deep nesting', `${'['.repeat(5000)}${']'.repeat(5000)}`],
+  ['a million blanks in base64', `kind: Secret\nmetadata: { name: s }\ndata: { a: "${' '.repeat(1_000_000)}!" }`],
+])('refuses %s quickly', (_title, text) => {
+  const start = performance.now()
+  expect(parseManifests(text, 'f').problems).toHaveLength(1)
+  expect(performance.now() - start).toBeLessThan(2000)
+})
+
+it('never throws, and names the file in every problem', () => {
+  const line = fc.constantFrom(
+    'kind: Secret',
+    'kind: List',
+    'items: [1, null, {}]',
+    'metadata:',
+    '  name: x',
+    'data: [1]',
+    'data: {a: !!binary x}',
+    '---',
+    '- &a [*a]',
+    '<<: *a',
+    '__proto__: {}',
+  )
+  fc.assert(
+    fc.property(
+      fc.oneof(
+        fc.string(),
+        fc.array(line).map((lines) => lines.join('\n')),
+      ),
+      (text) => {
+        for (const { file } of parseManifests(text, 'f').problems) expect(file).toBe('f')
+      },
+    ),
+  )
+})
