@@ -50,6 +50,12 @@ describe('the process of a broker', () => {
     expect(await broker.ended).toMatch(/cannot be started.*\/no\/such/)
   })
 
+  it('says that its working directory does not exist', async () => {
+    const workingDirectory = '/no/such/directory'
+    const broker = new BrokerProcess({ file: 'true', args: [], env: {}, workingDirectory, clock: systemClock, onLine: () => {} })
+    expect(await broker.ended).toBe('it cannot be started: its workingDir /no/such/directory does not exist')
+  })
+
   it('ends with everything that it started, also what ignores being asked', async () => {
     const { broker, lines } = start('sh -c "trap \'\' TERM; echo \\$\\$; while :; do sleep 1; done" & wait')
     await vi.waitFor(() => expect(lines).toHaveLength(1))

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { type Clock, messageOf } from '@akrijs/sdk'
 
 export interface BrokerProcessOptions {
@@ -33,7 +34,7 @@ export class BrokerProcess {
     this.pid = this.#child.pid
     for (const stream of [this.#child.stdout, this.#child.stderr]) splitLines(stream, onLine)
     this.ended = new Promise((resolve) => {
-      this.#child.once('error', (error) => resolve(`it cannot be started: ${messageOf(error)}`))
+      this.#child.once('error', (error) => resolve(`it cannot be started: ${whyNot(error, workingDirectory)}`))
       this.#child.once('exit', (code, signal) =>
         resolve(signal === null ? `it exited with code ${code}` : `it was ended by ${signal}`),
       )
@@ -64,6 +65,12 @@ export function signalGroup(pid: number, signal: NodeJS.Signals): void {
   } catch (error) {
     if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error
   }
+}
+
+/** spawn names the command also where it is the working directory that does not exist. */
+function whyNot(error: Error, workingDirectory: string | undefined): string {
+  if (workingDirectory === undefined || existsSync(workingDirectory)) return messageOf(error)
+  return `its workingDir ${workingDirectory} does not exist`
 }
 
 function splitLines(stream: NodeJS.ReadableStream | null, onLine: (line: string) => void): void {
