@@ -1,5 +1,6 @@
 import { open, readFile, rename, rm } from 'node:fs/promises'
 import path from 'node:path'
+import { systemClock } from '@akrijs/sdk'
 
 /**
  * Replaces a file so that at any moment, also after a power cut, it holds either what it held or the whole new content.
@@ -46,7 +47,8 @@ export async function readDurableFile<T>(
   }
   const result = parseJson(text, parse)
   if ('value' in result) return { state: 'read', value: result.value }
-  const movedTo = `${file}.corrupt`
+  // With the time, so that a second one does not take the place of the first.
+  const movedTo = `${file}.corrupt-${systemClock.now()}`
   await rename(file, movedTo)
   return { state: 'unusable', reason: result.wrong, movedTo }
 }

@@ -50,10 +50,9 @@ export async function findHandlerPackage(specifier: string, from: string): Promi
   const name = Array.isArray(handlers) && handlers.length === 1 ? field(handlers[0], 'name') : undefined
   if (typeof name !== 'string') return refuse(`akri.handlers in ${file} must name one handler: [{ "name": "…" }]`)
   const version = field(manifest, 'version')
-  // Through the package's own exports, as an import of its name from within would be resolved.
-  const own = field(manifest, 'name')
   const module =
-    resolveModule(typeof own === 'string' ? own : specifier, directory) ?? refuse(`it has no main module in "exports" of ${file}`)
+    mainModule(manifest, directory) ??
+    refuse(`"exports" or "main" in ${file} names no module that is there; has the package been built?`)
   return {
     name,
     package: specifier,
@@ -101,12 +100,25 @@ function packageDirectory(specifier: string, from: string): string | undefined {
   return undefined
 }
 
-function resolveModule(name: string, directory: string): string | undefined {
-  try {
-    return createRequire(path.join(directory, 'x.js')).resolve(name)
-  } catch {
-    return undefined
+/** The file that an import of the package gives: by "exports" as Node reads it, else "main". */
+function mainModule(manifest: unknown, directory: string): string | undefined {
+  const exports = field(manifest, 'exports')
+  const dot = field(exports, '.') ?? exports
+  const target = dot === undefined ? (field(manifest, 'main') ?? 'index.js') : importTarget(dot)
+  if (typeof target !== 'string') return undefined
+  const file = path.resolve(directory, target)
+  // Node too refuses what leads out of the package.
+  return file.startsWith(`${path.resolve(directory)}${path.sep}`) && existsSync(file) ? file : undefined
+}
+
+/** The first of the conditions that hold for an import, in their order. */
+function importTarget(target: unknown): unknown {
+  if (typeof target !== 'object' || target === null || Array.isArray(target)) return target
+  for (const [condition, inner] of Object.entries(target)) {
+    const found = ['import', 'node', 'module-sync', 'default'].includes(condition) ? importTarget(inner) : undefined
+    if (typeof found === 'string') return found
   }
+  return undefined
 }
 
 function field(object: unknown, name: string): unknown {

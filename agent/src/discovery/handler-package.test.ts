@@ -1,0 +1,77 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { findHandlerPackage } from './handler-package.js'
+
+const sdk = pathToFileURL(path.join(path.dirname(fileURLToPath(import.meta.url)), '../../../sdk/dist/index.js')).href
+
+let directory: string
+
+beforeEach(async () => {
+  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-package-'))
+})
+
+afterEach(async () => {
+  await rm(directory, { recursive: true, force: true })
+})
+
+/** Installs a package `sensor` whose handler has this name. */
+async function install(manifest: object, handlerName = 'sensor'): Promise<void> {
+  const home = path.join(directory, 'node_modules/sensor')
+  await mkdir(home, { recursive: true })
+  await writeFile(
+    path.join(home, 'package.json'),
+    JSON.stringify({ name: 'sensor', version: '1.2.3', type: 'module', ...manifest }),
+  )
+  await writeFile(
+    path.join(home, 'main.js'),
+    `import { defineDiscoveryHandler } from ${JSON.stringify(sdk)}
+const details = { '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value }) } }
+export default defineDiscoveryHandler({ name: ${JSON.stringify(handlerName)}, shared: true, details, async *discover() { yield [] } })`,
+  )
+}
+
+const akri = { contract: 1, handlers: [{ name: 'sensor' }] }
+
+describe('the package of a handler', () => {
+  it.each([
+    ['by import alone', { exports: { '.': { import: './main.js' } } }],
+    ['by default', { exports: { '.': { types: './main.d.ts', default: './main.js' } } }],
+    ['by a plain path', { exports: './main.js' }],
+    ['by main', { main: 'main.js' }],
+  ])('is known by its package.json, and loaded when it is needed: exported %s', async (_how, manifest) => {
+    await install({ akri, ...manifest })
+    const found = await findHandlerPackage('sensor', directory)
+    expect(found).toMatchObject({ name: 'sensor', version: '1.2.3', package: 'sensor' })
+    expect((await found.load()).name).toBe('sensor')
+  })
+
+  it('is found by its path too', async () => {
+    await install({ akri, exports: './main.js' })
+    expect((await findHandlerPackage('./node_modules/sensor', directory)).name).toBe('sensor')
+  })
+
+  it.each([
+    ['is not installed', undefined, /sensor: it is not installed .* npm install sensor/],
+    ['says nothing of akri', { exports: './main.js' }, /has no field "akri"/],
+    [
+      'is for a later contract',
+      { akri: { ...akri, contract: 2 }, exports: './main.js' },
+      /contract 2, and this agent has 1; install a newer agent/,
+    ],
+    ['names no handler', { akri: { contract: 1 }, exports: './main.js' }, /must name one handler/],
+    ['has not been built', { akri, exports: './dist/main.js' }, /has the package been built/],
+    ['leads out of itself', { akri, exports: '../../../etc/passwd' }, /names no module that is there/],
+  ])('is refused with the fix when it %s', async (_what, manifest, message) => {
+    if (manifest !== undefined) await install(manifest)
+    await expect(findHandlerPackage('sensor', directory)).rejects.toThrow(message)
+  })
+
+  it('is refused when it is loaded and holds another handler than it says', async () => {
+    await install({ akri, exports: './main.js' }, 'other')
+    const found = await findHandlerPackage('sensor', directory)
+    await expect(found.load()).rejects.toThrow(/exports a handler other, but its package.json names sensor/)
+  })
+})

@@ -1,0 +1,98 @@
+// The agent as a process: how soon it offers devices, cold and warm, and how much memory it takes.
+import { spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import http from 'node:http'
+import os from 'node:os'
+import path from 'node:path'
+import { performance } from 'node:perf_hooks'
+import { fileURLToPath } from 'node:url'
+
+const akri = path.join(path.dirname(fileURLToPath(import.meta.url)), '../../cli/dist/akri.js')
+/** The chart's flags for V8, as for every image. */
+const FLAGS = ['--max-semi-space-size=2']
+/** The memory that the existing agent and its four handlers are limited to. */
+const PEER_MB = 151
+
+export async function measure() {
+  const figures = []
+  for (const count of [0, 100, 1000]) {
+    const folder = mkdtempSync(path.join(os.tmpdir(), 'akri-bench-'))
+    try {
+      const descriptions = Array.from({ length: count }, (_, index) => `device-${index}`)
+      const file = path.join(folder, 'a.yaml')
+      const configuration = (name, handler, details) => ({
+        apiVersion: 'akri.sh/v0',
+        kind: 'Configuration',
+        metadata: { name },
+        spec: { discoveryHandler: { name: handler, discoveryDetails: JSON.stringify(details) } },
+      })
+      const items = [
+        configuration('echo', 'debugEcho', { descriptions }),
+        configuration('udev', 'udev', { udevRules: ['KERNEL=="null"'] }),
+      ]
+      writeFileSync(file, JSON.stringify({ kind: 'List', items }))
+      const cold = await start(folder, file, count + 1)
+      await cold.stop()
+      const warm = await start(folder, file, count + 1)
+      // What was only needed for the start is let go of.
+      await new Promise((resolve) => setTimeout(resolve, 3000))
+      const memory = warm.residentMegabytes()
+      await warm.stop()
+      if (count === 0)
+        figures.push({ what: 'agent start, cold, to the first device', value: cold.startMs, unit: 'ms', budget: 3000 })
+      if (count === 100)
+        figures.push({ what: 'agent start, warm, to 101 devices offered', value: warm.startMs, unit: 'ms', budget: 1000 })
+      const peer = count === 100 ? { peer: { name: "the existing system's limits", value: PEER_MB } } : {}
+      figures.push({
+        what: `memory (RSS) with ${count} devices`,
+        value: memory,
+        unit: 'MB',
+        budget: count <= 100 ? 120 : 300,
+        ...peer,
+      })
+    } finally {
+      rmSync(folder, { recursive: true, force: true })
+    }
+  }
+  return figures
+}
+
+/** Starts an agent and waits until so many Instances have a registered plugin. */
+async function start(folder, file, instances) {
+  const begun = performance.now()
+  const child = spawn(
+    process.execPath,
+    [...FLAGS, akri, 'run', '--plain', '--log-level', 'warn', '--state-dir', path.join(folder, 's'), '-f', file],
+    { stdio: 'ignore' },
+  )
+  const ended = new Promise((resolve) => child.once('exit', resolve))
+  const socketPath = path.join(folder, 's/control.sock')
+  for (;;) {
+    if ((await offered(socketPath)) >= instances) break
+    if (performance.now() - begun > 120_000) throw new Error('the agent did not get ready in two minutes')
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+  const startMs = performance.now() - begun
+  return {
+    startMs,
+    residentMegabytes: () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))[1]) / 1024,
+    async stop() {
+      child.kill('SIGTERM')
+      await ended
+    },
+  }
+}
+
+function offered(socketPath) {
+  return new Promise((resolve) => {
+    const call = http.get({ socketPath, path: '/resources' }, (response) => {
+      let text = ''
+      response.setEncoding('utf8')
+      response.on('data', (chunk) => {
+        text += chunk
+      })
+      response.on('end', () => resolve(JSON.parse(text).items.filter(({ allocatable }) => allocatable > 0).length))
+    })
+    call.on('error', () => resolve(-1))
+  })
+}
