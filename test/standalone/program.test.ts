@@ -26,7 +26,8 @@ beforeEach(async () => {
 })
 
 afterEach(async () => {
-  await stop('SIGKILL')
+  // Not by SIGKILL: it ends its brokers.
+  await stop('SIGTERM')
   await rm(directory, { recursive: true, force: true })
 })
 
