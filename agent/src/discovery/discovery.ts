@@ -7,7 +7,7 @@ import { DiscoverySession, type SessionState } from './discovery-session.js'
 import type { HandlerRegistry } from './handler-registry.js'
 
 export interface DiscoveryOptions extends Partial<AgeingOptions> {
-  readonly cluster: Cluster
+  readonly cluster: Pick<Cluster, 'configurations' | 'resolveProperties' | 'onPropertiesChanged'>
   readonly registry: HandlerRegistry
   readonly clock: Clock
   readonly log: Logger

@@ -1,0 +1,67 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { ageDevices, type EndpointList } from './device-ageing.js'
+
+const options = { unhealthyAfterMs: 30, removeAfterMs: 300 }
+const list = (endpoint: string, ids: string[] | undefined, lostSince?: number): EndpointList => ({
+  endpoint,
+  shared: true,
+  devices: ids?.map((id) => ({ id, properties: { by: endpoint } })),
+  lostSince,
+})
+const ids = (lists: EndpointList[], now: number, waitingSince?: number) => {
+  const { devices, complete } = ageDevices(lists, now, options, waitingSince)
+  return { complete, devices: [...devices.values()].map(({ device, healthy }) => `${device.id}${healthy ? '' : '!'}`) }
+}
+
+describe('the devices of a Configuration', () => {
+  it('are what a standing list says, and nothing else', () => {
+    expect(ids([list('a', ['1', '2'])], 1000)).toEqual({ complete: true, devices: ['1', '2'] })
+    expect(ids([list('a', [])], 1000)).toEqual({ complete: true, devices: [] })
+  })
+
+  it('A2 A3 stay when their handler is lost, become unhealthy after a while, and go after a longer one', () => {
+    const lost = [list('a', ['1'], 1000)]
+    expect(ids(lost, 1029)).toEqual({ complete: false, devices: ['1'] })
+    expect(ids(lost, 1030)).toEqual({ complete: false, devices: ['1!'] })
+    expect(ids(lost, 1299)).toEqual({ complete: false, devices: ['1!'] })
+    expect(ids(lost, 1300)).toEqual({ complete: true, devices: [] })
+  })
+
+  it('A3 are not taken for gone while no handler has come, and are when none comes for long', () => {
+    expect(ids([], 1000, 900).complete).toBe(false)
+    expect(ids([], 1200, 900).complete).toBe(true)
+  })
+
+  it('are not complete while an open stream has given no list: it may come', () => {
+    expect(ids([list('a', undefined, 1000), list('b', ['1'])], 1010)).toEqual({ complete: false, devices: ['1'] })
+  })
+
+  it('A5 are one for each id, however many handlers see it; the one that is sure is believed', () => {
+    const both = ageDevices([list('b', ['1']), list('a', ['1'])], 0, options).devices
+    expect([...both.values()].map(({ endpoint }) => endpoint)).toEqual(['a'])
+    const oneLost = ageDevices([list('b', ['1']), list('a', ['1'], 0)], 40, options).devices
+    expect([...oneLost.values()].map(({ endpoint, healthy }) => [endpoint, healthy])).toEqual([['b', true]])
+  })
+
+  it('change by time only when they say that they will', () => {
+    const lists = fc.array(
+      fc.record({
+        endpoint: fc.constantFrom('a', 'b', 'c'),
+        ids: fc.option(fc.array(fc.constantFrom('1', '2', '3'))),
+        lost: fc.option(fc.nat({ max: 500 })),
+      }),
+      { maxLength: 3 },
+    )
+    fc.assert(
+      fc.property(lists, fc.nat({ max: 1000 }), fc.nat({ max: 1000 }), (entries, now, later) => {
+        const all = entries.map(({ endpoint, ids: some, lost }) => list(endpoint, some ?? undefined, lost ?? undefined))
+        const set = ageDevices(all, now, options)
+        const until = set.changesAt ?? Number.POSITIVE_INFINITY
+        expect(until).toBeGreaterThan(now)
+        const before = Math.min(now + later, until - 1)
+        expect(ageDevices(all, before, options)).toEqual(set)
+      }),
+    )
+  })
+})

@@ -1,0 +1,285 @@
+import { API_VERSION, type Configuration, type ConfigurationName, keyOf } from '@akrijs/kube'
+import { type Device, DiscoveryProperties, silentLogger } from '@akrijs/sdk'
+import { Latest } from '@akrijs/sdk/host'
+import { ManualClock } from '@akrijs/sdk/testing'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { MissingPropertyError } from '../errors.js'
+import type { Cluster } from '../ports/cluster.js'
+import { type DiscoverRequest, DiscoveryFailedError, type HandlerEndpoint } from '../ports/handler-endpoint.js'
+import { ObjectStore } from '../standalone/object-store.js'
+import { Discovery } from './discovery.js'
+import { HandlerRegistry } from './handler-registry.js'
+
+/** A handler that says what it is told to say. */
+class ToldEndpoint implements HandlerEndpoint {
+  readonly uid: string
+  readonly name = 'told'
+  readonly shared = true
+  readonly requests: DiscoverRequest[] = []
+  open = 0
+  #lists = new Latest<Device[]>()
+
+  constructor(uid: string) {
+    this.uid = uid
+  }
+
+  give(...ids: string[]): void {
+    this.#lists.push(ids.map((id) => ({ id })))
+  }
+
+  fail(failure: DiscoveryFailedError['failure'], message = 'on purpose'): void {
+    this.#lists.end(new DiscoveryFailedError(failure, message))
+  }
+
+  async *discover(request: DiscoverRequest, signal: AbortSignal) {
+    this.requests.push(request)
+    this.open++
+    const lists = new Latest<Device[]>()
+    this.#lists = lists
+    signal.addEventListener('abort', () => lists.end(), { once: true })
+    try {
+      yield* lists
+    } finally {
+      this.open--
+    }
+  }
+}
+
+function configuration(namespace: string, details = '', uid = `${namespace}-1`): Configuration {
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Configuration',
+    metadata: { name: 'lab' as ConfigurationName, namespace, uid, generation: 1, resourceVersion: '1', creationTimestamp: '' },
+    spec: {
+      discoveryHandler: { name: 'told', discoveryDetails: details, discoveryProperties: [] },
+      capacity: 1,
+      brokerProperties: {},
+    },
+  }
+}
+
+const key = keyOf(configuration('default'))
+
+let clock: ManualClock
+let configurations: ObjectStore<Configuration>
+let registry: HandlerRegistry
+let discovery: Discovery
+let resolveProperties: Cluster['resolveProperties']
+let propertiesChanged: (which: typeof key) => void
+
+function make(): Discovery {
+  const cluster = {
+    configurations,
+    resolveProperties: (one: Configuration) => resolveProperties(one),
+    onPropertiesChanged: (listener: (which: typeof key) => void) => {
+      propertiesChanged = listener
+    },
+  }
+  return new Discovery({
+    cluster,
+    registry,
+    clock,
+    log: silentLogger,
+    random: () => 0,
+    unhealthyAfterMs: 30_000,
+    removeAfterMs: 300_000,
+  })
+}
+
+beforeEach(() => {
+  clock = new ManualClock()
+  configurations = new ObjectStore()
+  registry = new HandlerRegistry()
+  resolveProperties = async () => new DiscoveryProperties()
+  discovery = make()
+})
+
+afterEach(async () => {
+  await discovery.close()
+})
+
+const found = (which = key) => [...discovery.deviceSet(which).devices.keys()]
+const unhealthy = () =>
+  [...discovery.deviceSet(key).devices.values()].filter(({ healthy }) => !healthy).map(({ device }) => device.id)
+
+describe('discovery', () => {
+  it('A1 asks a handler at once when it registers, however long the Configuration has waited', async () => {
+    configurations.put(configuration('default'))
+    discovery.start()
+    await clock.advance(100_000)
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    await clock.advance(0)
+    endpoint.give('1')
+    await clock.advance(0)
+    expect(found()).toEqual(['1'])
+    expect(discovery.deviceSet(key).complete).toBe(true)
+  })
+
+  it('A2 keeps the devices of a handler that dies and comes back, and takes what it then says', async () => {
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    endpoint.give('1', '2')
+    await clock.advance(0)
+    endpoint.fail('failed')
+    await clock.advance(1000)
+    expect(found()).toEqual(['1', '2'])
+    endpoint.give('2')
+    await clock.advance(0)
+    expect(found()).toEqual(['2'])
+  })
+
+  it('A3 marks devices of a handler that stays away as unhealthy, then lets them go, and says so each time', async () => {
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    endpoint.give('1')
+    await clock.advance(0)
+    registry.drop(endpoint)
+    const told = vi.fn()
+    discovery.onChange(told, new AbortController().signal)
+    await clock.advance(29_999)
+    expect(unhealthy()).toEqual([])
+    await clock.advance(1)
+    expect(unhealthy()).toEqual(['1'])
+    expect(told).toHaveBeenCalled()
+    await clock.advance(270_000)
+    expect(found()).toEqual([])
+    expect(discovery.deviceSet(key).complete).toBe(true)
+  })
+
+  it('A5 has one stream for each Configuration when a handler registers again, and opens it anew', async () => {
+    configurations.put(configuration('default'))
+    configurations.put(configuration('other'))
+    const before = new ToldEndpoint('told@a')
+    registry.register(before)
+    discovery.start()
+    await clock.advance(0)
+    expect(before.open).toBe(2)
+    const after = new ToldEndpoint('told@a')
+    registry.register(after)
+    await clock.advance(0)
+    expect([before.open, after.open]).toEqual([0, 2])
+    expect(registry.size).toBe(1)
+  })
+
+  it('A6 asks the new question when details are edited, and keeps the old answer until there is a new one', async () => {
+    configurations.put(configuration('default', 'old'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    endpoint.give('1')
+    await clock.advance(0)
+    configurations.put(configuration('default', 'new'))
+    await clock.advance(0)
+    expect(endpoint.requests.map(({ details }) => details)).toEqual(['old', 'new'])
+    expect(found()).toEqual(['1'])
+    endpoint.give('2')
+    await clock.advance(0)
+    expect(found()).toEqual(['2'])
+  })
+
+  it('A7 asks anew when a Secret changes, and goes on by itself when a missing one is there', async () => {
+    resolveProperties = async () => {
+      throw new MissingPropertyError('there is no Secret default/lab')
+    }
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    expect(discovery.status(key)?.endpoints[0]?.state).toMatchObject({
+      phase: 'failed',
+      reason: 'MissingProperty',
+      message: expect.stringContaining('default/lab'),
+    })
+    resolveProperties = async () => DiscoveryProperties.fromTexts({ token: 'first' })
+    await clock.advance(1000)
+    expect(endpoint.requests.map(({ properties }) => properties.text('token'))).toEqual(['first'])
+    resolveProperties = async () => DiscoveryProperties.fromTexts({ token: 'second' })
+    propertiesChanged(key)
+    await clock.advance(0)
+    expect(endpoint.requests.map(({ properties }) => properties.text('token'))).toEqual(['first', 'second'])
+  })
+
+  it('A8 keeps Configurations of one name in two namespaces apart', async () => {
+    configurations.put(configuration('default', 'a'))
+    configurations.put(configuration('other', 'b'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    endpoint.give('1')
+    await clock.advance(0)
+    expect([found(), found(keyOf(configuration('other')))]).toEqual([[], ['1']])
+  })
+
+  it('does not ask again with details that the handler has refused, until they are edited', async () => {
+    configurations.put(configuration('default', 'wrong'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    endpoint.fail('invalid-details', 'descriptions is missing')
+    await clock.advance(1_000_000)
+    expect(endpoint.requests).toHaveLength(1)
+    expect(discovery.status(key)?.endpoints[0]?.state).toEqual({ phase: 'refused', message: 'descriptions is missing' })
+    configurations.put(configuration('default', 'right'))
+    await clock.advance(0)
+    expect(endpoint.requests.map(({ details }) => details)).toEqual(['wrong', 'right'])
+  })
+
+  it('R104 knows after a restart what it knew before, and lets go of what the handler then does not list', async () => {
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    endpoint.give('1', '2')
+    await clock.advance(0)
+    const snapshot = JSON.parse(JSON.stringify(discovery.snapshot()))
+    await discovery.close()
+
+    registry = new HandlerRegistry()
+    discovery = make()
+    discovery.restore(snapshot)
+    discovery.start()
+    expect(found()).toEqual(['1', '2'])
+    expect(discovery.deviceSet(key).complete).toBe(false)
+    const again = new ToldEndpoint('told@a')
+    registry.register(again)
+    await clock.advance(0)
+    again.give('2')
+    await clock.advance(0)
+    expect(found()).toEqual(['2'])
+  })
+
+  it('begins afresh for a Configuration that was deleted and made again', async () => {
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    endpoint.give('1')
+    await clock.advance(0)
+    configurations.put(configuration('default', '', 'another'))
+    expect(found()).toEqual([])
+  })
+
+  it('leaves no stream, timer or session behind', async () => {
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    await discovery.close()
+    expect(endpoint.open).toBe(0)
+    expect(clock.sleeping).toEqual([])
+  })
+})
