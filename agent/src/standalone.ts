@@ -1,11 +1,13 @@
 // `@akrijs/agent/standalone`: the agent of one machine without a cluster.
-import { mkdir } from 'node:fs/promises'
+import { mkdir, stat } from 'node:fs/promises'
 import path from 'node:path'
 import type { ManifestProblem, NodeName } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf, systemClock } from '@akrijs/sdk'
 import { type Agent, startAgent } from './agent.js'
 import type { AgeingOptions } from './discovery/device-ageing.js'
 import { findHandlerPackage, type HandlerPackage } from './discovery/handler-package.js'
+import { handlerProgram, IsolatedHandler } from './discovery/isolated-handler.js'
+import { StateFileError } from './errors.js'
 import { KubeletSockets } from './kubelet/kubelet-sockets.js'
 import { SimulatedKubelet } from './simulated-kubelet/simulated-kubelet.js'
 import { watchManifests } from './standalone/manifest-files.js'
@@ -31,6 +33,8 @@ export interface StandaloneOptions extends Partial<AgeingOptions> {
   readonly node: string
   /** npm packages or paths of handlers to run in this process. */
   readonly handlers: readonly string[]
+  /** Whether each handler runs in a process of its own. @default false */
+  readonly isolated?: boolean
   /** The directory from which they are looked for. */
   readonly handlersFrom: string
   readonly log: Logger
@@ -59,6 +63,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
   const node = options.node as NodeName
   await mkdir(stateDirectory, { recursive: true, mode: 0o700 })
   await mkdir(socketDirectory, { recursive: true, mode: 0o700 })
+  await checkOwner(socketDirectory)
   const lock = await lockState(socketDirectory)
   const stop = new AbortController()
   // In the order in which they are to be closed.
@@ -108,6 +113,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
     }
     await apply(first.value)
 
+    const handlersDirectory = path.join(socketDirectory, 'handlers')
     const agent = await startAgent({
       ...options,
       cluster,
@@ -115,14 +121,22 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
       clock,
       log,
       node,
-      handlersDirectory: path.join(socketDirectory, 'handlers'),
+      handlersDirectory,
       checkpointFile: path.join(stateDirectory, 'checkpoint.json'),
-      embedded: handlers,
+      embedded: options.isolated ? [] : handlers,
     })
     open.unshift(
       () => agent.close(),
       () => cluster.close(),
     )
+
+    if (options.isolated) {
+      const program = handlerProgram(options.handlersFrom)
+      for (const { name, module } of handlers) {
+        const isolated = new IsolatedHandler({ name, args: [program, module], directory: handlersDirectory, clock, log })
+        open.unshift(() => isolated.close())
+      }
+    }
 
     const following = (async () => {
       for await (const set of sets) {
@@ -151,4 +165,11 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
     await close()
     throw error
   }
+}
+
+/** In a directory of somebody else he could put his own sockets in the place of ours. */
+async function checkOwner(directory: string): Promise<void> {
+  const [owner, own] = [(await stat(directory)).uid, process.getuid?.()]
+  if (own === 0 || owner === own) return
+  throw new StateFileError(`${directory} belongs to user ${owner}, not to ${own}; give another state directory`)
 }

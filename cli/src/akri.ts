@@ -41,6 +41,7 @@ program
       .argParser((value: string, all: string[]) => (all === builtInHandlers ? [value] : [...all, value]))
       .default(builtInHandlers, builtInHandlers.join(', ')),
   )
+  .option('--isolated', 'run each handler in a process of its own', false)
   .addOption(new Option('--node <name>', 'the name of this node').env('AGENT_NODE_NAME').default(undefined, 'the host name'))
   .addOption(stateDir())
   .addOption(logLevel('info'))

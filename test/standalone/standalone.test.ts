@@ -1,3 +1,4 @@
+import { readdirSync, readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
@@ -127,6 +128,35 @@ describe('the standalone agent', () => {
     await vi.waitFor(() => expect(second.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(2))
     await second.agent.settled()
     expect(second.cluster.instances.list()).toEqual(before)
+  })
+
+  it('A2 runs handlers in processes of their own, and keeps all when one is killed', { timeout: 30_000 }, async () => {
+    await configure(1, ['foo0'])
+    const agent = await start({ isolated: true })
+    await vi.waitFor(() => expect(agent.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(1), 10_000)
+    const before = agent.cluster.instances.list()
+    const pids = () =>
+      readdirSync('/proc').filter((pid) => {
+        try {
+          return (
+            readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('akri-handler.js') &&
+            readFileSync(`/proc/${pid}/environ`, 'utf8').includes(directory)
+          )
+        } catch {
+          return false
+        }
+      })
+    const [first] = pids()
+    expect(pids()).toHaveLength(1)
+    process.kill(Number(first), 'SIGKILL')
+    await vi.waitFor(() => expect(pids().filter((pid) => pid !== first)).toHaveLength(1), 10_000)
+    const endpoint = () => agent.agent.discovery.status(objectKey('default', 'lab'))?.endpoints[0]?.state
+    await vi.waitFor(() => expect(endpoint()).toEqual({ phase: 'open', listed: true }), 10_000)
+    expect(agent.cluster.instances.list()).toEqual(before)
+    expect(agent.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(1)
+    await agent.close()
+    expect(pids()).toEqual([])
+    running = undefined
   })
 
   it('says in the status what is wrong, and goes on with the rest', async () => {

@@ -88,7 +88,8 @@ async function load(specifier: string, name: string, module: string): Promise<Di
   return handler
 }
 
-function packageDirectory(specifier: string, from: string): string | undefined {
+/** Where a package is installed, as a module in `from` would find it. */
+export function packageDirectory(specifier: string, from: string): string | undefined {
   if (/^\.{0,2}\//.test(specifier)) {
     const directory = path.resolve(from, specifier)
     return existsSync(path.join(directory, 'package.json')) ? directory : undefined

@@ -2,7 +2,7 @@ import { chmod, lstat, realpath, rm } from 'node:fs/promises'
 import { isIPv6 } from 'node:net'
 import path from 'node:path'
 import { type Empty, type RegisterDiscoveryHandlerRequest, RegistrationService } from '@akrijs/proto/discovery'
-import { type Logger, messageOf } from '@akrijs/sdk'
+import { AkriError, type Logger, messageOf } from '@akrijs/sdk'
 import { AGENT_SOCKET, makeRoomForSocket, SocketUnusableError } from '@akrijs/sdk/host'
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js'
 import type { HandlerRegistry } from './handler-registry.js'
@@ -38,7 +38,7 @@ export async function serveRegistration({ directory, registry, log }: Registrati
         },
         (error: unknown) => {
           log.warn({ error: messageOf(error) }, 'registration refused')
-          answer({ code: error instanceof Refusal ? error.code : status.INTERNAL, details: messageOf(error) })
+          answer({ code: error instanceof RegistrationRefusedError ? error.status : status.INTERNAL, details: messageOf(error) })
         },
       )
     },
@@ -62,12 +62,14 @@ export async function serveRegistration({ directory, registry, log }: Registrati
   }
 }
 
-class Refusal extends Error {
-  readonly code: status
+/** A registration that is refused, with the status that tells the handler why. */
+class RegistrationRefusedError extends AkriError {
+  readonly status: status
 
   constructor(code: status, message: string) {
-    super(message)
-    this.code = code
+    super('AKRI_ERR_REGISTRATION_REFUSED', 'terminal', message)
+    this.name = 'RegistrationRefusedError'
+    this.status = code
   }
 }
 
@@ -84,7 +86,7 @@ async function register(
   const known = registry.endpoints(name)
   if (!known.some(({ uid }) => uid === remote.uid)) {
     if (known.length >= MAX_ENDPOINTS_PER_NAME || registry.size >= MAX_ENDPOINTS) {
-      throw new Refusal(
+      throw new RegistrationRefusedError(
         status.RESOURCE_EXHAUSTED,
         `there are ${known.length} endpoints of ${name} and ${registry.size} in all; no more are taken`,
       )
@@ -127,8 +129,8 @@ function checkedHost(endpoint: string): string {
   return `${isIPv6(bare) ? `[${bare}]` : bare}:${port === '' ? '80' : port}`
 }
 
-function invalid(message: string): Refusal {
-  return new Refusal(status.INVALID_ARGUMENT, message)
+function invalid(message: string): RegistrationRefusedError {
+  return new RegistrationRefusedError(status.INVALID_ARGUMENT, message)
 }
 
 function shown(text: string): string {

@@ -16,6 +16,7 @@ import { printable } from '../view/table.js'
 export interface RunOptions {
   readonly file: readonly string[]
   readonly handler: readonly string[]
+  readonly isolated: boolean
   readonly stateDir: string
   readonly node: string | undefined
   readonly logLevel: string
@@ -28,7 +29,10 @@ const FRAME_MS = 100
 const KEPT_LINES = 50
 
 /** `akri run`: the agent of this machine, until Ctrl-C or SIGTERM. */
-export async function run({ file, handler, stateDir, node, logLevel, plain }: RunOptions, packagesFrom: string): Promise<void> {
+export async function run(
+  { file, handler, isolated, stateDir, node, logLevel, plain }: RunOptions,
+  packagesFrom: string,
+): Promise<void> {
   if (file.length === 0) throw new UsageError('nothing to run: give Configurations with -f FILE or -f DIRECTORY')
   const stop = new AbortController()
   // Whoever read our lines is gone: end as by Ctrl-C, so that no broker is left.
@@ -52,6 +56,7 @@ export async function run({ file, handler, stateDir, node, logLevel, plain }: Ru
     socketDirectory: socketDirectory(stateDir),
     node: node ?? os.hostname().toLowerCase(),
     handlers: handler,
+    isolated,
     handlersFrom: packagesFrom,
     log,
   })

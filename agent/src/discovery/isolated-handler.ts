@@ -1,0 +1,118 @@
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+import { createInterface } from 'node:readline'
+import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { Backoff } from '@akrijs/sdk/host'
+import { HandlerPackageError } from '../errors.js'
+import { packageDirectory } from './handler-package.js'
+
+export interface IsolatedHandlerOptions {
+  readonly name: string
+  /** What the child process runs, with Node. */
+  readonly args: readonly string[]
+  /** The directory that handlers share with the agent. */
+  readonly directory: string
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** Between two lives of a handler, in milliseconds. */
+const BACKOFF = { initialMs: 500, ceilingMs: 30_000 }
+/** A handler that has lived this long did not fail at its start, in milliseconds. */
+const STABLE_MS = 60_000
+/** How long it may take to end when it is asked to, in milliseconds. */
+const TERM_MS = 5000
+/** The longest line of its output that is logged, in characters. */
+const MAX_LINE = 2000
+
+/**
+ * A handler in a process of its own: it registers over its socket like any sidecar, and what it breaks or leaks stays its
+ * own. Started again when it ends.
+ */
+export class IsolatedHandler {
+  readonly #options: IsolatedHandlerOptions
+  readonly #stop = new AbortController()
+  readonly #running: Promise<void>
+  #pid: number | undefined
+
+  constructor(options: IsolatedHandlerOptions) {
+    this.#options = options
+    this.#running = this.#run()
+  }
+
+  /** The process that runs at present. */
+  get pid(): number | undefined {
+    return this.#pid
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort()
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    const { clock, log, name } = this.#options
+    const backoff = new Backoff(BACKOFF)
+    while (!this.#stop.signal.aborted) {
+      const begun = clock.now()
+      const reason = await this.#once()
+      if (this.#stop.signal.aborted) return
+      if (clock.now() - begun >= STABLE_MS) backoff.reset()
+      const retryInMs = backoff.next()
+      log.warn({ handler: name, reason, retryInMs }, 'isolated handler ended')
+      await clock.sleep(retryInMs, this.#stop.signal).catch(() => undefined)
+    }
+  }
+
+  /** One life. @returns how it ended */
+  async #once(): Promise<string> {
+    const { args, directory, clock, log, name } = this.#options
+    // It is to serve on its socket here, whatever a Pod around the agent says.
+    const { POD_IP: _ours, METRICS_PORT: _port, ...env } = process.env
+    const child = spawn(process.execPath, args, {
+      env: { ...env, DISCOVERY_HANDLERS_DIRECTORY: directory },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    this.#pid = child.pid
+    for (const stream of [child.stdout, child.stderr]) {
+      createInterface({ input: stream }).on('line', (line) =>
+        log.debug({ handler: name, line: line.slice(0, MAX_LINE) }, 'isolated handler says'),
+      )
+    }
+    const ended = new Promise<string>((resolve) => {
+      child.once('error', (error) => resolve(`it cannot be started: ${messageOf(error)}`))
+      child.once('exit', (code, signal) => resolve(signal === null ? `it exited with code ${code}` : `it was ended by ${signal}`))
+    })
+    const patience = new AbortController()
+    const onStop = () => {
+      child.kill('SIGTERM')
+      clock.sleep(TERM_MS, patience.signal).then(
+        () => child.kill('SIGKILL'),
+        () => {
+          // It ended in time.
+        },
+      )
+    }
+    this.#stop.signal.addEventListener('abort', onStop, { once: true })
+    if (this.#stop.signal.aborted) onStop()
+    const end = await ended
+    patience.abort()
+    this.#stop.signal.removeEventListener('abort', onStop)
+    this.#pid = undefined
+    return end
+  }
+}
+
+/**
+ * The program that serves the handler of a module, from the SDK that is installed.
+ * @param from a directory: the SDK is looked for as a module in there would
+ */
+export function handlerProgram(from: string): string {
+  const directory = packageDirectory('@akrijs/sdk', from)
+  const program = directory && path.join(directory, 'dist/akri-handler.js')
+  if (program !== undefined && existsSync(program)) return program
+  throw new HandlerPackageError(
+    `@akrijs/sdk is not installed where ${from} can find it, and isolated handlers need it; run npm install @akrijs/sdk`,
+  )
+}
