@@ -5,8 +5,8 @@ import type { Kubelet } from '../ports/kubelet.js'
 import { parseSlotUsage } from './slot-usage.js'
 
 export interface SlotReclaimerOptions {
-  readonly cluster: Cluster
-  readonly kubelet: Kubelet
+  readonly cluster: Pick<Cluster, 'instances' | 'releaseSlot'>
+  readonly kubelet: Pick<Kubelet, 'listAllocated' | 'onPodGone'>
   readonly node: NodeName
   readonly clock: Clock
   readonly log: Logger
