@@ -8,6 +8,7 @@ import { isServed } from '@akrijs/sdk/host'
 import { credentials, Metadata } from '@grpc/grpc-js'
 import { SOCKET_PREFIX } from '../device-plugins/plugin-server.js'
 import { KubeletUnavailableError } from '../errors.js'
+import { Listeners } from '../listeners.js'
 import type { Kubelet, PluginRegistration } from '../ports/kubelet.js'
 
 export interface KubeletSocketsOptions {
@@ -31,8 +32,8 @@ export class KubeletSockets implements Kubelet {
   readonly pluginDirectory: string
   readonly #podResourcesSocket: string
   readonly #options: KubeletSocketsOptions
-  readonly #restartListeners = new Set<() => void>()
-  readonly #podGoneListeners = new Set<() => void>()
+  readonly #restartListeners = new Listeners()
+  readonly #podGoneListeners = new Listeners()
   readonly #stop = new AbortController()
   #watching: Promise<void> | undefined
 
@@ -102,16 +103,16 @@ export class KubeletSockets implements Kubelet {
   }
 
   onRestart(listener: () => void, signal: AbortSignal): void {
-    subscribe(this.#restartListeners, listener, signal)
+    this.#restartListeners.add(listener, signal)
   }
 
   onPodGone(listener: () => void, signal: AbortSignal): void {
-    subscribe(this.#podGoneListeners, listener, signal)
+    this.#podGoneListeners.add(listener, signal)
   }
 
   /** For whoever sees Pods of this node go. */
   podGone(): void {
-    for (const listener of [...this.#podGoneListeners]) listener()
+    this.#podGoneListeners.tell()
   }
 
   /** A kubelet that restarts makes its socket anew. Inode numbers can come again, so the time of creation counts too. */
@@ -141,7 +142,7 @@ export class KubeletSockets implements Kubelet {
       // Without the first socket there was nothing to be registered with, and registrations are being retried.
       if (known !== undefined) {
         log.info({}, 'the kubelet restarted')
-        for (const listener of [...this.#restartListeners]) listener()
+        this.#restartListeners.tell()
       }
       known = now
     }
@@ -182,11 +183,4 @@ function answered<T>(signal: AbortSignal, call: (deadline: number, done: Done<T>
     if (signal.aborted) cancel()
     signal.addEventListener('abort', cancel, { once: true })
   })
-}
-
-function subscribe(listeners: Set<() => void>, listener: () => void, signal: AbortSignal): void {
-  if (signal.aborted) return
-  const own = () => listener()
-  listeners.add(own)
-  signal.addEventListener('abort', () => listeners.delete(own), { once: true })
 }

@@ -6,6 +6,7 @@ import { messageOf } from '@akrijs/sdk'
 import { makeRoomForSocket } from '@akrijs/sdk/host'
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js'
 import { AdmissionError, KubeletUnavailableError } from '../errors.js'
+import { Listeners } from '../listeners.js'
 import { PluginConnection } from './plugin-connection.js'
 import { type ContainerAllocation, type ContainerOptions, containerOptions, type SimulatedPod } from './pod.js'
 
@@ -34,8 +35,8 @@ export class SimulatedKubelet {
   readonly directory: string
   readonly #plugins = new Map<string, PluginConnection>()
   readonly #pods = new Map<string, AdmittedPod>()
-  readonly #changeListeners = new Set<() => void>()
-  readonly #podGoneListeners = new Set<() => void>()
+  readonly #changeListeners = new Listeners()
+  readonly #podGoneListeners = new Listeners()
   #servers: readonly Server[] = []
   /** The kubelet admits one Pod at a time. */
   #admitting: Promise<unknown> = Promise.resolve()
@@ -83,11 +84,11 @@ export class SimulatedKubelet {
   }
 
   onChange(listener: () => void, signal: AbortSignal): void {
-    subscribe(this.#changeListeners, listener, signal)
+    this.#changeListeners.add(listener, signal)
   }
 
   onPodGone(listener: () => void, signal: AbortSignal): void {
-    subscribe(this.#podGoneListeners, listener, signal)
+    this.#podGoneListeners.add(listener, signal)
   }
 
   /**
@@ -105,7 +106,7 @@ export class SimulatedKubelet {
   /** The Pod has ended and is removed from the node. */
   remove(uid: string): void {
     if (!this.#pods.delete(uid)) return
-    for (const listener of [...this.#podGoneListeners]) listener()
+    this.#podGoneListeners.tell()
     this.#changed()
   }
 
@@ -251,7 +252,7 @@ export class SimulatedKubelet {
   }
 
   #changed(): void {
-    for (const listener of [...this.#changeListeners]) listener()
+    this.#changeListeners.tell()
   }
 }
 
@@ -266,11 +267,4 @@ async function listen(server: Server, socket: string): Promise<void> {
       else resolve()
     })
   })
-}
-
-function subscribe(listeners: Set<() => void>, listener: () => void, signal: AbortSignal): void {
-  if (signal.aborted) return
-  const own = () => listener()
-  listeners.add(own)
-  signal.addEventListener('abort', () => listeners.delete(own), { once: true })
 }
