@@ -71,7 +71,12 @@ export class InstancePlugin implements PluginBehaviour {
     const { node, cluster } = this.#options
     const { key, healthy } = this.#instance
     // Without its Instance nothing can be claimed, and so nothing is offered.
-    return offeredSlots(this.#slots(), { node, healthy: healthy && cluster.instances.get(key) !== undefined })
+    const instance = cluster.instances.get(key)
+    const slots = this.#slots()
+    const held = Object.entries(instance?.spec.deviceUsage ?? {}).filter(
+      ([slot, usage]) => usage !== '' && !slots.has(slot as SlotName),
+    )
+    return offeredSlots(slots, { node, healthy: healthy && instance !== undefined, heldBeyond: held.length })
   }
 
   #checkedSlot(id: string): SlotName {
@@ -101,7 +106,7 @@ export class InstancePlugin implements PluginBehaviour {
     onClaimed(slot)
     const result = await cluster.claimSlot(key, slot, this.#usage)
     if (result.outcome === 'claimed') return true
-    if (result.outcome === 'gone') throw new AllocationRefusedError(`Instance ${name} is gone`)
+    if (result.outcome === 'gone') throw new AllocationRefusedError(`Instance ${name} or its slot ${slot} is gone`)
     if (result.by === this.#usage) return false
     const by = parseSlotUsage(result.by)
     throw new AllocationRefusedError(`slot ${slot} was just taken${'node' in by ? ` by node ${by.node}` : ''}`)

@@ -1,5 +1,6 @@
 import { type Configuration, keyOf, type ObjectKey } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/sdk'
+import { Listeners } from '../listeners.js'
 import type { Cluster } from '../ports/cluster.js'
 import { type AgeingOptions, ageDevices, type EndpointList } from './device-ageing.js'
 import type { DeviceSet } from './device-set.js'
@@ -39,7 +40,7 @@ interface Search {
 export class Discovery {
   readonly #options: Required<DiscoveryOptions>
   readonly #searches = new Map<ObjectKey, Search>()
-  readonly #listeners = new Set<(configuration: ObjectKey) => void>()
+  readonly #listeners = new Listeners<[configuration: ObjectKey]>()
   readonly #stop = new AbortController()
   readonly #closing = new Set<Promise<void>>()
   #restored: DiscoverySnapshot = {}
@@ -97,10 +98,7 @@ export class Discovery {
 
   /** Calls back when the devices or the status of a Configuration may have changed. */
   onChange(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void {
-    if (signal.aborted) return
-    const own = (key: ObjectKey) => listener(key)
-    this.#listeners.add(own)
-    signal.addEventListener('abort', () => this.#listeners.delete(own), { once: true })
+    this.#listeners.add(listener, signal)
   }
 
   async close(): Promise<void> {
@@ -116,7 +114,7 @@ export class Discovery {
     const known = this.#searches.get(key)
     if (configuration === undefined || configuration.metadata.deletionTimestamp !== undefined) {
       this.#forget(key)
-      if (known !== undefined) this.#tell(key)
+      if (known !== undefined) this.#listeners.tell(key)
       return
     }
     if (known !== undefined && known.uid !== configuration.metadata.uid) this.#forget(key)
@@ -196,7 +194,7 @@ export class Discovery {
       }
     }
     this.#wakeWhenAged(key, search)
-    this.#tell(key)
+    this.#listeners.tell(key)
   }
 
   /** Time alone changes a set too. */
@@ -221,10 +219,6 @@ export class Discovery {
   #aged(search: Search) {
     const { clock, unhealthyAfterMs, removeAfterMs } = this.#options
     return ageDevices(listsOf(search), clock.now(), { unhealthyAfterMs, removeAfterMs }, search.waitingSince)
-  }
-
-  #tell(key: ObjectKey): void {
-    for (const listener of [...this.#listeners]) listener(key)
   }
 
   #await(work: Promise<void>): void {

@@ -1,3 +1,4 @@
+import { Listeners } from '../listeners.js'
 import type { HandlerEndpoint } from '../ports/handler-endpoint.js'
 
 /** The endpoints of a name changed, or one of them registered again: its connections are those of a dead process. */
@@ -6,7 +7,7 @@ export type RegistryChange = { readonly name: string; readonly reregistered?: st
 /** Which handlers can be asked, by name. */
 export class HandlerRegistry {
   readonly #endpoints = new Map<string, Map<string, HandlerEndpoint>>()
-  readonly #listeners = new Set<(change: RegistryChange) => void>()
+  readonly #listeners = new Listeners<[change: RegistryChange]>()
 
   /** The endpoints of a handler, in a stable order. */
   endpoints(name: string): readonly HandlerEndpoint[] {
@@ -27,7 +28,7 @@ export class HandlerRegistry {
     const ofName = this.#endpoints.get(endpoint.name) ?? new Map<string, HandlerEndpoint>()
     const again = ofName.has(endpoint.uid)
     this.#endpoints.set(endpoint.name, ofName.set(endpoint.uid, endpoint))
-    this.#tell(again ? { name: endpoint.name, reregistered: endpoint.uid } : { name: endpoint.name })
+    this.#listeners.tell(again ? { name: endpoint.name, reregistered: endpoint.uid } : { name: endpoint.name })
   }
 
   /** Forgets an endpoint, if it is still this one. */
@@ -36,17 +37,10 @@ export class HandlerRegistry {
     if (ofName?.get(endpoint.uid) !== endpoint) return
     ofName.delete(endpoint.uid)
     if (ofName.size === 0) this.#endpoints.delete(endpoint.name)
-    this.#tell({ name: endpoint.name })
+    this.#listeners.tell({ name: endpoint.name })
   }
 
   onChange(listener: (change: RegistryChange) => void, signal: AbortSignal): void {
-    if (signal.aborted) return
-    const own = (change: RegistryChange) => listener(change)
-    this.#listeners.add(own)
-    signal.addEventListener('abort', () => this.#listeners.delete(own), { once: true })
-  }
-
-  #tell(change: RegistryChange): void {
-    for (const listener of [...this.#listeners]) listener(change)
+    this.#listeners.add(listener, signal)
   }
 }

@@ -180,8 +180,11 @@ export function clusterContract(name: string, make: () => Promise<ClusterUnderTe
       await cluster.updateInstance(keyOf(made), { capacity: 1, brokerProperties: {} })
       await vi.waitFor(() => expect(usageOf(made)).toEqual({ [slot(made, 0)]: '', [slot(made, 3)]: NODE_A }))
       expect(await cluster.claimSlot(keyOf(made), slot(made, 2), NODE_A)).toEqual({ outcome: 'gone' })
+      // As many as the capacity are held, if not those.
+      expect(await cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)).toEqual({ outcome: 'gone' })
       await cluster.releaseSlot(keyOf(made), slot(made, 3), NODE_A)
       await vi.waitFor(() => expect(usageOf(made)).toEqual({ [slot(made, 0)]: '' }))
+      expect(await cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)).toEqual({ outcome: 'claimed' })
     })
 
     it('A11 changes properties and capacity of an Instance that several nodes share', async () => {

@@ -40,7 +40,7 @@ export interface Cluster {
   recordEvent(event: ClusterEvent): void
 }
 
-/** `taken`: another usage stands there. `gone`: no such Instance or slot. */
+/** `taken`: another usage stands there. `gone`: no such Instance or slot, or as many as the capacity are held already. */
 export type SlotClaim =
   | { readonly outcome: 'claimed' }
   | { readonly outcome: 'taken'; readonly by: string }

@@ -47,3 +47,29 @@ export function slotsOf(
   }
   return slots
 }
+
+/** One key for each slot of the capacity, free unless held; slots beyond the capacity stay for as long as somebody holds them. */
+export function resizedUsage(
+  instance: InstanceName,
+  capacity: number,
+  deviceUsage: Readonly<Record<string, string>>,
+): Record<string, string> {
+  const slots = new Map<string, string>()
+  for (let index = 0; index < capacity; index++) {
+    const name = slotName(instance, index)
+    slots.set(name, Object.hasOwn(deviceUsage, name) ? (deviceUsage[name] ?? '') : '')
+  }
+  for (const [slot, holder] of Object.entries(deviceUsage)) if (holder !== '') slots.set(slot, holder)
+  return Object.fromEntries(slots)
+}
+
+/** The node that holds a slot, if one does. */
+export function holderOf(usage: string | undefined): NodeName | undefined {
+  const parsed = parseSlotUsage(usage)
+  return parsed.level === 'instance' || parsed.level === 'configuration' ? parsed.node : undefined
+}
+
+/** How many slots are held, also those beyond the capacity. */
+export function heldSlots(deviceUsage: Readonly<Record<string, string>>): number {
+  return Object.values(deviceUsage).filter((usage) => usage !== '').length
+}

@@ -1,4 +1,5 @@
 import { keyOf, type ObjectKey } from '@akrijs/kube'
+import { Listeners } from '../listeners.js'
 import type { ObjectCache } from '../ports/cluster.js'
 
 interface StoredObject {
@@ -9,7 +10,7 @@ interface StoredObject {
 export class ObjectStore<T extends StoredObject> implements ObjectCache<T> {
   readonly synced = Promise.resolve()
   readonly #objects = new Map<ObjectKey, T>()
-  readonly #listeners = new Set<(key: ObjectKey) => void>()
+  readonly #listeners = new Listeners<[key: ObjectKey]>()
 
   get(key: ObjectKey): T | undefined {
     return this.#objects.get(key)
@@ -20,24 +21,16 @@ export class ObjectStore<T extends StoredObject> implements ObjectCache<T> {
   }
 
   onChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
-    if (signal.aborted) return
-    // A wrapper, so that one function may listen twice.
-    const own = (key: ObjectKey) => listener(key)
-    this.#listeners.add(own)
-    signal.addEventListener('abort', () => this.#listeners.delete(own), { once: true })
+    this.#listeners.add(listener, signal)
   }
 
   put(object: T): void {
     this.#objects.set(keyOf(object), deepFreeze(object))
-    this.#tell(keyOf(object))
+    this.#listeners.tell(keyOf(object))
   }
 
   remove(key: ObjectKey): void {
-    if (this.#objects.delete(key)) this.#tell(key)
-  }
-
-  #tell(key: ObjectKey): void {
-    for (const listener of [...this.#listeners]) listener(key)
+    if (this.#objects.delete(key)) this.#listeners.tell(key)
   }
 }
 

@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { MissingPropertyError, StateFileError } from '../errors.js'
 import { type ClusterUnderTest, clusterContract, draftOf, manifest } from '../ports/cluster.contract.js'
 import { StandaloneCluster } from './standalone-cluster.js'
-import { StateFile } from './state-file.js'
+import { type ClusterState, StateFile } from './state-file.js'
 
 const NODE = 'node-a' as NodeName
 const warnings: string[] = []
@@ -134,6 +134,35 @@ describe('the state of the standalone cluster', () => {
     await after.apply(complete([wanted]))
     expect(after.configurations.list()[0]?.metadata.uid).toBe(uid)
     expect(after.instances.get(key)).toEqual(before.instances.get(key))
+  })
+
+  it('raises the generation of a Configuration that was edited while no agent ran', async () => {
+    const { wanted } = await withInstance(await open())
+    const same = await open()
+    await same.apply(complete([wanted]))
+    expect(same.configurations.list()[0]?.metadata.generation).toBe(1)
+    const edited = await open()
+    await edited.apply(complete([{ ...wanted, spec: { ...wanted.spec, capacity: 9 } }]))
+    expect(edited.configurations.list()[0]?.metadata.generation).toBe(2)
+  })
+
+  it('writes changes that come while the file is being written all at once', async () => {
+    let writes = 0
+    class CountedFile extends StateFile {
+      override async save(state: ClusterState): Promise<void> {
+        writes++
+        await super.save(state)
+      }
+    }
+    const cluster = await StandaloneCluster.open({ file: new CountedFile(file), clock: systemClock, log })
+    const wanted = manifest()
+    await cluster.apply(complete([wanted]))
+    const owner = cluster.configurations.list()[0] ?? expect.fail()
+    writes = 0
+    const digests = Array.from({ length: 1000 }, (_, index) => String(index).padStart(6, '0'))
+    await Promise.all(digests.map((digest) => cluster.createInstance(draftOf(owner, 2, [NODE], digest))))
+    expect(writes).toBeLessThanOrEqual(2)
+    expect((await open()).instances.list()).toHaveLength(1000)
   })
 
   it('deletes the Instances of a Configuration that went while no agent ran', async () => {

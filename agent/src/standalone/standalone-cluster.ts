@@ -7,20 +7,21 @@ import {
   type ConfigurationStatus,
   type Instance,
   type KeyedData,
-  type KeySelector,
   keyOf,
   type NodeName,
   type ObjectKey,
   objectKey,
   type SlotName,
 } from '@akrijs/kube'
-import { type Clock, DiscoveryProperties, type Logger } from '@akrijs/sdk'
-import { MissingPropertyError } from '../errors.js'
+import type { Clock, DiscoveryProperties, Logger } from '@akrijs/sdk'
+import { type DataReference, referencesOf, resolveReferences } from '../discovery/property-references.js'
+import { Listeners } from '../listeners.js'
 import type { Cluster, ClusterEvent, InstanceDraft, SlotClaim } from '../ports/cluster.js'
-import { parseSlotUsage, slotIndex, slotName } from '../slots/slot-usage.js'
+import { heldSlots, holderOf, resizedUsage, slotIndex } from '../slots/slot-usage.js'
+import { ClusterDraft } from './cluster-draft.js'
 import { EventLog } from './event-log.js'
 import { ObjectStore } from './object-store.js'
-import type { ClusterState, StateFile } from './state-file.js'
+import { type ClusterState, type StateFile, specDigest } from './state-file.js'
 
 export interface StandaloneClusterOptions {
   readonly file: StateFile
@@ -36,6 +37,12 @@ export interface DesiredObjects {
   readonly complete: boolean
 }
 
+interface PendingChange {
+  /** Changes the draft. @returns what tells the caller, once the draft is in the file */
+  make(draft: ClusterDraft): () => void
+  fail(error: unknown): void
+}
+
 /**
  * A cluster of one process, with the conflict rules of an API server. Instances and claims are in a file before anybody
  * hears of them; what cannot be written has not happened.
@@ -46,12 +53,13 @@ export class StandaloneCluster implements Cluster {
   readonly events: EventLog
   readonly #options: StandaloneClusterOptions
   readonly #data = new Map<string, KeyedData>()
-  readonly #propertyListeners = new Set<(configuration: ObjectKey) => void>()
-  /** Uids of Configurations from before the restart that the files have not named yet. */
+  readonly #propertyListeners = new Listeners<[configuration: ObjectKey]>()
+  /** Of Configurations from before the restart that the files have not named yet. */
   #remembered: ClusterState['configurations']
   #resourceVersion: number
-  /** Changes happen one after the other: each sees the outcome of the one before. */
-  #queue: Promise<unknown> = Promise.resolve()
+  /** Changes that come while others are being written: the next write takes all of them. */
+  #pending: PendingChange[] = []
+  #committing: Promise<void> = Promise.resolve()
 
   private constructor(options: StandaloneClusterOptions, state: ClusterState) {
     this.#options = options
@@ -67,149 +75,125 @@ export class StandaloneCluster implements Cluster {
 
   /** Makes the objects of the user those, and no others. Instances of a Configuration that is gone go with it. */
   async apply(desired: DesiredObjects): Promise<void> {
-    await this.#change(async () => {
+    await this.#change((draft) => {
       const wanted = new Map(desired.configurations.map((manifest) => [objectKey(manifest.namespace, manifest.name), manifest]))
-      const changed = [...wanted].flatMap(([key, manifest]) => this.#appliedConfiguration(key, manifest))
-      const gone = desired.complete ? this.configurations.list().filter((configuration) => !wanted.has(keyOf(configuration))) : []
-      const staying = this.configurations.list().filter((one) => !gone.includes(one))
-      const uids = new Set([...staying, ...changed].map((one) => one.metadata.uid))
+      for (const [key, manifest] of wanted) this.#applyConfiguration(draft, key, manifest)
+      if (desired.complete) {
+        for (const configuration of draft.configurations.list()) {
+          if (!wanted.has(keyOf(configuration))) draft.configurations.remove(keyOf(configuration))
+        }
+        // Whoever is not in the files any more is forgotten, also if it went while no agent ran.
+        draft.forgetRemembered()
+      }
+      const uids = new Set(draft.configurations.list().map(({ metadata }) => metadata.uid))
       // From before the restart, and perhaps in the file that cannot be read.
-      if (!desired.complete) for (const { uid } of Object.values(this.#remembered)) uids.add(uid)
-      const orphans = this.instances
-        .list()
-        .filter((instance) => !instance.metadata.ownerReferences?.some((owner) => uids.has(owner.uid)))
-
-      const configurations = [...staying.filter((one) => !changed.some((other) => keyOf(other) === keyOf(one))), ...changed]
-      const instances = this.instances.list().filter((instance) => !orphans.includes(instance))
-      // Whoever is not in the files any more is forgotten, also if it went while no agent ran.
-      const remembered = desired.complete ? {} : this.#remembered
-      if (changed.length > 0 || gone.length > 0 || orphans.length > 0) await this.#save(instances, configurations, remembered)
-      this.#remembered = remembered
-      for (const configuration of changed) this.configurations.put(configuration)
-      for (const configuration of gone) this.configurations.remove(keyOf(configuration))
-      for (const instance of orphans) this.instances.remove(keyOf(instance))
-      this.#applyData(desired)
+      for (const { uid } of Object.values(draft.remembered)) uids.add(uid)
+      for (const instance of draft.instances.list()) {
+        if (!instance.metadata.ownerReferences?.some((owner) => uids.has(owner.uid))) draft.instances.remove(keyOf(instance))
+      }
     })
+    this.#applyData(desired)
   }
 
-  createInstance(draft: InstanceDraft): Promise<'created' | 'exists'> {
-    return this.#change(async () => {
-      const key = objectKey(draft.namespace, draft.name)
-      if (this.instances.get(key) !== undefined) return 'exists'
-      const { name, uid } = draft.owner.metadata
-      await this.#put({
+  createInstance({ name, namespace, annotations, owner, spec }: InstanceDraft): Promise<'created' | 'exists'> {
+    return this.#change((draft) => {
+      if (draft.instances.get(objectKey(namespace, name)) !== undefined) return 'exists'
+      const { name: ownerName, uid } = owner.metadata
+      draft.instances.put({
         apiVersion: API_VERSION,
         kind: 'Instance',
         metadata: {
-          name: draft.name,
-          namespace: draft.namespace,
+          name,
+          namespace,
           uid: randomUUID(),
           generation: 1,
-          resourceVersion: this.#nextVersion(),
+          resourceVersion: draft.nextVersion(),
           creationTimestamp: this.#now(),
-          annotations: draft.annotations,
-          ownerReferences: [{ apiVersion: API_VERSION, kind: 'Configuration', name, uid, controller: true }],
+          annotations,
+          ownerReferences: [{ apiVersion: API_VERSION, kind: 'Configuration', name: ownerName, uid, controller: true }],
         },
-        spec: { ...draft.spec, deviceUsage: withSlots(draft.name, draft.spec.capacity, {}) },
+        spec: { ...spec, deviceUsage: resizedUsage(name, spec.capacity, {}) },
       })
       return 'created'
     })
   }
 
   joinInstance(key: ObjectKey, node: NodeName): Promise<'joined' | 'already-joined' | 'gone'> {
-    return this.#change(async () => {
-      const instance = this.instances.get(key)
+    return this.#change((draft) => {
+      const instance = draft.instances.get(key)
       if (instance === undefined) return 'gone'
       if (instance.spec.nodes.includes(node)) return 'already-joined'
-      await this.#putSpec(instance, { nodes: [...instance.spec.nodes, node] })
+      putSpec(draft, instance, { nodes: [...instance.spec.nodes, node] })
       return 'joined'
     })
   }
 
   leaveInstance(key: ObjectKey, node: NodeName): Promise<'left' | 'deleted' | 'gone'> {
-    return this.#change(async () => {
-      const instance = this.instances.get(key)
+    return this.#change((draft) => {
+      const instance = draft.instances.get(key)
       if (instance === undefined || !instance.spec.nodes.includes(node)) return 'gone'
       const nodes = instance.spec.nodes.filter((other) => other !== node)
       if (nodes.length === 0) {
-        await this.#save(this.instances.list().filter((other) => other !== instance))
-        this.instances.remove(key)
+        draft.instances.remove(key)
         return 'deleted'
       }
-      const { name } = instance.metadata
-      const freed = Object.fromEntries(
-        Object.entries(instance.spec.deviceUsage).map(([slot, usage]) => [slot, isHeldBy(usage, node) ? '' : usage]),
-      )
-      await this.#putSpec(instance, { nodes, deviceUsage: withSlots(name, instance.spec.capacity, freed) })
+      const { capacity, deviceUsage } = instance.spec
+      const freed = Object.entries(deviceUsage).map(([slot, usage]) => [slot, holderOf(usage) === node ? '' : usage])
+      putSpec(draft, instance, { nodes, deviceUsage: resizedUsage(instance.metadata.name, capacity, Object.fromEntries(freed)) })
       return 'left'
     })
   }
 
   updateInstance(key: ObjectKey, fields: Pick<Instance['spec'], 'capacity' | 'brokerProperties'>): Promise<'updated' | 'gone'> {
-    return this.#change(async () => {
-      const instance = this.instances.get(key)
+    return this.#change((draft) => {
+      const instance = draft.instances.get(key)
       if (instance === undefined) return 'gone'
-      const deviceUsage = withSlots(instance.metadata.name, fields.capacity, instance.spec.deviceUsage)
-      await this.#putSpec(instance, { ...fields, deviceUsage })
+      const deviceUsage = resizedUsage(instance.metadata.name, fields.capacity, instance.spec.deviceUsage)
+      putSpec(draft, instance, { ...fields, deviceUsage })
       return 'updated'
     })
   }
 
   claimSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<SlotClaim> {
-    return this.#change(async (): Promise<SlotClaim> => {
-      const instance = this.instances.get(key)
+    return this.#change((draft): SlotClaim => {
+      const instance = draft.instances.get(key)
       const index = instance && slotIndex(instance.metadata.name, slot)
       if (instance === undefined || index === undefined || index >= instance.spec.capacity) return { outcome: 'gone' }
-      const holder = instance.spec.deviceUsage[slot] ?? ''
+      const { deviceUsage, capacity } = instance.spec
+      const holder = deviceUsage[slot] ?? ''
       if (holder !== '') return { outcome: 'taken', by: holder }
-      await this.#putSpec(instance, { deviceUsage: { ...instance.spec.deviceUsage, [slot]: usage } })
+      // Slots beyond a capacity that was lowered count for as long as they are held.
+      if (heldSlots(deviceUsage) >= capacity) return { outcome: 'gone' }
+      putSpec(draft, instance, { deviceUsage: { ...deviceUsage, [slot]: usage } })
       return { outcome: 'claimed' }
     })
   }
 
   releaseSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<'released' | 'changed' | 'gone'> {
-    return this.#change(async () => {
-      const instance = this.instances.get(key)
+    return this.#change((draft) => {
+      const instance = draft.instances.get(key)
       if (instance === undefined) return 'gone'
       if (instance.spec.deviceUsage[slot] !== usage || usage === '') return 'changed'
       const freed = { ...instance.spec.deviceUsage, [slot]: '' }
-      await this.#putSpec(instance, { deviceUsage: withSlots(instance.metadata.name, instance.spec.capacity, freed) })
+      putSpec(draft, instance, { deviceUsage: resizedUsage(instance.metadata.name, instance.spec.capacity, freed) })
       return 'released'
     })
   }
 
   async resolveProperties(configuration: Configuration): Promise<DiscoveryProperties> {
-    const values: [string, Uint8Array | undefined][] = []
-    for (const property of configuration.spec.discoveryHandler.discoveryProperties) {
-      if (!('valueFrom' in property)) {
-        values.push([property.name, property.value === undefined ? undefined : Buffer.from(property.value)])
-        continue
-      }
-      const [kind, selector] =
-        'secretKeyRef' in property.valueFrom
-          ? (['Secret', property.valueFrom.secretKeyRef] as const)
-          : (['ConfigMap', property.valueFrom.configMapKeyRef] as const)
-      const value = this.#lookUp(kind, selector, configuration.metadata.namespace, property.name)
-      if (value !== undefined) values.push([property.name, value])
-    }
-    return new DiscoveryProperties(values)
+    return resolveReferences(configuration, async (reference) => this.#data.get(dataKey(reference))?.data)
   }
 
   onPropertiesChanged(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void {
-    if (signal.aborted) return
-    const own = (configuration: ObjectKey) => listener(configuration)
-    this.#propertyListeners.add(own)
-    signal.addEventListener('abort', () => this.#propertyListeners.delete(own), { once: true })
+    this.#propertyListeners.add(listener, signal)
   }
 
   async writeStatus(key: ObjectKey, status: ConfigurationStatus): Promise<void> {
-    const configuration = this.configurations.get(key)
-    if (configuration === undefined || isDeepStrictEqual(configuration.status, status)) return
-    // Not in the file: it tells of this run.
-    this.configurations.put({
-      ...configuration,
-      status,
-      metadata: { ...configuration.metadata, resourceVersion: this.#nextVersion() },
+    await this.#change((draft) => {
+      const configuration = draft.configurations.get(key)
+      if (configuration === undefined || isDeepStrictEqual(configuration.status, status)) return
+      const metadata = { ...configuration.metadata, resourceVersion: draft.nextVersion() }
+      draft.configurations.tell({ ...configuration, status, metadata })
     })
   }
 
@@ -219,109 +203,79 @@ export class StandaloneCluster implements Cluster {
 
   /** Resolves when every change so far is in the file or refused. */
   async close(): Promise<void> {
-    await this.#queue
+    await this.#committing
   }
 
-  #appliedConfiguration(key: ObjectKey, { name, namespace, labels, annotations, spec }: ConfigurationManifest): Configuration[] {
-    const there = this.configurations.get(key)
-    const sameSpec = there !== undefined && isDeepStrictEqual(there.spec, spec)
+  #applyConfiguration(draft: ClusterDraft, key: ObjectKey, manifest: ConfigurationManifest): void {
+    const { name, namespace, labels, annotations, spec } = manifest
+    const there = draft.configurations.get(key)
     const { labels: oldLabels, annotations: oldAnnotations } = there?.metadata ?? {}
-    if (sameSpec && isDeepStrictEqual(oldLabels, labels) && isDeepStrictEqual(oldAnnotations, annotations)) return []
-    const known = there?.metadata ?? (Object.hasOwn(this.#remembered, key) ? this.#remembered[key] : undefined)
-    const generation = known === undefined ? 1 : there === undefined || sameSpec ? known.generation : known.generation + 1
-    return [
-      {
-        apiVersion: API_VERSION,
-        kind: 'Configuration',
-        metadata: {
-          name,
-          namespace,
-          labels,
-          annotations,
-          uid: known?.uid ?? randomUUID(),
-          generation,
-          resourceVersion: this.#nextVersion(),
-          creationTimestamp: known?.creationTimestamp ?? this.#now(),
-        },
-        spec,
-        ...(there?.status === undefined ? {} : { status: there.status }),
+    const same = there !== undefined && isDeepStrictEqual(there.spec, spec)
+    if (same && isDeepStrictEqual(oldLabels, labels) && isDeepStrictEqual(oldAnnotations, annotations)) return
+    const remembered = Object.hasOwn(draft.remembered, key) ? draft.remembered[key] : undefined
+    const known = there?.metadata ?? remembered
+    const sameSpec = same || (there === undefined && (remembered?.spec ?? specDigest(spec)) === specDigest(spec))
+    draft.configurations.put({
+      apiVersion: API_VERSION,
+      kind: 'Configuration',
+      metadata: {
+        name,
+        namespace,
+        labels,
+        annotations,
+        uid: known?.uid ?? randomUUID(),
+        generation: known === undefined ? 1 : known.generation + (sameSpec ? 0 : 1),
+        resourceVersion: draft.nextVersion(),
+        creationTimestamp: known?.creationTimestamp ?? this.#now(),
       },
-    ]
+      spec,
+      ...(there?.status === undefined ? {} : { status: there.status }),
+    })
   }
 
   #applyData({ data, complete }: DesiredObjects): void {
     const before = new Map(this.#data)
     if (complete) this.#data.clear()
-    for (const one of data) this.#data.set(dataKey(one.kind, one.namespace, one.name), one)
+    for (const one of data) this.#data.set(dataKey({ kind: one.kind, key: objectKey(one.namespace, one.name) }), one)
     const changed = new Set(
       [...before.keys(), ...this.#data.keys()].filter((key) => !sameData(before.get(key), this.#data.get(key))),
     )
     if (changed.size === 0) return
     for (const configuration of this.configurations.list()) {
-      if (referencesOf(configuration).some((key) => changed.has(key))) {
-        for (const listener of [...this.#propertyListeners]) listener(keyOf(configuration))
-      }
+      if (referencesOf(configuration).some((reference) => changed.has(dataKey(reference))))
+        this.#propertyListeners.tell(keyOf(configuration))
     }
   }
 
-  #lookUp(
-    kind: KeyedData['kind'],
-    { name, key, namespace, optional = false }: KeySelector,
-    own: string,
-    property: string,
-  ): Uint8Array | undefined {
-    const where = namespace ?? own
-    const object = this.#data.get(dataKey(kind, where, name))
-    const value = object?.data.get(key)
-    if (value !== undefined || optional) return value
-    const missing = object === undefined ? `there is no ${kind} ${where}/${name}` : `${kind} ${where}/${name} has no key ${key}`
-    throw new MissingPropertyError(`discovery property ${property}: ${missing}`)
-  }
-
-  async #putSpec(instance: Instance, change: Partial<Instance['spec']>): Promise<void> {
-    const spec = { ...instance.spec, ...change }
-    if (isDeepStrictEqual(spec, instance.spec)) return
-    const { metadata } = instance
-    await this.#put({
-      ...instance,
-      metadata: { ...metadata, generation: metadata.generation + 1, resourceVersion: this.#nextVersion() },
-      spec,
+  /** Each change sees the outcome of the one before. One that is refused is told to its caller, and does not stop others. */
+  #change<T>(work: (draft: ClusterDraft) => T): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const make = (draft: ClusterDraft) => {
+        const result = work(draft)
+        return () => resolve(result)
+      }
+      this.#pending.push({ make, fail: reject })
+      if (this.#pending.length === 1) this.#committing = this.#committing.then(() => this.#commit())
     })
   }
 
   /** Writes, then shows. */
-  async #put(instance: Instance): Promise<void> {
-    const others = this.instances.list().filter((other) => keyOf(other) !== keyOf(instance))
-    await this.#save([...others, instance])
-    this.instances.put(instance)
-  }
-
-  async #save(
-    instances: readonly Instance[],
-    configurations: readonly Configuration[] = this.configurations.list(),
-    remembered: ClusterState['configurations'] = this.#remembered,
-  ): Promise<void> {
-    const known = configurations.map((configuration) => {
-      const { uid, generation, creationTimestamp } = configuration.metadata
-      return [keyOf(configuration), { uid, generation, creationTimestamp }] as const
-    })
-    await this.#options.file.save({
-      configurations: { ...remembered, ...Object.fromEntries(known) },
-      instances,
-      resourceVersion: this.#resourceVersion,
-    })
-  }
-
-  #change<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#queue.then(work)
-    // A change that was refused is told to its caller, and does not stop those that follow.
-    this.#queue = result.catch(() => undefined)
-    return result
-  }
-
-  #nextVersion(): string {
-    this.#resourceVersion++
-    return String(this.#resourceVersion)
+  async #commit(): Promise<void> {
+    const changes = this.#pending.splice(0)
+    const draft = new ClusterDraft(this, { remembered: this.#remembered, resourceVersion: this.#resourceVersion })
+    let answers: (() => void)[]
+    try {
+      answers = changes.map((change) => change.make(draft))
+      if (draft.changed) await this.#options.file.save(draft.state())
+    } catch (error) {
+      // Each of them may have seen what another one has changed: none has happened.
+      for (const change of changes) change.fail(error)
+      return
+    }
+    this.#remembered = draft.remembered
+    this.#resourceVersion = draft.resourceVersion
+    draft.publish()
+    for (const answer of answers) answer()
   }
 
   #now(): string {
@@ -329,38 +283,19 @@ export class StandaloneCluster implements Cluster {
   }
 }
 
-/** One key for each slot; slots beyond the capacity stay for as long as somebody holds them. */
-function withSlots(
-  instance: Instance['metadata']['name'],
-  capacity: number,
-  usage: Readonly<Record<string, string>>,
-): Record<string, string> {
-  const slots = new Map<string, string>()
-  for (let index = 0; index < capacity; index++) slots.set(slotName(instance, index), usage[slotName(instance, index)] ?? '')
-  for (const [slot, holder] of Object.entries(usage)) if (holder !== '') slots.set(slot, holder)
-  return Object.fromEntries(slots)
-}
-
-function isHeldBy(usage: string, node: NodeName): boolean {
-  const parsed = parseSlotUsage(usage)
-  return (parsed.level === 'instance' || parsed.level === 'configuration') && parsed.node === node
-}
-
-function dataKey(kind: KeyedData['kind'], namespace: string, name: string): string {
-  return `${kind}/${namespace}/${name}`
-}
-
-function referencesOf(configuration: Configuration): string[] {
-  const { namespace } = configuration.metadata
-  return configuration.spec.discoveryHandler.discoveryProperties.flatMap((property) => {
-    if (!('valueFrom' in property)) return []
-    if ('secretKeyRef' in property.valueFrom) {
-      const { secretKeyRef } = property.valueFrom
-      return [dataKey('Secret', secretKeyRef.namespace ?? namespace, secretKeyRef.name)]
-    }
-    const { configMapKeyRef } = property.valueFrom
-    return [dataKey('ConfigMap', configMapKeyRef.namespace ?? namespace, configMapKeyRef.name)]
+function putSpec(draft: ClusterDraft, instance: Instance, change: Partial<Instance['spec']>): void {
+  const spec = { ...instance.spec, ...change }
+  if (isDeepStrictEqual(spec, instance.spec)) return
+  const { metadata } = instance
+  draft.instances.put({
+    ...instance,
+    metadata: { ...metadata, generation: metadata.generation + 1, resourceVersion: draft.nextVersion() },
+    spec,
   })
+}
+
+function dataKey({ kind, key }: DataReference): string {
+  return `${kind}/${key}`
 }
 
 function sameData(a: KeyedData | undefined, b: KeyedData | undefined): boolean {

@@ -1,15 +1,22 @@
-import type { Instance } from '@akrijs/kube'
+import { createHash } from 'node:crypto'
+import type { ConfigurationSpec, Instance } from '@akrijs/kube'
 import type { Logger } from '@akrijs/sdk'
 import { z } from 'zod'
 import { readDurableFile, replaceFile } from '../durable-file.js'
 import { StateFileError } from '../errors.js'
 
+export interface KnownConfiguration {
+  readonly uid: string
+  readonly generation: number
+  readonly creationTimestamp: string
+  /** The {@link specDigest}: an edit that is made while no agent runs raises the generation too. */
+  readonly spec?: string | undefined
+}
+
 /** What the standalone cluster remembers over restarts. */
 export interface ClusterState {
-  /** The uids of Configurations, by key: a Configuration that is still in the files after a restart is the same one. */
-  readonly configurations: Readonly<
-    Record<string, { readonly uid: string; readonly generation: number; readonly creationTimestamp: string }>
-  >
+  /** By key: a Configuration that is still in the files after a restart is the same one. */
+  readonly configurations: Readonly<Record<string, KnownConfiguration>>
   readonly instances: readonly Instance[]
   readonly resourceVersion: number
 }
@@ -36,11 +43,19 @@ const instances = z.array(z.custom<Instance>((value) => instance.safeParse(value
 const file = z.object({
   version: z.literal(VERSION),
   state: z.object({
-    configurations: z.record(text, z.object({ uid: text, generation: z.number(), creationTimestamp: text })),
+    configurations: z.record(
+      text,
+      z.object({ uid: text, generation: z.number(), creationTimestamp: text, spec: text.optional() }),
+    ),
     instances,
     resourceVersion: z.number(),
   }),
 })
+
+/** Tells two specs apart without having them: they may hold passwords. */
+export function specDigest(spec: ConfigurationSpec): string {
+  return createHash('sha256').update(JSON.stringify(spec)).digest('hex')
+}
 
 /** The file that holds the {@link ClusterState}. */
 export class StateFile {
