@@ -1,0 +1,84 @@
+import type { Device } from '@akrijs/sdk'
+
+/** A list of the handler. */
+export interface TimedList {
+  readonly devices: readonly Device[]
+  /** When it was given: CLOCK_MONOTONIC of the machine, in milliseconds. */
+  readonly at: number
+}
+
+interface Waiting {
+  readonly satisfied: (list: TimedList) => boolean
+  resolve(list: TimedList): void
+  reject(error: Error): void
+}
+
+/** What was waited for did not come. */
+export class DeviceWatchError extends Error {
+  override readonly name = 'DeviceWatchError'
+}
+
+/** The lists that a discovery gives, one after the other. */
+export class DeviceWatch {
+  /** All lists so far. */
+  readonly lists: TimedList[] = []
+  readonly #stop: () => void
+  #waiting: Waiting[] = []
+
+  constructor(stop: () => void) {
+    this.#stop = stop
+  }
+
+  get last(): TimedList | undefined {
+    return this.lists.at(-1)
+  }
+
+  /** The ids of the last list. */
+  get ids(): string[] {
+    return (this.last?.devices ?? []).map(({ id }) => id)
+  }
+
+  /** The first list from the last one on that satisfies. */
+  async until(what: string, satisfied: (list: TimedList) => boolean, timeoutMs = 30_000): Promise<TimedList> {
+    if (this.last !== undefined && satisfied(this.last)) return this.last
+    let timer: NodeJS.Timeout | undefined
+    try {
+      return await new Promise<TimedList>((resolve, reject) => {
+        const waiting = { satisfied, resolve, reject }
+        this.#waiting.push(waiting)
+        const tooLate = () => reject(new DeviceWatchError(`waited ${timeoutMs} ms for ${what}; ${this.#state()}`))
+        timer = setTimeout(tooLate, timeoutMs)
+      })
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  /** Until exactly these devices are there. */
+  untilIds(ids: readonly string[], timeoutMs?: number): Promise<TimedList> {
+    const wanted = JSON.stringify([...ids].sort())
+    const satisfied = ({ devices }: TimedList) => JSON.stringify(devices.map(({ id }) => id).sort()) === wanted
+    return this.until(`exactly ${ids.join(', ') || 'nothing'}`, satisfied, timeoutMs)
+  }
+
+  add(list: TimedList): void {
+    this.lists.push(list)
+    this.#waiting = this.#waiting.filter(({ satisfied, resolve }) => {
+      if (!satisfied(list)) return true
+      resolve(list)
+      return false
+    })
+  }
+
+  end(reason = 'it was stopped'): void {
+    for (const { reject } of this.#waiting.splice(0)) reject(new DeviceWatchError(`the discovery ended: ${reason}`))
+  }
+
+  stop(): void {
+    this.#stop()
+  }
+
+  #state(): string {
+    return `of ${this.lists.length} lists the last one is ${JSON.stringify(this.ids)}`
+  }
+}

@@ -1,0 +1,44 @@
+// What a USB machine runs: the built udev handler, asked over a virtio port by lines of JSON.
+//   {"id":1,"run":"lsblk"}                   -> {"id":1,"status":0,"output":"…"}
+//   {"id":2,"watch":{"udevRules":[…]}}       -> {"id":2,"list":[…],"at":…} for each list; `at` is CLOCK_MONOTONIC in ms
+//   {"id":2,"stop":true}                     -> {"id":2,"ended":true}
+import { execFile } from 'node:child_process'
+import { createReadStream, openSync, writeSync } from 'node:fs'
+import { createInterface } from 'node:readline'
+import handler from '@akrijs/handler-udev'
+import { DiscoveryProperties, messageOf, silentLogger } from '@akrijs/sdk'
+import { openDiscovery } from '@akrijs/sdk/host'
+
+const port = openSync(process.argv[2], 'r+')
+const watches = new Map()
+
+const say = (message) => {
+  let rest = Buffer.from(`${JSON.stringify(message)}\n`)
+  // The port takes 32 KiB at once.
+  while (rest.length > 0) rest = rest.subarray(writeSync(port, rest))
+}
+
+async function watch(id, details) {
+  const stop = new AbortController()
+  watches.set(id, stop)
+  const properties = new DiscoveryProperties()
+  const request = { details: JSON.stringify(details), properties, signal: stop.signal, log: silentLogger }
+  try {
+    for await (const list of openDiscovery(handler, request)) say({ id, list, at: Number(process.hrtime.bigint()) / 1e6 })
+    say({ id, ended: true })
+  } catch (error) {
+    say({ id, ended: true, error: messageOf(error) })
+  }
+}
+
+say({ ready: true })
+for await (const line of createInterface({ input: createReadStream('', { fd: port }) })) {
+  const { id, run, watch: details, stop } = JSON.parse(line)
+  if (run !== undefined) {
+    execFile('sh', ['-c', run], { maxBuffer: 1 << 24 }, (error, stdout, stderr) => {
+      say({ id, status: error === null ? 0 : (error.code ?? 1), output: stdout + stderr })
+    })
+  }
+  if (details !== undefined) void watch(id, details)
+  if (stop) watches.get(id)?.abort()
+}

@@ -1,0 +1,281 @@
+import { closeSync, ftruncateSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import type { DeviceWatch } from './device-watch.js'
+import { kernelImage } from './kernel-image.js'
+import { BUS, UsbMachine } from './usb-machine.js'
+
+const image = await kernelImage()
+const title = 'missing' in image ? `the udev handler on a USB bus (needs ${image.missing})` : 'the udev handler on a USB bus'
+
+/** What QEMU's keyboards, mice and tablets have in common. */
+const ANY_INPUT = 'SUBSYSTEM=="usb", ENV{DEVTYPE}=="usb_device", ATTR{idVendor}=="0627"'
+const ANY_HUB = 'SUBSYSTEM=="usb", ENV{DEVTYPE}=="usb_device", ATTR{idVendor}=="0409"'
+
+/** The path of what is plugged in at a port such as `3.2`. */
+function at(port: string): string {
+  const names = port.split('.').map((_, index, numbers) => `1-${numbers.slice(0, index + 1).join('.')}`)
+  return `${BUS}/${names.join('/')}`
+}
+
+const matching = (pattern: RegExp): string => expect.stringMatching(pattern)
+
+describe.skipIf('missing' in image)(title, () => {
+  let machine: UsbMachine
+  let directory: string
+  const plugged = new Set<string>()
+  const watches: DeviceWatch[] = []
+
+  beforeAll(async () => {
+    if ('missing' in image) return
+    directory = mkdtempSync(path.join(os.tmpdir(), 'akri-usb-bus-'))
+    machine = await UsbMachine.boot(image)
+  }, 120_000)
+
+  afterAll(async () => {
+    await machine?.stop()
+    if (directory !== undefined) rmSync(directory, { recursive: true, force: true })
+  })
+
+  afterEach(async () => {
+    for (const watch of watches.splice(0)) watch.stop()
+    for (const port of plugged) await unplug(port)
+  })
+
+  async function watch(details: Parameters<UsbMachine['watch']>[0]): Promise<DeviceWatch> {
+    const opened = await machine.watch(details)
+    watches.push(opened)
+    return opened
+  }
+
+  async function plug(port: string, kind = 'usb-kbd', properties: Readonly<Record<string, string | boolean>> = {}) {
+    await machine.plug({ ...properties, kind, port })
+    plugged.add(port)
+  }
+
+  async function unplug(port: string) {
+    for (const one of plugged) if (one === port || one.startsWith(`${port}.`)) plugged.delete(one)
+    await machine.unplug(port)
+  }
+
+  /** A hub looks at its ports in order: once a later one shows, all that was done to earlier ones is known. */
+  async function untilKnown(ids: readonly string[], lists: DeviceWatch) {
+    await plug('15', 'usb-mouse')
+    await lists.untilIds([...ids, at('15')])
+    await unplug('15')
+    await lists.untilIds(ids)
+  }
+
+  it('finds a keyboard by what udevd found out about it, until it is unplugged', async () => {
+    const lists = await watch({
+      udevRules: ['SUBSYSTEM=="input", KERNEL=="event*", ENV{ID_INPUT_KEYBOARD}=="1", ENV{ID_SERIAL}=="QEMU_*_KBD-42"'],
+    })
+    await plug('3', 'usb-kbd', { serial: 'KBD-42' })
+    await plug('4', 'usb-kbd', { serial: 'KBD-43' })
+    const { devices } = await lists.until('a keyboard', ({ devices }) => devices.length > 0)
+    const node = matching(/^\/dev\/input\/event\d+$/)
+    expect(devices).toEqual([
+      {
+        id: matching(new RegExp(`^${at('3')}/1-3:1\\.0/\\S+/input/input\\d+/event\\d+$`)),
+        properties: { UDEV_DEVPATH: devices[0]?.id, UDEV_DEVNODE: node },
+        mounts: [],
+        deviceSpecs: [{ containerPath: node, hostPath: node, permissions: 'rwm' }],
+      },
+    ])
+    await machine.run(`test -c ${devices[0]?.properties?.UDEV_DEVNODE}`)
+    await unplug('3')
+    await lists.untilIds([])
+    expect(lists.lists.every((list) => list.devices.length <= 1)).toBe(true)
+  })
+
+  it('finds the port of a serial adapter by the adapter above it, until it is unplugged', async () => {
+    const lists = await watch({ udevRules: ['SUBSYSTEM=="tty", ATTRS{idVendor}=="0403", ATTRS{idProduct}=="6001"'] })
+    await machine.execute('chardev-add', { id: 'line', backend: { type: 'null', data: {} } })
+    await plug('3', 'usb-serial', { chardev: 'line', 'always-plugged': true })
+    const { devices } = await lists.until('a port', ({ devices }) => devices.length > 0)
+    expect(devices).toMatchObject([
+      {
+        id: `${at('3')}/1-3:1.0/ttyUSB0/tty/ttyUSB0`,
+        properties: { UDEV_DEVNODE: '/dev/ttyUSB0' },
+        deviceSpecs: [{ hostPath: '/dev/ttyUSB0' }],
+      },
+    ])
+    await unplug('3')
+    await lists.untilIds([])
+  })
+
+  it('finds a storage device and its partition, until it is unplugged', async () => {
+    const disk = path.join(directory, 'disk')
+    writeDisk(disk)
+    const lists = await watch({ udevRules: ['SUBSYSTEM=="block", ENV{ID_BUS}=="usb", ENV{ID_SERIAL_SHORT}=="DISK-1"'] })
+    const file = { driver: 'file', filename: disk }
+    await machine.execute('blockdev-add', { 'node-name': 'disk', driver: 'raw', 'read-only': true, file })
+    await plug('3', 'usb-storage', { drive: 'disk', serial: 'DISK-1' })
+    const { devices } = await lists.until('a disk and its partition', ({ devices }) => devices.length > 1)
+    expect(devices.map(({ properties }) => properties?.UDEV_DEVNODE)).toEqual(['/dev/sda', '/dev/sda1'])
+    expect(devices.map(({ id }) => id)).toEqual([
+      matching(new RegExp(`^${at('3')}/1-3:1\\.0/host\\d+/.*/block/sda$`)),
+      `${devices[0]?.id}/sda1`,
+    ])
+    await unplug('3')
+    await lists.untilIds([])
+  })
+
+  it('finds what is behind a hub, and loses all of it with the hub', async () => {
+    const lists = await watch({ udevRules: [ANY_INPUT] })
+    await plug('2', 'usb-hub')
+    await plug('2.1', 'usb-kbd')
+    await plug('2.8', 'usb-tablet')
+    await plug('2.3', 'usb-hub')
+    await plug('2.3.1', 'usb-mouse')
+    const { devices } = await lists.untilIds([at('2.1'), at('2.8'), at('2.3.1')])
+    for (const { id, properties } of devices) {
+      const number = (await machine.run(`cat /sys${id}/devnum`)).trim().padStart(3, '0')
+      expect(properties).toEqual({ UDEV_DEVPATH: id, UDEV_DEVNODE: `/dev/bus/usb/001/${number}` })
+    }
+    await unplug('2')
+    await lists.untilIds([])
+  })
+
+  it('D1 makes one device of each physical one, with its nodes always in the same order', async () => {
+    const udevRules = [
+      'SUBSYSTEM=="input", KERNEL=="event*", ATTRS{idVendor}=="0627"',
+      'SUBSYSTEM=="hidraw", ATTRS{idVendor}=="0627"',
+      ANY_INPUT,
+    ]
+    const lists = await watch({ udevRules, groupRecursive: true })
+    // Port 1 is not above port 10, and the hub was not asked for.
+    for (const port of ['10', '1']) await plug(port)
+    await plug('2', 'usb-hub')
+    for (const port of ['2.2', '2.1']) await plug(port)
+    const ids = [at('1'), at('10'), at('2.1'), at('2.2')]
+    const complete = (devices: readonly { deviceSpecs?: readonly unknown[] }[]) =>
+      devices.length === ids.length && devices.every(({ deviceSpecs }) => deviceSpecs?.length === 3)
+    for (let round = 1; round <= 2; round++) {
+      const { devices } = await lists.until('four keyboards, complete', ({ devices }) => complete(devices))
+      expect(devices.map(({ id }) => id)).toEqual(ids)
+      for (const { id, properties, deviceSpecs } of devices) {
+        expect(properties).toEqual({
+          UDEV_DEVPATH: id,
+          UDEV_DEVNODE_0: matching(/^\/dev\/bus\/usb\/001\/\d{3}$/),
+          UDEV_DEVNODE_1: matching(/^\/dev\/hidraw\d+$/),
+          UDEV_DEVNODE_2: matching(/^\/dev\/input\/event\d+$/),
+        })
+        const { UDEV_DEVPATH: _, ...nodes } = properties ?? {}
+        expect(deviceSpecs?.map(({ hostPath }) => hostPath)).toEqual(Object.values(nodes))
+      }
+      const again = await watch({ udevRules: [...udevRules].reverse(), groupRecursive: true })
+      expect(again.last?.devices).toEqual(devices)
+      if (round === 2) break
+      await unplug('1')
+      await lists.untilIds(ids.slice(1))
+      await plug('1')
+    }
+  }, 60_000)
+
+  it('makes a hub that was asked for one device with all that is behind it', async () => {
+    await plug('2', 'usb-hub')
+    for (const port of ['2.2', '2.1']) await plug(port)
+    const lists = await watch({ udevRules: [ANY_INPUT, ANY_HUB], groupRecursive: true })
+    const whole = await lists.until('a hub with two keyboards', ({ devices }) => devices[0]?.deviceSpecs?.length === 3)
+    expect(whole.devices.map(({ id }) => id)).toEqual([at('2')])
+    await unplug('2.1')
+    const rest = await lists.until('a hub with one keyboard', ({ devices }) => devices[0]?.deviceSpecs?.length === 2)
+    expect(rest.devices.map(({ id }) => id)).toEqual([at('2')])
+  })
+
+  it.each([20, 150, 400])(
+    'has a device once that was pulled %i ms after it was plugged in, and put back at once',
+    async (pause) => {
+      const lists = await watch({ udevRules: [ANY_INPUT] })
+      await plug('3')
+      await sleep(pause)
+      await unplug('3')
+      await plug('3')
+      await untilKnown([at('3')], lists)
+      const { devices } = await lists.untilIds([at('3')])
+      const number = (await machine.run(`cat /sys${at('3')}/devnum`)).trim().padStart(3, '0')
+      expect(devices).toMatchObject([{ properties: { UDEV_DEVNODE: `/dev/bus/usb/001/${number}` } }])
+      await unplug('3')
+      await lists.untilIds([])
+    },
+  )
+
+  it('tells of a found device that is pulled and put back at once that it is another one', async () => {
+    const lists = await watch({ udevRules: [ANY_INPUT] })
+    await plug('3')
+    const first = (await lists.untilIds([at('3')])).devices[0]?.properties?.UDEV_DEVNODE
+    await unplug('3')
+    await plug('3')
+    const isOther = (node: string | undefined) => node !== undefined && node !== first
+    await lists.until('another node', ({ devices }) => isOther(devices[0]?.properties?.UDEV_DEVNODE))
+    await untilKnown([at('3')], lists)
+  })
+
+  it.each([20, 150, 400])('does not keep a device that was pulled %i ms after it was plugged in', async (pause) => {
+    const lists = await watch({ udevRules: [ANY_INPUT] })
+    await plug('3')
+    await sleep(pause)
+    await unplug('3')
+    await untilKnown([], lists)
+  })
+
+  it('gives the list soon after what udevd says of a plug', async () => {
+    await machine.run(
+      'stdbuf -oL udevadm monitor --udev --subsystem-match=usb/usb_device >/tmp/said 2>&1 & echo $! >/tmp/said.pid',
+    )
+    const lists = await watch({ udevRules: ['SUBSYSTEM=="usb", ENV{ID_SERIAL_SHORT}=="SOON"'] })
+    await machine.run('while ! grep -q "^UDEV" /tmp/said; do sleep 0.1; done')
+    const listed: number[] = []
+    for (let round = 0; round < 5; round++) {
+      await plug('3', 'usb-kbd', { serial: 'SOON' })
+      listed.push((await lists.untilIds([at('3')])).at)
+      await unplug('3')
+      await lists.untilIds([])
+    }
+    const said = await machine.run('kill $(cat /tmp/said.pid); cat /tmp/said')
+    const heard = [...said.matchAll(/^UDEV +\[([\d.]+)\] add +(\S+) /gm)].filter(([, , path]) => path === at('3'))
+    expect(heard).toHaveLength(listed.length)
+    const took = listed.map((moment, index) => moment - Number(heard[index]?.[1]) * 1000).sort((a, b) => a - b)
+    process.stdout.write(`udevd's event to the list, in the emulated machine: ${took.map((ms) => ms.toFixed(0)).join(', ')} ms\n`)
+    expect(took[2]).toBeLessThan(500)
+  })
+
+  it('finds fifty that are plugged in at once, in few lists, and loses none', async () => {
+    const hubs = ['1', '2', '3', '4', '5', '6', '7']
+    const kinds = ['usb-kbd', 'usb-mouse', 'usb-tablet'] as const
+    const ports = hubs.flatMap((hub) => Array.from({ length: 8 }, (_, index) => `${hub}.${index + 1}`)).slice(0, 50)
+    const lists = await watch({ udevRules: [ANY_INPUT] })
+    const started = performance.now()
+    await Promise.all(hubs.map((hub) => plug(hub, 'usb-hub')))
+    await Promise.all(ports.map((port, index) => plug(port, kinds[index % kinds.length])))
+    await lists.untilIds(ports.map(at), 60_000)
+    const growing = lists.lists.map(({ devices }) => devices.map(({ id }) => id))
+    process.stdout.write(`fifty at once: ${lists.lists.length} lists in ${(performance.now() - started).toFixed(0)} ms\n`)
+    for (const [index, ids] of growing.entries()) expect(ids).toEqual(expect.arrayContaining(growing[index - 1] ?? []))
+    await machine.run('udevadm settle')
+    const known = (await machine.run('grep -l 0627 /sys/bus/usb/devices/*/idVendor | wc -l')).trim()
+    expect(known).toBe('50')
+    expect(lists.ids.length).toBe(50)
+
+    const before = lists.lists.length
+    await Promise.all(hubs.map((hub) => unplug(hub)))
+    await lists.untilIds([], 60_000)
+    process.stdout.write(`and gone in ${lists.lists.length - before} lists\n`)
+  }, 120_000)
+})
+
+/** One partition, as a table of the old kind says it; no file system. */
+function writeDisk(file: string): void {
+  const sector = Buffer.alloc(512)
+  sector[446 + 4] = 0x83
+  sector.writeUInt32LE(64, 446 + 8)
+  sector.writeUInt32LE(1024, 446 + 12)
+  sector.writeUInt16LE(0xaa55, 510)
+  const disk = openSync(file, 'w')
+  writeSync(disk, sector)
+  ftruncateSync(disk, 1024 * 1024)
+  closeSync(disk)
+}

@@ -1,0 +1,177 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import type { Socket } from 'node:net'
+import os from 'node:os'
+import path from 'node:path'
+import type { Device } from '@akrijs/sdk'
+import { DeviceWatch } from './device-watch.js'
+import { type KernelImage, writeInitramfs } from './kernel-image.js'
+import { connected, eachLine, QemuError, Qmp } from './qmp.js'
+
+/** Where the machine's USB controller is; its high-speed bus is the first one. */
+export const BUS = '/devices/pci0000:00/0000:00:10.0/usb1'
+/** How many devices the controller can have, hubs included: it has so many slots. */
+export const MAX_DEVICES = 64
+
+const BOOT_MS = 110_000
+
+/** Something to plug in. */
+export interface UsbDevice {
+  /** QEMU's name of the kind, such as `usb-kbd`. */
+  readonly kind: string
+  /** Where: `3` is the third port of the machine, `3.2` the second one of the hub there. */
+  readonly port: string
+  /** More of QEMU's properties, such as `serial`. */
+  readonly [property: string]: string | boolean
+}
+
+interface Answer {
+  readonly status: number
+  readonly output: string
+}
+
+/**
+ * A disposable machine with a USB bus, emulated by QEMU: Debian's kernel, a real udevd, and the file tree of this machine to
+ * read. In it the built udev handler runs. Needs no root. Nothing is left of it after {@link stop}, nor when this process ends.
+ */
+export class UsbMachine {
+  readonly #directory: string
+  readonly #qemu: ChildProcess
+  readonly #exited: Promise<unknown>
+  readonly #answers = new Map<number, (answer: Answer) => void>()
+  readonly #watches = new Map<number, DeviceWatch>()
+  #qmp: Qmp | undefined
+  #control: Socket | undefined
+  #lastId = 0
+
+  /** Ready when its udevd has seen what there was at the start. */
+  static async boot(image: KernelImage): Promise<UsbMachine> {
+    const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-usb-'))
+    mkdirSync(path.join(directory, 'stage'))
+    copyFileSync(path.join(import.meta.dirname, 'stage2.sh'), path.join(directory, 'stage/stage2.sh'))
+    const settings = `AKRI_NODE='${process.execPath}'\nAKRI_GUEST='${import.meta.dirname}'\n`
+    writeFileSync(path.join(directory, 'stage/settings'), settings)
+    await writeInitramfs(image, path.join(directory, 'initramfs'))
+    const machine = new UsbMachine(directory, image)
+    try {
+      await machine.#connect()
+      return machine
+    } catch (error) {
+      const said = machine.#console()
+      await machine.stop()
+      throw new QemuError(`the machine did not boot. It said last:\n${said}`, { cause: error })
+    }
+  }
+
+  private constructor(directory: string, image: KernelImage) {
+    this.#directory = directory
+    // It must not outlive this process, however that ends.
+    const command = ['--pdeathsig', 'KILL', 'qemu-system-x86_64', ...qemuArguments(directory, image)]
+    this.#qemu = spawn('setpriv', command, { stdio: ['ignore', 'ignore', 'inherit'] })
+    this.#exited = once(this.#qemu, 'exit')
+  }
+
+  /** Returns when it is plugged in: the machine's kernel takes some 0.3 s more to see it. */
+  async plug({ kind, port, ...properties }: UsbDevice): Promise<void> {
+    await this.execute('device_add', { driver: kind, id: idOf(port), bus: 'xhci.0', port, ...properties })
+  }
+
+  /** With a hub goes all that is plugged into it. */
+  async unplug(port: string): Promise<void> {
+    await this.execute('device_del', { id: idOf(port) })
+  }
+
+  /** A command of QEMU's machine protocol. */
+  async execute(command: string, args?: Readonly<Record<string, unknown>>): Promise<void> {
+    if (this.#qmp === undefined) throw new QemuError('the machine is not ready')
+    await this.#qmp.execute(command, args)
+  }
+
+  /** Runs a shell command in the machine, and gives what it said. */
+  async run(command: string): Promise<string> {
+    const id = ++this.#lastId
+    const answered = new Promise<Answer>((resolve) => this.#answers.set(id, resolve))
+    this.#send({ id, run: command })
+    const { status, output } = await answered
+    if (status !== 0) throw new QemuError(`${command} ended with ${status}: ${output}`)
+    return output
+  }
+
+  /** Opens a discovery of the udev handler in the machine, and waits for its first list. */
+  async watch(details: { readonly udevRules: readonly string[]; readonly groupRecursive?: boolean }): Promise<DeviceWatch> {
+    const id = ++this.#lastId
+    const watch = new DeviceWatch(() => this.#send({ id, stop: true }))
+    this.#watches.set(id, watch)
+    this.#send({ id, watch: details })
+    await watch.until('the first list', () => true)
+    return watch
+  }
+
+  async stop(): Promise<void> {
+    this.#qmp?.close()
+    this.#control?.destroy()
+    this.#qemu.kill('SIGKILL')
+    await this.#exited
+    rmSync(this.#directory, { recursive: true, force: true })
+  }
+
+  async #connect(): Promise<void> {
+    const stop = new AbortController()
+    const signal = AbortSignal.any([stop.signal, AbortSignal.timeout(BOOT_MS)])
+    void this.#exited.then(() => stop.abort())
+    this.#qmp = await Qmp.open(path.join(this.#directory, 'qmp'), signal)
+    const control = await connected(path.join(this.#directory, 'control'), signal)
+    this.#control = control
+    await new Promise<void>((resolve, reject) => {
+      signal.addEventListener('abort', () => reject(new QemuError('QEMU ended, or took too long')), { once: true })
+      eachLine(control, (line) => this.#read(line, resolve))
+    })
+  }
+
+  #read(line: string, onReady: () => void): void {
+    const message: Partial<Answer> & { ready?: true; id?: number; list?: Device[]; at?: number; error?: string } =
+      JSON.parse(line)
+    const { id = 0, status, output = '', list, at = 0, error } = message
+    if (message.ready) onReady()
+    else if (status !== undefined) {
+      this.#answers.get(id)?.({ status, output })
+      this.#answers.delete(id)
+    } else if (list !== undefined) this.#watches.get(id)?.add({ devices: list, at })
+    else this.#watches.get(id)?.end(error)
+  }
+
+  #send(message: object): void {
+    this.#control?.write(`${JSON.stringify(message)}\n`)
+  }
+
+  #console(): string {
+    return readFileSync(path.join(this.#directory, 'console'), 'utf8').slice(-3000)
+  }
+}
+
+function idOf(port: string): string {
+  return `port-${port.replaceAll('.', '-')}`
+}
+
+function qemuArguments(directory: string, { kernel, modules }: KernelImage): string[] {
+  // Without `remap` two files of different disks could have one number.
+  const share = (tag: string, tree: string) => [
+    ...['-fsdev', `local,id=${tag},path=${tree},security_model=none,readonly=on,multidevs=remap`],
+    ...['-device', `virtio-9p-pci,fsdev=${tag},mount_tag=${tag}`],
+  ]
+  return [
+    ...['-accel', 'tcg,thread=multi', '-cpu', 'max', '-machine', 'q35', '-m', '1024', '-smp', '2'],
+    ...['-nodefaults', '-no-user-config', '-display', 'none', '-nic', 'none', '-no-reboot'],
+    ...['-kernel', kernel, '-initrd', path.join(directory, 'initramfs')],
+    ...['-append', 'console=ttyS0 quiet panic=-1 tsc=unstable', '-serial', `file:${path.join(directory, 'console')}`],
+    ...['-qmp', `unix:${path.join(directory, 'qmp')},server=on,wait=off`],
+    ...share('host', '/'),
+    ...share('modules', modules),
+    ...share('stage', path.join(directory, 'stage')),
+    ...['-device', 'virtio-serial-pci'],
+    ...['-chardev', `socket,id=control,path=${path.join(directory, 'control')},server=on,wait=off`],
+    ...['-device', 'virtserialport,chardev=control,name=control'],
+    ...['-device', 'qemu-xhci,id=xhci,addr=10.0,p2=15,p3=1'],
+  ]
+}
