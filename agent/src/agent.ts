@@ -117,7 +117,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       await checkpoint.save(discovery.snapshot())
       // What ended just before us is not to be found only by the agent after us.
       await reclaimer
-        .round(stop.signal, true)
+        .round(stop.signal)
         .catch((error: unknown) => log.debug({ error: messageOf(error) }, 'last look for unused slots failed'))
       stop.abort()
       await discovery.close()

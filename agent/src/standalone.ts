@@ -80,12 +80,12 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
     const sockets = new KubeletSockets({
       pluginDirectory: kubelet.pluginDirectory,
       podResourcesSocket: kubelet.podResourcesSocket,
+      pods: kubelet.nodePods,
       clock,
       log,
     })
     await sockets.open()
     open.unshift(() => sockets.close())
-    kubelet.onPodGone(() => sockets.podGone(), stop.signal)
 
     const handlers: HandlerPackage[] = []
     const handlerProblems: ManifestProblem[] = []

@@ -70,7 +70,7 @@ program
   .description('show Configurations or Instances of the agent that runs')
   .argument('<kind>', 'configurations or instances')
   .argument('[name]')
-  .addOption(new Option('-o, --output <form>', 'form').choices(['table', 'json', 'yaml']).default('table'))
+  .addOption(new Option('-o, --output <form>', 'form').choices(['table', 'wide', 'json', 'yaml']).default('table'))
   .addOption(stateDir())
   .action((kind: string, name: string | undefined, options: GetOptions) => get(kind, name, options))
 

@@ -15,3 +15,11 @@ export class NoAgentError extends AkriError {
     this.name = 'NoAgentError'
   }
 }
+
+/** The agent has no object of that name. */
+export class NoSuchObjectError extends AkriError {
+  constructor(message: string) {
+    super('AKRI_ERR_NO_SUCH_OBJECT', 'terminal', message)
+    this.name = 'NoSuchObjectError'
+  }
+}

@@ -1,4 +1,5 @@
 // For programs that host handlers: the agent, `serve`, the CLI. Authors of handlers need nothing of it.
+export { aborted } from './aborted.js'
 export { Backoff, type BackoffOptions, backoff } from './backoff.js'
 export { type Clock, systemClock } from './clock.js'
 export { createLogger, LOG_LEVELS } from './create-logger.js'

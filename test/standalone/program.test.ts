@@ -7,12 +7,13 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { Instance } from '@akrijs/kube'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { askAgent } from '../../cli/src/control/control-client.js'
 
 const run = promisify(execFile)
 const root = path.join(path.dirname(fileURLToPath(import.meta.url)), '../..')
 const akri = path.join(root, 'cli/dist/akri.js')
 /** How many times things are killed; more by AKRI_CHAOS_ROUNDS. */
-const ROUNDS = Number(process.env.AKRI_CHAOS_ROUNDS ?? 12)
+const ROUNDS = Number(process.env.AKRI_CHAOS_ROUNDS ?? 25)
 
 let directory: string
 let state: string
@@ -178,7 +179,7 @@ describe('akri run', () => {
     expect(JSON.parse(list ?? '')).toMatchObject([{ id: '/devices/virtual/mem/null' }])
   })
 
-  it(`R90 loses no slot, doubles none and changes no Instance when agent and broker are killed at any moment (${ROUNDS} rounds)`, {
+  it(`R84 R90 A2 loses no slot, doubles none and changes no Instance when agent, handler and broker are killed at any moment (${ROUNDS} rounds)`, {
     timeout: 60_000 + ROUNDS * 10_000,
   }, async () => {
     const file = await write('a.yaml', configuration('nulls', nullDevice(`[/bin/sh, -c, 'exec sleep 1000']`)))
@@ -188,44 +189,76 @@ describe('akri run', () => {
       ...spec,
       deviceUsage: Object.keys(spec.deviceUsage),
     })
-    const running = async () => {
-      await vi.waitFor(async () => expect((await brokerPids()).filter(alive)).toHaveLength(1), patience)
-      await vi.waitFor(
-        async () =>
-          expect(
-            (await instances()).map(({ spec }) => Object.values(spec.deviceUsage).filter((usage) => usage !== '').length),
-          ).toEqual([1]),
-        {
-          timeout: 40_000,
-          interval: 200,
-        },
-      )
-      return { pids: await brokerPids(), instances: (await instances()).map(identity) }
+    // Straight from the socket: a program for each look would take most of the time.
+    const look = async () => {
+      const { items } = (await askAgent(path.join(state, 'control.sock'), '/apis/akri.sh/v0/instances')) as { items: Instance[] }
+      return items
     }
-    start('-f', file)
+    const running = () =>
+      vi.waitFor(
+        async () => {
+          const pids = (await brokerPids()).filter(alive)
+          expect(pids).toHaveLength(1)
+          const now = await look()
+          expect(now.map(({ spec }) => Object.values(spec.deviceUsage).filter((usage) => usage !== '').length)).toEqual([1])
+          return { pids, instances: now.map(identity) }
+        },
+        { timeout: 40_000, interval: 50 },
+      )
+    // Handlers run in processes of their own, so that they can be killed for themselves.
+    const begin = () => start('-f', file, '--isolated', '--handler', '@akrijs/handler-udev')
+    const handlerPids = () =>
+      (agent?.pid === undefined ? [] : childrenOf(agent.pid)).filter((pid) => commandOf(pid).includes('akri-handler'))
+    begin()
     const first = await running()
-    let random = 12345
+    let seed = 12345
     const next = (limit: number) => {
       // A linear congruential generator: the same moments in every run.
-      random = (random * 1103515245 + 12345) % 2 ** 31
-      return random % limit
+      seed = (seed * 1103515245 + 12345) % 2 ** 31
+      return seed % limit
     }
+    const killBroker = (pids: readonly number[]) => {
+      for (const pid of pids.filter(alive)) process.kill(-pid, 'SIGKILL')
+    }
+    const killHandler = () => {
+      for (const pid of handlerPids()) process.kill(pid, 'SIGKILL')
+    }
+    const killed = { agent: 0, handler: 0, broker: 0 }
     for (let round = 0; round < ROUNDS; round++) {
       const before = await brokerPids()
-      if (round % 3 === 2) for (const pid of before.filter(alive)) process.kill(-pid, 'SIGKILL')
-      else {
-        await stop('SIGKILL')
-        start('-f', file)
-        // In the middle of its start, now and then.
-        if (round % 3 === 1) {
-          await new Promise((resolve) => setTimeout(resolve, next(800)))
+      const victims = [['agent'], ['handler'], ['broker'], ['broker', 'handler', 'agent'], ['agent', 'agent']][round % 5] ?? []
+      for (const victim of victims) {
+        if (victim === 'agent') {
           await stop('SIGKILL')
-          start('-f', file)
+          killed.agent++
+          begin()
+        } else if (victim === 'handler') {
+          killed.handler += handlerPids().length
+          killHandler()
+        } else {
+          killed.broker++
+          killBroker(await brokerPids())
         }
+        // The next blow falls in the middle of what this one has caused.
+        await new Promise((resolve) => setTimeout(resolve, next(600)))
       }
       const now = await running()
       expect(now.instances).toEqual(first.instances)
       for (const pid of before) if (!now.pids.includes(pid)) expect(alive(pid)).toBe(false)
     }
+    expect(Math.min(killed.agent, killed.handler, killed.broker)).toBeGreaterThan(0)
+    expect(output).not.toMatch(/instance (left|created).*instance (left|created)/s)
   })
 })
+
+function childrenOf(pid: number): number[] {
+  return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number)
+}
+
+function commandOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+  } catch {
+    return ''
+  }
+}

@@ -4,7 +4,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type StandaloneAgent, type StandaloneOptions, startStandalone } from '@akrijs/agent/standalone'
-import { objectKey } from '@akrijs/kube'
+import { type Instance, objectKey } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/sdk'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 
@@ -117,7 +117,7 @@ describe('the standalone agent', () => {
     await vi.waitFor(() => expect(usage(agent, 'lab-a19705')).toEqual({ 'lab-a19705-0': '' }))
   })
 
-  it('A2 R104 keeps Instances and claims over a restart, untouched', async () => {
+  it('A2 keeps Instances over a restart, and R90 frees what containers held that ended with the agent', async () => {
     await configure(2, ['foo0'])
     const first = await start()
     await vi.waitFor(() => expect(first.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(2))
@@ -126,8 +126,11 @@ describe('the standalone agent', () => {
     await first.close()
     const second = await start()
     await vi.waitFor(() => expect(second.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(2))
+    // The simulated kubelet ended with the agent, and its Pods with it.
+    await vi.waitFor(() => expect(usage(second, 'lab-8120fe')).toEqual({ 'lab-8120fe-0': '', 'lab-8120fe-1': '' }))
     await second.agent.settled()
-    expect(second.cluster.instances.list()).toEqual(before)
+    const lasting = ({ metadata, spec }: Instance) => ({ uid: metadata.uid, spec: { ...spec, deviceUsage: {} } })
+    expect(second.cluster.instances.list().map(lasting)).toEqual(before.map(lasting))
   })
 
   it('A2 runs handlers in processes of their own, and keeps all when one is killed', { timeout: 30_000 }, async () => {

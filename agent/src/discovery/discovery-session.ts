@@ -1,6 +1,6 @@
 import type { Configuration } from '@akrijs/kube'
 import { AkriError, type Clock, type Device, type DiscoveryProperties, type Logger, messageOf } from '@akrijs/sdk'
-import { Backoff } from '@akrijs/sdk/host'
+import { aborted, Backoff } from '@akrijs/sdk/host'
 import { DiscoveryFailedError, type HandlerEndpoint } from '../ports/handler-endpoint.js'
 import type { EndpointList } from './device-ageing.js'
 
@@ -164,11 +164,4 @@ export class DiscoverySession {
 function reasonOf(error: unknown, failure: string): SessionFailure {
   if (AkriError.is(error) && error.code === 'AKRI_ERR_MISSING_PROPERTY') return 'MissingProperty'
   return failure === 'unreachable' ? 'Unreachable' : 'HandlerFailed'
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve()
-    signal.addEventListener('abort', () => resolve(), { once: true })
-  })
 }

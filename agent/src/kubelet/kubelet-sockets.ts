@@ -1,6 +1,7 @@
 import { type FSWatcher, watch } from 'node:fs'
 import { lstat, mkdir, readdir, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
+import { type ObjectKey, objectKey } from '@akrijs/kube'
 import { RegistrationClient } from '@akrijs/proto/device-plugin'
 import { PodResourcesListerClient } from '@akrijs/proto/pod-resources'
 import { type Clock, type Logger, messageOf, systemClock } from '@akrijs/sdk'
@@ -9,13 +10,15 @@ import { credentials, Metadata } from '@grpc/grpc-js'
 import { SOCKET_PREFIX } from '../device-plugins/plugin-server.js'
 import { KubeletUnavailableError } from '../errors.js'
 import { Listeners } from '../listeners.js'
-import type { Kubelet, PluginRegistration } from '../ports/kubelet.js'
+import type { Allocations, Kubelet, NodePods, PluginRegistration } from '../ports/kubelet.js'
 
 export interface KubeletSocketsOptions {
   /** @default '/var/lib/kubelet/device-plugins' */
   readonly pluginDirectory?: string
   /** @default '/var/lib/kubelet/pod-resources/kubelet.sock' */
   readonly podResourcesSocket?: string
+  /** The Pods of this node. @default nobody watches them */
+  readonly pods?: NodePods
   readonly clock: Clock
   readonly log: Logger
 }
@@ -30,15 +33,16 @@ const POLL_MS = 2000
 /** The kubelet behind its sockets. */
 export class KubeletSockets implements Kubelet {
   readonly pluginDirectory: string
+  readonly pods: NodePods | undefined
   readonly #podResourcesSocket: string
   readonly #options: KubeletSocketsOptions
   readonly #restartListeners = new Listeners()
-  readonly #podGoneListeners = new Listeners()
   readonly #stop = new AbortController()
   #watching: Promise<void> | undefined
 
   constructor(options: KubeletSocketsOptions) {
     this.#options = options
+    this.pods = options.pods
     this.pluginDirectory = options.pluginDirectory ?? '/var/lib/kubelet/device-plugins'
     this.#podResourcesSocket = options.podResourcesSocket ?? '/var/lib/kubelet/pod-resources/kubelet.sock'
   }
@@ -78,7 +82,7 @@ export class KubeletSockets implements Kubelet {
     }
   }
 
-  async listAllocated(signal: AbortSignal): Promise<Map<string, Set<string>>> {
+  async listAllocated(signal: AbortSignal): Promise<Allocations> {
     const client = new PodResourcesListerClient(`unix:${this.#podResourcesSocket}`, credentials.createInsecure(), {
       'grpc.max_receive_message_length': MAX_LIST_BYTES,
     })
@@ -86,13 +90,13 @@ export class KubeletSockets implements Kubelet {
       const { podResources } = await answered(signal, (deadline, done: Done<{ podResources: PodResourcesList }>) =>
         client.list({}, new Metadata(), { deadline }, done),
       )
-      const allocated = new Map<string, Set<string>>()
-      for (const { resourceName, deviceIds } of podResources.flatMap(({ containers }) =>
-        containers.flatMap(({ devices }) => devices),
-      )) {
-        const ids = allocated.get(resourceName) ?? new Set()
-        for (const id of deviceIds) ids.add(id)
-        allocated.set(resourceName, ids)
+      const allocated = new Map<string, { pod: ObjectKey; ids: Set<string> }[]>()
+      for (const { name, namespace, containers } of podResources) {
+        const pod = objectKey(namespace, name)
+        for (const { resourceName, deviceIds } of containers.flatMap(({ devices }) => devices)) {
+          const ofResource = allocated.get(resourceName) ?? []
+          allocated.set(resourceName, [...ofResource, { pod, ids: new Set(deviceIds) }])
+        }
       }
       return allocated
     } catch (error) {
@@ -104,15 +108,6 @@ export class KubeletSockets implements Kubelet {
 
   onRestart(listener: () => void, signal: AbortSignal): void {
     this.#restartListeners.add(listener, signal)
-  }
-
-  onPodGone(listener: () => void, signal: AbortSignal): void {
-    this.#podGoneListeners.add(listener, signal)
-  }
-
-  /** For whoever sees Pods of this node go. */
-  podGone(): void {
-    this.#podGoneListeners.tell()
   }
 
   /** A kubelet that restarts makes its socket anew. Inode numbers can come again, so the time of creation counts too. */
@@ -168,6 +163,8 @@ export class KubeletSockets implements Kubelet {
 }
 
 type PodResourcesList = readonly {
+  readonly name: string
+  readonly namespace: string
   readonly containers: readonly { readonly devices: readonly { resourceName: string; deviceIds: string[] }[] }[]
 }[]
 type Done<T> = (error: Error | null, response: T) => void

@@ -1,21 +1,38 @@
+import type { ObjectKey } from '@akrijs/kube'
+
 /** The kubelet as the agent's core sees it. */
 export interface Kubelet {
   /** Where plugins put their sockets. */
   readonly pluginDirectory: string
+  /** The Pods of this node, from whoever watches them; undefined where nobody does. */
+  readonly pods: NodePods | undefined
   /**
    * Registers a plugin that already serves on `<pluginDirectory>/<socketName>`.
    * @throws KubeletUnavailableError (transient) where the kubelet cannot be reached or refuses.
    */
   register(plugin: PluginRegistration, signal: AbortSignal): Promise<void>
   /**
-   * The device ids that containers of this node hold, by resource name; read from podresources.
+   * The device ids that containers of this node hold; read from podresources.
    * @throws KubeletUnavailableError (transient)
    */
-  listAllocated(signal: AbortSignal): Promise<ReadonlyMap<string, ReadonlySet<string>>>
+  listAllocated(signal: AbortSignal): Promise<Allocations>
   /** Calls back when the kubelet came back and has forgotten every registration. */
   onRestart(listener: () => void, signal: AbortSignal): void
-  /** Calls back when a Pod of this node is seen to be gone, so that its slots may be free. */
-  onPodGone(listener: () => void, signal: AbortSignal): void
+}
+
+/** By the name of the resource: which Pod holds which ids. */
+export type Allocations = ReadonlyMap<string, readonly { readonly pod: ObjectKey; readonly ids: ReadonlySet<string> }[]>
+
+/** What podresources does not tell: Pods whose containers have not been given anything yet, and Pods that have ended. */
+export interface NodePods {
+  /** By how much it may know less than the kubelet does, in milliseconds. */
+  readonly lagMs: number
+  /** The Pods that ask for the resource and have containers, or may yet get some. */
+  users(resourceName: string): ReadonlySet<ObjectKey>
+  /** Whether all containers of the Pod have ended for good, although the kubelet may still list it. */
+  hasEnded(pod: ObjectKey): boolean
+  /** Calls back when a Pod has ended or is gone. */
+  onGone(listener: () => void, signal: AbortSignal): void
 }
 
 export interface PluginRegistration {

@@ -1,5 +1,6 @@
 import { mkdir, readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
+import { objectKey } from '@akrijs/kube'
 import { type Empty, type RegisterRequest, RegistrationService } from '@akrijs/proto/device-plugin'
 import { PodResourcesListerService } from '@akrijs/proto/pod-resources'
 import { messageOf } from '@akrijs/sdk'
@@ -7,6 +8,7 @@ import { makeRoomForSocket } from '@akrijs/sdk/host'
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js'
 import { AdmissionError, KubeletUnavailableError } from '../errors.js'
 import { Listeners } from '../listeners.js'
+import type { NodePods } from '../ports/kubelet.js'
 import { PluginConnection } from './plugin-connection.js'
 import { type ContainerAllocation, type ContainerOptions, containerOptions, type SimulatedPod } from './pod.js'
 
@@ -37,6 +39,7 @@ export class SimulatedKubelet {
   readonly #pods = new Map<string, AdmittedPod>()
   readonly #changeListeners = new Listeners()
   readonly #podGoneListeners = new Listeners()
+  readonly #beingAdmitted = new Set<SimulatedPod>()
   #servers: readonly Server[] = []
   /** The kubelet admits one Pod at a time. */
   #admitting: Promise<unknown> = Promise.resolve()
@@ -87,8 +90,18 @@ export class SimulatedKubelet {
     this.#changeListeners.add(listener, signal)
   }
 
-  onPodGone(listener: () => void, signal: AbortSignal): void {
-    this.#podGoneListeners.add(listener, signal)
+  /** What an API server would tell of the Pods of this node. */
+  readonly nodePods: NodePods = {
+    lagMs: 0,
+    users: (resourceName) =>
+      new Set(
+        [...this.#beingAdmitted, ...this.pods]
+          .filter(({ containers }) => containers.some(({ resources }) => Object.hasOwn(resources, resourceName)))
+          .map(({ namespace, name }) => objectKey(namespace, name)),
+      ),
+    // The kubelet forgets a Pod with its removal.
+    hasEnded: () => false,
+    onGone: (listener, signal) => this.#podGoneListeners.add(listener, signal),
   }
 
   /**
@@ -98,7 +111,14 @@ export class SimulatedKubelet {
    * @throws AdmissionError
    */
   admit(pod: SimulatedPod): Promise<ReadonlyMap<string, ContainerOptions>> {
-    const admission = this.#admitting.then(() => this.#admit(pod))
+    this.#beingAdmitted.add(pod)
+    const admission = this.#admitting
+      .then(() => this.#admit(pod))
+      .finally(() => {
+        this.#beingAdmitted.delete(pod)
+        // Refused: what plugins have allocated for it nobody will have.
+        if (!this.#pods.has(pod.uid)) this.#podGoneListeners.tell()
+      })
     this.#admitting = admission.catch(() => undefined)
     return admission
   }

@@ -4,6 +4,7 @@ import {
   type Instance,
   type InstanceName,
   type NodeName,
+  type ObjectKey,
   objectKey,
   type SlotName,
 } from '@akrijs/kube'
@@ -11,6 +12,7 @@ import { silentLogger } from '@akrijs/sdk'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { KubeletUnavailableError } from '../errors.js'
+import type { NodePods } from '../ports/kubelet.js'
 import { ObjectStore } from '../standalone/object-store.js'
 import { SlotReclaimer } from './slot-reclaimer.js'
 
@@ -19,11 +21,17 @@ const slot = (index: number) => `cam-8120fe-${index}` as SlotName
 
 let clock: ManualClock
 let instances: ObjectStore<Instance>
-let listed: Map<string, Set<string>> | undefined
+let listed: Map<string, { pod: ObjectKey; ids: Set<string> }[]> | undefined
+/** The Pods that ask for `akri.sh/cam-8120fe`; undefined where nobody watches Pods. */
+let users: Set<ObjectKey> | undefined
+let ended: Set<ObjectKey>
 let claims: Map<string, number>
 let podGone: () => void
 let stop: AbortController
-let ran: Promise<void>
+let run: () => void
+let ran: Promise<void> | undefined
+const pod = objectKey('default', 'pod')
+const holds = (...ids: string[]) => new Map([['akri.sh/cam-8120fe', [{ pod, ids: new Set(ids) }]]])
 
 function put(deviceUsage: Record<string, string>): void {
   instances.put({
@@ -55,7 +63,10 @@ beforeEach(() => {
   clock = new ManualClock(1_000_000)
   instances = new ObjectStore()
   listed = new Map()
+  users = undefined
+  ended = new Set()
   claims = new Map()
+  ran = undefined
   podGone = () => {}
   stop = new AbortController()
   const reclaimer = new SlotReclaimer({
@@ -76,12 +87,22 @@ beforeEach(() => {
         if (listed === undefined) throw new KubeletUnavailableError('away')
         return listed
       },
-      onPodGone: (listener) => {
-        podGone = listener
+      get pods(): NodePods | undefined {
+        if (users === undefined) return undefined
+        return {
+          lagMs: 100,
+          users: (resource) => new Set(resource === 'akri.sh/cam-8120fe' ? users : []),
+          hasEnded: (one) => ended.has(one),
+          onGone: (listener) => {
+            podGone = listener
+          },
+        }
       },
     },
   })
-  ran = reclaimer.run(stop.signal)
+  run = () => {
+    ran = reclaimer.run(stop.signal)
+  }
 })
 
 afterEach(async () => {
@@ -90,7 +111,9 @@ afterEach(async () => {
   expect(clock.sleeping).toEqual([])
 })
 
-describe('slots that nobody uses', () => {
+describe('slots that nobody uses, where nobody watches Pods', () => {
+  beforeEach(() => run())
+
   it('R90 R92 A14 are taken back after the grace period, of both levels, and no sooner', async () => {
     put({ [slot(0)]: 'node-a', [slot(1)]: 'C:7:node-a', [slot(2)]: '' })
     await clock.advance(20_000 - 1000)
@@ -101,33 +124,13 @@ describe('slots that nobody uses', () => {
 
   it('R90 are not those that a container has, of another node, or of a form that nobody knows', async () => {
     listed = new Map([
-      ['akri.sh/cam-8120fe', new Set([slot(0)])],
-      ['akri.sh/cam', new Set(['7'])],
+      ['akri.sh/cam-8120fe', [{ pod, ids: new Set([slot(0)]) }]],
+      ['akri.sh/cam', [{ pod, ids: new Set(['7']) }]],
     ])
     const held = { [slot(0)]: 'node-a', [slot(1)]: 'C:7:node-a', [slot(2)]: 'node-b', 'cam-8120fe-3': 'C:x' }
     put(held)
     await clock.advance(120_000)
     expect(usage()).toEqual(held)
-  })
-
-  it('R90 are free at once when a Pod went, if its container was seen to have them', async () => {
-    listed = new Map([['akri.sh/cam-8120fe', new Set([slot(0)])]])
-    claims.set(slot(0), clock.now())
-    put({ [slot(0)]: 'node-a' })
-    await clock.advance(600)
-    listed = new Map()
-    podGone()
-    await clock.advance(0)
-    expect(usage()).toEqual({ [slot(0)]: '' })
-  })
-
-  it('R92 are not those whose container could still be starting, whatever Pod went', async () => {
-    claims.set(slot(0), clock.now())
-    put({ [slot(0)]: 'node-a' })
-    await clock.advance(600)
-    podGone()
-    await clock.advance(10_000)
-    expect(usage()).toEqual({ [slot(0)]: 'node-a' })
   })
 
   it('R92 give a slot that is claimed again the whole grace, though it was unused before', async () => {
@@ -144,6 +147,68 @@ describe('slots that nobody uses', () => {
     listed = undefined
     put({ [slot(0)]: 'node-a' })
     await clock.advance(600_000)
+    expect(usage()).toEqual({ [slot(0)]: 'node-a' })
+  })
+})
+
+describe('slots that nobody uses, where somebody watches Pods', () => {
+  beforeEach(() => {
+    users = new Set([pod])
+    run()
+  })
+
+  it('R90 are free at once when their Pod went', async () => {
+    listed = holds(slot(0))
+    claims.set(slot(0), clock.now())
+    put({ [slot(0)]: 'node-a' })
+    await clock.advance(600)
+    listed = new Map()
+    users?.clear()
+    podGone()
+    await clock.advance(0)
+    expect(usage()).toEqual({ [slot(0)]: '' })
+  })
+
+  it('R90 are free when their Pod came and went before the kubelet listed it', async () => {
+    claims.set(slot(0), clock.now())
+    put({ [slot(0)]: 'node-a' })
+    users?.clear()
+    podGone()
+    await clock.advance(50)
+    // It may be a claim for a Pod that has not been heard of yet.
+    expect(usage()).toEqual({ [slot(0)]: 'node-a' })
+    await clock.advance(60)
+    expect(usage()).toEqual({ [slot(0)]: '' })
+  })
+
+  it('R90 are those of a Pod that has ended, although the kubelet still lists it', async () => {
+    listed = holds(slot(0))
+    put({ [slot(0)]: 'node-a' })
+    ended.add(pod)
+    users?.clear()
+    podGone()
+    await clock.advance(0)
+    expect(usage()).toEqual({ [slot(0)]: '' })
+  })
+
+  it('R92 are none while a Pod that asks for them has not been given any, however long its image takes', async () => {
+    claims.set(slot(0), clock.now())
+    put({ [slot(0)]: 'node-a' })
+    podGone()
+    await clock.advance(600_000)
+    expect(usage()).toEqual({ [slot(0)]: 'node-a' })
+    // It was given another one: this is nobody's.
+    listed = holds(slot(1))
+    await clock.advance(10_000)
+    expect(usage()).toEqual({ [slot(0)]: '' })
+  })
+
+  it('A2 are none when a kubelet that has just restarted lists nothing, while their Pods are there', async () => {
+    listed = holds(slot(0))
+    put({ [slot(0)]: 'node-a' })
+    await clock.advance(10_000)
+    listed = new Map()
+    await clock.advance(60_000)
     expect(usage()).toEqual({ [slot(0)]: 'node-a' })
   })
 })

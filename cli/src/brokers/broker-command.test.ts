@@ -17,9 +17,13 @@ describe('the command of a broker', () => {
 
   it('asks for one slot of its Instance where it names no resource, and for what stands behind the placeholder', () => {
     const container = { name: 'c', command: ['/bin/true'] }
-    expect(planBroker({ containers: [container] }, 'akri.sh/x')).toMatchObject({ command: { resources: { 'akri.sh/x': 1 } } })
+    expect(planBroker({ brokerPodSpec: { containers: [container] } }, 'akri.sh/x')).toMatchObject({
+      command: { resources: { 'akri.sh/x': 1 } },
+    })
     const asking = { ...container, resources: { limits: { '{{PLACEHOLDER}}': '2', memory: '1Gi' } } }
-    expect(planBroker({ containers: [asking] }, 'akri.sh/x')).toMatchObject({ command: { resources: { 'akri.sh/x': 2 } } })
+    expect(planBroker({ brokerPodSpec: { containers: [asking] } }, 'akri.sh/x')).toMatchObject({
+      command: { resources: { 'akri.sh/x': 2 } },
+    })
   })
 
   it.each([
@@ -28,6 +32,20 @@ describe('the command of a broker', () => {
     [{ containers: [{ command: ['a'] }, { command: ['b'] }] }, /several containers/],
     [{ containers: [{ command: ['a'], env: [{ name: 'X', valueFrom: {} }] }] }, /valueFrom needs a cluster/],
   ])('says why %j runs nothing', (spec, reason) => {
-    expect(planBroker(spec, 'akri.sh/x')).toMatchObject({ kind: 'none', reason: expect.stringMatching(reason) })
+    expect(planBroker({ brokerPodSpec: spec }, 'akri.sh/x')).toMatchObject({
+      kind: 'none',
+      reason: expect.stringMatching(reason),
+    })
+  })
+
+  it('R52 takes retries and completions from the Job, with the defaults of Kubernetes', () => {
+    const template = { spec: { containers: [{ command: ['/bin/true'] }] } }
+    const goalOf = (job: object) => planBroker({ brokerJobSpec: { template, ...job } }, 'akri.sh/x')
+    expect(goalOf({})).toMatchObject({ goal: { kind: 'completions', completions: 1, backoffLimit: 6 } })
+    expect(goalOf({ completions: 3, backoffLimit: 0 })).toMatchObject({ goal: { completions: 3, backoffLimit: 0 } })
+    expect(planBroker({ brokerJobSpec: {} }, 'akri.sh/x')).toEqual({
+      kind: 'none',
+      reason: 'brokerJobSpec.template.spec.containers is empty',
+    })
   })
 })

@@ -1,4 +1,6 @@
-/** What a container of a brokerPodSpec runs as a process of this machine. */
+import type { BrokerSpec } from '@akrijs/kube'
+
+/** What a container of a brokerSpec runs as a process of this machine. */
 export interface BrokerCommand {
   readonly container: string
   readonly file: string
@@ -9,31 +11,57 @@ export interface BrokerCommand {
   readonly resources: Readonly<Record<string, number>>
 }
 
+/** When a broker is done. */
+export type BrokerGoal =
+  /** Never, as a Pod is: it is started again whenever it ends. */
+  | { readonly kind: 'forever' }
+  /** As a Job is: after so many runs that succeeded, or one failure more than the limit. */
+  | { readonly kind: 'completions'; readonly completions: number; readonly backoffLimit: number }
+
 export type BrokerPlan =
-  | { readonly kind: 'run'; readonly command: BrokerCommand }
+  | { readonly kind: 'run'; readonly command: BrokerCommand; readonly goal: BrokerGoal }
   /** There is nothing to run on a machine without a cluster; the reason. */
   | { readonly kind: 'none'; readonly reason: string }
 
 /** What stands in a Configuration for the resource of the Instance. */
 const PLACEHOLDER = '{{PLACEHOLDER}}'
 
-/** Reads a brokerPodSpec. Its first container runs, if it says how: an image alone needs a container runtime. */
-export function planBroker(podSpec: Readonly<Record<string, unknown>>, instanceResource: string): BrokerPlan {
-  const containers = podSpec.containers
+/** Of a Job that does not say it. Kubernetes' own defaults. */
+const BACKOFF_LIMIT = 6
+const COMPLETIONS = 1
+
+/** Reads a brokerSpec. Its first container runs, if it says how: an image alone needs a container runtime. */
+export function planBroker(broker: BrokerSpec, instanceResource: string): BrokerPlan {
+  if ('brokerPodSpec' in broker) return planPod('brokerPodSpec', broker.brokerPodSpec, instanceResource, { kind: 'forever' })
+  const { completions, backoffLimit, template } = broker.brokerJobSpec
+  const goal: BrokerGoal = {
+    kind: 'completions',
+    completions: wholeNumber(completions) ?? COMPLETIONS,
+    backoffLimit: wholeNumber(backoffLimit) ?? BACKOFF_LIMIT,
+  }
+  return planPod('brokerJobSpec.template.spec', record(record(template).spec), instanceResource, goal)
+}
+
+function planPod(
+  where: string,
+  { containers }: Readonly<Record<string, unknown>>,
+  instanceResource: string,
+  goal: BrokerGoal,
+): BrokerPlan {
   const container: unknown = Array.isArray(containers) ? containers[0] : undefined
-  if (!isRecord(container)) return { kind: 'none', reason: 'brokerPodSpec.containers is empty' }
+  if (!isRecord(container)) return { kind: 'none', reason: `${where}.containers is empty` }
   if (Array.isArray(containers) && containers.length > 1)
-    return { kind: 'none', reason: 'brokerPodSpec has several containers; without a cluster one can run' }
+    return { kind: 'none', reason: `${where} has several containers; without a cluster one can run` }
   const command = texts(container.command)
   const [file, ...first] = command ?? []
-  if (file === undefined)
-    return { kind: 'none', reason: 'brokerPodSpec.containers[0] has no command; an image alone needs a cluster' }
+  if (file === undefined) return { kind: 'none', reason: `${where}.containers[0] has no command; an image alone needs a cluster` }
   const env = environment(container.env)
   if (env === undefined)
-    return { kind: 'none', reason: 'brokerPodSpec.containers[0].env must be a list of name and value; valueFrom needs a cluster' }
+    return { kind: 'none', reason: `${where}.containers[0].env must be a list of name and value; valueFrom needs a cluster` }
   const { workingDir } = container
   return {
     kind: 'run',
+    goal,
     command: {
       container: typeof container.name === 'string' ? container.name : 'main',
       file,
@@ -90,6 +118,10 @@ function environment(entries: unknown): Record<string, string> | undefined {
     env[entry.name] = entry.value ?? ''
   }
   return env
+}
+
+function wholeNumber(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0 ? value : undefined
 }
 
 function texts(value: unknown): string[] | undefined {

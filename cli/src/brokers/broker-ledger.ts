@@ -1,9 +1,10 @@
-import { readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { signalGroup } from './broker-process.js'
 
 interface LedgerEntry {
+  /** Of the process that leads the group. */
   readonly pid: number
-  /** When the process started, in the kernel's ticks since boot: tells it from another one that got its number. */
+  /** When it started, in the kernel's ticks since boot: tells it from another one that got its number. */
   readonly started: string
 }
 
@@ -21,14 +22,14 @@ export class BrokerLedger {
 
   /** Ends what an agent that was killed has left running. @returns the pids */
   endLeftovers(): number[] {
-    const left = this.#read().filter(({ pid, started }) => startOf(pid) === started)
+    const left = this.#read().filter(({ pid, started }) => leads(pid, started) || outlives(pid, started))
     for (const { pid } of left) signalGroup(pid, 'SIGKILL')
     this.#write()
     return left.map(({ pid }) => pid)
   }
 
   add(pid: number): void {
-    const started = startOf(pid)
+    const started = processAt(pid)?.started
     if (started === undefined) return
     this.#entries.set(pid, { pid, started })
     this.#write()
@@ -68,12 +69,31 @@ function isEntry(value: unknown): value is LedgerEntry {
   )
 }
 
-/** Field 22 of /proc/PID/stat; the second one is in parentheses and may hold anything. */
-function startOf(pid: number): string | undefined {
+function leads(pid: number, started: string): boolean {
+  const now = processAt(pid)
+  return now !== undefined && now.state !== 'Z' && now.started === started
+}
+
+/**
+ * Whether a group goes on without the process that led it. No process gets the number of a group that exists, so whoever is
+ * in it and is no older than its leader came from there.
+ */
+function outlives(pid: number, started: string): boolean {
+  const leader = processAt(pid)
+  if (leader !== undefined && leader.started !== started) return false
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map((name) => processAt(Number(name)))
+    .some((one) => one?.group === pid && one.session === pid && one.state !== 'Z' && Number(one.started) >= Number(started))
+}
+
+/** Fields of /proc/PID/stat, proc(5); the second one is in parentheses and may hold anything. */
+function processAt(pid: number): { state: string; group: number; session: number; started: string } | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    return fields[0] === 'Z' ? undefined : fields[19]
+    const [state = '', , group, session] = fields
+    return { state, group: Number(group), session: Number(session), started: fields[19] ?? '' }
   } catch {
     return undefined
   }

@@ -34,8 +34,9 @@ function isGone(pid: number): boolean {
 
 describe('the process of a broker', () => {
   it('says how it ended', async () => {
-    expect(await start('exit 3').broker.ended).toBe('it exited with code 3')
-    expect(await start('kill -9 $$').broker.ended).toBe('it was ended by SIGKILL')
+    expect(await start('exit 3').broker.ended).toEqual({ succeeded: false, reason: 'it exited with code 3' })
+    expect(await start('exit 0').broker.ended).toEqual({ succeeded: true, reason: 'it exited with code 0' })
+    expect(await start('kill -9 $$').broker.ended).toEqual({ succeeded: false, reason: 'it was ended by SIGKILL' })
   })
 
   it('says that a command does not exist', async () => {
@@ -47,13 +48,13 @@ describe('the process of a broker', () => {
       clock: systemClock,
       onLine: () => {},
     })
-    expect(await broker.ended).toMatch(/cannot be started.*\/no\/such/)
+    expect((await broker.ended).reason).toMatch(/cannot be started.*\/no\/such/)
   })
 
   it('says that its working directory does not exist', async () => {
     const workingDirectory = '/no/such/directory'
     const broker = new BrokerProcess({ file: 'true', args: [], env: {}, workingDirectory, clock: systemClock, onLine: () => {} })
-    expect(await broker.ended).toBe('it cannot be started: its workingDir /no/such/directory does not exist')
+    expect((await broker.ended).reason).toBe('it cannot be started: its workingDir /no/such/directory does not exist')
   })
 
   it('ends with everything that it started, also what ignores being asked', async () => {
@@ -92,6 +93,20 @@ describe('the ledger of brokers', () => {
       left.kill('SIGKILL')
       other.kill('SIGKILL')
     }
+  })
+
+  it('ends what a broker has left running that is dead itself', async () => {
+    const at = file()
+    // The shell leads the group and ends; what it has started goes on.
+    const leader = spawn('sh', ['-c', 'sleep 1000 & echo $!; read wait'], { detached: true, stdio: ['pipe', 'pipe', 'ignore'] })
+    const ended = once(leader, 'exit')
+    const member = Number(String((await once(leader.stdout, 'data'))[0]))
+    new BrokerLedger(at).add(leader.pid ?? 0)
+    leader.kill('SIGKILL')
+    await ended
+    expect(isGone(member)).toBe(false)
+    expect(new BrokerLedger(at).endLeftovers()).toEqual([leader.pid])
+    await vi.waitFor(() => expect(isGone(member)).toBe(true))
   })
 
   it('takes a file that makes no sense for an empty one', () => {

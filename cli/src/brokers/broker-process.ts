@@ -11,8 +11,12 @@ export interface BrokerProcessOptions {
   onLine(line: string): void
 }
 
-/** How a broker ended, in words. */
-export type BrokerEnd = string
+/** How a broker ended. */
+export interface BrokerEnd {
+  /** It exited with 0. */
+  readonly succeeded: boolean
+  readonly reason: string
+}
 
 /** How long a broker may take to end when it is asked to, in milliseconds. */
 const TERM_MS = 5000
@@ -34,9 +38,11 @@ export class BrokerProcess {
     this.pid = this.#child.pid
     for (const stream of [this.#child.stdout, this.#child.stderr]) splitLines(stream, onLine)
     this.ended = new Promise((resolve) => {
-      this.#child.once('error', (error) => resolve(`it cannot be started: ${whyNot(error, workingDirectory)}`))
+      this.#child.once('error', (error) =>
+        resolve({ succeeded: false, reason: `it cannot be started: ${whyNot(error, workingDirectory)}` }),
+      )
       this.#child.once('exit', (code, signal) =>
-        resolve(signal === null ? `it exited with code ${code}` : `it was ended by ${signal}`),
+        resolve({ succeeded: code === 0, reason: signal === null ? `it exited with code ${code}` : `it was ended by ${signal}` }),
       )
     })
   }

@@ -10,7 +10,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { askAgent } from '../control/control-client.js'
 import { serveControl } from '../control/control-server.js'
 import { BrokerLedger } from './broker-ledger.js'
-import { BrokerSet } from './broker-set.js'
+import { BrokerSet, type BrokerSetOptions } from './broker-set.js'
+import { FinishedJobs } from './finished-jobs.js'
 
 let directory: string
 let standalone: StandaloneAgent
@@ -18,6 +19,14 @@ let brokers: BrokerSet
 let lines: string[]
 
 const write = (command: string) =>
+  writeBroker(`brokerPodSpec: { containers: [{ name: b, command: ${JSON.stringify(command.split(' '))} }] }`)
+
+const writeJob = (script: string, job = '') =>
+  writeBroker(
+    `brokerJobSpec: { ${job} template: { spec: { containers: [{ command: [/bin/sh, -c, ${JSON.stringify(script)}] }] } } }`,
+  )
+
+const writeBroker = (broker: string) =>
   writeFileSync(
     path.join(directory, 'c.yaml'),
     `apiVersion: akri.sh/v0
@@ -26,7 +35,7 @@ metadata: { name: echo }
 spec:
   discoveryHandler: { name: debugEcho, discoveryDetails: 'descriptions: ["foo0"]' }
   capacity: 2
-  brokerSpec: { brokerPodSpec: { containers: [{ name: b, command: ${JSON.stringify(command.split(' '))} }] } }
+  brokerSpec: { ${broker} }
 `,
   )
 
@@ -54,17 +63,22 @@ beforeEach(async () => {
     handlersFrom: import.meta.dirname,
     log: silentLogger,
   })
-  brokers = new BrokerSet({
+  brokers = new BrokerSet(options())
+  brokers.start()
+})
+
+function options(): BrokerSetOptions {
+  return {
     standalone,
     ledger: new BrokerLedger(path.join(directory, 'brokers.json')),
+    finished: new FinishedJobs(path.join(directory, 'jobs.json')),
     clock: systemClock,
     log: silentLogger,
     environment: process.env,
     onLine: (_, line) => lines.push(line),
     onChange: () => {},
-  })
-  brokers.start()
-})
+  }
+}
 
 afterEach(async () => {
   await brokers.close()
@@ -102,6 +116,28 @@ describe('the brokers of a machine', () => {
       () => expect(state()).toMatchObject({ phase: 'waiting', reason: expect.stringContaining('/no/such/broker') }),
       patience,
     )
+  })
+
+  it('R52 R53 that are Jobs run to their end once, also over a restart of the agent, and free their slot', async () => {
+    writeJob(`echo ran >> ${directory}/runs; echo "$DEBUG_ECHO_DESCRIPTION"`, 'completions: 2,')
+    const runs = () => (existsSync(`${directory}/runs`) ? readFileSync(`${directory}/runs`, 'utf8').match(/ran/g)?.length : 0)
+    await vi.waitFor(() => expect(state()).toEqual({ phase: 'completed' }), patience)
+    expect(runs()).toBe(2)
+    expect(lines).toContain('foo0')
+    await vi.waitFor(() => expect(used()).toBe(0), patience)
+    await brokers.close()
+    brokers = new BrokerSet(options())
+    brokers.start()
+    expect(state()).toEqual({ phase: 'completed' })
+    // Another spec is another Job.
+    writeJob(`echo ran again >> ${directory}/runs`)
+    await vi.waitFor(() => expect(runs()).toBe(3), patience)
+  })
+
+  it('R52 that are Jobs are tried again as often as backoffLimit says', async () => {
+    writeJob(`echo ran >> ${directory}/runs; exit 7`, 'backoffLimit: 1,')
+    await vi.waitFor(() => expect(state()).toEqual({ phase: 'failed', reason: 'it exited with code 7' }), patience)
+    expect(readFileSync(`${directory}/runs`, 'utf8')).toBe('ran\nran\n')
   })
 
   it('end with the agent', async () => {

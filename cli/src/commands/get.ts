@@ -1,14 +1,14 @@
 import type { Configuration, Instance } from '@akrijs/kube'
 import { dump } from 'js-yaml'
 import { askAgent } from '../control/control-client.js'
-import { UsageError } from '../errors.js'
+import { NoSuchObjectError, UsageError } from '../errors.js'
 import { controlSocket } from '../places.js'
 import { describe as describeDevice } from '../view/agent-picture.js'
 import { formatTable, printable } from '../view/table.js'
 
 export interface GetOptions {
   readonly stateDir: string
-  readonly output: 'table' | 'json' | 'yaml'
+  readonly output: 'table' | 'wide' | 'json' | 'yaml'
 }
 
 const KINDS: Readonly<Record<string, 'configurations' | 'instances'>> = {
@@ -25,11 +25,11 @@ export async function get(kindText: string, name: string | undefined, { stateDir
   const kind = kindOf(kindText)
   const list = (await askAgent(controlSocket(stateDir), `/apis/akri.sh/v0/${kind}`)) as { items: (Configuration | Instance)[] }
   const items = name === undefined ? list.items : list.items.filter(({ metadata }) => metadata.name === name)
-  if (name !== undefined && items.length === 0) throw new UsageError(`there is no ${kindText} ${name}`)
+  if (name !== undefined && items.length === 0) throw new NoSuchObjectError(`there is no ${kindText} ${name}`)
   const answer = name === undefined ? list : items[0]
   if (output === 'json') process.stdout.write(`${JSON.stringify(answer, undefined, 2)}\n`)
   else if (output === 'yaml') process.stdout.write(dump(answer))
-  else process.stdout.write(`${items.length === 0 ? `no ${kind}` : tableOf(items)}\n`)
+  else process.stdout.write(`${items.length === 0 ? `no ${kind}` : tableOf(items, output === 'wide')}\n`)
 }
 
 /** `akri describe`: one object with all that is known about it. */
@@ -38,7 +38,7 @@ export async function describe(kindText: string, name: string, { stateDir }: Pic
   const kind = kindOf(kindText)
   const { items } = (await askAgent(socket, `/apis/akri.sh/v0/${kind}`)) as { items: (Configuration | Instance)[] }
   const object = items.find(({ metadata }) => metadata.name === name)
-  if (object === undefined) throw new UsageError(`there is no ${kindText} ${name}`)
+  if (object === undefined) throw new NoSuchObjectError(`there is no ${kindText} ${name}`)
   const events = (await askAgent(socket, '/events')) as {
     items: { regarding: { key: string }; lastTimestamp: string; type: string; reason: string; message: string }[]
   }
@@ -92,32 +92,63 @@ function kindOf(text: string): 'configurations' | 'instances' {
   return kind
 }
 
-function tableOf(items: readonly (Configuration | Instance)[]): string {
+function tableOf(items: readonly (Configuration | Instance)[], wide: boolean): string {
   const configurations = items.filter((item) => item.kind === 'Configuration')
-  if (configurations.length > 0) {
-    const rows = configurations.map(({ metadata, spec, status }) => {
-      const wrong = status?.conditions.find((condition) => condition.status === 'False')
-      return [
-        metadata.name,
-        spec.discoveryHandler.name,
-        String(spec.capacity),
-        String(status?.devices ?? 0),
-        wrong === undefined ? 'Ready' : `${wrong.reason}: ${wrong.message.split('\n')[0]}`,
-      ]
-    })
-    return formatTable(['NAME', 'HANDLER', 'CAPACITY', 'DEVICES', 'STATUS'], rows)
-  }
   const instances = items.filter((item) => item.kind === 'Instance')
-  const rows = instances.map(({ metadata, spec }) => {
-    const usages = Object.values(spec.deviceUsage)
-    return [
-      metadata.name,
-      spec.configurationName,
-      String(spec.shared),
-      spec.nodes.join(','),
-      `${usages.filter((usage) => usage !== '').length}/${usages.length}`,
-      describeDevice(spec.brokerProperties),
-    ]
-  })
-  return formatTable(['NAME', 'CONFIG', 'SHARED', 'NODES', 'USED', 'DEVICE'], rows)
+  const columns = configurations.length > 0 ? configurationColumns(configurations) : instanceColumns(instances)
+  const shown = columns.filter((column) => wide || !column.wide)
+  const rows = items.map((_, row) => shown.map(({ cells }) => cells[row] ?? ''))
+  return formatTable(
+    shown.map(({ title }) => title),
+    rows,
+  )
+}
+
+interface Column {
+  readonly title: string
+  readonly cells: readonly string[]
+  /** Only for who asks for more. */
+  readonly wide?: boolean
+}
+
+function configurationColumns(configurations: readonly Configuration[]): Column[] {
+  const column = (title: string, cell: (one: Configuration) => string) => ({ title, cells: configurations.map(cell) })
+  return [
+    column('NAME', ({ metadata }) => metadata.name),
+    { ...column('NAMESPACE', ({ metadata }) => metadata.namespace), wide: true },
+    column('HANDLER', ({ spec }) => spec.discoveryHandler.name),
+    column('CAPACITY', ({ spec }) => String(spec.capacity)),
+    column('DEVICES', ({ status }) => String(status?.devices ?? 0)),
+    { ...column('SLOTS USED', ({ status }) => `${status?.slots.claimed ?? 0}/${status?.slots.total ?? 0}`), wide: true },
+    { ...column('CREATED', ({ metadata }) => metadata.creationTimestamp), wide: true },
+    column('STATUS', ({ status }) => {
+      const wrong = status?.conditions.find((condition) => condition.status === 'False')
+      return wrong === undefined ? 'Ready' : `${wrong.reason}: ${wrong.message.split('\n')[0]}`
+    }),
+  ]
+}
+
+function instanceColumns(instances: readonly Instance[]): Column[] {
+  const column = (title: string, cell: (one: Instance) => string) => ({ title, cells: instances.map(cell) })
+  return [
+    column('NAME', ({ metadata }) => metadata.name),
+    { ...column('NAMESPACE', ({ metadata }) => metadata.namespace), wide: true },
+    column('CONFIG', ({ spec }) => spec.configurationName),
+    column('SHARED', ({ spec }) => String(spec.shared)),
+    column('NODES', ({ spec }) => spec.nodes.join(',')),
+    column('USED', ({ spec }) => {
+      const usages = Object.values(spec.deviceUsage)
+      return `${usages.filter((usage) => usage !== '').length}/${usages.length}`
+    }),
+    { ...column('CREATED', ({ metadata }) => metadata.creationTimestamp), wide: true },
+    column('DEVICE', ({ spec }) => describeDevice(spec.brokerProperties)),
+    {
+      ...column('PROPERTIES', ({ spec }) =>
+        Object.entries(spec.brokerProperties)
+          .map(([name, value]) => `${name}=${value}`)
+          .join(' '),
+      ),
+      wide: true,
+    },
+  ]
 }

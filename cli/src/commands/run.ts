@@ -6,6 +6,7 @@ import { systemClock } from '@akrijs/sdk'
 import { createLogUpdate } from 'log-update'
 import { BrokerLedger } from '../brokers/broker-ledger.js'
 import { BrokerSet } from '../brokers/broker-set.js'
+import { FinishedJobs } from '../brokers/finished-jobs.js'
 import { serveControl } from '../control/control-server.js'
 import { UsageError } from '../errors.js'
 import { controlSocket, socketDirectory } from '../places.js'
@@ -66,6 +67,7 @@ export async function run(
   const brokers = new BrokerSet({
     standalone,
     ledger,
+    finished: new FinishedJobs(path.join(stateDir, 'jobs.json')),
     clock: systemClock,
     log,
     environment: process.env,

@@ -1,6 +1,7 @@
 import type { StandaloneAgent } from '@akrijs/agent/standalone'
 import { type Configuration, type Instance, keyOf } from '@akrijs/kube'
 import stringWidth from 'string-width'
+import type { BrokerState } from '../brokers/broker.js'
 import type { BrokerSet } from '../brokers/broker-set.js'
 import { printable, shorten } from './table.js'
 
@@ -66,10 +67,14 @@ function drawInstance(instance: Instance, brokers: Pick<BrokerSet, 'state'>, col
   const used = slots.filter((usage) => usage !== '').length
   const dots = slots.length <= 10 ? slots.map((usage) => (usage === '' ? '○' : '●')).join('') : `${used}/${slots.length}`
   const state = brokers.state(keyOf(instance))
-  const broker =
-    state === undefined ? '' : state.phase === 'running' ? `broker ${state.pid}` : `broker ${state.phase}: ${state.reason}`
+  const broker = state === undefined ? '' : `broker ${brokerText(state)}`
   const text = `  ${instance.metadata.name}  ${dots}  ${describe(instance.spec.brokerProperties)}  ${broker}`
   return shorten(printable(text), columns - 1)
+}
+
+function brokerText(state: BrokerState): string {
+  if (state.phase === 'running') return String(state.pid ?? '')
+  return 'reason' in state ? `${state.phase}: ${state.reason}` : state.phase
 }
 
 /** What tells a device from others at a glance. */

@@ -1,0 +1,184 @@
+import type { Instance } from '@akrijs/kube'
+import { messageOf } from '@akrijs/sdk'
+import { aborted, Backoff } from '@akrijs/sdk/host'
+import { type BrokerCommand, type BrokerPlan, brokerEnvironment, expand } from './broker-command.js'
+import { type BrokerEnd, BrokerProcess } from './broker-process.js'
+import type { BrokerSetOptions } from './broker-set.js'
+
+export type BrokerState =
+  | { readonly phase: 'waiting'; readonly reason: string }
+  | { readonly phase: 'running'; readonly pid: number | undefined }
+  /** A Job that is done. */
+  | { readonly phase: 'completed' }
+  /** A Job that failed more often than it may. */
+  | { readonly phase: 'failed'; readonly reason: string }
+  /** Nothing will run, for this reason. */
+  | { readonly phase: 'none'; readonly reason: string }
+
+/** A broker that has run this long was no failure, in milliseconds. */
+const STABLE_MS = 10_000
+
+const STOPPED = { succeeded: false, reason: 'stopped', ranMs: 0 }
+
+/** One life of a broker, and how long its process ran in it. */
+interface Life extends BrokerEnd {
+  readonly ranMs: number
+}
+
+/** The broker of one Instance: a process of this machine, with a slot of its own as a Pod has it. */
+export class Broker {
+  /** Of its Instance. */
+  readonly uid: string
+  /** The brokerSpec as JSON. */
+  readonly spec: string
+  readonly #name: string
+  readonly #namespace: string
+  readonly #options: BrokerSetOptions
+  readonly #stop = new AbortController()
+  readonly #running: Promise<void>
+  /** A number that no other life of any broker has: the one before may still be ending when the next is admitted. */
+  readonly #nextLife: () => number
+  #state: BrokerState = { phase: 'waiting', reason: 'starting' }
+
+  constructor(instance: Instance, spec: string, plan: BrokerPlan, options: BrokerSetOptions, nextLife: () => number) {
+    this.#nextLife = nextLife
+    this.uid = instance.metadata.uid
+    this.spec = spec
+    this.#name = instance.metadata.name
+    this.#namespace = instance.metadata.namespace
+    this.#options = options
+    this.#running = this.#follow(plan)
+  }
+
+  get state(): BrokerState {
+    return this.#state
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort()
+    await this.#running
+  }
+
+  async #follow(plan: BrokerPlan): Promise<void> {
+    if (plan.kind === 'none') {
+      this.#become({ phase: 'none', reason: plan.reason })
+      this.#options.log.warn({ instance: this.#name, reason: plan.reason }, 'no broker is started')
+    } else if (plan.goal.kind === 'forever') await this.#runForever(plan.command)
+    else await this.#runJob(plan.command, plan.goal)
+  }
+
+  /** As a Pod's broker: whenever it ends it is started again, sooner or later. */
+  async #runForever(command: BrokerCommand): Promise<void> {
+    const backoff = new Backoff()
+    while (!this.#stop.signal.aborted) {
+      const { reason, ranMs } = await this.#live(command)
+      if (ranMs >= STABLE_MS) backoff.reset()
+      await this.#waitFor(backoff, reason)
+    }
+  }
+
+  async #runJob(command: BrokerCommand, goal: { readonly completions: number; readonly backoffLimit: number }): Promise<void> {
+    const { finished, log } = this.#options
+    const before = finished.get(this.uid, this.spec)
+    if (before !== undefined)
+      return this.#become(before.outcome === 'completed' ? { phase: 'completed' } : { phase: 'failed', reason: before.reason })
+    const backoff = new Backoff()
+    let succeeded = 0
+    let failed = 0
+    while (succeeded < goal.completions) {
+      const { succeeded: well, reason } = await this.#live(command)
+      if (this.#stop.signal.aborted) return
+      if (well) succeeded++
+      else if (++failed > goal.backoffLimit) {
+        log.warn({ broker: this.#name, reason, failed }, 'job failed')
+        finished.add(this.uid, this.spec, { outcome: 'failed', reason })
+        return this.#become({ phase: 'failed', reason })
+      } else await this.#waitFor(backoff, reason)
+      if (this.#stop.signal.aborted) return
+    }
+    log.info({ broker: this.#name }, 'job completed')
+    finished.add(this.uid, this.spec, { outcome: 'completed' })
+    this.#become({ phase: 'completed' })
+  }
+
+  async #waitFor(backoff: Backoff, reason: string): Promise<void> {
+    if (this.#stop.signal.aborted) return
+    const waitMs = backoff.next()
+    this.#become({ phase: 'waiting', reason })
+    this.#options.log.info({ broker: this.#name, reason, retryInMs: waitMs }, 'broker is not running')
+    await this.#options.clock.sleep(waitMs, this.#stop.signal).catch(() => undefined)
+  }
+
+  async #live({ container, file, args, env, workingDirectory, resources }: BrokerCommand): Promise<Life> {
+    const { clock, environment, standalone, onLine } = this.#options
+    const { kubelet } = standalone
+    const uid = `${this.#name}-pod-${this.#nextLife()}`
+    let begun = clock.now()
+    try {
+      await this.#untilFree(resources)
+      if (this.#stop.signal.aborted) return STOPPED
+      const admitted = await kubelet.admit({
+        uid,
+        name: `${this.#name}-pod`,
+        namespace: this.#namespace,
+        containers: [{ name: container, resources }],
+      })
+      if (this.#stop.signal.aborted) return STOPPED
+      const whole = brokerEnvironment(admitted.get(container)?.envs ?? {}, env, environment)
+      begun = clock.now()
+      const process = new BrokerProcess({
+        file: expand(file, whole),
+        args: args.map((arg) => expand(arg, whole)),
+        env: whole,
+        workingDirectory,
+        clock,
+        onLine: (line) => onLine(this.#name, line),
+      })
+      return { ...(await this.#untilEnd(process)), ranMs: clock.now() - begun }
+    } catch (error) {
+      return { succeeded: false, reason: messageOf(error), ranMs: clock.now() - begun }
+    } finally {
+      kubelet.remove(uid)
+    }
+  }
+
+  async #untilEnd(process: BrokerProcess): Promise<BrokerEnd> {
+    const { ledger, log } = this.#options
+    const over = new AbortController()
+    try {
+      if (process.pid !== undefined) {
+        ledger.add(process.pid)
+        this.#become({ phase: 'running', pid: process.pid })
+        log.info({ broker: this.#name, pid: process.pid }, 'broker started')
+      }
+      return await Promise.race([process.ended, aborted(this.#stop.signal, over.signal).then(() => STOPPED)])
+    } finally {
+      over.abort()
+      // Also where the ledger cannot be written: what nobody knows of must not go on.
+      await process.stop()
+      if (process.pid !== undefined) ledger.remove(process.pid)
+    }
+  }
+
+  /** As a Pod waits for a node that has what it asks for. */
+  async #untilFree(resources: Readonly<Record<string, number>>): Promise<void> {
+    const { kubelet } = this.#options.standalone
+    const missing = () =>
+      Object.entries(resources).find(([name, count]) => {
+        const { allocatable, allocated } = kubelet.resource(name)
+        return allocatable - allocated < count
+      })
+    for (let short = missing(); short !== undefined && !this.#stop.signal.aborted; short = missing()) {
+      this.#become({ phase: 'waiting', reason: `for ${short[1]} of ${short[0]}` })
+      const changed = new AbortController()
+      const free = new Promise<void>((resolve) => kubelet.onChange(resolve, changed.signal))
+      await Promise.race([free, aborted(this.#stop.signal, changed.signal)])
+      changed.abort()
+    }
+  }
+
+  #become(state: BrokerState): void {
+    this.#state = state
+    this.#options.onChange()
+  }
+}

@@ -1,0 +1,66 @@
+import { createHash } from 'node:crypto'
+import { readFileSync, renameSync, writeFileSync } from 'node:fs'
+
+/** How a Job ended. */
+export type JobEnd = { readonly outcome: 'completed' } | { readonly outcome: 'failed'; readonly reason: string }
+
+type Entry = JobEnd & { readonly spec: string }
+
+/**
+ * Which Jobs are over, in a file: one that updates a firmware must not run again because the agent was started again. By the
+ * uid of its Instance; another spec is another Job.
+ */
+export class FinishedJobs {
+  readonly #file: string
+  readonly #entries: Map<string, Entry>
+
+  constructor(file: string) {
+    this.#file = file
+    this.#entries = new Map(read(file))
+  }
+
+  get(instance: string, spec: string): JobEnd | undefined {
+    const entry = this.#entries.get(instance)
+    return entry?.spec === digestOf(spec) ? entry : undefined
+  }
+
+  add(instance: string, spec: string, end: JobEnd): void {
+    this.#entries.set(instance, { ...end, spec: digestOf(spec) })
+    this.#write()
+  }
+
+  /** Forgets the Jobs of Instances that are no more. */
+  keepOnly(instances: ReadonlySet<string>): void {
+    const gone = [...this.#entries.keys()].filter((uid) => !instances.has(uid))
+    for (const uid of gone) this.#entries.delete(uid)
+    if (gone.length > 0) this.#write()
+  }
+
+  #write(): void {
+    // Renamed into place: a kill in the middle must not lose what has been done.
+    const next = `${this.#file}.next`
+    writeFileSync(next, JSON.stringify(Object.fromEntries(this.#entries)), { mode: 0o600, flush: true })
+    renameSync(next, this.#file)
+  }
+}
+
+function read(file: string): [string, Entry][] {
+  try {
+    const entries: unknown = JSON.parse(readFileSync(file, 'utf8'))
+    if (typeof entries !== 'object' || entries === null) return []
+    return Object.entries(entries).filter((entry): entry is [string, Entry] => isEntry(entry[1]))
+  } catch {
+    // There is none, or it makes no sense: then nothing is known to be over.
+    return []
+  }
+}
+
+function isEntry(value: unknown): value is Entry {
+  if (typeof value !== 'object' || value === null || !('spec' in value) || typeof value.spec !== 'string') return false
+  if (!('outcome' in value)) return false
+  return value.outcome === 'completed' || (value.outcome === 'failed' && 'reason' in value && typeof value.reason === 'string')
+}
+
+function digestOf(spec: string): string {
+  return createHash('sha256').update(spec).digest('hex')
+}
