@@ -1,0 +1,143 @@
+import { execFile, spawnSync } from 'node:child_process'
+import { accessSync, constants, existsSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import udev from '@akrijs/handler-udev'
+import { type Device, DiscoveryProperties, silentLogger } from '@akrijs/sdk'
+import { openDiscovery } from '@akrijs/sdk/host'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+
+// Devices of this machine's own kernel that can be made and unmade. Each test undoes what it did, also when it fails.
+
+const run = promisify(execFile)
+const isRoot = process.getuid?.() === 0
+const has = (command: string) => spawnSync('sh', ['-c', 'command -v "$0"', command]).status === 0
+
+const HOT_ADD = '/sys/class/zram-control/hot_add'
+const HOT_REMOVE = '/sys/class/zram-control/hot_remove'
+const withZram = isRoot && writable(HOT_REMOVE)
+const withLoop = isRoot && has('losetup') && writable('/dev/loop-control')
+const withLinks = isRoot && has('ip')
+const withTtys = existsSync('/sys/class/tty/tty0/uevent')
+
+let stop: AbortController
+let undo: (() => Promise<unknown>)[]
+
+beforeEach(() => {
+  stop = new AbortController()
+  undo = []
+})
+
+afterEach(async () => {
+  stop.abort()
+  for (const step of undo.reverse()) await step()
+})
+
+type Lists = AsyncGenerator<readonly Device[], void, void>
+
+function discover(...udevRules: string[]): Lists {
+  const properties = new DiscoveryProperties()
+  return openDiscovery(udev, { details: JSON.stringify({ udevRules }), properties, signal: stop.signal, log: silentLogger })
+}
+
+async function next(lists: Lists): Promise<readonly Device[]> {
+  const { value } = await lists.next()
+  return value ?? expect.fail('the discovery ended')
+}
+
+/** Two links come one after the other: there may be a list in between. */
+async function until(lists: Lists, wanted: readonly string[]): Promise<readonly Device[]> {
+  for (;;) {
+    const devices = await next(lists)
+    if (ids(devices).join() === wanted.join()) return devices
+  }
+}
+
+const ids = (devices: readonly Device[]) => devices.map(({ id }) => id)
+
+describe("the udev handler and this machine's kernel", () => {
+  it.skipIf(!withZram)('finds block devices that come and go (needs root and zram)', async () => {
+    const lists = discover('SUBSYSTEM=="block", KERNEL=="zram*", ATTR{disksize}=="0"')
+    const before = ids(await next(lists))
+    const number = readFileSync(HOT_ADD, 'utf8').trim()
+    const remove = once(async () => writeFileSync(HOT_REMOVE, number))
+    undo.push(remove)
+    const id = `/devices/virtual/block/zram${number}`
+    const devices = await next(lists)
+    expect(ids(devices)).toEqual([...before, id].sort())
+    expect(devices.find((device) => device.id === id)).toEqual({
+      id,
+      properties: { UDEV_DEVPATH: id, UDEV_DEVNODE: `/dev/zram${number}` },
+      mounts: [],
+      deviceSpecs: [{ containerPath: `/dev/zram${number}`, hostPath: `/dev/zram${number}`, permissions: 'rwm' }],
+    })
+    await remove()
+    expect(ids(await next(lists))).toEqual(before)
+  })
+
+  it.skipIf(!withLoop)('finds a device whose attributes come to match, and loses it again (needs root and losetup)', async () => {
+    const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-loop-'))
+    undo.push(async () => rmSync(directory, { recursive: true, force: true }))
+    const file = path.join(directory, 'disk')
+    writeFileSync(file, '')
+    truncateSync(file, 96 * 512)
+    const byFile = discover(`SUBSYSTEM=="block", KERNEL=="loop*", ATTR{loop/backing_file}=="${file}"`)
+    const bySize = discover(`SUBSYSTEM=="block", ATTR{loop/backing_file}=="${directory}/*", ATTR{size}=="96"`)
+    expect([await next(byFile), await next(bySize)]).toEqual([[], []])
+    const { stdout } = await run('losetup', ['--find', '--show', '--read-only', file])
+    const node = stdout.trim()
+    const detach = once(() => run('losetup', ['--detach', node]))
+    undo.push(detach)
+    const id = `/devices/virtual/block/${path.basename(node)}`
+    for (const lists of [byFile, bySize]) {
+      expect(await next(lists)).toMatchObject([{ id, properties: { UDEV_DEVNODE: node } }])
+    }
+    await detach()
+    expect([await next(byFile), await next(bySize)]).toEqual([[], []])
+  })
+
+  it.skipIf(!withLinks)('finds network links, which have no node, under the names that they are given (needs root)', async () => {
+    const name = `akk${process.pid % 100_000}`
+    const lists = discover(`SUBSYSTEM=="net", KERNEL=="${name}*"`)
+    expect(await next(lists)).toEqual([])
+    await run('ip', ['link', 'add', `${name}a`, 'type', 'veth', 'peer', 'name', `${name}b`])
+    const remove = once(() => run('ip', ['link', 'del', `${name}b`]))
+    undo.push(remove)
+    const idOf = (suffix: string) => `/devices/virtual/net/${name}${suffix}`
+    await until(lists, [idOf('a'), idOf('b')])
+    await run('ip', ['link', 'set', `${name}a`, 'name', `${name}c`])
+    const devices = await until(lists, [idOf('b'), idOf('c')])
+    const link = (id: string) => ({ id, properties: { UDEV_DEVPATH: id }, mounts: [], deviceSpecs: [] })
+    expect(devices).toEqual([link(idOf('b')), link(idOf('c'))])
+    // One end takes the other with it.
+    await remove()
+    await until(lists, [])
+  })
+
+  it.skipIf(!withTtys)('finds terminals with their nodes (needs a kernel with virtual terminals)', async () => {
+    const devices = await next(discover('SUBSYSTEM=="tty", KERNEL=="tty[0-9]"', 'SUBSYSTEM=="tty", KERNEL=="console"'))
+    const byId = new Map(devices.map((device) => [device.id, device]))
+    expect(byId.get('/devices/virtual/tty/tty0')).toMatchObject({ properties: { UDEV_DEVNODE: '/dev/tty0' } })
+    expect(byId.get('/devices/virtual/tty/console')).toMatchObject({ properties: { UDEV_DEVNODE: '/dev/console' } })
+    expect(devices).toHaveLength(11)
+  })
+})
+
+function writable(file: string): boolean {
+  try {
+    accessSync(file, constants.W_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Undoing is done in the test itself, or after it, but not twice. */
+function once(step: () => Promise<unknown>): () => Promise<unknown> {
+  let done: Promise<unknown> | undefined
+  return () => {
+    done ??= step()
+    return done
+  }
+}
