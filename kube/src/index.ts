@@ -1,3 +1,5 @@
+export * from './api-client.js'
+export * from './cluster-access.js'
 export {
   type ConfigurationManifest,
   MAX_CAPACITY,
@@ -5,7 +7,11 @@ export {
   type Problem,
   parseConfiguration,
 } from './configuration-schema.js'
+export * from './errors.js'
+export * from './leader-election.js'
 export * from './manifest.js'
 export * from './names.js'
 export * from './reconcile-queue.js'
+export * from './reflector.js'
+export * from './resource.js'
 export * from './types.js'

@@ -84,10 +84,20 @@ export interface Condition {
 
 export interface ConfigurationStatus {
   readonly observedGeneration: number
+  /** How it stands in the whole cluster. */
   readonly conditions: readonly Condition[]
   /** Devices that this Configuration has at present. */
   readonly devices: number
   readonly slots: { readonly total: number; readonly claimed: number }
+  /** What each node has to say. */
+  readonly nodes: Readonly<Record<string, NodeStatus>>
+}
+
+/** How a Configuration stands on one node. */
+export interface NodeStatus {
+  readonly observedGeneration: number
+  readonly devices: number
+  readonly conditions: readonly Omit<Condition, 'lastTransitionTime'>[]
 }
 
 /** One device, shared by all nodes that see it. Written by agents only. */

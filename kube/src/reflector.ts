@@ -1,0 +1,346 @@
+import type { ApiClient, ApiClock } from './api-client.js'
+import { ApiError, ApiUnreachableError } from './errors.js'
+import { keyOf, type ObjectKey } from './names.js'
+
+/** The least that every object has. */
+export interface ApiObject {
+  readonly metadata: { readonly namespace: string; readonly name: string; readonly resourceVersion: string }
+}
+
+export interface ReflectorOptions<T extends ApiObject> {
+  readonly client: ApiClient
+  readonly clock: ApiClock
+  /** Such as `/apis/akri.sh/v0/instances`. */
+  readonly path: string
+  readonly query?: { readonly labelSelector?: string; readonly fieldSelector?: string }
+  /**
+   * Makes a typed object of what the server gave.
+   * @param known what stands in the cache for it
+   * @returns undefined for an object that is not to be in the cache; `known` to keep what is there
+   */
+  parse(object: unknown, known: T | undefined): T | undefined
+  /** Listing or watching failed, and is tried again. */
+  onError(error: unknown, retryInMs: number): void
+  /** Of [0, 1). @default Math.random */
+  readonly random?: () => number
+  /** How many objects a page of a list has. @default 500 */
+  readonly pageSize?: number
+  /** How long the server is to keep a watch, in seconds; half as much again at random. @default 200 */
+  readonly watchSeconds?: number
+  /** A watch on which nothing comes for so long is dead, in milliseconds. The server sends a bookmark each minute. @default 90000 */
+  readonly silenceMs?: number
+}
+
+/** Between attempts, in milliseconds. */
+const INITIAL_BACKOFF_MS = 500
+const CEILING_MS = 30_000
+/** A watch that lasted so long has worked, in milliseconds. */
+const STABLE_MS = 5000
+
+/** The list that was being read has become too old to go on. */
+const EXPIRED = 410
+
+/**
+ * Keeps the objects of a collection as they are on the server: lists them in pages, then follows each change. It goes on
+ * until it is told to stop, whatever the server does; a listener that throws ends it, because that is a mistake of ours.
+ */
+export class Reflector<T extends ApiObject> {
+  readonly synced: Promise<void>
+  readonly #options: Required<ReflectorOptions<T>>
+  readonly #objects = new Map<ObjectKey, T>()
+  readonly #listeners = new Set<(key: ObjectKey) => void>()
+  /** Where to go on watching; undefined where everything has to be listed. */
+  #resourceVersion: string | undefined
+  #failures = 0
+  #onSynced: () => void = () => {}
+  #lastContact: number | undefined
+
+  constructor(options: ReflectorOptions<T>) {
+    this.#options = { random: Math.random, pageSize: 500, watchSeconds: 200, silenceMs: 90_000, query: {}, ...options }
+    this.synced = new Promise((resolve) => {
+      this.#onSynced = resolve
+    })
+  }
+
+  get(key: ObjectKey): T | undefined {
+    return this.#objects.get(key)
+  }
+
+  list(): readonly T[] {
+    return [...this.#objects.values()]
+  }
+
+  /** Calls back after an object came, changed or went. */
+  onChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
+    if (signal.aborted) return
+    const own = (key: ObjectKey) => listener(key)
+    this.#listeners.add(own)
+    signal.addEventListener('abort', () => this.#listeners.delete(own), { once: true })
+  }
+
+  /** When the server was last heard of, by the clock; undefined if never. */
+  get lastContact(): number | undefined {
+    return this.#lastContact
+  }
+
+  /**
+   * Takes over what the server answered to a write, so that who reads next sees what he wrote. What the watch still has to
+   * tell of the time before is left out.
+   */
+  observe(object: unknown): T | undefined {
+    const key = keyIn(object)
+    if (key === undefined) return undefined
+    const parsed = this.#options.parse(object, this.#objects.get(key))
+    if (parsed !== undefined) this.#put(parsed)
+    return parsed
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options
+    while (!signal.aborted) {
+      const begun = clock.now()
+      const failure = await this.#round(signal)
+      if (signal.aborted) return
+      if (clock.now() - begun >= STABLE_MS) this.#failures = 0
+      if (failure === undefined && clock.now() - begun >= STABLE_MS) continue
+      // A server that ends each watch at once must not be asked in a hot loop either.
+      const retryInMs = this.#backoff()
+      if (failure !== undefined) this.#options.onError(failure, retryInMs)
+      await clock.sleep(retryInMs, signal).catch(() => undefined)
+    }
+  }
+
+  /** Lists where it must, and watches until that ends. @returns why it ended, where it should not have */
+  async #round(signal: AbortSignal): Promise<unknown> {
+    if (this.#resourceVersion === undefined) {
+      const listed = await attempt(() => this.#listAll(signal))
+      if (!listed.ok) return listed.error
+      this.#replaceAll(listed.value.objects)
+      this.#resourceVersion = listed.value.resourceVersion
+      this.#onSynced()
+    }
+    return this.#watch(signal)
+  }
+
+  async #listAll(signal: AbortSignal): Promise<{ objects: unknown[]; resourceVersion: string }> {
+    const objects: unknown[] = []
+    for (let next: string | undefined; ; ) {
+      const page = await this.#page(next, signal)
+      objects.push(...page.items)
+      next = page.metadata.continue || undefined
+      if (next === undefined) return { objects, resourceVersion: page.metadata.resourceVersion }
+    }
+  }
+
+  async #page(next: string | undefined, signal: AbortSignal): Promise<ListPage> {
+    const { client, path, query, pageSize } = this.#options
+    try {
+      return listIn(
+        await client.request({ method: 'GET', path, query: { ...query, limit: pageSize, continue: next }, signal }),
+        path,
+      )
+    } catch (error) {
+      if (next === undefined || !ApiError.is(error, EXPIRED)) throw error
+      // The next round begins again with the first page.
+      throw new ApiUnreachableError(`list ${path}: it changed too much while it was read`, { cause: error })
+    }
+  }
+
+  async #watch(signal: AbortSignal): Promise<unknown> {
+    const { client, path, query, random, watchSeconds, silenceMs, clock } = this.#options
+    const timeoutSeconds = Math.round(watchSeconds * (1 + random() / 2))
+    const silence = new Silence(clock, silenceMs, signal)
+    const lines = client.lines(
+      {
+        method: 'GET',
+        path,
+        query: { ...query, watch: true, allowWatchBookmarks: true, timeoutSeconds, resourceVersion: this.#resourceVersion },
+      },
+      silence.signal,
+    )
+    try {
+      while (true) {
+        const next = await attempt(() => lines.next())
+        if (!next.ok) {
+          if (ApiError.is(next.error, EXPIRED)) this.#resourceVersion = undefined
+          return silence.broken ? new ApiUnreachableError(`watch ${path}: nothing came for ${silenceMs} ms`) : next.error
+        }
+        if (next.value.done === true) return undefined
+        silence.broke()
+        this.#lastContact = clock.now()
+        const event = eventIn(next.value.value)
+        if (event === undefined) return new ApiUnreachableError(`watch ${path}: a line that is no event`)
+        if (event.type === 'ERROR') {
+          // Whatever it is, what happened since is not known: 410 and "too old" come here too.
+          this.#resourceVersion = undefined
+          return new ApiUnreachableError(`watch ${path}: ${JSON.stringify(event.object).slice(0, 300)}`)
+        }
+        this.#apply(event.type, event.object)
+      }
+    } finally {
+      silence.end()
+      await lines.return().catch(() => undefined)
+    }
+  }
+
+  #apply(type: string, object: unknown): void {
+    this.#resourceVersion = versionIn(object) ?? this.#resourceVersion
+    const key = keyIn(object)
+    if (type === 'BOOKMARK' || key === undefined) return
+    const known = this.#objects.get(key)
+    if (type === 'DELETED') {
+      if (known !== undefined && isOlder(versionIn(object), known)) return
+      this.#remove(key)
+      return
+    }
+    const parsed = this.#options.parse(object, known)
+    if (parsed === undefined) this.#remove(key)
+    else this.#put(parsed)
+  }
+
+  #replaceAll(objects: readonly unknown[]): void {
+    const listed = new Set<ObjectKey>()
+    for (const object of objects) {
+      const key = keyIn(object)
+      if (key === undefined) continue
+      listed.add(key)
+      const parsed = this.#options.parse(object, this.#objects.get(key))
+      if (parsed === undefined) this.#remove(key)
+      else this.#put(parsed)
+    }
+    for (const key of [...this.#objects.keys()]) if (!listed.has(key)) this.#remove(key)
+  }
+
+  #put(object: T): void {
+    const key = keyOf(object)
+    const known = this.#objects.get(key)
+    if (known !== undefined && (known === object || isOlderOrSame(object.metadata.resourceVersion, known))) return
+    this.#objects.set(key, object)
+    this.#tell(key)
+  }
+
+  #remove(key: ObjectKey): void {
+    if (this.#objects.delete(key)) this.#tell(key)
+  }
+
+  #tell(key: ObjectKey): void {
+    for (const listener of [...this.#listeners]) listener(key)
+  }
+
+  #backoff(): number {
+    this.#failures++
+    const ceiling = Math.min(CEILING_MS, INITIAL_BACKOFF_MS * 2 ** Math.min(this.#failures - 1, 20))
+    return ceiling * (0.5 + this.#options.random() / 2)
+  }
+}
+
+/** Aborts a watch on which nothing comes any more: a connection can be dead without an end. */
+class Silence {
+  readonly #clock: ApiClock
+  readonly #ms: number
+  readonly #outer: AbortSignal
+  readonly #abort = new AbortController()
+  readonly #onAbort = () => this.#abort.abort()
+  #timer = new AbortController()
+  broken = false
+
+  constructor(clock: ApiClock, ms: number, outer: AbortSignal) {
+    this.#clock = clock
+    this.#ms = ms
+    this.#outer = outer
+    if (outer.aborted) this.#abort.abort()
+    outer.addEventListener('abort', this.#onAbort, { once: true })
+    this.broke()
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal
+  }
+
+  /** Something came. */
+  broke(): void {
+    this.#timer.abort()
+    const timer = new AbortController()
+    this.#timer = timer
+    this.#clock.sleep(this.#ms, timer.signal).then(
+      () => {
+        this.broken = true
+        this.#abort.abort()
+      },
+      () => {
+        // Something came in time.
+      },
+    )
+  }
+
+  end(): void {
+    this.#timer.abort()
+    this.#outer.removeEventListener('abort', this.#onAbort)
+    this.#abort.abort()
+  }
+}
+
+type Attempt<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: unknown }
+
+/** Only what the server does is caught: what listeners throw must not be taken for it. */
+async function attempt<T>(work: () => Promise<T>): Promise<Attempt<T>> {
+  try {
+    return { ok: true, value: await work() }
+  } catch (error) {
+    return { ok: false, error }
+  }
+}
+
+interface ListPage {
+  readonly items: readonly unknown[]
+  readonly metadata: { readonly resourceVersion: string; readonly continue?: string }
+}
+
+function listIn(page: unknown, path: string): ListPage {
+  if (isRecord(page) && Array.isArray(page.items) && isRecord(page.metadata)) {
+    const { resourceVersion, continue: next } = page.metadata
+    if (typeof resourceVersion === 'string')
+      return { items: page.items, metadata: { resourceVersion, ...(typeof next === 'string' ? { continue: next } : {}) } }
+  }
+  throw new ApiUnreachableError(`list ${path}: the answer is no list`)
+}
+
+function eventIn(line: string): { type: string; object: unknown } | undefined {
+  try {
+    const event: unknown = JSON.parse(line)
+    return isRecord(event) && typeof event.type === 'string' ? { type: event.type, object: event.object } : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function metadataOf(object: unknown): Record<string, unknown> {
+  return isRecord(object) && isRecord(object.metadata) ? object.metadata : {}
+}
+
+function keyIn(object: unknown): ObjectKey | undefined {
+  const { namespace = '', name } = metadataOf(object)
+  return typeof name === 'string' && typeof namespace === 'string' ? keyOf({ metadata: { namespace, name } }) : undefined
+}
+
+function versionIn(object: unknown): string | undefined {
+  const { resourceVersion } = metadataOf(object)
+  return typeof resourceVersion === 'string' ? resourceVersion : undefined
+}
+
+/**
+ * Versions of one kind of object are numbers that grow, where they are numbers (guaranteed since Kubernetes 1.35, and so
+ * with etcd ever since). Of others nothing can be said, and the later message counts.
+ */
+function isOlder(version: string | undefined, known: ApiObject): boolean {
+  const there = known.metadata.resourceVersion
+  return version !== undefined && /^\d+$/.test(version) && /^\d+$/.test(there) && BigInt(version) < BigInt(there)
+}
+
+function isOlderOrSame(version: string, known: ApiObject): boolean {
+  return version === known.metadata.resourceVersion || isOlder(version, known)
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

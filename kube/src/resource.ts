@@ -1,0 +1,104 @@
+import type { ApiClient, PatchType } from './api-client.js'
+import { ApiError } from './errors.js'
+import type { ObjectKey } from './names.js'
+
+/** A kind of object of the API. */
+export interface ResourceKind {
+  /** Empty for the core group. */
+  readonly group: string
+  readonly version: string
+  readonly plural: string
+}
+
+export type JsonPatch = readonly (
+  | { readonly op: 'add' | 'replace' | 'test'; readonly path: string; readonly value: unknown }
+  | { readonly op: 'remove'; readonly path: string }
+)[]
+
+/** One name of a path, as JSON pointers write it (RFC 6901). */
+export function pointer(...names: readonly string[]): string {
+  return names.map((name) => `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
+}
+
+export interface WriteOptions {
+  readonly signal?: AbortSignal
+  /** `status` for the status subresource. */
+  readonly subresource?: 'status'
+}
+
+/** The objects of one kind. Objects come as the server gave them: it is for the caller to parse them. */
+export class Resource {
+  readonly #client: ApiClient
+  readonly #base: string
+  readonly #plural: string
+
+  constructor(client: ApiClient, { group, version, plural }: ResourceKind) {
+    this.#client = client
+    this.#base = group === '' ? `/api/${version}` : `/apis/${group}/${version}`
+    this.#plural = plural
+  }
+
+  /** Where all objects of the kind are, or those of a namespace. */
+  path(namespace?: string): string {
+    return namespace === undefined
+      ? `${this.#base}/${this.#plural}`
+      : `${this.#base}/namespaces/${encodeURIComponent(namespace)}/${this.#plural}`
+  }
+
+  /** @returns undefined where there is no such object */
+  async get(key: ObjectKey, signal?: AbortSignal): Promise<unknown> {
+    try {
+      return await this.#client.request({ method: 'GET', path: this.#pathOf(key), signal })
+    } catch (error) {
+      if (ApiError.is(error, 404)) return undefined
+      throw error
+    }
+  }
+
+  create(namespace: string, object: unknown, { signal }: WriteOptions = {}): Promise<unknown> {
+    return this.#client.request({ method: 'POST', path: this.path(namespace), body: object, signal })
+  }
+
+  patch(key: ObjectKey, type: 'json', patch: JsonPatch, options?: WriteOptions): Promise<unknown>
+  patch(key: ObjectKey, type: 'merge', patch: object, options?: WriteOptions): Promise<unknown>
+  patch(key: ObjectKey, type: PatchType, patch: unknown, { signal, subresource }: WriteOptions = {}): Promise<unknown> {
+    const path = this.#pathOf(key) + (subresource === undefined ? '' : `/${subresource}`)
+    return this.#client.request({ method: 'PATCH', path, body: patch, patch: type, signal })
+  }
+
+  /** Server-side apply: makes the fields of the object those of the manager, and takes away what it applied before. */
+  apply(key: ObjectKey, object: object, manager: string, { signal, subresource }: WriteOptions = {}): Promise<unknown> {
+    const path = this.#pathOf(key) + (subresource === undefined ? '' : `/${subresource}`)
+    const query = { fieldManager: manager, force: true }
+    return this.#client.request({ method: 'PATCH', path, query, body: object, patch: 'apply', signal })
+  }
+
+  replace(key: ObjectKey, object: unknown, { signal }: WriteOptions = {}): Promise<unknown> {
+    return this.#client.request({ method: 'PUT', path: this.#pathOf(key), body: object, signal })
+  }
+
+  /**
+   * @param preconditions the object must have this uid and version, or the server answers 409
+   * @returns false where there was no such object
+   */
+  async delete(
+    key: ObjectKey,
+    preconditions?: { readonly uid?: string; readonly resourceVersion?: string },
+    options: { readonly propagationPolicy?: 'Background' | 'Foreground' | 'Orphan'; readonly signal?: AbortSignal } = {},
+  ): Promise<boolean> {
+    const { propagationPolicy, signal } = options
+    const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions, propagationPolicy }
+    try {
+      await this.#client.request({ method: 'DELETE', path: this.#pathOf(key), body, signal })
+      return true
+    } catch (error) {
+      if (ApiError.is(error, 404)) return false
+      throw error
+    }
+  }
+
+  #pathOf(key: ObjectKey): string {
+    const slash = key.indexOf('/')
+    return `${this.path(key.slice(0, slash))}/${encodeURIComponent(key.slice(slash + 1))}`
+  }
+}
