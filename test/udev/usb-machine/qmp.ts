@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { eachLine } from '../guest.js'
 
 /** QEMU refused a command, or is gone. */
 export class QemuError extends Error {
@@ -49,15 +49,6 @@ export class Qmp {
     if (message.return !== undefined) this.#waiting.shift()?.resolve(message.return)
     else if (message.error !== undefined) this.#waiting.shift()?.reject(new QemuError(message.error.desc))
   }
-}
-
-/** A socket that breaks is one that closed. */
-export function eachLine(socket: Socket, onLine: (line: string) => void): void {
-  socket.on('error', () => socket.destroy())
-  // It tells the errors of its input a second time.
-  createInterface({ input: socket })
-    .on('error', () => socket.destroy())
-    .on('line', onLine)
 }
 
 /** Connects to a socket that may not be there yet. */

@@ -3,7 +3,8 @@ import os from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import type { DeviceWatch } from './device-watch.js'
+import type { DeviceWatch } from '../device-watch.js'
+import type { UdevRequest } from '../guest.js'
 import { kernelImage } from './kernel-image.js'
 import { BUS, UsbMachine } from './usb-machine.js'
 
@@ -44,8 +45,8 @@ describe.skipIf('missing' in image)(title, () => {
     for (const port of plugged) await unplug(port)
   })
 
-  async function watch(details: Parameters<UsbMachine['watch']>[0]): Promise<DeviceWatch> {
-    const opened = await machine.watch(details)
+  async function watch(details: UdevRequest): Promise<DeviceWatch> {
+    const opened = await machine.guest.watch(details)
     watches.push(opened)
     return opened
   }
@@ -84,7 +85,7 @@ describe.skipIf('missing' in image)(title, () => {
         deviceSpecs: [{ containerPath: node, hostPath: node, permissions: 'rwm' }],
       },
     ])
-    await machine.run(`test -c ${devices[0]?.properties?.UDEV_DEVNODE}`)
+    await machine.guest.run(`test -c ${devices[0]?.properties?.UDEV_DEVNODE}`)
     await unplug('3')
     await lists.untilIds([])
     expect(lists.lists.every((list) => list.devices.length <= 1)).toBe(true)
@@ -132,7 +133,7 @@ describe.skipIf('missing' in image)(title, () => {
     await plug('2.3.1', 'usb-mouse')
     const { devices } = await lists.untilIds([at('2.1'), at('2.8'), at('2.3.1')])
     for (const { id, properties } of devices) {
-      const number = (await machine.run(`cat /sys${id}/devnum`)).trim().padStart(3, '0')
+      const number = (await machine.guest.run(`cat /sys${id}/devnum`)).trim().padStart(3, '0')
       expect(properties).toEqual({ UDEV_DEVPATH: id, UDEV_DEVNODE: `/dev/bus/usb/001/${number}` })
     }
     await unplug('2')
@@ -186,22 +187,19 @@ describe.skipIf('missing' in image)(title, () => {
     expect(rest.devices.map(({ id }) => id)).toEqual([at('2')])
   })
 
-  it.each([20, 150, 400])(
-    'has a device once that was pulled %i ms after it was plugged in, and put back at once',
-    async (pause) => {
-      const lists = await watch({ udevRules: [ANY_INPUT] })
-      await plug('3')
-      await sleep(pause)
-      await unplug('3')
-      await plug('3')
-      await untilKnown([at('3')], lists)
-      const { devices } = await lists.untilIds([at('3')])
-      const number = (await machine.run(`cat /sys${at('3')}/devnum`)).trim().padStart(3, '0')
-      expect(devices).toMatchObject([{ properties: { UDEV_DEVNODE: `/dev/bus/usb/001/${number}` } }])
-      await unplug('3')
-      await lists.untilIds([])
-    },
-  )
+  it.each([20, 300])('has a device once that was pulled %i ms after it was plugged in, and put back at once', async (pause) => {
+    const lists = await watch({ udevRules: [ANY_INPUT] })
+    await plug('3')
+    await sleep(pause)
+    await unplug('3')
+    await plug('3')
+    await untilKnown([at('3')], lists)
+    const { devices } = await lists.untilIds([at('3')])
+    const number = (await machine.guest.run(`cat /sys${at('3')}/devnum`)).trim().padStart(3, '0')
+    expect(devices).toMatchObject([{ properties: { UDEV_DEVNODE: `/dev/bus/usb/001/${number}` } }])
+    await unplug('3')
+    await lists.untilIds([])
+  })
 
   it('tells of a found device that is pulled and put back at once that it is another one', async () => {
     const lists = await watch({ udevRules: [ANY_INPUT] })
@@ -214,7 +212,7 @@ describe.skipIf('missing' in image)(title, () => {
     await untilKnown([at('3')], lists)
   })
 
-  it.each([20, 150, 400])('does not keep a device that was pulled %i ms after it was plugged in', async (pause) => {
+  it.each([20, 300])('does not keep a device that was pulled %i ms after it was plugged in', async (pause) => {
     const lists = await watch({ udevRules: [ANY_INPUT] })
     await plug('3')
     await sleep(pause)
@@ -223,24 +221,24 @@ describe.skipIf('missing' in image)(title, () => {
   })
 
   it('gives the list soon after what udevd says of a plug', async () => {
-    await machine.run(
+    await machine.guest.run(
       'stdbuf -oL udevadm monitor --udev --subsystem-match=usb/usb_device >/tmp/said 2>&1 & echo $! >/tmp/said.pid',
     )
     const lists = await watch({ udevRules: ['SUBSYSTEM=="usb", ENV{ID_SERIAL_SHORT}=="SOON"'] })
-    await machine.run('while ! grep -q "^UDEV" /tmp/said; do sleep 0.1; done')
+    await machine.guest.run('while ! grep -q "^UDEV" /tmp/said; do sleep 0.1; done')
     const listed: number[] = []
-    for (let round = 0; round < 5; round++) {
+    for (let round = 0; round < 3; round++) {
       await plug('3', 'usb-kbd', { serial: 'SOON' })
       listed.push((await lists.untilIds([at('3')])).at)
       await unplug('3')
       await lists.untilIds([])
     }
-    const said = await machine.run('kill $(cat /tmp/said.pid); cat /tmp/said')
+    const said = await machine.guest.run('kill $(cat /tmp/said.pid); cat /tmp/said')
     const heard = [...said.matchAll(/^UDEV +\[([\d.]+)\] add +(\S+) /gm)].filter(([, , path]) => path === at('3'))
     expect(heard).toHaveLength(listed.length)
     const took = listed.map((moment, index) => moment - Number(heard[index]?.[1]) * 1000).sort((a, b) => a - b)
     process.stdout.write(`udevd's event to the list, in the emulated machine: ${took.map((ms) => ms.toFixed(0)).join(', ')} ms\n`)
-    expect(took[2]).toBeLessThan(500)
+    expect(took[1]).toBeLessThan(500)
   })
 
   it('finds fifty that are plugged in at once, in few lists, and loses none', async () => {
@@ -255,8 +253,8 @@ describe.skipIf('missing' in image)(title, () => {
     const growing = lists.lists.map(({ devices }) => devices.map(({ id }) => id))
     process.stdout.write(`fifty at once: ${lists.lists.length} lists in ${(performance.now() - started).toFixed(0)} ms\n`)
     for (const [index, ids] of growing.entries()) expect(ids).toEqual(expect.arrayContaining(growing[index - 1] ?? []))
-    await machine.run('udevadm settle')
-    const known = (await machine.run('grep -l 0627 /sys/bus/usb/devices/*/idVendor | wc -l')).trim()
+    await machine.guest.run('udevadm settle')
+    const known = (await machine.guest.run('grep -l 0627 /sys/bus/usb/devices/*/idVendor | wc -l')).trim()
     expect(known).toBe('50')
     expect(lists.ids.length).toBe(50)
 

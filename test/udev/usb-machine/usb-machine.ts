@@ -1,13 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import type { Socket } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
-import type { Device } from '@akrijs/sdk'
-import { DeviceWatch } from './device-watch.js'
+import { Guest } from '../guest.js'
 import { type KernelImage, writeInitramfs } from './kernel-image.js'
-import { connected, eachLine, QemuError, Qmp } from './qmp.js'
+import { connected, QemuError, Qmp } from './qmp.js'
 
 /** Where the machine's USB controller is; its high-speed bus is the first one. */
 export const BUS = '/devices/pci0000:00/0000:00:10.0/usb1'
@@ -26,11 +24,6 @@ export interface UsbDevice {
   readonly [property: string]: string | boolean
 }
 
-interface Answer {
-  readonly status: number
-  readonly output: string
-}
-
 /**
  * A disposable machine with a USB bus, emulated by QEMU: Debian's kernel, a real udevd, and the file tree of this machine to
  * read. In it the built udev handler runs. Needs no root. Nothing is left of it after {@link stop}, nor when this process ends.
@@ -39,18 +32,15 @@ export class UsbMachine {
   readonly #directory: string
   readonly #qemu: ChildProcess
   readonly #exited: Promise<unknown>
-  readonly #answers = new Map<number, (answer: Answer) => void>()
-  readonly #watches = new Map<number, DeviceWatch>()
   #qmp: Qmp | undefined
-  #control: Socket | undefined
-  #lastId = 0
+  #guest: Guest | undefined
 
   /** Ready when its udevd has seen what there was at the start. */
   static async boot(image: KernelImage): Promise<UsbMachine> {
     const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-usb-'))
     mkdirSync(path.join(directory, 'stage'))
     copyFileSync(path.join(import.meta.dirname, 'stage2.sh'), path.join(directory, 'stage/stage2.sh'))
-    const settings = `AKRI_NODE='${process.execPath}'\nAKRI_GUEST='${import.meta.dirname}'\n`
+    const settings = `AKRI_NODE='${process.execPath}'\nAKRI_GUEST='${path.dirname(import.meta.dirname)}'\n`
     writeFileSync(path.join(directory, 'stage/settings'), settings)
     await writeInitramfs(image, path.join(directory, 'initramfs'))
     const machine = new UsbMachine(directory, image)
@@ -88,29 +78,15 @@ export class UsbMachine {
     await this.#qmp.execute(command, args)
   }
 
-  /** Runs a shell command in the machine, and gives what it said. */
-  async run(command: string): Promise<string> {
-    const id = ++this.#lastId
-    const answered = new Promise<Answer>((resolve) => this.#answers.set(id, resolve))
-    this.#send({ id, run: command })
-    const { status, output } = await answered
-    if (status !== 0) throw new QemuError(`${command} ended with ${status}: ${output}`)
-    return output
-  }
-
-  /** Opens a discovery of the udev handler in the machine, and waits for its first list. */
-  async watch(details: { readonly udevRules: readonly string[]; readonly groupRecursive?: boolean }): Promise<DeviceWatch> {
-    const id = ++this.#lastId
-    const watch = new DeviceWatch(() => this.#send({ id, stop: true }))
-    this.#watches.set(id, watch)
-    this.#send({ id, watch: details })
-    await watch.until('the first list', () => true)
-    return watch
+  /** What runs in it. */
+  get guest(): Guest {
+    if (this.#guest === undefined) throw new QemuError('the machine is not ready')
+    return this.#guest
   }
 
   async stop(): Promise<void> {
     this.#qmp?.close()
-    this.#control?.destroy()
+    this.#guest?.close()
     this.#qemu.kill('SIGKILL')
     await this.#exited
     rmSync(this.#directory, { recursive: true, force: true })
@@ -122,27 +98,8 @@ export class UsbMachine {
     void this.#exited.then(() => stop.abort())
     this.#qmp = await Qmp.open(path.join(this.#directory, 'qmp'), signal)
     const control = await connected(path.join(this.#directory, 'control'), signal)
-    this.#control = control
-    await new Promise<void>((resolve, reject) => {
-      signal.addEventListener('abort', () => reject(new QemuError('QEMU ended, or took too long')), { once: true })
-      eachLine(control, (line) => this.#read(line, resolve))
-    })
-  }
-
-  #read(line: string, onReady: () => void): void {
-    const message: Partial<Answer> & { ready?: true; id?: number; list?: Device[]; at?: number; error?: string } =
-      JSON.parse(line)
-    const { id = 0, status, output = '', list, at = 0, error } = message
-    if (message.ready) onReady()
-    else if (status !== undefined) {
-      this.#answers.get(id)?.({ status, output })
-      this.#answers.delete(id)
-    } else if (list !== undefined) this.#watches.get(id)?.add({ devices: list, at })
-    else this.#watches.get(id)?.end(error)
-  }
-
-  #send(message: object): void {
-    this.#control?.write(`${JSON.stringify(message)}\n`)
+    this.#guest = new Guest(control, control)
+    await this.#guest.ready(signal)
   }
 
   #console(): string {

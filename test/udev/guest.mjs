@@ -1,5 +1,6 @@
-// What a USB machine runs: the built udev handler, asked over a virtio port by lines of JSON.
-//   {"id":1,"run":"lsblk"}                   -> {"id":1,"status":0,"output":"…"}
+// What runs where the devices are, in a USB machine or beside a udevd of its own: the built udev handler, asked by lines of
+// JSON over the port that is named, or else over standard input and output.
+//   {"id":1,"run":"lsblk","input":"…"}       -> {"id":1,"status":0,"output":"…"}
 //   {"id":2,"watch":{"udevRules":[…]}}       -> {"id":2,"list":[…],"at":…} for each list; `at` is CLOCK_MONOTONIC in ms
 //   {"id":2,"stop":true}                     -> {"id":2,"ended":true}
 import { execFile } from 'node:child_process'
@@ -9,13 +10,14 @@ import handler from '@akrijs/handler-udev'
 import { DiscoveryProperties, messageOf, silentLogger } from '@akrijs/sdk'
 import { openDiscovery } from '@akrijs/sdk/host'
 
-const port = openSync(process.argv[2], 'r+')
+const [, , port] = process.argv
+const [input, output] = port === undefined ? [0, 1] : Array(2).fill(openSync(port, 'r+'))
 const watches = new Map()
 
 const say = (message) => {
   let rest = Buffer.from(`${JSON.stringify(message)}\n`)
   // The port takes 32 KiB at once.
-  while (rest.length > 0) rest = rest.subarray(writeSync(port, rest))
+  while (rest.length > 0) rest = rest.subarray(writeSync(output, rest))
 }
 
 async function watch(id, details) {
@@ -32,13 +34,15 @@ async function watch(id, details) {
 }
 
 say({ ready: true })
-for await (const line of createInterface({ input: createReadStream('', { fd: port }) })) {
-  const { id, run, watch: details, stop } = JSON.parse(line)
+for await (const line of createInterface({ input: createReadStream('', { fd: input }) })) {
+  const { id, run, input: text, watch: details, stop } = JSON.parse(line)
   if (run !== undefined) {
-    execFile('sh', ['-c', run], { maxBuffer: 1 << 24 }, (error, stdout, stderr) => {
+    const child = execFile('sh', ['-c', run], { maxBuffer: 1 << 24 }, (error, stdout, stderr) => {
       say({ id, status: error === null ? 0 : (error.code ?? 1), output: stdout + stderr })
     })
+    child.stdin.end(text)
   }
   if (details !== undefined) void watch(id, details)
   if (stop) watches.get(id)?.abort()
 }
+process.exit()

@@ -1,0 +1,21 @@
+#!/usr/bin/python3
+"""Makes the kernel send events of devices that are not there, into this network namespace: only for use inside of
+`unshare --net`. Takes a JSON list of events on standard input; each one is an object of its properties."""
+import json
+import socket
+import struct
+import sys
+
+NETLINK_KOBJECT_UEVENT = 15
+NLM_F_REQUEST_ACK = 5
+MESSAGE_TYPE = 16  # the least that netlink takes
+
+with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_KOBJECT_UEVENT) as kernel:
+    kernel.bind((0, 0))
+    for event in json.load(sys.stdin):
+        lines = [f"{event['ACTION']}@{event['DEVPATH']}", *(f"{key}={value}" for key, value in event.items())]
+        payload = b"".join(line.encode() + b"\0" for line in lines)
+        kernel.sendto(struct.pack("=IHHII", 16 + len(payload), MESSAGE_TYPE, NLM_F_REQUEST_ACK, 1, 0) + payload, (0, 0))
+        (error,) = struct.unpack_from("=i", kernel.recv(4096), 16)
+        if error:
+            raise OSError(-error, "the kernel refused the event")
