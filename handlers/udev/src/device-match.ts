@@ -38,7 +38,7 @@ export class RuleSet {
     const found = new Map<string, FoundDevice>()
     for (const { matcher, filter } of this.#rules) {
       for (const device of scan.devices(filter)) {
-        if (!matcher.matches(device)) continue
+        if (!matcher.matches(device) || !device.present) continue
         const offered = nearestWithNode(device) ?? device
         found.set(offered.devpath, { devpath: offered.devpath, devnode: offered.devnode, device: offered })
       }

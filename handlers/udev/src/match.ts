@@ -15,7 +15,7 @@ export interface RuleMatcher {
 export function ruleMatcher(rule: Rule): RuleMatcher {
   const own: Condition[] = []
   const ofParents: Condition[] = []
-  for (const match of rule) (isPlural(match) ? ofParents : own).push(condition(match))
+  for (const match of [...rule].sort(byCost)) (isPlural(match) ? ofParents : own).push(condition(match))
   return {
     rule,
     matches(device) {
@@ -28,6 +28,19 @@ export function ruleMatcher(rule: Rule): RuleMatcher {
       return false
     },
   }
+}
+
+/**
+ * What decides without asking the kernel comes first. All conditions must hold, so their order says nothing, but properties
+ * and tags need the device's uevent file, and a USB hub's cannot be read while the kernel sets up what is plugged into it.
+ */
+function byCost(one: Match, other: Match): number {
+  return COSTS[one.key] - COSTS[other.key]
+}
+
+const COSTS: Readonly<Record<Match['key'], number>> = {
+  ...{ DEVPATH: 0, KERNEL: 0, KERNELS: 0, SUBSYSTEM: 1, SUBSYSTEMS: 1, DRIVER: 1, DRIVERS: 1 },
+  ...{ ATTR: 2, ATTRS: 2, ENV: 3, TAG: 3, TAGS: 3 },
 }
 
 type Condition = (device: DeviceView) => boolean

@@ -53,9 +53,10 @@ export class SysfsScan {
   /** The device at this path below `/sys`, if there is one. */
   device(devpath: string): SysfsDevice | undefined {
     if (this.#devices.has(devpath)) return this.#devices.get(devpath)
-    // What makes a directory below /sys/devices a device is its uevent file.
-    const uevent = read(path.join(this.roots.sysfsRoot, devpath, 'uevent'), MAX_ATTRIBUTE_BYTES)
-    const device = uevent === undefined ? undefined : new SysfsDevice(this, devpath, uevent)
+    // What makes a directory below /sys/devices a device is its uevent file. It is not read before something of it is asked
+    // for: the kernel has a reader of a USB hub's wait until all that was plugged into that hub is set up.
+    const isDevice = isReadable(path.join(this.roots.sysfsRoot, devpath, 'uevent'))
+    const device = isDevice ? new SysfsDevice(this, devpath) : undefined
     this.#devices.set(devpath, device)
     return device
   }
@@ -101,15 +102,18 @@ export class SysfsScan {
 export class SysfsDevice implements DeviceView {
   readonly devpath: string
   readonly #scan: SysfsScan
-  readonly #uevent: string
-  #fromKernel: ReadonlyMap<string, string> | undefined
+  #fromKernel: ReadonlyMap<string, string> | 'gone' | undefined
   #properties: ReadonlyMap<string, string> | undefined
   #database: Database | undefined
 
-  constructor(scan: SysfsScan, devpath: string, uevent: string) {
+  constructor(scan: SysfsScan, devpath: string) {
     this.#scan = scan
     this.devpath = devpath
-    this.#uevent = uevent
+  }
+
+  /** False once the device is known to have gone since the look at it began. */
+  get present(): boolean {
+    return this.#readUevent() !== 'gone'
   }
 
   get kernel(): string {
@@ -163,7 +167,15 @@ export class SysfsDevice implements DeviceView {
   }
 
   get #kernelProperties(): ReadonlyMap<string, string> {
-    this.#fromKernel ??= new Map(this.#uevent.split('\n').flatMap(assignment))
+    const properties = this.#readUevent()
+    return properties === 'gone' ? new Map() : properties
+  }
+
+  #readUevent(): ReadonlyMap<string, string> | 'gone' {
+    if (this.#fromKernel === undefined) {
+      const text = read(path.join(this.#syspath, 'uevent'), MAX_ATTRIBUTE_BYTES)
+      this.#fromKernel = text === undefined ? 'gone' : new Map(text.split('\n').flatMap(assignment))
+    }
     return this.#fromKernel
   }
 
@@ -274,6 +286,14 @@ function list(directory: string): string[] {
     return readdirSync(directory)
   } catch {
     return []
+  }
+}
+
+function isReadable(file: string): boolean {
+  try {
+    return (lstatSync(file).mode & 0o400) !== 0
+  } catch {
+    return false
   }
 }
 
