@@ -1,7 +1,6 @@
 import { type Instance, type NodeName, type ObjectKey, objectKey, ReconcileQueue } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import { Checkpoint } from './checkpoint.js'
-import { configurationStatus } from './configuration-status.js'
 import { DevicePlugins } from './device-plugins/device-plugins.js'
 import type { AgeingOptions } from './discovery/device-ageing.js'
 import { Discovery } from './discovery/discovery.js'
@@ -9,6 +8,7 @@ import { EmbeddedEndpoint, type EmbeddedHandler } from './discovery/embedded-end
 import { HandlerRegistry } from './discovery/handler-registry.js'
 import { serveRegistration } from './discovery/registration-server.js'
 import { InstanceReconciler } from './instances/instance-reconciler.js'
+import { nodeStatus } from './node-status.js'
 import type { Cluster } from './ports/cluster.js'
 import type { Kubelet } from './ports/kubelet.js'
 import { SlotReclaimer } from './slots/slot-reclaimer.js'
@@ -64,29 +64,21 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       try {
         return await reconciler.reconcile(key)
       } finally {
-        await writeStatus(key)
+        await reportStatus(key)
       }
     },
     onError: (configuration, error, retryInMs) =>
       log.warn({ configuration, error: messageOf(error), retryInMs }, 'reconcile failed'),
   })
 
-  async function writeStatus(key: ObjectKey): Promise<void> {
+  async function reportStatus(key: ObjectKey): Promise<void> {
     const configuration = cluster.configurations.get(key)
     const status = discovery.status(key)
     if (configuration === undefined || status === undefined) return
-    const instances = cluster.instances.list().filter((instance) => configurationOf(instance) === key)
-    const now = new Date(clock.now()).toISOString()
+    const instances = cluster.instances.list().filter((one) => configurationOf(one) === key && one.spec.nodes.includes(node))
     const devices = discovery.deviceSet(key)
-    const next = configurationStatus({
-      configuration,
-      discovery: status,
-      devices,
-      collisions: reconciler.collisions(key),
-      instances,
-      now,
-    })
-    if (JSON.stringify(next) !== JSON.stringify(configuration.status)) await cluster.writeStatus(key, next)
+    const collisions = reconciler.collisions(key)
+    await cluster.reportStatus(key, node, nodeStatus({ configuration, discovery: status, devices, collisions, instances }))
   }
 
   await Promise.all([cluster.configurations.synced, cluster.instances.synced])

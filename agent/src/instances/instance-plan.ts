@@ -84,7 +84,8 @@ export function planInstances({ configuration, node, devices, instances }: Insta
   return { served: served.filter(({ key }) => !leaving.has(key)), leave, collisions }
 }
 
-function isOwnedBy(instance: Instance, configuration: Configuration): boolean {
+/** Whether the Configuration, and none of an earlier life of the same name, is the owner of the Instance. */
+export function isOwnedBy(instance: Instance, configuration: Configuration): boolean {
   return (instance.metadata.ownerReferences ?? []).some(
     (owner) => owner.kind === 'Configuration' && owner.uid === configuration.metadata.uid,
   )

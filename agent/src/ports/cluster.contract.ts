@@ -223,13 +223,16 @@ export function clusterContract(name: string, make: () => Promise<ClusterUnderTe
       const wanted = manifest()
       await tested.applyConfiguration(wanted)
       const first = await seen(wanted)
-      const status = { observedGeneration: 1, conditions: [], devices: 4, slots: { total: 4, claimed: 0 } }
-      await cluster.writeStatus(keyOf(first), status)
+      const condition = { type: 'Ready', status: 'False', reason: 'HandlerLost', message: 'gone' } as const
+      const report = { observedGeneration: first.metadata.generation, devices: 4, conditions: [condition] }
+      await cluster.reportStatus(keyOf(first), NODE_A, report)
       const second = await vi.waitFor(() => {
         const now = found(cluster.configurations.get(keyOf(first)))
-        expect(now.status).toEqual(status)
+        expect(now.status?.nodes).toEqual({ [NODE_A]: report })
+        expect(now.status?.conditions).toMatchObject([condition])
         return now
       })
+      const { status } = second
       expect(second.metadata.generation).toBe(first.metadata.generation)
       expect(second.metadata.resourceVersion).not.toBe(first.metadata.resourceVersion)
       await tested.applyConfiguration({ ...wanted, spec: { ...wanted.spec, capacity: 7 } })

@@ -1,4 +1,4 @@
-import type { Configuration, ConfigurationStatus, Instance, InstanceName, NodeName, ObjectKey, SlotName } from '@akrijs/kube'
+import type { Configuration, Instance, InstanceName, NodeName, NodeStatus, ObjectKey, SlotName } from '@akrijs/kube'
 import type { DiscoveryProperties } from '@akrijs/sdk'
 
 /**
@@ -35,7 +35,8 @@ export interface Cluster {
   /** Calls back when `resolveProperties` may give another answer for that Configuration. */
   onPropertiesChanged(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void
 
-  writeStatus(configuration: ObjectKey, status: ConfigurationStatus): Promise<void>
+  /** Says how a Configuration stands on this node. To be called whenever it may have changed: what is the same is not written. */
+  reportStatus(configuration: ObjectKey, node: NodeName, status: NodeStatus): Promise<void>
   /** Something worth telling the operator about an object. Never fails; repeated ones are folded. */
   recordEvent(event: ClusterEvent): void
 }

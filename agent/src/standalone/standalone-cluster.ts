@@ -4,18 +4,20 @@ import {
   API_VERSION,
   type Configuration,
   type ConfigurationManifest,
-  type ConfigurationStatus,
   type Instance,
   type KeyedData,
   keyOf,
   type NodeName,
+  type NodeStatus,
   type ObjectKey,
   objectKey,
   type SlotName,
 } from '@akrijs/kube'
 import type { Clock, DiscoveryProperties, Logger } from '@akrijs/sdk'
 import { type DataReference, referencesOf, resolveReferences } from '../discovery/property-references.js'
+import { isOwnedBy } from '../instances/instance-plan.js'
 import { Listeners } from '../listeners.js'
+import { mergeStatus } from '../merge-status.js'
 import type { Cluster, ClusterEvent, InstanceDraft, SlotClaim } from '../ports/cluster.js'
 import { heldSlots, holderOf, resizedUsage, slotIndex } from '../slots/slot-usage.js'
 import { ClusterDraft } from './cluster-draft.js'
@@ -188,10 +190,13 @@ export class StandaloneCluster implements Cluster {
     this.#propertyListeners.add(listener, signal)
   }
 
-  async writeStatus(key: ObjectKey, status: ConfigurationStatus): Promise<void> {
+  async reportStatus(key: ObjectKey, node: NodeName, report: NodeStatus): Promise<void> {
     await this.#change((draft) => {
       const configuration = draft.configurations.get(key)
-      if (configuration === undefined || isDeepStrictEqual(configuration.status, status)) return
+      if (configuration === undefined) return
+      const instances = draft.instances.list().filter((instance) => isOwnedBy(instance, configuration))
+      const status = mergeStatus({ configuration, instances, node, report, now: this.#now() })
+      if (isDeepStrictEqual(configuration.status, status)) return
       const metadata = { ...configuration.metadata, resourceVersion: draft.nextVersion() }
       draft.configurations.tell({ ...configuration, status, metadata })
     })

@@ -1,4 +1,4 @@
-import type { Condition, Configuration, ConfigurationStatus, Instance } from '@akrijs/kube'
+import type { Condition, Configuration, Instance, NodeStatus } from '@akrijs/kube'
 import type { DeviceSet } from './discovery/device-set.js'
 import type { DiscoveryStatus } from './discovery/discovery.js'
 import type { DigestCollision } from './instances/instance-plan.js'
@@ -8,26 +8,16 @@ export interface StatusInput {
   readonly discovery: DiscoveryStatus
   readonly devices: DeviceSet
   readonly collisions: readonly DigestCollision[]
-  /** Those of this Configuration. */
+  /** Those of this Configuration that this node is in. */
   readonly instances: readonly Instance[]
-  /** ISO 8601. */
-  readonly now: string
 }
 
-/** The answer to "why is nothing found?". A condition that stays as it was keeps its time. */
-export function configurationStatus(input: StatusInput): ConfigurationStatus {
-  const { configuration, devices, instances, now } = input
-  const usages = instances.flatMap(({ spec }) => Object.values(spec.deviceUsage))
-  const conditions = [handlerConnected(input), discovering(input), ready(input)].map((condition): Condition => {
-    const before = configuration.status?.conditions.find(({ type }) => type === condition.type)
-    const since = before?.status === condition.status ? before.lastTransitionTime : now
-    return { ...condition, lastTransitionTime: since }
-  })
+/** The answer of one node to "why is nothing found?". */
+export function nodeStatus(input: StatusInput): NodeStatus {
   return {
-    observedGeneration: configuration.metadata.generation,
-    conditions,
-    devices: devices.devices.size,
-    slots: { total: usages.length, claimed: usages.filter((usage) => usage !== '').length },
+    observedGeneration: input.configuration.metadata.generation,
+    devices: input.devices.devices.size,
+    conditions: [handlerConnected(input), discovering(input), ready(input)],
   }
 }
 
