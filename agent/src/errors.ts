@@ -63,3 +63,11 @@ export class ResourceTakenError extends AkriError {
     this.name = 'ResourceTakenError'
   }
 }
+
+/** An Instance was changed by others each time that this agent was about to change it. */
+export class ClusterBusyError extends AkriError {
+  constructor(message: string) {
+    super('AKRI_ERR_CLUSTER_BUSY', 'transient', message)
+    this.name = 'ClusterBusyError'
+  }
+}

@@ -2,7 +2,7 @@ import type { Condition, Configuration, ConfigurationStatus, Instance, NodeName,
 import { heldSlots } from './slots/slot-usage.js'
 
 export interface StatusMerge {
-  readonly configuration: Configuration
+  readonly configuration: Pick<Configuration, 'metadata' | 'status'>
   /** Those of this Configuration, on whatever node. */
   readonly instances: readonly Instance[]
   readonly node: NodeName

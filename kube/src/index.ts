@@ -1,4 +1,5 @@
 export * from './api-client.js'
+export * from './api-objects.js'
 export * from './cluster-access.js'
 export {
   type ConfigurationManifest,

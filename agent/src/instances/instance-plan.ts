@@ -85,7 +85,7 @@ export function planInstances({ configuration, node, devices, instances }: Insta
 }
 
 /** Whether the Configuration, and none of an earlier life of the same name, is the owner of the Instance. */
-export function isOwnedBy(instance: Instance, configuration: Configuration): boolean {
+export function isOwnedBy(instance: Instance, configuration: Pick<Configuration, 'metadata'>): boolean {
   return (instance.metadata.ownerReferences ?? []).some(
     (owner) => owner.kind === 'Configuration' && owner.uid === configuration.metadata.uid,
   )

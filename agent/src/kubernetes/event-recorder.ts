@@ -1,0 +1,126 @@
+import { randomBytes } from 'node:crypto'
+import { API_VERSION, type ApiClient, ApiError, objectKey, Resource } from '@akrijs/kube'
+import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { Latest } from '@akrijs/sdk/host'
+import type { ClusterEvent } from '../ports/cluster.js'
+
+export interface EventRecorderOptions {
+  readonly client: ApiClient
+  readonly clock: Clock
+  readonly log: Logger
+  /** The component that events come from. */
+  readonly source: string
+  readonly host: string
+}
+
+interface Recorded {
+  readonly name: string
+  count: number
+  lastAt: number
+}
+
+interface Waiting {
+  readonly event: ClusterEvent
+  readonly uid: string | undefined
+}
+
+/** Events that say the same are one for so long, in milliseconds: a server forgets them after an hour. */
+const FOLD_MS = 30 * 60_000
+/** How many different events are remembered, and how many wait at most. */
+const MAX_EVENTS = 200
+/** So many at once, and then one in so many milliseconds: events must never be a load. */
+const BURST = 25
+const REFILL_MS = 10_000
+
+/** Writes Events about our objects, as `kubectl describe` shows them. Repeated ones raise a count; too many are left out. */
+export class EventRecorder {
+  readonly #options: EventRecorderOptions
+  readonly #api: Resource
+  readonly #recorded = new Map<string, Recorded>()
+  #waiting: Waiting[] = []
+  readonly #wake = new Latest<true>()
+  #tokens = BURST
+  #refilledAt: number
+
+  constructor(options: EventRecorderOptions) {
+    this.#options = options
+    this.#api = new Resource(options.client, { group: '', version: 'v1', plural: 'events' })
+    this.#refilledAt = options.clock.now()
+  }
+
+  record(event: ClusterEvent, uid: string | undefined): void {
+    if (this.#waiting.length >= MAX_EVENTS) return
+    this.#waiting.push({ event, uid })
+    this.#wake.push(true)
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    signal.addEventListener('abort', () => this.#wake.end(), { once: true })
+    for await (const _ of this.#wake) {
+      for (const one of this.#waiting.splice(0)) {
+        if (signal.aborted) return
+        await this.#write(one, signal).catch((error: unknown) => {
+          if (!signal.aborted) this.#options.log.debug({ error: messageOf(error) }, 'cannot write an event')
+        })
+      }
+    }
+  }
+
+  async #write({ event, uid }: Waiting, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options
+    if (!this.#takeToken()) return
+    const { regarding, type, reason, message } = event
+    const folded = JSON.stringify([regarding, uid, type, reason, message])
+    const known = this.#recorded.get(folded)
+    const namespace = regarding.key.slice(0, regarding.key.indexOf('/'))
+    const lastTimestamp = `${new Date(clock.now()).toISOString().slice(0, 19)}Z`
+    if (known !== undefined && clock.now() - known.lastAt < FOLD_MS) {
+      known.count++
+      known.lastAt = clock.now()
+      try {
+        await this.#api.patch(objectKey(namespace, known.name), 'merge', { count: known.count, lastTimestamp }, { signal })
+        return
+      } catch (error) {
+        // The server has forgotten it: a new one.
+        if (!ApiError.is(error, 404)) throw error
+      }
+    }
+    const object = this.#object(event, uid, namespace, lastTimestamp)
+    await this.#api.create(namespace, object, { signal })
+    this.#recorded.delete(folded)
+    this.#recorded.set(folded, { name: object.metadata.name, count: 1, lastAt: clock.now() })
+    if (this.#recorded.size > MAX_EVENTS)
+      for (const oldest of [...this.#recorded.keys()].slice(0, 1)) this.#recorded.delete(oldest)
+  }
+
+  #object({ regarding, type, reason, message }: ClusterEvent, uid: string | undefined, namespace: string, timestamp: string) {
+    const { source, host } = this.#options
+    const name = regarding.key.slice(regarding.key.indexOf('/') + 1)
+    return {
+      apiVersion: 'v1',
+      kind: 'Event',
+      metadata: { namespace, name: `${name}.${randomBytes(8).toString('hex')}` },
+      involvedObject: { apiVersion: API_VERSION, kind: regarding.kind, namespace, name, uid },
+      type,
+      reason,
+      // The limit of the API.
+      message: message.slice(0, 1024),
+      source: { component: source, host },
+      reportingComponent: source,
+      reportingInstance: host,
+      count: 1,
+      firstTimestamp: timestamp,
+      lastTimestamp: timestamp,
+    }
+  }
+
+  #takeToken(): boolean {
+    const { clock } = this.#options
+    const refill = Math.floor((clock.now() - this.#refilledAt) / REFILL_MS)
+    this.#tokens = Math.min(BURST, this.#tokens + refill)
+    this.#refilledAt += refill * REFILL_MS
+    if (this.#tokens === 0) return false
+    this.#tokens--
+    return true
+  }
+}

@@ -1,0 +1,297 @@
+import {
+  API_VERSION,
+  type ApiClient,
+  ApiError,
+  type Configuration,
+  type Instance,
+  type JsonPatch,
+  type NodeName,
+  type NodeStatus,
+  type ObjectKey,
+  objectKey,
+  type Problem,
+  parseConfigurationObject,
+  parseInstanceObject,
+  Reflector,
+  Resource,
+  type SlotName,
+} from '@akrijs/kube'
+import { type Clock, type DiscoveryProperties, type Logger, messageOf } from '@akrijs/sdk'
+import { resolveReferences } from '../discovery/property-references.js'
+import { ClusterBusyError } from '../errors.js'
+import type { Cluster, ClusterEvent, InstanceDraft, ObjectCache, SlotClaim } from '../ports/cluster.js'
+import { resizedUsage, slotIndex } from '../slots/slot-usage.js'
+import { EventRecorder } from './event-recorder.js'
+import { claimPatch, isFull, joinPatch, leavePatch, releasePatch, updatePatch } from './instance-patches.js'
+import { PropertySources } from './property-sources.js'
+import { StatusWriter } from './status-writer.js'
+
+export interface KubernetesClusterOptions {
+  readonly client: ApiClient
+  readonly clock: Clock
+  readonly log: Logger
+  readonly node: NodeName
+  /** Of [0, 1). @default Math.random */
+  readonly random?: () => number
+}
+
+const GROUP_VERSION = { group: 'akri.sh', version: 'v0' }
+export const CONFIGURATIONS = { ...GROUP_VERSION, plural: 'configurations' }
+export const INSTANCES = { ...GROUP_VERSION, plural: 'instances' }
+
+/** How often a write is tried anew on what it finds when another one was faster. */
+const MAX_ATTEMPTS = 20
+
+/** The cluster of an API server. */
+export class KubernetesCluster implements Cluster {
+  readonly instances: ObjectCache<Instance>
+  readonly configurations: ObjectCache<Configuration>
+  readonly #options: Required<KubernetesClusterOptions>
+  readonly #instanceApi: Resource
+  readonly #instances: Reflector<Instance>
+  readonly #configurations: Reflector<Configuration>
+  readonly #properties: PropertySources
+  readonly #statuses: StatusWriter
+  readonly #events: EventRecorder
+  readonly #stop = new AbortController()
+  #running: Promise<unknown> = Promise.resolve()
+
+  constructor(options: KubernetesClusterOptions) {
+    const { client, clock, log } = options
+    this.#options = { random: Math.random, ...options }
+    const { random } = this.#options
+    this.#instanceApi = new Resource(client, INSTANCES)
+    const onError = (path: string) => (error: unknown, retryInMs: number) =>
+      log.warn({ path, error: messageOf(error), retryInMs: Math.round(retryInMs) }, 'cannot follow the API server')
+    const configurationApi = new Resource(client, CONFIGURATIONS)
+    this.#instances = new Reflector({
+      client,
+      clock,
+      random,
+      path: this.#instanceApi.path(),
+      parse: (object) => parseInstanceObject(object),
+      onError: onError(this.#instanceApi.path()),
+    })
+    this.#configurations = new Reflector({
+      client,
+      clock,
+      random,
+      path: configurationApi.path(),
+      parse: (object, known) => this.#parseConfiguration(object, known),
+      onError: onError(configurationApi.path()),
+    })
+    this.instances = this.#instances
+    this.configurations = this.#configurations
+    this.#properties = new PropertySources({ ...this.#options, configurations: this.#configurations })
+    this.#statuses = new StatusWriter({
+      ...this.#options,
+      configurations: this.#configurations,
+      instances: this.#instances,
+      api: configurationApi,
+    })
+    this.#events = new EventRecorder({ client, clock, log, source: 'akri-agent', host: options.node })
+  }
+
+  /** Begins to follow the API server; resolves at once. Caches are `synced` when they have seen everything. */
+  start(): void {
+    const { signal } = this.#stop
+    this.#running = Promise.all([
+      this.#instances.run(signal),
+      this.#configurations.run(signal),
+      this.#properties.run(signal),
+      this.#statuses.run(signal),
+      this.#events.run(signal),
+    ])
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort()
+    await this.#running
+  }
+
+  /** Since when the API server has not been heard of, in milliseconds; undefined before it first was. */
+  get silentForMs(): number | undefined {
+    const last = this.#instances.lastContact
+    return last === undefined ? undefined : this.#options.clock.now() - last
+  }
+
+  async createInstance({ name, namespace, annotations, owner, spec }: InstanceDraft): Promise<'created' | 'exists'> {
+    try {
+      const created = await this.#instanceApi.create(namespace, {
+        apiVersion: API_VERSION,
+        kind: 'Instance',
+        metadata: {
+          name,
+          namespace,
+          annotations,
+          ownerReferences: [
+            {
+              apiVersion: API_VERSION,
+              kind: 'Configuration',
+              name: owner.metadata.name,
+              uid: owner.metadata.uid,
+              controller: true,
+            },
+          ],
+        },
+        spec: { ...spec, deviceUsage: resizedUsage(name, spec.capacity, {}) },
+      })
+      this.#wrote(created)
+      return 'created'
+    } catch (error) {
+      if (ApiError.is(error, 409)) return 'exists'
+      throw error
+    }
+  }
+
+  joinInstance(key: ObjectKey, node: NodeName): Promise<'joined' | 'already-joined' | 'gone'> {
+    return this.#change(key, (instance) => {
+      // One that is on its way out takes nobody in: who joins it would go with it.
+      if (instance === undefined || instance.metadata.deletionTimestamp !== undefined) return { done: 'gone' }
+      if (instance.spec.nodes.includes(node)) return { done: 'already-joined' }
+      return { patch: joinPatch(node), result: 'joined' }
+    })
+  }
+
+  leaveInstance(key: ObjectKey, node: NodeName): Promise<'left' | 'deleted' | 'gone'> {
+    return this.#change(key, (instance) => {
+      if (instance === undefined || !instance.spec.nodes.includes(node)) return { done: 'gone' }
+      if (instance.spec.nodes.length === 1) return { remove: instance, result: 'deleted' }
+      return { patch: leavePatch(instance, node), result: 'left' }
+    })
+  }
+
+  updateInstance(key: ObjectKey, fields: Pick<Instance['spec'], 'capacity' | 'brokerProperties'>): Promise<'updated' | 'gone'> {
+    return this.#change(key, (instance) => {
+      if (instance === undefined) return { done: 'gone' }
+      if (isAlready(instance, fields)) return { done: 'updated' }
+      return { patch: updatePatch(instance, fields), result: 'updated' }
+    })
+  }
+
+  claimSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<SlotClaim> {
+    return this.#change<SlotClaim>(key, (instance) => {
+      const index = instance && slotIndex(instance.metadata.name, slot)
+      if (instance === undefined || index === undefined || index >= instance.spec.capacity) return { done: { outcome: 'gone' } }
+      const holder = instance.spec.deviceUsage[slot] ?? ''
+      if (holder !== '') return { done: { outcome: 'taken', by: holder } }
+      if (isFull(instance)) return { done: { outcome: 'gone' } }
+      return { patch: claimPatch(instance, slot, usage), result: { outcome: 'claimed' } }
+    })
+  }
+
+  releaseSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<'released' | 'changed' | 'gone'> {
+    return this.#change(key, (instance) => {
+      if (instance === undefined) return { done: 'gone' }
+      if (instance.spec.deviceUsage[slot] !== usage || usage === '') return { done: 'changed' }
+      return { patch: releasePatch(instance, slot, usage), result: 'released' }
+    })
+  }
+
+  resolveProperties(configuration: Configuration): Promise<DiscoveryProperties> {
+    return resolveReferences(configuration, (reference) => this.#properties.look(reference))
+  }
+
+  onPropertiesChanged(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void {
+    this.#properties.onChange(listener, signal)
+  }
+
+  async reportStatus(key: ObjectKey, _node: NodeName, status: NodeStatus): Promise<void> {
+    this.#statuses.report(key, status)
+  }
+
+  recordEvent(event: ClusterEvent): void {
+    const objects = event.regarding.kind === 'Instance' ? this.instances : this.configurations
+    this.#events.record(event, objects.get(event.regarding.key)?.metadata.uid)
+  }
+
+  /** One that makes no sense is as it was before; what is wrong stands in its status. */
+  #parseConfiguration(object: unknown, known: Configuration | undefined): Configuration | undefined {
+    const parsed = parseConfigurationObject(object)
+    if (parsed.ok) {
+      this.#statuses.valid(parsed.configuration)
+      return parsed.configuration
+    }
+    if (parsed.found === undefined) return known
+    const { metadata, status } = parsed.found
+    this.#options.log.warn(
+      { configuration: objectKey(metadata.namespace, metadata.name), problems: parsed.problems.map(textOf) },
+      'configuration refused',
+    )
+    this.#statuses.invalid({ metadata, ...(status === undefined ? {} : { status }) }, parsed.problems.map(textOf).join('; '))
+    return known
+  }
+
+  /**
+   * Does what `decide` says of the Instance as it is known; where another one was faster, of the Instance as it is on the
+   * server then. An answer that writes nothing is given on what the server has, because the cache may be behind.
+   */
+  async #change<T>(key: ObjectKey, decide: (instance: Instance | undefined) => Step<T>): Promise<T> {
+    let instance = this.instances.get(key)
+    let fresh = false
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+      const step = decide(instance)
+      let refusal: ApiError | undefined
+      if ('done' in step) {
+        if (fresh) return step.done
+      } else {
+        refusal = await this.#write(key, step)
+        if (refusal === undefined) return step.result
+      }
+      const found = await this.#instanceApi.get(key)
+      const now = found === undefined ? undefined : this.#wrote(found)
+      // Nobody was faster: it is the write itself that the server does not want.
+      if (refusal?.status === 422 && fresh && now?.metadata.resourceVersion === instance?.metadata.resourceVersion) throw refusal
+      instance = now
+      fresh = true
+    }
+    throw new ClusterBusyError(`Instance ${key} was changed by others each time that it was to be changed`)
+  }
+
+  /** @returns why the server refused it; undefined where it is written */
+  async #write<T>(key: ObjectKey, step: Exclude<Step<T>, { readonly done: T }>): Promise<ApiError | undefined> {
+    try {
+      if ('patch' in step) this.#wrote(await this.#instanceApi.patch(key, 'json', step.patch))
+      else {
+        const { uid, resourceVersion } = step.remove.metadata
+        // Gone already is as good.
+        await this.#instanceApi.delete(key, { uid, resourceVersion }, { propagationPolicy: 'Background' })
+      }
+      return undefined
+    } catch (error) {
+      // A test that failed is 422; 409 is a precondition, or another write in the same moment; 404: it is gone.
+      if (error instanceof ApiError && [404, 409, 422].includes(error.status)) return error
+      throw error
+    }
+  }
+
+  #wrote(object: unknown): Instance | undefined {
+    const instance = this.#instances.observe(object)
+    if (instance !== undefined) this.#statuses.changed(objectKey(instance.metadata.namespace, instance.spec.configurationName))
+    return instance
+  }
+}
+
+/** What to do about an Instance: nothing more, or a write, and what that means if it succeeds. */
+type Step<T> =
+  | { readonly done: T }
+  | { readonly patch: JsonPatch; readonly result: T }
+  | { readonly remove: Instance; readonly result: T }
+
+function isAlready(instance: Instance, { capacity, brokerProperties }: Pick<Instance['spec'], 'capacity' | 'brokerProperties'>) {
+  const { spec, metadata } = instance
+  const wanted = Object.keys(resizedUsage(metadata.name, capacity, spec.deviceUsage))
+    .sort()
+    .join()
+  const names = Object.keys(brokerProperties)
+  return (
+    spec.capacity === capacity &&
+    Object.keys(spec.brokerProperties).length === names.length &&
+    names.every((name) => spec.brokerProperties[name] === brokerProperties[name]) &&
+    Object.keys(spec.deviceUsage).sort().join() === wanted
+  )
+}
+
+function textOf({ path, message }: Problem): string {
+  return path === '' ? message : `${path}: ${message}`
+}
