@@ -1,5 +1,6 @@
 import { type Instance, type NodeName, type ObjectKey, objectKey, ReconcileQueue } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { AcceptedConfigurations } from './accepted-configurations.js'
 import { Checkpoint } from './checkpoint.js'
 import { DevicePlugins } from './device-plugins/device-plugins.js'
 import type { AgeingOptions } from './discovery/device-ageing.js'
@@ -8,7 +9,7 @@ import { EmbeddedEndpoint, type EmbeddedHandler } from './discovery/embedded-end
 import { HandlerRegistry } from './discovery/handler-registry.js'
 import { serveRegistration } from './discovery/registration-server.js'
 import { InstanceReconciler } from './instances/instance-reconciler.js'
-import { nodeStatus } from './node-status.js'
+import { nodeStatus, refusedStatus } from './node-status.js'
 import type { Cluster } from './ports/cluster.js'
 import type { Kubelet } from './ports/kubelet.js'
 import { SlotReclaimer } from './slots/slot-reclaimer.js'
@@ -44,9 +45,11 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const { cluster, kubelet, clock, log, node } = options
   const stop = new AbortController()
   const registry = new HandlerRegistry()
-  const discovery = new Discovery({ ...options, registry })
+  const configurations = new AcceptedConfigurations(cluster.configurations)
+  const discovery = new Discovery({ ...options, configurations, registry })
   const plugins = new DevicePlugins({ cluster, kubelet, node, clock, log })
-  const reconciler = new InstanceReconciler({ cluster, plugins, node, log, deviceSet: (key) => discovery.deviceSet(key) })
+  const deviceSet = (key: ObjectKey) => discovery.deviceSet(key)
+  const reconciler = new InstanceReconciler({ cluster, configurations, plugins, node, log, deviceSet })
   const checkpoint = new Checkpoint(options.checkpointFile, node, log)
   const reclaimer = new SlotReclaimer({
     cluster,
@@ -54,7 +57,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     node,
     clock,
     log,
-    lastClaimed: (slot) => plugins.lastClaimed(slot),
+    claims: plugins.claims,
     ...(options.slotGraceMs === undefined ? {} : { graceMs: options.slotGraceMs }),
   })
 
@@ -72,7 +75,9 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   })
 
   async function reportStatus(key: ObjectKey): Promise<void> {
-    const configuration = cluster.configurations.get(key)
+    const rival = configurations.rival(key)
+    if (rival !== undefined) return cluster.reportStatus(key, node, refusedStatus(cluster.configurations.get(key), rival))
+    const configuration = configurations.get(key)
     const status = discovery.status(key)
     if (configuration === undefined || status === undefined) return
     const instances = cluster.instances.list().filter((one) => configurationOf(one) === key && one.spec.nodes.includes(node))
@@ -87,6 +92,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     queue.add(key)
     void checkpoint.save(discovery.snapshot())
   }, stop.signal)
+  configurations.onChange((key) => queue.add(key), stop.signal)
   cluster.instances.onChange((key) => {
     const instance = cluster.instances.get(key)
     // Of an Instance that is gone only the name is left, which begins with its Configuration's.

@@ -21,6 +21,17 @@ export function nodeStatus(input: StatusInput): NodeStatus {
   }
 }
 
+/** Of a Configuration that another one of the same name is in force for. */
+export function refusedStatus(configuration: Configuration | undefined, rival: Configuration): NodeStatus {
+  const { namespace, name } = rival.metadata
+  const message = `Configuration ${name} of namespace ${namespace} is older, and resources are named without a namespace; choose another name`
+  return {
+    observedGeneration: configuration?.metadata.generation ?? 0,
+    devices: 0,
+    conditions: [{ type: 'Ready', status: 'False', reason: 'NameTaken', message }],
+  }
+}
+
 type Judgement = Omit<Condition, 'lastTransitionTime'>
 
 function handlerConnected({ discovery: { handler, endpoints } }: StatusInput): Judgement {

@@ -1,11 +1,14 @@
-import type { InstanceName, NodeName, ObjectKey, SlotName } from '@akrijs/kube'
+import type { ConfigurationName, InstanceName, NodeName, ObjectKey } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/sdk'
 import { ResourceTakenError } from '../errors.js'
-import type { InstancePlugins, ServedInstance } from '../instances/served-instance.js'
+import type { InstancePlugins, ServedConfiguration, ServedInstance } from '../instances/served-instance.js'
 import type { Cluster } from '../ports/cluster.js'
 import type { Kubelet } from '../ports/kubelet.js'
+import { SlotClaims } from '../slots/slot-claims.js'
 import { slotIndex } from '../slots/slot-usage.js'
+import { ConfigurationPlugin } from './configuration-plugin.js'
 import { InstancePlugin } from './instance-plugin.js'
+import type { PluginBehaviour } from './plugin-behaviour.js'
 import { DevicePluginServer } from './plugin-server.js'
 
 export interface DevicePluginsOptions {
@@ -16,8 +19,9 @@ export interface DevicePluginsOptions {
   readonly log: Logger
 }
 
-interface RunningPlugin {
-  readonly behaviour: InstancePlugin
+interface RunningPlugin<Behaviour extends PluginBehaviour> {
+  readonly key: ObjectKey
+  readonly behaviour: Behaviour
   readonly server: DevicePluginServer
   readonly started: Promise<void>
 }
@@ -25,75 +29,138 @@ interface RunningPlugin {
 /** How often each plugin looks whether it told the kubelet the truth, in milliseconds, should a change have been missed. */
 const REFRESH_MS = 60_000
 
-/** The device plugins of this node. */
+/** The device plugins of this node: one for each Instance, and one for each Configuration. */
 export class DevicePlugins implements InstancePlugins {
+  readonly claims: SlotClaims
   readonly #options: DevicePluginsOptions
-  readonly #plugins = new Map<InstanceName, RunningPlugin>()
-  readonly #claims = new Map<SlotName, number>()
+  readonly #instances = new Map<InstanceName, RunningPlugin<InstancePlugin>>()
+  readonly #configurations = new Map<ConfigurationName, RunningPlugin<ConfigurationPlugin>>()
   readonly #stop = new AbortController()
   readonly #refreshing: Promise<void>
+  /** Plugins of Configurations to be looked at once what happens now is over. */
+  readonly #toReadvertise = new Set<ConfigurationName>()
 
   constructor(options: DevicePluginsOptions) {
     this.#options = options
+    this.claims = new SlotClaims(options.clock)
     options.cluster.instances.onChange((key) => this.#instanceChanged(key), this.#stop.signal)
     this.#refreshing = this.#refresh()
   }
 
-  async serve(instance: ServedInstance): Promise<void> {
-    const running = this.#plugins.get(instance.name)
+  async serveConfiguration(configuration: ServedConfiguration): Promise<void> {
+    const { key, name } = configuration
+    const running = this.#configurations.get(name)
     if (running !== undefined) {
-      const { key } = running.behaviour.instance
-      // The resource's name has no namespace: of two Instances of one name the first is served.
-      if (key !== instance.key)
-        throw new ResourceTakenError(
-          `akri.sh/${instance.name} is the resource of Instance ${key}; ${instance.key} cannot have it`,
-        )
-      running.behaviour.update(instance)
-      running.server.readvertise()
+      checkTaken(running, key)
       return running.started
     }
-    const { kubelet, clock, log, cluster, node } = this.#options
-    const behaviour = new InstancePlugin(instance, { cluster, node, onClaimed: (slot) => this.#claims.set(slot, clock.now()) })
-    const server = new DevicePluginServer({ behaviour, kubelet, clock, log: log.child({ resource: behaviour.resourceName }) })
-    const started = server.start()
-    this.#plugins.set(instance.name, { behaviour, server, started })
-    await started
+    const { cluster, node } = this.#options
+    const behaviour = new ConfigurationPlugin(configuration, {
+      cluster,
+      node,
+      claims: this.claims,
+      instances: () => this.#servedOf(name),
+    })
+    this.#checkFree(behaviour, key)
+    const plugin = this.#start(key, behaviour)
+    this.#configurations.set(name, plugin)
+    await plugin.started
+  }
+
+  async withdrawConfiguration(key: ObjectKey): Promise<void> {
+    for (const [name, running] of this.#configurations) {
+      if (running.key !== key) continue
+      this.#configurations.delete(name)
+      await running.server.stop()
+    }
+  }
+
+  async serve(instance: ServedInstance): Promise<void> {
+    const running = this.#instances.get(instance.name)
+    if (running !== undefined) {
+      checkTaken(running, instance.key)
+      running.behaviour.update(instance)
+      running.server.readvertise()
+      this.#readvertiseLater(instance.configuration)
+      return running.started
+    }
+    const { cluster, node } = this.#options
+    const behaviour = new InstancePlugin(instance, { cluster, node, claims: this.claims })
+    this.#checkFree(behaviour, instance.key)
+    const plugin = this.#start(instance.key, behaviour)
+    this.#instances.set(instance.name, plugin)
+    this.#readvertiseLater(instance.configuration)
+    await plugin.started
   }
 
   async withdraw(name: InstanceName): Promise<void> {
-    const running = this.#plugins.get(name)
-    this.#plugins.delete(name)
-    for (const slot of [...this.#claims.keys()]) if (slotIndex(name, slot) !== undefined) this.#claims.delete(slot)
-    await running?.server.stop()
-  }
-
-  /** When this process last claimed the slot, by its clock; undefined if it never did. */
-  lastClaimed(slot: SlotName): number | undefined {
-    return this.#claims.get(slot)
+    const running = this.#instances.get(name)
+    if (running === undefined) return
+    this.#instances.delete(name)
+    this.claims.forget((slot) => slotIndex(name, slot) !== undefined)
+    this.#readvertiseLater(running.behaviour.instance.configuration)
+    await running.server.stop()
   }
 
   /** How many plugins run. */
   get size(): number {
-    return this.#plugins.size
+    return this.#instances.size + this.#configurations.size
   }
 
   async close(): Promise<void> {
     this.#stop.abort()
     await this.#refreshing
-    await Promise.all([...this.#plugins.keys()].map((name) => this.withdraw(name)))
+    await Promise.all([...this.#configurations.values()].map(({ key }) => this.withdrawConfiguration(key)))
+    await Promise.all([...this.#instances.keys()].map((name) => this.withdraw(name)))
+  }
+
+  #start<Behaviour extends PluginBehaviour>(key: ObjectKey, behaviour: Behaviour): RunningPlugin<Behaviour> {
+    const { kubelet, clock, log } = this.#options
+    const server = new DevicePluginServer({ behaviour, kubelet, clock, log: log.child({ resource: behaviour.resourceName }) })
+    return { key, behaviour, server, started: server.start() }
+  }
+
+  #servedOf(configuration: ConfigurationName): readonly ServedInstance[] {
+    return [...this.#instances.values()]
+      .map(({ behaviour }) => behaviour.instance)
+      .filter((instance) => instance.configuration === configuration)
+  }
+
+  /** A Configuration may be named as the Instance of another one is. */
+  #checkFree({ resourceName }: PluginBehaviour, key: ObjectKey): void {
+    const all = [...this.#instances.values(), ...this.#configurations.values()]
+    const other = all.find(({ behaviour }) => behaviour.resourceName === resourceName)
+    if (other !== undefined) checkTaken(other, key)
   }
 
   #instanceChanged(key: ObjectKey): void {
     const name = key.slice(key.indexOf('/') + 1) as InstanceName
-    const running = this.#plugins.get(name)
-    if (running?.behaviour.instance.key === key) running.server.readvertise()
+    const running = this.#instances.get(name)
+    if (running?.key !== key) return
+    running.server.readvertise()
+    this.#readvertiseLater(running.behaviour.instance.configuration)
+  }
+
+  /** Many Instances change at once where a handler finds many devices: the list of all of them is made once. */
+  #readvertiseLater(configuration: ConfigurationName): void {
+    if (this.#toReadvertise.has(configuration)) return
+    this.#toReadvertise.add(configuration)
+    setImmediate(() => {
+      this.#toReadvertise.delete(configuration)
+      this.#configurations.get(configuration)?.server.readvertise()
+    })
   }
 
   async #refresh(): Promise<void> {
     const { clock } = this.#options
     while (!this.#stop.signal.aborted) {
       await clock.sleep(REFRESH_MS, this.#stop.signal).catch(() => undefined)
-      for (const { server } of this.#plugins.values()) server.readvertise()
+      for (const { server } of [...this.#instances.values(), ...this.#configurations.values()]) server.readvertise()
     }
   }
+}
+
+/** The name of a resource has no namespace: of two objects the first is served. */
+function checkTaken({ key, behaviour }: RunningPlugin<PluginBehaviour>, other: ObjectKey): void {
+  if (key !== other) throw new ResourceTakenError(`${behaviour.resourceName} is the resource of ${key}; ${other} cannot have it`)
 }

@@ -4,15 +4,16 @@ import { AllocationRefusedError } from '../errors.js'
 import type { ServedInstance } from '../instances/served-instance.js'
 import type { Cluster } from '../ports/cluster.js'
 import { offeredSlots } from '../slots/offer.js'
-import { formatSlotUsage, parseSlotUsage, type SlotUsage, slotIndex, slotsOf } from '../slots/slot-usage.js'
+import type { SlotClaims } from '../slots/slot-claims.js'
+import { type SlotTable, slotTable } from '../slots/slot-table.js'
+import { formatSlotUsage, parseSlotUsage, slotIndex } from '../slots/slot-usage.js'
 import { containerResponse } from './allocation.js'
 import type { AdvertisedDevice, PluginBehaviour } from './plugin-behaviour.js'
 
 export interface InstancePluginOptions {
   readonly cluster: Cluster
   readonly node: NodeName
-  /** Told of every slot that this plugin claimed. */
-  readonly onClaimed: (slot: SlotName) => void
+  readonly claims: SlotClaims
 }
 
 /** The resource of one Instance: its ids are its slots. */
@@ -59,24 +60,14 @@ export class InstancePlugin implements PluginBehaviour {
     return formatSlotUsage({ level: 'instance', node: this.#options.node })
   }
 
-  /** The slots as the Instance has them; none is used where there is no Instance yet. */
-  #slots(): Map<SlotName, SlotUsage> {
-    const { name, key, capacity } = this.#instance
-    const spec = this.#options.cluster.instances.get(key)?.spec
-    // Where the Instance and the Configuration differ in capacity, the smaller one holds until the Instance follows.
-    return slotsOf(name, Math.min(capacity, spec?.capacity ?? capacity), spec?.deviceUsage ?? {})
+  #table(): SlotTable {
+    return slotTable(this.#instance, this.#options.cluster.instances.get(this.#instance.key))
   }
 
   #offered(): Map<SlotName, boolean> {
-    const { node, cluster } = this.#options
-    const { key, healthy } = this.#instance
     // Without its Instance nothing can be claimed, and so nothing is offered.
-    const instance = cluster.instances.get(key)
-    const slots = this.#slots()
-    const held = Object.entries(instance?.spec.deviceUsage ?? {}).filter(
-      ([slot, usage]) => usage !== '' && !slots.has(slot as SlotName),
-    )
-    return offeredSlots(slots, { node, healthy: healthy && instance !== undefined, heldBeyond: held.length })
+    const { slots, heldBeyond, usable } = this.#table()
+    return offeredSlots(slots, { node: this.#options.node, healthy: usable, heldBeyond })
   }
 
   #checkedSlot(id: string): SlotName {
@@ -88,23 +79,21 @@ export class InstancePlugin implements PluginBehaviour {
       throw new AllocationRefusedError(`there is no Instance ${name} yet`)
     const slot = [...this.#offered()].find(([known]) => known === id)
     if (slot === undefined)
-      throw new AllocationRefusedError(`Instance ${name} has no slot ${shown}; its capacity is ${this.#slots().size}`)
+      throw new AllocationRefusedError(`Instance ${name} has no slot ${shown}; its capacity is ${this.#table().slots.size}`)
     if (!slot[1]) throw new AllocationRefusedError(`slot ${id} is taken${this.#holderOf(slot[0])}`)
     return slot[0]
   }
 
   #holderOf(slot: SlotName): string {
-    const usage = this.#slots().get(slot)
+    const usage = this.#table().slots.get(slot)
     return usage?.level === 'instance' || usage?.level === 'configuration' ? ` by node ${usage.node}` : ''
   }
 
   /** @returns whether the slot was free; one that this node holds already is used again */
   async #claim(slot: SlotName): Promise<boolean> {
-    const { cluster, onClaimed } = this.#options
+    const { cluster, claims } = this.#options
     const { key, name } = this.#instance
-    // Before the claim: whoever looks for slots that nobody uses must not see one without knowing how fresh it is.
-    onClaimed(slot)
-    const result = await cluster.claimSlot(key, slot, this.#usage)
+    const result = await claims.claim(slot, () => cluster.claimSlot(key, slot, this.#usage))
     if (result.outcome === 'claimed') return true
     if (result.outcome === 'gone') throw new AllocationRefusedError(`Instance ${name} or its slot ${slot} is gone`)
     if (result.by === this.#usage) return false

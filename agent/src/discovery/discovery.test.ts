@@ -77,6 +77,7 @@ function make(): Discovery {
   }
   return new Discovery({
     cluster,
+    configurations: cluster.configurations,
     registry,
     clock,
     log: silentLogger,

@@ -1,14 +1,16 @@
 import { type Configuration, keyOf, type ObjectKey } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/sdk'
 import { Listeners } from '../listeners.js'
-import type { Cluster } from '../ports/cluster.js'
+import type { Cluster, ObjectCache } from '../ports/cluster.js'
 import { type AgeingOptions, ageDevices, type EndpointList } from './device-ageing.js'
 import type { DeviceSet } from './device-set.js'
 import { DiscoverySession, type SessionState } from './discovery-session.js'
 import type { HandlerRegistry } from './handler-registry.js'
 
 export interface DiscoveryOptions extends Partial<AgeingOptions> {
-  readonly cluster: Pick<Cluster, 'configurations' | 'resolveProperties' | 'onPropertiesChanged'>
+  readonly cluster: Pick<Cluster, 'resolveProperties' | 'onPropertiesChanged'>
+  /** Those that are in force. */
+  readonly configurations: ObjectCache<Configuration>
   readonly registry: HandlerRegistry
   readonly clock: Clock
   readonly log: Logger
@@ -55,9 +57,9 @@ export class Discovery {
   }
 
   start(): void {
-    const { cluster, registry } = this.#options
+    const { cluster, configurations, registry } = this.#options
     const { signal } = this.#stop
-    cluster.configurations.onChange((key) => this.#follow(key), signal)
+    configurations.onChange((key) => this.#follow(key), signal)
     cluster.onPropertiesChanged((key) => {
       for (const session of this.#searches.get(key)?.sessions.values() ?? []) session.restart()
     }, signal)
@@ -69,7 +71,7 @@ export class Discovery {
         this.#follow(key)
       }
     }, signal)
-    for (const configuration of cluster.configurations.list()) this.#follow(keyOf(configuration))
+    for (const configuration of configurations.list()) this.#follow(keyOf(configuration))
   }
 
   /** What is known now. Of a Configuration that is not followed, nothing. */
@@ -110,7 +112,7 @@ export class Discovery {
   /** Makes the search for a Configuration what the Configuration and the registry say now. */
   #follow(key: ObjectKey): void {
     if (this.#stop.signal.aborted) return
-    const configuration = this.#options.cluster.configurations.get(key)
+    const configuration = this.#options.configurations.get(key)
     const known = this.#searches.get(key)
     if (configuration === undefined || configuration.metadata.deletionTimestamp !== undefined) {
       this.#forget(key)

@@ -2,7 +2,7 @@ import type { Configuration, Instance, InstanceName, NodeName, ObjectKey, Reconc
 import { keyOf } from '@akrijs/kube'
 import type { Logger } from '@akrijs/sdk'
 import type { DeviceSet } from '../discovery/device-set.js'
-import type { Cluster } from '../ports/cluster.js'
+import type { Cluster, ObjectCache } from '../ports/cluster.js'
 import { cdiName } from './instance-name.js'
 import { DEVICE_ID_ANNOTATION, type DigestCollision, type PlannedInstance, planInstances } from './instance-plan.js'
 import type { InstancePlugins } from './served-instance.js'
@@ -12,6 +12,8 @@ const CONCURRENCY = 16
 
 export interface InstanceReconcilerOptions {
   readonly cluster: Cluster
+  /** Those that are in force. */
+  readonly configurations: ObjectCache<Configuration>
   readonly plugins: InstancePlugins
   readonly node: NodeName
   readonly log: Logger
@@ -35,14 +37,17 @@ export class InstanceReconciler {
   }
 
   async reconcile(key: ObjectKey): Promise<ReconcileResult> {
-    const { cluster, deviceSet, node } = this.#options
-    const configuration = cluster.configurations.get(key)
+    const { cluster, configurations, plugins, deviceSet, node } = this.#options
+    const configuration = configurations.get(key)
     if (configuration === undefined || configuration.metadata.deletionTimestamp !== undefined) {
       // Its Instances go with it: they are owned by it.
+      await plugins.withdrawConfiguration(key)
       await this.#withdrawAllBut(key, new Set())
       this.#collisions.delete(key)
       return {}
     }
+    // With or without devices: a Pod may ask for the resource before there is one.
+    await plugins.serveConfiguration({ key, name: configuration.metadata.name })
     const plan = planInstances({ configuration, node, devices: deviceSet(key), instances: cluster.instances.list() })
     this.#reportCollisions(configuration, plan.collisions)
     await this.#withdrawAllBut(key, new Set(plan.served.map(({ name }) => name)))

@@ -16,8 +16,17 @@ export interface ServedInstance {
   readonly capacity: number
 }
 
-/** The device plugins of this node as the reconciler of Instances drives them. Both calls are level-based. */
+/** A Configuration whose devices this node looks for. */
+export interface ServedConfiguration {
+  readonly key: ObjectKey
+  readonly name: ConfigurationName
+}
+
+/** The device plugins of this node as the reconciler of Instances drives them. All calls are level-based. */
 export interface InstancePlugins {
+  /** Offers the resource of a Configuration, with or without devices. Resolves as {@link InstancePlugins.serve} does. */
+  serveConfiguration(configuration: ServedConfiguration): Promise<void>
+  withdrawConfiguration(configuration: ObjectKey): Promise<void>
   /**
    * Serves the Instance, or takes over what changed of it. Resolves once the kubelet has been told; where the kubelet is
    * away it resolves too, and the registration is retried.

@@ -14,6 +14,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { KubeletUnavailableError } from '../errors.js'
 import type { NodePods } from '../ports/kubelet.js'
 import { ObjectStore } from '../standalone/object-store.js'
+import { SlotClaims } from './slot-claims.js'
 import { SlotReclaimer } from './slot-reclaimer.js'
 
 const key = objectKey('default', 'cam-8120fe')
@@ -25,7 +26,7 @@ let listed: Map<string, { pod: ObjectKey; ids: Set<string> }[]> | undefined
 /** The Pods that ask for `akri.sh/cam-8120fe`; undefined where nobody watches Pods. */
 let users: Set<ObjectKey> | undefined
 let ended: Set<ObjectKey>
-let claims: Map<string, number>
+let claims: SlotClaims
 let podGone: () => void
 let stop: AbortController
 let run: () => void
@@ -65,7 +66,7 @@ beforeEach(() => {
   listed = new Map()
   users = undefined
   ended = new Set()
-  claims = new Map()
+  claims = new SlotClaims(clock)
   ran = undefined
   podGone = () => {}
   stop = new AbortController()
@@ -73,7 +74,7 @@ beforeEach(() => {
     clock,
     log: silentLogger,
     node: 'node-a' as NodeName,
-    lastClaimed: (which) => claims.get(which),
+    claims,
     cluster: {
       instances,
       releaseSlot: async (_key, which, held) => {
@@ -136,7 +137,7 @@ describe('slots that nobody uses, where nobody watches Pods', () => {
   it('R92 give a slot that is claimed again the whole grace, though it was unused before', async () => {
     put({ [slot(0)]: 'node-a' })
     await clock.advance(19_000)
-    claims.set(slot(0), clock.now())
+    await claims.claim(slot(0), async () => undefined)
     await clock.advance(19_000)
     expect(usage()).toEqual({ [slot(0)]: 'node-a' })
     await clock.advance(12_000)
@@ -159,7 +160,7 @@ describe('slots that nobody uses, where somebody watches Pods', () => {
 
   it('R90 are free at once when their Pod went', async () => {
     listed = holds(slot(0))
-    claims.set(slot(0), clock.now())
+    await claims.claim(slot(0), async () => undefined)
     put({ [slot(0)]: 'node-a' })
     await clock.advance(600)
     listed = new Map()
@@ -170,7 +171,7 @@ describe('slots that nobody uses, where somebody watches Pods', () => {
   })
 
   it('R90 are free when their Pod came and went before the kubelet listed it', async () => {
-    claims.set(slot(0), clock.now())
+    await claims.claim(slot(0), async () => undefined)
     put({ [slot(0)]: 'node-a' })
     users?.clear()
     podGone()
@@ -192,7 +193,7 @@ describe('slots that nobody uses, where somebody watches Pods', () => {
   })
 
   it('R92 are none while a Pod that asks for them has not been given any, however long its image takes', async () => {
-    claims.set(slot(0), clock.now())
+    await claims.claim(slot(0), async () => undefined)
     put({ [slot(0)]: 'node-a' })
     podGone()
     await clock.advance(600_000)

@@ -2,6 +2,7 @@ import { GROUP, type Instance, keyOf, type NodeName, type ObjectKey, type SlotNa
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import type { Cluster } from '../ports/cluster.js'
 import type { Allocations, Kubelet } from '../ports/kubelet.js'
+import type { SlotClaims } from './slot-claims.js'
 import { holderOf, parseSlotUsage } from './slot-usage.js'
 
 export interface SlotReclaimerOptions {
@@ -10,8 +11,7 @@ export interface SlotReclaimerOptions {
   readonly node: NodeName
   readonly clock: Clock
   readonly log: Logger
-  /** When this process last claimed the slot, by its clock. */
-  lastClaimed(slot: SlotName): number | undefined
+  readonly claims: SlotClaims
   /** How long no container may have a slot before it is taken back, where nobody watches Pods, in milliseconds. @default 20000 */
   readonly graceMs?: number
   /** How often this is looked at, in milliseconds. @default 10000 */
@@ -83,7 +83,7 @@ export class SlotReclaimer {
         this.#lookAt = Math.min(this.#lookAt, freeAt)
         continue
       }
-      await this.#release(one).catch((error: unknown) => {
+      await this.#release(one, asked).catch((error: unknown) => {
         log.warn({ slot: one.slot, error: messageOf(error) }, 'slot cannot be reclaimed')
       })
     }
@@ -91,8 +91,8 @@ export class SlotReclaimer {
 
   /** From when on a slot that no container has is nobody's, as far as is known now. */
   #freeAt({ slot, resourceName }: HeldSlot, allocated: Allocations, asked: number): number {
-    const { kubelet, graceMs, lastClaimed } = this.#options
-    const claimed = lastClaimed(slot) ?? 0
+    const { kubelet, graceMs, claims } = this.#options
+    const claimed = claims.lastClaimed(slot) ?? 0
     if (kubelet.pods === undefined) {
       // A claim, also of a slot that this node held already, gives its container the whole grace to start.
       const since = Math.max(this.#unlistedSince.get(slot) ?? asked, claimed)
@@ -110,10 +110,12 @@ export class SlotReclaimer {
     return (allocated.get(resourceName) ?? []).some(({ pod, ids }) => ids.has(id) && pods?.hasEnded(pod) !== true)
   }
 
-  async #release({ key, slot, usage }: HeldSlot): Promise<void> {
-    const outcome = await this.#options.cluster.releaseSlot(key, slot, usage)
+  async #release({ key, slot, usage }: HeldSlot, asked: number): Promise<void> {
+    const { cluster, claims, log } = this.#options
+    const outcome = await claims.release(slot, asked, () => cluster.releaseSlot(key, slot, usage))
+    if (outcome === undefined) return
     this.#unlistedSince.delete(slot)
-    this.#options.log.info({ slot, usage, outcome }, 'slot reclaimed')
+    log.info({ slot, usage, outcome }, 'slot reclaimed')
   }
 
   #heldBy(instance: Instance): HeldSlot[] {

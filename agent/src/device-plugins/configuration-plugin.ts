@@ -1,0 +1,106 @@
+import { GROUP, type NodeName, type SlotName } from '@akrijs/kube'
+import type { AllocateResponse, PreferredAllocationResponse } from '@akrijs/proto/device-plugin'
+import { AllocationRefusedError } from '../errors.js'
+import type { ServedConfiguration, ServedInstance } from '../instances/served-instance.js'
+import type { Cluster } from '../ports/cluster.js'
+import { advertisedIds, type ChosenSlot, chooseSlots, type InstanceSlots, preferredIds } from '../slots/configuration-slots.js'
+import type { SlotClaims } from '../slots/slot-claims.js'
+import { slotTable } from '../slots/slot-table.js'
+import { formatSlotUsage } from '../slots/slot-usage.js'
+import { containerResponse } from './allocation.js'
+import type { AdvertisedDevice, PluginBehaviour, PreferenceRequest } from './plugin-behaviour.js'
+
+export interface ConfigurationPluginOptions {
+  readonly cluster: Cluster
+  readonly node: NodeName
+  readonly claims: SlotClaims
+  /** The Instances of the Configuration that this node serves. */
+  instances(): readonly ServedInstance[]
+}
+
+/** How often slots are chosen anew when other nodes are faster. */
+const MAX_ATTEMPTS = 10
+
+/** The resource of a Configuration: any of its devices. */
+export class ConfigurationPlugin implements PluginBehaviour {
+  readonly resourceName: string
+  readonly #options: ConfigurationPluginOptions
+
+  constructor({ name }: ServedConfiguration, options: ConfigurationPluginOptions) {
+    this.resourceName = `${GROUP}/${name}`
+    this.#options = options
+  }
+
+  advertise(): AdvertisedDevice[] {
+    return advertisedIds(this.#slots(), this.#options.node)
+  }
+
+  prefer(requests: readonly PreferenceRequest[]): PreferredAllocationResponse['containerResponses'] {
+    const slots = this.#slots()
+    return requests.map((request) => ({ deviceIDs: preferredIds(slots, this.#options.node, request) }))
+  }
+
+  async allocate(requests: readonly (readonly string[])[]): Promise<AllocateResponse['containerResponses']> {
+    const claimed = new Map<SlotName, ChosenSlot>()
+    try {
+      for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+        const choice = chooseSlots(this.#slots(), this.#options.node, requests)
+        if (!choice.ok) throw new AllocationRefusedError(choice.reason)
+        if (await this.#claimAll(choice.containers.flat(), claimed)) return this.#respond(choice.containers)
+      }
+      throw new AllocationRefusedError('other nodes were faster, each time that a slot was chosen')
+    } catch (error) {
+      // All or none: what was claimed for a request that fails is nobody's.
+      for (const slot of claimed.values()) await this.#release(slot)
+      throw error
+    }
+  }
+
+  #slots(): InstanceSlots[] {
+    const { cluster } = this.#options
+    return this.#options.instances().map((served) => {
+      const { slots, heldBeyond, usable } = slotTable(served, cluster.instances.get(served.key))
+      return { instance: served.name, healthy: usable, slots, heldBeyond }
+    })
+  }
+
+  /** @returns false where another one was faster; what was claimed before stays claimed for the next choice */
+  async #claimAll(chosen: readonly ChosenSlot[], claimed: Map<SlotName, ChosenSlot>): Promise<boolean> {
+    const { cluster, claims } = this.#options
+    for (const one of new Map(chosen.map((each) => [each.slot, each])).values()) {
+      const usage = this.#usageOf(one)
+      const { outcome, ...rest } = await claims.claim(one.slot, () => cluster.claimSlot(this.#keyOf(one), one.slot, usage))
+      if (outcome === 'claimed') claimed.set(one.slot, one)
+      else if (!('by' in rest) || rest.by !== usage) return false
+    }
+    return true
+  }
+
+  async #release(one: ChosenSlot): Promise<void> {
+    const { cluster } = this.#options
+    // One that cannot be released now is found by the reclaimer: no container has it.
+    await cluster.releaseSlot(this.#keyOf(one), one.slot, this.#usageOf(one)).catch(() => undefined)
+  }
+
+  #usageOf({ id }: ChosenSlot): string {
+    return formatSlotUsage({ level: 'configuration', virtualId: id, node: this.#options.node })
+  }
+
+  #keyOf({ instance }: ChosenSlot): ServedInstance['key'] {
+    return this.#servedOf(instance).key
+  }
+
+  #servedOf(instance: ChosenSlot['instance']): ServedInstance {
+    const served = this.#options.instances().find(({ name }) => name === instance)
+    if (served === undefined) throw new AllocationRefusedError(`Instance ${instance} has just gone`)
+    return served
+  }
+
+  #respond(containers: readonly (readonly ChosenSlot[])[]): AllocateResponse['containerResponses'] {
+    return containers.map((chosen) =>
+      containerResponse(
+        chosen.map(({ id, instance, slot }) => ({ instance: this.#servedOf(instance), slot, annotation: `C:${id}:${slot}` })),
+      ),
+    )
+  }
+}
