@@ -30,9 +30,9 @@ function packages() {
   const agent = [...sdk, 'kube', 'agent']
   const list = [{ folder: 'sdk', sources: sdk }]
   for (const folder of [...folders('handlers'), ...folders('examples')]) list.push({ folder, sources: ['sdk', folder] })
-  list.push({ folder: 'cli', sources: [...agent, 'cli'] })
-  if (withTypes)
-    list.push({ folder: 'proto', sources: ['proto'] }, { folder: 'kube', sources: ['kube'] }, { folder: 'agent', sources: agent })
+  const programs = ['scripts/program-config.ts', ...agent]
+  list.push({ folder: 'agent', sources: programs }, { folder: 'cli', sources: [...programs, 'cli'] })
+  if (withTypes) list.push({ folder: 'proto', sources: ['proto'] }, { folder: 'kube', sources: ['kube'] })
   return list.filter(({ folder }) => existsSync(path.join(root, folder, 'tsup.config.ts')))
 }
 

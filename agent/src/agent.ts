@@ -10,6 +10,7 @@ import { HandlerRegistry } from './discovery/handler-registry.js'
 import { serveRegistration } from './discovery/registration-server.js'
 import { InstanceReconciler } from './instances/instance-reconciler.js'
 import { nodeStatus, refusedStatus } from './node-status.js'
+import { type AgentObserver, nobodyObserves } from './observer.js'
 import type { Cluster } from './ports/cluster.js'
 import type { Kubelet } from './ports/kubelet.js'
 import { SlotReclaimer } from './slots/slot-reclaimer.js'
@@ -28,12 +29,16 @@ export interface AgentOptions extends Partial<AgeingOptions> {
   readonly embedded: readonly EmbeddedHandler[]
   /** How long no container may have a slot before it is taken back, in milliseconds. @default 20000 */
   readonly slotGraceMs?: number
+  /** @default nobody */
+  readonly observer?: AgentObserver
 }
 
 export interface Agent {
   readonly registry: HandlerRegistry
   readonly discovery: Discovery
   readonly plugins: DevicePlugins
+  /** Where handlers register. */
+  readonly socket: string
   /** Resolves when what is known now has been brought about; retries that are due later do not count. */
   settled(): Promise<void>
   /** Ends everything. Instances stay as they are: their devices are still there. */
@@ -42,12 +47,12 @@ export interface Agent {
 
 /** Starts the agent of one node: from Configurations to Instances and device plugins. */
 export async function startAgent(options: AgentOptions): Promise<Agent> {
-  const { cluster, kubelet, clock, log, node } = options
+  const { cluster, kubelet, clock, log, node, observer = nobodyObserves } = options
   const stop = new AbortController()
   const registry = new HandlerRegistry()
   const configurations = new AcceptedConfigurations(cluster.configurations)
-  const discovery = new Discovery({ ...options, configurations, registry })
-  const plugins = new DevicePlugins({ cluster, kubelet, node, clock, log })
+  const discovery = new Discovery({ ...options, configurations, registry, observer })
+  const plugins = new DevicePlugins({ cluster, kubelet, node, clock, log, observer })
   const deviceSet = (key: ObjectKey) => discovery.deviceSet(key)
   const reconciler = new InstanceReconciler({ cluster, configurations, plugins, node, log, deviceSet })
   const checkpoint = new Checkpoint(options.checkpointFile, node, log)
@@ -58,6 +63,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     clock,
     log,
     claims: plugins.claims,
+    observer,
     ...(options.slotGraceMs === undefined ? {} : { graceMs: options.slotGraceMs }),
   })
 
@@ -109,6 +115,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     registry,
     discovery,
     plugins,
+    socket: registration.socket,
     settled: () => queue.settled(),
     async close() {
       await registration.close()

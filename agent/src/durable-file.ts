@@ -1,13 +1,22 @@
+import { randomBytes } from 'node:crypto'
 import { open, readFile, rename, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { systemClock } from '@akrijs/sdk'
+
+/** Told from that of another process which writes the same file: during an upgrade two agents run for a moment. */
+const own = randomBytes(4).toString('hex')
+
+/** Where the content is written before it takes the place of the file. */
+export function temporaryOf(file: string): string {
+  return `${file}.${own}.tmp`
+}
 
 /**
  * Replaces a file so that at any moment, also after a power cut, it holds either what it held or the whole new content.
  * Rejects with the system's error where there is no room or no right; the file is as it was then.
  */
 export async function replaceFile(file: string, content: string): Promise<void> {
-  const temporary = `${file}.tmp`
+  const temporary = temporaryOf(file)
   try {
     await using handle = await open(temporary, 'w', 0o600)
     await handle.writeFile(content)

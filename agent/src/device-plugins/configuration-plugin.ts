@@ -2,6 +2,7 @@ import { GROUP, type NodeName, type SlotName } from '@akrijs/kube'
 import type { AllocateResponse, PreferredAllocationResponse } from '@akrijs/proto/device-plugin'
 import { AllocationRefusedError } from '../errors.js'
 import type { ServedConfiguration, ServedInstance } from '../instances/served-instance.js'
+import type { AgentObserver } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
 import { advertisedIds, type ChosenSlot, chooseSlots, type InstanceSlots, preferredIds } from '../slots/configuration-slots.js'
 import type { SlotClaims } from '../slots/slot-claims.js'
@@ -14,6 +15,7 @@ export interface ConfigurationPluginOptions {
   readonly cluster: Cluster
   readonly node: NodeName
   readonly claims: SlotClaims
+  readonly observer: AgentObserver
   /** The Instances of the Configuration that this node serves. */
   instances(): readonly ServedInstance[]
 }
@@ -23,6 +25,7 @@ const MAX_ATTEMPTS = 10
 
 /** The resource of a Configuration: any of its devices. */
 export class ConfigurationPlugin implements PluginBehaviour {
+  readonly level = 'configuration'
   readonly resourceName: string
   readonly #options: ConfigurationPluginOptions
 
@@ -66,10 +69,11 @@ export class ConfigurationPlugin implements PluginBehaviour {
 
   /** @returns false where another one was faster; what was claimed before stays claimed for the next choice */
   async #claimAll(chosen: readonly ChosenSlot[], claimed: Map<SlotName, ChosenSlot>): Promise<boolean> {
-    const { cluster, claims } = this.#options
+    const { cluster, claims, observer } = this.#options
     for (const one of new Map(chosen.map((each) => [each.slot, each])).values()) {
       const usage = this.#usageOf(one)
       const { outcome, ...rest } = await claims.claim(one.slot, () => cluster.claimSlot(this.#keyOf(one), one.slot, usage))
+      observer.claimed(this.level, outcome)
       if (outcome === 'claimed') claimed.set(one.slot, one)
       else if (!('by' in rest) || rest.by !== usage) return false
     }

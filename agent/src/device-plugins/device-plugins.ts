@@ -2,6 +2,7 @@ import type { ConfigurationName, InstanceName, NodeName, ObjectKey } from '@akri
 import type { Clock, Logger } from '@akrijs/sdk'
 import { ResourceTakenError } from '../errors.js'
 import type { InstancePlugins, ServedConfiguration, ServedInstance } from '../instances/served-instance.js'
+import { type AgentObserver, nobodyObserves } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
 import type { Kubelet } from '../ports/kubelet.js'
 import { SlotClaims } from '../slots/slot-claims.js'
@@ -17,6 +18,8 @@ export interface DevicePluginsOptions {
   readonly node: NodeName
   readonly clock: Clock
   readonly log: Logger
+  /** @default nobody */
+  readonly observer?: AgentObserver
 }
 
 interface RunningPlugin<Behaviour extends PluginBehaviour> {
@@ -32,7 +35,7 @@ const REFRESH_MS = 60_000
 /** The device plugins of this node: one for each Instance, and one for each Configuration. */
 export class DevicePlugins implements InstancePlugins {
   readonly claims: SlotClaims
-  readonly #options: DevicePluginsOptions
+  readonly #options: Required<DevicePluginsOptions>
   readonly #instances = new Map<InstanceName, RunningPlugin<InstancePlugin>>()
   readonly #configurations = new Map<ConfigurationName, RunningPlugin<ConfigurationPlugin>>()
   readonly #stop = new AbortController()
@@ -41,7 +44,7 @@ export class DevicePlugins implements InstancePlugins {
   readonly #toReadvertise = new Set<ConfigurationName>()
 
   constructor(options: DevicePluginsOptions) {
-    this.#options = options
+    this.#options = { observer: nobodyObserves, ...options }
     this.claims = new SlotClaims(options.clock)
     options.cluster.instances.onChange((key) => this.#instanceChanged(key), this.#stop.signal)
     this.#refreshing = this.#refresh()
@@ -54,11 +57,12 @@ export class DevicePlugins implements InstancePlugins {
       checkTaken(running, key)
       return running.started
     }
-    const { cluster, node } = this.#options
+    const { cluster, node, observer } = this.#options
     const behaviour = new ConfigurationPlugin(configuration, {
       cluster,
       node,
       claims: this.claims,
+      observer,
       instances: () => this.#servedOf(name),
     })
     this.#checkFree(behaviour, key)
@@ -84,8 +88,8 @@ export class DevicePlugins implements InstancePlugins {
       this.#readvertiseLater(instance.configuration)
       return running.started
     }
-    const { cluster, node } = this.#options
-    const behaviour = new InstancePlugin(instance, { cluster, node, claims: this.claims })
+    const { cluster, node, observer } = this.#options
+    const behaviour = new InstancePlugin(instance, { cluster, node, claims: this.claims, observer })
     this.#checkFree(behaviour, instance.key)
     const plugin = this.#start(instance.key, behaviour)
     this.#instances.set(instance.name, plugin)
@@ -115,8 +119,9 @@ export class DevicePlugins implements InstancePlugins {
   }
 
   #start<Behaviour extends PluginBehaviour>(key: ObjectKey, behaviour: Behaviour): RunningPlugin<Behaviour> {
-    const { kubelet, clock, log } = this.#options
-    const server = new DevicePluginServer({ behaviour, kubelet, clock, log: log.child({ resource: behaviour.resourceName }) })
+    const { kubelet, clock, log, observer } = this.#options
+    const own = log.child({ resource: behaviour.resourceName })
+    const server = new DevicePluginServer({ behaviour, kubelet, clock, log: own, observer })
     return { key, behaviour, server, started: server.start() }
   }
 

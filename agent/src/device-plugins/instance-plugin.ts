@@ -2,6 +2,7 @@ import { GROUP, type NodeName, type SlotName } from '@akrijs/kube'
 import type { AllocateResponse } from '@akrijs/proto/device-plugin'
 import { AllocationRefusedError } from '../errors.js'
 import type { ServedInstance } from '../instances/served-instance.js'
+import type { AgentObserver } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
 import { offeredSlots } from '../slots/offer.js'
 import type { SlotClaims } from '../slots/slot-claims.js'
@@ -14,10 +15,12 @@ export interface InstancePluginOptions {
   readonly cluster: Cluster
   readonly node: NodeName
   readonly claims: SlotClaims
+  readonly observer: AgentObserver
 }
 
 /** The resource of one Instance: its ids are its slots. */
 export class InstancePlugin implements PluginBehaviour {
+  readonly level = 'instance'
   readonly resourceName: string
   readonly #options: InstancePluginOptions
   #instance: ServedInstance
@@ -91,9 +94,10 @@ export class InstancePlugin implements PluginBehaviour {
 
   /** @returns whether the slot was free; one that this node holds already is used again */
   async #claim(slot: SlotName): Promise<boolean> {
-    const { cluster, claims } = this.#options
+    const { cluster, claims, observer } = this.#options
     const { key, name } = this.#instance
     const result = await claims.claim(slot, () => cluster.claimSlot(key, slot, this.#usage))
+    observer.claimed(this.level, result.outcome)
     if (result.outcome === 'claimed') return true
     if (result.outcome === 'gone') throw new AllocationRefusedError(`Instance ${name} or its slot ${slot} is gone`)
     if (result.by === this.#usage) return false

@@ -1,4 +1,5 @@
 import type { AllocateResponse, PreferredAllocationResponse } from '@akrijs/proto/device-plugin'
+import type { PluginLevel } from '../observer.js'
 
 /** A device as the kubelet gets it. */
 export interface AdvertisedDevice {
@@ -8,6 +9,7 @@ export interface AdvertisedDevice {
 
 /** What makes the plugin of an Instance differ from that of a Configuration; the rest is {@link DevicePluginServer}'s. */
 export interface PluginBehaviour {
+  readonly level: PluginLevel
   /** `akri.sh/…` */
   readonly resourceName: string
   /** All ids, in a stable order. */

@@ -24,6 +24,7 @@ import {
   status,
 } from '@grpc/grpc-js'
 import { KubeletUnavailableError } from '../errors.js'
+import { type AgentObserver, nobodyObserves } from '../observer.js'
 import type { Kubelet } from '../ports/kubelet.js'
 import type { PluginBehaviour } from './plugin-behaviour.js'
 
@@ -32,6 +33,8 @@ export interface PluginServerOptions {
   readonly kubelet: Kubelet
   readonly clock: Clock
   readonly log: Logger
+  /** @default nobody */
+  readonly observer?: AgentObserver
 }
 
 /** Sockets of ours begin with this, so that those of an agent that died can be told from those of other plugins. */
@@ -42,7 +45,7 @@ export const SOCKET_PREFIX = 'akri-'
  * kubelet's restart, and tells the kubelet the whole list whenever it has changed.
  */
 export class DevicePluginServer {
-  readonly #options: PluginServerOptions
+  readonly #options: Required<PluginServerOptions>
   readonly #stop = new AbortController()
   readonly #streams = new Set<ListStream>()
   /** Kubelet restarts and the first registration: one after the other. */
@@ -54,7 +57,7 @@ export class DevicePluginServer {
   #allocating: Promise<unknown> = Promise.resolve()
 
   constructor(options: PluginServerOptions) {
-    this.#options = options
+    this.#options = { observer: nobodyObserves, ...options }
   }
 
   /** Serves and registers. Resolves after the first attempt; a kubelet that is away is tried again and again. */
@@ -120,7 +123,7 @@ export class DevicePluginServer {
   }
 
   async #register(): Promise<boolean> {
-    const { behaviour, kubelet, log } = this.#options
+    const { behaviour, kubelet, log, observer } = this.#options
     if (this.#serving === undefined) return false
     try {
       await kubelet.register(
@@ -131,8 +134,10 @@ export class DevicePluginServer {
         },
         this.#stop.signal,
       )
+      observer.registered('accepted')
       return true
     } catch (error) {
+      observer.registered('failed')
       if (!this.#stop.signal.aborted) log.warn({ error: messageOf(error) }, 'cannot register with the kubelet')
       return false
     }
@@ -210,12 +215,14 @@ export class DevicePluginServer {
   }
 
   async #allocateNow({ containerRequests }: AllocateRequest): Promise<AllocateResponse> {
-    const { behaviour, log } = this.#options
+    const { behaviour, log, observer } = this.#options
     try {
       const containerResponses = await behaviour.allocate(containerRequests.map(({ devicesIDs }) => devicesIDs))
+      observer.allocated(behaviour.level, 'granted')
       log.info({ ids: containerRequests.map(({ devicesIDs }) => devicesIDs) }, 'allocated')
       return { containerResponses }
     } catch (error) {
+      observer.allocated(behaviour.level, 'refused')
       log.warn({ ids: containerRequests.map(({ devicesIDs }) => devicesIDs), error: messageOf(error) }, 'allocation refused')
       // The kubelet asked for what it should not have: tell it anew what there is, even if that is what it was told.
       for (const stream of this.#streams) stream.repeat(this.#list())

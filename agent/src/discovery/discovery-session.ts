@@ -1,6 +1,7 @@
 import type { Configuration } from '@akrijs/kube'
 import { AkriError, type Clock, type Device, type DiscoveryProperties, type Logger, messageOf } from '@akrijs/sdk'
 import { aborted, Backoff } from '@akrijs/sdk/host'
+import type { AgentObserver } from '../observer.js'
 import { DiscoveryFailedError, type HandlerEndpoint } from '../ports/handler-endpoint.js'
 import type { EndpointList } from './device-ageing.js'
 
@@ -20,6 +21,7 @@ export interface SessionOptions {
   readonly clock: Clock
   readonly log: Logger
   readonly random: () => number
+  readonly observer: AgentObserver
   resolveProperties(configuration: Configuration): Promise<DiscoveryProperties>
   /** Called after every change of state or list. */
   onChange(): void
@@ -127,18 +129,23 @@ export class DiscoverySession {
   }
 
   async #ask(signal: AbortSignal, onList: () => void): Promise<void> {
+    const { clock, observer } = this.#options
     const configuration = this.#configuration
     const { name, namespace, uid } = configuration.metadata
     const properties = await this.#options.resolveProperties(configuration)
     if (signal.aborted) return
     this.#state = { phase: 'open', listed: false }
     this.#options.onChange()
+    const asked = clock.now()
+    let first = true
     const details = configuration.spec.discoveryHandler.discoveryDetails
     for await (const devices of this.#endpoint.discover(
       { configuration: `${namespace}/${name} ${uid}`, details, properties },
       signal,
     )) {
       if (signal.aborted) return
+      observer.handlerAnswered(name, this.#endpoint.name, first ? (clock.now() - asked) / 1000 : undefined)
+      first = false
       this.#devices = devices
       this.#shared = this.#endpoint.shared
       this.#lostSince = undefined
@@ -151,6 +158,7 @@ export class DiscoverySession {
 
   #failed(error: unknown): void {
     const message = messageOf(error)
+    this.#options.observer.handlerFailed(this.#endpoint.name)
     const failure = error instanceof DiscoveryFailedError ? error.failure : 'failed'
     const before = this.#state
     if (failure !== 'unreachable') this.#unreachableSince = undefined

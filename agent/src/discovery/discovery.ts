@@ -1,6 +1,7 @@
 import { type Configuration, keyOf, type ObjectKey } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/sdk'
 import { Listeners } from '../listeners.js'
+import { type AgentObserver, nobodyObserves } from '../observer.js'
 import type { Cluster, ObjectCache } from '../ports/cluster.js'
 import { type AgeingOptions, ageDevices, type EndpointList } from './device-ageing.js'
 import type { DeviceSet } from './device-set.js'
@@ -16,6 +17,8 @@ export interface DiscoveryOptions extends Partial<AgeingOptions> {
   readonly log: Logger
   /** Of [0, 1). @default Math.random */
   readonly random?: () => number
+  /** @default nobody */
+  readonly observer?: AgentObserver
 }
 
 /** What was known of each Configuration when it was written down. */
@@ -48,7 +51,13 @@ export class Discovery {
   #restored: DiscoverySnapshot = {}
 
   constructor(options: DiscoveryOptions) {
-    this.#options = { unhealthyAfterMs: 30_000, removeAfterMs: 300_000, random: Math.random, ...options }
+    this.#options = {
+      unhealthyAfterMs: 30_000,
+      removeAfterMs: 300_000,
+      random: Math.random,
+      observer: nobodyObserves,
+      ...options,
+    }
   }
 
   /** Takes over what was known before a restart. To be called before {@link start}. */
@@ -135,6 +144,7 @@ export class Discovery {
       const session = new DiscoverySession(configuration, endpoint, restored, {
         clock: this.#options.clock,
         random: this.#options.random,
+        observer: this.#options.observer,
         log,
         resolveProperties: (one) => this.#options.cluster.resolveProperties(one),
         onChange: () => this.#changed(key),

@@ -25,6 +25,7 @@ interface SeenPod {
 /** The Pods of one node, by a watch on the API server. */
 export class KubernetesNodePods implements NodePods {
   readonly lagMs = 1000
+  synced = false
   readonly #options: KubernetesNodePodsOptions
   readonly #pods: Reflector<SeenPod>
   readonly #gone = new Listeners()
@@ -48,12 +49,11 @@ export class KubernetesNodePods implements NodePods {
     })
   }
 
-  get synced(): Promise<void> {
-    return this.#pods.synced
-  }
-
   start(): void {
     this.#pods.onChange((key) => this.#follow(key), this.#stop.signal)
+    void this.#pods.synced.then(() => {
+      this.synced = true
+    })
     this.#running = this.#pods.run(this.#stop.signal)
   }
 

@@ -25,6 +25,8 @@ export type Allocations = ReadonlyMap<string, readonly { readonly pod: ObjectKey
 
 /** What podresources does not tell: Pods whose containers have not been given anything yet, and Pods that have ended. */
 export interface NodePods {
+  /** Whether all Pods have been seen: before that, absence means nothing. */
+  readonly synced: boolean
   /** By how much it may know less than the kubelet does, in milliseconds. */
   readonly lagMs: number
   /** The Pods that ask for the resource and have containers, or may yet get some. */

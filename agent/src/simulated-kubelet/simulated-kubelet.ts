@@ -92,6 +92,7 @@ export class SimulatedKubelet {
 
   /** What an API server would tell of the Pods of this node. */
   readonly nodePods: NodePods = {
+    synced: true,
     lagMs: 0,
     users: (resourceName) =>
       new Set(

@@ -91,6 +91,7 @@ beforeEach(() => {
       get pods(): NodePods | undefined {
         if (users === undefined) return undefined
         return {
+          synced: true,
           lagMs: 100,
           users: (resource) => new Set(resource === 'akri.sh/cam-8120fe' ? users : []),
           hasEnded: (one) => ended.has(one),

@@ -1,5 +1,6 @@
 import { GROUP, type Instance, keyOf, type NodeName, type ObjectKey, type SlotName } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { type AgentObserver, nobodyObserves } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
 import type { Allocations, Kubelet } from '../ports/kubelet.js'
 import type { SlotClaims } from './slot-claims.js'
@@ -16,6 +17,8 @@ export interface SlotReclaimerOptions {
   readonly graceMs?: number
   /** How often this is looked at, in milliseconds. @default 10000 */
   readonly intervalMs?: number
+  /** @default nobody */
+  readonly observer?: AgentObserver
 }
 
 /** A slot that this node holds. */
@@ -43,7 +46,7 @@ export class SlotReclaimer {
   #lookAt = Number.POSITIVE_INFINITY
 
   constructor(options: SlotReclaimerOptions) {
-    this.#options = { graceMs: 20_000, intervalMs: 10_000, ...options }
+    this.#options = { graceMs: 20_000, intervalMs: 10_000, observer: nobodyObserves, ...options }
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -93,7 +96,7 @@ export class SlotReclaimer {
   #freeAt({ slot, resourceName }: HeldSlot, allocated: Allocations, asked: number): number {
     const { kubelet, graceMs, claims } = this.#options
     const claimed = claims.lastClaimed(slot) ?? 0
-    if (kubelet.pods === undefined) {
+    if (kubelet.pods?.synced !== true) {
       // A claim, also of a slot that this node held already, gives its container the whole grace to start.
       const since = Math.max(this.#unlistedSince.get(slot) ?? asked, claimed)
       this.#unlistedSince.set(slot, since)
@@ -111,10 +114,11 @@ export class SlotReclaimer {
   }
 
   async #release({ key, slot, usage }: HeldSlot, asked: number): Promise<void> {
-    const { cluster, claims, log } = this.#options
+    const { cluster, claims, log, observer } = this.#options
     const outcome = await claims.release(slot, asked, () => cluster.releaseSlot(key, slot, usage))
     if (outcome === undefined) return
     this.#unlistedSince.delete(slot)
+    if (outcome === 'released') observer.reclaimed()
     log.info({ slot, usage, outcome }, 'slot reclaimed')
   }
 

@@ -5,6 +5,7 @@ import { type ConfigurationManifest, type KeyedData, keyOf, type NodeName, objec
 import { silentLogger, systemClock } from '@akrijs/sdk'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { temporaryOf } from '../durable-file.js'
 import { MissingPropertyError, StateFileError } from '../errors.js'
 import { type ClusterUnderTest, clusterContract, draftOf, manifest } from '../ports/cluster.contract.js'
 import { StandaloneCluster } from './standalone-cluster.js'
@@ -83,11 +84,11 @@ describe('the state of the standalone cluster', () => {
     const { key, slot } = await withInstance(cluster)
     const before = cluster.instances.get(key)
     // A directory in the way of the temporary file: it fails for root as well.
-    await mkdir(`${file}.tmp/x`, { recursive: true })
+    await mkdir(`${temporaryOf(file)}/x`, { recursive: true })
     await expect(cluster.claimSlot(key, slot, NODE)).rejects.toThrow(StateFileError)
     await expect(cluster.claimSlot(key, slot, NODE)).rejects.toThrow(`${file} cannot be written`)
     expect(cluster.instances.get(key)).toBe(before)
-    await rm(`${file}.tmp`, { recursive: true })
+    await rm(temporaryOf(file), { recursive: true })
     expect(await cluster.claimSlot(key, slot, NODE)).toEqual({ outcome: 'claimed' })
   })
 
@@ -95,7 +96,7 @@ describe('the state of the standalone cluster', () => {
     const cluster = await open()
     const { key, slot } = await withInstance(cluster)
     const content = await readFile(file, 'utf8')
-    await symlink('/dev/full', `${file}.tmp`)
+    await symlink('/dev/full', temporaryOf(file))
     await expect(cluster.claimSlot(key, slot, NODE)).rejects.toThrow('ENOSPC')
     expect(cluster.instances.get(key)?.spec.deviceUsage[slot]).toBe('')
     expect(await readFile(file, 'utf8')).toBe(content)

@@ -1,0 +1,22 @@
+export type PluginLevel = 'instance' | 'configuration'
+
+/** Who counts what happens. */
+export interface AgentObserver {
+  /** @param seconds since the handler was asked, with its first list */
+  handlerAnswered(configuration: string, handler: string, seconds: number | undefined): void
+  handlerFailed(handler: string): void
+  allocated(level: PluginLevel, result: 'granted' | 'refused'): void
+  claimed(level: PluginLevel, outcome: 'claimed' | 'taken' | 'gone'): void
+  reclaimed(): void
+  /** With the kubelet. */
+  registered(result: 'accepted' | 'failed'): void
+}
+
+export const nobodyObserves: AgentObserver = {
+  handlerAnswered: () => {},
+  handlerFailed: () => {},
+  allocated: () => {},
+  claimed: () => {},
+  reclaimed: () => {},
+  registered: () => {},
+}

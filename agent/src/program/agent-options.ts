@@ -1,0 +1,84 @@
+import path from 'node:path'
+import { LOG_LEVELS } from '@akrijs/sdk/host'
+import { InvalidArgumentError, Option } from 'commander'
+
+/** What `akri-agent` can be told. Each flag is also an environment variable; this table is where both come from. */
+export interface AgentProgramOptions {
+  readonly node: string
+  readonly handlersDirectory: string
+  readonly pluginDirectory: string
+  readonly podResourcesSocket: string
+  readonly stateDirectory: string
+  readonly handler: readonly string[]
+  readonly isolated: boolean
+  readonly kubeconfig: string | undefined
+  readonly metricsPort: number
+  readonly unhealthyAfter: number
+  readonly removeAfter: number
+  readonly slotGrace: number
+  readonly logLevel: string
+}
+
+export function agentOptions(): Option[] {
+  return [
+    new Option('--node <name>', 'the name of this node, as the cluster knows it').env('AGENT_NODE_NAME').makeOptionMandatory(),
+    new Option('--handlers-directory <path>', 'the directory that is shared with discovery handlers')
+      .env('DISCOVERY_HANDLERS_DIRECTORY')
+      .default('/var/lib/akri'),
+    new Option('--plugin-directory <path>', "the kubelet's directory of device plugins")
+      .env('KUBELET_PLUGIN_DIRECTORY')
+      .default('/var/lib/kubelet/device-plugins'),
+    new Option('--pod-resources-socket <path>', "the kubelet's socket of Pod resources")
+      .env('KUBELET_POD_RESOURCES_SOCKET')
+      .default('/var/lib/kubelet/pod-resources/kubelet.sock'),
+    new Option('--state-directory <path>', 'where the agent keeps what is to survive its restart')
+      .env('AKRI_STATE_DIRECTORY')
+      .argParser((given: string) => path.resolve(given))
+      .default('/var/lib/akri-agent'),
+    new Option(
+      '--handler <package>',
+      'a handler to load into the agent: npm package or path; may be given several times, or with commas',
+    )
+      .env('AKRI_HANDLERS')
+      .argParser((value: string, all: readonly string[]) => [
+        ...all,
+        ...value
+          .split(',')
+          .map((one) => one.trim())
+          .filter(Boolean),
+      ])
+      .default([], 'none'),
+    new Option('--isolated', 'run each of these handlers in a process of its own').env('AKRI_ISOLATED').default(false),
+    new Option('--kubeconfig <file>', 'the cluster to use')
+      .env('KUBECONFIG')
+      .default(undefined, "the Pod's own, else ~/.kube/config"),
+    new Option('--metrics-port <port>', 'serve /metrics, /healthz and /readyz there')
+      .env('METRICS_PORT')
+      .argParser(wholeNumber(0, 65_535))
+      .default(8080),
+    new Option('--unhealthy-after <seconds>', 'how long a device is offered that its handler does not vouch for')
+      .env('AKRI_UNHEALTHY_AFTER')
+      .argParser(wholeNumber(0, 86_400))
+      .default(30),
+    new Option('--remove-after <seconds>', 'how long such a device is kept')
+      .env('AKRI_REMOVE_AFTER')
+      .argParser(wholeNumber(0, 604_800))
+      .default(300),
+    new Option(
+      '--slot-grace <seconds>',
+      'how long no container may have a slot before it is taken back, where Pods cannot be watched',
+    )
+      .env('AKRI_SLOT_GRACE')
+      .argParser(wholeNumber(1, 86_400))
+      .default(20),
+    new Option('--log-level <level>', 'least important lines to log').env('LOG_LEVEL').choices(LOG_LEVELS).default('info'),
+  ]
+}
+
+function wholeNumber(least: number, most: number) {
+  return (text: string): number => {
+    const value = Number(text)
+    if (/^\d+$/.test(text) && value >= least && value <= most) return value
+    throw new InvalidArgumentError(`write a whole number from ${least} to ${most}`)
+  }
+}

@@ -1,0 +1,136 @@
+import { mkdir } from 'node:fs/promises'
+import path from 'node:path'
+import { ApiClient, clusterAccess, type NodeName } from '@akrijs/kube'
+import { type Logger, messageOf, systemClock } from '@akrijs/sdk'
+import { type HealthServer, isServed, serveHealth } from '@akrijs/sdk/host'
+import { type Agent, startAgent } from '../agent.js'
+import { findHandlerPackage, type HandlerPackage } from '../discovery/handler-package.js'
+import { handlerProgram, IsolatedHandler } from '../discovery/isolated-handler.js'
+import { KubeletSockets } from '../kubelet/kubelet-sockets.js'
+import { KubernetesCluster } from '../kubernetes/kubernetes-cluster.js'
+import { KubernetesNodePods } from '../kubernetes/node-pods.js'
+import { AgentMetrics } from '../metrics.js'
+import type { AgentProgramOptions } from './agent-options.js'
+
+/** Runs the agent of one node of a Kubernetes until the signal is aborted. */
+export async function runAgent(
+  options: AgentProgramOptions,
+  { packagesFrom, log, signal }: { readonly packagesFrom: string; readonly log: Logger; readonly signal: AbortSignal },
+): Promise<void> {
+  const clock = systemClock
+  const node = options.node as NodeName
+  // In the order in which they are to be closed.
+  const open: (() => Promise<unknown>)[] = []
+  let agent: Agent | undefined
+  let starting = 'starting'
+  try {
+    for (const directory of [options.stateDirectory, options.handlersDirectory])
+      await mkdir(directory, { recursive: true, mode: 0o700 })
+    const access = await clusterAccess({ kubeconfig: options.kubeconfig })
+    const client = new ApiClient({
+      access,
+      clock,
+      userAgent: 'akri-agent',
+      onAnswer: ({ method, status }) => metrics.apiAnswered(method, status),
+    })
+    const cluster = new KubernetesCluster({ client, clock, log, node })
+    const metrics = new AgentMetrics({
+      node,
+      configurations: () => cluster.configurations.list(),
+      instances: () => cluster.instances.list(),
+      endpoints: () => agent?.registry.size ?? 0,
+    })
+    open.unshift(async () => client.close())
+    // From the first moment on: a cluster that cannot be reached must show in the probes, not in a crash.
+    const health = await serveProbes(options.metricsPort, metrics, {
+      ready: () => (agent === undefined ? starting : undefined),
+      socket: () => agent?.socket,
+    })
+    open.unshift(() => health.close())
+    cluster.start()
+    open.unshift(() => cluster.close())
+    const pods = new KubernetesNodePods({ client, clock, log, node })
+    pods.start()
+    open.unshift(() => pods.close())
+    const kubelet = new KubeletSockets({
+      pluginDirectory: options.pluginDirectory,
+      podResourcesSocket: options.podResourcesSocket,
+      pods,
+      clock,
+      log,
+    })
+    await kubelet.open()
+    open.unshift(() => kubelet.close())
+    const handlers = await findHandlers(options.handler, packagesFrom, log)
+
+    starting = `waiting for the API server ${access.server.href}`
+    const stopped = new Promise<void>((resolve) => {
+      if (signal.aborted) return resolve()
+      signal.addEventListener('abort', () => resolve(), { once: true })
+    })
+    await Promise.race([Promise.all([cluster.configurations.synced, cluster.instances.synced]), stopped])
+    if (signal.aborted) return
+    const running = await startAgent({
+      cluster,
+      kubelet,
+      clock,
+      log,
+      node,
+      observer: metrics,
+      handlersDirectory: options.handlersDirectory,
+      checkpointFile: path.join(options.stateDirectory, 'checkpoint.json'),
+      embedded: options.isolated ? [] : handlers,
+      unhealthyAfterMs: options.unhealthyAfter * 1000,
+      removeAfterMs: options.removeAfter * 1000,
+      slotGraceMs: options.slotGrace * 1000,
+    })
+    agent = running
+    open.unshift(() => running.close())
+    if (options.isolated) {
+      const program = handlerProgram(packagesFrom)
+      for (const { name, module } of handlers) {
+        const isolated = new IsolatedHandler({
+          name,
+          args: [program, module],
+          directory: options.handlersDirectory,
+          clock,
+          log,
+        })
+        open.unshift(() => isolated.close())
+      }
+    }
+    await stopped
+  } finally {
+    for (const close of open) await close()
+  }
+}
+
+/** One that cannot be used does not take the others down. */
+async function findHandlers(specifiers: readonly string[], from: string, log: Logger): Promise<HandlerPackage[]> {
+  const found: HandlerPackage[] = []
+  for (const specifier of specifiers) {
+    try {
+      found.push(await findHandlerPackage(specifier, from))
+    } catch (error) {
+      log.error({ error: messageOf(error) }, 'handler cannot be used')
+    }
+  }
+  return found
+}
+
+function serveProbes(
+  port: number,
+  metrics: AgentMetrics,
+  { ready, socket }: { ready(): string | undefined; socket(): string | undefined },
+): Promise<HealthServer> {
+  return serveHealth({
+    port,
+    ready,
+    // Our own socket answers, so our loop turns and handlers can come.
+    async healthy() {
+      const own = socket()
+      return own === undefined || (await isServed(own)) ? undefined : `${own} does not answer`
+    },
+    metrics: () => metrics.registry.metrics(),
+  })
+}
