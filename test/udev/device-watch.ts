@@ -5,6 +5,8 @@ export interface TimedList {
   readonly devices: readonly Device[]
   /** When it was given: CLOCK_MONOTONIC of the machine, in milliseconds. */
   readonly at: number
+  /** The longest time that the handler's process could do nothing else since the last watch was opened, in milliseconds. */
+  readonly heldUpMs: number
 }
 
 interface Waiting {
@@ -39,7 +41,7 @@ export class DeviceWatch {
   }
 
   /** The first list from the last one on that satisfies. */
-  async until(what: string, satisfied: (list: TimedList) => boolean, timeoutMs = 30_000): Promise<TimedList> {
+  async until(what: string, satisfied: (list: TimedList) => boolean, timeoutMs = 15_000): Promise<TimedList> {
     if (this.last !== undefined && satisfied(this.last)) return this.last
     let timer: NodeJS.Timeout | undefined
     try {

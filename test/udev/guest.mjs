@@ -1,10 +1,12 @@
 // What runs where the devices are, in a USB machine or beside a udevd of its own: the built udev handler, asked by lines of
 // JSON over the port that is named, or else over standard input and output.
 //   {"id":1,"run":"lsblk","input":"…"}       -> {"id":1,"status":0,"output":"…"}
-//   {"id":2,"watch":{"udevRules":[…]}}       -> {"id":2,"list":[…],"at":…} for each list; `at` is CLOCK_MONOTONIC in ms
+//   {"id":2,"watch":{"udevRules":[…]}}       -> {"id":2,"list":[…],"at":…} for each list; `at` is CLOCK_MONOTONIC in ms,
+//                                               `heldUpMs` the longest time since the last watch that nothing else could run
 //   {"id":2,"stop":true}                     -> {"id":2,"ended":true}
 import { execFile } from 'node:child_process'
 import { createReadStream, openSync, writeSync } from 'node:fs'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { createInterface } from 'node:readline'
 import handler from '@akrijs/handler-udev'
 import { DiscoveryProperties, messageOf, silentLogger } from '@akrijs/sdk'
@@ -13,6 +15,8 @@ import { openDiscovery } from '@akrijs/sdk/host'
 const [, , port] = process.argv
 const [input, output] = port === undefined ? [0, 1] : Array(2).fill(openSync(port, 'r+'))
 const watches = new Map()
+const delay = monitorEventLoopDelay()
+delay.enable()
 
 const say = (message) => {
   let rest = Buffer.from(`${JSON.stringify(message)}\n`)
@@ -23,10 +27,13 @@ const say = (message) => {
 async function watch(id, details) {
   const stop = new AbortController()
   watches.set(id, stop)
+  delay.reset()
   const properties = new DiscoveryProperties()
   const request = { details: JSON.stringify(details), properties, signal: stop.signal, log: silentLogger }
   try {
-    for await (const list of openDiscovery(handler, request)) say({ id, list, at: Number(process.hrtime.bigint()) / 1e6 })
+    for await (const list of openDiscovery(handler, request)) {
+      say({ id, list, at: Number(process.hrtime.bigint()) / 1e6, heldUpMs: delay.max / 1e6 })
+    }
     say({ id, ended: true })
   } catch (error) {
     say({ id, ended: true, error: messageOf(error) })
@@ -40,6 +47,8 @@ for await (const line of createInterface({ input: createReadStream('', { fd: inp
     const child = execFile('sh', ['-c', run], { maxBuffer: 1 << 24 }, (error, stdout, stderr) => {
       say({ id, status: error === null ? 0 : (error.code ?? 1), output: stdout + stderr })
     })
+    // A command that reads nothing may have ended by now.
+    child.stdin.on('error', () => child.stdin.destroy())
     child.stdin.end(text)
   }
   if (details !== undefined) void watch(id, details)

@@ -49,6 +49,7 @@ export class Guest {
 
   /** Runs a shell command there, and gives what it said. */
   async run(command: string, input = ''): Promise<string> {
+    if (this.#ended.signal.aborted) throw new GuestError(`${command}: the guest is gone`)
     const id = ++this.#lastId
     const answered = new Promise<Answer>((resolve) => this.#answers.set(id, resolve))
     this.#send({ id, run: command, input })
@@ -59,6 +60,7 @@ export class Guest {
 
   /** Opens a discovery of the udev handler there, and waits for its first list. */
   async watch(details: UdevRequest): Promise<DeviceWatch> {
+    if (this.#ended.signal.aborted) throw new GuestError('the guest is gone')
     const id = ++this.#lastId
     const watch = new DeviceWatch(() => this.#send({ id, stop: true }))
     this.#watches.set(id, watch)
@@ -73,14 +75,20 @@ export class Guest {
   }
 
   #read(line: string): void {
-    const message: Partial<Answer> & { ready?: true; id?: number; list?: Device[]; at?: number; error?: string } =
-      JSON.parse(line)
-    const { id = 0, status, output = '', list, at = 0, error } = message
+    const message: Partial<Answer> & {
+      ready?: true
+      id?: number
+      list?: Device[]
+      at?: number
+      heldUpMs?: number
+      error?: string
+    } = JSON.parse(line)
+    const { id = 0, status, output = '', list, at = 0, heldUpMs = 0, error } = message
     if (message.ready) this.#begun.abort()
     else if (status !== undefined) {
       this.#answers.get(id)?.({ status, output })
       this.#answers.delete(id)
-    } else if (list !== undefined) this.#watches.get(id)?.add({ devices: list, at })
+    } else if (list !== undefined) this.#watches.get(id)?.add({ devices: list, at, heldUpMs })
     else this.#watches.get(id)?.end(error)
   }
 

@@ -121,7 +121,13 @@ function qemuArguments(directory: string, { kernel, modules }: KernelImage): str
     ...['-accel', 'tcg,thread=multi', '-cpu', 'max', '-machine', 'q35', '-m', '1024', '-smp', '2'],
     ...['-nodefaults', '-no-user-config', '-display', 'none', '-nic', 'none', '-no-reboot'],
     ...['-kernel', kernel, '-initrd', path.join(directory, 'initramfs')],
-    ...['-append', 'console=ttyS0 quiet panic=-1 tsc=unstable', '-serial', `file:${path.join(directory, 'console')}`],
+    // An emulated hub that was put to sleep does not always wake up: the kernel then waits for it for minutes.
+    ...[
+      '-append',
+      'console=ttyS0 quiet panic=-1 tsc=unstable usbcore.autosuspend=-1',
+      '-serial',
+      `file:${path.join(directory, 'console')}`,
+    ],
     ...['-qmp', `unix:${path.join(directory, 'qmp')},server=on,wait=off`],
     ...share('host', '/'),
     ...share('modules', modules),
