@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { open, readFile, rename, rm } from 'node:fs/promises'
+import { open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { systemClock } from '@akrijs/sdk'
 
@@ -10,6 +10,9 @@ const own = randomBytes(4).toString('hex')
 export function temporaryOf(file: string): string {
   return `${file}.${own}.tmp`
 }
+
+/** No write takes so long, in milliseconds. */
+const LEFTOVER_MS = 60_000
 
 /**
  * Replaces a file so that at any moment, also after a power cut, it holds either what it held or the whole new content.
@@ -47,6 +50,7 @@ export async function readDurableFile<T>(
   file: string,
   parse: (json: unknown) => { value: T } | { wrong: string },
 ): Promise<FileContent<T>> {
+  await removeLeftovers(file)
   let text: string
   try {
     text = await readFile(file, 'utf8')
@@ -60,6 +64,18 @@ export async function readDurableFile<T>(
   const movedTo = `${file}.corrupt-${systemClock.now()}`
   await rename(file, movedTo)
   return { state: 'unusable', reason: result.wrong, movedTo }
+}
+
+/** What a process was writing when it was killed; not what another one may be writing now. */
+async function removeLeftovers(file: string): Promise<void> {
+  const directory = path.dirname(file)
+  const names = await readdir(directory).catch((): string[] => [])
+  for (const name of names) {
+    if (!name.startsWith(`${path.basename(file)}.`) || !name.endsWith('.tmp')) continue
+    const leftover = path.join(directory, name)
+    const found = await stat(leftover).catch(() => undefined)
+    if (found !== undefined && systemClock.now() - found.mtimeMs > LEFTOVER_MS) await rm(leftover, { force: true })
+  }
 }
 
 function parseJson<T>(

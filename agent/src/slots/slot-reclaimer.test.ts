@@ -171,6 +171,19 @@ describe('slots that nobody uses, where somebody watches Pods', () => {
     expect(usage()).toEqual({ [slot(0)]: '' })
   })
 
+  it('R90 are free soon after, where the kubelet takes a while to forget the Pod', async () => {
+    listed = holds(slot(0))
+    put({ [slot(0)]: 'node-a' })
+    await clock.advance(600)
+    users?.clear()
+    podGone()
+    await clock.advance(1500)
+    expect(usage()).toEqual({ [slot(0)]: 'node-a' })
+    listed = new Map()
+    await clock.advance(300)
+    expect(usage()).toEqual({ [slot(0)]: '' })
+  })
+
   it('R90 are free when their Pod came and went before the kubelet listed it', async () => {
     await claims.claim(slot(0), async () => undefined)
     put({ [slot(0)]: 'node-a' })

@@ -21,6 +21,10 @@ export interface SlotReclaimerOptions {
   readonly observer?: AgentObserver
 }
 
+/** After a Pod went, how often is looked whether the kubelet has forgotten it too, and for how long, in milliseconds. */
+const SOON_MS = 250
+const LEAVING_MS = 60_000
+
 /** A slot that this node holds. */
 interface HeldSlot {
   readonly key: ObjectKey
@@ -42,6 +46,8 @@ export class SlotReclaimer {
   /** Since when a slot has not been listed. */
   readonly #unlistedSince = new Map<SlotName, number>()
   #wake = new AbortController()
+  /** When a Pod was last seen to go. */
+  #goneAt = Number.NEGATIVE_INFINITY
   /** When it is worth to look again, should nothing happen before. */
   #lookAt = Number.POSITIVE_INFINITY
 
@@ -51,7 +57,10 @@ export class SlotReclaimer {
 
   async run(signal: AbortSignal): Promise<void> {
     const { kubelet, clock, intervalMs, log } = this.#options
-    kubelet.pods?.onGone(() => this.#wake.abort(), signal)
+    kubelet.pods?.onGone(() => {
+      this.#goneAt = clock.now()
+      this.#wake.abort()
+    }, signal)
     signal.addEventListener('abort', () => this.#wake.abort(), { once: true })
     while (!signal.aborted) {
       this.#wake = new AbortController()
@@ -77,8 +86,12 @@ export class SlotReclaimer {
     for (const slot of this.#unlistedSince.keys()) if (!stillHeld.has(slot)) this.#unlistedSince.delete(slot)
 
     for (const one of held) {
-      if (this.#isListed(one, allocated)) {
+      const pod = this.#podOf(one, allocated)
+      if (pod !== undefined) {
         this.#unlistedSince.delete(one.slot)
+        // The Pod has gone, and the kubelet is still busy with what is left of it.
+        const leaving = kubelet.pods?.synced === true && !kubelet.pods.users(one.resourceName).has(pod)
+        if (leaving && asked - this.#goneAt < LEAVING_MS) this.#lookAt = Math.min(this.#lookAt, asked + SOON_MS)
         continue
       }
       const freeAt = this.#freeAt(one, allocated, asked)
@@ -108,9 +121,10 @@ export class SlotReclaimer {
     return claimed + kubelet.pods.lagMs + 1
   }
 
-  #isListed({ resourceName, id }: HeldSlot, allocated: Allocations): boolean {
+  /** The Pod whose container has the slot. */
+  #podOf({ resourceName, id }: HeldSlot, allocated: Allocations): ObjectKey | undefined {
     const { pods } = this.#options.kubelet
-    return (allocated.get(resourceName) ?? []).some(({ pod, ids }) => ids.has(id) && pods?.hasEnded(pod) !== true)
+    return (allocated.get(resourceName) ?? []).find(({ pod, ids }) => ids.has(id) && pods?.hasEnded(pod) !== true)?.pod
   }
 
   async #release({ key, slot, usage }: HeldSlot, asked: number): Promise<void> {
