@@ -9,8 +9,6 @@ import { connected, QemuError, Qmp } from './qmp.js'
 
 /** Where the machine's USB controller is; its high-speed bus is the first one. */
 export const BUS = '/devices/pci0000:00/0000:00:10.0/usb1'
-/** How many devices the controller can have, hubs included: it has so many slots. */
-export const MAX_DEVICES = 64
 
 const BOOT_MS = 110_000
 
