@@ -19,7 +19,7 @@ export class GuestError extends Error {
   override readonly name = 'GuestError'
 }
 
-/** This end of guest.mjs. */
+/** This end of guest-program.mjs. */
 export class Guest {
   readonly #output: Writable
   readonly #answers = new Map<number, (answer: Answer) => void>()

@@ -58,7 +58,7 @@ class UdevdWorld {
     this.#directory = directory
     this.#devices = devices
     const world = path.join(import.meta.dirname, 'udevd-world.sh')
-    const guest = [process.execPath, path.join(import.meta.dirname, 'guest.mjs')]
+    const guest = [process.execPath, path.join(import.meta.dirname, 'guest-program.mjs')]
     const child = spawn('unshare', [...NAMESPACES, world, directory, ...guest], { stdio: ['pipe', 'pipe', 'inherit'] })
     this.#process = child
     this.guest = new Guest(child.stdout, child.stdin)

@@ -1,5 +1,5 @@
 # Second stage of a USB machine, its process 1: the programs are those of the host. Starts udevd as a boot does, then gives
-# itself over to guest.mjs. When that ends the kernel panics, and QEMU with it.
+# itself over to guest-program.mjs. When that ends the kernel panics, and QEMU with it.
 exec </dev/console >/dev/console 2>&1
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 . /mnt/settings
@@ -13,4 +13,4 @@ modprobe virtio_console
 udevadm trigger --type=subsystems --action=add
 for subsystem in virtio virtio-ports pci usb; do udevadm trigger --action=add --subsystem-match=$subsystem; done
 udevadm settle --timeout=60
-cd "$AKRI_GUEST" && exec "$AKRI_NODE" guest.mjs /dev/virtio-ports/control
+cd "$AKRI_GUEST" && exec "$AKRI_NODE" guest-program.mjs /dev/virtio-ports/control
