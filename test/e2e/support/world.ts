@@ -1,0 +1,257 @@
+import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { existsSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { ApiClient, clusterAccess, type ObjectKey, objectKey, Resource, type ResourceKind } from '@akrijs/kube'
+import { systemClock } from '@akrijs/sdk'
+import { load, loadAll } from 'js-yaml'
+import { vi } from 'vitest'
+
+const run = promisify(execFile)
+const root = path.join(import.meta.dirname, '../../..')
+
+/** A directory with `kube-node NODE COMMAND…` and `kube-node NODE --restart kubelet`: how to get at the nodes. */
+const tools = process.env.AKRI_KUBE_TOOLS
+/** Where that Kubernetes keeps the directories of its nodes: `nodes/NODE/kubelet/device-plugins`. */
+const work = process.env.AKRI_KUBE_WORK ?? '/tmp/akri-kube'
+
+/** What is missing for tests on a real cluster whose nodes can be reached; undefined where nothing is. */
+export function missing(): string | undefined {
+  // A KUBECONFIG may well be that of a cluster that people work with.
+  if (!process.env.KUBECONFIG || process.env.AKRI_TEST_CLUSTER !== '1')
+    return 'needs a Kubernetes for tests: set KUBECONFIG and AKRI_TEST_CLUSTER=1'
+  if (tools === undefined || !existsSync(path.join(tools, 'kube-node')))
+    return 'needs a way to get at the nodes: set AKRI_KUBE_TOOLS to a directory with kube-node'
+  if (!existsSync(path.join(work, 'nodes/node-1'))) return `needs the directories of nodes in ${work}; set AKRI_KUBE_WORK`
+  return undefined
+}
+
+export const NODES = ['node-1', 'node-2'] as const
+export type TestNode = (typeof NODES)[number]
+
+export const kubeletDirectory = (node: TestNode) => path.join(work, 'nodes', node, 'kubelet')
+
+/** A command in a node's namespaces. */
+export async function onNode(node: TestNode, ...command: readonly string[]): Promise<string> {
+  const { stdout } = await run(path.join(tools ?? '', 'kube-node'), [node, ...command])
+  return stdout
+}
+
+export const PODS = { group: '', version: 'v1', plural: 'pods' }
+export const DEPLOYMENTS = { group: 'apps', version: 'v1', plural: 'deployments' }
+export const SECRETS = { group: '', version: 'v1', plural: 'secrets' }
+const KINDS: Readonly<Record<string, ResourceKind>> = {
+  Configuration: { group: 'akri.sh', version: 'v0', plural: 'configurations' },
+  Instance: { group: 'akri.sh', version: 'v0', plural: 'instances' },
+  Pod: PODS,
+  Deployment: DEPLOYMENTS,
+  Secret: SECRETS,
+}
+
+interface Named {
+  readonly kind: string
+  readonly metadata: { readonly name: string; readonly namespace?: string }
+}
+
+export interface PodState {
+  readonly metadata: { readonly name: string; readonly uid: string; readonly deletionTimestamp?: string }
+  readonly spec: { readonly nodeName?: string }
+  readonly status: { readonly phase: string; readonly reason?: string; readonly message?: string }
+}
+
+export interface InstanceState {
+  readonly metadata: {
+    readonly name: string
+    readonly uid: string
+    readonly resourceVersion: string
+    readonly generation: number
+  }
+  readonly spec: {
+    readonly configurationName: string
+    readonly nodes: readonly string[]
+    readonly deviceUsage: Readonly<Record<string, string>>
+    readonly capacity: number
+    readonly brokerProperties: Readonly<Record<string, string>>
+    readonly shared: boolean
+  }
+}
+
+/** A namespace of a real cluster that a test has for itself. */
+export class World {
+  readonly namespace: string
+  readonly client: ApiClient
+
+  private constructor(client: ApiClient, namespace: string) {
+    this.client = client
+    this.namespace = namespace
+  }
+
+  static async open(): Promise<World> {
+    const client = new ApiClient({
+      access: await clusterAccess({ kubeconfig: process.env.KUBECONFIG }),
+      clock: systemClock,
+      userAgent: 'akri-test',
+    })
+    for (const file of ['configurations', 'instances']) {
+      const crd = load(readFileSync(path.join(root, `kube/crds/${file}.yaml`), 'utf8')) as Named
+      const url = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${crd.metadata.name}`
+      await client.request({
+        method: 'PATCH',
+        path: url,
+        query: { fieldManager: 'akri-test', force: true },
+        body: crd,
+        patch: 'apply',
+      })
+      await eventually(async () => {
+        const { status } = (await client.request({ method: 'GET', path: url })) as {
+          status: { conditions: { type: string; status: string }[] }
+        }
+        if (!status.conditions.some(({ type, status: is }) => type === 'Established' && is === 'True'))
+          throw new Error('not established')
+      })
+    }
+    const namespace = `akri-${randomBytes(3).toString('hex')}`
+    await client.request({ method: 'POST', path: '/api/v1/namespaces', body: { metadata: { name: namespace } } })
+    const world = new World(client, namespace)
+    // Pods are refused before there is one.
+    await eventually(async () => {
+      await client.request({ method: 'GET', path: `/api/v1/namespaces/${namespace}/serviceaccounts/default` })
+    })
+    return world
+  }
+
+  /** Ends the Pods first, by force: a namespace takes its time. */
+  async close(): Promise<void> {
+    await this.clear()
+    await this.client.request({ method: 'DELETE', path: `/api/v1/namespaces/${this.namespace}` }).catch(() => undefined)
+    this.client.close()
+  }
+
+  /** Nothing of ours is left in the namespace. */
+  async clear(): Promise<void> {
+    for (const kind of ['Deployment', 'Configuration', 'Pod', 'Secret'] as const) {
+      for (const { metadata } of await this.list<Named>(kind)) {
+        if (kind === 'Secret' && metadata.name.startsWith('default-token')) continue
+        const query = kind === 'Pod' ? { gracePeriodSeconds: 0 } : {}
+        await this.client
+          .request({
+            method: 'DELETE',
+            path: `${this.api(kind).path(this.namespace)}/${metadata.name}`,
+            query: { ...query, propagationPolicy: 'Background' },
+          })
+          .catch(() => undefined)
+      }
+    }
+    await eventually(async () => {
+      const left = [...(await this.list('Pod')), ...(await this.instances())]
+      if (left.length > 0) throw new Error(`${left.length} objects are left`)
+    })
+  }
+
+  api(kind: string): Resource {
+    const found = KINDS[kind]
+    if (found === undefined) throw new TypeError(`the tests know no ${kind}`)
+    return new Resource(this.client, found)
+  }
+
+  key(name: string): ObjectKey {
+    return objectKey(this.namespace, name)
+  }
+
+  /** Applies objects of YAML. */
+  async apply(yaml: string): Promise<void> {
+    for (const object of loadAll(yaml) as Named[]) {
+      const key = objectKey(object.metadata.namespace ?? this.namespace, object.metadata.name)
+      await this.api(object.kind).apply(key, object, 'akri-test')
+    }
+  }
+
+  async remove(kind: string, name: string): Promise<void> {
+    await this.api(kind).delete(this.key(name), undefined, { propagationPolicy: 'Background' })
+  }
+
+  async get<T>(kind: string, name: string): Promise<T | undefined> {
+    return (await this.api(kind).get(this.key(name))) as T | undefined
+  }
+
+  async list<T>(kind: string): Promise<T[]> {
+    const { items } = (await this.client.request({ method: 'GET', path: this.api(kind).path(this.namespace) })) as { items: T[] }
+    return items
+  }
+
+  instances(): Promise<InstanceState[]> {
+    return this.list<InstanceState>('Instance')
+  }
+
+  pods(): Promise<PodState[]> {
+    return this.list<PodState>('Pod')
+  }
+
+  /** Of every slot of the namespace the holder, by slot. */
+  async usage(): Promise<Record<string, string>> {
+    return Object.assign({}, ...(await this.instances()).map(({ spec }) => spec.deviceUsage))
+  }
+
+  /** What a node has of a resource; undefined where it does not know it. */
+  async allocatable(node: string, resource: string): Promise<number | undefined> {
+    const { status } = (await this.client.request({ method: 'GET', path: `/api/v1/nodes/${node}` })) as {
+      status: { allocatable: Record<string, string> }
+    }
+    const found = status.allocatable[resource]
+    return found === undefined ? undefined : Number(found)
+  }
+
+  async logs(pod: string): Promise<string> {
+    const response: string[] = []
+    const request = { method: 'GET' as const, path: `/api/v1/namespaces/${this.namespace}/pods/${pod}/log` }
+    for await (const line of this.client.lines(request, AbortSignal.timeout(10_000))) response.push(line)
+    return response.join('\n')
+  }
+}
+
+/** Until it does not throw: a cluster takes its time. */
+export function eventually<T>(look: () => Promise<T> | T, timeout = 45_000): Promise<T> {
+  return vi.waitFor(look, { timeout, interval: 100 })
+}
+
+/** A Pod that asks for resources and sleeps, or runs a script. */
+export function podYaml(
+  name: string,
+  limits: Readonly<Record<string, number>>,
+  { script = 'env; exec sleep 100000', node, graceSeconds = 1 }: { script?: string; node?: string; graceSeconds?: number } = {},
+): string {
+  return JSON.stringify({
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name },
+    spec: {
+      terminationGracePeriodSeconds: graceSeconds,
+      restartPolicy: 'Never',
+      ...(node === undefined ? {} : { nodeSelector: { 'kubernetes.io/hostname': node } }),
+      containers: [
+        {
+          name: 'c',
+          image: 'e2e.local/busybox:1',
+          imagePullPolicy: 'Never',
+          command: ['/bin/sh', '-c', script],
+          resources: { limits: Object.fromEntries(Object.entries(limits).map(([key, count]) => [key, String(count)])) },
+        },
+      ],
+    },
+  })
+}
+
+/** A Configuration with debugEcho. */
+export function echoYaml(name: string, descriptions: readonly string[], capacity: number, more: object = {}): string {
+  return JSON.stringify({
+    apiVersion: 'akri.sh/v0',
+    kind: 'Configuration',
+    metadata: { name },
+    spec: {
+      discoveryHandler: { name: 'debugEcho', discoveryDetails: JSON.stringify({ descriptions }) },
+      capacity,
+      ...more,
+    },
+  })
+}
