@@ -68,3 +68,11 @@ export class ClusterAccessError extends KubeError {
     this.name = 'ClusterAccessError'
   }
 }
+
+/** What was given is no name of an object, and would make the path of something else. */
+export class ObjectNameError extends KubeError {
+  constructor(name: string) {
+    super('AKRI_ERR_OBJECT_NAME', 'terminal', `${JSON.stringify(name)} is no name of an object`)
+    this.name = 'ObjectNameError'
+  }
+}

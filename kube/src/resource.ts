@@ -1,5 +1,5 @@
 import type { ApiClient, PatchType } from './api-client.js'
-import { ApiError } from './errors.js'
+import { ApiError, ObjectNameError } from './errors.js'
 import type { ObjectKey } from './names.js'
 
 /** A kind of object of the API. */
@@ -38,11 +38,9 @@ export class Resource {
     this.#plural = plural
   }
 
-  /** Where all objects of the kind are, or those of a namespace. */
-  path(namespace?: string): string {
-    return namespace === undefined
-      ? `${this.#base}/${this.#plural}`
-      : `${this.#base}/namespaces/${encodeURIComponent(namespace)}/${this.#plural}`
+  /** Where all objects of the kind are, or those of a namespace. Kinds that have no namespaces: `''`. */
+  path(namespace = ''): string {
+    return namespace === '' ? `${this.#base}/${this.#plural}` : `${this.#base}/namespaces/${segment(namespace)}/${this.#plural}`
   }
 
   /** @returns undefined where there is no such object */
@@ -55,25 +53,25 @@ export class Resource {
     }
   }
 
-  create(namespace: string, object: unknown, { signal }: WriteOptions = {}): Promise<unknown> {
+  async create(namespace: string, object: unknown, { signal }: WriteOptions = {}): Promise<unknown> {
     return this.#client.request({ method: 'POST', path: this.path(namespace), body: object, signal })
   }
 
   patch(key: ObjectKey, type: 'json', patch: JsonPatch, options?: WriteOptions): Promise<unknown>
   patch(key: ObjectKey, type: 'merge', patch: object, options?: WriteOptions): Promise<unknown>
-  patch(key: ObjectKey, type: PatchType, patch: unknown, { signal, subresource }: WriteOptions = {}): Promise<unknown> {
+  async patch(key: ObjectKey, type: PatchType, patch: unknown, { signal, subresource }: WriteOptions = {}): Promise<unknown> {
     const path = this.#pathOf(key) + (subresource === undefined ? '' : `/${subresource}`)
     return this.#client.request({ method: 'PATCH', path, body: patch, patch: type, signal })
   }
 
   /** Server-side apply: makes the fields of the object those of the manager, and takes away what it applied before. */
-  apply(key: ObjectKey, object: object, manager: string, { signal, subresource }: WriteOptions = {}): Promise<unknown> {
+  async apply(key: ObjectKey, object: object, manager: string, { signal, subresource }: WriteOptions = {}): Promise<unknown> {
     const path = this.#pathOf(key) + (subresource === undefined ? '' : `/${subresource}`)
     const query = { fieldManager: manager, force: true }
     return this.#client.request({ method: 'PATCH', path, query, body: object, patch: 'apply', signal })
   }
 
-  replace(key: ObjectKey, object: unknown, { signal }: WriteOptions = {}): Promise<unknown> {
+  async replace(key: ObjectKey, object: unknown, { signal }: WriteOptions = {}): Promise<unknown> {
     return this.#client.request({ method: 'PUT', path: this.#pathOf(key), body: object, signal })
   }
 
@@ -99,6 +97,16 @@ export class Resource {
 
   #pathOf(key: ObjectKey): string {
     const slash = key.indexOf('/')
-    return `${this.path(key.slice(0, slash))}/${encodeURIComponent(key.slice(slash + 1))}`
+    if (slash < 0) throw new ObjectNameError(key)
+    return `${this.path(key.slice(0, slash))}/${segment(key.slice(slash + 1))}`
   }
+}
+
+/**
+ * A name as a part of a path. Of these no escape helps: dots are resolved before the path is sent, and without a name the
+ * path is that of all objects, which a DELETE would remove.
+ */
+function segment(name: string): string {
+  if (name === '' || name === '.' || name === '..') throw new ObjectNameError(name)
+  return encodeURIComponent(name)
 }

@@ -1,0 +1,70 @@
+import { randomBytes } from 'node:crypto'
+import { readdir, readFile } from 'node:fs/promises'
+import { ApiClient, type ClusterAccess, clusterAccess, objectKey, Resource } from '@akrijs/kube'
+import { systemClock } from '@akrijs/sdk'
+import { load } from 'js-yaml'
+import { beforeAll, describe, expect, vi } from 'vitest'
+
+const CRD_DIRECTORY = new URL('../../../kube/crds/', import.meta.url)
+const CRDS = { group: 'apiextensions.k8s.io', version: 'v1', plural: 'customresourcedefinitions' }
+const NAMESPACES = { group: '', version: 'v1', plural: 'namespaces' }
+
+const { KUBECONFIG, AKRI_TEST_CLUSTER } = process.env
+
+/** What is missing for tests that write to a cluster. A developer's KUBECONFIG may be of one that is in use. */
+const missing = [
+  ...(KUBECONFIG ? [] : ['set KUBECONFIG']),
+  ...(AKRI_TEST_CLUSTER === '1' ? [] : ['set AKRI_TEST_CLUSTER=1 to say that tests may write to it']),
+]
+
+/** Tests that need an API server. Our custom resources are there before the first of them. */
+export function describeOnCluster(title: string, tests: () => void): void {
+  const needs = missing.length === 0 ? '' : ` (needs a Kubernetes: ${missing.join('; ')})`
+  describe.skipIf(missing.length > 0)(title + needs, () => {
+    beforeAll(async () => {
+      const client = await clientOfCluster()
+      await applyCrds(client)
+      client.close()
+    })
+    tests()
+  })
+}
+
+export function accessOfCluster(): Promise<ClusterAccess> {
+  return clusterAccess({ kubeconfig: KUBECONFIG })
+}
+
+/** A client of its own for each caller, who closes it. */
+export async function clientOfCluster(access?: ClusterAccess): Promise<ApiClient> {
+  return new ApiClient({ access: access ?? (await accessOfCluster()), clock: systemClock, userAgent: 'akri-tests' })
+}
+
+/** Makes the custom resources as this version has them, and waits until the server serves them. */
+export async function applyCrds(client: ApiClient): Promise<void> {
+  const api = new Resource(client, CRDS)
+  for (const file of (await readdir(CRD_DIRECTORY)).filter((name) => name.endsWith('.yaml'))) {
+    const crd = load(await readFile(new URL(file, CRD_DIRECTORY), 'utf8')) as { metadata: { name: string } }
+    const key = objectKey('', crd.metadata.name)
+    await api.apply(key, crd, 'akri-tests')
+    await vi.waitFor(
+      async () =>
+        expect(await api.get(key)).toMatchObject({
+          status: { conditions: expect.arrayContaining([expect.objectContaining({ type: 'Established', status: 'True' })]) },
+        }),
+      { timeout: 30_000, interval: 100 },
+    )
+  }
+}
+
+/** A namespace that nobody else uses. */
+export async function makeNamespace(client: ApiClient): Promise<string> {
+  const name = `akri-test-${randomBytes(5).toString('hex')}`
+  const object = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels: { 'akri.sh/test': 'true' } } }
+  await new Resource(client, NAMESPACES).create('', object)
+  return name
+}
+
+/** Removes it with all that is in it; the server does so in the background. */
+export async function removeNamespace(client: ApiClient, name: string): Promise<void> {
+  await new Resource(client, NAMESPACES).delete(objectKey('', name))
+}
