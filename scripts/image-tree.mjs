@@ -1,0 +1,124 @@
+// Builds the file tree of the agent's image below the directory that is given, from what `npm run build` has built: /app with
+// the agent and, in node_modules, the handlers and the SDK that they share. Nothing else is in it; the same sources give the
+// same bytes, modes and times. Prints what it has made.
+import { createHash } from 'node:crypto'
+import {
+  chmodSync,
+  existsSync,
+  lutimesSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { build, transform } from 'esbuild'
+
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
+
+/** The folders of packages, what of each is started or imported, and where it goes. */
+const AGENT = { folder: 'agent', entries: ['dist/akri-agent.js'] }
+const PACKAGES = [
+  { folder: 'sdk', entries: ['dist/index.js', 'dist/akri-handler.js'] },
+  { folder: 'handlers/debug-echo', entries: ['dist/index.js'] },
+  { folder: 'handlers/udev', entries: ['dist/index.js'], assets: ['prebuilds'] },
+]
+/** What of a package.json is read when the program runs. */
+const FIELDS = ['name', 'version', 'license', 'type', 'akri']
+
+const out = process.argv[2]
+if (out === undefined || process.argv.length > 3) fail('usage: node scripts/image-tree.mjs DIRECTORY')
+const target = path.resolve(out)
+if (existsSync(target) && readdirSync(target).some((name) => name !== 'app'))
+  fail(`${target} holds other things: name an empty directory`)
+const app = path.join(target, 'app')
+rmSync(app, { recursive: true, force: true })
+
+const { version } = manifestOf(AGENT.folder)
+await copyModules(AGENT, path.join(app))
+write(path.join(app, 'package.json'), `${JSON.stringify({ name: 'akri-agent', version, private: true, type: 'module' })}\n`)
+write(path.join(app, 'LICENSE'), readFileSync(path.join(root, 'LICENSE')))
+for (const one of PACKAGES) await copyPackage(one)
+const { digest, bytes, files } = seal(app)
+process.stdout.write(`${app}: ${files} files, ${(bytes / 1e6).toFixed(2)} MB, sha256:${digest}\n`)
+
+async function copyPackage({ folder, entries, assets = [] }) {
+  const manifest = manifestOf(folder)
+  const to = path.join(app, 'node_modules', manifest.name)
+  await copyModules({ folder, entries }, path.join(to, 'dist'))
+  for (const asset of assets) copyFiles(path.join(root, folder, asset), path.join(to, asset))
+  const kept = FIELDS.filter((field) => field in manifest).map((field) => [field, manifest[field]])
+  write(
+    path.join(to, 'package.json'),
+    `${JSON.stringify({ ...Object.fromEntries(kept), exports: { '.': './dist/index.js' } })}\n`,
+  )
+}
+
+/** The entries and all modules that they load from their own folder, each minified. */
+async function copyModules({ folder, entries }, to) {
+  const from = path.join(root, folder)
+  for (const entry of entries)
+    if (!existsSync(path.join(from, entry))) fail(`${folder}/${entry} is missing: run node scripts/prepare.mjs`)
+  const { metafile } = await build({
+    absWorkingDir: from,
+    entryPoints: entries,
+    bundle: true,
+    write: false,
+    outdir: 'unused',
+    metafile: true,
+    format: 'esm',
+    platform: 'node',
+    packages: 'external',
+    logLevel: 'error',
+  })
+  for (const input of Object.keys(metafile.inputs)) {
+    const source = readFileSync(path.join(from, input), 'utf8')
+    const { code } = await transform(source, { minify: true, format: 'esm', platform: 'node', target: 'node20', loader: 'js' })
+    write(path.join(to, path.relative('dist', input)), code)
+  }
+}
+
+function copyFiles(from, to) {
+  for (const entry of readdirSync(from, { withFileTypes: true })) {
+    const [source, copy] = [path.join(from, entry.name), path.join(to, entry.name)]
+    if (entry.isDirectory()) copyFiles(source, copy)
+    else write(copy, readFileSync(source))
+  }
+}
+
+function manifestOf(folder) {
+  return JSON.parse(readFileSync(path.join(root, folder, 'package.json'), 'utf8'))
+}
+
+function write(file, content) {
+  mkdirSync(path.dirname(file), { recursive: true })
+  writeFileSync(file, content)
+}
+
+/** Sets modes and times to the same for everybody, and sums all up. */
+function seal(directory) {
+  const hash = createHash('sha256')
+  const sum = { bytes: 0, files: 0 }
+  const visit = (file) => {
+    const isDirectory = statSync(file).isDirectory()
+    if (isDirectory) for (const name of readdirSync(file).sort()) visit(path.join(file, name))
+    else {
+      const content = readFileSync(file)
+      hash.update(`${path.relative(directory, file)} ${content.length}\n`).update(content)
+      sum.bytes += content.length
+      sum.files++
+    }
+    chmodSync(file, isDirectory ? 0o755 : 0o644)
+    lutimesSync(file, 0, 0)
+  }
+  visit(directory)
+  return { digest: hash.digest('hex'), ...sum }
+}
+
+function fail(text) {
+  process.stderr.write(`image-tree: ${text}\n`)
+  process.exit(1)
+}
