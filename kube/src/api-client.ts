@@ -51,6 +51,10 @@ const MAX_RETRIES = 5
 const MAX_RETRY_AFTER_MS = 30_000
 /** How many bytes of an error are read, at most: enough for a Status. */
 const MAX_ERROR_BYTES = 256 * 1024
+/** How much of its message is kept, in characters: it goes to logs. */
+const MAX_MESSAGE = 2000
+/** When an idle connection is closed, in milliseconds: before the server (90 s) or what is between us and it does so. */
+const IDLE_MS = 30_000
 
 /** Speaks to one API server over connections that are kept. */
 export class ApiClient {
@@ -67,8 +71,8 @@ export class ApiClient {
   }
 
   /**
-   * Asks, and reads the whole answer. Sends again what the server had no time for (429) and what a kept connection lost
-   * before the server can have seen it.
+   * Asks, and reads the whole answer. Sends again what the server had no time for (429), and what a kept connection lost
+   * before there was an answer, if doing it twice does no harm.
    * @throws ApiError, ApiUnreachableError
    */
   async request(request: ApiRequest): Promise<unknown> {
@@ -79,7 +83,7 @@ export class ApiClient {
     try {
       const response = await this.#open(request, signal)
       const text = await readAll(response, this.#options.maxBytes, title)
-      return text === '' ? undefined : JSON.parse(text)
+      return text === '' ? undefined : parseJson(text, response, title)
     } catch (error) {
       if (error instanceof ApiError) throw error
       if (deadline.aborted && request.signal?.aborted !== true)
@@ -114,18 +118,20 @@ export class ApiClient {
   /** The answer, if it is a good one. */
   async #open(request: ApiRequest, signal: AbortSignal): Promise<IncomingMessage> {
     const { clock, onAnswer } = this.#options
-    for (let attempt = 0; ; attempt++) {
+    let renewed = false
+    for (let attempt = 0; ; ) {
       const response = await this.#send(request, signal)
       const status = response.statusCode ?? 0
       onAnswer?.({ method: request.method, status })
       if (status >= 200 && status < 300) return response
       const failure = await failureOf(response)
       // The token may have been renewed since it was read.
-      if (status === 401 && attempt === 0) {
+      if (status === 401 && !renewed) {
+        renewed = true
         this.#credentials = undefined
         continue
       }
-      if (status !== 429 || attempt >= MAX_RETRIES) throw new ApiError(`${request.method} ${request.path}`, failure)
+      if (status !== 429 || attempt++ >= MAX_RETRIES) throw new ApiError(`${request.method} ${request.path}`, failure)
       await clock.sleep(Math.min(failure.retryAfterMs ?? 1000, MAX_RETRY_AFTER_MS), signal)
     }
   }
@@ -134,17 +140,18 @@ export class ApiClient {
     for (let attempt = 0; ; attempt++) {
       const sent = await this.#sendOnce(request, signal)
       if ('response' in sent) return sent.response
-      // The server closed the connection while it was idle, and we had not heard of it: it has not seen the request.
-      if (!sent.lostBefore || attempt > 0 || signal.aborted) throw sent.error
+      // Most likely the server closed the connection while it was idle, and we had not heard of it. But it may also have
+      // died after it did what we asked for (RFC 9110 9.2.2).
+      if (!sent.lost || !isRepeatable(request) || attempt > 0 || signal.aborted) throw sent.error
     }
   }
 
   async #sendOnce(
     { method, path, query = {}, body, patch }: ApiRequest,
     signal: AbortSignal,
-  ): Promise<{ response: IncomingMessage } | { error: unknown; lostBefore: boolean }> {
+  ): Promise<{ response: IncomingMessage } | { error: unknown; lost: boolean }> {
     const { access, userAgent } = this.#options
-    const credentials = await this.#currentCredentials()
+    const credentials = await untilAborted(this.#currentCredentials(), signal)
     const url = new URL(access.server.href.replace(/\/$/, '') + path)
     for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, String(value))
     const text = body === undefined ? undefined : JSON.stringify(body)
@@ -158,7 +165,7 @@ export class ApiClient {
     return new Promise((resolve) => {
       const secure = url.protocol === 'https:'
       const call = (secure ? https : http).request(url, { method, headers, agent, signal }, (response) => resolve({ response }))
-      call.on('error', (error) => resolve({ error, lostBefore: call.reusedSocket && isReset(error) }))
+      call.on('error', (error) => resolve({ error, lost: call.reusedSocket && isReset(error) }))
       call.end(text)
     })
   }
@@ -180,16 +187,32 @@ export class ApiClient {
       this.server.protocol === 'https:'
         ? new https.Agent({
             keepAlive: true,
+            timeout: IDLE_MS,
             ca: tls.ca,
             cert: tls.cert,
             key: tls.key,
             rejectUnauthorized: tls.verify ?? true,
             servername: tls.serverName,
           })
-        : new http.Agent({ keepAlive: true })
+        : new http.Agent({ keepAlive: true, timeout: IDLE_MS })
     this.#agent = { agent, of }
     return agent
   }
+}
+
+/** Whether the state of things is the same after it was done twice. */
+function isRepeatable({ method, patch }: ApiRequest): boolean {
+  return method !== 'POST' && patch !== 'json'
+}
+
+/** What gives credentials may hang, and knows no signal. */
+function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason)
+    if (signal.aborted) onAbort()
+    signal.addEventListener('abort', onAbort, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
+  })
 }
 
 function isReset(error: Error): boolean {
@@ -199,6 +222,15 @@ function isReset(error: Error): boolean {
 function unreachable(title: string, error: unknown): ApiUnreachableError {
   if (error instanceof ApiUnreachableError) return error
   return new ApiUnreachableError(`${title}: ${error instanceof Error ? error.message : String(error)}`, { cause: error })
+}
+
+function parseJson(text: string, { headers }: IncomingMessage, title: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    const what = `${headers['content-type'] ?? 'no content type'}: ${text.slice(0, 100)}`
+    throw new ApiUnreachableError(`${title}: the answer is no JSON (${what})`, { cause: error })
+  }
 }
 
 async function readAll(response: IncomingMessage, maxBytes: number, title: string): Promise<string> {
@@ -238,8 +270,10 @@ async function failureOf(response: IncomingMessage): Promise<ApiStatus> {
   const text = await readAll(response, MAX_ERROR_BYTES, 'error').catch(() => '')
   try {
     const body: unknown = JSON.parse(text)
-    if (typeof body === 'object' && body !== null && 'reason' in body && 'message' in body)
-      return { status, reason: String(body.reason), message: String(body.message), retryAfterMs }
+    if (typeof body === 'object' && body !== null && 'message' in body && typeof body.message === 'string') {
+      const reason = 'reason' in body && typeof body.reason === 'string' ? body.reason : (response.statusMessage ?? '')
+      return { status, reason, message: body.message.slice(0, MAX_MESSAGE), retryAfterMs }
+    }
   } catch {
     // Not JSON: shown as it is.
   }

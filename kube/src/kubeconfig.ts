@@ -1,48 +1,77 @@
 import { readFile } from 'node:fs/promises'
+import { homedir } from 'node:os'
+import path from 'node:path'
 import { KubeConfig } from '@kubernetes/client-node'
 import type { ClusterAccess, Credentials } from './cluster-access.js'
 import { ClusterAccessError } from './errors.js'
 
 /**
  * The cluster that a kubeconfig names as its current one, with whatever plugin it uses to log in.
- * @param file @default KUBECONFIG or ~/.kube/config
+ * @param files one file, or several as KUBECONFIG lists them. @default ~/.kube/config
  * @throws ClusterAccessError
  */
-export function kubeconfigAccess(file?: string): ClusterAccess {
-  const config = new KubeConfig()
-  try {
-    if (file === undefined) config.loadFromDefault()
-    else config.loadFromFile(file)
-  } catch (error) {
-    throw new ClusterAccessError(`kubeconfig ${file ?? ''} cannot be used: ${String(error)}`, { cause: error })
-  }
+export function kubeconfigAccess(files: string = path.join(homedir(), '.kube', 'config')): ClusterAccess {
+  const config = load(files)
   const cluster = config.getCurrentCluster()
-  if (cluster === null || !URL.canParse(cluster.server))
+  if (cluster === null)
     throw new ClusterAccessError(
-      `there is no cluster: this is no Pod, and no kubeconfig names one; give one with --kubeconfig or KUBECONFIG`,
+      `kubeconfig ${files}: its current context ${JSON.stringify(config.getCurrentContext() ?? '')} names no cluster in it`,
     )
+  if (!URL.canParse(cluster.server) || !/^https?:$/.test(new URL(cluster.server).protocol))
+    throw new ClusterAccessError(`kubeconfig ${files}: the server ${JSON.stringify(cluster.server)} is no address of one`)
+  // Left out, it would be another way to the cluster or another user than what was asked for.
+  const user = config.getCurrentUser()
+  if (cluster.proxyUrl) throw new ClusterAccessError(`kubeconfig ${files}: proxy-url is not supported`)
+  if (user?.username) throw new ClusterAccessError(`kubeconfig ${files}: username and password are not supported`)
+  if (user?.impersonateUser) throw new ClusterAccessError(`kubeconfig ${files}: to act as another user is not supported`)
   return {
     server: new URL(cluster.server),
     async credentials(): Promise<Credentials> {
-      const user = config.getCurrentUser()
       // Also runs plugins (exec, OIDC) and keeps what they give for as long as it is good.
       const options: { headers?: unknown; ca?: unknown; cert?: unknown; key?: unknown } = {}
       try {
         await config.applyToHTTPSOptions(options as Parameters<KubeConfig['applyToHTTPSOptions']>[0])
+        return {
+          ca: await pemOf(cluster.caData, cluster.caFile),
+          cert: text(options.cert),
+          key: text(options.key),
+          token: bearerOf(options.headers),
+          verify: !cluster.skipTLSVerify,
+          serverName: cluster.tlsServerName,
+        }
       } catch (error) {
-        throw new ClusterAccessError(`user ${user?.name ?? ''} of the kubeconfig cannot log in: ${String(error)}`, {
+        throw new ClusterAccessError(`user ${user?.name ?? ''} of kubeconfig ${files} cannot log in: ${String(error)}`, {
           cause: error,
         })
       }
-      return {
-        ca: await pemOf(cluster.caData, cluster.caFile),
-        cert: text(options.cert),
-        key: text(options.key),
-        token: bearerOf(options.headers),
-        verify: !cluster.skipTLSVerify,
-        serverName: cluster.tlsServerName,
-      }
     },
+  }
+}
+
+/** Of several files the first that says something counts, but for the current context, as kubectl has it. */
+function load(files: string): KubeConfig {
+  const [first, ...others] = files.split(path.delimiter).filter((file) => file !== '')
+  if (first === undefined) throw new ClusterAccessError('the name of the kubeconfig is empty')
+  const config = loadFile(first)
+  for (const file of others) {
+    const other = loadFile(file)
+    const hasContext = Boolean(config.getCurrentContext())
+    config.mergeConfig(other, hasContext)
+  }
+  return config
+}
+
+function loadFile(file: string): KubeConfig {
+  const config = new KubeConfig()
+  try {
+    config.loadFromFile(file)
+    return config
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT')
+      throw new ClusterAccessError(`there is no kubeconfig ${file}; outside a Pod, name one with --kubeconfig or KUBECONFIG`, {
+        cause: error,
+      })
+    throw new ClusterAccessError(`kubeconfig ${file} cannot be used: ${String(error)}`, { cause: error })
   }
 }
 
@@ -60,7 +89,7 @@ function bearerOf(headers: unknown): string | undefined {
   if (typeof headers !== 'object' || headers === null) return undefined
   for (const [name, value] of Object.entries(headers)) {
     if (name.toLowerCase() !== 'authorization' || typeof value !== 'string') continue
-    const [, token] = /^Bearer (.+)$/.exec(value) ?? []
+    const [, token] = /^Bearer (.+)$/.exec(value.trim()) ?? []
     if (token !== undefined) return token
   }
   return undefined

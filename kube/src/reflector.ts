@@ -51,6 +51,8 @@ export class Reflector<T extends ApiObject> {
   readonly #listeners = new Set<(key: ObjectKey) => void>()
   /** Where to go on watching; undefined where everything has to be listed. */
   #resourceVersion: string | undefined
+  /** What writes have told since the list that is being read was asked for: the list may not have it yet. */
+  readonly #observed = new Set<ObjectKey>()
   #failures = 0
   #onSynced: () => void = () => {}
   #lastContact: number | undefined
@@ -90,19 +92,27 @@ export class Reflector<T extends ApiObject> {
   observe(object: unknown): T | undefined {
     const key = keyIn(object)
     if (key === undefined) return undefined
-    const parsed = this.#options.parse(object, this.#objects.get(key))
-    if (parsed !== undefined) this.#put(parsed)
+    const known = this.#objects.get(key)
+    const parsed = this.#options.parse(object, known)
+    if (parsed === undefined) return undefined
+    // The watch is further than that and knows of no such object: it went before the answer came.
+    if (known === undefined && isOlderOrSame(versionIn(object), this.#resourceVersion)) return parsed
+    this.#observed.add(key)
+    this.#put(parsed)
     return parsed
   }
 
   async run(signal: AbortSignal): Promise<void> {
     const { clock } = this.#options
     while (!signal.aborted) {
+      const listing = await this.#listIfNeeded(signal)
       const begun = clock.now()
-      const failure = await this.#round(signal)
+      const failure = listing.ok ? await this.#watch(signal) : listing.error
       if (signal.aborted) return
-      if (clock.now() - begun >= STABLE_MS) this.#failures = 0
-      if (failure === undefined && clock.now() - begun >= STABLE_MS) continue
+      // A list that takes its time and fails is no success: a server with too much to do would get no rest.
+      const stable = listing.ok && clock.now() - begun >= STABLE_MS
+      if (stable) this.#failures = 0
+      if (failure === undefined && stable) continue
       // A server that ends each watch at once must not be asked in a hot loop either.
       const retryInMs = this.#backoff()
       if (failure !== undefined) this.#options.onError(failure, retryInMs)
@@ -110,22 +120,22 @@ export class Reflector<T extends ApiObject> {
     }
   }
 
-  /** Lists where it must, and watches until that ends. @returns why it ended, where it should not have */
-  async #round(signal: AbortSignal): Promise<unknown> {
-    if (this.#resourceVersion === undefined) {
-      const listed = await attempt(() => this.#listAll(signal))
-      if (!listed.ok) return listed.error
-      this.#replaceAll(listed.value.objects)
-      this.#resourceVersion = listed.value.resourceVersion
-      this.#onSynced()
-    }
-    return this.#watch(signal)
+  async #listIfNeeded(signal: AbortSignal): Promise<Attempt<unknown>> {
+    if (this.#resourceVersion !== undefined) return { ok: true, value: undefined }
+    this.#observed.clear()
+    const listed = await attempt(() => this.#listAll(signal))
+    if (!listed.ok || signal.aborted) return listed
+    this.#replaceAll(listed.value.objects, listed.value.resourceVersion)
+    this.#resourceVersion = listed.value.resourceVersion
+    this.#onSynced()
+    return listed
   }
 
   async #listAll(signal: AbortSignal): Promise<{ objects: unknown[]; resourceVersion: string }> {
     const objects: unknown[] = []
     for (let next: string | undefined; ; ) {
       const page = await this.#page(next, signal)
+      this.#lastContact = this.#options.clock.now()
       objects.push(...page.items)
       next = page.metadata.continue || undefined
       if (next === undefined) return { objects, resourceVersion: page.metadata.resourceVersion }
@@ -184,37 +194,54 @@ export class Reflector<T extends ApiObject> {
   }
 
   #apply(type: string, object: unknown): void {
-    this.#resourceVersion = versionIn(object) ?? this.#resourceVersion
+    const version = versionIn(object)
+    this.#resourceVersion = version ?? this.#resourceVersion
     const key = keyIn(object)
     if (type === 'BOOKMARK' || key === undefined) return
     const known = this.#objects.get(key)
-    if (type === 'DELETED') {
-      if (known !== undefined && isOlder(versionIn(object), known)) return
-      this.#remove(key)
-      return
-    }
-    const parsed = this.#options.parse(object, known)
-    if (parsed === undefined) this.#remove(key)
-    else this.#put(parsed)
+    if (known !== undefined && isOlder(version, known.metadata.resourceVersion)) return
+    if (type === 'DELETED') this.#remove(key)
+    else this.#take(key, object, known)
   }
 
-  #replaceAll(objects: readonly unknown[]): void {
-    const listed = new Set<ObjectKey>()
+  /** What is listed is true, even if its versions are smaller than before, as after a restored backup. */
+  #replaceAll(objects: readonly unknown[], resourceVersion: string): void {
+    const gone = new Set(this.#objects.keys())
+    for (const key of this.#observed) {
+      const known = this.#objects.get(key)
+      if (known !== undefined && isOlder(resourceVersion, known.metadata.resourceVersion)) gone.delete(key)
+    }
     for (const object of objects) {
       const key = keyIn(object)
       if (key === undefined) continue
-      listed.add(key)
-      const parsed = this.#options.parse(object, this.#objects.get(key))
-      if (parsed === undefined) this.#remove(key)
-      else this.#put(parsed)
+      gone.delete(key)
+      const known = this.#objects.get(key)
+      if (this.#observed.has(key) && known !== undefined && isOlder(versionIn(object), known.metadata.resourceVersion)) continue
+      this.#take(key, object, known)
     }
-    for (const key of [...this.#objects.keys()]) if (!listed.has(key)) this.#remove(key)
+    for (const key of gone) this.#remove(key)
+  }
+
+  /** Takes what the server says to be current. */
+  #take(key: ObjectKey, object: unknown, known: T | undefined): void {
+    if (known !== undefined && versionIn(object) === known.metadata.resourceVersion) return
+    const parsed = this.#options.parse(object, known)
+    if (parsed === undefined) this.#remove(key)
+    else if (parsed !== known) this.#set(key, parsed)
   }
 
   #put(object: T): void {
     const key = keyOf(object)
     const known = this.#objects.get(key)
-    if (known !== undefined && (known === object || isOlderOrSame(object.metadata.resourceVersion, known))) return
+    if (
+      known !== undefined &&
+      (known === object || isOlderOrSame(object.metadata.resourceVersion, known.metadata.resourceVersion))
+    )
+      return
+    this.#set(key, object)
+  }
+
+  #set(key: ObjectKey, object: T): void {
     this.#objects.set(key, object)
     this.#tell(key)
   }
@@ -332,13 +359,16 @@ function versionIn(object: unknown): string | undefined {
  * Versions of one kind of object are numbers that grow, where they are numbers (guaranteed since Kubernetes 1.35, and so
  * with etcd ever since). Of others nothing can be said, and the later message counts.
  */
-function isOlder(version: string | undefined, known: ApiObject): boolean {
-  const there = known.metadata.resourceVersion
-  return version !== undefined && /^\d+$/.test(version) && /^\d+$/.test(there) && BigInt(version) < BigInt(there)
+function isOlder(version: string | undefined, than: string | undefined): boolean {
+  return isNumber(version) && isNumber(than) && BigInt(version) < BigInt(than)
 }
 
-function isOlderOrSame(version: string, known: ApiObject): boolean {
-  return version === known.metadata.resourceVersion || isOlder(version, known)
+function isOlderOrSame(version: string | undefined, than: string | undefined): boolean {
+  return version !== undefined && (version === than || isOlder(version, than))
+}
+
+function isNumber(version: string | undefined): version is string {
+  return version !== undefined && /^\d+$/.test(version)
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {
