@@ -1,5 +1,5 @@
 import type { ApiClient, ApiClock } from './api-client.js'
-import { ApiError } from './errors.js'
+import { ApiError, ApiUnreachableError } from './errors.js'
 import { objectKey } from './names.js'
 import { Resource } from './resource.js'
 
@@ -24,24 +24,35 @@ export interface LeaderElectionOptions {
 
 const LEASES = { group: 'coordination.k8s.io', version: 'v1', plural: 'leases' }
 
+/** How long is waited for one answer when the Lease is given back, in milliseconds. */
+const GIVE_BACK_MS = 2000
+
 interface Lease {
-  readonly resourceVersion: string
+  /** As the server gave it: labels and owners of the Lease are kept. */
+  readonly metadata: object
   readonly holder: string
   readonly durationMs: number
+  readonly acquired: string | undefined
   /** What changes with each renewal. */
   readonly renewal: string
   readonly transitions: number
 }
 
+/** `lost`: another one holds the Lease. `unknown`: there was no answer, or somebody wrote in the same moment. */
+type Hold = { readonly state: 'held'; readonly since: number } | { readonly state: 'lost' | 'unknown' }
+
 /**
  * Of several candidates lets one lead at a time, by a Lease that it renews. Others judge by their own clocks how long the
  * Lease has not changed, so that clocks need not agree; a leader that cannot renew stops leading before they take over.
+ * That holds as long as `lead` ends within `leaseMs - renewDeadlineMs` of its signal.
  */
 export class LeaderElection {
   readonly #options: Required<LeaderElectionOptions>
   readonly #leases: Resource
   /** The renewal seen last, and when it was first seen. */
   #seen: { readonly renewal: string; readonly at: number } | undefined
+  /** Whether the Lease may be ours: also where the answer was lost. */
+  #mayHold = false
   #leads = false
 
   constructor(options: LeaderElectionOptions) {
@@ -49,6 +60,7 @@ export class LeaderElection {
     this.#leases = new Resource(options.client, LEASES)
   }
 
+  /** Whether it is our turn. */
   get leads(): boolean {
     return this.#leads
   }
@@ -59,34 +71,43 @@ export class LeaderElection {
    */
   async run(signal: AbortSignal, lead: (turn: AbortSignal) => Promise<void>): Promise<void> {
     const { clock, retryMs, random } = this.#options
-    while (!signal.aborted) {
-      if (await this.#tryToHold(signal)) await this.#leadUntilLost(signal, lead)
-      else await clock.sleep(retryMs * (1 + random() * 0.2), signal).catch(() => undefined)
+    try {
+      while (!signal.aborted) {
+        const hold = await this.#tryToHold(signal)
+        if (hold.state === 'held' && !signal.aborted && !this.#isTooLate(hold.since))
+          await this.#leadUntilLost(signal, hold.since, lead)
+        await clock.sleep(retryMs * (1 + random() * 0.2), signal).catch(() => undefined)
+      }
+    } finally {
+      await this.#giveBack()
     }
   }
 
-  async #leadUntilLost(signal: AbortSignal, lead: (turn: AbortSignal) => Promise<void>): Promise<void> {
+  async #leadUntilLost(signal: AbortSignal, since: number, lead: (turn: AbortSignal) => Promise<void>): Promise<void> {
     const { clock, retryMs, renewDeadlineMs } = this.#options
     const turn = new AbortController()
     const done = new AbortController()
-    const onAbort = () => turn.abort()
-    signal.addEventListener('abort', onAbort, { once: true })
-    if (signal.aborted) onAbort()
+    const endTurn = () => {
+      this.#leads = false
+      turn.abort()
+    }
+    signal.addEventListener('abort', endTurn, { once: true })
     this.#leads = true
-    let renewed = clock.now()
+    let renewed = since
     const renewing = (async () => {
       while (!done.signal.aborted) {
         await clock.sleep(retryMs, done.signal).catch(() => undefined)
         if (done.signal.aborted) return
-        if (await this.#tryToHold(done.signal)) renewed = clock.now()
-        else if (clock.now() - renewed >= renewDeadlineMs) turn.abort()
+        const hold = await this.#tryToHold(done.signal)
+        if (hold.state === 'held') renewed = hold.since
+        else if (hold.state === 'lost') endTurn()
       }
     })()
-    // A request that hangs must not keep us leading.
+    // Beside the renewing, which may hang.
     const watching = (async () => {
       while (!done.signal.aborted && !turn.signal.aborted) {
         await clock.sleep(Math.max(1, renewed + renewDeadlineMs - clock.now()), done.signal).catch(() => undefined)
-        if (clock.now() - renewed >= renewDeadlineMs) turn.abort()
+        if (this.#isTooLate(renewed)) endTurn()
       }
     })()
     try {
@@ -94,31 +115,41 @@ export class LeaderElection {
     } finally {
       this.#leads = false
       done.abort()
-      signal.removeEventListener('abort', onAbort)
+      signal.removeEventListener('abort', endTurn)
       await Promise.all([renewing, watching])
       await this.#giveBack()
     }
   }
 
-  /** One attempt to take the Lease, or to renew it. */
-  async #tryToHold(signal: AbortSignal): Promise<boolean> {
+  /** Others may take over soon. */
+  #isTooLate(renewed: number): boolean {
+    const { clock, renewDeadlineMs } = this.#options
+    return clock.now() - renewed >= renewDeadlineMs
+  }
+
+  /** One attempt to take the Lease, or to renew it. One that hangs leaves the time for another. */
+  async #tryToHold(signal: AbortSignal): Promise<Hold> {
     const { namespace, name, identity, onError, renewDeadlineMs } = this.#options
-    const patience = AbortSignal.any([signal, AbortSignal.timeout(renewDeadlineMs)])
+    const patience = new Patience(this.#options.clock, renewDeadlineMs / 2, signal)
+    // Others count from when they see the renewal, which is never before it was sent.
+    const since = this.#options.clock.now()
     try {
-      const lease = leaseIn(await this.#leases.get(objectKey(namespace, name), patience))
-      if (lease === undefined) {
-        await this.#leases.create(namespace, this.#object(undefined, false), { signal: patience })
-        return true
+      const lease = leaseIn(await this.#leases.get(objectKey(namespace, name), { signal: patience.signal }))
+      if (lease !== undefined && lease.holder !== identity) {
+        this.#mayHold = false
+        if (lease.holder !== '' && !this.#isOver(lease)) return { state: 'lost' }
       }
-      if (lease.holder !== identity && lease.holder !== '' && !this.#isOver(lease)) return false
-      await this.#leases.replace(objectKey(namespace, name), this.#object(lease, lease.holder !== identity), {
-        signal: patience,
-      })
-      return true
+      this.#mayHold = true
+      const object = this.#object(lease, identity)
+      if (lease === undefined) await this.#leases.create(namespace, object, { signal: patience.signal })
+      else await this.#leases.replace(objectKey(namespace, name), object, { signal: patience.signal })
+      return { state: 'held', since }
     } catch (error) {
       // 409: somebody else was faster.
       if (!ApiError.is(error, 409) && !signal.aborted) onError(error)
-      return false
+      return { state: 'unknown' }
+    } finally {
+      patience.end()
     }
   }
 
@@ -130,51 +161,82 @@ export class LeaderElection {
   }
 
   async #giveBack(): Promise<void> {
-    const { namespace, name, identity, onError } = this.#options
+    if (!this.#mayHold) return
+    const { namespace, name, identity, onError, clock } = this.#options
+    const patience = new Patience(clock, GIVE_BACK_MS)
     try {
-      const lease = leaseIn(await this.#leases.get(objectKey(namespace, name), AbortSignal.timeout(2000)))
-      if (lease?.holder !== identity) return
-      const object = this.#object(lease, false)
-      await this.#leases.replace(
-        objectKey(namespace, name),
-        { ...object, spec: { ...object.spec, holderIdentity: '' } },
-        { signal: AbortSignal.timeout(2000) },
-      )
+      const { signal } = patience
+      const lease = leaseIn(await this.#leases.get(objectKey(namespace, name), { signal }))
+      if (lease?.holder === identity) await this.#leases.replace(objectKey(namespace, name), this.#object(lease, ''), { signal })
+      this.#mayHold = false
     } catch (error) {
       // It runs out by itself.
       onError(error)
+    } finally {
+      patience.end()
     }
   }
 
-  #object(lease: Lease | undefined, taken: boolean) {
-    const { namespace, name, identity, clock, leaseMs } = this.#options
+  #object(lease: Lease | undefined, holderIdentity: string) {
+    const { namespace, name, clock, leaseMs } = this.#options
     const now = `${new Date(clock.now()).toISOString().slice(0, -1)}000Z`
+    const taken = holderIdentity !== '' && lease?.holder !== holderIdentity
     return {
       apiVersion: 'coordination.k8s.io/v1',
       kind: 'Lease',
-      metadata: { name, namespace, ...(lease === undefined ? {} : { resourceVersion: lease.resourceVersion }) },
+      // With its version: who writes between our reading and our writing wins.
+      metadata: lease?.metadata ?? { name, namespace },
       spec: {
-        holderIdentity: identity,
-        leaseDurationSeconds: Math.max(1, Math.round(leaseMs / 1000)),
+        holderIdentity,
+        leaseDurationSeconds: Math.max(1, Math.ceil(leaseMs / 1000)),
         renewTime: now,
-        ...(taken || lease === undefined ? { acquireTime: now } : {}),
-        leaseTransitions: (lease?.transitions ?? 0) + (taken ? 1 : 0),
+        acquireTime: taken ? now : lease?.acquired,
+        leaseTransitions: (lease?.transitions ?? 0) + (taken && lease !== undefined ? 1 : 0),
       },
     }
   }
 }
 
+/** A signal that ends with another one, or after a time. */
+class Patience {
+  readonly #abort = new AbortController()
+  readonly #outer: AbortSignal | undefined
+  readonly #onAbort = () => this.#abort.abort()
+
+  constructor(clock: ApiClock, ms: number, outer?: AbortSignal) {
+    this.#outer = outer
+    if (outer?.aborted) this.#abort.abort()
+    outer?.addEventListener('abort', this.#onAbort, { once: true })
+    clock.sleep(ms, this.#abort.signal).then(this.#onAbort, this.#onAbort)
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal
+  }
+
+  end(): void {
+    this.#outer?.removeEventListener('abort', this.#onAbort)
+    this.#abort.abort()
+  }
+}
+
+/** @throws ApiUnreachableError where it is no Lease: something else answered */
 function leaseIn(object: unknown): Lease | undefined {
   if (object === undefined) return undefined
-  const { metadata, spec } = object as {
-    metadata: { resourceVersion: string }
-    spec?: { holderIdentity?: string; leaseDurationSeconds?: number; renewTime?: string; leaseTransitions?: number }
-  }
+  const { metadata, spec = {} } = isRecord(object) ? object : {}
+  if (!isRecord(metadata) || !isRecord(spec) || typeof metadata.resourceVersion !== 'string')
+    throw new ApiUnreachableError('the answer is no Lease')
+  const { holderIdentity, leaseDurationSeconds, renewTime, acquireTime, leaseTransitions } = spec
   return {
-    resourceVersion: metadata.resourceVersion,
-    holder: spec?.holderIdentity ?? '',
-    durationMs: (spec?.leaseDurationSeconds ?? 1) * 1000,
-    renewal: `${spec?.holderIdentity} ${spec?.renewTime} ${metadata.resourceVersion}`,
-    transitions: spec?.leaseTransitions ?? 0,
+    metadata,
+    holder: typeof holderIdentity === 'string' ? holderIdentity : '',
+    durationMs: (typeof leaseDurationSeconds === 'number' ? leaseDurationSeconds : 1) * 1000,
+    acquired: typeof acquireTime === 'string' ? acquireTime : undefined,
+    renewal: `${holderIdentity} ${renewTime} ${metadata.resourceVersion}`,
+    transitions: typeof leaseTransitions === 'number' ? leaseTransitions : 0,
   }
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
