@@ -1,0 +1,314 @@
+import path from 'node:path'
+import { type ApiClient, ApiError, type ConfigurationStatus } from '@akrijs/kube'
+import { load } from 'js-yaml'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { eventually, NODES, onNode, type PodState, podYaml, World } from '../support/world.js'
+import {
+  clientOfAgent,
+  filesBelow,
+  IMAGE,
+  joinNodes,
+  kubectl,
+  MANIFESTS,
+  missingForInstallation,
+  NODE_DIRECTORIES,
+  provideImage,
+  removeImage,
+  separateNodes,
+} from './installation.js'
+
+// The agent as an operator has it: an image, installed from deploy/manifests. The tests follow one another.
+
+const lacks = missingForInstallation()
+const DAEMON_SET = 'daemonset/akri-agent-daemonset'
+const PLUGINS = '/var/lib/kubelet/device-plugins'
+
+interface AgentPod extends PodState {
+  readonly spec: { readonly nodeName: string; readonly containers: readonly { readonly image: string }[] }
+  readonly status: PodState['status'] & { readonly containerStatuses: readonly { readonly restartCount: number }[] }
+}
+
+describe.skipIf(lacks !== undefined)(
+  `the agent, installed from deploy/manifests${lacks === undefined ? '' : ` (${lacks})`}`,
+  { timeout: 120_000 },
+  () => {
+    let world: World
+    let socketsBefore: string[][]
+
+    const agents = async () => {
+      const { items } = JSON.parse(
+        await kubectl('-n', 'akri', 'get', 'pods', '-l', 'app.kubernetes.io/name=akri-agent', '-o', 'json'),
+      ) as { items: AgentPod[] }
+      return items.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+    }
+    const inAgent = (pod: AgentPod, script: string) =>
+      kubectl('-n', 'akri', 'exec', pod.metadata.name, '--', '/bin/sh', '-c', script)
+    const allocatable = (resource: string) => Promise.all(NODES.map((node) => world.allocatable(node, resource)))
+    const status = async (configuration: string) =>
+      (await world.get<{ status?: ConfigurationStatus }>('Configuration', configuration))?.status
+    const condition = async (configuration: string, type: string) =>
+      (await status(configuration))?.conditions.find((one) => one.type === type)
+    const identities = async () =>
+      (await world.instances())
+        .map(({ metadata, spec }) => ({ uid: metadata.uid, generation: metadata.generation, spec }))
+        .toSorted((a, b) => a.uid.localeCompare(b.uid))
+    const example = (name: string) => kubectl('-n', world.namespace, 'apply', '-f', path.join(MANIFESTS, 'examples', name))
+    const sockets = () => Promise.all(NODES.map((node) => filesBelow(node, PLUGINS)))
+
+    beforeAll(async () => {
+      await separateNodes()
+      await provideImage()
+      socketsBefore = await sockets()
+      await kubectl('apply', '-k', MANIFESTS)
+      world = await World.open()
+    }, 240_000)
+
+    afterAll(async () => {
+      await world?.clear()
+      await kubectl('delete', '-k', path.join(MANIFESTS, 'agent'), '--ignore-not-found')
+      await world?.close()
+      await joinNodes()
+      await removeImage()
+    }, 240_000)
+
+    it('A23 becomes ready on every node, says so to its probes, and has metrics', async () => {
+      await kubectl('-n', 'akri', 'rollout', 'status', DAEMON_SET, '--timeout=90s')
+      const pods = await agents()
+      expect(pods.map(({ spec }) => spec.nodeName).sort()).toEqual([...NODES])
+      for (const { metadata, spec, status } of pods) {
+        expect(spec.containers.map(({ image }) => image)).toEqual([IMAGE])
+        expect(status.containerStatuses[0]?.restartCount).toBe(0)
+        const get = (url: string) => kubectl('get', '--raw', `/api/v1/namespaces/akri/pods/${metadata.name}:8080/proxy/${url}`)
+        expect(await get('healthz')).toBe('ok\n')
+        expect(await get('readyz')).toBe('ok\n')
+        expect(await get('metrics')).toMatch(/^akri_/m)
+      }
+    })
+
+    it('R98 R106 gives the devices of the debugEcho example to Pods on both nodes', async () => {
+      await example('debug-echo.yaml')
+      await eventually(async () => expect(await allocatable('akri.sh/akri-debug-echo')).toEqual([2, 2]))
+      for (const digest of ['8120fe', 'a19705'])
+        await eventually(async () => expect(await allocatable(`akri.sh/akri-debug-echo-${digest}`)).toEqual([2, 2]))
+      const instances = await world.instances()
+      expect(instances.map(({ spec }) => spec.nodes.toSorted())).toEqual([[...NODES], [...NODES]])
+      for (const node of NODES) {
+        await world.apply(podYaml(`on-${node}`, { 'akri.sh/akri-debug-echo': 1 }, { node }))
+        await eventually(async () =>
+          expect(await world.logs(`on-${node}`)).toMatch(/^DEBUG_ECHO_DESCRIPTION_(8120FE=foo0|A19705=foo1)$/m),
+        )
+      }
+      expect(
+        Object.values(await world.usage())
+          .filter(Boolean)
+          .sort(),
+      ).toEqual(['C:0:node-1', 'C:0:node-2'])
+    })
+
+    it('understands the udev example', async () => {
+      await example('udev.yaml')
+      await eventually(async () => {
+        expect(Object.keys((await status('akri-udev'))?.nodes ?? {}).sort()).toEqual([...NODES])
+        expect(await condition('akri-udev', 'Discovering')).toMatchObject({ status: 'True' })
+        expect(await condition('akri-udev', 'HandlerConnected')).toMatchObject({ status: 'True' })
+      })
+    })
+
+    it('R3 finds devices of its node by udev rules and hears of the kernel, without any capability', async () => {
+      const discoveryDetails = 'udevRules: [KERNEL=="null"]'
+      await world.apply(
+        JSON.stringify({
+          apiVersion: 'akri.sh/v0',
+          kind: 'Configuration',
+          metadata: { name: 'nulls' },
+          spec: { discoveryHandler: { name: 'udev', discoveryDetails } },
+        }),
+      )
+      await eventually(async () => expect(await allocatable('akri.sh/nulls')).toEqual([1, 1]))
+      await world.apply(podYaml('null', { 'akri.sh/nulls': 1 }, { script: 'ls -l $UDEV_DEVNODE; exec sleep 100000' }))
+      await eventually(async () => expect(await world.logs('null')).toMatch(/^crw.* 1, +3 .*\/dev\/null$/))
+      // The native socket is there and may be used: nobody has to look again and again.
+      for (const pod of await agents())
+        expect(await kubectl('-n', 'akri', 'logs', pod.metadata.name)).not.toContain('no device events here')
+    })
+
+    it('runs with no capability, no way to more rights, a seccomp profile, and a file system that it cannot write', async () => {
+      for (const pod of await agents()) {
+        const process = await inAgent(pod, 'cat /proc/1/status')
+        for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb'])
+          expect(process).toMatch(new RegExp(`^${set}:\\t0+$`, 'm'))
+        expect(process).toMatch(/^NoNewPrivs:\t1$/m)
+        expect(process).toMatch(/^Seccomp:\t2$/m)
+        for (const directory of ['/', '/app', '/tmp', '/run/udev', '/var/lib/kubelet/pod-resources'])
+          await expect(inAgent(pod, `touch ${directory}/x`)).rejects.toThrow('Read-only file system')
+      }
+    })
+
+    it('has room in the memory that it asks for', async () => {
+      const { spec } = load(await kubectl('-n', 'akri', 'get', DAEMON_SET, '-o', 'yaml')) as {
+        spec: { template: { spec: { containers: { resources: { requests: { memory: string } } }[] } } }
+      }
+      const requested = spec.template.spec.containers[0]?.resources.requests.memory
+      expect(requested).toMatch(/^\d+Mi$/)
+      for (const pod of await agents()) {
+        const rss = /^VmRSS:\s+(\d+) kB$/m.exec(await inAgent(pod, 'cat /proc/1/status'))?.[1]
+        console.log(
+          rss,
+          await inAgent(
+            pod,
+            'cat /proc/1/status /sys/fs/cgroup/memory/memory.usage_in_bytes /sys/fs/cgroup/memory.current | grep -E "Rss|Thr|^[0-9]"',
+          ),
+          await inAgent(pod, 'cat /proc/1/cgroup; ls /sys/fs/cgroup').catch(String),
+        )
+        expect(Number(rss) / 1024, `RSS of ${pod.spec.nodeName} in MiB`).toBeLessThan(Number(requested?.slice(0, -2)))
+      }
+    })
+
+    describe('with the rights of its service account', () => {
+      let agent: ApiClient
+
+      beforeAll(async () => {
+        agent = await clientOfAgent(world.client)
+      })
+
+      afterAll(() => agent?.close())
+
+      it('may do what the manifests say, and not a thing more', async () => {
+        const { status } = (await agent.request({
+          method: 'POST',
+          path: '/apis/authorization.k8s.io/v1/selfsubjectrulesreviews',
+          body: { apiVersion: 'authorization.k8s.io/v1', kind: 'SelfSubjectRulesReview', spec: { namespace: world.namespace } },
+        })) as { status: { resourceRules: { apiGroups: string[]; resources: string[]; verbs: string[] }[] } }
+        const may = status.resourceRules
+          .flatMap(({ apiGroups, resources, verbs }) =>
+            apiGroups.flatMap((group) => resources.flatMap((one) => verbs.map((verb) => `${verb} ${one}.${group}`))),
+          )
+          // Every account may ask what it may.
+          .filter((rule) => !rule.endsWith('.authorization.k8s.io') && !rule.endsWith('.authentication.k8s.io'))
+        expect([...new Set(may)].sort()).toEqual(
+          [
+            ...['get', 'list', 'watch'].map((verb) => `${verb} configurations.akri.sh`),
+            'patch configurations/status.akri.sh',
+            ...['get', 'list', 'watch', 'create', 'patch', 'delete'].map((verb) => `${verb} instances.akri.sh`),
+            ...['list', 'watch'].map((verb) => `${verb} pods.`),
+            ...['create', 'patch'].map((verb) => `${verb} events.`),
+          ].sort(),
+        )
+      })
+
+      it('cannot write Configurations, Pods or nodes, nor read Secrets', async () => {
+        const own = `/api/v1/namespaces/${world.namespace}`
+        const configuration = `/apis/akri.sh/v0/namespaces/${world.namespace}/configurations/akri-debug-echo`
+        const merge = { method: 'PATCH', patch: 'merge' } as const
+        const requests: readonly Parameters<ApiClient['request']>[0][] = [
+          { ...merge, path: configuration, body: { spec: { capacity: 5 } } },
+          { ...merge, path: configuration, body: { metadata: { finalizers: ['akri.sh/x'] } } },
+          { method: 'DELETE', path: configuration },
+          { method: 'POST', path: `${own}/pods`, body: JSON.parse(podYaml('x', {})) },
+          { method: 'DELETE', path: `${own}/pods/on-node-1` },
+          { ...merge, path: `${own}/pods/on-node-1`, body: { metadata: { labels: { x: 'y' } } } },
+          { method: 'GET', path: `${own}/secrets` },
+          { method: 'GET', path: `${own}/configmaps` },
+          { method: 'GET', path: '/api/v1/namespaces/kube-system/secrets' },
+          { method: 'GET', path: '/api/v1/nodes' },
+          { ...merge, path: '/api/v1/nodes/node-1', body: { spec: { unschedulable: true } } },
+          { ...merge, path: '/api/v1/nodes/node-1/status', body: { status: { capacity: { 'akri.sh/x': '1' } } } },
+          { method: 'DELETE', path: '/api/v1/nodes/node-2' },
+          { method: 'GET', path: '/apis/apps/v1/namespaces/akri/daemonsets' },
+          { method: 'DELETE', path: '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/instances.akri.sh' },
+        ]
+        for (const request of requests) {
+          const answer = await agent.request(request).catch((error: unknown) => error)
+          expect(ApiError.is(answer, 403), `${request.method} ${request.path} must be refused`).toBe(true)
+        }
+      })
+
+      it('can write the status of a Configuration, and through it nothing else', async () => {
+        const url = `/apis/akri.sh/v0/namespaces/${world.namespace}/configurations/akri-udev`
+        const before = (await world.get('Configuration', 'akri-udev')) as { spec: object; metadata: object }
+        await agent.request({
+          method: 'PATCH',
+          path: `${url}/status`,
+          patch: 'merge',
+          body: { metadata: { labels: { x: 'y' }, finalizers: ['akri.sh/x'] }, spec: { capacity: 7 } },
+        })
+        const after = (await world.get('Configuration', 'akri-udev')) as { spec: object; metadata: object }
+        expect(after.spec).toEqual(before.spec)
+        expect(after.metadata).not.toHaveProperty('finalizers')
+      })
+    })
+
+    it('A7 reads Secrets of a namespace once read-secrets is applied there', async () => {
+      const secret = { secretKeyRef: { name: 'lab', key: 'token' } }
+      await kubectl('-n', world.namespace, 'create', 'secret', 'generic', 'lab', '--from-literal=token=x')
+      await world.apply(
+        JSON.stringify({
+          apiVersion: 'akri.sh/v0',
+          kind: 'Configuration',
+          metadata: { name: 'secret' },
+          spec: {
+            discoveryHandler: {
+              name: 'debugEcho',
+              discoveryDetails: 'descriptions: [foo0]',
+              discoveryProperties: [{ name: 'TOKEN', valueFrom: secret }],
+            },
+          },
+        }),
+      )
+      await eventually(async () =>
+        expect(await condition('secret', 'Discovering')).toMatchObject({ status: 'False', reason: 'MissingProperty' }),
+      )
+      await kubectl('-n', world.namespace, 'apply', '-k', path.join(MANIFESTS, 'read-secrets'))
+      await eventually(async () => expect(await allocatable('akri.sh/secret')).toEqual([1, 1]), 90_000)
+      await world.remove('Configuration', 'secret')
+    })
+
+    it('A2 is exchanged on every node without a Pod, an Instance or a slot noticing', async () => {
+      const brokers = async () =>
+        (await world.list<AgentPod>('Pod'))
+          .map(({ metadata, status }) => [metadata.name, metadata.uid, status.phase, status.containerStatuses[0]?.restartCount])
+          .sort()
+      await eventually(async () =>
+        expect((await world.instances()).map(({ spec }) => spec.configurationName)).not.toContain('secret'),
+      )
+      const offered = await allocatable('akri.sh/akri-debug-echo')
+      const before = { instances: await identities(), brokers: await brokers() }
+      expect(before.brokers.map(([name, , phase]) => [name, phase])).toEqual([
+        ['null', 'Running'],
+        ['on-node-1', 'Running'],
+        ['on-node-2', 'Running'],
+      ])
+      const old = (await agents()).map(({ metadata }) => metadata.uid)
+      await kubectl('-n', 'akri', 'rollout', 'restart', DAEMON_SET)
+      await kubectl('-n', 'akri', 'rollout', 'status', DAEMON_SET, '--timeout=90s')
+      for (const { metadata } of await agents()) expect(old).not.toContain(metadata.uid)
+      await eventually(async () => expect(await allocatable('akri.sh/akri-debug-echo')).toEqual(offered))
+      expect({ instances: await identities(), brokers: await brokers() }).toEqual(before)
+      await world.apply(podYaml('after', { 'akri.sh/akri-debug-echo': 1 }))
+      await eventually(async () => expect(await world.logs('after')).toContain('DEBUG_ECHO_DESCRIPTION'))
+    })
+
+    it('is uninstalled with nothing left but two directories', async () => {
+      await kubectl('delete', 'configurations.akri.sh', '--all', '-n', world.namespace)
+      await eventually(async () => expect(await world.instances()).toEqual([]))
+      await kubectl('delete', '-k', MANIFESTS)
+      expect(await sockets()).toEqual(socketsBefore)
+      const { items } = JSON.parse(await kubectl('get', 'nodes', '-o', 'json')) as {
+        items: { status: { allocatable: Record<string, string> } }[]
+      }
+      // The kubelet goes on naming a resource that it had; there is none of it.
+      for (const { status } of items)
+        for (const [name, count] of Object.entries(status.allocatable))
+          if (name.startsWith('akri.sh/')) expect([name, count]).toEqual([name, '0'])
+      for (const node of NODES) {
+        const [handlers = '', state = ''] = NODE_DIRECTORIES
+        expect(await filesBelow(node, handlers)).toEqual([])
+        expect(await filesBelow(node, state)).toEqual(['checkpoint.json'])
+        expect(await onNode(node, 'stat', '-c', '%a', `${state}/checkpoint.json`)).toBe('600\n')
+      }
+      expect(await kubectl('get', 'clusterrole,clusterrolebinding,namespace', '-o', 'name')).not.toMatch(/akri-agent|\/akri$/m)
+      // Other tests find them there.
+      await kubectl('apply', '-k', path.join(MANIFESTS, '../../kube/crds'))
+    })
+  },
+)

@@ -1,0 +1,90 @@
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { ApiClient, clusterAccess } from '@akrijs/kube'
+import { systemClock } from '@akrijs/sdk'
+import { missing, NODES, onNode, type TestNode } from '../support/world.js'
+
+const run = promisify(execFile)
+const root = path.join(import.meta.dirname, '../../..')
+const tools = process.env.AKRI_KUBE_TOOLS ?? ''
+
+/** As deploy/manifests names it. */
+export const IMAGE = 'localhost/akri-agent:0.1.0'
+export const MANIFESTS = path.join(root, 'deploy/manifests')
+const SERVICE_ACCOUNT = '/api/v1/namespaces/akri/serviceaccounts/akri-agent-sa'
+
+/** What the agent keeps on a node, as docs/operators.md says. */
+export const NODE_DIRECTORIES = ['/var/lib/akri', '/var/lib/akri-agent']
+
+/** What is missing for an installation from the manifests; undefined where nothing is. */
+export function missingForInstallation(): string | undefined {
+  if (missing() !== undefined) return missing()
+  if (!existsSync(path.join(tools, 'kube-node-image')))
+    return 'needs a way to make images: AKRI_KUBE_TOOLS must hold kube-node-image, which makes one of Node and a directory'
+  if (!(process.env.PATH ?? '').split(':').some((directory) => existsSync(path.join(directory, 'kubectl'))))
+    return 'needs kubectl'
+  return undefined
+}
+
+/** @throws with what kubectl said, where it fails */
+export async function kubectl(...args: readonly string[]): Promise<string> {
+  const { stdout } = await run('kubectl', args, { maxBuffer: 64 * 1024 * 1024 })
+  return stdout
+}
+
+export async function imageTree(directory: string): Promise<string> {
+  const { stdout } = await run(process.execPath, [path.join(root, 'scripts/image-tree.mjs'), directory])
+  return stdout
+}
+
+/** Makes the image of what is built, and gives it to each node. */
+export async function provideImage(): Promise<void> {
+  const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-image-'))
+  try {
+    await imageTree(path.join(directory, 'tree'))
+    const archive = path.join(directory, 'agent.tar')
+    const command = ['node', '/app/akri-agent.js']
+    await run(path.join(tools, 'kube-node-image'), [IMAGE, archive, path.join(directory, 'tree/app'), ...command])
+    for (const node of NODES) await onNode(node, 'ctr', '-n', 'k8s.io', 'images', 'import', archive)
+  } finally {
+    await rm(directory, { recursive: true, force: true })
+  }
+}
+
+export async function removeImage(): Promise<void> {
+  for (const node of NODES) await onNode(node, 'ctr', '-n', 'k8s.io', 'images', 'rm', IMAGE)
+}
+
+/** Nodes that are namespaces of one machine share its file system; real ones do not. Each gets directories of its own. */
+export async function separateNodes(): Promise<void> {
+  for (const node of NODES)
+    for (const directory of NODE_DIRECTORIES)
+      await onNode(node, 'sh', '-c', `mkdir -p ${directory} && mount -t tmpfs tmpfs ${directory}`)
+}
+
+export async function joinNodes(): Promise<void> {
+  for (const node of NODES)
+    for (const directory of NODE_DIRECTORIES)
+      await onNode(node, 'sh', '-c', `umount ${directory}; rmdir --ignore-fail-on-non-empty ${directory} || true`)
+}
+
+export function filesBelow(node: TestNode, directory: string): Promise<string[]> {
+  return onNode(node, 'find', directory, '-mindepth', '1', '-printf', '%P\n').then((text) => text.split('\n').filter(Boolean))
+}
+
+/** The API as the agent's Pods see it: with a token of their service account. */
+export async function clientOfAgent(admin: ApiClient): Promise<ApiClient> {
+  const { status } = (await admin.request({
+    method: 'POST',
+    path: `${SERVICE_ACCOUNT}/token`,
+    body: { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: { expirationSeconds: 600 } },
+  })) as { status: { token: string } }
+  const access = await clusterAccess({ kubeconfig: process.env.KUBECONFIG })
+  const { ca, verify, serverName } = await access.credentials()
+  const credentials = async () => ({ ca, verify, serverName, token: status.token })
+  return new ApiClient({ access: { server: access.server, credentials }, clock: systemClock, userAgent: 'akri-test' })
+}
