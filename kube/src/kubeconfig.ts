@@ -48,15 +48,18 @@ export function kubeconfigAccess(files: string = path.join(homedir(), '.kube', '
   }
 }
 
-/** Of several files the first that says something counts, but for the current context, as kubectl has it. */
+/** Of several files all are taken together; the first current context counts, as kubectl has it. */
 function load(files: string): KubeConfig {
   const [first, ...others] = files.split(path.delimiter).filter((file) => file !== '')
   if (first === undefined) throw new ClusterAccessError('the name of the kubeconfig is empty')
   const config = loadFile(first)
   for (const file of others) {
     const other = loadFile(file)
-    const hasContext = Boolean(config.getCurrentContext())
-    config.mergeConfig(other, hasContext)
+    try {
+      config.mergeConfig(other, Boolean(config.getCurrentContext()))
+    } catch (error) {
+      throw new ClusterAccessError(`kubeconfig ${file} does not go with ${first}: ${String(error)}`, { cause: error })
+    }
   }
   return config
 }

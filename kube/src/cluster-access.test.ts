@@ -1,0 +1,232 @@
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { clusterAccess, inClusterAccess } from './cluster-access.js'
+import { ClusterAccessError } from './errors.js'
+
+let directory: string
+
+beforeEach(() => {
+  directory = mkdtempSync(path.join(tmpdir(), 'akri-access-'))
+  // What the machine of a developer has must not matter.
+  vi.stubEnv('KUBECONFIG', '')
+  vi.stubEnv('HOME', directory)
+})
+
+afterEach(() => {
+  vi.unstubAllEnvs()
+  rmSync(directory, { recursive: true })
+})
+
+const file = (name: string) => path.join(directory, name)
+const base64 = (value: string) => Buffer.from(value).toString('base64')
+
+function write(name: string, content: string): string {
+  mkdirSync(path.dirname(file(name)), { recursive: true })
+  writeFileSync(file(name), content)
+  return file(name)
+}
+
+interface Parts {
+  readonly cluster?: object
+  readonly user?: object
+  readonly context?: string
+  readonly name?: string
+}
+
+/** A kubeconfig; JSON is YAML. */
+function kubeconfig({ cluster = {}, user = {}, context, name = 'one' }: Parts = {}): string {
+  return JSON.stringify({
+    apiVersion: 'v1',
+    kind: 'Config',
+    'current-context': context ?? name,
+    contexts: [{ name, context: { cluster: name, user: name } }],
+    clusters: [{ name, cluster: { server: `https://${name}.example:6443`, ...cluster } }],
+    users: [{ name, user }],
+  })
+}
+
+async function credentialsOf(parts: Parts) {
+  const access = await clusterAccess({ kubeconfig: write('config', kubeconfig(parts)), environment: {} })
+  return access.credentials()
+}
+
+function refusal(work: Promise<unknown>): Promise<ClusterAccessError> {
+  return work.then(
+    () => {
+      throw new Error('it was accepted')
+    },
+    (error: unknown) => {
+      expect(error).toBeInstanceOf(ClusterAccessError)
+      return error as ClusterAccessError
+    },
+  )
+}
+
+describe('a Pod', () => {
+  const environment = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' }
+  const options = () => ({ environment, serviceAccountDirectory: directory })
+
+  it('uses its service account, as its files are at the moment', async () => {
+    write('ca.crt', 'CA')
+    write('token', 'first\n')
+    const access = await clusterAccess(options())
+    expect(access.server.href).toBe('https://10.96.0.1/')
+    expect(await access.credentials()).toEqual({ ca: 'CA', token: 'first' })
+    write('token', 'second')
+    write('ca.crt', 'CA 2')
+    expect(await access.credentials()).toEqual({ ca: 'CA 2', token: 'second' })
+  })
+
+  it('has brackets around an IPv6 address', () => {
+    const access = inClusterAccess({ environment: { KUBERNETES_SERVICE_HOST: 'fd00::1', KUBERNETES_SERVICE_PORT: '6443' } })
+    expect(access?.server.href).toBe('https://[fd00::1]:6443/')
+  })
+
+  it('says which file is missing and what to do', async () => {
+    const access = await clusterAccess(options())
+    const { message, kind } = await refusal(access.credentials())
+    expect(message).toContain(file('ca.crt'))
+    expect(message).toContain('automountServiceAccountToken')
+    expect(kind).toBe('terminal')
+  })
+
+  it('says that its environment makes no address', async () => {
+    const wrong = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: 'tcp://x' }
+    expect((await refusal(clusterAccess({ environment: wrong }))).message).toContain('KUBERNETES_SERVICE_PORT')
+  })
+
+  it('uses a kubeconfig that is named rather than its own cluster', async () => {
+    const access = await clusterAccess({ ...options(), kubeconfig: write('config', kubeconfig()) })
+    expect(access.server.host).toBe('one.example:6443')
+  })
+
+  it.each([{}, { KUBERNETES_SERVICE_HOST: '10.96.0.1' }, { KUBERNETES_SERVICE_HOST: '', KUBERNETES_SERVICE_PORT: '' }])(
+    'is not what has the environment %j',
+    (other) => {
+      expect(inClusterAccess({ environment: other })).toBeUndefined()
+    },
+  )
+})
+
+describe('a kubeconfig', () => {
+  it('gives certificates that stand in it', async () => {
+    expect(
+      await credentialsOf({
+        cluster: { 'certificate-authority-data': base64('CA'), 'tls-server-name': 'kubernetes' },
+        user: { 'client-certificate-data': base64('CERT'), 'client-key-data': base64('KEY') },
+      }),
+    ).toEqual({ ca: 'CA', cert: 'CERT', key: 'KEY', token: undefined, verify: true, serverName: 'kubernetes' })
+  })
+
+  it('gives certificates in files beside it, as they are at the moment', async () => {
+    write('ca.pem', 'CA')
+    write('cert.pem', 'CERT')
+    write('key.pem', 'KEY')
+    const parts = {
+      cluster: { 'certificate-authority': 'ca.pem' },
+      user: { 'client-certificate': 'cert.pem', 'client-key': 'key.pem' },
+    }
+    const access = await clusterAccess({ kubeconfig: write('config', kubeconfig(parts)), environment: {} })
+    expect(await access.credentials()).toMatchObject({ ca: 'CA', cert: 'CERT', key: 'KEY' })
+    write('ca.pem', 'CA 2')
+    write('cert.pem', 'CERT 2')
+    expect(await access.credentials()).toMatchObject({ ca: 'CA 2', cert: 'CERT 2', key: 'KEY' })
+  })
+
+  it('gives a token', async () => {
+    expect(await credentialsOf({ user: { token: 'secret' } })).toMatchObject({ token: 'secret', verify: true })
+  })
+
+  it('may say that the server is not to be checked', async () => {
+    expect(await credentialsOf({ cluster: { 'insecure-skip-tls-verify': true } })).toMatchObject({ verify: false })
+  })
+
+  it('runs a plugin to log in', async () => {
+    const answer = { apiVersion: 'client.authentication.k8s.io/v1', kind: 'ExecCredential', status: { token: 'from-plugin' } }
+    const plugin = write('plugin', `#!/bin/sh\necho '${JSON.stringify(answer)}'\n`)
+    chmodSync(plugin, 0o755)
+    const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: plugin, args: [] }
+    expect(await credentialsOf({ user: { exec } })).toMatchObject({ token: 'from-plugin' })
+  })
+
+  it('says what the plugin said when it fails', async () => {
+    const plugin = write('plugin', '#!/bin/sh\necho "no network" >&2\nexit 1\n')
+    chmodSync(plugin, 0o755)
+    const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: plugin, args: [] }
+    const { message } = await refusal(credentialsOf({ user: { exec } }))
+    expect(message).toContain('user one')
+    expect(message).toContain('no network')
+  })
+
+  it.each([
+    ['a plugin that is not there', { exec: { command: '/nowhere/plugin' } }],
+    ['a certificate that is not there', { 'client-certificate': '/nowhere/cert.pem' }],
+  ])('refuses to log in with %s', async (_what, user) => {
+    expect((await refusal(credentialsOf({ user }))).message).toContain('/nowhere/')
+  })
+
+  it('refuses an authority that is not there', async () => {
+    const { message } = await refusal(credentialsOf({ cluster: { 'certificate-authority': '/nowhere/ca.pem' } }))
+    expect(message).toContain('/nowhere/ca.pem')
+  })
+
+  it.each([
+    ['proxy-url', { cluster: { 'proxy-url': 'http://proxy:3128' } }],
+    ['password', { user: { username: 'me', password: 'secret' } }],
+    ['another user', { user: { token: 'x', as: 'system:admin' } }],
+  ])('says that %s is not supported, and does not leave it out', async (what, parts) => {
+    const { message } = await refusal(credentialsOf(parts))
+    expect(message).toContain(what)
+    expect(message).not.toContain('secret')
+  })
+
+  it('is found by KUBECONFIG', async () => {
+    const access = await clusterAccess({ environment: { KUBECONFIG: write('config', kubeconfig()) } })
+    expect(access.server.host).toBe('one.example:6443')
+  })
+
+  it('may be several files, of which the first with a context counts', async () => {
+    const files = [
+      write('empty', 'apiVersion: v1\nkind: Config\n'),
+      write('two', kubeconfig({ name: 'two' })),
+      write('three', kubeconfig({ name: 'three' })),
+    ]
+    const access = await clusterAccess({ environment: { KUBECONFIG: files.join(path.delimiter) } })
+    expect(access.server.host).toBe('two.example:6443')
+  })
+
+  it('is refused when two files have different clusters of one name', async () => {
+    const files = [write('one', kubeconfig()), write('other', kubeconfig())]
+    const { message } = await refusal(clusterAccess({ environment: { KUBECONFIG: files.join(path.delimiter) } }))
+    expect(message).toContain(file('other'))
+  })
+
+  it('is found in the home directory', async () => {
+    write('.kube/config', kubeconfig())
+    expect((await clusterAccess({ environment: {} })).server.host).toBe('one.example:6443')
+  })
+
+  it('says what to do when there is none at all', async () => {
+    const { message, kind } = await refusal(clusterAccess({ environment: {} }))
+    expect(message).toContain(file('.kube/config'))
+    expect(message).toContain('--kubeconfig')
+    expect(kind).toBe('terminal')
+  })
+
+  it.each([
+    ['no YAML', 'a: [b'],
+    ['another form', '- a\n- b\n'],
+    ['a text', 'hello'],
+    ['nothing', ''],
+    ['a cluster without a server', JSON.stringify({ clusters: [{ name: 'a', cluster: {} }] })],
+    ['no current context', JSON.stringify({ ...JSON.parse(kubeconfig()), 'current-context': '' })],
+    ['an unknown current context', kubeconfig({ context: 'other' })],
+    ['a server that is no address', kubeconfig({ cluster: { server: 'one.example' } })],
+    ['a server of another protocol', kubeconfig({ cluster: { server: 'ftp://one.example' } })],
+  ])('is refused by name when it has %s', async (_what, content) => {
+    const { message } = await refusal(clusterAccess({ kubeconfig: write('config', content), environment: {} }))
+    expect(message).toContain(file('config'))
+  })
+})
