@@ -39,14 +39,17 @@ export function joinPatch(node: NodeName): JsonPatch {
   return [{ op: 'add', path: pointer('spec', 'nodes', '-'), value: node }]
 }
 
-/** Takes a node out, and frees what it holds. */
+/** Takes a node out, and frees what it holds. Of nodes that leave at the same moment one must see that it is the last. */
 export function leavePatch(instance: Instance, node: NodeName): JsonPatch {
-  const index = instance.spec.nodes.indexOf(node)
-  const nodePath = pointer('spec', 'nodes', String(index))
-  const freed = Object.entries(instance.spec.deviceUsage)
+  const { nodes, deviceUsage } = instance.spec
+  const freed = Object.entries(deviceUsage)
     .filter(([, usage]) => holderOf(usage) === node)
     .flatMap(([slot, usage]) => releasePatch(instance, slot as SlotName, usage))
-  return [{ op: 'test', path: nodePath, value: node }, { op: 'remove', path: nodePath }, ...freed]
+  return [
+    { op: 'test', path: pointer('spec', 'nodes'), value: nodes },
+    { op: 'remove', path: pointer('spec', 'nodes', String(nodes.indexOf(node))) },
+    ...freed,
+  ]
 }
 
 /** Writes capacity and properties, and fits the slots to the capacity. */

@@ -39,6 +39,8 @@ const GROUP_VERSION = { group: 'akri.sh', version: 'v0' }
 export const CONFIGURATIONS = { ...GROUP_VERSION, plural: 'configurations' }
 export const INSTANCES = { ...GROUP_VERSION, plural: 'instances' }
 
+/** How long the kubelet is kept waiting for a claim, in milliseconds. */
+const ANSWER_MS = 10_000
 /** How often a write is tried anew on what it finds when another one was faster. */
 const MAX_ATTEMPTS = 20
 
@@ -238,7 +240,7 @@ export class KubernetesCluster implements Cluster {
         refusal = await this.#write(key, step)
         if (refusal === undefined) return step.result
       }
-      const found = await this.#instanceApi.get(key)
+      const found = await this.#instanceApi.get(key, { timeoutMs: ANSWER_MS })
       const now = found === undefined ? undefined : this.#wrote(found)
       // Nobody was faster: it is the write itself that the server does not want.
       if (refusal?.status === 422 && fresh && now?.metadata.resourceVersion === instance?.metadata.resourceVersion) throw refusal
@@ -251,7 +253,7 @@ export class KubernetesCluster implements Cluster {
   /** @returns why the server refused it; undefined where it is written */
   async #write<T>(key: ObjectKey, step: Exclude<Step<T>, { readonly done: T }>): Promise<ApiError | undefined> {
     try {
-      if ('patch' in step) this.#wrote(await this.#instanceApi.patch(key, 'json', step.patch))
+      if ('patch' in step) this.#wrote(await this.#instanceApi.patch(key, 'json', step.patch, { timeoutMs: ANSWER_MS }))
       else {
         const { uid, resourceVersion } = step.remove.metadata
         // Gone already is as good.

@@ -156,7 +156,7 @@ export class StatusWriter {
       if (ApiError.is(error, 404)) return
       this.#changed.add(key)
       // Another node has written: what it wrote is looked at first.
-      if (ApiError.is(error, 409)) configurations.observe(await api.get(key, signal))
+      if (ApiError.is(error, 409)) configurations.observe(await api.get(key, { signal }))
       throw error
     }
   }

@@ -137,6 +137,15 @@ export function clusterContract(name: string, make: () => Promise<ClusterUnderTe
       }
     })
 
+    it('A10 is deleted by the last of nodes that leave at the same moment', async () => {
+      for (let round = 0; round < 10; round++) {
+        const made = await instance(1, round % 2 === 0 ? NODES : NODES.toReversed())
+        const outcomes = await Promise.all(NODES.map((node) => cluster.leaveInstance(keyOf(made), node)))
+        expect(outcomes.toSorted()).toEqual(['deleted', 'left', 'left'])
+        await eventually(() => expect(current(made)).toBeUndefined())
+      }
+    })
+
     it('R80 writes who claims a slot, and R85 tells the second who has it', async () => {
       const made = await instance(1)
       expect(await cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)).toEqual({ outcome: 'claimed' })

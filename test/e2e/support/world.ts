@@ -14,7 +14,7 @@ const root = path.join(import.meta.dirname, '../../..')
 /** A directory with `kube-node NODE COMMAND…` and `kube-node NODE --restart kubelet`: how to get at the nodes. */
 const tools = process.env.AKRI_KUBE_TOOLS
 /** Where that Kubernetes keeps the directories of its nodes: `nodes/NODE/kubelet/device-plugins`. */
-const work = process.env.AKRI_KUBE_WORK ?? '/tmp/akri-kube'
+export const workDirectory = process.env.AKRI_KUBE_WORK ?? '/tmp/akri-kube'
 
 /** What is missing for tests on a real cluster whose nodes can be reached; undefined where nothing is. */
 export function missing(): string | undefined {
@@ -23,14 +23,18 @@ export function missing(): string | undefined {
     return 'needs a Kubernetes for tests: set KUBECONFIG and AKRI_TEST_CLUSTER=1'
   if (tools === undefined || !existsSync(path.join(tools, 'kube-node')))
     return 'needs a way to get at the nodes: set AKRI_KUBE_TOOLS to a directory with kube-node'
-  if (!existsSync(path.join(work, 'nodes/node-1'))) return `needs the directories of nodes in ${work}; set AKRI_KUBE_WORK`
+  if (!existsSync(path.join(workDirectory, 'nodes/node-1')))
+    return `needs the directories of nodes in ${workDirectory}; set AKRI_KUBE_WORK`
   return undefined
 }
+
+/** For titles: why what follows is skipped. */
+export const unless = missing() === undefined ? '' : ` (${missing()})`
 
 export const NODES = ['node-1', 'node-2'] as const
 export type TestNode = (typeof NODES)[number]
 
-export const kubeletDirectory = (node: TestNode) => path.join(work, 'nodes', node, 'kubelet')
+export const kubeletDirectory = (node: TestNode) => path.join(workDirectory, 'nodes', node, 'kubelet')
 
 /** A command in a node's namespaces. */
 export async function onNode(node: TestNode, ...command: readonly string[]): Promise<string> {

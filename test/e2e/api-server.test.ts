@@ -1,0 +1,96 @@
+import { readdirSync } from 'node:fs'
+import path from 'node:path'
+import { type AllocateResponse, DevicePluginClient } from '@akrijs/proto/device-plugin'
+import { credentials, Metadata } from '@grpc/grpc-js'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { ApiServer } from './support/api-server.js'
+import { HostAgent } from './support/host-agent.js'
+import { echoYaml, eventually, kubeletDirectory, missing, podYaml, unless, World } from './support/world.js'
+
+describe.skipIf(missing() !== undefined)(`an agent whose API server fails${unless}`, { timeout: 120_000 }, () => {
+  const server = new ApiServer()
+  let world: World
+  let agent: HostAgent
+
+  beforeAll(async () => {
+    world = await World.open()
+    agent = await HostAgent.create('node-1')
+    agent.start()
+  }, 120_000)
+
+  afterEach(async () => {
+    server.thaw()
+    await world.clear()
+  }, 120_000)
+
+  afterAll(async () => {
+    await agent?.dispose()
+    await world?.close()
+  }, 120_000)
+
+  async function ready(): Promise<void> {
+    await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2))
+    await eventually(async () => expect(await world.allocatable('node-1', 'akri.sh/cam')).toBe(2))
+    await world.apply(podYaml('p', { 'akri.sh/cam': 1 }, { node: 'node-1' }))
+    await eventually(async () => expect((await world.pods())[0]?.status).toMatchObject({ phase: 'Running' }))
+  }
+
+  const state = async () => ({
+    instances: (await world.instances()).map(({ metadata, spec }) => ({ uid: metadata.uid, spec })),
+    pods: (await world.pods()).map(({ metadata, status }) => ({ uid: metadata.uid, phase: status.phase })),
+  })
+
+  it('keeps Instances, slots and Pods when the API server is killed and comes back, and follows what is changed then', async () => {
+    await ready()
+    const before = await state()
+    await server.restart(world, 3000)
+    await world.apply(echoYaml('cam', ['foo0', 'foo1', 'foo2'], 2))
+    await eventually(async () => expect(await world.instances()).toHaveLength(3))
+    const after = await state()
+    for (const instance of before.instances) expect(after.instances).toContainEqual(instance)
+    expect(after.pods).toEqual(before.pods)
+    await world.apply(podYaml('q', { 'akri.sh/cam': 2 }, { node: 'node-1' }))
+    await eventually(async () => expect((await world.pods()).map(({ status }) => status.phase)).toEqual(['Running', 'Running']))
+  })
+
+  it('goes on offering devices while the API server answers nobody, and refuses a claim with a clear error', async () => {
+    await ready()
+    const before = await state()
+    const directory = path.join(kubeletDirectory('node-1'), 'device-plugins')
+    const socket = readdirSync(directory).find((name) => name.startsWith('akri-cam-8120fe')) ?? expect.fail('no socket')
+    server.freeze()
+    const client = new DevicePluginClient(`unix:${path.join(directory, socket)}`, credentials.createInsecure())
+    try {
+      const list = await new Promise<string[]>((resolve, reject) => {
+        const call = client.listAndWatch({})
+        call.once('data', ({ devices }: { devices: { ID: string }[] }) => {
+          resolve(devices.map(({ ID }) => ID))
+          call.cancel()
+        })
+        call.once('error', reject)
+      })
+      expect(list).toEqual(['cam-8120fe-0', 'cam-8120fe-1'])
+      const request = { containerRequests: [{ devicesIDs: ['cam-8120fe-1'] }] }
+      const allocation = new Promise<AllocateResponse>((resolve, reject) => {
+        client.allocate(request, new Metadata(), (error, response) => (error ? reject(error) : resolve(response)))
+      })
+      await expect(allocation).rejects.toThrow(/UNAVAILABLE.*instances\/cam-8120fe: no answer within/)
+    } finally {
+      client.close()
+      server.thaw()
+    }
+    await eventually(async () => expect(await state()).toEqual(before))
+  })
+
+  it('A2 starts while the API server is away, and offers what it knew once it answers', async () => {
+    await ready()
+    const before = await state()
+    await agent.stop('SIGKILL')
+    server.freeze()
+    agent.start()
+    await new Promise((resolve) => setTimeout(resolve, 2000))
+    server.thaw()
+    await eventually(async () => expect(await world.allocatable('node-1', 'akri.sh/cam-a19705')).toBeGreaterThan(0))
+    expect(await state()).toEqual(before)
+  })
+})

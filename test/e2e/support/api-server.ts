@@ -1,0 +1,52 @@
+import { spawn } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { eventually, type World, workDirectory } from './world.js'
+
+/** The API server of the cluster for tests: a process of this machine, which a test may stop, kill and start again. */
+export class ApiServer {
+  readonly #pidsFile = path.join(workDirectory, 'pids')
+
+  get pid(): number {
+    const line = this.#lines().find((one) => one.startsWith('kube-apiserver '))
+    return Number(line?.split(' ')[1])
+  }
+
+  /** It answers nobody, and nobody is told so. */
+  freeze(): void {
+    process.kill(this.pid, 'SIGSTOP')
+  }
+
+  thaw(): void {
+    process.kill(this.pid, 'SIGCONT')
+  }
+
+  /** Kills it and starts it with the same arguments. Resolves when it answers again. */
+  async restart(world: World, awayMs = 0): Promise<void> {
+    const pid = this.pid
+    const [file = '', ...args] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1)
+    process.kill(pid, 'SIGKILL')
+    if (awayMs > 0) await new Promise((resolve) => setTimeout(resolve, awayMs))
+    const child = spawn(file, args, { detached: true, stdio: 'ignore' })
+    child.unref()
+    if (child.pid === undefined) throw new TypeError('the API server cannot be started')
+    // Whoever ends the cluster finds it there.
+    const started = readFileSync(`/proc/${child.pid}/stat`, 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ')[19]
+    const lines = this.#lines().map((line) =>
+      line.startsWith('kube-apiserver ') ? `kube-apiserver ${child.pid} ${started}` : line,
+    )
+    writeFileSync(this.#pidsFile, `${lines.join('\n')}\n`)
+    await eventually(() => world.client.request({ method: 'GET', path: '/readyz', timeoutMs: 2000 }).catch(ignoreText))
+  }
+
+  #lines(): string[] {
+    return readFileSync(this.#pidsFile, 'utf8').trim().split('\n')
+  }
+}
+
+/** `/readyz` says `ok`, which is no JSON: it has answered all the same. */
+function ignoreText(error: unknown): void {
+  if (!String(error).includes('JSON')) throw error
+}
