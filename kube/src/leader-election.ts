@@ -24,6 +24,8 @@ export interface LeaderElectionOptions {
 
 const LEASES = { group: 'coordination.k8s.io', version: 'v1', plural: 'leases' }
 
+/** The longest that a Lease of another one is waited for, in milliseconds: more than a timer can do. */
+const MAX_LEASE_MS = 2 ** 31 - 1
 /** How long is waited for one answer when the Lease is given back, in milliseconds. */
 const GIVE_BACK_MS = 2000
 
@@ -49,8 +51,8 @@ type Hold = { readonly state: 'held'; readonly since: number } | { readonly stat
 export class LeaderElection {
   readonly #options: Required<LeaderElectionOptions>
   readonly #leases: Resource
-  /** The renewal seen last, and when it was first seen. */
-  #seen: { readonly renewal: string; readonly at: number } | undefined
+  /** The renewal of another one that was seen last, and whether it was seen for as long as it is good. */
+  #seen: { readonly renewal: string; readonly patience: Patience } | undefined
   /** Whether the Lease may be ours: also where the answer was lost. */
   #mayHold = false
   #leads = false
@@ -79,6 +81,8 @@ export class LeaderElection {
         await clock.sleep(retryMs * (1 + random() * 0.2), signal).catch(() => undefined)
       }
     } finally {
+      this.#seen?.patience.end()
+      this.#seen = undefined
       await this.#giveBack()
     }
   }
@@ -94,20 +98,27 @@ export class LeaderElection {
     signal.addEventListener('abort', endTurn, { once: true })
     this.#leads = true
     let renewed = since
+    let renewal = new AbortController()
     const renewing = (async () => {
       while (!done.signal.aborted) {
         await clock.sleep(retryMs, done.signal).catch(() => undefined)
         if (done.signal.aborted) return
+        // The machine may have slept.
+        if (this.#isTooLate(renewed)) endTurn()
         const hold = await this.#tryToHold(done.signal)
-        if (hold.state === 'held') renewed = hold.since
-        else if (hold.state === 'lost') endTurn()
+        if (hold.state === 'lost') endTurn()
+        if (hold.state !== 'held') continue
+        renewed = hold.since
+        renewal.abort()
       }
     })()
-    // Beside the renewing, which may hang.
+    // Beside the renewing, which may hang; and by a timer, because the time of day may be set back.
     const watching = (async () => {
       while (!done.signal.aborted && !turn.signal.aborted) {
-        await clock.sleep(Math.max(1, renewed + renewDeadlineMs - clock.now()), done.signal).catch(() => undefined)
-        if (this.#isTooLate(renewed)) endTurn()
+        renewal = new AbortController()
+        const left = Math.min(renewDeadlineMs, Math.max(0, renewed + renewDeadlineMs - clock.now()))
+        const patience = new Patience(clock, left, AbortSignal.any([done.signal, renewal.signal]))
+        if (await patience.isOver) endTurn()
       }
     })()
     try {
@@ -137,7 +148,7 @@ export class LeaderElection {
       const lease = leaseIn(await this.#leases.get(objectKey(namespace, name), { signal: patience.signal }))
       if (lease !== undefined && lease.holder !== identity) {
         this.#mayHold = false
-        if (lease.holder !== '' && !this.#isOver(lease)) return { state: 'lost' }
+        if (lease.holder !== '' && !this.#hasRunOut(lease)) return { state: 'lost' }
       }
       this.#mayHold = true
       const object = this.#object(lease, identity)
@@ -153,11 +164,13 @@ export class LeaderElection {
     }
   }
 
-  /** Whether a Lease of another one has not been renewed for as long as it is good. */
-  #isOver({ renewal, durationMs }: Lease): boolean {
-    const { clock } = this.#options
-    if (this.#seen?.renewal !== renewal) this.#seen = { renewal, at: clock.now() }
-    return clock.now() - this.#seen.at >= durationMs
+  /** Whether a Lease of another one has not been renewed for as long as it is good, by a timer: the time of day may be set. */
+  #hasRunOut({ renewal, durationMs }: Lease): boolean {
+    if (this.#seen?.renewal !== renewal) {
+      this.#seen?.patience.end()
+      this.#seen = { renewal, patience: new Patience(this.#options.clock, Math.min(durationMs, MAX_LEASE_MS)) }
+    }
+    return this.#seen.patience.signal.aborted
   }
 
   async #giveBack(): Promise<void> {
@@ -199,6 +212,8 @@ export class LeaderElection {
 
 /** A signal that ends with another one, or after a time. */
 class Patience {
+  /** Once it has ended: whether that was because of the time. */
+  readonly isOver: Promise<boolean>
   readonly #abort = new AbortController()
   readonly #outer: AbortSignal | undefined
   readonly #onAbort = () => this.#abort.abort()
@@ -207,7 +222,13 @@ class Patience {
     this.#outer = outer
     if (outer?.aborted) this.#abort.abort()
     outer?.addEventListener('abort', this.#onAbort, { once: true })
-    clock.sleep(ms, this.#abort.signal).then(this.#onAbort, this.#onAbort)
+    this.isOver = clock.sleep(ms, this.#abort.signal).then(
+      () => {
+        this.#abort.abort()
+        return true
+      },
+      () => false,
+    )
   }
 
   get signal(): AbortSignal {

@@ -20,8 +20,13 @@ export function pointer(...names: readonly string[]): string {
   return names.map((name) => `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
 }
 
-export interface WriteOptions {
-  readonly signal?: AbortSignal
+export interface RequestOptions {
+  readonly signal?: AbortSignal | undefined
+  /** @default that of the client */
+  readonly timeoutMs?: number
+}
+
+export interface WriteOptions extends RequestOptions {
   /** `status` for the status subresource. */
   readonly subresource?: 'status'
 }
@@ -44,35 +49,35 @@ export class Resource {
   }
 
   /** @returns undefined where there is no such object */
-  async get(key: ObjectKey, signal?: AbortSignal): Promise<unknown> {
+  async get(key: ObjectKey, options: RequestOptions = {}): Promise<unknown> {
     try {
-      return await this.#client.request({ method: 'GET', path: this.#pathOf(key), signal })
+      return await this.#client.request({ method: 'GET', path: this.#pathOf(key), ...options })
     } catch (error) {
       if (ApiError.is(error, 404)) return undefined
       throw error
     }
   }
 
-  async create(namespace: string, object: unknown, { signal }: WriteOptions = {}): Promise<unknown> {
-    return this.#client.request({ method: 'POST', path: this.path(namespace), body: object, signal })
+  async create(namespace: string, object: unknown, options: RequestOptions = {}): Promise<unknown> {
+    return this.#client.request({ method: 'POST', path: this.path(namespace), body: object, ...options })
   }
 
   patch(key: ObjectKey, type: 'json', patch: JsonPatch, options?: WriteOptions): Promise<unknown>
   patch(key: ObjectKey, type: 'merge', patch: object, options?: WriteOptions): Promise<unknown>
-  async patch(key: ObjectKey, type: PatchType, patch: unknown, { signal, subresource }: WriteOptions = {}): Promise<unknown> {
+  async patch(key: ObjectKey, type: PatchType, patch: unknown, { subresource, ...options }: WriteOptions = {}): Promise<unknown> {
     const path = this.#pathOf(key) + (subresource === undefined ? '' : `/${subresource}`)
-    return this.#client.request({ method: 'PATCH', path, body: patch, patch: type, signal })
+    return this.#client.request({ method: 'PATCH', path, body: patch, patch: type, ...options })
   }
 
   /** Server-side apply: makes the fields of the object those of the manager, and takes away what it applied before. */
-  async apply(key: ObjectKey, object: object, manager: string, { signal, subresource }: WriteOptions = {}): Promise<unknown> {
+  async apply(key: ObjectKey, object: object, manager: string, { subresource, ...options }: WriteOptions = {}): Promise<unknown> {
     const path = this.#pathOf(key) + (subresource === undefined ? '' : `/${subresource}`)
     const query = { fieldManager: manager, force: true }
-    return this.#client.request({ method: 'PATCH', path, query, body: object, patch: 'apply', signal })
+    return this.#client.request({ method: 'PATCH', path, query, body: object, patch: 'apply', ...options })
   }
 
-  async replace(key: ObjectKey, object: unknown, { signal }: WriteOptions = {}): Promise<unknown> {
-    return this.#client.request({ method: 'PUT', path: this.#pathOf(key), body: object, signal })
+  async replace(key: ObjectKey, object: unknown, options: RequestOptions = {}): Promise<unknown> {
+    return this.#client.request({ method: 'PUT', path: this.#pathOf(key), body: object, ...options })
   }
 
   /**
