@@ -152,14 +152,6 @@ describe.skipIf(lacks !== undefined)(
       expect(requested).toMatch(/^\d+Mi$/)
       for (const pod of await agents()) {
         const rss = /^VmRSS:\s+(\d+) kB$/m.exec(await inAgent(pod, 'cat /proc/1/status'))?.[1]
-        console.log(
-          rss,
-          await inAgent(
-            pod,
-            'cat /proc/1/status /sys/fs/cgroup/memory/memory.usage_in_bytes /sys/fs/cgroup/memory.current | grep -E "Rss|Thr|^[0-9]"',
-          ),
-          await inAgent(pod, 'cat /proc/1/cgroup; ls /sys/fs/cgroup').catch(String),
-        )
         expect(Number(rss) / 1024, `RSS of ${pod.spec.nodeName} in MiB`).toBeLessThan(Number(requested?.slice(0, -2)))
       }
     })

@@ -67,9 +67,9 @@ export async function separateNodes(): Promise<void> {
 }
 
 export async function joinNodes(): Promise<void> {
-  for (const node of NODES)
-    for (const directory of NODE_DIRECTORIES)
-      await onNode(node, 'sh', '-c', `umount ${directory}; rmdir --ignore-fail-on-non-empty ${directory} || true`)
+  const directories = NODE_DIRECTORIES.join(' ')
+  for (const node of NODES) await onNode(node, 'umount', ...NODE_DIRECTORIES)
+  for (const node of NODES) await onNode(node, 'sh', '-c', `rmdir --ignore-fail-on-non-empty ${directories} 2>/dev/null || true`)
 }
 
 export function filesBelow(node: TestNode, directory: string): Promise<string[]> {

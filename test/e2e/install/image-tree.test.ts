@@ -1,0 +1,79 @@
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { SimulatedAgent } from '@akrijs/sdk/testing'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { imageTree } from './installation.js'
+
+const built = existsSync(path.join(import.meta.dirname, '../../../agent/dist/akri-agent.js'))
+
+describe.skipIf(!built)(`the tree of the agent's image${built ? '' : ' (needs npm run build)'}`, { timeout: 60_000 }, () => {
+  let directory: string
+  let app: string
+  let said: string
+
+  beforeAll(async () => {
+    directory = await mkdtemp(path.join(os.tmpdir(), 'akri-tree-'))
+    app = path.join(directory, 'a/app')
+    said = await imageTree(path.join(directory, 'a'))
+  })
+
+  afterAll(() => rm(directory, { recursive: true, force: true }))
+
+  it('is the same each time that it is made, also over an old one', async () => {
+    const digest = /sha256:[0-9a-f]{64}$/m.exec(said)?.[0] ?? expect.fail(`no digest in ${said}`)
+    expect(await imageTree(path.join(directory, 'b'))).toContain(digest)
+    expect(await imageTree(path.join(directory, 'a'))).toContain(digest)
+  })
+
+  it('is not made in a directory that holds other things', async () => {
+    await expect(imageTree(os.tmpdir())).rejects.toThrow('holds other things')
+  })
+
+  it('holds what runs, and nothing else', async () => {
+    const files = (await readdir(app, { recursive: true, withFileTypes: true }))
+      .filter((entry) => !entry.isDirectory())
+      .map((entry) => path.relative(app, path.join(entry.parentPath, entry.name)))
+    for (const file of files)
+      expect(file).toMatch(
+        /^(LICENSE|.*package\.json|[\w-]+\.js|node_modules\/@akrijs\/[\w-]+\/(dist\/[\w-]+\.js|prebuilds\/.*))$/,
+      )
+    expect(await readdir(path.join(app, 'node_modules/@akrijs'))).toEqual(['handler-debug-echo', 'handler-udev', 'sdk'])
+  })
+
+  it('has an agent that starts', async () => {
+    const agent = spawn(process.execPath, [path.join(app, 'akri-agent.js'), '--version'], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    expect(await textOf(agent.stdout)).toMatch(/^\d+\.\d+\.\d+\n$/)
+  })
+
+  it('has handlers that also serve by themselves', async () => {
+    const sockets = path.join(directory, 's')
+    const simulated = await SimulatedAgent.start({ directory: sockets })
+    const program = path.join(app, 'node_modules/@akrijs/sdk/dist/akri-handler.js')
+    const names = ['@akrijs/handler-udev', '@akrijs/handler-debug-echo']
+    const { POD_IP: _none, ...env } = process.env
+    const handlers = spawn(process.execPath, [program, ...names, '--directory', sockets], { cwd: app, env, stdio: 'ignore' })
+    const ended = new Promise((resolve) => handlers.once('exit', resolve))
+    try {
+      const echo = await simulated.discover('debugEcho', { details: 'descriptions: [foo0]' })
+      expect(await echo.next()).toMatchObject([{ id: 'foo0' }])
+      const udev = await simulated.discover('udev', { details: 'udevRules: [KERNEL=="null"]' })
+      expect(await udev.next()).toMatchObject([{ id: '/devices/virtual/mem/null' }])
+      await Promise.all([echo.close(), udev.close()])
+    } finally {
+      handlers.kill()
+      await ended
+      await simulated.close()
+    }
+  })
+})
+
+async function textOf(stream: AsyncIterable<unknown>): Promise<string> {
+  let text = ''
+  for await (const chunk of stream) text += String(chunk)
+  return text
+}
