@@ -222,6 +222,19 @@ describe('listing', () => {
     expect(errors.map(([, ms]) => ms)).toEqual([500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000])
   })
 
+  it('does not take a list that failed after a long time for one that worked', async () => {
+    const held: http.ServerResponse[] = []
+    api.lists.push(...Array<Answer>(3).fill((_query, response) => held.push(response)))
+    begin()
+    for (let i = 1; i <= 3; i++) {
+      await vi.waitFor(() => expect(held).toHaveLength(i), { interval: 2 })
+      await clock.advance(20_000)
+      refuse(500, 'InternalError')(new URLSearchParams(), held[i - 1] ?? expect.fail())
+      await afterFailures(i)
+    }
+    expect(errors.map(([, ms]) => ms)).toEqual([500, 1000, 2000])
+  })
+
   it('knows when the server was last heard of', async () => {
     begin()
     expect(reflector.lastContact).toBeUndefined()

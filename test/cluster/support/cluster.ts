@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
-import { ApiClient, type ClusterAccess, clusterAccess, objectKey, Resource } from '@akrijs/kube'
+import { ApiClient, type ApiClientOptions, type ClusterAccess, clusterAccess, objectKey, Resource } from '@akrijs/kube'
 import { systemClock } from '@akrijs/sdk'
 import { load } from 'js-yaml'
 import { beforeAll, describe, expect, vi } from 'vitest'
@@ -35,8 +35,11 @@ export function accessOfCluster(): Promise<ClusterAccess> {
 }
 
 /** A client of its own for each caller, who closes it. */
-export async function clientOfCluster(access?: ClusterAccess): Promise<ApiClient> {
-  return new ApiClient({ access: access ?? (await accessOfCluster()), clock: systemClock, userAgent: 'akri-tests' })
+export async function clientOfCluster(
+  access?: ClusterAccess,
+  options: Pick<ApiClientOptions, 'onAnswer' | 'timeoutMs'> = {},
+): Promise<ApiClient> {
+  return new ApiClient({ access: access ?? (await accessOfCluster()), clock: systemClock, userAgent: 'akri-tests', ...options })
 }
 
 /** Makes the custom resources as this version has them, and waits until the server serves them. */

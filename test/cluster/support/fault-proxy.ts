@@ -1,0 +1,114 @@
+import { once } from 'node:events'
+import http from 'node:http'
+import https from 'node:https'
+import type { AddressInfo } from 'node:net'
+import type { ClusterAccess } from '@akrijs/kube'
+
+type Mode = { readonly kind: 'well' } | { readonly kind: 'hangs' } | { readonly kind: 'refuses'; readonly status: number }
+
+/** Stands before an API server, logs in to it for whoever comes, and does what a network or a server in trouble does. */
+export class FaultProxy {
+  /** The way to the cluster through it. */
+  readonly access: ClusterAccess
+  /** Requests that came, in whatever mode. */
+  requests = 0
+  readonly #server: http.Server
+  readonly #upstream: ClusterAccess
+  readonly #agent: https.Agent
+  readonly #token: string | undefined
+  #mode: Mode = { kind: 'well' }
+  /** Answers that are being forwarded, and how each is made silent for ever. */
+  readonly #silence = new Set<() => void>()
+
+  static async open(upstream: ClusterAccess): Promise<FaultProxy> {
+    const { token, ca, cert, key, verify = true, serverName } = await upstream.credentials()
+    const agent = new https.Agent({ keepAlive: true, ca, cert, key, rejectUnauthorized: verify, servername: serverName })
+    const server = http.createServer().listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    return new FaultProxy(server, upstream, agent, token)
+  }
+
+  private constructor(server: http.Server, upstream: ClusterAccess, agent: https.Agent, token: string | undefined) {
+    this.#server = server
+    this.#upstream = upstream
+    this.#agent = agent
+    this.#token = token
+    const { port } = server.address() as AddressInfo
+    this.access = { server: new URL(`http://127.0.0.1:${port}`), credentials: async () => ({}) }
+    server.on('request', (request, response) => this.#answer(request, response))
+  }
+
+  /** Ends all connections, in the middle of whatever they do. */
+  cut(): void {
+    this.#server.closeAllConnections()
+  }
+
+  /** Answers nothing any more, and goes silent where it answers: connections stay as they are, and are dead. */
+  hang(): void {
+    this.#mode = { kind: 'hangs' }
+    for (const silence of this.#silence) silence()
+  }
+
+  /** Refuses all requests to come. Watches that are open go on. */
+  refuse(status: number): void {
+    this.#mode = { kind: 'refuses', status }
+  }
+
+  /** Serves requests to come. What was dead stays dead. */
+  heal(): void {
+    this.#mode = { kind: 'well' }
+  }
+
+  async close(): Promise<void> {
+    this.cut()
+    this.#agent.destroy()
+    await new Promise((resolve) => this.#server.close(resolve))
+  }
+
+  #answer(request: http.IncomingMessage, response: http.ServerResponse): void {
+    this.requests++
+    if (this.#mode.kind === 'hangs') return
+    if (this.#mode.kind === 'refuses') {
+      const { status } = this.#mode
+      const message = `the proxy refuses with ${status}`
+      response.writeHead(status, status === 429 ? { 'retry-after': '1' } : {})
+      response.end(JSON.stringify({ kind: 'Status', status: 'Failure', reason: 'Refused', message, code: status }))
+      return
+    }
+    const { method, url = '/', headers } = request
+    const { host: _host, connection: _connection, ...forwarded } = headers
+    const authorization = this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` }
+    const call = https.request(new URL(url, this.#upstream.server), {
+      method,
+      agent: this.#agent,
+      headers: { ...forwarded, ...authorization },
+    })
+    let silent = false
+    const silence = () => {
+      silent = true
+    }
+    this.#silence.add(silence)
+    response.on('close', () => {
+      this.#silence.delete(silence)
+      call.destroy()
+    })
+    call.on('error', () => {
+      if (!silent) response.destroy()
+    })
+    call.on('response', (answer) => {
+      if (silent) return
+      response.writeHead(answer.statusCode ?? 502, { 'content-type': answer.headers['content-type'] ?? 'text/plain' })
+      response.flushHeaders()
+      answer.on('data', (chunk) => {
+        if (!silent) response.write(chunk)
+      })
+      answer.on('end', () => {
+        if (!silent) response.end()
+      })
+      answer.on('error', () => {
+        if (!silent) response.destroy()
+      })
+    })
+    request.pipe(call)
+  }
+}
