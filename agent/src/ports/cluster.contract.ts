@@ -336,7 +336,7 @@ export function clusterContract(name: string, make: () => Promise<ClusterUnderTe
           }
           await tested.removeConfiguration({ namespace: made.metadata.namespace, name: made.spec.configurationName })
         }),
-        { numRuns: 25 },
+        { numRuns: 25, endOnFailure: true },
       )
     })
   })

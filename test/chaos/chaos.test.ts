@@ -1,0 +1,159 @@
+import path from 'node:path'
+import { silentLogger, systemClock } from '@akrijs/sdk'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { KubeletSockets } from '../../agent/src/kubelet/kubelet-sockets.js'
+import { parseSlotUsage } from '../../agent/src/slots/slot-usage.js'
+import { ApiServer } from '../e2e/support/api-server.js'
+import { HostAgent } from '../e2e/support/host-agent.js'
+import {
+  echoYaml,
+  eventually,
+  kubeletDirectory,
+  missing,
+  NODES,
+  onNode,
+  podYaml,
+  type TestNode,
+  unless,
+  World,
+} from '../e2e/support/world.js'
+
+/** How many rounds, and from which seed; a run that fails says both. */
+const ROUNDS = Number(process.env.AKRI_CLUSTER_CHAOS_ROUNDS ?? 8)
+const SEED = Number(process.env.AKRI_CHAOS_SEED ?? Date.now() % 1_000_000)
+const DESCRIPTIONS = ['foo0', 'foo1', 'foo2']
+const INSTANCES = ['cam-8120fe', 'cam-a19705']
+/** As many Pods as have room in all slots, and some more. */
+const MOST_PODS = 8
+
+describe.skipIf(missing() !== undefined)(`a cluster in which things are killed at random${unless}`, () => {
+  const server = new ApiServer()
+  let world: World
+  let agents: Map<TestNode, HostAgent>
+  let pods = 0
+
+  beforeAll(async () => {
+    world = await World.open()
+    agents = new Map(await Promise.all(NODES.map(async (node) => [node, await HostAgent.create(node)] as const)))
+    for (const agent of agents.values()) agent.start()
+    await world.apply(echoYaml('cam', DESCRIPTIONS, 2))
+    for (const node of NODES) await eventually(async () => expect(await world.allocatable(node, 'akri.sh/cam')).toBe(3))
+  }, 120_000)
+
+  afterAll(async () => {
+    for (const agent of agents?.values() ?? []) await agent.dispose()
+    await world?.close()
+  }, 120_000)
+
+  const random = generator(SEED)
+  const pick = <T>(all: readonly T[]): T => all[Math.floor(random() * all.length)] ?? expect.fail('nothing to pick from')
+
+  const blows: Readonly<Record<string, () => Promise<void>>> = {
+    async 'kill an agent'() {
+      const agent = agents.get(pick(NODES)) ?? expect.fail()
+      await agent.stop('SIGKILL')
+      agent.start()
+    },
+    async 'kill a kubelet'() {
+      await onNode(pick(NODES), '--restart', 'kubelet').catch(ignoreGone)
+    },
+    async 'kill the API server'() {
+      await server.restart(world, random() * 1500)
+    },
+    async 'kill a Pod'() {
+      const alive = (await world.pods()).filter(({ status }) => status.phase === 'Running')
+      if (alive.length > 0) await world.remove('Pod', pick(alive).metadata.name).catch(ignoreAway)
+    },
+    async 'start Pods'() {
+      const there = await world.pods()
+      for (const { metadata, status } of there) {
+        if (status.phase === 'Failed' || status.phase === 'Succeeded') await world.remove('Pod', metadata.name).catch(ignoreAway)
+      }
+      const room = MOST_PODS - there.filter(({ status }) => status.phase === 'Running' || status.phase === 'Pending').length
+      for (let index = 0; index < Math.min(3, room); index++) {
+        const limits: Record<string, number> =
+          random() < 0.5 ? { [`akri.sh/${pick(INSTANCES)}`]: 1 } : { 'akri.sh/cam': random() < 0.3 ? 2 : 1 }
+        // Some end by themselves.
+        const script = random() < 0.3 ? 'sleep 2' : 'exec sleep 100000'
+        await world.apply(podYaml(`p${pods++}`, limits, { script, graceSeconds: 0 })).catch(ignoreAway)
+      }
+    },
+  }
+
+  it(`R84 R90 A2 A21 each slot that is held belongs to a container, and no two containers have one (${ROUNDS} rounds, seed ${SEED})`, {
+    timeout: 60_000 + ROUNDS * 90_000,
+  }, async () => {
+    const uids = async () => (await world.instances()).map(({ metadata }) => `${metadata.name} ${metadata.uid}`).sort()
+    const before = await uids()
+    expect(before).toHaveLength(3)
+    for (let round = 0; round < ROUNDS; round++) {
+      const names = ['start Pods', ...Array.from({ length: 2 + Math.floor(random() * 2) }, () => pick(Object.keys(blows)))]
+      for (const name of names) {
+        await blows[name]?.()
+        await new Promise((resolve) => setTimeout(resolve, random() * 800))
+      }
+      await eventually(() => checkSlots(world, `round ${round} of seed ${SEED}: ${names.join(', ')}`), 75_000)
+      expect(await uids()).toEqual(before)
+    }
+  })
+})
+
+/** What the kubelets have given to Pods that are there must be what the Instances say, and nothing else. */
+async function checkSlots(world: World, where: string): Promise<void> {
+  const pods = new Map((await world.pods()).map((pod) => [pod.metadata.name, pod]))
+  const held = Object.entries(await world.usage()).filter(([, usage]) => usage !== '')
+  const given: { slot: string; pod: string }[] = []
+  for (const node of NODES) {
+    for (const [resource, containers] of await allocated(node)) {
+      for (const { pod: key, ids } of containers) {
+        const [namespace, name = ''] = key.split('/')
+        const phase = pods.get(name)?.status.phase
+        if (namespace !== world.namespace || phase === 'Succeeded' || phase === 'Failed') continue
+        expect(phase, `${where}: ${key} is given ${resource}, and is not there`).toBeDefined()
+        for (const id of ids) {
+          const slots = held.filter(([slot, text]) => {
+            const usage = parseSlotUsage(text)
+            if (usage.level === 'instance') return slot === id && usage.node === node
+            return usage.level === 'configuration' && resource === 'akri.sh/cam' && usage.virtualId === id && usage.node === node
+          })
+          expect(slots.length, `${where}: ${key} on ${node} has ${id} of ${resource}; held: ${JSON.stringify(held)}`).toBe(1)
+          given.push({ slot: slots[0]?.[0] ?? '', pod: key })
+        }
+      }
+    }
+  }
+  const slots = given.map(({ slot }) => slot).sort()
+  expect(new Set(slots).size, `${where}: a slot is given twice: ${JSON.stringify(given)}`).toBe(slots.length)
+  expect(held.map(([slot]) => slot).sort(), `${where}: held, but given to nobody`).toEqual(slots)
+}
+
+async function allocated(node: TestNode) {
+  const kubelet = kubeletDirectory(node)
+  const sockets = new KubeletSockets({
+    pluginDirectory: path.join(kubelet, 'device-plugins'),
+    podResourcesSocket: path.join(kubelet, 'pod-resources/kubelet.sock'),
+    clock: systemClock,
+    log: silentLogger,
+  })
+  const all = await sockets.listAllocated(AbortSignal.timeout(5000))
+  return [...all].filter(([resource]) => resource.startsWith('akri.sh/'))
+}
+
+/** The same numbers for the same seed: a linear congruential generator. */
+function generator(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state * 1103515245 + 12345) % 2 ** 31
+    return state / 2 ** 31
+  }
+}
+
+/** The API server may be away at the moment: then this blow misses. */
+function ignoreAway(error: unknown): void {
+  if (!/API|ECONN|socket|50[0-9]/.test(String(error))) throw error
+}
+
+/** The kubelet has been killed a moment ago and is not back yet. */
+function ignoreGone(error: unknown): void {
+  if (!/kill|No such/.test(String(error))) throw error
+}
