@@ -408,6 +408,16 @@ describe('the end', () => {
     expect(holder()).toBe('')
   })
 
+  it('gives back also where a renewal of its own comes in between', async () => {
+    const a = candidate('a', { client: server.client(({ method }) => (method === 'PUT' ? { arrivesIn: 100 } : {})) })
+    await clock.advance(2050)
+    const stopped = a.stop()
+    await clock.advance(1000)
+    await stopped
+    expect(holder()).toBe('')
+    expect(a.errors).toEqual([])
+  })
+
   it('leaves no timer behind', async () => {
     const a = candidate('a')
     await clock.advance(0)

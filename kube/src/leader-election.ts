@@ -26,8 +26,9 @@ const LEASES = { group: 'coordination.k8s.io', version: 'v1', plural: 'leases' }
 
 /** The longest that a Lease of another one is waited for, in milliseconds: more than a timer can do. */
 const MAX_LEASE_MS = 2 ** 31 - 1
-/** How long is waited for one answer when the Lease is given back, in milliseconds. */
+/** How long giving the Lease back may take, in milliseconds. */
 const GIVE_BACK_MS = 2000
+const GIVE_BACK_ATTEMPTS = 3
 
 interface Lease {
   /** As the server gave it: labels and owners of the Lease are kept. */
@@ -175,18 +176,27 @@ export class LeaderElection {
 
   async #giveBack(): Promise<void> {
     if (!this.#mayHold) return
-    const { namespace, name, identity, onError, clock } = this.#options
+    const { onError, clock } = this.#options
     const patience = new Patience(clock, GIVE_BACK_MS)
     try {
-      const { signal } = patience
-      const lease = leaseIn(await this.#leases.get(objectKey(namespace, name), { signal }))
-      if (lease?.holder === identity) await this.#leases.replace(objectKey(namespace, name), this.#object(lease, ''), { signal })
-      this.#mayHold = false
+      // A renewal of ours that was under way may arrive between reading and writing.
+      for (let attempt = 0; this.#mayHold && attempt < GIVE_BACK_ATTEMPTS; attempt++) await this.#release(patience.signal)
     } catch (error) {
       // It runs out by itself.
       onError(error)
     } finally {
       patience.end()
+    }
+  }
+
+  async #release(signal: AbortSignal): Promise<void> {
+    const { namespace, name, identity } = this.#options
+    try {
+      const lease = leaseIn(await this.#leases.get(objectKey(namespace, name), { signal }))
+      if (lease?.holder === identity) await this.#leases.replace(objectKey(namespace, name), this.#object(lease, ''), { signal })
+      this.#mayHold = false
+    } catch (error) {
+      if (!ApiError.is(error, 409)) throw error
     }
   }
 
