@@ -544,8 +544,8 @@ describe('lines', () => {
 
   it('does not count together what many short lines have', async () => {
     const client = connect(await serve(), { maxBytes: 50_000 })
-    answer = (_request, response) => response.end(`${'x'.repeat(99)}\n`.repeat(10_000))
-    expect(await linesOf(client)).toHaveLength(10_000)
+    answer = (_request, response) => response.end(`${'x'.repeat(9999)}\n`.repeat(500))
+    expect(await linesOf(client)).toHaveLength(500)
   })
 
   it('goes on for longer than an answer may take', async () => {

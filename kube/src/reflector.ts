@@ -106,11 +106,11 @@ export class Reflector<T extends ApiObject> {
     const { clock } = this.#options
     while (!signal.aborted) {
       const listing = await this.#listIfNeeded(signal)
+      // Not before: a list that takes its time and fails is no success, or a server with too much to do would get no rest.
       const begun = clock.now()
       const failure = listing.ok ? await this.#watch(signal) : listing.error
       if (signal.aborted) return
-      // A list that takes its time and fails is no success: a server with too much to do would get no rest.
-      const stable = listing.ok && clock.now() - begun >= STABLE_MS
+      const stable = clock.now() - begun >= STABLE_MS
       if (stable) this.#failures = 0
       if (failure === undefined && stable) continue
       // A server that ends each watch at once must not be asked in a hot loop either.
