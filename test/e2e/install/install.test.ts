@@ -64,11 +64,16 @@ describe.skipIf(lacks !== undefined)(
     }, 240_000)
 
     afterAll(async () => {
-      await world?.clear()
-      await kubectl('delete', '-k', path.join(MANIFESTS, 'agent'), '--ignore-not-found')
-      await world?.close()
-      await joinNodes()
-      await removeImage()
+      const agent = path.join(MANIFESTS, 'agent')
+      const failures: unknown[] = []
+      for (const step of [
+        async () => world?.close(),
+        () => kubectl('delete', '-k', agent, '--ignore-not-found'),
+        () => joinNodes(),
+        () => removeImage(),
+      ])
+        await step().catch((error: unknown) => failures.push(error))
+      expect(failures).toEqual([])
     }, 240_000)
 
     it('A23 becomes ready on every node, says so to its probes, and has metrics', async () => {
@@ -280,10 +285,22 @@ describe.skipIf(lacks !== undefined)(
       await eventually(async () => expect(await world.logs('after')).toContain('DEBUG_ECHO_DESCRIPTION'))
     })
 
+    it('moves into the network of its nodes by host-network, where its probes answer as well', async () => {
+      const before = await identities()
+      await kubectl('apply', '-k', path.join(MANIFESTS, 'host-network'))
+      await kubectl('-n', 'akri', 'rollout', 'status', DAEMON_SET, '--timeout=90s')
+      for (const pod of await agents()) {
+        expect(await kubectl('get', '--raw', `/api/v1/namespaces/akri/pods/${pod.metadata.name}:18080/proxy/readyz`)).toBe('ok\n')
+        expect(pod.spec).toMatchObject({ hostNetwork: true, dnsPolicy: 'ClusterFirstWithHostNet' })
+      }
+      expect(await identities()).toEqual(before)
+    })
+
     it('is uninstalled with nothing left but two directories', async () => {
       await kubectl('delete', 'configurations.akri.sh', '--all', '-n', world.namespace)
       await eventually(async () => expect(await world.instances()).toEqual([]))
-      await kubectl('delete', '-k', MANIFESTS)
+      // The custom resources stay: other tests have objects of theirs.
+      await kubectl('delete', '-k', path.join(MANIFESTS, 'agent'))
       expect(await sockets()).toEqual(socketsBefore)
       const { items } = JSON.parse(await kubectl('get', 'nodes', '-o', 'json')) as {
         items: { status: { allocatable: Record<string, string> } }[]
@@ -299,8 +316,6 @@ describe.skipIf(lacks !== undefined)(
         expect(await onNode(node, 'stat', '-c', '%a', `${state}/checkpoint.json`)).toBe('600\n')
       }
       expect(await kubectl('get', 'clusterrole,clusterrolebinding,namespace', '-o', 'name')).not.toMatch(/akri-agent|\/akri$/m)
-      // Other tests find them there.
-      await kubectl('apply', '-k', path.join(MANIFESTS, '../../kube/crds'))
     })
   },
 )
