@@ -99,7 +99,7 @@ export class LeaderElection {
     signal.addEventListener('abort', endTurn, { once: true })
     this.#leads = true
     let renewed = since
-    let renewal = new AbortController()
+    let patience: Patience | undefined
     const renewing = (async () => {
       while (!done.signal.aborted) {
         await clock.sleep(retryMs, done.signal).catch(() => undefined)
@@ -110,15 +110,14 @@ export class LeaderElection {
         if (hold.state === 'lost') endTurn()
         if (hold.state !== 'held') continue
         renewed = hold.since
-        renewal.abort()
+        patience?.end()
       }
     })()
     // Beside the renewing, which may hang; and by a timer, because the time of day may be set back.
     const watching = (async () => {
       while (!done.signal.aborted && !turn.signal.aborted) {
-        renewal = new AbortController()
         const left = Math.min(renewDeadlineMs, Math.max(0, renewed + renewDeadlineMs - clock.now()))
-        const patience = new Patience(clock, left, AbortSignal.any([done.signal, renewal.signal]))
+        patience = new Patience(clock, left, done.signal)
         if (await patience.isOver) endTurn()
       }
     })()
@@ -234,7 +233,7 @@ class Patience {
     outer?.addEventListener('abort', this.#onAbort, { once: true })
     this.isOver = clock.sleep(ms, this.#abort.signal).then(
       () => {
-        this.#abort.abort()
+        this.end()
         return true
       },
       () => false,
