@@ -1,9 +1,17 @@
 // `npm run bench`: each figure with its budget and the ratio to its peer. Fails where a budget is broken.
 import * as agentProcess from './agent-process.mjs'
+import { loadTypeScript } from './load-typescript.mjs'
 import * as plugToList from './plug-to-list.mjs'
 import * as sdkSize from './sdk-size.mjs'
 import { printFigures } from './table.mjs'
 
 const figures = []
-for (const { measure } of [plugToList, agentProcess, sdkSize]) figures.push(...(await measure()))
+const cluster = await loadTypeScript('bench/src/cluster.ts')
+const all = { plug: plugToList, process: agentProcess, sdk: sdkSize, cluster }
+// With names as arguments only those.
+const wanted = process.argv.slice(2)
+for (const [name, { measure }] of Object.entries(all)) {
+  if (wanted.length > 0 && !wanted.includes(name)) continue
+  figures.push(...(await measure()))
+}
 process.exit(printFigures(figures) ? 0 : 1)

@@ -29,7 +29,7 @@ export function drawAgent({ standalone, brokers, lines, columns, rows }: Picture
   ]
   const blocks = cluster.configurations.list().map((configuration) => {
     const owned = instances.filter(({ spec }) => spec.configurationName === configuration.metadata.name)
-    return [headline(configuration, columns), ...owned.map((instance) => drawInstance(instance, brokers, columns))]
+    return { configuration, owned }
   })
   const wrong = problems.map(({ file, path, message }) =>
     red(shorten(printable(`${file}${path === '' ? '' : `: ${path}`}: ${message}`), columns - 1)),
@@ -37,20 +37,36 @@ export function drawAgent({ standalone, brokers, lines, columns, rows }: Picture
   const below = lines.slice(-Math.max(3, Math.min(8, rows - 20))).map((line) => dim(shorten(printable(line), columns - 1)))
 
   const room = Math.max(1, rows - head.length - wrong.length - below.length - 3)
-  return [...head, ...fit(blocks, room), ...(wrong.length > 0 ? ['', ...wrong] : []), '', ...below].join('\n')
+  const devices = fit(blocks, room, {
+    headline: (configuration) => headline(configuration, columns),
+    instance: (instance) => drawInstance(instance, brokers, columns),
+  })
+  return [...head, ...devices, ...(wrong.length > 0 ? ['', ...wrong] : []), '', ...below].join('\n')
 }
 
-/** All blocks if they fit; else of each as much as is fair, and how much is left out. */
-function fit(blocks: readonly (readonly string[])[], room: number): string[] {
-  if (blocks.reduce((sum, block) => sum + block.length, 0) <= room) return blocks.flat()
+interface Block {
+  readonly configuration: Configuration
+  readonly owned: readonly Instance[]
+}
+
+/** All blocks if they fit; else of each as much as is fair, and how much is left out. Draws only what is shown. */
+function fit(
+  blocks: readonly Block[],
+  room: number,
+  draw: { headline(configuration: Configuration): string; instance(instance: Instance): string },
+): string[] {
+  const whole = blocks.reduce((sum, { owned }) => sum + owned.length + 1, 0) <= room
   const share = Math.max(2, Math.floor(room / Math.max(1, blocks.length)))
-  return blocks
-    .flatMap((block) =>
-      block.length <= share
-        ? block
-        : [...block.slice(0, share - 1), dim(`    and ${block.length - share + 1} more (akri get instances)`)],
-    )
-    .slice(0, room)
+  const lines: string[] = []
+  for (const { configuration, owned } of blocks) {
+    if (lines.length >= room) break
+    lines.push(draw.headline(configuration))
+    const shown = whole || owned.length < share ? owned : owned.slice(0, share - 2)
+    lines.push(...shown.map(draw.instance))
+    const left = owned.length - shown.length
+    if (left > 0) lines.push(dim(`    and ${left} more (akri get instances)`))
+  }
+  return lines.slice(0, room)
 }
 
 function headline(configuration: Configuration, columns: number): string {

@@ -6,7 +6,6 @@ import { promisify } from 'node:util'
 import { ApiClient, clusterAccess, type ObjectKey, objectKey, Resource, type ResourceKind } from '@akrijs/kube'
 import { systemClock } from '@akrijs/sdk'
 import { load, loadAll } from 'js-yaml'
-import { vi } from 'vitest'
 
 const run = promisify(execFile)
 const root = path.join(import.meta.dirname, '../../..')
@@ -214,9 +213,17 @@ export class World {
   }
 }
 
-/** Until it does not throw: a cluster takes its time. */
-export function eventually<T>(look: () => Promise<T> | T, timeout = 45_000): Promise<T> {
-  return vi.waitFor(look, { timeout, interval: 100 })
+/** Until it does not throw: a cluster takes its time. @param timeoutMs after which the last error is thrown */
+export async function eventually<T>(look: () => Promise<T> | T, timeoutMs = 45_000): Promise<T> {
+  const end = systemClock.now() + timeoutMs
+  while (true) {
+    try {
+      return await look()
+    } catch (error) {
+      if (systemClock.now() > end) throw error
+    }
+    await systemClock.sleep(100)
+  }
 }
 
 /** A Pod that asks for resources and sleeps, or runs a script. */

@@ -1,0 +1,183 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { type Configuration, type ConfigurationManifest, keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube'
+import { silentLogger, systemClock } from '@akrijs/sdk'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { DeviceSet } from '../discovery/device-set.js'
+import { manifest } from '../ports/cluster.contract.js'
+import { StandaloneCluster } from '../standalone/standalone-cluster.js'
+import { StateFile } from '../standalone/state-file.js'
+import { deviceDigest } from './instance-name.js'
+import { InstanceReconciler } from './instance-reconciler.js'
+import type { InstancePlugins } from './served-instance.js'
+
+const NODE = 'node-a' as NodeName
+const OTHER = 'node-b' as NodeName
+
+let directory: string
+let cluster: StandaloneCluster
+let wanted: ConfigurationManifest
+let configuration: Configuration
+let key: ObjectKey
+/** What plugins and the cluster were asked for, in order. */
+let calls: string[]
+let failing: string | undefined
+let devices: DeviceSet
+let reconciler: InstanceReconciler
+
+const plugins: InstancePlugins = {
+  serveConfiguration: async ({ name }) => void calls.push(`serve ${name}`),
+  withdrawConfiguration: async (which) => void calls.push(`withdraw ${which}`),
+  serve: async ({ name, healthy }) => {
+    calls.push(`serve ${name}${healthy ? '' : ' unhealthy'}`)
+    if (name === failing) throw new TypeError(`${name} cannot be served`)
+  },
+  withdraw: async (name) => void calls.push(`withdraw ${name}`),
+}
+
+beforeEach(async () => {
+  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-reconciler-'))
+  cluster = await StandaloneCluster.open({
+    file: new StateFile(path.join(directory, 'c.json')),
+    clock: systemClock,
+    log: silentLogger,
+  })
+  wanted = manifest()
+  await cluster.apply({ configurations: [wanted], data: [], complete: true })
+  configuration = cluster.configurations.list()[0] ?? expect.fail()
+  key = keyOf(configuration)
+  calls = []
+  failing = undefined
+  devices = seen('foo0')
+  cluster.instances.onChange((which) => calls.push(`changed ${which.slice('default/'.length)}`), new AbortController().signal)
+  reconciler = new InstanceReconciler({
+    cluster,
+    configurations: cluster.configurations,
+    plugins,
+    node: NODE,
+    log: silentLogger,
+    deviceSet: () => devices,
+  })
+})
+afterEach(() => rm(directory, { recursive: true, force: true }))
+
+function seen(...ids: string[]): DeviceSet {
+  return {
+    complete: true,
+    devices: new Map(
+      ids.map((id) => [id, { device: { id, properties: { NAME: id } }, shared: true, healthy: true, endpoint: 'e' }]),
+    ),
+  }
+}
+
+const nameOf = (id: string) => `${wanted.name}-${deviceDigest(id, { shared: true })}`
+const instanceOf = (id: string) => cluster.instances.get(objectKey('default', nameOf(id)))
+
+describe('the Instances of a node', () => {
+  it('R104 R15 are offered to the kubelet before they are created, and their Configuration before them', async () => {
+    await reconciler.reconcile(key)
+    expect(calls).toEqual([`serve ${wanted.name}`, `serve ${nameOf('foo0')}`, `changed ${nameOf('foo0')}`])
+    expect(instanceOf('foo0')?.spec).toMatchObject({ nodes: [NODE], shared: true, brokerProperties: { NAME: 'foo0' } })
+  })
+
+  it('are not written again where nothing has changed', async () => {
+    await reconciler.reconcile(key)
+    const before = instanceOf('foo0')
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')).toBe(before)
+  })
+
+  it('R98 are joined where another node has made them, and left with their device', async () => {
+    await reconciler.reconcile(key)
+    await cluster.joinInstance(objectKey('default', nameOf('foo0')), OTHER)
+    await cluster.leaveInstance(objectKey('default', nameOf('foo0')), NODE)
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')?.spec.nodes).toEqual([OTHER, NODE])
+    devices = seen()
+    calls = []
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')?.spec.nodes).toEqual([OTHER])
+    // Nobody is offered what is being left.
+    expect(calls).toEqual([`serve ${wanted.name}`, `withdraw ${nameOf('foo0')}`, `changed ${nameOf('foo0')}`])
+  })
+
+  it('A11 are changed by the first of their nodes only', async () => {
+    await reconciler.reconcile(key)
+    const at = objectKey('default', nameOf('foo0'))
+    await cluster.joinInstance(at, OTHER)
+    const change = () => {
+      devices = {
+        ...devices,
+        devices: new Map([
+          ['foo0', { device: { id: 'foo0', properties: { NAME: 'new' } }, shared: true, healthy: true, endpoint: 'e' }],
+        ]),
+      }
+    }
+    change()
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')?.spec.brokerProperties).toEqual({ NAME: 'new' })
+    await cluster.leaveInstance(at, NODE)
+    await cluster.joinInstance(at, NODE)
+    await cluster.updateInstance(at, { capacity: 1, brokerProperties: { NAME: 'as the other sees it' } })
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')?.spec.brokerProperties).toEqual({ NAME: 'as the other sees it' })
+  })
+
+  it('A2 are kept while it is not known whether their devices are there', async () => {
+    await reconciler.reconcile(key)
+    devices = { complete: false, devices: new Map() }
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')?.spec.nodes).toEqual([NODE])
+  })
+
+  it('come about although one of them fails, and the failure is told', async () => {
+    devices = seen('foo0', 'foo1')
+    failing = nameOf('foo0')
+    await expect(reconciler.reconcile(key)).rejects.toThrow('cannot be served')
+    expect(instanceOf('foo0')).toBeUndefined()
+    expect(instanceOf('foo1')).toBeDefined()
+    failing = undefined
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')).toBeDefined()
+  })
+
+  it('are withdrawn with their Configuration', async () => {
+    await reconciler.reconcile(key)
+    await cluster.apply({ configurations: [], data: [], complete: true })
+    calls = []
+    await reconciler.reconcile(key)
+    expect(calls).toEqual([`withdraw ${key}`, `withdraw ${nameOf('foo0')}`])
+  })
+
+  it('A2 stay as they are when the agent ends', async () => {
+    await reconciler.reconcile(key)
+    const before = instanceOf('foo0')
+    await reconciler.close()
+    expect(calls.at(-1)).toBe(`withdraw ${nameOf('foo0')}`)
+    expect(instanceOf('foo0')).toBe(before)
+  })
+
+  it('tell of two devices with one digest, once', async () => {
+    // Found by trying: their digests of three bytes are the same.
+    const [first, second] = sameDigest()
+    devices = seen(first, second)
+    await reconciler.reconcile(key)
+    await reconciler.reconcile(key)
+    expect(cluster.instances.list()).toHaveLength(1)
+    expect(reconciler.collisions(key)).toHaveLength(1)
+    expect(cluster.events.list()).toMatchObject([{ reason: 'DigestCollision', count: 1 }])
+  })
+})
+
+/** Two ids with one digest: of 2^24 digests some thousands of ids have a pair. */
+function sameDigest(): [string, string] {
+  const known = new Map<string, string>()
+  for (let number = 0; ; number++) {
+    const id = `device-${number}`
+    const digest = deviceDigest(id, { shared: true })
+    const other = known.get(digest)
+    if (other !== undefined) return [other, id]
+    known.set(digest, id)
+  }
+}

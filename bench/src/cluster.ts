@@ -1,0 +1,198 @@
+// The agent on a real Kubernetes, beside what the API server and the kubelet take themselves.
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import path from 'node:path'
+import { performance } from 'node:perf_hooks'
+import { type AllocateResponse, DevicePluginClient } from '@akrijs/proto/device-plugin'
+import { credentials, Metadata } from '@grpc/grpc-js'
+import { HostAgent } from '../../test/e2e/support/host-agent.js'
+import { echoYaml, eventually, kubeletDirectory, missing, onNode, podYaml, World } from '../../test/e2e/support/world.js'
+import { type Figure, percentile } from './table.mjs'
+
+const NODE = 'node-1'
+const PORT = 19_391
+const ALLOCATIONS = 200
+const PODS = 10
+
+/** Nothing where there is no Kubernetes for tests. */
+export async function measure(): Promise<Figure[]> {
+  const lacks = missing()
+  if (lacks !== undefined) {
+    process.stdout.write(`without the figures of a cluster: ${lacks}\n`)
+    return []
+  }
+  const world = await World.open()
+  const agent = await HostAgent.create(NODE, {
+    METRICS_PORT: String(PORT),
+    NODE_OPTIONS: '--max-semi-space-size=2',
+    LOG_LEVEL: 'warn',
+  })
+  agent.start()
+  try {
+    return [
+      ...(await measureAllocate(world)),
+      ...(await measureRelease(world)),
+      ...(await measureRestarts(world, agent)),
+      ...(await measureMemory(world, agent)),
+    ]
+  } finally {
+    await world.close()
+    await agent.dispose()
+  }
+}
+
+/** Allocate of one slot beside one bare PATCH to the same API server, in turns. */
+async function measureAllocate(world: World): Promise<Figure[]> {
+  await world.apply(echoYaml('bench', ['foo0'], 1))
+  await eventually(async () => equal(await world.allocatable(NODE, 'akri.sh/bench-8120fe'), 1))
+  const instances = world.api('Instance')
+  const key = world.key('bench-8120fe')
+  const slot = '/spec/deviceUsage/bench-8120fe-0'
+  const patch = async (from: string, to: string) => {
+    await instances.patch(key, 'json', [
+      { op: 'test', path: slot, value: from },
+      { op: 'replace', path: slot, value: to },
+    ])
+  }
+  const directory = path.join(kubeletDirectory(NODE), 'device-plugins')
+  const socket = readdirSync(directory).find((name) => name.startsWith('akri-bench-8120fe')) ?? ''
+  const client = new DevicePluginClient(`unix:${path.join(directory, socket)}`, credentials.createInsecure())
+  const allocate = () =>
+    new Promise<AllocateResponse>((resolve, reject) => {
+      const request = { containerRequests: [{ devicesIDs: ['bench-8120fe-0'] }] }
+      client.allocate(request, new Metadata(), (error, response) => (error ? reject(error) : resolve(response)))
+    })
+  const bare: number[] = []
+  const ours: number[] = []
+  for (let round = 0; round < ALLOCATIONS; round++) {
+    bare.push(await timed(() => patch('', 'somebody')))
+    await patch('somebody', '')
+    // What the agent knows must be what stands there, as it is when nobody meddles.
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    ours.push(await timed(allocate))
+    await patch(NODE, '')
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  client.close()
+  await world.clear()
+  const figure = (what: string, share: number): Figure => {
+    const peer = percentile(bare, share)
+    return {
+      what,
+      value: percentile(ours, share),
+      unit: 'ms',
+      budget: Math.round(peer * 15) / 10,
+      peer: { name: 'a bare PATCH', value: peer },
+    }
+  }
+  return [figure('Allocate of one slot, median', 0.5), figure('Allocate of one slot, p99', 0.99)]
+}
+
+/** From the end of a Pod's object to a free slot. */
+async function measureRelease(world: World): Promise<Figure[]> {
+  await world.apply(echoYaml('bench', ['foo0'], 1))
+  await eventually(async () => equal(await world.allocatable(NODE, 'akri.sh/bench-8120fe'), 1))
+  const times: number[] = []
+  for (let round = 0; round < PODS; round++) {
+    const name = `p${round}`
+    await world.apply(podYaml(name, { 'akri.sh/bench-8120fe': 1 }, { node: NODE }))
+    await eventually(async () =>
+      equal((await world.pods()).find(({ metadata }) => metadata.name === name)?.status.phase, 'Running'),
+    )
+    await world.remove('Pod', name)
+    while ((await world.get('Pod', name)) !== undefined) await new Promise((resolve) => setTimeout(resolve, 10))
+    const gone = performance.now()
+    while ((await world.usage())['bench-8120fe-0'] !== '') await new Promise((resolve) => setTimeout(resolve, 10))
+    times.push(performance.now() - gone)
+  }
+  await world.clear()
+  const peer = { name: 'the existing system, at best', value: 20_000 }
+  return [{ what: 'Pod gone to slot free, slowest of ten', value: Math.max(...times), unit: 'ms', budget: 2000, peer }]
+}
+
+/** From the kubelet's new socket to all plugins registered, and from the start of a killed agent to the same. */
+async function measureRestarts(world: World, agent: HostAgent): Promise<Figure[]> {
+  const descriptions = Array.from({ length: 20 }, (_, index) => `device-${index}`)
+  await world.apply(echoYaml('bench', descriptions, 1))
+  await eventually(async () => equal(await world.allocatable(NODE, 'akri.sh/bench'), 20))
+  const plugins = 21
+  const socket = path.join(kubeletDirectory(NODE), 'device-plugins/kubelet.sock')
+  const identity = () => {
+    try {
+      const { ino, ctimeMs } = statSync(socket)
+      return `${ino} ${ctimeMs}`
+    } catch {
+      return undefined
+    }
+  }
+  const before = identity()
+  const registered = await registrations()
+  await onNode(NODE, '--restart', 'kubelet')
+  while (identity() === undefined || identity() === before) await new Promise((resolve) => setTimeout(resolve, 5))
+  const there = performance.now()
+  while ((await registrations()) < registered + plugins) await new Promise((resolve) => setTimeout(resolve, 5))
+  const again = performance.now() - there
+
+  await agent.stop('SIGKILL')
+  const begun = performance.now()
+  agent.start()
+  while ((await registrations()) < plugins) await new Promise((resolve) => setTimeout(resolve, 5))
+  const warm = performance.now() - begun
+  await world.clear()
+  return [
+    { what: 'kubelet restart to 21 plugins registered', value: again, unit: 'ms', budget: 2000 },
+    { what: 'agent start, warm, to 20 devices offered in a cluster', value: warm, unit: 'ms', budget: 1000 },
+  ]
+}
+
+async function measureMemory(world: World, agent: HostAgent): Promise<Figure[]> {
+  const figures: Figure[] = []
+  for (const count of [0, 100, 1000]) {
+    const descriptions = Array.from({ length: count }, (_, index) => `device-${index}`)
+    await world.apply(echoYaml('bench', descriptions, 1))
+    await eventually(async () => equal(await world.allocatable(NODE, 'akri.sh/bench'), count), 300_000)
+    // What was only needed for the start is let go of; statuses are written.
+    await new Promise((resolve) => setTimeout(resolve, 10_000))
+    const megabytes = Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${agent.pid}/status`, 'utf8'))?.[1]) / 1024
+    figures.push({
+      what: `memory (RSS) in a cluster with ${count} devices`,
+      value: megabytes,
+      unit: 'MB',
+      budget: count <= 100 ? 120 : 300,
+    })
+    if (count < 1000) continue
+    const writes = await requests()
+    await new Promise((resolve) => setTimeout(resolve, 60_000))
+    const peer = { name: 'the existing system, every 600 s all', value: (count * 2) / 10 }
+    figures.push({
+      what: 'API writes in a minute with 1000 devices',
+      value: (await requests()) - writes,
+      unit: '',
+      budget: 0,
+      peer,
+    })
+  }
+  return figures
+}
+
+async function timed(work: () => Promise<unknown>): Promise<number> {
+  const begun = performance.now()
+  await work()
+  return performance.now() - begun
+}
+
+const registrations = () => counter(/^akri_plugin_registrations_total\{result="accepted"\} (\d+)$/gm)
+const requests = () => counter(/^akri_api_requests_total\{method="(?:POST|PUT|PATCH|DELETE)",status="\d+"\} (\d+)$/gm)
+
+/** The sum of what the agent counts under these names; 0 while it does not answer. */
+async function counter(pattern: RegExp): Promise<number> {
+  try {
+    const text = await (await fetch(`http://127.0.0.1:${PORT}/metrics`)).text()
+    return [...text.matchAll(pattern)].reduce((sum, [, value]) => sum + Number(value), 0)
+  } catch {
+    return 0
+  }
+}
+
+function equal(a: unknown, b: unknown): void {
+  if (a !== b) throw new TypeError(`${String(a)} is not ${String(b)}`)
+}

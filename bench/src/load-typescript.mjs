@@ -1,0 +1,36 @@
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { build } from 'esbuild'
+
+const root = path.join(path.dirname(fileURLToPath(import.meta.url)), '../..')
+
+/** The bundle is somewhere else than the sources that look for files beside them. */
+const ownDirectories = {
+  name: 'own-directories',
+  setup(/** @type {import('esbuild').PluginBuild} */ bundle) {
+    bundle.onLoad({ filter: /\/test\/.*\.ts$/ }, ({ path: source }) => ({
+      contents: readFileSync(source, 'utf8').replaceAll('import.meta.dirname', JSON.stringify(path.dirname(source))),
+      loader: 'ts',
+    }))
+  },
+}
+
+/** Imports a module of the workspace's sources, bundled as programs are. */
+export async function loadTypeScript(/** @type {string} */ file) {
+  const outfile = path.join(root, '.cache/bench', `${path.basename(file, '.ts')}.mjs`)
+  await build({
+    entryPoints: [path.join(root, file)],
+    outfile,
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    target: 'node20',
+    conditions: ['akri-source'],
+    external: ['@kubernetes/client-node'],
+    banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)" },
+    plugins: [ownDirectories],
+    logLevel: 'error',
+  })
+  return import(pathToFileURL(outfile).href)
+}

@@ -1,0 +1,9 @@
+export interface Figure {
+  readonly what: string
+  readonly value: number
+  readonly unit: string
+  readonly budget: number
+  readonly peer?: { readonly name: string; readonly value: number }
+}
+export function printFigures(figures: readonly Figure[]): boolean
+export function percentile(values: readonly number[], share: number): number

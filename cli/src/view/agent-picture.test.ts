@@ -1,0 +1,68 @@
+import type { Configuration, Instance } from '@akrijs/kube'
+import stringWidth from 'string-width'
+import { describe, expect, it } from 'vitest'
+import { drawAgent, type PictureInput } from './agent-picture.js'
+
+const instance = (name: string, configuration: string, properties: Record<string, string> = { UDEV_DEVNODE: '/dev/null' }) =>
+  ({
+    metadata: { name, namespace: 'default' },
+    spec: {
+      configurationName: configuration,
+      brokerProperties: properties,
+      deviceUsage: { [`${name}-0`]: 'node-a', [`${name}-1`]: '' },
+    },
+  }) as unknown as Instance
+
+const configuration = (name: string, ready: 'True' | 'False' = 'True', message = '') =>
+  ({
+    metadata: { name, namespace: 'default' },
+    status: {
+      devices: 1,
+      conditions: [{ type: 'Ready', status: ready, reason: ready === 'True' ? 'AllDevicesServed' : 'HandlerLost', message }],
+    },
+  }) as unknown as Configuration
+
+function draw(
+  configurations: readonly Configuration[],
+  instances: readonly Instance[],
+  more: Partial<PictureInput> = {},
+): string[] {
+  const cluster = { configurations: { list: () => configurations }, instances: { list: () => instances } }
+  const standalone = { cluster, problems: [], handlers: [{ name: 'udev' }] } as unknown as PictureInput['standalone']
+  const brokers = { state: () => undefined } as PictureInput['brokers']
+  return plain(drawAgent({ standalone, brokers, lines: [], columns: 80, rows: 24, ...more })).split('\n')
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is taken away
+const plain = (text: string) => text.replace(/\u001b\[\d+m/g, '')
+
+describe('the live view', () => {
+  it('shows each device under its Configuration, with its slots', () => {
+    const lines = draw([configuration('nulls')], [instance('nulls-8120fe', 'nulls')])
+    expect(lines).toContain('nulls  1 devices')
+    expect(lines.find((line) => line.includes('nulls-8120fe'))).toMatch(/nulls-8120fe {2}●○ {2}\/dev\/null/)
+  })
+
+  it('says what is wrong', () => {
+    expect(draw([configuration('cams', 'False', '2 of 2 devices')], [])).toContain('cams  HandlerLost: 2 of 2 devices')
+  })
+
+  it('keeps to the terminal, however much there is, and says how much it leaves out', () => {
+    const many = Array.from({ length: 20 }, (_, index) => configuration(`c${index}`))
+    const devices = many.flatMap(({ metadata }) =>
+      Array.from({ length: 50 }, (_, index) => instance(`${metadata.name}-${index}`, metadata.name, { A: 'x'.repeat(500) })),
+    )
+    const lines = draw(many, devices, { columns: 60, rows: 30, lines: Array.from({ length: 50 }, () => 'y'.repeat(300)) })
+    expect(lines.length).toBeLessThanOrEqual(30)
+    for (const line of lines.slice(2)) expect(stringWidth(line)).toBeLessThan(60)
+    expect(draw([many[0] ?? expect.fail()], devices.slice(0, 50), { rows: 20 }).join('\n')).toMatch(/and \d+ more/)
+  })
+
+  it('lets nothing of a device or a broker reach the terminal as a command', () => {
+    const evil = '\u001b]0;owned\u0007\u001b[2J\r\nfake line'
+    const drawn = draw([configuration('c')], [instance('c-1', 'c', { UDEV_DEVNODE: evil })], { lines: [evil] }).join('\n')
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: none of these may be there
+    expect(drawn).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f\u0080-\u009f]/)
+    expect(drawn.split('\n').some((line) => line.startsWith('fake line'))).toBe(false)
+  })
+})
