@@ -110,8 +110,9 @@ describe('deploy/manifests', () => {
 describe('docs/operators.md', () => {
   it('has the options of the agent as the program knows them', () => {
     const docs = readFileSync(path.join(MANIFESTS, '../../docs/operators.md'), 'utf8')
-    const rows = options.map(({ envVar, mandatory, defaultValue, defaultValueDescription, description }) => {
-      const shown = mandatory ? 'set by the manifests' : (defaultValueDescription ?? `\`${String(defaultValue)}\``)
+    const rows = options.map(({ envVar, flags, mandatory, defaultValue, defaultValueDescription, description }) => {
+      const unit = flags.endsWith('<seconds>') ? ' s' : ''
+      const shown = mandatory ? 'set by the manifests' : (defaultValueDescription ?? `\`${String(defaultValue)}\`${unit}`)
       return `| \`${envVar}\` | ${shown} | ${description} |`
     })
     const table = /(?<=\| variable \| default \| meaning \|\n\|---\|---\|---\|\n)(\|.*\n)+/.exec(docs)?.[0]
