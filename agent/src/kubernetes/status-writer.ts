@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { isDeepStrictEqual } from 'node:util'
 import {
   ApiError,
@@ -48,6 +49,8 @@ export class StatusWriter {
   constructor(options: StatusWriterOptions) {
     this.#options = options
     const { clock, log, random } = options
+    // One for each Configuration whose changes are being gathered.
+    setMaxListeners(0, this.#stop.signal)
     this.#queue = new ReconcileQueue<ObjectKey>({
       clock,
       random,

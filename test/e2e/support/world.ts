@@ -133,6 +133,8 @@ export class World {
 
   /** Nothing of ours is left in the namespace. */
   async clear(): Promise<void> {
+    const named = [...(await this.list<Named>('Configuration')), ...(await this.list<Named>('Instance'))]
+    const resources = named.map(({ metadata }) => `akri.sh/${metadata.name}`)
     for (const kind of ['Deployment', 'Configuration', 'Pod', 'Secret'] as const) {
       for (const { metadata } of await this.list<Named>(kind)) {
         if (kind === 'Secret' && metadata.name.startsWith('default-token')) continue
@@ -149,6 +151,11 @@ export class World {
     await eventually(async () => {
       const left = [...(await this.list('Pod')), ...(await this.instances())]
       if (left.length > 0) throw new Error(`${left.length} objects are left`)
+      // A node's status is a little behind: what it says of the past must not be taken for what comes next.
+      for (const node of NODES) {
+        for (const resource of resources)
+          if (((await this.allocatable(node, resource)) ?? 0) > 0) throw new Error(`${node} still has ${resource}`)
+      }
     })
   }
 
