@@ -18,6 +18,7 @@ const CHECKS = [
     () => run(bin('depcruise'), ['--config', '.dependency-cruiser.mjs', '--output-type', 'err', ...PACKAGES]),
   ],
   ['generated code', generated],
+  ['docs from the code', () => run(process.execPath, ['scripts/docs.mjs', '--check'])],
   ['native addon', () => run(process.execPath, ['scripts/build-addon.mjs', '--check'])],
 ]
 

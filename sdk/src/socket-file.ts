@@ -6,6 +6,7 @@ import { AkriError } from './errors.js'
 /** The longest path of a unix socket on Linux, in bytes: sun_path less its final NUL. */
 export const MAX_SOCKET_PATH = 107
 
+/** A unix socket cannot be made at its path: too long, taken by somebody who serves, or not ours to write. */
 export class SocketUnusableError extends AkriError {
   constructor(message: string, options?: { cause?: unknown }) {
     super('AKRI_ERR_SOCKET_UNUSABLE', 'terminal', message, options)

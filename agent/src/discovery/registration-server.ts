@@ -62,7 +62,7 @@ export async function serveRegistration({ directory, registry, log }: Registrati
   }
 }
 
-/** A registration that is refused, with the status that tells the handler why. */
+/** A handler's registration is refused; the handler is told why. */
 class RegistrationRefusedError extends AkriError {
   readonly status: status
 

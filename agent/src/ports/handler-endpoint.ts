@@ -32,6 +32,7 @@ const KINDS = { 'invalid-details': 'terminal', unreachable: 'transient', failed:
   ErrorKind
 >
 
+/** A handler cannot be asked, refuses what it is asked, or has stopped to answer. */
 export class DiscoveryFailedError extends AkriError {
   readonly failure: DiscoveryFailure
 

@@ -1,0 +1,168 @@
+// Writes what the docs take from the code: docs/errors.md, and the tables of options between their marks.
+// `--check` writes nothing, and fails where something would change.
+import { execFileSync } from 'node:child_process'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import ts from 'typescript'
+
+const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
+const checking = process.argv.includes('--check')
+const PACKAGES = ['sdk', 'kube', 'agent', 'cli', 'handlers/udev', 'handlers/debug-echo']
+const MEANING = {
+  terminal: 'Trying again does not help: mend what the message names.',
+  transient: 'It is tried again, with a back-off.',
+  bug: 'A mistake in akri.js or in a handler: please report it.',
+}
+
+/** Of errors that have no class of their own. */
+const PLAIN = {
+  AKRI_ERR_INVALID_INTERVAL: 'An interval of a handler is not a duration such as `10s`.',
+  AKRI_ERR_INVALID_OPTION: 'An option of a program makes no sense; the message names it.',
+  AKRI_ERR_INVALID_PRESENCE: 'The number of rounds that a device may miss is not a whole number from 0 on.',
+  AKRI_ERR_PORT_UNUSABLE: 'The port for health and metrics cannot be listened on.',
+  AKRI_ERR_SIMULATED_AGENT: 'A test of a handler waits in vain: no registration, no list, or not the handler that was asked for.',
+  AKRI_ERR_UNIMPLEMENTED: 'The kubelet asks for a preference of a plugin that has none.',
+}
+
+const changed = [writeIfOther('docs/errors.md', errorsPage())]
+for (const { file, mark, table } of optionTables()) changed.push(writeIfOther(file, between(file, mark, table)))
+if (checking && changed.includes(true)) {
+  process.stderr.write('the docs are not what the code says: run node scripts/docs.mjs\n')
+  process.exit(1)
+}
+
+/** @returns {boolean} whether the file says something else */
+function writeIfOther(file, text) {
+  const full = path.join(root, file)
+  let before = ''
+  try {
+    before = readFileSync(full, 'utf8')
+  } catch {
+    // It is new.
+  }
+  if (before === text) return false
+  if (checking) process.stderr.write(`${file} is out of date\n`)
+  else writeFileSync(full, text)
+  return true
+}
+
+function errorsPage() {
+  /** @type {Map<string, { kinds: Set<string>, packages: Set<string>, docs: Set<string> }>} */
+  const codes = new Map()
+  for (const folder of PACKAGES) {
+    for (const file of sources(path.join(root, folder, 'src'))) {
+      const source = ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.Latest, true)
+      const visit = (node) => {
+        if (ts.isStringLiteral(node) && /^AKRI_ERR_\w+$/.test(node.text)) note(node, folder)
+        ts.forEachChild(node, visit)
+      }
+      visit(source)
+    }
+  }
+  const rows = [...codes]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([code, { kinds, packages, docs }]) => {
+      if (PLAIN[code] !== undefined) docs.add(PLAIN[code])
+      if (docs.size === 0) throw new TypeError(`${code} has no comment that says when it happens`)
+      return `| \`${code}\` | ${[...kinds].join(', ')} | ${[...docs].join(' ')} | ${[...packages].join(', ')} |`
+    })
+  return `# Errors
+
+<!-- Written by scripts/docs.mjs from the code. -->
+
+Every error of akri.js has a code that stays the same, and a kind that says what to do about it.
+
+${Object.entries(MEANING)
+  .map(([kind, meaning]) => `- **${kind}**: ${meaning}`)
+  .join('\n')}
+
+| Code | Kind | When | Package |
+|---|---|---|---|
+${rows.join('\n')}
+`
+
+  function note(node, folder) {
+    const call = node.parent
+    // Comparisons with a code tell nothing of it.
+    if (!ts.isCallExpression(call) && !ts.isNewExpression(call)) return
+    const known = codes.get(node.text) ?? { kinds: new Set(), packages: new Set(), docs: new Set() }
+    codes.set(node.text, known)
+    known.packages.add(folder)
+    for (const kind of kindsOf(call.arguments?.[1])) known.kinds.add(kind)
+    const owner = ownerOf(node)
+    const doc =
+      owner &&
+      ts
+        .getJSDocCommentsAndTags(owner)
+        .filter(ts.isJSDoc)
+        .map(({ comment }) => ts.getTextOfJSDocComment(comment))
+        .join(' ')
+    if (doc) known.docs.add(doc.replace(/\s+/g, ' ').replaceAll('|', '\\|').trim())
+  }
+}
+
+/** The kinds that an expression can have: a literal, or any of those that a look-up has. */
+function kindsOf(expression) {
+  if (expression === undefined) return []
+  if (ts.isStringLiteral(expression)) return [expression.text]
+  const found = Object.keys(MEANING).filter((kind) => new RegExp(`'${kind}'`).test(expression.getSourceFile().text))
+  return found
+}
+
+/** The class that is the error. */
+function ownerOf(node) {
+  for (let at = node.parent; at !== undefined; at = at.parent) {
+    if (ts.isClassDeclaration(at)) return /Error$/.test(at.name?.text ?? '') ? at : undefined
+  }
+  return undefined
+}
+
+function sources(directory) {
+  return readdirSync(directory, { withFileTypes: true, recursive: true })
+    .filter((entry) => entry.isFile() && entry.name.endsWith('.ts') && !entry.name.endsWith('.test.ts'))
+    .map((entry) => path.join(entry.parentPath, entry.name))
+    .sort()
+}
+
+/** What the programs themselves say of their options. */
+function optionTables() {
+  return [
+    { file: 'docs/standalone.md', mark: 'options of akri run', table: optionsOf('cli/dist/akri.js', 'run') },
+    { file: 'docs/operators.md', mark: 'options of akri-agent', table: optionsOf('agent/dist/akri-agent.js') },
+    { file: 'docs/handler-authors.md', mark: 'options of akri-handler', table: optionsOf('sdk/dist/akri-handler.js') },
+  ]
+}
+
+function optionsOf(program, ...command) {
+  // Defaults that depend on who runs it must be the same for everybody who writes the docs.
+  const env = { PATH: process.env.PATH, HOME: '/root', AKRI_STATE_DIRECTORY: '' }
+  const help = execFileSync(process.execPath, [path.join(root, program), ...command, '--help'], { encoding: 'utf8', env })
+  // Without a terminal the help is 80 columns wide.
+  const lines = help
+    .slice(help.indexOf('Options:'))
+    .replace(/\n {12,}/g, ' ')
+    .split('\n')
+    .slice(1)
+  const rows = lines.flatMap((line) => {
+    const [, flag, rest = ''] = /^ {2}(-\S.*?) {2,}(.*)$/.exec(line) ?? []
+    if (flag === undefined || /--help|--version/.test(flag)) return []
+    const note = /\s*\(((?:default|choices|env): .*)\)$/.exec(rest)
+    const parts = note?.[1] ?? ''
+    const part = (name) => new RegExp(`(?:^|, )${name}: (.*?)(?=, (?:default|env|choices): |$)`).exec(parts)?.[1] ?? ''
+    const meaning =
+      (note ? rest.slice(0, note.index) : rest) + (part('choices') ? `: ${part('choices').replaceAll('"', '')}` : '')
+    // It depends on who runs it.
+    const standard = flag.startsWith('--state-dir ') ? 'see State' : part('default').replaceAll('"', '')
+    return [`| \`${flag}\` | ${part('env') && `\`${part('env')}\``} | ${standard} | ${meaning} |`]
+  })
+  return ['| Flag | Environment | Default | Meaning |', '|---|---|---|---|', ...rows].join('\n')
+}
+
+function between(file, mark, table) {
+  const text = readFileSync(path.join(root, file), 'utf8')
+  const [begin, end] = [`<!-- ${mark} -->`, `<!-- end of ${mark} -->`]
+  const [from, to] = [text.indexOf(begin), text.indexOf(end)]
+  if (from < 0 || to < from) throw new TypeError(`${file} has no place for the ${mark}: ${begin} … ${end}`)
+  return `${text.slice(0, from + begin.length)}\n${table}\n${text.slice(to)}`
+}
