@@ -1,0 +1,3 @@
+import { defineConfig } from 'tsup'
+
+export default defineConfig({ entry: ['src/http-sensor.ts'], format: 'esm', target: 'node20' })
