@@ -106,16 +106,3 @@ describe('deploy/manifests', () => {
     expect(ports[0]).not.toBe(String(container.ports[0]?.containerPort))
   })
 })
-
-describe('docs/operators.md', () => {
-  it('has the options of the agent as the program knows them', () => {
-    const docs = readFileSync(path.join(MANIFESTS, '../../docs/operators.md'), 'utf8')
-    const rows = options.map(({ envVar, flags, mandatory, defaultValue, defaultValueDescription, description }) => {
-      const unit = flags.endsWith('<seconds>') ? ' s' : ''
-      const shown = mandatory ? 'set by the manifests' : (defaultValueDescription ?? `\`${String(defaultValue)}\`${unit}`)
-      return `| \`${envVar}\` | ${shown} | ${description} |`
-    })
-    const table = /(?<=\| variable \| default \| meaning \|\n\|---\|---\|---\|\n)(\|.*\n)+/.exec(docs)?.[0]
-    expect(table?.trimEnd().split('\n')).toEqual(rows)
-  })
-})

@@ -209,7 +209,8 @@ export class World {
       status: { allocatable: Record<string, string> }
     }
     const found = status.allocatable[resource]
-    return found === undefined ? undefined : Number(found)
+    // A quantity: 1000 is written as 1k.
+    return found === undefined ? undefined : Number(found.replace(/k$/, '000'))
   }
 
   async logs(pod: string): Promise<string> {
