@@ -1,0 +1,246 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { type Configuration, type InstanceName, type NodeName, objectKey, type SlotName } from '@akrijs/kube'
+import { silentLogger, systemClock } from '@akrijs/sdk'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { ServedInstance } from '../instances/served-instance.js'
+import { KubeletSockets } from '../kubelet/kubelet-sockets.js'
+import { nobodyObserves } from '../observer.js'
+import { draftOf, manifest } from '../ports/cluster.contract.js'
+import type { Cluster } from '../ports/cluster.js'
+import { SimulatedKubelet } from '../simulated-kubelet/simulated-kubelet.js'
+import { StandaloneCluster } from '../standalone/standalone-cluster.js'
+import { StateFile } from '../standalone/state-file.js'
+import { ConfigurationPlugin } from './configuration-plugin.js'
+import { DevicePlugins } from './device-plugins.js'
+
+const NODE = 'node-a' as NodeName
+const DIGESTS = ['8120fe', 'a19705']
+
+let directory: string
+let cluster: StandaloneCluster
+let configuration: Configuration
+let name: string
+let kubelet: SimulatedKubelet
+let sockets: KubeletSockets
+let plugins: DevicePlugins
+
+beforeEach(async () => {
+  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-cl-'))
+  cluster = await StandaloneCluster.open({
+    file: new StateFile(path.join(directory, 'cluster.json')),
+    clock: systemClock,
+    log: silentLogger,
+  })
+  const wanted = manifest({ capacity: 2 })
+  await cluster.apply({ configurations: [wanted], data: [], complete: true })
+  configuration = cluster.configurations.list()[0] ?? expect.fail()
+  name = configuration.metadata.name
+  kubelet = await SimulatedKubelet.start({ directory })
+  sockets = new KubeletSockets({
+    pluginDirectory: kubelet.pluginDirectory,
+    podResourcesSocket: kubelet.podResourcesSocket,
+    clock: systemClock,
+    log: silentLogger,
+  })
+  await sockets.open()
+  plugins = new DevicePlugins({ cluster, kubelet: sockets, node: NODE, clock: systemClock, log: silentLogger })
+  await plugins.serveConfiguration({ key: objectKey('default', name), name: configuration.metadata.name })
+})
+
+afterEach(async () => {
+  await plugins.close()
+  await sockets.close()
+  await kubelet.close()
+  await rm(directory, { recursive: true, force: true })
+})
+
+const instanceName = (digest: string) => `${name}-${digest}` as InstanceName
+const key = (digest: string) => objectKey('default', instanceName(digest))
+const slot = (digest: string, index: number) => `${name}-${digest}-${index}` as SlotName
+const usage = () => Object.assign({}, ...cluster.instances.list().map(({ spec }) => spec.deviceUsage)) as Record<string, string>
+const held = () => Object.fromEntries(Object.entries(usage()).filter(([, holder]) => holder !== ''))
+const resource = () => `akri.sh/${name}`
+const ids = () => [...kubelet.devices(resource()).keys()]
+const health = (digest: string) => [...kubelet.devices(`akri.sh/${instanceName(digest)}`).values()]
+
+async function serve(digest: string): Promise<void> {
+  await cluster.createInstance(draftOf(configuration, 2, [NODE], digest))
+  await plugins.serve(servedOf(digest))
+}
+
+function servedOf(digest: string): ServedInstance {
+  return {
+    key: key(digest),
+    name: instanceName(digest),
+    configuration: configuration.metadata.name,
+    digest,
+    device: { id: digest },
+    properties: { CAMERA: digest },
+    healthy: true,
+    capacity: 2,
+  }
+}
+
+/** A plugin of the same devices, whose cluster does something else. */
+function pluginOn(changed: Partial<Pick<Cluster, 'claimSlot'>>): ConfigurationPlugin {
+  const own = {
+    instances: cluster.instances,
+    claimSlot: cluster.claimSlot.bind(cluster),
+    releaseSlot: cluster.releaseSlot.bind(cluster),
+    ...changed,
+  }
+  return new ConfigurationPlugin(
+    { key: objectKey('default', name), name: configuration.metadata.name },
+    {
+      cluster: own,
+      node: NODE,
+      claims: plugins.claims,
+      observer: nobodyObserves,
+      instances: () => DIGESTS.map((digest) => servedOf(digest)),
+    },
+  )
+}
+
+const pod = (uid: string, ...counts: number[]) => ({
+  uid,
+  name: uid,
+  namespace: 'default',
+  containers: counts.map((count, index) => ({ name: `c${index}`, resources: { [resource()]: count } })),
+})
+const both = async () => {
+  for (const digest of DIGESTS) await serve(digest)
+  await vi.waitFor(() => expect(ids()).toEqual(['0', '1']))
+}
+
+describe('the device plugin of a Configuration', () => {
+  it('R2 R15 is there before any device, and R21 is told of each that comes or goes', async () => {
+    await vi.waitFor(() => expect(kubelet.resources).toEqual([resource()]))
+    expect(ids()).toEqual([])
+    await serve('8120fe')
+    await vi.waitFor(() => expect(ids()).toEqual(['0']))
+    await serve('a19705')
+    await vi.waitFor(() => expect(ids()).toEqual(['0', '1']))
+    await plugins.withdraw(instanceName('8120fe'))
+    await vi.waitFor(() => expect(ids()).toEqual(['0']))
+  })
+
+  it('R5 R6 R10 R38 R40 A18 gives one container two devices in one answer, each with its environment', async () => {
+    await both()
+    const given = await kubelet.admit(pod('p', 2))
+    expect(given.get('c0')).toMatchObject({
+      envs: { CAMERA_8120FE: '8120fe', CAMERA_A19705: 'a19705' },
+      annotations: {
+        [`akri.agent.slot-${slot('8120fe', 0)}`]: `C:0:${slot('8120fe', 0)}`,
+        [`akri.agent.slot-${slot('a19705', 0)}`]: `C:1:${slot('a19705', 0)}`,
+      },
+    })
+    expect(held()).toEqual({ [slot('8120fe', 0)]: 'C:0:node-a', [slot('a19705', 0)]: 'C:1:node-a' })
+  })
+
+  it('R16 R19 R87 tells both levels of what it has claimed', async () => {
+    await both()
+    await kubelet.admit(pod('p', 1))
+    await vi.waitFor(() => expect(health('8120fe')).toEqual([false, true]))
+    // The claimed one, and one for each device with a free slot.
+    await vi.waitFor(() => expect(ids()).toEqual(['0', '1', '2']))
+  })
+
+  it('R16 R23 hears of what is claimed of an Instance', async () => {
+    await both()
+    const claim = (index: number) =>
+      kubelet.admit({ ...pod(`i${index}`), containers: [{ name: 'c', resources: { [`akri.sh/${instanceName('8120fe')}`]: 1 } }] })
+    await claim(0)
+    expect(ids()).toEqual(['0', '1'])
+    await claim(1)
+    await vi.waitFor(() => expect(ids()).toEqual(['0']))
+  })
+
+  it('R88 hears of what other nodes claim and free', async () => {
+    await both()
+    for (const index of [0, 1]) await cluster.claimSlot(key('a19705'), slot('a19705', index), 'node-b')
+    await vi.waitFor(() => expect(ids()).toEqual(['0']))
+    await cluster.releaseSlot(key('a19705'), slot('a19705', 1), 'node-b')
+    await vi.waitFor(() => expect(ids()).toEqual(['0', '1']))
+  })
+
+  it('R11 R12 R22 refuses what cannot be had, claims nothing for it, and says again what there is', async () => {
+    await serve('8120fe')
+    await vi.waitFor(() => expect(ids()).toEqual(['0']))
+    await kubelet.admit(pod('p', 1))
+    await vi.waitFor(() => expect(ids()).toEqual(['0', '1']))
+    kubelet.remove('p')
+    const before = held()
+    let lists = 0
+    kubelet.onChange(() => lists++, new AbortController().signal)
+    // Two ids are free, and both stand for the one device.
+    await expect(kubelet.admit(pod('q', 2))).rejects.toThrow(/both stand for Instance|2 different devices are asked for/)
+    expect(held()).toEqual(before)
+    await vi.waitFor(() => expect(lists).toBeGreaterThan(0))
+  })
+
+  it('A17 takes back what it has claimed of a request that fails in the middle', async () => {
+    await both()
+    let claims = 0
+    const plugin = pluginOn({
+      claimSlot: (...args) => {
+        if (++claims === 2) throw new TypeError('the API server is away')
+        return cluster.claimSlot(...args)
+      },
+    })
+    await expect(plugin.allocate([['0', '1']])).rejects.toThrow('the API server is away')
+    expect(claims).toBe(2)
+    expect(held()).toEqual({})
+  })
+
+  it('R85 chooses anew where another node was faster, and R33 A16 gives an id the slot that it had', async () => {
+    await both()
+    let faster = true
+    const plugin = pluginOn({
+      claimSlot: async (at, wanted, by) => {
+        if (faster) await cluster.claimSlot(at, wanted, 'node-b')
+        faster = false
+        return cluster.claimSlot(at, wanted, by)
+      },
+    })
+    await plugin.allocate([['0']])
+    const first = held()
+    expect(Object.values(first).sort()).toEqual(['C:0:node-a', 'node-b'])
+    // A container that starts after the one that has just ended is given its id.
+    await plugin.allocate([['0']])
+    expect(held()).toEqual(first)
+  })
+
+  it('R13 names to the kubelet ids of different devices', async () => {
+    await both()
+    await kubelet.admit(pod('p', 2))
+    kubelet.remove('p')
+    await vi.waitFor(() => expect(ids()).toHaveLength(4))
+    // Four ids, two of each device: any two that the kubelet picked by itself could be of one.
+    for (let round = 0; round < 5; round++) {
+      const given = await kubelet.admit(pod(`q${round}`, 2))
+      expect(given.get('c0')?.envs).toMatchObject({ CAMERA_8120FE: '8120fe', CAMERA_A19705: 'a19705' })
+      kubelet.remove(`q${round}`)
+    }
+  })
+
+  it('R20 goes with its Configuration', async () => {
+    await both()
+    await plugins.withdrawConfiguration(objectKey('default', name))
+    await vi.waitFor(() => expect(kubelet.resource(resource()).allocatable).toBe(0))
+    expect(kubelet.resource(`akri.sh/${instanceName('8120fe')}`).allocatable).toBe(2)
+  })
+
+  it('A8 cannot have the name of an Instance, and neither is harmed', async () => {
+    await serve('8120fe')
+    const other = {
+      key: objectKey('default', instanceName('8120fe')),
+      name: instanceName('8120fe') as unknown as Configuration['metadata']['name'],
+    }
+    await expect(plugins.serveConfiguration({ ...other, key: objectKey('elsewhere', 'x') })).rejects.toThrow(
+      /is the resource of default\//,
+    )
+    await vi.waitFor(() => expect(health('8120fe')).toEqual([true, true]))
+  })
+})
