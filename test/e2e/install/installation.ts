@@ -63,7 +63,7 @@ export async function removeImage(): Promise<void> {
 export async function separateNodes(): Promise<void> {
   for (const node of NODES)
     for (const directory of NODE_DIRECTORIES)
-      await onNode(node, 'sh', '-c', `mkdir -p ${directory} && mount -t tmpfs tmpfs ${directory}`)
+      await onNode(node, 'sh', '-c', `mkdir -p ${directory}; mountpoint -q ${directory} || mount -t tmpfs tmpfs ${directory}`)
 }
 
 export async function joinNodes(): Promise<void> {
