@@ -30,8 +30,14 @@ export function claimPatch(instance: Instance, slot: SlotName, usage: string): J
 export function releasePatch(instance: Instance, slot: SlotName, usage: string): JsonPatch {
   const index = slotIndex(instance.metadata.name, slot)
   const path = slotPath(slot)
-  const stays = index !== undefined && index < instance.spec.capacity
-  return [{ op: 'test', path, value: usage }, stays ? { op: 'replace', path, value: '' } : { op: 'remove', path }]
+  const { capacity } = instance.spec
+  const stays = index !== undefined && index < capacity
+  return [
+    { op: 'test', path, value: usage },
+    // Whether the slot stays depends on it.
+    { op: 'test', path: pointer('spec', 'capacity'), value: capacity },
+    stays ? { op: 'replace', path, value: '' } : { op: 'remove', path },
+  ]
 }
 
 /** The schema refuses a node that is there already. */

@@ -41,8 +41,10 @@ export const INSTANCES = { ...GROUP_VERSION, plural: 'instances' }
 
 /** How long the kubelet is kept waiting for a claim, in milliseconds. */
 const ANSWER_MS = 10_000
+/** The longest wait between such attempts, in milliseconds. */
+const CROWD_MS = 1000
 /** How often a write is tried anew on what it finds when another one was faster. */
-const MAX_ATTEMPTS = 20
+const MAX_ATTEMPTS = 30
 
 /** The cluster of an API server. */
 export class KubernetesCluster implements Cluster {
@@ -229,6 +231,7 @@ export class KubernetesCluster implements Cluster {
    * server then. An answer that writes nothing is given on what the server has, because the cache may be behind.
    */
   async #change<T>(key: ObjectKey, decide: (instance: Instance | undefined) => Step<T>): Promise<T> {
+    const { clock, random } = this.#options
     let instance = this.instances.get(key)
     let fresh = false
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
@@ -240,6 +243,8 @@ export class KubernetesCluster implements Cluster {
         refusal = await this.#write(key, step)
         if (refusal === undefined) return step.result
       }
+      // Where many are at it, each needs a moment in which no other one is.
+      if (attempt > 1) await clock.sleep(random() * Math.min(CROWD_MS, 10 * 2 ** attempt))
       const found = await this.#instanceApi.get(key, { timeoutMs: ANSWER_MS })
       const now = found === undefined ? undefined : this.#wrote(found)
       // Nobody was faster: it is the write itself that the server does not want.

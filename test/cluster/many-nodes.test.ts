@@ -1,0 +1,117 @@
+import {
+  API_VERSION,
+  type ApiClient,
+  type Configuration,
+  type NodeName,
+  type ObjectKey,
+  objectKey,
+  Resource,
+  type SlotName,
+} from '@akrijs/kube'
+import { silentLogger, systemClock } from '@akrijs/sdk'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { CONFIGURATIONS, INSTANCES, KubernetesCluster } from '../../agent/src/kubernetes/kubernetes-cluster.js'
+import { draftOf, manifest } from '../../agent/src/ports/cluster.contract.js'
+import { clientOfCluster, describeOnCluster, makeNamespace, removeNamespace } from './support/cluster.js'
+
+const NODES = Array.from({ length: 50 }, (_, index) => `node-${index}` as NodeName)
+const CAPACITY = 5
+const patience = { timeout: 30_000, interval: 50 }
+
+describeOnCluster('fifty nodes on one API server', () => {
+  let client: ApiClient
+  let namespace: string
+  let clusters: KubernetesCluster[]
+
+  beforeAll(async () => {
+    client = await clientOfCluster()
+    namespace = await makeNamespace(client)
+    // Each with its own view of the world, as each agent has it.
+    clusters = NODES.map((node) => new KubernetesCluster({ client, clock: systemClock, log: silentLogger, node }))
+    for (const cluster of clusters) cluster.start()
+    await Promise.all(clusters.flatMap(({ configurations, instances }) => [configurations.synced, instances.synced]))
+  }, 120_000)
+
+  afterAll(async () => {
+    await Promise.all(clusters.map((cluster) => cluster.close()))
+    await removeNamespace(client, namespace)
+    client.close()
+  }, 120_000)
+
+  async function configuration(): Promise<Configuration> {
+    const { name, spec } = manifest({ capacity: CAPACITY })
+    const key = objectKey(namespace, name)
+    await new Resource(client, CONFIGURATIONS).apply(
+      key,
+      { apiVersion: API_VERSION, kind: 'Configuration', metadata: { name, namespace }, spec },
+      'test',
+    )
+    return vi.waitFor(() => {
+      for (const cluster of clusters) expect(cluster.configurations.get(key)).toBeDefined()
+      return clusters[0]?.configurations.get(key) ?? expect.fail()
+    }, patience)
+  }
+
+  /** The object as the server has it. */
+  const raw = async (key: ObjectKey) =>
+    (await new Resource(client, INSTANCES).get(key)) as
+      | { metadata: object; spec: { nodes: string[]; deviceUsage: Record<string, string> } }
+      | undefined
+
+  it('R84 R98 A10 A13 lose no join, claim no slot twice, and the last to leave deletes the Instance', {
+    timeout: 120_000,
+  }, async () => {
+    const owner = await configuration()
+    for (let round = 0; round < 3; round++) {
+      const draft = draftOf(owner, CAPACITY, [], '8120fe')
+      const key = objectKey(namespace, draft.name)
+      const created = await Promise.all(
+        clusters.map((cluster, index) =>
+          cluster.createInstance({ ...draft, spec: { ...draft.spec, nodes: [NODES[index] ?? expect.fail()] } }),
+        ),
+      )
+      expect(created.filter((outcome) => outcome === 'created')).toHaveLength(1)
+      const joined = await Promise.all(clusters.map((cluster, index) => cluster.joinInstance(key, NODES[index] ?? expect.fail())))
+      expect(joined.filter((outcome) => outcome === 'already-joined')).toHaveLength(1)
+      const now = await raw(key)
+      expect(now?.spec.nodes.toSorted()).toEqual(NODES.toSorted())
+      expect(now?.metadata).not.toHaveProperty('finalizers')
+
+      const claims = await Promise.all(
+        clusters.map((cluster, index) =>
+          cluster.claimSlot(key, `${draft.name}-${index % CAPACITY}` as SlotName, NODES[index] ?? ''),
+        ),
+      )
+      const winners = NODES.filter((_, index) => claims[index]?.outcome === 'claimed')
+      expect(winners).toHaveLength(CAPACITY)
+      expect(Object.values((await raw(key))?.spec.deviceUsage ?? {}).sort()).toEqual(winners.toSorted())
+
+      const left = await Promise.all(clusters.map((cluster, index) => cluster.leaveInstance(key, NODES[index] ?? expect.fail())))
+      expect(left.filter((outcome) => outcome === 'deleted')).toHaveLength(1)
+      expect(await raw(key)).toBeUndefined()
+      for (const cluster of clusters) await vi.waitFor(() => expect(cluster.instances.get(key)).toBeUndefined(), patience)
+    }
+  })
+
+  it('R79 claim and free slots of an Instance that the existing system wrote: only what is held stands there', async () => {
+    const owner = await configuration()
+    const [cluster = expect.fail()] = clusters
+    const { name, spec } = draftOf(owner, 3, [NODES[0] ?? expect.fail(), NODES[1] ?? expect.fail()], 'a19705')
+    const key = objectKey(namespace, name)
+    await new Resource(client, INSTANCES).create(namespace, {
+      apiVersion: API_VERSION,
+      kind: 'Instance',
+      metadata: { name, namespace, finalizers: ['akri.test/node-1'] },
+      spec: { ...spec, deviceUsage: { [`${name}-1`]: `C:${owner.metadata.name}-0:node-1` } },
+    })
+    await vi.waitFor(() => expect(cluster.instances.get(key)).toBeDefined(), patience)
+    const slot = (index: number) => `${name}-${index}` as SlotName
+    expect(await cluster.claimSlot(key, slot(0), 'node-0')).toEqual({ outcome: 'claimed' })
+    expect(await cluster.claimSlot(key, slot(1), 'node-0')).toEqual({ outcome: 'taken', by: `C:${owner.metadata.name}-0:node-1` })
+    expect(await cluster.releaseSlot(key, slot(0), 'node-0')).toBe('released')
+    expect((await raw(key))?.spec.deviceUsage).toEqual({ [slot(0)]: '', [slot(1)]: `C:${owner.metadata.name}-0:node-1` })
+    // What others have put there to hold it is not ours to take away.
+    expect((await raw(key))?.metadata).toMatchObject({ finalizers: ['akri.test/node-1'] })
+    await new Resource(client, INSTANCES).patch(key, 'merge', { metadata: { finalizers: null } })
+  })
+})
