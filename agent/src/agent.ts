@@ -1,4 +1,4 @@
-import { type Instance, type NodeName, type ObjectKey, objectKey, ReconcileQueue } from '@akrijs/kube'
+import { type Instance, type NodeName, type NodeStatus, type ObjectKey, objectKey, ReconcileQueue } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import { AcceptedConfigurations } from './accepted-configurations.js'
 import { Checkpoint } from './checkpoint.js'
@@ -14,6 +14,7 @@ import { type AgentObserver, nobodyObserves } from './observer.js'
 import type { Cluster } from './ports/cluster.js'
 import type { Kubelet } from './ports/kubelet.js'
 import { SlotReclaimer } from './slots/slot-reclaimer.js'
+import { StatusEvents } from './status-events.js'
 
 export interface AgentOptions extends Partial<AgeingOptions> {
   readonly cluster: Cluster
@@ -67,6 +68,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     ...(options.slotGraceMs === undefined ? {} : { graceMs: options.slotGraceMs }),
   })
 
+  const events = new StatusEvents(cluster)
   const queue = new ReconcileQueue<ObjectKey>({
     clock,
     async reconcile(key) {
@@ -82,14 +84,19 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
 
   async function reportStatus(key: ObjectKey): Promise<void> {
     const rival = configurations.rival(key)
-    if (rival !== undefined) return cluster.reportStatus(key, node, refusedStatus(cluster.configurations.get(key), rival))
+    if (rival !== undefined) return report(key, refusedStatus(cluster.configurations.get(key), rival))
     const configuration = configurations.get(key)
     const status = discovery.status(key)
-    if (configuration === undefined || status === undefined) return
+    if (configuration === undefined || status === undefined) return events.forget(key)
     const instances = cluster.instances.list().filter((one) => configurationOf(one) === key && one.spec.nodes.includes(node))
     const devices = discovery.deviceSet(key)
     const collisions = reconciler.collisions(key)
-    await cluster.reportStatus(key, node, nodeStatus({ configuration, discovery: status, devices, collisions, instances }))
+    await report(key, nodeStatus({ configuration, discovery: status, devices, collisions, instances }))
+  }
+
+  async function report(key: ObjectKey, status: NodeStatus): Promise<void> {
+    events.follow(key, status)
+    await cluster.reportStatus(key, node, status)
   }
 
   await Promise.all([cluster.configurations.synced, cluster.instances.synced])

@@ -210,4 +210,16 @@ describe('the device plugin of an Instance', () => {
     expect(Buffer.byteLength(long)).toBeLessThanOrEqual(107)
     expect(socketPath('/var/lib/kubelet/device-plugins', 'akri.sh/cam')).toMatch(/akri-cam-[0-9a-f]{8}\.sock$/)
   })
+
+  it('A21 A23 serves on another socket when somebody has removed its own', async () => {
+    await plugins.serve(served)
+    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    const own = async () => (await readdir(kubelet.pluginDirectory)).filter((name) => name.startsWith('akri-'))
+    const [before = ''] = await own()
+    await rm(path.join(kubelet.pluginDirectory, before))
+    await vi.waitFor(async () => expect(await own()).toHaveLength(1), { timeout: 8000 })
+    expect(await own()).not.toEqual([before])
+    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    await kubelet.admit(pod('p', 1))
+  })
 })

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { rm } from 'node:fs/promises'
+import { rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import {
   type AllocateRequest,
@@ -65,6 +65,9 @@ export class DevicePluginServer {
     const { kubelet, log } = this.#options
     // The kubelet removes all sockets when it starts, and grpc-js does not bind to an address again that it holds: all anew.
     kubelet.onRestart(() => this.#enqueue(() => this.#serveAndRegister()), this.#stop.signal)
+    kubelet.onLook((names) => {
+      if (this.#serving !== undefined && !names.has(path.basename(this.#serving.socket))) this.#enqueue(() => this.#serveIfGone())
+    }, this.#stop.signal)
     await this.#enqueue(() => this.#serveAndRegister())
     log.debug({}, 'device plugin started')
   }
@@ -96,6 +99,15 @@ export class DevicePluginServer {
     if (await this.#attempt()) return
     // Not awaited here: a kubelet that is away must not hold up what comes after.
     this.#retrying = this.#retry()
+  }
+
+  /** Somebody has removed our socket: who listens on it is not found any more. */
+  async #serveIfGone(): Promise<void> {
+    const socket = this.#serving?.socket
+    // It may have been made after the directory was read.
+    if (socket === undefined || (await stat(socket).catch(() => undefined)) !== undefined) return
+    this.#options.log.warn({ socket }, 'the socket of the device plugin is gone, serving on another one')
+    await this.#serveAndRegister()
   }
 
   /** One attempt at what is still to be done of serving and registering. */

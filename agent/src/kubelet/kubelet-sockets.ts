@@ -37,6 +37,7 @@ export class KubeletSockets implements Kubelet {
   readonly #podResourcesSocket: string
   readonly #options: KubeletSocketsOptions
   readonly #restartListeners = new Listeners()
+  readonly #lookListeners = new Listeners<[names: ReadonlySet<string>]>()
   readonly #stop = new AbortController()
   #watching: Promise<void> | undefined
 
@@ -110,6 +111,10 @@ export class KubeletSockets implements Kubelet {
     this.#restartListeners.add(listener, signal)
   }
 
+  onLook(listener: (names: ReadonlySet<string>) => void, signal: AbortSignal): void {
+    this.#lookListeners.add(listener, signal)
+  }
+
   /** A kubelet that restarts makes its socket anew. Inode numbers can come again, so the time of creation counts too. */
   async #identity(): Promise<string | undefined> {
     const found = await stat(this.#kubeletSocket).catch(() => undefined)
@@ -133,7 +138,12 @@ export class KubeletSockets implements Kubelet {
       if (this.#stop.signal.aborted) break
       look = new AbortController()
       const now = await this.#identity()
-      if (now === undefined || now === known) continue
+      if (now === undefined) continue
+      if (now === known) {
+        const names = await readdir(this.pluginDirectory).catch(() => undefined)
+        if (names !== undefined) this.#lookListeners.tell(new Set(names))
+        continue
+      }
       // Without the first socket there was nothing to be registered with, and registrations are being retried.
       if (known !== undefined) {
         log.info({}, 'the kubelet restarted')

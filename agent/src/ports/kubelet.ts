@@ -18,6 +18,8 @@ export interface Kubelet {
   listAllocated(signal: AbortSignal): Promise<Allocations>
   /** Calls back when the kubelet came back and has forgotten every registration. */
   onRestart(listener: () => void, signal: AbortSignal): void
+  /** Calls back now and then, while the kubelet is there, with the names of the files in the directory of plugins. */
+  onLook(listener: (names: ReadonlySet<string>) => void, signal: AbortSignal): void
 }
 
 /** By the name of the resource: which Pod holds which ids. */
