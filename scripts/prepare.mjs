@@ -26,12 +26,11 @@ function packages() {
     readdirSync(path.join(root, parent), { withFileTypes: true })
       .filter((entry) => entry.isDirectory() && existsSync(path.join(root, parent, entry.name, 'tsup.config.ts')))
       .map((entry) => `${parent}/${entry.name}`)
-  const sdk = ['proto', 'sdk']
+  const sdk = ['scripts/program-config.ts', 'proto', 'sdk']
   const agent = [...sdk, 'kube', 'agent']
   const list = [{ folder: 'sdk', sources: sdk }]
   for (const folder of [...folders('handlers'), ...folders('examples')]) list.push({ folder, sources: ['sdk', folder] })
-  const programs = ['scripts/program-config.ts', ...agent]
-  list.push({ folder: 'agent', sources: programs }, { folder: 'cli', sources: [...programs, 'cli'] })
+  list.push({ folder: 'agent', sources: agent }, { folder: 'cli', sources: [...agent, 'cli'] })
   if (withTypes) list.push({ folder: 'proto', sources: ['proto'] }, { folder: 'kube', sources: ['kube'] })
   return list.filter(({ folder }) => existsSync(path.join(root, folder, 'tsup.config.ts')))
 }

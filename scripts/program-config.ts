@@ -1,5 +1,15 @@
 import type { Options } from 'tsup'
 
+/** What of a bundle is CommonJS asks for these at run time. */
+export const COMMONJS = [
+  "import { createRequire as __createRequire } from 'node:module'",
+  "import { fileURLToPath as __fileURLToPath } from 'node:url'",
+  "import { dirname as __pathDirname } from 'node:path'",
+  'const require = __createRequire(import.meta.url)',
+  'const __filename = __fileURLToPath(import.meta.url)',
+  'const __dirname = __pathDirname(__filename)',
+].join(';')
+
 /**
  * How programs are built: into one file, which starts faster and takes half the memory, and into others for what is imported
  * only where it is needed. Handlers stay packages of their own.
@@ -13,17 +23,7 @@ export function programConfig(options: Pick<Options, 'entry' | 'outDir' | 'minif
     noExternal: [/^(?!@akrijs\/handler-)/],
     external: [/^@akrijs\/handler-/],
     dts: false,
-    // What of the bundle is CommonJS asks for these at run time.
-    banner: {
-      js: [
-        "import { createRequire as __createRequire } from 'node:module'",
-        "import { fileURLToPath as __fileURLToPath } from 'node:url'",
-        "import { dirname as __pathDirname } from 'node:path'",
-        'const require = __createRequire(import.meta.url)',
-        'const __filename = __fileURLToPath(import.meta.url)',
-        'const __dirname = __pathDirname(__filename)',
-      ].join(';'),
-    },
+    banner: { js: COMMONJS },
     esbuildOptions(esbuild) {
       esbuild.conditions = ['akri-source', ...(esbuild.conditions ?? []), 'import', 'node', 'default']
     },

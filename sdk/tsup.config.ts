@@ -1,4 +1,5 @@
 import { defineConfig } from 'tsup'
+import { COMMONJS } from '../scripts/program-config.js'
 
 // Everything is bundled: @grpc/grpc-js alone would bring 32 packages into each author's node_modules.
 export default defineConfig({
@@ -10,17 +11,7 @@ export default defineConfig({
   minifySyntax: true,
   noExternal: [/.*/],
   dts: process.env.AKRI_TYPES === '1' ? { resolve: true } : false,
-  // CommonJS packages inside of an ES module still ask for these.
-  banner: {
-    js: [
-      "import { createRequire as __createRequire } from 'node:module'",
-      "import { fileURLToPath as __fileURLToPath } from 'node:url'",
-      "import { dirname as __pathDirname } from 'node:path'",
-      'const require = __createRequire(import.meta.url)',
-      'const __filename = __fileURLToPath(import.meta.url)',
-      'const __dirname = __pathDirname(__filename)',
-    ].join(';'),
-  },
+  banner: { js: COMMONJS },
   esbuildOptions(options) {
     options.conditions = ['akri-source', ...(options.conditions ?? []), 'import', 'node', 'default']
   },
