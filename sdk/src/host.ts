@@ -9,4 +9,5 @@ export { type HealthServer, type HealthServerOptions, serveHealth } from './heal
 export { Latest } from './latest.js'
 export { AGENT_SOCKET } from './serving.js'
 export { absent, checkSocketPath, isServed, MAX_SOCKET_PATH, makeRoomForSocket, SocketUnusableError } from './socket-file.js'
+export { splitLines } from './split-lines.js'
 export { listFromWire, propertiesFromWire, propertiesToWire, responseToWire } from './wire.js'

@@ -1,9 +1,8 @@
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
-import { createInterface } from 'node:readline'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
-import { Backoff } from '@akrijs/sdk/host'
+import { Backoff, splitLines } from '@akrijs/sdk/host'
 import { HandlerPackageError } from '../errors.js'
 import { packageDirectory } from './handler-package.js'
 
@@ -23,8 +22,6 @@ const BACKOFF = { initialMs: 500, ceilingMs: 30_000 }
 const STABLE_MS = 60_000
 /** How long it may take to end when it is asked to, in milliseconds. */
 const TERM_MS = 5000
-/** The longest line of its output that is logged, in characters. */
-const MAX_LINE = 2000
 
 /**
  * A handler in a process of its own: it registers over its socket like any sidecar, and what it breaks or leaks stays its
@@ -75,11 +72,8 @@ export class IsolatedHandler {
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     this.#pid = child.pid
-    for (const stream of [child.stdout, child.stderr]) {
-      createInterface({ input: stream }).on('line', (line) =>
-        log.debug({ handler: name, line: line.slice(0, MAX_LINE) }, 'isolated handler says'),
-      )
-    }
+    for (const stream of [child.stdout, child.stderr])
+      splitLines(stream, (line) => log.debug({ handler: name, line }, 'isolated handler says'))
     const ended = new Promise<string>((resolve) => {
       child.once('error', (error) => resolve(`it cannot be started: ${messageOf(error)}`))
       child.once('exit', (code, signal) => resolve(signal === null ? `it exited with code ${code}` : `it was ended by ${signal}`))

@@ -58,7 +58,7 @@ export class InstanceReconciler {
 
   /** Ends every plugin; leaves every Instance as it is. */
   async close(): Promise<void> {
-    for (const key of [...this.#served.keys()]) await this.#withdrawAllBut(key, new Set())
+    await inParallel([...this.#served.keys()], (key) => this.#withdrawAllBut(key, new Set()))
   }
 
   async #bringAbout(configuration: Configuration, planned: PlannedInstance): Promise<void> {

@@ -59,7 +59,8 @@ export class KubeletSockets implements Kubelet {
       if (!name.startsWith(SOCKET_PREFIX) || !name.endsWith('.sock')) continue
       const socket = path.join(this.pluginDirectory, name)
       // During an upgrade the agent before us may still serve.
-      if ((await lstat(socket)).isSocket() && !(await isServed(socket))) await rm(socket, { force: true })
+      const found = await lstat(socket).catch(() => undefined)
+      if (found?.isSocket() === true && !(await isServed(socket))) await rm(socket, { force: true })
     }
     this.#watching = this.#watch(await this.#identity())
   }

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { type Clock, messageOf } from '@akrijs/sdk'
+import { splitLines } from '@akrijs/sdk/host'
 
 export interface BrokerProcessOptions {
   readonly file: string
@@ -20,8 +21,6 @@ export interface BrokerEnd {
 
 /** How long a broker may take to end when it is asked to, in milliseconds. */
 const TERM_MS = 5000
-/** The longest line of output that is kept, in characters. */
-const MAX_LINE = 2000
 
 /** A broker and whatever it starts: one process group. */
 export class BrokerProcess {
@@ -36,7 +35,7 @@ export class BrokerProcess {
     // A group of its own: ended as a whole, and not by a Ctrl-C that is meant for the agent.
     this.#child = spawn(file, args, { env, cwd: workingDirectory, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
     this.pid = this.#child.pid
-    for (const stream of [this.#child.stdout, this.#child.stderr]) splitLines(stream, onLine)
+    for (const stream of [this.#child.stdout, this.#child.stderr]) if (stream !== null) splitLines(stream, onLine)
     this.ended = new Promise((resolve) => {
       this.#child.once('error', (error) =>
         resolve({ succeeded: false, reason: `it cannot be started: ${whyNot(error, workingDirectory)}` }),
@@ -77,21 +76,4 @@ export function signalGroup(pid: number, signal: NodeJS.Signals): void {
 function whyNot(error: Error, workingDirectory: string | undefined): string {
   if (workingDirectory === undefined || existsSync(workingDirectory)) return messageOf(error)
   return `its workingDir ${workingDirectory} does not exist`
-}
-
-function splitLines(stream: NodeJS.ReadableStream | null, onLine: (line: string) => void): void {
-  let rest = ''
-  stream?.setEncoding('utf8')
-  stream?.on('data', (chunk: string) => {
-    const lines = (rest + chunk).split('\n')
-    rest = lines.pop() ?? ''
-    for (const line of lines) onLine(line.slice(0, MAX_LINE))
-    if (rest.length > MAX_LINE) {
-      onLine(rest.slice(0, MAX_LINE))
-      rest = ''
-    }
-  })
-  stream?.on('end', () => {
-    if (rest !== '') onLine(rest)
-  })
 }

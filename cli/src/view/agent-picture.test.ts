@@ -26,9 +26,10 @@ function draw(
   configurations: readonly Configuration[],
   instances: readonly Instance[],
   more: Partial<PictureInput> = {},
+  problems: readonly object[] = [],
 ): string[] {
   const cluster = { configurations: { list: () => configurations }, instances: { list: () => instances } }
-  const standalone = { cluster, problems: [], handlers: [{ name: 'udev' }] } as unknown as PictureInput['standalone']
+  const standalone = { cluster, problems, handlers: [{ name: 'udev' }] } as unknown as PictureInput['standalone']
   const brokers = { state: () => undefined } as PictureInput['brokers']
   return plain(drawAgent({ standalone, brokers, lines: [], columns: 80, rows: 24, ...more })).split('\n')
 }
@@ -56,6 +57,19 @@ describe('the live view', () => {
     expect(lines.length).toBeLessThanOrEqual(30)
     for (const line of lines.slice(2)) expect(stringWidth(line)).toBeLessThan(60)
     expect(draw([many[0] ?? expect.fail()], devices.slice(0, 50), { rows: 20 }).join('\n')).toMatch(/and \d+ more/)
+  })
+
+  it('shows what is wrong with files, and not so much of it that nothing else is left', () => {
+    const problems = Array.from({ length: 100 }, (_, index) => ({
+      file: `f${index}.yaml`,
+      document: 0,
+      path: 'spec.capacity',
+      message: 'no',
+    }))
+    const lines = draw([configuration('nulls')], [], { rows: 24 }, problems)
+    expect(lines).toContain('f0.yaml: spec.capacity: no')
+    expect(lines).toContain('nulls  1 devices')
+    expect(lines.length).toBeLessThanOrEqual(24)
   })
 
   it('lets nothing of a device or a broker reach the terminal as a command', () => {

@@ -31,9 +31,12 @@ export function drawAgent({ standalone, brokers, lines, columns, rows }: Picture
     const owned = instances.filter(({ spec }) => spec.configurationName === configuration.metadata.name)
     return { configuration, owned }
   })
-  const wrong = problems.map(({ file, path, message }) =>
-    red(shorten(printable(`${file}${path === '' ? '' : `: ${path}`}: ${message}`), columns - 1)),
-  )
+  // Devices have the greater part of the room.
+  const wrong = problems
+    .slice(0, Math.max(1, Math.floor(rows / 4)))
+    .map(({ file, path, message }) =>
+      red(shorten(printable(`${file}${path === '' ? '' : `: ${path}`}: ${message}`), columns - 1)),
+    )
   const below = lines.slice(-Math.max(3, Math.min(8, rows - 20))).map((line) => dim(shorten(printable(line), columns - 1)))
 
   const room = Math.max(1, rows - head.length - wrong.length - below.length - 3)
