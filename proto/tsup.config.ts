@@ -5,6 +5,7 @@ export default defineConfig({
     discovery: 'src/generated/discovery.ts',
     deviceplugin: 'src/generated/deviceplugin.ts',
     podresources: 'src/generated/podresources.ts',
+    runtime: 'src/generated/runtime.ts',
   },
   format: 'esm',
   target: 'node20',

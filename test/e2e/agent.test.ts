@@ -1,5 +1,5 @@
 import { readdirSync } from 'node:fs'
-import { rm, writeFile } from 'node:fs/promises'
+import { readFile, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { HostAgent } from './support/host-agent.js'
@@ -16,6 +16,7 @@ import {
   type TestNode,
   unless,
   World,
+  workDirectory,
 } from './support/world.js'
 
 // One agent for each node of a real Kubernetes, with its real kubelets, scheduler and API server.
@@ -246,6 +247,34 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
       name.startsWith('akri-'),
     )
     expect(sockets).toHaveLength(3)
+  })
+
+  it('R91 frees the slots of Pods that went by what the container runtime says, where that is wanted', async () => {
+    // The node's /run is its own: the runtime is reached through its first process.
+    const pid = (await readFile(path.join(workDirectory, 'nodes/node-2/pid'), 'utf8')).trim()
+    const other = await HostAgent.create('node-2', { AKRI_CRI_SOCKET: `/proc/${pid}/root/run/containerd/containerd.sock` })
+    await agent('node-2').stop()
+    other.start()
+    try {
+      await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
+      await eventually(async () => expect(await allocatable('akri.sh/cam')).toEqual([2, 2]))
+      await world.apply(podYaml('il', { 'akri.sh/cam-8120fe': 1 }, { node: 'node-2' }))
+      await world.apply(podYaml('cl', { 'akri.sh/cam': 1 }, { node: 'node-2' }))
+      await eventually(() => running('il', 'cl'))
+      // Several rounds of looking: what runs keeps what it has.
+      const rounds = () => other.output.split('reclaiming unused slots').length
+      expect(other.output).not.toContain('cannot look for unused slots')
+      expect(rounds()).toBeGreaterThanOrEqual(1)
+      expect(await holders()).toHaveLength(2)
+      await world.remove('Pod', 'il')
+      await eventually(async () => expect((await holders()).filter((holder) => holder === 'node-2')).toEqual([]), 20_000)
+      expect(await holders()).toHaveLength(1)
+      await world.remove('Pod', 'cl')
+      await eventually(async () => expect(await holders()).toEqual([]), 20_000)
+    } finally {
+      await other.dispose()
+      agent('node-2').start()
+    }
   })
 
   it('A21 registers anew with a kubelet that restarts, and changes nothing', async () => {

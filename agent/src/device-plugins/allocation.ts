@@ -2,6 +2,9 @@ import type { SlotName } from '@akrijs/kube'
 import type { ContainerAllocateResponse } from '@akrijs/proto/device-plugin'
 import type { ServedInstance } from '../instances/served-instance.js'
 
+/** What the name of a container's annotation for a slot begins with. */
+export const SLOT_ANNOTATION = 'akri.agent.slot-'
+
 /** One slot that a container is given. */
 export interface GrantedSlot {
   readonly instance: Pick<ServedInstance, 'digest' | 'device' | 'properties'>
@@ -31,7 +34,7 @@ export function containerResponse(granted: readonly GrantedSlot[]): ContainerAll
     for (const spec of instance.device.deviceSpecs ?? []) {
       if (!devices.has(spec.containerPath)) devices.set(spec.containerPath, { ...spec })
     }
-    annotations[`akri.agent.slot-${slot}`] = annotation
+    annotations[`${SLOT_ANNOTATION}${slot}`] = annotation
   }
   return { envs, mounts: [...mounts.values()], devices: [...devices.values()], annotations, cdiDevices: [] }
 }

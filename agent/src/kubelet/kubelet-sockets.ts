@@ -1,32 +1,29 @@
 import { type FSWatcher, watch } from 'node:fs'
 import { lstat, mkdir, readdir, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { type ObjectKey, objectKey } from '@akrijs/kube'
-import { RegistrationClient } from '@akrijs/proto/device-plugin'
-import { PodResourcesListerClient } from '@akrijs/proto/pod-resources'
-import { type Clock, type Logger, messageOf, systemClock } from '@akrijs/sdk'
+import { type Empty, RegistrationClient } from '@akrijs/proto/device-plugin'
+import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import { isServed } from '@akrijs/sdk/host'
-import { credentials, Metadata } from '@grpc/grpc-js'
 import { SOCKET_PREFIX } from '../device-plugins/plugin-server.js'
 import { KubeletUnavailableError } from '../errors.js'
 import { Listeners } from '../listeners.js'
 import type { Allocations, Kubelet, NodePods, PluginRegistration } from '../ports/kubelet.js'
+import { type AllocationSource, askOnce } from './allocation-source.js'
+import { PodResources } from './pod-resources.js'
 
 export interface KubeletSocketsOptions {
   /** @default '/var/lib/kubelet/device-plugins' */
   readonly pluginDirectory?: string
   /** @default '/var/lib/kubelet/pod-resources/kubelet.sock' */
   readonly podResourcesSocket?: string
+  /** Who knows what containers have. @default the kubelet, by `podResourcesSocket` */
+  readonly allocations?: AllocationSource
   /** The Pods of this node. @default nobody watches them */
   readonly pods?: NodePods
   readonly clock: Clock
   readonly log: Logger
 }
 
-/** How long the kubelet may take to answer, in milliseconds. */
-const ANSWER_MS = 10_000
-/** The largest list of Pods that is read, in bytes: the limit of the kubelet's own clients. */
-const MAX_LIST_BYTES = 16 * 1024 * 1024
 /** How often the kubelet's socket is looked at, should its directory not tell, in milliseconds. */
 const POLL_MS = 2000
 
@@ -34,7 +31,7 @@ const POLL_MS = 2000
 export class KubeletSockets implements Kubelet {
   readonly pluginDirectory: string
   readonly pods: NodePods | undefined
-  readonly #podResourcesSocket: string
+  readonly #allocations: AllocationSource
   readonly #options: KubeletSocketsOptions
   readonly #restartListeners = new Listeners()
   readonly #lookListeners = new Listeners<[names: ReadonlySet<string>]>()
@@ -45,7 +42,8 @@ export class KubeletSockets implements Kubelet {
     this.#options = options
     this.pods = options.pods
     this.pluginDirectory = options.pluginDirectory ?? '/var/lib/kubelet/device-plugins'
-    this.#podResourcesSocket = options.podResourcesSocket ?? '/var/lib/kubelet/pod-resources/kubelet.sock'
+    this.#allocations =
+      options.allocations ?? new PodResources(options.podResourcesSocket ?? '/var/lib/kubelet/pod-resources/kubelet.sock')
   }
 
   get #kubeletSocket(): string {
@@ -71,41 +69,19 @@ export class KubeletSockets implements Kubelet {
   }
 
   async register({ resourceName, socketName, preferredAllocation }: PluginRegistration, signal: AbortSignal): Promise<void> {
-    const client = new RegistrationClient(`unix:${this.#kubeletSocket}`, credentials.createInsecure())
     const options = { preStartRequired: false, getPreferredAllocationAvailable: preferredAllocation }
+    const request = { version: 'v1beta1', endpoint: socketName, resourceName, options }
     try {
-      await answered(signal, (deadline, done) =>
-        client.register({ version: 'v1beta1', endpoint: socketName, resourceName, options }, new Metadata(), { deadline }, done),
+      await askOnce<RegistrationClient, Empty>(RegistrationClient, this.#kubeletSocket, signal, (client, metadata, call, done) =>
+        client.register(request, metadata, call, done),
       )
     } catch (error) {
       throw new KubeletUnavailableError(`the kubelet did not take ${resourceName}: ${messageOf(error)}`, { cause: error })
-    } finally {
-      client.close()
     }
   }
 
-  async listAllocated(signal: AbortSignal): Promise<Allocations> {
-    const client = new PodResourcesListerClient(`unix:${this.#podResourcesSocket}`, credentials.createInsecure(), {
-      'grpc.max_receive_message_length': MAX_LIST_BYTES,
-    })
-    try {
-      const { podResources } = await answered(signal, (deadline, done: Done<{ podResources: PodResourcesList }>) =>
-        client.list({}, new Metadata(), { deadline }, done),
-      )
-      const allocated = new Map<string, { pod: ObjectKey; ids: Set<string> }[]>()
-      for (const { name, namespace, containers } of podResources) {
-        const pod = objectKey(namespace, name)
-        for (const { resourceName, deviceIds } of containers.flatMap(({ devices }) => devices)) {
-          const ofResource = allocated.get(resourceName) ?? []
-          allocated.set(resourceName, [...ofResource, { pod, ids: new Set(deviceIds) }])
-        }
-      }
-      return allocated
-    } catch (error) {
-      throw new KubeletUnavailableError(`the kubelet did not list its Pods: ${messageOf(error)}`, { cause: error })
-    } finally {
-      client.close()
-    }
+  listAllocated(signal: AbortSignal): Promise<Allocations> {
+    return this.#allocations.list(signal)
   }
 
   onRestart(listener: () => void, signal: AbortSignal): void {
@@ -171,24 +147,4 @@ export class KubeletSockets implements Kubelet {
       return undefined
     }
   }
-}
-
-type PodResourcesList = readonly {
-  readonly name: string
-  readonly namespace: string
-  readonly containers: readonly { readonly devices: readonly { resourceName: string; deviceIds: string[] }[] }[]
-}[]
-type Done<T> = (error: Error | null, response: T) => void
-
-function answered<T>(signal: AbortSignal, call: (deadline: number, done: Done<T>) => { cancel(): void }): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const running = call(systemClock.now() + ANSWER_MS, (error, response) => {
-      signal.removeEventListener('abort', cancel)
-      if (error) reject(error)
-      else resolve(response)
-    })
-    const cancel = () => running.cancel()
-    if (signal.aborted) cancel()
-    signal.addEventListener('abort', cancel, { once: true })
-  })
 }

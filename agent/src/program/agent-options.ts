@@ -8,6 +8,7 @@ export interface AgentProgramOptions {
   readonly handlersDirectory: string
   readonly pluginDirectory: string
   readonly podResourcesSocket: string
+  readonly criSocket: string | undefined
   readonly stateDirectory: string
   readonly handler: readonly string[]
   readonly isolated: boolean
@@ -15,7 +16,7 @@ export interface AgentProgramOptions {
   readonly metricsPort: number
   readonly unhealthyAfter: number
   readonly removeAfter: number
-  readonly slotGrace: number
+  readonly slotGrace: number | undefined
   readonly logLevel: string
 }
 
@@ -31,6 +32,9 @@ export function agentOptions(): Option[] {
     new Option('--pod-resources-socket <path>', "the kubelet's socket of Pod resources")
       .env('KUBELET_POD_RESOURCES_SOCKET')
       .default('/var/lib/kubelet/pod-resources/kubelet.sock'),
+    new Option('--cri-socket <path>', "the container runtime's socket: what containers have is read from their annotations there")
+      .env('AKRI_CRI_SOCKET')
+      .default(undefined, 'none; the kubelet is asked instead'),
     new Option('--state-directory <path>', 'where the agent keeps what is to survive its restart')
       .env('AKRI_STATE_DIRECTORY')
       .argParser((given: string) => path.resolve(given))
@@ -70,7 +74,7 @@ export function agentOptions(): Option[] {
     )
       .env('AKRI_SLOT_GRACE')
       .argParser(wholeNumber(1, 86_400))
-      .default(20),
+      .default(undefined, '20, with --cri-socket 300'),
     new Option('--log-level <level>', 'least important lines to log').env('LOG_LEVEL').choices(LOG_LEVELS).default('info'),
   ]
 }

@@ -6,6 +6,7 @@ import { type HealthServer, isServed, serveHealth } from '@akrijs/sdk/host'
 import { type Agent, startAgent } from '../agent.js'
 import { findHandlerPackage, type HandlerPackage } from '../discovery/handler-package.js'
 import { handlerProgram, IsolatedHandler } from '../discovery/isolated-handler.js'
+import { ContainerRuntime } from '../kubelet/container-runtime.js'
 import { KubeletSockets } from '../kubelet/kubelet-sockets.js'
 import { KubernetesCluster } from '../kubernetes/kubernetes-cluster.js'
 import { KubernetesNodePods } from '../kubernetes/node-pods.js'
@@ -55,6 +56,7 @@ export async function runAgent(
     const kubelet = new KubeletSockets({
       pluginDirectory: options.pluginDirectory,
       podResourcesSocket: options.podResourcesSocket,
+      ...(options.criSocket === undefined ? {} : { allocations: new ContainerRuntime(options.criSocket) }),
       pods,
       clock,
       log,
@@ -82,7 +84,7 @@ export async function runAgent(
       embedded: options.isolated ? [] : handlers,
       unhealthyAfterMs: options.unhealthyAfter * 1000,
       removeAfterMs: options.removeAfter * 1000,
-      slotGraceMs: options.slotGrace * 1000,
+      slotGraceMs: (options.slotGrace ?? (options.criSocket === undefined ? 20 : 300)) * 1000,
     })
     agent = running
     open.unshift(() => running.close())

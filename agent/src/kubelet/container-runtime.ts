@@ -1,0 +1,70 @@
+import { GROUP, type ObjectKey, objectKey } from '@akrijs/kube'
+import { type Container, type ListContainersResponse, RuntimeServiceClient } from '@akrijs/proto/runtime'
+import { messageOf } from '@akrijs/sdk'
+import { SLOT_ANNOTATION } from '../device-plugins/allocation.js'
+import { KubeletUnavailableError } from '../errors.js'
+import type { Allocations } from '../ports/kubelet.js'
+import { type AllocationSource, askOnce } from './allocation-source.js'
+
+/** The largest list of containers that is read, in bytes: the limit of the kubelet's own client. */
+const MAX_LIST_BYTES = 16 * 1024 * 1024
+
+/** The state of a container that is over. */
+const EXITED = 2
+
+/**
+ * The container runtime's account, from the annotations that each container has for its slots: for kubelets that do not
+ * serve podresources. A container that waits to be started again has exited; its Pod is still there.
+ */
+export class ContainerRuntime implements AllocationSource {
+  readonly #socket: string
+
+  constructor(socket: string) {
+    this.#socket = socket
+  }
+
+  async list(signal: AbortSignal): Promise<Allocations> {
+    const allocated = new Map<string, { pod: ObjectKey; ids: Set<string> }[]>()
+    for (const container of (await this.#ask(signal)).containers) {
+      if (container.state === EXITED) continue
+      for (const { resourceName, id } of slotsIn(container)) {
+        const ofResource = allocated.get(resourceName) ?? []
+        allocated.set(resourceName, [...ofResource, { pod: podOf(container), ids: new Set([id]) }])
+      }
+    }
+    return allocated
+  }
+
+  async #ask(signal: AbortSignal): Promise<ListContainersResponse> {
+    try {
+      return await askOnce<RuntimeServiceClient, ListContainersResponse>(
+        RuntimeServiceClient,
+        this.#socket,
+        signal,
+        (client, metadata, options, done) => client.listContainers({}, metadata, options, done),
+        MAX_LIST_BYTES,
+      )
+    } catch (error) {
+      throw new KubeletUnavailableError(`the container runtime did not list its containers: ${messageOf(error)}`, {
+        cause: error,
+      })
+    }
+  }
+}
+
+function podOf({ labels }: Container): ObjectKey {
+  return objectKey(labels['io.kubernetes.pod.namespace'] ?? '', labels['io.kubernetes.pod.name'] ?? '')
+}
+
+/** `akri.agent.slot-<slot>: <slot>`, or `C:<virtual id>:<slot>` for one that was asked for through the Configuration. */
+function slotsIn({ annotations }: Container): { resourceName: string; id: string }[] {
+  return Object.entries(annotations).flatMap(([name, value]) => {
+    if (!name.startsWith(SLOT_ANNOTATION)) return []
+    const [, instance, configuration] = /^((.+)-[0-9a-f]{6})-\d+$/.exec(name.slice(SLOT_ANNOTATION.length)) ?? []
+    if (instance === undefined || configuration === undefined) return []
+    const [, virtualId] = /^C:([^:]+):/.exec(value) ?? []
+    return virtualId === undefined
+      ? [{ resourceName: `${GROUP}/${instance}`, id: name.slice(SLOT_ANNOTATION.length) }]
+      : [{ resourceName: `${GROUP}/${configuration}`, id: virtualId }]
+  })
+}
