@@ -10,6 +10,8 @@ export interface MeasuredState {
   instances(): readonly Instance[]
   /** How many handler endpoints there are. */
   endpoints(): number
+  /** Since when the API server has not been heard of, in milliseconds; undefined before it first was. */
+  apiSilenceMs(): number | undefined
 }
 
 /** What an agent counts. The first three names are those of the existing system. */
@@ -56,6 +58,10 @@ export class AgentMetrics implements AgentObserver {
         }
       },
     )
+    this.#gauge('akri_api_silence_seconds', 'Since when the API server has not been heard of', [], (gauge) => {
+      const silence = state.apiSilenceMs()
+      if (silence !== undefined) gauge.set(silence / 1000)
+    })
     this.#gauge('akri_handler_endpoints', 'Handlers that are loaded or have registered', [], (gauge) =>
       gauge.set(state.endpoints()),
     )

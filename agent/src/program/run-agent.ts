@@ -40,6 +40,7 @@ export async function runAgent(
       configurations: () => cluster.configurations.list(),
       instances: () => cluster.instances.list(),
       endpoints: () => agent?.registry.size ?? 0,
+      apiSilenceMs: () => cluster.silentForMs,
     })
     open.unshift(async () => client.close())
     // From the first moment on: a cluster that cannot be reached must show in the probes, not in a crash.
