@@ -42,7 +42,7 @@ program
       .default(builtInHandlers, builtInHandlers.join(', ')),
   )
   .option('--isolated', 'run each handler in a process of its own', false)
-  .addOption(new Option('--node <name>', 'the name of this node').env('AGENT_NODE_NAME').default(undefined, 'the host name'))
+  .addOption(new Option('--node <name>', 'the name of this node; without it the host name').env('AGENT_NODE_NAME'))
   .addOption(stateDir())
   .addOption(logLevel('info'))
   .option('--plain', 'lines instead of the live view', false)

@@ -32,9 +32,10 @@ export function agentOptions(): Option[] {
     new Option('--pod-resources-socket <path>', "the kubelet's socket of Pod resources")
       .env('KUBELET_POD_RESOURCES_SOCKET')
       .default('/var/lib/kubelet/pod-resources/kubelet.sock'),
-    new Option('--cri-socket <path>', "the container runtime's socket: what containers have is read from their annotations there")
-      .env('AKRI_CRI_SOCKET')
-      .default(undefined, 'none; the kubelet is asked instead'),
+    new Option(
+      '--cri-socket <path>',
+      "the container runtime's socket, to see there by annotations what containers have; without it the kubelet is asked",
+    ).env('AKRI_CRI_SOCKET'),
     new Option('--state-directory <path>', 'where the agent keeps what is to survive its restart')
       .env('AKRI_STATE_DIRECTORY')
       .argParser((given: string) => path.resolve(given))
@@ -53,9 +54,9 @@ export function agentOptions(): Option[] {
       ])
       .default([], 'none'),
     new Option('--isolated', 'run each of these handlers in a process of its own').env('AKRI_ISOLATED').default(false),
-    new Option('--kubeconfig <file>', 'the cluster to use')
-      .env('KUBECONFIG')
-      .default(undefined, "the Pod's own, else ~/.kube/config"),
+    new Option('--kubeconfig <file>', "the cluster to use; without it the Pod's own, else that of ~/.kube/config").env(
+      'KUBECONFIG',
+    ),
     new Option('--metrics-port <port>', 'serve /metrics, /healthz and /readyz there')
       .env('METRICS_PORT')
       .argParser(wholeNumber(0, 65_535))
@@ -70,11 +71,10 @@ export function agentOptions(): Option[] {
       .default(300),
     new Option(
       '--slot-grace <seconds>',
-      'how long no container may have a slot before it is taken back, where Pods cannot be watched',
+      'how long no container may have a slot before it is taken back, where Pods cannot be watched; 20, with --cri-socket 300',
     )
       .env('AKRI_SLOT_GRACE')
-      .argParser(wholeNumber(1, 86_400))
-      .default(undefined, '20, with --cri-socket 300'),
+      .argParser(wholeNumber(1, 86_400)),
     new Option('--log-level <level>', 'least important lines to log').env('LOG_LEVEL').choices(LOG_LEVELS).default('info'),
   ]
 }
