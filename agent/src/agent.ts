@@ -1,4 +1,4 @@
-import { type Instance, type NodeName, type NodeStatus, type ObjectKey, objectKey, ReconcileQueue } from '@akrijs/kube'
+import { type Instance, keyOf, type NodeName, type NodeStatus, type ObjectKey, objectKey, ReconcileQueue } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import { AcceptedConfigurations } from './accepted-configurations.js'
 import { Checkpoint } from './checkpoint.js'
@@ -9,12 +9,12 @@ import { EmbeddedEndpoint, type EmbeddedHandler } from './discovery/embedded-end
 import { HandlerRegistry } from './discovery/handler-registry.js'
 import { serveRegistration } from './discovery/registration-server.js'
 import { InstanceReconciler } from './instances/instance-reconciler.js'
-import { nodeStatus, refusedStatus } from './node-status.js'
 import { type AgentObserver, nobodyObserves } from './observer.js'
 import type { Cluster } from './ports/cluster.js'
 import type { Kubelet } from './ports/kubelet.js'
 import { SlotReclaimer } from './slots/slot-reclaimer.js'
-import { StatusEvents } from './status-events.js'
+import { nodeStatus, refusedStatus } from './status/node-status.js'
+import { StatusEvents } from './status/status-events.js'
 
 export interface AgentOptions extends Partial<AgeingOptions> {
   readonly cluster: Cluster
@@ -115,6 +115,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   for (const handler of options.embedded) registry.register(new EmbeddedEndpoint(handler, log))
   const registration = await serveRegistration({ directory: options.handlersDirectory, registry, log })
   discovery.start()
+  // Also those that are not in force: their status says why.
+  for (const configuration of cluster.configurations.list()) queue.add(keyOf(configuration))
   const running = [queue.run(stop.signal), reclaimer.run(stop.signal)]
   log.info({ node, handlers: registry.names }, 'agent started')
 

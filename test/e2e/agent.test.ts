@@ -293,6 +293,27 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
     expect(await holders()).toEqual(['C:0:node-1', 'node-1'])
   })
 
+  it('keeps what a node has whose kubelet is silent, gives the rest to others, and goes on when it is back', async () => {
+    await world.apply(echoYaml('cam', ['foo0'], 2))
+    await eventually(async () => expect(await allocatable('akri.sh/cam')).toEqual([1, 1]))
+    await world.apply(podYaml('p', { 'akri.sh/cam': 1 }, { node: 'node-2' }))
+    await eventually(() => running('p'))
+    const before = identities(await world.instances())
+    await onNode('node-2', '--restart', 'kubelet', 'STOP')
+    try {
+      await eventually(async () => expect(await world.isReady('node-2')).toBe(false))
+      expect(identities(await world.instances())).toEqual(before)
+      await world.apply(podYaml('q', { 'akri.sh/cam': 1 }, { node: 'node-1' }))
+      await eventually(async () => expect(await holders()).toEqual(['C:0:node-1', 'C:0:node-2']))
+      await eventually(async () => expect((await phases()).q).toBe('Running'))
+    } finally {
+      await onNode('node-2', '--restart', 'kubelet', 'CONT')
+    }
+    await eventually(async () => expect(await world.isReady('node-2')).toBe(true))
+    await running('p', 'q')
+    expect(await holders()).toEqual(['C:0:node-1', 'C:0:node-2'])
+  })
+
   it('A7 follows a Secret: a missing one shows in the status, a changed one is sent anew', async () => {
     const from = { valueFrom: { secretKeyRef: { name: 'lab', key: 'token' } } }
     const echo = {

@@ -14,7 +14,7 @@ import {
 } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import { isOwnedBy } from '../instances/instance-plan.js'
-import { mergeStatus } from '../merge-status.js'
+import { mergeStatus } from '../status/merge-status.js'
 
 export interface StatusWriterOptions {
   readonly configurations: Reflector<Configuration>

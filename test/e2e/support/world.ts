@@ -213,6 +213,13 @@ export class World {
     return found === undefined ? undefined : Number(found.replace(/k$/, '000'))
   }
 
+  async isReady(node: string): Promise<boolean> {
+    const { status } = (await this.client.request({ method: 'GET', path: `/api/v1/nodes/${node}` })) as {
+      status: { conditions: { type: string; status: string }[] }
+    }
+    return status.conditions.some(({ type, status: is }) => type === 'Ready' && is === 'True')
+  }
+
   async logs(pod: string): Promise<string> {
     const response: string[] = []
     const request = { method: 'GET' as const, path: `/api/v1/namespaces/${this.namespace}/pods/${pod}/log` }

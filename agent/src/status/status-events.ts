@@ -1,5 +1,5 @@
 import type { NodeStatus, ObjectKey } from '@akrijs/kube'
-import type { Cluster } from './ports/cluster.js'
+import type { Cluster } from '../ports/cluster.js'
 
 /** Makes an Event of everything that newly goes wrong with a Configuration on this node, and of its end. */
 export class StatusEvents {

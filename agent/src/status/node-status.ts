@@ -1,7 +1,7 @@
 import type { Condition, Configuration, Instance, NodeStatus } from '@akrijs/kube'
-import type { DeviceSet } from './discovery/device-set.js'
-import type { DiscoveryStatus } from './discovery/discovery.js'
-import type { DigestCollision } from './instances/instance-plan.js'
+import type { DeviceSet } from '../discovery/device-set.js'
+import type { DiscoveryStatus } from '../discovery/discovery.js'
+import type { DigestCollision } from '../instances/instance-plan.js'
 
 export interface StatusInput {
   readonly configuration: Configuration

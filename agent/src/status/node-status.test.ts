@@ -1,7 +1,7 @@
 import type { Configuration, Instance, NodeName, NodeStatus } from '@akrijs/kube'
 import { describe, expect, it } from 'vitest'
-import type { DeviceSet } from './discovery/device-set.js'
-import type { SessionState } from './discovery/discovery-session.js'
+import type { DeviceSet } from '../discovery/device-set.js'
+import type { SessionState } from '../discovery/discovery-session.js'
 import { mergeStatus } from './merge-status.js'
 import { nodeStatus } from './node-status.js'
 

@@ -1,5 +1,5 @@
 import type { Condition, Configuration, ConfigurationStatus, Instance, NodeName, NodeStatus } from '@akrijs/kube'
-import { heldSlots } from './slots/slot-usage.js'
+import { heldSlots } from '../slots/slot-usage.js'
 
 export interface StatusMerge {
   readonly configuration: Pick<Configuration, 'metadata' | 'status'>
