@@ -28,8 +28,9 @@ describe('globs', () => {
       '[a-]',
       'tty[SR]*',
     )
-    // What glibc makes of a bracket that is neither closed nor a range depends on the text.
-    const usual = glob.filter((one) => !/\[[^\]]*-$/.test(one) && !/\[\][^\]]*-$/.test(one))
+    // What glibc makes of a bracket that is neither closed nor a range depends on the text; of a collating symbol (`[.`) that
+    // does not end too.
+    const usual = glob.filter((one) => !/\[[^\]]*-$/.test(one) && !/\[\][^\]]*-$/.test(one) && !/\[.*\[\./.test(one))
     const cases = fc.sample(fc.tuple(fc.oneof({ weight: 6, arbitrary: usual }, special), text), 30_000)
     const expected: unknown = JSON.parse(
       spawnSync('python3', ['-c', FNMATCH], { input: JSON.stringify(cases), encoding: 'utf8', maxBuffer: 1 << 24 }).stdout,
