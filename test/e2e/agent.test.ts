@@ -55,6 +55,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
   }, 120_000)
 
   afterAll(async () => {
+    for (const one of agents?.values() ?? []) await writeFile(`/tmp/agent-${one.node}.log`, one.output)
     for (const one of agents?.values() ?? []) await one.dispose()
     await world?.close()
   }, 120_000)
@@ -181,8 +182,10 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
         names.map((name) => world.apply(podYaml(name, { 'akri.sh/cam': 1 }, { script: 'sleep 1', graceSeconds: 0 }))),
       )
       await eventually(async () => {
-        const now = await phases()
-        for (const name of names) expect(now[name]).toBe('Succeeded')
+        const own = (await world.pods()).filter(({ metadata }) => names.includes(metadata.name))
+        // With the message: it says who refused what.
+        expect(own.filter(({ status }) => status.phase === 'Failed').map(({ status }) => status)).toEqual([])
+        for (const { status } of own) expect(status.phase).toBe('Succeeded')
       })
     }
     expect(refused(await world.pods())).toEqual([])

@@ -122,11 +122,17 @@ describe('the ids that the kubelet should take', () => {
     const used = [camera('8120fe', ['C:0:node-a', 'C:3:node-a']), camera('a19705', ['', 'C:5:node-a'])]
     const prefer = (size: number, mustInclude: string[] = []) =>
       preferredIds(used, NODE, { available: ['0', '1', '3', '5'], mustInclude, size })
-    expect(prefer(1)).toEqual(['1'])
-    expect(prefer(2)).toEqual(['1', '0'])
-    expect(prefer(2, ['3'])).toEqual(['3', '1'])
+    expect(prefer(1)).toEqual(['0'])
+    expect(prefer(2)).toEqual(['0', '5'])
+    expect(prefer(2, ['3'])).toEqual(['3', '5'])
     // There are two devices: no third id would do.
-    expect(prefer(3)).toEqual(['1', '0'])
+    expect(prefer(3)).toEqual(['0', '5'])
+  })
+
+  it('A16 R33 are those of slots that this node holds and nobody uses, before it takes one that another node could have', () => {
+    const used = [camera('8120fe', ['C:1:node-a', '']), camera('a19705', ['', ''])]
+    expect(preferredIds(used, NODE, { available: ['0', '1', '2'], mustInclude: [], size: 1 })).toEqual(['1'])
+    expect(preferredIds(used, NODE, { available: ['0', '1', '2'], mustInclude: [], size: 2 })).toEqual(['1', '0'])
   })
 })
 

@@ -114,8 +114,9 @@ export function chooseSlots(
 
 /**
  * Which of the ids that the kubelet has left it should take, so that all stand for different Instances: what it must take,
- * then ids that stand for nothing yet, then claimed ones that nobody uses any more. Where that cannot be, fewer are named,
- * and the kubelet fills up with others, which are refused then.
+ * then claimed ones, which nobody uses any more, then ids that stand for nothing yet. The other way round a slot that nobody
+ * uses would stay with this node while the one that is claimed instead may be the last one that another node could have.
+ * Where different Instances cannot be had, fewer are named, and the kubelet fills up with others, which are refused then.
  */
 export function preferredIds(
   instances: readonly InstanceSlots[],
@@ -126,7 +127,7 @@ export function preferredIds(
   const claims = claimsOf(instances, node)
   const candidates = request.available
     .filter((id) => !preferred.includes(id))
-    .sort((a, b) => Number(claims.has(a)) - Number(claims.has(b)) || compareIds(a, b))
+    .sort((a, b) => Number(claims.has(b)) - Number(claims.has(a)) || compareIds(a, b))
   for (const id of candidates) {
     if (preferred.length >= request.size) break
     if (chooseSlots(instances, node, [[...preferred, id]]).ok) preferred.push(id)
