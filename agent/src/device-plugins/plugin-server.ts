@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { rm, stat } from 'node:fs/promises'
 import path from 'node:path'
+import { setImmediate } from 'node:timers/promises'
 import {
   type AllocateRequest,
   type AllocateResponse,
@@ -190,7 +191,7 @@ export class DevicePluginServer {
     await new Promise<void>((resolve) => {
       serving.server.tryShutdown(() => resolve())
       // Streams have ended; what is left are connections that the kubelet keeps.
-      setImmediate(() => {
+      void setImmediate().then(() => {
         serving.server.forceShutdown()
         resolve()
       })
@@ -241,6 +242,8 @@ export class DevicePluginServer {
       throw error
     } finally {
       this.readvertise()
+      // Written before the answer is: right after it the kubelet may admit the next Pod, by the ids that it knows.
+      await setImmediate()
     }
   }
 
