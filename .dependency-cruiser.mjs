@@ -5,11 +5,12 @@ const MAY_IMPORT = {
   'handlers/[^/]+': ['sdk'],
   kube: [],
   agent: ['proto', 'sdk', 'kube'],
-  controller: ['kube'],
-  cli: ['proto', 'sdk', 'handlers/[^/]+', 'kube', 'agent', 'controller'],
+  controller: ['sdk', 'kube'],
+  webhook: ['sdk', 'kube'],
+  cli: ['proto', 'sdk', 'handlers/[^/]+', 'kube', 'agent', 'controller', 'webhook'],
   'examples/[^/]+': ['sdk'],
 }
-const ALL = ['proto', 'sdk', 'handlers', 'kube', 'agent', 'controller', 'cli', 'examples', 'test', 'bench']
+const ALL = ['proto', 'sdk', 'handlers', 'kube', 'agent', 'controller', 'webhook', 'cli', 'examples', 'test', 'bench']
 
 export default {
   forbidden: [

@@ -4,7 +4,7 @@ export default defineConfig({
   resolve: { conditions: ['akri-source'] },
   ssr: { resolve: { conditions: ['akri-source'] } },
   test: {
-    include: ['{proto,sdk,kube,agent,cli,test,bench}/**/*.test.ts', '{handlers,examples}/*/**/*.test.ts'],
+    include: ['{proto,sdk,kube,agent,controller,webhook,cli,test,bench}/**/*.test.ts', '{handlers,examples}/*/**/*.test.ts'],
     exclude: ['**/node_modules/**', '**/dist/**'],
     testTimeout: 20_000,
     hookTimeout: 60_000,

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 const bin = (name) => path.join(root, 'node_modules/.bin', name)
 
-const PACKAGES = ['proto', 'sdk', 'handlers', 'kube', 'agent', 'cli', 'examples', 'test', 'bench']
+const PACKAGES = ['proto', 'sdk', 'handlers', 'kube', 'agent', 'controller', 'webhook', 'cli', 'examples', 'test', 'bench']
 
 const CHECKS = [
   ['style', () => run(bin('biome'), ['check', '--error-on-warnings', '.'])],

@@ -31,6 +31,7 @@ function packages() {
   const list = [{ folder: 'sdk', sources: sdk }]
   for (const folder of [...folders('handlers'), ...folders('examples')]) list.push({ folder, sources: ['sdk', folder] })
   list.push({ folder: 'agent', sources: agent }, { folder: 'cli', sources: [...agent, 'cli'] })
+  for (const folder of ['controller', 'webhook']) list.push({ folder, sources: [...sdk, 'kube', folder] })
   if (withTypes) list.push({ folder: 'proto', sources: ['proto'] }, { folder: 'kube', sources: ['kube'] })
   return list.filter(({ folder }) => existsSync(path.join(root, folder, 'tsup.config.ts')))
 }
