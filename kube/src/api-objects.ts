@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { type Problem, parseConfiguration } from './configuration-schema.js'
 import { API_VERSION, type ConfigurationName, type InstanceName, type NodeName } from './names.js'
-import type { Configuration, ConfigurationStatus, Instance, ObjectMeta } from './types.js'
+import type { Configuration, ConfigurationStatus, Instance, InstanceStatus, ObjectMeta } from './types.js'
 
 // Objects as an API server gives them. What the schema of the server guarantees is checked all the same: the CRD that is
 // installed may be an older one, or another system's.
@@ -50,6 +50,10 @@ const instance = z.object({
     nodes: z.array(text).nullish(),
     deviceUsage: texts.nullish(),
   }),
+  status: z
+    .object({ brokerJob: z.object({ name: text, specHash: text }).optional().catch(undefined) })
+    .optional()
+    .catch(undefined),
 })
 
 export type ParsedConfigurationObject =
@@ -83,7 +87,7 @@ export function parseConfigurationObject(object: unknown): ParsedConfigurationOb
 export function parseInstanceObject(object: unknown): Instance | undefined {
   const parsed = instance.safeParse(object)
   if (!parsed.success) return undefined
-  const { spec } = parsed.data
+  const { spec, status } = parsed.data
   return {
     apiVersion: API_VERSION,
     kind: 'Instance',
@@ -97,6 +101,7 @@ export function parseInstanceObject(object: unknown): Instance | undefined {
       nodes: (spec.nodes ?? []) as NodeName[],
       deviceUsage: spec.deviceUsage ?? {},
     },
+    ...(status === undefined ? {} : { status: present(status) as InstanceStatus }),
   }
 }
 

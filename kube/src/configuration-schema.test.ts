@@ -58,9 +58,26 @@ describe('a Configuration', () => {
     expect(parsed.ok && parsed.configuration.spec).toMatchObject(spec)
   })
 
-  it('R50 has a Pod or a Job as its broker, not both', () => {
-    expect(problemsOf(withSpec({ brokerSpec: { brokerPodSpec: {}, brokerJobSpec: {} } }))).toEqual([
-      { path: 'spec.brokerSpec', message: expect.stringContaining('give one of brokerPodSpec and brokerJobSpec') },
+  it.each([
+    ['brokerPodSpec', 'brokerJobSpec'],
+    ['brokerPodSpec', 'brokerDeploymentSpec'],
+    ['brokerJobSpec', 'brokerDeploymentSpec'],
+  ])('R50 has %s or %s as its broker, not both', (one, other) => {
+    expect(problemsOf(withSpec({ brokerSpec: { [one]: {}, [other]: {} } }))).toEqual([
+      { path: 'spec.brokerSpec', message: expect.stringContaining(`give one of ${one} and ${other}`) },
+    ])
+  })
+
+  it('has a strategy for updates of its broker, rolling if it does not say', () => {
+    const brokerSpec = (updateStrategy: unknown) => {
+      const parsed = parseConfiguration(withSpec({ brokerSpec: { brokerPodSpec: {}, updateStrategy } }))
+      return parsed.ok ? parsed.configuration.spec.brokerSpec : parsed.problems
+    }
+    expect(brokerSpec(null)).toEqual({ brokerPodSpec: {} })
+    expect(brokerSpec({})).toEqual({ brokerPodSpec: {}, updateStrategy: { type: 'RollingUpdate' } })
+    expect(brokerSpec({ type: 'OnDelete' })).toEqual({ brokerPodSpec: {}, updateStrategy: { type: 'OnDelete' } })
+    expect(brokerSpec({ type: 'Recreate' })).toEqual([
+      { path: 'spec.brokerSpec.updateStrategy.type', message: expect.stringContaining('"OnDelete"') },
     ])
   })
 

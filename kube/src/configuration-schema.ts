@@ -92,14 +92,25 @@ const spec = z.strictObject({
     .nullish()
     .transform((capacity) => capacity ?? 1),
   brokerSpec: absentOr(
-    z.strictObject({ brokerPodSpec: absentOr(anything), brokerJobSpec: absentOr(anything) }).transform((broker, context) => {
-      if (broker.brokerPodSpec && broker.brokerJobSpec) {
-        context.addIssue({ code: 'custom', message: 'give one of brokerPodSpec and brokerJobSpec' })
-        return z.NEVER
-      }
-      if (broker.brokerPodSpec) return { brokerPodSpec: broker.brokerPodSpec }
-      return broker.brokerJobSpec ? { brokerJobSpec: broker.brokerJobSpec } : undefined
-    }),
+    z
+      .strictObject({
+        brokerPodSpec: absentOr(anything),
+        brokerJobSpec: absentOr(anything),
+        brokerDeploymentSpec: absentOr(anything),
+        updateStrategy: absentOr(
+          z.strictObject({ type: absentOr(z.enum(['RollingUpdate', 'OnDelete'])).transform((type) => type ?? 'RollingUpdate') }),
+        ),
+      })
+      .transform(({ updateStrategy, ...templates }, context) => {
+        const given = Object.entries(templates).filter(([, template]) => template !== undefined)
+        if (given.length > 1) {
+          const names = given.map(([name]) => name).join(' and ')
+          context.addIssue({ code: 'custom', message: `give one of ${names}` })
+          return z.NEVER
+        }
+        if (given.length === 0) return undefined
+        return { ...Object.fromEntries(given), ...(updateStrategy === undefined ? {} : { updateStrategy }) }
+      }),
   ),
   instanceServiceSpec: absentOr(anything),
   configurationServiceSpec: absentOr(anything),
@@ -202,6 +213,8 @@ const FIELDS = [
   'brokerSpec',
   'brokerPodSpec',
   'brokerJobSpec',
+  'brokerDeploymentSpec',
+  'updateStrategy',
   'instanceServiceSpec',
   'configurationServiceSpec',
   'brokerProperties',

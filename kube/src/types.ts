@@ -66,9 +66,21 @@ export interface KeySelector {
   readonly optional?: boolean
 }
 
-export type BrokerSpec =
+export type BrokerSpec = BrokerTemplate & {
+  /** How Pods and Jobs get a changed spec. @default RollingUpdate */
+  readonly updateStrategy?: { readonly type: UpdateStrategy }
+}
+
+export type BrokerTemplate =
+  /** A PodSpec: one Pod for each node of an Instance, as many as the capacity at most. */
   | { readonly brokerPodSpec: Readonly<Record<string, unknown>> }
+  /** A JobSpec: one Job for each Instance. */
   | { readonly brokerJobSpec: Readonly<Record<string, unknown>> }
+  /** A DeploymentSpec: one Deployment for the Configuration, whose Pods ask for its resource. */
+  | { readonly brokerDeploymentSpec: Readonly<Record<string, unknown>> }
+
+/** `RollingUpdate`: made anew, one after the other. `OnDelete`: made anew when somebody deletes the old one. */
+export type UpdateStrategy = 'RollingUpdate' | 'OnDelete'
 
 /** `True`: as wished. `False`: not, and `message` says why. `Unknown`: not known yet. */
 export type ConditionStatus = 'True' | 'False' | 'Unknown'
@@ -106,6 +118,12 @@ export interface Instance {
   readonly kind: 'Instance'
   readonly metadata: ObjectMeta<InstanceName>
   readonly spec: InstanceSpec
+  readonly status?: InstanceStatus
+}
+
+export interface InstanceStatus {
+  /** The broker Job that was made last. Written by the controller. */
+  readonly brokerJob?: { readonly name: string; readonly specHash: string }
 }
 
 export interface InstanceSpec {

@@ -33,6 +33,8 @@ const COMPLETIONS = 1
 /** Reads a brokerSpec. Its first container runs, if it says how: an image alone needs a container runtime. */
 export function planBroker(broker: BrokerSpec, instanceResource: string): BrokerPlan {
   if ('brokerPodSpec' in broker) return planPod('brokerPodSpec', broker.brokerPodSpec, instanceResource, { kind: 'forever' })
+  if ('brokerDeploymentSpec' in broker)
+    return { kind: 'none', reason: 'brokerDeploymentSpec needs a cluster; brokerPodSpec and brokerJobSpec run without one' }
   const { completions, backoffLimit, template } = broker.brokerJobSpec
   const goal: BrokerGoal = {
     kind: 'completions',
