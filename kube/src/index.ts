@@ -9,6 +9,7 @@ export {
   parseConfiguration,
 } from './configuration-schema.js'
 export * from './errors.js'
+export * from './event-recorder.js'
 export * from './leader-election.js'
 export * from './manifest.js'
 export * from './names.js'

@@ -3,10 +3,12 @@ import {
   type ApiClient,
   ApiError,
   type Configuration,
+  EventRecorder,
   type Instance,
   type JsonPatch,
   type NodeName,
   type NodeStatus,
+  type ObjectEvent,
   type ObjectKey,
   objectKey,
   type Problem,
@@ -19,9 +21,8 @@ import {
 import { type Clock, type DiscoveryProperties, type Logger, messageOf } from '@akrijs/sdk'
 import { resolveReferences } from '../discovery/property-references.js'
 import { ClusterBusyError } from '../errors.js'
-import type { Cluster, ClusterEvent, InstanceDraft, ObjectCache, SlotClaim } from '../ports/cluster.js'
+import type { Cluster, InstanceDraft, ObjectCache, SlotClaim } from '../ports/cluster.js'
 import { resizedUsage, slotIndex } from '../slots/slot-usage.js'
-import { EventRecorder } from './event-recorder.js'
 import { claimPatch, isFull, joinPatch, leavePatch, releasePatch, updatePatch } from './instance-patches.js'
 import { PropertySources } from './property-sources.js'
 import { StatusWriter } from './status-writer.js'
@@ -93,7 +94,13 @@ export class KubernetesCluster implements Cluster {
       instances: this.#instances,
       api: configurationApi,
     })
-    this.#events = new EventRecorder({ client, clock, log, source: 'akri-agent', host: options.node })
+    this.#events = new EventRecorder({
+      client,
+      clock,
+      onError: (error) => log.debug({ error: messageOf(error) }, 'cannot write an event'),
+      source: 'akri-agent',
+      host: options.node,
+    })
   }
 
   /** Begins to follow the API server; resolves at once. Caches are `synced` when they have seen everything. */
@@ -204,7 +211,7 @@ export class KubernetesCluster implements Cluster {
     this.#statuses.report(key, status)
   }
 
-  recordEvent(event: ClusterEvent): void {
+  recordEvent(event: ObjectEvent): void {
     const objects = event.regarding.kind === 'Instance' ? this.instances : this.configurations
     this.#events.record(event, objects.get(event.regarding.key)?.metadata.uid)
   }

@@ -1,4 +1,4 @@
-import type { Configuration, Instance, InstanceName, NodeName, NodeStatus, ObjectKey, SlotName } from '@akrijs/kube'
+import type { Configuration, Instance, InstanceName, NodeName, NodeStatus, ObjectEvent, ObjectKey, SlotName } from '@akrijs/kube'
 import type { DiscoveryProperties } from '@akrijs/sdk'
 
 /**
@@ -38,7 +38,7 @@ export interface Cluster {
   /** Says how a Configuration stands on this node. To be called whenever it may have changed: what is the same is not written. */
   reportStatus(configuration: ObjectKey, node: NodeName, status: NodeStatus): Promise<void>
   /** Something worth telling the operator about an object. Never fails; repeated ones are folded. */
-  recordEvent(event: ClusterEvent): void
+  recordEvent(event: ObjectEvent): void
 }
 
 /** `taken`: another usage stands there. `gone`: no such Instance or slot, or as many as the capacity are held already. */
@@ -55,15 +55,6 @@ export interface InstanceDraft {
   readonly owner: Configuration
   readonly spec: Instance['spec']
 }
-
-export interface ClusterEvent {
-  readonly regarding: { readonly kind: 'Configuration' | 'Instance'; readonly key: ObjectKey }
-  readonly type: 'Normal' | 'Warning'
-  /** One word in CamelCase. */
-  readonly reason: string
-  readonly message: string
-}
-
 /** The current objects of one kind, kept up to date. */
 export interface ObjectCache<T> {
   /** Resolves once everything that exists has been seen: before that, absence means nothing. */

@@ -1,7 +1,7 @@
+import type { ObjectEvent } from '@akrijs/kube'
 import type { Clock } from '@akrijs/sdk'
-import type { ClusterEvent } from '../ports/cluster.js'
 
-export interface RecordedEvent extends ClusterEvent {
+export interface RecordedEvent extends ObjectEvent {
   readonly count: number
   readonly firstTimestamp: string
   readonly lastTimestamp: string
@@ -19,7 +19,7 @@ export class EventLog {
     this.#clock = clock
   }
 
-  record(event: ClusterEvent): void {
+  record(event: ObjectEvent): void {
     const key = JSON.stringify([event.regarding, event.reason, event.message])
     const now = new Date(this.#clock.now()).toISOString()
     const before = this.#events.get(key)

@@ -9,6 +9,7 @@ import {
   keyOf,
   type NodeName,
   type NodeStatus,
+  type ObjectEvent,
   type ObjectKey,
   objectKey,
   type SlotName,
@@ -17,7 +18,7 @@ import type { Clock, DiscoveryProperties, Logger } from '@akrijs/sdk'
 import { type DataReference, referencesOf, resolveReferences } from '../discovery/property-references.js'
 import { isOwnedBy } from '../instances/instance-plan.js'
 import { Listeners } from '../listeners.js'
-import type { Cluster, ClusterEvent, InstanceDraft, SlotClaim } from '../ports/cluster.js'
+import type { Cluster, InstanceDraft, SlotClaim } from '../ports/cluster.js'
 import { heldSlots, holderOf, resizedUsage, slotIndex } from '../slots/slot-usage.js'
 import { mergeStatus } from '../status/merge-status.js'
 import { ClusterDraft } from './cluster-draft.js'
@@ -202,7 +203,7 @@ export class StandaloneCluster implements Cluster {
     })
   }
 
-  recordEvent(event: ClusterEvent): void {
+  recordEvent(event: ObjectEvent): void {
     this.events.record(event)
   }
 

@@ -1,13 +1,23 @@
 import { randomBytes } from 'node:crypto'
-import { API_VERSION, type ApiClient, ApiError, objectKey, Resource } from '@akrijs/kube'
-import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
-import { Latest } from '@akrijs/sdk/host'
-import type { ClusterEvent } from '../ports/cluster.js'
+import type { ApiClient, ApiClock } from './api-client.js'
+import { ApiError } from './errors.js'
+import { API_VERSION, type ObjectKey, objectKey } from './names.js'
+import { Resource } from './resource.js'
+
+/** Something worth telling about one of our objects, as `kubectl describe` shows it. */
+export interface ObjectEvent {
+  readonly regarding: { readonly kind: 'Configuration' | 'Instance'; readonly key: ObjectKey }
+  readonly type: 'Normal' | 'Warning'
+  /** One word in CamelCase. */
+  readonly reason: string
+  readonly message: string
+}
 
 export interface EventRecorderOptions {
   readonly client: ApiClient
-  readonly clock: Clock
-  readonly log: Logger
+  readonly clock: ApiClock
+  /** An Event could not be written; it is left out. */
+  onError(error: unknown): void
   /** The component that events come from. */
   readonly source: string
   readonly host: string
@@ -20,7 +30,7 @@ interface Recorded {
 }
 
 interface Waiting {
-  readonly event: ClusterEvent
+  readonly event: ObjectEvent
   readonly uid: string | undefined
 }
 
@@ -37,8 +47,8 @@ export class EventRecorder {
   readonly #options: EventRecorderOptions
   readonly #api: Resource
   readonly #recorded = new Map<string, Recorded>()
-  #waiting: Waiting[] = []
-  readonly #wake = new Latest<true>()
+  readonly #waiting: Waiting[] = []
+  #wake: () => void = () => {}
   #tokens = BURST
   #refilledAt: number
 
@@ -48,21 +58,25 @@ export class EventRecorder {
     this.#refilledAt = options.clock.now()
   }
 
-  record(event: ClusterEvent, uid: string | undefined): void {
+  record(event: ObjectEvent, uid: string | undefined): void {
     if (this.#waiting.length >= MAX_EVENTS) return
     this.#waiting.push({ event, uid })
-    this.#wake.push(true)
+    this.#wake()
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    signal.addEventListener('abort', () => this.#wake.end(), { once: true })
-    for await (const _ of this.#wake) {
-      for (const one of this.#waiting.splice(0)) {
-        if (signal.aborted) return
-        await this.#write(one, signal).catch((error: unknown) => {
-          if (!signal.aborted) this.#options.log.debug({ error: messageOf(error) }, 'cannot write an event')
+    signal.addEventListener('abort', () => this.#wake(), { once: true })
+    while (!signal.aborted) {
+      const one = this.#waiting.shift()
+      if (one === undefined) {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve
         })
+        continue
       }
+      await this.#write(one, signal).catch((error: unknown) => {
+        if (!signal.aborted) this.#options.onError(error)
+      })
     }
   }
 
@@ -93,7 +107,7 @@ export class EventRecorder {
       for (const oldest of [...this.#recorded.keys()].slice(0, 1)) this.#recorded.delete(oldest)
   }
 
-  #object({ regarding, type, reason, message }: ClusterEvent, uid: string | undefined, namespace: string, timestamp: string) {
+  #object({ regarding, type, reason, message }: ObjectEvent, uid: string | undefined, namespace: string, timestamp: string) {
     const { source, host } = this.#options
     const name = regarding.key.slice(regarding.key.indexOf('/') + 1)
     return {
