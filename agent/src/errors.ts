@@ -32,14 +32,6 @@ export class KubeletUnavailableError extends AkriError {
   }
 }
 
-/** The npm package of a handler is not there or not what it should be. */
-export class HandlerPackageError extends AkriError {
-  constructor(message: string, options?: { cause?: unknown }) {
-    super('AKRI_ERR_HANDLER_PACKAGE', 'terminal', message, options)
-    this.name = 'HandlerPackageError'
-  }
-}
-
 /** What a container asks for cannot be given. The kubelet shows the message in the Pod's status. */
 export class AllocationRefusedError extends AkriError {
   constructor(message: string) {

@@ -3,9 +3,9 @@ import { mkdir, stat } from 'node:fs/promises'
 import path from 'node:path'
 import type { ManifestProblem, NodeName } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf, systemClock } from '@akrijs/sdk'
+import { findHandlerPackages, type HandlerPackage } from '@akrijs/sdk/host'
 import { type Agent, startAgent } from './agent.js'
 import type { AgeingOptions } from './discovery/device-ageing.js'
-import { findHandlerPackage, type HandlerPackage } from './discovery/handler-package.js'
 import { handlerProgram, IsolatedHandler } from './discovery/isolated-handler.js'
 import { StateFileError } from './errors.js'
 import { KubeletSockets } from './kubelet/kubelet-sockets.js'
@@ -15,7 +15,6 @@ import { StandaloneCluster } from './standalone/standalone-cluster.js'
 import { StateFile } from './standalone/state-file.js'
 import { lockState } from './standalone/state-lock.js'
 
-export { findHandlerPackage, type HandlerPackage } from './discovery/handler-package.js'
 export { AdmissionError } from './errors.js'
 export type { ObjectCache } from './ports/cluster.js'
 export type { ContainerOptions, SimulatedPod } from './simulated-kubelet/pod.js'
@@ -87,17 +86,11 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
     await sockets.open()
     open.unshift(() => sockets.close())
 
-    const handlers: HandlerPackage[] = []
     const handlerProblems: ManifestProblem[] = []
-    for (const specifier of options.handlers) {
-      try {
-        handlers.push(await findHandlerPackage(specifier, options.handlersFrom))
-      } catch (error) {
-        // The others go on.
-        handlerProblems.push({ file: '--handler', document: 0, path: '', message: messageOf(error) })
-        log.error({ error: messageOf(error) }, 'handler cannot be used')
-      }
-    }
+    const handlers = await findHandlerPackages(options.handlers, options.handlersFrom, (error) => {
+      handlerProblems.push({ file: '--handler', document: 0, path: '', message: messageOf(error) })
+      log.error({ error: messageOf(error) }, 'handler cannot be used')
+    })
 
     let problems: readonly ManifestProblem[] = handlerProblems
     const listeners = new Set<() => void>()

@@ -54,6 +54,14 @@ export class InvalidHandlerError extends AkriError {
   }
 }
 
+/** The npm package of a handler is not there or not what it should be. */
+export class HandlerPackageError extends AkriError {
+  constructor(message: string, options?: { cause?: unknown }) {
+    super('AKRI_ERR_HANDLER_PACKAGE', 'terminal', message, options)
+    this.name = 'HandlerPackageError'
+  }
+}
+
 /** The message of anything that was thrown. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)

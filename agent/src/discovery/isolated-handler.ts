@@ -2,9 +2,7 @@ import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
-import { Backoff, splitLines } from '@akrijs/sdk/host'
-import { HandlerPackageError } from '../errors.js'
-import { packageDirectory } from './handler-package.js'
+import { Backoff, HandlerPackageError, packageDirectory, splitLines } from '@akrijs/sdk/host'
 
 export interface IsolatedHandlerOptions {
   readonly name: string

@@ -2,9 +2,8 @@ import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 import { ApiClient, clusterAccess, type NodeName } from '@akrijs/kube'
 import { type Logger, messageOf, systemClock } from '@akrijs/sdk'
-import { type HealthServer, isServed, serveHealth } from '@akrijs/sdk/host'
+import { findHandlerPackages, type HealthServer, isServed, serveHealth } from '@akrijs/sdk/host'
 import { type Agent, startAgent } from '../agent.js'
-import { findHandlerPackage, type HandlerPackage } from '../discovery/handler-package.js'
 import { handlerProgram, IsolatedHandler } from '../discovery/isolated-handler.js'
 import { ContainerRuntime } from '../kubelet/container-runtime.js'
 import { KubeletSockets } from '../kubelet/kubelet-sockets.js'
@@ -64,7 +63,9 @@ export async function runAgent(
     })
     await kubelet.open()
     open.unshift(() => kubelet.close())
-    const handlers = await findHandlers(options.handler, packagesFrom, log)
+    const handlers = await findHandlerPackages(options.handler, packagesFrom, (error) =>
+      log.error({ error: messageOf(error) }, 'handler cannot be used'),
+    )
 
     starting = `waiting for the API server ${access.server.href}`
     const stopped = new Promise<void>((resolve) => {
@@ -106,19 +107,6 @@ export async function runAgent(
   } finally {
     for (const close of open) await close()
   }
-}
-
-/** One that cannot be used does not take the others down. */
-async function findHandlers(specifiers: readonly string[], from: string, log: Logger): Promise<HandlerPackage[]> {
-  const found: HandlerPackage[] = []
-  for (const specifier of specifiers) {
-    try {
-      found.push(await findHandlerPackage(specifier, from))
-    } catch (error) {
-      log.error({ error: messageOf(error) }, 'handler cannot be used')
-    }
-  }
-  return found
 }
 
 function serveProbes(

@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises'
-import { findHandlerPackage } from '@akrijs/agent/standalone'
 import { type DeviceList, DiscoveryProperties, messageOf } from '@akrijs/sdk'
-import { openDiscovery } from '@akrijs/sdk/host'
+import { findHandlerPackage, openDiscovery } from '@akrijs/sdk/host'
 import { UsageError } from '../errors.js'
 import { peopleLogger } from '../view/people-log.js'
 import { formatTable } from '../view/table.js'

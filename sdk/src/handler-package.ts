@@ -3,16 +3,19 @@ import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { type DiscoveryHandler, HANDLER_CONTRACT, isDiscoveryHandler, messageOf } from '@akrijs/sdk'
-import { HandlerPackageError } from '../errors.js'
-import type { EmbeddedHandler } from './embedded-endpoint.js'
+import { HandlerPackageError, messageOf } from './errors.js'
+import { type DiscoveryHandler, HANDLER_CONTRACT, isDiscoveryHandler } from './handler.js'
 
 /** An npm package that holds a handler, known by its package.json alone. */
-export interface HandlerPackage extends EmbeddedHandler {
+export interface HandlerPackage {
+  /** Of the handler, as Configurations name it. */
+  readonly name: string
   readonly package: string
   readonly version: string
   /** The module that exports the handler as its default. */
   readonly module: string
+  /** Imports the handler. */
+  load(): Promise<DiscoveryHandler>
 }
 
 /**
@@ -42,9 +45,9 @@ export async function findHandlerPackage(specifier: string, from: string): Promi
   if (contract !== HANDLER_CONTRACT) {
     const fix =
       typeof contract === 'number' && contract > HANDLER_CONTRACT
-        ? 'install a newer agent'
+        ? 'install a newer akri.js'
         : 'install a newer version of the package'
-    return refuse(`it is made for contract ${JSON.stringify(contract)}, and this agent has ${HANDLER_CONTRACT}; ${fix}`)
+    return refuse(`it is made for contract ${JSON.stringify(contract)}, and this program has ${HANDLER_CONTRACT}; ${fix}`)
   }
   const handlers = field(akri, 'handlers')
   const name = Array.isArray(handlers) && handlers.length === 1 ? field(handlers[0], 'name') : undefined
@@ -62,6 +65,23 @@ export async function findHandlerPackage(specifier: string, from: string): Promi
   }
 }
 
+/** Finds several. One that cannot be used does not take the others down. */
+export async function findHandlerPackages(
+  specifiers: readonly string[],
+  from: string,
+  onUnusable: (error: unknown) => void,
+): Promise<HandlerPackage[]> {
+  const found: HandlerPackage[] = []
+  for (const specifier of specifiers) {
+    try {
+      found.push(await findHandlerPackage(specifier, from))
+    } catch (error) {
+      onUnusable(error)
+    }
+  }
+  return found
+}
+
 async function load(specifier: string, name: string, module: string): Promise<DiscoveryHandler> {
   let loaded: unknown
   try {
@@ -77,7 +97,7 @@ async function load(specifier: string, name: string, module: string): Promise<Di
   }
   if (handler.contract !== HANDLER_CONTRACT) {
     throw new HandlerPackageError(
-      `handler package ${specifier} was built with contract ${handler.contract}; this agent has ${HANDLER_CONTRACT}`,
+      `handler package ${specifier} was built with contract ${handler.contract}; this program has ${HANDLER_CONTRACT}`,
     )
   }
   if (handler.name !== name) {

@@ -5,7 +5,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { findHandlerPackage } from './handler-package.js'
 
-const sdk = pathToFileURL(path.join(path.dirname(fileURLToPath(import.meta.url)), '../../../sdk/dist/index.js')).href
+const sdk = pathToFileURL(path.join(path.dirname(fileURLToPath(import.meta.url)), '../dist/index.js')).href
 
 let directory: string
 
@@ -59,7 +59,7 @@ describe('the package of a handler', () => {
     [
       'is for a later contract',
       { akri: { ...akri, contract: 2 }, exports: './main.js' },
-      /contract 2, and this agent has 1; install a newer agent/,
+      /contract 2, and this program has 1; install a newer akri\.js/,
     ],
     ['names no handler', { akri: { contract: 1 }, exports: './main.js' }, /must name one handler/],
     ['has not been built', { akri, exports: './dist/main.js' }, /has the package been built/],
