@@ -1,7 +1,6 @@
-import type { Configuration, Instance } from '@akrijs/kube'
+import { type Configuration, heldSlots, holderOf, type Instance } from '@akrijs/kube'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { AgentObserver, PluginLevel } from './observer.js'
-import { heldSlots, holderOf } from './slots/slot-usage.js'
 
 /** What the gauges are computed from, whenever somebody looks. */
 export interface MeasuredState {

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { excess } from './excess.js'
 import { API_VERSION, type ConfigurationName } from './names.js'
+import { nearest } from './nearest.js'
 import type { ConfigurationSpec } from './types.js'
 
 /** What somebody writes into a file: a Configuration without what a cluster adds. */
@@ -32,6 +33,9 @@ export const MAX_CAPACITY = 10_000
  * an Instance ends in a dash and six digits.
  */
 const MAX_NAME_LENGTH = 63 - '-123456'.length
+
+/** How many problems are told: more help nobody, and a document may have hundreds of thousands. */
+const MAX_PROBLEMS = 100
 
 const text = z.string()
 const dnsSubdomain = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
@@ -78,9 +82,11 @@ const spec = z.strictObject({
       .nullish()
       .transform((properties) => properties ?? [])
       .superRefine((properties, context) => {
+        const names = new Set<string>()
         for (const [index, { name }] of properties.entries()) {
-          if (properties.findIndex((other) => other.name === name) === index) continue
-          context.addIssue({ code: 'custom', path: [index, 'name'], message: 'another property has this name' })
+          if (names.has(name))
+            context.addIssue({ code: 'custom', path: [index, 'name'], message: 'another property has this name' })
+          names.add(name)
         }
       }),
   }),
@@ -154,12 +160,10 @@ export function parseConfiguration(object: unknown): ParsedConfiguration {
   if (tooMuch !== undefined) return { ok: false, problems: [{ path: '', message: tooMuch }] }
   const result = manifest.safeParse(object)
   if (!result.success) {
-    const problems = result.error.issues.flatMap((issue) => describe(issue, object))
+    const problems = result.error.issues.slice(0, MAX_PROBLEMS).flatMap((issue) => describe(issue, object))
     // One for each place: a value of the wrong type breaks the other rules as well.
-    return {
-      ok: false,
-      problems: problems.filter(({ path }, index) => problems.findIndex((other) => other.path === path) === index),
-    }
+    const first = new Map([...problems].reverse().map((problem) => [problem.path, problem]))
+    return { ok: false, problems: problems.filter((problem) => first.get(problem.path) === problem).slice(0, MAX_PROBLEMS) }
   }
   const { metadata } = result.data
   return {
@@ -177,7 +181,7 @@ export function parseConfiguration(object: unknown): ParsedConfiguration {
 function describe(issue: z.core.$ZodIssue, root: unknown): Problem[] {
   const path = pathText(issue.path)
   if (issue.code === 'unrecognized_keys') {
-    return issue.keys.map((key) => ({
+    return issue.keys.slice(0, MAX_PROBLEMS).map((key) => ({
       path: pathText([...issue.path, key]),
       message: `there is no such field${suggestion(key)}`,
     }))
@@ -222,24 +226,8 @@ const FIELDS = [
 
 function suggestion(key: string): string {
   if (FIELDS.includes(key)) return ' at this place'
-  const near = FIELDS.map((field) => ({ field, distance: distance(key.toLowerCase(), field.toLowerCase()) })).sort(
-    (a, b) => a.distance - b.distance,
-  )[0]
-  return near !== undefined && near.distance <= 3 && near.distance < key.length ? `; did you mean ${near.field}?` : ''
-}
-
-/** How many characters have to be added, removed or changed to get from one text to the other. */
-function distance(a: string, b: string): number {
-  if (a.length > 40) return a.length
-  let row = Array.from({ length: b.length + 1 }, (_, index) => index)
-  for (const [i, character] of [...a].entries()) {
-    const next = [i + 1]
-    for (const [j, other] of [...b].entries()) {
-      next.push(Math.min((row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1, (row[j] ?? 0) + (character === other ? 0 : 1)))
-    }
-    row = next
-  }
-  return row.at(-1) ?? 0
+  const near = nearest(key, FIELDS)
+  return near === undefined ? '' : `; did you mean ${near}?`
 }
 
 function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {

@@ -7,13 +7,18 @@ export {
   type ParsedConfiguration,
   type Problem,
   parseConfiguration,
+  shorten,
 } from './configuration-schema.js'
 export * from './errors.js'
 export * from './event-recorder.js'
+export { excess } from './excess.js'
+export * from './instance-patches.js'
 export * from './leader-election.js'
 export * from './manifest.js'
 export * from './names.js'
+export { nearest } from './nearest.js'
 export * from './reconcile-queue.js'
 export * from './reflector.js'
 export * from './resource.js'
+export * from './slot-usage.js'
 export * from './types.js'

@@ -3,6 +3,9 @@ export const GROUP = 'akri.sh'
 export const VERSION = 'v0'
 export const API_VERSION = `${GROUP}/${VERSION}`
 
+/** What stands in the spec of a broker for the resource that it is to ask for. */
+export const PLACEHOLDER = '{{PLACEHOLDER}}'
+
 export type Brand<Name extends string> = string & { readonly __brand: Name }
 
 /** The name of a Configuration, without its namespace. */

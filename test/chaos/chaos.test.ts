@@ -1,8 +1,8 @@
 import path from 'node:path'
+import { parseSlotUsage } from '@akrijs/kube'
 import { silentLogger, systemClock } from '@akrijs/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { KubeletSockets } from '../../agent/src/kubelet/kubelet-sockets.js'
-import { parseSlotUsage } from '../../agent/src/slots/slot-usage.js'
 import { ApiServer } from '../e2e/support/api-server.js'
 import { HostAgent } from '../e2e/support/host-agent.js'
 import {

@@ -1,4 +1,4 @@
-import { GROUP, type NodeName, type SlotName } from '@akrijs/kube'
+import { formatSlotUsage, GROUP, type NodeName, type SlotName } from '@akrijs/kube'
 import type { AllocateResponse, PreferredAllocationResponse } from '@akrijs/proto/device-plugin'
 import { AllocationRefusedError } from '../errors.js'
 import type { ServedConfiguration, ServedInstance } from '../instances/served-instance.js'
@@ -7,7 +7,6 @@ import type { Cluster } from '../ports/cluster.js'
 import { advertisedIds, type ChosenSlot, chooseSlots, type InstanceSlots, preferredIds } from '../slots/configuration-slots.js'
 import type { SlotClaims } from '../slots/slot-claims.js'
 import { slotTable } from '../slots/slot-table.js'
-import { formatSlotUsage } from '../slots/slot-usage.js'
 import { containerResponse } from './allocation.js'
 import type { AdvertisedDevice, PluginBehaviour, PreferenceRequest } from './plugin-behaviour.js'
 

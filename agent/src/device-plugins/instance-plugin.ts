@@ -1,4 +1,4 @@
-import { GROUP, type NodeName, type SlotName } from '@akrijs/kube'
+import { formatSlotUsage, GROUP, type NodeName, parseSlotUsage, type SlotName, slotIndex } from '@akrijs/kube'
 import type { AllocateResponse } from '@akrijs/proto/device-plugin'
 import { AllocationRefusedError } from '../errors.js'
 import type { ServedInstance } from '../instances/served-instance.js'
@@ -7,7 +7,6 @@ import type { Cluster } from '../ports/cluster.js'
 import { offeredSlots } from '../slots/offer.js'
 import type { SlotClaims } from '../slots/slot-claims.js'
 import { type SlotTable, slotTable } from '../slots/slot-table.js'
-import { formatSlotUsage, parseSlotUsage, slotIndex } from '../slots/slot-usage.js'
 import { containerResponse } from './allocation.js'
 import type { AdvertisedDevice, PluginBehaviour } from './plugin-behaviour.js'
 

@@ -3,9 +3,13 @@ import {
   type ApiClient,
   ApiError,
   type Configuration,
+  claimPatch,
   EventRecorder,
   type Instance,
+  isFull,
   type JsonPatch,
+  joinPatch,
+  leavePatch,
   type NodeName,
   type NodeStatus,
   type ObjectEvent,
@@ -16,14 +20,16 @@ import {
   parseInstanceObject,
   Reflector,
   Resource,
+  releasePatch,
+  resizedUsage,
   type SlotName,
+  slotIndex,
+  updatePatch,
 } from '@akrijs/kube'
 import { type Clock, type DiscoveryProperties, type Logger, messageOf } from '@akrijs/sdk'
 import { resolveReferences } from '../discovery/property-references.js'
 import { ClusterBusyError } from '../errors.js'
 import type { Cluster, InstanceDraft, ObjectCache, SlotClaim } from '../ports/cluster.js'
-import { resizedUsage, slotIndex } from '../slots/slot-usage.js'
-import { claimPatch, isFull, joinPatch, leavePatch, releasePatch, updatePatch } from './instance-patches.js'
 import { PropertySources } from './property-sources.js'
 import { StatusWriter } from './status-writer.js'
 

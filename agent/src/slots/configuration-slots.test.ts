@@ -1,8 +1,7 @@
-import type { InstanceName, NodeName, SlotName } from '@akrijs/kube'
+import { type InstanceName, type NodeName, parseSlotUsage, type SlotName } from '@akrijs/kube'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { advertisedIds, chooseSlots, type InstanceSlots, preferredIds } from './configuration-slots.js'
-import { parseSlotUsage } from './slot-usage.js'
 
 const NODE = 'node-a' as NodeName
 

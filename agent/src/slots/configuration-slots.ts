@@ -1,5 +1,4 @@
-import type { InstanceName, NodeName, SlotName } from '@akrijs/kube'
-import type { SlotUsage } from './slot-usage.js'
+import type { InstanceName, NodeName, SlotName, SlotUsage } from '@akrijs/kube'
 
 // The resource of a Configuration: its ids are placeholders, and which slot an id stands for is decided when it is allocated.
 // What is advertised, what is preferred and what is allocated are all computed here, from the same slots and claims, so that

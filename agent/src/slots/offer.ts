@@ -1,5 +1,4 @@
-import type { NodeName, SlotName } from '@akrijs/kube'
-import type { SlotUsage } from './slot-usage.js'
+import type { NodeName, SlotName, SlotUsage } from '@akrijs/kube'
 
 /**
  * Which slots of an Instance this node may use through the Instance's own resource. What is advertised, what is preferred

@@ -1,10 +1,9 @@
-import { GROUP, type Instance, keyOf, type NodeName, type ObjectKey, type SlotName } from '@akrijs/kube'
+import { GROUP, holderOf, type Instance, keyOf, type NodeName, type ObjectKey, parseSlotUsage, type SlotName } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import { type AgentObserver, nobodyObserves } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
 import type { Allocations, Kubelet } from '../ports/kubelet.js'
 import type { SlotClaims } from './slot-claims.js'
-import { holderOf, parseSlotUsage } from './slot-usage.js'
 
 export interface SlotReclaimerOptions {
   readonly cluster: Pick<Cluster, 'instances' | 'releaseSlot'>

@@ -1,6 +1,5 @@
-import type { Instance, SlotName } from '@akrijs/kube'
+import { type Instance, type SlotName, type SlotUsage, slotsOf } from '@akrijs/kube'
 import type { ServedInstance } from '../instances/served-instance.js'
-import { type SlotUsage, slotsOf } from './slot-usage.js'
 
 /** The slots of an Instance as they can be given out. */
 export interface SlotTable {

@@ -4,6 +4,8 @@ import {
   API_VERSION,
   type Configuration,
   type ConfigurationManifest,
+  heldSlots,
+  holderOf,
   type Instance,
   type KeyedData,
   keyOf,
@@ -12,14 +14,15 @@ import {
   type ObjectEvent,
   type ObjectKey,
   objectKey,
+  resizedUsage,
   type SlotName,
+  slotIndex,
 } from '@akrijs/kube'
 import type { Clock, DiscoveryProperties, Logger } from '@akrijs/sdk'
 import { type DataReference, referencesOf, resolveReferences } from '../discovery/property-references.js'
 import { isOwnedBy } from '../instances/instance-plan.js'
 import { Listeners } from '../listeners.js'
 import type { Cluster, InstanceDraft, SlotClaim } from '../ports/cluster.js'
-import { heldSlots, holderOf, resizedUsage, slotIndex } from '../slots/slot-usage.js'
 import { mergeStatus } from '../status/merge-status.js'
 import { ClusterDraft } from './cluster-draft.js'
 import { EventLog } from './event-log.js'

@@ -1,5 +1,12 @@
-import type { Condition, Configuration, ConfigurationStatus, Instance, NodeName, NodeStatus } from '@akrijs/kube'
-import { heldSlots } from '../slots/slot-usage.js'
+import {
+  type Condition,
+  type Configuration,
+  type ConfigurationStatus,
+  heldSlots,
+  type Instance,
+  type NodeName,
+  type NodeStatus,
+} from '@akrijs/kube'
 
 export interface StatusMerge {
   readonly configuration: Pick<Configuration, 'metadata' | 'status'>

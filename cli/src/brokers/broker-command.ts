@@ -1,4 +1,4 @@
-import type { BrokerSpec } from '@akrijs/kube'
+import { type BrokerSpec, PLACEHOLDER } from '@akrijs/kube'
 
 /** What a container of a brokerSpec runs as a process of this machine. */
 export interface BrokerCommand {
@@ -22,9 +22,6 @@ export type BrokerPlan =
   | { readonly kind: 'run'; readonly command: BrokerCommand; readonly goal: BrokerGoal }
   /** There is nothing to run on a machine without a cluster; the reason. */
   | { readonly kind: 'none'; readonly reason: string }
-
-/** What stands in a Configuration for the resource of the Instance. */
-const PLACEHOLDER = '{{PLACEHOLDER}}'
 
 /** Of a Job that does not say it. Kubernetes' own defaults. */
 const BACKOFF_LIMIT = 6

@@ -1,5 +1,7 @@
-import { type Instance, type JsonPatch, type NodeName, pointer, type SlotName } from '@akrijs/kube'
-import { heldSlots, holderOf, resizedUsage, slotIndex } from '../slots/slot-usage.js'
+import type { NodeName, SlotName } from './names.js'
+import { type JsonPatch, pointer } from './resource.js'
+import { heldSlots, holderOf, resizedUsage, slotIndex } from './slot-usage.js'
+import type { Instance } from './types.js'
 
 // JSON patches (RFC 6902) that change an Instance if it is still as it was read, and only what is theirs to change: a test
 // that fails makes the server refuse the whole patch.

@@ -1,4 +1,4 @@
-import type { InstanceName, NodeName, SlotName } from '@akrijs/kube'
+import type { InstanceName, NodeName, SlotName } from './names.js'
 
 /** Who holds a slot, as the values of `deviceUsage` say it. */
 export type SlotUsage =

@@ -1,8 +1,7 @@
-import type { InstanceName, NodeName, SlotName } from '@akrijs/kube'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { offeredSlots } from './offer.js'
-import { formatSlotUsage, parseSlotUsage, slotIndex, slotName, slotsOf } from './slot-usage.js'
+import type { InstanceName, NodeName } from './names.js'
+import { formatSlotUsage, parseSlotUsage, slotIndex, slotsOf } from './slot-usage.js'
 
 const instance = 'cam-8120fe' as InstanceName
 const node = fc.stringMatching(/^[a-z][a-z0-9.-]{0,20}$/).map((name) => name as NodeName)
@@ -59,25 +58,5 @@ describe('the usage of a slot', () => {
   it('is not confused by keys that every object has', () => {
     const usage = JSON.parse('{"__proto__": "node-b", "constructor": "node-b"}') as Record<string, string>
     expect([...slotsOf(instance, 1, usage).values()]).toEqual([{ level: 'free' }])
-  })
-})
-
-describe('what is offered', () => {
-  it('R82 R84 is what nobody else holds, and nothing of a device that cannot be seen', () => {
-    const usages = fc.array(fc.constantFrom('', 'node-a', 'node-b', 'C:0:node-a', 'C:1:node-b', 'C:', 'x:y'), { maxLength: 8 })
-    fc.assert(
-      fc.property(usages, fc.boolean(), (values, healthy) => {
-        const slots = slotsOf(
-          instance,
-          values.length,
-          Object.fromEntries(values.map((value, index) => [slotName(instance, index), value])),
-        )
-        const offered = offeredSlots(slots, { node: 'node-a' as NodeName, healthy })
-        const expected = values.map(
-          (value, index) => [slotName(instance, index), healthy && (value === '' || value === 'node-a')] as [SlotName, boolean],
-        )
-        expect([...offered]).toEqual(expected)
-      }),
-    )
   })
 })
