@@ -163,4 +163,17 @@ describe('a Configuration', () => {
       { path: '', message: 'it is nested more than 100 deep' },
     ])
   })
+
+  it('tells no more problems than anybody reads, however many there are', () => {
+    const many = Array.from({ length: 100_000 }, (_, index) => index)
+    const properties = [...many.map((index) => ({ name: `p${index}` })), ...many.map((index) => ({ name: `p${index}` }))]
+    const spec = {
+      discoveryHandler: { name: 'udev', discoveryProperties: properties },
+      brokerProperties: Object.fromEntries(many.map((index) => [`a=${index}`, 'x'])),
+      ...Object.fromEntries(many.map((index) => [`field${index}`, 1])),
+    }
+    const begun = performance.now()
+    expect(problemsOf(withSpec(spec)).length).toBeLessThanOrEqual(100)
+    expect(performance.now() - begun).toBeLessThan(5000)
+  })
 })
