@@ -3,6 +3,7 @@ import { readFile, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { HostAgent } from './support/host-agent.js'
+import { NodeAgents } from './support/node-agents.js'
 import {
   echoYaml,
   eventually,
@@ -11,9 +12,7 @@ import {
   missing,
   NODES,
   onNode,
-  type PodState,
   podYaml,
-  type TestNode,
   unless,
   World,
   workDirectory,
@@ -25,28 +24,15 @@ const OFFLINE_FILE = '/tmp/debug-echo-availability.txt'
 
 describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { timeout: 120_000 }, () => {
   let world: World
-  let agents: Map<TestNode, HostAgent>
+  let agents: NodeAgents
 
-  const agent = (node: TestNode) => agents.get(node) ?? expect.fail(`no agent of ${node}`)
-  const allocatable = (resource: string) => Promise.all(NODES.map((node) => world.allocatable(node, resource)))
   const identities = (instances: readonly InstanceState[]) =>
     instances.map(({ metadata, spec }) => ({ uid: metadata.uid, generation: metadata.generation, spec }))
-  const phases = async () => Object.fromEntries((await world.pods()).map(({ metadata, status }) => [metadata.name, status.phase]))
-  const running = async (...names: string[]) => {
-    const now = await phases()
-    for (const name of names) expect(now[name]).toBe('Running')
-  }
-  const holders = async () =>
-    Object.values(await world.usage())
-      .filter((usage) => usage !== '')
-      .sort()
-  const refused = (pods: readonly PodState[]) => pods.filter(({ status }) => status.reason === 'UnexpectedAdmissionError')
 
   beforeAll(async () => {
     await rm(OFFLINE_FILE, { force: true })
     world = await World.open()
-    agents = new Map(await Promise.all(NODES.map(async (node) => [node, await HostAgent.create(node)] as const)))
-    for (const one of agents.values()) one.start()
+    agents = await NodeAgents.start()
   }, 120_000)
 
   afterEach(async () => {
@@ -55,17 +41,17 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
   }, 120_000)
 
   afterAll(async () => {
-    for (const one of agents?.values() ?? []) await one.dispose()
+    await agents?.dispose()
     await world?.close()
   }, 120_000)
 
   it('R1 R2 R15 R79 R98 R105 offers a Configuration before it has a device, and then each device', async () => {
     await world.apply(echoYaml('cam', [], 2))
-    await eventually(async () => expect(await allocatable('akri.sh/cam')).toEqual([0, 0]))
+    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([0, 0]))
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2))
-    await eventually(async () => expect(await allocatable('akri.sh/cam')).toEqual([2, 2]))
+    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
     for (const digest of ['8120fe', 'a19705'])
-      await eventually(async () => expect(await allocatable(`akri.sh/cam-${digest}`)).toEqual([2, 2]))
+      await eventually(async () => expect(await world.allocatables(`akri.sh/cam-${digest}`)).toEqual([2, 2]))
     const instances = await world.instances()
     expect(instances.map(({ metadata }) => metadata.name).sort()).toEqual(['cam-8120fe', 'cam-a19705'])
     for (const { spec } of instances) {
@@ -92,17 +78,17 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
     })
     expect(new Set(instances.map(({ metadata }) => metadata.name)).size).toBe(2)
     expect(instances.flatMap(({ spec }) => spec.nodes).sort()).toEqual([...NODES])
-    await eventually(async () => expect(await allocatable('akri.sh/nulls')).toEqual([1, 1]))
+    await eventually(async () => expect(await world.allocatables('akri.sh/nulls')).toEqual([1, 1]))
     await world.apply(podYaml('p', { 'akri.sh/nulls': 1 }, { script: 'ls -l $UDEV_DEVNODE; exec sleep 100000' }))
-    await eventually(() => running('p'))
+    await eventually(() => world.running('p'))
     await eventually(async () => expect(await world.logs('p')).toMatch(/^crw.* 1, +3 .*\/dev\/null$/))
   })
 
-  it('R5 R6 R10 R32 R38 R106 R113 gives a container that asks for two devices of a Configuration two different ones, and all that they have', async () => {
+  it('R5 R6 R10 R32 R38 R60 R106 R113 gives a container that asks for two devices of a Configuration two different ones, and all that they have', async () => {
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2, { brokerProperties: { SITE: 'north' } }))
-    await eventually(async () => expect(await allocatable('akri.sh/cam')).toEqual([2, 2]))
+    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
     await world.apply(podYaml('two', { 'akri.sh/cam': 2 }))
-    await eventually(() => running('two'))
+    await eventually(() => world.running('two'))
     const env = await eventually(async () => {
       const text = await world.logs('two')
       expect(text).toContain('SITE=')
@@ -110,9 +96,11 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
     })
     expect(env).toContain('DEBUG_ECHO_DESCRIPTION_8120FE=foo0')
     expect(env).toContain('DEBUG_ECHO_DESCRIPTION_A19705=foo1')
+    expect(env).toMatch(/^SITE=north$/m)
     expect(env).toMatch(/^SITE_8120FE=north$/m)
+    for (const { spec } of await world.instances()) expect(spec.brokerProperties).toMatchObject({ SITE: 'north' })
     const node = (await world.pods())[0]?.spec.nodeName
-    expect(await holders()).toEqual([`C:0:${node}`, `C:1:${node}`])
+    expect(await world.holders()).toEqual([`C:0:${node}`, `C:1:${node}`])
     const usage = await world.usage()
     for (const instance of ['cam-8120fe', 'cam-a19705'])
       expect([0, 1].filter((index) => usage[`${instance}-${index}`] !== '')).toHaveLength(1)
@@ -120,9 +108,9 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
 
   it('R39 R40 writes each slot into the annotations of the container', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 2))
-    await eventually(async () => expect(await allocatable('akri.sh/cam')).toEqual([1, 1]))
+    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
     await world.apply(podYaml('annotated', { 'akri.sh/cam': 1, 'akri.sh/cam-8120fe': 1 }, { node: 'node-1' }))
-    await eventually(() => running('annotated'))
+    await eventually(() => world.running('annotated'))
     const ids = (await onNode('node-1', 'ctr', '-n', 'k8s.io', 'containers', 'ls', '-q')).trim().split('\n')
     const all = await Promise.all(ids.map((id) => onNode('node-1', 'ctr', '-n', 'k8s.io', 'containers', 'info', id)))
     const own = all.filter((info) => info.includes(world.namespace) && info.includes('annotated'))
@@ -137,39 +125,43 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
 
   it('R4 R12 R13 R41 R48 R76 keeps Pods that ask for more than there is pending, and they take no slot', async () => {
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
-    await eventually(async () => expect(await allocatable('akri.sh/cam')).toEqual([2, 2]))
+    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
     await world.apply(podYaml('three', { 'akri.sh/cam': 3 }))
     await world.apply(podYaml('pair', { 'akri.sh/cam-8120fe': 1, 'akri.sh/cam-a19705': 1 }))
-    await eventually(() => running('pair'))
-    await eventually(async () => expect(await allocatable('akri.sh/cam')).toEqual([0, 0]))
+    await eventually(() => world.running('pair'))
+    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([0, 0]))
     await world.apply(podYaml('late', { 'akri.sh/cam-8120fe': 1 }))
-    await eventually(async () => expect(await phases()).toEqual({ three: 'Pending', pair: 'Running', late: 'Pending' }))
-    expect(await holders()).toHaveLength(2)
+    await eventually(async () => expect(await world.phases()).toEqual({ three: 'Pending', pair: 'Running', late: 'Pending' }))
+    expect(await world.holders()).toHaveLength(2)
   })
 
   it('R43 R77 R83 R90 gives the slot of a Pod that went to one that waits, within seconds', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1))
-    await eventually(async () => expect(await allocatable('akri.sh/cam-8120fe')).toEqual([1, 1]))
+    await eventually(async () => expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([1, 1]))
     await world.apply(podYaml('first', { 'akri.sh/cam-8120fe': 1 }))
-    await eventually(() => running('first'))
+    await eventually(() => world.running('first'))
     const holder = (await world.pods())[0]?.spec.nodeName ?? ''
-    expect(await holders()).toEqual([holder])
+    expect(await world.holders()).toEqual([holder])
     // The other node says so to its kubelet.
     const other = NODES.find((node) => node !== holder) ?? NODES[0]
     await eventually(async () => expect(await world.allocatable(other, 'akri.sh/cam-8120fe')).toBe(0))
     await world.apply(podYaml('second', { 'akri.sh/cam-8120fe': 1 }))
     await world.remove('Pod', 'first')
-    await eventually(() => running('second'), 15_000)
-    expect(await holders()).toEqual([(await world.pods()).find(({ metadata }) => metadata.name === 'second')?.spec.nodeName])
+    await eventually(() => world.running('second'), 15_000)
+    expect(await world.holders()).toEqual([
+      (await world.pods()).find(({ metadata }) => metadata.name === 'second')?.spec.nodeName,
+    ])
   })
 
   it('R90 A14 frees the slot of a Pod that has finished, of both levels, while it is still listed', async () => {
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
-    await eventually(async () => expect(await allocatable('akri.sh/cam')).toEqual([2, 2]))
+    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
     await world.apply(podYaml('il', { 'akri.sh/cam-8120fe': 1 }, { script: 'sleep 1' }))
+    // Any device would do for the other one, also this one's.
+    await eventually(async () => expect((await world.phases()).il).not.toBe('Pending'))
     await world.apply(podYaml('cl', { 'akri.sh/cam': 1 }, { script: 'sleep 1' }))
-    await eventually(async () => expect(await phases()).toEqual({ il: 'Succeeded', cl: 'Succeeded' }))
-    await eventually(async () => expect(await holders()).toEqual([]), 5000)
+    await eventually(async () => expect(await world.phases()).toEqual({ il: 'Succeeded', cl: 'Succeeded' }))
+    await eventually(async () => expect(await world.holders()).toEqual([]), 5000)
   })
 
   it.each([
@@ -178,7 +170,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
     ['on one node', NODES[0]],
   ])('A16 R33 refuses no Pod where a device is free: one right after the other, many at once, %s', async (_, node) => {
     await world.apply(echoYaml('cam', ['foo0', 'foo1', 'foo2'], 2))
-    await eventually(async () => expect(await allocatable('akri.sh/cam')).toEqual([3, 3]))
+    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([3, 3]))
     for (let round = 0; round < 3; round++) {
       const names = Array.from({ length: 6 }, (_, index) => `p${round}-${index}`)
       const options = { script: 'sleep 1', graceSeconds: 0, ...(node === undefined ? {} : { node }) }
@@ -190,17 +182,17 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
         for (const { status } of own) expect(status.phase).toBe('Succeeded')
       })
     }
-    expect(refused(await world.pods())).toEqual([])
+    expect(await world.refused()).toEqual([])
   })
 
   it('A6 A19 A20 R7 R57 follows edits of capacity, details and properties, and leaves what runs alone', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1))
-    await eventually(async () => expect(await allocatable('akri.sh/cam-8120fe')).toEqual([1, 1]))
+    await eventually(async () => expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([1, 1]))
     await world.apply(podYaml('p', { 'akri.sh/cam-8120fe': 1 }, { node: 'node-1' }))
-    await eventually(() => running('p'))
+    await eventually(() => world.running('p'))
     const uid = (await world.instances())[0]?.metadata.uid
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 3, { brokerProperties: { SITE: 'south' } }))
-    await eventually(async () => expect(await allocatable('akri.sh/cam')).toEqual([2, 2]))
+    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
     await eventually(async () => expect(await world.allocatable('node-2', 'akri.sh/cam-8120fe')).toBe(2))
     await world.apply(podYaml('q', { 'akri.sh/cam-8120fe': 1 }, { node: 'node-2' }))
     await eventually(async () => expect(await world.logs('q')).toContain('SITE=south'))
@@ -211,42 +203,42 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
     )
     await eventually(async () => expect(await world.allocatable('node-2', 'akri.sh/cam-a19705')).toBe(1))
     expect((await world.instances()).find(({ metadata }) => metadata.name === 'cam-8120fe')?.metadata.uid).toBe(uid)
-    await running('p', 'q')
+    await world.running('p', 'q')
     await world.remove('Configuration', 'cam')
     await eventually(async () => expect(await world.instances()).toEqual([]))
-    await eventually(async () => expect(await allocatable('akri.sh/cam-8120fe')).toEqual([0, 0]))
+    await eventually(async () => expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([0, 0]))
     // Pods that somebody made himself go on.
-    await running('p', 'q')
+    await world.running('p', 'q')
   })
 
   it('R17 R46 R47 loses a device that goes and finds it when it is back', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1))
-    await eventually(async () => expect(await allocatable('akri.sh/cam')).toEqual([1, 1]))
+    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
     await writeFile(OFFLINE_FILE, 'OFFLINE')
     await eventually(async () => expect(await world.instances()).toEqual([]))
-    await eventually(async () => expect(await allocatable('akri.sh/cam')).toEqual([0, 0]))
+    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([0, 0]))
     await rm(OFFLINE_FILE)
-    await eventually(async () => expect(await allocatable('akri.sh/cam')).toEqual([1, 1]))
+    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
   })
 
   it('A2 A3 keeps Pods, Instances and slots over kill -9 of the agent, and offers devices again at once', async () => {
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2))
-    await eventually(async () => expect(await allocatable('akri.sh/cam')).toEqual([2, 2]))
+    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
     await world.apply(podYaml('p', { 'akri.sh/cam': 2 }, { node: 'node-1' }))
-    await eventually(() => running('p'))
-    await eventually(async () => expect(await holders()).toEqual(['C:0:node-1', 'C:1:node-1']))
+    await eventually(() => world.running('p'))
+    await eventually(async () => expect(await world.holders()).toEqual(['C:0:node-1', 'C:1:node-1']))
     const before = identities(await world.instances())
     const pods = (await world.pods()).map(({ metadata }) => metadata.uid)
     for (let round = 0; round < 3; round++) {
-      await agent('node-1').stop('SIGKILL')
-      agent('node-1').start()
+      await agents.on('node-1').stop('SIGKILL')
+      agents.on('node-1').start()
       await eventually(async () => expect(await world.allocatable('node-1', 'akri.sh/cam-a19705')).toBe(1))
     }
     // Longer than a slot is given to a container that starts.
     await new Promise((resolve) => setTimeout(resolve, 3000))
     expect(identities(await world.instances())).toEqual(before)
     expect((await world.pods()).map(({ metadata }) => metadata.uid)).toEqual(pods)
-    await running('p')
+    await world.running('p')
     // Of the sockets of those that were killed none is left.
     const sockets = readdirSync(path.join(kubeletDirectory('node-1'), 'device-plugins')).filter((name) =>
       name.startsWith('akri-'),
@@ -258,65 +250,67 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
     // The node's /run is its own: the runtime is reached through its first process.
     const pid = (await readFile(path.join(workDirectory, 'nodes/node-2/pid'), 'utf8')).trim()
     const other = await HostAgent.create('node-2', { AKRI_CRI_SOCKET: `/proc/${pid}/root/run/containerd/containerd.sock` })
-    await agent('node-2').stop()
+    await agents.on('node-2').stop()
     other.start()
     try {
       await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
-      await eventually(async () => expect(await allocatable('akri.sh/cam')).toEqual([2, 2]))
+      await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
       await world.apply(podYaml('il', { 'akri.sh/cam-8120fe': 1 }, { node: 'node-2' }))
+      // Any device would do for the other one, also this one's.
+      await eventually(() => world.running('il'))
       await world.apply(podYaml('cl', { 'akri.sh/cam': 1 }, { node: 'node-2' }))
-      await eventually(() => running('il', 'cl'))
+      await eventually(() => world.running('il', 'cl'))
       // Several rounds of looking: what runs keeps what it has.
       const rounds = () => other.output.split('reclaiming unused slots').length
       expect(other.output).not.toContain('cannot look for unused slots')
       expect(rounds()).toBeGreaterThanOrEqual(1)
-      expect(await holders()).toHaveLength(2)
+      expect(await world.holders()).toHaveLength(2)
       await world.remove('Pod', 'il')
-      await eventually(async () => expect((await holders()).filter((holder) => holder === 'node-2')).toEqual([]), 20_000)
-      expect(await holders()).toHaveLength(1)
+      await eventually(async () => expect((await world.holders()).filter((holder) => holder === 'node-2')).toEqual([]), 20_000)
+      expect(await world.holders()).toHaveLength(1)
       await world.remove('Pod', 'cl')
-      await eventually(async () => expect(await holders()).toEqual([]), 20_000)
+      await eventually(async () => expect(await world.holders()).toEqual([]), 20_000)
     } finally {
       await other.dispose()
-      agent('node-2').start()
+      agents.on('node-2').start()
     }
   })
 
   it('A21 registers anew with a kubelet that restarts, and changes nothing', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 2))
-    await eventually(async () => expect(await allocatable('akri.sh/cam')).toEqual([1, 1]))
+    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
     await world.apply(podYaml('p', { 'akri.sh/cam': 1 }, { node: 'node-1' }))
-    await eventually(() => running('p'))
+    await eventually(() => world.running('p'))
     const before = identities(await world.instances())
     await onNode('node-1', '--restart', 'kubelet')
-    await eventually(() => expect(agent('node-1').output).toMatch(/the kubelet restarted/))
+    await eventually(() => expect(agents.on('node-1').output).toMatch(/the kubelet restarted/))
     await eventually(async () => expect(await world.allocatable('node-1', 'akri.sh/cam-8120fe')).toBe(1))
     await world.apply(podYaml('q', { 'akri.sh/cam-8120fe': 1 }, { node: 'node-1' }))
-    await eventually(() => running('p', 'q'))
+    await eventually(() => world.running('p', 'q'))
     const after = identities(await world.instances())
     expect(after[0]?.uid).toBe(before[0]?.uid)
-    expect(await holders()).toEqual(['C:0:node-1', 'node-1'])
+    expect(await world.holders()).toEqual(['C:0:node-1', 'node-1'])
   })
 
   it('keeps what a node has whose kubelet is silent, gives the rest to others, and goes on when it is back', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 2))
-    await eventually(async () => expect(await allocatable('akri.sh/cam')).toEqual([1, 1]))
+    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
     await world.apply(podYaml('p', { 'akri.sh/cam': 1 }, { node: 'node-2' }))
-    await eventually(() => running('p'))
+    await eventually(() => world.running('p'))
     const before = identities(await world.instances())
     await onNode('node-2', '--restart', 'kubelet', 'STOP')
     try {
       await eventually(async () => expect(await world.isReady('node-2')).toBe(false))
       expect(identities(await world.instances())).toEqual(before)
       await world.apply(podYaml('q', { 'akri.sh/cam': 1 }, { node: 'node-1' }))
-      await eventually(async () => expect(await holders()).toEqual(['C:0:node-1', 'C:0:node-2']))
-      await eventually(async () => expect((await phases()).q).toBe('Running'))
+      await eventually(async () => expect(await world.holders()).toEqual(['C:0:node-1', 'C:0:node-2']))
+      await eventually(async () => expect((await world.phases()).q).toBe('Running'))
     } finally {
       await onNode('node-2', '--restart', 'kubelet', 'CONT')
     }
     await eventually(async () => expect(await world.isReady('node-2')).toBe(true))
-    await running('p', 'q')
-    expect(await holders()).toEqual(['C:0:node-1', 'C:0:node-2'])
+    await world.running('p', 'q')
+    expect(await world.holders()).toEqual(['C:0:node-1', 'C:0:node-2'])
   })
 
   it('A7 follows a Secret: a missing one shows in the status, a changed one is sent anew', async () => {
@@ -353,7 +347,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
     )
     await eventually(async () => expect(await world.instances()).toHaveLength(1))
     await eventually(async () => expect(await condition('Ready')).toMatchObject({ status: 'True' }))
-    for (const one of agents.values()) expect(one.output).not.toContain('s3cret-word')
+    for (const one of agents.all) expect(one.output).not.toContain('s3cret-word')
   })
 
   it('A8 refuses the second of two Configurations of one name, in its status, and serves it when the first has gone', async () => {

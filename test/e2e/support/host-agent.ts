@@ -25,6 +25,11 @@ export class HostAgent {
     return new HostAgent(node, await mkdtemp(path.join(os.tmpdir(), 'akri-e2e-')), env)
   }
 
+  /** Another one of the same node and with the same directories, as there is for a moment while an agent is exchanged. */
+  static beside({ node, directory }: HostAgent, env: Readonly<Record<string, string>> = {}): HostAgent {
+    return new HostAgent(node, directory, env)
+  }
+
   /** What it has logged, of all its lives. */
   get output(): string {
     return this.#output

@@ -198,9 +198,36 @@ export class World {
     return this.list<PodState>('Pod')
   }
 
+  /** The phase of each Pod, by name. */
+  async phases(): Promise<Record<string, string>> {
+    return Object.fromEntries((await this.pods()).map(({ metadata, status }) => [metadata.name, status.phase]))
+  }
+
+  /** Throws where one of the Pods does not run. */
+  async running(...names: readonly string[]): Promise<void> {
+    const pods = new Map((await this.pods()).map(({ metadata, status }) => [metadata.name, status]))
+    for (const name of names) {
+      const { phase = 'not there', message = '' } = pods.get(name) ?? {}
+      if (phase !== 'Running') throw new Error(`Pod ${name} is ${phase} ${message}`)
+    }
+  }
+
+  /** The Pods that a kubelet did not admit, and why. */
+  async refused(): Promise<string[]> {
+    const refused = (await this.pods()).filter(({ status }) => status.reason === 'UnexpectedAdmissionError')
+    return refused.map(({ metadata, spec, status }) => `${metadata.name} on ${spec.nodeName}: ${status.message}`)
+  }
+
   /** Of every slot of the namespace the holder, by slot. */
   async usage(): Promise<Record<string, string>> {
     return Object.assign({}, ...(await this.instances()).map(({ spec }) => spec.deviceUsage))
+  }
+
+  /** The holders of the slots that are held, in order. */
+  async holders(): Promise<string[]> {
+    return Object.values(await this.usage())
+      .filter((usage) => usage !== '')
+      .sort()
   }
 
   /** What a node has of a resource; undefined where it does not know it. */
@@ -213,6 +240,11 @@ export class World {
     return found === undefined ? undefined : Number(found.replace(/k$/, '000'))
   }
 
+  /** What each of the nodes has of a resource. */
+  allocatables(resource: string): Promise<(number | undefined)[]> {
+    return Promise.all(NODES.map((node) => this.allocatable(node, resource)))
+  }
+
   async isReady(node: string): Promise<boolean> {
     const { status } = (await this.client.request({ method: 'GET', path: `/api/v1/nodes/${node}` })) as {
       status: { conditions: { type: string; status: string }[] }
@@ -220,9 +252,14 @@ export class World {
     return status.conditions.some(({ type, status: is }) => type === 'Ready' && is === 'True')
   }
 
-  async logs(pod: string): Promise<string> {
+  /** @param container may be left out where the Pod has one only */
+  async logs(pod: string, container?: string): Promise<string> {
     const response: string[] = []
-    const request = { method: 'GET' as const, path: `/api/v1/namespaces/${this.namespace}/pods/${pod}/log` }
+    const request = {
+      method: 'GET' as const,
+      path: `/api/v1/namespaces/${this.namespace}/pods/${pod}/log`,
+      query: container === undefined ? {} : { container },
+    }
     for await (const line of this.client.lines(request, AbortSignal.timeout(10_000))) response.push(line)
     return response.join('\n')
   }
@@ -241,12 +278,32 @@ export async function eventually<T>(look: () => Promise<T> | T, timeoutMs = 45_0
   }
 }
 
+export interface PodOptions {
+  /** @default writes its environment, and sleeps */
+  readonly script?: string
+  /** @default any */
+  readonly node?: string
+  /** @default 1 */
+  readonly graceSeconds?: number
+  /** A directory of this machine that the Pod sees as `/shared`. */
+  readonly shared?: string
+}
+
+/** A container of a test, which asks for resources. */
+export function container(name: string, limits: Readonly<Record<string, number>>, script = 'env; exec sleep 100000'): object {
+  return {
+    name,
+    image: 'e2e.local/busybox:1',
+    imagePullPolicy: 'Never',
+    command: ['/bin/sh', '-c', script],
+    resources: { limits: Object.fromEntries(Object.entries(limits).map(([key, count]) => [key, String(count)])) },
+  }
+}
+
 /** A Pod that asks for resources and sleeps, or runs a script. */
-export function podYaml(
-  name: string,
-  limits: Readonly<Record<string, number>>,
-  { script = 'env; exec sleep 100000', node, graceSeconds = 1 }: { script?: string; node?: string; graceSeconds?: number } = {},
-): string {
+export function podYaml(name: string, limits: Readonly<Record<string, number>>, options: PodOptions = {}): string {
+  const { script, node, graceSeconds = 1, shared } = options
+  const mounts = shared === undefined ? {} : { volumeMounts: [{ name: 'shared', mountPath: '/shared' }] }
   return JSON.stringify({
     apiVersion: 'v1',
     kind: 'Pod',
@@ -255,15 +312,30 @@ export function podYaml(
       terminationGracePeriodSeconds: graceSeconds,
       restartPolicy: 'Never',
       ...(node === undefined ? {} : { nodeSelector: { 'kubernetes.io/hostname': node } }),
-      containers: [
-        {
-          name: 'c',
-          image: 'e2e.local/busybox:1',
-          imagePullPolicy: 'Never',
-          command: ['/bin/sh', '-c', script],
-          resources: { limits: Object.fromEntries(Object.entries(limits).map(([key, count]) => [key, String(count)])) },
-        },
-      ],
+      containers: [{ ...container('c', limits, script), ...mounts }],
+      ...(shared === undefined ? {} : { volumes: [{ name: 'shared', hostPath: { path: shared } }] }),
+    },
+  })
+}
+
+/** A Deployment of such Pods. */
+export function deploymentYaml(
+  name: string,
+  limits: Readonly<Record<string, number>>,
+  { replicas, strategy, version = 'v1' }: { replicas: number; strategy: object; version?: string },
+): string {
+  return JSON.stringify({
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { name },
+    spec: {
+      replicas,
+      strategy,
+      selector: { matchLabels: { app: name } },
+      template: {
+        metadata: { labels: { app: name, version } },
+        spec: { terminationGracePeriodSeconds: 1, containers: [container('c', limits)] },
+      },
     },
   })
 }
