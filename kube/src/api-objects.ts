@@ -56,6 +56,12 @@ const instance = z.object({
     .catch(undefined),
 })
 
+/** Reads the metadata of any object that a server gave; that of a node has an empty namespace. @returns undefined where it is none */
+export function parseObjectMeta(object: unknown): ObjectMeta<string> | undefined {
+  const parsed = z.object({ metadata: metadata.extend({ namespace: text.default('') }) }).safeParse(object)
+  return parsed.success ? (present(parsed.data.metadata) as ObjectMeta<string>) : undefined
+}
+
 export type ParsedConfigurationObject =
   | { readonly ok: true; readonly configuration: Configuration }
   | {

@@ -138,3 +138,10 @@ export interface InstanceSpec {
   /** Who holds which slot. Absent or "" is free; see slot-usage in the agent for the other forms. */
   readonly deviceUsage: Readonly<Record<string, string>>
 }
+
+export interface InstanceStatus {
+  /** What the workloads that use the device have reported: by file name the content. */
+  readonly brokerInfo?: Readonly<Record<string, string>>
+  /** By the name of an entry of `brokerInfo`, the slot of the workload that has written it. */
+  readonly brokerInfoSlots?: Readonly<Record<string, string>>
+}
