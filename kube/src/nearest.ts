@@ -1,17 +1,18 @@
 /** Longer ones are no misspelt names, and comparing them takes time. */
 const MAX_LENGTH = 40
-/** How many characters may be wrong. */
-const MAX_DISTANCE = 3
 
-/** Of some names the one that was most likely meant; undefined where none is near. */
-export function nearest(name: string, candidates: readonly string[]): string | undefined {
+/**
+ * Of some names the one that was most likely meant; undefined where none is near.
+ * @param maxDistance how many characters may be wrong, apart from their case
+ */
+export function nearest(name: string, candidates: readonly string[], maxDistance = 3): string | undefined {
   if (name.length > MAX_LENGTH) return undefined
   let best: { readonly candidate: string; readonly distance: number } | undefined
   for (const candidate of candidates) {
     const distance = distanceOf(name.toLowerCase(), candidate.toLowerCase())
     if (best === undefined || distance < best.distance) best = { candidate, distance }
   }
-  return best !== undefined && best.distance <= MAX_DISTANCE && best.distance < name.length ? best.candidate : undefined
+  return best !== undefined && best.distance <= maxDistance && best.distance < name.length ? best.candidate : undefined
 }
 
 /** How many characters have to be added, removed or changed to get from one text to the other. */

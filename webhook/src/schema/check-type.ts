@@ -1,0 +1,193 @@
+import { nearest, type Problem, shorten } from '@akrijs/kube'
+import { type FieldType, fieldType, type KubernetesTypes, type Root, type Scalar } from './kubernetes-types.js'
+
+export interface CheckOptions {
+  readonly types: KubernetesTypes
+  readonly root: Root
+  /** Where the value stands, such as `spec.brokerSpec.brokerPodSpec`. */
+  readonly path: string
+  /** Required fields of the root that somebody else fills in. @default none */
+  readonly filledIn?: readonly string[]
+  /** How many problems are looked for. */
+  readonly limit: number
+}
+
+/**
+ * Finds what a Kubernetes does not know or cannot read: fields that are not there, or at another place, lists for maps, texts
+ * for numbers. Whether a value makes sense is not asked. As for the API server, null is as good as nothing. The value is nested
+ * no deeper than a stack allows.
+ */
+export function checkType(value: unknown, { types, root, path, filledIn = [], limit }: CheckOptions): Problem[] {
+  const check = new TypeCheck(types, limit)
+  check.value(value, types.roots[root], { path, parents: [] }, filledIn)
+  return check.problems
+}
+
+type Fields = Readonly<Record<string, string>>
+
+interface Place {
+  readonly path: string
+  /** The objects around the value, the nearest first. */
+  readonly parents: readonly { readonly path: string; readonly fields: Fields }[]
+}
+
+class TypeCheck {
+  readonly problems: Problem[] = []
+  readonly #types: KubernetesTypes
+  readonly #limit: number
+
+  constructor(types: KubernetesTypes, limit: number) {
+    this.#types = types
+    this.#limit = limit
+  }
+
+  value(value: unknown, text: string, place: Place, filledIn: readonly string[] = []): void {
+    if (value === null || this.problems.length >= this.#limit) return
+    const type = fieldType(text, this.#types)
+    if (type.kind === 'scalar') this.#scalar(value, type.scalar, place)
+    else if (type.kind === 'list') this.#list(value, type.of, place)
+    else if (type.kind === 'map') this.#map(value, type.of, place)
+    else this.#object(value, type.fields, place, filledIn)
+  }
+
+  #scalar(value: unknown, scalar: Scalar, { path }: Place): void {
+    const wanted = RULES[scalar](value)
+    if (wanted !== undefined) this.#refuse(path, `write ${wanted}; it is ${shorten(value)}`)
+  }
+
+  #list(value: unknown, of: string, { path, parents }: Place): void {
+    const inner = fieldType(of, this.#types)
+    if (!Array.isArray(value)) this.#refuse(path, `write a list of ${plural(inner)}; it is ${shorten(value)}`)
+    else {
+      for (const [index, item] of value.entries()) {
+        const at = `${path}[${index}]`
+        // Kubernetes takes it for an item without any fields, which nobody means.
+        if (item === null) this.#refuse(at, `it is null; write ${singular(inner)}, or leave the item out`)
+        else this.value(item, of, { path: at, parents })
+        if (this.problems.length >= this.#limit) return
+      }
+    }
+  }
+
+  #map(value: unknown, of: string, { path, parents }: Place): void {
+    if (!isRecord(value))
+      this.#refuse(path, `write a mapping of names to ${plural(fieldType(of, this.#types))}; it is ${shorten(value)}`)
+    else {
+      for (const key in value) {
+        this.value(value[key], of, { path: inside(path, key), parents })
+        if (this.problems.length >= this.#limit) return
+      }
+    }
+  }
+
+  #object(value: unknown, fields: Fields, { path, parents }: Place, filledIn: readonly string[]): void {
+    if (!isRecord(value)) this.#refuse(path, `write a mapping with fields such as ${example(fields)}; it is ${shorten(value)}`)
+    else {
+      const around = [{ path, fields }, ...parents]
+      for (const key in value) {
+        const at = inside(path, key)
+        const type = Object.hasOwn(fields, key) ? fields[key] : undefined
+        if (type !== undefined) this.value(value[key], type, { path: at, parents: around })
+        else this.#refuse(at, `there is no such field${this.#hint(key, fields, parents)}`)
+        if (this.problems.length >= this.#limit) return
+      }
+      this.#required(value, fields, path, filledIn)
+    }
+  }
+
+  #required(value: Readonly<Record<string, unknown>>, fields: Fields, path: string, filledIn: readonly string[]): void {
+    for (const [key, text] of Object.entries(fields)) {
+      if (!text.endsWith('!') || filledIn.includes(key)) continue
+      if (Object.hasOwn(value, key) && value[key] !== null) continue
+      const type = fieldType(text, this.#types)
+      // A scalar that is missing is 0 or empty for Kubernetes, and values are not judged here.
+      if (type.kind !== 'scalar') this.#refuse(inside(path, key), `it is missing; write ${singular(type)}`)
+    }
+  }
+
+  /** Where the field would be right, or what was most likely meant. */
+  #hint(key: string, fields: Fields, parents: Place['parents']): string {
+    const names = Object.keys(fields)
+    const misspelt = nearest(key, names, 1)
+    if (misspelt !== undefined) return `; did you mean ${misspelt}?`
+    const place = parents.find((parent) => Object.hasOwn(parent.fields, key))?.path ?? this.#below(key, fields)
+    if (place !== undefined) return ` at this place; it belongs to ${place}`
+    const similar = nearest(key, names)
+    return similar === undefined ? ` in Kubernetes ${this.#types.version}` : `; did you mean ${similar}?`
+  }
+
+  /** The nearest place below that has the field, such as `template.spec`. */
+  #below(key: string, fields: Fields): string | undefined {
+    let level = [{ path: '', fields }]
+    for (let depth = 0; depth < MAX_HINT_DEPTH; depth++) {
+      const next: typeof level = []
+      for (const { path, fields } of level) {
+        for (const [name, text] of Object.entries(fields)) {
+          const type = fieldType(text, this.#types)
+          const inner = type.kind === 'list' ? fieldType(type.of, this.#types) : type
+          if (inner.kind !== 'object') continue
+          const at = `${inside(path, name)}${type.kind === 'list' ? '[]' : ''}`
+          if (Object.hasOwn(inner.fields, key)) return at
+          next.push({ path: at, fields: inner.fields })
+        }
+      }
+      level = next
+    }
+    return undefined
+  }
+
+  #refuse(path: string, message: string): void {
+    this.problems.push({ path, message })
+  }
+}
+
+/** Deeper, what has a field of that name has nothing to do with it. */
+const MAX_HINT_DEPTH = 3
+
+/** Of each scalar what would be right, where a value is wrong. */
+const RULES: Readonly<Record<Scalar, (value: unknown) => string | undefined>> = {
+  any: () => undefined,
+  string: (value) => (typeof value === 'string' ? undefined : 'a text (in quotes, if it looks like something else)'),
+  boolean: (value) => (typeof value === 'boolean' ? undefined : 'true or false, without quotes'),
+  number: (value) => (typeof value === 'number' ? undefined : 'a number, without quotes'),
+  int32: (value) => (isWhole(value, 2 ** 31) ? undefined : 'a whole number of 32 bits, without quotes'),
+  int64: (value) => (isWhole(value, 2 ** 63) ? undefined : 'a whole number, without quotes'),
+  intOrString: (value) =>
+    typeof value === 'string' || isWhole(value, 2 ** 31) ? undefined : 'a whole number of 32 bits, or a text',
+  quantity: (value) =>
+    typeof value === 'number' || (typeof value === 'string' && QUANTITY.test(value.trim()))
+      ? undefined
+      : 'a quantity, such as 1, 500m or 64Mi',
+}
+
+/** https://pkg.go.dev/k8s.io/apimachinery/pkg/api/resource#Quantity */
+const QUANTITY = /^[+-]?(\d+(\.\d*)?|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?$/
+
+function isWhole(value: unknown, bound: number): boolean {
+  return typeof value === 'number' && Number.isInteger(value) && value >= -bound && value < bound
+}
+
+function singular(type: FieldType): string {
+  if (type.kind === 'list') return 'a list'
+  return type.kind === 'scalar' ? 'a value' : 'a mapping'
+}
+
+function plural(type: FieldType): string {
+  if (type.kind === 'list') return 'lists'
+  if (type.kind !== 'scalar') return 'mappings'
+  return type.scalar === 'string' ? 'texts' : type.scalar === 'quantity' ? 'quantities' : 'values'
+}
+
+function example(fields: Fields): string {
+  const names = Object.keys(fields)
+  return names.find((name) => fields[name]?.endsWith('!')) ?? names[0] ?? ''
+}
+
+function inside(path: string, key: string): string {
+  if (!/^[\w-]+$/.test(key)) return `${path}[${shorten(key)}]`
+  return path === '' ? key : `${path}.${key}`
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
