@@ -1,14 +1,14 @@
 import { formatSlotUsage, GROUP, type NodeName, parseSlotUsage, type SlotName, slotIndex } from '@akrijs/kube'
-import type { AllocateResponse } from '@akrijs/proto/device-plugin'
+import type { AllocateResponse, PreferredAllocationResponse } from '@akrijs/proto/device-plugin'
 import { AllocationRefusedError } from '../errors.js'
 import type { ServedInstance } from '../instances/served-instance.js'
 import type { AgentObserver } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
-import { offeredSlots } from '../slots/offer.js'
+import { offeredSlots, preferredSlots } from '../slots/offer.js'
 import type { SlotClaims } from '../slots/slot-claims.js'
 import { type SlotTable, slotTable } from '../slots/slot-table.js'
 import { containerResponse } from './allocation.js'
-import type { AdvertisedDevice, PluginBehaviour } from './plugin-behaviour.js'
+import type { AdvertisedDevice, PluginBehaviour, PreferenceRequest } from './plugin-behaviour.js'
 
 export interface InstancePluginOptions {
   readonly cluster: Cluster
@@ -41,6 +41,13 @@ export class InstancePlugin implements PluginBehaviour {
 
   advertise(): AdvertisedDevice[] {
     return [...this.#offered()].map(([id, healthy]) => ({ id, healthy }))
+  }
+
+  prefer(requests: readonly PreferenceRequest[]): PreferredAllocationResponse['containerResponses'] {
+    const { cluster, node } = this.#options
+    const { slots } = this.#table()
+    const nodes = cluster.instances.get(this.#instance.key)?.spec.nodes ?? []
+    return requests.map((request) => ({ deviceIDs: preferredSlots(slots, { node, nodes, ...request }) }))
   }
 
   async allocate(requests: readonly (readonly string[])[]): Promise<AllocateResponse['containerResponses']> {

@@ -19,3 +19,39 @@ export function offeredSlots(
     ]),
   )
 }
+
+/**
+ * Which of the slots that the kubelet has left it should take: what it must take, then those that this node holds and
+ * nobody uses any more, then free ones. The nodes begin at different slots: two that choose in the same moment do not know
+ * of each other, and one of them would be refused.
+ * @param nodes all nodes of the Instance, in the same order for each of them
+ */
+export function preferredSlots(
+  slots: ReadonlyMap<SlotName, SlotUsage>,
+  {
+    node,
+    nodes,
+    available,
+    mustInclude,
+    size,
+  }: {
+    readonly node: NodeName
+    readonly nodes: readonly NodeName[]
+    readonly available: readonly string[]
+    readonly mustInclude: readonly string[]
+    readonly size: number
+  },
+): string[] {
+  const first = Math.floor((Math.max(0, nodes.indexOf(node)) * slots.size) / Math.max(1, nodes.length))
+  const ordered = [...slots]
+  const inTurn = [...ordered.slice(first), ...ordered.slice(0, first)]
+  const own = inTurn.filter(([, usage]) => usage.level === 'instance' && usage.node === node)
+  const free = inTurn.filter(([, usage]) => usage.level === 'free')
+  const left = new Set(available)
+  const chosen = new Set(mustInclude)
+  for (const [slot] of [...own, ...free]) {
+    if (chosen.size >= size) break
+    if (left.has(slot)) chosen.add(slot)
+  }
+  return [...chosen]
+}
