@@ -1,6 +1,7 @@
 import { type Instance, keyOf, type NodeName, type NodeStatus, type ObjectKey, objectKey, ReconcileQueue } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import { AcceptedConfigurations } from './accepted-configurations.js'
+import { BrokerInfo } from './broker-info/broker-info.js'
 import { Checkpoint } from './checkpoint.js'
 import { DevicePlugins } from './device-plugins/device-plugins.js'
 import type { AgeingOptions } from './discovery/device-ageing.js'
@@ -26,6 +27,13 @@ export interface AgentOptions extends Partial<AgeingOptions> {
   readonly handlersDirectory: string
   /** Where the checkpoint is kept. */
   readonly checkpointFile: string
+  /**
+   * Where the directories are by which workloads report: an absolute path, the same one for whoever mounts them into
+   * containers. @default workloads get none
+   */
+  readonly brokerInfoDirectory?: string
+  /** Whether workloads that start from now on get one. @default true */
+  readonly offerBrokerInfo?: boolean
   /** Handlers to be run in this process. */
   readonly embedded: readonly EmbeddedHandler[]
   /** How long no container may have a slot before it is taken back, in milliseconds. @default 20000 */
@@ -53,7 +61,17 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const registry = new HandlerRegistry()
   const configurations = new AcceptedConfigurations(cluster.configurations)
   const discovery = new Discovery({ ...options, configurations, registry, observer })
-  const plugins = new DevicePlugins({ cluster, kubelet, node, clock, log, observer })
+  const { brokerInfoDirectory: directory, offerBrokerInfo = true } = options
+  const brokerInfo = directory === undefined ? undefined : new BrokerInfo({ cluster, node, clock, log, directory })
+  const plugins = new DevicePlugins({
+    cluster,
+    kubelet,
+    node,
+    clock,
+    log,
+    observer,
+    directories: offerBrokerInfo ? brokerInfo : undefined,
+  })
   const deviceSet = (key: ObjectKey) => discovery.deviceSet(key)
   const reconciler = new InstanceReconciler({ cluster, configurations, plugins, node, log, deviceSet })
   const checkpoint = new Checkpoint(options.checkpointFile, node, log)
@@ -65,6 +83,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     log,
     claims: plugins.claims,
     observer,
+    ...(brokerInfo === undefined ? {} : { beforeRelease: (key, slot) => brokerInfo.flush(key, slot) }),
     ...(options.slotGraceMs === undefined ? {} : { graceMs: options.slotGraceMs }),
   })
 
@@ -100,6 +119,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   }
 
   await Promise.all([cluster.configurations.synced, cluster.instances.synced])
+  await brokerInfo?.start()
   discovery.restore(await checkpoint.load())
   discovery.onChange((key) => {
     queue.add(key)
@@ -137,6 +157,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       await discovery.close()
       await Promise.all(running)
       await plugins.close()
+      await brokerInfo?.close()
       log.info({}, 'agent stopped')
     },
   }

@@ -63,3 +63,11 @@ export class ClusterBusyError extends AkriError {
     this.name = 'ClusterBusyError'
   }
 }
+
+/** The custom resource that is installed is not of this version. */
+export class OutdatedResourceError extends AkriError {
+  constructor(message: string, options?: { cause?: unknown }) {
+    super('AKRI_ERR_OUTDATED_RESOURCE', 'terminal', message, options)
+    this.name = 'OutdatedResourceError'
+  }
+}

@@ -116,6 +116,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
       node,
       handlersDirectory,
       checkpointFile: path.join(stateDirectory, 'checkpoint.json'),
+      brokerInfoDirectory: path.resolve(stateDirectory, 'broker-info'),
       embedded: options.isolated ? [] : handlers,
     })
     open.unshift(

@@ -86,7 +86,10 @@ describe('akri run', () => {
     const own = [...output.matchAll(/^\[nulls-[0-9a-f]{6}] (\w+)=/gm)].map(([, name]) => name)
     const [instance] = await instances()
     const digest = String(instance?.metadata.name.slice(-6)).toUpperCase()
-    const allocated = ['UDEV_DEVPATH', 'UDEV_DEVNODE', 'SITE'].flatMap((name) => [name, `${name}_${digest}`])
+    const allocated = ['UDEV_DEVPATH', 'UDEV_DEVNODE', 'SITE', 'AKRI_BROKER_INFO_DIRECTORY'].flatMap((name) => [
+      name,
+      `${name}_${digest}`,
+    ])
     const ofEveryProcess = ['PATH', 'HOME', 'LANG', 'TMPDIR', 'TZ', 'PWD', 'OLDPWD', 'SHLVL', '_']
     expect(own.filter((name) => !ofEveryProcess.includes(name ?? '')).sort()).toEqual([...allocated].sort())
     expect(Object.values(instance?.spec.deviceUsage ?? {})).toEqual(['node-a', ''])

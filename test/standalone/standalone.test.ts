@@ -91,8 +91,21 @@ describe('the standalone agent', () => {
     await vi.waitFor(() => expect(agent.kubelet.resource(resource).allocatable).toBe(2))
     const admitted = await agent.kubelet.admit(pod('p1', resource))
     expect(admitted.get('main')).toEqual({
-      envs: { DEBUG_ECHO_DESCRIPTION: 'foo0', DEBUG_ECHO_DESCRIPTION_8120FE: 'foo0', SITE: 'north', SITE_8120FE: 'north' },
-      mounts: [],
+      envs: {
+        DEBUG_ECHO_DESCRIPTION: 'foo0',
+        DEBUG_ECHO_DESCRIPTION_8120FE: 'foo0',
+        SITE: 'north',
+        SITE_8120FE: 'north',
+        AKRI_BROKER_INFO_DIRECTORY: '/run/akri/lab-8120fe',
+        AKRI_BROKER_INFO_DIRECTORY_8120FE: '/run/akri/lab-8120fe',
+      },
+      mounts: [
+        {
+          containerPath: '/run/akri/lab-8120fe',
+          hostPath: path.join(directory, 'state/broker-info/default_lab-8120fe/lab-8120fe-0'),
+          readOnly: false,
+        },
+      ],
       devices: [],
       annotations: { 'akri.agent.slot-lab-8120fe-0': 'lab-8120fe-0' },
     })

@@ -98,6 +98,7 @@ function pluginOn(changed: Partial<Pick<Cluster, 'claimSlot'>>): ConfigurationPl
       node: NODE,
       claims: plugins.claims,
       observer: nobodyObserves,
+      directories: undefined,
       instances: () => DIGESTS.map((digest) => servedOf(digest)),
     },
   )

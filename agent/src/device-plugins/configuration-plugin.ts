@@ -7,7 +7,7 @@ import type { Cluster } from '../ports/cluster.js'
 import { advertisedIds, type ChosenSlot, chooseSlots, type InstanceSlots, preferredIds } from '../slots/configuration-slots.js'
 import type { SlotClaims } from '../slots/slot-claims.js'
 import { slotTable } from '../slots/slot-table.js'
-import { containerResponse } from './allocation.js'
+import { containerResponse, type WorkloadDirectoryMaker } from './allocation.js'
 import type { AdvertisedDevice, PluginBehaviour, PreferenceRequest } from './plugin-behaviour.js'
 
 export interface ConfigurationPluginOptions {
@@ -15,6 +15,7 @@ export interface ConfigurationPluginOptions {
   readonly node: NodeName
   readonly claims: SlotClaims
   readonly observer: AgentObserver
+  readonly directories: WorkloadDirectoryMaker | undefined
   /** The Instances of the Configuration that this node serves. */
   instances(): readonly ServedInstance[]
 }
@@ -48,7 +49,7 @@ export class ConfigurationPlugin implements PluginBehaviour {
       for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
         const choice = chooseSlots(this.#slots(), this.#options.node, requests)
         if (!choice.ok) throw new AllocationRefusedError(choice.reason)
-        if (await this.#claimAll(choice.containers.flat(), claimed)) return this.#respond(choice.containers)
+        if (await this.#claimAll(choice.containers.flat(), claimed)) return await this.#respond(choice.containers)
       }
       throw new AllocationRefusedError('other nodes were faster, each time that a slot was chosen')
     } catch (error) {
@@ -99,10 +100,19 @@ export class ConfigurationPlugin implements PluginBehaviour {
     return served
   }
 
-  #respond(containers: readonly (readonly ChosenSlot[])[]): AllocateResponse['containerResponses'] {
+  async #respond(containers: readonly (readonly ChosenSlot[])[]): Promise<AllocateResponse['containerResponses']> {
+    const { directories } = this.#options
+    const paths = new Map<SlotName, string | undefined>()
+    for (const one of new Map(containers.flat().map((each) => [each.slot, each])).values())
+      paths.set(one.slot, await directories?.open(this.#keyOf(one), one.slot))
     return containers.map((chosen) =>
       containerResponse(
-        chosen.map(({ id, instance, slot }) => ({ instance: this.#servedOf(instance), slot, annotation: `C:${id}:${slot}` })),
+        chosen.map(({ id, instance, slot }) => ({
+          instance: this.#servedOf(instance),
+          slot,
+          annotation: `C:${id}:${slot}`,
+          directory: paths.get(slot),
+        })),
       ),
     )
   }

@@ -6,6 +6,7 @@ import { type AgentObserver, nobodyObserves } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
 import type { Kubelet } from '../ports/kubelet.js'
 import { SlotClaims } from '../slots/slot-claims.js'
+import type { WorkloadDirectoryMaker } from './allocation.js'
 import { ConfigurationPlugin } from './configuration-plugin.js'
 import { InstancePlugin } from './instance-plugin.js'
 import type { PluginBehaviour } from './plugin-behaviour.js'
@@ -19,6 +20,8 @@ export interface DevicePluginsOptions {
   readonly log: Logger
   /** @default nobody */
   readonly observer?: AgentObserver
+  /** @default workloads get no directory */
+  readonly directories?: WorkloadDirectoryMaker | undefined
 }
 
 interface RunningPlugin<Behaviour extends PluginBehaviour> {
@@ -34,7 +37,10 @@ const REFRESH_MS = 60_000
 /** The device plugins of this node: one for each Instance, and one for each Configuration. */
 export class DevicePlugins implements InstancePlugins {
   readonly claims: SlotClaims
-  readonly #options: Required<DevicePluginsOptions>
+  readonly #options: DevicePluginsOptions & {
+    readonly observer: AgentObserver
+    readonly directories: WorkloadDirectoryMaker | undefined
+  }
   readonly #instances = new Map<InstanceName, RunningPlugin<InstancePlugin>>()
   readonly #configurations = new Map<ConfigurationName, RunningPlugin<ConfigurationPlugin>>()
   readonly #stop = new AbortController()
@@ -43,7 +49,7 @@ export class DevicePlugins implements InstancePlugins {
   readonly #toReadvertise = new Set<ConfigurationName>()
 
   constructor(options: DevicePluginsOptions) {
-    this.#options = { observer: nobodyObserves, ...options }
+    this.#options = { observer: nobodyObserves, directories: undefined, ...options }
     this.claims = new SlotClaims(options.clock)
     options.cluster.instances.onChange((key) => this.#instanceChanged(key), this.#stop.signal)
     this.#refreshing = this.#refresh()
@@ -56,12 +62,13 @@ export class DevicePlugins implements InstancePlugins {
       checkTaken(running, key)
       return running.started
     }
-    const { cluster, node, observer } = this.#options
+    const { cluster, node, observer, directories } = this.#options
     const behaviour = new ConfigurationPlugin(configuration, {
       cluster,
       node,
       claims: this.claims,
       observer,
+      directories,
       instances: () => this.#servedOf(name),
     })
     this.#checkFree(behaviour, key)
@@ -87,8 +94,8 @@ export class DevicePlugins implements InstancePlugins {
       this.#readvertiseLater(instance.configuration)
       return running.started
     }
-    const { cluster, node, observer } = this.#options
-    const behaviour = new InstancePlugin(instance, { cluster, node, claims: this.claims, observer })
+    const { cluster, node, observer, directories } = this.#options
+    const behaviour = new InstancePlugin(instance, { cluster, node, claims: this.claims, observer, directories })
     this.#checkFree(behaviour, instance.key)
     const plugin = this.#start(instance.key, behaviour)
     this.#instances.set(instance.name, plugin)

@@ -7,7 +7,7 @@ import type { Cluster } from '../ports/cluster.js'
 import { offeredSlots, preferredSlots } from '../slots/offer.js'
 import type { SlotClaims } from '../slots/slot-claims.js'
 import { type SlotTable, slotTable } from '../slots/slot-table.js'
-import { containerResponse } from './allocation.js'
+import { containerResponse, type WorkloadDirectoryMaker } from './allocation.js'
 import type { AdvertisedDevice, PluginBehaviour, PreferenceRequest } from './plugin-behaviour.js'
 
 export interface InstancePluginOptions {
@@ -15,6 +15,7 @@ export interface InstancePluginOptions {
   readonly node: NodeName
   readonly claims: SlotClaims
   readonly observer: AgentObserver
+  readonly directories: WorkloadDirectoryMaker | undefined
 }
 
 /** The resource of one Instance: its ids are its slots. */
@@ -62,7 +63,12 @@ export class InstancePlugin implements PluginBehaviour {
       for (const slot of claimed) await this.#release(slot)
       throw error
     }
-    return slots.map((ofContainer) => containerResponse(ofContainer.map((slot) => ({ instance, slot, annotation: slot }))))
+    const { directories } = this.#options
+    const paths = new Map<SlotName, string | undefined>()
+    for (const slot of new Set(slots.flat())) paths.set(slot, await directories?.open(instance.key, slot))
+    return slots.map((ofContainer) =>
+      containerResponse(ofContainer.map((slot) => ({ instance, slot, annotation: slot, directory: paths.get(slot) }))),
+    )
   }
 
   get #usage(): string {

@@ -27,9 +27,11 @@ import {
   updatePatch,
 } from '@akrijs/kube'
 import { type Clock, type DiscoveryProperties, type Logger, messageOf } from '@akrijs/sdk'
+import { isEmpty, planBrokerInfo } from '../broker-info/broker-info-plan.js'
 import { resolveReferences } from '../discovery/property-references.js'
-import { ClusterBusyError } from '../errors.js'
-import type { Cluster, InstanceDraft, ObjectCache, SlotClaim } from '../ports/cluster.js'
+import { ClusterBusyError, OutdatedResourceError } from '../errors.js'
+import type { BrokerReports, Cluster, InstanceDraft, ObjectCache, SlotClaim } from '../ports/cluster.js'
+import { brokerInfoPatch } from './broker-info-patch.js'
 import { PropertySources } from './property-sources.js'
 import { StatusWriter } from './status-writer.js'
 
@@ -205,6 +207,20 @@ export class KubernetesCluster implements Cluster {
     })
   }
 
+  async reportBrokerInfo(key: ObjectKey, node: NodeName, reports: BrokerReports): Promise<'reported' | 'gone'> {
+    const outcome = await this.#change<'reported' | 'written' | 'gone'>(key, (instance) => {
+      if (instance === undefined) return { done: 'gone' }
+      const plan = planBrokerInfo(instance, node, reports)
+      if (isEmpty(plan)) return { done: 'reported' }
+      return { patch: brokerInfoPatch(instance, plan), subresource: 'status', result: 'written' }
+    })
+    if (outcome !== 'written') return outcome
+    // A server leaves out what its schema does not have, and says nothing.
+    const now = this.instances.get(key)
+    if (now !== undefined && now.status?.brokerInfoSlots === undefined) throw outdated()
+    return 'reported'
+  }
+
   resolveProperties(configuration: Configuration): Promise<DiscoveryProperties> {
     return resolveReferences(configuration, (reference) => this.#properties.look(reference))
   }
@@ -262,6 +278,10 @@ export class KubernetesCluster implements Cluster {
       const now = found === undefined ? undefined : this.#wrote(found)
       // Nobody was faster: it is the write itself that the server does not want.
       if (refusal?.status === 422 && fresh && now?.metadata.resourceVersion === instance?.metadata.resourceVersion) throw refusal
+      // It is there, and has no such part.
+      if (refusal?.status === 404 && 'subresource' in step && now?.metadata.uid === instance?.metadata.uid) {
+        if (now !== undefined) throw outdated(refusal)
+      }
       instance = now
       fresh = true
     }
@@ -271,7 +291,11 @@ export class KubernetesCluster implements Cluster {
   /** @returns why the server refused it; undefined where it is written */
   async #write<T>(key: ObjectKey, step: Exclude<Step<T>, { readonly done: T }>): Promise<ApiError | undefined> {
     try {
-      if ('patch' in step) this.#wrote(await this.#instanceApi.patch(key, 'json', step.patch, { timeoutMs: ANSWER_MS }))
+      if ('subresource' in step) {
+        const { patch, subresource } = step
+        // Nothing that is counted in the status of its Configuration.
+        this.#instances.observe(await this.#instanceApi.patch(key, 'json', patch, { subresource, timeoutMs: ANSWER_MS }))
+      } else if ('patch' in step) this.#wrote(await this.#instanceApi.patch(key, 'json', step.patch, { timeoutMs: ANSWER_MS }))
       else {
         const { uid, resourceVersion } = step.remove.metadata
         // Gone already is as good.
@@ -296,7 +320,13 @@ export class KubernetesCluster implements Cluster {
 type Step<T> =
   | { readonly done: T }
   | { readonly patch: JsonPatch; readonly result: T }
+  | { readonly patch: JsonPatch; readonly subresource: 'status'; readonly result: T }
   | { readonly remove: Instance; readonly result: T }
+
+function outdated(cause?: unknown): OutdatedResourceError {
+  const message = `the custom resource ${INSTANCES.plural}.${INSTANCES.group} has no status.brokerInfo: apply the one of this version`
+  return new OutdatedResourceError(message, { cause })
+}
 
 function isAlready(instance: Instance, { capacity, brokerProperties }: Pick<Instance['spec'], 'capacity' | 'brokerProperties'>) {
   const { spec, metadata } = instance

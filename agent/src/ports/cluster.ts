@@ -35,6 +35,13 @@ export interface Cluster {
   /** Calls back when `resolveProperties` may give another answer for that Configuration. */
   onPropertiesChanged(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void
 
+  /**
+   * Makes `status.brokerInfo` of an Instance say what the workloads of this node have reported. Entries of workloads of other
+   * nodes stay. What is the same is not written; `generation` stays.
+   * @throws OutdatedResourceError where the cluster has no place for it
+   */
+  reportBrokerInfo(key: ObjectKey, node: NodeName, reports: BrokerReports): Promise<'reported' | 'gone'>
+
   /** Says how a Configuration stands on this node. To be called whenever it may have changed: what is the same is not written. */
   reportStatus(configuration: ObjectKey, node: NodeName, status: NodeStatus): Promise<void>
   /** Something worth telling the operator about an object. Never fails; repeated ones are folded. */
@@ -46,6 +53,21 @@ export type SlotClaim =
   | { readonly outcome: 'claimed' }
   | { readonly outcome: 'taken'; readonly by: string }
   | { readonly outcome: 'gone' }
+
+/** What the workloads of one node have to say about the device of an Instance. */
+export interface BrokerReports {
+  /** By the slot that the workload holds. A slot of this node that is not named has nothing to say. */
+  readonly workloads: ReadonlyMap<SlotName, BrokerReport>
+  /** Slots that were freed: what stands there of them goes, unless somebody holds them again. */
+  readonly abandoned: ReadonlySet<SlotName>
+}
+
+export interface BrokerReport {
+  /** By name the content. */
+  readonly files: ReadonlyMap<string, string>
+  /** Names of files that have been written since they were last reported: they count before those of other workloads. */
+  readonly fresh: ReadonlySet<string>
+}
 
 /** What the creator of an Instance decides; the cluster fills in the rest of the metadata. */
 export interface InstanceDraft {

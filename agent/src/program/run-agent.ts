@@ -83,6 +83,8 @@ export async function runAgent(
       observer: metrics,
       handlersDirectory: options.handlersDirectory,
       checkpointFile: path.join(options.stateDirectory, 'checkpoint.json'),
+      brokerInfoDirectory: path.join(options.stateDirectory, 'broker-info'),
+      offerBrokerInfo: options.brokerInfo,
       embedded: options.isolated ? [] : handlers,
       unhealthyAfterMs: options.unhealthyAfter * 1000,
       removeAfterMs: options.removeAfter * 1000,

@@ -29,10 +29,10 @@ describe('what is preferred', () => {
   const NODES = ['node-a', 'node-b', 'node-c'] as NodeName[]
   const slot = (index: number) => slotName(instance, index)
   const all = (capacity: number) => Array.from({ length: capacity }, (_, index) => slot(index))
-  const preferred = (node: string, values: readonly string[], size: number, available = all(values.length)) =>
+  const preferred = (node: string, values: readonly string[], size: number, available = all(values.length), nodes = NODES) =>
     preferredSlots(slotsOf(instance, values.length, Object.fromEntries(values.map((value, index) => [slot(index), value]))), {
       node: node as NodeName,
-      nodes: NODES,
+      nodes,
       available,
       mustInclude: [],
       size,
@@ -42,10 +42,18 @@ describe('what is preferred', () => {
     const free = ['', '', '', '', '', '']
     expect(NODES.map((node) => preferred(node, free, 2))).toEqual([
       [slot(0), slot(1)],
-      [slot(2), slot(3)],
+      [slot(3), slot(2)],
       [slot(4), slot(5)],
     ])
-    expect(NODES.map((node) => preferred(node, ['', ''], 1))).toEqual([[slot(0)], [slot(0)], [slot(1)]])
+    expect(NODES.map((node) => preferred(node, ['', ''], 1))).toEqual([[slot(0)], [slot(1)], [slot(1)]])
+    // Whichever of two nodes takes how many.
+    const two = NODES.slice(0, 2)
+    for (let first = 0; first <= 5; first++) {
+      const [up = [], down = []] = [first, 5 - first].map((size, index) =>
+        preferred(NODES[index] ?? '', free.slice(1), size, all(5), two),
+      )
+      expect(new Set([...up, ...down]).size).toBe(5)
+    }
     expect(preferred('node-unknown', free, 1)).toEqual([slot(0)])
   })
 

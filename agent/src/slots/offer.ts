@@ -22,8 +22,8 @@ export function offeredSlots(
 
 /**
  * Which of the slots that the kubelet has left it should take: what it must take, then those that this node holds and
- * nobody uses any more, then free ones. The nodes begin at different slots: two that choose in the same moment do not know
- * of each other, and one of them would be refused.
+ * nobody uses any more, then free ones. The nodes begin at different slots, and two by two they go towards each other: those
+ * that choose in the same moment do not know of each other, and who is slower is refused.
  * @param nodes all nodes of the Instance, in the same order for each of them
  */
 export function preferredSlots(
@@ -42,9 +42,11 @@ export function preferredSlots(
     readonly size: number
   },
 ): string[] {
-  const first = Math.floor((Math.max(0, nodes.indexOf(node)) * slots.size) / Math.max(1, nodes.length))
-  const ordered = [...slots]
-  const inTurn = [...ordered.slice(first), ...ordered.slice(0, first)]
+  const beginningAt = (index: number) => [...[...slots].slice(index), ...[...slots].slice(0, index)]
+  const position = Math.max(0, nodes.indexOf(node))
+  const share = (end: number) => (end * slots.size) / Math.max(1, nodes.length)
+  const inTurn =
+    position % 2 === 0 ? beginningAt(Math.floor(share(position))) : beginningAt(Math.ceil(share(position + 1))).toReversed()
   const own = inTurn.filter(([, usage]) => usage.level === 'instance' && usage.node === node)
   const free = inTurn.filter(([, usage]) => usage.level === 'free')
   const left = new Set(available)

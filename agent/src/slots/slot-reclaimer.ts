@@ -18,6 +18,8 @@ export interface SlotReclaimerOptions {
   readonly intervalMs?: number
   /** @default nobody */
   readonly observer?: AgentObserver
+  /** To be done before a slot is freed: then its workload is somebody's for the last time. Must not reject. @default nothing */
+  readonly beforeRelease?: (key: ObjectKey, slot: SlotName) => Promise<void>
 }
 
 /** After a Pod went, how often is looked whether the kubelet has forgotten it too, and for how long, in milliseconds. */
@@ -51,7 +53,7 @@ export class SlotReclaimer {
   #lookAt = Number.POSITIVE_INFINITY
 
   constructor(options: SlotReclaimerOptions) {
-    this.#options = { graceMs: 20_000, intervalMs: 10_000, observer: nobodyObserves, ...options }
+    this.#options = { graceMs: 20_000, intervalMs: 10_000, observer: nobodyObserves, beforeRelease: async () => {}, ...options }
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -127,8 +129,11 @@ export class SlotReclaimer {
   }
 
   async #release({ key, slot, usage }: HeldSlot, asked: number): Promise<void> {
-    const { cluster, claims, log, observer } = this.#options
-    const outcome = await claims.release(slot, asked, () => cluster.releaseSlot(key, slot, usage))
+    const { cluster, claims, log, observer, beforeRelease } = this.#options
+    const outcome = await claims.release(slot, asked, async () => {
+      await beforeRelease(key, slot)
+      return cluster.releaseSlot(key, slot, usage)
+    })
     if (outcome === undefined) return
     this.#unlistedSince.delete(slot)
     if (outcome === 'released') observer.reclaimed()

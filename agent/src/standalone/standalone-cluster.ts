@@ -19,10 +19,11 @@ import {
   slotIndex,
 } from '@akrijs/kube'
 import type { Clock, DiscoveryProperties, Logger } from '@akrijs/sdk'
+import { changedStatus, isEmpty, planBrokerInfo } from '../broker-info/broker-info-plan.js'
 import { type DataReference, referencesOf, resolveReferences } from '../discovery/property-references.js'
 import { isOwnedBy } from '../instances/instance-plan.js'
 import { Listeners } from '../listeners.js'
-import type { Cluster, InstanceDraft, SlotClaim } from '../ports/cluster.js'
+import type { BrokerReports, Cluster, InstanceDraft, SlotClaim } from '../ports/cluster.js'
 import { mergeStatus } from '../status/merge-status.js'
 import { ClusterDraft } from './cluster-draft.js'
 import { EventLog } from './event-log.js'
@@ -183,6 +184,19 @@ export class StandaloneCluster implements Cluster {
       const freed = { ...instance.spec.deviceUsage, [slot]: '' }
       putSpec(draft, instance, { deviceUsage: resizedUsage(instance.metadata.name, instance.spec.capacity, freed) })
       return 'released'
+    })
+  }
+
+  reportBrokerInfo(key: ObjectKey, node: NodeName, reports: BrokerReports): Promise<'reported' | 'gone'> {
+    return this.#change((draft) => {
+      const instance = draft.instances.get(key)
+      if (instance === undefined) return 'gone'
+      const plan = planBrokerInfo(instance, node, reports)
+      if (isEmpty(plan)) return 'reported'
+      const metadata = { ...instance.metadata, resourceVersion: draft.nextVersion() }
+      // Not for the file: after a restart it is read anew from where it was written.
+      draft.instances.tell({ ...instance, metadata, status: changedStatus(instance.status, plan) })
+      return 'reported'
     })
   }
 

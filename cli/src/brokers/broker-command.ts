@@ -1,3 +1,4 @@
+import type { ContainerOptions } from '@akrijs/agent/standalone'
 import { type BrokerSpec, PLACEHOLDER } from '@akrijs/kube'
 
 /** What a container of a brokerSpec runs as a process of this machine. */
@@ -70,6 +71,15 @@ function planPod(
       resources: resources(container.resources, instanceResource),
     },
   }
+}
+
+/**
+ * What was allocated, for a process that has no container around it: a variable that says where something is mounted says
+ * where that is on this machine.
+ */
+export function withoutMounts({ envs, mounts }: Pick<ContainerOptions, 'envs' | 'mounts'>): Record<string, string> {
+  const hostPaths = new Map(mounts.map(({ containerPath, hostPath }) => [containerPath, hostPath]))
+  return Object.fromEntries(Object.entries(envs).map(([name, value]) => [name, hostPaths.get(value) ?? value]))
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { Instance } from '@akrijs/kube'
 import { messageOf } from '@akrijs/sdk'
 import { aborted, Backoff } from '@akrijs/sdk/host'
-import { type BrokerCommand, type BrokerPlan, brokerEnvironment, expand } from './broker-command.js'
+import { type BrokerCommand, type BrokerPlan, brokerEnvironment, expand, withoutMounts } from './broker-command.js'
 import { type BrokerEnd, BrokerProcess } from './broker-process.js'
 import type { BrokerSetOptions } from './broker-set.js'
 
@@ -124,7 +124,8 @@ export class Broker {
         containers: [{ name: container, resources }],
       })
       if (this.#stop.signal.aborted) return STOPPED
-      const whole = brokerEnvironment(admitted.get(container)?.envs ?? {}, env, environment)
+      const options = admitted.get(container)
+      const whole = brokerEnvironment(options === undefined ? {} : withoutMounts(options), env, environment)
       begun = clock.now()
       const process = new BrokerProcess({
         file: expand(file, whole),

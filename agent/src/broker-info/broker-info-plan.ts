@@ -1,0 +1,124 @@
+import { holderOf, type Instance, type NodeName, type SlotName } from '@akrijs/kube'
+import type { BrokerReports } from '../ports/cluster.js'
+
+/** What is to be changed of an Instance's `brokerInfo`. */
+export interface BrokerInfoPlan {
+  readonly set: readonly { readonly name: string; readonly content: string; readonly slot: SlotName }[]
+  readonly remove: readonly string[]
+  /** What the Instance has no room for. */
+  readonly leftOut: readonly { readonly name: string; readonly slot: SlotName }[]
+}
+
+/** The bounds of one Instance: all that is written to it makes it larger, and everybody who follows it gets the whole. */
+export const MAX_INSTANCE_ENTRIES = 128
+export const MAX_INSTANCE_BYTES = 65_536
+
+/** What stands of a name in the two maps. */
+interface Entry {
+  readonly content: string | undefined
+  /** Who has written it; undefined where nobody of ours has. */
+  readonly slot: string | undefined
+}
+
+/**
+ * How `brokerInfo` follows from what the workloads of a node have written. Of a name that several have, the one that was
+ * written last counts; with its workload it goes, and another one takes its place. Entries of workloads of other nodes stay,
+ * and so do those that nobody of ours has written.
+ */
+export function planBrokerInfo(
+  { spec: { deviceUsage }, status = {} }: Pick<Instance, 'spec' | 'status'>,
+  node: NodeName,
+  { workloads, abandoned }: BrokerReports,
+): BrokerInfoPlan {
+  const holder = (slot: string) => holderOf(own(deviceUsage, slot))
+  const before = entriesOf(status)
+  const entries = new Map(before)
+  for (const [name, { slot }] of before) {
+    if (slot === undefined) continue
+    const over = holder(slot) === node ? !workloads.get(slot as SlotName)?.files.has(name) : isAbandoned(slot)
+    if (over) entries.delete(name)
+  }
+
+  for (const [slot, { files, fresh }] of workloads) {
+    if (holder(slot) !== node) continue
+    for (const [name, content] of files) {
+      const there = entries.get(name)
+      const isOurs = there === undefined || there.slot === undefined || there.slot === slot
+      if (isOurs || fresh.has(name)) entries.set(name, { content, slot })
+    }
+  }
+
+  const leftOut = withinBounds(entries, before)
+  const set = [...entries].flatMap(([name, { content, slot }]) => {
+    const known = before.get(name)
+    const same = known !== undefined && known.content === content && known.slot === slot
+    return same || slot === undefined || content === undefined ? [] : [{ name, content, slot: slot as SlotName }]
+  })
+  return { set, remove: [...before.keys()].filter((name) => !entries.has(name)), leftOut }
+
+  function isAbandoned(slot: string): boolean {
+    return (own(deviceUsage, slot) ?? '') === '' && abandoned.has(slot as SlotName)
+  }
+}
+
+/** The status with the changes. */
+export function changedStatus(status: Instance['status'], { set, remove }: BrokerInfoPlan): NonNullable<Instance['status']> {
+  const gone = new Set(remove)
+  const changed = (map: Readonly<Record<string, string>> = {}, written: readonly (readonly [string, string])[]) =>
+    Object.fromEntries([...Object.entries(map).filter(([name]) => !gone.has(name)), ...written])
+  return {
+    ...status,
+    brokerInfo: changed(
+      status?.brokerInfo,
+      set.map(({ name, content }) => [name, content]),
+    ),
+    brokerInfoSlots: changed(
+      status?.brokerInfoSlots,
+      set.map(({ name, slot }) => [name, slot]),
+    ),
+  }
+}
+
+export function isEmpty({ set, remove }: BrokerInfoPlan): boolean {
+  return set.length === 0 && remove.length === 0
+}
+
+function entriesOf({ brokerInfo = {}, brokerInfoSlots = {} }: NonNullable<Instance['status']>): Map<string, Entry> {
+  const names = new Set([...Object.keys(brokerInfo), ...Object.keys(brokerInfoSlots)])
+  return new Map([...names].map((name) => [name, { content: own(brokerInfo, name), slot: own(brokerInfoSlots, name) }]))
+}
+
+/** Takes out of what is new or has changed what there is no room for; what stands there as it was has its room. */
+function withinBounds(entries: Map<string, Entry>, before: ReadonlyMap<string, Entry>): BrokerInfoPlan['leftOut'] {
+  const changed: [string, Entry][] = []
+  let count = 0
+  let bytes = 0
+  for (const [name, entry] of entries) {
+    if (before.get(name)?.content !== entry.content) changed.push([name, entry])
+    else {
+      count++
+      bytes += sizeOf(entry)
+    }
+  }
+  const leftOut: { name: string; slot: SlotName }[] = []
+  for (const [name, entry] of changed) {
+    if (count < MAX_INSTANCE_ENTRIES && bytes + sizeOf(entry) <= MAX_INSTANCE_BYTES) {
+      count++
+      bytes += sizeOf(entry)
+      continue
+    }
+    // What it said before is not true any more.
+    entries.delete(name)
+    leftOut.push({ name, slot: entry.slot as SlotName })
+  }
+  return leftOut
+}
+
+function sizeOf({ content }: Entry): number {
+  return Buffer.byteLength(content ?? '')
+}
+
+/** The names come from files: one of them may be called as something that every object has. */
+function own(map: Readonly<Record<string, string>>, name: string): string | undefined {
+  return Object.hasOwn(map, name) ? map[name] : undefined
+}

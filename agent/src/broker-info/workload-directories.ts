@@ -1,0 +1,141 @@
+import { randomBytes } from 'node:crypto'
+import { chmod, mkdir, readdir, rename, rmdir } from 'node:fs/promises'
+import path from 'node:path'
+import { type ObjectKey, objectKey, type SlotName } from '@akrijs/kube'
+import { type Logger, messageOf } from '@akrijs/sdk'
+import { removeTree } from './remove-tree.js'
+
+/** The directory of a workload, which is known by the slot that it holds. */
+export interface WorkloadDirectory {
+  readonly instance: ObjectKey
+  readonly slot: SlotName
+  readonly path: string
+}
+
+/** No name of Kubernetes has one, so that `<namespace>_<instance>` can be read again. */
+const SEPARATOR = '_'
+/** What was put aside to be removed. */
+const GONE_PREFIX = '.gone-'
+/** A name that is one step of a path, and no way out of it. */
+const STEP = /^[A-Za-z0-9][-.A-Za-z0-9]*$/
+
+/**
+ * `<root>/<namespace>_<instance>/<slot>`: one directory for each workload, into which any user may write, below directories
+ * which nobody but the agent's user may enter. A container has its own one mounted, and so sees no other.
+ */
+export class WorkloadDirectories {
+  readonly #root: string
+  readonly #log: Logger
+  readonly #stop = new AbortController()
+  /** One thing after the other: what is made for a new workload must not go with what the old one has left. */
+  #work: Promise<unknown> = Promise.resolve()
+  #removing: Promise<void> = Promise.resolve()
+  /** What is to be removed, and whether it has failed once. */
+  readonly #aside = new Map<string, 'new' | 'failed'>()
+
+  constructor(root: string, log: Logger) {
+    this.#root = root
+    this.#log = log
+  }
+
+  /** Those that an agent before us has made; begins to remove what it has put aside. */
+  async open(): Promise<WorkloadDirectory[]> {
+    await mkdir(this.#root, { recursive: true, mode: 0o700 })
+    const found: WorkloadDirectory[] = []
+    for (const parent of await directoriesIn(this.#root)) {
+      const at = parent.indexOf(SEPARATOR)
+      const instance = objectKey(parent.slice(0, at), parent.slice(at + 1))
+      for (const name of await directoriesIn(path.join(this.#root, parent))) {
+        const own = path.join(this.#root, parent, name)
+        if (name.startsWith(GONE_PREFIX)) this.#aside.set(own, 'new')
+        else if (at > 0) found.push({ instance, slot: name as SlotName, path: own })
+      }
+    }
+    this.removeAside()
+    return found
+  }
+
+  /**
+   * A new directory for whoever is given the slot now. It is another one than that of the workload before, which may still
+   * be writing: what it has mounted is out of the way.
+   */
+  renew(instance: ObjectKey, slot: SlotName): Promise<string> {
+    return this.#exclusively(async () => {
+      const directory = this.#pathOf(instance, slot)
+      await mkdir(path.dirname(directory), { recursive: true, mode: 0o700 })
+      await this.#putAside(directory)
+      await mkdir(directory)
+      // Whatever the umask says: the user of the container is not known.
+      await chmod(directory, 0o777)
+      return directory
+    })
+  }
+
+  /** Removes the directory, if `isFree` still says so when its turn comes. @returns whether it did */
+  drop({ path: directory }: Pick<WorkloadDirectory, 'path'>, isFree: () => boolean): Promise<boolean> {
+    return this.#exclusively(async () => {
+      if (!isFree()) return false
+      await this.#putAside(directory)
+      return true
+    })
+  }
+
+  /** Tries to remove what has been put aside, in the background. */
+  removeAside(): void {
+    this.#removing = this.#removing.then(async () => {
+      for (const [directory, state] of [...this.#aside]) {
+        if (this.#stop.signal.aborted) return
+        await this.#remove(directory, state)
+      }
+    })
+  }
+
+  async close(): Promise<void> {
+    await this.#work
+    this.#stop.abort()
+    await this.#removing
+  }
+
+  async #remove(directory: string, state: 'new' | 'failed'): Promise<void> {
+    try {
+      await removeTree(directory, this.#stop.signal)
+      this.#aside.delete(directory)
+    } catch (error) {
+      this.#aside.set(directory, 'failed')
+      if (state === 'new') this.#log.warn({ directory, error: messageOf(error) }, 'what a workload has left cannot be removed')
+      return
+    }
+    // The last one of its Instance.
+    await this.#exclusively(() => rmdir(path.dirname(directory)).catch(() => undefined))
+  }
+
+  /** Renamed within its parent: of a directory that a container has changed the rights of nothing else is sure to succeed. */
+  async #putAside(directory: string): Promise<void> {
+    const aside = path.join(path.dirname(directory), `${GONE_PREFIX}${randomBytes(6).toString('hex')}`)
+    try {
+      await rename(directory, aside)
+    } catch (error) {
+      if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return
+      throw error
+    }
+    this.#aside.set(aside, 'new')
+    this.removeAside()
+  }
+
+  #pathOf(instance: ObjectKey, slot: SlotName): string {
+    const [namespace = '', name = ''] = instance.split('/')
+    for (const step of [namespace, name, slot]) if (!STEP.test(step)) throw new TypeError(`${JSON.stringify(step)} is no name`)
+    return path.join(this.#root, `${namespace}${SEPARATOR}${name}`, slot)
+  }
+
+  #exclusively<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#work.then(work)
+    this.#work = result.catch(() => undefined)
+    return result
+  }
+}
+
+async function directoriesIn(directory: string): Promise<string[]> {
+  const entries = await readdir(directory, { withFileTypes: true })
+  return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name)
+}
