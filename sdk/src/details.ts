@@ -68,7 +68,9 @@ function describeIssue(issue: StandardSchemaV1.Issue, root: unknown): DetailsPro
   const keys = (issue.path ?? []).map((segment) => (typeof segment === 'object' ? segment.key : segment))
   if (keys.length === 0) return { path: '', message: issue.message }
   const path = keys.map((key, index) => (typeof key === 'number' ? `[${key}]` : `${index > 0 ? '.' : ''}${String(key)}`)).join('')
-  return { path, message: `${issue.message} (it is ${shortened(valueAt(root, keys))})` }
+  // One of several lines has an excerpt of its own.
+  const value = issue.message.includes('\n') ? '' : ` (it is ${shortened(valueAt(root, keys))})`
+  return { path, message: `${issue.message}${value}` }
 }
 
 function valueAt(root: unknown, keys: readonly PropertyKey[]): unknown {

@@ -1,0 +1,267 @@
+import { silentLogger } from '@akrijs/sdk'
+import { ManualClock } from '@akrijs/sdk/testing'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { BUNDLED_TYPES } from '../generated/bundled-types.js'
+import { type AdmissionRequest, admissionReview, readAdmissionReview } from './admission-review.js'
+import type { Handlers } from './handler-details.js'
+import type { NamesInUse } from './names-in-use.js'
+import { type FailurePolicy, Reviewer } from './reviewer.js'
+
+const good = {
+  apiVersion: 'akri.sh/v0',
+  kind: 'Configuration',
+  metadata: { name: 'lab', namespace: 'factory' },
+  spec: { discoveryHandler: { name: 'sensor' } },
+}
+const bad = { ...good, spec: { discoveryHandler: {} } }
+
+const noNames: NamesInUse = { problems: async () => [] }
+
+function reviewer({
+  names = noNames,
+  handlers = new Map(),
+  failurePolicy = 'Fail',
+  clock = new ManualClock(),
+}: {
+  names?: NamesInUse
+  handlers?: Handlers
+  failurePolicy?: FailurePolicy
+  clock?: ManualClock
+} = {}) {
+  return new Reviewer({ types: () => BUNDLED_TYPES, handlers, names, failurePolicy, clock, log: silentLogger })
+}
+
+function request(given: Partial<AdmissionRequest>): AdmissionRequest {
+  const base = { apiVersion: 'admission.k8s.io/v1', uid: '1', operation: 'CREATE', namespace: 'factory' } as const
+  return { ...base, object: good, oldObject: undefined, ...given }
+}
+
+const allowed = { outcome: 'allowed', warnings: [] }
+
+describe('a review', () => {
+  it('lets everything be deleted', async () => {
+    expect(await reviewer().review(request({ operation: 'DELETE', object: undefined, oldObject: bad }))).toEqual(allowed)
+  })
+
+  it('W1 R66 denies nothing at all', async () => {
+    expect(await reviewer().review(request({ object: undefined }))).toEqual({
+      outcome: 'denied',
+      problems: [{ path: '', message: 'AdmissionRequest object contains no data' }],
+      warnings: [],
+    })
+  })
+
+  it('lets a wrong object keep its spec, so that its finalizers can be taken away', async () => {
+    const finalized = { ...bad, metadata: { ...bad.metadata, finalizers: ['node-1'] } }
+    expect(await reviewer().review(request({ operation: 'UPDATE', object: bad, oldObject: finalized }))).toEqual(allowed)
+    const changed = { ...bad, spec: { ...bad.spec, capacity: 2 } }
+    expect(await reviewer().review(request({ operation: 'UPDATE', object: changed, oldObject: bad }))).toMatchObject({
+      outcome: 'denied',
+      problems: [{ path: 'spec.discoveryHandler.name' }],
+    })
+  })
+
+  it('compares specs however deep they are', async () => {
+    const deep = () => JSON.parse(`{"spec":${'['.repeat(100_000)}${']'.repeat(100_000)}}`)
+    const verdict = await reviewer().review(request({ operation: 'UPDATE', object: deep(), oldObject: deep() }))
+    expect(verdict).toEqual(allowed)
+    expect(await reviewer().review(request({ operation: 'UPDATE', object: deep(), oldObject: good }))).toMatchObject({
+      outcome: 'denied',
+      problems: [{ path: '', message: 'it is nested more than 100 deep' }],
+    })
+  })
+
+  it('refuses a name that is taken, of new objects only', async () => {
+    const taken = { path: 'metadata.name', message: 'taken' }
+    const asked: string[][] = []
+    const names: NamesInUse = {
+      problems: async (...what) => {
+        asked.push(what)
+        return [taken]
+      },
+    }
+    expect(await reviewer({ names }).review(request({}))).toMatchObject({ outcome: 'denied', problems: [taken] })
+    const changed = { ...good, spec: { ...good.spec, capacity: 2 } }
+    const update = request({ operation: 'UPDATE', object: changed, oldObject: good })
+    expect(await reviewer({ names }).review(update)).toEqual(allowed)
+    const misnamed = { ...good, metadata: { name: 'a,metadata.namespace=kube-system' } }
+    await reviewer({ names }).review(request({ object: misnamed }))
+    expect(asked).toEqual([['factory', 'lab']])
+  })
+
+  it.each<[FailurePolicy, object]>([
+    ['Fail', { outcome: 'undecided', reasons: [expect.stringContaining('the API server is away')] }],
+    ['Ignore', { outcome: 'allowed', warnings: [expect.stringContaining('the API server is away')] }],
+  ])('that cannot be done whole fails as it is told: %s', async (failurePolicy, verdict) => {
+    const names: NamesInUse = { problems: () => Promise.reject(new Error('the API server is away')) }
+    expect(await reviewer({ names, failurePolicy }).review(request({}))).toEqual(verdict)
+    // What is wrong is wrong.
+    expect(await reviewer({ names, failurePolicy }).review(request({ object: bad }))).toMatchObject({ outcome: 'denied' })
+  })
+
+  it('W1 outlives the schema of a handler that throws', async () => {
+    const details = z.unknown().transform(() => {
+      throw new Error('a mistake of its own')
+    })
+    expect(await reviewer({ handlers: new Map([['sensor', { details }]]) }).review(request({}))).toEqual({
+      outcome: 'undecided',
+      reasons: [expect.stringContaining('sensor: a mistake of its own')],
+    })
+  })
+
+  it('does not wait for ever for the schema of a handler', async () => {
+    const details = z.unknown().refine(() => new Promise<boolean>(() => {}))
+    const clock = new ManualClock()
+    const verdict = reviewer({ clock, handlers: new Map([['sensor', { details }]]) }).review(request({}))
+    await clock.untilSleeping()
+    clock.advance(2000)
+    expect(await verdict).toMatchObject({ outcome: 'undecided', reasons: [expect.stringContaining('within 2000 ms')] })
+  })
+
+  it('W1 R66 never throws, and says where, whatever it is given', async () => {
+    const names = fc.constantFrom(
+      'apiVersion',
+      'kind',
+      'metadata',
+      'spec',
+      'name',
+      'brokerSpec',
+      'brokerPodSpec',
+      'discoveryHandler',
+      '__proto__',
+      'constructor',
+    )
+    const { json } = fc.letrec<{ json: unknown }>((tie) => ({
+      json: fc.oneof(
+        { depthSize: 'medium', withCrossShrink: true },
+        fc.constantFrom(null, 0, -1, 1.5, '', 'udev', true),
+        fc.array(tie('json'), { maxLength: 3 }),
+        fc.dictionary(names, tie('json'), { maxKeys: 4 }),
+      ),
+    }))
+    const near = fc.record({
+      apiVersion: fc.constantFrom('akri.sh/v0', 1),
+      kind: fc.constantFrom('Configuration', null),
+      metadata: fc.oneof(fc.constant(good.metadata), json),
+      spec: fc.oneof(
+        fc.record({
+          discoveryHandler: fc.oneof(fc.constant({ name: 'sensor' }), json),
+          brokerSpec: fc.record({ brokerPodSpec: json }),
+        }),
+        json,
+      ),
+    })
+    const handlers: Handlers = new Map([['sensor', { details: z.strictObject({ url: z.url().optional() }) }]])
+    await fc.assert(
+      fc.asyncProperty(
+        fc.oneof(fc.jsonValue(), json, near),
+        fc.constantFrom('CREATE', 'UPDATE', ''),
+        async (object, operation) => {
+          const given = request({ operation, object: object ?? undefined, oldObject: good })
+          const verdict = await reviewer({ handlers }).review(given)
+          if (verdict.outcome === 'denied') {
+            expect(verdict.problems.length).toBeGreaterThan(0)
+            const hasFields = typeof object === 'object' && object !== null && !Array.isArray(object) && !('' in object)
+            for (const { path, message } of verdict.problems) {
+              expect(message).not.toBe('')
+              if (hasFields) expect(path).not.toBe('')
+            }
+          }
+          expect(() => JSON.stringify(admissionReview(given, verdict))).not.toThrow()
+        },
+      ),
+      { numRuns: 500 },
+    )
+  })
+
+  it('of the largest objects takes its time, but not all of it', async () => {
+    const rows = Array.from({ length: 60_000 }, (_, index) => index)
+    const spec = {
+      discoveryHandler: { name: 'sensor', discoveryProperties: rows.map((index) => ({ name: `p${index}`, value: 1 })) },
+      brokerSpec: { brokerPodSpec: Object.fromEntries(rows.map((index) => [`field${index}`, index])) },
+      instanceServiceSpec: { ports: rows.map(() => ({ prot: 1 })) },
+    }
+    const begun = performance.now()
+    const verdict = await reviewer().review(request({ object: { ...good, spec } }))
+    expect(performance.now() - begun).toBeLessThan(2000)
+    expect(JSON.stringify(admissionReview(request({}), verdict)).length).toBeLessThan(64 * 1024)
+  })
+})
+
+describe('an AdmissionReview', () => {
+  const review = (more: object) => ({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', ...more })
+
+  it.each(['admission.k8s.io/v1', 'admission.k8s.io/v1beta1'])('is answered in its own version: %s', (apiVersion) => {
+    const read = readAdmissionReview(
+      review({ apiVersion, request: { uid: 'u', operation: 'CREATE', namespace: 'n', object: good } }),
+    )
+    if (typeof read === 'string') return expect.fail(read)
+    expect(read).toEqual({ apiVersion, uid: 'u', operation: 'CREATE', namespace: 'n', object: good, oldObject: undefined })
+    expect(admissionReview(read, { outcome: 'allowed', warnings: [] })).toEqual({
+      apiVersion,
+      kind: 'AdmissionReview',
+      response: { uid: 'u', allowed: true },
+    })
+  })
+
+  it.each<[string, unknown, RegExp]>([
+    ['is none', { kind: 'Pod' }, /send an AdmissionReview/],
+    ['is nothing', null, /send an AdmissionReview/],
+    ['is a list', [], /send an AdmissionReview/],
+    [
+      'is of another version',
+      review({ apiVersion: 'admission.k8s.io/v2', request: { uid: 'u' } }),
+      /v1 or admission.k8s.io\/v1beta1/,
+    ],
+    ['has no request', review({}), /has no request/],
+    ['has no uid', review({ request: { object: good } }), /has no uid/],
+  ])('is not understood where it %s', (_what, body, message) => {
+    expect(readAdmissionReview(body)).toMatch(message)
+  })
+
+  it('names each problem by its path, for people and for programs', () => {
+    const problems = [
+      { path: 'spec.capacity', message: 'too small' },
+      { path: 'spec.brokerSpec', message: 'too many' },
+    ]
+    expect(admissionReview(request({}), { outcome: 'denied', problems, warnings: ['w'] })).toEqual({
+      apiVersion: 'admission.k8s.io/v1',
+      kind: 'AdmissionReview',
+      response: {
+        uid: '1',
+        allowed: false,
+        warnings: ['w'],
+        status: {
+          status: 'Failure',
+          code: 422,
+          reason: 'Invalid',
+          message: '\n* spec.capacity: too small\n* spec.brokerSpec: too many',
+          details: {
+            group: 'akri.sh',
+            kind: 'Configuration',
+            name: 'lab',
+            causes: [
+              { reason: 'FieldValueInvalid', field: 'spec.capacity', message: 'too small' },
+              { reason: 'FieldValueInvalid', field: 'spec.brokerSpec', message: 'too many' },
+            ],
+          },
+        },
+      },
+    })
+  })
+
+  it('shows no more than people read', () => {
+    const problems = Array.from({ length: 500 }, () => ({ path: 'p'.repeat(5000), message: 'm'.repeat(5000) }))
+    const text = JSON.stringify(admissionReview(request({}), { outcome: 'denied', problems, warnings: ['w'.repeat(5000)] }))
+    expect(text.length).toBeLessThan(64 * 1024)
+    expect(text).toContain('and 480 more')
+  })
+
+  it('says that it is worth another try where nobody can tell', () => {
+    expect(admissionReview(request({}), { outcome: 'undecided', reasons: ['a', 'b'] })).toMatchObject({
+      response: { allowed: false, status: { code: 503, reason: 'ServiceUnavailable', message: 'a; b' } },
+    })
+  })
+})

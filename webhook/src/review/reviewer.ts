@@ -1,0 +1,68 @@
+import type { Problem } from '@akrijs/kube'
+import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { at, isSameJson } from '../json.js'
+import type { KubernetesTypes } from '../schema/kubernetes-types.js'
+import type { AdmissionRequest, Verdict } from './admission-review.js'
+import { configurationProblems } from './configuration-problems.js'
+import { detailsProblems, type Handlers, handlerWarnings } from './handler-details.js'
+import type { NamesInUse } from './names-in-use.js'
+
+/** What is done with what cannot be checked: as `failurePolicy` of a webhook. */
+export type FailurePolicy = 'Fail' | 'Ignore'
+
+export interface ReviewerOptions {
+  /** Those of the cluster, as far as they are known. */
+  types(): KubernetesTypes
+  readonly handlers: Handlers
+  readonly names: NamesInUse
+  readonly failurePolicy: FailurePolicy
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** Judges Configurations. */
+export class Reviewer {
+  readonly #options: ReviewerOptions
+
+  constructor(options: ReviewerOptions) {
+    this.#options = options
+  }
+
+  async review(request: AdmissionRequest): Promise<Verdict> {
+    const { operation, object, oldObject } = request
+    if (operation === 'DELETE' || operation === 'CONNECT') return { outcome: 'allowed', warnings: [] }
+    if (object === undefined)
+      return { outcome: 'denied', problems: [{ path: '', message: 'AdmissionRequest object contains no data' }], warnings: [] }
+    // What is wrong since before there was a webhook must not keep its labels, its finalizers, and so its end from being written.
+    if (operation === 'UPDATE' && oldObject !== undefined && isSameJson(at(object, 'spec'), at(oldObject, 'spec')))
+      return { outcome: 'allowed', warnings: [] }
+    const { types, handlers, clock, failurePolicy } = this.#options
+    const problems = configurationProblems(object, types())
+    const unchecked: string[] = []
+    problems.push(...(await this.#tried(() => detailsProblems(object, handlers, clock), unchecked)))
+    // An object whose name was taken later, or before there was a webhook, can still be changed.
+    if (operation === 'CREATE' && problems.every(({ path }) => path !== 'metadata.name'))
+      problems.push(...(await this.#tried(() => this.#namesakes(request), unchecked)))
+    const warnings = handlerWarnings(object, handlers)
+    if (problems.length > 0) return { outcome: 'denied', problems, warnings }
+    if (unchecked.length > 0 && failurePolicy === 'Fail') return { outcome: 'undecided', reasons: unchecked }
+    return { outcome: 'allowed', warnings: [...warnings, ...unchecked] }
+  }
+
+  async #namesakes({ namespace, object }: AdmissionRequest): Promise<Problem[]> {
+    const name = at(object, 'metadata', 'name')
+    const home = namespace ?? at(object, 'metadata', 'namespace')
+    return typeof home === 'string' && typeof name === 'string' ? this.#options.names.problems(home, name) : []
+  }
+
+  async #tried<T>(check: () => Promise<T[]>, unchecked: string[]): Promise<T[]> {
+    try {
+      return await check()
+    } catch (error) {
+      const message = messageOf(error)
+      unchecked.push(`it cannot be checked at present: ${message}`)
+      this.#options.log.error({ error: message }, 'a Configuration cannot be checked')
+      return []
+    }
+  }
+}
