@@ -22,6 +22,7 @@ const metadata = z.object({
     .array(z.object({ apiVersion: text, kind: text, name: text, uid: text, controller: z.boolean().optional() }))
     .optional()
     .catch(undefined),
+  finalizers: z.array(text).optional().catch(undefined),
 })
 
 const conditionFields = {

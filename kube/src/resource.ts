@@ -26,6 +26,13 @@ export interface RequestOptions {
   readonly timeoutMs?: number
 }
 
+export interface DeleteOptions {
+  readonly propagationPolicy?: 'Background' | 'Foreground' | 'Orphan'
+  /** How long a Pod may take to end. 0 does not wait for its kubelet. @default that of the Pod */
+  readonly gracePeriodSeconds?: number
+  readonly signal?: AbortSignal
+}
+
 export interface WriteOptions extends RequestOptions {
   /** `status` for the status subresource. */
   readonly subresource?: 'status'
@@ -87,10 +94,10 @@ export class Resource {
   async delete(
     key: ObjectKey,
     preconditions?: { readonly uid?: string; readonly resourceVersion?: string },
-    options: { readonly propagationPolicy?: 'Background' | 'Foreground' | 'Orphan'; readonly signal?: AbortSignal } = {},
+    options: DeleteOptions = {},
   ): Promise<boolean> {
-    const { propagationPolicy, signal } = options
-    const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions, propagationPolicy }
+    const { propagationPolicy, gracePeriodSeconds, signal } = options
+    const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions, propagationPolicy, gracePeriodSeconds }
     try {
       await this.#client.request({ method: 'DELETE', path: this.#pathOf(key), body, signal })
       return true

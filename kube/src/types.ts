@@ -13,6 +13,7 @@ export interface ObjectMeta<Name extends string> {
   readonly labels?: Readonly<Record<string, string>>
   readonly annotations?: Readonly<Record<string, string>>
   readonly ownerReferences?: readonly OwnerReference[]
+  readonly finalizers?: readonly string[]
 }
 
 export interface OwnerReference {
@@ -21,6 +22,7 @@ export interface OwnerReference {
   readonly name: string
   readonly uid: string
   readonly controller?: boolean
+  readonly blockOwnerDeletion?: boolean
 }
 
 /** What is to be discovered, how many may use each device at once, and what runs for each. */

@@ -1,0 +1,44 @@
+import { type ObjectKey, objectKey } from '@akrijs/kube'
+import type { Logger } from '@akrijs/sdk'
+import type { ClusterState } from '../cluster-state.js'
+import { ANNOTATIONS, belongsTo, specHash } from '../labels.js'
+import { ObjectWriter } from '../object-writer.js'
+import type { KubernetesObject } from '../objects.js'
+import { brokerDeployment, deploymentName } from './broker-template.js'
+
+export interface ConfigurationDeploymentOptions {
+  readonly state: ClusterState
+  readonly log: Logger
+  /** Ends with the controller's turn. */
+  readonly signal: AbortSignal
+}
+
+/** The Deployment of a Configuration whose brokers share all of its devices. What becomes of its Pods is Kubernetes' own. */
+export class ConfigurationDeployment {
+  readonly #options: ConfigurationDeploymentOptions
+  readonly #deployments: ObjectWriter<KubernetesObject>
+
+  constructor(options: ConfigurationDeploymentOptions) {
+    this.#options = options
+    this.#deployments = new ObjectWriter(options.state.deployments, options.signal)
+  }
+
+  async reconcile(key: ObjectKey): Promise<undefined> {
+    const { state, log, signal } = this.#options
+    const configuration = state.configurations.cache.get(key)
+    // What it owned goes with it.
+    if (configuration === undefined || configuration.metadata.deletionTimestamp !== undefined) return
+    const { brokerSpec } = configuration.spec
+    const { namespace, uid } = configuration.metadata
+    const found = state.deployments.cache.get(objectKey(namespace, deploymentName(configuration)))
+    const own = found !== undefined && belongsTo(found, uid) ? found : undefined
+    if (brokerSpec === undefined || !('brokerDeploymentSpec' in brokerSpec)) {
+      if (own !== undefined) await this.#deployments.remove(own, { propagationPolicy: 'Background', signal })
+      return
+    }
+    const hash = specHash(brokerSpec.brokerDeploymentSpec)
+    if (own?.metadata.annotations?.[ANNOTATIONS.specHash] === hash) return
+    await this.#deployments.apply(brokerDeployment(configuration, brokerSpec.brokerDeploymentSpec, hash), uid, signal)
+    log.info({ configuration: configuration.metadata.name }, 'deployment applied')
+  }
+}

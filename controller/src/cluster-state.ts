@@ -1,0 +1,205 @@
+import {
+  type ApiClient,
+  type ApiObject,
+  type Configuration,
+  type Instance,
+  keyOf,
+  type NodeName,
+  type ObjectKey,
+  objectKey,
+  parseConfigurationObject,
+  parseInstanceObject,
+  Reflector,
+  Resource,
+  type ResourceKind,
+} from '@akrijs/kube'
+import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { CONTROLLER, controllerOf, LABELS } from './labels.js'
+import { ObjectIndex } from './object-index.js'
+import {
+  type ClusterNode,
+  type Job,
+  type KubernetesObject,
+  type Pod,
+  parseJob,
+  parseNode,
+  parsePlainObject,
+  parsePod,
+} from './objects.js'
+
+export interface ClusterStateOptions {
+  readonly client: ApiClient
+  readonly clock: Clock
+  readonly log: Logger
+  /** Of [0, 1). @default Math.random */
+  readonly random?: () => number
+}
+
+const OURS = { labelSelector: `${LABELS.controller}=${CONTROLLER}` }
+
+/** One kind of object: how it is read from the cache, and how it is written. */
+export interface Kind<T extends ApiObject> {
+  readonly cache: Reflector<T>
+  readonly api: Resource
+}
+
+/** What the API server has, as far as the controller needs it: kept current by watches. */
+export class ClusterState {
+  readonly configurations: Kind<Configuration>
+  readonly instances: Kind<Instance>
+  /** Of these only what carries our label. */
+  readonly pods: Kind<Pod>
+  readonly jobs: Kind<Job>
+  readonly services: Kind<KubernetesObject>
+  readonly deployments: Kind<KubernetesObject>
+  readonly nodes: Kind<ClusterNode>
+  /** Resolves once everything that exists has been seen. */
+  readonly synced: Promise<void>
+  readonly #options: ClusterStateOptions
+  readonly #stop = new AbortController()
+  readonly #instancesByConfiguration: ObjectIndex<Instance, ObjectKey>
+  readonly #podsByOwner: ObjectIndex<Pod>
+  readonly #jobsByOwner: ObjectIndex<Job>
+  readonly #podsByInstance: ObjectIndex<Pod, ObjectKey>
+  readonly #podsByConfiguration: ObjectIndex<Pod, ObjectKey>
+  /** What else an Instance, or a Configuration, has to do with. */
+  readonly #ofInstances: readonly Listenable[]
+  readonly #ofConfigurations: readonly Listenable[]
+  #running: Promise<unknown> = Promise.resolve()
+
+  constructor(options: ClusterStateOptions) {
+    this.#options = options
+    const akri = { group: 'akri.sh', version: 'v0' }
+    this.configurations = this.#kind({ ...akri, plural: 'configurations' }, (object, known) => {
+      const parsed = parseConfigurationObject(object)
+      // The agents say in its status what is wrong with it.
+      return parsed.ok ? parsed.configuration : known
+    })
+    this.instances = this.#kind({ ...akri, plural: 'instances' }, parseInstanceObject)
+    this.pods = this.#kind({ group: '', version: 'v1', plural: 'pods' }, parsePod, OURS)
+    this.jobs = this.#kind({ group: 'batch', version: 'v1', plural: 'jobs' }, parseJob, OURS)
+    this.services = this.#kind({ group: '', version: 'v1', plural: 'services' }, parsePlainObject, OURS)
+    this.deployments = this.#kind({ group: 'apps', version: 'v1', plural: 'deployments' }, parsePlainObject, OURS)
+    this.nodes = this.#kind({ group: '', version: 'v1', plural: 'nodes' }, parseNode)
+    const { signal } = this.#stop
+    this.synced = Promise.all(this.#caches().map(({ synced }) => synced)).then(() => undefined)
+    this.#instancesByConfiguration = new ObjectIndex(
+      this.instances.cache,
+      ({ metadata, spec }) => objectKey(metadata.namespace, spec.configurationName),
+      signal,
+    )
+    this.#podsByOwner = new ObjectIndex(this.pods.cache, ({ metadata }) => controllerOf(metadata)?.uid, signal)
+    this.#jobsByOwner = new ObjectIndex(this.jobs.cache, ({ metadata }) => controllerOf(metadata)?.uid, signal)
+    const labelled = <T extends KubernetesObject>({ cache }: Kind<T>, label: string) =>
+      new ObjectIndex(cache, ({ metadata }) => labelledKey(metadata, label), signal)
+    this.#podsByInstance = labelled(this.pods, LABELS.instance)
+    this.#podsByConfiguration = labelled(this.pods, LABELS.configuration)
+    this.#ofInstances = [this.#podsByInstance, labelled(this.jobs, LABELS.instance), labelled(this.services, LABELS.instance)]
+    this.#ofConfigurations = [
+      this.#instancesByConfiguration,
+      this.#podsByConfiguration,
+      labelled(this.jobs, LABELS.configuration),
+      labelled(this.services, LABELS.configuration),
+      labelled(this.deployments, LABELS.configuration),
+    ]
+  }
+
+  start(): void {
+    this.#running = Promise.all(this.#caches().map((cache) => cache.run(this.#stop.signal)))
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort()
+    await this.#running
+  }
+
+  /** Since when the API server has not been heard of, in milliseconds; undefined before it first was. */
+  get silentForMs(): number | undefined {
+    const last = this.instances.cache.lastContact
+    return last === undefined ? undefined : this.#options.clock.now() - last
+  }
+
+  instancesOf(configuration: ObjectKey): Instance[] {
+    return this.#instancesByConfiguration.get(configuration)
+  }
+
+  /** The Pods that an object owns as their controller. */
+  podsOwnedBy(uid: string): Pod[] {
+    return this.#podsByOwner.get(uid)
+  }
+
+  jobsOwnedBy(uid: string): Job[] {
+    return this.#jobsByOwner.get(uid)
+  }
+
+  /** The Pods that carry the label of an Instance, or of a Configuration, whoever made them: those that its Service finds. */
+  podsLabelled(label: 'instance' | 'configuration', key: ObjectKey): Pod[] {
+    return (label === 'instance' ? this.#podsByInstance : this.#podsByConfiguration).get(key)
+  }
+
+  /** Calls back with each Instance that something has changed about: itself, its Configuration, or what belongs to it. */
+  onInstanceChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
+    this.instances.cache.onChange(listener, signal)
+    this.configurations.cache.onChange((key) => {
+      for (const instance of this.instancesOf(key)) listener(keyOf(instance))
+    }, signal)
+    for (const index of this.#ofInstances) index.onChange(listener, signal)
+  }
+
+  /** Calls back with each Configuration that something has changed about: itself, its Instances, or what belongs to it. */
+  onConfigurationChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
+    this.configurations.cache.onChange(listener, signal)
+    for (const index of this.#ofConfigurations) index.onChange(listener, signal)
+  }
+
+  /** Calls back with a node that came or went, or where Pods can run now or no longer, and the Instances that it sees. */
+  onNodeChange(listener: (node: NodeName, seenBy: readonly ObjectKey[]) => void, signal: AbortSignal): void {
+    const known = new Map<ObjectKey, string>()
+    this.nodes.cache.onChange((key) => {
+      const node = this.nodes.cache.get(key)
+      // Nodes report in every few seconds, mostly with nothing new.
+      const state = JSON.stringify(node && [node.ready, node.schedulable, node.metadata.labels])
+      if (known.get(key) === state) return
+      known.set(key, state)
+      const name = key.slice(1) as NodeName
+      const seen = this.instances.cache.list().filter(({ spec }) => spec.nodes.includes(name))
+      listener(name, seen.map(keyOf))
+    }, signal)
+  }
+
+  #kind<T extends ApiObject>(
+    kind: ResourceKind,
+    parse: (object: unknown, known: T | undefined) => T | undefined,
+    query: { readonly labelSelector?: string } = {},
+  ): Kind<T> {
+    const { client, clock, log, random = Math.random } = this.#options
+    const api = new Resource(client, kind)
+    const path = api.path()
+    const cache = new Reflector<T>({
+      client,
+      clock,
+      random,
+      path,
+      query,
+      parse,
+      onError: (error, retryInMs) =>
+        log.warn({ path, error: messageOf(error), retryInMs: Math.round(retryInMs) }, 'cannot follow the API server'),
+    })
+    return { cache, api }
+  }
+
+  #caches() {
+    const { configurations, instances, pods, jobs, services, deployments, nodes } = this
+    return [configurations, instances, pods, jobs, services, deployments, nodes].map(({ cache }) => cache as Reflector<ApiObject>)
+  }
+}
+
+interface Listenable {
+  onChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void
+}
+
+/** What a label names in the object's own namespace. Names of Configurations and Instances are never too long for a label. */
+function labelledKey({ namespace, labels }: KubernetesObject['metadata'], label: string): ObjectKey | undefined {
+  const value = labels?.[label]
+  return value === undefined ? undefined : objectKey(namespace, value)
+}

@@ -1,0 +1,45 @@
+import { type ApiClient, type NodeName, Resource } from '@akrijs/kube'
+import { z } from 'zod'
+
+const container = z.object({
+  resources: z
+    .object({ limits: z.record(z.string(), z.unknown()).nullish(), requests: z.record(z.string(), z.unknown()).nullish() })
+    .nullish()
+    .catch(undefined),
+})
+const containers = z.array(container).nullish().catch(undefined)
+const page = z.object({
+  metadata: z.object({ continue: z.string().optional() }).catch({}),
+  items: z.array(
+    z.object({
+      spec: z.object({ containers, initContainers: containers }).catch({ containers: undefined, initContainers: undefined }),
+      status: z.object({ phase: z.string() }).catch({ phase: 'Unknown' }),
+    }),
+  ),
+})
+
+/**
+ * The resources of ours that Pods ask for which may run on a node, whoever made them. Asked for when it is needed: a watch on
+ * all Pods of a cluster would cost more than it is worth.
+ * @throws ApiError, ApiUnreachableError
+ */
+export async function resourcesOf(
+  node: NodeName,
+  { client, signal }: { readonly client: ApiClient; readonly signal: AbortSignal },
+): Promise<Set<string>> {
+  const path = new Resource(client, { group: '', version: 'v1', plural: 'pods' }).path()
+  const resources = new Set<string>()
+  let next: string | undefined
+  do {
+    const query = { fieldSelector: `spec.nodeName=${node}`, limit: 500, continue: next }
+    const { items, metadata } = page.parse(await client.request({ method: 'GET', path, query, signal }))
+    for (const { spec, status } of items) {
+      if (status.phase === 'Succeeded' || status.phase === 'Failed') continue
+      for (const { resources: asked } of [...(spec.containers ?? []), ...(spec.initContainers ?? [])])
+        for (const name of Object.keys({ ...asked?.limits, ...asked?.requests }))
+          if (name.startsWith('akri.sh/')) resources.add(name)
+    }
+    next = metadata.continue === '' ? undefined : metadata.continue
+  } while (next !== undefined)
+  return resources
+}
