@@ -70,7 +70,7 @@ export function planPods(input: PodPlanInput): PodPlan {
   for (const { pod } of ranked.slice(chosen.length)) if (pod !== undefined) remove(pod, 'as many as the capacity run elsewhere')
 
   // Those that are on their way out still use what they have.
-  let room = instance.spec.capacity - pods.filter((pod) => !isEnded(pod) && !chosen.some((place) => place.pod === pod)).length
+  let room = instance.spec.capacity - pods.filter((pod) => !isEnded(pod)).length
   const create: PodPlan['create'][number][] = []
   const outdated: Pod[] = []
   let unavailable = 0
@@ -83,7 +83,6 @@ export function planPods(input: PodPlanInput): PodPlan {
       create.push({ node, restarts: input.restartsOn(node) })
       continue
     }
-    if (!isEnded(pod)) room--
     if (pod.metadata.deletionTimestamp !== undefined) {
       unavailable++
       continue

@@ -1,0 +1,164 @@
+import type { NodeName } from '@akrijs/kube'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { testConfiguration, testInstance } from '../test-objects.js'
+import { brokerDeployment, brokerJob, brokerPod, jobName } from './broker-template.js'
+
+interface Made {
+  readonly metadata: Record<string, Record<string, string>> & { name: string; namespace: string; ownerReferences: unknown[] }
+  // biome-ignore lint/suspicious/noExplicitAny: what Kubernetes makes of it is asked in the end to end tests
+  readonly spec: any
+}
+
+const NODE = 'node-a' as NodeName
+const broker = {
+  name: 'b',
+  image: 'x',
+  resources: { limits: { '{{PLACEHOLDER}}': '1', cpu: '2' }, requests: { '{{PLACEHOLDER}}': '1' } },
+}
+const shared = testInstance(['node-a'], { capacity: 2 })
+const local = testInstance(['node-a'], { shared: false })
+
+function pod(spec: object, { instance = shared, node = NODE, restarts = 0 } = {}): Made {
+  return brokerPod({ instance, node, spec: spec as Record<string, unknown>, hash: 'h', restarts }) as Made
+}
+
+describe('a broker Pod', () => {
+  it('R107 R108 has its name, labels and owner', () => {
+    expect(pod({ containers: [broker] }).metadata).toEqual({
+      name: 'node-a-cam-8120fe-pod',
+      namespace: 'plant',
+      labels: {
+        app: 'node-a-cam-8120fe-pod',
+        controller: 'akri.sh',
+        'akri.sh/configuration': 'cam',
+        'akri.sh/instance': 'cam-8120fe',
+        'akri.sh/target-node': 'node-a',
+      },
+      annotations: { 'akri.sh/broker-spec-hash': 'h', 'akri.sh/target-node': 'node-a' },
+      ownerReferences: [
+        {
+          apiVersion: 'akri.sh/v0',
+          kind: 'Instance',
+          name: 'cam-8120fe',
+          uid: 'uid-cam-8120fe',
+          controller: true,
+          blockOwnerDeletion: true,
+        },
+      ],
+    })
+    expect(pod({ containers: [broker] }, { instance: local }).metadata.name).toBe('cam-8120fe-pod')
+  })
+
+  it('R110 asks for its Instance where the placeholder stands, in containers of both kinds and for the Pod as a whole', () => {
+    const { spec } = pod({ containers: [broker], initContainers: [broker], resources: broker.resources })
+    const expected = { limits: { 'akri.sh/cam-8120fe': '1', cpu: '2' }, requests: { 'akri.sh/cam-8120fe': '1' } }
+    expect(spec.containers[0].resources).toEqual(expected)
+    expect(spec.initContainers[0].resources).toEqual(expected)
+    expect(spec.resources).toEqual(expected)
+  })
+
+  it('C9 keeps everything else of the spec, claims too', () => {
+    const spec = {
+      containers: [{ ...broker, resources: { claims: [{ name: 'gpu' }], limits: { '{{PLACEHOLDER}}': '1' } } }],
+      hostNetwork: true,
+      tolerations: [{ operator: 'Exists' }],
+      somethingNewer: { than: 'us' },
+      affinity: { podAntiAffinity: { x: 1 } },
+    }
+    const { spec: made } = pod(spec)
+    expect(made).toMatchObject({ hostNetwork: true, tolerations: spec.tolerations, somethingNewer: { than: 'us' } })
+    expect(made.containers[0].resources.claims).toEqual([{ name: 'gpu' }])
+    expect(made.affinity.podAntiAffinity).toEqual({ x: 1 })
+  })
+
+  it('R109 C9 has to be on its node, whatever else the affinity of the spec asks for', () => {
+    const pin = { key: 'metadata.name', operator: 'In', values: ['node-a'] }
+    const terms = (affinity?: object) =>
+      pod({ containers: [], ...(affinity ? { affinity } : {}) }).spec.affinity.nodeAffinity
+        .requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms
+    expect(terms()).toEqual([{ matchFields: [pin] }])
+    const zone = { matchExpressions: [{ key: 'zone', operator: 'In', values: ['x'] }] }
+    const other = { matchFields: [{ key: 'metadata.name', operator: 'NotIn', values: ['node-b'] }] }
+    const required = { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [zone, other] } }
+    // Terms are alternatives: the node has to stand in each.
+    expect(terms({ nodeAffinity: required })).toEqual([
+      { ...zone, matchFields: [pin] },
+      { matchFields: [...other.matchFields, pin] },
+    ])
+  })
+
+  it('C9 has names and labels that fit, of whatever length the names of its node and Instance are', () => {
+    const label = /^(?=.{1,63}$)[a-z0-9A-Z]([-a-z0-9A-Z_.]*[a-z0-9A-Z])?$/
+    const name = fc.stringMatching(/^[a-z0-9]([-a-z0-9.]{0,250}[a-z0-9])?$/).filter((text) => !/\.[-.]|[-]\./.test(text))
+    fc.assert(
+      fc.property(
+        name,
+        fc.stringMatching(/^[a-z0-9]([-a-z0-9]{0,54}[a-z0-9])?$/),
+        fc.boolean(),
+        (node, configuration, isShared) => {
+          const instance = testInstance([node], { name: `${configuration}-8120fe`, shared: isShared })
+          const { metadata } = pod({ containers: [] }, { instance, node: node as NodeName })
+          expect(metadata.name).toMatch(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/)
+          expect(metadata.name.length).toBeLessThanOrEqual(253)
+          for (const value of Object.values(metadata.labels ?? {})) expect(value).toMatch(label)
+          expect(metadata.annotations?.['akri.sh/target-node']).toBe(node)
+        },
+      ),
+    )
+  })
+
+  it('is made of any spec without an error', () => {
+    fc.assert(
+      fc.property(
+        fc.object({ key: fc.constantFrom('containers', 'resources', 'limits', 'affinity', 'nodeAffinity', 'x') }),
+        (spec) => {
+          pod(spec)
+        },
+      ),
+    )
+  })
+})
+
+describe('a broker Job', () => {
+  const spec = {
+    backoffLimit: 3,
+    parallelism: 2,
+    completions: 4,
+    template: {
+      metadata: { labels: { mine: 'x' }, annotations: { note: 'y' } },
+      spec: { restartPolicy: 'Never', containers: [broker] },
+    },
+  }
+  const job = brokerJob({ instance: shared, spec, hash: 'h', restarts: 0 }, jobName(shared, testConfiguration())) as Made
+
+  it('R52 R54 has what its spec says, and no node', () => {
+    expect(job.metadata.name).toBe('cam-8120fe-3-job')
+    expect(job.spec).toMatchObject({ backoffLimit: 3, parallelism: 2, completions: 4 })
+    expect(job.spec.template.spec.affinity).toBeUndefined()
+    expect(job.spec.template.spec.containers[0].resources.limits).toEqual({ 'akri.sh/cam-8120fe': '1', cpu: '2' })
+  })
+
+  it('C5 has Pods that Services find, with the labels and annotations of the template kept', () => {
+    expect(job.spec.template.metadata).toEqual({
+      labels: { mine: 'x', controller: 'akri.sh', 'akri.sh/configuration': 'cam', 'akri.sh/instance': 'cam-8120fe' },
+      annotations: { note: 'y' },
+    })
+  })
+})
+
+describe('the Deployment of a Configuration', () => {
+  it('R42 asks for any device of the Configuration, and selects nothing but its own Pods', () => {
+    const spec = { replicas: 3, template: { spec: { containers: [broker] } } }
+    const made = brokerDeployment(testConfiguration(), spec, 'h') as unknown as Made
+    expect(made.metadata.name).toBe('cam-deployment')
+    expect(made.spec.replicas).toBe(3)
+    expect(made.spec.template.spec.containers[0].resources.limits).toEqual({ 'akri.sh/cam': '1', cpu: '2' })
+    expect(made.spec.template.metadata.labels).toEqual(made.spec.selector.matchLabels)
+    expect(made.spec.selector.matchLabels).toEqual({
+      app: 'cam-deployment',
+      controller: 'akri.sh',
+      'akri.sh/configuration': 'cam',
+    })
+  })
+})

@@ -1,0 +1,294 @@
+import type { Instance, NodeName } from '@akrijs/kube'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { Pod } from '../objects.js'
+import { T0, type TestPod, testInstance, testPod } from '../test-objects.js'
+import { isEnded, type PodPlanInput, planPods } from './pod-plan.js'
+
+const MINUTE = 60_000
+
+function plan(instance: Instance, pods: readonly Pod[], more: Partial<PodPlanInput> = {}) {
+  const found = planPods({
+    instance,
+    specHash: 'now',
+    strategy: 'RollingUpdate',
+    pods,
+    isUsable: () => true,
+    restartsOn: () => 0,
+    now: T0,
+    ...more,
+  })
+  return {
+    ...found,
+    creates: found.create.map(({ node }) => node).sort(),
+    removes: found.remove.map(({ pod }) => pod.metadata.name).sort(),
+  }
+}
+
+const failed = (more: TestPod = {}): TestPod => ({ phase: 'Failed', ready: false, ...more })
+
+describe('the broker Pods of an Instance', () => {
+  it('R44 R45 R63 are one for each of its nodes, and none elsewhere', () => {
+    const instance = testInstance(['a', 'b'], { capacity: 2 })
+    expect(plan(instance, [])).toMatchObject({ creates: ['a', 'b'], removes: [] })
+    expect(plan(instance, [testPod('a'), testPod('c')])).toMatchObject({ creates: [], removes: ['c-pod'] })
+    // The one that goes has its slot until it has gone.
+    expect(plan(instance, [testPod('a'), testPod('c', { leaves: true })])).toMatchObject({ creates: [], removes: [] })
+    expect(plan(instance, [testPod('a')])).toMatchObject({ creates: ['b'], removes: [] })
+  })
+
+  it('R48 R114 C7 are as many as the capacity, always on the same nodes', () => {
+    const nodes = Array.from({ length: 10 }, (_, index) => `n${index}`)
+    const instance = testInstance(nodes, { capacity: 5 })
+    const { creates } = plan(instance, [])
+    expect(creates).toHaveLength(5)
+    expect(plan(testInstance(nodes.toReversed(), { capacity: 5 }), []).creates).toEqual(creates)
+    expect(
+      plan(
+        instance,
+        creates.map((node) => testPod(node)),
+      ),
+    ).toMatchObject({ creates: [], removes: [] })
+    // A node that comes takes no broker away from where it runs.
+    const running = creates.map((node) => testPod(node))
+    expect(plan(testInstance([...nodes, 'z0', 'z1', 'z2'], { capacity: 5 }), running)).toMatchObject({ creates: [], removes: [] })
+  })
+
+  it('are spread over the nodes', () => {
+    const counts = new Map<string, number>()
+    for (let index = 0; index < 300; index++) {
+      const [node = ''] = plan(testInstance(['a', 'b', 'c'], { name: `cam-${index}` }), []).creates
+      counts.set(node, (counts.get(node) ?? 0) + 1)
+    }
+    for (const node of ['a', 'b', 'c']) expect(counts.get(node)).toBeGreaterThan(70)
+  })
+
+  it('R77 move to another node of the Instance when theirs cannot be used', () => {
+    const instance = testInstance(['a', 'b'])
+    const isUsable = (node: NodeName) => node === 'b'
+    expect(plan(instance, [], { isUsable }).creates).toEqual(['b'])
+    expect(plan(instance, [testPod('a', failed())], { isUsable })).toMatchObject({ creates: ['b'], removes: ['a-pod'] })
+    // One that runs is left alone: that its node is cordoned means nothing to it.
+    expect(plan(instance, [testPod('a')], { isUsable })).toMatchObject({ creates: [], removes: [] })
+    expect(plan(instance, [], { isUsable: () => false })).toMatchObject({ creates: [], removes: [] })
+  })
+
+  it('are fewer when the capacity is lowered, and none of those that run is exchanged for another', () => {
+    const pods = [testPod('a', failed()), testPod('b'), testPod('c')]
+    expect(plan(testInstance(['a', 'b', 'c'], { capacity: 2 }), pods, { now: T0 })).toMatchObject({
+      creates: [],
+      removes: ['a-pod'],
+    })
+  })
+
+  it('R51 are none without a spec for them, or when the Instance goes', () => {
+    const instance = testInstance(['a'])
+    expect(plan(instance, [testPod('a')], { specHash: undefined }).removes).toEqual(['a-pod'])
+    const metadata = { ...instance.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' }
+    expect(plan({ ...instance, metadata }, [testPod('a')]).removes).toEqual(['a-pod'])
+  })
+
+  it('keep the one that runs of several on one node', () => {
+    const pods = [
+      testPod('a', { name: 'x', phase: 'Pending', ready: false }),
+      testPod('a', { name: 'y' }),
+      testPod('a', failed({ name: 'z' })),
+    ]
+    expect(plan(testInstance(['a'], { capacity: 3 }), pods).removes).toEqual(['x', 'z'])
+  })
+})
+
+describe('a broker that ended', () => {
+  it('R49 R62 is made again at once, and later and later where it goes on ending', () => {
+    const waits = [0, 1, 2, 3, 10].map((restarts) => {
+      const pod = testPod('a', { phase: 'Succeeded', ready: false, restarts, endedAt: T0 })
+      const { removes, lookAgainAt } = plan(testInstance(['a']), [pod])
+      expect(removes).toEqual(lookAgainAt === undefined ? ['a-pod'] : [])
+      if (lookAgainAt === undefined) return 0
+      expect(plan(testInstance(['a']), [pod], { now: lookAgainAt }).remove).toEqual([
+        { pod, why: 'it has ended: Succeeded', restarts: restarts + 1 },
+      ])
+      return lookAgainAt - T0
+    })
+    for (const [index, [least, most]] of (
+      [
+        [0, 0],
+        [2000, 3000],
+        [4000, 6000],
+        [8000, 12_000],
+        [5 * MINUTE, 7.5 * MINUTE],
+      ] as const
+    ).entries()) {
+      expect(waits[index]).toBeGreaterThanOrEqual(least)
+      expect(waits[index]).toBeLessThanOrEqual(most)
+    }
+  })
+
+  it('begins anew where it ran for long', () => {
+    const pod = testPod('a', failed({ restarts: 9, startedAt: T0 - 11 * MINUTE, endedAt: T0 }))
+    expect(plan(testInstance(['a']), [pod]).remove).toMatchObject([{ restarts: 1 }])
+  })
+
+  it('R86 R89 C6 waits from the first time on where the kubelet refused it, and never long enough to be forgotten', () => {
+    const pod = testPod('a', failed({ reason: 'UnexpectedAdmissionError', hasRun: false }))
+    const { removes, lookAgainAt = 0 } = plan(testInstance(['a']), [pod])
+    expect(removes).toEqual([])
+    expect(lookAgainAt).toBeGreaterThanOrEqual(T0 + 1000)
+    expect(plan(testInstance(['a']), [pod], { now: lookAgainAt }).removes).toEqual(['a-pod'])
+  })
+
+  it('hands the number of its restarts on', () => {
+    expect(plan(testInstance(['a']), [], { restartsOn: () => 4 }).create).toEqual([{ node: 'a', restarts: 4 }])
+  })
+})
+
+describe('a broker that is pending', () => {
+  const pending: TestPod = { phase: 'Pending', ready: false }
+
+  it('R86 R89 C6 is made again after five minutes on its node, by time alone', () => {
+    const pod = testPod('a', pending)
+    expect(plan(testInstance(['a']), [pod])).toMatchObject({ removes: [], lookAgainAt: T0 + 5 * MINUTE })
+    expect(plan(testInstance(['a']), [pod], { now: T0 + 5 * MINUTE }).remove).toMatchObject([{ restarts: 1 }])
+  })
+
+  it('R76 stays for as long as no node has room for it', () => {
+    const pod = testPod('a', { ...pending, scheduled: false })
+    expect(plan(testInstance(['a']), [pod], { now: T0 + 60 * MINUTE })).toMatchObject({ creates: [], removes: [] })
+  })
+
+  it('R77 is tried on another node after five minutes without room', () => {
+    const pod = testPod('a', { ...pending, scheduled: false })
+    const instance = testInstance(['a', 'b'])
+    expect(plan(instance, [pod])).toMatchObject({ removes: [], lookAgainAt: T0 + 5 * MINUTE })
+    // The new one comes once the old one has gone.
+    expect(plan(instance, [pod], { now: T0 + 5 * MINUTE })).toMatchObject({ creates: [], removes: ['a-pod'] })
+  })
+})
+
+describe('a changed spec', () => {
+  const instance = testInstance(['a', 'b', 'c'], { capacity: 3 })
+  const old = (node: string, more: TestPod = {}) => testPod(node, { hash: 'before', ...more })
+
+  it('R65 R72 rolls over one broker after the other, while all others are there', () => {
+    expect(
+      plan(
+        instance,
+        ['a', 'b', 'c'].map((node) => old(node)),
+      ).removes,
+    ).toHaveLength(1)
+    expect(plan(instance, [old('a', { leaves: true }), old('b'), old('c')])).toMatchObject({ creates: [], removes: [] })
+    expect(plan(instance, [old('b'), old('c')])).toMatchObject({ creates: ['a'], removes: [] })
+    const starting = testPod('a', { phase: 'Pending', ready: false, scheduled: false })
+    expect(plan(instance, [starting, old('b'), old('c')]).removes).toEqual([])
+    const unready = testPod('a', { ready: false })
+    expect(plan(instance, [unready, old('b'), old('c')]).removes).toEqual([])
+    expect(plan(instance, [testPod('a'), old('b'), old('c')]).removes).toHaveLength(1)
+  })
+
+  it('exchanges those that do not work at once, without waiting', () => {
+    const pods = [old('a', { ready: false }), old('b', failed({ restarts: 9, endedAt: T0 })), old('c')]
+    expect(plan(instance, pods).remove.map(({ pod, restarts }) => [pod.metadata.name, restarts])).toEqual(
+      expect.arrayContaining([
+        ['a-pod', 0],
+        ['b-pod', 0],
+      ]),
+    )
+  })
+
+  it('is not held up by a broker for which there has been no room for long', () => {
+    const stuck = testPod('a', { phase: 'Pending', ready: false, scheduled: false })
+    expect(plan(instance, [stuck, old('b'), old('c')], { now: T0 + 5 * MINUTE }).removes).toHaveLength(1)
+  })
+
+  it('waits with OnDelete until somebody deletes the broker', () => {
+    expect(plan(instance, [old('a'), old('b')], { strategy: 'OnDelete' })).toMatchObject({ creates: ['c'], removes: [] })
+  })
+
+  it('takes brokers of before there were hashes for what they should be', () => {
+    const pod = testPod('a', { hash: undefined })
+    expect(plan(testInstance(['a']), [pod])).toMatchObject({ creates: [], removes: [], adopt: [pod] })
+  })
+})
+
+describe('whatever there is', () => {
+  const NODES = ['a', 'b', 'c', 'd', 'e']
+  const anyPod = fc
+    .record({
+      node: fc.constantFrom(...NODES),
+      hash: fc.constantFrom('now', 'before', undefined),
+      leaves: fc.boolean(),
+      scheduled: fc.boolean(),
+      restarts: fc.nat({ max: 12 }),
+      state: fc.constantFrom<TestPod>(
+        {},
+        { ready: false },
+        { phase: 'Pending', ready: false },
+        { phase: 'Failed', ready: false },
+        { phase: 'Failed', ready: false, reason: 'UnexpectedAdmissionError', hasRun: false },
+        { phase: 'Succeeded', ready: false, endedAt: T0 },
+        { phase: 'Unknown', ready: false },
+      ),
+    })
+    .map(({ node, state, ...more }, index = 0) => ({ node, more: { ...more, ...state }, index }))
+  const pods = fc
+    .array(anyPod, { maxLength: 8 })
+    .map((all) => all.map(({ node, more }, index) => testPod(node, { ...more, name: `p${index}` })))
+  const instances = fc
+    .record({ nodes: fc.subarray(NODES), capacity: fc.integer({ min: 1, max: 5 }) })
+    .map(({ nodes, capacity }) => testInstance(nodes, { capacity }))
+  const usable = fc.subarray(NODES)
+
+  it('R48 R114 there are never more brokers than the capacity, nor two on one node, because of a plan', () => {
+    fc.assert(
+      fc.property(instances, pods, usable, fc.nat({ max: 20 * MINUTE }), (instance, existing, good, later) => {
+        const { create, remove, adopt } = plan(instance, existing, { isUsable: (node) => good.includes(node), now: T0 + later })
+        const alive = existing.filter((pod) => !isEnded(pod))
+        if (create.length > 0) expect(alive.length + create.length).toBeLessThanOrEqual(instance.spec.capacity)
+        for (const { node } of create) {
+          expect(instance.spec.nodes).toContain(node)
+          expect(good).toContain(node)
+          expect(existing.map(({ targetNode }) => targetNode)).not.toContain(node)
+        }
+        const removed = remove.map(({ pod }) => pod)
+        expect(new Set(removed).size).toBe(removed.length)
+        for (const pod of removed) expect(pod.metadata.deletionTimestamp).toBeUndefined()
+        for (const pod of adopt) expect(removed).not.toContain(pod)
+      }),
+    )
+  })
+
+  it('it comes to rest with as many brokers as there can be, all of the present spec', () => {
+    fc.assert(
+      fc.property(instances, pods, usable, (instance, existing, good) => {
+        let now = T0
+        let world = [...existing]
+        for (let step = 0; step < 60; step++) {
+          // Time passes, what leaves has gone, what was made runs.
+          now += 6 * MINUTE
+          world = world
+            .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+            .map((pod) => (isEnded(pod) || pod.phase === 'Unknown' ? pod : testPod(pod.targetNode ?? '', kept(pod))))
+          const { create, remove, adopt } = plan(instance, world, { isUsable: (node) => good.includes(node), now })
+          const removed = new Set(remove.map(({ pod }) => pod))
+          world = world.map((pod) => {
+            if (removed.has(pod)) return testPod(pod.targetNode ?? '', { ...kept(pod), leaves: true })
+            return adopt.includes(pod) ? testPod(pod.targetNode ?? '', { ...kept(pod), hash: 'now' }) : pod
+          })
+          for (const { node } of create) world.push(testPod(node, { name: `new-${step}-${node}`, createdAt: now }))
+        }
+        const running = world.filter(({ phase, metadata }) => phase === 'Running' && metadata.deletionTimestamp === undefined)
+        const places = new Set(world.map(({ targetNode }) => targetNode))
+        expect(places.size).toBe(world.length)
+        const possible = instance.spec.nodes.filter((node) => good.includes(node) || places.has(node))
+        expect(world.length).toBe(Math.min(instance.spec.capacity, possible.length))
+        for (const { metadata } of running) expect(metadata.annotations?.['akri.sh/broker-spec-hash']).toBe('now')
+      }),
+    )
+  })
+
+  const kept = ({ metadata }: Pod): TestPod => ({
+    name: metadata.name,
+    hash: metadata.annotations?.['akri.sh/broker-spec-hash'],
+    createdAt: Date.parse(metadata.creationTimestamp),
+  })
+})

@@ -1,0 +1,60 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { alternativeName, belongsTo, labelValue, objectName, serviceName, specHash } from './labels.js'
+import { testPod } from './test-objects.js'
+
+describe('names', () => {
+  it('C9 of Services begin with a letter and are one label of a host name', () => {
+    expect(serviceName('cam-8120fe-svc')).toBe('cam-8120fe-svc')
+    expect(serviceName('4k.cam-8120fe-svc')).toBe('akri-4k-cam-8120fe-svc')
+    fc.assert(
+      fc.property(fc.stringMatching(/^[a-z0-9]([-a-z0-9.]{0,80}[a-z0-9])?$/), (text) => {
+        expect(serviceName(`${text}-svc`)).toMatch(/^(?=.{1,63}$)[a-z]([-a-z0-9]*[a-z0-9])?$/)
+      }),
+    )
+  })
+
+  it('are different where what they stand for is', () => {
+    const long = 'x'.repeat(300)
+    expect(objectName(`${long}a`)).not.toBe(objectName(`${long}b`))
+    expect(labelValue(`${long}a`)).not.toBe(labelValue(`${long}b`))
+    expect(alternativeName('cam', 'uid-1')).not.toBe(alternativeName('cam', 'uid-2'))
+  })
+})
+
+describe('the hash of a spec', () => {
+  it('is that of its content, whatever the order of the keys', () => {
+    expect(specHash({ a: 1, b: [{ c: null, d: 'x' }] })).toBe(specHash({ b: [{ d: 'x', c: null }], a: 1 }))
+    expect(specHash({ a: undefined, b: 1 })).toBe(specHash({ b: 1 }))
+    const specs = fc.object({
+      key: fc.constantFrom('a', 'b', 'c'),
+      maxDepth: 2,
+      values: [fc.nat(3), fc.constant('x'), fc.constant(null)],
+    })
+    fc.assert(
+      fc.property(specs, specs, (one, other) => {
+        const same = JSON.stringify(sorted(one)) === JSON.stringify(sorted(other))
+        expect(specHash(one) === specHash(other)).toBe(same)
+      }),
+    )
+  })
+})
+
+describe('what belongs to an object', () => {
+  it('C8 is what it owns as controller, not what carries its labels', () => {
+    const pod = testPod('a')
+    expect(belongsTo(pod, 'uid-cam-8120fe')).toBe(true)
+    expect(belongsTo(pod, 'uid-other')).toBe(false)
+    expect(belongsTo({ metadata: { ...pod.metadata, ownerReferences: [] } }, 'uid-cam-8120fe')).toBe(false)
+  })
+})
+
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([key, inner]) => [key, sorted(inner)]),
+  )
+}
