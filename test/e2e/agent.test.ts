@@ -246,6 +246,75 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
     expect(sockets).toHaveLength(3)
   })
 
+  it.each(['SIGTERM', 'SIGKILL'] as const)(
+    'A2 is exchanged: one beside another that runs leaves it alone and ends, and serves once that one has ended by %s',
+    async (signal) => {
+      const old = agents.on('node-1')
+      const young = HostAgent.beside(old)
+      try {
+        await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2))
+        await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
+        await world.apply(podYaml('p', { 'akri.sh/cam': 1, 'akri.sh/cam-a19705': 1 }, { node: 'node-1' }))
+        await eventually(() => world.running('p'))
+        await eventually(async () => expect(await world.allocatable('node-1', 'akri.sh/cam')).toBe(3))
+        const before = identities(await world.instances())
+        const registered = await world.registrations('node-1')
+        for (let round = 0; round < 3; round++) {
+          young.start()
+          await eventually(() => expect(young.exitCode).toBe(1))
+        }
+        expect(young.output).toContain('agent-registration.sock is served by another process already')
+        expect(await world.registrations('node-1')).toBe(registered)
+        await old.stop(signal)
+        young.start()
+        // Once for each plugin.
+        await eventually(async () => expect(await world.registrations('node-1')).toBe(registered + 3), 10_000)
+        await eventually(async () => expect(await world.allocatable('node-1', 'akri.sh/cam')).toBe(3), 10_000)
+        expect(identities(await world.instances())).toEqual(before)
+        await world.apply(podYaml('q', { 'akri.sh/cam': 2 }, { node: 'node-1' }))
+        await eventually(() => world.running('p', 'q'))
+      } finally {
+        await young.stop()
+        old.start()
+      }
+    },
+  )
+
+  it('R99 A10 puts back what somebody has edited of an Instance, and makes the Instance anew that somebody has deleted', async () => {
+    const name = 'cam-8120fe'
+    await world.apply(echoYaml('cam', ['foo0'], 2, { brokerProperties: { SITE: 'north' } }))
+    await eventually(async () => expect(await world.allocatables(`akri.sh/${name}`)).toEqual([2, 2]))
+    await world.apply(podYaml('p', { [`akri.sh/${name}`]: 1 }, { node: 'node-1' }))
+    await eventually(() => world.running('p'))
+    const instance = async () => (await world.get<InstanceState>('Instance', name)) ?? expect.fail('there is no Instance')
+    const { metadata, spec } = await instance()
+    const edits = [{ nodes: [] }, { capacity: 5 }, { brokerProperties: { SITE: 'south', DOOR: 'open' } }]
+    for (const edit of edits) {
+      await world.api('Instance').patch(world.key(name), 'merge', { spec: edit })
+      await eventually(async () => {
+        const now = await instance()
+        expect({ ...now.spec, nodes: now.spec.nodes.toSorted() }).toEqual({ ...spec, nodes: [...NODES] })
+      }, 10_000)
+    }
+    // What is left out is free, and what is no slot of the Instance is nobody's.
+    const free = Object.keys(spec.deviceUsage).find((slot) => spec.deviceUsage[slot] === '') ?? expect.fail('no slot is free')
+    await world.api('Instance').patch(world.key(name), 'merge', { spec: { deviceUsage: { [free]: null, 'cam-8120fe-x': '' } } })
+    await world.apply(podYaml('q', { [`akri.sh/${name}`]: 1 }, { node: 'node-2' }))
+    await eventually(() => world.running('p', 'q'))
+    expect((await instance()).spec.deviceUsage).toMatchObject({ ...spec.deviceUsage, [free]: 'node-2' })
+    await world.remove('Pod', 'q')
+    await world.remove('Pod', 'p')
+    await eventually(async () => expect(await world.holders()).toEqual([]))
+    await world.remove('Instance', name)
+    await eventually(async () => {
+      const now = await instance()
+      expect(now.metadata.uid).not.toBe(metadata.uid)
+      expect(now.spec.nodes.toSorted()).toEqual([...NODES])
+    }, 10_000)
+    await world.apply(podYaml('r', { [`akri.sh/${name}`]: 1 }))
+    await eventually(() => world.running('r'))
+  })
+
   it('R91 frees the slots of Pods that went by what the container runtime says, where that is wanted', async () => {
     // The node's /run is its own: the runtime is reached through its first process.
     const pid = (await readFile(path.join(workDirectory, 'nodes/node-2/pid'), 'utf8')).trim()

@@ -25,7 +25,7 @@ export class HostAgent {
     return new HostAgent(node, await mkdtemp(path.join(os.tmpdir(), 'akri-e2e-')), env)
   }
 
-  /** Another one of the same node and with the same directories, as there is for a moment while an agent is exchanged. */
+  /** Another one of the same node and with the same directories, as there may be for a moment while an agent is exchanged. */
   static beside({ node, directory }: HostAgent, env: Readonly<Record<string, string>> = {}): HostAgent {
     return new HostAgent(node, directory, env)
   }
@@ -37,6 +37,11 @@ export class HostAgent {
 
   get pid(): number | undefined {
     return this.#child?.pid
+  }
+
+  /** Null as long as it runs. */
+  get exitCode(): number | null {
+    return this.#child?.exitCode ?? null
   }
 
   get handlersDirectory(): string {

@@ -43,12 +43,16 @@ export async function onNode(node: TestNode, ...command: readonly string[]): Pro
 
 export const PODS = { group: '', version: 'v1', plural: 'pods' }
 export const DEPLOYMENTS = { group: 'apps', version: 'v1', plural: 'deployments' }
+export const JOBS = { group: 'batch', version: 'v1', plural: 'jobs' }
+export const SERVICES = { group: '', version: 'v1', plural: 'services' }
 export const SECRETS = { group: '', version: 'v1', plural: 'secrets' }
 const KINDS: Readonly<Record<string, ResourceKind>> = {
   Configuration: { group: 'akri.sh', version: 'v0', plural: 'configurations' },
   Instance: { group: 'akri.sh', version: 'v0', plural: 'instances' },
   Pod: PODS,
   Deployment: DEPLOYMENTS,
+  Job: JOBS,
+  Service: SERVICES,
   Secret: SECRETS,
 }
 
@@ -135,7 +139,8 @@ export class World {
   async clear(): Promise<void> {
     const named = [...(await this.list<Named>('Configuration')), ...(await this.list<Named>('Instance'))]
     const resources = named.map(({ metadata }) => `akri.sh/${metadata.name}`)
-    for (const kind of ['Deployment', 'Configuration', 'Pod', 'Secret'] as const) {
+    // What makes other things goes first.
+    for (const kind of ['Configuration', 'Deployment', 'Job', 'Pod', 'Service', 'Secret'] as const) {
       for (const { metadata } of await this.list<Named>(kind)) {
         if (kind === 'Secret' && metadata.name.startsWith('default-token')) continue
         const query = kind === 'Pod' ? { gracePeriodSeconds: 0 } : {}
@@ -243,6 +248,15 @@ export class World {
   /** What each of the nodes has of a resource. */
   allocatables(resource: string): Promise<(number | undefined)[]> {
     return Promise.all(NODES.map((node) => this.allocatable(node, resource)))
+  }
+
+  /** How many device plugins of ours a kubelet has taken since it started. */
+  async registrations(node: TestNode): Promise<number> {
+    const request = { method: 'GET' as const, path: `/api/v1/nodes/${node}/proxy/metrics` }
+    let sum = 0
+    for await (const line of this.client.lines(request, AbortSignal.timeout(10_000)))
+      sum += Number(/^kubelet_device_plugin_registration_total\{resource_name="akri\.sh\/.*\} (\S+)$/.exec(line)?.[1] ?? 0)
+    return sum
   }
 
   async isReady(node: string): Promise<boolean> {
