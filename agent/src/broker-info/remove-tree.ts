@@ -21,7 +21,7 @@ export async function removeTree(directory: string, signal: AbortSignal): Promis
   const prefix = `moved-${randomBytes(6).toString('hex')}-`
   let moved = 0
   const found = await pinned(directory, async (top) => {
-    const branch = (parent: string): Promise<unknown> =>
+    const branch = (parent: string) =>
       eachEntry(parent, signal, async (child, isDirectory) => {
         if (!isDirectory) return unlink(child)
         // What it holds moves only with the right to write into it.
@@ -44,7 +44,7 @@ export async function removeTree(directory: string, signal: AbortSignal): Promis
 }
 
 /** @returns false where there is no such directory any more, or something else in its place */
-async function pinned(directory: string, work: (path: string) => Promise<unknown>): Promise<boolean> {
+async function pinned(directory: string | Buffer, work: (path: string) => Promise<unknown>): Promise<boolean> {
   const handle = await open(directory, FIND).catch(unless('ENOENT', 'ENOTDIR', 'ELOOP'))
   if (handle === undefined) return false
   try {
@@ -60,12 +60,15 @@ async function pinned(directory: string, work: (path: string) => Promise<unknown
 async function eachEntry(
   directory: string,
   signal: AbortSignal,
-  work: (child: string, isDirectory: boolean) => Promise<unknown>,
+  work: (child: Buffer, isDirectory: boolean) => Promise<unknown>,
 ): Promise<void> {
-  for await (const entry of await opendir(directory)) {
+  // Names as they are: they need not be UTF-8.
+  for await (const entry of await opendir(directory, { encoding: 'buffer' as BufferEncoding })) {
     if (signal.aborted) return
     // Something else may have its name by now: the next pass will see.
-    await work(`${directory}/${entry.name}`, entry.isDirectory()).catch(unless('ENOENT', 'EISDIR', 'ENOTDIR', 'ENOTEMPTY'))
+    await work(Buffer.concat([Buffer.from(`${directory}/`), Buffer.from(entry.name)]), entry.isDirectory()).catch(
+      unless('ENOENT', 'EISDIR', 'ENOTDIR', 'ENOTEMPTY'),
+    )
   }
 }
 

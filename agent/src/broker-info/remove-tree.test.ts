@@ -1,0 +1,97 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync } from 'node:fs'
+import { chmod, mkdir, mkdtemp, symlink, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { removeTree } from './remove-tree.js'
+
+let outside: string
+let directory: string
+const never = new AbortController().signal
+
+beforeEach(async () => {
+  outside = await mkdtemp(path.join(os.tmpdir(), 'akri-remove-'))
+  directory = path.join(outside, 'tree')
+  await mkdir(directory)
+  await mkdir(path.join(outside, 'precious'))
+  await writeFile(path.join(outside, 'precious/file'), 'x')
+})
+// Node's own rm fails on names that are no text.
+afterEach(() => execFileSync('rm', ['-rf', outside]))
+
+describe('removing a directory that somebody else has filled', () => {
+  it('removes files, directories, pipes and links, and nothing that links lead to', async () => {
+    await mkdir(path.join(directory, 'a/b/c'), { recursive: true })
+    await writeFile(path.join(directory, 'a/b/file'), 'x')
+    await writeFile(path.join(directory, '.hidden'), 'x')
+    await symlink(path.join(outside, 'precious'), path.join(directory, 'a/link'))
+    await symlink(path.join(outside, 'precious'), path.join(directory, 'link'))
+    execFileSync('mkfifo', [path.join(directory, 'a/pipe')])
+    await removeTree(directory, never)
+    expect(existsSync(directory)).toBe(false)
+    expect(readdirSync(path.join(outside, 'precious'))).toEqual(['file'])
+  })
+
+  it('removes what is deeper than a path can be long', async () => {
+    const script =
+      'import os\nfor _ in range(600): os.mkdir("a-name-of-some-length"); os.chdir("a-name-of-some-length")\nopen("file", "w")'
+    execFileSync('python3', ['-c', script], { cwd: directory })
+    await removeTree(directory, never)
+    expect(existsSync(directory)).toBe(false)
+  })
+
+  it('removes directories that their owner has closed', async () => {
+    await mkdir(path.join(directory, 'a/b'), { recursive: true })
+    await writeFile(path.join(directory, 'a/b/file'), 'x')
+    for (const closed of ['a/b', 'a', '.']) await chmod(path.join(directory, closed), 0o000)
+    await removeTree(directory, never)
+    expect(existsSync(directory)).toBe(false)
+  })
+
+  it('removes very many files', async () => {
+    execFileSync('/bin/sh', ['-c', 'seq 1 5000 | xargs touch'], { cwd: directory })
+    await removeTree(directory, never)
+    expect(existsSync(directory)).toBe(false)
+  })
+
+  it('removes names that are no text', async () => {
+    const name = Buffer.concat([Buffer.from(`${directory}/`), Buffer.of(0xff, 0x20, 0xc3)])
+    await mkdir(name)
+    await writeFile(Buffer.concat([name, Buffer.from('/'), Buffer.of(0xfe)]), 'x')
+    await removeTree(directory, never)
+    expect(existsSync(directory)).toBe(false)
+  })
+
+  it('is content where there is nothing', async () => {
+    await removeTree(path.join(outside, 'none'), never)
+  })
+
+  it('never leaves the directory, although directories turn into links meanwhile', async () => {
+    const precious = path.join(outside, 'precious')
+    const script = `import os, itertools
+for round in itertools.count():
+    name = f'd{round % 5}'
+    try:
+        os.chdir(${JSON.stringify(directory)})
+        os.makedirs(name, exist_ok=True)
+        open(f'{name}/file', 'w').close()
+        os.symlink(${JSON.stringify(precious)}, f'{name}.link')
+        os.rename(name, f'{name}.old{round}')
+        os.rename(f'{name}.link', name)
+    except OSError:
+        pass`
+    const churning = spawn('python3', ['-c', script], { cwd: directory, stdio: 'ignore' })
+    try {
+      for (let round = 0; round < 30; round++) {
+        await removeTree(directory, never).catch(() => undefined)
+        mkdirSync(directory, { recursive: true })
+      }
+      expect(churning.exitCode).toBeNull()
+    } finally {
+      churning.kill('SIGKILL')
+      await new Promise((resolve) => churning.once('exit', resolve))
+    }
+    expect(readdirSync(precious)).toEqual(['file'])
+  })
+})
