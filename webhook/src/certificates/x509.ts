@@ -1,0 +1,158 @@
+import {
+  createHash,
+  createPrivateKey,
+  generateKeyPairSync,
+  type KeyObject,
+  randomBytes,
+  sign,
+  X509Certificate,
+} from 'node:crypto'
+import { isIP } from 'node:net'
+import { bitString, boolean, context, integer, objectIdentifier, octetString, sequence, setOf, time, utf8String } from './der.js'
+
+// Certificates as RFC 5280 has them, of the two kinds that a webhook needs. Keys are P-256, signatures ECDSA with SHA-256: what
+// every API server takes. OpenSSL makes keys and signatures, and reads each certificate before it is used.
+
+/** PEM. */
+export interface IssuedCertificate {
+  readonly cert: string
+  readonly key: string
+}
+
+export interface Validity {
+  readonly notBefore: Date
+  readonly notAfter: Date
+}
+
+const OID = {
+  commonName: '2.5.4.3',
+  ecdsaWithSha256: '1.2.840.10045.4.3.2',
+  subjectKeyIdentifier: '2.5.29.14',
+  keyUsage: '2.5.29.15',
+  subjectAltName: '2.5.29.17',
+  basicConstraints: '2.5.29.19',
+  authorityKeyIdentifier: '2.5.29.35',
+  extKeyUsage: '2.5.29.37',
+  serverAuth: '1.3.6.1.5.5.7.3.1',
+}
+
+/** Bits of keyUsage, from the left; and how many are left over in their byte. */
+const KEY_CERT_SIGN_AND_CRL_SIGN = bitString(Buffer.from([0b0000_0110]), 1)
+const DIGITAL_SIGNATURE = bitString(Buffer.from([0b1000_0000]), 7)
+
+/** A certificate authority that issues nothing but certificates of servers. */
+export function issueAuthority(commonName: string, validity: Validity): IssuedCertificate {
+  const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  return certificate({
+    subject: commonName,
+    issuer: commonName,
+    validity,
+    publicKey,
+    privateKey,
+    signer: privateKey,
+    extensions: [
+      extension(OID.basicConstraints, sequence(boolean(true), integer(Buffer.from([0]))), 'critical'),
+      extension(OID.keyUsage, KEY_CERT_SIGN_AND_CRL_SIGN, 'critical'),
+      extension(OID.subjectKeyIdentifier, octetString(keyIdentifier(publicKey))),
+    ],
+  })
+}
+
+/**
+ * A certificate of a server.
+ * @param names DNS names and IP addresses; the first is also its common name
+ */
+export function issueServerCertificate(
+  names: readonly [string, ...string[]],
+  validity: Validity,
+  authority: IssuedCertificate,
+): IssuedCertificate {
+  const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const issuer = new X509Certificate(authority.cert)
+  return certificate({
+    // Longer ones are not allowed there (RFC 5280, ub-common-name), and nobody looks.
+    subject: names[0].slice(0, 64),
+    issuer: commonNameOf(issuer),
+    validity,
+    publicKey,
+    privateKey,
+    signer: createPrivateKey(authority.key),
+    extensions: [
+      extension(OID.basicConstraints, sequence(), 'critical'),
+      extension(OID.keyUsage, DIGITAL_SIGNATURE, 'critical'),
+      extension(OID.extKeyUsage, sequence(objectIdentifier(OID.serverAuth))),
+      extension(OID.subjectAltName, sequence(...names.map(generalName))),
+      extension(OID.subjectKeyIdentifier, octetString(keyIdentifier(publicKey))),
+      extension(OID.authorityKeyIdentifier, sequence(context(0, keyIdentifier(issuer.publicKey), false))),
+    ],
+  })
+}
+
+interface Content {
+  readonly subject: string
+  readonly issuer: string
+  readonly validity: Validity
+  readonly publicKey: KeyObject
+  readonly privateKey: KeyObject
+  readonly signer: KeyObject
+  readonly extensions: readonly Buffer[]
+}
+
+function certificate({ subject, issuer, validity, publicKey, privateKey, signer, extensions }: Content): IssuedCertificate {
+  const algorithm = sequence(objectIdentifier(OID.ecdsaWithSha256))
+  const toBeSigned = sequence(
+    context(0, integer(Buffer.from([2])), true), // version 3
+    integer(serialNumber()),
+    algorithm,
+    name(issuer),
+    sequence(time(validity.notBefore), time(validity.notAfter)),
+    name(subject),
+    publicKey.export({ type: 'spki', format: 'der' }),
+    context(3, sequence(...extensions), true),
+  )
+  const signed = sequence(toBeSigned, algorithm, bitString(sign('sha256', toBeSigned, signer)))
+  return {
+    cert: new X509Certificate(signed).toString(),
+    key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+  }
+}
+
+function extension(oid: string, value: Uint8Array, critical?: 'critical'): Buffer {
+  return sequence(objectIdentifier(oid), ...(critical ? [boolean(true)] : []), octetString(value))
+}
+
+const name = (commonName: string) => sequence(setOf(sequence(objectIdentifier(OID.commonName), utf8String(commonName))))
+
+/** Positive, not zero, at most 20 bytes; and not to be guessed. */
+function serialNumber(): Buffer {
+  const bytes = randomBytes(16)
+  bytes[0] = ((bytes[0] ?? 0) & 0x7f) | 0x40
+  return bytes
+}
+
+/** Any number that no other key has (RFC 7093, method 4). */
+function keyIdentifier(key: KeyObject): Buffer {
+  return createHash('sha256')
+    .update(key.export({ type: 'spki', format: 'der' }))
+    .digest()
+    .subarray(0, 20)
+}
+
+function generalName(text: string): Buffer {
+  return isIP(text) === 0 ? context(2, Buffer.from(text, 'ascii'), false) : context(7, addressBytes(text), false)
+}
+
+function addressBytes(text: string): Buffer {
+  if (isIP(text) === 4) return Buffer.from(text.split('.').map(Number))
+  // Written out, an address has eight groups; `::` stands for those that are zero. URLs have one way to write each.
+  const [head = '', tail = ''] = new URL(`https://[${text}]`).hostname.slice(1, -1).split('::')
+  const groups = (part: string) => part.split(':').filter(Boolean)
+  const [left, right] = [groups(head), groups(tail)]
+  const all = [...left, ...Array.from({ length: 8 - left.length - right.length }, () => '0'), ...right]
+  return Buffer.from(all.map((group) => group.padStart(4, '0')).join(''), 'hex')
+}
+
+/** Of our own authorities: they have nothing but a common name. */
+function commonNameOf({ subject }: X509Certificate): string {
+  return subject.replace(/^CN=/, '')
+}

@@ -1,0 +1,249 @@
+import https from 'node:https'
+import net from 'node:net'
+import tls from 'node:tls'
+import { silentLogger, systemClock } from '@akrijs/sdk'
+import { afterEach, describe, expect, it } from 'vitest'
+import { issueAuthority, issueServerCertificate } from './certificates/x509.js'
+import type { AdmissionRequest, Verdict } from './review/admission-review.js'
+import { WebhookServer } from './webhook-server.js'
+
+const validity = { notBefore: new Date(Date.now() - 60_000), notAfter: new Date(Date.now() + 3_600_000) }
+const authority = issueAuthority('test', validity)
+const keyPair = issueServerCertificate(['localhost'], validity, authority)
+const ALLOWED: Verdict = { outcome: 'allowed', warnings: [] }
+
+const question = JSON.stringify({
+  apiVersion: 'admission.k8s.io/v1',
+  kind: 'AdmissionReview',
+  request: { uid: 'u', operation: 'CREATE', object: {} },
+})
+const answer = { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', response: { uid: 'u', allowed: true } }
+
+let server: WebhookServer
+let outcomes: string[]
+
+async function open(review: (request: AdmissionRequest) => Promise<Verdict> = async () => ALLOWED) {
+  outcomes = []
+  server = await WebhookServer.open({
+    port: 0,
+    host: '127.0.0.1',
+    keyPair,
+    review,
+    onReview: (operation, outcome) => outcomes.push(`${operation} ${outcome}`),
+    clock: systemClock,
+    log: silentLogger,
+  })
+}
+
+afterEach(() => server.close())
+
+interface Answer {
+  readonly status: number
+  readonly text: string
+  readonly headers: Readonly<Record<string, unknown>>
+}
+
+function ask(
+  body: string | Buffer,
+  { method = 'POST', path = '/validate?timeout=5s', headers = {}, agent = false as https.Agent | false } = {},
+): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const options = { host: '127.0.0.1', port: server.port, servername: 'localhost', ca: authority.cert }
+    const call = https.request({ ...options, method, path, headers, agent }, (response) => {
+      let text = ''
+      response.on('data', (chunk) => {
+        text += String(chunk)
+      })
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, text, headers: response.headers }))
+    })
+    call.on('error', reject)
+    call.end(body)
+  })
+}
+
+/** A connection that speaks TLS, and what comes on it until it ends. */
+function connection(): Promise<{ socket: tls.TLSSocket; received: Promise<string>; certificate: string | undefined }> {
+  return new Promise((resolve, reject) => {
+    const socket = tls.connect({ host: '127.0.0.1', port: server.port, servername: 'localhost', ca: authority.cert })
+    let text = ''
+    const received = new Promise<string>((done) => {
+      socket.on('data', (chunk) => {
+        text += String(chunk)
+      })
+      socket.on('close', () => done(text))
+    })
+    socket.on('secureConnect', () => resolve({ socket, received, certificate: socket.getPeerX509Certificate()?.fingerprint256 }))
+    socket.on('error', reject)
+  })
+}
+
+const large = (bytes: number) => `${question.slice(0, -1)},"more":"${'x'.repeat(bytes - question.length - 10)}"}`
+
+describe('the server of the webhook', () => {
+  it('R66 answers a review', async () => {
+    await open()
+    const { status, text } = await ask(question, { headers: { 'content-type': 'application/json' } })
+    expect([status, JSON.parse(text)]).toEqual([200, answer])
+    expect(outcomes).toEqual(['CREATE allowed'])
+  })
+
+  it.each<[string, string | Buffer, object, number, RegExp]>([
+    ['another path', question, { path: '/' }, 404, /there is \/validate/],
+    ['another method', '', { method: 'GET' }, 405, /only POST/],
+    ['another type of content', question, { headers: { 'content-type': 'text/yaml' } }, 415, /application\/json/],
+    ['what is no JSON', '{', {}, 400, /no JSON/],
+    ['nothing', '', {}, 400, /no JSON/],
+    ['bytes that are no text', Buffer.from([0xff, 0xfe]), {}, 400, /no JSON/],
+    ['no request', '{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}', {}, 400, /has no request/],
+    ['more than it reads', large(4 * 1024 * 1024 + 1), {}, 413, /more than 4194304 bytes/],
+    [
+      'more than it reads, and does not say so',
+      large(4 * 1024 * 1024 + 1),
+      { headers: { 'transfer-encoding': 'chunked' } },
+      413,
+      /more than/,
+    ],
+    ['headers without an end', question, { headers: { more: 'x'.repeat(20_000) } }, 431, /^$/],
+  ])('W1 refuses %s, and goes on', async (_what, body, options, status, text) => {
+    await open()
+    expect(await ask(body, options)).toMatchObject({ status, text: expect.stringMatching(text) })
+    expect(await ask(question)).toMatchObject({ status: 200 })
+  })
+
+  it('reads the largest objects that there are', async () => {
+    await open()
+    expect(await ask(large(4 * 1024 * 1024))).toMatchObject({ status: 200 })
+  })
+
+  it('reads no more at once than it has room for, and has room again afterwards', async () => {
+    await open()
+    const slow = await Promise.all(Array.from({ length: 4 }, () => connection()))
+    const body = large(4 * 1024 * 1024)
+    for (const { socket } of slow) {
+      socket.write(`POST /validate HTTP/1.1\r\nhost: a\r\ncontent-length: ${body.length}\r\n\r\n`)
+      await new Promise<void>((resolve) => socket.write(body.slice(0, -1), () => resolve()))
+    }
+    // The last bytes may still be on their way to it.
+    let refused: Answer
+    do refused = await ask(question)
+    while (refused.status === 200)
+    expect(refused).toMatchObject({ status: 503, text: expect.stringContaining('too much') })
+    for (const { socket } of slow) socket.write(`${body.slice(-1)}`)
+    for (const { socket, received } of slow) {
+      socket.end()
+      expect(await received).toContain('200 OK')
+    }
+    expect(await ask(question)).toMatchObject({ status: 200 })
+  })
+
+  it('W1 survives a review that fails, and says so', async () => {
+    await open(() => Promise.reject(new Error('a secret')))
+    expect(await ask(question)).toMatchObject({ status: 500, text: 'the review failed\n' })
+    expect(outcomes).toEqual(['CREATE failed'])
+  })
+
+  it('ends who takes too long: for a handshake, for headers, for a body', { timeout: 30_000 }, async () => {
+    await open()
+    const silent = net.connect({ host: '127.0.0.1', port: server.port })
+    const ended = new Promise<void>((resolve) => silent.on('close', () => resolve()))
+    silent.resume()
+    const [headers, body] = [await connection(), await connection()]
+    headers.socket.write('POST /validate HTTP/1.1\r\nhost: a\r\n')
+    body.socket.write('POST /validate HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n{')
+    expect(await ask(question)).toMatchObject({ status: 200 })
+    await ended
+    expect(await headers.received).toContain('408')
+    expect(await body.received).toContain('408')
+  })
+
+  it('survives who goes away in the middle', async () => {
+    await open()
+    const { socket, received } = await connection()
+    socket.write('POST /validate HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n{')
+    socket.destroy()
+    await received
+    const half = await connection()
+    half.socket.write(`POST /validate HTTP/1.1\r\nhost: a\r\ncontent-length: ${question.length}\r\n\r\n${question}`)
+    half.socket.end()
+    expect(await half.received).toContain('200 OK')
+    expect(await ask(question)).toMatchObject({ status: 200 })
+  })
+
+  it('speaks TLS 1.2 or newer', async () => {
+    await open()
+    const version = (most: tls.SecureVersion) =>
+      new Promise((resolve, reject) => {
+        const options = { host: '127.0.0.1', port: server.port, servername: 'localhost', ca: authority.cert }
+        const socket = tls.connect({ ...options, minVersion: 'TLSv1', maxVersion: most, ciphers: 'DEFAULT@SECLEVEL=0' }, () => {
+          resolve(socket.getProtocol())
+          socket.destroy()
+        })
+        socket.on('error', reject)
+      })
+    expect(await version('TLSv1.3')).toBe('TLSv1.3')
+    expect(await version('TLSv1.2')).toBe('TLSv1.2')
+    await expect(version('TLSv1.1')).rejects.toThrow()
+  })
+
+  it('gets another certificate while connections are open', async () => {
+    await open()
+    const agent = new https.Agent({ keepAlive: true, maxSockets: 1 })
+    try {
+      expect(await ask(question, { agent })).toMatchObject({ status: 200 })
+      const before = await connection()
+      server.renew(issueServerCertificate(['localhost'], validity, authority))
+      const after = await connection()
+      expect(after.certificate).not.toBe(before.certificate)
+      // The connections that were open go on.
+      expect(await ask(question, { agent })).toMatchObject({ status: 200 })
+      for (const { socket, received } of [before, after]) {
+        socket.end(`POST /validate HTTP/1.1\r\nhost: a\r\ncontent-length: ${question.length}\r\n\r\n${question}`)
+        expect(await received).toContain('200 OK')
+      }
+    } finally {
+      agent.destroy()
+    }
+  })
+
+  it('keeps its certificate where the new one does not belong to its key', async () => {
+    await open()
+    const other = issueServerCertificate(['localhost'], validity, authority)
+    expect(() => server.renew({ cert: keyPair.cert, key: other.key })).toThrow()
+    expect(() => server.renew({ cert: 'nonsense', key: other.key })).toThrow()
+    expect(await ask(question)).toMatchObject({ status: 200 })
+    expect((await connection()).socket.authorized).toBe(true)
+  })
+
+  it('answers what was asked before it closes, and nothing after', async () => {
+    let decide: (verdict: Verdict) => void = () => {}
+    let asked: () => void = () => {}
+    const isAsked = new Promise<void>((resolve) => {
+      asked = resolve
+    })
+    await open(() => {
+      asked()
+      return new Promise((resolve) => {
+        decide = resolve
+      })
+    })
+    const agent = new https.Agent({ keepAlive: true })
+    try {
+      const pending = ask(question, { agent })
+      await isAsked
+      const closed = server.close()
+      await expect(ask(question)).rejects.toThrow('ECONNREFUSED')
+      decide(ALLOWED)
+      expect(await pending).toMatchObject({ status: 200, headers: { connection: 'close' } })
+      await closed
+    } finally {
+      agent.destroy()
+    }
+  })
+
+  it('says which port it cannot have', async () => {
+    await open()
+    const { port } = server
+    const options = { port, host: '127.0.0.1', keyPair, review: async () => ALLOWED, clock: systemClock, log: silentLogger }
+    await expect(WebhookServer.open(options)).rejects.toThrow(`cannot listen on port ${port}`)
+  })
+})

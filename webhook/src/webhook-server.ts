@@ -1,0 +1,211 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import https from 'node:https'
+import type { AddressInfo, Socket } from 'node:net'
+import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { WebhookPortError } from './errors.js'
+import { type AdmissionRequest, admissionReview, readAdmissionReview, type Verdict } from './review/admission-review.js'
+
+/** PEM. */
+export interface KeyPair {
+  /** The certificate, and those of its issuers behind it. */
+  readonly cert: string
+  readonly key: string
+}
+
+export interface WebhookServerOptions {
+  readonly port: number
+  /** @default all addresses */
+  readonly host?: string
+  readonly keyPair: KeyPair
+  review(request: AdmissionRequest): Promise<Verdict>
+  /** Told of each review that was asked for. */
+  onReview?(operation: string, outcome: Verdict['outcome'] | 'failed', seconds: number): void
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** etcd takes objects of 1.5 MiB; a review has the new one and the old one, and says who asks. */
+const MAX_BODY = 4 * 1024 * 1024
+/** What all reviews under way may have, in bytes. Anybody in the cluster can send some, and in memory they are larger. */
+const MAX_BODIES = 16 * 1024 * 1024
+const MAX_CONNECTIONS = 500
+/** Milliseconds. */
+const HEADERS_MS = 5000
+const REQUEST_MS = 10_000
+/** How long what has been asked may take when the server closes. */
+const CLOSE_MS = 5000
+/** Longer than API servers keep a connection that they do not use (90 s): who closes first must not be us, as a request may be on its way. */
+const KEEP_ALIVE_MS = 120_000
+
+/** What the answer to a request is, if it is no review. */
+class Refusal extends Error {
+  readonly status: number
+
+  constructor(status: number, message: string) {
+    super(message)
+    this.status = status
+  }
+}
+
+/** `POST /validate`, by HTTPS. */
+export class WebhookServer {
+  readonly #options: WebhookServerOptions
+  readonly #server: https.Server
+  /** Until there is nothing more to send. */
+  readonly #answers = new Set<Promise<unknown>>()
+  readonly #sockets = new Set<Socket>()
+  #port = 0
+  #bodies = 0
+
+  private constructor(options: WebhookServerOptions) {
+    this.#options = options
+    this.#server = https.createServer(
+      {
+        ...options.keyPair,
+        minVersion: 'TLSv1.2',
+        handshakeTimeout: HEADERS_MS,
+        maxHeaderSize: 16 * 1024,
+        headersTimeout: HEADERS_MS,
+        requestTimeout: REQUEST_MS,
+        keepAliveTimeout: KEEP_ALIVE_MS,
+        connectionsCheckingInterval: 1000,
+      },
+      (request, response) => {
+        const sent = new Promise((resolve) => response.once('close', resolve))
+        const answered = Promise.all([this.#answer(request, response), sent])
+        this.#answers.add(answered)
+        void answered.finally(() => this.#answers.delete(answered))
+      },
+    )
+    this.#server.maxConnections = MAX_CONNECTIONS
+    this.#server.on('connection', (socket: Socket) => {
+      this.#sockets.add(socket)
+      socket.once('close', () => this.#sockets.delete(socket))
+    })
+    // Who does not speak TLS, or does not trust us, says so to himself.
+    this.#server.on('tlsClientError', (error) => options.log.debug({ error: error.message }, 'no TLS'))
+  }
+
+  /** @throws WebhookPortError */
+  static async open(options: WebhookServerOptions): Promise<WebhookServer> {
+    const webhook = new WebhookServer(options)
+    const server = webhook.#server
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', (error) =>
+        reject(new WebhookPortError(`cannot listen on port ${options.port}: ${error.message}`, { cause: error })),
+      )
+      server.listen(options.port, options.host, resolve)
+    })
+    webhook.#port = (server.address() as AddressInfo).port
+    return webhook
+  }
+
+  get port(): number {
+    return this.#port
+  }
+
+  /** New connections get this certificate; others go on. @throws where certificate and key do not belong together */
+  renew({ cert, key }: KeyPair): void {
+    this.#server.setSecureContext({ cert, key, minVersion: 'TLSv1.2' })
+  }
+
+  /** Takes no more connections, answers what has been asked, and closes. */
+  async close(): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()))
+    const patience = new AbortController()
+    const late = this.#options.clock.sleep(CLOSE_MS, patience.signal).catch(() => undefined)
+    await Promise.race([Promise.all(this.#answers), late])
+    patience.abort()
+    // Not closeAllConnections: it does not know those that are still shaking hands.
+    for (const socket of this.#sockets) socket.destroy()
+    await closed
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      const answer = await this.#reviewed(request)
+      if (!this.#server.listening) response.setHeader('connection', 'close')
+      reply(response, 200, 'application/json', JSON.stringify(answer))
+    } catch (error) {
+      if (response.destroyed) return
+      const status = error instanceof Refusal ? error.status : 500
+      if (status === 500) this.#options.log.error({ error: messageOf(error) }, 'a review failed')
+      // What is left of the request is not read: the connection cannot be used again.
+      response.setHeader('connection', 'close')
+      if (status === 405) response.setHeader('allow', 'POST')
+      reply(response, status, 'text/plain; charset=utf-8', `${status === 500 ? 'the review failed' : messageOf(error)}\n`)
+    }
+  }
+
+  async #reviewed(request: IncomingMessage): Promise<object> {
+    if (request.url?.split('?')[0] !== '/validate') throw new Refusal(404, 'there is /validate')
+    if (request.method !== 'POST') throw new Refusal(405, 'only POST')
+    const type = request.headers['content-type']
+    if (type !== undefined && !/^application\/json(;|$)/i.test(type)) throw new Refusal(415, 'send application/json')
+    if (Number(request.headers['content-length'] ?? 0) > MAX_BODY) throw tooLarge()
+    const body = { bytes: 0 }
+    try {
+      const text = await this.#read(request, body)
+      const review = readAdmissionReview(parse(text))
+      if (typeof review === 'string') throw new Refusal(400, review)
+      return admissionReview(review, await this.#judged(review))
+    } finally {
+      this.#bodies -= body.bytes
+    }
+  }
+
+  async #judged(review: AdmissionRequest): Promise<Verdict> {
+    const { onReview, review: judge } = this.#options
+    const begun = performance.now()
+    let outcome: Verdict['outcome'] | 'failed' = 'failed'
+    try {
+      const verdict = await judge(review)
+      outcome = verdict.outcome
+      return verdict
+    } finally {
+      onReview?.(review.operation, outcome, (performance.now() - begun) / 1000)
+    }
+  }
+
+  /** @param body gets the bytes that were read, also where that fails */
+  async #read(request: IncomingMessage, body: { bytes: number }): Promise<string> {
+    const chunks: Buffer[] = []
+    // Not `for await`: leaving it early ends the connection, and the refusal is never read.
+    await new Promise<void>((resolve, reject) => {
+      const onData = (chunk: Buffer) => {
+        body.bytes += chunk.length
+        this.#bodies += chunk.length
+        chunks.push(chunk)
+        const refusal =
+          body.bytes > MAX_BODY
+            ? tooLarge()
+            : this.#bodies > MAX_BODIES
+              ? new Refusal(503, 'too much is asked at once')
+              : undefined
+        if (refusal === undefined) return
+        request.off('data', onData)
+        reject(refusal)
+      }
+      request.on('data', onData)
+      request.once('end', resolve)
+      request.once('error', reject)
+    })
+    return Buffer.concat(chunks).toString('utf8')
+  }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new Refusal(400, 'the body is no JSON')
+  }
+}
+
+function tooLarge(): Refusal {
+  return new Refusal(413, `the body has more than ${MAX_BODY} bytes`)
+}
+
+function reply(response: ServerResponse, status: number, type: string, text: string): void {
+  response.writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(text) }).end(text)
+}
