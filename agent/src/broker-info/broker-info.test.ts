@@ -1,0 +1,250 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { type Instance, type NodeName, objectKey, type SlotName } from '@akrijs/kube'
+import { silentLogger, systemClock } from '@akrijs/sdk'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { draftOf, manifest } from '../ports/cluster.contract.js'
+import type { Cluster } from '../ports/cluster.js'
+import { StandaloneCluster } from '../standalone/standalone-cluster.js'
+import { StateFile } from '../standalone/state-file.js'
+import { BrokerInfo } from './broker-info.js'
+
+const NODE = 'node-a' as NodeName
+const OTHER = 'node-b' as NodeName
+
+let directory: string
+let cluster: StandaloneCluster
+let brokerInfo: BrokerInfo
+let instance: Instance
+/** Times of writes. */
+let writes: number[]
+
+beforeEach(async () => {
+  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-info-'))
+  cluster = await StandaloneCluster.open({
+    file: new StateFile(path.join(directory, 'cluster.json')),
+    clock: systemClock,
+    log: silentLogger,
+  })
+  const wanted = manifest()
+  await cluster.apply({ configurations: [wanted], data: [], complete: true })
+  const owner = cluster.configurations.get(objectKey(wanted.namespace, wanted.name)) ?? expect.fail('no Configuration')
+  const draft = draftOf(owner, 4, [NODE, OTHER], '8120fe')
+  await cluster.createInstance(draft)
+  instance = cluster.instances.get(objectKey(draft.namespace, draft.name)) ?? expect.fail('no Instance')
+  writes = []
+  brokerInfo = start()
+  await brokerInfo.start()
+})
+afterEach(async () => {
+  await brokerInfo.close()
+  execFileSync('rm', ['-rf', directory])
+})
+
+const root = () => path.join(directory, 'broker-info')
+const key = () => objectKey(instance.metadata.namespace, instance.metadata.name)
+const slot = (index: number) => `${instance.metadata.name}-${index}` as SlotName
+const now = () => cluster.instances.get(key())
+const info = () => now()?.status?.brokerInfo ?? {}
+
+function start(): BrokerInfo {
+  const observed: Pick<Cluster, 'instances' | 'reportBrokerInfo' | 'recordEvent'> = {
+    instances: cluster.instances,
+    recordEvent: (event) => cluster.recordEvent(event),
+    reportBrokerInfo: (...given) => {
+      writes.push(systemClock.now())
+      return cluster.reportBrokerInfo(...given)
+    },
+  }
+  return new BrokerInfo({ cluster: observed, node: NODE, clock: systemClock, log: silentLogger, directory: root() })
+}
+
+/** As an Allocate does it. */
+async function allocate(index: number): Promise<string> {
+  await cluster.claimSlot(key(), slot(index), NODE)
+  return (await brokerInfo.open(key(), slot(index))) ?? expect.fail('no directory')
+}
+
+const free = (index: number) => cluster.releaseSlot(key(), slot(index), NODE)
+/** "Within a second": what a slow machine takes to run the test itself is on top. */
+const soon = { timeout: 1000, interval: 10 }
+const events = () => cluster.events.list().filter(({ reason }) => reason === 'BrokerInfoRefused')
+
+describe('what workloads report', () => {
+  it('R68 R70 is written into a directory of their own, in which any user may write and which no other one can reach', async () => {
+    const own = await allocate(0)
+    expect(own).toBe(path.join(root(), `default_${instance.metadata.name}`, slot(0)))
+    expect((await stat(own)).mode & 0o7777).toBe(0o777)
+    for (const above of [root(), path.dirname(own)]) expect((await stat(above)).mode & 0o077).toBe(0)
+  })
+
+  it('R69 stands in brokerInfo within a second, and again after each change', async () => {
+    const own = await allocate(0)
+    await writeFile(path.join(own, 'firmware-version'), '1.0')
+    await vi.waitFor(() => expect(info()).toEqual({ 'firmware-version': '1.0' }), soon)
+    await writeFile(path.join(own, 'firmware-version'), '1.1')
+    await writeFile(path.join(own, '.state'), 'done')
+    await rename(path.join(own, '.state'), path.join(own, 'state'))
+    await vi.waitFor(() => expect(info()).toEqual({ 'firmware-version': '1.1', state: 'done' }), soon)
+    await rm(path.join(own, 'state'))
+    await vi.waitFor(() => expect(info()).toEqual({ 'firmware-version': '1.1' }), soon)
+    expect(now()?.metadata.generation).toBe(2)
+  })
+
+  it('R69 vanishes with the slot, and R68 so does the directory', async () => {
+    const [first, second] = [await allocate(0), await allocate(1)]
+    await writeFile(path.join(first, 'a'), '1')
+    await writeFile(path.join(second, 'b'), '2')
+    await vi.waitFor(() => expect(info()).toEqual({ a: '1', b: '2' }), soon)
+    await free(0)
+    await vi.waitFor(() => expect(info()).toEqual({ b: '2' }), soon)
+    await vi.waitFor(async () => expect(await readdir(path.dirname(second))).toEqual([slot(1)]), soon)
+    await free(1)
+    await vi.waitFor(() => expect(info()).toEqual({}), soon)
+    await vi.waitFor(async () => expect(await readdir(root())).toEqual([]), soon)
+  })
+
+  it('R68 is in a new directory for the next one that is given the slot, although the one before still writes', async () => {
+    const own = await allocate(0)
+    await writeFile(path.join(own, 'a'), 'of the first')
+    const writer = spawn('/bin/sh', ['-c', 'while true; do echo old >late 2>/dev/null; done'], { cwd: own })
+    try {
+      await vi.waitFor(() => expect(info()).toEqual({ a: 'of the first', late: expect.any(String) }), { ...soon, timeout: 3000 })
+      expect(await brokerInfo.open(key(), slot(0))).toBe(own)
+      expect(await readdir(own)).toEqual([])
+      await writeFile(path.join(own, 'b'), 'of the second')
+      await vi.waitFor(() => expect(info()).toEqual({ b: 'of the second' }), { ...soon, timeout: 3000 })
+      expect(await readdir(own)).toEqual(['b'])
+    } finally {
+      writer.kill('SIGKILL')
+    }
+  })
+
+  it('R69 is passed on before the slot is freed, however short the workload lived', async () => {
+    const own = await allocate(0)
+    await writeFile(path.join(own, 'a'), '1')
+    await brokerInfo.flush(key(), slot(0))
+    expect(info()).toEqual({ a: '1' })
+    await free(0)
+    await vi.waitFor(() => expect(info()).toEqual({}), { ...soon, timeout: 2000 })
+  })
+
+  it('R69 survives the agent, and what was written, freed or left meanwhile is found by the next one', async () => {
+    const [first, second, third] = [await allocate(0), await allocate(1), await allocate(2)]
+    for (const own of [first, second, third]) await writeFile(path.join(own, path.basename(own)), '1')
+    await vi.waitFor(() => expect(Object.keys(info())).toHaveLength(3), { ...soon, timeout: 3000 })
+    await brokerInfo.close()
+    await writeFile(path.join(first, slot(0)), '2')
+    await free(1)
+    await free(2)
+    await cluster.claimSlot(key(), slot(2), OTHER)
+    await mkdir(path.join(root(), 'default_none-123456/none-123456-0'), { recursive: true })
+    brokerInfo = start()
+    await brokerInfo.start()
+    // Of the third the other node says what is true.
+    await vi.waitFor(() => expect(info()).toEqual({ [slot(0)]: '2', [slot(2)]: '1' }), soon)
+    await vi.waitFor(async () => expect(await readdir(root())).toEqual([path.basename(path.dirname(first))]), soon)
+    expect(await readdir(path.dirname(first))).toEqual([slot(0)])
+    await writeFile(path.join(first, slot(0)), '3')
+    await vi.waitFor(() => expect(info()[slot(0)]).toBe('3'), soon)
+  })
+
+  it('R69 of a node that is gone is taken away by another one, after a while', { timeout: 30_000 }, async () => {
+    await cluster.claimSlot(key(), slot(3), OTHER)
+    const files = new Map([['a', '1']])
+    const workloads = new Map([[slot(3), { files, fresh: new Set<string>() }]])
+    await cluster.reportBrokerInfo(key(), OTHER, { workloads, abandoned: new Set() })
+    expect(info()).toEqual({ a: '1' })
+    await cluster.releaseSlot(key(), slot(3), OTHER)
+    await vi.waitFor(() => expect(info()).toEqual({}), { timeout: 8000, interval: 50 })
+  })
+
+  it('R69 is not written while nothing changes', async () => {
+    const own = await allocate(0)
+    await writeFile(path.join(own, 'a'), '1')
+    await vi.waitFor(() => expect(info()).toEqual({ a: '1' }), soon)
+    const version = now()?.metadata.resourceVersion
+    for (let round = 0; round < 20; round++) {
+      await writeFile(path.join(own, '.touched'), String(round))
+      await writeFile(path.join(own, 'a'), '1')
+      await systemClock.sleep(50)
+    }
+    // One write of a file in two steps may be seen half.
+    await vi.waitFor(() => expect(info()).toEqual({ a: '1' }), { ...soon, timeout: 2000 })
+    expect(writes.length).toBeLessThanOrEqual(4)
+    const quiet = now()?.metadata.resourceVersion
+    await systemClock.sleep(1200)
+    expect(now()?.metadata.resourceVersion).toBe(quiet)
+    expect(version).toBeDefined()
+  })
+
+  it('R69 is written about once a second and no more, however fast a workload writes', async () => {
+    const own = await allocate(0)
+    const script = 'i=0; while true; do i=$((i+1)); echo $i >a; echo $i >b; done'
+    const writers = [0, 1].map(() => spawn('/bin/sh', ['-c', script], { cwd: own, stdio: 'ignore' }))
+    const cpu = process.cpuUsage()
+    const begun = systemClock.now()
+    try {
+      await systemClock.sleep(4000)
+    } finally {
+      for (const writer of writers) writer.kill('SIGKILL')
+    }
+    const { user, system } = process.cpuUsage(cpu)
+    const seconds = (systemClock.now() - begun) / 1000
+    expect(writes.length).toBeGreaterThan(1)
+    expect(writes.length).toBeLessThanOrEqual(seconds / 0.9 + 1)
+    // Reading what is written costs next to nothing too.
+    expect((user + system) / 1e6 / seconds).toBeLessThan(0.5)
+    const last = Object.fromEntries(
+      ['a', 'b'].map((name) => [name, execFileSync('cat', [path.join(own, name)], { encoding: 'utf8' })]),
+    )
+    await vi.waitFor(() => expect(info()).toEqual(last), { ...soon, timeout: 2500 })
+  })
+
+  it('R69 that is refused shows as an Event of the Instance, each reason once', async () => {
+    const own = await allocate(0)
+    for (let round = 0; round < 3; round++) {
+      await writeFile(path.join(own, `large-${round}`), 'x'.repeat(5000))
+      await writeFile(path.join(own, 'image'), Uint8Array.of(0xff, round))
+      await systemClock.sleep(300)
+    }
+    await writeFile(path.join(own, 'good'), '1')
+    await vi.waitFor(() => expect(info()).toEqual({ good: '1' }), { ...soon, timeout: 2000 })
+    expect(
+      events()
+        .map(({ regarding, type, message }) => [regarding.key, type, message])
+        .sort(),
+    ).toEqual([
+      [key(), 'Warning', `the workload of slot ${slot(0)}: "image" is not text in UTF-8`],
+      [key(), 'Warning', `the workload of slot ${slot(0)}: "large-0" has more than 4096 bytes`],
+    ])
+  })
+
+  it('R68 costs a workload that gets no directory nothing but that', async () => {
+    await brokerInfo.close()
+    await rm(root(), { recursive: true, force: true })
+    await writeFile(root(), 'in the way')
+    brokerInfo = start()
+    await brokerInfo.start()
+    await cluster.claimSlot(key(), slot(0), NODE)
+    expect(await brokerInfo.open(key(), slot(0))).toBeUndefined()
+    await rm(root())
+    expect(await brokerInfo.open(key(), slot(0))).toBeDefined()
+  })
+
+  it('R68 takes next to no time at Allocate, also after a workload that has left very many files', async () => {
+    const own = await allocate(0)
+    execFileSync('/bin/sh', ['-c', 'seq 1 5000 | xargs touch'], { cwd: own })
+    const begun = systemClock.now()
+    await brokerInfo.open(key(), slot(0))
+    expect(systemClock.now() - begun).toBeLessThan(100)
+    expect(await readdir(own)).toEqual([])
+    await vi.waitFor(async () => expect(await readdir(path.dirname(own))).toEqual([slot(0)]), 15_000)
+  })
+
+  it.each(['../x', 'a/b', '..', '', 'x_y'])('R68 makes no directory for a slot called %j', async (name) => {
+    expect(await brokerInfo.open(key(), name as SlotName)).toBeUndefined()
+  })
+})
