@@ -11,7 +11,7 @@ import {
 } from '@akrijs/kube'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { Cluster } from './cluster.js'
+import type { BrokerReports, Cluster } from './cluster.js'
 
 export interface ClusterUnderTest {
   readonly cluster: Cluster
@@ -65,6 +65,7 @@ export function clusterContract(name: string, make: () => Promise<ClusterUnderTe
 
     const current = (object: Instance) => cluster.instances.get(keyOf(object))
     const usageOf = (object: Instance) => current(object)?.spec.deviceUsage
+    const infoOf = (object: Instance) => current(object)?.status?.brokerInfo
     const slot = (object: Instance, index: number) => `${object.metadata.name}-${index}` as SlotName
 
     it('R79 gives a new Instance one free slot for each of its capacity', async () => {
@@ -226,6 +227,72 @@ export function clusterContract(name: string, make: () => Promise<ClusterUnderTe
       expect(current(made)?.metadata.generation).toBe(before.metadata.generation + 1)
     })
 
+    it('R69 says of an Instance what workloads of a node report, and keeps its slots and its generation as they are', async () => {
+      const made = await instance(2)
+      await cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)
+      const before = await eventually(() => {
+        expect(usageOf(made)?.[slot(made, 0)]).toBe(NODE_A)
+        return found(current(made))
+      })
+      const report = (files: Record<string, string>) =>
+        cluster.reportBrokerInfo(keyOf(made), NODE_A, reported({ [slot(made, 0)]: files }))
+      expect(await report({ 'firmware-version': '1.0', constructor: '' })).toBe('reported')
+      await eventually(() => expect(infoOf(made)).toEqual({ 'firmware-version': '1.0', constructor: '' }))
+      expect(await report({ 'firmware-version': '1.1', state: 'ä\n\0"' })).toBe('reported')
+      await eventually(() => expect(infoOf(made)).toEqual({ 'firmware-version': '1.1', state: 'ä\n\0"' }))
+      expect(current(made)?.status?.brokerInfoSlots).toEqual({ 'firmware-version': slot(made, 0), state: slot(made, 0) })
+      expect(current(made)?.spec).toEqual(before.spec)
+      expect(current(made)?.metadata.generation).toBe(before.metadata.generation)
+      expect(await report({})).toBe('reported')
+      await eventually(() => expect(infoOf(made)).toEqual({}))
+    })
+
+    it('R69 keeps what workloads of other nodes report, and nothing of slots that are not held', async () => {
+      const made = await instance(3, [NODE_A, NODE_B])
+      await cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)
+      await cluster.claimSlot(keyOf(made), slot(made, 1), `C:0:${NODE_B}`)
+      await Promise.all([
+        cluster.reportBrokerInfo(keyOf(made), NODE_A, reported({ [slot(made, 0)]: { a: '1' }, [slot(made, 2)]: { c: '1' } })),
+        cluster.reportBrokerInfo(keyOf(made), NODE_B, reported({ [slot(made, 1)]: { b: '1' } })),
+      ])
+      await eventually(() => expect(infoOf(made)).toEqual({ a: '1', b: '1' }))
+      await cluster.releaseSlot(keyOf(made), slot(made, 0), NODE_A)
+      await cluster.reportBrokerInfo(keyOf(made), NODE_B, reported({ [slot(made, 1)]: { b: '2' } }))
+      await eventually(() => expect(infoOf(made)).toEqual({ a: '1', b: '2' }))
+      const over = [slot(made, 0), slot(made, 1)]
+      await cluster.reportBrokerInfo(keyOf(made), NODE_A, reported({}, over))
+      await eventually(() => expect(infoOf(made)).toEqual({ b: '2' }))
+    })
+
+    it('R69 writes nothing where a report says nothing new, and knows when there is no Instance', async () => {
+      const made = await instance(1)
+      await cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)
+      const same = reported({ [slot(made, 0)]: { a: '1' } })
+      await cluster.reportBrokerInfo(keyOf(made), NODE_A, same)
+      const version = await eventually(() => {
+        expect(infoOf(made)).toEqual({ a: '1' })
+        return current(made)?.metadata.resourceVersion
+      })
+      expect(await cluster.reportBrokerInfo(keyOf(made), NODE_A, same)).toBe('reported')
+      expect(current(made)?.metadata.resourceVersion).toBe(version)
+      const none = objectKey(made.metadata.namespace, 'none-123456')
+      expect(await cluster.reportBrokerInfo(none, NODE_A, same)).toBe('gone')
+    })
+
+    it('R69 loses no report and no slot where many write at once', async () => {
+      const made = await instance(5)
+      await Promise.all(
+        Array.from({ length: 5 }, async (_, index) => {
+          const node = `node-${index}` as NodeName
+          await cluster.claimSlot(keyOf(made), slot(made, index), node)
+          for (const round of ['1', '2', '3'])
+            await cluster.reportBrokerInfo(keyOf(made), node, reported({ [slot(made, index)]: { [`f${index}`]: round } }))
+        }),
+      )
+      await eventually(() => expect(infoOf(made)).toEqual({ f0: '3', f1: '3', f2: '3', f3: '3', f4: '3' }))
+      expect(Object.values(usageOf(made) ?? {})).toEqual(['node-0', 'node-1', 'node-2', 'node-3', 'node-4'])
+    })
+
     it('deletes the Instances of a Configuration with it', async () => {
       const made = await instance(1)
       await tested.removeConfiguration({ namespace: made.metadata.namespace, name: made.spec.configurationName })
@@ -340,6 +407,14 @@ export function clusterContract(name: string, make: () => Promise<ClusterUnderTe
       )
     })
   })
+}
+
+/** By slot the files that its workload has. */
+function reported(files: Readonly<Record<string, Readonly<Record<string, string>>>>, abandoned: SlotName[] = []): BrokerReports {
+  const workloads = Object.entries(files).map(
+    ([name, own]) => [name as SlotName, { files: new Map(Object.entries(own)), fresh: new Set<string>() }] as const,
+  )
+  return { workloads: new Map(workloads), abandoned: new Set(abandoned) }
 }
 
 /** A Configuration of a name that no other test has. */
