@@ -52,7 +52,11 @@ const instance = z.object({
     deviceUsage: texts.nullish(),
   }),
   status: z
-    .object({ brokerJob: z.object({ name: text, specHash: text }).optional().catch(undefined) })
+    .object({
+      brokerJob: z.object({ name: text, specHash: text }).optional().catch(undefined),
+      brokerInfo: texts.optional().catch(undefined),
+      brokerInfoSlots: texts.optional().catch(undefined),
+    })
     .optional()
     .catch(undefined),
 })

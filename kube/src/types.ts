@@ -126,6 +126,10 @@ export interface Instance {
 export interface InstanceStatus {
   /** The broker Job that was made last. Written by the controller. */
   readonly brokerJob?: { readonly name: string; readonly specHash: string }
+  /** What the workloads that use the device have reported: by file name the content. Written by agents, as the next one is. */
+  readonly brokerInfo?: Readonly<Record<string, string>>
+  /** By the name of an entry of `brokerInfo`, the slot of the workload that has written it. */
+  readonly brokerInfoSlots?: Readonly<Record<string, string>>
 }
 
 export interface InstanceSpec {
@@ -139,11 +143,4 @@ export interface InstanceSpec {
   readonly nodes: readonly NodeName[]
   /** Who holds which slot. Absent or "" is free; see slot-usage in the agent for the other forms. */
   readonly deviceUsage: Readonly<Record<string, string>>
-}
-
-export interface InstanceStatus {
-  /** What the workloads that use the device have reported: by file name the content. */
-  readonly brokerInfo?: Readonly<Record<string, string>>
-  /** By the name of an entry of `brokerInfo`, the slot of the workload that has written it. */
-  readonly brokerInfoSlots?: Readonly<Record<string, string>>
 }
