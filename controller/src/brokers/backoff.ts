@@ -8,8 +8,8 @@ import type { KubernetesObject } from '../objects.js'
 /** The first wait after the first time, and the longest, in milliseconds. */
 const FIRST_MS = 2000
 const CEILING_MS = 5 * 60_000
-/** One that was refused has to wait from the first time on: what it was refused for takes a moment. */
-const REFUSED_MS = 1000
+/** One that was refused has to wait from the first time on: what it was refused for takes a moment. Times of Pods are in seconds. */
+const REFUSED_MS = 2000
 /** A broker that has run for so long has worked: it begins anew, in milliseconds. */
 const STABLE_MS = 10 * 60_000
 

@@ -133,7 +133,7 @@ describe('a broker that ended', () => {
     const pod = testPod('a', failed({ reason: 'UnexpectedAdmissionError', hasRun: false }))
     const { removes, lookAgainAt = 0 } = plan(testInstance(['a']), [pod])
     expect(removes).toEqual([])
-    expect(lookAgainAt).toBeGreaterThanOrEqual(T0 + 1000)
+    expect(lookAgainAt).toBeGreaterThanOrEqual(T0 + 2000)
     expect(plan(testInstance(['a']), [pod], { now: lookAgainAt }).removes).toEqual(['a-pod'])
   })
 

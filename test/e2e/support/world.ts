@@ -325,7 +325,7 @@ export function podYaml(name: string, limits: Readonly<Record<string, number>>, 
     spec: {
       terminationGracePeriodSeconds: graceSeconds,
       restartPolicy: 'Never',
-      ...(node === undefined ? {} : { nodeSelector: { 'kubernetes.io/hostname': node } }),
+      ...onlyOn(node),
       containers: [{ ...container('c', limits, script), ...mounts }],
       ...(shared === undefined ? {} : { volumes: [{ name: 'shared', hostPath: { path: shared } }] }),
     },
@@ -336,8 +336,9 @@ export function podYaml(name: string, limits: Readonly<Record<string, number>>, 
 export function deploymentYaml(
   name: string,
   limits: Readonly<Record<string, number>>,
-  { replicas, strategy, version = 'v1' }: { replicas: number; strategy: object; version?: string },
+  options: { replicas: number; strategy: object; version?: string; node?: string },
 ): string {
+  const { replicas, strategy, version = 'v1', node } = options
   return JSON.stringify({
     apiVersion: 'apps/v1',
     kind: 'Deployment',
@@ -348,10 +349,14 @@ export function deploymentYaml(
       selector: { matchLabels: { app: name } },
       template: {
         metadata: { labels: { app: name, version } },
-        spec: { terminationGracePeriodSeconds: 1, containers: [container('c', limits)] },
+        spec: { terminationGracePeriodSeconds: 1, ...onlyOn(node), containers: [container('c', limits)] },
       },
     },
   })
+}
+
+function onlyOn(node: string | undefined): object {
+  return node === undefined ? {} : { nodeSelector: { 'kubernetes.io/hostname': node } }
 }
 
 /** A Configuration with debugEcho. */

@@ -1,0 +1,41 @@
+import { onNode, type TestNode, workDirectory } from './world.js'
+
+// A node without its power, and what comes back with it. What is on its disk stays: the checkpoints and sockets of the
+// kubelet and its plugins, and what containerd knows of containers.
+
+const SERVICES = ['containerd', 'kubelet'] as const
+type Service = (typeof SERVICES)[number]
+
+/** Ends everything on the node but its first process, with no word of warning; nothing starts again by itself. */
+export async function powerOff(node: TestNode): Promise<void> {
+  for (const service of SERVICES) await onNode(node, 'sh', '-c', `${locate(node, service)} kill -STOP $parent; kill -KILL $pid`)
+  await onNode(node, 'sh', '-c', END_CONTAINERS)
+}
+
+/** Lets the node start a service. */
+export async function powerOn(node: TestNode, service: Service): Promise<void> {
+  await onNode(node, 'sh', '-c', `${locate(node, service)} kill -CONT $parent`)
+}
+
+/** Whoever has started a service starts it again when it has ended. */
+function locate(node: TestNode, service: Service): string {
+  return `pid=$(cat ${workDirectory}/nodes/${node}/${service}.pid); parent=$(awk '/^PPid:/ { print $2 }' /proc/$pid/status);`
+}
+
+/** Containers are what is not in the node's own namespace of processes; those that watch them go first, and tell nobody. */
+const END_CONTAINERS = `
+cd /proc
+own=$(readlink self/ns/pid)
+for pid in [0-9]*; do
+  case $(cat $pid/comm 2>/dev/null) in containerd-shim*) kill -KILL $pid;; esac
+done
+for pid in [0-9]*; do
+  space=$(readlink $pid/ns/pid) || continue
+  [ "$space" = "$own" ] || kill -KILL $pid 2>/dev/null || true
+done
+# What is in memory only.
+awk '$2 ~ "^/run/containerd/|^/run/netns/|^/var/lib/kubelet/pods/" { print $2 }' /proc/mounts | sort -r | while read -r mount; do
+  umount -l "$mount" || true
+done
+rm -rf /run/containerd/* /run/netns/*
+`
