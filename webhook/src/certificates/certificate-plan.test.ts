@@ -1,0 +1,146 @@
+import { X509Certificate } from 'node:crypto'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { type Certificates, planCertificates } from './certificate-plan.js'
+import { issueAuthority, issueServerCertificate } from './x509.js'
+
+const HOUR = 60 * 60_000
+const DAY = 24 * HOUR
+// Certificates have whole seconds.
+const BEGIN = Date.parse('2026-01-01T00:00:00Z')
+const names = ['akri-webhook.akri.svc', '10.99.0.1'] as const
+
+const plan = (stored: Partial<Certificates>, now: number, wanted: readonly [string, ...string[]] = [...names]) =>
+  planCertificates(stored, { now, names: wanted, isAnnounced: () => true })
+const isTrusted = (cert: string, authorities: readonly string[]) =>
+  authorities.some((authority) => new X509Certificate(cert).verify(new X509Certificate(authority).publicKey))
+
+const first = plan({}, BEGIN)
+
+describe('the certificates of the webhook', () => {
+  it('are made where there are none, for all names, and not again while they are good', () => {
+    const { authorities, server } = first.certificates
+    expect(authorities).toHaveLength(1)
+    expect(isTrusted(server.cert, authorities)).toBe(true)
+    const read = new X509Certificate(server.cert)
+    expect([read.checkHost(names[0]), read.checkIP(names[1])]).toEqual([...names])
+    expect(first.nextAt).toBe(BEGIN - HOUR + 60 * DAY)
+    expect(plan(first.certificates, first.nextAt - 1)).toEqual(first)
+  })
+
+  it('are renewed after two thirds of their life, by the same authority', () => {
+    const next = plan(first.certificates, first.nextAt)
+    expect(next.certificates.authorities).toEqual(first.certificates.authorities)
+    expect(next.certificates.server.cert).not.toBe(first.certificates.server.cert)
+    expect(next.nextAt).toBe(first.nextAt - HOUR + 60 * DAY)
+  })
+
+  it('change their authority in steps: it is known for a minute before it is used, and the old one for an hour after', () => {
+    const due = BEGIN - HOUR + 240 * DAY
+    // What is served is not due at the same time.
+    const server = issueServerCertificate(
+      [...names],
+      { notBefore: new Date(due - DAY), notAfter: new Date(due + 60 * DAY) },
+      {
+        cert: first.certificates.authorities[0] ?? '',
+        key: first.certificates.authorityKey,
+      },
+    )
+    const before = { ...first.certificates, server }
+    expect(plan(before, due - 1)).toEqual({ certificates: before, nextAt: due })
+
+    const known = plan(before, due)
+    expect(known.certificates.server).toEqual(server)
+    expect(known.certificates.authorities).toEqual([
+      expect.not.stringContaining(before.authorities[0] ?? ''),
+      ...before.authorities,
+    ])
+    expect(known.nextAt).toBe(due + 60_000)
+    expect(plan(known.certificates, known.nextAt - 1)).toEqual(known)
+
+    const used = plan(known.certificates, known.nextAt)
+    expect(used.certificates.authorities).toEqual(known.certificates.authorities)
+    expect(isTrusted(used.certificates.server.cert, used.certificates.authorities.slice(0, 1))).toBe(true)
+    expect(used.nextAt).toBe(known.nextAt + HOUR)
+    expect(plan(used.certificates, used.nextAt - 1)).toEqual(used)
+
+    const forgotten = plan(used.certificates, used.nextAt)
+    expect(forgotten.certificates).toEqual({ ...used.certificates, authorities: used.certificates.authorities.slice(0, 1) })
+  })
+
+  it('wait for an authority to be announced before they are of it, for as long as they are good', () => {
+    const { authorityKey: _lost, ...rest } = first.certificates
+    const options = { names: [...names] as [string, ...string[]], isAnnounced: () => false }
+    const { certificates } = planCertificates(rest, { ...options, now: BEGIN + DAY })
+    expect(planCertificates(certificates, { ...options, now: BEGIN + 89 * DAY }).certificates).toEqual(certificates)
+    const late = planCertificates(certificates, { ...options, now: BEGIN + 90 * DAY }).certificates
+    expect(late.server).not.toEqual(certificates.server)
+    expect(late.authorities).toEqual(certificates.authorities)
+  })
+
+  it('go over to another authority in the same steps where its key is lost', () => {
+    const { authorityKey: _lost, ...rest } = first.certificates
+    const next = plan(rest, BEGIN + DAY)
+    expect(next.certificates.server).toEqual(first.certificates.server)
+    expect(next.certificates.authorities.slice(1)).toEqual(first.certificates.authorities)
+  })
+
+  it('are made anew at once where what is served is not for a name, and for the old names too', () => {
+    const next = plan(first.certificates, BEGIN + DAY, ['other.akri.svc'])
+    const read = new X509Certificate(next.certificates.server.cert)
+    expect([read.checkHost('other.akri.svc'), read.checkIP(names[1])]).toEqual(['other.akri.svc', names[1]])
+    // So that replicas of two versions do not take them from one another.
+    expect(plan(next.certificates, BEGIN + DAY).certificates).toEqual(next.certificates)
+  })
+
+  it.each<[string, Partial<Certificates>]>([
+    ['has run out', plan({}, BEGIN - 400 * DAY).certificates],
+    ['is nonsense', { authorities: ['x'], authorityKey: 'y', server: { cert: 'z', key: '' } }],
+    [
+      'has another key',
+      { ...first.certificates, server: { ...first.certificates.server, key: first.certificates.authorityKey } },
+    ],
+    ['is of an authority that nobody trusts', { ...first.certificates, authorities: plan({}, BEGIN).certificates.authorities }],
+  ])('are made anew at once where what is there %s', (_what, stored) => {
+    const { certificates, nextAt } = plan(stored, BEGIN)
+    expect(isTrusted(certificates.server.cert, certificates.authorities)).toBe(true)
+    expect(certificates.server).not.toEqual(stored.server)
+    expect(nextAt).toBeGreaterThan(BEGIN)
+  })
+
+  it('do not take a certificate of a server for an authority', () => {
+    const { server, authorities, authorityKey } = first.certificates
+    const { certificates } = plan({ authorities: [server.cert, ...authorities], authorityKey, server }, BEGIN)
+    expect(certificates.authorities).not.toContain(server.cert)
+  })
+
+  it('always serve what is trusted, also by who has heard of nothing for a minute, whenever one looks', () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 1, max: 60 * DAY }), { minLength: 1, maxLength: 12 }), (pauses) => {
+        let now = BEGIN
+        let { certificates, nextAt } = first
+        for (const pause of pauses) {
+          // Never later than planned; how much earlier is any.
+          now = Math.max(now + 1, Math.min(now + pause, nextAt))
+          const next = plan(certificates, now)
+          const { server, authorities } = next.certificates
+          expect(isTrusted(server.cert, authorities)).toBe(true)
+          // What others may still serve, or still trust.
+          expect(isTrusted(certificates.server.cert, authorities)).toBe(true)
+          expect(isTrusted(server.cert, certificates.authorities)).toBe(true)
+          expect(Date.parse(new X509Certificate(server.cert).validTo)).toBeGreaterThan(now + 20 * DAY)
+          expect(next.nextAt).toBeGreaterThan(now)
+          certificates = next.certificates
+          nextAt = next.nextAt
+        }
+      }),
+      { numRuns: 40 },
+    )
+  })
+})
+
+it('an authority that is trusted has not run out', () => {
+  const old = issueAuthority('akri-webhook', { notBefore: new Date(BEGIN - 9 * DAY), notAfter: new Date(BEGIN) })
+  const { certificates } = plan({ ...first.certificates, authorities: [...first.certificates.authorities, old.cert] }, BEGIN)
+  expect(certificates.authorities).toEqual(first.certificates.authorities)
+})

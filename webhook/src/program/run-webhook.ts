@@ -1,0 +1,143 @@
+import { X509Certificate } from 'node:crypto'
+import { ApiClient, clusterAccess } from '@akrijs/kube'
+import { AkriError, type DiscoveryHandler, type Logger, messageOf, systemClock } from '@akrijs/sdk'
+import { aborted, findHandlerPackages, serveHealth } from '@akrijs/sdk/host'
+import { followGivenCertificates } from '../certificates/given-certificates.js'
+import { OwnCertificates } from '../certificates/own-certificates.js'
+import { WebhookMetrics } from '../metrics.js'
+import { ClusterNamesInUse } from '../review/names-in-use.js'
+import { Reviewer } from '../review/reviewer.js'
+import { ClusterTypes } from '../schema/cluster-types.js'
+import { WebhookRegistration } from '../webhook-registration.js'
+import { type KeyPair, WebhookServer } from '../webhook-server.js'
+import type { WebhookProgramOptions } from './webhook-options.js'
+
+/** Runs one replica of the webhook until the signal is aborted. */
+export async function runWebhook(
+  options: WebhookProgramOptions,
+  { packagesFrom, log, signal }: { readonly packagesFrom: string; readonly log: Logger; readonly signal: AbortSignal },
+): Promise<void> {
+  const clock = systemClock
+  const { failurePolicy } = options
+  const source = certificateSource(options)
+  const client = new ApiClient({
+    access: await clusterAccess({ kubeconfig: options.kubeconfig }),
+    clock,
+    userAgent: 'akri-webhook',
+  })
+  const types = new ClusterTypes({ client, clock, log })
+  let pair: KeyPair | undefined
+  let server: WebhookServer | undefined
+  const metrics = new WebhookMetrics({
+    certificate: () => pair?.cert,
+    types: () => ({ source: types.source, version: types.current.version }),
+  })
+  let notReady: string | undefined = 'starting'
+  // From the first moment on: a cluster that cannot be reached must show in the probes, not in a crash.
+  const health = await serveHealth({
+    port: options.metricsPort,
+    ready: () => notReady,
+    metrics: () => metrics.registry.metrics(),
+  })
+  const stop = new AbortController()
+  const running: Promise<void>[] = []
+  try {
+    const handlers = await loadHandlers(options.handler, packagesFrom, log)
+    let onFirst = () => {}
+    const certified = new Promise<void>((resolve) => {
+      onFirst = resolve
+    })
+    const onRenewed = (renewed: KeyPair) => {
+      server?.renew(renewed)
+      pair = renewed
+      log.info({ expires: new X509Certificate(renewed.cert).validTo }, 'certificate in use')
+      onFirst()
+    }
+    const registration =
+      options.webhookConfiguration === undefined
+        ? undefined
+        : new WebhookRegistration({ client, clock, log, name: options.webhookConfiguration, failurePolicy })
+    running.push(types.run(stop.signal))
+    if (registration !== undefined) running.push(registration.run(stop.signal))
+    running.push(
+      source.kind === 'given'
+        ? followGivenCertificates({ ...source, clock, log, onRenewed }, stop.signal)
+        : new OwnCertificates({ ...source, client, clock, log, registration, onRenewed }).run(stop.signal),
+    )
+    // What runs beside ends by itself only where it cannot go on.
+    const until = (...events: readonly Promise<unknown>[]) => Promise.race([aborted(signal, stop.signal), ...running, ...events])
+
+    notReady = 'waiting for a certificate'
+    await until(certified)
+    if (signal.aborted || pair === undefined) return
+    const reviewer = new Reviewer({
+      types: () => types.current,
+      handlers,
+      names: new ClusterNamesInUse(client),
+      failurePolicy,
+      clock,
+      log,
+    })
+    const opened = await WebhookServer.open({
+      port: options.port,
+      keyPair: pair,
+      review: (request) => reviewer.review(request),
+      onReview: (...review) => metrics.reviewed(...review),
+      clock,
+      log,
+    })
+    // There may have been another one in the meantime.
+    opened.renew(pair)
+    server = opened
+    log.info({ port: opened.port, handlers: [...handlers.keys()] }, 'webhook serves')
+    notReady = 'waiting for the types of the cluster'
+    await until(types.attempted)
+    if (signal.aborted) return
+    notReady = undefined
+    await until()
+  } finally {
+    notReady = 'ending'
+    // Whoever sends requests to this replica hears only after a while that it is not ready any more.
+    if (server !== undefined && signal.aborted) await clock.sleep(options.drain * 1000)
+    await server?.close()
+    stop.abort()
+    await Promise.allSettled(running)
+    await health.close()
+    client.close()
+  }
+}
+
+type CertificateSource =
+  | { readonly kind: 'given'; readonly certFile: string; readonly keyFile: string }
+  | { readonly kind: 'own'; readonly namespace: string; readonly secret: string; readonly names: readonly [string, ...string[]] }
+
+function certificateSource(options: WebhookProgramOptions): CertificateSource {
+  const { tlsCrtFile: certFile, tlsKeyFile: keyFile, namespace, service, serverName, certificateSecret: secret } = options
+  if (certFile !== undefined && keyFile !== undefined) return { kind: 'given', certFile, keyFile }
+  if (certFile !== undefined || keyFile !== undefined) throw unusable('--tls-crt-file and --tls-key-file go together')
+  if (namespace === undefined)
+    throw unusable('give --namespace (POD_NAMESPACE) for a certificate of its own, or one by --tls-crt-file and --tls-key-file')
+  return { kind: 'own', namespace, secret, names: [`${service}.${namespace}.svc`, ...serverName] }
+}
+
+function unusable(message: string): AkriError {
+  return new AkriError('AKRI_ERR_INVALID_OPTION', 'terminal', message)
+}
+
+/** One that cannot be loaded is told, and what is for it is not checked. */
+async function loadHandlers(
+  specifiers: readonly string[],
+  from: string,
+  log: Logger,
+): Promise<ReadonlyMap<string, DiscoveryHandler>> {
+  const onUnusable = (error: unknown) => log.error({ error: messageOf(error) }, 'handler cannot be used')
+  const handlers = new Map<string, DiscoveryHandler>()
+  for (const { name, load } of await findHandlerPackages(specifiers, from, onUnusable)) {
+    try {
+      handlers.set(name, await load())
+    } catch (error) {
+      onUnusable(error)
+    }
+  }
+  return handlers
+}

@@ -1,0 +1,141 @@
+import {
+  type ApiClient,
+  ApiError,
+  type ApiObject,
+  type JsonPatch,
+  objectKey,
+  pointer,
+  ReconcileQueue,
+  Reflector,
+  Resource,
+} from '@akrijs/kube'
+import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { at } from './json.js'
+import type { FailurePolicy } from './review/reviewer.js'
+
+const KIND = { group: 'admissionregistration.k8s.io', version: 'v1', plural: 'validatingwebhookconfigurations' }
+
+export interface WebhookRegistrationOptions {
+  readonly client: ApiClient
+  readonly clock: Clock
+  readonly log: Logger
+  /** Of the ValidatingWebhookConfiguration. All webhooks in it are taken for ours. */
+  readonly name: string
+  /** What API servers do when no replica answers. */
+  readonly failurePolicy: FailurePolicy
+}
+
+interface Registered extends ApiObject {
+  readonly webhooks: readonly unknown[]
+}
+
+/**
+ * Keeps in the ValidatingWebhookConfiguration what only the webhook itself knows: which authorities its certificates are of, and
+ * what happens when it does not answer. All else is for whoever installs it.
+ */
+export class WebhookRegistration {
+  readonly #options: WebhookRegistrationOptions
+  readonly #resource: Resource
+  readonly #reflector: Reflector<Registered>
+  readonly #queue: ReconcileQueue<'registration'>
+  #bundle: string | undefined
+
+  constructor(options: WebhookRegistrationOptions) {
+    const { client, clock, log, name } = options
+    this.#options = options
+    this.#resource = new Resource(client, KIND)
+    this.#reflector = new Reflector<Registered>({
+      client,
+      clock,
+      path: this.#resource.path(),
+      query: { fieldSelector: `metadata.name=${name}` },
+      parse: registered,
+      onError: (error, retryInMs) =>
+        log.warn({ error: messageOf(error), retryInMs }, 'the ValidatingWebhookConfiguration cannot be watched'),
+    })
+    this.#queue = new ReconcileQueue({
+      clock,
+      reconcile: async () => {
+        await this.#reconcile()
+        return {}
+      },
+      onError: (_key, error, retryInMs) =>
+        log.warn({ error: messageOf(error), retryInMs }, 'the ValidatingWebhookConfiguration cannot be written'),
+    })
+  }
+
+  /** @param bundle authorities, PEM: those that API servers are to trust */
+  announce(bundle: string): void {
+    if (this.#bundle === bundle) return
+    this.#bundle = bundle
+    this.#queue.add('registration')
+  }
+
+  /** Whether API servers are told to trust this authority; so they are where nobody registers the webhook. */
+  isAnnounced(authority: string): boolean {
+    const webhooks = this.#registered?.webhooks ?? []
+    return webhooks.every((webhook) => bundleIn(webhook)?.includes(authority) === true)
+  }
+
+  /** Calls back after somebody has written it. */
+  onChange(listener: () => void, signal: AbortSignal): void {
+    this.#reflector.onChange(listener, signal)
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { log, name } = this.#options
+    this.#reflector.onChange(() => this.#queue.add('registration'), signal)
+    void this.#reflector.synced.then(() => {
+      if (this.#registered === undefined) log.warn({ name }, 'there is no such ValidatingWebhookConfiguration yet')
+    })
+    await Promise.all([this.#reflector.run(signal), this.#queue.run(signal)])
+  }
+
+  get #registered(): Registered | undefined {
+    return this.#reflector.get(objectKey('', this.#options.name))
+  }
+
+  /** Writes what is not as it should be. */
+  async #reconcile(): Promise<void> {
+    const { name, log, failurePolicy } = this.#options
+    const found = this.#registered
+    if (found === undefined) return
+    const patch = registrationPatch(found.webhooks, failurePolicy, this.#bundle)
+    if (patch.length === 0) return
+    const sameVersion = { op: 'test', path: '/metadata/resourceVersion', value: found.metadata.resourceVersion } as const
+    try {
+      this.#reflector.observe(await this.#resource.patch(objectKey('', name), 'json', [sameVersion, ...patch]))
+      log.info({ name, failurePolicy }, 'ValidatingWebhookConfiguration written')
+    } catch (error) {
+      // Somebody was faster, and what he wrote is on its way to us.
+      if (!ApiError.is(error, 409) && !ApiError.is(error, 422)) throw error
+      log.warn({ error: messageOf(error) }, 'the ValidatingWebhookConfiguration was not as it was seen')
+    }
+  }
+}
+
+function registrationPatch(webhooks: readonly unknown[], failurePolicy: FailurePolicy, bundle: string | undefined): JsonPatch {
+  const caBundle = Buffer.from(bundle ?? '', 'utf8').toString('base64')
+  return webhooks.flatMap((webhook, index) => {
+    const path = (...names: string[]) => pointer('webhooks', String(index), ...names)
+    const wrongBundle = bundle !== undefined && bundleIn(webhook) !== bundle
+    return [
+      ...(wrongBundle ? [{ op: 'add', path: path('clientConfig', 'caBundle'), value: caBundle } as const] : []),
+      ...(at(webhook, 'failurePolicy') === failurePolicy
+        ? []
+        : [{ op: 'add', path: path('failurePolicy'), value: failurePolicy } as const]),
+    ]
+  })
+}
+
+function bundleIn(webhook: unknown): string | undefined {
+  const bundle = at(webhook, 'clientConfig', 'caBundle')
+  return typeof bundle === 'string' ? Buffer.from(bundle, 'base64').toString('utf8') : undefined
+}
+
+function registered(object: unknown): Registered | undefined {
+  const [name, resourceVersion] = [at(object, 'metadata', 'name'), at(object, 'metadata', 'resourceVersion')]
+  const webhooks = at(object, 'webhooks') ?? []
+  if (typeof name !== 'string' || typeof resourceVersion !== 'string' || !Array.isArray(webhooks)) return undefined
+  return { metadata: { name, namespace: '', resourceVersion }, webhooks }
+}
