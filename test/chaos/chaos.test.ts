@@ -1,22 +1,8 @@
-import path from 'node:path'
-import { parseSlotUsage } from '@akrijs/kube'
-import { silentLogger, systemClock } from '@akrijs/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { KubeletSockets } from '../../agent/src/kubelet/kubelet-sockets.js'
 import { ApiServer } from '../e2e/support/api-server.js'
-import { HostAgent } from '../e2e/support/host-agent.js'
-import {
-  echoYaml,
-  eventually,
-  kubeletDirectory,
-  missing,
-  NODES,
-  onNode,
-  podYaml,
-  type TestNode,
-  unless,
-  World,
-} from '../e2e/support/world.js'
+import { NodeAgents } from '../e2e/support/node-agents.js'
+import { checkSlots } from '../e2e/support/slots.js'
+import { echoYaml, eventually, missing, NODES, onNode, podYaml, unless, World } from '../e2e/support/world.js'
 
 /** How many rounds, and from which seed; a run that fails says both. */
 const ROUNDS = Number(process.env.AKRI_CLUSTER_CHAOS_ROUNDS ?? 8)
@@ -29,19 +15,18 @@ const MOST_PODS = 8
 describe.skipIf(missing() !== undefined)(`a cluster in which things are killed at random${unless}`, () => {
   const server = new ApiServer()
   let world: World
-  let agents: Map<TestNode, HostAgent>
+  let agents: NodeAgents
   let pods = 0
 
   beforeAll(async () => {
     world = await World.open()
-    agents = new Map(await Promise.all(NODES.map(async (node) => [node, await HostAgent.create(node)] as const)))
-    for (const agent of agents.values()) agent.start()
+    agents = await NodeAgents.start()
     await world.apply(echoYaml('cam', DESCRIPTIONS, 2))
     for (const node of NODES) await eventually(async () => expect(await world.allocatable(node, 'akri.sh/cam')).toBe(3))
   }, 120_000)
 
   afterAll(async () => {
-    for (const agent of agents?.values() ?? []) await agent.dispose()
+    await agents?.dispose()
     await world?.close()
   }, 120_000)
 
@@ -50,7 +35,7 @@ describe.skipIf(missing() !== undefined)(`a cluster in which things are killed a
 
   const blows: Readonly<Record<string, () => Promise<void>>> = {
     async 'kill an agent'() {
-      const agent = agents.get(pick(NODES)) ?? expect.fail()
+      const agent = agents.on(pick(NODES))
       await agent.stop('SIGKILL')
       agent.start()
     },
@@ -97,47 +82,6 @@ describe.skipIf(missing() !== undefined)(`a cluster in which things are killed a
     }
   })
 })
-
-/** What the kubelets have given to Pods that are there must be what the Instances say, and nothing else. */
-async function checkSlots(world: World, where: string): Promise<void> {
-  const pods = new Map((await world.pods()).map((pod) => [pod.metadata.name, pod]))
-  const held = Object.entries(await world.usage()).filter(([, usage]) => usage !== '')
-  const given: { slot: string; pod: string }[] = []
-  for (const node of NODES) {
-    for (const [resource, containers] of await allocated(node)) {
-      for (const { pod: key, ids } of containers) {
-        const [namespace, name = ''] = key.split('/')
-        const phase = pods.get(name)?.status.phase
-        if (namespace !== world.namespace || phase === 'Succeeded' || phase === 'Failed') continue
-        expect(phase, `${where}: ${key} is given ${resource}, and is not there`).toBeDefined()
-        for (const id of ids) {
-          const slots = held.filter(([slot, text]) => {
-            const usage = parseSlotUsage(text)
-            if (usage.level === 'instance') return slot === id && usage.node === node
-            return usage.level === 'configuration' && resource === 'akri.sh/cam' && usage.virtualId === id && usage.node === node
-          })
-          expect(slots.length, `${where}: ${key} on ${node} has ${id} of ${resource}; held: ${JSON.stringify(held)}`).toBe(1)
-          given.push({ slot: slots[0]?.[0] ?? '', pod: key })
-        }
-      }
-    }
-  }
-  const slots = given.map(({ slot }) => slot).sort()
-  expect(new Set(slots).size, `${where}: a slot is given twice: ${JSON.stringify(given)}`).toBe(slots.length)
-  expect(held.map(([slot]) => slot).sort(), `${where}: held, but given to nobody`).toEqual(slots)
-}
-
-async function allocated(node: TestNode) {
-  const kubelet = kubeletDirectory(node)
-  const sockets = new KubeletSockets({
-    pluginDirectory: path.join(kubelet, 'device-plugins'),
-    podResourcesSocket: path.join(kubelet, 'pod-resources/kubelet.sock'),
-    clock: systemClock,
-    log: silentLogger,
-  })
-  const all = await sockets.listAllocated(AbortSignal.timeout(5000))
-  return [...all].filter(([resource]) => resource.startsWith('akri.sh/'))
-}
 
 /** The same numbers for the same seed: a linear congruential generator. */
 function generator(seed: number): () => number {

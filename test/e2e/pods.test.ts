@@ -1,0 +1,217 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { NodeAgents } from './support/node-agents.js'
+import { container, deploymentYaml, echoYaml, eventually, missing, NODES, podYaml, unless, World } from './support/world.js'
+
+// What people run: Pods of every kind, made and ended by them and by the controllers of Kubernetes.
+
+const ONE_BY_ONE = { type: 'RollingUpdate', rollingUpdate: { maxSurge: 0, maxUnavailable: 1 } }
+const ALL_AT_ONCE = { type: 'Recreate' }
+/** The longest that a Configuration may have. */
+const LONG_NAME = 'a-camera-behind-the-third-door-of-the-second-floor-north'
+
+interface DeploymentState {
+  readonly metadata: { readonly generation: number }
+  readonly status: object
+}
+
+describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, { timeout: 120_000 }, () => {
+  let world: World
+  let agents: NodeAgents
+
+  const offered = (resource: string, ...counts: number[]) =>
+    eventually(async () => expect(await world.allocatables(resource)).toEqual(counts))
+  const rolledOut = (name: string, replicas: number) =>
+    eventually(async () => {
+      const { metadata, status } = (await world.get<DeploymentState>('Deployment', name)) ?? expect.fail(`no Deployment ${name}`)
+      const all = { replicas, updatedReplicas: replicas, availableReplicas: replicas }
+      expect(status).toMatchObject({ observedGeneration: metadata.generation, ...all })
+    }, 90_000)
+
+  beforeAll(async () => {
+    world = await World.open()
+    agents = await NodeAgents.start()
+  }, 120_000)
+
+  afterEach(() => world.clear(), 120_000)
+
+  afterAll(async () => {
+    await agents?.dispose()
+    await world?.close()
+  }, 120_000)
+
+  it('A16 rolls Deployments over that have all slots, of both levels, one by one and all at once, and refuses no Pod', async () => {
+    await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
+    await world.apply(echoYaml('lab', ['foo0'], 2))
+    await offered('akri.sh/cam', 2, 2)
+    await offered('akri.sh/lab-8120fe', 2, 2)
+    for (const [version, strategy] of [
+      ['v1', ONE_BY_ONE],
+      ['v2', ONE_BY_ONE],
+      ['v3', ALL_AT_ONCE],
+    ] as const) {
+      const options = { replicas: 2, strategy, version }
+      await world.apply(deploymentYaml('cl', { 'akri.sh/cam': 1 }, options))
+      await world.apply(deploymentYaml('il', { 'akri.sh/lab-8120fe': 1 }, options))
+      await Promise.all([rolledOut('cl', 2), rolledOut('il', 2)])
+      await eventually(async () => expect(await world.pods()).toHaveLength(4))
+      expect(await world.refused()).toEqual([])
+      expect(await world.holders()).toHaveLength(4)
+    }
+  })
+
+  it('R9 R41 R76 runs as many Pods of a Deployment as there are devices, where the devices are; the others wait and hold nothing', async () => {
+    await agents.on('node-2').stop()
+    try {
+      await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
+      await eventually(async () => expect(await world.allocatable('node-1', 'akri.sh/cam')).toBe(2))
+      await world.apply(deploymentYaml('d', { 'akri.sh/cam': 1 }, { replicas: 4, strategy: ONE_BY_ONE }))
+      const look = async () =>
+        (await world.pods()).map(({ spec, status }) => `${status.phase} on ${spec.nodeName ?? 'no node'}`).toSorted()
+      await eventually(async () =>
+        expect(await look()).toEqual(['Pending on no node', 'Pending on no node', 'Running on node-1', 'Running on node-1']),
+      )
+      expect(await world.holders()).toEqual(['C:0:node-1', 'C:1:node-1'])
+    } finally {
+      agents.on('node-2').start()
+    }
+  })
+
+  it('A16 gives the devices of init containers to the containers after them, of both levels', async () => {
+    await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
+    await world.apply(echoYaml('lab', ['foo0'], 2))
+    await offered('akri.sh/cam', 2, 2)
+    await offered('akri.sh/lab-8120fe', 2, 2)
+    const levels = [
+      { name: 'cl', resource: 'akri.sh/cam', devices: ['foo0', 'foo1'] },
+      { name: 'il', resource: 'akri.sh/lab-8120fe', devices: ['foo0'] },
+    ]
+    for (const { name, resource } of levels) await world.apply(manyContainers(name, { [resource]: 1 }))
+    await eventually(() => world.running('cl', 'il'))
+    expect(await world.holders()).toEqual(['C:0:node-1', 'C:1:node-1', 'node-1', 'node-1'])
+    for (const { name, devices } of levels) {
+      const described = async (container: string) =>
+        /^DEBUG_ECHO_DESCRIPTION=(.*)$/m.exec(await world.logs(name, container))?.[1] ?? expect.fail('no device yet')
+      const given = await eventually(() => Promise.all(['i0', 'i1', 'c0', 'c1'].map(described)))
+      for (const device of given) expect(devices).toContain(device)
+      expect(new Set(given.slice(2))).toEqual(new Set(devices))
+    }
+    await eventually(async () => expect(await world.phases()).toEqual({ cl: 'Succeeded', il: 'Succeeded' }))
+    await eventually(async () => expect(await world.holders()).toEqual([]))
+  })
+
+  it.each([
+    ['by force', 0, 10],
+    // A kubelet takes its time until it says that a Pod has gone.
+    ['in peace', 1, 2],
+  ])('A16 R33 admits a Pod as soon as the one of its name has gone, %s, on the last slots', async (_, graceSeconds, rounds) => {
+    await world.apply(echoYaml('cam', ['foo0'], 1))
+    await world.apply(echoYaml('lab', ['foo0'], 1))
+    await offered('akri.sh/cam', 1, 1)
+    await offered('akri.sh/lab-8120fe', 1, 1)
+    for (let round = 0; round < rounds; round++) {
+      if (round > 0) {
+        await world.remove('Pod', 'p')
+        await eventually(async () => expect(await world.get('Pod', 'p')).toBeUndefined())
+      }
+      await world.apply(podYaml('p', { 'akri.sh/cam': 1, 'akri.sh/lab-8120fe': 1 }, { node: 'node-1', graceSeconds }))
+      await eventually(async () => {
+        expect(await world.refused()).toEqual([])
+        await world.running('p')
+      })
+    }
+  })
+
+  it('R48 R77 R78 lets no more containers use a device at once than its capacity, and all that wait in turn', async () => {
+    const shared = await mkdtemp(path.join(os.tmpdir(), 'akri-turns-'))
+    try {
+      await world.apply(echoYaml('cam', ['foo0'], 2))
+      await offered('akri.sh/cam-8120fe', 2, 2)
+      // Each leaves a trace while it runs, and counts those that it finds.
+      const script = 'mkdir /shared/$HOSTNAME && ls /shared | wc -l && sleep 1 && rmdir /shared/$HOSTNAME'
+      let made = 0
+      const make = () => world.apply(podYaml(`p${made++}`, { 'akri.sh/cam-8120fe': 1 }, { script, shared }))
+      for (let index = 0; index < 5; index++) await make()
+      const replaced = new Set<string>()
+      const finished = await eventually(async () => {
+        const pods = await world.pods()
+        // What a node has is known to the scheduler a little later. Where two nodes were given one Pod too many, another one
+        // is made, as a Job does.
+        for (const { metadata, status } of pods) {
+          if (status.phase !== 'Failed' || replaced.has(metadata.name) || (await world.holders()).length === 2) continue
+          expect(status.reason).toBe('UnexpectedAdmissionError')
+          replaced.add(metadata.name)
+          await make()
+        }
+        expect(pods.filter(({ status }) => status.phase === 'Running').length).toBeLessThanOrEqual(2)
+        const done = pods.filter(({ status }) => status.phase === 'Succeeded')
+        expect(done).toHaveLength(5)
+        return done
+      }, 90_000)
+      const counts = await Promise.all(finished.map(async ({ metadata }) => Number(await world.logs(metadata.name))))
+      expect(Math.min(...counts)).toBeGreaterThanOrEqual(1)
+      expect(Math.max(...counts)).toBeLessThanOrEqual(2)
+      await eventually(async () => expect(await world.holders()).toEqual([]))
+    } finally {
+      await rm(shared, { recursive: true, force: true })
+    }
+  })
+
+  it('R94 gives a Pod a device of its node and one of the network', async () => {
+    await world.apply(echoYaml('cam', ['foo0'], 1))
+    await world.apply(
+      JSON.stringify({
+        apiVersion: 'akri.sh/v0',
+        kind: 'Configuration',
+        metadata: { name: 'nulls' },
+        spec: { discoveryHandler: { name: 'udev', discoveryDetails: 'udevRules: [KERNEL=="null"]' } },
+      }),
+    )
+    await offered('akri.sh/nulls', 1, 1)
+    await offered('akri.sh/cam', 1, 1)
+    await world.apply(podYaml('p', { 'akri.sh/cam': 1, 'akri.sh/nulls': 1 }))
+    const env = await eventually(async () => {
+      const text = await world.logs('p')
+      expect(text).toMatch(/^UDEV_DEVNODE=\/dev\/null$/m)
+      return text
+    })
+    expect(env).toMatch(/^DEBUG_ECHO_DESCRIPTION=foo0$/m)
+    const node = (await world.pods())[0]?.spec.nodeName ?? expect.fail('the Pod has no node')
+    const instances = await world.instances()
+    const held = instances.filter(({ spec }) => Object.values(spec.deviceUsage).includes(`C:0:${node}`))
+    expect(held.map(({ spec }) => [spec.configurationName, spec.shared, spec.nodes.toSorted()]).toSorted()).toEqual([
+      ['cam', true, [...NODES]],
+      ['nulls', false, [node]],
+    ])
+  })
+
+  it('A23 serves a Configuration of the longest name', async () => {
+    expect(LONG_NAME).toHaveLength(56)
+    const instance = `${LONG_NAME}-8120fe`
+    await world.apply(echoYaml(LONG_NAME, ['foo0'], 2))
+    await offered(`akri.sh/${LONG_NAME}`, 1, 1)
+    await offered(`akri.sh/${instance}`, 2, 2)
+    await world.apply(podYaml('p', { [`akri.sh/${LONG_NAME}`]: 1, [`akri.sh/${instance}`]: 1 }, { node: 'node-1' }))
+    await eventually(() => world.running('p'))
+    expect(await world.holders()).toEqual(['C:0:node-1', 'node-1'])
+    await world.remove('Pod', 'p')
+    await eventually(async () => expect(await world.holders()).toEqual([]))
+  })
+})
+
+/** Two containers one after the other, and then two at once, on one node. */
+function manyContainers(name: string, limits: Readonly<Record<string, number>>): string {
+  return JSON.stringify({
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name },
+    spec: {
+      restartPolicy: 'Never',
+      nodeSelector: { 'kubernetes.io/hostname': 'node-1' },
+      initContainers: ['i0', 'i1'].map((one) => container(one, limits, 'env')),
+      containers: ['c0', 'c1'].map((one) => container(one, limits, 'env; sleep 3')),
+    },
+  })
+}

@@ -1,0 +1,94 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { NodeAgents } from './support/node-agents.js'
+import { powerOff, powerOn } from './support/power.js'
+import { checkSlots } from './support/slots.js'
+import { deploymentYaml, echoYaml, eventually, missing, type PodState, podYaml, unless, World } from './support/world.js'
+
+const STRATEGY = { type: 'Recreate' }
+
+interface RestartedPod extends PodState {
+  readonly status: PodState['status'] & { readonly containerStatuses?: readonly { readonly restartCount: number }[] }
+}
+
+describe.skipIf(missing() !== undefined)(`a node that loses its power${unless}`, { timeout: 180_000 }, () => {
+  let world: World
+  let agents: NodeAgents
+
+  beforeAll(async () => {
+    world = await World.open()
+    agents = await NodeAgents.start()
+  }, 120_000)
+
+  afterEach(() => world.clear(), 120_000)
+
+  afterAll(async () => {
+    await agents?.dispose()
+    await world?.close()
+  }, 120_000)
+
+  const restarts = async (name: string) =>
+    (await world.get<RestartedPod>('Pod', name))?.status.containerStatuses?.[0]?.restartCount ?? 0
+
+  it.each(['kubelet', 'agent'] as const)(
+    'A2 A21 R90 has its Pods and their devices again, and no others, where the %s starts first',
+    async (first) => {
+      const agent = agents.on('node-1')
+      await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
+      await world.apply(echoYaml('lab', ['foo0'], 4))
+      await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
+      await eventually(async () => expect(await world.allocatables('akri.sh/lab-8120fe')).toEqual([4, 4]))
+      const options = { replicas: 2, strategy: STRATEGY, node: 'node-1' }
+      await world.apply(deploymentYaml('cl', { 'akri.sh/cam': 1 }, options))
+      await world.apply(deploymentYaml('il', { 'akri.sh/lab-8120fe': 1 }, options))
+      await world.apply(podYaml('gone', { 'akri.sh/lab-8120fe': 1 }, { node: 'node-1', graceSeconds: 0 }))
+      await world.apply(podYaml('once', { 'akri.sh/lab-8120fe': 1 }, { node: 'node-1' }))
+      const ofDeployments = async () => (await world.pods()).filter(({ metadata }) => /^[ci]l-/.test(metadata.name))
+      await eventually(async () => {
+        const pods = await world.pods()
+        expect(pods.map(({ status }) => status.phase)).toEqual(Array.from({ length: 6 }, () => 'Running'))
+      })
+      const before = (await ofDeployments()).map(({ metadata }) => metadata.name)
+      const instances = (await world.instances()).map(({ metadata }) => metadata.uid)
+
+      await agent.stop('SIGKILL')
+      await powerOff('node-1')
+      await world.remove('Pod', 'gone')
+      await powerOn('node-1', 'containerd')
+      if (first === 'kubelet') {
+        await powerOn('node-1', 'kubelet')
+        // It starts them, or refuses them, without us.
+        await eventually(async () => {
+          for (const { metadata, status } of await ofDeployments())
+            if (before.includes(metadata.name) && status.phase !== 'Failed')
+              expect(await restarts(metadata.name)).toBeGreaterThan(0)
+        })
+        agent.start()
+      } else {
+        agent.start()
+        const lives = () => agent.output.split('agent started').length
+        const soFar = lives()
+        await eventually(() => expect(lives()).toBeGreaterThan(soFar - 1))
+        await powerOn('node-1', 'kubelet')
+      }
+
+      await eventually(async () => {
+        const pods = await ofDeployments()
+        expect(pods.filter(({ status }) => status.phase === 'Running')).toHaveLength(4)
+        for (const { metadata, status } of pods)
+          if (status.phase === 'Running' && before.includes(metadata.name))
+            expect(await restarts(metadata.name)).toBeGreaterThan(0)
+      }, 90_000)
+      // A kubelet that asks its plugins again before it starts what it had admitted may refuse each Pod once; not again and again.
+      const refused = await world.refused()
+      expect(refused.length, refused.join()).toBeLessThanOrEqual(before.length)
+      await eventually(() => checkSlots(world, 'after the restart'))
+      expect(await world.holders()).toEqual(['C:0:node-1', 'C:1:node-1', 'node-1', 'node-1'])
+      expect((await world.instances()).map(({ metadata }) => metadata.uid)).toEqual(instances)
+      for (const { metadata } of await ofDeployments())
+        await eventually(async () => expect(await world.logs(metadata.name)).toMatch(/^DEBUG_ECHO_DESCRIPTION=foo[01]$/m))
+      // And the node takes what comes.
+      await world.apply(podYaml('next', { 'akri.sh/lab-8120fe': 2 }, { node: 'node-1' }))
+      await eventually(() => world.running('next'))
+    },
+  )
+})
