@@ -45,7 +45,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
     await world?.close()
   }, 120_000)
 
-  it('R1 R2 R15 R79 R98 R105 offers a Configuration before it has a device, and then each device', async () => {
+  it('R1 R2 R15 R79 R98 R100 R105 offers a Configuration before it has a device, and then each device', async () => {
     await world.apply(echoYaml('cam', [], 2))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([0, 0]))
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2))

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { type Configuration, type InstanceName, type NodeName, objectKey, type SlotName } from '@akrijs/kube'
@@ -244,4 +244,40 @@ describe('the device plugin of a Configuration', () => {
     )
     await vi.waitFor(() => expect(health('8120fe')).toEqual([true, true]))
   })
+})
+
+describe('the device plugins of both levels', () => {
+  it.each([
+    {
+      level: 'Instance',
+      of: () => `akri.sh/${instanceName('8120fe')}`,
+      offered: 2,
+      id: /^.+-8120fe-[01]$/,
+      value: /^.+-8120fe-[01]$/,
+    },
+    { level: 'Configuration', of: resource, offered: 1, id: /^0$/, value: /^C:0:.+-8120fe-[01]$/ },
+  ])(
+    'R14 R100 is registered, listed, allocated from, served anew to a kubelet that restarts, and ended: of $level',
+    async (wanted) => {
+      const own = wanted.of()
+      const sockets = async () =>
+        (await readdir(kubelet.pluginDirectory)).filter((name) => name.startsWith(`akri-${own.slice(8)}-`))
+      await serve('8120fe')
+      await vi.waitFor(() => expect(kubelet.resource(own).allocatable).toBe(wanted.offered))
+      for (const id of kubelet.devices(own).keys()) expect(id).toMatch(wanted.id)
+      const given = await kubelet.admit({ ...pod('p'), containers: [{ name: 'c', resources: { [own]: 1 } }] })
+      expect(given.get('c')?.envs).toMatchObject({ CAMERA: '8120fe' })
+      const [annotation = ''] = Object.values(given.get('c')?.annotations ?? {})
+      expect(annotation).toMatch(wanted.value)
+      expect(Object.keys(held())).toHaveLength(1)
+      const before = await sockets()
+      await kubelet.restart()
+      await vi.waitFor(() => expect(kubelet.resource(own).allocatable).toBe(2), 5000)
+      const after = await sockets()
+      expect(after).not.toEqual(before)
+      await plugins.close()
+      await vi.waitFor(() => expect(kubelet.resource(own).allocatable).toBe(0))
+      expect(await sockets()).toEqual([])
+    },
+  )
 })

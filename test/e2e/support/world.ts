@@ -355,7 +355,8 @@ export function deploymentYaml(
   })
 }
 
-function onlyOn(node: string | undefined): object {
+/** Of the spec of a Pod that is to run on one node. */
+export function onlyOn(node: string | undefined): object {
   return node === undefined ? {} : { nodeSelector: { 'kubernetes.io/hostname': node } }
 }
 
