@@ -318,7 +318,7 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     })
   })
 
-  it('R9 R42 runs a Deployment whose Pods share all devices of the Configuration', async () => {
+  it('R9 R42 R86 runs a Deployment whose Pods share all devices of the Configuration', async () => {
     const deployment = (replicas: number) => ({
       brokerSpec: { brokerDeploymentSpec: { replicas, template: { spec: podSpec() } } },
       configurationServiceSpec: service(81),

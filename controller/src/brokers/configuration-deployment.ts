@@ -1,10 +1,11 @@
 import { type ObjectKey, objectKey } from '@akrijs/kube'
 import type { Logger } from '@akrijs/sdk'
 import type { ClusterState } from '../cluster-state.js'
-import { ANNOTATIONS, belongsTo, specHash } from '../labels.js'
+import { ANNOTATIONS, belongsTo, controllerOf, specHash } from '../labels.js'
 import { ObjectWriter } from '../object-writer.js'
-import type { KubernetesObject } from '../objects.js'
+import type { KubernetesObject, Pod } from '../objects.js'
 import { brokerDeployment, deploymentName } from './broker-template.js'
+import { isRefused } from './pod-plan.js'
 
 export interface ConfigurationDeploymentOptions {
   readonly state: ClusterState
@@ -17,10 +18,12 @@ export interface ConfigurationDeploymentOptions {
 export class ConfigurationDeployment {
   readonly #options: ConfigurationDeploymentOptions
   readonly #deployments: ObjectWriter<KubernetesObject>
+  readonly #pods: ObjectWriter<Pod>
 
   constructor(options: ConfigurationDeploymentOptions) {
     this.#options = options
     this.#deployments = new ObjectWriter(options.state.deployments, options.signal)
+    this.#pods = new ObjectWriter(options.state.pods, options.signal)
   }
 
   async reconcile(key: ObjectKey): Promise<undefined> {
@@ -36,9 +39,21 @@ export class ConfigurationDeployment {
       if (own !== undefined) await this.#deployments.remove(own, { propagationPolicy: 'Background', signal })
       return
     }
+    await this.#removeRefused(key)
     const hash = specHash(brokerSpec.brokerDeploymentSpec)
     if (own?.metadata.annotations?.[ANNOTATIONS.specHash] === hash) return
     await this.#deployments.apply(brokerDeployment(configuration, brokerSpec.brokerDeploymentSpec, hash), uid, signal)
     log.info({ configuration: configuration.metadata.name }, 'deployment applied')
+  }
+
+  /** Pods that no kubelet let in are of no use to anybody: their ReplicaSet has made others, and would leave these for ever. */
+  async #removeRefused(key: ObjectKey): Promise<void> {
+    const { state, log, signal } = this.#options
+    for (const pod of state.podsLabelled('configuration', key)) {
+      if (controllerOf(pod.metadata)?.kind !== 'ReplicaSet' || !isRefused(pod) || pod.hasRun || this.#pods.isLeaving(pod))
+        continue
+      await this.#pods.remove(pod, { gracePeriodSeconds: 0, signal })
+      log.info({ pod: pod.metadata.name }, 'refused broker removed')
+    }
   }
 }

@@ -139,6 +139,12 @@ describe('a broker that ended', () => {
 
   it('hands the number of its restarts on', () => {
     expect(plan(testInstance(['a']), [], { restartsOn: () => 4 }).create).toEqual([{ node: 'a', restarts: 4 }])
+    // And stays where it was.
+    const instance = testInstance(['a', 'b'])
+    for (const node of ['a', 'b']) {
+      const restartsOn = (one: NodeName) => (one === node ? 2 : 0)
+      expect(plan(instance, [], { restartsOn }).create).toEqual([{ node, restarts: 2 }])
+    }
   })
 })
 

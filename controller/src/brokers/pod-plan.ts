@@ -120,8 +120,11 @@ interface Place {
   pod: Pod | undefined
 }
 
-function standing({ node, pod }: Place, { isUsable, now }: PodPlanInput, times: number[]): Standing {
-  if (pod === undefined) return isUsable(node) ? 'free' : 'unusable'
+function standing({ node, pod }: Place, { isUsable, restartsOn, now }: PodPlanInput, times: number[]): Standing {
+  if (pod === undefined) {
+    if (!isUsable(node)) return 'unusable'
+    return restartsOn(node) > 0 ? 'restarts' : 'free'
+  }
   const leaves = isEnded(pod) || pod.metadata.deletionTimestamp !== undefined
   if (leaves) return isUsable(node) ? 'restarts' : 'unusable'
   // Scheduled is as good as running; whether it takes too long is another question.
