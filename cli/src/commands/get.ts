@@ -71,6 +71,11 @@ export async function describe(kindText: string, name: string, { stateDir }: Pic
     ])
     lines.push(...formatTable(['CONDITION', 'STATUS', 'REASON', 'SINCE', 'MESSAGE'], rows).split('\n'))
   }
+  const reported = object.kind === 'Instance' ? Object.entries(object.status?.brokerInfo ?? {}) : []
+  if (reported.length > 0) {
+    const rows = reported.map(([name, content]) => [name, content.trimEnd().replaceAll('\n', ' | ')])
+    lines.push('', ...formatTable(['REPORTED', 'CONTENT'], rows).split('\n'))
+  }
   const broker = brokers.items.find(({ instance }) => instance === metadata.name)?.state
   if (broker !== undefined) lines.push('', `Broker:     ${broker.phase} ${broker.pid ?? broker.reason ?? ''}`)
   const own = events.items.filter(({ regarding }) => regarding.key === `${metadata.namespace}/${metadata.name}`)

@@ -1,0 +1,192 @@
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { systemClock } from '@akrijs/sdk'
+import { load } from 'js-yaml'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { HostAgent } from './support/host-agent.js'
+import { container, echoYaml, eventually, missing, unless, World } from './support/world.js'
+
+// Workloads of a real Kubernetes that report by files, in containers of their own and as users of their own.
+
+const NODE = 'node-1'
+const RESOURCE = 'akri.sh/cam-8120fe'
+const INSTANCE = 'cam-8120fe'
+const SLOT = `${INSTANCE}-0`
+
+interface ReportedInstance {
+  readonly metadata: { readonly resourceVersion: string; readonly generation: number }
+  readonly spec: { readonly deviceUsage: Readonly<Record<string, string>> }
+  readonly status?: { readonly brokerInfo?: Readonly<Record<string, string>> }
+}
+
+describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, { timeout: 120_000 }, () => {
+  let world: World
+  let agent: HostAgent
+
+  const instance = async () => (await world.get<ReportedInstance>('Instance', INSTANCE)) ?? expect.fail('no Instance')
+  const info = async () => (await instance()).status?.brokerInfo ?? {}
+  const directoryOf = (slot: string) => path.join(agent.directory, 's/broker-info', `${world.namespace}_${INSTANCE}`, slot)
+
+  /** A Pod of an unprivileged user whose container runs a script, with `report NAME CONTENT` in it. */
+  const reporter = (name: string, script: string, more: object = {}) => {
+    const report =
+      'report() { echo "$2" >"$AKRI_BROKER_INFO_DIRECTORY/.$1" && mv "$AKRI_BROKER_INFO_DIRECTORY/.$1" "$AKRI_BROKER_INFO_DIRECTORY/$1"; }'
+    return JSON.stringify({
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name },
+      spec: {
+        terminationGracePeriodSeconds: 0,
+        restartPolicy: 'Never',
+        securityContext: { runAsUser: 4711, runAsGroup: 4711, runAsNonRoot: true },
+        nodeSelector: { 'kubernetes.io/hostname': NODE },
+        containers: [container('c', { [RESOURCE]: 1 }, `${report}; ${script}`)],
+        ...more,
+      },
+    })
+  }
+
+  /** How long it takes from the moment in which a file was written until brokerInfo has it, in milliseconds. */
+  async function shown(name: string, content: string): Promise<number> {
+    await eventually(async () => expect((await info())[name]).toBe(content), 30_000)
+    return systemClock.now() - statSync(path.join(directoryOf(SLOT), name)).mtimeMs
+  }
+
+  beforeAll(async () => {
+    world = await World.open()
+    agent = await HostAgent.create(NODE)
+    agent.start()
+  }, 120_000)
+
+  afterEach(() => world.clear(), 120_000)
+
+  afterAll(async () => {
+    await agent?.dispose()
+    await world?.close()
+  }, 120_000)
+
+  async function offered(capacity: number): Promise<void> {
+    await world.apply(echoYaml('cam', ['foo0'], capacity))
+    await eventually(async () => expect(await world.allocatable(NODE, RESOURCE)).toBe(capacity))
+  }
+
+  it('R68 R69 R70 R74 have what they write in brokerInfo within a second, and it vanishes with their slot', async () => {
+    await offered(1)
+    const script =
+      'sleep 2; report firmware-version 1.0; sleep 3; report firmware-version 1.1; report state done; exec sleep 100000'
+    await world.apply(reporter('writer', script))
+    const { generation } = (
+      await eventually(async () => {
+        const now = await instance()
+        expect(now.spec.deviceUsage[SLOT]).toBe(NODE)
+        return now
+      })
+    ).metadata
+    // The look itself takes up to a tenth of a second and more.
+    expect(await shown('firmware-version', '1.0\n')).toBeLessThan(1300)
+    expect(await shown('firmware-version', '1.1\n')).toBeLessThan(1300)
+    await eventually(async () => expect(await info()).toEqual({ 'firmware-version': '1.1\n', state: 'done\n' }))
+    expect((await instance()).metadata.generation).toBe(generation)
+    expect(statSync(path.join(directoryOf(SLOT), 'state')).uid).toBe(4711)
+
+    await world.remove('Pod', 'writer')
+    await eventually(async () => expect(Object.values((await instance()).spec.deviceUsage)).toEqual(['']))
+    const freed = systemClock.now()
+    await eventually(async () => expect(await info()).toEqual({}), 10_000)
+    expect(systemClock.now() - freed).toBeLessThan(1500)
+    await eventually(() => expect(existsSync(directoryOf(SLOT))).toBe(false), 5000)
+  })
+
+  it('R69 keep their files when the kubelet restarts a container, and an init container hands its own on', async () => {
+    await offered(1)
+    const init = reporter('x', 'report first "by init"')
+    const again = reporter('again', 'echo run >>"$AKRI_BROKER_INFO_DIRECTORY/runs"; sleep 1', {
+      restartPolicy: 'Always',
+      initContainers: [{ ...containerOf(init), name: 'init' }],
+    })
+    await world.apply(again)
+    await eventually(async () => expect(await info()).toMatchObject({ first: 'by init\n', runs: 'run\nrun\n' }), 60_000)
+    await world.remove('Pod', 'again')
+    await eventually(async () => expect(await info()).toEqual({}))
+    await world.apply(reporter('next', 'report second "by another"; ls -A "$AKRI_BROKER_INFO_DIRECTORY"; exec sleep 100000'))
+    await eventually(async () => expect(await info()).toEqual({ second: 'by another\n' }))
+    expect(await world.logs('next')).toBe('second')
+  })
+
+  it('R69 A2 have everything said although the agent is killed, and nothing that is over meanwhile', async () => {
+    await offered(2)
+    await world.apply(
+      reporter(
+        'stays',
+        'report a 1; until [ -f "$AKRI_BROKER_INFO_DIRECTORY/.go" ]; do sleep 0.2; done; report a 2; exec sleep 100000',
+      ),
+    )
+    await eventually(async () => expect(await info()).toEqual({ a: '1\n' }))
+    await world.apply(reporter('goes', 'report b 1; exec sleep 100000'))
+    await eventually(async () => expect(await info()).toEqual({ a: '1\n', b: '1\n' }))
+    await agent.stop('SIGKILL')
+    const [slotOfStays = ''] = [SLOT, `${INSTANCE}-1`].filter((slot) => readdirSync(directoryOf(slot)).includes('a'))
+    writeFileSync(path.join(directoryOf(slotOfStays), '.go'), '')
+    await world.remove('Pod', 'goes')
+    await eventually(() => expect(readFileSync(path.join(directoryOf(slotOfStays), 'a'), 'utf8')).toBe('2\n'))
+    await eventually(async () => expect((await world.pods()).map(({ metadata }) => metadata.name)).toEqual(['stays']))
+    expect(await info()).toEqual({ a: '1\n', b: '1\n' })
+    agent.start()
+    await eventually(async () => expect(await info()).toEqual({ a: '2\n' }))
+    await eventually(() => expect(readdirSync(path.dirname(directoryOf(SLOT)))).toEqual([slotOfStays]))
+  })
+
+  it('R69 cannot flood the API server, however fast they write', async () => {
+    await offered(2)
+    const loop = (name: string) => `i=0; while true; do i=$((i+1)); echo $i >"$AKRI_BROKER_INFO_DIRECTORY/${name}"; done`
+    await world.apply(reporter('loop-a', loop('a')))
+    await world.apply(reporter('loop-b', loop('b')))
+    await eventually(async () => expect(Object.keys(await info()).sort()).toEqual(['a', 'b']))
+    const { resourceVersion } = (await instance()).metadata
+    const seconds = 6
+    const watch = {
+      method: 'GET' as const,
+      path: world.api('Instance').path(world.namespace),
+      query: { watch: true, resourceVersion, timeoutSeconds: seconds },
+    }
+    let changes = 0
+    for await (const line of world.client.lines(watch, AbortSignal.timeout(30_000))) {
+      if ((JSON.parse(line) as { type: string }).type === 'MODIFIED') changes++
+    }
+    expect(changes).toBeGreaterThan(1)
+    expect(changes).toBeLessThanOrEqual(seconds / 0.9 + 1)
+  })
+
+  it('R69 are told by an Event of what is refused, and R70 reach nothing of the node', async () => {
+    await offered(1)
+    const script = [
+      'cd "$AKRI_BROKER_INFO_DIRECTORY"',
+      'ln -s /etc/passwd passwd',
+      'mkfifo pipe',
+      'head -c 5000 /dev/zero >large',
+      'ls -A /run/akri >seen',
+      'ls .. >/dev/null; echo $? >above',
+      'exec sleep 100000',
+    ].join('; ')
+    await world.apply(reporter('odd', script))
+    await eventually(async () => expect(await info()).toEqual({ seen: `${INSTANCE}\n`, above: '0\n' }))
+    const events = await eventually(async () => {
+      const { items } = (await world.client.request({ method: 'GET', path: `/api/v1/namespaces/${world.namespace}/events` })) as {
+        items: { reason: string; message: string; involvedObject: { kind: string; name: string } }[]
+      }
+      const own = items.filter(({ reason }) => reason === 'BrokerInfoRefused')
+      expect(own).toHaveLength(2)
+      return own
+    })
+    for (const { involvedObject } of events) expect(involvedObject).toMatchObject({ kind: 'Instance', name: INSTANCE })
+    expect(events.map(({ message }) => message).sort()).toEqual([
+      `the workload of slot ${SLOT}: "large" has more than 4096 bytes`,
+      `the workload of slot ${SLOT}: "passwd" is not a regular file`,
+    ])
+  })
+})
+
+function containerOf(pod: string): object {
+  const { spec } = load(pod) as { spec: { containers: object[] } }
+  return spec.containers[0] ?? expect.fail('no container')
+}

@@ -1,0 +1,141 @@
+import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import type { Instance } from '@akrijs/kube'
+import { load } from 'js-yaml'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+
+const run = promisify(execFile)
+const root = path.join(import.meta.dirname, '../..')
+const akri = path.join(root, 'cli/dist/akri.js')
+const example = (name: string) => path.join(root, 'examples/firmware-report', name)
+
+let directory: string
+let state: string
+let agent: ChildProcess | undefined
+let output: string
+
+beforeEach(async () => {
+  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-'))
+  state = path.join(directory, 's')
+  output = ''
+})
+
+afterEach(async () => {
+  await stop('SIGTERM')
+  await rm(directory, { recursive: true, force: true })
+})
+
+function start(file: string): void {
+  const args = [akri, 'run', '--plain', '--state-dir', state, '--node', 'node-a', '-f', file]
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] })
+  agent = child
+  for (const stream of [child.stdout, child.stderr])
+    stream?.on('data', (chunk) => {
+      output += String(chunk)
+    })
+}
+
+async function stop(signal: NodeJS.Signals): Promise<void> {
+  const child = agent
+  agent = undefined
+  if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
+  const ended = new Promise((resolve) => child.once('exit', resolve))
+  child.kill(signal)
+  await ended
+}
+
+const cli = async (...args: string[]) => (await run(process.execPath, [akri, ...args, '--state-dir', state])).stdout
+const instances = async () => (JSON.parse(await cli('get', 'instances', '-o', 'json')) as { items: Instance[] }).items
+const info = async () =>
+  Object.fromEntries(
+    (await instances()).map(({ spec, status }) => [spec.brokerProperties.DEBUG_ECHO_DESCRIPTION, status?.brokerInfo ?? {}]),
+  )
+const patience = { timeout: 20_000, interval: 100 }
+
+/** A Configuration of one device whose broker runs a script. */
+async function configuration(kind: 'Pod' | 'Job', script: string): Promise<string> {
+  const spec = { containers: [{ name: 'b', command: ['/bin/sh', '-c', script] }] }
+  const brokerSpec = kind === 'Pod' ? { brokerPodSpec: spec } : { brokerJobSpec: { template: { spec } } }
+  const discoveryHandler = { name: 'debugEcho', discoveryDetails: 'descriptions: [foo0]' }
+  const object = {
+    apiVersion: 'akri.sh/v0',
+    kind: 'Configuration',
+    metadata: { name: 'lab' },
+    spec: { discoveryHandler, brokerSpec },
+  }
+  const file = path.join(directory, 'lab.yaml')
+  await writeFile(file, JSON.stringify(object))
+  return file
+}
+
+describe('brokers of one machine', () => {
+  it('R68 R69 R74 report the firmware version of their device, as the example does', async () => {
+    const file = path.join(directory, 'example.yaml')
+    await copyFile(example('echo-firmware.yaml'), file)
+    start(file)
+    await vi.waitFor(
+      async () =>
+        expect(await info()).toEqual({
+          'camera at the gate 2.4.1': { 'firmware-version': '2.4.1' },
+          'camera at the door 2.5.0': { 'firmware-version': '2.5.0' },
+        }),
+      patience,
+    )
+    const [first] = await instances()
+    expect(load(await cli('get', 'instances', String(first?.metadata.name), '-o', 'yaml'))).toMatchObject({
+      status: { brokerInfo: { 'firmware-version': expect.any(String) } },
+    })
+    expect(await cli('describe', 'instance', String(first?.metadata.name))).toMatch(
+      /REPORTED +CONTENT\nfirmware-version +2\.[45]/,
+    )
+  })
+
+  it('R69 have their reports until they end, and R70 nothing is left of them', async () => {
+    start(await configuration('Job', 'echo done >$AKRI_BROKER_INFO_DIRECTORY/state; sleep 2'))
+    await vi.waitFor(async () => expect(await info()).toEqual({ foo0: { state: 'done\n' } }), { ...patience, interval: 20 })
+    await vi.waitFor(async () => expect(await info()).toEqual({ foo0: {} }), patience)
+    expect(output).toContain('job completed')
+    await vi.waitFor(async () => expect(await readdir(path.join(state, 'broker-info'))).toEqual([]), patience)
+  })
+
+  it('R69 begin anew where the agent was killed', async () => {
+    const script = 'cd $AKRI_BROKER_INFO_DIRECTORY; n=$(ls -A | wc -l); echo $n >found; exec sleep 1000'
+    start(await configuration('Pod', script))
+    await vi.waitFor(async () => expect(await info()).toEqual({ foo0: { found: '0\n' } }), patience)
+    const file = path.join(state, 'broker-info/default_lab-8120fe/lab-8120fe-0/stale')
+    await writeFile(file, 'of the broker before')
+    await stop('SIGKILL')
+    start(path.join(directory, 'lab.yaml'))
+    await vi.waitFor(async () => expect(await info()).toEqual({ foo0: { found: '0\n' } }), patience)
+    expect(existsSync(file)).toBe(false)
+  })
+
+  it('R74 read what the kernel says of a USB device, as the example does', async () => {
+    const { spec } = load(await readFile(example('usb-firmware.yaml'), 'utf8')) as {
+      spec: { brokerSpec: { brokerJobSpec: { template: { spec: { containers: { command: string[] }[] } } } } }
+    }
+    const [file = '', ...args] = spec.brokerSpec.brokerJobSpec.template.spec.containers[0]?.command ?? []
+    const [device, reports] = [path.join(directory, 'sys/devices/usb1/1-1'), path.join(directory, 'reports')]
+    await mkdir(device, { recursive: true })
+    await mkdir(reports)
+    await writeFile(path.join(device, 'bcdDevice'), '0210\n')
+    await writeFile(path.join(device, 'product'), 'C922 Pro Stream Webcam\n')
+    const env = {
+      SYSFS: path.join(directory, 'sys'),
+      UDEV_DEVPATH: '/devices/usb1/1-1',
+      AKRI_BROKER_INFO_DIRECTORY: reports,
+      REPORT_SECONDS: '0',
+      PATH: process.env.PATH,
+    }
+    execFileSync(file, args, { env })
+    const written = (await readdir(reports)).map(async (name) => [name, await readFile(path.join(reports, name), 'utf8')])
+    expect(Object.fromEntries(await Promise.all(written))).toEqual({
+      'firmware-version': '2.10',
+      product: 'C922 Pro Stream Webcam',
+    })
+  })
+})
