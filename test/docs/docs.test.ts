@@ -25,7 +25,11 @@ const isConfiguration = (object: unknown) =>
   typeof object === 'object' && object !== null && 'kind' in object && object.kind === 'Configuration'
 
 const shown = pages.flatMap((file) => blocks(file, 'yaml').filter(({ code }) => loadAll(code).some(isConfiguration)))
-const examples = [...inFolder('examples/standalone', '.yaml'), ...inFolder('deploy/manifests/examples', '.yaml')]
+const examples = [
+  ...inFolder('examples/standalone', '.yaml'),
+  ...inFolder('examples/firmware-report', '.yaml'),
+  ...inFolder('deploy/manifests/examples', '.yaml'),
+]
   .filter((file) => !file.endsWith('kustomization.yaml'))
   .map((file) => ({ where: file, code: text(file) }))
 
