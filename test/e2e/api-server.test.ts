@@ -53,7 +53,7 @@ describe.skipIf(missing() !== undefined)(`an agent whose API server fails${unles
     await eventually(async () => expect((await world.pods()).map(({ status }) => status.phase)).toEqual(['Running', 'Running']))
   })
 
-  it('goes on offering devices while the API server answers nobody, and refuses a claim with a clear error', async () => {
+  it('goes on offering devices while the API server answers nobody, refuses a claim with a clear error, and catches up after', async () => {
     await ready()
     const before = await state()
     const directory = path.join(kubeletDirectory('node-1'), 'device-plugins')
@@ -80,6 +80,10 @@ describe.skipIf(missing() !== undefined)(`an agent whose API server fails${unles
       server.thaw()
     }
     await eventually(async () => expect(await state()).toEqual(before))
+    await world.apply(echoYaml('cam', ['foo0', 'foo1', 'foo2'], 2))
+    await eventually(async () => expect(await world.instances()).toHaveLength(3))
+    await world.apply(podYaml('q', { 'akri.sh/cam': 3 }, { node: 'node-1' }))
+    await eventually(() => world.running('p', 'q'))
   })
 
   it('A2 starts while the API server is away, and offers what it knew once it answers', async () => {
