@@ -170,7 +170,7 @@ export class BrokerInfo {
     const { clock } = this.#options
     while (!this.#stop.signal.aborted) {
       await clock.sleep(RESCAN_MS, this.#stop.signal).catch(() => undefined)
-      this.#directories.removeAside()
+      void this.#directories.removeAside()
       for (const [key, { workloads }] of this.#instances) {
         for (const workload of workloads.values()) workload.expire()
         this.#queue.add(key)

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { chmod, mkdir, mkdtemp, symlink, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { removeTree } from './remove-tree.js'
 
 let outside: string
@@ -34,9 +34,10 @@ describe('removing a directory that somebody else has filled', () => {
   })
 
   it('removes what is deeper than a path can be long', async () => {
-    const script =
-      'import os\nfor _ in range(600): os.mkdir("a-name-of-some-length"); os.chdir("a-name-of-some-length")\nopen("file", "w")'
-    execFileSync('python3', ['-c', script], { cwd: directory })
+    const script = `const fs = require('fs')
+for (let depth = 0; depth < 600; depth++) { fs.mkdirSync('a-name-of-some-length'); process.chdir('a-name-of-some-length') }
+fs.writeFileSync('file', '')`
+    execFileSync(process.execPath, ['-e', script], { cwd: directory })
     await removeTree(directory, never)
     expect(existsSync(directory)).toBe(false)
   })
@@ -69,19 +70,20 @@ describe('removing a directory that somebody else has filled', () => {
 
   it('never leaves the directory, although directories turn into links meanwhile', async () => {
     const precious = path.join(outside, 'precious')
-    const script = `import os, itertools
-for round in itertools.count():
-    name = f'd{round % 5}'
-    try:
-        os.chdir(${JSON.stringify(directory)})
-        os.makedirs(name, exist_ok=True)
-        open(f'{name}/file', 'w').close()
-        os.symlink(${JSON.stringify(precious)}, f'{name}.link')
-        os.rename(name, f'{name}.old{round}')
-        os.rename(f'{name}.link', name)
-    except OSError:
-        pass`
-    const churning = spawn('python3', ['-c', script], { cwd: directory, stdio: 'ignore' })
+    const script = `const fs = require('fs')
+for (let round = 0; ; round++) {
+  const name = 'd' + (round % 5)
+  try {
+    process.chdir(${JSON.stringify(directory)})
+    fs.mkdirSync(name, { recursive: true })
+    fs.writeFileSync(name + '/file', 'x')
+    fs.symlinkSync(${JSON.stringify(precious)}, name + '.link')
+    fs.renameSync(name, name + '.old' + round)
+    fs.renameSync(name + '.link', name)
+  } catch {}
+}`
+    const churning = spawn(process.execPath, ['-e', script], { cwd: directory, stdio: 'ignore' })
+    await vi.waitFor(() => expect(readdirSync(directory)).toContain('d3'), 10_000)
     try {
       for (let round = 0; round < 30; round++) {
         await removeTree(directory, never).catch(() => undefined)

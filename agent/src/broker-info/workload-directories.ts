@@ -51,7 +51,7 @@ export class WorkloadDirectories {
         else if (at > 0) found.push({ instance, slot: name as SlotName, path: own })
       }
     }
-    this.removeAside()
+    void this.removeAside()
     return found
   }
 
@@ -62,9 +62,12 @@ export class WorkloadDirectories {
   renew(instance: ObjectKey, slot: SlotName): Promise<string> {
     return this.#exclusively(async () => {
       const directory = this.#pathOf(instance, slot)
-      await mkdir(path.dirname(directory), { recursive: true, mode: 0o700 })
-      await this.#putAside(directory)
-      await mkdir(directory)
+      // The kubelet waits: mostly there is nothing in the way and the directory above is there.
+      await mkdir(directory).catch(async () => {
+        await mkdir(path.dirname(directory), { recursive: true, mode: 0o700 })
+        await this.#putAside(directory)
+        await mkdir(directory)
+      })
       // Whatever the umask says: the user of the container is not known.
       await chmod(directory, 0o777)
       return directory
@@ -80,14 +83,15 @@ export class WorkloadDirectories {
     })
   }
 
-  /** Tries to remove what has been put aside, in the background. */
-  removeAside(): void {
+  /** Tries to remove what has been put aside. Nobody has to wait for it; never rejects. */
+  removeAside(): Promise<void> {
     this.#removing = this.#removing.then(async () => {
       for (const [directory, state] of [...this.#aside]) {
         if (this.#stop.signal.aborted) return
         await this.#remove(directory, state)
       }
     })
+    return this.#removing
   }
 
   async close(): Promise<void> {
@@ -119,7 +123,7 @@ export class WorkloadDirectories {
       throw error
     }
     this.#aside.set(aside, 'new')
-    this.removeAside()
+    void this.removeAside()
   }
 
   #pathOf(instance: ObjectKey, slot: SlotName): string {

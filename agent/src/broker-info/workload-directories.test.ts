@@ -1,0 +1,123 @@
+import { execFileSync } from 'node:child_process'
+import { chmod, chown, mkdir, mkdtemp, readdir, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { objectKey, type SlotName } from '@akrijs/kube'
+import { silentLogger } from '@akrijs/sdk'
+import { type BuildOptions, build } from 'esbuild'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { WorkloadDirectories } from './workload-directories.js'
+
+const instance = objectKey('factory', 'cam-8120fe')
+const slot = 'cam-8120fe-0' as SlotName
+
+let root: string
+let directories: WorkloadDirectories
+
+beforeEach(async () => {
+  root = await mkdtemp(path.join(os.tmpdir(), 'akri-directories-'))
+  directories = new WorkloadDirectories(path.join(root, 'd'), silentLogger)
+})
+afterEach(async () => {
+  await directories.close()
+  execFileSync('rm', ['-rf', root])
+})
+
+const parent = () => path.join(root, 'd/factory_cam-8120fe')
+
+/** Runs a script with what it imports from this folder in a process that is started by another command. */
+async function runBy(command: readonly string[], script: string): Promise<unknown> {
+  const built = path.join(root, 'script.mjs')
+  const options = { bundle: true, platform: 'node', format: 'esm', conditions: ['akri-source'] } satisfies BuildOptions
+  await build({ stdin: { contents: script, resolveDir: import.meta.dirname }, outfile: built, ...options })
+  const [file = '', ...args] = [...command, process.execPath, built]
+  return JSON.parse(execFileSync(file, args, { encoding: 'utf8', timeout: 15_000 }))
+}
+
+describe('the directories of workloads', () => {
+  it('R68 are found again by the next agent, and only those', async () => {
+    expect(await directories.open()).toEqual([])
+    const own = await directories.renew(instance, slot)
+    await directories.close()
+    await mkdir(path.join(root, 'd/stray'))
+    await mkdir(path.join(parent(), '.gone-123456'))
+    await writeFile(path.join(parent(), 'file'), '')
+    directories = new WorkloadDirectories(path.join(root, 'd'), silentLogger)
+    expect(await directories.open()).toEqual([{ instance, slot, path: own }])
+    await vi.waitFor(async () => expect((await readdir(parent())).sort()).toEqual([slot, 'file']))
+  })
+
+  it('R68 stay where the slot is held again before they could be dropped', async () => {
+    await directories.open()
+    const own = await directories.renew(instance, slot)
+    await writeFile(path.join(own, 'a'), '')
+    expect(await directories.drop({ path: own }, () => false)).toBe(false)
+    expect(await readdir(own)).toEqual(['a'])
+    expect(await directories.drop({ path: own }, () => true)).toBe(true)
+    await vi.waitFor(async () => expect(await readdir(path.join(root, 'd'))).toEqual([]))
+  })
+
+  it('R68 are new ones, although their workload has closed its own', async () => {
+    await directories.open()
+    const own = await directories.renew(instance, slot)
+    await mkdir(path.join(own, 'inner'))
+    await chmod(own, 0o000)
+    await directories.renew(instance, slot)
+    expect(await readdir(own)).toEqual([])
+    await vi.waitFor(async () => expect(await readdir(parent())).toEqual([slot]))
+  })
+
+  it.skipIf(process.getuid?.() !== 0)(
+    'R68 are out of the way also where an agent without capabilities may not remove them, which it says once (needs root)',
+    async () => {
+      const inner = path.join(parent(), slot, 'inner')
+      await mkdir(inner, { recursive: true })
+      await writeFile(path.join(inner, 'file'), '')
+      await chmod(path.dirname(inner), 0o777)
+      for (const one of [inner, path.join(inner, 'file')]) await chown(one, 4711, 4711)
+      const script = `
+        import { readdirSync } from 'node:fs'
+        import { WorkloadDirectories } from './workload-directories.js'
+        const warnings = []
+        const log = { warn: (_fields, message) => warnings.push(message) }
+        const directories = new WorkloadDirectories(${JSON.stringify(path.join(root, 'd'))}, log)
+        await directories.open()
+        const own = await directories.renew(${JSON.stringify(instance)}, ${JSON.stringify(slot)})
+        await directories.removeAside()
+        await directories.removeAside()
+        await directories.close()
+        console.log(JSON.stringify([readdirSync(own), warnings]))`
+      const uncapable = ['setpriv', '--inh-caps=-all', '--bounding-set=-all']
+      expect(await runBy(uncapable, script)).toEqual([[], ['what a workload has left cannot be removed']])
+    },
+  )
+
+  it('R69 are read now and then where the kernel has no watch left', async (context) => {
+    // In a user namespace of its own: there a process may have no watch at all.
+    const noWatches = [
+      'unshare',
+      '--user',
+      '--map-root-user',
+      '/bin/sh',
+      '-c',
+      'echo 0 >/proc/sys/user/max_inotify_watches && exec "$@"',
+      'sh',
+    ]
+    const script = `
+      import { watch, writeFileSync } from 'node:fs'
+      import { FollowedWorkload } from './followed-workload.js'
+      let refused = false
+      try { watch('/') } catch { refused = true }
+      const workload = new FollowedWorkload(${JSON.stringify(root)}, true, () => {})
+      await workload.read()
+      const before = workload.listening
+      writeFileSync(${JSON.stringify(path.join(root, 'a'))}, '1')
+      workload.expire()
+      await workload.read()
+      console.log(JSON.stringify([refused, before, [...workload.files].filter(([name]) => name === 'a')]))`
+    const answer = await runBy(noWatches, script).catch((error: unknown) =>
+      context.skip(`cannot have a user namespace: ${error}`),
+    )
+    expect(answer).toEqual([true, false, [['a', '1']]])
+  })
+})
