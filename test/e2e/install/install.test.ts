@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { type ApiClient, ApiError, type ConfigurationStatus } from '@akrijs/kube'
+import { type ApiClient, ApiError, type ConfigurationStatus, type Instance } from '@akrijs/kube'
 import { load } from 'js-yaml'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { eventually, NODES, onNode, type PodState, podYaml, World } from '../support/world.js'
@@ -115,6 +115,21 @@ describe.skipIf(lacks !== undefined)(
       ).toEqual(['C:0:node-1', 'C:0:node-2'])
     })
 
+    it('R68 R69 passes on what the Pod of an unprivileged user reports, and leaves nothing of it on the node', async () => {
+      const script = 'cd "$AKRI_BROKER_INFO_DIRECTORY" && echo 2.4.1 >firmware-version; exec sleep 100000'
+      const pod = JSON.parse(podYaml('reporter', { 'akri.sh/akri-debug-echo': 1 }, { node: NODES[0], script, graceSeconds: 0 }))
+      pod.spec.securityContext = { runAsUser: 4711, runAsGroup: 4711 }
+      await world.apply(JSON.stringify(pod))
+      const reported = async () =>
+        (await world.list<Instance>('Instance')).flatMap(({ status }) => Object.entries(status?.brokerInfo ?? {}))
+      await eventually(async () => expect(await reported()).toEqual([['firmware-version', '2.4.1\n']]))
+      await world.remove('Pod', 'reporter')
+      await eventually(async () => expect(await reported()).toEqual([]))
+      await eventually(async () =>
+        expect(await filesBelow(NODES[0], '/var/lib/akri-agent')).not.toContainEqual(expect.stringContaining('firmware')),
+      )
+    })
+
     it('understands the udev example', async () => {
       await example('udev.yaml')
       await eventually(async () => {
@@ -221,6 +236,7 @@ describe.skipIf(lacks !== undefined)(
             ...['get', 'list', 'watch'].map((verb) => `${verb} configurations.akri.sh`),
             'patch configurations/status.akri.sh',
             ...['get', 'list', 'watch', 'create', 'patch', 'delete'].map((verb) => `${verb} instances.akri.sh`),
+            'patch instances/status.akri.sh',
             ...['list', 'watch'].map((verb) => `${verb} pods.`),
             ...['create', 'patch'].map((verb) => `${verb} events.`),
           ].sort(),
@@ -344,7 +360,7 @@ describe.skipIf(lacks !== undefined)(
       for (const node of NODES) {
         const [handlers = '', state = ''] = NODE_DIRECTORIES
         expect(await filesBelow(node, handlers)).toEqual([])
-        expect(await filesBelow(node, state)).toEqual(['checkpoint.json'])
+        expect((await filesBelow(node, state)).sort()).toEqual(['broker-info', 'checkpoint.json'])
         expect(await onNode(node, 'stat', '-c', '%a', `${state}/checkpoint.json`)).toBe('600\n')
       }
       expect(await kubectl('get', 'clusterrole,clusterrolebinding,namespace', '-o', 'name')).not.toMatch(/akri-agent|\/akri$/m)
