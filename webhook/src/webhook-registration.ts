@@ -38,6 +38,7 @@ export class WebhookRegistration {
   readonly #resource: Resource
   readonly #reflector: Reflector<Registered>
   readonly #queue: ReconcileQueue<'registration'>
+  readonly #announced = new Map<string, number>()
   #bundle: string | undefined
 
   constructor(options: WebhookRegistrationOptions) {
@@ -71,10 +72,19 @@ export class WebhookRegistration {
     this.#queue.add('registration')
   }
 
-  /** Whether API servers are told to trust this authority; so they are where nobody registers the webhook. */
-  isAnnounced(authority: string): boolean {
+  /**
+   * Since when API servers are told to trust this authority, as far as is known here, in milliseconds since the epoch; undefined
+   * where they are not.
+   */
+  announcedAt(authority: string): number | undefined {
     const webhooks = this.#registered?.webhooks ?? []
-    return webhooks.every((webhook) => bundleIn(webhook)?.includes(authority) === true)
+    if (!webhooks.every((webhook) => bundleIn(webhook)?.includes(authority) === true)) {
+      this.#announced.delete(authority)
+      return undefined
+    }
+    const since = this.#announced.get(authority) ?? this.#options.clock.now()
+    this.#announced.set(authority, since)
+    return since
   }
 
   /** Calls back after somebody has written it. */

@@ -22,8 +22,11 @@ export interface PlanOptions {
   readonly now: number
   /** What the certificate must be good for. */
   readonly names: readonly [string, ...string[]]
-  /** Whether API servers are told to trust an authority. Who hears that it has become so asks for another plan. */
-  isAnnounced(authority: string): boolean
+  /**
+   * Since when API servers are told to trust an authority, in milliseconds since the epoch; undefined where they are not. Who
+   * hears that it has become so asks for another plan.
+   */
+  announcedAt(authority: string): number | undefined
 }
 
 const HOUR_MS = 60 * 60_000
@@ -33,7 +36,7 @@ const SERVER_MS = 90 * DAY_MS
 /** Certificates are good since before they were made: clocks differ. */
 const BACKDATED_MS = HOUR_MS
 /** How long API servers may take to hear of a new authority before something that it has issued is served. */
-const SETTLE_MS = 60_000
+const SETTLE_MS = 20_000
 /** How long an authority is trusted after the last certificate of its own was replaced: replicas take theirs over within seconds. */
 const OVERLAP_MS = HOUR_MS
 /** Replicas of two versions may want different names; both get theirs. */
@@ -53,18 +56,18 @@ interface Signer extends Authority {
 }
 
 /**
- * What is to be in force now. Each certificate is renewed after two thirds of its life. A new authority is made known first; a
- * minute later it issues what is served, and the old one is forgotten an hour after that. So what a replica serves is trusted
+ * What is to be in force now. Each certificate is renewed after two thirds of its life. A new authority is made known first;
+ * when that has settled it issues what is served, and the old one is forgotten an hour later. So what a replica serves is trusted
  * at any time, be it the certificate before. Only where there is nothing to serve at all is there no waiting.
  *
  * @param stored as it was found; parts that are of no use are made anew
  */
-export function planCertificates(stored: Partial<Certificates>, { now, names, isAnnounced }: PlanOptions): CertificatePlan {
+export function planCertificates(stored: Partial<Certificates>, { now, names, announcedAt }: PlanOptions): CertificatePlan {
   const known = (stored.authorities ?? []).flatMap((cert) => readAuthority(cert, now))
   const signer = currentSigner(known[0], stored.authorityKey, now) ?? newSigner(now)
   const authorities = [signer, ...known.filter(({ cert }) => cert !== signer.cert)].slice(0, MAX_AUTHORITIES)
   const served = usableServer(stored.server, authorities, names, now)
-  const settledAt = isAnnounced(signer.cert) ? madeAt(signer.read) + SETTLE_MS : Infinity
+  const settledAt = (announcedAt(signer.cert) ?? Infinity) + SETTLE_MS
   if (served !== undefined && !isIssuedBy(served, signer) && now < settledAt) {
     return plan(authorities, signer, served.pair, Math.min(settledAt, renewalAt(signer.read), Date.parse(served.read.validTo)))
   }

@@ -89,8 +89,9 @@ export class OwnCertificates {
     const key = objectKey(namespace, secret)
     const found = this.#reflector.get(key)
     const stored = readSecret(found?.object)
-    const isAnnounced = (authority: string) => registration?.isAnnounced(authority) ?? true
-    const { certificates, nextAt } = planCertificates(completed(stored, this.#last), { now: clock.now(), names, isAnnounced })
+    // Who makes it known where there is no registration of ours is not known; most likely nobody has to.
+    const announcedAt = (authority: string) => (registration === undefined ? 0 : registration.announcedAt(authority))
+    const { certificates, nextAt } = planCertificates(completed(stored, this.#last), { now: clock.now(), names, announcedAt })
     if (!isSame(stored, certificates)) {
       const object = secretWith(certificates, found?.object ?? { metadata: { name: secret, namespace } })
       try {

@@ -1,0 +1,319 @@
+import { randomBytes, type X509Certificate } from 'node:crypto'
+import tls from 'node:tls'
+import { ApiError, objectKey, Resource } from '@akrijs/kube'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { BUNDLED_TYPES } from '../../webhook/src/generated/bundled-types.js'
+import { schemasIn, typesOf } from '../../webhook/src/schema/openapi.js'
+import { eventually, missing, unless, World } from './support/world.js'
+import { HOST, HostWebhook } from './webhook/host-webhook.js'
+
+// Two replicas of the webhook as processes of this machine. Each is registered, so that each is asked for every Configuration.
+
+const REGISTRATIONS = { group: 'admissionregistration.k8s.io', version: 'v1', plural: 'validatingwebhookconfigurations' }
+const LABEL = 'akri-webhook-test'
+const SECRET = 'webhook-certificates'
+
+interface Registration {
+  readonly webhooks: readonly { readonly failurePolicy: string; readonly clientConfig: { readonly caBundle?: string } }[]
+}
+
+describe.skipIf(missing() !== undefined)(`the webhook${unless}`, { timeout: 90_000 }, () => {
+  let world: World
+  let other: string
+  let replicas: readonly [HostWebhook, HostWebhook]
+  let registrations: Resource
+  let registrationName: string
+  let count = 0
+
+  const labelled = (namespace: string, value: string | null) =>
+    world.client.request({
+      method: 'PATCH',
+      path: `/api/v1/namespaces/${namespace}`,
+      body: { metadata: { labels: { [LABEL]: value } } },
+      patch: 'merge',
+    })
+  const registration = async () => (await registrations.get(objectKey('', registrationName))) as Registration
+  const secretKey = () => objectKey(world.namespace, SECRET)
+
+  const configuration = (spec: object, name = `lab-${count++}`, namespace = world.namespace) => ({
+    apiVersion: 'akri.sh/v0',
+    kind: 'Configuration',
+    metadata: { name, namespace },
+    spec: { discoveryHandler: { name: 'debugEcho', discoveryDetails: 'descriptions: [foo0]' }, ...spec },
+  })
+  const create = (object: ReturnType<typeof configuration>) =>
+    world.client.request({
+      method: 'POST',
+      path: world.api('Configuration').path(object.metadata.namespace),
+      body: object,
+    })
+  const refusal = async (object: ReturnType<typeof configuration>) => {
+    const error: unknown = await create(object).then(
+      () => undefined,
+      (reason: unknown) => reason,
+    )
+    return error instanceof ApiError ? error : expect.fail(`it was not refused: ${error}`)
+  }
+  /** The certificate that a replica serves at present. */
+  const served = (replica: HostWebhook) =>
+    new Promise<X509Certificate>((resolve, reject) => {
+      const socket = tls.connect({ host: HOST, port: replica.port, rejectUnauthorized: false }, () => {
+        const certificate = socket.getPeerX509Certificate()
+        socket.destroy()
+        if (certificate === undefined) reject(new Error('no certificate'))
+        else resolve(certificate)
+      })
+      socket.on('error', reject)
+    })
+
+  beforeAll(async () => {
+    world = await World.open()
+    registrations = new Resource(world.client, REGISTRATIONS)
+    registrationName = `akri-test-${world.namespace}`
+    other = `akri-${randomBytes(3).toString('hex')}`
+    await world.client.request({ method: 'POST', path: '/api/v1/namespaces', body: { metadata: { name: other } } })
+    for (const namespace of [world.namespace, other]) await labelled(namespace, 'yes')
+    const env = {
+      POD_NAMESPACE: world.namespace,
+      AKRI_CERTIFICATE_SECRET: SECRET,
+      AKRI_WEBHOOK_CONFIGURATION: registrationName,
+    }
+    replicas = [await HostWebhook.create(env), await HostWebhook.create(env)]
+    await registrations.create('', {
+      apiVersion: 'admissionregistration.k8s.io/v1',
+      kind: 'ValidatingWebhookConfiguration',
+      metadata: { name: registrationName },
+      webhooks: replicas.map(({ url }, index) => ({
+        name: `replica-${index}.akri.sh`,
+        clientConfig: { url },
+        rules: [{ apiGroups: ['akri.sh'], apiVersions: ['v0'], operations: ['CREATE', 'UPDATE'], resources: ['configurations'] }],
+        namespaceSelector: { matchLabels: { [LABEL]: 'yes' } },
+        admissionReviewVersions: ['v1', 'v1beta1'],
+        sideEffects: 'None',
+        timeoutSeconds: 5,
+      })),
+    })
+    await Promise.all(replicas.map((replica) => replica.start()))
+    await eventually(async () => {
+      const { webhooks } = await registration()
+      expect(webhooks.every(({ clientConfig }) => clientConfig.caBundle !== undefined)).toBe(true)
+    })
+    // API servers hear of it a moment later.
+    await eventually(() => create(configuration({})))
+  }, 120_000)
+
+  afterAll(async () => {
+    await registrations?.delete(objectKey('', registrationName))
+    await Promise.all((replicas ?? []).map((replica) => replica.stop()))
+    if (other !== undefined) await world.client.request({ method: 'DELETE', path: `/api/v1/namespaces/${other}` })
+    await world?.close()
+  }, 120_000)
+
+  it('knows the fields of this cluster', async () => {
+    const { gitVersion } = (await world.client.request({ method: 'GET', path: '/version' })) as { gitVersion: string }
+    for (const replica of replicas)
+      expect(await replica.metrics()).toContain(`akri_webhook_types_info{source="cluster",version="${gitVersion}"} 1`)
+    const { message } = await refusal(
+      configuration({ brokerSpec: { brokerPodSpec: { containers: [], xUnknownSyntheticField: 1 } } }),
+    )
+    expect(message).toContain(
+      `spec.brokerSpec.brokerPodSpec.xUnknownSyntheticField: there is no such field in Kubernetes ${gitVersion}`,
+    )
+  })
+
+  it('has fields bundled that are of the same types as those of this cluster', async () => {
+    const types = typesOf(schemasIn(await world.client.request({ method: 'GET', path: '/openapi/v2' })), '')?.types ?? {}
+    const shape = (text: string) => text.replace('!', '').replace(/(io\.k8s\.|(Core)?V\d).*$/, 'object')
+    let compared = 0
+    for (const [name, fields] of Object.entries(types)) {
+      const bundled = BUNDLED_TYPES.types[`V1${name.slice(name.lastIndexOf('.') + 1)}`] ?? {}
+      for (const [field, text] of Object.entries(fields)) {
+        const ours = bundled[field]
+        if (ours === undefined) continue
+        compared++
+        expect(`${name}.${field}: ${shape(ours)}`).toBe(`${name}.${field}: ${shape(text)}`)
+      }
+    }
+    expect(compared).toBeGreaterThan(400)
+  })
+
+  it.each<[string, object]>([
+    [
+      'R95 a Pod as broker, and Services',
+      {
+        capacity: 2,
+        brokerSpec: {
+          brokerPodSpec: { containers: [{ name: 'b', image: 'i', resources: { limits: { '{{PLACEHOLDER}}': '1' } } }] },
+        },
+        instanceServiceSpec: { type: 'ClusterIP', ports: [{ name: 'p', port: 0, targetPort: 0, protocol: 'TCP' }] },
+        configurationServiceSpec: { type: 'ClusterIP', ports: [{ port: 80, targetPort: 'http' }] },
+        brokerProperties: { SITE: 'north' },
+      },
+    ],
+    [
+      'R50 a Job as broker',
+      { brokerSpec: { brokerJobSpec: { template: { spec: { restartPolicy: 'Never', containers: [] } } } } },
+    ],
+    ['R51 no broker', {}],
+    ['a Deployment as broker', { brokerSpec: { brokerDeploymentSpec: { replicas: 2, template: { spec: { containers: [] } } } } }],
+  ])('R66 lets pass %s', async (_what, spec) => {
+    await create(configuration(spec))
+  })
+
+  it.each<[string, object, string, RegExp]>([
+    [
+      'a misspelt field',
+      { brokerSpec: { brokerPodSpec: { containers: [{ name: 'b', resources: { limit: {} } }] } } },
+      'spec.brokerSpec.brokerPodSpec.containers[0].resources.limit',
+      /did you mean limits\?/,
+    ],
+    [
+      'a misplaced field',
+      { brokerSpec: { brokerJobSpec: { template: {}, containers: [] } } },
+      'spec.brokerSpec.brokerJobSpec.containers',
+      /it belongs to template\.spec/,
+    ],
+    [
+      'a text for a number',
+      { instanceServiceSpec: { ports: [{ port: 'http' }] } },
+      'spec.instanceServiceSpec.ports[0].port',
+      /it is "http"/,
+    ],
+    [
+      'a udev rule that is none',
+      { discoveryHandler: { name: 'udev', discoveryDetails: 'udevRules: [KERNEL="null"]' } },
+      'spec.discoveryHandler.discoveryDetails.udevRules[0]',
+      /line 1, column 7/,
+    ],
+    [
+      'two properties of one name',
+      { discoveryHandler: { name: 'x', discoveryProperties: ['x', 'y'].map((value) => ({ name: 'a', value })) } },
+      'spec.discoveryHandler.discoveryProperties[1].name',
+      /another property has this name/,
+    ],
+    [
+      'wrong details of debugEcho',
+      { discoveryHandler: { name: 'debugEcho', discoveryDetails: 'descriptions: x' } },
+      'spec.discoveryHandler.discoveryDetails.descriptions',
+      /it is "x"/,
+    ],
+  ])('W1 R66 refuses %s, with path and reason', async (_what, spec, path, reason) => {
+    const error = await refusal(configuration(spec))
+    expect([error.status, error.reason]).toEqual([422, 'Invalid'])
+    expect(error.message).toContain(`denied the request: ${path}: `)
+    expect(error.message).toMatch(reason)
+  })
+
+  it('refuses a name whose resource is taken, and lets who has it go on', async () => {
+    await create(configuration({}, 'taken'))
+    const elsewhere = await refusal(configuration({}, 'taken', other))
+    expect(elsewhere.message).toContain(
+      `metadata.name: its resource akri.sh/taken is that of the Configuration ${world.namespace}/taken`,
+    )
+    await world.apply(
+      JSON.stringify({
+        apiVersion: 'akri.sh/v0',
+        kind: 'Instance',
+        metadata: { name: 'taken-0a1b2c' },
+        spec: { configurationName: 'taken', cdiName: 'akri.sh/taken=0a1b2c', capacity: 1, nodes: ['node-1'] },
+      }),
+    )
+    expect((await refusal(configuration({}, 'taken-0a1b2c'))).message).toContain(`the Instance ${world.namespace}/taken-0a1b2c`)
+    await create(configuration({}, 'taken-0a1b2d'))
+    await world.api('Configuration').patch(world.key('taken'), 'merge', { spec: { capacity: 3 } })
+    await world.remove('Instance', 'taken-0a1b2c')
+  })
+
+  it('lets a wrong Configuration that is there already lose its finalizer, but not change for the worse', async () => {
+    await labelled(world.namespace, null)
+    const wrong = configuration({ brokerSpec: { brokerPodSpec: { nonsense: true } } }, 'wrong')
+    Object.assign(wrong.metadata, { finalizers: ['akri.sh/test'] })
+    await eventually(() => create(wrong))
+    await labelled(world.namespace, 'yes')
+    const patch = (change: object) => world.api('Configuration').patch(world.key('wrong'), 'merge', change)
+    await eventually(async () =>
+      expect(() => patch({ spec: { capacity: 2 } })).rejects.toThrow('brokerPodSpec.nonsense: there is no such field'),
+    )
+    await patch({ metadata: { labels: { a: 'b' } } })
+    await world.remove('Configuration', 'wrong')
+    await patch({ metadata: { finalizers: null } })
+    await eventually(async () => expect(await world.get('Configuration', 'wrong')).toBeUndefined())
+  })
+
+  it('makes certificates that both replicas serve, and mends what somebody does to its registration', async () => {
+    const [one, two] = await Promise.all(replicas.map(served))
+    expect(one?.fingerprint256).toBe(two?.fingerprint256)
+    await registrations.patch(objectKey('', registrationName), 'json', [
+      { op: 'replace', path: '/webhooks/0/clientConfig/caBundle', value: '' },
+      { op: 'replace', path: '/webhooks/1/failurePolicy', value: 'Ignore' },
+    ])
+    await eventually(async () => {
+      const { webhooks } = await registration()
+      expect(webhooks[0]?.clientConfig.caBundle).toBe(webhooks[1]?.clientConfig.caBundle)
+      expect(webhooks.map(({ failurePolicy }) => failurePolicy)).toEqual(['Fail', 'Fail'])
+    })
+    await eventually(() => create(configuration({})))
+  })
+
+  it('goes over to other certificates while Configurations come all the time', async () => {
+    const before = await Promise.all(replicas.map(served))
+    const [bundleBefore] = (await registration()).webhooks.map(({ clientConfig }) => clientConfig.caBundle)
+    let asked = 0
+    let ends = false
+    const asking = (async () => {
+      const path = `${world.api('Configuration').path(world.namespace)}?dryRun=All`
+      while (!ends) {
+        await world.client.request({ method: 'POST', path, body: configuration({}) })
+        asked++
+      }
+    })()
+    const failed = asking.catch((error: unknown) => error)
+    await world.api('Secret').delete(secretKey())
+    await eventually(async () => {
+      const now = await Promise.all(replicas.map(served))
+      expect(now[0]?.fingerprint256).toBe(now[1]?.fingerprint256)
+      expect(now[0]?.fingerprint256).not.toBe(before[0]?.fingerprint256)
+    }, 60_000)
+    const { webhooks } = await registration()
+    const authorities = Buffer.from(webhooks[0]?.clientConfig.caBundle ?? '', 'base64')
+      .toString()
+      .match(/BEGIN/g)
+    expect(authorities).toHaveLength(2)
+    expect(webhooks[0]?.clientConfig.caBundle).not.toBe(bundleBefore)
+    const more = asked + 20
+    await eventually(() => expect(asked).toBeGreaterThan(more))
+    ends = true
+    expect(await failed).toBeUndefined()
+    // Each replica knew of it by itself, and one of them wrote it.
+    expect(
+      replicas
+        .map(({ output }) => output)
+        .join('')
+        .match(/certificates renewed/g)?.length,
+    ).toBeLessThanOrEqual(4)
+  })
+
+  it('is started anew with the certificate that is there', async () => {
+    const before = await served(replicas[0])
+    expect(await replicas[0].stop()).toBe(0)
+    await replicas[0].start()
+    expect((await served(replicas[0])).fingerprint256).toBe(before.fingerprint256)
+    await create(configuration({}))
+  })
+
+  it('fails closed or open, as it is told', async () => {
+    await replicas[0].stop('SIGKILL')
+    expect((await refusal(configuration({}))).message).toContain('failed calling webhook')
+    await replicas[1].stop()
+    await replicas[1].start({ AKRI_FAILURE_POLICY: 'Ignore' })
+    await eventually(async () => {
+      const { webhooks } = await registration()
+      expect(webhooks.map(({ failurePolicy }) => failurePolicy)).toEqual(['Ignore', 'Ignore'])
+    })
+    await eventually(() => create(configuration({})))
+    const wrong = configuration({ brokerSpec: { brokerPodSpec: { nonsense: true } } })
+    expect((await refusal(wrong)).message).toContain('brokerPodSpec.nonsense')
+    await replicas[1].stop('SIGKILL')
+    await create(wrong)
+  })
+})
