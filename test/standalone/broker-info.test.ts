@@ -4,7 +4,9 @@ import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
+import { startStandalone } from '@akrijs/agent/standalone'
 import type { Instance } from '@akrijs/kube'
+import { silentLogger } from '@akrijs/sdk'
 import { load } from 'js-yaml'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 
@@ -100,6 +102,33 @@ describe('brokers of one machine', () => {
     await vi.waitFor(async () => expect(await info()).toEqual({ foo0: {} }), patience)
     expect(output).toContain('job completed')
     await vi.waitFor(async () => expect(await readdir(path.join(state, 'broker-info'))).toEqual([]), patience)
+  })
+
+  it('R69 have their report seen by whoever follows Instances, however soon they end', async () => {
+    const standalone = await startStandalone({
+      manifests: [await configuration('Job', '')],
+      stateDirectory: state,
+      node: 'node-a',
+      handlers: ['@akrijs/handler-debug-echo'],
+      handlersFrom: root,
+      log: silentLogger,
+    })
+    try {
+      const { cluster, kubelet } = standalone
+      const seen: unknown[] = []
+      const current = () => cluster.instances.list()[0]?.status?.brokerInfo
+      cluster.instances.onChange(() => seen.push(current()), new AbortController().signal)
+      const resource = 'akri.sh/lab-8120fe'
+      await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(1), patience)
+      const pod = { uid: 'p', name: 'p', namespace: 'default', containers: [{ name: 'c', resources: { [resource]: 1 } }] }
+      const [mount] = (await kubelet.admit(pod)).get('c')?.mounts ?? []
+      await writeFile(path.join(mount?.hostPath ?? '', 'state'), 'done')
+      kubelet.remove('p')
+      await vi.waitFor(() => expect(seen).toContainEqual({ state: 'done' }), patience)
+      await vi.waitFor(() => expect(current()).toEqual({}), patience)
+    } finally {
+      await standalone.close()
+    }
   })
 
   it('R69 begin anew where the agent was killed', async () => {

@@ -165,7 +165,6 @@ describe('what workloads report', () => {
     const own = await allocate(0)
     await writeFile(path.join(own, 'a'), '1')
     await vi.waitFor(() => expect(info()).toEqual({ a: '1' }), soon)
-    const version = now()?.metadata.resourceVersion
     for (let round = 0; round < 20; round++) {
       await writeFile(path.join(own, '.touched'), String(round))
       await writeFile(path.join(own, 'a'), '1')
@@ -177,7 +176,6 @@ describe('what workloads report', () => {
     const quiet = now()?.metadata.resourceVersion
     await systemClock.sleep(1200)
     expect(now()?.metadata.resourceVersion).toBe(quiet)
-    expect(version).toBeDefined()
   })
 
   it('R69 is written about once a second and no more, however fast a workload writes', async () => {

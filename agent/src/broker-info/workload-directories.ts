@@ -44,11 +44,13 @@ export class WorkloadDirectories {
     const found: WorkloadDirectory[] = []
     for (const parent of await directoriesIn(this.#root)) {
       const at = parent.indexOf(SEPARATOR)
+      // Not ours: a file system of its own has a lost+found.
+      if (at < 1) continue
       const instance = objectKey(parent.slice(0, at), parent.slice(at + 1))
       for (const name of await directoriesIn(path.join(this.#root, parent))) {
         const own = path.join(this.#root, parent, name)
         if (name.startsWith(GONE_PREFIX)) this.#aside.set(own, 'new')
-        else if (at > 0) found.push({ instance, slot: name as SlotName, path: own })
+        else found.push({ instance, slot: name as SlotName, path: own })
       }
     }
     void this.removeAside()

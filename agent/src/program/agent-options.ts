@@ -10,7 +10,7 @@ export interface AgentProgramOptions {
   readonly podResourcesSocket: string
   readonly criSocket: string | undefined
   readonly stateDirectory: string
-  readonly brokerInfo: boolean
+  readonly brokerInfo: 'on' | 'off'
   readonly handler: readonly string[]
   readonly isolated: boolean
   readonly kubeconfig: string | undefined
@@ -41,7 +41,10 @@ export function agentOptions(): Option[] {
       .env('AKRI_STATE_DIRECTORY')
       .argParser((given: string) => path.resolve(given))
       .default('/var/lib/akri-agent'),
-    new Option('--no-broker-info', 'give containers no directory by which they can report').env('AKRI_NO_BROKER_INFO'),
+    new Option('--broker-info <switch>', 'whether containers get a directory by which they can report')
+      .env('AKRI_BROKER_INFO')
+      .choices(['on', 'off'])
+      .default('on'),
     new Option(
       '--handler <package>',
       'a handler to load into the agent: npm package or path; may be given several times, or with commas',

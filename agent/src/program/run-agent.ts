@@ -84,7 +84,7 @@ export async function runAgent(
       handlersDirectory: options.handlersDirectory,
       checkpointFile: path.join(options.stateDirectory, 'checkpoint.json'),
       brokerInfoDirectory: path.join(options.stateDirectory, 'broker-info'),
-      offerBrokerInfo: options.brokerInfo,
+      offerBrokerInfo: options.brokerInfo === 'on',
       embedded: options.isolated ? [] : handlers,
       unhealthyAfterMs: options.unhealthyAfter * 1000,
       removeAfterMs: options.removeAfter * 1000,
