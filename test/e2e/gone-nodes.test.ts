@@ -1,0 +1,174 @@
+import { objectKey } from '@akrijs/kube'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { HostController } from './support/host-controller.js'
+import { echoYaml, eventually, type InstanceState, missing, unless, World } from './support/world.js'
+
+// Nodes that exist in the API only, without a kubelet: nothing tells a controller apart from one whose machine has burned.
+
+const GRACE_SECONDS = 5
+
+describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, { timeout: 120_000 }, () => {
+  let world: World
+  let controller: HostController
+  let configuration: { readonly metadata: { readonly uid: string } }
+
+  const nodePath = '/api/v1/nodes'
+  const spec = async (name: string) => (await world.get<InstanceState>('Instance', name))?.spec
+
+  beforeAll(async () => {
+    world = await World.open()
+    controller = new HostController('one', world.namespace, { AKRI_NODE_GRACE: String(GRACE_SECONDS) })
+    await controller.lead()
+    await world.apply(echoYaml('cam', [], 2))
+    configuration = (await world.get('Configuration', 'cam')) ?? expect.fail()
+  }, 120_000)
+
+  afterEach(async () => {
+    for (const name of ['ghost-1', 'ghost-2'])
+      await world.client.request({ method: 'DELETE', path: `${nodePath}/${name}` }).catch(() => undefined)
+    for (const { metadata } of await world.instances()) await world.remove('Instance', metadata.name)
+  })
+
+  afterAll(async () => {
+    await controller?.stop()
+    await world?.close()
+  }, 120_000)
+
+  it('C1 C3 R64 R103 leave every Instance when they are deleted, with their slots, and are not in the way when they come back', async () => {
+    await createNode('ghost-1')
+    await instance('cam-8120fe', {
+      nodes: ['node-1', 'ghost-1'],
+      deviceUsage: { 'cam-8120fe-0': 'C:0:ghost-1', 'cam-8120fe-1': 'node-1' },
+    })
+    await instance('cam-a19705', { nodes: ['ghost-1'], deviceUsage: { 'cam-a19705-0': 'ghost-1', 'cam-a19705-1': '' } })
+    await world.client.request({ method: 'DELETE', path: `${nodePath}/ghost-1` })
+    await eventually(async () =>
+      expect(await spec('cam-8120fe')).toMatchObject({
+        nodes: ['node-1'],
+        deviceUsage: { 'cam-8120fe-0': '', 'cam-8120fe-1': 'node-1' },
+      }),
+    )
+    // Nobody sees this one any more.
+    await eventually(async () => expect(await spec('cam-a19705')).toBeUndefined())
+    await createNode('ghost-1')
+    await join('cam-8120fe', 'ghost-1')
+    await claim('cam-8120fe', 'cam-8120fe-0', 'ghost-1')
+    expect(await spec('cam-8120fe')).toMatchObject({ nodes: ['node-1', 'ghost-1'], deviceUsage: { 'cam-8120fe-0': 'ghost-1' } })
+  })
+
+  it('C1 are found also when they went while no controller was there', async () => {
+    await controller.stop('SIGKILL')
+    await instance('cam-8120fe', { nodes: ['node-1', 'ghost-1'], deviceUsage: { 'cam-8120fe-0': 'ghost-1', 'cam-8120fe-1': '' } })
+    await controller.lead()
+    await eventually(async () =>
+      expect(await spec('cam-8120fe')).toMatchObject({
+        nodes: ['node-1'],
+        deviceUsage: { 'cam-8120fe-0': '', 'cam-8120fe-1': '' },
+      }),
+    )
+  })
+
+  it('leave when they have not been heard of for the grace period, and keep the slots of Pods that may still run', async () => {
+    await createNode('ghost-1')
+    await createNode('ghost-2')
+    await world.client.request({
+      method: 'POST',
+      path: `/api/v1/namespaces/${world.namespace}/pods`,
+      body: {
+        metadata: { name: 'user' },
+        spec: {
+          nodeName: 'ghost-1',
+          tolerations: [{ operator: 'Exists' }],
+          containers: [{ name: 'c', image: 'x', resources: { limits: { 'akri.sh/cam-8120fe': '1' } } }],
+        },
+      },
+    })
+    await instance('cam-8120fe', {
+      nodes: ['node-1', 'ghost-1', 'ghost-2'],
+      deviceUsage: { 'cam-8120fe-0': 'ghost-1', 'cam-8120fe-1': 'ghost-2' },
+    })
+    // Without a kubelet nobody renews its Lease: the node controller says that they are not ready.
+    await eventually(
+      async () =>
+        expect(await spec('cam-8120fe')).toMatchObject({
+          nodes: ['node-1'],
+          deviceUsage: { 'cam-8120fe-0': 'ghost-1', 'cam-8120fe-1': '' },
+        }),
+      60_000,
+    )
+    await world.client.request({
+      method: 'DELETE',
+      path: `/api/v1/namespaces/${world.namespace}/pods/user`,
+      query: { gracePeriodSeconds: 0 },
+    })
+    await eventually(async () => expect((await spec('cam-8120fe'))?.deviceUsage['cam-8120fe-0']).toBe(''))
+  })
+
+  it('A13 C3 lose the finalizers that agents of the existing system left, and no others go', async () => {
+    // As these agents do: by server-side apply, as <node>-fin.
+    await instance('cam-8120fe', { nodes: ['ghost-1', 'node-1'], deviceUsage: {} })
+    for (const [finalizer, manager] of [
+      ['ghost-1', 'ghost-1-fin'],
+      ['ghost-2', 'somebody-else'],
+    ] as const)
+      await world
+        .api('Instance')
+        .apply(
+          world.key('cam-8120fe'),
+          { apiVersion: 'akri.sh/v0', kind: 'Instance', metadata: { name: 'cam-8120fe', finalizers: [finalizer] } },
+          manager,
+        )
+    await eventually(async () => {
+      const found = await world.get<{ metadata: { finalizers?: string[] } }>('Instance', 'cam-8120fe')
+      expect(found?.metadata.finalizers).toEqual(['ghost-2'])
+    })
+    await world.api('Instance').patch(world.key('cam-8120fe'), 'merge', { metadata: { finalizers: null } })
+  })
+
+  /** A node that is ready, as long as nobody notices that it has no kubelet. */
+  async function createNode(name: string): Promise<void> {
+    const heartbeat = new Date().toISOString()
+    const body = {
+      metadata: { name },
+      status: {
+        conditions: [{ type: 'Ready', status: 'True', reason: 'x', lastHeartbeatTime: heartbeat, lastTransitionTime: heartbeat }],
+      },
+    }
+    await world.client.request({ method: 'POST', path: nodePath, body })
+    await world.client.request({
+      method: 'PATCH',
+      path: `${nodePath}/${name}/status`,
+      body: { status: body.status },
+      patch: 'merge',
+    })
+  }
+
+  async function instance(
+    name: string,
+    { nodes, deviceUsage }: { nodes: string[]; deviceUsage: Record<string, string> },
+  ): Promise<void> {
+    await world.api('Instance').create(world.namespace, {
+      apiVersion: 'akri.sh/v0',
+      kind: 'Instance',
+      metadata: {
+        name,
+        ownerReferences: [
+          { apiVersion: 'akri.sh/v0', kind: 'Configuration', name: 'cam', uid: configuration.metadata.uid, controller: true },
+        ],
+      },
+      spec: { configurationName: 'cam', cdiName: 'akri.sh/cam=x', capacity: 2, shared: true, nodes, deviceUsage },
+    })
+  }
+
+  /** As an agent does. */
+  async function join(name: string, node: string): Promise<void> {
+    await world.api('Instance').patch(world.key(name), 'json', [{ op: 'add', path: '/spec/nodes/-', value: node }])
+  }
+
+  async function claim(name: string, slot: string, usage: string): Promise<void> {
+    await world.api('Instance').patch(objectKey(world.namespace, name), 'json', [
+      { op: 'test', path: `/spec/deviceUsage/${slot}`, value: '' },
+      { op: 'replace', path: `/spec/deviceUsage/${slot}`, value: usage },
+    ])
+  }
+})
