@@ -1,5 +1,5 @@
-// Builds the file tree of the agent's image below the directory that is given, from what `npm run build` has built: /app with
-// the agent and, in node_modules, the handlers and the SDK that they share. Nothing else is in it; the same sources give the
+// Builds the file tree of the image below the directory that is given, from what `npm run build` has built: /app with the
+// programs and, in node_modules, the handlers and the SDK that they share. Nothing else is in it; the same sources give the
 // same bytes, modes and times. Prints what it has made.
 import { createHash } from 'node:crypto'
 import {
@@ -20,7 +20,10 @@ import { build, transform } from 'esbuild'
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 
 /** The folders of packages, what of each is started or imported, and where it goes. */
-const AGENT = { folder: 'agent', entries: ['dist/akri-agent.js'] }
+const PROGRAMS = [
+  { folder: 'agent', entries: ['dist/akri-agent.js'] },
+  { folder: 'webhook', entries: ['dist/akri-webhook.js'] },
+]
 const PACKAGES = [
   { folder: 'sdk', entries: ['dist/index.js', 'dist/akri-handler.js'] },
   { folder: 'handlers/debug-echo', entries: ['dist/index.js'] },
@@ -37,8 +40,8 @@ if (existsSync(target) && readdirSync(target).some((name) => name !== 'app'))
 const app = path.join(target, 'app')
 rmSync(app, { recursive: true, force: true })
 
-const { version } = manifestOf(AGENT.folder)
-await copyModules(AGENT, path.join(app))
+const { version } = manifestOf('agent')
+for (const one of PROGRAMS) await copyModules(one, app)
 write(path.join(app, 'package.json'), `${JSON.stringify({ name: 'akri-agent', version, private: true, type: 'module' })}\n`)
 write(path.join(app, 'LICENSE'), readFileSync(path.join(root, 'LICENSE')))
 for (const one of PACKAGES) await copyPackage(one)
@@ -94,6 +97,8 @@ function manifestOf(folder) {
 }
 
 function write(file, content) {
+  // Modules of several programs are in one directory; those that they share are named after what is in them.
+  if (existsSync(file) && !readFileSync(file).equals(Buffer.from(content))) fail(`${file} would be two different files`)
   mkdirSync(path.dirname(file), { recursive: true })
   writeFileSync(file, content)
 }

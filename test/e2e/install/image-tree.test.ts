@@ -43,11 +43,11 @@ describe.skipIf(!built)(`the tree of the agent's image${built ? '' : ' (needs np
     expect(await readdir(path.join(app, 'node_modules/@akrijs'))).toEqual(['handler-debug-echo', 'handler-udev', 'sdk'])
   })
 
-  it('has an agent that starts', async () => {
-    const agent = spawn(process.execPath, [path.join(app, 'akri-agent.js'), '--version'], {
+  it.each(['akri-agent', 'akri-webhook'])('has %s, which starts', async (name) => {
+    const program = spawn(process.execPath, [path.join(app, `${name}.js`), '--version'], {
       stdio: ['ignore', 'pipe', 'inherit'],
     })
-    expect(await textOf(agent.stdout)).toMatch(/^\d+\.\d+\.\d+\n$/)
+    expect(await textOf(program.stdout)).toMatch(/^\d+\.\d+\.\d+\n$/)
   })
 
   it('has handlers that also serve by themselves', async () => {

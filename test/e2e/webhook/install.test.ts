@@ -1,0 +1,187 @@
+import { spawn } from 'node:child_process'
+import path from 'node:path'
+import { ApiError } from '@akrijs/kube'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { kubectl, MANIFESTS, missingForInstallation, provideImage, removeImage } from '../install/installation.js'
+import { eventually, World } from '../support/world.js'
+
+// The webhook as an operator has it: an image, installed from deploy/manifests/webhook, reached by its Service.
+
+const lacks = missingForInstallation()
+const FOLDER = path.join(MANIFESTS, 'webhook')
+const DEPLOYMENT = 'deployment/akri-webhook-configuration'
+
+interface WebhookPod {
+  readonly metadata: { readonly name: string; readonly deletionTimestamp?: string }
+  readonly spec: { readonly nodeName: string }
+  readonly status: { readonly containerStatuses: readonly { readonly restartCount: number }[] }
+}
+
+describe.skipIf(lacks !== undefined)(
+  `the webhook, installed from deploy/manifests/webhook${lacks === undefined ? '' : ` (${lacks})`}`,
+  { timeout: 120_000 },
+  () => {
+    let world: World
+    let count = 0
+
+    const pods = async () => {
+      const text = await kubectl('-n', 'akri', 'get', 'pods', '-l', 'app.kubernetes.io/name=akri-webhook', '-o', 'json')
+      const { items } = JSON.parse(text) as { items: WebhookPod[] }
+      return items.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+    }
+    const configuration = (spec: object) => ({
+      apiVersion: 'akri.sh/v0',
+      kind: 'Configuration',
+      metadata: { name: `lab-${count++}` },
+      spec: { discoveryHandler: { name: 'debugEcho', discoveryDetails: 'descriptions: []' }, ...spec },
+    })
+    const create = (object: object) =>
+      world.client.request({
+        method: 'POST',
+        path: world.api('Configuration').path(world.namespace),
+        query: { dryRun: 'All' },
+        body: object,
+      })
+    /** Asks all the time until `work` is done. @returns what went wrong */
+    const asking = async (work: () => Promise<unknown>): Promise<unknown[]> => {
+      const failures: unknown[] = []
+      let ends = false
+      const done = work().finally(() => {
+        ends = true
+      })
+      while (!ends) await create(configuration({})).catch((error: unknown) => failures.push(error))
+      await done
+      return failures
+    }
+
+    beforeAll(async () => {
+      world = await World.open()
+      await provideImage()
+      await kubectl('apply', '-f', path.join(MANIFESTS, 'agent/namespace.yaml'))
+      await applyKnown(FOLDER)
+    }, 240_000)
+
+    afterAll(async () => {
+      const failures: unknown[] = []
+      for (const step of [
+        () => kubectl('delete', '-k', FOLDER, '--ignore-not-found').catch(ignoreUnknownKinds),
+        async () => world?.close(),
+        () => kubectl('delete', 'namespace', 'akri', '--ignore-not-found'),
+        () => removeImage(),
+      ])
+        await step().catch((error: unknown) => failures.push(error))
+      expect(failures).toEqual([])
+    }, 240_000)
+
+    it('becomes ready on both nodes, with rights for what it does and no others', async () => {
+      await kubectl('-n', 'akri', 'rollout', 'status', DEPLOYMENT, '--timeout=90s')
+      const running = await pods()
+      expect(running.map(({ spec }) => spec.nodeName).sort()).toEqual(['node-1', 'node-2'])
+      for (const { metadata, status } of running) {
+        expect(status.containerStatuses[0]?.restartCount).toBe(0)
+        const get = (url: string) => kubectl('get', '--raw', `/api/v1/namespaces/akri/pods/${metadata.name}:8080/proxy/${url}`)
+        expect(await get('readyz')).toBe('ok\n')
+        const metrics = await get('metrics')
+        expect(metrics).toContain('akri_webhook_types_info{source="cluster"')
+        expect(metrics).toMatch(/^akri_webhook_certificate_expiry_timestamp_seconds \d+$/m)
+      }
+      const may = (...what: string[]) =>
+        kubectl('auth', 'can-i', ...what, '--as', 'system:serviceaccount:akri:akri-webhook-sa').then(
+          () => true,
+          () => false,
+        )
+      expect(await may('list', 'configurations.akri.sh', '--all-namespaces')).toBe(true)
+      expect(await may('patch', 'configurations.akri.sh', '-n', 'akri')).toBe(false)
+      expect(await may('get', 'secrets', '-n', 'akri')).toBe(false)
+      expect(await may('update', 'secrets/other', '-n', 'akri')).toBe(false)
+      expect(await may('patch', 'validatingwebhookconfigurations/other')).toBe(false)
+    })
+
+    it('R66 tells who uses kubectl each thing that is wrong', async () => {
+      await eventually(() => create(configuration({})))
+      const wrong = configuration({ brokerSpec: { brokerPodSpec: { container: [] } }, instanceServiceSpec: { port: 80 } })
+      const said = await refusalByKubectl(
+        JSON.stringify({ ...wrong, metadata: { ...wrong.metadata, namespace: world.namespace } }),
+      )
+      expect(said).toContain(`The Configuration "${wrong.metadata.name}" is invalid`)
+      expect(said).toContain('* spec.brokerSpec.brokerPodSpec.container: ')
+      expect(said).toContain('did you mean containers?')
+      expect(said).toContain('* spec.instanceServiceSpec.port: ')
+    })
+
+    it('is replaced by a new version without anybody noticing', async () => {
+      const failures = await asking(async () => {
+        await kubectl('-n', 'akri', 'rollout', 'restart', DEPLOYMENT)
+        await kubectl('-n', 'akri', 'rollout', 'status', DEPLOYMENT, '--timeout=90s')
+      })
+      expect(failures).toEqual([])
+    })
+
+    it('goes on when one of its replicas is killed', async () => {
+      const [first] = await pods()
+      const failures = await asking(async () => {
+        await kubectl('-n', 'akri', 'delete', 'pod', first?.metadata.name ?? '', '--grace-period=0', '--force')
+        await eventually(async () => {
+          const [one, two] = await pods()
+          expect([one, two].map((pod) => pod?.status.containerStatuses?.length)).toEqual([1, 1])
+        })
+        await kubectl('-n', 'akri', 'rollout', 'status', DEPLOYMENT, '--timeout=60s')
+      })
+      // What was under way to the one that died may be lost, and is refused: it fails closed.
+      for (const failure of failures) expect(failure instanceof ApiError && failure.message).toContain('failed calling webhook')
+      expect(failures.length).toBeLessThan(5)
+    })
+
+    it('refuses everything where nobody answers, until it is told to let it pass', async () => {
+      await kubectl('-n', 'akri', 'set', 'env', DEPLOYMENT, 'AKRI_FAILURE_POLICY=Ignore')
+      await kubectl('-n', 'akri', 'rollout', 'status', DEPLOYMENT, '--timeout=90s')
+      const policy = async () =>
+        kubectl(
+          'get',
+          'validatingwebhookconfiguration',
+          'akri-webhook-configuration',
+          '-o',
+          'jsonpath={.webhooks[0].failurePolicy}',
+        )
+      await eventually(async () => expect(await policy()).toBe('Ignore'))
+      await kubectl('-n', 'akri', 'scale', DEPLOYMENT, '--replicas=0')
+      await eventually(async () => expect(await pods()).toEqual([]))
+      await eventually(() => create(configuration({ brokerSpec: { brokerPodSpec: { nonsense: 1 } } })))
+      await world.client.request({
+        method: 'PATCH',
+        path: '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/akri-webhook-configuration',
+        body: [{ op: 'replace', path: '/webhooks/0/failurePolicy', value: 'Fail' }],
+        patch: 'json',
+      })
+      await eventually(async () => {
+        await expect(create(configuration({}))).rejects.toThrow('failed calling webhook')
+      })
+    })
+  },
+)
+
+/** What kubectl says of an object that is refused. */
+function refusalByKubectl(json: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const child = spawn('kubectl', ['create', '-f', '-'], { stdio: ['pipe', 'ignore', 'pipe'] })
+    let said = ''
+    child.stderr.on('data', (chunk) => {
+      said += String(chunk)
+    })
+    child.on('error', reject)
+    child.on('close', (code) => (code === 0 ? reject(new Error('it was not refused')) : resolve(said)))
+    child.stdin.end(json)
+  })
+}
+
+/** Kubernetes older than 1.21, as tests may have it, knows no PodDisruptionBudget of policy/v1; all else is there. */
+async function applyKnown(folder: string): Promise<void> {
+  await kubectl('apply', '-k', folder).catch(ignoreUnknownKinds)
+}
+
+function ignoreUnknownKinds(error: unknown): void {
+  const problems = String(error)
+    .split('\n')
+    .filter((line) => /^error|^Error from/.test(line))
+  if (!problems.every((line) => line.includes('PodDisruptionBudget'))) throw error
+}

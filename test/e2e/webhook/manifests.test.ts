@@ -1,0 +1,108 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { load } from 'js-yaml'
+import { describe, expect, it } from 'vitest'
+import { BUNDLED_TYPES } from '../../../webhook/src/generated/bundled-types.js'
+import { webhookOptions } from '../../../webhook/src/program/webhook-options.js'
+import { checkType } from '../../../webhook/src/schema/check-type.js'
+import { IMAGE, MANIFESTS } from '../install/installation.js'
+
+// What the manifests of the webhook say must be what the program understands, and what they say to one another.
+
+interface Manifest {
+  readonly kind: string
+  readonly metadata: { readonly name: string; readonly namespace?: string }
+}
+
+const folder = path.join(MANIFESTS, 'webhook')
+const read = <T>(file: string) => load(readFileSync(path.join(folder, file), 'utf8')) as T
+const files = readdirSync(folder).filter((file) => file !== 'kustomization.yaml')
+
+interface Deployment extends Manifest {
+  readonly spec: {
+    readonly template: {
+      readonly metadata: { readonly labels: Readonly<Record<string, string>> }
+      readonly spec: {
+        readonly containers: readonly {
+          readonly image: string
+          readonly env: readonly { readonly name: string; readonly value?: string }[]
+          readonly ports: readonly { readonly name: string; readonly containerPort: number }[]
+          readonly resources: { readonly limits: { readonly memory: string } }
+        }[]
+      }
+    }
+  }
+}
+
+const deployment = read<Deployment>('deployment.yaml')
+const pod = deployment.spec.template
+const container = pod.spec.containers[0] ?? expect.fail('the Deployment has no container')
+const environment = new Map(container.env.map(({ name, value }) => [name, value]))
+const options = webhookOptions()
+const defaultOf = (variable: string): unknown => options.find(({ envVar }) => envVar === variable)?.defaultValue
+
+describe('deploy/manifests/webhook', () => {
+  it('lists all its files', () => {
+    expect(read<{ resources: string[] }>('kustomization.yaml').resources.toSorted()).toEqual(files.toSorted())
+  })
+
+  it('sets what the webhook can be told, and Node', () => {
+    const known = options.map(({ envVar }) => envVar)
+    for (const name of environment.keys()) expect([...known, 'NODE_OPTIONS']).toContain(name)
+  })
+
+  it('runs the image of this version, on the ports that the program has', () => {
+    expect(container.image).toBe(IMAGE)
+    expect(Object.fromEntries(container.ports.map(({ name, containerPort }) => [name, containerPort]))).toEqual({
+      https: defaultOf('AKRI_WEBHOOK_PORT'),
+      metrics: Number(environment.get('METRICS_PORT')),
+    })
+  })
+
+  it('leaves a quarter of the memory to what is not the heap of JavaScript', () => {
+    const heap = /--max-old-space-size=(\d+)/.exec(environment.get('NODE_OPTIONS') ?? '')?.[1]
+    const limit = /^(\d+)Mi$/.exec(container.resources.limits.memory)?.[1]
+    expect(Number(heap)).toBeLessThanOrEqual(Number(limit) * 0.75)
+  })
+
+  it('registers the Service of these Pods, and gives both the names that the program knows', () => {
+    const service = read<Manifest & { spec: { selector: object; ports: object[] } }>('service.yaml')
+    const registration = read<
+      Manifest & { webhooks: { name: string; clientConfig: { service: object }; failurePolicy: string }[] }
+    >('validating-webhook-configuration.yaml')
+    expect(pod.metadata.labels).toMatchObject(service.spec.selector)
+    expect(service.spec.ports).toEqual([expect.objectContaining({ port: 443, targetPort: 'https' })])
+    expect(service.metadata.name).toBe(defaultOf('AKRI_WEBHOOK_SERVICE'))
+    const { name, namespace } = service.metadata
+    expect(registration.webhooks).toEqual([
+      expect.objectContaining({
+        name: `${name}.${namespace}.svc`,
+        clientConfig: { service: { name, namespace, port: 443, path: '/validate' } },
+        failurePolicy: environment.get('AKRI_FAILURE_POLICY'),
+      }),
+    ])
+    expect(registration.metadata.name).toBe(environment.get('AKRI_WEBHOOK_CONFIGURATION'))
+  })
+
+  it('gives rights to one account only, to named objects where that is possible, and none with a wildcard', () => {
+    for (const file of files.filter((one) => one.includes('role'))) {
+      const { kind, metadata, rules, subjects } = read<
+        Manifest & { rules?: { resources: string[]; verbs: string[]; resourceNames?: string[] }[]; subjects?: object[] }
+      >(file)
+      expect(metadata.namespace).toBe(kind.startsWith('Cluster') ? undefined : 'akri')
+      if (subjects !== undefined)
+        expect(subjects).toEqual([{ kind: 'ServiceAccount', name: 'akri-webhook-sa', namespace: 'akri' }])
+      for (const { resources, verbs, resourceNames } of rules ?? []) {
+        expect([...resources, ...verbs]).not.toContain('*')
+        if (verbs.some((verb) => ['update', 'patch', 'delete'].includes(verb))) expect(resourceNames).toHaveLength(1)
+      }
+    }
+    expect(JSON.stringify(read('role.yaml'))).toContain(JSON.stringify([defaultOf('AKRI_CERTIFICATE_SECRET')]))
+  })
+
+  it('has specs that the webhook itself would take', () => {
+    const check = (file: string, root: 'deploymentSpec' | 'serviceSpec') =>
+      checkType(read<{ spec: unknown }>(file).spec, { types: BUNDLED_TYPES, root, path: 'spec', limit: 10 })
+    expect([...check('deployment.yaml', 'deploymentSpec'), ...check('service.yaml', 'serviceSpec')]).toEqual([])
+  })
+})
