@@ -130,6 +130,7 @@ function optionTables() {
   return [
     { file: 'docs/standalone.md', mark: 'options of akri run', table: optionsOf('cli/dist/akri.js', 'run') },
     { file: 'docs/operators.md', mark: 'options of akri-agent', table: optionsOf('agent/dist/akri-agent.js') },
+    { file: 'docs/webhook.md', mark: 'options of akri-webhook', table: optionsOf('webhook/dist/akri-webhook.js') },
     { file: 'docs/handler-authors.md', mark: 'options of akri-handler', table: optionsOf('sdk/dist/akri-handler.js') },
   ]
 }
