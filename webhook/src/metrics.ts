@@ -31,7 +31,9 @@ export class WebhookMetrics {
       registers: [this.registry],
       collect() {
         const certificate = state.certificate()
-        if (certificate !== undefined) this.set(Date.parse(new X509Certificate(certificate).validTo) / 1000)
+        // Not 0, which would be long ago.
+        if (certificate === undefined) this.remove()
+        else this.set(Date.parse(new X509Certificate(certificate).validTo) / 1000)
       },
     })
     new Gauge({

@@ -1,0 +1,91 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { silentLogger } from '@akrijs/sdk'
+import { ManualClock } from '@akrijs/sdk/testing'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { KeyPair } from '../webhook-server.js'
+import { followGivenCertificates } from './given-certificates.js'
+import { issueAuthority, issueServerCertificate } from './x509.js'
+
+const validity = { notBefore: new Date(), notAfter: new Date(Date.now() + 3_600_000) }
+const authority = issueAuthority('test', validity)
+const [first, second] = [1, 2].map(() => issueServerCertificate(['localhost'], validity, authority)) as [KeyPair, KeyPair]
+
+let directory: string
+let certFile: string
+let keyFile: string
+let clock: ManualClock
+let renewed: KeyPair[]
+let warnings: string[]
+
+beforeEach(async () => {
+  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-given-'))
+  certFile = path.join(directory, 'tls.crt')
+  keyFile = path.join(directory, 'tls.key')
+  clock = new ManualClock()
+  renewed = []
+  warnings = []
+})
+
+afterEach(() => rm(directory, { recursive: true, force: true }))
+
+async function give({ cert, key }: KeyPair) {
+  await writeFile(certFile, cert)
+  await writeFile(keyFile, key)
+}
+
+function follow(signal: AbortSignal) {
+  const log = { ...silentLogger, warn: (fields: { error?: unknown }) => void warnings.push(String(fields.error)) }
+  return followGivenCertificates({ certFile, keyFile, clock, log, onRenewed: (pair) => renewed.push(pair) }, signal)
+}
+
+async function later() {
+  await clock.advance(10_000)
+  await clock.untilSleeping()
+}
+
+describe('certificates that are given as files', () => {
+  it('are taken at the start, and each time that they change', async () => {
+    await give(first)
+    const controller = new AbortController()
+    const following = follow(controller.signal)
+    await clock.untilSleeping()
+    await later()
+    expect(renewed).toEqual([first])
+    await give(second)
+    await later()
+    expect(renewed).toEqual([first, second])
+    controller.abort()
+    await following
+  })
+
+  it('stay as they are while what is there makes no sense, which is told once', async () => {
+    await give(first)
+    const controller = new AbortController()
+    const following = follow(controller.signal)
+    await clock.untilSleeping()
+    await writeFile(certFile, second.cert)
+    await later()
+    await later()
+    await rm(keyFile)
+    await later()
+    expect(renewed).toEqual([first])
+    expect(warnings).toEqual([`${keyFile} is not the key of ${certFile}`, expect.stringContaining(`${keyFile} cannot be read`)])
+    await give(second)
+    await later()
+    expect(renewed).toEqual([first, second])
+    controller.abort()
+    await following
+  })
+
+  it.each<[string, () => Promise<unknown>, RegExp]>([
+    ['missing', async () => {}, /tls\.crt cannot be read: ENOENT/],
+    ['no certificate', () => give({ ...first, cert: 'x' }), /tls\.crt is not what it should be, in PEM/],
+    ['no key', () => give({ ...first, key: 'x' }), /tls\.key is not what it should be, in PEM/],
+    ['of two pairs', () => give({ cert: first.cert, key: second.key }), /tls\.key is not the key of .*tls\.crt/],
+  ])('are refused at the start where they are %s', async (_what, prepare, message) => {
+    await prepare()
+    await expect(follow(new AbortController().signal)).rejects.toThrow(message)
+  })
+})

@@ -1,0 +1,149 @@
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { ApiClient } from '@akrijs/kube'
+import { silentLogger, systemClock } from '@akrijs/sdk'
+import { ManualClock } from '@akrijs/sdk/testing'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { BUNDLED_TYPES } from '../generated/bundled-types.js'
+import { ClusterTypes } from './cluster-types.js'
+
+// The API server of the end-to-end tests is older than OpenAPI 3: here its paths are answered as its specification has them.
+
+const PREFIX = '#/components/schemas/'
+const fields = (...names: string[]) => ({ properties: Object.fromEntries(names.map((name) => [name, { type: 'string' }])) })
+const CORE = {
+  'io.k8s.api.core.v1.PodSpec': fields('hostname', 'brandNew'),
+  'io.k8s.api.core.v1.ServiceSpec': fields('type'),
+}
+const template = { properties: { template: { allOf: [{ $ref: `${PREFIX}io.k8s.api.core.v1.PodSpec` }], default: {} } } }
+const document = (schemas: object) => ({ openapi: '3.0.0', components: { schemas } })
+
+let answers: Map<string, unknown>
+let asked: string[]
+let server: http.Server
+let client: ApiClient
+let clock: ManualClock
+let stop: AbortController
+let types: ClusterTypes
+let running: Promise<void>
+
+beforeEach(async () => {
+  asked = []
+  answers = new Map<string, unknown>([
+    ['/version', { gitVersion: 'v1.40.0' }],
+    [
+      '/openapi/v3',
+      {
+        paths: {
+          'api/v1': { serverRelativeURL: '/openapi/v3/api/v1?hash=A' },
+          'apis/apps/v1': { serverRelativeURL: '/openapi/v3/apis/apps/v1?hash=B' },
+          'apis/batch/v1': { serverRelativeURL: '/openapi/v3/apis/batch/v1?hash=C' },
+          'apis/akri.sh/v0': { serverRelativeURL: '/openapi/v3/apis/akri.sh/v0?hash=D' },
+        },
+      },
+    ],
+    ['/openapi/v3/api/v1?hash=A', document(CORE)],
+    ['/openapi/v3/apis/apps/v1?hash=B', document({ 'io.k8s.api.apps.v1.DeploymentSpec': template })],
+    ['/openapi/v3/apis/batch/v1?hash=C', document({ 'io.k8s.api.batch.v1.JobSpec': template })],
+    [
+      '/openapi/v2',
+      { definitions: { ...CORE, 'io.k8s.api.apps.v1.DeploymentSpec': template, 'io.k8s.api.batch.v1.JobSpec': template } },
+    ],
+  ])
+  server = http.createServer((request, response) => {
+    const path = request.url ?? ''
+    asked.push(path)
+    const answer = answers.get(path)
+    response.writeHead(answer === undefined ? 404 : 200, { 'content-type': 'application/json' })
+    response.end(JSON.stringify(answer ?? { kind: 'Status', reason: 'NotFound', message: 'not found' }))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  client = new ApiClient({
+    access: { server: address, credentials: async () => ({}) },
+    clock: systemClock,
+    userAgent: 'test',
+  })
+  clock = new ManualClock()
+  stop = new AbortController()
+  types = new ClusterTypes({ client, clock, log: silentLogger })
+})
+
+afterEach(async () => {
+  stop.abort()
+  await running
+  client.close()
+  await new Promise((resolve) => server.close(resolve))
+})
+
+async function start() {
+  running = types.run(stop.signal)
+  await types.attempted
+  await clock.untilSleeping()
+}
+
+/** The next attempt, when its time has come. */
+async function again() {
+  asked = []
+  await clock.advance(5 * 60_000)
+  await clock.untilSleeping()
+}
+
+describe('the types of the cluster', () => {
+  it('are those that come with the webhook until the cluster has told its own', async () => {
+    expect([types.source, types.current]).toEqual(['bundled', BUNDLED_TYPES])
+    await start()
+    expect([types.source, types.current.version]).toEqual(['cluster', 'v1.40.0'])
+  })
+
+  it('are read from OpenAPI 3 where it is, group by group, so that the fields of a newer cluster are known', async () => {
+    await start()
+    expect(types.current.types['io.k8s.api.core.v1.PodSpec']).toHaveProperty('brandNew')
+    expect(asked).toEqual([
+      '/version',
+      '/openapi/v3',
+      '/openapi/v3/api/v1?hash=A',
+      '/openapi/v3/apis/batch/v1?hash=C',
+      '/openapi/v3/apis/apps/v1?hash=B',
+    ])
+  })
+
+  it.each<[string, unknown]>([
+    ['has no OpenAPI 3', undefined],
+    ['does not have all of it there', { paths: { 'api/v1': { serverRelativeURL: '/openapi/v3/api/v1?hash=A' } } }],
+    ['has it at another server', { paths: { 'api/v1': { serverRelativeURL: '@elsewhere.example/openapi' } } }],
+  ])('are read from OpenAPI 2 where the cluster %s', async (_what, index) => {
+    answers.set('/openapi/v3', index)
+    await start()
+    expect(types.source).toBe('cluster')
+    expect(asked).toContain('/openapi/v2')
+  })
+
+  it('are read again when the version of the cluster changes, and only then', async () => {
+    await start()
+    await again()
+    expect(asked).toEqual(['/version'])
+    answers.set('/version', { gitVersion: 'v1.41.0' })
+    await again()
+    expect(asked).toContain('/openapi/v3')
+    expect(types.current.version).toBe('v1.41.0')
+  })
+
+  it('stay as they were while the cluster tells nothing that makes sense, and are asked for again', async () => {
+    answers.set('/openapi/v3', undefined)
+    answers.set('/openapi/v2', { definitions: CORE })
+    await start()
+    expect(types.source).toBe('bundled')
+    answers.set('/openapi/v2', undefined)
+    await again()
+    answers.set('/version', { message: 'hello' })
+    await again()
+    expect(types.source).toBe('bundled')
+    answers.set('/version', { gitVersion: 'v1.40.0' })
+    answers.set('/openapi/v2', {
+      definitions: { ...CORE, 'io.k8s.api.apps.v1.DeploymentSpec': template, 'io.k8s.api.batch.v1.JobSpec': template },
+    })
+    await again()
+    expect(types.source).toBe('cluster')
+  })
+})
