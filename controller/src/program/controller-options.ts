@@ -19,7 +19,7 @@ export function controllerOptions(): Option[] {
     ),
     new Option('--lease-namespace <name>', 'the namespace of the Lease by which one of several replicas leads')
       .env('POD_NAMESPACE')
-      .default('akri-system'),
+      .default('akri'),
     new Option('--identity <name>', 'what this replica is called in the Lease; no other one may be called so')
       .env('POD_NAME')
       .default(`${os.hostname()}-${process.pid}`, "the host's name and the process id"),

@@ -1,0 +1,100 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { HostController } from './support/host-controller.js'
+import { echoYaml, eventually, missing, NODES, unless, World } from './support/world.js'
+
+// What a controller costs the API server. There are no agents: the Pods ask for what no node has, so that nothing but the
+// controller and the API server is at work.
+
+const INSTANCES = 200
+const BROKERS = INSTANCES * NODES.length
+/** Lists, watches, the Lease and its renewals. */
+const OVERHEAD = 60
+
+interface Made {
+  readonly metadata: { readonly name: string; readonly uid: string; readonly labels: Readonly<Record<string, string>> }
+}
+
+describe.skipIf(missing() !== undefined)(`the load of a controller${unless}`, { timeout: 240_000 }, () => {
+  let world: World
+  let controller: HostController
+
+  const requests = async () => {
+    const { GET = 0, POST = 0, PATCH = 0, DELETE = 0 } = await controller.requests()
+    return { GET, POST, PATCH, DELETE }
+  }
+
+  beforeAll(async () => {
+    world = await World.open()
+    controller = new HostController('one', world.namespace)
+    const limits = { '{{PLACEHOLDER}}': '1' }
+    const brokerPodSpec = { containers: [{ name: 'c', image: 'x', resources: { limits } }] }
+    const ports = [{ name: 'p', port: 80, protocol: 'TCP' }]
+    await world.apply(echoYaml('cam', [], 2, { brokerSpec: { brokerPodSpec }, instanceServiceSpec: { ports } }))
+    const configuration = (await world.get<Made>('Configuration', 'cam')) ?? expect.fail()
+    const owner = {
+      apiVersion: 'akri.sh/v0',
+      kind: 'Configuration',
+      name: 'cam',
+      uid: configuration.metadata.uid,
+      controller: true,
+    }
+    for (let index = 0; index < INSTANCES; index++) {
+      const name = `cam-${String(index).padStart(6, '0')}`
+      await world.api('Instance').create(world.namespace, {
+        apiVersion: 'akri.sh/v0',
+        kind: 'Instance',
+        metadata: { name, ownerReferences: [owner] },
+        spec: { configurationName: 'cam', cdiName: `akri.sh/${name}`, capacity: 2, shared: true, nodes: [...NODES] },
+      })
+    }
+  }, 120_000)
+
+  afterAll(async () => {
+    await controller?.stop()
+    await world?.close()
+  }, 120_000)
+
+  it(`makes ${BROKERS} brokers of ${INSTANCES} Instances with one request for each`, async () => {
+    await controller.lead()
+    await eventually(async () => expect(await world.list('Pod')).toHaveLength(BROKERS), 120_000)
+    const { GET, POST, PATCH, DELETE } = await requests()
+    expect(POST).toBeGreaterThanOrEqual(BROKERS)
+    expect(GET + POST + PATCH + DELETE).toBeLessThanOrEqual(BROKERS + OVERHEAD)
+  })
+
+  it(`makes ${INSTANCES} Services with two requests for each`, async () => {
+    const before = await requests()
+    const pods = await world.list<Made>('Pod')
+    // As a kubelet would say it, of one broker of each Instance.
+    for (const { metadata } of pods.filter(({ metadata: { labels } }) => labels['akri.sh/target-node'] === NODES[0])) {
+      const conditions = [{ type: 'Ready', status: 'True' }]
+      await world
+        .api('Pod')
+        .patch(world.key(metadata.name), 'merge', { status: { phase: 'Running', conditions } }, { subresource: 'status' })
+    }
+    await eventually(async () => expect(await world.list('Service')).toHaveLength(INSTANCES), 120_000)
+    const after = await requests()
+    expect(after.PATCH - before.PATCH).toBe(INSTANCES)
+    expect(after.GET - before.GET).toBeLessThanOrEqual(INSTANCES + OVERHEAD)
+    expect([after.POST, after.DELETE]).toEqual([before.POST, before.DELETE])
+  })
+
+  it('changes nothing when it is started anew, and asks for nothing but its lists', async () => {
+    const uids = async () => (await world.list<Made>('Pod')).map(({ metadata }) => metadata.uid).sort()
+    const before = await uids()
+    await controller.stop()
+    await controller.lead()
+    // It has looked at everything once it has done what comes last.
+    await world.remove('Pod', (await world.list<Made>('Pod'))[0]?.metadata.name ?? '')
+    await eventually(async () => {
+      const now = await uids()
+      expect(now).toHaveLength(BROKERS)
+      expect(now).not.toEqual(before)
+    })
+    expect((await uids()).filter((uid) => before.includes(uid))).toHaveLength(BROKERS - 1)
+    const { GET, POST, PATCH, DELETE } = await requests()
+    // The broker, and at most one renewal of the Lease.
+    expect([POST, PATCH, DELETE]).toEqual([1, 0, 0])
+    expect(GET).toBeLessThanOrEqual(OVERHEAD)
+  })
+})
