@@ -8,7 +8,7 @@ import ts from 'typescript'
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 const checking = process.argv.includes('--check')
-const PACKAGES = ['sdk', 'kube', 'agent', 'webhook', 'cli', 'handlers/udev', 'handlers/debug-echo']
+const PACKAGES = ['sdk', 'kube', 'agent', 'controller', 'webhook', 'cli', 'handlers/udev', 'handlers/debug-echo']
 const MEANING = {
   terminal: 'Trying again does not help: mend what the message names.',
   transient: 'It is tried again, with a back-off.',
@@ -130,6 +130,7 @@ function optionTables() {
   return [
     { file: 'docs/standalone.md', mark: 'options of akri run', table: optionsOf('cli/dist/akri.js', 'run') },
     { file: 'docs/operators.md', mark: 'options of akri-agent', table: optionsOf('agent/dist/akri-agent.js') },
+    { file: 'docs/brokers.md', mark: 'options of akri-controller', table: optionsOf('controller/dist/akri-controller.js') },
     { file: 'docs/webhook.md', mark: 'options of akri-webhook', table: optionsOf('webhook/dist/akri-webhook.js') },
     { file: 'docs/handler-authors.md', mark: 'options of akri-handler', table: optionsOf('sdk/dist/akri-handler.js') },
   ]
