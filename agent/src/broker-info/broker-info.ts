@@ -80,6 +80,7 @@ export class BrokerInfo {
       log.error({ directory, error: messageOf(error) }, 'workloads cannot report: their directories cannot be made')
       return []
     })
+    void this.#directories.removeAside()
     for (const { instance, slot, path } of left) this.#follow(instance, slot, path, false)
     cluster.instances.onChange((key) => this.#changed(key), this.#stop.signal)
     for (const instance of cluster.instances.list()) this.#changed(keyOf(instance))
@@ -95,7 +96,8 @@ export class BrokerInfo {
     try {
       const path = await this.#directories.renew(instance, slot)
       this.#follow(instance, slot, path, true)
-      this.#queue.add(instance)
+      // Not now, while the kubelet waits: nothing is in there yet.
+      this.#addSoon(instance)
       return path
     } catch (error) {
       this.#unfollow(instance, slot)
@@ -170,7 +172,7 @@ export class BrokerInfo {
     const { clock } = this.#options
     while (!this.#stop.signal.aborted) {
       await clock.sleep(RESCAN_MS, this.#stop.signal).catch(() => undefined)
-      void this.#directories.removeAside()
+      void this.#directories.removeAside({ again: true })
       for (const [key, { workloads }] of this.#instances) {
         for (const workload of workloads.values()) workload.expire()
         this.#queue.add(key)
@@ -186,6 +188,7 @@ export class BrokerInfo {
     if (waitMs > 0 && !atOnce) return waitMs
     await this.#dropFreed(key, followed)
     await this.#read(key, followed)
+    void this.#directories.removeAside()
     const instance = cluster.instances.get(key)
     if (instance === undefined) {
       if (followed.workloads.size === 0) this.#instances.delete(key)

@@ -5,7 +5,7 @@ import path from 'node:path'
 import { objectKey, type SlotName } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/sdk'
 import { type BuildOptions, build } from 'esbuild'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { WorkloadDirectories } from './workload-directories.js'
 
 const instance = objectKey('factory', 'cam-8120fe')
@@ -44,7 +44,8 @@ describe('the directories of workloads', () => {
     await writeFile(path.join(parent(), 'file'), '')
     directories = new WorkloadDirectories(path.join(root, 'd'), silentLogger)
     expect(await directories.open()).toEqual([{ instance, slot, path: own }])
-    await vi.waitFor(async () => expect((await readdir(parent())).sort()).toEqual([slot, 'file']))
+    await directories.removeAside()
+    expect((await readdir(parent())).sort()).toEqual([slot, 'file'])
   })
 
   it('R68 stay where the slot is held again before they could be dropped', async () => {
@@ -54,7 +55,8 @@ describe('the directories of workloads', () => {
     expect(await directories.drop({ path: own }, () => false)).toBe(false)
     expect(await readdir(own)).toEqual(['a'])
     expect(await directories.drop({ path: own }, () => true)).toBe(true)
-    await vi.waitFor(async () => expect(await readdir(path.join(root, 'd'))).toEqual([]))
+    await directories.removeAside()
+    expect(await readdir(path.join(root, 'd'))).toEqual([])
   })
 
   it('R68 are new ones, although their workload has closed its own', async () => {
@@ -64,7 +66,8 @@ describe('the directories of workloads', () => {
     await chmod(own, 0o000)
     await directories.renew(instance, slot)
     expect(await readdir(own)).toEqual([])
-    await vi.waitFor(async () => expect(await readdir(parent())).toEqual([slot]))
+    await directories.removeAside()
+    expect(await readdir(parent())).toEqual([slot])
   })
 
   it.skipIf(process.getuid?.() !== 0)(
@@ -84,7 +87,7 @@ describe('the directories of workloads', () => {
         await directories.open()
         const own = await directories.renew(${JSON.stringify(instance)}, ${JSON.stringify(slot)})
         await directories.removeAside()
-        await directories.removeAside()
+        await directories.removeAside({ again: true })
         await directories.close()
         console.log(JSON.stringify([readdirSync(own), warnings]))`
       const uncapable = ['setpriv', '--inh-caps=-all', '--bounding-set=-all']

@@ -30,7 +30,7 @@ export class WorkloadDirectories {
   /** One thing after the other: what is made for a new workload must not go with what the old one has left. */
   #work: Promise<unknown> = Promise.resolve()
   #removing: Promise<void> = Promise.resolve()
-  /** What is to be removed, and whether it has failed once. */
+  /** What is to be removed and is not being removed yet, and whether it has failed once. */
   readonly #aside = new Map<string, 'new' | 'failed'>()
 
   constructor(root: string, log: Logger) {
@@ -38,7 +38,7 @@ export class WorkloadDirectories {
     this.#log = log
   }
 
-  /** Those that an agent before us has made; begins to remove what it has put aside. */
+  /** Those that an agent before us has made. */
   async open(): Promise<WorkloadDirectory[]> {
     await mkdir(this.#root, { recursive: true, mode: 0o700 })
     const found: WorkloadDirectory[] = []
@@ -53,7 +53,6 @@ export class WorkloadDirectories {
         else found.push({ instance, slot: name as SlotName, path: own })
       }
     }
-    void this.removeAside()
     return found
   }
 
@@ -64,10 +63,10 @@ export class WorkloadDirectories {
   renew(instance: ObjectKey, slot: SlotName): Promise<string> {
     return this.#exclusively(async () => {
       const directory = this.#pathOf(instance, slot)
-      // The kubelet waits: mostly there is nothing in the way and the directory above is there.
-      await mkdir(directory).catch(async () => {
-        await mkdir(path.dirname(directory), { recursive: true, mode: 0o700 })
-        await this.#putAside(directory)
+      // The kubelet waits: no more than is needed.
+      await mkdir(directory).catch(async (error: unknown) => {
+        if (codeOf(error) === 'EEXIST') await this.#putAside(directory)
+        else await mkdir(path.dirname(directory), { recursive: true, mode: 0o700 })
         await mkdir(directory)
       })
       // Whatever the umask says: the user of the container is not known.
@@ -85,14 +84,14 @@ export class WorkloadDirectories {
     })
   }
 
-  /** Tries to remove what has been put aside. Nobody has to wait for it; never rejects. */
-  removeAside(): Promise<void> {
-    this.#removing = this.#removing.then(async () => {
-      for (const [directory, state] of [...this.#aside]) {
-        if (this.#stop.signal.aborted) return
-        await this.#remove(directory, state)
-      }
-    })
+  /**
+   * Removes what has been put aside, also by an agent before us. Nobody has to wait for it; never rejects.
+   * @param again also what could not be removed before
+   */
+  removeAside({ again = false } = {}): Promise<void> {
+    const due = [...this.#aside].filter(([, state]) => state === 'new' || again)
+    for (const [directory] of due) this.#aside.delete(directory)
+    if (due.length > 0) this.#removing = this.#removing.then(() => this.#removeAll(due))
     return this.#removing
   }
 
@@ -102,10 +101,13 @@ export class WorkloadDirectories {
     await this.#removing
   }
 
+  async #removeAll(due: readonly (readonly [directory: string, state: 'new' | 'failed'])[]): Promise<void> {
+    for (const [directory, state] of due) if (!this.#stop.signal.aborted) await this.#remove(directory, state)
+  }
+
   async #remove(directory: string, state: 'new' | 'failed'): Promise<void> {
     try {
       await removeTree(directory, this.#stop.signal)
-      this.#aside.delete(directory)
     } catch (error) {
       this.#aside.set(directory, 'failed')
       if (state === 'new') this.#log.warn({ directory, error: messageOf(error) }, 'what a workload has left cannot be removed')
@@ -121,11 +123,10 @@ export class WorkloadDirectories {
     try {
       await rename(directory, aside)
     } catch (error) {
-      if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return
+      if (codeOf(error) === 'ENOENT') return
       throw error
     }
     this.#aside.set(aside, 'new')
-    void this.removeAside()
   }
 
   #pathOf(instance: ObjectKey, slot: SlotName): string {
@@ -139,6 +140,10 @@ export class WorkloadDirectories {
     this.#work = result.catch(() => undefined)
     return result
   }
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined
 }
 
 async function directoriesIn(directory: string): Promise<string[]> {
