@@ -27,7 +27,9 @@ export interface WebhookServerOptions {
 /** etcd takes objects of 1.5 MiB; a review has the new one and the old one, and says who asks. */
 const MAX_BODY = 4 * 1024 * 1024
 /** What all reviews under way may have, in bytes. Anybody in the cluster can send some, and in memory they are larger. */
-const MAX_BODIES = 16 * 1024 * 1024
+const MAX_BODIES = 2 * MAX_BODY
+/** How many values a review may have: the shortest take three bytes, and in memory fifty. Of real ones a value takes twenty. */
+const MAX_VALUES = 300_000
 const MAX_CONNECTIONS = 500
 /** Milliseconds. */
 const HEADERS_MS = 5000
@@ -145,8 +147,7 @@ export class WebhookServer {
     if (Number(request.headers['content-length'] ?? 0) > MAX_BODY) throw tooLarge()
     const body = { bytes: 0 }
     try {
-      const text = await this.#read(request, body)
-      const review = readAdmissionReview(parse(text))
+      const review = readAdmissionReview(parse(await this.#read(request, body)))
       if (typeof review === 'string') throw new Refusal(400, review)
       return admissionReview(review, await this.#judged(review))
     } finally {
@@ -168,7 +169,7 @@ export class WebhookServer {
   }
 
   /** @param body gets the bytes that were read, also where that fails */
-  async #read(request: IncomingMessage, body: { bytes: number }): Promise<string> {
+  async #read(request: IncomingMessage, body: { bytes: number }): Promise<Buffer> {
     const chunks: Buffer[] = []
     // Not `for await`: leaving it early ends the connection, and the refusal is never read.
     await new Promise<void>((resolve, reject) => {
@@ -190,16 +191,24 @@ export class WebhookServer {
       request.once('end', resolve)
       request.once('error', reject)
     })
-    return Buffer.concat(chunks).toString('utf8')
+    return Buffer.concat(chunks)
   }
 }
 
-function parse(text: string): unknown {
+function parse(body: Buffer): unknown {
+  if (mostValues(body) > MAX_VALUES) throw new Refusal(413, `the body has more than ${MAX_VALUES} values`)
   try {
-    return JSON.parse(text)
+    return JSON.parse(body.toString('utf8'))
   } catch {
     throw new Refusal(400, 'the body is no JSON')
   }
+}
+
+/** No more values than these are in a text of JSON: each but the first is behind one of `{`, `[` and `,`. */
+function mostValues(json: Buffer): number {
+  let count = 1
+  for (const byte of json) if (byte === 0x7b || byte === 0x5b || byte === 0x2c) count++
+  return count
 }
 
 function tooLarge(): Refusal {

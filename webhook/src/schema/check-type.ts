@@ -23,6 +23,7 @@ export function checkType(value: unknown, { types, root, path, filledIn = [], li
   return check.problems
 }
 
+type ObjectType = FieldType & { readonly kind: 'object' }
 type Fields = Readonly<Record<string, string>>
 
 interface Place {
@@ -47,7 +48,7 @@ class TypeCheck {
     if (type.kind === 'scalar') this.#scalar(value, type.scalar, place)
     else if (type.kind === 'list') this.#list(value, type.of, place)
     else if (type.kind === 'map') this.#map(value, type.of, place)
-    else this.#object(value, type.fields, place, filledIn)
+    else this.#object(value, type, place, filledIn)
   }
 
   #scalar(value: unknown, scalar: Scalar, { path }: Place): void {
@@ -80,8 +81,9 @@ class TypeCheck {
     }
   }
 
-  #object(value: unknown, fields: Fields, { path, parents }: Place, filledIn: readonly string[]): void {
-    if (!isRecord(value)) this.#refuse(path, `write a mapping with fields such as ${example(fields)}; it is ${shorten(value)}`)
+  #object(value: unknown, { fields, required }: ObjectType, { path, parents }: Place, filledIn: readonly string[]): void {
+    if (!isRecord(value))
+      this.#refuse(path, `write a mapping with fields such as ${required[0] ?? Object.keys(fields)[0]}; it is ${shorten(value)}`)
     else {
       const around = [{ path, fields }, ...parents]
       for (const key in value) {
@@ -91,17 +93,12 @@ class TypeCheck {
         else this.#refuse(at, `there is no such field${this.#hint(key, fields, parents)}`)
         if (this.problems.length >= this.#limit) return
       }
-      this.#required(value, fields, path, filledIn)
-    }
-  }
-
-  #required(value: Readonly<Record<string, unknown>>, fields: Fields, path: string, filledIn: readonly string[]): void {
-    for (const [key, text] of Object.entries(fields)) {
-      if (!text.endsWith('!') || filledIn.includes(key)) continue
-      if (Object.hasOwn(value, key) && value[key] !== null) continue
-      const type = fieldType(text, this.#types)
-      // A scalar that is missing is 0 or empty for Kubernetes, and values are not judged here.
-      if (type.kind !== 'scalar') this.#refuse(inside(path, key), `it is missing; write ${singular(type)}`)
+      for (const key of required) {
+        if (filledIn.includes(key) || (Object.hasOwn(value, key) && value[key] !== null)) continue
+        const type = fieldType(fields[key] ?? 'any', this.#types)
+        // A scalar that is missing is 0 or empty for Kubernetes, and values are not judged here.
+        if (type.kind !== 'scalar') this.#refuse(inside(path, key), `it is missing; write ${singular(type)}`)
+      }
     }
   }
 
@@ -176,11 +173,6 @@ function plural(type: FieldType): string {
   if (type.kind === 'list') return 'lists'
   if (type.kind !== 'scalar') return 'mappings'
   return type.scalar === 'string' ? 'texts' : type.scalar === 'quantity' ? 'quantities' : 'values'
-}
-
-function example(fields: Fields): string {
-  const names = Object.keys(fields)
-  return names.find((name) => fields[name]?.endsWith('!')) ?? names[0] ?? ''
 }
 
 function inside(path: string, key: string): string {
