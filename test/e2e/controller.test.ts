@@ -2,7 +2,7 @@ import { rm, writeFile } from 'node:fs/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { HostController } from './support/host-controller.js'
 import { NodeAgents } from './support/node-agents.js'
-import { echoYaml, eventually, missing, NODES, type PodState, unless, World } from './support/world.js'
+import { echoYaml, eventually, missing, NODES, type PodState, podYaml, unless, World } from './support/world.js'
 
 // The controller, with one agent for each node, on a real Kubernetes: from a device to the programs that use it.
 
@@ -24,7 +24,7 @@ interface Made {
   readonly status: PodState['status'] & { readonly conditions?: { readonly type: string; readonly status: string }[] }
 }
 
-/** A PodSpec whose container writes its environment and sleeps, or runs a script. */
+/** A PodSpec whose container writes its environment and sleeps, or runs a script. Without grace: the kubelet takes its time. */
 function podSpec(script = 'env; exec sleep 100000', more: object = {}, resources: object = ASKS) {
   const container = {
     name: 'broker',
@@ -33,7 +33,7 @@ function podSpec(script = 'env; exec sleep 100000', more: object = {}, resources
     command: ['/bin/sh', '-c', script],
     resources: { limits: resources, requests: resources },
   }
-  return { terminationGracePeriodSeconds: 1, containers: [container], ...more }
+  return { terminationGracePeriodSeconds: 0, containers: [container], ...more }
 }
 
 const service = (port: number) => ({ type: 'ClusterIP', ports: [{ name: 'p', port, targetPort: port, protocol: 'TCP' }] })
@@ -129,6 +129,36 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     ] as const)
       await eventually(async () => expect(await addresses(name)).toHaveLength(count))
     expect(await brokerCount()).toBe(4)
+  })
+
+  it('R80 R101 R104 R105 R111 R112 R114 goes from a Configuration to a broker as the architecture says, step by step', async () => {
+    // A slow start: each step can be seen.
+    const spec = podSpec('env; exec sleep 100000', { nodeSelector: { 'kubernetes.io/hostname': 'node-1' } })
+    await world.apply(echoYaml('cam', ['foo0'], 3, { brokerSpec: { brokerPodSpec: spec } }))
+    // 2. The agents found the device, and each listed its node. All slots are free.
+    await eventually(async () => {
+      const [instance] = await world.instances()
+      expect(instance?.spec).toMatchObject({ configurationName: 'cam', shared: true, capacity: 3 })
+      expect(instance?.spec.nodes.toSorted()).toEqual([...NODES])
+      expect(Object.keys(instance?.spec.deviceUsage ?? {})).toEqual(['cam-8120fe-0', 'cam-8120fe-1', 'cam-8120fe-2'])
+    })
+    // 3. The controller made a Pod for a node of the list that may have it, which asks for the Instance.
+    const [broker] = await eventually(() => running(1))
+    expect(broker?.metadata.labels['akri.sh/target-node']).toBe('node-1')
+    // 4. The kubelet asked for a slot, and the agent reserved it for its node.
+    const usage = await world.usage()
+    const taken = Object.keys(usage).filter((slot) => usage[slot] === 'node-1')
+    expect(Object.values(usage).filter(Boolean)).toEqual(['node-1'])
+    // 5. What is taken is offered to nobody else: two are left for Pods of the other node, and not a third.
+    await eventually(async () => expect(await world.allocatable('node-2', 'akri.sh/cam-8120fe')).toBe(2))
+    for (const name of ['x', 'y', 'z']) await world.apply(podYaml(name, { 'akri.sh/cam-8120fe': 1 }, { node: 'node-2' }))
+    await eventually(async () => {
+      const others = (await alive()).filter(({ metadata }) => metadata.ownerReferences === undefined)
+      expect(others.map(({ status }) => status.phase).sort()).toEqual(['Pending', 'Running', 'Running'])
+    })
+    expect((await world.holders()).sort()).toEqual(['node-1', 'node-2', 'node-2'])
+    expect((await world.usage())[taken[0] ?? '']).toBe('node-1')
+    await eventually(async () => expect(await world.logs(broker?.metadata.name ?? '')).toMatch(/^DEBUG_ECHO_DESCRIPTION=foo0$/m))
   })
 
   it('R46 R47 R56 R62 takes brokers and Services away with the device, and brings them back', async () => {
