@@ -137,9 +137,10 @@ describe.skipIf(missing() !== undefined)(`the webhook${unless}`, { timeout: 90_0
     expect(compared).toBeGreaterThan(400)
   })
 
-  it.each<[string, object]>([
+  it.each<[string, string, object]>([
     [
-      'R95 a Pod as broker, and Services',
+      'R66 R95',
+      'a Pod as broker, and Services',
       {
         capacity: 2,
         brokerSpec: {
@@ -151,12 +152,17 @@ describe.skipIf(missing() !== undefined)(`the webhook${unless}`, { timeout: 90_0
       },
     ],
     [
-      'R50 a Job as broker',
+      'R66 R50',
+      'a Job as broker',
       { brokerSpec: { brokerJobSpec: { template: { spec: { restartPolicy: 'Never', containers: [] } } } } },
     ],
-    ['R51 no broker', {}],
-    ['a Deployment as broker', { brokerSpec: { brokerDeploymentSpec: { replicas: 2, template: { spec: { containers: [] } } } } }],
-  ])('R66 lets pass %s', async (_what, spec) => {
+    ['R66 R51', 'no broker', {}],
+    [
+      'R66',
+      'a Deployment as broker',
+      { brokerSpec: { brokerDeploymentSpec: { replicas: 2, template: { spec: { containers: [] } } } } },
+    ],
+  ])('%s lets pass %s', async (_tags, _what, spec) => {
     await create(configuration(spec))
   })
 

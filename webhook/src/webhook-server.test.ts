@@ -1,7 +1,8 @@
 import https from 'node:https'
 import net from 'node:net'
 import tls from 'node:tls'
-import { silentLogger, systemClock } from '@akrijs/sdk'
+import { type Clock, silentLogger, systemClock } from '@akrijs/sdk'
+import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, describe, expect, it } from 'vitest'
 import { issueAuthority, issueServerCertificate } from './certificates/x509.js'
 import type { AdmissionRequest, Verdict } from './review/admission-review.js'
@@ -22,7 +23,7 @@ const answer = { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', res
 let server: WebhookServer
 let outcomes: string[]
 
-async function open(review: (request: AdmissionRequest) => Promise<Verdict> = async () => ALLOWED) {
+async function open(review: (request: AdmissionRequest) => Promise<Verdict> = async () => ALLOWED, clock: Clock = systemClock) {
   outcomes = []
   server = await WebhookServer.open({
     port: 0,
@@ -30,7 +31,7 @@ async function open(review: (request: AdmissionRequest) => Promise<Verdict> = as
     keyPair,
     review,
     onReview: (operation, outcome) => outcomes.push(`${operation} ${outcome}`),
-    clock: systemClock,
+    clock,
     log: silentLogger,
   })
 }
@@ -236,6 +237,23 @@ describe('the server of the webhook', () => {
       decide(ALLOWED)
       expect(await pending).toMatchObject({ status: 200, headers: { connection: 'close' } })
       await closed
+    } finally {
+      agent.destroy()
+    }
+  })
+
+  it('goes on for a while before it closes, and asks everybody to go elsewhere', async () => {
+    const clock = new ManualClock()
+    await open(async () => ALLOWED, clock)
+    const agent = new https.Agent({ keepAlive: true })
+    try {
+      expect((await ask(question, { agent })).headers.connection).toBe('keep-alive')
+      const closed = server.close(5000)
+      for (let more = 0; more < 3; more++)
+        expect(await ask(question, { agent })).toMatchObject({ status: 200, headers: { connection: 'close' } })
+      await clock.advance(5000)
+      await closed
+      await expect(ask(question)).rejects.toThrow('ECONNREFUSED')
     } finally {
       agent.destroy()
     }

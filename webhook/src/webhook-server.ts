@@ -56,6 +56,7 @@ export class WebhookServer {
   /** Until there is nothing more to send. */
   readonly #answers = new Set<Promise<unknown>>()
   readonly #sockets = new Set<Socket>()
+  #leaves = false
   #port = 0
   #bodies = 0
 
@@ -111,8 +112,13 @@ export class WebhookServer {
     this.#server.setSecureContext({ cert, key, minVersion: 'TLSv1.2' })
   }
 
-  /** Takes no more connections, answers what has been asked, and closes. */
-  async close(): Promise<void> {
+  /**
+   * Takes no more connections, answers what has been asked, and closes.
+   * @param drainMs how long before that it goes on, and asks everybody whom it answers to go elsewhere. @default 0
+   */
+  async close(drainMs = 0): Promise<void> {
+    this.#leaves = true
+    if (drainMs > 0) await this.#options.clock.sleep(drainMs)
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()))
     const patience = new AbortController()
     const late = this.#options.clock.sleep(CLOSE_MS, patience.signal).catch(() => undefined)
@@ -126,7 +132,7 @@ export class WebhookServer {
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
       const answer = await this.#reviewed(request)
-      if (!this.#server.listening) response.setHeader('connection', 'close')
+      if (this.#leaves) response.setHeader('connection', 'close')
       reply(response, 200, 'application/json', JSON.stringify(answer))
     } catch (error) {
       if (response.destroyed) return

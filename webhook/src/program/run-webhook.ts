@@ -98,8 +98,7 @@ export async function runWebhook(
   } finally {
     notReady = 'ending'
     // Whoever sends requests to this replica hears only after a while that it is not ready any more.
-    if (server !== undefined && signal.aborted) await clock.sleep(options.drain * 1000)
-    await server?.close()
+    await server?.close(signal.aborted ? options.drain * 1000 : 0)
     stop.abort()
     await Promise.allSettled(running)
     await health.close()

@@ -95,23 +95,37 @@ describe('what people write', () => {
     expect(await review(object)).toEqual({ outcome: 'allowed', warnings: [] })
   })
 
-  it.each<[string, object]>([
-    ['as the contract has it', {}],
-    ['with ports 0', { instanceServiceSpec: { ports: [{ port: 0, targetPort: 0 }] } }],
-    ['without a broker (R51)', { brokerSpec: undefined, instanceServiceSpec: null }],
-    ['with an empty broker (R51)', { brokerSpec: {} }],
+  it.each<[string, string, object]>([
+    ['R66', 'as the contract has it', {}],
+    ['R66', 'with ports 0', { instanceServiceSpec: { ports: [{ port: 0, targetPort: 0 }] } }],
+    ['R66 R51', 'without a broker', { brokerSpec: undefined, instanceServiceSpec: null }],
+    ['R66 R51', 'with an empty broker', { brokerSpec: {} }],
     [
-      'with a Job (R50)',
+      'R66 R50',
+      'with a Job',
       { brokerSpec: { brokerJobSpec: { backoffLimit: 2, template: { spec: { restartPolicy: 'OnFailure', containers: [] } } } } },
     ],
-    ['with a Deployment', { brokerSpec: { brokerDeploymentSpec: { replicas: 2, template: { spec: { containers: [] } } } } }],
-    ['with another handler, whose details are its own matter', { discoveryHandler: { name: 'zigbee', discoveryDetails: ': [' } }],
     [
+      'R66',
+      'with a Deployment',
+      { brokerSpec: { brokerDeploymentSpec: { replicas: 2, template: { spec: { containers: [] } } } } },
+    ],
+    [
+      'R66',
+      'with another handler, whose details are its own matter',
+      { discoveryHandler: { name: 'zigbee', discoveryDetails: ': [' } },
+    ],
+    [
+      'W1',
       'with a handler whose name is another one in lower case',
       { discoveryHandler: { name: 'debugecho', discoveryDetails: '[' } },
     ],
-    ['with resources of the Pod', { brokerSpec: { brokerPodSpec: { containers: [], resources: { limits: { cpu: 1 } } } } }],
-  ])('R66 passes %s', async (_how, spec) => {
+    [
+      'R66',
+      'with resources of the Pod',
+      { brokerSpec: { brokerPodSpec: { containers: [], resources: { limits: { cpu: 1 } } } } },
+    ],
+  ])('%s passes %s', async (_tags, _how, spec) => {
     expect(await review(labWith(spec))).toMatchObject({ outcome: 'allowed' })
   })
 
@@ -149,7 +163,7 @@ describe('what people write', () => {
     ['a handler without a name', { discoveryHandler: {} }, 'spec.discoveryHandler.name', /missing/],
     ['a handler that is a text', { discoveryHandler: 'udev' }, 'spec.discoveryHandler', /it is "udev"/],
     [
-      'two brokers (R50)',
+      'two brokers',
       { brokerSpec: { brokerPodSpec: { containers: [] }, brokerJobSpec: { template: {} } } },
       'spec.brokerSpec',
       /give one of brokerPodSpec and brokerJobSpec/,
