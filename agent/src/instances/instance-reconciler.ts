@@ -18,6 +18,8 @@ export interface InstanceReconcilerOptions {
   readonly node: NodeName
   readonly log: Logger
   deviceSet(configuration: ObjectKey): DeviceSet
+  /** By slot what a new Instance has to say from its first moment on. @default all slots are free */
+  claimsIn?(instance: InstanceName, capacity: number): Promise<Instance['spec']['deviceUsage']>
 }
 
 /** Makes the Instances and the device plugins of this node follow what is discovered. */
@@ -62,13 +64,14 @@ export class InstanceReconciler {
   }
 
   async #bringAbout(configuration: Configuration, planned: PlannedInstance): Promise<void> {
-    const { cluster, plugins, node, log } = this.#options
+    const { cluster, plugins, node, log, claimsIn } = this.#options
     const { namespace, name } = configuration.metadata
     this.#servedBy(keyOf(configuration)).add(planned.name)
     // The plugin comes first, so that nobody sees an Instance that cannot be asked for yet.
     await plugins.serve(planned)
 
     if (planned.existing === undefined) {
+      const deviceUsage = (await claimsIn?.(planned.name, planned.capacity)) ?? {}
       const outcome = await cluster.createInstance({
         name: planned.name,
         namespace,
@@ -81,7 +84,7 @@ export class InstanceReconciler {
           brokerProperties: planned.properties,
           shared: planned.shared,
           nodes: [node],
-          deviceUsage: {},
+          deviceUsage,
         },
       })
       // Another node was first, or an Instance of the same name is on its way out: its change calls us again.
