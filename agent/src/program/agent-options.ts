@@ -1,6 +1,6 @@
 import path from 'node:path'
-import { LOG_LEVELS } from '@akrijs/sdk/host'
-import { InvalidArgumentError, Option } from 'commander'
+import { LOG_LEVELS, wholeNumber } from '@akrijs/sdk/host'
+import { Option } from 'commander'
 
 /** What `akri-agent` can be told. Each flag is also an environment variable; this table is where both come from. */
 export interface AgentProgramOptions {
@@ -12,7 +12,7 @@ export interface AgentProgramOptions {
   readonly stateDirectory: string
   readonly brokerInfo: 'on' | 'off'
   readonly handler: readonly string[]
-  readonly isolated: boolean
+  readonly isolated: 'on' | 'off'
   readonly kubeconfig: string | undefined
   readonly metricsPort: number
   readonly unhealthyAfter: number
@@ -58,7 +58,11 @@ export function agentOptions(): Option[] {
           .filter(Boolean),
       ])
       .default([], 'none'),
-    new Option('--isolated', 'run each of these handlers in a process of its own').env('AKRI_ISOLATED').default(false),
+    new Option('--isolated [switch]', 'run each of these handlers in a process of its own')
+      .env('AKRI_ISOLATED')
+      .choices(['on', 'off'])
+      .preset('on')
+      .default('off'),
     new Option('--kubeconfig <file>', "the cluster to use; without it the Pod's own, else that of ~/.kube/config").env(
       'KUBECONFIG',
     ),
@@ -82,12 +86,4 @@ export function agentOptions(): Option[] {
       .argParser(wholeNumber(1, 86_400)),
     new Option('--log-level <level>', 'least important lines to log').env('LOG_LEVEL').choices(LOG_LEVELS).default('info'),
   ]
-}
-
-function wholeNumber(least: number, most: number) {
-  return (text: string): number => {
-    const value = Number(text)
-    if (/^\d+$/.test(text) && value >= least && value <= most) return value
-    throw new InvalidArgumentError(`write a whole number from ${least} to ${most}`)
-  }
 }

@@ -85,14 +85,14 @@ export async function runAgent(
       checkpointFile: path.join(options.stateDirectory, 'checkpoint.json'),
       brokerInfoDirectory: path.join(options.stateDirectory, 'broker-info'),
       offerBrokerInfo: options.brokerInfo === 'on',
-      embedded: options.isolated ? [] : handlers,
+      embedded: options.isolated === 'on' ? [] : handlers,
       unhealthyAfterMs: options.unhealthyAfter * 1000,
       removeAfterMs: options.removeAfter * 1000,
       slotGraceMs: (options.slotGrace ?? (options.criSocket === undefined ? 20 : 300)) * 1000,
     })
     agent = running
     open.unshift(() => running.close())
-    if (options.isolated) {
+    if (options.isolated === 'on') {
       const program = handlerProgram(packagesFrom)
       for (const { name, module } of handlers) {
         const isolated = new IsolatedHandler({

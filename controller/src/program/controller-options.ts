@@ -1,6 +1,6 @@
 import os from 'node:os'
-import { LOG_LEVELS } from '@akrijs/sdk/host'
-import { InvalidArgumentError, Option } from 'commander'
+import { LOG_LEVELS, wholeNumber } from '@akrijs/sdk/host'
+import { Option } from 'commander'
 
 /** What `akri-controller` can be told. Each flag is also an environment variable; this table is where both come from. */
 export interface ControllerProgramOptions {
@@ -25,19 +25,12 @@ export function controllerOptions(): Option[] {
       .default(`${os.hostname()}-${process.pid}`, "the host's name and the process id"),
     new Option('--node-grace <seconds>', 'how long a node may be silent before it is taken out of Instances')
       .env('AKRI_NODE_GRACE')
-      .argParser((value) => wholeNumber(value, 0, 86_400))
+      .argParser(wholeNumber(0, 86_400))
       .default(300),
     new Option('--metrics-port <port>', 'serve /metrics, /healthz and /readyz there')
       .env('METRICS_PORT')
-      .argParser((value) => wholeNumber(value, 0, 65_535))
+      .argParser(wholeNumber(0, 65_535))
       .default(8080),
     new Option('--log-level <level>', 'least important lines to log').env('LOG_LEVEL').choices(LOG_LEVELS).default('info'),
   ]
-}
-
-function wholeNumber(value: string, least: number, most: number): number {
-  const number = Number(value)
-  if (!/^[0-9]+$/.test(value) || number < least || number > most)
-    throw new InvalidArgumentError(`write a whole number from ${least} to ${most}`)
-  return number
 }

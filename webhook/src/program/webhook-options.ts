@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { LOG_LEVELS } from '@akrijs/sdk/host'
+import { LOG_LEVELS, wholeNumber } from '@akrijs/sdk/host'
 import { InvalidArgumentError, Option } from 'commander'
 import type { FailurePolicy } from '../review/reviewer.js'
 
@@ -92,12 +92,4 @@ function serverNames(value: string, all: readonly string[]): string[] {
     if (name.includes('%') || name.length > 253 || (isIP(name) === 0 && !DNS_NAME.test(name)))
       throw new InvalidArgumentError(`${JSON.stringify(name)} is neither a DNS name in lower case nor an IP address`)
   return [...all, ...words(value)]
-}
-
-function wholeNumber(least: number, most: number) {
-  return (text: string): number => {
-    const value = Number(text)
-    if (/^\d+$/.test(text) && value >= least && value <= most) return value
-    throw new InvalidArgumentError(`write a whole number from ${least} to ${most}`)
-  }
 }
