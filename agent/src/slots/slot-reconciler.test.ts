@@ -439,13 +439,27 @@ describe('slots that a container has and no Instance says so', () => {
     expect(usage()).toEqual(held)
   })
 
-  it('are tried again when the cluster could not be asked', async () => {
+  it('A2 are also those that a kubelet does not list which has just restarted, as long as their Pods are there', async () => {
     await looked()
-    failing = true
+    listed = new Map()
+    instances.remove(key)
+    const { signal } = new AbortController()
+    expect(Object.keys(await reconciler.claimsIn('cam-8120fe' as InstanceName, 3, signal))).toEqual([slot(0), slot(1)])
+    put(free)
+    await clock.advance(0)
+    expect(usage()).toEqual(held)
+  })
+
+  it.each(['cluster', 'kubelet'])('are tried again soon when the %s could not be asked', async (which) => {
+    await looked()
+    const before = listed
+    if (which === 'cluster') failing = true
+    else listed = undefined
     put(free)
     await clock.advance(500)
     expect(usage()).toEqual(free)
     failing = false
+    listed = before
     await clock.advance(1000)
     expect(usage()).toEqual(held)
   })

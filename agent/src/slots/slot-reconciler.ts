@@ -39,7 +39,7 @@ export interface SlotReconcilerOptions {
 /** After a Pod went, how often is looked whether the kubelet has forgotten it too, and for how long, in milliseconds. */
 const SOON_MS = 250
 const LEAVING_MS = 60_000
-/** When a claim that could not be written is tried again, in milliseconds. */
+/** When a lost claim is looked at again where the kubelet or the cluster was away, in milliseconds. */
 const RETRY_MS = 1000
 
 /** The ids of a Configuration may look like slots, as those of the existing system do. */
@@ -92,7 +92,9 @@ export class SlotReconciler {
       this.#wake = new AbortController()
       this.#lookAt = Number.POSITIVE_INFINITY
       await this.round(signal).catch((error: unknown) => {
-        if (!signal.aborted) log.warn({ error: messageOf(error) }, 'cannot look for unused slots')
+        if (signal.aborted) return
+        log.warn({ error: messageOf(error) }, 'cannot look for unused slots')
+        if (cluster.instances.list().some((instance) => this.#hasLost(instance))) this.#lookAt = clock.now() + RETRY_MS
       })
       if (signal.aborted) return
       const waitMs = Math.min(intervalMs, Math.max(0, this.#lookAt - clock.now()))
@@ -117,12 +119,13 @@ export class SlotReconciler {
    * time of an Instance of the same name. Asks the kubelet only where there may be such containers.
    */
   async claimsIn(instance: InstanceName, capacity: number, signal: AbortSignal): Promise<Record<SlotName, string>> {
-    const { kubelet, given, node } = this.#options
+    const { kubelet, clock, given, node } = this.#options
     const known = given.of(instance, capacity)
     if (known.length === 0) return {}
+    const asked = clock.now()
     // Where the kubelet is away, all of them: one that nobody has is taken back, and one that is given twice is not.
     const allocated = await kubelet.listAllocated(signal).catch(() => undefined)
-    const had = known.filter((one) => allocated === undefined || this.#isUsed(one, allocated))
+    const had = known.filter((one) => allocated === undefined || this.#isUsed(one, allocated, asked))
     return Object.fromEntries(had.map((one) => [one.slot, usageOf(one, node)]))
   }
 
@@ -253,7 +256,7 @@ export class SlotReconciler {
       if (configuration !== undefined) sayOnce(`${one.resourceName} ${one.id}`, () => this.#sayUnknown(one, keyOf(configuration)))
     }
     for (const one of lost) {
-      if (!this.#isUsed(one.given, allocated)) continue
+      if (!this.#isUsed(one.given, allocated, asked)) continue
       if (one.obstacle !== undefined) {
         const topic = `${placeOf(one.given)} ${one.obstacle.reason === 'taken' ? one.obstacle.by : ''}`
         sayOnce(topic, () => this.#sayObstacle(one))
@@ -310,8 +313,13 @@ export class SlotReconciler {
     })
   }
 
-  /** Whether a container that has not ended has it, of a Pod that has not gone. */
-  #isUsed({ resourceName, id }: GivenSlot, allocated: Allocations): boolean {
+  /**
+   * Whether a container that has not ended has it, of a Pod that has not gone. One that is not listed counts until the slot is
+   * nobody's: a kubelet that has just restarted lists nothing for a while.
+   */
+  #isUsed(one: GivenSlot, allocated: Allocations, asked: number): boolean {
+    if (this.#podOf(one, allocated) === undefined) return this.#freeAt(one, allocated, asked) > asked
+    const { resourceName, id } = one
     return (allocated.get(resourceName) ?? []).some(({ pod, ids }) => ids.has(id) && this.#isAlive(pod, resourceName))
   }
 
