@@ -211,23 +211,26 @@ describe.skipIf(missing() !== undefined)(`the webhook${unless}`, { timeout: 90_0
   })
 
   it('refuses a name whose resource is taken, and lets who has it go on', async () => {
-    await create(configuration({}, 'taken'))
-    const elsewhere = await refusal(configuration({}, 'taken', other))
-    expect(elsewhere.message).toContain(
-      `metadata.name: its resource akri.sh/taken is that of the Configuration ${world.namespace}/taken`,
+    // Names are one for the whole cluster, also those of tests before.
+    const taken = `${world.namespace}-taken`
+    const device = `${taken}-0a1b2c`
+    await create(configuration({}, taken))
+    expect((await refusal(configuration({}, taken, other))).message).toContain(
+      `metadata.name: its resource akri.sh/${taken} is that of the Configuration ${world.namespace}/${taken}`,
     )
     await world.apply(
       JSON.stringify({
         apiVersion: 'akri.sh/v0',
         kind: 'Instance',
-        metadata: { name: 'taken-0a1b2c' },
-        spec: { configurationName: 'taken', cdiName: 'akri.sh/taken=0a1b2c', capacity: 1, nodes: ['node-1'] },
+        metadata: { name: device },
+        spec: { configurationName: taken, cdiName: `akri.sh/${taken}=0a1b2c`, capacity: 1, nodes: ['node-1'] },
       }),
     )
-    expect((await refusal(configuration({}, 'taken-0a1b2c'))).message).toContain(`the Instance ${world.namespace}/taken-0a1b2c`)
-    await create(configuration({}, 'taken-0a1b2d'))
-    await world.api('Configuration').patch(world.key('taken'), 'merge', { spec: { capacity: 3 } })
-    await world.remove('Instance', 'taken-0a1b2c')
+    const { message } = await refusal(configuration({}, device))
+    await world.remove('Instance', device)
+    expect(message).toContain(`the Instance ${world.namespace}/${device}`)
+    await create(configuration({}, `${taken}-0a1b2d`))
+    await world.api('Configuration').patch(world.key(taken), 'merge', { spec: { capacity: 3 } })
   })
 
   it('lets a wrong Configuration that is there already lose its finalizer, but not change for the worse', async () => {
