@@ -22,6 +22,7 @@ const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 /** The folders of packages, what of each is started or imported, and where it goes. */
 const PROGRAMS = [
   { folder: 'agent', entries: ['dist/akri-agent.js'] },
+  { folder: 'controller', entries: ['dist/akri-controller.js'] },
   { folder: 'webhook', entries: ['dist/akri-webhook.js'] },
 ]
 const PACKAGES = [

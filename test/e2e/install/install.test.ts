@@ -3,7 +3,7 @@ import path from 'node:path'
 import { type ApiClient, ApiError, type ConfigurationStatus, type Instance } from '@akrijs/kube'
 import { load } from 'js-yaml'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { eventually, NODES, onNode, type PodState, podYaml, World } from '../support/world.js'
+import { echoYaml, eventually, NODES, onNode, type PodState, podYaml, World } from '../support/world.js'
 import {
   clientOfAgent,
   filesBelow,
@@ -70,9 +70,11 @@ describe.skipIf(lacks !== undefined)(
 
     afterAll(async () => {
       const agent = path.join(MANIFESTS, 'agent')
+      const controller = path.join(MANIFESTS, 'controller')
       const failures: unknown[] = []
       for (const step of [
         async () => world?.close(),
+        () => kubectl('delete', '-k', controller, '--ignore-not-found'),
         () => kubectl('delete', '-k', agent, '--ignore-not-found'),
         () => joinNodes(),
         () => removeImage(),
@@ -113,6 +115,56 @@ describe.skipIf(lacks !== undefined)(
           .filter(Boolean)
           .sort(),
       ).toEqual(['C:0:node-1', 'C:0:node-2'])
+    })
+
+    it('R93 R102 has a controller of two replicas, with the rights for all that it does', async () => {
+      await kubectl('-n', 'akri', 'rollout', 'status', 'deployment/akri-controller-deployment', '--timeout=90s')
+      const container = { name: 'b', image: 'e2e.local/busybox:1', imagePullPolicy: 'Never', command: ['/bin/sleep', '100000'] }
+      const spec = { terminationGracePeriodSeconds: 0, containers: [container] }
+      const ports = [{ name: 'p', port: 80, protocol: 'TCP' }]
+      const services = { instanceServiceSpec: { ports }, configurationServiceSpec: { ports } }
+      const jobSpec = {
+        template: { spec: { ...spec, restartPolicy: 'Never', containers: [{ ...container, command: ['true'] }] } },
+      }
+      await world.apply(echoYaml('pods', ['foo0'], 2, { brokerSpec: { brokerPodSpec: spec }, ...services }))
+      await world.apply(echoYaml('jobs', ['foo0'], 1, { brokerSpec: { brokerJobSpec: jobSpec } }))
+      await world.apply(
+        echoYaml('pool', ['foo0'], 1, { brokerSpec: { brokerDeploymentSpec: { replicas: 1, template: { spec } } } }),
+      )
+      await eventually(async () => {
+        const labelled = await kubectl(
+          '-n',
+          world.namespace,
+          'get',
+          'pods,jobs,deployments',
+          '-l',
+          'controller=akri.sh',
+          '-o',
+          'name',
+        )
+        const kinds = labelled
+          .trim()
+          .split('\n')
+          .map((name) => name.split('/')[0])
+        expect(kinds.sort()).toEqual(['deployment.apps', 'job.batch', 'pod', 'pod', 'pod', 'pod'])
+        expect((await world.list('Service')).length).toBe(2)
+        const [instance] = await instancesOf('jobs')
+        expect(instance).toMatchObject({ status: { brokerJob: { name: 'jobs-8120fe-1-job' } } })
+      })
+      for (const name of ['pods', 'jobs', 'pool']) await world.remove('Configuration', name)
+      await eventually(async () => {
+        const left = await kubectl(
+          '-n',
+          world.namespace,
+          'get',
+          'pods,jobs,deployments,services',
+          '-l',
+          'controller=akri.sh',
+          '-o',
+          'name',
+        )
+        expect(left).toBe('')
+      })
     })
 
     it('R68 R69 passes on what the Pod of an unprivileged user reports, and leaves nothing of it on the node', async () => {
