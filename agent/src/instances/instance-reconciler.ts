@@ -19,7 +19,7 @@ export interface InstanceReconcilerOptions {
   readonly log: Logger
   deviceSet(configuration: ObjectKey): DeviceSet
   /** By slot what a new Instance has to say from its first moment on. @default all slots are free */
-  claimsIn?(instance: InstanceName, capacity: number): Promise<Instance['spec']['deviceUsage']>
+  claimsIn?(instance: InstanceName, capacity: number): Instance['spec']['deviceUsage']
 }
 
 /** Makes the Instances and the device plugins of this node follow what is discovered. */
@@ -71,7 +71,7 @@ export class InstanceReconciler {
     await plugins.serve(planned)
 
     if (planned.existing === undefined) {
-      const deviceUsage = (await claimsIn?.(planned.name, planned.capacity)) ?? {}
+      const deviceUsage = claimsIn?.(planned.name, planned.capacity) ?? {}
       const outcome = await cluster.createInstance({
         name: planned.name,
         namespace,

@@ -73,6 +73,7 @@ export class SlotReconciler {
   #lookAt = Number.POSITIVE_INFINITY
   /** What was wrong at the last look, so that each is said once. */
   #said: ReadonlySet<string> = new Set()
+  #lastLook: { readonly asked: number; readonly allocated: Allocations } | undefined
 
   constructor(options: SlotReconcilerOptions) {
     this.#options = { graceMs: 20_000, intervalMs: 10_000, observer: nobodyObserves, beforeRelease: async () => {}, ...options }
@@ -108,6 +109,7 @@ export class SlotReconciler {
     log.debug({}, 'reclaiming unused slots - start')
     const asked = clock.now()
     const allocated = await kubelet.listAllocated(signal)
+    this.#lastLook = { asked, allocated }
     const held = cluster.instances.list().flatMap((instance) => this.#heldBy(instance))
     const unknown = this.#noteGiven(allocated, held)
     await this.#releaseUnused(allocated, held, asked)
@@ -116,16 +118,14 @@ export class SlotReconciler {
 
   /**
    * What a new Instance has to say of its slots from its first moment on: those that containers of this node have, from the
-   * time of an Instance of the same name. Asks the kubelet only where there may be such containers.
+   * time of an Instance of the same name. By the last look and the Pods that have gone since: whoever would ask the kubelet now
+   * would leave it to other nodes to make the Instance, without these claims. One too many is taken back.
    */
-  async claimsIn(instance: InstanceName, capacity: number, signal: AbortSignal): Promise<Record<SlotName, string>> {
-    const { kubelet, clock, given, node } = this.#options
+  claimsIn(instance: InstanceName, capacity: number): Record<SlotName, string> {
+    const { given, node } = this.#options
+    const look = this.#lastLook
     const known = given.of(instance, capacity)
-    if (known.length === 0) return {}
-    const asked = clock.now()
-    // Where the kubelet is away, all of them: one that nobody has is taken back, and one that is given twice is not.
-    const allocated = await kubelet.listAllocated(signal).catch(() => undefined)
-    const had = known.filter((one) => allocated === undefined || this.#isUsed(one, allocated, asked))
+    const had = known.filter((one) => look === undefined || this.#isUsed(one, look.allocated, look.asked))
     return Object.fromEntries(had.map((one) => [one.slot, usageOf(one, node)]))
   }
 
