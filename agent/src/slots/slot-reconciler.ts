@@ -14,6 +14,7 @@ import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import { type AgentObserver, nobodyObserves } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
 import type { Allocations, Kubelet } from '../ports/kubelet.js'
+import { ClaimTrouble, type UnknownId } from './claim-trouble.js'
 import { type GivenSlot, type GivenSlots, usageOf } from './given-slots.js'
 import { type LostClaim, lostClaims } from './lost-claims.js'
 import type { SlotClaims } from './slot-claims.js'
@@ -66,17 +67,17 @@ export class SlotReconciler {
   readonly #options: Required<SlotReconcilerOptions>
   /** Since when a slot has not been listed. */
   readonly #unlistedSince = new Map<SlotName, number>()
+  readonly #trouble: ClaimTrouble
   #wake = new AbortController()
   /** When a Pod was last seen to go. */
   #goneAt = Number.NEGATIVE_INFINITY
   /** When it is worth to look again, should nothing happen before. */
   #lookAt = Number.POSITIVE_INFINITY
-  /** What was wrong at the last look, so that each is said once. */
-  #said: ReadonlySet<string> = new Set()
   #lastLook: { readonly asked: number; readonly allocated: Allocations } | undefined
 
   constructor(options: SlotReconcilerOptions) {
     this.#options = { graceMs: 20_000, intervalMs: 10_000, observer: nobodyObserves, beforeRelease: async () => {}, ...options }
+    this.#trouble = new ClaimTrouble(this.#options)
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -138,7 +139,7 @@ export class SlotReconciler {
   }
 
   /** Remembers which slots containers have. @returns the ids of which nobody knows what they stand for */
-  #noteGiven(allocated: Allocations, held: readonly KnownSlot[]): Pick<GivenSlot, 'resourceName' | 'id'>[] {
+  #noteGiven(allocated: Allocations, held: readonly KnownSlot[]): UnknownId[] {
     const { given, kubelet } = this.#options
     const heldAs = new Map<string, KnownSlot>()
     // Of two with one id, which nobody should have written, the one that was known before.
@@ -146,7 +147,7 @@ export class SlotReconciler {
       const place = `${one.resourceName} ${one.id}`
       if (!heldAs.has(place) || given.has(one)) heldAs.set(place, one)
     }
-    const unknown: Pick<GivenSlot, 'resourceName' | 'id'>[] = []
+    const unknown: UnknownId[] = []
     for (const [resourceName, containers] of allocated) {
       if (!resourceName.startsWith(`${GROUP}/`)) continue
       const name = resourceName.slice(GROUP.length + 1) as InstanceName
@@ -233,11 +234,7 @@ export class SlotReconciler {
     log.info({ slot, usage: held.usage, outcome }, 'slot reclaimed')
   }
 
-  async #restoreLost(
-    allocated: Allocations,
-    unknown: readonly Pick<GivenSlot, 'resourceName' | 'id'>[],
-    asked: number,
-  ): Promise<void> {
+  async #restoreLost(allocated: Allocations, unknown: readonly UnknownId[], asked: number): Promise<void> {
     const { cluster, kubelet, given, node } = this.#options
     const lost = lostClaims(given.list(), cluster.instances.list(), node)
     if (kubelet.pods?.synced === false) {
@@ -245,32 +242,18 @@ export class SlotReconciler {
       if (lost.length > 0) this.#lookAt = Math.min(this.#lookAt, asked + SOON_MS)
       return
     }
-    const said = new Set<string>()
-    const sayOnce = (topic: string, say: () => void) => {
-      if (!this.#said.has(topic) && !said.has(topic)) say()
-      said.add(topic)
-    }
-    for (const one of unknown) {
-      const configuration = cluster.configurations.list().find(({ metadata }) => `${GROUP}/${metadata.name}` === one.resourceName)
-      // Without it there is nothing that could be given to another one.
-      if (configuration !== undefined) sayOnce(`${one.resourceName} ${one.id}`, () => this.#sayUnknown(one, keyOf(configuration)))
-    }
+    for (const one of unknown) this.#trouble.unknown(one)
     for (const one of lost) {
       if (!this.#isUsed(one.given, allocated, asked)) continue
-      if (one.obstacle !== undefined) {
-        const topic = `${placeOf(one.given)} ${one.obstacle.reason === 'taken' ? one.obstacle.by : ''}`
-        sayOnce(topic, () => this.#sayObstacle(one))
-        continue
+      if (one.obstacle !== undefined) this.#trouble.obstacle(one, one.obstacle)
+      else {
+        await this.#restore(one).catch((error: unknown) => {
+          this.#lookAt = Math.min(this.#lookAt, asked + RETRY_MS)
+          this.#trouble.failed(one, error)
+        })
       }
-      await this.#restore(one).catch((error: unknown) => {
-        this.#lookAt = Math.min(this.#lookAt, asked + RETRY_MS)
-        const { slot } = one.given
-        sayOnce(placeOf(one.given), () =>
-          this.#options.log.warn({ slot, error: messageOf(error) }, 'slot cannot be claimed again'),
-        )
-      })
     }
-    this.#said = said
+    this.#trouble.endOfLook()
   }
 
   async #restore({ given: one, key, usage }: LostClaim): Promise<void> {
@@ -283,34 +266,6 @@ export class SlotReconciler {
     }
     observer.restored('restored')
     log.warn({ slot: one.slot, usage }, 'a container has this slot, and its Instance did not say so: claimed again')
-  }
-
-  #sayObstacle({ given: one, key, usage, obstacle }: LostClaim): void {
-    const { cluster, node, log, observer } = this.#options
-    if (obstacle === undefined) return
-    observer.restored(obstacle.reason)
-    const by = obstacle.reason === 'taken' ? obstacle.by : undefined
-    log.error({ slot: one.slot, usage, by }, 'a container has this slot, and it cannot be claimed again')
-    const why = by === undefined ? 'the capacity leaves no room to say so' : `it is given to ${by} as well`
-    const message = `a container of ${node} has slot ${one.slot}, and ${why}`
-    cluster.recordEvent({
-      regarding: { kind: 'Instance', key },
-      type: 'Warning',
-      reason: by === undefined ? 'SlotBeyondCapacity' : 'SlotUsedTwice',
-      message,
-    })
-  }
-
-  #sayUnknown({ resourceName, id }: Pick<GivenSlot, 'resourceName' | 'id'>, key: ObjectKey): void {
-    const { cluster, node, log, observer } = this.#options
-    observer.restored('unknown')
-    log.error({ resource: resourceName, id }, 'a container has a slot, and nobody knows which')
-    cluster.recordEvent({
-      regarding: { kind: 'Configuration', key },
-      type: 'Warning',
-      reason: 'UnknownSlot',
-      message: `a container of ${node} has ${id} of ${resourceName}, and nobody knows which slot that is: it may be given to another one as well`,
-    })
   }
 
   /**
