@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import {
   type ApiClient,
   type ApiObject,
@@ -69,11 +70,16 @@ export class ClusterState {
 
   constructor(options: ClusterStateOptions) {
     this.#options = options
+    // Each index and each watch listens.
+    setMaxListeners(0, this.#stop.signal)
     const akri = { group: 'akri.sh', version: 'v0' }
     this.configurations = this.#kind({ ...akri, plural: 'configurations' }, (object, known) => {
       const parsed = parseConfigurationObject(object)
-      // The agents say in its status what is wrong with it.
-      return parsed.ok ? parsed.configuration : known
+      if (parsed.ok) return parsed.configuration
+      // The agents say in its status what is wrong with it. Its last good spec counts for as long as it is the same one; that
+      // it is being deleted must be known, or what goes with it would be made again and again.
+      const { metadata } = parsed.found ?? {}
+      return known !== undefined && metadata?.uid === known.metadata.uid ? { ...known, metadata } : undefined
     })
     this.instances = this.#kind({ ...akri, plural: 'instances' }, parseInstanceObject)
     this.pods = this.#kind({ group: '', version: 'v1', plural: 'pods' }, parsePod, OURS)
@@ -94,7 +100,16 @@ export class ClusterState {
       new ObjectIndex(cache, ({ metadata }) => labelledKey(metadata, label), signal)
     this.#podsByInstance = labelled(this.pods, LABELS.instance)
     this.#podsByConfiguration = labelled(this.pods, LABELS.configuration)
-    this.#ofInstances = [this.#podsByInstance, labelled(this.jobs, LABELS.instance), labelled(this.services, LABELS.instance)]
+    // Labels can be edited, and what is an Instance's stays so.
+    const owned = <T extends KubernetesObject>({ cache }: Kind<T>) =>
+      new ObjectIndex(cache, ({ metadata }) => ownerKey(metadata, 'Instance'), signal)
+    this.#ofInstances = [
+      this.#podsByInstance,
+      owned(this.pods),
+      labelled(this.jobs, LABELS.instance),
+      owned(this.jobs),
+      labelled(this.services, LABELS.instance),
+    ]
     this.#ofConfigurations = [
       this.#instancesByConfiguration,
       this.#podsByConfiguration,
@@ -158,9 +173,10 @@ export class ClusterState {
     this.nodes.cache.onChange((key) => {
       const node = this.nodes.cache.get(key)
       // Nodes report in every few seconds, mostly with nothing new.
-      const state = JSON.stringify(node && [node.ready, node.schedulable, node.metadata.labels])
+      const state = node === undefined ? '' : JSON.stringify([node.ready, node.schedulable, node.metadata.labels])
       if (known.get(key) === state) return
-      known.set(key, state)
+      if (node === undefined) known.delete(key)
+      else known.set(key, state)
       const name = key.slice(1) as NodeName
       const seen = this.instances.cache.list().filter(({ spec }) => spec.nodes.includes(name))
       listener(name, seen.map(keyOf))
@@ -196,6 +212,11 @@ export class ClusterState {
 
 interface Listenable {
   onChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void
+}
+
+function ownerKey(metadata: KubernetesObject['metadata'], kind: string): ObjectKey | undefined {
+  const owner = controllerOf(metadata)
+  return owner?.kind === kind ? objectKey(metadata.namespace, owner.name) : undefined
 }
 
 /** What a label names in the object's own namespace. Names of Configurations and Instances are never too long for a label. */

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import {
   type ApiClient,
   ApiUnreachableError,
@@ -29,6 +30,8 @@ export interface ControllerOptions {
 
 /** How many objects are worked at at once. */
 const CONCURRENCY = 8
+/** The longest that nothing is looked at again, in milliseconds. Times that others write may be far ahead; a timer ends at once then. */
+const MAX_WAIT_MS = 3_600_000
 
 /**
  * Does the controller's work until its turn ends: whenever something changes, what it concerns is looked at as a whole, and
@@ -36,6 +39,8 @@ const CONCURRENCY = 8
  */
 export async function control(options: ControllerOptions, turn: AbortSignal): Promise<void> {
   const { state, client, clock, log, events, random = Math.random } = options
+  // Each part and each request listens.
+  setMaxListeners(0, turn)
   const own = { state, clock, log, signal: turn }
   const brokers = new InstanceBrokers(own)
   const deployments = new ConfigurationDeployment(own)
@@ -57,7 +62,8 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
       concurrency: CONCURRENCY,
       async reconcile(key) {
         const lookAgainAt = await work(key)
-        return lookAgainAt === undefined ? {} : { requeueAfterMs: Math.max(0, lookAgainAt - clock.now()) }
+        if (lookAgainAt === undefined) return {}
+        return { requeueAfterMs: Math.min(MAX_WAIT_MS, Math.max(0, lookAgainAt - clock.now())) }
       },
       onError(key, error, retryInMs) {
         const retry = retryInMs === undefined ? {} : { retryInMs: Math.round(retryInMs) }

@@ -19,6 +19,7 @@ describe('names', () => {
     expect(objectName(`${long}a`)).not.toBe(objectName(`${long}b`))
     expect(labelValue(`${long}a`)).not.toBe(labelValue(`${long}b`))
     expect(alternativeName('cam', 'uid-1')).not.toBe(alternativeName('cam', 'uid-2'))
+    expect(alternativeName(long, 'uid-1')).not.toBe(alternativeName(long, 'uid-2'))
   })
 })
 

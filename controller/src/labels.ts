@@ -24,7 +24,7 @@ export const ANNOTATIONS = {
 
 /** The longest value of a label, and the longest name of a Service. */
 const MAX_LABEL = 63
-/** The longest name of a Pod, a Job or a Deployment. */
+/** The longest name of a Pod or a Deployment. */
 const MAX_NAME = 253
 
 /** As the value of a label: one that is too long keeps its beginning, and a digest stands for the rest. */
@@ -37,15 +37,20 @@ export function objectName(text: string): string {
   return shortened(text.replaceAll('.', '-'), MAX_NAME)
 }
 
+/** As the name of a Job, which its Pods carry as a label. */
+export function jobObjectName(text: string): string {
+  return shortened(text.replaceAll('.', '-'), MAX_LABEL)
+}
+
 /** As the name of a Service, which is one label of a host name and begins with a letter (RFC 1035). */
 export function serviceName(text: string): string {
   const label = text.replaceAll('.', '-')
   return shortened(/^[a-z]/.test(label) ? label : `akri-${label}`, MAX_LABEL)
 }
 
-/** For a name that somebody else has taken. */
-export function alternativeName(name: string, uid: string): string {
-  return shortened(`${name}-${digest(uid)}`, MAX_NAME)
+/** For a name that somebody else has taken: one that Jobs may have, too. @param of what the object is for, and no other */
+export function alternativeName(name: string, of: string): string {
+  return shortened(`${name}-${digest(of)}`, MAX_LABEL)
 }
 
 /** The same for equal values, whatever the order of their keys. */

@@ -8,6 +8,16 @@ import type { KubernetesObject } from './objects.js'
 /** Who appears in `managedFields`. */
 export const FIELD_MANAGER = 'akri-controller'
 
+export interface Creation<T> {
+  readonly namespace: string
+  readonly name: string
+  /** What the object is for, and no other: part of its name where another one has the first. */
+  readonly of: string
+  make(name: string): object
+  /** Whether an object of the name is the one that was to be made. */
+  isIt(object: T): boolean
+}
+
 /**
  * Makes, changes and removes objects of one kind, and only those that belong to an object of ours: a name or a label that
  * somebody else has used is no reason to touch what is his.
@@ -28,27 +38,22 @@ export class ObjectWriter<T extends ApiObject & KubernetesObject> {
   }
 
   /**
-   * Creates the object; where somebody else has its name, by another one.
-   * @param make the object by a name
+   * Creates the object; where another one has its name, by another name.
    * @returns false where it was there already, and the cache has not yet heard of it
+   * @throws ApiError, ApiUnreachableError; NameTakenError where the other name is taken as well
    */
-  async create(
-    namespace: string,
-    name: string,
-    ownerUid: string,
-    make: (name: string) => object,
-    signal: AbortSignal,
-  ): Promise<boolean> {
-    for (const candidate of [name, alternativeName(name, ownerUid)]) {
+  async create({ namespace, name, of, make, isIt }: Creation<T>, signal: AbortSignal): Promise<boolean> {
+    for (const candidate of [name, alternativeName(name, of)]) {
       try {
         this.#kind.cache.observe(await this.#kind.api.create(namespace, make(candidate), { signal }))
         return true
       } catch (error) {
         if (!ApiError.is(error, 409)) throw error
         const found = await this.#kind.api.get(objectKey(namespace, candidate), { signal })
-        const known = found === undefined ? undefined : this.#kind.cache.observe(found)
-        // Gone meanwhile, or ours and the cache was behind: either way the next look knows more.
-        if (found === undefined || (known !== undefined && belongsTo(known, ownerUid))) return false
+        // Gone meanwhile; or it never was there, and a quota was written to at the same moment. Nothing else would bring it back.
+        if (found === undefined) throw error
+        const known = this.#kind.cache.observe(found)
+        if (known !== undefined && isIt(known)) return false
       }
     }
     throw new NameTakenError(`${name} in ${namespace} belongs to somebody else, and so does the name that would do instead`)
@@ -74,7 +79,9 @@ export class ObjectWriter<T extends ApiObject & KubernetesObject> {
     if (this.isLeaving({ metadata })) return
     const key = keyOf({ metadata })
     try {
-      if (await this.#kind.api.delete(key, { uid: metadata.uid }, options)) this.#leaving.set(key, metadata.uid)
+      const asked = await this.#kind.api.delete(key, { uid: metadata.uid }, options)
+      // The watch may have been faster than the answer, and says it once.
+      if (asked && this.#kind.cache.get(key)?.metadata.uid === metadata.uid) this.#leaving.set(key, metadata.uid)
     } catch (error) {
       // Another one has its name: the cache is about to hear of it.
       if (!ApiError.is(error, 409)) throw error

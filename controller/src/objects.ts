@@ -12,7 +12,7 @@ export interface KubernetesObject {
 export interface Pod extends KubernetesObject {
   /** Empty until it is scheduled. */
   readonly node: NodeName | ''
-  /** Where it was made for. */
+  /** Where it was made for; once it is scheduled, where it is. */
   readonly targetNode: NodeName | undefined
   readonly phase: 'Pending' | 'Running' | 'Succeeded' | 'Failed' | 'Unknown'
   readonly reason: string
@@ -86,7 +86,8 @@ export function parsePod(object: unknown): Pod | undefined {
   const all = [...(status.initContainerStatuses ?? []), ...(status.containerStatuses ?? [])]
   const ends = all.flatMap(({ state: now, lastState }) => [now?.terminated, lastState?.terminated]).filter(isPresent)
   const finished = ends.flatMap(({ finishedAt }) => finishedAt ?? [])
-  const target = metadata.annotations?.[ANNOTATIONS.targetNode] ?? metadata.labels?.[LABELS.targetNode]
+  // Labels and annotations can be edited, where it is cannot.
+  const target = spec.nodeName || (metadata.annotations?.[ANNOTATIONS.targetNode] ?? metadata.labels?.[LABELS.targetNode])
   return {
     metadata,
     node: spec.nodeName as NodeName | '',

@@ -1,6 +1,6 @@
 import type { Configuration, ConfigurationSpec, Instance, NodeName } from '@akrijs/kube'
 import { ANNOTATIONS } from './labels.js'
-import type { Job, Pod } from './objects.js'
+import type { ClusterNode, Job, Pod } from './objects.js'
 
 // Objects for tests, as the API server would give them.
 
@@ -129,4 +129,10 @@ export function testJob(
     endedAt: undefined,
     ...rest,
   }
+}
+
+/** A node that new Pods may go to. */
+export function testNode(name: string): ClusterNode {
+  const metadata = { name, namespace: '', uid: `uid-${name}`, generation: 1, resourceVersion: '1', creationTimestamp: at(T0) }
+  return { metadata, ready: true, readySince: T0, schedulable: true }
 }

@@ -1,6 +1,7 @@
 import type { NodeName } from '@akrijs/kube'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { alternativeName } from '../labels.js'
 import { testConfiguration, testInstance } from '../test-objects.js'
 import { brokerDeployment, brokerJob, brokerPod, jobName } from './broker-template.js'
 
@@ -137,6 +138,15 @@ describe('a broker Job', () => {
     expect(job.spec).toMatchObject({ backoffLimit: 3, parallelism: 2, completions: 4 })
     expect(job.spec.template.spec.affinity).toBeUndefined()
     expect(job.spec.template.spec.containers[0].resources.limits).toEqual({ 'akri.sh/cam-8120fe': '1', cpu: '2' })
+  })
+
+  it('C9 has a name that can be a label of its Pods, however long that of its Instance is', () => {
+    const long = testInstance(['node-a'], { name: `${'x'.repeat(56)}-8120fe` })
+    const name = jobName(long, testConfiguration())
+    expect(name).toMatch(/^(?=.{1,63}$)x[-a-z0-9]*[a-z0-9]$/)
+    expect(alternativeName(name, 'uid')).toMatch(/^(?=.{1,63}$)x[-a-z0-9]*[a-z0-9]$/)
+    const other = testInstance(['node-a'], { name: `${'x'.repeat(56)}-a19705` })
+    expect(jobName(other, testConfiguration())).not.toBe(name)
   })
 
   it('C5 has Pods that Services find, with the labels and annotations of the template kept', () => {

@@ -7,7 +7,7 @@ import {
   type OwnerReference,
   PLACEHOLDER,
 } from '@akrijs/kube'
-import { ANNOTATIONS, CONTROLLER, LABELS, labelValue, objectName } from '../labels.js'
+import { ANNOTATIONS, CONTROLLER, jobObjectName, LABELS, labelValue, objectName } from '../labels.js'
 
 // What the controller makes for brokers. Everything in the user's spec stays as it is, but for the placeholder, the labels by
 // which brokers are found, and the node of a Pod.
@@ -57,7 +57,7 @@ export function brokerPod({ instance, node, spec, hash, restarts }: PodOptions, 
 
 /** The generation tells the Jobs of one Instance apart: a name is free again only when the old one has gone. */
 export function jobName({ metadata }: Instance, { metadata: { generation } }: Configuration): string {
-  return objectName(`${metadata.name}-${generation}-job`)
+  return jobObjectName(`${metadata.name}-${generation}-job`)
 }
 
 export interface JobOptions {

@@ -39,7 +39,7 @@ export class ConfigurationDeployment {
       if (own !== undefined) await this.#deployments.remove(own, { propagationPolicy: 'Background', signal })
       return
     }
-    await this.#removeRefused(key)
+    if (own !== undefined) await this.#removeRefused(key, own.metadata.name)
     const hash = specHash(brokerSpec.brokerDeploymentSpec)
     if (own?.metadata.annotations?.[ANNOTATIONS.specHash] === hash) return
     await this.#deployments.apply(brokerDeployment(configuration, brokerSpec.brokerDeploymentSpec, hash), uid, signal)
@@ -47,13 +47,18 @@ export class ConfigurationDeployment {
   }
 
   /** Pods that no kubelet let in are of no use to anybody: their ReplicaSet has made others, and would leave these for ever. */
-  async #removeRefused(key: ObjectKey): Promise<void> {
+  async #removeRefused(key: ObjectKey, deployment: string): Promise<void> {
     const { state, log, signal } = this.#options
     for (const pod of state.podsLabelled('configuration', key)) {
-      if (controllerOf(pod.metadata)?.kind !== 'ReplicaSet' || !isRefused(pod) || pod.hasRun || this.#pods.isLeaving(pod))
-        continue
+      if (!isOf(pod, deployment) || !isRefused(pod) || pod.hasRun || this.#pods.isLeaving(pod)) continue
       await this.#pods.remove(pod, { gracePeriodSeconds: 0, signal })
       log.info({ pod: pod.metadata.name }, 'refused broker removed')
     }
   }
+}
+
+/** Whether a ReplicaSet of the Deployment made it: those are named after it, and after the digest of the template. */
+function isOf({ metadata }: Pod, deployment: string): boolean {
+  const owner = controllerOf(metadata)
+  return owner?.kind === 'ReplicaSet' && owner.name === `${deployment}-${metadata.labels?.['pod-template-hash']}`
 }

@@ -4,6 +4,7 @@ import type { ClusterState } from '../cluster-state.js'
 import { ANNOTATIONS, belongsTo, specHash } from '../labels.js'
 import { ObjectWriter } from '../object-writer.js'
 import type { ClusterNode, Job, KubernetesObject, Pod } from '../objects.js'
+import { restart } from './backoff.js'
 import { brokerJob, brokerPod, jobName, podName } from './broker-template.js'
 import { planJob } from './job-plan.js'
 import { isEnded, planPods } from './pod-plan.js'
@@ -21,8 +22,8 @@ export class InstanceBrokers {
   readonly #options: InstanceBrokersOptions
   readonly #pods: ObjectWriter<Pod>
   readonly #jobs: ObjectWriter<Job>
-  /** How often brokers have been made again whose Pod or Job has gone: by Instance, then by node; that of a Job by ''. */
-  readonly #restarts = new Map<ObjectKey, Map<string, number>>()
+  /** What is known of brokers whose Pod or Job has gone: by Instance, then by node; that of a Job by `JOB`. */
+  readonly #past = new Map<ObjectKey, Map<string, Past>>()
 
   constructor(options: InstanceBrokersOptions) {
     this.#options = options
@@ -37,7 +38,7 @@ export class InstanceBrokers {
     const instance = state.instances.cache.get(key)
     if (instance === undefined) {
       // What it owned goes with it: that is the garbage collector's.
-      this.#restarts.delete(key)
+      this.#past.delete(key)
       return undefined
     }
     const configuration = state.configurations.cache.get(objectKey(instance.metadata.namespace, instance.spec.configurationName))
@@ -61,7 +62,8 @@ export class InstanceBrokers {
       strategy: brokerSpec?.updateStrategy?.type ?? 'RollingUpdate',
       pods: state.podsOwnedBy(uid).map((pod) => (this.#pods.isLeaving(pod) ? leaving(pod) : pod)),
       isUsable: (node) => isUsable(state.nodes.cache.get(objectKey('', node)), template?.nodeSelector),
-      restartsOn: (node) => this.#restarts.get(key)?.get(node) ?? 0,
+      restartsOn: (node) => this.#past.get(key)?.get(node)?.restarts ?? 0,
+      notBefore: (node) => this.#past.get(key)?.get(node)?.notBefore ?? 0,
       now: clock.now(),
     })
     for (const pod of plan.adopt) await this.#adopt(state.pods, pod, hash ?? '')
@@ -69,12 +71,15 @@ export class InstanceBrokers {
       log.info({ pod: pod.metadata.name, why }, 'broker removed')
       // Of one that has ended nothing has to be waited for.
       await this.#pods.remove(pod, { ...(isEnded(pod) ? { gracePeriodSeconds: 0 } : {}), signal })
-      this.#remember(key, pod.targetNode ?? '', restarts)
+      if (pod.targetNode !== undefined) this.#remember(key, pod.targetNode, { ...NO_PAST, restarts })
     }
     for (const { node, restarts } of plan.create) {
       const make = (name: string) => brokerPod({ instance, node, spec: template ?? {}, hash: hash ?? '', restarts }, name)
-      if (!(await this.#pods.create(namespace, podName(instance, node), uid, make, signal))) continue
-      this.#remember(key, node, 0)
+      const isIt = (pod: Pod) => belongsTo(pod, uid) && pod.targetNode === node
+      // Names of nodes can be different, and the names of their Pods the same.
+      const creation = { namespace, name: podName(instance, node), of: `${uid} ${node}`, make, isIt }
+      if (!(await this.#pods.create(creation, signal))) continue
+      this.#made(key, node)
       log.info({ instance: instance.metadata.name, node, restarts }, 'broker created')
     }
     return plan.lookAgainAt
@@ -93,7 +98,8 @@ export class InstanceBrokers {
       strategy: brokerSpec?.updateStrategy?.type ?? 'RollingUpdate',
       jobs: state.jobsOwnedBy(uid).map((job) => (this.#jobs.isLeaving(job) ? leaving(job) : job)),
       podsOf: (job) => state.podsOwnedBy(job.metadata.uid),
-      restarts: this.#restarts.get(key)?.get('') ?? 0,
+      restarts: this.#past.get(key)?.get(JOB)?.restarts ?? 0,
+      notBefore: this.#past.get(key)?.get(JOB)?.notBefore ?? 0,
       now: clock.now(),
     })
     switch (plan.do) {
@@ -112,21 +118,34 @@ export class InstanceBrokers {
           await this.#jobs.remove(job, { propagationPolicy: 'Foreground', signal })
         }
         return undefined
+      case 'forget':
+        this.#remember(key, JOB, { ...NO_PAST, restarts: plan.restarts, notBefore: plan.notBefore })
+        await this.#writeStatus(instance, null)
+        return undefined
       case 'repeat':
         log.info({ job: plan.job.metadata.name }, 'none of its Pods was let in: the job is made again')
-        this.#remember(key, '', plan.restarts)
-        // First: a Job that has gone and is remembered would never come back.
-        await this.#writeStatus(instance, null)
+        this.#remember(key, JOB, { ...NO_PAST, restarts: plan.restarts })
         await this.#jobs.remove(plan.job, { propagationPolicy: 'Foreground', signal })
         return undefined
       case 'create': {
+        if (!(await this.#isYetToBeMade(instance, hash))) return undefined
         const make = (name: string) =>
           brokerJob({ instance, spec: template ?? {}, hash: hash ?? '', restarts: plan.restarts }, name)
-        if (await this.#jobs.create(namespace, jobName(instance, configuration), uid, make, signal))
+        const isIt = (job: Job) => belongsTo(job, uid)
+        if (await this.#jobs.create({ namespace, name: jobName(instance, configuration), of: uid, make, isIt }, signal))
           log.info({ instance: instance.metadata.name, restarts: plan.restarts }, 'job created')
+        this.#past.get(key)?.delete(JOB)
         return undefined
       }
     }
+  }
+
+  /** Asks the server itself: another replica may have made the Job, and the Job may have gone, before the cache heard of it. */
+  async #isYetToBeMade(instance: Instance, hash: string | undefined): Promise<boolean> {
+    const { state, signal } = this.#options
+    const { cache, api } = state.instances
+    const now = cache.observe(await api.get(keyOf(instance), { signal }))
+    return now !== undefined && now.metadata.uid === instance.metadata.uid && now.status?.brokerJob?.specHash !== hash
   }
 
   async #writeStatus(instance: Instance, brokerJob: { name: string; specHash: string } | null): Promise<void> {
@@ -153,20 +172,42 @@ export class InstanceBrokers {
     }
   }
 
-  #remember(key: ObjectKey, node: NodeName | '', restarts: number): void {
-    const known = this.#restarts.get(key) ?? new Map<string, number>()
-    if (restarts > 0) known.set(node, restarts)
-    else known.delete(node)
-    if (known.size > 0) this.#restarts.set(key, known)
-    else this.#restarts.delete(key)
+  /** One that then goes, and nobody says why, must not be made in a hot loop. */
+  #made(key: ObjectKey, node: NodeName): void {
+    const now = this.#options.clock.now()
+    const { made, at } = this.#past.get(key)?.get(node) ?? NO_PAST
+    const next = restart({ restarts: made, refused: false, ranMs: now - at }, `${key} ${node}`)
+    this.#remember(key, node, { restarts: 0, notBefore: now + next.waitMs, made: next.restarts, at: now })
+  }
+
+  #remember(key: ObjectKey, broker: NodeName | typeof JOB, past: Past): void {
+    const known = this.#past.get(key) ?? new Map<string, Past>()
+    this.#past.set(key, known.set(broker, past))
   }
 }
+
+const JOB = ''
+
+interface Past {
+  /** How often in a row it was made again after it had ended. */
+  readonly restarts: number
+  /** Before when it is not to be made, in milliseconds since the epoch. */
+  readonly notBefore: number
+  /** How often in a row it was made and somebody took it away soon, and when that was last. */
+  readonly made: number
+  readonly at: number
+}
+
+const NO_PAST: Past = { restarts: 0, notBefore: 0, made: 0, at: 0 }
 
 /** Whether a new broker could run there, as far as that can be told without being the scheduler. */
 export function isUsable(node: ClusterNode | undefined, nodeSelector: unknown): boolean {
   if (node === undefined || !node.ready || !node.schedulable || node.metadata.deletionTimestamp !== undefined) return false
   if (typeof nodeSelector !== 'object' || nodeSelector === null) return true
-  return Object.entries(nodeSelector).every(([label, value]) => node.metadata.labels?.[label] === value)
+  // What is no text is for the server to refuse, with a reason.
+  return Object.entries(nodeSelector).every(
+    ([label, value]) => typeof value !== 'string' || node.metadata.labels?.[label] === value,
+  )
 }
 
 function leaving<T extends KubernetesObject>(object: T): T {

@@ -1,4 +1,5 @@
 import type { Instance } from '@akrijs/kube'
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Job, Pod } from '../objects.js'
 import { T0, testInstance, testJob, testPod } from '../test-objects.js'
@@ -17,6 +18,7 @@ function plan(of: Instance, jobs: readonly Job[], more: Partial<JobPlanInput> & 
     jobs,
     podsOf: () => pods,
     restarts: 0,
+    notBefore: 0,
     now: T0,
     ...rest,
   })
@@ -68,11 +70,17 @@ describe('the broker Job of an Instance', () => {
     const of = made('cam-8120fe-3-job')
 
     it('R86 R89 is made again after a moment, and does not count as made', () => {
-      const first = plan(of, [failed], { pods: [refused, refused] })
+      const first = plan(instance, [failed], { pods: [refused, refused] })
       expect(first).toMatchObject({ do: 'nothing', lookAgainAt: expect.any(Number) })
-      const lookAgainAt = first.do === 'nothing' ? first.lookAgainAt : undefined
-      expect(plan(of, [failed], { pods: [refused], now: lookAgainAt ?? 0 })).toEqual({ do: 'repeat', job: failed, restarts: 1 })
+      const now = (first.do === 'nothing' ? first.lookAgainAt : undefined) ?? 0
+      expect(plan(of, [failed], { pods: [refused] })).toEqual({ do: 'forget', job: failed, restarts: 1, notBefore: now })
+      expect(plan(instance, [failed], { pods: [refused], now })).toEqual({ do: 'repeat', job: failed, restarts: 1 })
       expect(plan(instance, [], { restarts: 1 })).toEqual({ do: 'create', restarts: 1 })
+    })
+
+    it('waits also where the Job goes by itself, such as by its ttlSecondsAfterFinished', () => {
+      expect(plan(instance, [], { restarts: 1, notBefore: T0 + 1 })).toEqual({ do: 'nothing', lookAgainAt: T0 + 1 })
+      expect(plan(instance, [], { restarts: 1, notBefore: T0 })).toEqual({ do: 'create', restarts: 1 })
     })
 
     it('stays failed where one of them has run', () => {
@@ -80,5 +88,57 @@ describe('the broker Job of an Instance', () => {
       expect(plan(of, [failed], { pods: [refused, ran], now: T0 + 3_600_000 })).toEqual({ do: 'nothing' })
       expect(plan(of, [failed], { pods: [], now: T0 + 3_600_000 })).toEqual({ do: 'nothing' })
     })
+  })
+})
+
+describe('whatever Jobs there are', () => {
+  const anyJob = fc.record({
+    hash: fc.constantFrom('now', 'before', undefined),
+    outcome: fc.constantFrom('complete' as const, 'failed' as const, undefined),
+    leaves: fc.boolean(),
+  })
+  const refused = testPod('a', { phase: 'Failed', reason: 'OutOfakri.sh/cam', ready: false, hasRun: false })
+
+  it('C4 the Instance comes to rest, with at most one Job, without having made more than one, or one that was made before', () => {
+    fc.assert(
+      fc.property(
+        fc.array(anyJob, { maxLength: 4 }),
+        fc.option(fc.constantFrom('now', 'before'), { nil: undefined }),
+        fc.option(fc.constantFrom('now'), { nil: undefined }),
+        fc.boolean(),
+        (given, remembered, specHash, isRefused) => {
+          let jobs = given.map((job, index) => testJob(`j${index}`, { ...job, endedAt: T0 }))
+          let of = remembered === undefined ? instance : made('j0', remembered)
+          let now = T0
+          let created = 0
+          const step = () => {
+            const found = plan(of, jobs, {
+              specHash,
+              now,
+              podsOf: ({ metadata }) => (isRefused && metadata.name !== 'new' ? [refused] : []),
+            })
+            if (found.do === 'create') {
+              created++
+              jobs = [...jobs, testJob('new')]
+            } else if (found.do === 'remember') of = made(found.job.metadata.name)
+            else if (found.do === 'forget') of = instance
+            else if (found.do === 'adopt') jobs = jobs.map((job) => (job === found.job ? testJob(job.metadata.name) : job))
+            else if (found.do === 'remove') jobs = jobs.filter((job) => !found.jobs.includes(job))
+            else if (found.do === 'repeat') jobs = jobs.filter((job) => job !== found.job)
+            return found
+          }
+          for (let index = 0; index < 20; index++) {
+            step()
+            now += 3_600_000
+            jobs = jobs.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+          }
+          expect(step()).toEqual({ do: 'nothing' })
+          expect(jobs.length).toBeLessThanOrEqual(specHash === undefined ? 0 : 1)
+          expect(created).toBeLessThanOrEqual(1)
+          const wasMade = remembered === specHash || given.some(({ hash, leaves }) => hash !== 'before' && !leaves)
+          if (wasMade && !isRefused) expect(created).toBe(0)
+        },
+      ),
+    )
   })
 })

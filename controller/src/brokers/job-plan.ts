@@ -19,6 +19,8 @@ export interface JobPlanInput {
   podsOf(job: Job): readonly Pod[]
   /** How often in a row the Job was made again, where it has gone already. */
   readonly restarts: number
+  /** Before when it is not to be made, since the epoch. */
+  readonly notBefore: number
   /** Milliseconds since the epoch. */
   readonly now: number
 }
@@ -31,10 +33,12 @@ export type JobPlan =
   /** One of before there were hashes: it counts as made from the present spec. */
   | { readonly do: 'adopt'; readonly job: Job }
   | { readonly do: 'remove'; readonly jobs: readonly Job[]; readonly why: string }
-  /** None of its Pods was let in by a kubelet: it is made again, as if it had never been. */
+  /** None of its Pods was let in by a kubelet: it is as if it had never been made, also where it goes by itself. */
+  | { readonly do: 'forget'; readonly job: Job; readonly restarts: number; readonly notBefore: number }
+  /** Takes it away for another one. */
   | { readonly do: 'repeat'; readonly job: Job; readonly restarts: number }
 
-export function planJob({ instance, specHash, strategy, jobs, podsOf, restarts, now }: JobPlanInput): JobPlan {
+export function planJob({ instance, specHash, strategy, jobs, podsOf, restarts, notBefore, now }: JobPlanInput): JobPlan {
   const present = jobs.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
   if (specHash === undefined || instance.metadata.deletionTimestamp !== undefined)
     return present.length > 0 ? { do: 'remove', jobs: present, why: 'no Job is wanted' } : { do: 'nothing' }
@@ -50,15 +54,18 @@ export function planJob({ instance, specHash, strategy, jobs, podsOf, restarts, 
     return { do: 'remove', jobs: others, why: 'the spec has changed' }
 
   if (current !== undefined) {
-    if (made?.specHash !== specHash || made.name !== current.metadata.name) return { do: 'remember', job: current }
-    if (!wasRefused(current, podsOf(current))) return { do: 'nothing' }
+    if (!wasRefused(current, podsOf(current))) {
+      const isKnown = made?.specHash === specHash && made.name === current.metadata.name
+      return isKnown ? { do: 'nothing' } : { do: 'remember', job: current }
+    }
     const next = restart({ restarts: restartsOf(current), refused: true, ranMs: 0 }, current.metadata.uid)
     const due = (current.endedAt ?? 0) + next.waitMs
+    if (made !== undefined) return { do: 'forget', job: current, restarts: next.restarts, notBefore: due }
     return due <= now ? { do: 'repeat', job: current, restarts: next.restarts } : { do: 'nothing', lookAgainAt: due }
   }
   // The old one still uses the device.
   if (jobs.length > 0 || made?.specHash === specHash) return { do: 'nothing' }
-  return { do: 'create', restarts }
+  return notBefore <= now ? { do: 'create', restarts } : { do: 'nothing', lookAgainAt: notBefore }
 }
 
 /** Whether it failed without ever having run: then its limit was used up by refusals. */

@@ -15,6 +15,7 @@ function plan(instance: Instance, pods: readonly Pod[], more: Partial<PodPlanInp
     pods,
     isUsable: () => true,
     restartsOn: () => 0,
+    notBefore: () => 0,
     now: T0,
     ...more,
   })
@@ -135,6 +136,21 @@ describe('a broker that ended', () => {
     expect(removes).toEqual([])
     expect(lookAgainAt).toBeGreaterThanOrEqual(T0 + 2000)
     expect(plan(testInstance(['a']), [pod], { now: lookAgainAt }).removes).toEqual(['a-pod'])
+  })
+
+  it('is made again also where the clock of its node is ahead', () => {
+    const ahead = T0 + 365 * 24 * 60 * MINUTE
+    const pod = testPod('a', failed({ restarts: 1, startedAt: ahead, endedAt: ahead + MINUTE }))
+    const { lookAgainAt = 0 } = plan(testInstance(['a']), [pod])
+    expect(lookAgainAt - T0).toBeLessThanOrEqual(3000)
+    expect(plan(testInstance(['a']), [pod], { now: lookAgainAt }).removes).toEqual(['a-pod'])
+  })
+
+  it('C6 waits where it went again and again as soon as it was made, and holds nobody else up', () => {
+    const notBefore = (node: NodeName) => (node === 'a' ? T0 + 2000 : 0)
+    const instance = testInstance(['a', 'b'], { capacity: 2 })
+    expect(plan(instance, [], { notBefore })).toMatchObject({ creates: ['b'], lookAgainAt: T0 + 2000 })
+    expect(plan(instance, [], { notBefore, now: T0 + 2000 }).creates).toEqual(['a', 'b'])
   })
 
   it('hands the number of its restarts on', () => {
@@ -259,6 +275,16 @@ describe('whatever there is', () => {
         expect(new Set(removed).size).toBe(removed.length)
         for (const pod of removed) expect(pod.metadata.deletionTimestamp).toBeUndefined()
         for (const pod of adopt) expect(removed).not.toContain(pod)
+      }),
+    )
+  })
+
+  it('nothing is made on a node where something is removed in the same plan', () => {
+    fc.assert(
+      fc.property(instances, pods, usable, fc.nat({ max: 20 * MINUTE }), (instance, existing, good, later) => {
+        const { create, remove } = plan(instance, existing, { isUsable: (node) => good.includes(node), now: T0 + later })
+        const removed = remove.map(({ pod }) => pod.targetNode)
+        for (const { node } of create) expect(removed).not.toContain(node)
       }),
     )
   })

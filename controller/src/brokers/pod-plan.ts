@@ -18,6 +18,8 @@ export interface PodPlanInput {
   isUsable(node: NodeName): boolean
   /** How often in a row a broker of the node has been made again, where its Pod has gone already. */
   restartsOn(node: NodeName): number
+  /** Before when none is to be made on the node, because those of before went as soon as they were made; since the epoch. */
+  notBefore(node: NodeName): number
   /** Milliseconds since the epoch. */
   readonly now: number
 }
@@ -80,7 +82,9 @@ export function planPods(input: PodPlanInput): PodPlan {
       if (!input.isUsable(node) || room <= 0) continue
       room--
       unavailable++
-      create.push({ node, restarts: input.restartsOn(node) })
+      const due = input.notBefore(node)
+      if (due > now) times.push(due)
+      else create.push({ node, restarts: input.restartsOn(node) })
       continue
     }
     if (pod.metadata.deletionTimestamp !== undefined) {
@@ -91,7 +95,7 @@ export function planPods(input: PodPlanInput): PodPlan {
     if (isEnded(pod)) {
       unavailable++
       const next = restart(endOf(pod), pod.metadata.uid)
-      const due = (pod.endedAt ?? pod.startedAt ?? Date.parse(pod.metadata.creationTimestamp)) + next.waitMs
+      const due = endedAt(pod, now) + next.waitMs
       // A new spec is a new beginning.
       if (isOutdated) remove(pod, 'the spec has changed')
       else if (due <= now) remove(pod, `it has ended: ${pod.reason || pod.phase}`, next.restarts)
@@ -154,6 +158,12 @@ export function isEnded({ phase }: Pod): boolean {
 /** Whether the kubelet did not let it in. */
 export function isRefused({ phase, reason }: Pod): boolean {
   return phase === 'Failed' && REFUSED.test(reason)
+}
+
+/** By the clock of its node, unless that is ahead of ours. */
+function endedAt({ endedAt: ended, startedAt, metadata }: Pod, now: number): number {
+  const known = [ended, startedAt].find((time) => time !== undefined && time <= now)
+  return known ?? Date.parse(metadata.creationTimestamp)
 }
 
 function endOf(pod: Pod): { restarts: number; refused: boolean; ranMs: number } {

@@ -71,12 +71,13 @@ export class GoneNodes {
     if (concerned.length === 0) return undefined
     const used = await resourcesOf(node, this.#options)
     let waits = false
+    let left = 0
     for (const instance of concerned) {
       const isUsed = used.has(`akri.sh/${instance.metadata.name}`) || used.has(`akri.sh/${instance.spec.configurationName}`)
       waits ||= isUsed
-      await this.#leave(instance, node, isUsed)
+      if (await this.#leave(instance, node, isUsed)) left++
     }
-    log.info({ node, instances: concerned.length, podsLeft: waits }, 'node has gone')
+    if (left > 0) log.info({ node, instances: left, podsLeft: waits }, 'node has gone')
     return waits ? clock.now() + LOOK_AGAIN_MS : undefined
   }
 
@@ -101,24 +102,31 @@ export class GoneNodes {
     return Number.isNaN(time) ? undefined : time
   }
 
-  /** Takes the node out, frees its slots unless they are used, and deletes an Instance that nobody sees or uses. */
-  async #leave(instance: Instance, node: NodeName, isUsed: boolean): Promise<void> {
+  /**
+   * Takes the node out, frees its slots unless they are used, and deletes an Instance that nobody sees or uses.
+   * @returns whether there was anything to do
+   */
+  async #leave(instance: Instance, node: NodeName, isUsed: boolean): Promise<boolean> {
     const { state, signal } = this.#options
     const key = keyOf(instance)
     const { nodes, deviceUsage } = instance.spec
     const held = Object.entries(deviceUsage).filter(([, usage]) => holderOf(usage) === node)
     const freed = isUsed ? [] : held
     const left = nodes.filter((name) => name !== node)
-    if (left.length === 0 && heldSlots(deviceUsage) === freed.length) return this.#remove(instance)
+    if (left.length === 0 && heldSlots(deviceUsage) === freed.length) {
+      await this.#remove(instance)
+      return true
+    }
     const patch: JsonPatch[number][] = freed.flatMap(([slot, usage]) => releasePatch(instance, slot as SlotName, usage))
     if (left.length < nodes.length)
       patch.push(
         { op: 'test', path: pointer('spec', 'nodes'), value: nodes },
         { op: 'remove', path: pointer('spec', 'nodes', String(nodes.indexOf(node))) },
       )
-    if (patch.length === 0) return
+    if (patch.length === 0) return false
     const { cache, api } = state.instances
     await api.patch(key, 'json', patch, { signal }).then((changed) => cache.observe(changed), overtaken)
+    return true
   }
 
   /** A node that joins, or claims a slot, at this moment wins. */

@@ -1,0 +1,149 @@
+import { type Configuration, keyOf } from '@akrijs/kube'
+import { silentLogger } from '@akrijs/sdk'
+import { ManualClock } from '@akrijs/sdk/testing'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { ClusterState } from '../cluster-state.js'
+import { specHash } from '../labels.js'
+import { TestApi } from '../test-api.js'
+import { T0, testConfiguration, testInstance, testNode } from '../test-objects.js'
+import { InstanceBrokers, isUsable } from './instance-brokers.js'
+
+const AKRI = '/apis/akri.sh/v0/namespaces/plant'
+const PODS = '/api/v1/namespaces/plant/pods'
+const JOBS = '/apis/batch/v1/namespaces/plant/jobs'
+
+const POD_BROKER = { brokerSpec: { brokerPodSpec: { containers: [] } } }
+const JOB_BROKER = { brokerSpec: { brokerJobSpec: { template: { spec: { containers: [] } } } } }
+
+describe('the brokers of an Instance', () => {
+  let api: TestApi
+  let state: ClusterState
+  let clock: ManualClock
+  let brokers: InstanceBrokers
+  const instance = testInstance(['n.a', 'n-a'], { capacity: 2 })
+  const reconcile = () => brokers.reconcile(keyOf(instance))
+  const names = (path: string) =>
+    [...api.objects.keys()].filter((key) => key.startsWith(`${path}/`)).map((key) => key.slice(path.length + 1))
+
+  async function start(nodes: readonly string[], broker: Partial<Configuration['spec']>): Promise<void> {
+    for (const node of nodes)
+      api.put(`/api/v1/nodes/${node}`, {
+        metadata: { name: node },
+        status: { conditions: [{ type: 'Ready', status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z' }] },
+      })
+    api.put(`${AKRI}/configurations/cam`, { ...testConfiguration(broker) })
+    api.put(`${AKRI}/instances/cam-8120fe`, { ...testInstance(nodes, { capacity: nodes.length }) })
+    state = await api.start()
+    brokers = new InstanceBrokers({ state, clock, log: silentLogger, signal: new AbortController().signal })
+  }
+
+  beforeEach(() => {
+    api = new TestApi()
+    clock = new ManualClock(T0)
+  })
+
+  afterEach(async () => {
+    await api.stop()
+  })
+
+  it('are not given up where a create was refused, and nothing of the name is there', async () => {
+    await start(['a'], POD_BROKER)
+    // As where two writes of one quota meet: 409, and no Pod.
+    const pod = `${PODS}/a-cam-8120fe-pod`
+    api.isSilent = true
+    api.meanwhile = ({ method }) => (method === 'POST' ? api.put(pod, { metadata: { name: 'x' } }) : api.remove(pod))
+    await expect(reconcile()).rejects.toThrow('409')
+    api.meanwhile = () => {}
+    await reconcile()
+    expect(names(PODS)).toEqual(['a-cam-8120fe-pod'])
+  })
+
+  it('R45 are one for each node, also where the names of nodes become one name', async () => {
+    await start(['n.a', 'n-a'], POD_BROKER)
+    await reconcile()
+    await reconcile()
+    expect(names(PODS)).toEqual(['n-a-cam-8120fe-pod', expect.stringMatching(/^n-a-cam-8120fe-pod-[0-9a-f]{10}$/)])
+    expect(new Set(state.podsOwnedBy(instance.metadata.uid).map(({ targetNode }) => targetNode))).toEqual(
+      new Set(instance.spec.nodes),
+    )
+    expect(api.sent('POST')).toHaveLength(3)
+  })
+
+  it('C6 are made at once when one was deleted, and later and later where that goes on', async () => {
+    await start(['a'], POD_BROKER)
+    const waits: number[] = []
+    for (let round = 0; round < 5; round++) {
+      const wait = ((await reconcile()) ?? clock.now()) - clock.now()
+      waits.push(wait)
+      if (wait > 0) {
+        expect(names(PODS)).toEqual([])
+        await clock.advance(wait)
+        await reconcile()
+      }
+      await vanish()
+    }
+    expect(waits.slice(0, 2)).toEqual([0, 0])
+    for (const [index, least] of [2000, 4000, 8000].entries()) expect(waits[index + 2]).toBeGreaterThanOrEqual(least)
+    // Once it has been there for long, it begins anew.
+    await clock.advance(60_000)
+    await reconcile()
+    await clock.advance(10 * 60_000)
+    await vanish()
+    expect(await reconcile()).toBeUndefined()
+    await vanish()
+    expect(await reconcile()).toBeUndefined()
+
+    async function vanish(): Promise<void> {
+      expect(names(PODS)).toEqual(['a-cam-8120fe-pod'])
+      api.remove(`${PODS}/a-cam-8120fe-pod`)
+      await vi.waitFor(() => expect(state.pods.cache.list()).toEqual([]))
+    }
+  })
+
+  it('C4 are no Job that was made and has gone, though the cache has not heard of either', async () => {
+    await start(['a'], JOB_BROKER)
+    api.isSilent = true
+    // Another replica made it and wrote that down; it ended, and somebody tidied up.
+    const found = api.objects.get(`${AKRI}/instances/cam-8120fe`)
+    api.put(`${AKRI}/instances/cam-8120fe`, {
+      metadata: {},
+      ...found,
+      status: { brokerJob: { name: 'j', specHash: specHash(JOB_BROKER.brokerSpec.brokerJobSpec) } },
+    })
+    await reconcile()
+    expect(names(JOBS)).toEqual([])
+    expect(api.sent('POST')).toEqual([])
+  })
+
+  it('R86 are a Job that no kubelet let in, also where it goes by itself before it is made again', async () => {
+    await start(['a'], JOB_BROKER)
+    await reconcile()
+    await reconcile()
+    const [job] = state.jobs.cache.list()
+    const refused = { phase: 'Failed', reason: 'UnexpectedAdmissionError' }
+    const owner = { apiVersion: 'batch/v1', kind: 'Job', name: 'j', uid: job?.metadata.uid, controller: true }
+    api.put(`${PODS}/x`, { metadata: { name: 'x', namespace: 'plant', ownerReferences: [owner] }, status: refused })
+    const failed = { conditions: [{ type: 'Failed', status: 'True', lastTransitionTime: new Date(T0).toISOString() }] }
+    api.put(`${JOBS}/cam-8120fe-3-job`, {
+      ...api.objects.get(`${JOBS}/cam-8120fe-3-job`),
+      status: failed,
+      metadata: { ...job?.metadata },
+    })
+    await vi.waitFor(() => expect(state.jobs.cache.list()[0]?.outcome).toBe('failed'))
+    await reconcile()
+    api.remove(`${JOBS}/cam-8120fe-3-job`)
+    await vi.waitFor(() => expect(state.jobs.cache.list()).toEqual([]))
+    const due = (await reconcile()) ?? expect.fail('it is not made again')
+    expect(due - T0).toBeGreaterThanOrEqual(2000)
+    await clock.advance(due - T0)
+    await reconcile()
+    expect(names(JOBS)).toEqual(['cam-8120fe-3-job'])
+    expect(state.jobs.cache.list()[0]?.metadata.annotations).toMatchObject({ 'akri.sh/restarts': '1' })
+  })
+
+  it('go only where Pods of their selector can', () => {
+    expect(isUsable(testNode('a'), { zone: 'x' })).toBe(false)
+    // What is no selector the server refuses, and says why.
+    expect(isUsable(testNode('a'), { zone: 1 })).toBe(true)
+  })
+})
