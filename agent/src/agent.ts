@@ -95,7 +95,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     node,
     log,
     deviceSet: (key) => discovery.deviceSet(key),
-    claimsIn: (instance, capacity) => slots.claimsIn(instance, capacity),
+    claimsIn: (instance) => slots.claimsIn(instance),
   })
 
   const events = new StatusEvents(cluster)

@@ -66,12 +66,18 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
     ['the Instance is deleted', deleteInstances],
     ['the Configuration is deleted and applied again', async () => [await removeAll(), await apply()]],
     [
-      'the Configuration is deleted and applied again, and the agent is killed in between',
+      'the Configuration is deleted and applied again, while the agent of the node is dead',
       async () => {
         await removeAll()
         await agents.on('node-1').stop('SIGKILL')
-        agents.on('node-1').start()
-        await apply()
+        try {
+          await apply()
+          // Long enough for a Pod that waits to be given what the other node is told to be free.
+          await eventually(async () => expect(await world.instances()).toHaveLength(CONFIGURATIONS.length))
+          await systemClock.sleep(LONG_ENOUGH_MS)
+        } finally {
+          agents.on('node-1').start()
+        }
       },
     ],
     ['somebody frees the slot, or removes its key', free],

@@ -90,7 +90,7 @@ describe('the Instances of a node', () => {
       node: NODE,
       log: silentLogger,
       deviceSet: () => devices,
-      claimsIn: (name, capacity) => (name === nameOf('foo0') && capacity === wanted.spec.capacity ? claims : {}),
+      claimsIn: ({ name, capacity }) => (name === nameOf('foo0') && capacity === wanted.spec.capacity ? claims : {}),
     })
     const seenUsages: unknown[] = []
     cluster.instances.onChange(() => seenUsages.push(instanceOf('foo0')?.spec.deviceUsage), new AbortController().signal)

@@ -5,7 +5,7 @@ import type { DeviceSet } from '../discovery/device-set.js'
 import type { Cluster, ObjectCache } from '../ports/cluster.js'
 import { cdiName } from './instance-name.js'
 import { DEVICE_ID_ANNOTATION, type DigestCollision, type PlannedInstance, planInstances } from './instance-plan.js'
-import type { InstancePlugins } from './served-instance.js'
+import type { InstancePlugins, ServedInstance } from './served-instance.js'
 
 /** How many Instances of one Configuration are brought about at the same time. */
 const CONCURRENCY = 16
@@ -19,7 +19,7 @@ export interface InstanceReconcilerOptions {
   readonly log: Logger
   deviceSet(configuration: ObjectKey): DeviceSet
   /** By slot what a new Instance has to say from its first moment on. @default all slots are free */
-  claimsIn?(instance: InstanceName, capacity: number): Instance['spec']['deviceUsage']
+  claimsIn?(instance: ServedInstance): Instance['spec']['deviceUsage']
 }
 
 /** Makes the Instances and the device plugins of this node follow what is discovered. */
@@ -71,7 +71,7 @@ export class InstanceReconciler {
     await plugins.serve(planned)
 
     if (planned.existing === undefined) {
-      const deviceUsage = claimsIn?.(planned.name, planned.capacity) ?? {}
+      const deviceUsage = claimsIn?.(planned) ?? {}
       const outcome = await cluster.createInstance({
         name: planned.name,
         namespace,

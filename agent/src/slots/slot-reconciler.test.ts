@@ -307,7 +307,8 @@ describe('slots that a container has and no Instance says so', () => {
   })
 
   it('R84 are in a new Instance from its first moment on, as far as its capacity goes', async () => {
-    const claimsIn = (capacity: number, name = 'cam-8120fe') => reconciler.claimsIn(name as InstanceName, capacity)
+    const claimsIn = (capacity: number, name = 'cam-8120fe') =>
+      reconciler.claimsIn({ key: objectKey('default', name), name: name as InstanceName, capacity })
     // From before a restart, and the kubelet has not been asked yet.
     given.note({ slot: slot(0), resourceName: 'akri.sh/cam-8120fe', id: slot(0) })
     expect(claimsIn(3)).toEqual({ [slot(0)]: 'node-a' })
@@ -321,6 +322,30 @@ describe('slots that a container has and no Instance says so', () => {
     expect(Object.keys(claimsIn(3))).toEqual([slot(0), slot(1), slot(2)])
     users?.clear()
     expect(claimsIn(3)).toEqual({})
+  })
+
+  it('R84 of other nodes are in a new Instance too, as they were in the one before, and go with whoever has them', async () => {
+    put({ ...held, [slot(2)]: 'node-b' })
+    run()
+    await clock.advance(0)
+    instances.remove(key)
+    const claimsIn = (capacity: number) => reconciler.claimsIn({ key, name: 'cam-8120fe' as InstanceName, capacity })
+    expect(claimsIn(3)).toEqual({ ...held, [slot(2)]: 'node-b' })
+    expect(claimsIn(2)).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'C:7:node-a' })
+    // What had been freed by then is free.
+    put(held)
+    instances.remove(key)
+    expect(claimsIn(3)).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'C:7:node-a' })
+  })
+
+  it('R90 are taken back at once where another node has made the Instance with a claim that nobody needs any more', async () => {
+    listed = new Map()
+    users?.clear()
+    run()
+    await clock.advance(5000)
+    put({ ...free, [slot(0)]: 'node-a' })
+    await clock.advance(0)
+    expect(usage()).toEqual(free)
   })
 
   it('cost nothing while all is as it should be', async () => {
@@ -442,7 +467,7 @@ describe('slots that a container has and no Instance says so', () => {
     listed = new Map()
     instances.remove(key)
     await clock.advance(10_000)
-    expect(Object.keys(reconciler.claimsIn('cam-8120fe' as InstanceName, 3))).toEqual([slot(0), slot(1)])
+    expect(Object.keys(reconciler.claimsIn({ key, name: 'cam-8120fe' as InstanceName, capacity: 3 }))).toEqual([slot(0), slot(1)])
     put(free)
     await clock.advance(0)
     expect(usage()).toEqual(held)

@@ -11,10 +11,12 @@ import {
   slotIndex,
 } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import type { ServedInstance } from '../instances/served-instance.js'
 import { type AgentObserver, nobodyObserves } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
 import type { Allocations, Kubelet } from '../ports/kubelet.js'
 import { ClaimTrouble, type UnknownId } from './claim-trouble.js'
+import { ForeignClaims } from './foreign-claims.js'
 import { type GivenSlot, type GivenSlots, usageOf } from './given-slots.js'
 import { type LostClaim, lostClaims } from './lost-claims.js'
 import type { SlotClaims } from './slot-claims.js'
@@ -68,6 +70,8 @@ export class SlotReconciler {
   /** Since when a slot has not been listed. */
   readonly #unlistedSince = new Map<SlotName, number>()
   readonly #trouble: ClaimTrouble
+  readonly #foreign: ForeignClaims
+  readonly #present = new Set<ObjectKey>()
   #wake = new AbortController()
   /** When a Pod was last seen to go. */
   #goneAt = Number.NEGATIVE_INFINITY
@@ -78,6 +82,7 @@ export class SlotReconciler {
   constructor(options: SlotReconcilerOptions) {
     this.#options = { graceMs: 20_000, intervalMs: 10_000, observer: nobodyObserves, beforeRelease: async () => {}, ...options }
     this.#trouble = new ClaimTrouble(this.#options)
+    this.#foreign = new ForeignClaims(options.node)
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -86,9 +91,8 @@ export class SlotReconciler {
       this.#goneAt = clock.now()
       this.#wake.abort()
     }, signal)
-    cluster.instances.onChange((key) => {
-      if (this.#hasLost(cluster.instances.get(key))) this.#wake.abort()
-    }, signal)
+    cluster.instances.onChange((key) => this.#instanceChanged(key), signal)
+    for (const instance of cluster.instances.list()) this.#instanceChanged(keyOf(instance))
     signal.addEventListener('abort', () => this.#wake.abort(), { once: true })
     while (!signal.aborted) {
       this.#wake = new AbortController()
@@ -119,21 +123,34 @@ export class SlotReconciler {
 
   /**
    * What a new Instance has to say of its slots from its first moment on: those that containers of this node have, from the
-   * time of an Instance of the same name. By the last look and the Pods that have gone since: whoever would ask the kubelet now
+   * time of an Instance of the same name, and those that other nodes had in it when it went. By the last look and the Pods that have gone since: whoever would ask the kubelet now
    * would leave it to other nodes to make the Instance, without these claims. One too many is taken back.
    */
-  claimsIn(instance: InstanceName, capacity: number): Record<SlotName, string> {
+  claimsIn(instance: Pick<ServedInstance, 'key' | 'name' | 'capacity'>): Record<SlotName, string> {
     const { given, node } = this.#options
     const look = this.#lastLook
-    const known = given.of(instance, capacity)
+    const known = given.of(instance.name, instance.capacity)
     const had = known.filter((one) => look === undefined || this.#isUsed(one, look.allocated, look.asked))
-    return Object.fromEntries(had.map((one) => [one.slot, usageOf(one, node)]))
+    return { ...Object.fromEntries(had.map((one) => [one.slot, usageOf(one, node)])), ...this.#foreign.of(instance) }
+  }
+
+  #instanceChanged(key: ObjectKey): void {
+    const instance = this.#options.cluster.instances.get(key)
+    if (instance === undefined) {
+      this.#present.delete(key)
+      return
+    }
+    const appeared = !this.#present.has(key)
+    this.#present.add(key)
+    this.#foreign.follow(key, instance)
+    // Another node may have made it with claims of ours that nobody needs any more.
+    const unused = appeared && this.#heldBy(instance).some((one) => !this.#options.given.has(one))
+    if (unused || this.#hasLost(instance)) this.#wake.abort()
   }
 
   /** Whether an Instance has lost something that can be put right. */
-  #hasLost(instance: Instance | undefined): boolean {
+  #hasLost(instance: Instance): boolean {
     const { given, node } = this.#options
-    if (instance === undefined) return false
     const known = given.of(instance.metadata.name, instance.spec.capacity)
     return lostClaims(known, [instance], node).some(({ obstacle }) => obstacle === undefined)
   }
