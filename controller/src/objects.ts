@@ -51,7 +51,7 @@ const conditions = z
   .catch(undefined)
 const ended = z.object({ startedAt: time, finishedAt: time })
 const state = z
-  .object({ running: z.unknown(), terminated: ended.optional().catch(undefined) })
+  .object({ running: z.unknown().optional(), terminated: ended.optional().catch(undefined) })
   .optional()
   .catch(undefined)
 const containers = z
@@ -61,7 +61,7 @@ const containers = z
 
 const podStatus = z
   .object({
-    phase: z.enum(['Pending', 'Running', 'Succeeded', 'Failed']).or(z.unknown().transform(() => 'Unknown' as const)),
+    phase: z.enum(['Pending', 'Running', 'Succeeded', 'Failed', 'Unknown']).catch('Unknown'),
     reason: text,
     startTime: time,
     conditions,

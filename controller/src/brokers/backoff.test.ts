@@ -1,0 +1,48 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { testPod } from '../test-objects.js'
+import { restart, restartsOf } from './backoff.js'
+
+const uids = fc.uuid()
+
+describe('the wait before a broker is made again', () => {
+  it('C6 grows with each time up to a ceiling, and is the same when asked again', () => {
+    fc.assert(
+      fc.property(uids, fc.boolean(), (uid, refused) => {
+        let restarts = 0
+        let before = -1
+        for (let time = 0; time < 20; time++) {
+          const next = restart({ restarts, refused, ranMs: 0 }, uid)
+          expect(restart({ restarts, refused, ranMs: 0 }, uid)).toEqual(next)
+          expect(next.restarts).toBe(restarts + 1)
+          expect(next.waitMs).toBeGreaterThanOrEqual(before)
+          expect(next.waitMs).toBeLessThanOrEqual(7.5 * 60_000)
+          if (refused) expect(next.waitMs).toBeGreaterThanOrEqual(2000)
+          restarts = next.restarts
+          before = next.waitMs
+        }
+        expect(before).toBeGreaterThanOrEqual(5 * 60_000)
+      }),
+    )
+  })
+
+  it('reads any annotation as a count that is not too large', () => {
+    const withCount = (text: string) => ({ metadata: { ...testPod('a').metadata, annotations: { 'akri.sh/restarts': text } } })
+    for (const [text, count] of [
+      ['3', 3],
+      ['-1', 0],
+      ['1.5', 0],
+      ['x', 0],
+      ['', 0],
+      ['1e9', 1000],
+      ['Infinity', 0],
+    ] as const)
+      expect(restartsOf(withCount(text))).toBe(count)
+    fc.assert(
+      fc.property(fc.string(), uids, (text, uid) => {
+        const restarts = restartsOf(withCount(text))
+        expect(Number.isFinite(restart({ restarts, refused: true, ranMs: 0 }, uid).waitMs)).toBe(true)
+      }),
+    )
+  })
+})

@@ -1,0 +1,46 @@
+import { keyOf } from '@akrijs/kube'
+import { silentLogger } from '@akrijs/sdk'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { TestApi } from '../test-api.js'
+import { testConfiguration } from '../test-objects.js'
+import { ConfigurationDeployment } from './configuration-deployment.js'
+
+const PODS = '/api/v1/namespaces/plant/pods'
+
+describe('the Deployment of a Configuration', () => {
+  let api: TestApi
+
+  beforeEach(() => {
+    api = new TestApi()
+  })
+
+  afterEach(async () => {
+    await api.stop()
+  })
+
+  it('C8 R86 loses its Pods that no kubelet let in, and those of others with its labels stay', async () => {
+    const configuration = testConfiguration({ brokerSpec: { brokerDeploymentSpec: {} } })
+    const controller = (kind: string, name: string, uid: string) => ({ apiVersion: 'x/v1', kind, name, uid, controller: true })
+    const named = (name: string) => ({ name, namespace: 'plant' })
+    api.put('/apis/akri.sh/v0/namespaces/plant/configurations/cam', { ...configuration })
+    api.put('/apis/apps/v1/namespaces/plant/deployments/cam-deployment', {
+      metadata: { ...named('cam-deployment'), ownerReferences: [controller('Configuration', 'cam', 'uid-cam')] },
+    })
+    for (const [name, owner] of [
+      ['own', 'cam-deployment-5d'],
+      ['foreign', 'other-5d'],
+    ] as const)
+      api.put(`${PODS}/${name}`, {
+        metadata: {
+          ...named(name),
+          labels: { 'akri.sh/configuration': 'cam', 'pod-template-hash': '5d' },
+          ownerReferences: [controller('ReplicaSet', owner, `uid-${owner}`)],
+        },
+        status: { phase: 'Failed', reason: 'UnexpectedAdmissionError' },
+      })
+    const signal = new AbortController().signal
+    const state = await api.start()
+    await new ConfigurationDeployment({ state, log: silentLogger, signal }).reconcile(keyOf(configuration))
+    expect([...api.objects.keys()].filter((path) => path.startsWith(PODS))).toEqual([`${PODS}/foreign`])
+  })
+})

@@ -1,0 +1,48 @@
+import { objectKey } from '@akrijs/kube'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { ClusterState } from './cluster-state.js'
+import { TestApi } from './test-api.js'
+import { testConfiguration, testInstance, testPod } from './test-objects.js'
+
+const CONFIGURATION = '/apis/akri.sh/v0/namespaces/plant/configurations/cam'
+const PODS = '/api/v1/namespaces/plant/pods'
+
+describe('what is known of a cluster', () => {
+  let api: TestApi
+  let state: ClusterState
+  const key = objectKey('plant', 'cam')
+  const known = () => state.configurations.cache.get(key)
+
+  beforeEach(() => {
+    api = new TestApi()
+  })
+
+  afterEach(async () => {
+    await api.stop()
+  })
+
+  it('is the last good spec of a Configuration that is not valid any more, and that it is being deleted', async () => {
+    const { metadata, ...rest } = testConfiguration()
+    api.put(CONFIGURATION, { metadata, ...rest })
+    state = await api.start()
+    const broken = { ...rest, spec: { ...rest.spec, capacity: -1 } }
+    api.put(CONFIGURATION, { metadata: { ...metadata, deletionTimestamp: '2026-01-01T00:00:00Z' }, ...broken })
+    await vi.waitFor(() => expect(known()?.metadata.deletionTimestamp).toBeDefined())
+    expect(known()?.spec.capacity).toBe(1)
+    // Deleted and made again while nobody watched: the spec of the old one is nothing to it.
+    api.put(CONFIGURATION, { metadata: { ...metadata, uid: 'another' }, ...broken })
+    await vi.waitFor(() => expect(known()).toBeUndefined())
+  })
+
+  it('tells of what an Instance owns also where somebody took its labels away', async () => {
+    api.put('/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe', { ...testInstance(['a']) })
+    const { metadata } = testPod('a')
+    const labels = { controller: 'akri.sh' }
+    api.put(`${PODS}/a-pod`, { metadata: { ...metadata, labels } })
+    state = await api.start()
+    const told: string[] = []
+    state.onInstanceChange((one) => told.push(one), new AbortController().signal)
+    api.put(`${PODS}/a-pod`, { metadata: { ...metadata, labels }, status: { phase: 'Failed' } })
+    await vi.waitFor(() => expect(told).toEqual(['plant/cam-8120fe']))
+  })
+})
