@@ -24,7 +24,7 @@ describe('what is known of a cluster', () => {
   it('is the last good spec of a Configuration that is not valid any more, and that it is being deleted', async () => {
     const { metadata, ...rest } = testConfiguration()
     api.put(CONFIGURATION, { metadata, ...rest })
-    state = await api.start()
+    state = (await api.start()).state
     const broken = { ...rest, spec: { ...rest.spec, capacity: -1 } }
     api.put(CONFIGURATION, { metadata: { ...metadata, deletionTimestamp: '2026-01-01T00:00:00Z' }, ...broken })
     await vi.waitFor(() => expect(known()?.metadata.deletionTimestamp).toBeDefined())
@@ -39,7 +39,7 @@ describe('what is known of a cluster', () => {
     const { metadata } = testPod('a')
     const labels = { controller: 'akri.sh' }
     api.put(`${PODS}/a-pod`, { metadata: { ...metadata, labels } })
-    state = await api.start()
+    state = (await api.start()).state
     const told: string[] = []
     state.onInstanceChange((one) => told.push(one), new AbortController().signal)
     api.put(`${PODS}/a-pod`, { metadata: { ...metadata, labels }, status: { phase: 'Failed' } })

@@ -35,8 +35,8 @@ export class TestApi {
     this.#onWatched = resolve
   })
 
-  /** @returns what a controller sees of it, once it has seen everything */
-  async start(): Promise<ClusterState> {
+  /** @returns what a controller sees of it, once it has seen everything, and how it writes */
+  async start(): Promise<{ client: ApiClient; state: ClusterState }> {
     this.#server.listen(0, '127.0.0.1')
     await once(this.#server, 'listening')
     const server = new URL(`http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`)
@@ -50,7 +50,7 @@ export class TestApi {
       await state.close()
       client.close()
     }
-    return state
+    return { client, state }
   }
 
   async stop(): Promise<void> {

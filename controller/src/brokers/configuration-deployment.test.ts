@@ -39,7 +39,7 @@ describe('the Deployment of a Configuration', () => {
         status: { phase: 'Failed', reason: 'UnexpectedAdmissionError' },
       })
     const signal = new AbortController().signal
-    const state = await api.start()
+    const { state } = await api.start()
     await new ConfigurationDeployment({ state, log: silentLogger, signal }).reconcile(keyOf(configuration))
     expect([...api.objects.keys()].filter((path) => path.startsWith(PODS))).toEqual([`${PODS}/foreign`])
   })

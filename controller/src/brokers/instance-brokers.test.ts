@@ -33,7 +33,7 @@ describe('the brokers of an Instance', () => {
       })
     api.put(`${AKRI}/configurations/cam`, { ...testConfiguration(broker) })
     api.put(`${AKRI}/instances/cam-8120fe`, { ...testInstance(nodes, { capacity: nodes.length }) })
-    state = await api.start()
+    state = (await api.start()).state
     brokers = new InstanceBrokers({ state, clock, log: silentLogger, signal: new AbortController().signal })
   }
 
