@@ -295,11 +295,11 @@ describe('whatever there is', () => {
         let now = T0
         let world = [...existing]
         for (let step = 0; step < 60; step++) {
-          // Time passes, what leaves has gone, what was made runs.
+          // Time passes, what leaves has gone, what was made runs, and what was unknown is heard of again.
           now += 6 * MINUTE
           world = world
             .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
-            .map((pod) => (isEnded(pod) || pod.phase === 'Unknown' ? pod : testPod(pod.targetNode ?? '', kept(pod))))
+            .map((pod) => (isEnded(pod) ? pod : testPod(pod.targetNode ?? '', kept(pod))))
           const { create, remove, adopt } = plan(instance, world, { isUsable: (node) => good.includes(node), now })
           const removed = new Set(remove.map(({ pod }) => pod))
           world = world.map((pod) => {
