@@ -160,18 +160,6 @@ describe('the device plugin of a Configuration', () => {
     await vi.waitFor(() => expect(ids()).toEqual(['0']))
   })
 
-  it('R84 gives to nobody else what a container has, of both levels, although the Instance says that it is free', async () => {
-    await both()
-    await kubelet.admit(pod('p', 1))
-    expect(held()).toEqual({ [slot('8120fe', 0)]: 'C:0:node-a' })
-    await cluster.releaseSlot(key('8120fe'), slot('8120fe', 0), 'C:0:node-a')
-    await serve('a19705')
-    await vi.waitFor(() => expect(health('8120fe')).toEqual([false, true]))
-    await vi.waitFor(() => expect(ids()).toEqual(['0', '1', '2']))
-    await kubelet.admit(pod('q', 2))
-    expect(Object.keys(held())).toEqual([slot('8120fe', 1), slot('a19705', 0)])
-  })
-
   it('R88 hears of what other nodes claim and free', async () => {
     await both()
     for (const index of [0, 1]) await cluster.claimSlot(key('a19705'), slot('a19705', index), 'node-b')

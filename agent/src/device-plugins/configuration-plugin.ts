@@ -64,7 +64,7 @@ export class ConfigurationPlugin implements PluginBehaviour {
   #slots(): InstanceSlots[] {
     const { cluster } = this.#options
     return this.#options.instances().map((served) => {
-      const { slots, heldBeyond, usable } = slotTable(served, cluster.instances.get(served.key), this.#options)
+      const { slots, heldBeyond, usable } = slotTable(served, cluster.instances.get(served.key))
       return { instance: served.name, healthy: usable, slots, heldBeyond }
     })
   }

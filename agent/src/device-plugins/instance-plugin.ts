@@ -79,7 +79,7 @@ export class InstancePlugin implements PluginBehaviour {
   }
 
   #table(): SlotTable {
-    return slotTable(this.#instance, this.#options.cluster.instances.get(this.#instance.key), this.#options)
+    return slotTable(this.#instance, this.#options.cluster.instances.get(this.#instance.key))
   }
 
   #offered(): Map<SlotName, boolean> {

@@ -1,6 +1,5 @@
-import { type Instance, type NodeName, parseSlotUsage, type SlotName, type SlotUsage, slotsOf } from '@akrijs/kube'
+import { type Instance, type SlotName, type SlotUsage, slotsOf } from '@akrijs/kube'
 import type { ServedInstance } from '../instances/served-instance.js'
-import { type GivenSlots, usageOf } from './given-slots.js'
 
 /** The slots of an Instance as they can be given out. */
 export interface SlotTable {
@@ -11,22 +10,11 @@ export interface SlotTable {
   readonly usable: boolean
 }
 
-/**
- * What a container of this node has is not free, although the Instance may say so until it is claimed again.
- * @param instance as the cluster has it; none of its slots is used where there is none yet
- */
-export function slotTable(
-  { name, capacity, healthy }: ServedInstance,
-  instance: Instance | undefined,
-  { given, node }: { readonly given: GivenSlots; readonly node: NodeName },
-): SlotTable {
+/** @param instance as the cluster has it; none of its slots is used where there is none yet */
+export function slotTable({ name, capacity, healthy }: ServedInstance, instance: Instance | undefined): SlotTable {
   const usage = instance?.spec.deviceUsage ?? {}
   // Where the Instance and the Configuration differ in capacity, the smaller one holds until the Instance follows.
   const slots = slotsOf(name, Math.min(capacity, instance?.spec.capacity ?? capacity), usage)
-  for (const [slot, { level }] of slots) {
-    const [one] = given.at(slot)
-    if (level === 'free' && one !== undefined) slots.set(slot, parseSlotUsage(usageOf(one, node)))
-  }
   const beyond = Object.entries(usage).filter(([slot, holder]) => holder !== '' && !slots.has(slot as SlotName))
   const leaving = instance === undefined || instance.metadata.deletionTimestamp !== undefined
   return { slots, heldBeyond: beyond.length, usable: healthy && !leaving }
