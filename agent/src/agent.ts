@@ -13,8 +13,7 @@ import { InstanceReconciler } from './instances/instance-reconciler.js'
 import { type AgentObserver, nobodyObserves } from './observer.js'
 import type { Cluster } from './ports/cluster.js'
 import type { Kubelet } from './ports/kubelet.js'
-import { GivenSlots } from './slots/given-slots.js'
-import { SlotReconciler } from './slots/slot-reconciler.js'
+import { SlotReclaimer } from './slots/slot-reclaimer.js'
 import { nodeStatus, refusedStatus } from './status/node-status.js'
 import { StatusEvents } from './status/status-events.js'
 
@@ -64,7 +63,6 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const discovery = new Discovery({ ...options, configurations, registry, observer })
   const { brokerInfoDirectory: directory, offerBrokerInfo = true } = options
   const brokerInfo = directory === undefined ? undefined : new BrokerInfo({ cluster, node, clock, log, directory })
-  const given = new GivenSlots()
   const plugins = new DevicePlugins({
     cluster,
     kubelet,
@@ -72,30 +70,21 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     clock,
     log,
     observer,
-    given,
     directories: offerBrokerInfo ? brokerInfo : undefined,
   })
+  const deviceSet = (key: ObjectKey) => discovery.deviceSet(key)
+  const reconciler = new InstanceReconciler({ cluster, configurations, plugins, node, log, deviceSet })
   const checkpoint = new Checkpoint(options.checkpointFile, node, log)
-  const slots = new SlotReconciler({
+  const reclaimer = new SlotReclaimer({
     cluster,
     kubelet,
     node,
     clock,
     log,
     claims: plugins.claims,
-    given,
     observer,
     ...(brokerInfo === undefined ? {} : { beforeRelease: (key, slot) => brokerInfo.flush(key, slot) }),
     ...(options.slotGraceMs === undefined ? {} : { graceMs: options.slotGraceMs }),
-  })
-  const reconciler = new InstanceReconciler({
-    cluster,
-    configurations,
-    plugins,
-    node,
-    log,
-    deviceSet: (key) => discovery.deviceSet(key),
-    claimsIn: (instance) => slots.claimsIn(instance),
   })
 
   const events = new StatusEvents(cluster)
@@ -131,14 +120,10 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
 
   await Promise.all([cluster.configurations.synced, cluster.instances.synced])
   await brokerInfo?.start()
-  const remembered = await checkpoint.load()
-  discovery.restore(remembered.discovery)
-  for (const one of remembered.given) given.note(one)
-  const save = () => checkpoint.save(() => ({ discovery: discovery.snapshot(), given: given.list() }))
-  given.onChange(() => void save(), stop.signal)
+  discovery.restore(await checkpoint.load())
   discovery.onChange((key) => {
     queue.add(key)
-    void save()
+    void checkpoint.save(discovery.snapshot())
   }, stop.signal)
   configurations.onChange((key) => queue.add(key), stop.signal)
   cluster.instances.onChange((key) => {
@@ -152,7 +137,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   discovery.start()
   // Also those that are not in force: their status says why.
   for (const configuration of cluster.configurations.list()) queue.add(keyOf(configuration))
-  const running = [queue.run(stop.signal), slots.run(stop.signal)]
+  const running = [queue.run(stop.signal), reclaimer.run(stop.signal)]
   log.info({ node, handlers: registry.names }, 'agent started')
 
   return {
@@ -163,12 +148,11 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     settled: () => queue.settled(),
     async close() {
       await registration.close()
-      await save()
+      await checkpoint.save(discovery.snapshot())
       // What ended just before us is not to be found only by the agent after us.
-      await slots
+      await reclaimer
         .round(stop.signal)
         .catch((error: unknown) => log.debug({ error: messageOf(error) }, 'last look for unused slots failed'))
-      await save()
       stop.abort()
       await discovery.close()
       await Promise.all(running)

@@ -8,8 +8,6 @@ export interface AgentObserver {
   allocated(level: PluginLevel, result: 'granted' | 'refused'): void
   claimed(level: PluginLevel, outcome: 'claimed' | 'taken' | 'gone'): void
   reclaimed(): void
-  /** Of a claim that a container has and its Instance had lost; `restored` if it was written again. */
-  restored(outcome: 'restored' | 'taken' | 'no-room' | 'unknown'): void
   /** With the kubelet. */
   registered(result: 'accepted' | 'failed'): void
 }
@@ -20,6 +18,5 @@ export const nobodyObserves: AgentObserver = {
   allocated: () => {},
   claimed: () => {},
   reclaimed: () => {},
-  restored: () => {},
   registered: () => {},
 }

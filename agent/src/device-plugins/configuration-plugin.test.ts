@@ -10,7 +10,6 @@ import { nobodyObserves } from '../observer.js'
 import { draftOf, manifest } from '../ports/cluster.contract.js'
 import type { Cluster } from '../ports/cluster.js'
 import { SimulatedKubelet } from '../simulated-kubelet/simulated-kubelet.js'
-import { GivenSlots } from '../slots/given-slots.js'
 import { StandaloneCluster } from '../standalone/standalone-cluster.js'
 import { StateFile } from '../standalone/state-file.js'
 import { ConfigurationPlugin } from './configuration-plugin.js'
@@ -98,7 +97,6 @@ function pluginOn(changed: Partial<Pick<Cluster, 'claimSlot'>>): ConfigurationPl
       cluster: own,
       node: NODE,
       claims: plugins.claims,
-      given: new GivenSlots(),
       observer: nobodyObserves,
       directories: undefined,
       instances: () => DIGESTS.map((digest) => servedOf(digest)),

@@ -5,7 +5,6 @@ import type { ServedConfiguration, ServedInstance } from '../instances/served-in
 import type { AgentObserver } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
 import { advertisedIds, type ChosenSlot, chooseSlots, type InstanceSlots, preferredIds } from '../slots/configuration-slots.js'
-import type { GivenSlots } from '../slots/given-slots.js'
 import type { SlotClaims } from '../slots/slot-claims.js'
 import { slotTable } from '../slots/slot-table.js'
 import { containerResponse, type WorkloadDirectoryMaker } from './allocation.js'
@@ -15,7 +14,6 @@ export interface ConfigurationPluginOptions {
   readonly cluster: Pick<Cluster, 'claimSlot' | 'releaseSlot'> & { readonly instances: Pick<Cluster['instances'], 'get'> }
   readonly node: NodeName
   readonly claims: SlotClaims
-  readonly given: GivenSlots
   readonly observer: AgentObserver
   readonly directories: WorkloadDirectoryMaker | undefined
   /** The Instances of the Configuration that this node serves. */
@@ -103,8 +101,7 @@ export class ConfigurationPlugin implements PluginBehaviour {
   }
 
   async #respond(containers: readonly (readonly ChosenSlot[])[]): Promise<AllocateResponse['containerResponses']> {
-    const { directories, given } = this.#options
-    for (const { slot, id } of containers.flat()) given.note({ slot, resourceName: this.resourceName, id })
+    const { directories } = this.#options
     const paths = new Map<SlotName, string | undefined>()
     for (const one of new Map(containers.flat().map((each) => [each.slot, each])).values())
       paths.set(one.slot, await directories?.open(this.#keyOf(one), one.slot))

@@ -1,11 +1,10 @@
-import { type ConfigurationName, type InstanceName, type NodeName, type ObjectKey, type SlotName, slotIndex } from '@akrijs/kube'
+import { type ConfigurationName, type InstanceName, type NodeName, type ObjectKey, slotIndex } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/sdk'
 import { ResourceTakenError } from '../errors.js'
 import type { InstancePlugins, ServedConfiguration, ServedInstance } from '../instances/served-instance.js'
 import { type AgentObserver, nobodyObserves } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
 import type { Kubelet } from '../ports/kubelet.js'
-import { GivenSlots } from '../slots/given-slots.js'
 import { SlotClaims } from '../slots/slot-claims.js'
 import type { WorkloadDirectoryMaker } from './allocation.js'
 import { ConfigurationPlugin } from './configuration-plugin.js'
@@ -23,8 +22,6 @@ export interface DevicePluginsOptions {
   readonly observer?: AgentObserver
   /** @default workloads get no directory */
   readonly directories?: WorkloadDirectoryMaker | undefined
-  /** Where to note which slots containers are given. @default none is known */
-  readonly given?: GivenSlots
 }
 
 interface RunningPlugin<Behaviour extends PluginBehaviour> {
@@ -43,7 +40,6 @@ export class DevicePlugins implements InstancePlugins {
   readonly #options: DevicePluginsOptions & {
     readonly observer: AgentObserver
     readonly directories: WorkloadDirectoryMaker | undefined
-    readonly given: GivenSlots
   }
   readonly #instances = new Map<InstanceName, RunningPlugin<InstancePlugin>>()
   readonly #configurations = new Map<ConfigurationName, RunningPlugin<ConfigurationPlugin>>()
@@ -53,10 +49,9 @@ export class DevicePlugins implements InstancePlugins {
   readonly #toReadvertise = new Set<ConfigurationName>()
 
   constructor(options: DevicePluginsOptions) {
-    this.#options = { observer: nobodyObserves, directories: undefined, given: new GivenSlots(), ...options }
+    this.#options = { observer: nobodyObserves, directories: undefined, ...options }
     this.claims = new SlotClaims(options.clock)
     options.cluster.instances.onChange((key) => this.#instanceChanged(key), this.#stop.signal)
-    this.#options.given.onChange((slot) => this.#slotChanged(slot), this.#stop.signal)
     this.#refreshing = this.#refresh()
   }
 
@@ -67,12 +62,11 @@ export class DevicePlugins implements InstancePlugins {
       checkTaken(running, key)
       return running.started
     }
-    const { cluster, node, observer, directories, given } = this.#options
+    const { cluster, node, observer, directories } = this.#options
     const behaviour = new ConfigurationPlugin(configuration, {
       cluster,
       node,
       claims: this.claims,
-      given,
       observer,
       directories,
       instances: () => this.#servedOf(name),
@@ -96,11 +90,12 @@ export class DevicePlugins implements InstancePlugins {
     if (running !== undefined) {
       checkTaken(running, instance.key)
       running.behaviour.update(instance)
-      this.#readvertise(running)
+      running.server.readvertise()
+      this.#readvertiseLater(instance.configuration)
       return running.started
     }
-    const { cluster, node, observer, directories, given } = this.#options
-    const behaviour = new InstancePlugin(instance, { cluster, node, claims: this.claims, given, observer, directories })
+    const { cluster, node, observer, directories } = this.#options
+    const behaviour = new InstancePlugin(instance, { cluster, node, claims: this.claims, observer, directories })
     this.#checkFree(behaviour, instance.key)
     const plugin = this.#start(instance.key, behaviour)
     this.#instances.set(instance.name, plugin)
@@ -152,17 +147,9 @@ export class DevicePlugins implements InstancePlugins {
   #instanceChanged(key: ObjectKey): void {
     const name = key.slice(key.indexOf('/') + 1) as InstanceName
     const running = this.#instances.get(name)
-    if (running?.key === key) this.#readvertise(running)
-  }
-
-  #slotChanged(slot: SlotName): void {
-    const running = this.#instances.get(slot.slice(0, slot.lastIndexOf('-')) as InstanceName)
-    if (running !== undefined) this.#readvertise(running)
-  }
-
-  #readvertise({ server, behaviour }: RunningPlugin<InstancePlugin>): void {
-    server.readvertise()
-    this.#readvertiseLater(behaviour.instance.configuration)
+    if (running?.key !== key) return
+    running.server.readvertise()
+    this.#readvertiseLater(running.behaviour.instance.configuration)
   }
 
   /** Many Instances change at once where a handler finds many devices: the list of all of them is made once. */

@@ -4,7 +4,6 @@ import { AllocationRefusedError } from '../errors.js'
 import type { ServedInstance } from '../instances/served-instance.js'
 import type { AgentObserver } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
-import type { GivenSlots } from '../slots/given-slots.js'
 import { offeredSlots, preferredSlots } from '../slots/offer.js'
 import type { SlotClaims } from '../slots/slot-claims.js'
 import { type SlotTable, slotTable } from '../slots/slot-table.js'
@@ -15,7 +14,6 @@ export interface InstancePluginOptions {
   readonly cluster: Cluster
   readonly node: NodeName
   readonly claims: SlotClaims
-  readonly given: GivenSlots
   readonly observer: AgentObserver
   readonly directories: WorkloadDirectoryMaker | undefined
 }
@@ -65,8 +63,7 @@ export class InstancePlugin implements PluginBehaviour {
       for (const slot of claimed) await this.#release(slot)
       throw error
     }
-    const { directories, given } = this.#options
-    for (const slot of slots.flat()) given.note({ slot, resourceName: this.resourceName, id: slot })
+    const { directories } = this.#options
     const paths = new Map<SlotName, string | undefined>()
     for (const slot of new Set(slots.flat())) paths.set(slot, await directories?.open(instance.key, slot))
     return slots.map((ofContainer) =>

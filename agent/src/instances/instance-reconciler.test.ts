@@ -81,23 +81,6 @@ describe('the Instances of a node', () => {
     expect(instanceOf('foo0')?.spec).toMatchObject({ nodes: [NODE], shared: true, brokerProperties: { NAME: 'foo0' } })
   })
 
-  it('R84 say of their slots from the first moment on what containers have', async () => {
-    const claims = { [`${nameOf('foo0')}-1`]: 'C:0:node-a' }
-    const restored = new InstanceReconciler({
-      cluster,
-      configurations: cluster.configurations,
-      plugins,
-      node: NODE,
-      log: silentLogger,
-      deviceSet: () => devices,
-      claimsIn: ({ name, capacity }) => (name === nameOf('foo0') && capacity === wanted.spec.capacity ? claims : {}),
-    })
-    const seenUsages: unknown[] = []
-    cluster.instances.onChange(() => seenUsages.push(instanceOf('foo0')?.spec.deviceUsage), new AbortController().signal)
-    await restored.reconcile(key)
-    expect(seenUsages).toEqual([expect.objectContaining(claims)])
-  })
-
   it('are not written again where nothing has changed', async () => {
     await reconciler.reconcile(key)
     const before = instanceOf('foo0')

@@ -5,7 +5,7 @@ import type { DeviceSet } from '../discovery/device-set.js'
 import type { Cluster, ObjectCache } from '../ports/cluster.js'
 import { cdiName } from './instance-name.js'
 import { DEVICE_ID_ANNOTATION, type DigestCollision, type PlannedInstance, planInstances } from './instance-plan.js'
-import type { InstancePlugins, ServedInstance } from './served-instance.js'
+import type { InstancePlugins } from './served-instance.js'
 
 /** How many Instances of one Configuration are brought about at the same time. */
 const CONCURRENCY = 16
@@ -18,8 +18,6 @@ export interface InstanceReconcilerOptions {
   readonly node: NodeName
   readonly log: Logger
   deviceSet(configuration: ObjectKey): DeviceSet
-  /** By slot what a new Instance has to say from its first moment on. @default all slots are free */
-  claimsIn?(instance: ServedInstance): Instance['spec']['deviceUsage']
 }
 
 /** Makes the Instances and the device plugins of this node follow what is discovered. */
@@ -64,14 +62,13 @@ export class InstanceReconciler {
   }
 
   async #bringAbout(configuration: Configuration, planned: PlannedInstance): Promise<void> {
-    const { cluster, plugins, node, log, claimsIn } = this.#options
+    const { cluster, plugins, node, log } = this.#options
     const { namespace, name } = configuration.metadata
     this.#servedBy(keyOf(configuration)).add(planned.name)
     // The plugin comes first, so that nobody sees an Instance that cannot be asked for yet.
     await plugins.serve(planned)
 
     if (planned.existing === undefined) {
-      const deviceUsage = claimsIn?.(planned) ?? {}
       const outcome = await cluster.createInstance({
         name: planned.name,
         namespace,
@@ -84,7 +81,7 @@ export class InstanceReconciler {
           brokerProperties: planned.properties,
           shared: planned.shared,
           nodes: [node],
-          deviceUsage,
+          deviceUsage: {},
         },
       })
       // Another node was first, or an Instance of the same name is on its way out: its change calls us again.

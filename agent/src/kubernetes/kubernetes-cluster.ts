@@ -153,7 +153,7 @@ export class KubernetesCluster implements Cluster {
             },
           ],
         },
-        spec: { ...spec, deviceUsage: resizedUsage(name, spec.capacity, spec.deviceUsage) },
+        spec: { ...spec, deviceUsage: resizedUsage(name, spec.capacity, {}) },
       })
       this.#wrote(created)
       return 'created'

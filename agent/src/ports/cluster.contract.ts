@@ -74,14 +74,6 @@ export function clusterContract(name: string, make: () => Promise<ClusterUnderTe
       expect(made.spec.deviceUsage).toEqual({ [`${own}-0`]: '', [`${own}-1`]: '', [`${own}-2`]: '' })
     })
 
-    it('R84 makes an Instance with the claims that it is given, and its other slots are free', async () => {
-      const draft = draftOf(await configuration(), 2, [NODE_A], '8120fe')
-      const claims = { [`${draft.name}-1`]: `C:0:${NODE_A}` }
-      expect(await cluster.createInstance({ ...draft, spec: { ...draft.spec, deviceUsage: claims } })).toBe('created')
-      const made = await eventually(() => found(cluster.instances.get(objectKey(draft.namespace, draft.name))))
-      expect(made.spec.deviceUsage).toEqual({ [`${draft.name}-0`]: '', ...claims })
-    })
-
     it('makes the Configuration the owner of its Instance', async () => {
       const made = await instance(1)
       const owner = cluster.configurations

@@ -10,7 +10,7 @@ export interface Cluster {
   readonly configurations: ObjectCache<Configuration>
   readonly instances: ObjectCache<Instance>
 
-  /** Makes an Instance as given. Slots of its capacity that `deviceUsage` leaves out are free. */
+  /** Makes an Instance as given, all slots free. */
   createInstance(instance: InstanceDraft): Promise<'created' | 'exists'>
   /** Adds the node to `spec.nodes`. */
   joinInstance(key: ObjectKey, node: NodeName): Promise<'joined' | 'already-joined' | 'gone'>

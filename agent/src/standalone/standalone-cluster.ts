@@ -119,7 +119,7 @@ export class StandaloneCluster implements Cluster {
           annotations,
           ownerReferences: [{ apiVersion: API_VERSION, kind: 'Configuration', name: ownerName, uid, controller: true }],
         },
-        spec: { ...spec, deviceUsage: resizedUsage(name, spec.capacity, spec.deviceUsage) },
+        spec: { ...spec, deviceUsage: resizedUsage(name, spec.capacity, {}) },
       })
       return 'created'
     })
