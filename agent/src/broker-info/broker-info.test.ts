@@ -146,7 +146,7 @@ describe('what workloads report', () => {
     // Of the third the other node says what is true.
     await vi.waitFor(() => expect(info()).toEqual({ [slot(0)]: '2', [slot(2)]: '1' }), soon)
     await vi.waitFor(async () => expect(await readdir(root())).toEqual([path.basename(path.dirname(first))]), soon)
-    expect(await readdir(path.dirname(first))).toEqual([slot(0)])
+    await vi.waitFor(async () => expect(await readdir(path.dirname(first))).toEqual([slot(0)]), soon)
     await writeFile(path.join(first, slot(0)), '3')
     await vi.waitFor(() => expect(info()[slot(0)]).toBe('3'), soon)
   })
