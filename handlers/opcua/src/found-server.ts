@@ -1,0 +1,23 @@
+/** What a server, or a discovery server on its behalf, says of an application. */
+export interface ApplicationIdentity {
+  /** Tells the application from all others: `urn:plc1:vendor:product`. */
+  readonly applicationUri: string
+  readonly productUri: string
+  readonly applicationName: string
+}
+
+/** A server that a discovery method has found. Nothing in it is to be trusted: it came over the network. */
+export interface FoundServer {
+  /** `opc.tcp://host:port/path` as it was given: the id of the device. */
+  readonly discoveryUrl: string
+  /**
+   * Missing where a server is only announced (mDNS, FindServersOnNetwork), and nobody has said what it is. It is asked itself
+   * then, and not offered before it has answered that it is a server.
+   */
+  readonly application?: ApplicationIdentity
+  /** Where it is, if that is known otherwise than from the host name in the URL, as from mDNS. */
+  readonly addresses?: readonly string[]
+}
+
+/** A discovery method: each list is complete and takes the place of the one before, equal ones included. */
+export type ServerLists = AsyncIterable<readonly FoundServer[]>
