@@ -1,0 +1,199 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { escapeXml, parseXml, XmlError } from './xml.js'
+
+const SOAP = 'http://www.w3.org/2003/05/soap-envelope'
+
+describe('XML from the network', () => {
+  it('D2 is read by local names and namespaces, whatever the prefixes are', () => {
+    for (const [open, close] of [
+      [`<s:Envelope xmlns:s="${SOAP}"><s:Body><n:A xmlns:n="urn:n">x</n:A></s:Body>`, '</s:Envelope>'],
+      [`<Envelope xmlns="${SOAP}"><Body><A xmlns="urn:n">x</A></Body>`, '</Envelope>'],
+      [
+        `<SOAP-ENV:Envelope xmlns:SOAP-ENV='${SOAP}' xmlns:s="urn:n"><SOAP-ENV:Body><s:A>x</s:A></SOAP-ENV:Body>`,
+        '</SOAP-ENV:Envelope >',
+      ],
+    ]) {
+      const root = parseXml(`${open}${close}`)
+      expect([root.name, root.namespace, root.find('Body', 'A')?.namespace, root.textOf('Body', 'A')]).toEqual([
+        'Envelope',
+        SOAP,
+        'urn:n',
+        'x',
+      ])
+    }
+  })
+
+  it('D2 has elements whose prefix is declared nowhere', () => {
+    const root = parseXml('<a:b><c d="1" e:d="2" e:f="3"/></a:b>')
+    expect([root.name, root.namespace, ...(root.find('c')?.attributes ?? [])]).toEqual(['b', undefined, ['d', '1'], ['f', '3']])
+  })
+
+  it('keeps texts as they are: numbers, dates and leading zeros too', () => {
+    const text = (xml: string) => parseXml(`<a>${xml}</a>`).text
+    expect(text('12345678901234567890')).toBe('12345678901234567890')
+    expect(text(' 1.10\n')).toBe('1.10')
+    expect(text('0x10')).toBe('0x10')
+    expect(text('a<!-- b -->c<![CDATA[<&amp;]]>&lt;&#x41;&#66;&amp;lt;')).toBe('ac<&amp;<AB&lt;')
+    expect(text('<b>no</b>')).toBe('')
+  })
+
+  it('gives all children of a name in their order, and the first along a path', () => {
+    const root = parseXml('<a><b>1</b><c/><b>2</b></a>')
+    expect(root.all('b').map(({ text }) => text)).toEqual(['1', '2'])
+    expect([root.textOf('b'), root.find('c')?.text, root.textOf('c'), root.find('b', 'd')]).toEqual([
+      '1',
+      '',
+      undefined,
+      undefined,
+    ])
+  })
+
+  it('resolves names in texts', () => {
+    const root = parseXml('<a xmlns="urn:default" xmlns:t="urn:outer"><b xmlns:t="urn:inner">t:X</b></a>')
+    expect(root.find('b')?.qualifiedName('t:X')).toEqual({ namespace: 'urn:inner', local: 'X' })
+    expect(root.qualifiedName('t:X')).toEqual({ namespace: 'urn:outer', local: 'X' })
+    expect(root.qualifiedName('X')).toEqual({ namespace: 'urn:default', local: 'X' })
+    expect(root.qualifiedName('u:X')).toEqual({ namespace: undefined, local: 'X' })
+  })
+
+  it('is in the encoding that it declares', () => {
+    const latin = Buffer.from('<?xml version="1.0" encoding="ISO-8859-1"?><a>caf\xe9</a>', 'latin1')
+    const utf16 = Buffer.from('\ufeff<a>café</a>', 'utf16le')
+    const utf8 = Buffer.from('\ufeff<?xml version="1.0"?><a>café</a>')
+    for (const document of [latin, utf16, utf8, '<a>café</a>']) expect(parseXml(document).text).toBe('café')
+  })
+
+  const deep = (depth: number) => `${'<a>'.repeat(depth)}${'</a>'.repeat(depth)}`
+  const bomb = '<!DOCTYPE a [<!ENTITY b "bbbbbbbbbb"><!ENTITY c "&b;&b;&b;&b;">]><a>&c;&c;</a>'
+
+  it('may be as much as the limits say', () => {
+    expect(parseXml(deep(64)).name).toBe('a')
+    expect(parseXml(`<a>${'<b/>'.repeat(9_999)}</a>`).children.length).toBe(9_999)
+    expect(parseXml('<a/>', { maxBytes: 4, maxDepth: 1, maxElements: 1 }).name).toBe('a')
+  })
+
+  it.each([
+    ['of too many bytes', `<a>${'x'.repeat(300_000)}</a>`, 'more than 262144'],
+    ['of too many elements', `<a>${'<b/>'.repeat(10_000)}</a>`, 'more than 10000 elements'],
+    ['too deep', deep(65), 'nested'],
+    ['that have a document type', bomb, 'document type'],
+    ['that have an external entity', '<!DOCTYPE a SYSTEM "file:///etc/passwd"><a/>', 'document type'],
+    ['with an unknown entity', '<a>&b;</a>', '&b;'],
+    ['with a bare &', '<a>b & c</a>', '&'],
+    ['with a character that XML has not', '<a>&#0;</a>', '&#0;'],
+    ['with half a character', '<a>&#xD800;</a>', '&#xD800;'],
+    ['with a number that is no character', '<a>&#x110000;</a>', '&#x110000;'],
+    ['with an element that is not closed', '<a><b></a>', 'closing tag'],
+    ['with an end only', '</a>', 'has not been opened'],
+    ['with two outermost elements', '<a/><b/>', 'outermost'],
+    ['with text after the end', '<a></a>text', 'text'],
+    ['with a processing instruction', '<a/><?php evil?>', 'processing instruction'],
+    ['with an open comment', '<a/><!-- ', 'without an end'],
+    ['with the same attribute twice', '<a b="1" b="2"/>', 'repeated'],
+    ['of the name __proto__', '<__proto__><a/></__proto__>', '__proto__'],
+    ['that are JSON', '{"a":1}', 'not expected'],
+    ['of nothing', '', ''],
+    ['that are not in their encoding', Buffer.from('<a>\xff</a>', 'latin1'), 'utf-8'],
+    ['in an encoding that nobody knows', Buffer.from('<?xml version="1.0" encoding="x-none"?><a/>'), 'x-none'],
+  ])('is refused: documents %s', (_what, document, reason) => {
+    expect(() => parseXml(document)).toThrow(
+      expect.objectContaining({ code: 'AKRI_ERR_ONVIF_XML', message: expect.stringContaining(reason) }),
+    )
+  })
+
+  it.each([
+    ['comments that do not end', '<!--'.repeat(60_000)],
+    ['CDATA that does not end', `<a>${'<![CDATA['.repeat(25_000)}`],
+    ['white space in a tag', `<a ${' '.repeat(250_000)}b>`],
+    ['attributes', `<a ${Array.from({ length: 20_000 }, (_, n) => `a${n}="1"`).join(' ')}/>`],
+    [
+      'namespaces in namespaces',
+      `<a ${Array.from({ length: 8_000 }, (_, n) => `xmlns:a${n}="1"`).join(' ')}>${'<b xmlns:c="1"/>'.repeat(5_000)}</a>`,
+    ],
+    ['ampersands', `<a>${'&'.repeat(250_000)}</a>`],
+    ['references', `<a>${'&amp;'.repeat(50_000)}</a>`],
+    ['quotes', `<a b=${'"'.repeat(250_000)}>`],
+  ])('takes no long time over 250 kB of %s', (_what, document) => {
+    const started = process.hrtime.bigint()
+    try {
+      parseXml(document)
+    } catch (error) {
+      expect(error).toBeInstanceOf(XmlError)
+    }
+    expect(Number(process.hrtime.bigint() - started) / 1e6).toBeLessThan(1000)
+  })
+
+  it('carries any text there and back, but for what XML cannot carry', () => {
+    // Section 2.2 of the specification.
+    const writable = (code: number) =>
+      [0x9, 0xa, 0xd].includes(code) || (code >= 0x20 && code < 0xd800) || (code >= 0xe000 && code < 0xfffe) || code > 0xffff
+    const carried = (text: string) =>
+      [...text]
+        .filter((character) => writable(character.codePointAt(0) ?? 0))
+        .join('')
+        .trim()
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), (text) => {
+        expect(parseXml(`<a b="${escapeXml(text)}">${escapeXml(text)}</a>`).text).toBe(carried(text))
+        expect(
+          parseXml(`<a b="${escapeXml(text)}"/>`)
+            .attributes.get('b')
+            ?.trim(),
+        ).toBe(carried(text))
+      }),
+    )
+    expect(escapeXml('a\0\ud800<&>"\'\r')).toBe('a&#60;&#38;&#62;&#34;&#39;&#13;')
+  })
+
+  it('is read or refused, and never anything else (AKRI_FUZZ_RUNS, 3000)', () => {
+    const piece = fc.constantFrom(
+      ...['<a>', '</a>', '<b c="d">', '</b>', '<b/>', '<!--', '-->', '<![CDATA[', ']]>', '<?xml version="1.0"?>', '<?p', '?>'],
+      ...['<!DOCTYPE a [', ']>', '<!ENTITY b "c">', '&b;', '&amp;', '&#65;', '&#xFFFFFFFF;', '&', ';', '<', '>', '"', "'", '='],
+      ...[
+        'xmlns',
+        'xmlns:p="q"',
+        '<p:a',
+        '<:',
+        '@',
+        '#text',
+        '#cdata',
+        ':@',
+        '__proto__',
+        'constructor',
+        'toString',
+        '\0',
+        '\ufeff',
+        '\r\n',
+      ],
+    )
+    const pieces = fc.array(fc.oneof({ weight: 4, arbitrary: piece }, fc.string({ unit: 'binary', maxLength: 6 })), {
+      maxLength: 40,
+    })
+    const bytes = fc.uint8Array({ maxLength: 200 })
+    const whole = '<?xml version="1.0"?><s:E xmlns:s="u"><s:B c="1">t&amp;<![CDATA[x]]></s:B></s:E>'
+    const changed = fc
+      .tuple(fc.nat(whole.length), fc.nat(8), pieces)
+      .map(([at, length, to]) => whole.slice(0, at) + to.join('') + whole.slice(at + length))
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          pieces.map((all) => all.join('')),
+          pieces.map((all) => `<a>${all.join('')}</a>`),
+          changed,
+          bytes,
+        ),
+        (document) => {
+          try {
+            const root = parseXml(document)
+            expect(typeof root.name).toBe('string')
+            expect(typeof root.text).toBe('string')
+          } catch (error) {
+            if (!(error instanceof XmlError)) throw error
+          }
+        },
+      ),
+      { numRuns: Number(process.env.AKRI_FUZZ_RUNS ?? 3000), interruptAfterTimeLimit: 15_000, seed: 20_261_121 },
+    )
+  })
+})
