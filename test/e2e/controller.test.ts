@@ -1,5 +1,8 @@
-import { rm, writeFile } from 'node:fs/promises'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { History } from './support/history.js'
 import { HostController } from './support/host-controller.js'
 import { NodeAgents } from './support/node-agents.js'
 import { echoYaml, eventually, missing, NODES, type PodState, podYaml, unless, World } from './support/world.js'
@@ -13,7 +16,9 @@ interface Made {
   readonly metadata: {
     readonly name: string
     readonly uid: string
+    readonly resourceVersion: string
     readonly generation: number
+    readonly creationTimestamp: string
     readonly deletionTimestamp?: string
     readonly labels: Readonly<Record<string, string>>
     readonly annotations: Readonly<Record<string, string>>
@@ -21,7 +26,10 @@ interface Made {
   }
   // biome-ignore lint/suspicious/noExplicitAny: objects of Kubernetes, of which each test looks at something else
   readonly spec: any
-  readonly status: PodState['status'] & { readonly conditions?: { readonly type: string; readonly status: string }[] }
+  readonly status: PodState['status'] & {
+    readonly conditions?: { readonly type: string; readonly status: string }[]
+    readonly containerStatuses?: readonly { readonly state: { readonly terminated?: { readonly finishedAt: string } } }[]
+  }
 }
 
 /** A PodSpec whose container writes its environment and sleeps, or runs a script. Without grace: the kubelet takes its time. */
@@ -208,14 +216,22 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     await world.remove('Pod', first?.metadata.name ?? '')
     await eventually(async () => expect((await running(1))[0]?.metadata.uid).not.toBe(first?.metadata.uid))
 
-    const ends = { brokerSpec: { brokerPodSpec: podSpec('exit 3', { restartPolicy: 'Never' }) } }
-    await world.apply(echoYaml('cam', ['foo0'], 1, ends))
-    const seen = new Set<string>()
-    await eventually(async () => {
-      for (const { metadata } of await pods()) seen.add(`${metadata.annotations['akri.sh/restarts'] ?? 0}`)
-      expect(seen).toContain('2')
-    }, 60_000)
-    expect([...seen]).toEqual(['0', '1', '2'])
+    const history = await History.begin<Made>(world, 'Pod')
+    try {
+      const ends = { brokerSpec: { brokerPodSpec: podSpec('exit 3', { restartPolicy: 'Never' }) } }
+      await world.apply(echoYaml('cam', ['foo0'], 1, ends))
+      const broken = await eventually(() => {
+        const found = brokersOf(history).slice(1)
+        expect(found).toHaveLength(4)
+        return found
+      }, 60_000)
+      expect(broken.map(({ restarts }) => restarts)).toEqual([0, 1, 2, 3])
+      const waits = broken.map(({ createdAt }, index) => createdAt - (broken[index - 1]?.endedAt ?? createdAt))
+      expect(waits[2]).toBeGreaterThanOrEqual(2000)
+      expect(waits[3]).toBeGreaterThanOrEqual(4000)
+    } finally {
+      await history.end()
+    }
   })
 
   it('R86 R89 C6 makes a broker again that the kubelet refused', async () => {
@@ -250,19 +266,20 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     await eventually(async () => expect(await names('Service')).toEqual(['cam-8120fe-svc']))
     const ids = await instanceIds()
     const [service1] = await world.list<Made>('Service')
-    await world.apply(echoYaml('cam', ['foo0'], 2, { ...spec('v2'), instanceServiceSpec: service(8080) }))
-    const fewest = { ready: 2 }
-    await eventually(async () => {
-      const now = await alive()
-      const ready = now.filter(({ status }) =>
-        status.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True'),
-      )
-      fewest.ready = Math.min(fewest.ready, ready.length)
-      expect(ready.map(({ spec: { containers } }) => containers[0].command[2])).toEqual(
-        Array(2).fill('echo v2; exec sleep 100000'),
-      )
-    })
-    expect(fewest.ready).toBe(1)
+    const history = await History.begin<Made>(world, 'Pod')
+    try {
+      await world.apply(echoYaml('cam', ['foo0'], 2, { ...spec('v2'), instanceServiceSpec: service(8080) }))
+      await eventually(async () => {
+        expect(ready(await pods()).map(({ spec: { containers } }) => containers[0].command[2])).toEqual(
+          Array(2).fill('echo v2; exec sleep 100000'),
+        )
+      })
+    } finally {
+      await history.end()
+    }
+    // The history begins with one Pod after the other.
+    const counts = history.moments.slice(1).map((moment) => ready(moment).length)
+    expect(Math.min(...counts)).toBe(1)
     for (const { metadata } of before) expect((await pods()).map((pod) => pod.metadata.uid)).not.toContain(metadata.uid)
     expect(await instanceIds()).toEqual(ids)
     // The Service kept its address, and has the new port.
@@ -293,18 +310,25 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
   })
 
   it('R50 R52 R53 R54 C2 C4 C5 runs a Job once for each device, and again only for another spec', async () => {
-    const job = (script: string) => ({
-      brokerSpec: {
-        brokerJobSpec: {
-          backoffLimit: 0,
-          template: { metadata: { labels: { mine: 'x' } }, spec: podSpec(script, { restartPolicy: 'Never' }) },
-        },
-      },
-      configurationServiceSpec: service(81),
-    })
-    await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2, job('sleep 4')))
+    const job = (script: string, directory: string) => {
+      const { containers, ...spec } = podSpec(script, { restartPolicy: 'Never' })
+      const volumeMounts = [{ name: 'shared', mountPath: '/shared' }]
+      const volumes = [{ name: 'shared', hostPath: { path: directory } }]
+      const mounted = { ...spec, volumes, containers: containers.map((one) => ({ ...one, volumeMounts })) }
+      const template = { metadata: { labels: { mine: 'x' } }, spec: mounted }
+      return {
+        brokerSpec: { brokerJobSpec: { backoffLimit: 0, template } },
+        configurationServiceSpec: service(81),
+      }
+    }
+    const shared = await mkdtemp(path.join(os.tmpdir(), 'akri-jobs-'))
+    onTestFinished(() => rm(shared, { recursive: true }))
+    // Until they are told: all of them run at one time, however long it takes to start them.
+    const waiting = job('until [ -e /shared/done ]; do sleep 0.2; done', shared)
+    await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2, waiting))
     await eventually(async () => expect(await names('Job')).toEqual(['cam-8120fe-1-job', 'cam-a19705-1-job']))
     await eventually(async () => expect(await addresses('cam-svc')).toHaveLength(2))
+    await writeFile(path.join(shared, 'done'), '')
     const done = async (count: number) => {
       const jobs = await world.list<Made>('Job')
       expect(jobs.filter(({ status }) => status.conditions?.some(({ type }) => type === 'Complete'))).toHaveLength(count)
@@ -322,11 +346,11 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     await eventually(async () => expect(await names('Job')).toEqual(['cam-a19705-1-job']))
     await controller.stop('SIGTERM')
     await controller.lead()
-    await world.apply(echoYaml('cam', ['foo0', 'foo1'], 3, job('sleep 4')))
+    await world.apply(echoYaml('cam', ['foo0', 'foo1'], 3, waiting))
     await eventually(async () => expect((await world.instances()).map(({ spec }) => spec.capacity)).toEqual([3, 3]))
     expect(await names('Job')).toEqual(['cam-a19705-1-job'])
 
-    await world.apply(echoYaml('cam', ['foo0', 'foo1'], 3, job('sleep 0')))
+    await world.apply(echoYaml('cam', ['foo0', 'foo1'], 3, job('true', shared)))
     await eventually(async () => expect(await names('Job')).toEqual(['cam-8120fe-3-job', 'cam-a19705-3-job']))
     await eventually(() => done(2))
   })
@@ -433,8 +457,27 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     }
   })
 
+  function ready(found: readonly Made[]): Made[] {
+    return found.filter(
+      ({ metadata, status }) =>
+        metadata.deletionTimestamp === undefined &&
+        status.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True'),
+    )
+  }
+
   function isBroker({ metadata, status }: Made): boolean {
     return metadata.ownerReferences !== undefined && status.phase !== 'Succeeded' && status.phase !== 'Failed'
+  }
+
+  /** The Pods that there were, one after the other. Times are whole seconds, in milliseconds since the epoch. */
+  function brokersOf(history: History<Made>) {
+    // Of each the last state: that in which it had ended.
+    const pods = new Map(history.states.map((pod) => [pod.metadata.uid, pod]))
+    return [...pods.values()].map(({ metadata, status }) => ({
+      restarts: Number(metadata.annotations['akri.sh/restarts'] ?? 0),
+      createdAt: Date.parse(metadata.creationTimestamp),
+      endedAt: Date.parse(status.containerStatuses?.[0]?.state.terminated?.finishedAt ?? ''),
+    }))
   }
 
   async function addresses(name: string): Promise<string[]> {
@@ -452,7 +495,8 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
 
   /** Says of a Pod what a kubelet says that does not let it in. */
   async function refuse(name: string): Promise<void> {
-    const status = { phase: 'Failed', reason: 'UnexpectedAdmissionError', message: 'Allocate failed' }
+    const startTime = new Date().toISOString()
+    const status = { phase: 'Failed', reason: 'UnexpectedAdmissionError', message: 'Allocate failed', startTime }
     await world.api('Pod').patch(world.key(name), 'merge', { status }, { subresource: 'status' })
   }
 })

@@ -1,4 +1,4 @@
-import net from 'node:net'
+import { freePort } from '../support/free-port.js'
 import { BUILT_HANDLERS, HostProgram } from '../support/host-program.js'
 import { eventually } from '../support/world.js'
 
@@ -46,13 +46,4 @@ export class HostWebhook extends HostProgram {
   async metrics(): Promise<string> {
     return (await fetch(`http://127.0.0.1:${this.#metricsPort}/metrics`)).text()
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = net.createServer()
-  await new Promise<void>((resolve) => server.listen(0, resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  if (address === null || typeof address === 'string') throw new TypeError('there is no free port')
-  return address.port
 }
