@@ -4,6 +4,7 @@ import { type AllocateResponse, DevicePluginClient } from '@akrijs/proto/device-
 import { credentials, Metadata } from '@grpc/grpc-js'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { ApiServer } from './support/api-server.js'
+import { freePort } from './support/free-port.js'
 import { HostAgent } from './support/host-agent.js'
 import { echoYaml, eventually, kubeletDirectory, missing, podYaml, unless, World } from './support/world.js'
 
@@ -11,10 +12,12 @@ describe.skipIf(missing() !== undefined)(`an agent whose API server fails${unles
   const server = new ApiServer()
   let world: World
   let agent: HostAgent
+  let port: number
 
   beforeAll(async () => {
     world = await World.open()
-    agent = await HostAgent.create('node-1')
+    port = await freePort()
+    agent = await HostAgent.create('node-1', { METRICS_PORT: String(port) })
     agent.start()
   }, 120_000)
 
@@ -92,7 +95,10 @@ describe.skipIf(missing() !== undefined)(`an agent whose API server fails${unles
     await agent.stop('SIGKILL')
     server.freeze()
     agent.start()
-    await new Promise((resolve) => setTimeout(resolve, 2000))
+    await eventually(async () => {
+      const answer = await fetch(`http://127.0.0.1:${port}/readyz`)
+      expect([answer.status, await answer.text()]).toEqual([503, expect.stringContaining('waiting for the API server')])
+    })
     server.thaw()
     await eventually(async () => expect(await world.allocatable('node-1', 'akri.sh/cam-a19705')).toBeGreaterThan(0))
     expect(await state()).toEqual(before)
