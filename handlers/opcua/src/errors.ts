@@ -1,0 +1,65 @@
+import { AkriError } from '@akrijs/sdk'
+
+/** How a peer broke the rules of UA-TCP. */
+export type ProtocolFault =
+  | 'not-ua-tcp'
+  | 'wrong-length'
+  | 'negative-length'
+  | 'too-many-elements'
+  | 'nested-too-deeply'
+  | 'unknown-encoding'
+  | 'chunk-too-large'
+  | 'message-too-large'
+  | 'too-many-chunks'
+  | 'wrong-sequence-number'
+  | 'wrong-request'
+  | 'wrong-channel'
+  | 'unexpected-message'
+  | 'request-too-large'
+
+/** What answered does not speak UA-TCP, or breaks its rules or our bounds; `fault` says how. */
+export class OpcuaProtocolError extends AkriError {
+  readonly fault: ProtocolFault
+
+  constructor(fault: ProtocolFault, message: string) {
+    super('AKRI_ERR_OPCUA_PROTOCOL', 'transient', message)
+    this.name = 'OpcuaProtocolError'
+    this.fault = fault
+  }
+}
+
+/** An OPC UA server answered, but with an error instead of what it was asked for. */
+export class OpcuaServiceError extends AkriError {
+  /** As OPC 10000-6 has it in its table of status codes. */
+  readonly statusCode: number
+
+  constructor(statusCode: number, message: string) {
+    super('AKRI_ERR_OPCUA_SERVICE', 'transient', message)
+    this.name = 'OpcuaServiceError'
+    this.statusCode = statusCode
+  }
+}
+
+/** There is no connection to an OPC UA server: its name is not known, it refuses, or it hangs up. */
+export class OpcuaUnreachableError extends AkriError {
+  constructor(message: string, options?: { cause?: unknown }) {
+    super('AKRI_ERR_OPCUA_UNREACHABLE', 'transient', message, options)
+    this.name = 'OpcuaUnreachableError'
+  }
+}
+
+/** An OPC UA server has not answered in full within the time that a question may take. */
+export class OpcuaTimeoutError extends AkriError {
+  constructor(message: string) {
+    super('AKRI_ERR_OPCUA_TIMEOUT', 'transient', message)
+    this.name = 'OpcuaTimeoutError'
+  }
+}
+
+/** A URL by which no OPC UA server can be called. */
+export class OpcuaUrlError extends AkriError {
+  constructor(message: string) {
+    super('AKRI_ERR_OPCUA_URL', 'terminal', message)
+    this.name = 'OpcuaUrlError'
+  }
+}

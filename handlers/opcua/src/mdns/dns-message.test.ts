@@ -1,0 +1,127 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { decodeResponse, encodeQuery, MAX_MESSAGE, nameKey, type PtrRecord } from './dns-message.js'
+
+const SERVICE = ['_opcua-tcp', '_tcp', 'local']
+
+/** A query with known answers is a response but for one bit of its header. */
+function asResponse(query: Buffer | undefined): Buffer {
+  const message = Buffer.from(query ?? Buffer.alloc(0))
+  message.writeUInt16BE(0x8400, 2)
+  return message
+}
+
+const header = (...counts: number[]) => Buffer.from([0, 0, 0x84, 0, ...counts.flatMap((count) => [count >> 8, count & 0xff])])
+
+/** name, type, class, ttl and data of one record. */
+function record(name: number[], type: number, recordClass: number, ttl: number, data: number[]): number[] {
+  const numbers = Buffer.alloc(10)
+  numbers.writeUInt16BE(type, 0)
+  numbers.writeUInt16BE(recordClass, 2)
+  numbers.writeUInt32BE(ttl, 4)
+  numbers.writeUInt16BE(data.length, 8)
+  return [...name, ...numbers, ...data]
+}
+
+const label = fc
+  .string({ unit: 'grapheme', minLength: 1, maxLength: 20 })
+  .filter((text) => Buffer.byteLength(text) <= 63 && !text.includes('�') && text.isWellFormed())
+const instance = label.map((first) => [first, ...SERVICE])
+
+describe('DNS messages', () => {
+  it('come out as they went in, with names that share their ends', () => {
+    fc.assert(
+      fc.property(fc.array(fc.record({ target: instance, ttl: fc.nat(0xffffffff) }), { maxLength: 8 }), (known) => {
+        const answers = known.map(({ target, ttl }): PtrRecord => ({ type: 'PTR', name: SERVICE, target, ttl, flush: false }))
+        const [message, ...more] = encodeQuery([{ name: SERVICE, type: 'PTR' }], answers)
+        expect(more).toEqual([])
+        expect(decodeResponse(asResponse(message))).toEqual(answers)
+      }),
+    )
+  })
+
+  it('are split where there are many questions, and leave out known answers that do not fit', () => {
+    const names = Array.from({ length: 100 }, (_, index) => [`server number ${index}`, ...SERVICE])
+    const messages = encodeQuery(names.map((name) => ({ name, type: 'SRV' })))
+    expect(messages.length).toBeGreaterThan(1)
+    expect(messages.reduce((sum, message) => sum + message.readUInt16BE(4), 0)).toBe(100)
+    const known = names.map((target): PtrRecord => ({ type: 'PTR', name: SERVICE, target, ttl: 10, flush: false }))
+    const [query, ...more] = encodeQuery([{ name: SERVICE, type: 'PTR' }], known)
+    expect(more).toEqual([])
+    expect(query?.length).toBeLessThan(1400)
+    expect(encodeQuery([])).toEqual([])
+  })
+
+  it('of any bytes are read or refused, and never throw', () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 600 }), fc.nat(60), (bytes, count) => {
+        decodeResponse(Buffer.concat([header(0, count, 0, 0), bytes]))
+        decodeResponse(Buffer.from(bytes))
+      }),
+      { numRuns: 2000 },
+    )
+  })
+
+  it('with one byte changed or cut off are read or refused, and never throw', () => {
+    const answers = ['a', 'b.c', 'ü'].map((first): PtrRecord => {
+      return { type: 'PTR', name: SERVICE, target: [first, ...SERVICE], ttl: 120, flush: false }
+    })
+    const good = asResponse(encodeQuery([{ name: SERVICE, type: 'PTR' }], answers)[0])
+    fc.assert(
+      fc.property(fc.nat(good.length - 1), fc.nat(255), fc.nat(good.length), (at, value, length) => {
+        const bad = Buffer.from(good)
+        bad[at] = value
+        decodeResponse(bad.subarray(0, length))
+      }),
+      { numRuns: 2000 },
+    )
+  })
+
+  it('give SRV, TXT and addresses, and pass over what is not known', () => {
+    const name = [1, 0x41, 0]
+    const message = Buffer.concat([
+      header(0, 6, 0, 0),
+      Buffer.from(record(name, 33, 0x8001, 120, [0, 0, 0, 0, 0x12, 0xe8, 2, 0x70, 0x31, 0])),
+      Buffer.from(record(name, 16, 1, 4500, [3, 0x61, 0x3d, 0x62, 0])),
+      Buffer.from(record(name, 47, 1, 120, [1, 2, 3])),
+      Buffer.from(record(name, 1, 1, 120, [192, 0, 2, 7])),
+      Buffer.from(record(name, 28, 1, 120, [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1])),
+      Buffer.from(record(name, 1, 3, 120, [192, 0, 2, 8])),
+    ])
+    expect(decodeResponse(message)).toEqual([
+      { name: ['A'], ttl: 120, flush: true, type: 'SRV', port: 4840, target: ['p1'] },
+      { name: ['A'], ttl: 4500, flush: false, type: 'TXT', strings: ['a=b', ''] },
+      { name: ['A'], ttl: 120, flush: false, type: 'A', address: '192.0.2.7' },
+      { name: ['A'], ttl: 120, flush: false, type: 'AAAA', address: '2001:db8::1' },
+    ])
+  })
+
+  it.each<[string, Buffer]>([
+    ['a name that points at itself', Buffer.concat([header(0, 1, 0, 0), Buffer.from([0xc0, 12])])],
+    ['two names that point at each other', Buffer.concat([header(0, 1, 0, 0), Buffer.from([0xc0, 14, 0xc0, 12])])],
+    [
+      'a name that grows by its pointers',
+      Buffer.concat([header(0, 1, 0, 0), Buffer.from([...Array(62).fill([3, 97, 97, 97]).flat(), 0xc0, 12])]),
+    ],
+    ['65535 records in 12 bytes', header(0, 65535, 65535, 65535)],
+    ['a record that ends behind the message', Buffer.concat([header(0, 1, 0, 0), Buffer.from(record([0], 16, 1, 1, [9]))])],
+    ['more bytes than any message has', Buffer.concat([header(0, 0, 0, 0), Buffer.alloc(MAX_MESSAGE)])],
+  ])('are refused with %s', (_, message) => {
+    expect(decodeResponse(message)).toBeUndefined()
+  })
+
+  it('are no responses when they are queries, or carry an error or another opcode', () => {
+    expect(decodeResponse(encodeQuery([{ name: SERVICE, type: 'PTR' }])[0] ?? Buffer.alloc(0))).toBeUndefined()
+    for (const flags of [0x8403, 0xa400]) {
+      const message = header(0, 0, 0, 0)
+      message.writeUInt16BE(flags, 2)
+      expect(decodeResponse(message)).toBeUndefined()
+    }
+  })
+
+  it('have names that differ by dots within labels, and not by case', () => {
+    expect(nameKey(['a.b', 'c'])).not.toBe(nameKey(['a', 'b', 'c']))
+    expect(nameKey(['a\\', 'c'])).not.toBe(nameKey(['a\\.c']))
+    expect(nameKey(['PLC', 'Local'])).toBe(nameKey(['plc', 'local']))
+  })
+})

@@ -1,0 +1,125 @@
+import { BinaryReader } from './binary-reader.js'
+import { BinaryWriter } from './binary-writer.js'
+import type { UaTcpLimits } from './limits.js'
+import { readResponseHeader, writeRequestHeader } from './service-header.js'
+
+/** OPC 10000-4, 7.4; the numbers are those on the wire. */
+export const ApplicationType = { server: 0, client: 1, clientAndServer: 2, discoveryServer: 3 } as const
+
+/** OPC 10000-4, 7.2. */
+export interface ApplicationDescription {
+  readonly applicationUri: string
+  readonly productUri: string
+  readonly applicationName: string
+  /** One of {@link ApplicationType}, or a number that is none. */
+  readonly applicationType: number
+  readonly discoveryUrls: readonly string[]
+}
+
+/** OPC 10000-4, 7.14. */
+export interface EndpointDescription {
+  readonly endpointUrl: string
+  readonly server: ApplicationDescription
+  /** DER; may be a chain, the server's own certificate first. Empty where there is none. */
+  readonly serverCertificate: Buffer
+  /** 1 None, 2 Sign, 3 SignAndEncrypt; anything else is invalid. */
+  readonly securityMode: number
+  readonly securityPolicyUri: string
+  /** 0 Anonymous, 1 UserName, 2 Certificate, 3 IssuedToken. */
+  readonly userTokenTypes: readonly number[]
+}
+
+/** OPC 10000-4, 7.36: what a discovery server has heard by mDNS. */
+export interface ServerOnNetwork {
+  readonly serverName: string
+  readonly discoveryUrl: string
+  readonly serverCapabilities: readonly string[]
+}
+
+/** A question that needs neither security nor a session, and how its answer is read. */
+export interface DiscoveryService<Answer> {
+  readonly name: string
+  /** @param now milliseconds since 1970 */
+  encodeRequest(endpointUrl: string, now: number): Buffer
+  /** @throws OpcuaProtocolError, OpcuaServiceError */
+  decodeResponse(bytes: Buffer, limits?: Pick<UaTcpLimits, 'elements'>): Answer
+}
+
+/** OPC 10000-4, 5.5.2. */
+export const findServers: DiscoveryService<ApplicationDescription[]> = {
+  name: 'FindServers',
+  encodeRequest: (endpointUrl, now) =>
+    // In any language, and all servers.
+    writeRequestHeader(new BinaryWriter().nodeId(422), now).string(endpointUrl).array([], String).array([], String).bytes(),
+  decodeResponse: (bytes, limits) => {
+    const reader = new BinaryReader(bytes, limits)
+    readResponseHeader(reader, 425, 'FindServers')
+    return reader.array(() => readApplication(reader))
+  },
+}
+
+/** OPC 10000-4, 5.5.4. */
+export const getEndpoints: DiscoveryService<EndpointDescription[]> = {
+  name: 'GetEndpoints',
+  encodeRequest: (endpointUrl, now) =>
+    // In any language, with any transport.
+    writeRequestHeader(new BinaryWriter().nodeId(428), now).string(endpointUrl).array([], String).array([], String).bytes(),
+  decodeResponse: (bytes, limits) => {
+    const reader = new BinaryReader(bytes, limits)
+    readResponseHeader(reader, 431, 'GetEndpoints')
+    return reader.array(() => readEndpoint(reader))
+  },
+}
+
+/** How many records are asked for: not more than an array may have. */
+const MAX_RECORDS = 1000
+
+/** OPC 10000-4, 5.5.3. Only a discovery server with the multicast extension (LDS-ME) knows it. */
+export const findServersOnNetwork: DiscoveryService<ServerOnNetwork[]> = {
+  name: 'FindServersOnNetwork',
+  encodeRequest: (_, now) =>
+    // From the first record on, whatever the capabilities.
+    writeRequestHeader(new BinaryWriter().nodeId(12_208), now).uint32(0).uint32(MAX_RECORDS).array([], String).bytes(),
+  decodeResponse: (bytes, limits) => {
+    const reader = new BinaryReader(bytes, limits)
+    readResponseHeader(reader, 12_209, 'FindServersOnNetwork')
+    reader.dateTime()
+    return reader.array(() => {
+      reader.uint32()
+      const serverName = reader.string()
+      const discoveryUrl = reader.string()
+      return { serverName, discoveryUrl, serverCapabilities: reader.array(() => reader.string()) }
+    })
+  },
+}
+
+function readApplication(reader: BinaryReader): ApplicationDescription {
+  const applicationUri = reader.string()
+  const productUri = reader.string()
+  const applicationName = reader.localizedText()
+  const applicationType = reader.uint32()
+  reader.string() // gatewayServerUri
+  reader.string() // discoveryProfileUri
+  return { applicationUri, productUri, applicationName, applicationType, discoveryUrls: reader.array(() => reader.string()) }
+}
+
+function readEndpoint(reader: BinaryReader): EndpointDescription {
+  const endpointUrl = reader.string()
+  const server = readApplication(reader)
+  const serverCertificate = reader.byteString()
+  const securityMode = reader.uint32()
+  const securityPolicyUri = reader.string()
+  const userTokenTypes = reader.array(() => readUserTokenType(reader))
+  reader.string() // transportProfileUri
+  reader.uint8() // securityLevel
+  return { endpointUrl, server, serverCertificate, securityMode, securityPolicyUri, userTokenTypes }
+}
+
+function readUserTokenType(reader: BinaryReader): number {
+  reader.string() // policyId
+  const type = reader.uint32()
+  reader.string() // issuedTokenType
+  reader.string() // issuerEndpointUrl
+  reader.string() // securityPolicyUri
+  return type
+}
