@@ -1,0 +1,133 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { type Network, NetworkPolicy, readNetwork } from './network-policy.js'
+
+function networks(...texts: string[]): Network[] {
+  return texts.map((text) => readNetwork(text) ?? expect.fail(`${text} is not a network`))
+}
+
+const lan = new NetworkPolicy(networks('192.168.1.0/24', 'fd12::/64', 'fe80::/10'))
+
+describe('the networks that may be spoken to', () => {
+  it.each([
+    ['192.168.1.64/26', { address: '192.168.1.64', prefix: 26, family: 'ipv4' }],
+    ['10.0.0.1', { address: '10.0.0.1', prefix: 32, family: 'ipv4' }],
+    ['fd12::/64', { address: 'fd12::', prefix: 64, family: 'ipv6' }],
+    ['::1', { address: '::1', prefix: 128, family: 'ipv6' }],
+    ['10.0.0.0/33', undefined],
+    ['10.0.0.0/-1', undefined],
+    ['10.0.0.0/8/8', undefined],
+    ['10.0.0/8', undefined],
+    ['fe80::1%eth0/64', undefined],
+    ['camera.example/24', undefined],
+    ['', undefined],
+  ])('are read: %s', (text, network) => {
+    expect(readNetwork(text)).toEqual(network)
+  })
+
+  it.each([
+    ['192.168.1.7', true],
+    ['192.168.2.7', false],
+    ['::ffff:192.168.1.7', true],
+    ['::ffff:c0a8:107', true],
+    ['::ffff:10.0.0.1', false],
+    ['fd12::7', true],
+    ['fd12:0:0:1::7', false],
+    ['fe80::1%eth0', true],
+    ['127.0.0.1', false],
+    ['::1', false],
+    ['169.254.169.254', false],
+    ['camera.example', false],
+    ['', false],
+  ])('hold or do not hold %s', (address, allowed) => {
+    expect(lan.allows(address)).toBe(allowed)
+  })
+
+  it('hold this machine, the metadata of a cloud and groups only when these are named', () => {
+    const special = [
+      '127.0.0.1',
+      '::1',
+      '::ffff:127.0.0.1',
+      '0.0.0.0',
+      '::',
+      '169.254.169.254',
+      'fd00:ec2::254',
+      '239.255.255.250',
+      'ff02::c',
+    ]
+    const wide = new NetworkPolicy(networks('0.0.0.0/0', '::/0', '169.254.0.0/16'))
+    expect(special.filter((address) => wide.allows(address))).toEqual([])
+    expect(['10.1.2.3', '169.254.1.1', '2001:db8::1'].every((address) => wide.allows(address))).toBe(true)
+    const named = new NetworkPolicy(networks('0.0.0.0/0', '127.0.0.0/8', '169.254.169.254/32', '::1'))
+    expect(special.filter((address) => named.allows(address))).toEqual([
+      '127.0.0.1',
+      '::1',
+      '::ffff:127.0.0.1',
+      '169.254.169.254',
+    ])
+  })
+
+  it('hold nothing when there are none', () => {
+    expect(new NetworkPolicy([]).allows('192.168.1.1')).toBe(false)
+  })
+
+  it('never throw, whatever is asked', () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.string(), fc.ipV4(), fc.ipV6(), fc.ipV4Extended()), (address) => {
+        expect(typeof lan.allows(address)).toBe('boolean')
+      }),
+    )
+  })
+})
+
+describe('the URL that a camera gives', () => {
+  it('D2 may be of http or https, of IPv4 or IPv6', async () => {
+    expect((await lan.destination('http://192.168.1.7/onvif/device_service')).address).toBe('192.168.1.7')
+    expect((await lan.destination('https://[fd12::7]:8443/onvif')).address).toBe('fd12::7')
+    expect((await lan.destination('http://[fe80::7]/onvif', { zone: 'eth0' })).address).toBe('fe80::7%eth0')
+  })
+
+  it.each([
+    ['http://10.96.0.1/', '10.96.0.1 is not in the networks'],
+    ['http://[::1]:6443/', '::1 is not in the networks'],
+    ['http://2130706433/', '127.0.0.1 is not in the networks'],
+    ['http://0x7f.1/', '127.0.0.1 is not in the networks'],
+    ['http://[::ffff:127.0.0.1]/', 'not in the networks'],
+    ['http://169.254.169.254/latest/meta-data', 'not in the networks'],
+    ['file:///etc/passwd', 'is not the URL'],
+    ['ftp://192.168.1.7/', 'is none of http://, https://'],
+    ['http://', 'is not the URL'],
+    ['/onvif/device_service', 'is not the URL'],
+    ['http://[fe80::1%25eth0]/', 'is not the URL'],
+  ])('is refused: %s', async (url, reason) => {
+    await expect(lan.destination(url)).rejects.toMatchObject({
+      code: 'AKRI_ERR_ONVIF_ADDRESS',
+      message: expect.stringContaining(reason),
+    })
+  })
+
+  it('is refused with a user name, and the password is not repeated', async () => {
+    for (const url of ['http://root:hunter2@192.168.1.7/', 'ftp://root:hunter2@192.168.1.7/']) {
+      const error: unknown = await lan.destination(url).catch((reason: unknown) => reason)
+      expect(error).toMatchObject({ code: 'AKRI_ERR_ONVIF_ADDRESS' })
+      expect(String(error)).not.toContain('hunter2')
+    }
+  })
+
+  it('may have a host name that means allowed addresses only; that very address is connected to', async () => {
+    let answers = [['192.168.1.7', 'fd12::7'], ['10.96.0.1']]
+    const policy = new NetworkPolicy(networks('192.168.1.0/24', 'fd12::/64'), { resolve: async () => answers.shift() ?? [] })
+    expect(await policy.destination('http://camera.example/')).toMatchObject({ address: '192.168.1.7' })
+    await expect(policy.destination('http://camera.example/')).rejects.toThrow('10.96.0.1, which camera.example means, is not in')
+    await expect(policy.destination('http://camera.example/')).rejects.toMatchObject({ code: 'AKRI_ERR_ONVIF_UNREACHABLE' })
+    answers = [['192.168.1.7', '127.0.0.1']]
+    await expect(policy.destination('http://camera.example/')).rejects.toMatchObject({ code: 'AKRI_ERR_ONVIF_ADDRESS' })
+  })
+
+  it('may have a host name that the system knows', async () => {
+    const loopback = new NetworkPolicy(networks('127.0.0.0/8', '::1'))
+    expect(['127.0.0.1', '::1']).toContain((await loopback.destination('http://localhost:8080/')).address)
+    await expect(lan.destination('http://localhost:8080/')).rejects.toMatchObject({ code: 'AKRI_ERR_ONVIF_ADDRESS' })
+    await expect(lan.destination('http://no-such-host.invalid/')).rejects.toMatchObject({ code: 'AKRI_ERR_ONVIF_UNREACHABLE' })
+  })
+})
