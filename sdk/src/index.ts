@@ -1,3 +1,4 @@
+export { AllowedNetworks, type Network, readNetwork } from './allowed-networks.js'
 export type { Clock } from './clock.js'
 export { systemClock } from './clock.js'
 export type { Device, DeviceList, DeviceSpec, Mount } from './device.js'
