@@ -95,7 +95,7 @@ function askAt<Answer>(
       try {
         for (const { send, response } of conversation.receive(bytes)) {
           if (response === undefined) {
-            if (send !== undefined) socket.write(send)
+            socket.write(send)
             continue
           }
           outcome = { answer: service.decodeResponse(response, { ...UA_TCP_LIMITS, ...limits }) }

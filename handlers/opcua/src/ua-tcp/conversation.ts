@@ -35,7 +35,7 @@ export interface ConversationOptions {
 
 /** What is to be sent now, and the encoded response once it is complete. */
 export interface Turn {
-  readonly send?: Buffer
+  readonly send: Buffer
   readonly response?: Buffer
 }
 
