@@ -118,9 +118,16 @@ function readName(message: Buffer, start: number): { name: DnsName; end: number 
     }
     length += head + 1
     if (head > MAX_LABEL || length > MAX_NAME || offset + 1 + head > message.length) throw new RangeError('a name is too long')
-    labels.push(message.toString('utf8', offset + 1, offset + 1 + head))
+    labels.push(readLabel(message.subarray(offset + 1, offset + 1 + head)))
     offset += head + 1
   }
+}
+
+/** RFC 6763, section 4.1.1: UTF-8. What is not could not be asked for again. */
+function readLabel(bytes: Buffer): string {
+  const label = bytes.toString('utf8')
+  if (label.includes('\u{fffd}')) throw new RangeError('a name is not UTF-8')
+  return label
 }
 
 function readStrings(message: Buffer, start: number, end: number): string[] {
@@ -155,7 +162,8 @@ export function encodeQuery(questions: readonly Question[], known: readonly PtrR
     writer.question(question)
   }
   for (const record of known) {
-    if (writer.length > MAX_QUERY) break
+    // Known answers belong to the questions of the same message.
+    if (writer.length > MAX_QUERY || messages.length > 0) break
     writer.answer(record)
   }
   return writer.isEmpty ? messages : [...messages, writer.finish()]
@@ -200,7 +208,10 @@ class MessageWriter {
     for (let index = 0; index < name.length; index++) {
       const rest = nameKey(name.slice(index))
       const at = this.#names.get(rest)
-      if (at !== undefined) return this.#numbers((POINTER << 8) | at)
+      if (at !== undefined) {
+        this.#numbers((POINTER << 8) | at)
+        return
+      }
       this.#names.set(rest, this.length)
       const label = Buffer.from(name[index] ?? '', 'utf8')
       this.#add(Buffer.concat([Buffer.from([label.length]), label]))

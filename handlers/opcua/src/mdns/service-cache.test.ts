@@ -1,0 +1,125 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { AddressRecord, DnsRecord } from './dns-message.js'
+import { ServiceCache } from './service-cache.js'
+
+const TYPE = ['_opcua-tcp', '_tcp', 'local']
+const PLC = ['PLC 1.2', ...TYPE]
+const HOST = ['plc1', 'local']
+
+const pointer = (ttl = 4500, target = PLC): DnsRecord => ({ type: 'PTR', name: TYPE, target, ttl, flush: false })
+const srv = (ttl = 120, name = PLC): DnsRecord => ({ type: 'SRV', name, target: HOST, port: 4840, ttl, flush: true })
+const txt = (...strings: string[]): DnsRecord => ({ type: 'TXT', name: PLC, strings, ttl: 4500, flush: true })
+const address = (text = '192.0.2.1', ttl = 120): AddressRecord => {
+  return { type: text.includes(':') ? 'AAAA' : 'A', name: HOST, address: text, ttl, flush: true }
+}
+
+let cache: ServiceCache
+let now: number
+
+beforeEach(() => {
+  cache = new ServiceCache({ type: TYPE, maxServices: 5, maxServicesOfSender: 3, random: () => 0 })
+  now = 1_000_000
+})
+
+const take = (...records: DnsRecord[]) => cache.take(records, '192.0.2.1', now)
+const found = () => cache.resolved().map(({ name, addresses }) => [name[0], ...addresses])
+const asked = () => cache.takeDueQuestions(now, false).questions.map(({ name, type }) => `${type} ${name[0]}`)
+
+describe('what is known of services', () => {
+  it('gives a service once its host and an address are known, in whichever order they come', () => {
+    take(address(), txt('path=/UA'), srv(), pointer())
+    expect(cache.resolved()).toEqual([{ name: PLC, target: HOST, port: 4840, text: ['path=/UA'], addresses: ['192.0.2.1'] }])
+  })
+
+  it('asks for what is missing at once, and again with longer and longer waits, and not for ever', () => {
+    take(pointer())
+    expect(found()).toEqual([])
+    const times: number[] = []
+    const begin = now
+    for (let round = 0; round < 20 && cache.nextDue(now) < begin + 100_000; round++) {
+      now = Math.max(now, cache.nextDue(now))
+      if (asked().join() === 'SRV PLC 1.2,TXT PLC 1.2') times.push(now - begin)
+    }
+    expect(times).toEqual([0, 1000, 3000, 7000, 15_000])
+    take(srv())
+    take(pointer())
+    expect(asked()).toEqual(['TXT PLC 1.2', 'A plc1', 'AAAA plc1'])
+  })
+
+  it('forgets a service at once that says goodbye', () => {
+    take(pointer(), srv(), address())
+    expect(found()).toHaveLength(1)
+    take(pointer(0))
+    expect(found()).toEqual([])
+    take(pointer(), srv(), address())
+    take(srv(0))
+    expect(found()).toEqual([])
+  })
+
+  it('asks for a record before it runs out, four times, and forgets it then', () => {
+    take(pointer(), srv(), txt(), address())
+    const begin = now
+    const times: number[] = []
+    while (found().length > 0) {
+      now = cache.nextDue(now)
+      if (asked().includes('SRV PLC 1.2')) times.push(now - begin)
+      cache.expire(now)
+    }
+    expect(times).toEqual([96_000, 102_000, 108_000, 114_000])
+    expect(now - begin).toBe(120_000)
+  })
+
+  it('keeps a service whose record is given anew', () => {
+    take(pointer(), srv(), txt(), address())
+    now += 100_000
+    take(srv(), address())
+    now += 100_000
+    cache.expire(now)
+    expect(found()).toEqual([['PLC 1.2', '192.0.2.1']])
+  })
+
+  it('names answers that it knows for more than half of their time', () => {
+    take(pointer(100), srv(), txt(), address())
+    now += 40_000
+    expect(cache.takeDueQuestions(now, true)).toMatchObject({
+      questions: [{ type: 'PTR', name: TYPE }],
+      known: [{ target: PLC, ttl: 60 }],
+    })
+    now += 20_000
+    expect(cache.takeDueQuestions(now, true).known).toEqual([])
+  })
+
+  it('takes new addresses for the old ones, which belong to an earlier announcement', () => {
+    take(pointer(), srv(), address('192.0.2.1'))
+    take(address('192.0.2.2'), address('2001:db8::1'))
+    expect(found()).toEqual([['PLC 1.2', '192.0.2.1', '192.0.2.2', '2001:db8::1']])
+    now += 5000
+    take(address('192.0.2.3'))
+    expect(found()).toEqual([['PLC 1.2', '192.0.2.3', '2001:db8::1']])
+    take(address('2001:db8::1', 0))
+    expect(found()).toEqual([['PLC 1.2', '192.0.2.3']])
+  })
+
+  it('remembers so many services of one sender, and of all, and no hosts that no service is on', () => {
+    const many = Array.from({ length: 10 }, (_, index) => [`forged ${index}`, ...TYPE])
+    cache.take(
+      many.flatMap((name) => [pointer(4500, name), srv(120, name)]),
+      '192.0.2.66',
+      now,
+    )
+    cache.take([address()], '192.0.2.66', now)
+    expect(found()).toHaveLength(3)
+    take(pointer(), srv())
+    expect(found().map(([name]) => name)).toContain('PLC 1.2')
+    for (let index = 0; index < 9; index++) cache.take([pointer(4500, [`other ${index}`, ...TYPE])], `192.0.2.${index}`, now)
+    expect(cache.refused).toBe(7 + 8)
+  })
+
+  it('ignores pointers of other types, and what is said of services that nobody named', () => {
+    take({ type: 'PTR', name: ['_http', '_tcp', 'local'], target: ['x', '_http', '_tcp', 'local'], ttl: 9, flush: false })
+    take({ type: 'PTR', name: TYPE, target: ['x', '_http', '_tcp', 'local'], ttl: 9, flush: false })
+    take(srv(), address())
+    expect(found()).toEqual([])
+    expect(cache.nextDue(now)).toBe(Number.POSITIVE_INFINITY)
+  })
+})
