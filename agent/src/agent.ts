@@ -38,6 +38,8 @@ export interface AgentOptions extends Partial<AgeingOptions> {
   readonly embedded: readonly EmbeddedHandler[]
   /** How long no container may have a slot before it is taken back, in milliseconds. @default 20000 */
   readonly slotGraceMs?: number
+  /** How long a slot that another node frees is left to that node, in milliseconds. @default 15000 */
+  readonly slotHandoverMs?: number
   /** @default nobody */
   readonly observer?: AgentObserver
 }
@@ -71,6 +73,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     log,
     observer,
     directories: offerBrokerInfo ? brokerInfo : undefined,
+    slotHandoverMs: options.slotHandoverMs,
   })
   const deviceSet = (key: ObjectKey) => discovery.deviceSet(key)
   const reconciler = new InstanceReconciler({ cluster, configurations, plugins, node, log, deviceSet })

@@ -8,8 +8,15 @@ import { container, deploymentYaml, echoYaml, eventually, missing, NODES, podYam
 // What people run: Pods of every kind, made and ended by them and by the controllers of Kubernetes.
 
 const ONE_BY_ONE = { type: 'RollingUpdate', rollingUpdate: { maxSurge: 0, maxUnavailable: 1 } }
+const ALL_AT_ONCE = { type: 'Recreate' }
+const sum = (counts: readonly (number | undefined)[]) => counts.reduce<number>((all, count = 0) => all + count, 0)
 /** The longest that a Configuration may have. */
 const LONG_NAME = 'a-camera-behind-the-third-door-of-the-second-floor-north'
+
+interface DeploymentState {
+  readonly metadata: { readonly generation: number }
+  readonly status: object
+}
 
 describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, { timeout: 120_000 }, () => {
   let world: World
@@ -17,6 +24,13 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, { tim
 
   const offered = (resource: string, ...counts: number[]) =>
     eventually(async () => expect(await world.allocatables(resource)).toEqual(counts))
+
+  const rolledOut = (name: string, replicas: number) =>
+    eventually(async () => {
+      const { metadata, status } = (await world.get<DeploymentState>('Deployment', name)) ?? expect.fail(`no Deployment ${name}`)
+      const all = { replicas, updatedReplicas: replicas, availableReplicas: replicas }
+      expect(status).toMatchObject({ observedGeneration: metadata.generation, ...all })
+    }, 90_000)
 
   beforeAll(async () => {
     world = await World.open()
@@ -30,8 +44,28 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, { tim
     await world?.close()
   }, 120_000)
 
-  // Kubelets still refuse some of these Pods.
-  it.todo('rolls Deployments over that have all slots, of both levels, one by one and all at once, and refuses no Pod')
+  it('A16 rolls Deployments over that have all slots, of both levels, one by one and all at once, and refuses no Pod', async () => {
+    await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
+    await world.apply(echoYaml('lab', ['foo0'], 2))
+    await offered('akri.sh/cam', 2, 2)
+    await offered('akri.sh/lab-8120fe', 2, 2)
+    for (const [version, strategy] of [
+      ['v1', ONE_BY_ONE],
+      ['v2', ONE_BY_ONE],
+      ['v3', ALL_AT_ONCE],
+    ] as const) {
+      const options = { replicas: 2, strategy, version }
+      await world.apply(deploymentYaml('cl', { 'akri.sh/cam': 1 }, options))
+      await world.apply(deploymentYaml('il', { 'akri.sh/lab-8120fe': 1 }, options))
+      await Promise.all([rolledOut('cl', 2), rolledOut('il', 2)])
+      await eventually(async () => expect(await world.pods()).toHaveLength(4))
+      expect(await world.refused()).toEqual([])
+      expect(await world.holders()).toHaveLength(4)
+      // Until the scheduler knows that no node has anything left, it may send a Pod where nothing is.
+      for (const resource of ['akri.sh/cam', 'akri.sh/lab-8120fe'])
+        await eventually(async () => expect(sum(await world.allocatables(resource))).toBe(2))
+    }
+  })
 
   it('R9 R41 R76 runs as many Pods of a Deployment as there are devices, where the devices are; the others wait and hold nothing', async () => {
     await agents.on('node-2').stop()

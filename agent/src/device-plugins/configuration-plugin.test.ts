@@ -10,6 +10,7 @@ import { nobodyObserves } from '../observer.js'
 import { draftOf, manifest } from '../ports/cluster.contract.js'
 import type { Cluster } from '../ports/cluster.js'
 import { SimulatedKubelet } from '../simulated-kubelet/simulated-kubelet.js'
+import { slotTable } from '../slots/slot-table.js'
 import { StandaloneCluster } from '../standalone/standalone-cluster.js'
 import { StateFile } from '../standalone/state-file.js'
 import { ConfigurationPlugin } from './configuration-plugin.js'
@@ -86,7 +87,6 @@ function servedOf(digest: string): ServedInstance {
 /** A plugin of the same devices, whose cluster does something else. */
 function pluginOn(changed: Partial<Pick<Cluster, 'claimSlot'>>): ConfigurationPlugin {
   const own = {
-    instances: cluster.instances,
     claimSlot: cluster.claimSlot.bind(cluster),
     releaseSlot: cluster.releaseSlot.bind(cluster),
     ...changed,
@@ -100,6 +100,7 @@ function pluginOn(changed: Partial<Pick<Cluster, 'claimSlot'>>): ConfigurationPl
       observer: nobodyObserves,
       directories: undefined,
       instances: () => DIGESTS.map((digest) => servedOf(digest)),
+      slotTable: (instance) => slotTable(instance, cluster.instances.get(instance.key)),
     },
   )
 }

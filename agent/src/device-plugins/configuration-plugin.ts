@@ -6,18 +6,19 @@ import type { AgentObserver } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
 import { advertisedIds, type ChosenSlot, chooseSlots, type InstanceSlots, preferredIds } from '../slots/configuration-slots.js'
 import type { SlotClaims } from '../slots/slot-claims.js'
-import { slotTable } from '../slots/slot-table.js'
+import type { SlotTable } from '../slots/slot-table.js'
 import { containerResponse, type WorkloadDirectoryMaker } from './allocation.js'
 import type { AdvertisedDevice, PluginBehaviour, PreferenceRequest } from './plugin-behaviour.js'
 
 export interface ConfigurationPluginOptions {
-  readonly cluster: Pick<Cluster, 'claimSlot' | 'releaseSlot'> & { readonly instances: Pick<Cluster['instances'], 'get'> }
+  readonly cluster: Pick<Cluster, 'claimSlot' | 'releaseSlot'>
   readonly node: NodeName
   readonly claims: SlotClaims
   readonly observer: AgentObserver
   readonly directories: WorkloadDirectoryMaker | undefined
   /** The Instances of the Configuration that this node serves. */
   instances(): readonly ServedInstance[]
+  slotTable(instance: ServedInstance): SlotTable
 }
 
 /** How often slots are chosen anew when other nodes are faster. */
@@ -60,9 +61,8 @@ export class ConfigurationPlugin implements PluginBehaviour {
   }
 
   #slots(): InstanceSlots[] {
-    const { cluster } = this.#options
     return this.#options.instances().map((served) => {
-      const { slots, heldBeyond, usable } = slotTable(served, cluster.instances.get(served.key))
+      const { slots, heldBeyond, usable } = this.#options.slotTable(served)
       return { instance: served.name, healthy: usable, slots, heldBeyond }
     })
   }

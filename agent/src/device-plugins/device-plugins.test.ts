@@ -11,6 +11,7 @@ import {
   type SlotName,
 } from '@akrijs/kube'
 import { silentLogger, systemClock } from '@akrijs/sdk'
+import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { ServedInstance } from '../instances/served-instance.js'
 import { KubeletSockets } from '../kubelet/kubelet-sockets.js'
@@ -120,6 +121,26 @@ describe('the device plugin of an Instance', () => {
     await vi.waitFor(() => expect(health()).toEqual({ [slot(0)]: false, [slot(1)]: false, [slot(2)]: true }))
     await cluster.releaseSlot(key, slot(0), 'node-b')
     await vi.waitFor(() => expect(health()[slot(0)]).toBe(true))
+  })
+
+  it('R77 leaves a slot that another node of the Instance frees to that node for a while, at both levels', async () => {
+    const clock = new ManualClock()
+    await plugins.close()
+    plugins = new DevicePlugins({ cluster, kubelet: sockets, node, clock, log: silentLogger })
+    await plugins.serveConfiguration({ key: objectKey('default', 'cam'), name: configuration.metadata.name })
+    await plugins.serve({ ...served, capacity: 1 })
+    const offered = () => [kubelet.resource(resource).allocatable, kubelet.resource('akri.sh/cam').allocatable]
+    await vi.waitFor(() => expect(offered()).toEqual([1, 1]))
+    await cluster.joinInstance(key, 'node-b' as NodeName)
+    await cluster.claimSlot(key, slot(0), 'node-b')
+    await vi.waitFor(() => expect(offered()).toEqual([0, 0]))
+    await cluster.releaseSlot(key, slot(0), 'node-b')
+    expect(usage()?.[slot(0)]).toBe('')
+    await clock.advance(14_999)
+    expect(offered()).toEqual([0, 0])
+    await clock.advance(1)
+    await vi.waitFor(() => expect(offered()).toEqual([1, 1]))
+    await kubelet.admit(pod('p', 1))
   })
 
   it('R39 R80 R111 R113 A18 claims for its node what the kubelet chose, and gives all that the device has', async () => {

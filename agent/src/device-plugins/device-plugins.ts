@@ -6,6 +6,8 @@ import { type AgentObserver, nobodyObserves } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
 import type { Kubelet } from '../ports/kubelet.js'
 import { SlotClaims } from '../slots/slot-claims.js'
+import { SlotHandover } from '../slots/slot-handover.js'
+import { type SlotTable, slotTable } from '../slots/slot-table.js'
 import type { WorkloadDirectoryMaker } from './allocation.js'
 import { ConfigurationPlugin } from './configuration-plugin.js'
 import { InstancePlugin } from './instance-plugin.js'
@@ -22,6 +24,8 @@ export interface DevicePluginsOptions {
   readonly observer?: AgentObserver
   /** @default workloads get no directory */
   readonly directories?: WorkloadDirectoryMaker | undefined
+  /** How long a slot that another node frees is left to that node, in milliseconds. @default 15000 */
+  readonly slotHandoverMs?: number | undefined
 }
 
 interface RunningPlugin<Behaviour extends PluginBehaviour> {
@@ -34,6 +38,12 @@ interface RunningPlugin<Behaviour extends PluginBehaviour> {
 /** How often each plugin looks whether it told the kubelet the truth, in milliseconds, should a change have been missed. */
 const REFRESH_MS = 60_000
 
+/**
+ * Longer than the scheduler puts a Pod off that found no node: 10 s at most, and a second until it looks
+ * (`podMaxBackoffSeconds` in the KubeSchedulerConfiguration API).
+ */
+const SLOT_HANDOVER_MS = 15_000
+
 /** The device plugins of this node: one for each Instance, and one for each Configuration. */
 export class DevicePlugins implements InstancePlugins {
   readonly claims: SlotClaims
@@ -43,6 +53,7 @@ export class DevicePlugins implements InstancePlugins {
   }
   readonly #instances = new Map<InstanceName, RunningPlugin<InstancePlugin>>()
   readonly #configurations = new Map<ConfigurationName, RunningPlugin<ConfigurationPlugin>>()
+  readonly #handover: SlotHandover
   readonly #stop = new AbortController()
   readonly #refreshing: Promise<void>
   /** Plugins of Configurations to be looked at once what happens now is over. */
@@ -51,6 +62,12 @@ export class DevicePlugins implements InstancePlugins {
   constructor(options: DevicePluginsOptions) {
     this.#options = { observer: nobodyObserves, directories: undefined, ...options }
     this.claims = new SlotClaims(options.clock)
+    this.#handover = new SlotHandover({
+      node: options.node,
+      clock: options.clock,
+      leftForMs: options.slotHandoverMs ?? SLOT_HANDOVER_MS,
+      onOver: (key) => this.#readvertise(key),
+    })
     options.cluster.instances.onChange((key) => this.#instanceChanged(key), this.#stop.signal)
     this.#refreshing = this.#refresh()
   }
@@ -70,6 +87,7 @@ export class DevicePlugins implements InstancePlugins {
       observer,
       directories,
       instances: () => this.#servedOf(name),
+      slotTable: (instance) => this.#slotTable(instance),
     })
     this.#checkFree(behaviour, key)
     const plugin = this.#start(key, behaviour)
@@ -95,7 +113,14 @@ export class DevicePlugins implements InstancePlugins {
       return running.started
     }
     const { cluster, node, observer, directories } = this.#options
-    const behaviour = new InstancePlugin(instance, { cluster, node, claims: this.claims, observer, directories })
+    const behaviour = new InstancePlugin(instance, {
+      cluster,
+      node,
+      claims: this.claims,
+      observer,
+      directories,
+      slotTable: (served) => this.#slotTable(served),
+    })
     this.#checkFree(behaviour, instance.key)
     const plugin = this.#start(instance.key, behaviour)
     this.#instances.set(instance.name, plugin)
@@ -119,6 +144,7 @@ export class DevicePlugins implements InstancePlugins {
 
   async close(): Promise<void> {
     this.#stop.abort()
+    this.#handover.close()
     await this.#refreshing
     await Promise.all([...this.#configurations.values()].map(({ key }) => this.withdrawConfiguration(key)))
     await Promise.all([...this.#instances.keys()].map((name) => this.withdraw(name)))
@@ -144,7 +170,17 @@ export class DevicePlugins implements InstancePlugins {
     if (other !== undefined) checkTaken(other, key)
   }
 
+  #slotTable(served: ServedInstance): SlotTable {
+    const instance = this.#options.cluster.instances.get(served.key)
+    return slotTable(served, instance, instance && this.#handover.usage(served.key, instance))
+  }
+
   #instanceChanged(key: ObjectKey): void {
+    this.#handover.changed(key, this.#options.cluster.instances.get(key))
+    this.#readvertise(key)
+  }
+
+  #readvertise(key: ObjectKey): void {
     const name = key.slice(key.indexOf('/') + 1) as InstanceName
     const running = this.#instances.get(name)
     if (running?.key !== key) return

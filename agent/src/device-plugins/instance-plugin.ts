@@ -6,7 +6,7 @@ import type { AgentObserver } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
 import { offeredSlots, preferredSlots } from '../slots/offer.js'
 import type { SlotClaims } from '../slots/slot-claims.js'
-import { type SlotTable, slotTable } from '../slots/slot-table.js'
+import type { SlotTable } from '../slots/slot-table.js'
 import { containerResponse, type WorkloadDirectoryMaker } from './allocation.js'
 import type { AdvertisedDevice, PluginBehaviour, PreferenceRequest } from './plugin-behaviour.js'
 
@@ -16,6 +16,7 @@ export interface InstancePluginOptions {
   readonly claims: SlotClaims
   readonly observer: AgentObserver
   readonly directories: WorkloadDirectoryMaker | undefined
+  slotTable(instance: ServedInstance): SlotTable
 }
 
 /** The resource of one Instance: its ids are its slots. */
@@ -76,7 +77,7 @@ export class InstancePlugin implements PluginBehaviour {
   }
 
   #table(): SlotTable {
-    return slotTable(this.#instance, this.#options.cluster.instances.get(this.#instance.key))
+    return this.#options.slotTable(this.#instance)
   }
 
   #offered(): Map<SlotName, boolean> {

@@ -18,6 +18,7 @@ export interface AgentProgramOptions {
   readonly unhealthyAfter: number
   readonly removeAfter: number
   readonly slotGrace: number | undefined
+  readonly slotHandover: number
   readonly logLevel: string
 }
 
@@ -84,6 +85,13 @@ export function agentOptions(): Option[] {
     )
       .env('AKRI_SLOT_GRACE')
       .argParser(wholeNumber(1, 86_400)),
+    new Option(
+      '--slot-handover <seconds>',
+      'how long a slot that another node frees is left to that node, so that what replaces a Pod finds it there',
+    )
+      .env('AKRI_SLOT_HANDOVER')
+      .argParser(wholeNumber(0, 3_600))
+      .default(15),
     new Option('--log-level <level>', 'least important lines to log').env('LOG_LEVEL').choices(LOG_LEVELS).default('info'),
   ]
 }

@@ -88,6 +88,7 @@ export async function runAgent(
       embedded: options.isolated === 'on' ? [] : handlers,
       unhealthyAfterMs: options.unhealthyAfter * 1000,
       removeAfterMs: options.removeAfter * 1000,
+      slotHandoverMs: options.slotHandover * 1000,
       slotGraceMs: (options.slotGrace ?? (options.criSocket === undefined ? 20 : 300)) * 1000,
     })
     agent = running

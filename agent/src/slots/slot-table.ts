@@ -10,9 +10,15 @@ export interface SlotTable {
   readonly usable: boolean
 }
 
-/** @param instance as the cluster has it; none of its slots is used where there is none yet */
-export function slotTable({ name, capacity, healthy }: ServedInstance, instance: Instance | undefined): SlotTable {
-  const usage = instance?.spec.deviceUsage ?? {}
+/**
+ * @param instance as the cluster has it; none of its slots is used where there is none yet
+ * @param usage who holds which slot @default as the Instance says
+ */
+export function slotTable(
+  { name, capacity, healthy }: ServedInstance,
+  instance: Instance | undefined,
+  usage: Readonly<Record<string, string>> = instance?.spec.deviceUsage ?? {},
+): SlotTable {
   // Where the Instance and the Configuration differ in capacity, the smaller one holds until the Instance follows.
   const slots = slotsOf(name, Math.min(capacity, instance?.spec.capacity ?? capacity), usage)
   const beyond = Object.entries(usage).filter(([slot, holder]) => holder !== '' && !slots.has(slot as SlotName))

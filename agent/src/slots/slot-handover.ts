@@ -1,0 +1,87 @@
+import { holderOf, type Instance, type NodeName, type ObjectKey, slotIndex } from '@akrijs/kube'
+import type { Clock } from '@akrijs/sdk'
+
+export interface SlotHandoverOptions {
+  readonly node: NodeName
+  readonly clock: Clock
+  /** How long a slot that another node frees is left to that node, in milliseconds. */
+  readonly leftForMs: number
+  /** Called when a slot is left to nobody any more. */
+  onOver(key: ObjectKey): void
+}
+
+/** Who holds which slot, as in an Instance's `deviceUsage`. */
+type DeviceUsage = Readonly<Record<string, string>>
+
+/**
+ * Leaves a slot that another node frees to that node for a while: what replaces the Pod that had it finds it there.
+ *
+ * The scheduler hears of what a kubelet has some seconds later. Were the slot offered on all nodes at once and then taken by the
+ * one that freed it, the scheduler would for these seconds see it on the others too and send them whatever is made next. Their
+ * kubelets refuse that, a Deployment makes another Pod at once, and so on: hundreds of Pods that failed.
+ */
+export class SlotHandover {
+  readonly #options: SlotHandoverOptions
+  readonly #last = new Map<ObjectKey, DeviceUsage>()
+  /** Of each Instance the slots that are left to another node, with what was written there, and since when. */
+  readonly #left = new Map<ObjectKey, Map<string, { readonly usage: string; readonly since: number }>>()
+  readonly #stop = new AbortController()
+
+  constructor(options: SlotHandoverOptions) {
+    this.#options = options
+  }
+
+  /** To be called for each change of an Instance, with what it is now. */
+  changed(key: ObjectKey, instance: Instance | undefined): void {
+    const { node, clock, leftForMs } = this.#options
+    const before = this.#last.get(key)
+    if (instance === undefined) {
+      this.#last.delete(key)
+      this.#left.delete(key)
+      return
+    }
+    const { deviceUsage, nodes } = instance.spec
+    this.#last.set(key, deviceUsage)
+    if (before === undefined || leftForMs === 0) return
+    for (const [slot, usage] of Object.entries(before)) {
+      const holder = holderOf(usage)
+      if (holder === undefined || holder === node || !nodes.includes(holder) || isHeld(deviceUsage, slot)) continue
+      const since = clock.now()
+      const left = this.#left.get(key) ?? new Map<string, { usage: string; since: number }>()
+      this.#left.set(key, left.set(slot, { usage, since }))
+      void clock.sleep(leftForMs, this.#stop.signal).then(
+        () => this.#end(key, slot, since),
+        () => undefined,
+      )
+    }
+  }
+
+  /** The usage of an Instance as this node goes by it: slots that are left to other nodes as if these still held them. */
+  usage(key: ObjectKey, { metadata, spec: { deviceUsage, nodes, capacity } }: Instance): DeviceUsage {
+    const left = this.#left.get(key)
+    if (left === undefined) return deviceUsage
+    const stillLeft = [...left].filter(([slot, { usage }]) => {
+      const holder = holderOf(usage)
+      const isOne = (slotIndex(metadata.name, slot) ?? capacity) < capacity
+      return isOne && !isHeld(deviceUsage, slot) && holder !== undefined && nodes.includes(holder)
+    })
+    return { ...deviceUsage, ...Object.fromEntries(stillLeft.map(([slot, { usage }]) => [slot, usage])) }
+  }
+
+  close(): void {
+    this.#stop.abort()
+  }
+
+  #end(key: ObjectKey, slot: string, since: number): void {
+    const left = this.#left.get(key)
+    // It may have been taken and freed once more since.
+    if (left?.get(slot)?.since !== since) return
+    left.delete(slot)
+    if (left.size === 0) this.#left.delete(key)
+    this.#options.onOver(key)
+  }
+}
+
+function isHeld(deviceUsage: DeviceUsage, slot: string): boolean {
+  return Object.hasOwn(deviceUsage, slot) && deviceUsage[slot] !== ''
+}
