@@ -1,0 +1,156 @@
+import { type Clock, systemClock } from '@akrijs/sdk'
+import type { Credential } from '../credentials.js'
+import type { Destination } from '../network-policy.js'
+import { parseXml, type XmlElement, XmlError } from '../xml.js'
+import { cameraText } from './camera-text.js'
+import { InvalidReplyError, NotAuthorizedError, SoapFaultError } from './errors.js'
+import { chooseChallenge, DigestAnswer } from './http-digest.js'
+import { type CertificatePolicy, exchange, type HttpReply } from './http-exchange.js'
+import { usernameToken } from './username-token.js'
+
+/** One operation of one of a camera's services. */
+export interface SoapCall {
+  readonly namespace: string
+  readonly operation: string
+  /** What lies within the element of the operation, in its namespace by default. @default '' */
+  readonly body?: string
+}
+
+export interface SoapSessionOptions extends CertificatePolicy {
+  readonly credential?: Credential | undefined
+  /** The only address that learns a digest of the credential's password. */
+  readonly address: string
+  /** For each request. */
+  readonly timeoutMs: number
+  readonly signal: AbortSignal
+  /** @default systemClock */
+  readonly clock?: Pick<Clock, 'now'> | undefined
+}
+
+/** The most that a camera answers, in bytes: GetProfiles of many channels is the longest reply. */
+const MAX_REPLY_BYTES = 512 * 1024
+
+/** Talks to one camera, and remembers how it wants to be told who asks. */
+export class SoapSession {
+  /** By how much the camera's clock is ahead of ours, in milliseconds. */
+  clockOffsetMs = 0
+  readonly #options: SoapSessionOptions
+  readonly #clock: Pick<Clock, 'now'>
+  #digest: { readonly answer: DigestAnswer; used: boolean } | undefined
+
+  constructor(options: SoapSessionOptions) {
+    this.#options = options
+    this.#clock = options.clock ?? systemClock
+  }
+
+  /**
+   * Calls without saying who asks.
+   * @returns the element `<operation>Response`
+   * @throws CameraUnreachableError, XmlError, InvalidReplyError, SoapFaultError, NotAuthorizedError; the signal's reason
+   */
+  async callOpenly(to: Destination, call: SoapCall): Promise<XmlElement> {
+    return responseOf(await this.#post(to, call, '', {}), call)
+  }
+
+  /**
+   * Calls with the credential, by UsernameToken, and by HTTP digest where the camera asks for that.
+   * @throws as {@link callOpenly}; NotAuthorizedError too where the credential is not for that address
+   */
+  async call(to: Destination, call: SoapCall): Promise<XmlElement> {
+    const { credential, address } = this.#options
+    if (credential === undefined || to.address !== address) {
+      throw new NotAuthorizedError(`${call.operation}: there is no credential for ${to.url.host}`)
+    }
+    if (this.#digest === undefined) {
+      const token = usernameToken(credential, { time: this.#clock.now() + this.clockOffsetMs })
+      const reply = await this.#post(to, call, token, {})
+      if (!this.#takeChallenge(reply, credential)) return responseOf(reply, call)
+    }
+    return this.#callByDigest(to, call, credential)
+  }
+
+  async #callByDigest(to: Destination, call: SoapCall, credential: Credential): Promise<XmlElement> {
+    for (let tries = 0; this.#digest !== undefined; tries++) {
+      const digest = this.#digest
+      const wasUsed = digest.used
+      digest.used = true
+      const uri = `${to.url.pathname}${to.url.search}`
+      const reply = await this.#post(to, call, '', { authorization: digest.answer.authorization({ method: 'POST', uri }) })
+      if (reply.status !== 401) return responseOf(reply, call)
+      this.#digest = undefined
+      // A nonce that was new and is not stale says that the password is wrong.
+      const again = tries === 0 && (wasUsed || chooseChallenge(reply.challenges)?.stale === true)
+      if (!again || !this.#takeChallenge(reply, credential)) break
+    }
+    throw new NotAuthorizedError(`${call.operation}: the credential is refused`)
+  }
+
+  /** @returns whether there is a challenge, and so something to answer it by */
+  #takeChallenge({ status, challenges }: HttpReply, credential: Credential): boolean {
+    const challenge = status === 401 ? chooseChallenge(challenges) : undefined
+    if (challenge !== undefined) this.#digest = { answer: new DigestAnswer(challenge, credential), used: false }
+    return challenge !== undefined
+  }
+
+  #post(to: Destination, call: SoapCall, header: string, headers: Readonly<Record<string, string>>): Promise<HttpReply> {
+    const { namespace, operation } = call
+    const type = `application/soap+xml; charset=utf-8; action="${namespace}/${operation}"`
+    const request = { method: 'POST', headers: { 'content-type': type, ...headers }, body: envelope(call, header) } as const
+    return exchange(to, request, { ...this.#options, maxBodyBytes: MAX_REPLY_BYTES })
+  }
+}
+
+function envelope({ namespace, operation, body = '' }: SoapCall, header: string): string {
+  return (
+    '<?xml version="1.0" encoding="UTF-8"?><s:Envelope xmlns:s="http://www.w3.org/2003/05/soap-envelope">' +
+    `${header === '' ? '' : `<s:Header>${header}</s:Header>`}` +
+    `<s:Body><${operation} xmlns="${namespace}">${body}</${operation}></s:Body></s:Envelope>`
+  )
+}
+
+function responseOf({ status, body }: HttpReply, { operation }: SoapCall): XmlElement {
+  const content = bodyOf(body, status, operation)
+  if (content?.name === 'Fault') throw faultOf(content, operation)
+  if (status < 200 || status > 299) throw failureOf(status, operation)
+  if (content?.name === `${operation}Response`) return content
+  throw new InvalidReplyError(`${operation}: the answer is no ${operation}Response`)
+}
+
+/** What lies in the body of the envelope, if it is one. */
+function bodyOf(body: Buffer, status: number, operation: string): XmlElement | undefined {
+  try {
+    const root = parseXml(body, { maxBytes: MAX_REPLY_BYTES })
+    return root.name === 'Envelope' ? root.find('Body')?.children[0] : undefined
+  } catch (error) {
+    // A page that says what the status says.
+    if (status < 200 || status > 299) throw failureOf(status, operation)
+    throw error instanceof XmlError ? new XmlError(`${operation}: ${error.message}`, { cause: error }) : error
+  }
+}
+
+function failureOf(status: number, operation: string): Error {
+  if (status === 401 || status === 403) return new NotAuthorizedError(`${operation}: HTTP status ${status}`)
+  const redirected = status >= 300 && status <= 399 ? '; redirects are not followed' : ''
+  return new InvalidReplyError(`${operation}: HTTP status ${status}${redirected}`)
+}
+
+/** Of ONVIF, and of Web Services Security. */
+const NOT_AUTHORIZED: ReadonlySet<string> = new Set([
+  'NotAuthorized',
+  'InvalidSecurity',
+  'InvalidSecurityToken',
+  'FailedAuthentication',
+  'FailedCheck',
+  'MessageExpired',
+])
+
+function faultOf(fault: XmlElement, operation: string): Error {
+  const codes: string[] = []
+  const add = (code: string | undefined) => code !== undefined && codes.push(fault.qualifiedName(code).local)
+  for (let code = fault.find('Code'); code !== undefined; code = code.find('Subcode')) add(code.textOf('Value'))
+  // SOAP 1.1; codes may go on behind a dot.
+  for (const code of fault.textOf('faultcode')?.split('.') ?? []) add(code)
+  const reason = fault.textOf('Reason', 'Text') ?? fault.textOf('faultstring')
+  const message = cameraText(`${operation}: ${codes.join(', ') || 'a fault'}${reason === undefined ? '' : `: ${reason}`}`)
+  return codes.some((code) => NOT_AUTHORIZED.has(code)) ? new NotAuthorizedError(message) : new SoapFaultError(message)
+}
