@@ -77,6 +77,7 @@ export class ServiceCache {
   readonly #random: () => number
   readonly #services = new Map<string, Service>()
   readonly #hosts = new Map<string, Host>()
+  readonly #countOfSender = new Map<string, number>()
   /** How many services were not remembered because there were too many. */
   refused = 0
 
@@ -104,7 +105,7 @@ export class ServiceCache {
   /** Forgets what is no longer true. */
   expire(now: number): void {
     for (const [key, service] of this.#services) {
-      if (isOver(service.pointer, now)) this.#services.delete(key)
+      if (isOver(service.pointer, now)) this.#forget(key)
       if (service.srv !== undefined && isOver(service.srv, now)) delete service.srv
       if (service.txt !== undefined && isOver(service.txt, now)) delete service.txt
     }
@@ -171,18 +172,26 @@ export class ServiceCache {
     if (nameKey(name) !== this.#typeKey || nameKey(target.slice(1)) !== this.#typeKey) return
     const key = nameKey(target)
     const known = this.#services.get(key)
-    if (ttl === 0) this.#services.delete(key)
+    if (ttl === 0) this.#forget(key)
     else if (known !== undefined) {
       known.pointer = this.#lease(ttl, now)
       delete known.missing
-    } else if (this.#hasRoomFor(sender)) this.#services.set(key, { name: target, sender, pointer: this.#lease(ttl, now) })
-    else this.refused++
+    } else if (this.#services.size < this.#maxServices && this.#countOf(sender) < this.#maxServicesOfSender) {
+      this.#services.set(key, { name: target, sender, pointer: this.#lease(ttl, now) })
+      this.#countOfSender.set(sender, this.#countOf(sender) + 1)
+    } else this.refused++
   }
 
-  #hasRoomFor(sender: string): boolean {
-    if (this.#services.size >= this.#maxServices) return false
-    const ofSender = [...this.#services.values()].filter((service) => service.sender === sender).length
-    return ofSender < this.#maxServicesOfSender
+  #countOf(sender: string): number {
+    return this.#countOfSender.get(sender) ?? 0
+  }
+
+  #forget(key: string): void {
+    const sender = this.#services.get(key)?.sender
+    if (sender === undefined) return
+    this.#services.delete(key)
+    if (this.#countOf(sender) > 1) this.#countOfSender.set(sender, this.#countOf(sender) - 1)
+    else this.#countOfSender.delete(sender)
   }
 
   #takeService(record: DnsRecord & { type: 'SRV' | 'TXT' }, now: number): void {
@@ -194,7 +203,7 @@ export class ServiceCache {
       else service.txt = { ...lease, strings: record.strings }
     } else if (record.ttl === 0) {
       // Nothing listens there any more, whether or not the name is taken back too.
-      this.#services.delete(nameKey(record.name))
+      this.#forget(nameKey(record.name))
     } else {
       service.srv = { ...lease, target: record.target, port: record.port }
     }

@@ -1,0 +1,68 @@
+import { describe, expect, it } from 'vitest'
+import { announcedServer, mergeAnnounced } from './announced-server.js'
+
+const service = {
+  name: ['Mixer 1.2', '_opcua-tcp', '_tcp', 'local'],
+  target: ['PLC1', 'local'],
+  port: 4840,
+  text: ['path=/UA/Mixer', 'caps=HD,DA'],
+  addresses: ['192.0.2.1'],
+}
+
+describe('a server that announces itself', () => {
+  it('is given by its host, port and path, with its addresses by their reach', () => {
+    const addresses = ['fe80::1%eth0', '2001:db8::1', '192.0.2.1']
+    expect(announcedServer({ ...service, addresses })).toEqual({
+      name: 'Mixer 1.2',
+      discoveryUrl: 'opc.tcp://plc1.local:4840/UA/Mixer',
+      addresses: ['192.0.2.1', '2001:db8::1', 'fe80::1%eth0'],
+      capabilities: ['DA', 'HD'],
+      isDiscoveryServer: false,
+    })
+  })
+
+  it.each<[string, string[], string]>([
+    ['no path', [], ''],
+    ['an empty path', ['path='], ''],
+    ['a path that is none of its own', ['path=/'], ''],
+    ['a path, by its first key, in any case', ['PATH=/a', 'path=/b'], '/a'],
+    ['a path that is none', ['path=x'], ''],
+    ['a path that would be something else in a URL', ['path=/a?b#c'], ''],
+    ['a path with a line break', ['path=/a\nb'], ''],
+  ])('has %s', (_, text, path) => {
+    expect(announcedServer({ ...service, text })?.discoveryUrl).toBe(`opc.tcp://plc1.local:4840${path}`)
+  })
+
+  it('is a discovery server by its capabilities, of which only identifiers count', () => {
+    const caps = `caps=LDS, NA,,a b,${'x'.repeat(40)}`
+    expect(announcedServer({ ...service, text: [caps] })).toMatchObject({ capabilities: ['LDS', 'NA'], isDiscoveryServer: true })
+  })
+
+  it.each([
+    ['a host name with a slash', { target: ['plc/1', 'local'] }],
+    ['a host name with a user', { target: ['user@plc', 'local'] }],
+    ['no host', { target: [] }],
+    ['port 0', { port: 0 }],
+  ])('is none with %s', (_, change) => {
+    expect(announcedServer({ ...service, ...change })).toBeUndefined()
+  })
+
+  it('is one, however many networks and names it is announced on', () => {
+    const one = announcedServer(service)
+    const other = announcedServer({
+      ...service,
+      name: ['Another'],
+      addresses: ['198.51.100.1'],
+      text: ['path=/UA/Mixer', 'caps=LDS'],
+    })
+    expect(mergeAnnounced([one, other, one].filter((server) => server !== undefined))).toEqual([
+      {
+        name: 'Another',
+        discoveryUrl: 'opc.tcp://plc1.local:4840/UA/Mixer',
+        addresses: ['192.0.2.1', '198.51.100.1'],
+        capabilities: ['DA', 'HD', 'LDS'],
+        isDiscoveryServer: true,
+      },
+    ])
+  })
+})

@@ -1,0 +1,87 @@
+import type { FoundServer } from '../found-server.js'
+import { type DnsName, nameKey } from './dns-message.js'
+import type { ResolvedService } from './service-cache.js'
+
+/** A server, or a discovery server, that announces itself by multicast DNS (OPC 10000-12, annex C). */
+export interface AnnouncedServer extends FoundServer {
+  /** What it calls itself, for logs. */
+  readonly name: string
+  /** Where it is: IPv4 first, link-local IPv6 last and with their interface, `fe80::1%eth0`. */
+  readonly addresses: readonly string[]
+  /** Of OPC 10000-12, annex D: `DA`, `HD`, `LDS`, … */
+  readonly capabilities: readonly string[]
+  /** Whether it is none to be offered but knows others: FindServers tells which. */
+  readonly isDiscoveryServer: boolean
+}
+
+const MAX_CAPABILITIES = 64
+
+/** Undefined where what was announced makes no URL. */
+export function announcedServer({ name, target, port, text, addresses }: ResolvedService): AnnouncedServer | undefined {
+  const host = hostName(target)
+  if (host === undefined || port === 0) return undefined
+  const values = readText(text)
+  const capabilities = capabilitiesFrom(values.get('caps') ?? '')
+  return {
+    name: name[0] ?? '',
+    discoveryUrl: `opc.tcp://${host}:${port}${pathFrom(values.get('path') ?? '')}`,
+    addresses: [...addresses].sort(byReach),
+    capabilities,
+    isDiscoveryServer: capabilities.includes('LDS'),
+  }
+}
+
+/** One of each URL, in the order of URLs: several networks, and a server and its discovery server, announce the same. */
+export function mergeAnnounced(servers: Iterable<AnnouncedServer>): AnnouncedServer[] {
+  const merged = new Map<string, AnnouncedServer>()
+  for (const server of servers) {
+    const other = merged.get(server.discoveryUrl)
+    merged.set(server.discoveryUrl, other === undefined ? server : union(other, server))
+  }
+  return [...merged.values()].sort((a, b) => (a.discoveryUrl < b.discoveryUrl ? -1 : 1))
+}
+
+function union(one: AnnouncedServer, other: AnnouncedServer): AnnouncedServer {
+  const capabilities = [...new Set([...one.capabilities, ...other.capabilities])].sort()
+  return {
+    ...(one.name <= other.name ? one : other),
+    addresses: [...new Set([...one.addresses, ...other.addresses])].sort(byReach),
+    capabilities,
+    isDiscoveryServer: one.isDiscoveryServer || other.isDiscoveryServer,
+  }
+}
+
+function hostName(target: DnsName): string | undefined {
+  const host = nameKey(target)
+  return target.length > 0 && /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*$/.test(host) ? host : undefined
+}
+
+/** RFC 6763, section 6.4: keys are the same in either case, and the first of a key counts. */
+function readText(strings: readonly string[]): ReadonlyMap<string, string> {
+  const values = new Map<string, string>()
+  for (const string of strings) {
+    const [, key, value] = /^([\x20-\x3c\x3e-\x7e]+)(?:=(.*))?$/s.exec(string) ?? []
+    if (key !== undefined && !values.has(key.toLowerCase())) values.set(key.toLowerCase(), value ?? '')
+  }
+  return values
+}
+
+/** `/` is what a server says that has no path. */
+function pathFrom(text: string): string {
+  return /^\/[A-Za-z0-9._~!$&'()*+,;=:@%/-]+$/.test(text) ? text : ''
+}
+
+function capabilitiesFrom(text: string): string[] {
+  const identifiers = text.split(',').map((identifier) => identifier.trim())
+  const valid = identifiers.filter((identifier) => /^[A-Za-z0-9_-]{1,32}$/.test(identifier))
+  return [...new Set(valid)].slice(0, MAX_CAPABILITIES).sort()
+}
+
+function byReach(a: string, b: string): number {
+  return reach(a) - reach(b) || (a < b ? -1 : 1)
+}
+
+function reach(address: string): number {
+  if (!address.includes(':')) return 0
+  return address.includes('%') ? 2 : 1
+}
