@@ -1,3 +1,5 @@
+import type { Logger } from '@akrijs/sdk'
+
 /** One event of the kernel or of udevd. */
 export interface Uevent {
   /** `add`, `change`, `remove`, `bind`, `move`, … */
@@ -15,11 +17,11 @@ export type Change =
   /** What changed is not known: look at everything. */
   | { readonly kind: 'rescan'; readonly reason: string }
 
-/** Tells when devices come, go or change. */
+/** Tells when devices come, go or change. One serves all Configurations. */
 export interface DeviceMonitor {
   /**
    * Begins with a rescan, given only after it listens, so that nothing between the first look and the first event is
    * missed. Ends when the signal is aborted.
    */
-  changes(signal: AbortSignal): AsyncIterable<Change>
+  changes(signal: AbortSignal, log: Logger): AsyncIterable<Change>
 }

@@ -29,7 +29,7 @@ async function find(details: object, properties: Readonly<Record<string, string>
 }
 
 function open(details: object, properties: Readonly<Record<string, string>> = {}) {
-  const handler = defineUdevHandler({ ...tree.roots, openMonitor: () => monitor })
+  const handler = defineUdevHandler({ ...tree.roots, monitor })
   return openDiscovery(handler, {
     details: JSON.stringify(details),
     properties: DiscoveryProperties.fromTexts(properties),

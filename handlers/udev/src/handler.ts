@@ -1,4 +1,4 @@
-import { type DiscoveryHandler, defineDiscoveryHandler, type Logger } from '@akrijs/sdk'
+import { type DiscoveryHandler, defineDiscoveryHandler } from '@akrijs/sdk'
 import { type UdevDetails, udevDetails } from './details.js'
 import { describeGroup, optionsFrom } from './device-description.js'
 import { groupRecursively, oneByOne } from './device-group.js'
@@ -7,12 +7,11 @@ import type { DeviceMonitor } from './device-monitor.js'
 import { SYSTEM_ROOTS, type SysfsRoots, SysfsScan } from './sysfs.js'
 
 export interface UdevHandlerOptions extends Partial<SysfsRoots> {
-  /** Makes what tells when devices come and go; once for each Configuration. */
-  readonly openMonitor: (context: SysfsRoots & { readonly log: Logger }) => DeviceMonitor
+  readonly monitor: DeviceMonitor
 }
 
 /** Finds the devices of this machine by udev rules, and finds them again as soon as something is plugged or unplugged. */
-export function defineUdevHandler({ openMonitor, ...given }: UdevHandlerOptions): DiscoveryHandler<UdevDetails> {
+export function defineUdevHandler({ monitor, ...given }: UdevHandlerOptions): DiscoveryHandler<UdevDetails> {
   const roots: SysfsRoots = { ...SYSTEM_ROOTS, ...given }
   return defineDiscoveryHandler({
     name: 'udev',
@@ -24,7 +23,7 @@ export function defineUdevHandler({ openMonitor, ...given }: UdevHandlerOptions)
       const group = details.groupRecursive ? groupRecursively : oneByOne
       if (details.udevRules.length === 0) log.warn({}, 'udevRules is empty, so nothing will be found')
       let found: readonly FoundDevice[] = []
-      for await (const change of openMonitor({ ...roots, log }).changes(signal)) {
+      for await (const change of monitor.changes(signal, log)) {
         if (change.kind === 'rescan') log.debug({ reason: change.reason }, 'looking at all devices')
         else if (!change.events.some((event) => rules.concernedBy(event, found))) continue
         // Looking anew costs a few milliseconds, and is right whatever events said or missed.

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
@@ -6,10 +7,10 @@ import { promisify } from 'node:util'
 import { DiscoveryProperties, silentLogger } from '@akrijs/sdk'
 import { openDiscovery } from '@akrijs/sdk/host'
 import { ManualClock } from '@akrijs/sdk/testing'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Change } from './device-monitor.js'
 import { createUdevHandler } from './index.js'
-import { openMonitor } from './uevent-monitor.js'
+import { UeventMonitor } from './uevent-monitor.js'
 
 const run = promisify(execFile)
 const isRoot = process.getuid?.() === 0
@@ -33,6 +34,23 @@ async function until(changes: AsyncIterator<Change>, satisfied: (change: Change)
   }
 }
 
+/** The sockets for device events that this process has open. */
+function eventSockets(): string[] {
+  const inodes = readdirSync('/proc/self/fd').flatMap((fd) => {
+    try {
+      return /^socket:\[(\d+)\]$/.exec(readlinkSync(`/proc/self/fd/${fd}`))?.[1] ?? []
+    } catch {
+      // The one that was open to list them.
+      return []
+    }
+  })
+  const rows = readFileSync('/proc/self/net/netlink', 'utf8')
+    .split('\n')
+    .map((line) => line.trim().split(/ +/))
+  // NETLINK_KOBJECT_UEVENT is the protocol 15.
+  return rows.filter((row) => row[1] === '15' && inodes.includes(row.at(-1) ?? '')).map((row) => row.at(-1) ?? '')
+}
+
 /** A pair of links that are one cable. */
 const addLink = (name: string) => run('ip', ['link', 'add', name, 'type', 'veth', 'peer', 'name', `${name}x`])
 
@@ -41,7 +59,7 @@ const concerns = (name: string) => (change: Change) =>
 
 describe('the monitor of device events', () => {
   it('begins with a look at everything', async () => {
-    const changes = openMonitor({ log: silentLogger }).changes(stop.signal)[Symbol.asyncIterator]()
+    const changes = new UeventMonitor().changes(stop.signal, silentLogger)[Symbol.asyncIterator]()
     expect((await changes.next()).value).toMatchObject({ kind: 'rescan' })
   })
 
@@ -49,7 +67,9 @@ describe('the monitor of device events', () => {
     'D1 tells of a network link that comes and goes as the kernel does, without polling (needs root)',
     async () => {
       const name = `akri${process.pid % 10_000}`
-      const changes = openMonitor({ log: silentLogger, runUdevRoot: '/nonexistent' }).changes(stop.signal)[Symbol.asyncIterator]()
+      const changes = new UeventMonitor({ runUdevRoot: '/nonexistent' })
+        .changes(stop.signal, silentLogger)
+        [Symbol.asyncIterator]()
       await changes.next()
       await addLink(name)
       try {
@@ -76,7 +96,7 @@ describe('the monitor of device events', () => {
     try {
       await writeFile(path.join(runUdevRoot, 'control'), '')
       const clock = new ManualClock()
-      const changes = openMonitor({ log: silentLogger, clock, runUdevRoot }).changes(stop.signal)[Symbol.asyncIterator]()
+      const changes = new UeventMonitor({ clock, runUdevRoot }).changes(stop.signal, silentLogger)[Symbol.asyncIterator]()
       await changes.next()
       await clock.untilSleeping(1)
       const next = changes.next()
@@ -90,9 +110,40 @@ describe('the monitor of device events', () => {
     }
   })
 
+  it.skipIf(!isRoot)('has one pair of sockets for all who ask, as long as there is one of them (needs root)', async () => {
+    // Those of the tests before are about to be closed.
+    await vi.waitFor(() => expect(eventSockets()).toEqual([]))
+    const monitor = new UeventMonitor({ runUdevRoot: '/nonexistent' })
+    const first = new AbortController()
+    const gone = monitor.changes(first.signal, silentLogger)[Symbol.asyncIterator]()
+    const stays = monitor.changes(stop.signal, silentLogger)[Symbol.asyncIterator]()
+    for (const changes of [gone, stays]) expect((await changes.next()).value).toMatchObject({ kind: 'rescan' })
+    expect(eventSockets()).toHaveLength(2)
+    const name = `akrs${process.pid % 10_000}`
+    await addLink(name)
+    try {
+      for (const changes of [gone, stays]) await until(changes, concerns(name))
+      // The one that opened them goes: nothing changes for the other one.
+      first.abort()
+      expect(await gone.next()).toMatchObject({ done: true })
+    } finally {
+      await run('ip', ['link', 'del', name])
+    }
+    await until(stays, concerns(name))
+    expect(eventSockets()).toHaveLength(2)
+    stop.abort()
+    await vi.waitFor(() => expect(eventSockets()).toEqual([]))
+    // Asked again, they are opened again.
+    const again = new AbortController()
+    const anew = monitor.changes(again.signal, silentLogger)[Symbol.asyncIterator]()
+    await anew.next()
+    expect(eventSockets()).toHaveLength(2)
+    again.abort()
+  })
+
   it('ends with its signal and leaves no timer behind', async () => {
     const clock = new ManualClock()
-    const iterator = openMonitor({ log: silentLogger, clock }).changes(stop.signal)[Symbol.asyncIterator]()
+    const iterator = new UeventMonitor({ clock }).changes(stop.signal, silentLogger)[Symbol.asyncIterator]()
     await iterator.next()
     const next = iterator.next()
     stop.abort()

@@ -1,13 +1,9 @@
-import { existsSync } from 'node:fs'
-import path from 'node:path'
-import { type Clock, type Logger, messageOf, systemClock } from '@akrijs/sdk'
+import { type Clock, type Logger, systemClock } from '@akrijs/sdk'
 import type { Change, DeviceMonitor, Uevent } from './device-monitor.js'
+import { feedUevents } from './uevent-feed.js'
 import { UeventGathering } from './uevent-gathering.js'
-import type { MessageSource } from './uevent-message.js'
-import { openUeventSocket } from './uevent-socket.js'
 
 export interface MonitorOptions {
-  readonly log: Logger
   /** @default systemClock */
   readonly clock?: Clock
   /** Where udevd's `control` socket is while it runs. @default '/run/udev' */
@@ -20,173 +16,56 @@ export interface MonitorOptions {
 
 /** However long a burst goes on, something is told after so long, in milliseconds. */
 const CEILING_MS = 80
-/** How long udevd may take for an event of the kernel before devices are looked at without it, in milliseconds. */
-const UDEVD_PATIENCE_MS = 2000
-/** How soon a broken socket is opened anew, in milliseconds. */
-const REOPEN_MS = 1000
-/** How often to see whether udevd has come or gone, in milliseconds. */
-const UDEVD_CHECK_MS = 10_000
 
-/**
- * Tells of changes as they happen. Where udevd runs, its events count: they come after its rules have run, with what these
- * found out. The kernel's are listened to as well, because udevd's stay in its own network namespace: in a Pod without the
- * host's network there are none, and devices are looked at {@link UDEVD_PATIENCE_MS} after the kernel's.
- */
-export function openMonitor(options: MonitorOptions): DeviceMonitor {
-  return {
-    changes: (signal) =>
-      monitor({ clock: systemClock, runUdevRoot: '/run/udev', quietMs: 20, pollMs: 10_000, ...options }, signal),
-  }
-}
+/** Tells of changes as they happen. All who ask share the sockets, which are open as long as there is one of them. */
+export class UeventMonitor implements DeviceMonitor {
+  readonly #options: Required<MonitorOptions>
+  readonly #followers = new Set<UeventGathering>()
+  #feed: AbortController | undefined
 
-async function* monitor(options: Required<MonitorOptions>, signal: AbortSignal): AsyncGenerator<Change, void, void> {
-  const { clock, log, runUdevRoot, quietMs } = options
-  const gathering = new UeventGathering({ clock, quietMs, ceilingMs: CEILING_MS })
-  const done = new AbortController()
-  const waiting = new UnansweredEvents(clock, done.signal, gathering, log)
-  const udevd = { runs: udevdRuns(runUdevRoot) }
-  const onAbort = () => {
-    done.abort()
-    gathering.end()
+  constructor(options: MonitorOptions = {}) {
+    this.#options = { clock: systemClock, runUdevRoot: '/run/udev', quietMs: 20, pollMs: 10_000, ...options }
   }
-  signal.addEventListener('abort', onAbort, { once: true })
-  if (signal.aborted) onAbort()
-  try {
-    owned(listen(options, udevd, gathering, waiting, done.signal), log)
-    owned(followUdevd(options, udevd, gathering, done.signal), log)
-    // Only now that somebody listens: what happens from here on is not missed.
-    gathering.rescan('nobody has looked yet')
-    yield* gathering
-  } finally {
-    signal.removeEventListener('abort', onAbort)
-    onAbort()
-  }
-}
 
-/** Keeps the sockets open; a broken one is opened anew. Without any, looks again and again. Begins before it returns. */
-async function listen(
-  { clock, log, pollMs }: Required<MonitorOptions>,
-  udevd: { readonly runs: boolean },
-  gathering: UeventGathering,
-  waiting: UnansweredEvents,
-  signal: AbortSignal,
-): Promise<void> {
-  for (let warned = false; !signal.aborted; ) {
-    const broken = new AbortController()
-    const onStop = () => broken.abort()
-    signal.addEventListener('abort', onStop, { once: true })
-    const closers: (() => void)[] = []
-    const open = (source: MessageSource, onEvent: (event: Uevent) => void) => {
-      const onLost = (reason: string, isBroken: boolean) => {
-        gathering.rescan(`events of ${source} were lost: ${reason}`)
-        if (isBroken) broken.abort()
-      }
-      closers.push(openUeventSocket(source, { onEvent, onLost }))
+  async *changes(signal: AbortSignal, log: Logger): AsyncGenerator<Change, void, void> {
+    const { clock, quietMs } = this.#options
+    const gathering = new UeventGathering({ clock, quietMs, ceilingMs: CEILING_MS })
+    const onAbort = () => {
+      gathering.end()
+      this.#leave(gathering)
     }
+    signal.addEventListener('abort', onAbort, { once: true })
     try {
-      open('udev', (event) => {
-        waiting.answered(event)
-        gathering.add(event)
-      })
-      open('kernel', (event) => (udevd.runs ? waiting.expect(event) : gathering.add(event)))
-      await aborted(broken.signal)
-      if (!signal.aborted) await clock.sleep(REOPEN_MS, signal).catch(() => undefined)
-      if (!signal.aborted) gathering.rescan('the sockets are opened anew')
-    } catch (error) {
-      if (!warned) log.warn({ reason: messageOf(error), pollMs }, 'no device events here, looking again and again instead')
-      warned = true
-      await clock.sleep(pollMs, signal).catch(() => undefined)
-      if (!signal.aborted) gathering.rescan('it is time')
+      if (signal.aborted) return
+      this.#join(gathering, log)
+      // Only now that somebody listens: what happens from here on is not missed.
+      gathering.rescan('nobody has looked yet')
+      yield* gathering
     } finally {
-      signal.removeEventListener('abort', onStop)
-      for (const close of closers) close()
+      signal.removeEventListener('abort', onAbort)
+      onAbort()
     }
   }
-}
 
-async function followUdevd(
-  { clock, runUdevRoot }: Required<MonitorOptions>,
-  udevd: { runs: boolean },
-  gathering: UeventGathering,
-  signal: AbortSignal,
-): Promise<void> {
-  while (!signal.aborted) {
-    await clock.sleep(UDEVD_CHECK_MS, signal).catch(() => undefined)
-    const before = udevd.runs
-    udevd.runs = udevdRuns(runUdevRoot)
-    if (before !== udevd.runs && !signal.aborted) gathering.rescan(udevd.runs ? 'udevd has come' : 'udevd has gone')
-  }
-}
-
-function udevdRuns(runUdevRoot: string): boolean {
-  return existsSync(path.join(runUdevRoot, 'control'))
-}
-
-/** How many events are remembered. */
-const MAX_PENDING = 10_000
-
-/** Events of the kernel that udevd should pass on. */
-class UnansweredEvents {
-  readonly #clock: Clock
-  readonly #signal: AbortSignal
-  readonly #gathering: UeventGathering
-  readonly #log: Logger
-  readonly #pending = new Set<string>()
-  /** The last few: two sockets have no order, and udevd's message may be read before the kernel's. */
-  readonly #answered = new Set<string>()
-  #timer = false
-  #warned = false
-
-  constructor(clock: Clock, signal: AbortSignal, gathering: UeventGathering, log: Logger) {
-    this.#clock = clock
-    this.#signal = signal
-    this.#gathering = gathering
-    this.#log = log
-  }
-
-  expect({ properties }: Uevent): void {
-    const number = properties.get('SEQNUM')
-    if (number === undefined || this.#answered.has(number) || this.#pending.size > MAX_PENDING) return
-    this.#pending.add(number)
-    if (this.#timer) return
-    this.#timer = true
-    owned(this.#check(), this.#log)
-  }
-
-  answered({ properties }: Uevent): void {
-    const number = properties.get('SEQNUM') ?? ''
-    this.#pending.delete(number)
-    this.#answered.add(number)
-    if (this.#answered.size > MAX_PENDING)
-      for (const oldest of [...this.#answered].slice(0, MAX_PENDING / 2)) this.#answered.delete(oldest)
-  }
-
-  async #check(): Promise<void> {
-    while (this.#pending.size > 0 && !this.#signal.aborted) {
-      const before = new Set(this.#pending)
-      await this.#clock.sleep(UDEVD_PATIENCE_MS, this.#signal).catch(() => undefined)
-      if (this.#signal.aborted) return
-      const unanswered = [...before].filter((number) => this.#pending.delete(number))
-      if (unanswered.length === 0) continue
-      if (!this.#warned)
-        this.#log.info(
-          { patienceMs: UDEVD_PATIENCE_MS },
-          "udevd's events do not come here; without the host's network they cannot",
-        )
-      this.#warned = true
-      this.#gathering.rescan('udevd has not passed on what the kernel said')
+  #join(gathering: UeventGathering, log: Logger): void {
+    this.#followers.add(gathering)
+    if (this.#feed !== undefined) return
+    this.#feed = new AbortController()
+    const everybody = {
+      add: (event: Uevent) => {
+        for (const follower of this.#followers) follower.add(event)
+      },
+      rescan: (reason: string) => {
+        for (const follower of this.#followers) follower.rescan(reason)
+      },
     }
-    this.#timer = false
+    feedUevents({ ...this.#options, log }, everybody, this.#feed.signal)
   }
-}
 
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve()
-    signal.addEventListener('abort', () => resolve(), { once: true })
-  })
-}
-
-function owned(work: Promise<void>, log: Logger): void {
-  work.catch((error: unknown) => log.error({ error: messageOf(error) }, 'watching for devices failed'))
+  #leave(gathering: UeventGathering): void {
+    this.#followers.delete(gathering)
+    if (this.#followers.size > 0) return
+    this.#feed?.abort()
+    this.#feed = undefined
+  }
 }
