@@ -5,6 +5,7 @@ import { TestApi } from './test-api.js'
 import { testConfiguration, testInstance, testPod } from './test-objects.js'
 
 const CONFIGURATION = '/apis/akri.sh/v0/namespaces/plant/configurations/cam'
+const NODE = '/api/v1/nodes/a'
 const PODS = '/api/v1/namespaces/plant/pods'
 
 describe('what is known of a cluster', () => {
@@ -44,5 +45,29 @@ describe('what is known of a cluster', () => {
     state.onInstanceChange((one) => told.push(one), new AbortController().signal)
     api.put(`${PODS}/a-pod`, { metadata: { ...metadata, labels }, status: { phase: 'Failed' } })
     await vi.waitFor(() => expect(told).toEqual(['plant/cam-8120fe']))
+  })
+
+  it('tells of a node with the Instances that it sees when Pods can run there no more, or again, and of no other change', async () => {
+    const node = (more: object = {}, ready = 'True') => {
+      const conditions = [{ type: 'Ready', status: ready, lastTransitionTime: '2026-01-01T00:00:00Z' }]
+      api.put(NODE, { metadata: { name: 'a', uid: 'uid-a', ...more }, spec: {}, status: { conditions } })
+    }
+    api.put('/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe', { ...testInstance(['a']) })
+    api.put('/apis/akri.sh/v0/namespaces/plant/instances/cam-a19705', { ...testInstance(['b'], { name: 'cam-a19705' }) })
+    node()
+    state = (await api.start()).state
+    const told: unknown[] = []
+    state.onNodeChange((name, seenBy) => told.push([name, seenBy]), new AbortController().signal)
+    // The first that is heard of it is news.
+    for (const [more, ready] of [
+      [{}, 'True'],
+      [{ annotations: { beat: '1' } }, 'True'],
+      [{}, 'False'],
+      [{ labels: { x: 'y' } }, 'False'],
+      [{ labels: { x: 'y' }, deletionTimestamp: '2026-01-01T00:00:00Z' }, 'False'],
+    ] as const)
+      node(more, ready)
+    api.remove(NODE)
+    await vi.waitFor(() => expect(told).toEqual(Array.from({ length: 5 }, () => ['a', ['plant/cam-8120fe']])))
   })
 })

@@ -18,13 +18,14 @@ import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import { CONTROLLER, controllerOf, LABELS } from './labels.js'
 import { ObjectIndex } from './object-index.js'
 import {
+  type AppliedObject,
   type ClusterNode,
   type Job,
   type KubernetesObject,
   type Pod,
+  parseAppliedObject,
   parseJob,
   parseNode,
-  parsePlainObject,
   parsePod,
 } from './objects.js'
 
@@ -51,8 +52,8 @@ export class ClusterState {
   /** Of these only what carries our label. */
   readonly pods: Kind<Pod>
   readonly jobs: Kind<Job>
-  readonly services: Kind<KubernetesObject>
-  readonly deployments: Kind<KubernetesObject>
+  readonly services: Kind<AppliedObject>
+  readonly deployments: Kind<AppliedObject>
   readonly nodes: Kind<ClusterNode>
   /** Resolves once everything that exists has been seen. */
   readonly synced: Promise<void>
@@ -84,8 +85,8 @@ export class ClusterState {
     this.instances = this.#kind({ ...akri, plural: 'instances' }, parseInstanceObject)
     this.pods = this.#kind({ group: '', version: 'v1', plural: 'pods' }, parsePod, OURS)
     this.jobs = this.#kind({ group: 'batch', version: 'v1', plural: 'jobs' }, parseJob, OURS)
-    this.services = this.#kind({ group: '', version: 'v1', plural: 'services' }, parsePlainObject, OURS)
-    this.deployments = this.#kind({ group: 'apps', version: 'v1', plural: 'deployments' }, parsePlainObject, OURS)
+    this.services = this.#kind({ group: '', version: 'v1', plural: 'services' }, parseAppliedObject, OURS)
+    this.deployments = this.#kind({ group: 'apps', version: 'v1', plural: 'deployments' }, parseAppliedObject, OURS)
     this.nodes = this.#kind({ group: '', version: 'v1', plural: 'nodes' }, parseNode)
     const { signal } = this.#stop
     this.synced = Promise.all(this.#caches().map(({ synced }) => synced)).then(() => undefined)
@@ -173,7 +174,7 @@ export class ClusterState {
     this.nodes.cache.onChange((key) => {
       const node = this.nodes.cache.get(key)
       // Nodes report in every few seconds, mostly with nothing new.
-      const state = node === undefined ? '' : JSON.stringify([node.ready, node.schedulable, node.metadata.labels])
+      const state = node === undefined ? '' : JSON.stringify(whatCounts(node))
       if (known.get(key) === state) return
       if (node === undefined) known.delete(key)
       else known.set(key, state)
@@ -208,6 +209,11 @@ export class ClusterState {
     const { configurations, instances, pods, jobs, services, deployments, nodes } = this
     return [configurations, instances, pods, jobs, services, deployments, nodes].map(({ cache }) => cache as Reflector<ApiObject>)
   }
+}
+
+/** What decides whether Pods can run there. */
+function whatCounts({ ready, schedulable, metadata: { labels, deletionTimestamp } }: ClusterNode): unknown {
+  return { ready, schedulable, labels, leaves: deletionTimestamp !== undefined }
 }
 
 interface Listenable {

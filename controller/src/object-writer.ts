@@ -1,12 +1,10 @@
 import { ApiError, type ApiObject, type DeleteOptions, keyOf, type ObjectKey, objectKey, parseObjectMeta } from '@akrijs/kube'
+import { FIELD_MANAGER } from './applied-fields.js'
 import type { NamedObject } from './brokers/broker-template.js'
 import type { Kind } from './cluster-state.js'
 import { NameTakenError } from './errors.js'
 import { alternativeName, belongsTo } from './labels.js'
 import type { KubernetesObject } from './objects.js'
-
-/** Who appears in `managedFields`. */
-export const FIELD_MANAGER = 'akri-controller'
 
 export interface Creation<T> {
   readonly namespace: string

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { parseJob, parseNode, parsePlainObject, parsePod } from './objects.js'
+import { parseAppliedObject, parseJob, parseNode, parsePod } from './objects.js'
 import { T0 } from './test-objects.js'
 
 const metadata = { name: 'x', namespace: 'plant', uid: 'u', resourceVersion: '1', creationTimestamp: new Date(T0).toISOString() }
@@ -37,7 +37,7 @@ describe('what is read of objects', () => {
         const given = isNamed
           ? { ...object, metadata: { ...metadata, labels: own, annotations: own, ownerReferences: own } }
           : object
-        for (const parse of [parsePod, parseJob, parseNode, parsePlainObject]) {
+        for (const parse of [parsePod, parseJob, parseNode, parseAppliedObject]) {
           const found = parse(given)
           if (isNamed) expect(found?.metadata.name).toBe('x')
           for (const value of Object.values(found ?? {})) expect(value).not.toBeNaN()

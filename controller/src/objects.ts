@@ -1,5 +1,6 @@
 import { type NodeName, type ObjectMeta, parseObjectMeta } from '@akrijs/kube'
 import { z } from 'zod'
+import { appliedFields, type FieldSet } from './applied-fields.js'
 import { ANNOTATIONS, LABELS } from './labels.js'
 
 // What the controller reads of Kubernetes' own objects. Anybody may have made them, with any content: what is not as it
@@ -7,6 +8,12 @@ import { ANNOTATIONS, LABELS } from './labels.js'
 
 export interface KubernetesObject {
   readonly metadata: ObjectMeta<string>
+}
+
+/** A Service or a Deployment. */
+export interface AppliedObject extends KubernetesObject {
+  /** Of it what is as the controller has applied it. */
+  readonly fields: FieldSet
 }
 
 export interface Pod extends KubernetesObject {
@@ -114,10 +121,10 @@ export function parseJob(object: unknown): Job | undefined {
   return { metadata, outcome: end.type === 'Complete' ? 'complete' : 'failed', endedAt: end.lastTransitionTime }
 }
 
-/** A Service or a Deployment: nothing but its metadata is read. */
-export function parsePlainObject(object: unknown): KubernetesObject | undefined {
+/** Of what it says nothing is read but who says so. */
+export function parseAppliedObject(object: unknown): AppliedObject | undefined {
   const metadata = parseObjectMeta(object)
-  return metadata && { metadata }
+  return metadata && { metadata, fields: appliedFields(object) }
 }
 
 const node = z.object({

@@ -394,6 +394,49 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     })
   })
 
+  it('R102 puts back what somebody has edited of its Services and its Deployment, and leaves what he has added', async () => {
+    const containers = [{ ...podSpec().containers[0], env: [{ name: 'DOOR', value: 'shut' }] }]
+    const brokerDeploymentSpec = { replicas: 1, template: { spec: { ...podSpec(), containers } } }
+    const more = { brokerSpec: { brokerDeploymentSpec }, configurationServiceSpec: service(81) }
+    await world.apply(echoYaml('cam', ['foo0'], 3, more))
+    await eventually(async () => expect(await names('Service')).toEqual(['cam-svc']))
+    const made = async () => {
+      const [found, deployment] = [
+        await world.get<Made>('Service', 'cam-svc'),
+        await world.get<Made>('Deployment', 'cam-deployment'),
+      ]
+      const { labels } = found?.metadata ?? {}
+      const { template } = deployment?.spec ?? {}
+      return { labels, spec: found?.spec, door: template?.spec.containers[0].env, annotations: template?.metadata.annotations }
+    }
+    const before = await made()
+    const uid = (await world.get<Made>('Service', 'cam-svc'))?.metadata.uid
+
+    await world.api('Service').patch(world.key('cam-svc'), 'merge', {
+      metadata: { labels: { mine: 'x', 'akri.sh/configuration': 'other' } },
+      spec: { selector: { controller: null, app: 'mine' } },
+    })
+    await world.api('Deployment').patch(world.key('cam-deployment'), 'json', [
+      { op: 'replace', path: '/spec/template/spec/containers/0/env/0/value', value: 'open' },
+      { op: 'add', path: '/spec/template/metadata/annotations', value: { restarted: 'now' } },
+    ])
+    await eventually(async () =>
+      expect(await made()).toEqual({
+        labels: { ...before.labels, mine: 'x' },
+        spec: { ...before.spec, selector: { ...before.spec.selector, app: 'mine' } },
+        door: before.door,
+        annotations: { restarted: 'now' },
+      }),
+    )
+    expect((await world.get<Made>('Service', 'cam-svc'))?.metadata.uid).toBe(uid)
+    // And it is at rest: nothing is written while nothing changes.
+    const [last] = await eventually(() => running(1))
+    const { PATCH } = await controller.requests()
+    await world.remove('Pod', last?.metadata.name ?? '')
+    await eventually(async () => expect((await running(1))[0]?.metadata.uid).not.toBe(last?.metadata.uid))
+    expect((await controller.requests()).PATCH).toBe(PATCH)
+  })
+
   it('C8 leaves alone what others have made with its labels and its names', async () => {
     const labels = { controller: 'akri.sh', 'akri.sh/configuration': 'cam', 'akri.sh/instance': 'cam-8120fe' }
     const foreign = (name: string, own: object) =>

@@ -1,9 +1,10 @@
 import { type ObjectKey, objectKey } from '@akrijs/kube'
 import type { Logger } from '@akrijs/sdk'
+import { isAsApplied } from '../applied-fields.js'
 import type { ClusterState } from '../cluster-state.js'
 import { ANNOTATIONS, belongsTo, controllerOf, specHash } from '../labels.js'
 import { ObjectWriter } from '../object-writer.js'
-import type { KubernetesObject, Pod } from '../objects.js'
+import type { AppliedObject, Pod } from '../objects.js'
 import { brokerDeployment, deploymentName } from './broker-template.js'
 import { isRefused } from './pod-plan.js'
 
@@ -17,7 +18,7 @@ export interface ConfigurationDeploymentOptions {
 /** The Deployment of a Configuration whose brokers share all of its devices. What becomes of its Pods is Kubernetes' own. */
 export class ConfigurationDeployment {
   readonly #options: ConfigurationDeploymentOptions
-  readonly #deployments: ObjectWriter<KubernetesObject>
+  readonly #deployments: ObjectWriter<AppliedObject>
   readonly #pods: ObjectWriter<Pod>
 
   constructor(options: ConfigurationDeploymentOptions) {
@@ -41,8 +42,9 @@ export class ConfigurationDeployment {
     }
     if (own !== undefined) await this.#removeRefused(key, own.metadata.name)
     const hash = specHash(brokerSpec.brokerDeploymentSpec)
-    if (own?.metadata.annotations?.[ANNOTATIONS.specHash] === hash) return
-    await this.#deployments.apply(brokerDeployment(configuration, brokerSpec.brokerDeploymentSpec, hash), uid, signal)
+    const deployment = brokerDeployment(configuration, brokerSpec.brokerDeploymentSpec, hash)
+    if (own?.metadata.annotations?.[ANNOTATIONS.specHash] === hash && isAsApplied(own, deployment)) return
+    await this.#deployments.apply(deployment, uid, signal)
     log.info({ configuration: configuration.metadata.name }, 'deployment applied')
   }
 

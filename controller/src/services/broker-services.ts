@@ -1,11 +1,12 @@
 import { ApiError, type BrokerSpec, type Configuration, type Instance, type ObjectKey, objectKey } from '@akrijs/kube'
 import type { Logger } from '@akrijs/sdk'
+import { isAsApplied } from '../applied-fields.js'
 import type { NamedObject } from '../brokers/broker-template.js'
 import { isEnded } from '../brokers/pod-plan.js'
 import type { ClusterState } from '../cluster-state.js'
 import { ANNOTATIONS, belongsTo, specHash } from '../labels.js'
 import { ObjectWriter } from '../object-writer.js'
-import type { KubernetesObject, Pod } from '../objects.js'
+import type { AppliedObject, Pod } from '../objects.js'
 import { configurationService, instanceService } from './service-template.js'
 
 export interface BrokerServicesOptions {
@@ -21,7 +22,7 @@ export interface BrokerServicesOptions {
  */
 export class BrokerServices {
   readonly #options: BrokerServicesOptions
-  readonly #services: ObjectWriter<KubernetesObject>
+  readonly #services: ObjectWriter<AppliedObject>
 
   constructor(options: BrokerServicesOptions) {
     this.#options = options
@@ -72,13 +73,13 @@ export class BrokerServices {
       log.info({ service: name }, 'service removed')
       return
     }
-    if (own?.metadata.annotations?.[ANNOTATIONS.specHash] === hash) return
+    if (own?.metadata.annotations?.[ANNOTATIONS.specHash] === hash && isAsApplied(own, service)) return
     if (own === undefined && !pods.some(({ phase }) => phase === 'Running')) return
     await this.#apply(service, owner.metadata.uid, own)
     log.info({ service: name }, 'service applied')
   }
 
-  async #apply(service: NamedObject, uid: string, own: KubernetesObject | undefined): Promise<void> {
+  async #apply(service: NamedObject, uid: string, own: AppliedObject | undefined): Promise<void> {
     const { signal } = this.#options
     try {
       await this.#services.apply(service, uid, signal)

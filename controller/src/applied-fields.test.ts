@@ -1,0 +1,82 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { appliedFields, isAmong } from './applied-fields.js'
+
+/** As an API server (1.20) has written them. */
+const FIELDS = {
+  'f:metadata': { 'f:labels': { 'f:controller': {} } },
+  'f:spec': {
+    'f:externalIPs': {},
+    'f:ports': {
+      'k:{"port":80,"protocol":"TCP"}': { '.': {}, 'f:name': {}, 'f:nodePort': {}, 'f:port': {} },
+      'k:{"port":53,"protocol":"UDP"}': { '.': {}, 'f:port': {}, 'f:protocol': {} },
+    },
+    'f:publishNotReadyAddresses': {},
+    'f:selector': { 'f:a': {} },
+  },
+}
+const APPLIED = {
+  metadata: { labels: { controller: 'akri.sh' } },
+  spec: {
+    externalIPs: ['10.0.0.1'],
+    ports: [
+      { name: 'p', port: 80, nodePort: 0 },
+      { port: 53, protocol: 'UDP' },
+    ],
+    publishNotReadyAddresses: false,
+    selector: { a: 'b' },
+  },
+}
+
+describe('the fields that the controller has applied', () => {
+  it('are those of its own manager, by applying only', () => {
+    const other = { manager: 'kubectl-patch', operation: 'Update', fieldsV1: { 'f:spec': {} } }
+    const updated = { manager: 'akri-controller', operation: 'Update', fieldsV1: { 'f:status': {} } }
+    const applied = { manager: 'akri-controller', operation: 'Apply', fieldsV1: FIELDS }
+    expect(appliedFields({ metadata: { managedFields: [other, updated, applied] } })).toEqual(FIELDS)
+    expect(appliedFields({ metadata: { managedFields: [other, updated] } })).toEqual({})
+  })
+
+  it('are none of an object that says nothing of them, or nonsense', () => {
+    for (const object of [undefined, {}, { metadata: {} }, { metadata: { managedFields: [{ fieldsV1: 7 }] } }])
+      expect(appliedFields(object)).toEqual({})
+  })
+})
+
+describe('what was applied', () => {
+  it('is as it was while all of it is among the fields, whatever others have added', () => {
+    expect(isAmong(APPLIED, FIELDS)).toBe(true)
+    expect(isAmong(APPLIED, { ...FIELDS, 'f:more': {} })).toBe(true)
+  })
+
+  it.each([
+    ['a value', { 'f:port': {} }, { type: 'ClusterIP' }],
+    ['a key of a map', { 'f:selector': { 'f:c': {} } }, { selector: { a: 'b', c: 'd' } }],
+    ['an element of a list', { 'f:ports': { 'k:{"port":80}': { '.': {}, 'f:port': {} } } }, { ports: [{ port: 81 }] }],
+    ['a key of an element', { 'f:ports': { 'k:{"port":80}': { 'f:port': {} } } }, { ports: [{ port: 80, name: 'p' }] }],
+    ['an element of a set', { 'f:finalizers': { 'v:"a"': {} } }, { finalizers: ['a', 'b'] }],
+  ])('has changed where somebody has taken %s', (_what, fields, spec) => {
+    expect(isAmong({ spec }, { 'f:spec': { ...fields, 'f:own': {} } })).toBe(false)
+  })
+
+  it.each([
+    ['a set', { 'f:finalizers': { 'v:"a"': {}, 'v:"b"': {} } }, { finalizers: ['a', 'b'] }],
+    ['a list that is one value', { 'f:args': {} }, { args: [{ a: 1 }, { a: 1 }] }],
+    ['a map that is one value', { 'f:selector': {} }, { selector: { a: 'b', c: 'd' } }],
+    ['what says nothing', {}, { nodeSelector: {}, args: [], type: null }],
+  ])('is as it was where all is there of %s', (_what, fields, spec) => {
+    expect(isAmong({ spec }, { 'f:spec': { ...fields, 'f:own': {} } })).toBe(true)
+  })
+
+  it('is never an error, whatever the server has noted', () => {
+    fc.assert(
+      fc.property(
+        fc.object(),
+        fc.object({ key: fc.constantFrom('f:a', '.', 'v:1', 'k:{"a":1}', 'k:{', 'f:b') }),
+        (value, fields) => {
+          expect(typeof isAmong(value, fields)).toBe('boolean')
+        },
+      ),
+    )
+  })
+})
