@@ -24,6 +24,8 @@ export class TestApi {
   readonly requests: TestRequest[] = []
   /** Runs before an answer: what happens in the meantime. */
   meanwhile: (request: TestRequest) => void = () => {}
+  /** What is answered instead of what would be; undefined where it is as usual. */
+  refusal: (request: TestRequest) => { readonly status: number; readonly message: string } | undefined = () => undefined
   /** Whether watches tell nothing: who watches is behind. */
   isSilent = false
   readonly #watches = new Map<string, Set<http.ServerResponse>>()
@@ -107,7 +109,8 @@ export class TestApi {
     const seen = { method: request.method ?? '', path: pathname, body }
     this.requests.push(seen)
     this.meanwhile(seen)
-    const [status, answer] = this.#do(seen)
+    const refusal = this.refusal(seen)
+    const [status, answer] = refusal === undefined ? this.#do(seen) : [refusal.status, refusal]
     response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(answer))
   }
 

@@ -10,6 +10,7 @@ import {
   type NodeName,
   type ObjectKey,
   objectKey,
+  parseObjectMeta,
   pointer,
   Resource,
   releasePatch,
@@ -18,6 +19,7 @@ import {
 import type { Clock, Logger } from '@akrijs/sdk'
 import { z } from 'zod'
 import type { ClusterState, Kind } from '../cluster-state.js'
+import type { KubernetesObject } from '../objects.js'
 import { resourcesOf } from './node-pods.js'
 
 export interface GoneNodesOptions {
@@ -125,7 +127,8 @@ export class GoneNodes {
       )
     if (patch.length === 0) return false
     const { cache, api } = state.instances
-    await api.patch(key, 'json', patch, { signal }).then((changed) => cache.observe(changed), overtaken)
+    const written = (changed: unknown) => cache.observe(changed)
+    await api.patch(key, 'json', patch, { signal }).then(written, (error) => this.#overtaken(state.instances, instance, error))
     return true
   }
 
@@ -134,7 +137,9 @@ export class GoneNodes {
     const { state, signal } = this.#options
     const { uid, resourceVersion } = instance.metadata
     const preconditions = { uid, resourceVersion }
-    await state.instances.api.delete(keyOf(instance), preconditions, { propagationPolicy: 'Background', signal }).catch(overtaken)
+    await state.instances.api
+      .delete(keyOf(instance), preconditions, { propagationPolicy: 'Background', signal })
+      .catch((error) => this.#overtaken(state.instances, instance, error))
   }
 
   /** The existing system's agents put the names of their nodes there: nobody is left to take this one away. */
@@ -145,8 +150,10 @@ export class GoneNodes {
 
   async #removeFinalizer(kind: Kind<Configuration> | Kind<Instance>, key: ObjectKey, node: NodeName): Promise<void> {
     const { signal } = this.#options
-    const parsed = finalized.safeParse(await kind.api.get(key, { signal }))
-    if (!parsed.success) return
+    const found = await kind.api.get(key, { signal })
+    const metadata = parseObjectMeta(found)
+    const parsed = finalized.safeParse(found)
+    if (metadata === undefined || !parsed.success) return
     const { finalizers, managedFields } = parsed.data.metadata
     const index = finalizers.indexOf(node)
     // Anybody's finalizer could have the name of what was a node: by this one it is known that an agent wrote it.
@@ -156,7 +163,17 @@ export class GoneNodes {
       { op: 'test', path, value: node },
       { op: 'remove', path },
     ]
-    await kind.api.patch(key, 'json', patch, { signal }).catch(overtaken)
+    await kind.api.patch(key, 'json', patch, { signal }).catch((error) => this.#overtaken(kind, { metadata }, error))
+  }
+
+  /** What was to be changed has changed meanwhile, which brings it back here, or has gone; or else the write itself is refused. */
+  async #overtaken(kind: Kind<Configuration> | Kind<Instance>, { metadata }: KubernetesObject, error: unknown): Promise<void> {
+    if (ApiError.is(error, 404) || ApiError.is(error, 409)) return
+    // A test that failed, or a schema that does not allow it: the answer is the same.
+    if (!ApiError.is(error, 422)) throw error
+    const { signal } = this.#options
+    const now = parseObjectMeta(await kind.api.get(keyOf({ metadata }), { signal }))
+    if (now?.resourceVersion === metadata.resourceVersion) throw error
   }
 }
 
@@ -166,11 +183,6 @@ const finalized = z.object({
     managedFields: z.array(z.object({ manager: z.string().catch('') })).catch([]),
   }),
 })
-
-/** What was to be changed has changed meanwhile, which brings it back here, or has gone. */
-function overtaken(error: unknown): void {
-  if (!(error instanceof ApiError) || ![404, 409, 422].includes(error.status)) throw error
-}
 
 type Presence = { readonly state: 'gone' } | { readonly state: 'present'; readonly lookAgainAt?: number }
 
