@@ -1,0 +1,193 @@
+import { AkriError, type Clock, every, type Logger, messageOf } from '@akrijs/sdk'
+import type { CameraFacts } from '../device/camera.js'
+import type { NetworkPolicy } from '../network-policy.js'
+import { AddressBudget } from './address-budget.js'
+import { type Camera, CameraSet, type CameraSetOptions, type Reading } from './camera-set.js'
+import { ChangeSignal } from './change-signal.js'
+import { FairQueue } from './fair-queue.js'
+import { serviceUrls } from './service-urls.js'
+import { type Heard, WsDiscovery } from './ws-discovery.js'
+
+/** Where a camera is to be asked. */
+export interface CameraPlace {
+  readonly url: string
+  readonly uuid: string
+  /** The interface through which a link-local address is reached. */
+  readonly zone: string | undefined
+}
+
+export interface CameraDiscoveryOptions extends Pick<CameraSetOptions, 'identity' | 'refreshMs' | 'wanted'> {
+  readonly interfaces?: readonly string[] | undefined
+  readonly probeAddresses: readonly string[]
+  /** Which addresses may be spoken to, as things are now: the machine's own networks change. */
+  readonly policyNow: () => NetworkPolicy
+  /** Asks a camera who it is. @throws AkriError where there is none */
+  readonly read: (place: CameraPlace, policy: NetworkPolicy, signal: AbortSignal) => Promise<CameraFacts>
+  /** How long a round probes, in milliseconds. */
+  readonly windowMs: number
+  /** From one round to the next, in milliseconds. */
+  readonly intervalMs: number
+  readonly clock: Clock
+  readonly log: Logger
+  readonly signal: AbortSignal
+}
+
+/** Cameras that are asked at once, and of those that one address has told us of. */
+const AT_ONCE = { atOnce: 16, perKey: 2 }
+/** How many known cameras are asked anew after one round, and how many that did not answer. */
+const ASKED_AGAIN_PER_ROUND = 16
+/** How long the first list waits for cameras that are slow to answer, in milliseconds: who is not in a list is gone. */
+const FIRST_LIST_MS = 10_000
+/** What changes within so many milliseconds is told at once. */
+const GATHER_MS = 100
+/** Devices that say Hello without saying where they are, which are asked in one round. */
+const HELLOS = { perAddress: 1, addresses: 64 }
+/** Addresses whose cameras cannot be spoken to, which are told of. */
+const MAX_TOLD = 1000
+
+/** Finds cameras and keeps track of them: yields all that are there whenever something may have changed. */
+export async function* discoverCameras(options: CameraDiscoveryOptions): AsyncGenerator<readonly Camera[], void, void> {
+  const stop = new AbortController()
+  const onAbort = () => stop.abort(options.signal.reason)
+  options.signal.addEventListener('abort', onAbort, { once: true })
+  if (options.signal.aborted) onAbort()
+  const discovery = new CameraDiscovery({ ...options, signal: stop.signal })
+  const running = discovery.run()
+  try {
+    for await (const _ of discovery.changes) {
+      await options.clock.sleep(GATHER_MS, stop.signal).catch(() => undefined)
+      if (stop.signal.aborted) return
+      yield discovery.cameras
+    }
+  } finally {
+    options.signal.removeEventListener('abort', onAbort)
+    stop.abort()
+    await running
+  }
+}
+
+class CameraDiscovery {
+  readonly changes = new ChangeSignal()
+  readonly #options: CameraDiscoveryOptions
+  readonly #set: CameraSet
+  readonly #discovery: WsDiscovery
+  readonly #queue = new FairQueue(AT_ONCE)
+  readonly #hellos = new AddressBudget(HELLOS)
+  readonly #told = new Set<string>()
+  #policy: NetworkPolicy
+  #listed = false
+
+  constructor(options: CameraDiscoveryOptions) {
+    this.#options = options
+    this.#policy = options.policyNow()
+    this.#set = new CameraSet(options)
+    const { interfaces, probeAddresses, clock, log, signal } = options
+    this.#discovery = new WsDiscovery({
+      interfaces,
+      probeAddresses,
+      clock,
+      log,
+      signal,
+      allows: (address) => this.#policy.allows(address),
+      onHeard: (heard) => this.#onHeard(heard),
+    })
+  }
+
+  get cameras(): Camera[] {
+    return this.#set.cameras
+  }
+
+  /** Goes on until the signal is aborted, or something is wrong that never should be. */
+  async run(): Promise<void> {
+    try {
+      await this.#rounds()
+      this.changes.end()
+    } catch (error) {
+      this.changes.end(error)
+    } finally {
+      this.#discovery.close()
+      await this.#queue.idle()
+    }
+  }
+
+  async #rounds(): Promise<void> {
+    const { windowMs, intervalMs, clock, signal } = this.#options
+    for await (const _ of every(intervalMs, { clock, signal })) {
+      this.#policy = this.#options.policyNow()
+      this.#hellos.renew()
+      await this.#discovery.round(windowMs)
+      if (!this.#listed) await this.#untilAsked()
+      if (signal.aborted) return
+      this.#set.endRound()
+      this.#ask(ASKED_AGAIN_PER_ROUND)
+      this.#listed = true
+      this.changes.tell()
+    }
+  }
+
+  /** Resolves when all have answered or failed, but waits for no one for ever. */
+  async #untilAsked(): Promise<void> {
+    const { clock, signal } = this.#options
+    const enough = new AbortController()
+    signal.addEventListener('abort', () => enough.abort(), { signal: enough.signal })
+    await Promise.race([this.#queue.idle(), clock.sleep(FIRST_LIST_MS, enough.signal).catch(() => undefined)])
+    enough.abort()
+  }
+
+  #onHeard({ kind, announcement, source }: Heard): void {
+    if (kind === 'Bye') {
+      if (this.#set.saidGoodbye(announcement.uuid, source)) this.#changed()
+    } else {
+      const urls = serviceUrls(announcement.xAddrs, this.#policy)
+      if (urls.length > 0) this.#set.heard(kind, { ...announcement, urls, source })
+      else if (announcement.xAddrs.length > 0) this.#tellOfPlace(announcement, source)
+      else if (kind === 'Hello' && this.#hellos.take(source)) this.#own(this.#discovery.probeAt(source))
+    }
+    this.#ask(0)
+  }
+
+  /** @param again how many of those that have been asked before are asked again, of either kind */
+  #ask(again: number): void {
+    for (const reading of this.#set.due(again)) this.#queue.add(reading.source, () => this.#read(reading))
+  }
+
+  async #read({ id, uuid, urls, source }: Reading): Promise<void> {
+    const { log, signal, read } = this.#options
+    const zone = source.split('%')[1]
+    const reasons: string[] = []
+    for (const url of urls) {
+      try {
+        const facts = await read({ url, uuid, zone }, this.#policy, signal)
+        if (this.#set.isStill(id, url, facts)) return this.#answered(id, url, facts)
+        reasons.push(`${url}: it is another camera`)
+      } catch (error) {
+        if (signal.aborted) return
+        if (!AkriError.is(error)) return this.changes.end(error)
+        reasons.push(messageOf(error))
+      }
+    }
+    const failures = this.#set.failed(id)
+    const tell = failures === 1 ? log.info : log.debug
+    tell.call(log, { uuid, source, failures, reasons }, 'what is announced as a camera does not answer as one')
+    this.#changed()
+  }
+
+  #answered(id: string, url: string, facts: CameraFacts): void {
+    this.#set.answered(id, url, facts)
+    this.#changed()
+  }
+
+  #changed(): void {
+    if (this.#listed) this.changes.tell()
+  }
+
+  #tellOfPlace({ uuid, xAddrs }: Heard['announcement'], source: string): void {
+    if (this.#told.has(source) || this.#told.size >= MAX_TOLD) return
+    this.#told.add(source)
+    this.#options.log.info({ uuid, source, urls: xAddrs }, 'a camera is in none of the networks that may be spoken to')
+  }
+
+  #own(work: Promise<void>): void {
+    work.catch((error: unknown) => this.changes.end(error))
+  }
+}

@@ -1,0 +1,197 @@
+import { AkriError } from '@akrijs/sdk'
+import { escapeXml, parseXml, type QualifiedName, type XmlElement, XmlError } from '../xml.js'
+
+// WS-Discovery of April 2005, as the ONVIF core specification uses it (section 7.3).
+
+export const DISCOVERY_PORT = 3702
+export const DISCOVERY_GROUP = { IPv4: '239.255.255.250', IPv6: 'ff02::c' } as const
+
+/** A datagram that is no message of WS-Discovery, or has more in it than is read. */
+export class DiscoveryMessageError extends AkriError {
+  constructor(reason: string, options?: { cause?: unknown }) {
+    super('AKRI_ERR_ONVIF_MESSAGE', 'transient', reason, options)
+    this.name = 'DiscoveryMessageError'
+  }
+}
+
+/** What a device says of itself. */
+export interface Announcement {
+  /** The address of its endpoint reference, without `urn:` and `uuid:`, in lower case. */
+  readonly uuid: string
+  readonly types: readonly QualifiedName[]
+  readonly scopes: readonly string[]
+  /** As it wrote them. */
+  readonly xAddrs: readonly string[]
+  readonly metadataVersion: number | undefined
+}
+
+export type DiscoveryMessage =
+  | { readonly kind: 'Probe'; readonly messageId: string; readonly types: readonly QualifiedName[] }
+  | { readonly kind: 'ProbeMatches'; readonly relatesTo: string; readonly matches: readonly Announcement[] }
+  | { readonly kind: 'Hello' | 'Bye'; readonly announcement: Announcement }
+  /** Of a kind that nobody here has a use for. */
+  | { readonly kind: 'other' }
+
+/** The types that are asked for, with the prefixes that devices know which compare texts instead of names. */
+export const PROBED_TYPES = ['dn:NetworkVideoTransmitter', 'tds:Device'] as const
+export type ProbedType = (typeof PROBED_TYPES)[number]
+
+/** An announcement to be written: its types have the prefixes `dn` and `tds`. */
+export interface AnnouncementText {
+  readonly uuid: string
+  readonly types: readonly string[]
+  readonly scopes: readonly string[]
+  readonly xAddrs: readonly string[]
+  readonly metadataVersion: number
+}
+
+/** Per message. A device that says more is read up to here. */
+const MAX_MATCHES = 64
+const MAX_TYPES = 32
+const MAX_SCOPES = 256
+const MAX_XADDRS = 8
+const MAX_UUID_LENGTH = 256
+const MAX_XADDR_LENGTH = 1024
+/** The largest datagram is smaller. */
+const LIMITS = { maxBytes: 65_536, maxDepth: 32, maxElements: 2000 }
+
+/** @throws DiscoveryMessageError */
+export function decodeMessage(datagram: Uint8Array): DiscoveryMessage {
+  const envelope = envelopeOf(datagram)
+  const [content] = envelope.find('Body')?.children ?? []
+  // Told by its body: the field's Action headers are not to be relied on.
+  switch (content?.name) {
+    case 'ProbeMatches': {
+      const relatesTo = envelope.textOf('Header', 'RelatesTo')
+      if (relatesTo === undefined) throw new DiscoveryMessageError('ProbeMatches relate to nothing')
+      const matches = content.all('ProbeMatch').slice(0, MAX_MATCHES).map(announcementOf)
+      return { kind: 'ProbeMatches', relatesTo: bareUuid(relatesTo), matches: matches.filter((match) => match !== undefined) }
+    }
+    case 'Hello':
+    case 'Bye': {
+      const announcement = announcementOf(content)
+      if (announcement === undefined) throw new DiscoveryMessageError(`a ${content.name} has no usable endpoint reference`)
+      return { kind: content.name, announcement }
+    }
+    case 'Probe': {
+      const messageId = envelope.textOf('Header', 'MessageID')
+      if (messageId === undefined) throw new DiscoveryMessageError('a Probe has no MessageID')
+      return { kind: 'Probe', messageId, types: typesOf(content) }
+    }
+    default:
+      return { kind: 'other' }
+  }
+}
+
+/** Whether an announcement is that of an ONVIF device: others answer a Probe too, whatever it asks for. */
+export function isOnvifDevice({ types, scopes }: Announcement): boolean {
+  const named = types.some(
+    ({ namespace, local }) =>
+      local === 'NetworkVideoTransmitter' || (local === 'Device' && (namespace ?? NAMESPACES.tds) === NAMESPACES.tds),
+  )
+  return named || (types.length === 0 && scopes.some((scope) => scope.startsWith('onvif://')))
+}
+
+/** As devices and clients write it in several ways. */
+export function bareUuid(address: string): string {
+  return address
+    .trim()
+    .toLowerCase()
+    .replace(/^urn:/, '')
+    .replace(/^uuid:/, '')
+}
+
+/** @param messageId a UUID; it stays the same when the Probe is sent again */
+export function encodeProbe(messageId: string, type: ProbedType): Buffer {
+  return envelope(messageId, 'Probe', `<d:Probe><d:Types>${type}</d:Types></d:Probe>`)
+}
+
+/** @param relatesTo the MessageID of the Probe, as it was written there */
+export function encodeProbeMatches(messageId: string, relatesTo: string, matches: readonly AnnouncementText[]): Buffer {
+  const body = matches.map((match) => `<d:ProbeMatch>${announcementText(match)}</d:ProbeMatch>`).join('')
+  return envelope(messageId, 'ProbeMatches', `<d:ProbeMatches>${body}</d:ProbeMatches>`, relatesTo)
+}
+
+export function encodeHello(messageId: string, announcement: AnnouncementText): Buffer {
+  return envelope(messageId, 'Hello', `<d:Hello>${announcementText(announcement)}</d:Hello>`)
+}
+
+export function encodeBye(messageId: string, uuid: string): Buffer {
+  return envelope(messageId, 'Bye', `<d:Bye>${endpointReference(uuid)}</d:Bye>`)
+}
+
+const NAMESPACES = {
+  s: 'http://www.w3.org/2003/05/soap-envelope',
+  a: 'http://schemas.xmlsoap.org/ws/2004/08/addressing',
+  d: 'http://schemas.xmlsoap.org/ws/2005/04/discovery',
+  dn: 'http://www.onvif.org/ver10/network/wsdl',
+  tds: 'http://www.onvif.org/ver10/device/wsdl',
+} as const
+const DECLARED = Object.entries(NAMESPACES)
+  .map(([prefix, namespace]) => ` xmlns:${prefix}="${namespace}"`)
+  .join('')
+const EVERYBODY = 'urn:schemas-xmlsoap-org:ws:2005:04:discovery'
+const ANONYMOUS = `${NAMESPACES.a}/role/anonymous`
+
+function envelopeOf(datagram: Uint8Array): XmlElement {
+  try {
+    return parseXml(datagram, LIMITS)
+  } catch (error) {
+    if (!(error instanceof XmlError)) throw error
+    throw new DiscoveryMessageError(`a datagram is not XML: ${error.message}`, { cause: error })
+  }
+}
+
+/** Undefined where nothing tells the device from others. */
+function announcementOf(element: XmlElement): Announcement | undefined {
+  const uuid = bareUuid(element.textOf('EndpointReference', 'Address') ?? '')
+  if (!PRINTABLE.test(uuid) || uuid.length > MAX_UUID_LENGTH) return undefined
+  const version = Number(element.textOf('MetadataVersion') ?? Number.NaN)
+  return {
+    uuid,
+    types: typesOf(element),
+    scopes: words(element.textOf('Scopes')).slice(0, MAX_SCOPES),
+    xAddrs: words(element.textOf('XAddrs'))
+      .filter((xAddr) => xAddr.length <= MAX_XADDR_LENGTH && PRINTABLE.test(xAddr))
+      .slice(0, MAX_XADDRS),
+    metadataVersion: Number.isSafeInteger(version) ? version : undefined,
+  }
+}
+
+/** It becomes part of an id and an environment variable. */
+const PRINTABLE = /^[\x21-\x7e]+$/
+
+function typesOf(element: XmlElement): QualifiedName[] {
+  const types = element.find('Types')
+  if (types === undefined) return []
+  return words(types.text)
+    .slice(0, MAX_TYPES)
+    .map((name) => types.qualifiedName(name))
+}
+
+function words(text = ''): string[] {
+  return text.split(/\s+/).filter((word) => word !== '')
+}
+
+function envelope(messageId: string, action: string, body: string, relatesTo?: string): Buffer {
+  const answers = relatesTo === undefined ? '' : `<a:RelatesTo>${escapeXml(relatesTo)}</a:RelatesTo>`
+  const to = relatesTo === undefined ? EVERYBODY : ANONYMOUS
+  // No attributes in the header: there are devices that ignore an Action or To with mustUnderstand.
+  const header =
+    `<a:MessageID>urn:uuid:${messageId}</a:MessageID>${answers}<a:To>${to}</a:To>` +
+    `<a:Action>${NAMESPACES.d}/${action}</a:Action>`
+  return Buffer.from(
+    `<?xml version="1.0" encoding="UTF-8"?>\n<s:Envelope${DECLARED}><s:Header>${header}</s:Header><s:Body>${body}</s:Body></s:Envelope>`,
+  )
+}
+
+function announcementText({ uuid, types, scopes, xAddrs, metadataVersion }: AnnouncementText): string {
+  return (
+    `${endpointReference(uuid)}<d:Types>${escapeXml(types.join(' '))}</d:Types><d:Scopes>${escapeXml(scopes.join(' '))}</d:Scopes>` +
+    `<d:XAddrs>${escapeXml(xAddrs.join(' '))}</d:XAddrs><d:MetadataVersion>${metadataVersion}</d:MetadataVersion>`
+  )
+}
+
+function endpointReference(uuid: string): string {
+  return `<a:EndpointReference><a:Address>urn:uuid:${escapeXml(uuid)}</a:Address></a:EndpointReference>`
+}

@@ -1,0 +1,227 @@
+import { randomUUID } from 'node:crypto'
+import { isIPv6 } from 'node:net'
+import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { AddressBudget } from './address-budget.js'
+import { GroupListener } from './group-listener.js'
+import {
+  type Announcement,
+  DISCOVERY_GROUP,
+  DISCOVERY_PORT,
+  type DiscoveryMessage,
+  DiscoveryMessageError,
+  decodeMessage,
+  encodeProbe,
+  isOnvifDevice,
+  PROBED_TYPES,
+} from './message.js'
+import { type ProbingInterface, probingInterfaces } from './network-interfaces.js'
+import { MULTICAST, type RetransmissionParameters, retransmissions, UNICAST } from './retransmission.js'
+import { type Datagram, UdpSocket } from './udp-socket.js'
+
+/** Something that a device said of itself. */
+export interface Heard {
+  readonly kind: 'ProbeMatch' | 'Hello' | 'Bye'
+  readonly announcement: Announcement
+  /** The address that it came from, with a zone where it has one. */
+  readonly source: string
+}
+
+export interface WsDiscoveryOptions {
+  /** Names of the interfaces to probe on. @default all but the loopback interface and those of container networks */
+  readonly interfaces?: readonly string[] | undefined
+  /** Addresses that are asked directly, in each round. */
+  readonly probeAddresses: readonly string[]
+  /** Whether what comes from this address is listened to. */
+  readonly allows: (address: string) => boolean
+  readonly onHeard: (heard: Heard) => void
+  readonly clock: Clock
+  readonly log: Logger
+  /** Ends what is under way. Close it too. */
+  readonly signal: AbortSignal
+}
+
+/** Datagrams of one address that are read in one round: six from a camera that answers as the specification says. */
+const DATAGRAMS_PER_ADDRESS = 128
+const MAX_ADDRESSES = 4096
+/** How long answers to a Probe are taken, in milliseconds: the specification gives devices half a second. */
+const ANSWER_MS = 30_000
+
+/** The client of WS-Discovery: probes on all interfaces, and hears Hello and Bye. */
+export class WsDiscovery {
+  readonly #options: WsDiscoveryOptions
+  readonly #listener: GroupListener
+  readonly #probing = new Map<string, { readonly on: ProbingInterface; readonly socket: UdpSocket }>()
+  readonly #directed = new Map<'IPv4' | 'IPv6', UdpSocket>()
+  /** MessageIDs of our own Probes, and until when answers are taken. */
+  readonly #asked = new Map<string, number>()
+  readonly #budget = new AddressBudget({ perAddress: DATAGRAMS_PER_ADDRESS, addresses: MAX_ADDRESSES })
+  /** What went wrong, told once until it goes right again. */
+  readonly #troubles = new Set<string>()
+
+  constructor(options: WsDiscoveryOptions) {
+    this.#options = options
+    this.#listener = new GroupListener({ log: options.log, onDatagram: (datagram) => this.#onDatagram(datagram) })
+  }
+
+  /**
+   * One round: looks which interfaces there are, and sends the Probes, again and again as the specification has it, until the
+   * time is over. What is heard is told at once, also between rounds.
+   */
+  async round(windowMs: number): Promise<void> {
+    const { clock, log, probeAddresses, signal } = this.#options
+    const refused = this.#budget.renew()
+    if (refused > 0) log.warn({ refused }, 'more datagrams came from single addresses than are read in one round')
+    for (const [id, until] of this.#asked) if (until < clock.now()) this.#asked.delete(id)
+    await this.#followInterfaces()
+    const end = clock.now() + windowMs
+    const probes = [...this.#probing.values()].flatMap(({ on, socket }) =>
+      PROBED_TYPES.map((type) =>
+        this.#send(this.#newProbe(type), MULTICAST, end, (bytes) => this.#sendToGroup(on, socket, bytes)),
+      ),
+    )
+    const directed = probeAddresses.map((address) => this.#probeAt(address, end))
+    await Promise.all([...probes, ...directed, clock.sleep(windowMs, signal).catch(() => undefined)])
+  }
+
+  /** Asks one address directly, such as that of a device that said Hello without saying where its services are. */
+  async probeAt(address: string): Promise<void> {
+    await this.#probeAt(address, Number.POSITIVE_INFINITY)
+  }
+
+  close(): void {
+    this.#listener.close()
+    for (const { socket } of this.#probing.values()) socket.close()
+    for (const socket of this.#directed.values()) socket.close()
+    this.#probing.clear()
+    this.#directed.clear()
+  }
+
+  async #probeAt(address: string, end: number): Promise<void> {
+    try {
+      const socket = await this.#directedSocket(isIPv6(address.replace(/%.*/, '')) ? 'IPv6' : 'IPv4')
+      const send = (bytes: Uint8Array) => socket.send(bytes, DISCOVERY_PORT, address)
+      await Promise.all(PROBED_TYPES.map((type) => this.#send(this.#newProbe(type), UNICAST, end, send)))
+      this.#troubles.delete(address)
+    } catch (error) {
+      this.#trouble(address, { address, reason: messageOf(error) }, 'an address cannot be asked')
+    }
+  }
+
+  /** Sends a message and repeats it, until `end` at most. */
+  async #send(
+    bytes: Uint8Array,
+    parameters: RetransmissionParameters,
+    end: number,
+    send: (bytes: Uint8Array) => Promise<unknown>,
+  ): Promise<void> {
+    const { clock, signal } = this.#options
+    await send(bytes)
+    for (const wait of retransmissions(parameters)) {
+      if (clock.now() + wait >= end) return
+      await clock.sleep(wait, signal).catch(() => undefined)
+      if (signal.aborted) return
+      await send(bytes)
+    }
+  }
+
+  async #sendToGroup(on: ProbingInterface, socket: UdpSocket, bytes: Uint8Array): Promise<void> {
+    if (this.#probing.get(on.key)?.socket !== socket) return
+    const group = on.family === 'IPv4' ? DISCOVERY_GROUP.IPv4 : `${DISCOVERY_GROUP.IPv6}%${on.name}`
+    try {
+      await socket.send(bytes, DISCOVERY_PORT, group)
+    } catch (error) {
+      this.#lose(on, error)
+    }
+  }
+
+  #newProbe(type: (typeof PROBED_TYPES)[number]): Uint8Array {
+    const id = randomUUID()
+    this.#asked.set(id, this.#options.clock.now() + ANSWER_MS)
+    return encodeProbe(id, type)
+  }
+
+  async #followInterfaces(): Promise<void> {
+    const { interfaces: only, log } = this.#options
+    const found = new Map(probingInterfaces({ only }).map((one) => [one.key, one]))
+    for (const [key, { on, socket }] of this.#probing) {
+      if (found.has(key)) continue
+      socket.close()
+      this.#probing.delete(key)
+      log.info({ interface: on.name, address: on.address }, 'an interface is gone')
+    }
+    for (const on of found.values()) if (!this.#probing.has(on.key)) await this.#open(on)
+    await this.#listener.follow([...found.values()])
+    if (found.size > 0 || this.#options.probeAddresses.length > 0) this.#troubles.delete(NO_INTERFACE)
+    else this.#trouble(NO_INTERFACE, { interfaces: only }, 'there is no interface to probe on')
+  }
+
+  async #open(on: ProbingInterface): Promise<void> {
+    try {
+      const socket = await UdpSocket.open({
+        family: on.family,
+        address: on.address,
+        multicastInterface: on.family === 'IPv4' ? on.address : `::%${on.name}`,
+        onDatagram: (datagram) => this.#onDatagram(datagram),
+        onBroken: (error) => this.#lose(on, error),
+      })
+      if (this.#options.signal.aborted) return socket.close()
+      this.#probing.set(on.key, { on, socket })
+      this.#troubles.delete(on.key)
+      this.#options.log.info({ interface: on.name, address: on.address }, 'probing on an interface')
+    } catch (error) {
+      // An address of IPv6 cannot be used in the first second or two, until nobody else has claimed it.
+      this.#trouble(on.key, { interface: on.name, address: on.address, reason: messageOf(error) }, 'an interface cannot be used')
+    }
+  }
+
+  /** It is opened anew in the next round. */
+  #lose(on: ProbingInterface, error: unknown): void {
+    this.#probing.get(on.key)?.socket.close()
+    this.#probing.delete(on.key)
+    this.#trouble(on.key, { interface: on.name, address: on.address, reason: messageOf(error) }, 'an interface cannot be used')
+  }
+
+  async #directedSocket(family: 'IPv4' | 'IPv6'): Promise<UdpSocket> {
+    const open = this.#directed.get(family)
+    if (open !== undefined) return open
+    const socket = await UdpSocket.open({
+      family,
+      address: family === 'IPv4' ? '0.0.0.0' : '::',
+      onDatagram: (datagram) => this.#onDatagram(datagram),
+      onBroken: () => this.#directed.delete(family),
+    })
+    // Somebody else may have been faster, or all may be over.
+    const other = this.#directed.get(family)
+    if (other !== undefined || this.#options.signal.aborted) socket.close()
+    if (other !== undefined) return other
+    if (!this.#options.signal.aborted) this.#directed.set(family, socket)
+    return socket
+  }
+
+  #onDatagram({ bytes, address }: Datagram): void {
+    const { allows, onHeard, log } = this.#options
+    if (this.#options.signal.aborted || !allows(address) || !this.#budget.take(address)) return
+    let message: DiscoveryMessage
+    try {
+      message = decodeMessage(bytes)
+    } catch (error) {
+      if (!(error instanceof DiscoveryMessageError)) throw error
+      log.debug({ address, reason: error.message }, 'a datagram makes no sense')
+      return
+    }
+    if (message.kind === 'ProbeMatches') {
+      const announcements = this.#asked.has(message.relatesTo) ? message.matches.filter(isOnvifDevice) : []
+      for (const announcement of announcements) onHeard({ kind: 'ProbeMatch', announcement, source: address })
+    } else if (message.kind === 'Bye' || (message.kind === 'Hello' && isOnvifDevice(message.announcement))) {
+      onHeard({ kind: message.kind, announcement: message.announcement, source: address })
+    }
+  }
+
+  #trouble(about: string, fields: Readonly<Record<string, unknown>>, message: string): void {
+    if (this.#options.signal.aborted || this.#troubles.has(about)) return
+    this.#troubles.add(about)
+    this.#options.log.warn(fields, message)
+  }
+}
+
+const NO_INTERFACE = ''

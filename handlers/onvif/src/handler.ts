@@ -1,0 +1,103 @@
+import {
+  type Clock,
+  type Device,
+  type DiscoveryHandler,
+  defineDiscoveryHandler,
+  type Logger,
+  passesFilter,
+  readNetwork,
+} from '@akrijs/sdk'
+import { Credentials } from './credentials.js'
+import { type OnvifDetails, onvifDetails } from './details.js'
+import { readCamera } from './device/camera.js'
+import { describeCamera } from './device-description.js'
+import { discoverCameras } from './discovery/camera-discovery.js'
+import type { Announced, Camera } from './discovery/camera-set.js'
+import { networksOfInterfaces } from './discovery/network-interfaces.js'
+import { NetworkPolicy } from './network-policy.js'
+
+export interface OnvifHandlerOptions {
+  readonly clock: Clock
+  /** From one round to the next, in milliseconds. @default 10000 */
+  readonly intervalMs?: number
+}
+
+/** Leaves room in what gRPC takes for one message. */
+const MAX_LIST_BYTES = 3 * 1024 * 1024
+
+/** Finds IP cameras by WS-Discovery, and asks each who it is. */
+export function defineOnvifHandler({ clock, intervalMs = 10_000 }: OnvifHandlerOptions): DiscoveryHandler<OnvifDetails> {
+  return defineDiscoveryHandler({
+    name: 'onvif',
+    shared: true,
+    details: onvifDetails,
+    async *discover({ details, properties, signal, log }) {
+      const credentials = new Credentials(properties, log)
+      const { certificates, certificateAuthorities: authorities, mediaProfiles } = details
+      const found = discoverCameras({
+        identity: details.deviceId,
+        refreshMs: details.refreshSeconds * 1000,
+        wanted: ({ uuid, scopes }) => isAnnouncedAsWanted({ uuid, scopes }, details),
+        interfaces: details.interfaces,
+        probeAddresses: details.probeAddresses,
+        policyNow: () => policyFor(details),
+        read: (place, policy, readSignal) =>
+          readCamera({
+            ...place,
+            credentials,
+            options: { policy, certificates, authorities, mediaProfiles },
+            signal: readSignal,
+            log,
+            clock,
+          }),
+        windowMs: details.discoveryTimeoutSeconds * 1000,
+        intervalMs,
+        clock,
+        log,
+        signal,
+      })
+      for await (const cameras of found) {
+        yield fitting(
+          cameras.filter((camera) => answersAsWanted(camera, details)).map((camera) => describeCamera(camera, details)),
+          log,
+        )
+      }
+    },
+  })
+}
+
+function isAnnouncedAsWanted({ uuid, scopes }: Pick<Announced, 'uuid' | 'scopes'>, details: OnvifDetails): boolean {
+  return (
+    passesFilter(details.uuids, uuid, { ignoreCase: true }) &&
+    passesFilter(details.scopes, scopes.length > 0 ? scopes : undefined)
+  )
+}
+
+function answersAsWanted({ facts }: Camera, details: OnvifDetails): boolean {
+  return (
+    passesFilter(details.ipAddresses, facts.ipAddress, { ignoreCase: true }) &&
+    passesFilter(details.macAddresses, facts.macAddress, { ignoreCase: true })
+  )
+}
+
+function policyFor({ allowedNetworks, probeAddresses, interfaces }: OnvifDetails): NetworkPolicy {
+  const own = allowedNetworks ?? networksOfInterfaces({ only: interfaces }).map(readNetwork)
+  const directed = probeAddresses.map((address) => readNetwork(address.replace(/%.*/, '')))
+  return new NetworkPolicy([...own, ...directed].filter((network) => network !== undefined))
+}
+
+/** Each device once, and no more than fit into one list. */
+function fitting(devices: readonly Device[], log: Logger): Device[] {
+  const kept = new Map<string, Device>()
+  let bytes = 0
+  for (const device of devices) {
+    if (kept.has(device.id)) continue
+    bytes += Buffer.byteLength(JSON.stringify(device))
+    if (bytes > MAX_LIST_BYTES) {
+      log.warn({ found: devices.length, offered: kept.size }, 'more cameras were found than can be offered')
+      break
+    }
+    kept.set(device.id, device)
+  }
+  return [...kept.values()]
+}

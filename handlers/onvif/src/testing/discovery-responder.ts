@@ -1,0 +1,173 @@
+import { randomUUID } from 'node:crypto'
+import { isIPv6 } from 'node:net'
+import os from 'node:os'
+import { systemClock } from '@akrijs/sdk'
+import {
+  type AnnouncementText,
+  DISCOVERY_GROUP,
+  DISCOVERY_PORT,
+  type DiscoveryMessage,
+  DiscoveryMessageError,
+  decodeMessage,
+  encodeBye,
+  encodeHello,
+  encodeProbeMatches,
+} from '../discovery/message.js'
+import { MULTICAST, type RetransmissionParameters, retransmissions, UNICAST } from '../discovery/retransmission.js'
+import { type Datagram, UdpSocket } from '../discovery/udp-socket.js'
+import type { QualifiedName } from '../xml.js'
+
+/** What the discovery of a simulated camera does wrong. May be changed while it runs. */
+export interface DiscoveryFaults {
+  /** Answers no Probe. @default false */
+  silent?: boolean
+  /** Answers after so many milliseconds. @default at random, within the 500 that the specification gives */
+  delayMs?: number
+  /** Answers what is no XML. @default false */
+  garbage?: boolean
+  /** Answers as much as fits into a datagram. @default false */
+  huge?: boolean
+  /** Answers a Probe that nobody has sent. @default false */
+  wrongRelatesTo?: boolean
+  /** Says in the same answer that these devices are there too. @default [] */
+  furtherMatches?: readonly AnnouncementText[]
+}
+
+export interface DiscoveryResponderOptions {
+  /** An address of this machine; a link-local one with its zone, such as `fe80::1%eth0`. */
+  readonly address: string
+  readonly announcement: () => AnnouncementText
+  readonly faults: DiscoveryFaults
+}
+
+/** How long the specification lets a device wait before it answers, in milliseconds (APP_MAX_DELAY). */
+const MAX_DELAY_MS = 500
+/** The MessageIDs that are remembered, so that a repeated Probe is answered once. */
+const MAX_REMEMBERED = 64
+/** Fills a datagram. */
+const HUGE_SCOPE = `onvif://www.onvif.org/${'x'.repeat(59_000)}`
+
+/** The WS-Discovery side of a camera: answers Probes to the group and to its own address, and says Hello and Bye. */
+export class DiscoveryResponder {
+  readonly #options: DiscoveryResponderOptions
+  readonly #stop = new AbortController()
+  readonly #sockets: UdpSocket[] = []
+  readonly #answered: string[] = []
+  #probes = 0
+
+  private constructor(options: DiscoveryResponderOptions) {
+    this.#options = options
+  }
+
+  /** @throws Error of the system, such as EADDRNOTAVAIL */
+  static async open(options: DiscoveryResponderOptions): Promise<DiscoveryResponder> {
+    const responder = new DiscoveryResponder(options)
+    const { address } = options
+    const family = isIPv6(address.replace(/%.*/, '')) ? 'IPv6' : 'IPv4'
+    const via = family === 'IPv4' ? address : `::%${interfaceOf(address)}`
+    const common = {
+      family,
+      port: DISCOVERY_PORT,
+      shared: true,
+      onDatagram: (datagram: Datagram) => responder.#onDatagram(datagram),
+      onBroken: () => undefined,
+    } as const
+    try {
+      responder.#sockets.push(await UdpSocket.open({ ...common, address, multicastInterface: via }))
+      const group = groupOf(address)
+      const listening = await UdpSocket.open({ ...common, address: group })
+      responder.#sockets.push(listening)
+      listening.join(DISCOVERY_GROUP[family], via)
+      return responder
+    } catch (error) {
+      responder.close()
+      throw error
+    }
+  }
+
+  /** How many Probes it has heard that were meant for it, repeated ones left out. */
+  get probes(): number {
+    return this.#probes
+  }
+
+  /** Tells everybody that it is there. Resolves when that was sent once; it is sent again as the specification has it. */
+  async hello(): Promise<void> {
+    await this.#send(encodeHello(randomUUID(), this.#options.announcement()), MULTICAST)
+  }
+
+  /** Tells everybody that it goes. */
+  async bye(): Promise<void> {
+    await this.#send(encodeBye(randomUUID(), this.#options.announcement().uuid), MULTICAST)
+  }
+
+  close(): void {
+    this.#stop.abort()
+    for (const socket of this.#sockets) socket.close()
+  }
+
+  #onDatagram({ bytes, address, port }: Datagram): void {
+    let message: DiscoveryMessage
+    try {
+      message = decodeMessage(bytes)
+    } catch (error) {
+      if (error instanceof DiscoveryMessageError) return
+      throw error
+    }
+    if (message.kind !== 'Probe' || !message.types.every(isOfCamera) || this.#answered.includes(message.messageId)) return
+    this.#answered.push(message.messageId)
+    if (this.#answered.length > MAX_REMEMBERED) this.#answered.shift()
+    this.#probes++
+    if (this.#options.faults.silent !== true) this.#own(this.#answer(message.messageId, address, port))
+  }
+
+  async #answer(messageId: string, address: string, port: number): Promise<void> {
+    const { announcement, faults } = this.#options
+    await systemClock.sleep(faults.delayMs ?? Math.random() * MAX_DELAY_MS, this.#stop.signal)
+    const own = announcement()
+    const match = faults.huge ? { ...own, scopes: [...own.scopes, HUGE_SCOPE] } : own
+    const relatesTo = faults.wrongRelatesTo ? `urn:uuid:${randomUUID()}` : messageId
+    const answer = encodeProbeMatches(randomUUID(), relatesTo, [match, ...(faults.furtherMatches ?? [])])
+    await this.#send(faults.garbage ? answer.subarray(0, answer.length / 2) : answer, UNICAST, { address, port })
+  }
+
+  async #send(
+    bytes: Uint8Array,
+    parameters: RetransmissionParameters,
+    { address, port } = { address: groupOf(this.#options.address), port: DISCOVERY_PORT },
+  ): Promise<void> {
+    const send = () => this.#sockets[0]?.send(bytes, port, address)
+    await send()
+    this.#own(
+      (async () => {
+        for (const wait of retransmissions(parameters)) {
+          await systemClock.sleep(wait, this.#stop.signal)
+          await send()
+        }
+      })(),
+    )
+  }
+
+  /** Who was to be answered may have gone, and a network may be down. */
+  #own(work: Promise<void>): void {
+    work.catch(() => undefined)
+  }
+}
+
+function isOfCamera({ namespace, local }: QualifiedName): boolean {
+  const type = `${namespace} ${local}`
+  return (
+    type === 'http://www.onvif.org/ver10/network/wsdl NetworkVideoTransmitter' ||
+    type === 'http://www.onvif.org/ver10/device/wsdl Device'
+  )
+}
+
+function groupOf(address: string): string {
+  return isIPv6(address.replace(/%.*/, '')) ? `${DISCOVERY_GROUP.IPv6}%${interfaceOf(address)}` : DISCOVERY_GROUP.IPv4
+}
+
+function interfaceOf(address: string): string {
+  const [plain, zone] = address.split('%')
+  if (zone !== undefined) return zone
+  const found = Object.entries(os.networkInterfaces()).find(([, all]) => all?.some((one) => one.address === plain))
+  return found?.[0] ?? ''
+}

@@ -1,0 +1,9 @@
+import { defineConfig } from 'tsup'
+
+export default defineConfig({
+  entry: { index: 'src/index.ts', testing: 'src/testing/index.ts' },
+  format: 'esm',
+  target: 'node20',
+  noExternal: ['zod', 'fast-xml-parser'],
+  dts: process.env.AKRI_TYPES === '1',
+})
