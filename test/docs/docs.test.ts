@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { parseManifests } from '@akrijs/kube'
 import { loadAll } from 'js-yaml'
+import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
 import { udevDetails } from '../../handlers/udev/src/details.js'
 
@@ -19,6 +20,37 @@ function blocks(file: string, language: string): { where: string; code: string }
     where: `${file}:${text(file).slice(0, found.index).split('\n').length}`,
     code: found[1] ?? '',
   }))
+}
+
+/** What the reader has of his own: the docs name it, and do not show it. */
+const OF_THE_READER = `
+import type { Device, DiscoveryHandler } from '@akrijs/sdk'
+declare global {
+  function listSensors(url: string, signal: AbortSignal): Promise<Device[]>
+  const handler: DiscoveryHandler
+}`
+
+/** What the compiler has to say of modules that stand beside this one, by their names. */
+function complaints(modules: ReadonlyMap<string, string>): string[] {
+  const { config } = ts.readConfigFile(path.join(root, 'tsconfig.json'), ts.sys.readFile)
+  const { options } = ts.convertCompilerOptionsFromJson(config.compilerOptions, root)
+  const host = ts.createCompilerHost(options)
+  const files = new Map([...modules].map(([name, code]) => [path.join(import.meta.dirname, name), code]))
+  const { fileExists, readFile, getSourceFile } = host
+  host.fileExists = (file) => files.has(file) || fileExists(file)
+  host.readFile = (file) => files.get(file) ?? readFile(file)
+  host.getSourceFile = (file, languageVersion, ...rest) => {
+    const code = files.get(file)
+    return code === undefined ? getSourceFile(file, languageVersion, ...rest) : ts.createSourceFile(file, code, languageVersion)
+  }
+  // JavaScript has no types to declare, and what is shown is a part of something.
+  const lenient = { noImplicitAny: false, noUnusedLocals: false, noUnusedParameters: false }
+  const program = ts.createProgram([...files.keys()], { ...options, ...lenient }, host)
+  return [...files.keys()].flatMap((name) => {
+    const file = program.getSourceFile(name)
+    const found = [...program.getSyntacticDiagnostics(file), ...program.getSemanticDiagnostics(file)]
+    return found.map(({ messageText }) => `${path.basename(name)}: ${ts.flattenDiagnosticMessageText(messageText, ' ')}`)
+  })
 }
 
 const isConfiguration = (object: unknown) =>
@@ -52,6 +84,14 @@ describe('what the docs show', () => {
       const result = await udevDetails['~standard'].validate(details)
       expect(result.issues ?? []).toEqual([])
     }
+  })
+
+  it('is code that compiles', { timeout: 60_000 }, () => {
+    const shownCode = pages.flatMap((file) => [...blocks(file, 'ts'), ...blocks(file, 'js')])
+    expect(shownCode.length).toBeGreaterThan(2)
+    // As modules: each ends with an export, so that no name of one is known to another.
+    const modules = shownCode.map(({ where, code }) => [`${where.replace(/[^a-z0-9]/gi, '-')}.ts`, `${code}\nexport {}`] as const)
+    expect(complaints(new Map([['of-the-reader.ts', OF_THE_READER], ...modules]))).toEqual([])
   })
 
   it('has Configurations to look at', () => {
