@@ -129,6 +129,7 @@ function sources(directory) {
 function optionTables() {
   return [
     { file: 'docs/standalone.md', mark: 'options of akri run', table: optionsOf('cli/dist/akri.js', 'run') },
+    { file: 'docs/standalone.md', mark: 'options of akri discover', table: optionsOf('cli/dist/akri.js', 'discover') },
     { file: 'docs/operators.md', mark: 'options of akri-agent', table: optionsOf('agent/dist/akri-agent.js') },
     { file: 'docs/brokers.md', mark: 'options of akri-controller', table: optionsOf('controller/dist/akri-controller.js') },
     { file: 'docs/webhook.md', mark: 'options of akri-webhook', table: optionsOf('webhook/dist/akri-webhook.js') },
