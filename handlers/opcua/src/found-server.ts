@@ -17,7 +17,9 @@ export interface FoundServer {
   readonly application?: ApplicationIdentity
   /** Where it is, if that is known otherwise than from the host name in the URL, as from mDNS. */
   readonly addresses?: readonly string[]
+  /** Where the discovery server is that has listed it: there it may be called too, whatever networks this machine is in. */
+  readonly listedFrom?: readonly string[]
 }
 
-/** A discovery method: each list is complete and takes the place of the one before, equal ones included. */
+/** A discovery method. Each list is complete and takes the place of the one before; it comes at least every ten seconds. */
 export type ServerLists = AsyncIterable<readonly FoundServer[]>

@@ -1,0 +1,34 @@
+import { type Clock, every } from '@akrijs/sdk'
+
+/** Gives what a source gives, as it comes, and its last value again at each interval. Ends with the source. */
+export async function* atLeastEvery<T>(
+  source: AsyncIterable<T>,
+  interval: number | string,
+  { signal, clock }: { readonly signal: AbortSignal; readonly clock: Clock },
+): AsyncGenerator<T, void, void> {
+  const over = new AbortController()
+  const ticks = every(interval, { signal: AbortSignal.any([signal, over.signal]), clock })
+  const values = source[Symbol.asyncIterator]()
+  try {
+    const first = await values.next()
+    if (first.done) return
+    let last = first.value
+    yield last
+    await ticks.next()
+    let value = values.next()
+    let tick = ticks.next()
+    for (;;) {
+      const came = await Promise.race([value.then((result) => ({ result })), tick])
+      if ('result' in came) {
+        if (came.result.done) return
+        last = came.result.value
+        value = values.next()
+      } else {
+        tick = ticks.next()
+      }
+      yield last
+    }
+  } finally {
+    over.abort()
+  }
+}

@@ -1,0 +1,52 @@
+import { readNetwork } from '@akrijs/sdk'
+import { z } from 'zod'
+import { parseEndpointUrl } from './endpoint-url.js'
+import { OpcuaUrlError } from './errors.js'
+
+/** Where a discovery server, or a server that knows only itself, listens unless told otherwise. */
+export const DEFAULT_DISCOVERY_URL = 'opc.tcp://localhost:4840/'
+
+const discoveryUrl = z.string().transform((text, context): string => {
+  try {
+    const { hasPort } = parseEndpointUrl(text)
+    if (hasPort) return text
+    context.addIssue({ code: 'custom', message: `the port is missing; write it out, as in opc.tcp://host:4840/` })
+  } catch (error) {
+    if (!(error instanceof OpcuaUrlError)) throw error
+    context.addIssue({ code: 'custom', message: error.message })
+  }
+  return z.NEVER
+})
+
+const network = z.string().transform((text, context) => {
+  const read = readNetwork(text)
+  if (read !== undefined) return read
+  context.addIssue({ code: 'custom', message: 'this is no network; write an address, or one with a length: 192.168.1.0/24' })
+  return z.NEVER
+})
+
+const method = z
+  .strictObject({
+    /** FindServers at given URLs. */
+    standard: z.strictObject({ discoveryUrls: z.array(discoveryUrl).max(1000).default([DEFAULT_DISCOVERY_URL]) }).optional(),
+    /** Multicast DNS on the networks of this machine. */
+    mdns: z.strictObject({}).optional(),
+  })
+  .refine(({ standard, mdns }) => (standard === undefined) !== (mdns === undefined), {
+    message: 'name one method: standard or mdns',
+  })
+
+/** `discoveryDetails` of the OPC UA handler. */
+export const opcuaDetails = z.strictObject({
+  opcuaDiscoveryMethod: method,
+  /** By application name. @default all */
+  applicationNames: z
+    .strictObject({ items: z.array(z.string()).max(10_000), action: z.enum(['Include', 'Exclude']).default('Include') })
+    .optional(),
+  /** Where servers may be. @default anywhere; called are those in networks of this machine, or where the discovery server is */
+  allowedNetworks: z.array(network).max(1000).optional(),
+  /** Whether a session with each server tells more of it. @default false */
+  serverDetails: z.boolean().default(false),
+})
+
+export type OpcuaDetails = z.infer<typeof opcuaDetails>

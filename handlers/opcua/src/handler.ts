@@ -1,0 +1,89 @@
+import { type Clock, type Device, type DiscoveryHandler, defineDiscoveryHandler, type Network, passesFilter } from '@akrijs/sdk'
+import { atLeastEvery } from './at-least-every.js'
+import { type OpcuaDetails, opcuaDetails } from './details.js'
+import { describeServer } from './device-description.js'
+import type { ApplicationIdentity, FoundServer, ServerLists } from './found-server.js'
+import { HostNames, type Resolve } from './host-names.js'
+import { withoutListedTwice } from './listed-twice.js'
+import { browseServers } from './mdns/browse.js'
+import { Reach } from './reach.js'
+import { ServerDescriptions } from './server-descriptions.js'
+import { distinct } from './standard/discovery-url.js'
+import { standardServers } from './standard/standard-method.js'
+import type { AskOptions } from './ua-tcp/client.js'
+
+/** More devices would not fit into one list with what each may have. */
+const MAX_SERVERS = 1000
+
+export interface OpcuaHandlerOptions {
+  readonly clock: Clock
+  /** How often discovery URLs are asked, in milliseconds or as a text. @default '10s' */
+  readonly interval?: number | string
+  /** How host names become addresses. @default as the system does */
+  readonly resolve?: Resolve
+  /** The networks that this machine is in. @default those of its interfaces */
+  readonly ownNetworks?: () => readonly Network[]
+  /** How long a question may take. @default 3 s to connect, 5 s in all */
+  readonly timeouts?: Pick<AskOptions, 'connectMs' | 'totalMs'>
+}
+
+/** Finds OPC UA servers: those that discovery servers list, those that answer themselves, and those that announce themselves. */
+export function defineOpcuaHandler({ clock, interval = '10s', ...options }: OpcuaHandlerOptions): DiscoveryHandler<OpcuaDetails> {
+  return defineDiscoveryHandler({
+    name: 'opcua',
+    shared: true,
+    details: opcuaDetails,
+    async *discover({ details, signal, log }) {
+      const hostNames = new HostNames({ clock, resolve: options.resolve })
+      const { allowedNetworks, applicationNames } = details
+      const reach = new Reach({ allowedNetworks, hostNames, ownNetworks: options.ownNetworks })
+      const descriptions = new ServerDescriptions({ reach, clock, log, timeouts: options.timeouts })
+      let tooMany = false
+      for await (const found of serverLists()) {
+        const candidates: FoundServer[] = []
+        for (const server of distinct(found)) if (mayBeWanted(server) && (await reach.mayBe(server))) candidates.push(server)
+        if (candidates.length > MAX_SERVERS && !tooMany) {
+          log.warn({ found: candidates.length, limit: MAX_SERVERS }, 'too many servers were found, some are left out')
+        }
+        tooMany = candidates.length > MAX_SERVERS
+        const servers = candidates.slice(0, MAX_SERVERS)
+        await descriptions.update(servers, signal)
+        const once = await withoutListedTwice(servers, (server) => applicationOf(server)?.applicationUri, reach.addressesOf)
+        yield once.flatMap((server): Device | [] => {
+          const application = applicationOf(server)
+          if (application === undefined || !isWanted(application)) return []
+          return describeServer(server, application, descriptions.of(server))
+        })
+      }
+
+      function isWanted({ applicationName }: ApplicationIdentity): boolean {
+        return passesFilter(applicationNames, applicationName)
+      }
+
+      function mayBeWanted({ application }: FoundServer): boolean {
+        return application === undefined || isWanted(application)
+      }
+
+      /** Of a server that is only announced nothing is known before it has answered, not even whether it is one. */
+      function applicationOf(server: FoundServer): ApplicationIdentity | undefined {
+        return server.application ?? descriptions.of(server).endpoints?.application
+      }
+
+      function serverLists(): ServerLists {
+        const { standard } = details.opcuaDiscoveryMethod
+        if (standard === undefined) return announced()
+        const { discoveryUrls } = standard
+        if (discoveryUrls.length === 0) log.warn({}, 'discoveryUrls is empty, so nothing will be found')
+        const heard = (servers: readonly FoundServer[], until: AbortSignal) =>
+          descriptions.heard(servers.filter(mayBeWanted), until)
+        return standardServers({ ...options, discoveryUrls, hostNames, heard, log, signal, clock, interval })
+      }
+
+      function announced(): ServerLists {
+        const networks = allowedNetworks?.map(({ address, prefix }) => `${address}/${prefix}`)
+        const given = networks === undefined ? {} : { allowedNetworks: networks }
+        return atLeastEvery(browseServers({ log, signal, clock, ...given }), interval, { signal, clock })
+      }
+    },
+  })
+}

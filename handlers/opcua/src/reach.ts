@@ -1,0 +1,59 @@
+import os from 'node:os'
+import { AllowedNetworks, type Network, readNetwork } from '@akrijs/sdk'
+import { readEndpointUrl } from './endpoint-url.js'
+import type { FoundServer } from './found-server.js'
+import type { HostNames } from './host-names.js'
+import type { Target } from './ua-tcp/client.js'
+
+export interface ReachOptions {
+  /** `allowedNetworks` of the details. */
+  readonly allowedNetworks: readonly Network[] | undefined
+  readonly hostNames: HostNames
+  /** The networks that this machine is in. @default as its interfaces have them now, without loopback */
+  readonly ownNetworks?: (() => readonly Network[]) | undefined
+}
+
+/**
+ * Which of the servers that were found may be called, and where. Whoever can register with a discovery server, or speak mDNS,
+ * can name any address; whether an agent calls there is not for them to decide.
+ */
+export class Reach {
+  readonly #hostNames: HostNames
+  readonly #ownNetworks: () => readonly Network[]
+  readonly #named: AllowedNetworks | undefined
+
+  constructor({ allowedNetworks, hostNames, ownNetworks = networksOfInterfaces }: ReachOptions) {
+    this.#hostNames = hostNames
+    this.#ownNetworks = ownNetworks
+    this.#named = allowedNetworks === undefined ? undefined : new AllowedNetworks(allowedNetworks)
+  }
+
+  /** Where a server is, whether it may be called there or not. */
+  readonly addressesOf = async ({ discoveryUrl, addresses }: FoundServer): Promise<readonly string[]> => {
+    const host = readEndpointUrl(discoveryUrl)?.host
+    return addresses ?? (host === undefined ? [] : await this.#hostNames.addressesOf(host))
+  }
+
+  /** Where a server may be called; undefined where it may not be, or nobody knows where it is. */
+  async targetOf(server: FoundServer): Promise<Target | undefined> {
+    const port = readEndpointUrl(server.discoveryUrl)?.port
+    const allowed = this.#named ?? this.#near(server)
+    const addresses = (await this.addressesOf(server)).filter((address) => allowed.allows(address))
+    return port === undefined || addresses.length === 0 ? undefined : { addresses, port, endpointUrl: server.discoveryUrl }
+  }
+
+  /** Whether a server is where servers may be: anywhere, unless the details name networks. */
+  async mayBe(server: FoundServer): Promise<boolean> {
+    return this.#named === undefined || (await this.targetOf(server)) !== undefined
+  }
+
+  #near({ listedFrom = [] }: FoundServer): AllowedNetworks {
+    return new AllowedNetworks([...this.#ownNetworks(), ...listedFrom.flatMap((address) => readNetwork(address) ?? [])])
+  }
+}
+
+/** The networks of this machine's interfaces. Loopback is no way to a server on the network. */
+function networksOfInterfaces(): Network[] {
+  const all = Object.values(os.networkInterfaces()).flatMap((addresses = []) => addresses)
+  return all.flatMap(({ internal, cidr }) => (internal || cidr === null ? [] : (readNetwork(cidr) ?? [])))
+}

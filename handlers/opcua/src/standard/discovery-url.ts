@@ -1,0 +1,145 @@
+import { AkriError, type Logger, messageOf, Presence } from '@akrijs/sdk'
+import { parseEndpointUrl } from '../endpoint-url.js'
+import { OpcuaServiceError, OpcuaUnreachableError } from '../errors.js'
+import type { FoundServer } from '../found-server.js'
+import type { HostNames } from '../host-names.js'
+import { type AskOptions, ask, type Target } from '../ua-tcp/client.js'
+import { type ApplicationDescription, findServers, findServersOnNetwork } from '../ua-tcp/discovery-services.js'
+import { isUnsupported } from '../ua-tcp/status-code.js'
+import { type Asked, announcedServers, hostsOf, isDiscoveryServer, listedServers } from './listed-servers.js'
+
+/** How many rounds in a row a URL may be silent before its servers are gone, unless they answer for themselves. */
+export const ROUNDS_OF_SILENCE = 2
+/** One that is silent for longer is asked in every so many rounds, at last. */
+const MAX_ROUNDS_TO_WAIT = 3
+
+export interface DiscoveryUrlOptions {
+  readonly hostNames: HostNames
+  readonly log: Logger
+  /** The URLs of those servers that have answered themselves lately, or answer now. */
+  readonly heard: (servers: readonly FoundServer[], signal: AbortSignal) => Promise<ReadonlySet<string>>
+  readonly timeouts?: Pick<AskOptions, 'connectMs' | 'totalMs'>
+}
+
+interface Listed {
+  readonly id: string
+  readonly server: FoundServer
+}
+
+/**
+ * One URL of the details, and what is known of the servers behind it. What an answer leaves out is gone. A URL that does not
+ * answer says nothing about its servers: they stay for a few rounds, and for as long as they answer themselves.
+ */
+export class DiscoveryUrl {
+  readonly #discoveryUrl: string
+  readonly #options: DiscoveryUrlOptions
+  readonly #log: Logger
+  readonly #presence = new Presence<Listed>({ missesAllowed: ROUNDS_OF_SILENCE })
+  #known: readonly Listed[] = []
+  #failures = 0
+  #roundsToWait = 0
+  #problem: string | undefined
+  #withoutMulticast = false
+  #answered = false
+
+  constructor(discoveryUrl: string, options: DiscoveryUrlOptions) {
+    this.#discoveryUrl = discoveryUrl
+    this.#options = options
+    this.#log = options.log.child({ discoveryUrl })
+  }
+
+  /** Whether what it vouches for is worth anything: it has answered, or had its chances. */
+  get isKnown(): boolean {
+    return this.#answered || this.#failures > ROUNDS_OF_SILENCE
+  }
+
+  get servers(): readonly FoundServer[] {
+    return this.#known.map(({ server }) => server)
+  }
+
+  /** Asks, or waits where it has failed before. Rejects only when the signal is aborted. */
+  async round(signal: AbortSignal): Promise<void> {
+    this.#roundsToWait--
+    const listed = this.#roundsToWait > 0 ? undefined : await this.#list(signal)
+    if (listed === undefined) {
+      this.#known = this.#presence.round(await this.#stillHeard(signal))
+      return
+    }
+    const ids = new Set(listed.map(({ discoveryUrl }) => discoveryUrl))
+    for (const { id } of this.#known) if (!ids.has(id)) this.#presence.forget(id)
+    this.#known = this.#presence.round(listed.map((server) => ({ id: server.discoveryUrl, server })))
+  }
+
+  async #list(signal: AbortSignal): Promise<FoundServer[] | undefined> {
+    try {
+      const servers = await this.#ask(signal)
+      if (this.#problem !== undefined) this.#log.info({}, 'discovery URL answers again')
+      this.#problem = undefined
+      this.#failures = 0
+      this.#roundsToWait = 0
+      this.#answered = true
+      return servers
+    } catch (error) {
+      signal.throwIfAborted()
+      if (!AkriError.is(error)) throw error
+      this.#failures++
+      this.#roundsToWait = Math.min(MAX_ROUNDS_TO_WAIT, Math.max(1, this.#failures - ROUNDS_OF_SILENCE))
+      this.#withoutMulticast = false
+      const problem = messageOf(error)
+      // Once for each way of failing, not once for each round.
+      if (error.code !== this.#problem) this.#log.warn({ code: error.code, error: problem }, 'discovery URL fails')
+      this.#problem = error.code
+      return undefined
+    }
+  }
+
+  async #ask(signal: AbortSignal): Promise<FoundServer[]> {
+    const { hostNames, timeouts } = this.#options
+    const url = parseEndpointUrl(this.#discoveryUrl)
+    const addresses = await hostNames.addressesOf(url.host)
+    if (addresses.length === 0) throw new OpcuaUnreachableError(`the host name ${url.host} does not resolve`)
+    const asked: Asked = { discoveryUrl: this.#discoveryUrl, url, addresses }
+    const target: Target = { addresses, port: url.port, endpointUrl: this.#discoveryUrl }
+    const applications = await ask(findServers, target, { ...timeouts, signal })
+    const listed = await this.#listed(applications, asked)
+    const announced = isDiscoveryServer(applications) ? await this.#announced(asked, target, signal) : []
+    return distinct([...listed, ...announced])
+  }
+
+  async #listed(applications: readonly ApplicationDescription[], asked: Asked): Promise<FoundServer[]> {
+    const { hostNames } = this.#options
+    const resolving = new Set<string>()
+    const look = async (host: string) => {
+      if ((await hostNames.addressesOf(host)).length > 0) resolving.add(host)
+    }
+    await Promise.all(hostsOf(applications).map(look))
+    return listedServers(applications, asked, (host) => resolving.has(host))
+  }
+
+  /** What the discovery server has heard by mDNS. That it knows no such service is no failure, and is not asked again. */
+  async #announced(asked: Asked, target: Target, signal: AbortSignal): Promise<FoundServer[]> {
+    if (this.#withoutMulticast) return []
+    try {
+      const records = await ask(findServersOnNetwork, target, { ...this.#options.timeouts, signal })
+      return announcedServers(records, asked)
+    } catch (error) {
+      signal.throwIfAborted()
+      if (!(error instanceof OpcuaServiceError)) throw error
+      this.#withoutMulticast = isUnsupported(error.statusCode)
+      this.#log.debug({ error: messageOf(error) }, 'no FindServersOnNetwork')
+      return []
+    }
+  }
+
+  async #stillHeard(signal: AbortSignal): Promise<Listed[]> {
+    if (this.#known.length === 0) return []
+    const heard = await this.#options.heard(this.servers, signal)
+    return this.#known.filter(({ id }) => heard.has(id))
+  }
+}
+
+/** Each URL once; the first one has most to say. */
+export function distinct(servers: readonly FoundServer[]): FoundServer[] {
+  const seen = new Set<string>()
+  return servers.filter(({ discoveryUrl }) => !seen.has(discoveryUrl) && seen.add(discoveryUrl))
+}

@@ -1,0 +1,29 @@
+import { type Clock, every } from '@akrijs/sdk'
+import type { FoundServer } from '../found-server.js'
+import { inParallel } from '../in-parallel.js'
+import { DiscoveryUrl, type DiscoveryUrlOptions } from './discovery-url.js'
+
+/** How many discovery URLs are asked at a time. */
+const AT_MOST = 16
+
+export interface StandardMethodOptions extends DiscoveryUrlOptions {
+  readonly discoveryUrls: readonly string[]
+  readonly signal: AbortSignal
+  readonly clock: Clock
+  /** As {@link every} takes it. */
+  readonly interval: number | string
+}
+
+/**
+ * The servers that are found by FindServers at given URLs (OPC 10000-12, 4.3). Nothing is said before a URL has answered, or all
+ * have failed for as many rounds as their servers may be silent: a handler that has just started knows nothing, and an empty
+ * list would say that there is nothing.
+ */
+export async function* standardServers(options: StandardMethodOptions): AsyncGenerator<readonly FoundServer[], void, void> {
+  const { discoveryUrls, signal, clock, interval } = options
+  const urls = [...new Set(discoveryUrls)].map((url) => new DiscoveryUrl(url, options))
+  for await (const _ of every(interval, { signal, clock })) {
+    await inParallel(urls, AT_MOST, (url) => url.round(signal))
+    if (urls.length === 0 || urls.some(({ isKnown }) => isKnown)) yield urls.flatMap(({ servers }) => servers)
+  }
+}
