@@ -1,0 +1,87 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { promisify } from 'node:util'
+
+const run = promisify(execFile)
+
+/** A machine of a {@link Lan}: a network namespace, joined to this one by a cable. */
+export interface LanHost {
+  readonly namespace: string
+  /** The end of the cable on this side. */
+  readonly link: string
+  readonly address: string
+}
+
+/** Machines around this one, each on a network of its own. Needs root. */
+export class Lan {
+  readonly #prefix: string
+  readonly #hosts: LanHost[] = []
+  readonly #children = new Set<ChildProcess>()
+
+  /** @param prefix of the names of links and namespaces; at most 8 characters, and unlike those of other tests */
+  constructor(prefix: string) {
+    this.#prefix = prefix
+  }
+
+  /** Plugs in a machine. @param subnet the third number of its network 10.193.x.0/24 */
+  async addHost(subnet: number): Promise<LanHost> {
+    const namespace = `${this.#prefix}n${subnet}`
+    const host = { namespace, link: `${this.#prefix}l${subnet}`, address: `10.193.${subnet}.2` }
+    this.#hosts.push(host)
+    await run('ip', ['netns', 'add', namespace])
+    await run('ip', ['link', 'add', host.link, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', namespace])
+    await run('ip', ['address', 'add', `10.193.${subnet}.1/24`, 'dev', host.link])
+    for (const [link, address] of [['eth0', `${host.address}/24`]] as const) {
+      await run('ip', ['-n', namespace, 'address', 'add', address, 'dev', link])
+      await run('ip', ['-n', namespace, 'link', 'set', link, 'up'])
+    }
+    await run('ip', ['-n', namespace, 'link', 'set', 'lo', 'up'])
+    await run('ip', ['-n', namespace, 'route', 'add', 'default', 'dev', 'eth0'])
+    await run('ip', ['link', 'set', host.link, 'up'])
+    return host
+  }
+
+  async unplug(host: LanHost): Promise<void> {
+    await run('ip', ['link', 'delete', host.link])
+  }
+
+  /** A program on a machine, once it has printed what `ready` matches. It is ended with the LAN. */
+  async spawn(host: LanHost, command: string, args: readonly string[], ready: RegExp): Promise<ChildProcess> {
+    const child = spawn('ip', ['netns', 'exec', host.namespace, command, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+    this.#children.add(child)
+    let printed = ''
+    await new Promise<void>((resolve, reject) => {
+      const onData = (data: Buffer) => {
+        printed += data.toString()
+        if (ready.test(printed)) resolve()
+      }
+      child.stdout.on('data', onData)
+      child.stderr.on('data', onData)
+      child.once('error', reject)
+      child.once('exit', (code) => reject(new TypeError(`${command} has ended with ${code}: ${printed}`)))
+    })
+    return child
+  }
+
+  /** Ends a program and waits until it has ended. */
+  async kill(child: ChildProcess, signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+    this.#children.delete(child)
+    if (child.exitCode !== null || child.signalCode !== null) return
+    const ended = once(child, 'exit')
+    child.kill(signal)
+    await ended
+  }
+
+  /** Runs a program on a machine to its end. */
+  async run(host: LanHost, command: string, args: readonly string[]): Promise<void> {
+    await run('ip', ['netns', 'exec', host.namespace, command, ...args])
+  }
+
+  async close(): Promise<void> {
+    for (const child of this.#children) await this.kill(child, 'SIGKILL')
+    for (const { namespace, link } of this.#hosts) {
+      await run('ip', ['link', 'delete', link]).catch(() => undefined)
+      await run('ip', ['netns', 'delete', namespace]).catch(() => undefined)
+    }
+  }
+}

@@ -1,0 +1,15 @@
+// Sends messages by multicast from the port of multicast DNS, each an argument in hexadecimal. First arguments: how often, and
+// from which port.
+import { createSocket } from 'node:dgram'
+
+const [times, port, ...messages] = process.argv.slice(2)
+const socket = createSocket({ type: 'udp4', reuseAddr: true })
+await new Promise((resolve) => socket.bind(Number(port), resolve))
+for (let round = 0; round < Number(times); round++) {
+  for (const message of messages) {
+    await new Promise((resolve, reject) =>
+      socket.send(Buffer.from(message, 'hex'), 5353, '224.0.0.251', (error) => (error ? reject(error) : resolve(undefined))),
+    )
+  }
+}
+socket.close()

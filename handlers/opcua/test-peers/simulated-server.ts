@@ -1,0 +1,176 @@
+import net from 'node:net'
+import { BinaryReader } from '../src/ua-tcp/binary-reader.js'
+import { BinaryWriter } from '../src/ua-tcp/binary-writer.js'
+import {
+  type ApplicationDescription,
+  ApplicationType,
+  type EndpointDescription,
+  type ServerOnNetwork,
+} from '../src/ua-tcp/discovery-services.js'
+import { encodeFrame, type Frame, FrameReader } from '../src/ua-tcp/frame.js'
+import {
+  encodeFault,
+  encodeFindServersOnNetworkResponse,
+  encodeFindServersResponse,
+  encodeGetEndpointsResponse,
+  encodeOpenSecureChannelResponse,
+} from './encode-response.js'
+
+const CHANNEL = 7
+const TOKEN = 9
+const SERVICE_UNSUPPORTED = 0x800b_0000
+
+/** A server, or discovery server, that says what a test wants it to say, over a real socket. */
+export class SimulatedServer {
+  /** What it answers to FindServers: at first that it is a server itself. */
+  applications: readonly ApplicationDescription[] = []
+  /** What it answers to GetEndpoints. */
+  endpoints: readonly EndpointDescription[] = []
+  /** What it answers to FindServersOnNetwork; without it, that it does not know this service. */
+  records: readonly ServerOnNetwork[] | undefined
+  /** Takes connections and says nothing. */
+  silent = false
+  /** How many bytes of an answer go into one chunk. */
+  chunkBytes = 65_000
+  /** What was asked so far. */
+  readonly asked: string[] = []
+  readonly #server = net.createServer((socket) => this.#serve(socket))
+  readonly #sockets = new Set<net.Socket>()
+
+  /** @param options.port @default one that is free */
+  static async start({
+    name = 'Simulated',
+    host = '127.0.0.1',
+    port = 0,
+  }: {
+    readonly name?: string
+    readonly host?: string
+    readonly port?: number
+  } = {}): Promise<SimulatedServer> {
+    const simulated = new SimulatedServer()
+    await new Promise<void>((resolve, reject) => {
+      simulated.#server.once('error', reject).listen(port, host, resolve)
+    })
+    const server = application({ applicationName: name, discoveryUrls: [simulated.url] })
+    simulated.applications = [server]
+    simulated.endpoints = [endpoint(server)]
+    return simulated
+  }
+
+  get port(): number {
+    const address = this.#server.address()
+    return typeof address === 'object' && address !== null ? address.port : 0
+  }
+
+  get url(): string {
+    const address = this.#server.address()
+    const host = typeof address === 'object' && address !== null ? address.address : ''
+    return `opc.tcp://${net.isIPv6(host) ? `[${host}]` : host}:${this.port}/`
+  }
+
+  /** Connections that are open now. */
+  get connections(): number {
+    return this.#sockets.size
+  }
+
+  async close(): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy()
+    await new Promise((resolve) => this.#server.close(resolve))
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  #serve(socket: net.Socket): void {
+    this.#sockets.add(socket)
+    socket.on('close', () => this.#sockets.delete(socket))
+    socket.on('error', () => socket.destroy())
+    if (this.silent) return
+    const frames = new FrameReader({ chunkBytes: 65_536 })
+    let sequence = 50
+    socket.on('data', (bytes) => {
+      for (const frame of frames.push(bytes)) for (const answer of this.#answer(frame, () => ++sequence)) socket.write(answer)
+    })
+  }
+
+  #answer({ type, body }: Frame, next: () => number): Buffer[] {
+    if (type === 'HEL') {
+      const acknowledge = new BinaryWriter().uint32(0).uint32(65_536).uint32(65_536).uint32(0).uint32(0)
+      return [encodeFrame('ACK', 'F', acknowledge.bytes())]
+    }
+    const reader = new BinaryReader(body)
+    if (type === 'OPN') {
+      reader.uint32()
+      const policy = reader.string()
+      reader.byteString()
+      reader.byteString()
+      reader.uint32()
+      const header = new BinaryWriter().uint32(CHANNEL).string(policy).byteString(null).byteString(null)
+      header.uint32(next()).uint32(reader.uint32())
+      return [encodeFrame('OPN', 'F', header.raw(encodeOpenSecureChannelResponse(CHANNEL, TOKEN)).bytes())]
+    }
+    if (type !== 'MSG') return []
+    for (let skipped = 0; skipped < 3; skipped++) reader.uint32()
+    return this.#chunks(this.#respond(reader.uint32(), reader.nodeId()), next)
+  }
+
+  #respond(requestId: number, type: number | undefined): { readonly requestId: number; readonly response: Buffer } {
+    switch (type) {
+      case 422:
+        this.asked.push('FindServers')
+        return { requestId, response: encodeFindServersResponse(this.applications) }
+      case 428:
+        this.asked.push('GetEndpoints')
+        return { requestId, response: encodeGetEndpointsResponse(this.endpoints) }
+      case 12_208:
+        this.asked.push('FindServersOnNetwork')
+        if (this.records === undefined) return { requestId, response: encodeFault(SERVICE_UNSUPPORTED) }
+        return { requestId, response: encodeFindServersOnNetworkResponse(this.records) }
+      default:
+        return { requestId, response: encodeFault(SERVICE_UNSUPPORTED) }
+    }
+  }
+
+  #chunks({ requestId, response }: { readonly requestId: number; readonly response: Buffer }, next: () => number): Buffer[] {
+    const count = Math.ceil(response.length / this.chunkBytes)
+    return Array.from({ length: count }, (_, index) => {
+      const part = response.subarray(index * this.chunkBytes, (index + 1) * this.chunkBytes)
+      const body = new BinaryWriter().uint32(CHANNEL).uint32(TOKEN).uint32(next()).uint32(requestId).raw(part)
+      return encodeFrame('MSG', index === count - 1 ? 'F' : 'C', body.bytes())
+    })
+  }
+}
+
+/** A server, where nothing else is said. */
+export function application(given: Partial<ApplicationDescription> = {}): ApplicationDescription {
+  return {
+    applicationUri: `urn:test:${given.applicationName ?? 'simulated'}`,
+    productUri: 'urn:test:product',
+    applicationName: 'Simulated',
+    applicationType: ApplicationType.server,
+    discoveryUrls: [],
+    ...given,
+  }
+}
+
+/** An endpoint without security, where nothing else is said. */
+export function endpoint(server: ApplicationDescription, given: Partial<EndpointDescription> = {}): EndpointDescription {
+  return {
+    endpointUrl: server.discoveryUrls[0] ?? 'opc.tcp://127.0.0.1:4840',
+    server,
+    serverCertificate: Buffer.alloc(0),
+    securityMode: 1,
+    securityPolicyUri: 'http://opcfoundation.org/UA/SecurityPolicy#None',
+    userTokenTypes: [0],
+    ...given,
+  }
+}
+
+/** The application that a discovery server is itself. */
+export const DISCOVERY_SERVER = application({
+  applicationUri: 'urn:test:lds',
+  applicationName: 'LDS',
+  applicationType: ApplicationType.discoveryServer,
+  discoveryUrls: ['opc.tcp://127.0.0.1:4840'],
+})
