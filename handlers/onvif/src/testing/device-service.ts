@@ -1,0 +1,221 @@
+import http, { type IncomingMessage, type ServerResponse } from 'node:http'
+import https from 'node:https'
+import { type AddressInfo, isIPv4, isIPv6 } from 'node:net'
+import type { SecureContextOptions } from 'node:tls'
+import type { Credential } from '../credentials.js'
+import { parseXml, type XmlElement, XmlError } from '../xml.js'
+import { OPEN_OPERATIONS, replyTo, type SimulatedIdentity, soapEnvelope, soapFault } from './device-replies.js'
+import { type Misbehaviour, misbehave } from './misbehaviour.js'
+import { type AuthenticationKind, RequestAuthentication, type Verdict } from './request-authentication.js'
+import { SNAPSHOT } from './snapshot.js'
+
+export interface DeviceServiceOptions {
+  /** What it listens on, of IPv4 or IPv6. @default '127.0.0.1' */
+  readonly address?: string
+  /** @default one that is free */
+  readonly port?: number
+  /** The part of the address behind `%` where it is link-local, such as `eth0`. */
+  readonly zone?: string
+  /** Key and certificate: it is then reached by https only. */
+  readonly tls?: SecureContextOptions
+  /** How its services name themselves, such as `https://camera.example:8443`. @default where it listens */
+  readonly origin?: string
+  readonly identity?: Partial<SimulatedIdentity>
+  /** Who may ask it. @default anybody */
+  readonly credential?: Credential
+  /** By what it may be told who asks. @default both */
+  readonly authentication?: readonly AuthenticationKind[]
+  /** Of HTTP digest. @default ['SHA-256', 'MD5'] */
+  readonly algorithms?: readonly ('MD5' | 'SHA-256')[]
+  /** How many requests may use one nonce of HTTP digest. @default any number */
+  readonly nonceUses?: number
+  /** By how much its clock is ahead, in milliseconds. @default 0 */
+  readonly clockOffsetMs?: number
+  /** Which media services it has. @default [1, 2] */
+  readonly media?: readonly (1 | 2)[]
+  /** False for devices of before ONVIF 2.1, which have GetCapabilities instead. @default true */
+  readonly hasGetServices?: boolean
+}
+
+/** A request as the camera got it. */
+export interface SeenRequest {
+  /** The SOAP operation, or method and path. */
+  readonly operation: string
+  readonly headers: Readonly<http.IncomingHttpHeaders>
+  readonly body: string
+}
+
+/** Requests of more bytes are refused. */
+const MAX_REQUEST_BYTES = 64 * 1024
+
+/**
+ * The HTTP side of a simulated camera: device service, media services and a snapshot, with authentication that is really
+ * checked, and on demand all that is wrong with cameras.
+ */
+export class DeviceService {
+  /** Of the device service. */
+  readonly url: string
+  /** Every request so far, in order. */
+  readonly requests: SeenRequest[] = []
+  readonly #options: DeviceServiceOptions
+  readonly #server: http.Server
+  readonly #authentication: RequestAuthentication | undefined
+  readonly #origin: string
+  readonly #identity: SimulatedIdentity
+  #misbehaviour: { readonly how: Misbehaviour; readonly operations: readonly string[] | undefined } | undefined
+
+  private constructor(options: DeviceServiceOptions, server: http.Server) {
+    const { credential, authentication = ['username-token', 'http-digest'], algorithms = ['SHA-256', 'MD5'] } = options
+    const { nonceUses = Number.POSITIVE_INFINITY } = options
+    const { address, port } = addressOf(server)
+    const host = isIPv6(address) ? `[${address}]` : address
+    this.#options = options
+    this.#server = server
+    this.#origin = options.origin ?? `${options.tls ? 'https' : 'http'}://${host}:${port}`
+    this.#identity = { ...DEFAULT_IDENTITY, ...(isIPv4(address) && { ipAddress: address }), ...options.identity }
+    this.url = `${this.#origin}/onvif/device_service`
+    this.#authentication =
+      credential &&
+      new RequestAuthentication({ credential, kinds: authentication, algorithms, nonceUses, now: () => this.#now.getTime() })
+    server.on('request', (request, response) => this.#answer(request, response).catch(() => response.destroy()))
+  }
+
+  static async start(options: DeviceServiceOptions = {}): Promise<DeviceService> {
+    const { address = '127.0.0.1', port = 0, zone, tls } = options
+    const server = tls ? https.createServer(tls) : http.createServer()
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject)
+      server.listen(port, zone === undefined ? address : `${address}%${zone}`, resolve)
+    })
+    return new DeviceService(options, server)
+  }
+
+  get port(): number {
+    return addressOf(this.#server).port
+  }
+
+  /** How many connections are open. */
+  connections(): Promise<number> {
+    return new Promise((resolve, reject) => {
+      this.#server.getConnections((error, count) => (error ? reject(error) : resolve(count)))
+    })
+  }
+
+  /** From now on misbehaves, or no longer does. @param operations where it does so. @default everywhere */
+  misbehave(how: Misbehaviour | undefined, operations?: readonly string[]): void {
+    this.#misbehaviour = how && { how, operations }
+  }
+
+  /** Closes all connections too. */
+  async close(): Promise<void> {
+    this.#server.closeAllConnections()
+    await new Promise((resolve) => this.#server.close(resolve))
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  get #now(): Date {
+    return new Date(Date.now() + (this.#options.clockOffsetMs ?? 0))
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = await bodyOf(request)
+    const [path] = (request.url ?? '').split('?')
+    if (path?.startsWith('/onvif/') && request.method === 'POST') this.#answerSoap(request, response, body)
+    else this.#answerSnapshot(request, response, path ?? '')
+  }
+
+  #answerSnapshot(request: IncomingMessage, response: ServerResponse, path: string): void {
+    this.requests.push({ operation: `${request.method} ${path}`, headers: request.headers, body: '' })
+    const token = decodeURIComponent(/^\/snapshot\/([\w%.-]+)$/.exec(path)?.[1] ?? '')
+    if (request.method !== 'GET' || !this.#identity.profiles.includes(token)) response.writeHead(404).end()
+    else if (this.#admits(response, this.#authentication?.check(request, undefined))) {
+      response.writeHead(200, { 'content-type': 'image/jpeg', 'content-length': SNAPSHOT.length }).end(SNAPSHOT)
+    }
+  }
+
+  #answerSoap(request: IncomingMessage, response: ServerResponse, body: string): void {
+    const envelope = envelopeOf(body)
+    const operation = envelope?.find('Body')?.children[0]
+    this.requests.push({ operation: operation?.name ?? '', headers: request.headers, body })
+    const how = operation && this.#misbehaviourIn(operation.name)
+    const open = operation === undefined || OPEN_OPERATIONS.has(operation.name)
+    const verdict = how === 'endless-challenge' ? this.#authentication?.challenge({ stale: true }) : undefined
+    if (!this.#admits(response, verdict ?? (open ? undefined : this.#authentication?.check(request, envelope?.find('Header')))))
+      return
+    const content = operation && this.#contentOf(operation)
+    if (operation === undefined) send(response, 400, soapFault('WellFormed', 'this is no SOAP request'))
+    else if (content === undefined) send(response, 500, soapFault('ActionNotSupported', `there is no ${operation.name}`))
+    else if (how === undefined || how === 'endless-challenge') send(response, 200, soapEnvelope(content))
+    else misbehave(how, response, soapEnvelope(content))
+  }
+
+  #misbehaviourIn(operation: string): Misbehaviour | undefined {
+    const { how, operations } = this.#misbehaviour ?? {}
+    return operations === undefined || operations.includes(operation) ? how : undefined
+  }
+
+  #contentOf(operation: XmlElement): string | undefined {
+    const { media = [1, 2], hasGetServices = true } = this.#options
+    if (operation.name === 'GetServices' && !hasGetServices) return undefined
+    const host = new URL(this.#origin).hostname
+    return replyTo(operation, { identity: this.#identity, origin: this.#origin, host, media, now: this.#now })
+  }
+
+  /** @returns whether the request may go on; if not, it is answered */
+  #admits(response: ServerResponse, verdict: Verdict | undefined): boolean {
+    if (verdict?.kind === 'fault') send(response, 400, soapFault('NotAuthorized', 'Sender not authorized'))
+    else if (verdict?.kind === 'challenge') response.writeHead(401, { 'www-authenticate': [...verdict.headers] }).end()
+    else return true
+    return false
+  }
+}
+
+const DEFAULT_IDENTITY: SimulatedIdentity = {
+  manufacturer: 'Akri',
+  model: 'Simulated camera',
+  firmware: '1.10',
+  serialNumber: '00000000000000000001',
+  hardwareId: 'simulated',
+  macAddress: '02:00:00:00:00:01',
+  ipAddress: '192.0.2.1',
+  scopes: [
+    'onvif://www.onvif.org/name/simulated',
+    'onvif://www.onvif.org/location/laboratory',
+    'onvif://www.onvif.org/hardware/simulated',
+  ],
+  profiles: ['main', 'sub'],
+}
+
+function addressOf(server: http.Server): AddressInfo {
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new TypeError('the server listens on no port')
+  return { ...address, address: address.address.replace(/%.*$/, '') }
+}
+
+async function bodyOf(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = []
+  let length = 0
+  for await (const chunk of request) {
+    chunks.push(chunk)
+    length += chunk.length
+    if (length > MAX_REQUEST_BYTES) throw new RangeError(`a request of more than ${MAX_REQUEST_BYTES} bytes`)
+  }
+  return Buffer.concat(chunks).toString()
+}
+
+function envelopeOf(body: string): XmlElement | undefined {
+  try {
+    return parseXml(body)
+  } catch (error) {
+    if (error instanceof XmlError) return undefined
+    throw error
+  }
+}
+
+function send(response: ServerResponse, status: number, body: string | Buffer): void {
+  response.writeHead(status, { 'content-type': 'application/soap+xml; charset=utf-8', 'content-length': Buffer.byteLength(body) })
+  response.end(body)
+}
