@@ -7,6 +7,7 @@ const service = {
   port: 4840,
   text: ['path=/UA/Mixer', 'caps=HD,DA'],
   addresses: ['192.0.2.1'],
+  sender: '192.0.2.1',
 }
 
 describe('a server that announces itself', () => {
@@ -39,10 +40,25 @@ describe('a server that announces itself', () => {
   })
 
   it.each([
-    ['a host name with a slash', { target: ['plc/1', 'local'] }],
-    ['a host name with a user', { target: ['user@plc', 'local'] }],
-    ['no host', { target: [] }],
+    ['a slash', ['plc/1', 'local']],
+    ['a user', ['user@plc', 'local']],
+    ['nothing in it', []],
+    ["node-opcua's nonsense in it", ['!TODO-find how to extract hostname']],
+  ])('is given by the address of who says so, where its host name has %s', (_, target) => {
+    const addresses = ['192.0.2.1', '192.0.2.7', 'fe80::1%eth0']
+    expect(announcedServer({ ...service, target, addresses, sender: '192.0.2.7', text: [] })).toMatchObject({
+      discoveryUrl: 'opc.tcp://192.0.2.7:4840',
+      addresses: ['192.0.2.7'],
+    })
+    const byIpv6 = { addresses: ['2001:db8::1', 'fe80::1%eth0'], sender: 'fe80::1%eth0', text: [] }
+    expect(announcedServer({ ...service, target, ...byIpv6, sender: 'fe80::2%eth0' })).toMatchObject({
+      discoveryUrl: 'opc.tcp://[2001:db8::1]:4840',
+    })
+  })
+
+  it.each([
     ['port 0', { port: 0 }],
+    ['neither a host name nor an address for a URL', { target: ['a b'], addresses: ['fe80::1%eth0'] }],
   ])('is none with %s', (_, change) => {
     expect(announcedServer({ ...service, ...change })).toBeUndefined()
   })

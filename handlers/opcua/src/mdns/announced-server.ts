@@ -17,14 +17,18 @@ export interface AnnouncedServer extends FoundServer {
 const MAX_CAPABILITIES = 64
 
 /** Undefined where what was announced makes no URL. */
-export function announcedServer({ name, target, port, text, addresses }: ResolvedService): AnnouncedServer | undefined {
-  const host = hostName(target)
+export function announcedServer(service: ResolvedService): AnnouncedServer | undefined {
+  const { name, target, port, text } = service
+  // Some announce nonsense for a host name (node-opcua does), and on one network all the same: then who says so is meant.
+  const isNamed = hostName(target) !== undefined
+  const addresses = isNamed || !service.addresses.includes(service.sender) ? service.addresses : [service.sender]
+  const host = hostName(target) ?? addresses.filter((address) => !address.includes('%')).sort(byReach)[0]
   if (host === undefined || port === 0) return undefined
   const values = readText(text)
   const capabilities = capabilitiesFrom(values.get('caps') ?? '')
   return {
     name: name[0] ?? '',
-    discoveryUrl: `opc.tcp://${host}:${port}${pathFrom(values.get('path') ?? '')}`,
+    discoveryUrl: `opc.tcp://${host.includes(':') ? `[${host}]` : host}:${port}${pathFrom(values.get('path') ?? '')}`,
     addresses: [...addresses].sort(byReach),
     capabilities,
     isDiscoveryServer: capabilities.includes('LDS'),

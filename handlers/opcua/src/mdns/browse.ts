@@ -174,10 +174,11 @@ class Browser {
   #join(network: Network, family: Family): void {
     const { local, joined } = network
     const socket = this.#sockets.get(family)
-    if (local === undefined || socket === undefined || joined.has(family)) return
+    if (local === undefined || socket === undefined) return
     if (family === 'IPv4' ? local.ipv4 === undefined : !local.hasIpv6) return
     try {
-      socket.join(local)
+      const isNew = socket.join(local)
+      if (!isNew && joined.has(family)) return
     } catch (error) {
       const reason = messageOf(error)
       this.#warnOnce(`${family} ${local.name}`, { interface: local.name, family, reason }, 'no multicast on an interface')

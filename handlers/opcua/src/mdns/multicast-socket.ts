@@ -47,13 +47,18 @@ export class MulticastSocket {
     return opened
   }
 
-  /** @throws the system's error where the interface is gone, or the socket listens on as many as it may */
-  join(on: LocalInterface): void {
+  /**
+   * Listens on an interface, if it does not yet: one that has gone and come back is another one, whatever its name.
+   * @returns whether it did not listen there before
+   * @throws the system's error where the interface is gone, or the socket listens on as many as it may
+   */
+  join(on: LocalInterface): boolean {
     try {
       this.#socket.addMembership(GROUPS[this.#family], this.#interface(on))
+      return true
     } catch (error) {
-      // It has joined already, by another address of the interface.
-      if (!(error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')) throw error
+      if (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE') return false
+      throw error
     }
   }
 

@@ -28,7 +28,9 @@ const asked = () => cache.takeDueQuestions(now, false).questions.map(({ name, ty
 describe('what is known of services', () => {
   it('gives a service once its host and an address are known, in whichever order they come', () => {
     take(address(), txt('path=/UA'), srv(), pointer())
-    expect(cache.resolved()).toEqual([{ name: PLC, target: HOST, port: 4840, text: ['path=/UA'], addresses: ['192.0.2.1'] }])
+    expect(cache.resolved()).toEqual([
+      { name: PLC, target: HOST, port: 4840, text: ['path=/UA'], addresses: ['192.0.2.1'], sender: '192.0.2.1' },
+    ])
   })
 
   it('asks for what is missing at once, and again with longer and longer waits, and not for ever', () => {

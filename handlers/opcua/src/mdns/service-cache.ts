@@ -1,4 +1,5 @@
 // What has been heard of services of one type on one network (RFC 6762, section 10; RFC 6763). Without any I/O.
+import { isIPv6 } from 'node:net'
 import { type AddressRecord, type DnsName, type DnsRecord, nameKey, type PtrRecord, type Question } from './dns-message.js'
 
 /** A service of which enough is known to reach it. */
@@ -11,6 +12,8 @@ export interface ResolvedService {
   readonly text: readonly string[]
   /** At least one; sorted. */
   readonly addresses: readonly string[]
+  /** Who said where it is, by IPv4 if anybody did. */
+  readonly sender: string
 }
 
 export interface ServiceCacheOptions {
@@ -52,7 +55,7 @@ interface Service {
   readonly name: DnsName
   readonly sender: string
   pointer: Lease
-  srv?: Lease & { readonly target: DnsName; readonly port: number }
+  srv?: Lease & { readonly target: DnsName; readonly port: number; readonly sender: string }
   txt?: Lease & { readonly strings: readonly string[] }
   /** Since when something is missing, and how often it was asked for; begins anew when the service is named again. */
   missing?: { readonly since: number; asked: number }
@@ -94,7 +97,7 @@ export class ServiceCache {
     // A message has its records in any order: names first, then what is said of them.
     for (const record of records) if (record.type === 'PTR') this.#takePointer(record, sender, now)
     for (const record of records) {
-      if (record.type === 'SRV' || record.type === 'TXT') this.#takeService(record, now)
+      if (record.type === 'SRV' || record.type === 'TXT') this.#takeService(record, sender, now)
     }
     this.#forgetUnusedHosts()
     const addresses = records.filter(isAddress)
@@ -120,7 +123,8 @@ export class ServiceCache {
     for (const { name, srv, txt } of this.#services.values()) {
       const addresses = srv === undefined ? [] : [...(this.#hosts.get(nameKey(srv.target))?.addresses.keys() ?? [])]
       if (srv === undefined || addresses.length === 0) continue
-      services.push({ name, target: srv.target, port: srv.port, text: txt?.strings ?? [], addresses: addresses.sort() })
+      const { target, port, sender } = srv
+      services.push({ name, target, port, text: txt?.strings ?? [], addresses: addresses.sort(), sender })
     }
     return services
   }
@@ -194,7 +198,7 @@ export class ServiceCache {
     else this.#countOfSender.delete(sender)
   }
 
-  #takeService(record: DnsRecord & { type: 'SRV' | 'TXT' }, now: number): void {
+  #takeService(record: DnsRecord & { type: 'SRV' | 'TXT' }, sender: string, now: number): void {
     const service = this.#services.get(nameKey(record.name))
     if (service === undefined) return
     const lease = this.#lease(record.ttl, now)
@@ -205,7 +209,8 @@ export class ServiceCache {
       // Nothing listens there any more, whether or not the name is taken back too.
       this.#forget(nameKey(record.name))
     } else {
-      service.srv = { ...lease, target: record.target, port: record.port }
+      const said = service.srv !== undefined && isIPv6(sender) ? service.srv.sender : sender
+      service.srv = { ...lease, target: record.target, port: record.port, sender: said }
     }
   }
 

@@ -1,0 +1,252 @@
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import type { Logger } from '@akrijs/sdk'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { Lan, type LanHost } from '../../test-peers/lan.js'
+import type { AnnouncedServer } from './announced-server.js'
+import { type BrowseOptions, browseServers } from './browse.js'
+
+// Over real multicast: peers in network namespaces announce, and this process browses on the links to them.
+
+const isRoot = process.getuid?.() === 0
+const missing = [...(isRoot ? [] : ['root']), ...(has('ip', ['-V']) ? [] : ['the Debian package iproute2'])]
+const missingAvahi = [...missing, ...(has('avahi-daemon', ['--version']) ? [] : ['the Debian package avahi-daemon'])]
+const needs = (names: readonly string[]) => (names.length > 0 ? ` (needs ${names.join(', ')})` : '')
+
+function has(command: string, args: string[]): boolean {
+  return spawnSync(command, args).status === 0
+}
+
+const peers = path.join(import.meta.dirname, '../../test-peers')
+let lan: Lan
+let directory: string
+let stop: AbortController
+let logged: string[]
+
+beforeEach(() => {
+  lan = new Lan(`akrm${process.pid % 1000}`)
+  directory = mkdtempSync(path.join(os.tmpdir(), 'akri-mdns-'))
+  stop = new AbortController()
+  logged = []
+})
+
+afterEach(async () => {
+  stop.abort()
+  await lan.close()
+  rmSync(directory, { recursive: true, force: true })
+})
+
+const log: Logger = {
+  debug() {},
+  info() {},
+  warn: (_, message) => void logged.push(message),
+  error: (_, message) => void logged.push(message),
+  child: () => log,
+}
+
+function browse(hosts: readonly LanHost[], options: Partial<BrowseOptions> = {}): AsyncGenerator<readonly AnnouncedServer[]> {
+  return browseServers({ log, signal: stop.signal, interfaces: hosts.map(({ link }) => link), ...options })
+}
+
+/** Takes lists until one satisfies. */
+async function until(
+  lists: AsyncGenerator<readonly AnnouncedServer[]>,
+  satisfied: (servers: readonly AnnouncedServer[]) => boolean,
+): Promise<readonly AnnouncedServer[]> {
+  for (;;) {
+    const { value, done } = await lists.next()
+    if (done) throw new TypeError('browsing has ended')
+    if (satisfied(value)) return value
+  }
+}
+
+const names = (servers: readonly AnnouncedServer[]) => servers.map(({ name }) => name)
+
+function avahi(host: LanHost, hostName: string, services: Readonly<Record<string, { port: number; text: string[] }>>) {
+  const files = Object.entries(services).map(([name, { port, text }], index) => {
+    const file = path.join(directory, `${hostName}-${index}.service`)
+    const records = text.map((record) => `<txt-record>${record}</txt-record>`).join('')
+    const service = `<service><type>_opcua-tcp._tcp</type><port>${port}</port>${records}</service>`
+    writeFileSync(
+      file,
+      `<?xml version="1.0"?><!DOCTYPE service-group SYSTEM "avahi-service.dtd">
+       <service-group><name>${name}</name>${service}</service-group>`,
+    )
+    return file
+  })
+  return lan.spawn(host, 'unshare', ['--mount', path.join(peers, 'avahi.sh'), hostName, ...files], /successfully established/)
+}
+
+const send = (host: LanHost, messages: readonly Buffer[], { times = 1, port = 5353 } = {}) => {
+  const hex = messages.map((message) => message.toString('hex'))
+  return lan.run(host, process.execPath, [path.join(peers, 'mdns-send.mjs'), String(times), String(port), ...hex])
+}
+
+/** A response that announces a server with all that belongs to it. */
+function announcement({ name = 'raw', ttl = 120, address = '10.193.1.2', host = 'rawhost' } = {}): Buffer {
+  const labels = (...parts: string[]) => [...parts.flatMap((part) => [part.length, ...Buffer.from(part)]), 0]
+  const type = labels('_opcua-tcp', '_tcp', 'local')
+  const instance = labels(name, '_opcua-tcp', '_tcp', 'local')
+  const record = (owner: number[], recordType: number, data: number[]) => {
+    const numbers = Buffer.alloc(10)
+    numbers.writeUInt16BE(recordType, 0)
+    numbers.writeUInt16BE(1, 2)
+    numbers.writeUInt32BE(ttl, 4)
+    numbers.writeUInt16BE(data.length, 8)
+    return [...owner, ...numbers, ...data]
+  }
+  const target = labels(host, 'local')
+  return Buffer.from([
+    ...[0, 0, 0x84, 0, 0, 0, 0, 3, 0, 0, 0, 0],
+    ...record(type, 12, instance),
+    ...record(instance, 33, [0, 0, 0, 0, 0x12, 0xe8, ...target]),
+    ...record(target, 1, address.split('.').map(Number)),
+  ])
+}
+
+describe.skipIf(missingAvahi.length > 0)(`servers that avahi announces${needs(missingAvahi)}`, () => {
+  it('are in the first list, from all interfaces, by IPv4 and IPv6, also with dots in their names', async () => {
+    const [one, other] = [await lan.addHost(1), await lan.addHost(2)]
+    await avahi(one, 'plc1', { 'Mixer 1.2': { port: 4840, text: ['path=/UA', 'caps=DA,HD'] } })
+    await avahi(other, 'plc2', { Press: { port: 4841, text: [] }, 'Local Discovery': { port: 4840, text: ['caps=LDS'] } })
+    const { value: first } = await browse([one, other]).next()
+    const linkLocal = (host: LanHost) => expect.stringMatching(new RegExp(`^fe80::[0-9a-f:]+%${host.link}$`))
+    expect(first).toEqual([
+      {
+        name: 'Mixer 1.2',
+        discoveryUrl: 'opc.tcp://plc1.local:4840/UA',
+        addresses: ['10.193.1.2', linkLocal(one)],
+        capabilities: ['DA', 'HD'],
+        isDiscoveryServer: false,
+      },
+      {
+        name: 'Local Discovery',
+        discoveryUrl: 'opc.tcp://plc2.local:4840',
+        addresses: ['10.193.2.2', linkLocal(other)],
+        capabilities: ['LDS'],
+        isDiscoveryServer: true,
+      },
+      {
+        name: 'Press',
+        discoveryUrl: 'opc.tcp://plc2.local:4841',
+        addresses: ['10.193.2.2', linkLocal(other)],
+        capabilities: [],
+        isDiscoveryServer: false,
+      },
+    ])
+    expect(logged).toEqual([])
+  })
+
+  it('come within a second when they announce themselves, and are gone within a second when they say goodbye', async () => {
+    const host = await lan.addHost(1)
+    const lists = browse([host])
+    expect((await lists.next()).value).toEqual([])
+    const daemon = await avahi(host, 'plc1', { Mixer: { port: 4840, text: [] } })
+    let begin = Date.now()
+    expect(names(await until(lists, (servers) => servers.length > 0))).toEqual(['Mixer'])
+    expect(Date.now() - begin).toBeLessThan(1000)
+    begin = Date.now()
+    await lan.kill(daemon)
+    await until(lists, (servers) => servers.length === 0)
+    expect(Date.now() - begin).toBeLessThan(1000)
+  })
+
+  it('are found on an interface that comes later, and again when it has gone and come back', async () => {
+    const host = await lan.addHost(1)
+    const lists = browse([{ ...host, link: `${host.link.slice(0, -1)}2` }])
+    expect((await lists.next()).value).toEqual([])
+    for (let round = 0; round < 2; round++) {
+      const later = await lan.addHost(2)
+      const daemon = await avahi(later, 'plc2', { [`Press ${round}`]: { port: 4841, text: [] } })
+      await until(lists, (servers) => names(servers).includes(`Press ${round}`))
+      await lan.kill(daemon)
+      await until(lists, (servers) => !names(servers).includes(`Press ${round}`))
+      await lan.unplug(later)
+      await lan.run(host, 'true', [])
+      spawnSync('ip', ['netns', 'delete', later.namespace])
+    }
+  })
+})
+
+describe.skipIf(missing.length > 0)(`browsing over multicast${needs(missing)}`, () => {
+  it("finds a server that announces itself by node-opcua's own mDNS", async () => {
+    const host = await lan.addHost(1)
+    const script = path.join(peers, 'mdns-server.mjs')
+    const server = await lan.spawn(host, process.execPath, [script, '4870', '/UA/Announced'], /^announced$/m)
+    const lists = browse([host])
+    const found = await until(lists, (servers) => servers.length > 0)
+    expect(found).toMatchObject([
+      {
+        discoveryUrl: `opc.tcp://${host.address}:4870`,
+        addresses: [host.address],
+        capabilities: ['DA', 'HD'],
+      },
+    ])
+    await lan.kill(server)
+    await until(lists, (servers) => servers.length === 0)
+  }, 60_000)
+
+  it('forgets a server whose time has run out without a goodbye', async () => {
+    const host = await lan.addHost(1)
+    const lists = browse([host])
+    await lists.next()
+    await send(host, [announcement({ ttl: 2 })])
+    await until(lists, (servers) => servers.length === 1)
+    const begin = Date.now()
+    await until(lists, (servers) => servers.length === 0)
+    expect(Date.now() - begin).toBeGreaterThan(1000)
+  })
+
+  it('believes no address outside of the network that it was announced on, unless it is told to', async () => {
+    const [one, other] = [await lan.addHost(1), await lan.addHost(2)]
+    const [lists, allowing] = [browse([one, other]), browse([one, other], { allowedNetworks: ['10.193.2.0/24', '10.96.0.0/12'] })]
+    await Promise.all([lists.next(), allowing.next()])
+    const messages = ['10.193.1.2', '10.193.2.2', '10.96.0.1', '127.0.0.1'].map((address, index) =>
+      announcement({ name: `to ${address}`, host: `host${index}`, address }),
+    )
+    await send(one, messages)
+    expect(names(await until(lists, (servers) => servers.length > 0))).toEqual(['to 10.193.1.2'])
+    const allowed = await until(allowing, (servers) => servers.length > 0)
+    expect(names(allowed)).toEqual(['to 10.193.2.2', 'to 10.96.0.1'])
+  })
+
+  it('ignores answers that do not come from the port of multicast DNS', async () => {
+    const host = await lan.addHost(1)
+    const lists = browse([host])
+    await lists.next()
+    await send(host, [announcement({ name: 'from elsewhere' })], { port: 5399 })
+    await send(host, [announcement({ name: 'good' })])
+    expect(names(await until(lists, (servers) => servers.length > 0))).toEqual(['good'])
+  })
+
+  it('lives through broken messages and a flood of forged services, and finds the good one of another sender', async () => {
+    const [bad, good] = [await lan.addHost(1), await lan.addHost(2)]
+    const lists = browse([bad, good])
+    await lists.next()
+    const whole = announcement({ name: 'broken', host: 'broken' })
+    const cut = Array.from({ length: whole.length }, (_, length) => whole.subarray(0, length))
+    const pointing = Buffer.concat([whole.subarray(0, 12), Buffer.from([0xc0, 12])])
+    await send(bad, [...cut, pointing, Buffer.alloc(0), Buffer.alloc(1400, 0xff)])
+    const forged = Array.from({ length: 400 }, (_, index) => announcement({ name: `forged ${index}`, host: `forged${index}` }))
+    await send(bad, forged)
+    // Messages of a second are bounded: the good one is announced until it has been heard.
+    const sending = (async () => {
+      while (!stop.signal.aborted) await send(good, [announcement({ name: 'good', host: 'good', address: good.address })])
+    })()
+    const found = await until(lists, (servers) => names(servers).includes('good'))
+    stop.abort()
+    await sending
+    expect(found.length).toBeGreaterThan(100)
+    expect(found.length).toBeLessThanOrEqual(201)
+  })
+
+  it('ends with its signal, also while it waits', async () => {
+    const lists = browse([await lan.addHost(1)])
+    await lists.next()
+    const next = lists.next()
+    stop.abort()
+    expect(await next).toMatchObject({ done: true })
+  })
+})
