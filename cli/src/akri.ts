@@ -2,7 +2,7 @@
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { AkriError, messageOf } from '@akrijs/sdk'
-import { LOG_LEVELS } from '@akrijs/sdk/host'
+import { handlerSpecifier, logLevelOption, words } from '@akrijs/sdk/host'
 import { Command, CommanderError, Option } from 'commander'
 import { BUILT_IN, type DiscoverCommandOptions, discover } from './commands/discover.js'
 import { describe, type GetOptions, get } from './commands/get.js'
@@ -17,8 +17,6 @@ const stateDir = () =>
     .env('AKRI_STATE_DIRECTORY')
     .argParser((given: string) => path.resolve(given))
     .default(defaultStateDirectory())
-const logLevel = (level: string) =>
-  new Option('--log-level <level>', 'least important lines to log').env('LOG_LEVEL').choices(LOG_LEVELS).default(level)
 const builtInHandlers = Object.values(BUILT_IN)
 const collect = (value: string, all: string[]) => [...all, value]
 
@@ -37,14 +35,14 @@ program
       .default([], 'none'),
   )
   .addOption(
-    new Option('--handler <package>', 'a handler to load: npm package or path; may be given several times')
-      .argParser((value: string, all: string[]) => (all === builtInHandlers ? [value] : [...all, value]))
+    new Option('--handler <package>', 'a handler to load: npm package or path; may be given several times, or with commas')
+      .argParser((text: string, all: string[]) => [...(all === builtInHandlers ? [] : all), ...words(text).map(handlerSpecifier)])
       .default(builtInHandlers, builtInHandlers.join(', ')),
   )
   .option('--isolated', 'run each handler in a process of its own', false)
   .addOption(new Option('--node <name>', 'the name of this node; without it the host name').env('AGENT_NODE_NAME'))
   .addOption(stateDir())
-  .addOption(logLevel('info'))
+  .addOption(logLevelOption())
   .option('--plain', 'lines instead of the live view', false)
   .action((options: Omit<RunOptions, 'node'> & { node?: string }) => run({ ...options, node: options.node }, packagesFrom))
 
@@ -60,9 +58,9 @@ program
       .default([], 'none'),
   )
   .option('--watch', 'go on, and show each change', false)
-  .option('--once', 'end after the first list (this is what happens without --watch)')
+  .addOption(new Option('--once', 'end after the first list (this is what happens without --watch)').conflicts('watch'))
   .option('--json', 'a line of JSON for each list', false)
-  .addOption(logLevel('warn'))
+  .addOption(logLevelOption('warn'))
   .action((handler: string, options: DiscoverCommandOptions) => discover(handler, options, packagesFrom))
 
 program

@@ -3,10 +3,11 @@ import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { Command, InvalidArgumentError, Option } from 'commander'
-import { createLogger, LOG_LEVELS } from './create-logger.js'
+import { Command, Option } from 'commander'
+import { createLogger } from './create-logger.js'
 import { messageOf } from './errors.js'
 import { type DiscoveryHandler, isDiscoveryHandler } from './handler.js'
+import { logLevelOption, wholeNumber } from './program-options.js'
 import { serve } from './serve.js'
 
 interface Options {
@@ -17,11 +18,7 @@ interface Options {
   readonly logLevel: string
 }
 
-function port(text: string): number {
-  const value = Number(text)
-  if (!/^\d{1,5}$/.test(text) || value > 65_535) throw new InvalidArgumentError('It must be a port, 0 to 65535.')
-  return value
-}
+const port = wholeNumber(0, 65_535)
 
 const program = new Command('akri-handler')
   .description('Serves the discovery handler that each module exports as its default to the Akri agent.')
@@ -38,9 +35,7 @@ const program = new Command('akri-handler')
   .addOption(
     new Option('--metrics-port <port>', 'serve /healthz, /readyz and /metrics there').env('METRICS_PORT').argParser(port),
   )
-  .addOption(
-    new Option('--log-level <level>', 'least important lines to log').env('LOG_LEVEL').choices(LOG_LEVELS).default('info'),
-  )
+  .addOption(logLevelOption())
   .action(async (modules: string[], options: Options) => {
     const handlers = await Promise.all(modules.map(load))
     const stop = new AbortController()

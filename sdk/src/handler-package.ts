@@ -31,7 +31,12 @@ export async function findHandlerPackage(specifier: string, from: string): Promi
   const refuse = (what: string): never => {
     throw new HandlerPackageError(`handler package ${specifier}: ${what}`)
   }
-  if (directory === undefined) return refuse(`it is not installed where ${from} can find it; run npm install ${specifier}`)
+  if (directory === undefined)
+    return refuse(
+      isPath(specifier)
+        ? `there is no package.json in ${path.resolve(from, specifier)}; give the directory of the package`
+        : `it is not installed where ${from} can find it; run npm install ${specifier}`,
+    )
   const file = path.join(directory, 'package.json')
   const manifest = await readFile(file, 'utf8')
     .then((text): unknown => JSON.parse(text))
@@ -108,9 +113,14 @@ async function load(specifier: string, name: string, module: string): Promise<Di
   return handler
 }
 
+/** Whether a handler's package is given by its path, not by its name. */
+export function isPath(specifier: string): boolean {
+  return /^\.{0,2}\//.test(specifier)
+}
+
 /** Where a package is installed, as a module in `from` would find it. */
 export function packageDirectory(specifier: string, from: string): string | undefined {
-  if (/^\.{0,2}\//.test(specifier)) {
+  if (isPath(specifier)) {
     const directory = path.resolve(from, specifier)
     return existsSync(path.join(directory, 'package.json')) ? directory : undefined
   }

@@ -1,5 +1,5 @@
 import path from 'node:path'
-import { LOG_LEVELS, wholeNumber } from '@akrijs/sdk/host'
+import { handlersOption, logLevelOption, metricsPortOption, wholeNumber } from '@akrijs/sdk/host'
 import { Option } from 'commander'
 
 /** What `akri-agent` can be told. Each flag is also an environment variable; this table is where both come from. */
@@ -46,19 +46,7 @@ export function agentOptions(): Option[] {
       .env('AKRI_BROKER_INFO')
       .choices(['on', 'off'])
       .default('on'),
-    new Option(
-      '--handler <package>',
-      'a handler to load into the agent: npm package or path; may be given several times, or with commas',
-    )
-      .env('AKRI_HANDLERS')
-      .argParser((value: string, all: readonly string[]) => [
-        ...all,
-        ...value
-          .split(',')
-          .map((one) => one.trim())
-          .filter(Boolean),
-      ])
-      .default([], 'none'),
+    handlersOption('a handler to load into the agent'),
     new Option('--isolated [switch]', 'run each of these handlers in a process of its own')
       .env('AKRI_ISOLATED')
       .choices(['on', 'off'])
@@ -67,10 +55,7 @@ export function agentOptions(): Option[] {
     new Option('--kubeconfig <file>', "the cluster to use; without it the Pod's own, else that of ~/.kube/config").env(
       'KUBECONFIG',
     ),
-    new Option('--metrics-port <port>', 'serve /metrics, /healthz and /readyz there')
-      .env('METRICS_PORT')
-      .argParser(wholeNumber(0, 65_535))
-      .default(8080),
+    metricsPortOption(),
     new Option('--unhealthy-after <seconds>', 'how long a device is offered that its handler does not vouch for')
       .env('AKRI_UNHEALTHY_AFTER')
       .argParser(wholeNumber(0, 86_400))
@@ -92,6 +77,6 @@ export function agentOptions(): Option[] {
       .env('AKRI_SLOT_HANDOVER')
       .argParser(wholeNumber(0, 3_600))
       .default(15),
-    new Option('--log-level <level>', 'least important lines to log').env('LOG_LEVEL').choices(LOG_LEVELS).default('info'),
+    logLevelOption(),
   ]
 }

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
+import { text } from 'node:stream/consumers'
 import { type DeviceList, DiscoveryProperties, messageOf } from '@akrijs/sdk'
-import { findHandlerPackage, openDiscovery } from '@akrijs/sdk/host'
+import { findHandlerPackage, handlerSpecifier, openDiscovery } from '@akrijs/sdk/host'
 import { UsageError } from '../errors.js'
 import { peopleLogger } from '../view/people-log.js'
 import { formatTable } from '../view/table.js'
@@ -22,8 +23,8 @@ export const BUILT_IN: Readonly<Record<string, string>> = {
 
 /** `akri discover`: what a handler finds, without an agent. */
 export async function discover(handler: string, options: DiscoverCommandOptions, packagesFrom: string): Promise<void> {
-  const specifier = Object.hasOwn(BUILT_IN, handler) ? (BUILT_IN[handler] ?? handler) : handler
-  const found = await findHandlerPackage(specifier, specifier.startsWith('.') ? process.cwd() : packagesFrom)
+  const specifier = Object.hasOwn(BUILT_IN, handler) ? (BUILT_IN[handler] ?? handler) : handlerSpecifier(handler)
+  const found = await findHandlerPackage(specifier, packagesFrom)
   const stop = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
   const lists = openDiscovery(await found.load(), {
@@ -59,10 +60,10 @@ async function detailsOf({ details, detailsText }: DiscoverCommandOptions): Prom
 }
 
 async function propertiesOf(given: readonly string[]): Promise<DiscoveryProperties> {
-  const values = given.map(async (text): Promise<[string, Uint8Array]> => {
-    const [, name, at, value] = /^([_A-Za-z]\w*)=(@?)(.*)$/s.exec(text) ?? []
+  const values = given.map(async (property): Promise<[string, Uint8Array]> => {
+    const [, name, at, value] = /^([_A-Za-z]\w*)=(@?)(.*)$/s.exec(property) ?? []
     if (name === undefined || value === undefined)
-      throw new UsageError(`--property ${JSON.stringify(text)} is not NAME=VALUE or NAME=@FILE`)
+      throw new UsageError(`--property ${JSON.stringify(property)} is not NAME=VALUE or NAME=@FILE`)
     return [name, Buffer.from(at === '@' ? await readText(value, '--property') : value)]
   })
   return new DiscoveryProperties(await Promise.all(values))
@@ -70,7 +71,8 @@ async function propertiesOf(given: readonly string[]): Promise<DiscoveryProperti
 
 async function readText(file: string, option: string): Promise<string> {
   try {
-    return await readFile(file === '-' ? '/dev/stdin' : file, 'utf8')
+    // Not /dev/stdin: it cannot be opened where it is a socket.
+    return await (file === '-' ? text(process.stdin) : readFile(file, 'utf8'))
   } catch (error) {
     throw new UsageError(`${option} ${file} cannot be read: ${messageOf(error)}`, { cause: error })
   }

@@ -1,5 +1,5 @@
 import os from 'node:os'
-import { LOG_LEVELS, wholeNumber } from '@akrijs/sdk/host'
+import { logLevelOption, metricsPortOption, wholeNumber } from '@akrijs/sdk/host'
 import { Option } from 'commander'
 
 /** What `akri-controller` can be told. Each flag is also an environment variable; this table is where both come from. */
@@ -27,10 +27,7 @@ export function controllerOptions(): Option[] {
       .env('AKRI_NODE_GRACE')
       .argParser(wholeNumber(0, 86_400))
       .default(300),
-    new Option('--metrics-port <port>', 'serve /metrics, /healthz and /readyz there')
-      .env('METRICS_PORT')
-      .argParser(wholeNumber(0, 65_535))
-      .default(8080),
-    new Option('--log-level <level>', 'least important lines to log').env('LOG_LEVEL').choices(LOG_LEVELS).default('info'),
+    metricsPortOption(),
+    logLevelOption(),
   ]
 }

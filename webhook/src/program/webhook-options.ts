@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { LOG_LEVELS, wholeNumber } from '@akrijs/sdk/host'
+import { handlersOption, logLevelOption, metricsPortOption, wholeNumber, words } from '@akrijs/sdk/host'
 import { InvalidArgumentError, Option } from 'commander'
 import type { FailurePolicy } from '../review/reviewer.js'
 
@@ -56,33 +56,17 @@ export function webhookOptions(): Option[] {
       .env('AKRI_FAILURE_POLICY')
       .choices(['Fail', 'Ignore'])
       .default('Fail'),
-    new Option(
-      '--handler <package>',
-      'a handler whose discoveryDetails are checked: npm package or path; may be given several times, or with commas',
-    )
-      .env('AKRI_HANDLERS')
-      .argParser((value: string, all: readonly string[]) => [...all, ...words(value)])
-      .default([], 'none'),
+    handlersOption('a handler whose discoveryDetails are checked'),
     new Option('--kubeconfig <file>', "the cluster to use; without it the Pod's own, else that of ~/.kube/config").env(
       'KUBECONFIG',
     ),
-    new Option('--metrics-port <port>', 'serve /metrics, /healthz and /readyz there')
-      .env('METRICS_PORT')
-      .argParser(wholeNumber(0, 65_535))
-      .default(8080),
+    metricsPortOption(),
     new Option('--drain <seconds>', 'how long it goes on when it is told to end, until everybody has heard that it is not ready')
       .env('AKRI_DRAIN')
       .argParser(wholeNumber(0, 300))
       .default(5),
-    new Option('--log-level <level>', 'least important lines to log').env('LOG_LEVEL').choices(LOG_LEVELS).default('info'),
+    logLevelOption(),
   ]
-}
-
-function words(value: string): string[] {
-  return value
-    .split(',')
-    .map((one) => one.trim())
-    .filter(Boolean)
 }
 
 const DNS_NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
