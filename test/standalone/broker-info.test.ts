@@ -1,65 +1,31 @@
-import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import os from 'node:os'
+import { copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { promisify } from 'node:util'
 import { startStandalone } from '@akrijs/agent/standalone'
-import type { Instance } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/sdk'
 import { load } from 'js-yaml'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { AkriProgram, root } from './support/akri-program.js'
 
-const run = promisify(execFile)
-const root = path.join(import.meta.dirname, '../..')
-const akri = path.join(root, 'cli/dist/akri.js')
 const example = (name: string) => path.join(root, 'examples/firmware-report', name)
 
-let directory: string
-let state: string
-let agent: ChildProcess | undefined
-let output: string
+let akri: AkriProgram
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-'))
-  state = path.join(directory, 's')
-  output = ''
+  akri = await AkriProgram.create()
 })
 
-afterEach(async () => {
-  await stop('SIGTERM')
-  await rm(directory, { recursive: true, force: true })
-})
+afterEach(() => akri.dispose())
 
-function start(file: string): void {
-  const args = [akri, 'run', '--plain', '--state-dir', state, '--node', 'node-a', '-f', file]
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] })
-  agent = child
-  for (const stream of [child.stdout, child.stderr])
-    stream?.on('data', (chunk) => {
-      output += String(chunk)
-    })
-}
-
-async function stop(signal: NodeJS.Signals): Promise<void> {
-  const child = agent
-  agent = undefined
-  if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
-  const ended = new Promise((resolve) => child.once('exit', resolve))
-  child.kill(signal)
-  await ended
-}
-
-const cli = async (...args: string[]) => (await run(process.execPath, [akri, ...args, '--state-dir', state])).stdout
-const instances = async () => (JSON.parse(await cli('get', 'instances', '-o', 'json')) as { items: Instance[] }).items
 const info = async () =>
   Object.fromEntries(
-    (await instances()).map(({ spec, status }) => [spec.brokerProperties.DEBUG_ECHO_DESCRIPTION, status?.brokerInfo ?? {}]),
+    (await akri.instances()).map(({ spec, status }) => [spec.brokerProperties.DEBUG_ECHO_DESCRIPTION, status?.brokerInfo ?? {}]),
   )
 const patience = { timeout: 20_000, interval: 100 }
 
 /** A Configuration of one device whose broker runs a script. */
-async function configuration(kind: 'Pod' | 'Job', script: string): Promise<string> {
+function configuration(kind: 'Pod' | 'Job', script: string): Promise<string> {
   const spec = { containers: [{ name: 'b', command: ['/bin/sh', '-c', script] }] }
   const brokerSpec = kind === 'Pod' ? { brokerPodSpec: spec } : { brokerJobSpec: { template: { spec } } }
   const discoveryHandler = { name: 'debugEcho', discoveryDetails: 'descriptions: [foo0]' }
@@ -69,16 +35,14 @@ async function configuration(kind: 'Pod' | 'Job', script: string): Promise<strin
     metadata: { name: 'lab' },
     spec: { discoveryHandler, brokerSpec },
   }
-  const file = path.join(directory, 'lab.yaml')
-  await writeFile(file, JSON.stringify(object))
-  return file
+  return akri.write('lab.yaml', JSON.stringify(object))
 }
 
 describe('brokers of one machine', () => {
   it('R68 R69 R74 report the firmware version of their device, as the example does', async () => {
-    const file = path.join(directory, 'example.yaml')
+    const file = path.join(akri.directory, 'example.yaml')
     await copyFile(example('echo-firmware.yaml'), file)
-    start(file)
+    akri.start('-f', file)
     await vi.waitFor(
       async () =>
         expect(await info()).toEqual({
@@ -87,27 +51,30 @@ describe('brokers of one machine', () => {
         }),
       patience,
     )
-    const [first] = await instances()
-    expect(load(await cli('get', 'instances', String(first?.metadata.name), '-o', 'yaml'))).toMatchObject({
+    const [first] = await akri.instances()
+    expect(load(await akri.ask('get', 'instances', String(first?.metadata.name), '-o', 'yaml'))).toMatchObject({
       status: { brokerInfo: { 'firmware-version': expect.any(String) } },
     })
-    expect(await cli('describe', 'instance', String(first?.metadata.name))).toMatch(
+    expect(await akri.ask('describe', 'instance', String(first?.metadata.name))).toMatch(
       /REPORTED +CONTENT\nfirmware-version +2\.[45]/,
     )
   })
 
   it('R69 have their reports until they end, and R70 nothing is left of them', async () => {
-    start(await configuration('Job', 'echo done >$AKRI_BROKER_INFO_DIRECTORY/state; sleep 2'))
-    await vi.waitFor(async () => expect(await info()).toEqual({ foo0: { state: 'done\n' } }), { ...patience, interval: 20 })
+    const end = path.join(akri.directory, 'end')
+    const script = `echo done >$AKRI_BROKER_INFO_DIRECTORY/state; until [ -e ${end} ]; do sleep 0.1; done`
+    akri.start('-f', await configuration('Job', script))
+    await vi.waitFor(async () => expect(await info()).toEqual({ foo0: { state: 'done\n' } }), patience)
+    await writeFile(end, '')
     await vi.waitFor(async () => expect(await info()).toEqual({ foo0: {} }), patience)
-    expect(output).toContain('job completed')
-    await vi.waitFor(async () => expect(await readdir(path.join(state, 'broker-info'))).toEqual([]), patience)
+    expect(akri.output).toContain('job completed')
+    await vi.waitFor(async () => expect(await readdir(path.join(akri.state, 'broker-info'))).toEqual([]), patience)
   })
 
   it('R69 have their report seen by whoever follows Instances, however soon they end', async () => {
     const standalone = await startStandalone({
       manifests: [await configuration('Job', '')],
-      stateDirectory: state,
+      stateDirectory: akri.state,
       node: 'node-a',
       handlers: ['@akrijs/handler-debug-echo'],
       handlersFrom: root,
@@ -133,12 +100,12 @@ describe('brokers of one machine', () => {
 
   it('R69 begin anew where the agent was killed', async () => {
     const script = 'cd $AKRI_BROKER_INFO_DIRECTORY; n=$(ls -A | wc -l); echo $n >found; exec sleep 1000'
-    start(await configuration('Pod', script))
+    akri.start('-f', await configuration('Pod', script))
     await vi.waitFor(async () => expect(await info()).toEqual({ foo0: { found: '0\n' } }), patience)
-    const file = path.join(state, 'broker-info/default_lab-8120fe/lab-8120fe-0/stale')
+    const file = path.join(akri.state, 'broker-info/default_lab-8120fe/lab-8120fe-0/stale')
     await writeFile(file, 'of the broker before')
-    await stop('SIGKILL')
-    start(path.join(directory, 'lab.yaml'))
+    await akri.stop('SIGKILL')
+    akri.start('-f', path.join(akri.directory, 'lab.yaml'))
     await vi.waitFor(async () => expect(await info()).toEqual({ foo0: { found: '0\n' } }), patience)
     expect(existsSync(file)).toBe(false)
   })
@@ -148,13 +115,13 @@ describe('brokers of one machine', () => {
       spec: { brokerSpec: { brokerJobSpec: { template: { spec: { containers: { command: string[] }[] } } } } }
     }
     const [file = '', ...args] = spec.brokerSpec.brokerJobSpec.template.spec.containers[0]?.command ?? []
-    const [device, reports] = [path.join(directory, 'sys/devices/usb1/1-1'), path.join(directory, 'reports')]
+    const [device, reports] = [path.join(akri.directory, 'sys/devices/usb1/1-1'), path.join(akri.directory, 'reports')]
     await mkdir(device, { recursive: true })
     await mkdir(reports)
     await writeFile(path.join(device, 'bcdDevice'), '0210\n')
     await writeFile(path.join(device, 'product'), 'C922 Pro Stream Webcam\n')
     const env = {
-      SYSFS: path.join(directory, 'sys'),
+      SYSFS: path.join(akri.directory, 'sys'),
       UDEV_DEVPATH: '/devices/usb1/1-1',
       AKRI_BROKER_INFO_DIRECTORY: reports,
       REPORT_SECONDS: '0',

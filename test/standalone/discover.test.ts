@@ -1,0 +1,79 @@
+import { mkdir } from 'node:fs/promises'
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { AkriProgram, root } from './support/akri-program.js'
+
+const NULL = 'udevRules: [\'KERNEL=="null"\']'
+
+describe('akri discover', () => {
+  let akri: AkriProgram
+
+  beforeEach(async () => {
+    akri = await AkriProgram.create()
+  })
+
+  afterEach(() => akri.dispose())
+
+  it('shows what a handler finds, for people', () => {
+    const { stdout, stderr, status } = akri.run(['discover', 'udev', '--details-text', NULL])
+    expect(stdout).toMatch(/^ID +PROPERTIES +NODES\n\/devices\/virtual\/mem\/null +UDEV_DEVNODE=\/dev\/null +\/dev\/null:rwm\n$/)
+    expect([stderr, status]).toEqual(['', 0])
+    expect(akri.run(['discover', 'udev', '--details-text', 'udevRules: []']).stdout).toBe('nothing found\n')
+  })
+
+  it('shows it for machines, one list on one line', () => {
+    const [list, ...rest] = akri.run(['discover', 'udev', '--details-text', NULL, '--json']).stdout.split('\n')
+    expect(JSON.parse(list ?? '')).toMatchObject([
+      { id: '/devices/virtual/mem/null', deviceSpecs: [{ hostPath: '/dev/null', permissions: 'rwm' }] },
+    ])
+    expect(rest).toEqual([''])
+  })
+
+  it('reads details from a file or from standard input, as YAML or JSON', async () => {
+    const yaml = await akri.write('details.yaml', NULL)
+    const json = await akri.write('details.json', JSON.stringify({ udevRules: ['KERNEL=="null"'] }))
+    for (const file of [yaml, json])
+      expect(akri.run(['discover', 'udev', '--details', file]).stdout).toContain('/devices/virtual/mem/null')
+    expect(akri.run(['discover', 'udev', '--details', '-'], NULL).stdout).toContain('/devices/virtual/mem/null')
+  })
+
+  it('hands properties on, from the command line and from files', async () => {
+    await mkdir(path.join(akri.directory, 'secret'))
+    const manifest = { name: 'secret', exports: './secret.mjs', akri: { contract: 1, handlers: [{ name: 'secret' }] } }
+    await akri.write('secret/package.json', JSON.stringify(manifest))
+    await akri.write(
+      'secret/secret.mjs',
+      `import { defineDiscoveryHandler } from ${JSON.stringify(pathToFileURL(path.join(root, 'sdk/dist/index.js')))}
+      export default defineDiscoveryHandler({
+        name: 'secret',
+        shared: true,
+        details: { '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value }) } },
+        async *discover({ properties }) {
+          yield [{ id: 'it', properties: { PASSWORD: properties.text('password'), USER_NAME: properties.text('user') } }]
+        },
+      })`,
+    )
+    const file = await akri.write('password', 's3cret=@x')
+    const given = ['--property', 'user=anna', '--property', `password=@${file}`]
+    expect(akri.run(['discover', './secret', ...given]).stdout).toMatch(/^it +PASSWORD=s3cret=@x USER_NAME=anna/m)
+  })
+
+  it.each([
+    [['none-such'], 1, /none-such.*npm install none-such/],
+    [['./none-such'], 1, /there is no package\.json in \/.*\/none-such; give the directory of the package/],
+    [['udev', '--details-text', 'udevRules: [RUN+="x"]'], 1, /udevRules\[0\].*line 1, column 1/s],
+    [['udev', '--details-text', 'udevRules: [', '--json'], 1, /discoveryDetails/],
+    [['udev', '--details', 'none-such.yaml'], 2, /--details none-such\.yaml cannot be read: .*ENOENT/],
+    [['udev', '--details', 'a', '--details-text', 'b'], 2, /--details.*--details-text/],
+    [['udev', '--property', '1=x'], 2, /--property "1=x" is not NAME=VALUE or NAME=@FILE/],
+    [['udev', '--property', 'a=@none-such'], 2, /--property none-such cannot be read/],
+    [['udev', '--once', '--watch'], 2, /--once.*--watch|--watch.*--once/],
+    [['udev', '--detail', 'x'], 2, /unknown option '--detail'.*--details/s],
+    [[], 2, /missing required argument 'handler'/],
+  ])('says what is wrong with %j', (args, status, message) => {
+    const result = akri.run(['discover', ...args])
+    expect(result.stderr).toMatch(message)
+    expect([result.status, result.stdout]).toEqual([status, ''])
+  })
+})

@@ -1,0 +1,85 @@
+import { type ChildProcess, execFile, type SpawnSyncReturns, spawn, spawnSync } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import type { Instance } from '@akrijs/kube'
+
+export const root = path.join(import.meta.dirname, '../../..')
+const akri = path.join(root, 'cli/dist/akri.js')
+const run = promisify(execFile)
+
+/** The program `akri` with a state directory of its own. */
+export class AkriProgram {
+  /** For the files of the test. */
+  readonly directory: string
+  readonly state: string
+  #agent: ChildProcess | undefined
+  #output = ''
+
+  private constructor(directory: string) {
+    this.directory = directory
+    this.state = path.join(directory, 's')
+  }
+
+  static async create(): Promise<AkriProgram> {
+    return new AkriProgram(await mkdtemp(path.join(os.tmpdir(), 'akri-')))
+  }
+
+  /** What `akri run` has said, in all its lives. */
+  get output(): string {
+    return this.#output
+  }
+
+  get pid(): number | undefined {
+    return this.#agent?.pid
+  }
+
+  /** `akri run`, with these arguments besides. */
+  start(...args: readonly string[]): void {
+    const all = [akri, 'run', '--plain', '--state-dir', this.state, '--node', 'node-a', ...args]
+    const child = spawn(process.execPath, all, { stdio: ['ignore', 'pipe', 'pipe'] })
+    this.#agent = child
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (chunk) => {
+        this.#output += String(chunk)
+      })
+  }
+
+  /** Resolves when it has ended. @returns its exit code; null where a signal ended it */
+  async stop(signal: NodeJS.Signals): Promise<number | null> {
+    const child = this.#agent
+    this.#agent = undefined
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return child?.exitCode ?? null
+    const ended = new Promise<number | null>((resolve) => child.once('exit', (code) => resolve(code)))
+    child.kill(signal)
+    return ended
+  }
+
+  async dispose(): Promise<void> {
+    // Not by SIGKILL: it ends its brokers.
+    await this.stop('SIGTERM')
+    await rm(this.directory, { recursive: true, force: true })
+  }
+
+  async write(name: string, text: string): Promise<string> {
+    const file = path.join(this.directory, name)
+    await writeFile(file, text)
+    return file
+  }
+
+  /** What another `akri`, which asks the one that runs, writes to its standard output. */
+  async ask(...args: readonly string[]): Promise<string> {
+    return (await run(process.execPath, [akri, ...args, '--state-dir', this.state])).stdout
+  }
+
+  async instances(): Promise<Instance[]> {
+    return (JSON.parse(await this.ask('get', 'instances', '-o', 'json')) as { items: Instance[] }).items
+  }
+
+  /** Another `akri`, to its end. @param input its standard input */
+  run(args: readonly string[], input = ''): SpawnSyncReturns<string> {
+    const env = { ...process.env, AKRI_STATE_DIRECTORY: this.state }
+    return spawnSync(process.execPath, [akri, ...args], { encoding: 'utf8', env, input, cwd: this.directory })
+  }
+}
