@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
 import { readNetwork } from '@akrijs/sdk'
 import { z } from 'zod'
@@ -41,7 +42,7 @@ export const onvifDetails = z.strictObject({
   /** Whether certificates of cameras with https are verified. @default 'any' */
   certificates: z.enum(['any', 'verify']).default('any'),
   /** In PEM: who may have signed them. @default those that Node.js comes with */
-  certificateAuthorities: z.string().min(1).optional(),
+  certificateAuthorities: z.string().refine(isCertificate, 'write certificates in PEM').optional(),
   /** Whether to ask for media profiles and their URIs. @default false */
   mediaProfiles: z.boolean().default(false),
   /** What the id of a device is made of. `url`: the URL of its service and its UUID. `uuid`: its UUID alone. @default 'url' */
@@ -51,3 +52,11 @@ export const onvifDetails = z.strictObject({
 })
 
 export type OnvifDetails = z.infer<typeof onvifDetails>
+
+function isCertificate(pem: string): boolean {
+  try {
+    return new X509Certificate(pem).subject !== undefined
+  } catch {
+    return false
+  }
+}

@@ -152,7 +152,8 @@ export class CameraSet {
     for (const entry of [...this.#entries.values()]) {
       if (!there.has(entry.id)) this.#remove(entry)
       else if (entry.atHome) entry.claims.clear()
-      else if (entry.known !== undefined && entry.claims.size > 0) this.#hurry(entry, entry.known)
+      // It was silent where it is known to be, and said to be elsewhere.
+      else if (entry.known !== undefined && entry.claims.size > 0) entry.due = Math.min(entry.due, now)
       entry.atHome = false
     }
     for (const [key, until] of this.#departed) if (until <= now) this.#departed.delete(key)

@@ -105,6 +105,10 @@ export class DiscoveryResponder {
     for (const socket of this.#sockets) socket.close()
   }
 
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.close()
+  }
+
   #onDatagram({ bytes, address, port }: Datagram): void {
     let message: DiscoveryMessage
     try {

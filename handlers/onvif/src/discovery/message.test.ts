@@ -1,0 +1,171 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { parseXml, type XmlElement } from '../xml.js'
+import {
+  type AnnouncementText,
+  DiscoveryMessageError,
+  decodeMessage,
+  encodeBye,
+  encodeHello,
+  encodeProbe,
+  encodeProbeMatches,
+  isOnvifDevice,
+  PROBED_TYPES,
+} from './message.js'
+
+const ID = '1f485329-2771-43bc-88de-df8f2faa3bb7'
+const ONVIF_NETWORK = 'http://www.onvif.org/ver10/network/wsdl'
+const ONVIF_DEVICE = 'http://www.onvif.org/ver10/device/wsdl'
+
+const decode = (text: string) => decodeMessage(Buffer.from(text))
+
+/** An answer as a device might write it. */
+function answer(match: string, { header = `<RelatesTo>uuid:${ID}</RelatesTo>`, root = '' } = {}): string {
+  return `<Envelope ${root}><Header>${header}</Header><Body><ProbeMatches>${match}</ProbeMatches></Body></Envelope>`
+}
+
+const match = (content: string, address = 'urn:uuid:CAMERA-1') =>
+  `<ProbeMatch><EndpointReference><Address>${address}</Address></EndpointReference>${content}</ProbeMatch>`
+
+function matchesOf(text: string) {
+  const message = decode(text)
+  return message.kind === 'ProbeMatches' ? message.matches : expect.fail(`it is a message of kind ${message.kind}`)
+}
+
+describe('messages of WS-Discovery', () => {
+  it('D2 declare every prefix that a Probe uses, in names and in types', () => {
+    for (const type of PROBED_TYPES) {
+      const text = encodeProbe(ID, type).toString()
+      const used = [...text.matchAll(/<\/?([a-z]+):|>([a-z]+):[A-Z]/g)].map(([, element, word]) => element ?? word)
+      expect(used.filter((prefix) => !text.includes(` xmlns:${prefix}="http://`))).toEqual([])
+      const types = parseXml(text).find('Body', 'Probe', 'Types')
+      expect(types?.qualifiedName(types.text)).toEqual(
+        type === 'tds:Device'
+          ? { namespace: ONVIF_DEVICE, local: 'Device' }
+          : { namespace: ONVIF_NETWORK, local: 'NetworkVideoTransmitter' },
+      )
+    }
+  })
+
+  it('have no attributes in the header of a Probe: there are devices that ignore those', () => {
+    const attributes = ({ attributes: own, children }: XmlElement): number =>
+      own.size + children.reduce((sum, child) => sum + attributes(child), 0)
+    expect(attributes(parseXml(encodeProbe(ID, 'tds:Device')))).toBe(0)
+  })
+
+  it('come back as they were written', () => {
+    const texts = fc.string({ unit: fc.constantFrom(...'abcxyz019-._~:/?&=<>"\''), minLength: 1, maxLength: 40 })
+    const announcement: fc.Arbitrary<AnnouncementText> = fc.record({
+      uuid: fc.uuid(),
+      types: fc.subarray(['dn:NetworkVideoTransmitter', 'tds:Device']),
+      scopes: fc.array(texts, { maxLength: 5 }),
+      xAddrs: fc.array(texts, { maxLength: 5 }),
+      metadataVersion: fc.nat(),
+    })
+    fc.assert(
+      fc.property(fc.array(announcement, { maxLength: 4 }), fc.uuid(), (announcements, relatesTo) => {
+        const read = announcements.map(({ types, ...rest }) => ({
+          ...rest,
+          types: types.map((type) => ({
+            namespace: type === 'tds:Device' ? ONVIF_DEVICE : ONVIF_NETWORK,
+            local: type.split(':')[1],
+          })),
+        }))
+        expect(decodeMessage(encodeProbeMatches(ID, `urn:uuid:${relatesTo}`, announcements))).toEqual({
+          kind: 'ProbeMatches',
+          relatesTo,
+          matches: read,
+        })
+        for (const [index, one] of announcements.entries()) {
+          expect(decodeMessage(encodeHello(ID, one))).toEqual({ kind: 'Hello', announcement: read[index] })
+          expect(decodeMessage(encodeBye(ID, one.uuid))).toMatchObject({ kind: 'Bye', announcement: { uuid: one.uuid } })
+        }
+      }),
+    )
+  })
+
+  it('are read with any prefixes, and with the UUID in any of its spellings', () => {
+    const spelt = ['urn:uuid:CAMERA-1', 'uuid:camera-1', 'Camera-1', ' urn:UUID:camera-1\n']
+    for (const address of spelt) expect(matchesOf(answer(match('', address)))).toMatchObject([{ uuid: 'camera-1' }])
+    const prefixed = `<env:Envelope xmlns:env="urn:e" xmlns:wsa="urn:a" xmlns:wsd="urn:d"><env:Header><wsa:RelatesTo>${ID}</wsa:RelatesTo>
+      </env:Header><env:Body><wsd:ProbeMatches><wsd:ProbeMatch><wsa:EndpointReference><wsa:Address>urn:uuid:1</wsa:Address>
+      </wsa:EndpointReference><wsd:XAddrs>
+        http://10.0.0.1/a	http://[fd00::1]/b
+      </wsd:XAddrs></wsd:ProbeMatch></wsd:ProbeMatches></env:Body></env:Envelope>`
+    expect(decode(prefixed)).toMatchObject({
+      relatesTo: ID,
+      matches: [{ uuid: '1', xAddrs: ['http://10.0.0.1/a', 'http://[fd00::1]/b'] }],
+    })
+  })
+
+  it('leave out matches without an endpoint reference, and URLs that are none, and keep the others', () => {
+    const xAddrs = `<XAddrs>http://a/ http://${'x'.repeat(2000)}/ http://b/\u00e9 http://c/</XAddrs>`
+    expect(matchesOf(answer(`<ProbeMatch/>${match(xAddrs)}${match('', 'two words')}`))).toEqual([
+      expect.objectContaining({ uuid: 'camera-1', xAddrs: ['http://a/', 'http://c/'] }),
+    ])
+  })
+
+  it('are read up to a bound', () => {
+    const many = (name: string) => `<${name}>${Array.from({ length: 1000 }, (_, n) => `http://a/${n}`).join(' ')}</${name}>`
+    const [first] = matchesOf(answer(match(many('XAddrs') + many('Scopes') + many('Types'))))
+    expect([first?.xAddrs.length, first?.scopes.length, first?.types.length]).toEqual([8, 256, 32])
+    expect(matchesOf(answer(match('').repeat(100)))).toHaveLength(64)
+  })
+
+  it.each([
+    ['nothing', ''],
+    ['no XML', 'M-SEARCH * HTTP/1.1'],
+    ['half a message', answer(match('')).slice(0, 80)],
+    ['an answer to nothing', answer(match(''), { header: '' })],
+    ['a Hello of nobody', '<Envelope><Body><Hello/></Body></Envelope>'],
+    ['a Probe without an id', '<Envelope><Body><Probe/></Body></Envelope>'],
+    ['entities of its own', `<!DOCTYPE x [<!ENTITY e "x">]>${answer(match('&e;'))}`],
+    ['elements without end', answer('<a>'.repeat(5000))],
+  ])('D2 are refused with a reason when they are %s', (_what, text) => {
+    expect(() => decode(text)).toThrow(DiscoveryMessageError)
+  })
+
+  it('of other kinds are passed over', () => {
+    expect(decode('<Envelope><Body><ResolveMatches/></Body></Envelope>')).toEqual({ kind: 'other' })
+    expect(decode('<Envelope/>')).toEqual({ kind: 'other' })
+  })
+
+  it('D2 never make the reader throw anything but its own error, whatever they are', () => {
+    const good = encodeProbeMatches(ID, ID, [
+      { uuid: ID, types: ['tds:Device'], scopes: ['onvif://a'], xAddrs: ['http://a/'], metadataVersion: 1 },
+    ])
+    const broken = fc
+      .tuple(fc.nat(good.length), fc.nat(60), fc.uint8Array({ maxLength: 20 }))
+      .map(([at, length, bytes]) => Buffer.concat([good.subarray(0, at), bytes, good.subarray(at + length)]))
+    fc.assert(
+      fc.property(fc.oneof(fc.uint8Array({ maxLength: 500 }), broken), (bytes) => {
+        try {
+          decodeMessage(bytes)
+        } catch (error) {
+          if (!(error instanceof DiscoveryMessageError)) throw error
+        }
+      }),
+      { numRuns: 2000 },
+    )
+  })
+})
+
+describe('an ONVIF device', () => {
+  const isDevice = (content: string, root = '') => matchesOf(answer(match(content), { root })).map(isOnvifDevice)[0]
+
+  it.each([
+    ['a NetworkVideoTransmitter', `<Types xmlns:dn="${ONVIF_NETWORK}">dn:NetworkVideoTransmitter</Types>`, true],
+    ['one whose prefix is declared nowhere', '<Types>dn:NetworkVideoTransmitter</Types>', true],
+    ['a Device of ONVIF', `<Types xmlns:x="${ONVIF_DEVICE}">x:Device</Types>`, true],
+    ['a Device whose prefix is declared nowhere', '<Types>tds:Device</Types>', true],
+    ['one that says by its scopes alone what it is', '<Scopes>onvif://www.onvif.org/type/ptz</Scopes>', true],
+    [
+      'a computer that answers whatever is asked',
+      '<Types xmlns:wsdp="http://schemas.xmlsoap.org/ws/2006/02/devprof" xmlns:pub="http://schemas.microsoft.com/windows/pub/2005/07">wsdp:Device pub:Computer</Types>',
+      false,
+    ],
+    ['one that says nothing', '', false],
+  ])('is or is not %s', (_what, content, wanted) => {
+    expect(isDevice(content)).toBe(wanted)
+  })
+})
