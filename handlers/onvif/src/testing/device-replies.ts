@@ -122,7 +122,11 @@ function device({ name }: XmlElement, { identity, origin, media, now }: ReplyCon
   }
 }
 
-const SIZE = { width: 32, height: 8 }
+/** Of what it sees. */
+const [WIDTH, HEIGHT] = [32, 8]
+const RESOLUTION = `<tt:Resolution><tt:Width>${WIDTH}</tt:Width><tt:Height>${HEIGHT}</tt:Height></tt:Resolution>`
+const VIDEO_SOURCE = `<tt:Name>source</tt:Name><tt:UseCount>1</tt:UseCount><tt:SourceToken>sensor</tt:SourceToken><tt:Bounds x="0" y="0" width="${WIDTH}" height="${HEIGHT}"/>`
+const ENCODING = `<tt:Encoding>JPEG</tt:Encoding>${RESOLUTION}`
 
 function media1(operation: XmlElement, context: ReplyContext): string | undefined {
   if (!context.media.includes(1)) return undefined
@@ -136,12 +140,12 @@ function media1(operation: XmlElement, context: ReplyContext): string | undefine
         .map(
           (token) =>
             `<trt:Profiles token="${x(token)}" fixed="true"><tt:Name>${x(token)}</tt:Name>` +
-            `<tt:VideoSourceConfiguration token="source"><tt:Name>source</tt:Name><tt:UseCount>1</tt:UseCount><tt:SourceToken>sensor</tt:SourceToken><tt:Bounds x="0" y="0" width="${SIZE.width}" height="${SIZE.height}"/></tt:VideoSourceConfiguration>` +
-            `<tt:VideoEncoderConfiguration token="${x(token)}"><tt:Name>${x(token)}</tt:Name><tt:UseCount>1</tt:UseCount><tt:Encoding>JPEG</tt:Encoding><tt:Resolution><tt:Width>${SIZE.width}</tt:Width><tt:Height>${SIZE.height}</tt:Height></tt:Resolution><tt:Quality>1</tt:Quality><tt:RateControl><tt:FrameRateLimit>1</tt:FrameRateLimit><tt:EncodingInterval>1</tt:EncodingInterval><tt:BitrateLimit>64</tt:BitrateLimit></tt:RateControl></tt:VideoEncoderConfiguration></trt:Profiles>`,
+            `<tt:VideoSourceConfiguration token="source">${VIDEO_SOURCE}</tt:VideoSourceConfiguration>` +
+            `<tt:VideoEncoderConfiguration token="${x(token)}"><tt:Name>${x(token)}</tt:Name><tt:UseCount>1</tt:UseCount>${ENCODING}<tt:Quality>1</tt:Quality><tt:RateControl><tt:FrameRateLimit>1</tt:FrameRateLimit><tt:EncodingInterval>1</tt:EncodingInterval><tt:BitrateLimit>64</tt:BitrateLimit></tt:RateControl></tt:VideoEncoderConfiguration></trt:Profiles>`,
         )
         .join('')
     case 'GetVideoSources':
-      return `<trt:VideoSources token="sensor"><tt:Framerate>1</tt:Framerate><tt:Resolution><tt:Width>${SIZE.width}</tt:Width><tt:Height>${SIZE.height}</tt:Height></tt:Resolution></trt:VideoSources>`
+      return `<trt:VideoSources token="sensor"><tt:Framerate>1</tt:Framerate>${RESOLUTION}</trt:VideoSources>`
     case 'GetStreamUri':
       return uri(streamUri(operation, context))
     case 'GetSnapshotUri':
@@ -160,12 +164,13 @@ function media2(operation: XmlElement, context: ReplyContext): string | undefine
         .map(
           (token) =>
             `<tr2:Profiles token="${x(token)}" fixed="true"><tr2:Name>${x(token)}</tr2:Name><tr2:Configurations>` +
-            `<tr2:VideoSource token="source"><tt:Name>source</tt:Name><tt:UseCount>1</tt:UseCount><tt:SourceToken>sensor</tt:SourceToken><tt:Bounds x="0" y="0" width="${SIZE.width}" height="${SIZE.height}"/></tr2:VideoSource>` +
+            `<tr2:VideoSource token="source">${VIDEO_SOURCE}</tr2:VideoSource>` +
+            `<tr2:VideoEncoder token="${x(token)}"><tt:Name>${x(token)}</tt:Name><tt:UseCount>1</tt:UseCount>${ENCODING}<tt:Quality>1</tt:Quality></tr2:VideoEncoder>` +
             '</tr2:Configurations></tr2:Profiles>',
         )
         .join('')
     case 'GetVideoSourceConfigurations':
-      return `<tr2:Configurations token="source"><tt:Name>source</tt:Name><tt:UseCount>1</tt:UseCount><tt:SourceToken>sensor</tt:SourceToken><tt:Bounds x="0" y="0" width="${SIZE.width}" height="${SIZE.height}"/></tr2:Configurations>`
+      return `<tr2:Configurations token="source">${VIDEO_SOURCE}</tr2:Configurations>`
     case 'GetStreamUri':
       return uri(streamUri(operation, context))
     case 'GetSnapshotUri':

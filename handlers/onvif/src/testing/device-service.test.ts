@@ -1,0 +1,154 @@
+import { execFile, spawnSync } from 'node:child_process'
+import { createRequire } from 'node:module'
+import { promisify } from 'node:util'
+import { Cam, type CamOptions } from 'onvif'
+import { describe, expect, it } from 'vitest'
+import { usernameToken } from '../device/username-token.js'
+import { parseXml } from '../xml.js'
+import { soapEnvelope } from './device-replies.js'
+import { DeviceService } from './device-service.js'
+import { SNAPSHOT } from './snapshot.js'
+
+const credential = { username: 'operator', password: 'correct horse' }
+
+/** The part of node-onvif, which has no types, that is used here. */
+interface NodeOnvif {
+  readonly OnvifDevice: new (
+    options: Readonly<Record<'xaddr' | 'user' | 'pass', string>>,
+  ) => {
+    init(): Promise<Readonly<Record<string, string>>>
+    getProfileList(): readonly {
+      readonly token: string
+      readonly snapshot: string
+      readonly stream: Readonly<Record<string, string>>
+    }[]
+    fetchSnapshot(): Promise<{ readonly headers: Readonly<Record<string, string>>; readonly body: Buffer }>
+  }
+}
+const nodeOnvif: NodeOnvif = createRequire(import.meta.url)('node-onvif')
+
+/** npm onvif, connected. */
+function connect(camera: DeviceService, options: Partial<CamOptions> = {}): Promise<Cam> {
+  return new Promise((resolve, reject) => {
+    const cam = new Cam({ hostname: '127.0.0.1', port: camera.port, timeout: 5000, ...credential, ...options }, (error) =>
+      error ? reject(error) : resolve(cam),
+    )
+  })
+}
+
+const result = <T>(ask: (callback: (error: Error | null, value?: T) => void) => void) =>
+  new Promise<T | undefined>((resolve, reject) => ask((error, value) => (error ? reject(error) : resolve(value))))
+
+describe('a simulated camera', () => {
+  it.each([
+    ['by UsernameToken', { authentication: ['username-token'] }, {}],
+    ['by HTTP digest', { authentication: ['http-digest'] }, { useWSSecurity: false }],
+    ['by HTTP digest with MD5', { authentication: ['http-digest'], algorithms: ['MD5'] }, { useWSSecurity: false }],
+    ['with media 1', { media: [1] }, {}],
+    ['with media 2', { media: [2] }, {}],
+    ['that has GetCapabilities', { hasGetServices: false }, {}],
+    ['with a clock of its own', { clockOffsetMs: -86_400_000 }, {}],
+  ] as const)('is one for npm onvif: %s', async (_how, options, client) => {
+    await using camera = await DeviceService.start({ credential, ...options })
+    const cam = await connect(camera, client)
+    const information = await result((callback) => cam.getDeviceInformation(callback))
+    expect(information).toMatchObject({ manufacturer: 'Akri', model: 'Simulated camera', hardwareId: 'simulated' })
+    expect(cam.profiles?.map((profile) => profile.$.token)).toEqual(['main', 'sub'])
+    expect(await result((callback) => cam.getStreamUri({ protocol: 'RTSP', profileToken: 'sub' }, callback))).toMatchObject({
+      uri: 'rtsp://127.0.0.1:554/sub',
+    })
+    expect(await result((callback) => cam.getSnapshotUri({ profileToken: 'main' }, callback))).toMatchObject({
+      uri: `http://127.0.0.1:${camera.port}/snapshot/main`,
+    })
+    expect(cam.activeSource).toMatchObject({ profileToken: 'main' })
+  })
+
+  it('refuses npm onvif with another password', async () => {
+    await using camera = await DeviceService.start({ credential, authentication: ['username-token'] })
+    const cam = await connect(camera, { password: 'another' })
+    await expect(result((callback) => cam.getDeviceInformation(callback))).rejects.toThrow('Sender not authorized')
+  })
+
+  it('is one for npm node-onvif, and gives it a picture', async () => {
+    await using camera = await DeviceService.start({ credential })
+    const device = new nodeOnvif.OnvifDevice({ xaddr: camera.url, user: credential.username, pass: credential.password })
+    expect(await device.init()).toMatchObject({
+      Manufacturer: 'Akri',
+      SerialNumber: '00000000000000000001',
+      FirmwareVersion: '1.10',
+    })
+    expect(device.getProfileList()).toMatchObject([
+      {
+        token: 'main',
+        snapshot: `http://127.0.0.1:${camera.port}/snapshot/main`,
+        stream: { rtsp: 'rtsp://127.0.0.1:554/main' },
+      },
+      { token: 'sub' },
+    ])
+    const { headers, body } = await device.fetchSnapshot()
+    expect([headers['content-type'], body.equals(SNAPSHOT)]).toEqual(['image/jpeg', true])
+  })
+
+  it.skipIf(spawnSync('curl', ['--version']).status !== 0)(
+    'gives its picture to who knows the password (needs curl)',
+    async () => {
+      for (const algorithms of [['MD5'], ['SHA-256'], ['SHA-256', 'MD5']] as const) {
+        await using camera = await DeviceService.start({ credential, algorithms })
+        const fetch = (password: string) =>
+          promisify(execFile)(
+            'curl',
+            [
+              '-s',
+              '--digest',
+              '-u',
+              `operator:${password}`,
+              '-w',
+              '%{stderr}%{http_code}',
+              new URL('/snapshot/sub', camera.url).href,
+            ],
+            { encoding: 'buffer' },
+          )
+        const right = await fetch(credential.password)
+        expect([right.stderr.toString(), right.stdout.equals(SNAPSHOT)]).toEqual(['200', true])
+        const wrong = await fetch('another')
+        expect([wrong.stderr.toString(), wrong.stdout.length]).toEqual(['401', 0])
+      }
+    },
+  )
+
+  it('believes no token that is old, used, or of another password, and none that shows the password', async () => {
+    await using camera = await DeviceService.start({ credential, authentication: ['username-token'] })
+    const ask = async (header: string) => {
+      const envelope = soapEnvelope('<tds:GetScopes/>')
+        .replace('<SOAP-ENV:Body>', `<SOAP-ENV:Header>${header}</SOAP-ENV:Header><SOAP-ENV:Body>`)
+        .replace('<SOAP-ENV:Envelope', '<SOAP-ENV:Envelope xmlns:s="http://www.w3.org/2003/05/soap-envelope"')
+      const reply = await fetch(camera.url, { method: 'POST', body: envelope })
+      const content = parseXml(await reply.text()).find('Body')?.children[0]
+      return [reply.status, content?.textOf('Code', 'Subcode', 'Value') ?? content?.name]
+    }
+    const token = usernameToken(credential, { time: Date.now() })
+    expect(await ask(token)).toEqual([200, 'GetScopesResponse'])
+    const refused = [400, 'ter:NotAuthorized']
+    expect(await ask(token)).toEqual(refused)
+    expect(await ask(usernameToken(credential, { time: Date.now() - 60_000 }))).toEqual(refused)
+    expect(await ask(usernameToken({ ...credential, password: 'another' }, { time: Date.now() }))).toEqual(refused)
+    expect(await ask(usernameToken({ ...credential, username: 'another' }, { time: Date.now() }))).toEqual(refused)
+    const shown = usernameToken(credential, { time: Date.now() }).replace(
+      /<Password .*<\/Password>/,
+      `<Password>${credential.password}</Password>`,
+    )
+    expect(await ask(shown)).toEqual(refused)
+    expect(await ask('')).toEqual(refused)
+  })
+
+  it('goes on where requests make no sense', async () => {
+    await using camera = await DeviceService.start()
+    const post = async (body: string) => (await fetch(camera.url, { method: 'POST', body })).status
+    expect(await post('<no xml')).toBe(400)
+    expect(await post(soapEnvelope('<tds:Unknown/>'))).toBe(500)
+    await expect(post('x'.repeat(100_000))).rejects.toThrow()
+    expect((await fetch(new URL('/snapshot/%00', camera.url))).status).toBe(404)
+    expect((await fetch(new URL('/snapshot/%', camera.url)).catch(() => undefined))?.status).not.toBe(200)
+    expect(await post(soapEnvelope('<tds:GetScopes/>'))).toBe(200)
+  })
+})
