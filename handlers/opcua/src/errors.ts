@@ -63,3 +63,19 @@ export class OpcuaUrlError extends AkriError {
     this.name = 'OpcuaUrlError'
   }
 }
+
+/** A session with an OPC UA server did not come about, or broke. */
+export class OpcuaSessionError extends AkriError {
+  constructor(message: string, options?: { cause?: unknown }) {
+    super('AKRI_ERR_OPCUA_SESSION', 'transient', message, options)
+    this.name = 'OpcuaSessionError'
+  }
+}
+
+/** Sessions with OPC UA servers are wanted, and the package that opens them is not installed. */
+export class OpcuaClientMissingError extends AkriError {
+  constructor(message: string, options?: { cause?: unknown }) {
+    super('AKRI_ERR_OPCUA_CLIENT_MISSING', 'terminal', message, options)
+    this.name = 'OpcuaClientMissingError'
+  }
+}
