@@ -13,7 +13,8 @@ import { InstanceReconciler } from './instances/instance-reconciler.js'
 import { type AgentObserver, nobodyObserves } from './observer.js'
 import type { Cluster } from './ports/cluster.js'
 import type { Kubelet } from './ports/kubelet.js'
-import { SlotReclaimer } from './slots/slot-reclaimer.js'
+import { GivenSlots } from './slots/given-slots.js'
+import { SlotReconciler } from './slots/slot-reconciler.js'
 import { nodeStatus, refusedStatus } from './status/node-status.js'
 import { StatusEvents } from './status/status-events.js'
 
@@ -64,7 +65,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const configurations = new AcceptedConfigurations(cluster.configurations)
   const discovery = new Discovery({ ...options, configurations, registry, observer })
   const { brokerInfoDirectory: directory, offerBrokerInfo = true } = options
-  const brokerInfo = directory === undefined ? undefined : new BrokerInfo({ cluster, node, clock, log, directory })
+  const given = new GivenSlots({ node, pods: kubelet.pods })
+  const brokerInfo = directory === undefined ? undefined : new BrokerInfo({ cluster, node, clock, log, directory, given })
   const plugins = new DevicePlugins({
     cluster,
     kubelet,
@@ -72,19 +74,21 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     clock,
     log,
     observer,
+    given,
     directories: offerBrokerInfo ? brokerInfo : undefined,
     slotHandoverMs: options.slotHandoverMs,
   })
   const deviceSet = (key: ObjectKey) => discovery.deviceSet(key)
-  const reconciler = new InstanceReconciler({ cluster, configurations, plugins, node, log, deviceSet })
+  const reconciler = new InstanceReconciler({ cluster, configurations, plugins, given, node, log, deviceSet })
   const checkpoint = new Checkpoint(options.checkpointFile, node, log)
-  const reclaimer = new SlotReclaimer({
+  const slots = new SlotReconciler({
     cluster,
     kubelet,
     node,
     clock,
     log,
     claims: plugins.claims,
+    given,
     observer,
     ...(brokerInfo === undefined ? {} : { beforeRelease: (key, slot) => brokerInfo.flush(key, slot) }),
     ...(options.slotGraceMs === undefined ? {} : { graceMs: options.slotGraceMs }),
@@ -122,11 +126,17 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   }
 
   await Promise.all([cluster.configurations.synced, cluster.instances.synced])
+  const remembered = await checkpoint.load()
+  discovery.restore(remembered.discovery)
+  for (const one of remembered.given) given.note(one)
+  await slots.begin(stop.signal)
+  // After that: what its workload still uses is not to be dropped.
   await brokerInfo?.start()
-  discovery.restore(await checkpoint.load())
+  const save = () => checkpoint.save(() => ({ discovery: discovery.snapshot(), given: given.list() }))
+  given.onChange(() => void save(), stop.signal)
   discovery.onChange((key) => {
     queue.add(key)
-    void checkpoint.save(discovery.snapshot())
+    void save()
   }, stop.signal)
   configurations.onChange((key) => queue.add(key), stop.signal)
   cluster.instances.onChange((key) => {
@@ -140,7 +150,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   discovery.start()
   // Also those that are not in force: their status says why.
   for (const configuration of cluster.configurations.list()) queue.add(keyOf(configuration))
-  const running = [queue.run(stop.signal), reclaimer.run(stop.signal)]
+  const running = [queue.run(stop.signal), slots.run(stop.signal)]
   log.info({ node, handlers: registry.names }, 'agent started')
 
   return {
@@ -151,11 +161,12 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     settled: () => queue.settled(),
     async close() {
       await registration.close()
-      await checkpoint.save(discovery.snapshot())
+      await save()
       // What ended just before us is not to be found only by the agent after us.
-      await reclaimer
+      await slots
         .round(stop.signal)
         .catch((error: unknown) => log.debug({ error: messageOf(error) }, 'last look for unused slots failed'))
+      await save()
       stop.abort()
       await discovery.close()
       await Promise.all(running)

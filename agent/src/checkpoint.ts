@@ -1,9 +1,10 @@
-import type { NodeName } from '@akrijs/kube'
+import type { NodeName, SlotName } from '@akrijs/kube'
 import { type Logger, messageOf } from '@akrijs/sdk'
 import { checkDeviceList } from '@akrijs/sdk/host'
 import { z } from 'zod'
 import type { DiscoverySnapshot } from './discovery/discovery.js'
 import { readDurableFile, replaceFile } from './durable-file.js'
+import type { GivenSlot } from './slots/given-slots.js'
 
 const VERSION = 1
 
@@ -13,15 +14,32 @@ const list = z.object({
   devices: z.array(z.unknown()).transform(checkDeviceList),
   lostSince: z.number().optional(),
 })
+const given = z.object({
+  slot: z
+    .string()
+    .regex(/^.+-[0-9a-f]{6}-(0|[1-9][0-9]{0,8})$/)
+    .transform((name) => name as SlotName),
+  resourceName: z.string().min(1),
+  // As it stands between the colons of a claim.
+  id: z.string().regex(/^[^:]+$/),
+})
 const file = z.object({
   version: z.literal(VERSION),
   node: z.string(),
   discovery: z.record(z.string(), z.object({ uid: z.string(), lists: z.array(list) })),
+  // Files of earlier versions have none.
+  given: z.array(given).default([]),
 })
 
+export interface CheckpointContent {
+  readonly discovery: DiscoverySnapshot
+  readonly given: readonly GivenSlot[]
+}
+
 /**
- * What the agent knew of devices, so that after a restart it offers them before any handler has answered. It holds device
- * lists only: no Secret, and no claims, whose truth is the Instance.
+ * What the agent knew, so that after a restart it offers devices before any handler has answered, and knows which slot each id
+ * of a running container stands for, should the Instance not say so any more. It holds no Secret, and no claims, whose truth is
+ * the Instance. It is as large as what handlers list and what the containers of this node have.
  */
 export class Checkpoint {
   readonly #path: string
@@ -29,6 +47,8 @@ export class Checkpoint {
   readonly #log: Logger
   #last: string | undefined
   #writing: Promise<void> = Promise.resolve()
+  /** The write that has not begun. */
+  #next: Promise<void> | undefined
 
   constructor(path: string, node: NodeName, log: Logger) {
     this.#path = path
@@ -37,7 +57,7 @@ export class Checkpoint {
   }
 
   /** What was saved last; nothing, with a warning, where the file makes no sense or is of another node. */
-  async load(): Promise<DiscoverySnapshot> {
+  async load(): Promise<CheckpointContent> {
     const content = await readDurableFile(this.#path, (json) => {
       const parsed = file.safeParse(json)
       if (!parsed.success) return { wrong: z.prettifyError(parsed.error) }
@@ -46,7 +66,7 @@ export class Checkpoint {
         key,
         { uid, lists: lists.map(({ lostSince, ...rest }) => ({ ...rest, lostSince })) },
       ])
-      return { value: Object.fromEntries(discovery) as DiscoverySnapshot }
+      return { value: { discovery: Object.fromEntries(discovery) as DiscoverySnapshot, given: parsed.data.given } }
     })
     if (content.state === 'read') return content.value
     if (content.state === 'unusable') {
@@ -55,13 +75,17 @@ export class Checkpoint {
         'checkpoint is unusable, starting without it',
       )
     }
-    return {}
+    return { discovery: {}, given: [] }
   }
 
-  /** Writes the snapshot if it says something new. A disk that is full costs a warm start, nothing more. */
-  save(snapshot: DiscoverySnapshot): Promise<void> {
-    this.#writing = this.#writing.then(async () => {
-      const text = JSON.stringify({ version: VERSION, node: this.#node, discovery: snapshot })
+  /**
+   * Writes what `content` gives once its turn has come, if it says something new. Resolves when that is written; those who ask
+   * before it has begun share one write. A disk that is full costs a warm start, nothing more.
+   */
+  save(content: () => CheckpointContent): Promise<void> {
+    this.#next ??= this.#writing.then(async () => {
+      this.#next = undefined
+      const text = JSON.stringify({ version: VERSION, node: this.#node, ...content() })
       if (text === this.#last) return
       try {
         await replaceFile(this.#path, text)
@@ -70,6 +94,7 @@ export class Checkpoint {
         this.#log.warn({ file: this.#path, error: messageOf(error) }, 'cannot write the checkpoint')
       }
     })
-    return this.#writing
+    this.#writing = this.#next
+    return this.#next
   }
 }

@@ -31,6 +31,9 @@ export class AgentMetrics implements AgentObserver {
   readonly #allocations = this.#counter('akri_allocations_total', 'Allocate calls of the kubelet', ['level', 'result'])
   readonly #claims = this.#counter('akri_slot_claims_total', 'Slots that were claimed', ['level', 'outcome'])
   readonly #reclaims = this.#counter('akri_slot_reclaims_total', 'Slots that were taken back', [])
+  readonly #restores = this.#counter('akri_slot_restores_total', 'Claims of running containers that an Instance had lost', [
+    'outcome',
+  ])
   readonly #registrations = this.#counter('akri_plugin_registrations_total', 'Registrations with the kubelet', ['result'])
   readonly #requests = this.#counter('akri_api_requests_total', 'Requests to the API server', ['method', 'status'])
 
@@ -85,6 +88,10 @@ export class AgentMetrics implements AgentObserver {
 
   reclaimed(): void {
     this.#reclaims.inc()
+  }
+
+  restored(outcome: 'restored' | 'taken' | 'unknown'): void {
+    this.#restores.inc({ outcome })
   }
 
   registered(result: 'accepted' | 'failed'): void {

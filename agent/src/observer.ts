@@ -8,6 +8,8 @@ export interface AgentObserver {
   allocated(level: PluginLevel, result: 'granted' | 'refused'): void
   claimed(level: PluginLevel, outcome: 'claimed' | 'taken' | 'gone'): void
   reclaimed(): void
+  /** Of a claim that a container has and its Instance had lost; `restored` if it was written again. */
+  restored(outcome: 'restored' | 'taken' | 'unknown'): void
   /** With the kubelet. */
   registered(result: 'accepted' | 'failed'): void
 }
@@ -18,5 +20,6 @@ export const nobodyObserves: AgentObserver = {
   allocated: () => {},
   claimed: () => {},
   reclaimed: () => {},
+  restored: () => {},
   registered: () => {},
 }

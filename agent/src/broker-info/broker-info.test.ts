@@ -7,6 +7,7 @@ import { silentLogger, systemClock } from '@akrijs/sdk'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { draftOf, manifest } from '../ports/cluster.contract.js'
 import type { Cluster } from '../ports/cluster.js'
+import { GivenSlots } from '../slots/given-slots.js'
 import { StandaloneCluster } from '../standalone/standalone-cluster.js'
 import { StateFile } from '../standalone/state-file.js'
 import { BrokerInfo } from './broker-info.js'
@@ -18,6 +19,7 @@ let directory: string
 let cluster: StandaloneCluster
 let brokerInfo: BrokerInfo
 let instance: Instance
+let given: GivenSlots
 /** Times of writes. */
 let writes: number[]
 
@@ -35,6 +37,7 @@ beforeEach(async () => {
   await cluster.createInstance(draft)
   instance = cluster.instances.get(objectKey(draft.namespace, draft.name)) ?? expect.fail('no Instance')
   writes = []
+  given = new GivenSlots({ node: NODE, pods: undefined })
   brokerInfo = start()
   await brokerInfo.start()
 })
@@ -58,7 +61,7 @@ function start(): BrokerInfo {
       return cluster.reportBrokerInfo(...given)
     },
   }
-  return new BrokerInfo({ cluster: observed, node: NODE, clock: systemClock, log: silentLogger, directory: root() })
+  return new BrokerInfo({ cluster: observed, node: NODE, given, clock: systemClock, log: silentLogger, directory: root() })
 }
 
 /** As an Allocate does it. */

@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events'
 import { holderOf, type Instance, keyOf, type NodeName, type ObjectKey, ReconcileQueue, type SlotName } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import type { Cluster } from '../ports/cluster.js'
+import type { GivenSlots } from '../slots/given-slots.js'
 import { isEmpty, planBrokerInfo } from './broker-info-plan.js'
 import { FollowedWorkload } from './followed-workload.js'
 import { WorkloadDirectories } from './workload-directories.js'
@@ -10,6 +11,8 @@ import { WriteBudget } from './write-budget.js'
 export interface BrokerInfoOptions {
   readonly cluster: Pick<Cluster, 'instances' | 'reportBrokerInfo' | 'recordEvent'>
   readonly node: NodeName
+  /** Who still has a slot although its Instance may not say so. */
+  readonly given: Pick<GivenSlots, 'at' | 'onChange'>
   readonly clock: Clock
   readonly log: Logger
   /** Where the directories of workloads are made: the same path for whoever mounts them into containers. */
@@ -43,7 +46,8 @@ interface Followed {
 
 /**
  * What workloads write into their directories becomes `status.brokerInfo` of their Instances. A workload is known by the
- * slot that it holds: its directory begins with the claim, and ends when the slot is freed, whoever frees it.
+ * slot that it holds: its directory begins with the claim, and ends when the slot is freed, whoever frees it, and no container has
+ * it any more.
  */
 export class BrokerInfo {
   readonly #options: BrokerInfoOptions
@@ -72,9 +76,9 @@ export class BrokerInfo {
     })
   }
 
-  /** Goes on with what an agent before us has left. To be called when all Instances have been seen. */
+  /** Goes on with what an agent before us has left. To be called when it is known which Instances there are and who has what. */
   async start(): Promise<void> {
-    const { cluster, log, directory } = this.#options
+    const { cluster, log, directory, given } = this.#options
     const left = await this.#directories.open().catch((error: unknown) => {
       // Devices are more important.
       log.error({ directory, error: messageOf(error) }, 'workloads cannot report: their directories cannot be made')
@@ -83,6 +87,9 @@ export class BrokerInfo {
     void this.#directories.removeAside()
     for (const { instance, slot, path } of left) this.#follow(instance, slot, path, false)
     cluster.instances.onChange((key) => this.#changed(key), this.#stop.signal)
+    given.onChange((slot) => {
+      for (const [key, { workloads }] of this.#instances) if (workloads.has(slot)) this.#queue.add(key)
+    }, this.#stop.signal)
     for (const instance of cluster.instances.list()) this.#changed(keyOf(instance))
     for (const key of this.#instances.keys()) this.#queue.add(key)
     this.#running = Promise.all([this.#queue.run(this.#stop.signal), this.#rescan()])
@@ -210,9 +217,10 @@ export class BrokerInfo {
     return least(orphansInMs, deaf ? this.#poll(followed) : undefined)
   }
 
-  /** The directories of workloads whose slots this node does not hold any more. */
+  /** The directories of workloads whose slots this node does not hold any more, and no container has. */
   async #dropFreed(key: ObjectKey, { workloads, abandoned }: Followed): Promise<void> {
-    const isFree = (slot: SlotName) => !this.#holds(this.#options.cluster.instances.get(key), slot)
+    const { cluster, given } = this.#options
+    const isFree = (slot: SlotName) => !this.#holds(cluster.instances.get(key), slot) && given.at(slot).length === 0
     for (const [slot, workload] of [...workloads]) {
       if (!isFree(slot) || !(await this.#directories.drop(workload, () => isFree(slot)))) continue
       abandoned.add(slot)
@@ -239,10 +247,10 @@ export class BrokerInfo {
    * Entries whose slot is free and had no directory here: of a node that is gone, or that is about to take them away itself.
    * @returns when the next of them is due, in milliseconds
    */
-  #followOrphans({ spec, status }: Instance, { abandoned, orphans }: Followed): number | undefined {
+  #followOrphans({ spec, status }: Instance, { workloads, abandoned, orphans }: Followed): number | undefined {
     const { clock, node } = this.#options
     const named = new Set(Object.values(status?.brokerInfoSlots ?? {}) as SlotName[])
-    const free = new Set([...named].filter((slot) => (own(spec.deviceUsage, slot) ?? '') === ''))
+    const free = new Set([...named].filter((slot) => (own(spec.deviceUsage, slot) ?? '') === '' && !workloads.has(slot)))
     for (const slot of [...abandoned]) if (!free.has(slot)) abandoned.delete(slot)
     for (const slot of [...orphans.keys()]) if (!free.has(slot)) orphans.delete(slot)
     const index = spec.nodes.indexOf(node)

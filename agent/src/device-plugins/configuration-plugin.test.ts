@@ -10,6 +10,7 @@ import { nobodyObserves } from '../observer.js'
 import { draftOf, manifest } from '../ports/cluster.contract.js'
 import type { Cluster } from '../ports/cluster.js'
 import { SimulatedKubelet } from '../simulated-kubelet/simulated-kubelet.js'
+import { GivenSlots } from '../slots/given-slots.js'
 import { slotTable } from '../slots/slot-table.js'
 import { StandaloneCluster } from '../standalone/standalone-cluster.js'
 import { StateFile } from '../standalone/state-file.js'
@@ -25,6 +26,7 @@ let configuration: Configuration
 let name: string
 let kubelet: SimulatedKubelet
 let sockets: KubeletSockets
+let given: GivenSlots
 let plugins: DevicePlugins
 
 beforeEach(async () => {
@@ -46,7 +48,8 @@ beforeEach(async () => {
     log: silentLogger,
   })
   await sockets.open()
-  plugins = new DevicePlugins({ cluster, kubelet: sockets, node: NODE, clock: systemClock, log: silentLogger })
+  given = new GivenSlots({ node: NODE, pods: kubelet.nodePods })
+  plugins = new DevicePlugins({ cluster, kubelet: sockets, given, node: NODE, clock: systemClock, log: silentLogger })
   await plugins.serveConfiguration({ key: objectKey('default', name), name: configuration.metadata.name })
 })
 
@@ -97,6 +100,7 @@ function pluginOn(changed: Partial<Pick<Cluster, 'claimSlot'>>): ConfigurationPl
       cluster: own,
       node: NODE,
       claims: plugins.claims,
+      given,
       observer: nobodyObserves,
       directories: undefined,
       instances: () => DIGESTS.map((digest) => servedOf(digest)),
@@ -130,8 +134,8 @@ describe('the device plugin of a Configuration', () => {
 
   it('R5 R6 R10 R38 R40 A18 gives one container two devices in one answer, each with its environment', async () => {
     await both()
-    const given = await kubelet.admit(pod('p', 2))
-    expect(given.get('c0')).toMatchObject({
+    const granted = await kubelet.admit(pod('p', 2))
+    expect(granted.get('c0')).toMatchObject({
       envs: { CAMERA_8120FE: '8120fe', CAMERA_A19705: 'a19705' },
       annotations: {
         [`akri.agent.slot-${slot('8120fe', 0)}`]: `C:0:${slot('8120fe', 0)}`,
@@ -157,6 +161,22 @@ describe('the device plugin of a Configuration', () => {
     expect(ids()).toEqual(['0', '1'])
     await claim(1)
     await vi.waitFor(() => expect(ids()).toEqual(['0']))
+  })
+
+  it('R7 R84 gives to nobody else what a container has, although the Instance says that it is free', async () => {
+    await both()
+    await kubelet.admit(pod('p', 1))
+    const usage = 'C:0:node-a'
+    expect(held()).toEqual({ [slot('8120fe', 0)]: usage })
+    await cluster.releaseSlot(key('8120fe'), slot('8120fe', 0), usage)
+    // What is offered is what Instances say, and the kubelet knows itself that the container has "0".
+    await vi.waitFor(() => expect(ids()).toEqual(['0', '1']))
+    await kubelet.admit(pod('q', 1))
+    expect(held()).toEqual({ [slot('a19705', 0)]: 'C:1:node-a' })
+    expect(given.list().map(({ slot: which, id }) => [which, id])).toEqual([
+      [slot('8120fe', 0), '0'],
+      [slot('a19705', 0), '1'],
+    ])
   })
 
   it('R88 hears of what other nodes claim and free', async () => {

@@ -5,6 +5,7 @@ import type { ServedConfiguration, ServedInstance } from '../instances/served-in
 import type { AgentObserver } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
 import { advertisedIds, type ChosenSlot, chooseSlots, type InstanceSlots, preferredIds } from '../slots/configuration-slots.js'
+import type { GivenSlots } from '../slots/given-slots.js'
 import type { SlotClaims } from '../slots/slot-claims.js'
 import type { SlotTable } from '../slots/slot-table.js'
 import { containerResponse, type WorkloadDirectoryMaker } from './allocation.js'
@@ -14,6 +15,7 @@ export interface ConfigurationPluginOptions {
   readonly cluster: Pick<Cluster, 'claimSlot' | 'releaseSlot'>
   readonly node: NodeName
   readonly claims: SlotClaims
+  readonly given: GivenSlots
   readonly observer: AgentObserver
   readonly directories: WorkloadDirectoryMaker | undefined
   /** The Instances of the Configuration that this node serves. */
@@ -40,7 +42,7 @@ export class ConfigurationPlugin implements PluginBehaviour {
   }
 
   prefer(requests: readonly PreferenceRequest[]): PreferredAllocationResponse['containerResponses'] {
-    const slots = this.#slots()
+    const slots = this.#slotsToGive()
     return requests.map((request) => ({ deviceIDs: preferredIds(slots, this.#options.node, request) }))
   }
 
@@ -48,7 +50,7 @@ export class ConfigurationPlugin implements PluginBehaviour {
     const claimed = new Map<SlotName, ChosenSlot>()
     try {
       for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-        const choice = chooseSlots(this.#slots(), this.#options.node, requests)
+        const choice = chooseSlots(this.#slotsToGive(), this.#options.node, requests)
         if (!choice.ok) throw new AllocationRefusedError(choice.reason)
         if (await this.#claimAll(choice.containers.flat(), claimed)) return await this.#respond(choice.containers)
       }
@@ -65,6 +67,11 @@ export class ConfigurationPlugin implements PluginBehaviour {
       const { slots, heldBeyond, usable } = this.#options.slotTable(served)
       return { instance: served.name, healthy: usable, slots, heldBeyond }
     })
+  }
+
+  /** What a container has is not to be given to another one, although its Instance may not say so at the moment. */
+  #slotsToGive(): InstanceSlots[] {
+    return this.#slots().map((of) => ({ ...of, slots: this.#options.given.over(of.instance, of.slots) }))
   }
 
   /** @returns false where another one was faster; what was claimed before stays claimed for the next choice */
@@ -101,7 +108,8 @@ export class ConfigurationPlugin implements PluginBehaviour {
   }
 
   async #respond(containers: readonly (readonly ChosenSlot[])[]): Promise<AllocateResponse['containerResponses']> {
-    const { directories } = this.#options
+    const { directories, given } = this.#options
+    for (const { slot, id } of containers.flat()) given.note({ slot, resourceName: this.resourceName, id })
     const paths = new Map<SlotName, string | undefined>()
     for (const one of new Map(containers.flat().map((each) => [each.slot, each])).values())
       paths.set(one.slot, await directories?.open(this.#keyOf(one), one.slot))

@@ -16,6 +16,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { ServedInstance } from '../instances/served-instance.js'
 import { KubeletSockets } from '../kubelet/kubelet-sockets.js'
 import { SimulatedKubelet } from '../simulated-kubelet/simulated-kubelet.js'
+import { GivenSlots } from '../slots/given-slots.js'
 import { StandaloneCluster } from '../standalone/standalone-cluster.js'
 import { StateFile } from '../standalone/state-file.js'
 import { DevicePlugins } from './device-plugins.js'
@@ -56,6 +57,7 @@ let directory: string
 let cluster: StandaloneCluster
 let kubelet: SimulatedKubelet
 let sockets: KubeletSockets
+let given: GivenSlots
 let plugins: DevicePlugins
 
 beforeEach(async () => {
@@ -73,7 +75,8 @@ beforeEach(async () => {
     log: silentLogger,
   })
   await sockets.open()
-  plugins = new DevicePlugins({ cluster, kubelet: sockets, node, clock: systemClock, log: silentLogger })
+  given = new GivenSlots({ node, pods: kubelet.nodePods })
+  plugins = new DevicePlugins({ cluster, kubelet: sockets, given, node, clock: systemClock, log: silentLogger })
   await cluster.createInstance({
     name: served.name,
     namespace: 'default',
@@ -126,7 +129,7 @@ describe('the device plugin of an Instance', () => {
   it('R77 leaves a slot that another node of the Instance frees to that node for a while, at both levels', async () => {
     const clock = new ManualClock()
     await plugins.close()
-    plugins = new DevicePlugins({ cluster, kubelet: sockets, node, clock, log: silentLogger })
+    plugins = new DevicePlugins({ cluster, kubelet: sockets, given, node, clock, log: silentLogger })
     await plugins.serveConfiguration({ key: objectKey('default', 'cam'), name: configuration.metadata.name })
     await plugins.serve({ ...served, capacity: 1 })
     const offered = () => [kubelet.resource(resource).allocatable, kubelet.resource('akri.sh/cam').allocatable]
@@ -141,6 +144,19 @@ describe('the device plugin of an Instance', () => {
     await clock.advance(1)
     await vi.waitFor(() => expect(offered()).toEqual([1, 1]))
     await kubelet.admit(pod('p', 1))
+  })
+
+  it('R7 R84 does not give a slot to a second container while its Instance has forgotten the first one', async () => {
+    await plugins.serve({ ...served, capacity: 1 })
+    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(1))
+    given.note({ slot: slot(0), resourceName: 'akri.sh/cam', id: '0' })
+    await expect(kubelet.admit(pod('p', 1))).rejects.toThrow(
+      `a container of this node has slot ${slot(0)} already, by C:0:node-a`,
+    )
+    expect(usage()?.[slot(0)]).toBe('')
+    given.forget({ slot: slot(0), resourceName: 'akri.sh/cam', id: '0' })
+    await kubelet.admit(pod('q', 1))
+    expect(given.list()).toEqual([{ slot: slot(0), resourceName: resource, id: slot(0) }])
   })
 
   it('R39 R80 R111 R113 A18 claims for its node what the kubelet chose, and gives all that the device has', async () => {

@@ -5,6 +5,7 @@ import type { InstancePlugins, ServedConfiguration, ServedInstance } from '../in
 import { type AgentObserver, nobodyObserves } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
 import type { Kubelet } from '../ports/kubelet.js'
+import type { GivenSlots } from '../slots/given-slots.js'
 import { SlotClaims } from '../slots/slot-claims.js'
 import { SlotHandover } from '../slots/slot-handover.js'
 import { type SlotTable, slotTable } from '../slots/slot-table.js'
@@ -22,6 +23,8 @@ export interface DevicePluginsOptions {
   readonly log: Logger
   /** @default nobody */
   readonly observer?: AgentObserver
+  /** Where is noted which slots containers are given. */
+  readonly given: GivenSlots
   /** @default workloads get no directory */
   readonly directories?: WorkloadDirectoryMaker | undefined
   /** How long a slot that another node frees is left to that node, in milliseconds. @default 15000 */
@@ -79,11 +82,12 @@ export class DevicePlugins implements InstancePlugins {
       checkTaken(running, key)
       return running.started
     }
-    const { cluster, node, observer, directories } = this.#options
+    const { cluster, node, observer, directories, given } = this.#options
     const behaviour = new ConfigurationPlugin(configuration, {
       cluster,
       node,
       claims: this.claims,
+      given,
       observer,
       directories,
       instances: () => this.#servedOf(name),
@@ -112,11 +116,12 @@ export class DevicePlugins implements InstancePlugins {
       this.#readvertiseLater(instance.configuration)
       return running.started
     }
-    const { cluster, node, observer, directories } = this.#options
+    const { cluster, node, observer, directories, given } = this.#options
     const behaviour = new InstancePlugin(instance, {
       cluster,
       node,
       claims: this.claims,
+      given,
       observer,
       directories,
       slotTable: (served) => this.#slotTable(served),

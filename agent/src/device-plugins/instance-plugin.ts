@@ -4,6 +4,7 @@ import { AllocationRefusedError } from '../errors.js'
 import type { ServedInstance } from '../instances/served-instance.js'
 import type { AgentObserver } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
+import type { GivenSlots } from '../slots/given-slots.js'
 import { offeredSlots, preferredSlots } from '../slots/offer.js'
 import type { SlotClaims } from '../slots/slot-claims.js'
 import type { SlotTable } from '../slots/slot-table.js'
@@ -14,6 +15,7 @@ export interface InstancePluginOptions {
   readonly cluster: Cluster
   readonly node: NodeName
   readonly claims: SlotClaims
+  readonly given: GivenSlots
   readonly observer: AgentObserver
   readonly directories: WorkloadDirectoryMaker | undefined
   slotTable(instance: ServedInstance): SlotTable
@@ -46,8 +48,8 @@ export class InstancePlugin implements PluginBehaviour {
   }
 
   prefer(requests: readonly PreferenceRequest[]): PreferredAllocationResponse['containerResponses'] {
-    const { cluster, node } = this.#options
-    const { slots } = this.#table()
+    const { cluster, node, given } = this.#options
+    const slots = given.over(this.#instance.name, this.#table().slots)
     const nodes = cluster.instances.get(this.#instance.key)?.spec.nodes ?? []
     return requests.map((request) => ({ deviceIDs: preferredSlots(slots, { node, nodes, ...request }) }))
   }
@@ -64,7 +66,8 @@ export class InstancePlugin implements PluginBehaviour {
       for (const slot of claimed) await this.#release(slot)
       throw error
     }
-    const { directories } = this.#options
+    const { directories, given } = this.#options
+    for (const slot of slots.flat()) given.note({ slot, resourceName: this.resourceName, id: slot })
     const paths = new Map<SlotName, string | undefined>()
     for (const slot of new Set(slots.flat())) paths.set(slot, await directories?.open(instance.key, slot))
     return slots.map((ofContainer) =>
@@ -97,6 +100,9 @@ export class InstancePlugin implements PluginBehaviour {
     if (slot === undefined)
       throw new AllocationRefusedError(`Instance ${name} has no slot ${shown}; its capacity is ${this.#table().slots.size}`)
     if (!slot[1]) throw new AllocationRefusedError(`slot ${id} is taken${this.#holderOf(slot[0])}`)
+    const claim = this.#options.given.claimsIn(name)[slot[0]] ?? this.#usage
+    // Its Instance may not say so at the moment.
+    if (claim !== this.#usage) throw new AllocationRefusedError(`a container of this node has slot ${id} already, by ${claim}`)
     return slot[0]
   }
 

@@ -1,11 +1,20 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import { type Configuration, type ConfigurationManifest, keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube'
+import {
+  type Configuration,
+  type ConfigurationManifest,
+  keyOf,
+  type NodeName,
+  type ObjectKey,
+  objectKey,
+  type SlotName,
+} from '@akrijs/kube'
 import { silentLogger, systemClock } from '@akrijs/sdk'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { DeviceSet } from '../discovery/device-set.js'
 import { manifest } from '../ports/cluster.contract.js'
+import { GivenSlots } from '../slots/given-slots.js'
 import { StandaloneCluster } from '../standalone/standalone-cluster.js'
 import { StateFile } from '../standalone/state-file.js'
 import { deviceDigest } from './instance-name.js'
@@ -24,6 +33,7 @@ let key: ObjectKey
 let calls: string[]
 let failing: string | undefined
 let devices: DeviceSet
+let given: GivenSlots
 let reconciler: InstanceReconciler
 
 const plugins: InstancePlugins = {
@@ -50,11 +60,13 @@ beforeEach(async () => {
   calls = []
   failing = undefined
   devices = seen('foo0')
+  given = new GivenSlots({ node: NODE, pods: undefined })
   cluster.instances.onChange((which) => calls.push(`changed ${which.slice('default/'.length)}`), new AbortController().signal)
   reconciler = new InstanceReconciler({
     cluster,
     configurations: cluster.configurations,
     plugins,
+    given,
     node: NODE,
     log: silentLogger,
     deviceSet: () => devices,
@@ -79,6 +91,14 @@ describe('the Instances of a node', () => {
     await reconciler.reconcile(key)
     expect(calls).toEqual([`serve ${wanted.name}`, `serve ${nameOf('foo0')}`, `changed ${nameOf('foo0')}`])
     expect(instanceOf('foo0')?.spec).toMatchObject({ nodes: [NODE], shared: true, brokerProperties: { NAME: 'foo0' } })
+  })
+
+  it('R84 say of their slots from the first moment on what containers have', async () => {
+    given.note({ slot: `${nameOf('foo0')}-1` as SlotName, resourceName: `akri.sh/${wanted.name}`, id: '0' })
+    const seenUsages: unknown[] = []
+    cluster.instances.onChange(() => seenUsages.push(instanceOf('foo0')?.spec.deviceUsage), new AbortController().signal)
+    await reconciler.reconcile(key)
+    expect(seenUsages).toEqual([expect.objectContaining({ [`${nameOf('foo0')}-1`]: `C:0:${NODE}` })])
   })
 
   it('are not written again where nothing has changed', async () => {

@@ -3,6 +3,7 @@ import { keyOf } from '@akrijs/kube'
 import type { Logger } from '@akrijs/sdk'
 import type { DeviceSet } from '../discovery/device-set.js'
 import type { Cluster, ObjectCache } from '../ports/cluster.js'
+import type { GivenSlots } from '../slots/given-slots.js'
 import { cdiName } from './instance-name.js'
 import { DEVICE_ID_ANNOTATION, type DigestCollision, type PlannedInstance, planInstances } from './instance-plan.js'
 import type { InstancePlugins } from './served-instance.js'
@@ -15,6 +16,8 @@ export interface InstanceReconcilerOptions {
   /** Those that are in force. */
   readonly configurations: ObjectCache<Configuration>
   readonly plugins: InstancePlugins
+  /** What containers have of an Instance that is made anew. */
+  readonly given: Pick<GivenSlots, 'claimsIn'>
   readonly node: NodeName
   readonly log: Logger
   deviceSet(configuration: ObjectKey): DeviceSet
@@ -62,7 +65,7 @@ export class InstanceReconciler {
   }
 
   async #bringAbout(configuration: Configuration, planned: PlannedInstance): Promise<void> {
-    const { cluster, plugins, node, log } = this.#options
+    const { cluster, plugins, given, node, log } = this.#options
     const { namespace, name } = configuration.metadata
     this.#servedBy(keyOf(configuration)).add(planned.name)
     // The plugin comes first, so that nobody sees an Instance that cannot be asked for yet.
@@ -81,7 +84,7 @@ export class InstanceReconciler {
           brokerProperties: planned.properties,
           shared: planned.shared,
           nodes: [node],
-          deviceUsage: {},
+          deviceUsage: given.claimsIn(planned.name),
         },
       })
       // Another node was first, or an Instance of the same name is on its way out: its change calls us again.

@@ -58,6 +58,12 @@ describe('the slots of containers, by their annotations', () => {
     })
   })
 
+  it('R40 say which slot an id stands for', async () => {
+    containers = [container('a', RUNNING, { 'my-cam-a19705-1': 'C:4:my-cam-a19705-1' })]
+    const allocated = await new ContainerRuntime(socket).list(AbortSignal.timeout(5000))
+    expect(allocated.get('akri.sh/my-cam')?.map(({ slots }) => slots)).toEqual([new Map([['4', 'my-cam-a19705-1']])])
+  })
+
   it('are none of what somebody else wrote', async () => {
     containers = [container('a', RUNNING, { nonsense: 'x', 'cam-1': 'cam-1', 'cam-8120fe-x': 'C::', '': '' })]
     expect(await list()).toEqual({})

@@ -1,9 +1,9 @@
-import { GROUP, type ObjectKey, objectKey } from '@akrijs/kube'
+import { GROUP, type ObjectKey, objectKey, type SlotName } from '@akrijs/kube'
 import { type Container, type ListContainersResponse, RuntimeServiceClient } from '@akrijs/proto/runtime'
 import { messageOf } from '@akrijs/sdk'
 import { SLOT_ANNOTATION } from '../device-plugins/allocation.js'
 import { KubeletUnavailableError } from '../errors.js'
-import type { Allocations } from '../ports/kubelet.js'
+import type { Allocation, Allocations } from '../ports/kubelet.js'
 import { type AllocationSource, askOnce } from './allocation-source.js'
 
 /** The largest list of containers that is read, in bytes: the limit of the kubelet's own client. */
@@ -24,12 +24,12 @@ export class ContainerRuntime implements AllocationSource {
   }
 
   async list(signal: AbortSignal): Promise<Allocations> {
-    const allocated = new Map<string, { pod: ObjectKey; ids: Set<string> }[]>()
+    const allocated = new Map<string, Allocation[]>()
     for (const container of (await this.#ask(signal)).containers) {
       if (container.state === EXITED) continue
-      for (const { resourceName, id } of slotsIn(container)) {
+      for (const { resourceName, id, slot } of slotsIn(container)) {
         const ofResource = allocated.get(resourceName) ?? []
-        allocated.set(resourceName, [...ofResource, { pod: podOf(container), ids: new Set([id]) }])
+        allocated.set(resourceName, [...ofResource, { pod: podOf(container), ids: new Set([id]), slots: new Map([[id, slot]]) }])
       }
     }
     return allocated
@@ -57,14 +57,15 @@ function podOf({ labels }: Container): ObjectKey {
 }
 
 /** `akri.agent.slot-<slot>: <slot>`, or `C:<virtual id>:<slot>` for one that was asked for through the Configuration. */
-function slotsIn({ annotations }: Container): { resourceName: string; id: string }[] {
+function slotsIn({ annotations }: Container): { resourceName: string; id: string; slot: SlotName }[] {
   return Object.entries(annotations).flatMap(([name, value]) => {
     if (!name.startsWith(SLOT_ANNOTATION)) return []
     const [, instance, configuration] = /^((.+)-[0-9a-f]{6})-\d+$/.exec(name.slice(SLOT_ANNOTATION.length)) ?? []
     if (instance === undefined || configuration === undefined) return []
+    const slot = name.slice(SLOT_ANNOTATION.length) as SlotName
     const [, virtualId] = /^C:([^:]+):/.exec(value) ?? []
     return virtualId === undefined
-      ? [{ resourceName: `${GROUP}/${instance}`, id: name.slice(SLOT_ANNOTATION.length) }]
-      : [{ resourceName: `${GROUP}/${configuration}`, id: virtualId }]
+      ? [{ resourceName: `${GROUP}/${instance}`, id: slot, slot }]
+      : [{ resourceName: `${GROUP}/${configuration}`, id: virtualId, slot }]
   })
 }

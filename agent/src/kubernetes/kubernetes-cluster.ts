@@ -153,7 +153,7 @@ export class KubernetesCluster implements Cluster {
             },
           ],
         },
-        spec: { ...spec, deviceUsage: resizedUsage(name, spec.capacity, {}) },
+        spec: { ...spec, deviceUsage: resizedUsage(name, spec.capacity, spec.deviceUsage) },
       })
       this.#wrote(created)
       return 'created'
@@ -189,14 +189,11 @@ export class KubernetesCluster implements Cluster {
   }
 
   claimSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<SlotClaim> {
-    return this.#change<SlotClaim>(key, (instance) => {
-      const index = instance && slotIndex(instance.metadata.name, slot)
-      if (instance === undefined || index === undefined || index >= instance.spec.capacity) return { done: { outcome: 'gone' } }
-      const holder = instance.spec.deviceUsage[slot] ?? ''
-      if (holder !== '') return { done: { outcome: 'taken', by: holder } }
-      if (isFull(instance)) return { done: { outcome: 'gone' } }
-      return { patch: claimPatch(instance, slot, usage), result: { outcome: 'claimed' } }
-    })
+    return this.#claim(key, slot, usage, { inUse: false })
+  }
+
+  restoreSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<SlotClaim> {
+    return this.#claim(key, slot, usage, { inUse: true })
   }
 
   releaseSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<'released' | 'changed' | 'gone'> {
@@ -286,6 +283,19 @@ export class KubernetesCluster implements Cluster {
       fresh = true
     }
     throw new ClusterBusyError(`Instance ${key} was changed by others each time that it was to be changed`)
+  }
+
+  /** @param inUse whether the capacity does not matter any more: the slot is used already */
+  #claim(key: ObjectKey, slot: SlotName, usage: string, { inUse }: { readonly inUse: boolean }): Promise<SlotClaim> {
+    return this.#change<SlotClaim>(key, (instance) => {
+      const index = instance && slotIndex(instance.metadata.name, slot)
+      if (instance === undefined || index === undefined) return { done: { outcome: 'gone' } }
+      if (!inUse && index >= instance.spec.capacity) return { done: { outcome: 'gone' } }
+      const holder = instance.spec.deviceUsage[slot] ?? ''
+      if (holder !== '') return { done: { outcome: 'taken', by: holder } }
+      if (!inUse && isFull(instance)) return { done: { outcome: 'gone' } }
+      return { patch: claimPatch(instance, slot, usage), result: { outcome: 'claimed' } }
+    })
   }
 
   /** @returns why the server refused it; undefined where it is written */

@@ -74,6 +74,32 @@ export function clusterContract(name: string, make: () => Promise<ClusterUnderTe
       expect(made.spec.deviceUsage).toEqual({ [`${own}-0`]: '', [`${own}-1`]: '', [`${own}-2`]: '' })
     })
 
+    it('R84 makes an Instance with the claims that it is given, and its other slots are free', async () => {
+      const draft = draftOf(await configuration(), 2, [NODE_A], '8120fe')
+      const claims = { [`${draft.name}-1`]: `C:0:${NODE_A}` }
+      expect(await cluster.createInstance({ ...draft, spec: { ...draft.spec, deviceUsage: claims } })).toBe('created')
+      const made = await eventually(() => found(cluster.instances.get(objectKey(draft.namespace, draft.name))))
+      expect(made.spec.deviceUsage).toEqual({ [`${draft.name}-0`]: '', ...claims })
+    })
+
+    it('R7 R84 says of a slot what a container has, beyond the capacity too, and takes it from nobody', async () => {
+      const made = await instance(1)
+      const [key, own, beyond] = [keyOf(made), slot(made, 0), slot(made, 4)]
+      expect(await cluster.claimSlot(key, own, NODE_B)).toEqual({ outcome: 'claimed' })
+      expect(await cluster.restoreSlot(key, own, NODE_A)).toEqual({ outcome: 'taken', by: NODE_B })
+      expect(await cluster.restoreSlot(key, beyond, `C:0:${NODE_A}`)).toEqual({ outcome: 'claimed' })
+      expect(await cluster.restoreSlot(key, beyond, NODE_B)).toEqual({ outcome: 'taken', by: `C:0:${NODE_A}` })
+      expect(usageOf(made)).toEqual({ [own]: NODE_B, [beyond]: `C:0:${NODE_A}` })
+      // Nobody gets one before both have ended.
+      expect(await cluster.releaseSlot(key, own, NODE_B)).toBe('released')
+      expect(await cluster.claimSlot(key, own, NODE_A)).toEqual({ outcome: 'gone' })
+      expect(await cluster.releaseSlot(key, beyond, `C:0:${NODE_A}`)).toBe('released')
+      expect(usageOf(made)).toEqual({ [own]: '' })
+      expect(await cluster.restoreSlot(key, own, NODE_A)).toEqual({ outcome: 'claimed' })
+      expect(await cluster.restoreSlot(key, 'nonsense' as SlotName, NODE_A)).toEqual({ outcome: 'gone' })
+      expect(await cluster.restoreSlot(objectKey('default', 'none-8120fe'), own, NODE_A)).toEqual({ outcome: 'gone' })
+    })
+
     it('makes the Configuration the owner of its Instance', async () => {
       const made = await instance(1)
       const owner = cluster.configurations

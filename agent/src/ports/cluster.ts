@@ -10,7 +10,7 @@ export interface Cluster {
   readonly configurations: ObjectCache<Configuration>
   readonly instances: ObjectCache<Instance>
 
-  /** Makes an Instance as given, all slots free. */
+  /** Makes an Instance as given. Slots of its capacity that `deviceUsage` leaves out are free. */
   createInstance(instance: InstanceDraft): Promise<'created' | 'exists'>
   /** Adds the node to `spec.nodes`. */
   joinInstance(key: ObjectKey, node: NodeName): Promise<'joined' | 'already-joined' | 'gone'>
@@ -24,6 +24,11 @@ export interface Cluster {
 
   /** Compare-and-swap on the one slot: `usage` is written only if the slot is free. */
   claimSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<SlotClaim>
+  /**
+   * As `claimSlot`, for a container that has the slot already: the Instance says so also where the slot is beyond the capacity, or as
+   * many as that are held.
+   */
+  restoreSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<SlotClaim>
   /** Compare-and-swap on the one slot: it is freed only if it still holds `usage`. */
   releaseSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<'released' | 'changed' | 'gone'>
 

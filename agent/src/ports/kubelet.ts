@@ -1,4 +1,4 @@
-import type { ObjectKey } from '@akrijs/kube'
+import type { ObjectKey, SlotName } from '@akrijs/kube'
 
 /** The kubelet as the agent's core sees it. */
 export interface Kubelet {
@@ -23,7 +23,14 @@ export interface Kubelet {
 }
 
 /** By the name of the resource: which Pod holds which ids. */
-export type Allocations = ReadonlyMap<string, readonly { readonly pod: ObjectKey; readonly ids: ReadonlySet<string> }[]>
+export type Allocations = ReadonlyMap<string, readonly Allocation[]>
+
+export interface Allocation {
+  readonly pod: ObjectKey
+  readonly ids: ReadonlySet<string>
+  /** Which slots the ids stand for, where that is known. */
+  readonly slots?: ReadonlyMap<string, SlotName>
+}
 
 /** What podresources does not tell: Pods whose containers have not been given anything yet, and Pods that have ended. */
 export interface NodePods {

@@ -28,6 +28,11 @@ export class SlotClaims {
     return this.#exclusively(slot, async () => ((this.#claimedAt.get(slot) ?? -1) >= since ? undefined : work()))
   }
 
+  /** Writes again what a container has already: nothing begins with it. */
+  restore<T>(slot: SlotName, work: () => Promise<T>): Promise<T> {
+    return this.#exclusively(slot, work)
+  }
+
   /** When this process last claimed the slot, by its clock; undefined if it never did. */
   lastClaimed(slot: SlotName): number | undefined {
     return this.#claimedAt.get(slot)

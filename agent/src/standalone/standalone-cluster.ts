@@ -119,7 +119,7 @@ export class StandaloneCluster implements Cluster {
           annotations,
           ownerReferences: [{ apiVersion: API_VERSION, kind: 'Configuration', name: ownerName, uid, controller: true }],
         },
-        spec: { ...spec, deviceUsage: resizedUsage(name, spec.capacity, {}) },
+        spec: { ...spec, deviceUsage: resizedUsage(name, spec.capacity, spec.deviceUsage) },
       })
       return 'created'
     })
@@ -162,18 +162,11 @@ export class StandaloneCluster implements Cluster {
   }
 
   claimSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<SlotClaim> {
-    return this.#change((draft): SlotClaim => {
-      const instance = draft.instances.get(key)
-      const index = instance && slotIndex(instance.metadata.name, slot)
-      if (instance === undefined || index === undefined || index >= instance.spec.capacity) return { outcome: 'gone' }
-      const { deviceUsage, capacity } = instance.spec
-      const holder = deviceUsage[slot] ?? ''
-      if (holder !== '') return { outcome: 'taken', by: holder }
-      // Slots beyond a capacity that was lowered count for as long as they are held.
-      if (heldSlots(deviceUsage) >= capacity) return { outcome: 'gone' }
-      putSpec(draft, instance, { deviceUsage: { ...deviceUsage, [slot]: usage } })
-      return { outcome: 'claimed' }
-    })
+    return this.#claim(key, slot, usage, { inUse: false })
+  }
+
+  restoreSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<SlotClaim> {
+    return this.#claim(key, slot, usage, { inUse: true })
   }
 
   releaseSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<'released' | 'changed' | 'gone'> {
@@ -227,6 +220,23 @@ export class StandaloneCluster implements Cluster {
   /** Resolves when every change so far is in the file or refused. */
   async close(): Promise<void> {
     await this.#committing
+  }
+
+  /** @param inUse whether the capacity does not matter any more: the slot is used already */
+  #claim(key: ObjectKey, slot: SlotName, usage: string, { inUse }: { readonly inUse: boolean }): Promise<SlotClaim> {
+    return this.#change((draft): SlotClaim => {
+      const instance = draft.instances.get(key)
+      const index = instance && slotIndex(instance.metadata.name, slot)
+      if (instance === undefined || index === undefined) return { outcome: 'gone' }
+      const { deviceUsage, capacity } = instance.spec
+      if (!inUse && index >= capacity) return { outcome: 'gone' }
+      const holder = deviceUsage[slot] ?? ''
+      if (holder !== '') return { outcome: 'taken', by: holder }
+      // Slots beyond a capacity that was lowered count for as long as they are held.
+      if (!inUse && heldSlots(deviceUsage) >= capacity) return { outcome: 'gone' }
+      putSpec(draft, instance, { deviceUsage: { ...deviceUsage, [slot]: usage } })
+      return { outcome: 'claimed' }
+    })
   }
 
   #applyConfiguration(draft: ClusterDraft, key: ObjectKey, manifest: ConfigurationManifest): void {
