@@ -1,0 +1,146 @@
+import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { request } from 'node:http'
+import net from 'node:net'
+import os from 'node:os'
+import path from 'node:path'
+import { type StandaloneAgent, startStandalone } from '@akrijs/agent/standalone'
+import { silentLogger, systemClock } from '@akrijs/sdk'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { BrokerLedger } from '../brokers/broker-ledger.js'
+import { BrokerSet } from '../brokers/broker-set.js'
+import { FinishedJobs } from '../brokers/finished-jobs.js'
+import { askAgent } from './control-client.js'
+import { serveControl } from './control-server.js'
+
+const CONFIGURATION = `apiVersion: akri.sh/v0
+kind: Configuration
+metadata: { name: lab, namespace: plant }
+spec: { discoveryHandler: { name: debugEcho, discoveryDetails: 'descriptions: [foo0]' } }
+`
+
+let directory: string
+const at = (name: string) => path.join(directory, name)
+
+beforeAll(async () => {
+  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-control-'))
+})
+
+afterAll(() => rm(directory, { recursive: true, force: true }))
+
+describe('what an agent of one machine answers', () => {
+  let standalone: StandaloneAgent
+  let control: { close(): Promise<void> }
+  let brokers: BrokerSet
+  const socket = () => at('control.sock')
+
+  beforeAll(async () => {
+    await writeFile(at('lab.yaml'), CONFIGURATION)
+    standalone = await startStandalone({
+      manifests: [at('lab.yaml')],
+      stateDirectory: at('state'),
+      node: 'node-a',
+      handlers: ['@akrijs/handler-debug-echo'],
+      handlersFrom: import.meta.dirname,
+      log: silentLogger,
+    })
+    brokers = new BrokerSet({
+      standalone,
+      ledger: new BrokerLedger(at('brokers.json')),
+      finished: new FinishedJobs(at('jobs.json')),
+      clock: systemClock,
+      log: silentLogger,
+      environment: {},
+      onLine() {},
+      onChange() {},
+    })
+    control = await serveControl(socket(), standalone, brokers)
+    await vi.waitFor(() => expect(standalone.cluster.instances.list()).toHaveLength(1), 10_000)
+  })
+
+  afterAll(async () => {
+    await control.close()
+    await brokers.close()
+    await standalone.close()
+  })
+
+  it('is its objects, by the paths that an API server has', async () => {
+    const [instance] = standalone.cluster.instances.list()
+    const all = { apiVersion: 'akri.sh/v0', kind: 'InstanceList', items: [instance] }
+    expect(await askAgent(socket(), '/apis/akri.sh/v0/instances')).toEqual(all)
+    expect(await askAgent(socket(), '/apis/akri.sh/v0/namespaces/plant/instances?limit=500')).toEqual(all)
+    expect(await askAgent(socket(), '/apis/akri.sh/v0/namespaces/other/instances')).toMatchObject({ items: [] })
+    expect(await askAgent(socket(), '/apis/akri.sh/v0/namespaces/plant/instances/lab-8120fe')).toEqual(instance)
+    expect(await askAgent(socket(), '/apis/akri.sh/v0/configurations/lab')).toMatchObject({ metadata: { name: 'lab' } })
+    expect(await askAgent(socket(), '/resources')).toMatchObject({
+      items: expect.arrayContaining([expect.objectContaining({ name: 'akri.sh/lab-8120fe' })]),
+    })
+  })
+
+  it.each([
+    '/',
+    '/nothing',
+    '/apis/akri.sh/v0/gadgets',
+    '/apis/akri.sh/v0/instances/none',
+    '/%',
+    '//',
+    '/apis/akri.sh/v0/instances/a/b',
+  ])('is nothing for %s', async (url) => {
+    expect(await askAgent(socket(), url)).toBeUndefined()
+  })
+
+  it('changes nothing, whatever it is asked', async () => {
+    for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) {
+      const status = await new Promise<number | undefined>((resolve, reject) => {
+        const call = request({ socketPath: socket(), path: '/apis/akri.sh/v0/instances/lab-8120fe', method }, (response) => {
+          response.resume()
+          resolve(response.statusCode)
+        })
+        call.on('error', reject).end('{"spec":{}}')
+      })
+      expect(status).toBe(404)
+    }
+    expect(standalone.cluster.instances.list()).toHaveLength(1)
+  })
+
+  it('is for the user of the agent only', async () => {
+    expect((await stat(socket())).mode & 0o777).toBe(0o600)
+  })
+
+  it('is not taken over by a second agent', async () => {
+    await expect(serveControl(socket(), standalone, brokers)).rejects.toThrow('is served by another process already')
+  })
+})
+
+describe('who asks an agent', () => {
+  let server: net.Server | undefined
+
+  beforeEach(() => {
+    server = undefined
+  })
+
+  afterEach(async () => {
+    await new Promise((resolve) => (server === undefined ? resolve(undefined) : server.close(resolve)))
+  })
+
+  /** Something that answers on a socket. */
+  async function answering(answer: (socket: net.Socket) => void): Promise<string> {
+    const socket = at('other.sock')
+    server = net.createServer((connection) => connection.once('data', () => answer(connection)).on('error', () => {}))
+    await new Promise<void>((resolve) => server?.listen(socket, resolve))
+    return socket
+  }
+
+  it('is told that none runs there, and how to start one', async () => {
+    await expect(askAgent(at('none.sock'), '/')).rejects.toThrow(/none is running there\. Start one with akri run.*--state-dir/)
+  })
+
+  it('is told that what answers is no agent', async () => {
+    const page = 'HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello'
+    await expect(askAgent(await answering((socket) => socket.end(page)), '/')).rejects.toThrow(/is no agent/)
+  })
+
+  it('is told that the agent ended while it answered', async () => {
+    const half = 'HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{"items":'
+    await expect(askAgent(await answering((socket) => socket.end(half)), '/')).rejects.toThrow(/ended while it answered/)
+  })
+})
