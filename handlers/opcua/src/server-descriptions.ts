@@ -1,7 +1,8 @@
+import { setMaxListeners } from 'node:events'
 import { AkriError, type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import type { ServerDescription } from './device-description.js'
 import { type EndpointSummary, summarize } from './endpoint-summary.js'
-import { OpcuaUnreachableError } from './errors.js'
+import { OpcuaTimeoutError, OpcuaUnreachableError } from './errors.js'
 import type { FoundServer } from './found-server.js'
 import { inParallel } from './in-parallel.js'
 import type { Reach } from './reach.js'
@@ -75,11 +76,22 @@ export class ServerDescriptions {
   }
 
   async #askAll(servers: readonly FoundServer[], signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted()
     if (servers.length === 0) return
-    const round = AbortSignal.any([signal, AbortSignal.timeout(this.#options.roundMs ?? ROUND_MS)])
-    await inParallel(servers, AT_MOST, async (server) => {
-      if (!round.aborted) await this.#ask(server, round)
-    })
+    const round = new AbortController()
+    // As many listen as are asked at a time.
+    setMaxListeners(0, round.signal)
+    const end = () => round.abort(new OpcuaTimeoutError('the time for describing servers is over'))
+    const timer = setTimeout(end, this.#options.roundMs ?? ROUND_MS)
+    signal.addEventListener('abort', end, { once: true })
+    try {
+      await inParallel(servers, AT_MOST, async (server) => {
+        if (!round.signal.aborted) await this.#ask(server, round.signal)
+      })
+    } finally {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', end)
+    }
     signal.throwIfAborted()
   }
 
@@ -98,7 +110,7 @@ export class ServerDescriptions {
       entry.dueAt = entry.heardAt + REFRESH_MS
       entry.failures = 0
     } catch (error) {
-      if (!signal.aborted && !AkriError.is(error)) throw error
+      if (!AkriError.is(error)) throw error
       entry.dueAt = clock.now() + Math.min(RETRY.ceilingMs, RETRY.initialMs * 2 ** entry.failures)
       entry.failures++
       if (entry.failures === 1)

@@ -22,6 +22,9 @@ const SERVICE_UNSUPPORTED = 0x800b_0000
 
 /** A server, or discovery server, that says what a test wants it to say, over a real socket. */
 export class SimulatedServer {
+  port = 0
+  /** `opc.tcp://address:port/`. */
+  url = ''
   /** What it answers to FindServers: at first that it is a server itself. */
   applications: readonly ApplicationDescription[] = []
   /** What it answers to GetEndpoints. */
@@ -34,6 +37,8 @@ export class SimulatedServer {
   chunkBytes = 65_000
   /** What was asked so far. */
   readonly asked: string[] = []
+  /** How many connections it has taken so far. */
+  accepted = 0
   readonly #server = net.createServer((socket) => this.#serve(socket))
   readonly #sockets = new Set<net.Socket>()
 
@@ -51,21 +56,13 @@ export class SimulatedServer {
     await new Promise<void>((resolve, reject) => {
       simulated.#server.once('error', reject).listen(port, host, resolve)
     })
+    const address = simulated.#server.address()
+    if (typeof address === 'object' && address !== null) simulated.port = address.port
+    simulated.url = `opc.tcp://${net.isIPv6(host) ? `[${host}]` : host}:${simulated.port}/`
     const server = application({ applicationName: name, discoveryUrls: [simulated.url] })
     simulated.applications = [server]
     simulated.endpoints = [endpoint(server)]
     return simulated
-  }
-
-  get port(): number {
-    const address = this.#server.address()
-    return typeof address === 'object' && address !== null ? address.port : 0
-  }
-
-  get url(): string {
-    const address = this.#server.address()
-    const host = typeof address === 'object' && address !== null ? address.address : ''
-    return `opc.tcp://${net.isIPv6(host) ? `[${host}]` : host}:${this.port}/`
   }
 
   /** Connections that are open now. */
@@ -83,10 +80,14 @@ export class SimulatedServer {
   }
 
   #serve(socket: net.Socket): void {
+    this.accepted++
     this.#sockets.add(socket)
     socket.on('close', () => this.#sockets.delete(socket))
     socket.on('error', () => socket.destroy())
-    if (this.silent) return
+    if (this.silent) {
+      socket.resume()
+      return
+    }
     const frames = new FrameReader({ chunkBytes: 65_536 })
     let sequence = 50
     socket.on('data', (bytes) => {

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { type Clock, every } from '@akrijs/sdk'
 import type { FoundServer } from '../found-server.js'
 import { inParallel } from '../in-parallel.js'
@@ -21,6 +22,8 @@ export interface StandardMethodOptions extends DiscoveryUrlOptions {
  */
 export async function* standardServers(options: StandardMethodOptions): AsyncGenerator<readonly FoundServer[], void, void> {
   const { discoveryUrls, signal, clock, interval } = options
+  // As many listen as URLs are asked at a time.
+  setMaxListeners(0, signal)
   const urls = [...new Set(discoveryUrls)].map((url) => new DiscoveryUrl(url, options))
   for await (const _ of every(interval, { signal, clock })) {
     await inParallel(urls, AT_MOST, (url) => url.round(signal))
