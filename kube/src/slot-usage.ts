@@ -1,4 +1,5 @@
 import type { InstanceName, NodeName, SlotName } from './names.js'
+import type { Instance } from './types.js'
 
 /** Who holds a slot, as the values of `deviceUsage` say it. */
 export type SlotUsage =
@@ -67,6 +68,16 @@ export function resizedUsage(
 export function holderOf(usage: string | undefined): NodeName | undefined {
   const parsed = parseSlotUsage(usage)
   return parsed.level === 'instance' || parsed.level === 'configuration' ? parsed.node : undefined
+}
+
+/** Of claims those whose slots nobody holds in the Instance. */
+export function freeAmong(
+  { spec: { deviceUsage } }: Pick<Instance, 'spec'>,
+  claims: Readonly<Record<string, string>>,
+): (readonly [SlotName, string])[] {
+  return Object.entries(claims).flatMap(([slot, usage]) =>
+    (deviceUsage[slot] ?? '') === '' ? [[slot as SlotName, usage] as const] : [],
+  )
 }
 
 /** How many slots are held, also those beyond the capacity. */

@@ -94,7 +94,9 @@ export class InstanceReconciler {
 
     if (planned.existing.metadata.deletionTimestamp !== undefined) return
     if (!planned.existing.spec.nodes.includes(node)) {
-      if ((await cluster.joinInstance(planned.key, node)) === 'joined') log.info({ instance: planned.name }, 'instance joined')
+      const claims = given.claimsIn(planned.name)
+      if ((await cluster.joinInstance(planned.key, node, claims)) === 'joined')
+        log.info({ instance: planned.name }, 'instance joined')
     } else if (planned.existing.spec.nodes[0] === node && differs(planned.existing, planned)) {
       // One writer per field: the first of the nodes. Two nodes that see a device differently would write in turns for ever.
       await cluster.updateInstance(planned.key, { capacity: planned.capacity, brokerProperties: planned.properties })

@@ -5,6 +5,7 @@ import {
   type Configuration,
   claimPatch,
   EventRecorder,
+  freeAmong,
   type Instance,
   isFull,
   type JsonPatch,
@@ -30,7 +31,7 @@ import { type Clock, type DiscoveryProperties, type Logger, messageOf } from '@a
 import { isEmpty, planBrokerInfo } from '../broker-info/broker-info-plan.js'
 import { resolveReferences } from '../discovery/property-references.js'
 import { ClusterBusyError, OutdatedResourceError } from '../errors.js'
-import type { BrokerReports, Cluster, InstanceDraft, ObjectCache, SlotClaim } from '../ports/cluster.js'
+import type { BrokerReports, Cluster, DeviceUsage, InstanceDraft, ObjectCache, SlotClaim } from '../ports/cluster.js'
 import { brokerInfoPatch } from './broker-info-patch.js'
 import { PropertySources } from './property-sources.js'
 import { StatusWriter } from './status-writer.js'
@@ -163,12 +164,13 @@ export class KubernetesCluster implements Cluster {
     }
   }
 
-  joinInstance(key: ObjectKey, node: NodeName): Promise<'joined' | 'already-joined' | 'gone'> {
+  joinInstance(key: ObjectKey, node: NodeName, claims: DeviceUsage = {}): Promise<'joined' | 'already-joined' | 'gone'> {
     return this.#change(key, (instance) => {
       // One that is on its way out takes nobody in: who joins it would go with it.
       if (instance === undefined || instance.metadata.deletionTimestamp !== undefined) return { done: 'gone' }
       if (instance.spec.nodes.includes(node)) return { done: 'already-joined' }
-      return { patch: joinPatch(node), result: 'joined' }
+      const claiming = freeAmong(instance, claims).flatMap(([slot, usage]) => claimPatch(instance, slot, usage))
+      return { patch: [...joinPatch(node), ...claiming], result: 'joined' }
     })
   }
 

@@ -100,6 +100,18 @@ export function clusterContract(name: string, make: () => Promise<ClusterUnderTe
       expect(await cluster.restoreSlot(objectKey('default', 'none-8120fe'), own, NODE_A)).toEqual({ outcome: 'gone' })
     })
 
+    it('R84 lets a node join with what its containers have, and takes from nobody what they have by now', async () => {
+      const made = await instance(2)
+      const [key, own, taken, beyond] = [keyOf(made), slot(made, 0), slot(made, 1), slot(made, 2)]
+      await cluster.claimSlot(key, taken, NODE_A)
+      const claims = { [own]: `C:0:${NODE_B}`, [taken]: NODE_B, [beyond]: NODE_B }
+      expect(await cluster.joinInstance(key, NODE_B, claims)).toBe('joined')
+      expect(current(made)?.spec.nodes).toEqual([NODE_A, NODE_B])
+      expect(usageOf(made)).toEqual({ ...claims, [taken]: NODE_A })
+      expect(await cluster.joinInstance(key, NODE_B, { [taken]: NODE_B })).toBe('already-joined')
+      expect(usageOf(made)?.[taken]).toBe(NODE_A)
+    })
+
     it('makes the Configuration the owner of its Instance', async () => {
       const made = await instance(1)
       const owner = cluster.configurations

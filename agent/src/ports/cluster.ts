@@ -12,8 +12,11 @@ export interface Cluster {
 
   /** Makes an Instance as given. Slots of its capacity that `deviceUsage` leaves out are free. */
   createInstance(instance: InstanceDraft): Promise<'created' | 'exists'>
-  /** Adds the node to `spec.nodes`. */
-  joinInstance(key: ObjectKey, node: NodeName): Promise<'joined' | 'already-joined' | 'gone'>
+  /**
+   * Adds the node to `spec.nodes`.
+   * @param claims what containers of the node have; of these the slots that are free are claimed with it, as by `restoreSlot`
+   */
+  joinInstance(key: ObjectKey, node: NodeName, claims?: DeviceUsage): Promise<'joined' | 'already-joined' | 'gone'>
   /**
    * Takes the node out of `spec.nodes` and frees what it holds; the last node to leave deletes the Instance, unless
    * another joins at that moment.
@@ -52,6 +55,9 @@ export interface Cluster {
   /** Something worth telling the operator about an object. Never fails; repeated ones are folded. */
   recordEvent(event: ObjectEvent): void
 }
+
+/** By slot what an Instance says of who has it. */
+export type DeviceUsage = Instance['spec']['deviceUsage']
 
 /** `taken`: another usage stands there. `gone`: no such Instance or slot, or as many as the capacity are held already. */
 export type SlotClaim =

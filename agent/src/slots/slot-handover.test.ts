@@ -7,14 +7,14 @@ const HERE = 'node-a' as NodeName
 const THERE = 'node-b' as NodeName
 const key = objectKey('default', 'cam-8120fe')
 
-function instanceWith(deviceUsage: Record<string, string>, { nodes = [HERE, THERE], capacity = 2 } = {}): Instance {
+function instanceWith(deviceUsage: Record<string, string>, { nodes = [HERE, THERE], capacity = 2, uid = 'u1' } = {}): Instance {
   return {
     apiVersion: 'akri.sh/v0',
     kind: 'Instance',
     metadata: {
       name: 'cam-8120fe' as InstanceName,
       namespace: 'default',
-      uid: 'u1',
+      uid,
       generation: 1,
       resourceVersion: '1',
       creationTimestamp: '',
@@ -99,16 +99,29 @@ describe('a slot that a node frees', () => {
     expect(after(instanceWith({ 'cam-8120fe-0': HERE }, { capacity: 1 }))).toEqual({ 'cam-8120fe-0': HERE })
   })
 
-  it('is nobody’s where none is to be left, nor in an Instance made anew', () => {
-    const never = start(0)
-    never.after(instanceWith({ 'cam-8120fe-0': THERE }))
-    expect(never.after(instanceWith({ 'cam-8120fe-0': '' }))).toEqual({ 'cam-8120fe-0': '' })
-
-    const { handover, after } = start()
+  it('is nobody’s where none is to be left', () => {
+    const { after } = start(0)
     after(instanceWith({ 'cam-8120fe-0': THERE }))
-    handover.changed(key, undefined)
     expect(after(instanceWith({ 'cam-8120fe-0': '' }))).toEqual({ 'cam-8120fe-0': '' })
   })
+
+  it.each([true, false])(
+    'R84 is left to it in an Instance made anew too, until it joins with what it has (seen to go: %s)',
+    async (seen) => {
+      const { clock, handover, after } = start()
+      after(instanceWith({ 'cam-8120fe-0': THERE, 'cam-8120fe-1': HERE }))
+      if (seen) handover.changed(key, undefined)
+      const free = { 'cam-8120fe-0': '', 'cam-8120fe-1': '' }
+      const made = instanceWith(free, { nodes: [HERE], uid: 'u2' })
+      expect(after(made)).toEqual({ ...free, 'cam-8120fe-0': THERE })
+      const joined = instanceWith(free, { uid: 'u2' })
+      expect(after(joined)).toEqual(free)
+      expect(handover.usage(key, made)['cam-8120fe-0']).toBe(THERE)
+      // It may be away for longer.
+      await clock.advance(15_000)
+      expect(handover.usage(key, made)).toEqual(free)
+    },
+  )
 
   it('leaves nothing to wait for once it is closed', async () => {
     const { clock, over, handover, after } = start()

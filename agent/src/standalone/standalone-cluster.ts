@@ -4,6 +4,7 @@ import {
   API_VERSION,
   type Configuration,
   type ConfigurationManifest,
+  freeAmong,
   heldSlots,
   holderOf,
   type Instance,
@@ -23,7 +24,7 @@ import { changedStatus, isEmpty, planBrokerInfo } from '../broker-info/broker-in
 import { type DataReference, referencesOf, resolveReferences } from '../discovery/property-references.js'
 import { isOwnedBy } from '../instances/instance-plan.js'
 import { Listeners } from '../listeners.js'
-import type { BrokerReports, Cluster, InstanceDraft, SlotClaim } from '../ports/cluster.js'
+import type { BrokerReports, Cluster, DeviceUsage, InstanceDraft, SlotClaim } from '../ports/cluster.js'
 import { mergeStatus } from '../status/merge-status.js'
 import { ClusterDraft } from './cluster-draft.js'
 import { EventLog } from './event-log.js'
@@ -125,12 +126,13 @@ export class StandaloneCluster implements Cluster {
     })
   }
 
-  joinInstance(key: ObjectKey, node: NodeName): Promise<'joined' | 'already-joined' | 'gone'> {
+  joinInstance(key: ObjectKey, node: NodeName, claims: DeviceUsage = {}): Promise<'joined' | 'already-joined' | 'gone'> {
     return this.#change((draft) => {
       const instance = draft.instances.get(key)
       if (instance === undefined) return 'gone'
       if (instance.spec.nodes.includes(node)) return 'already-joined'
-      putSpec(draft, instance, { nodes: [...instance.spec.nodes, node] })
+      const deviceUsage = { ...instance.spec.deviceUsage, ...Object.fromEntries(freeAmong(instance, claims)) }
+      putSpec(draft, instance, { nodes: [...instance.spec.nodes, node], deviceUsage })
       return 'joined'
     })
   }
