@@ -19,6 +19,7 @@ if (major < OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor < OLDEST_NODE[1
 const stamp = readStamp()
 install()
 build()
+link()
 
 /** Packages in the order in which they are built, each with the folders whose sources end up in it. */
 function packages() {
@@ -65,6 +66,15 @@ function build() {
     if (run.status !== 0) fail(`building ${folder} failed: see above`)
     writeStamp({ built: { ...stamp.built, [`${folder} with types`]: undefined, [key]: digest } })
   }
+}
+
+/** So that `npx akri` works: npm links programs when it installs, and there were none yet. */
+function link() {
+  const manifests = packages().map(({ folder }) => JSON.parse(readFileSync(path.join(root, folder, 'package.json'), 'utf8')))
+  const isLinked = (program) => existsSync(path.join(root, 'node_modules/.bin', program))
+  const names = manifests.filter(({ bin = {} }) => !Object.keys(bin).every(isLinked)).map(({ name }) => name)
+  if (names.length === 0) return
+  if (npm(['rebuild', '--ignore-scripts', '--silent', ...names], 'ignore') !== 0) fail(`npm rebuild ${names.join(' ')} failed`)
 }
 
 /** A digest of names, sizes and times of all files below, without reading them. */
