@@ -1,3 +1,4 @@
+import { constants } from 'node:crypto'
 import http from 'node:http'
 import https from 'node:https'
 import { isIP } from 'node:net'
@@ -74,6 +75,8 @@ function send(
       // Not kept open: cameras have few connections.
       agent: false,
       maxHeaderSize: MAX_HEADER_BYTES,
+      // Takes what small devices write; nobody stands between them and us whom that could confuse.
+      insecureHTTPParser: true,
       headers: { host: url.host, connection: 'close', ...headers, ...(body && { 'content-length': Buffer.byteLength(body) }) },
       signal,
     })
@@ -106,7 +109,11 @@ function trust(url: URL, certificates: CertificatePolicy['certificates'], author
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
   const servername = isIP(host) > 0 ? '' : host
   // Old cameras have old TLS, which is no worse than http.
-  const lenient: SecureContextOptions = { minVersion: 'TLSv1', ciphers: 'DEFAULT:@SECLEVEL=0' }
+  const lenient: SecureContextOptions = {
+    minVersion: 'TLSv1',
+    ciphers: 'DEFAULT:@SECLEVEL=0',
+    secureOptions: constants.SSL_OP_LEGACY_SERVER_CONNECT,
+  }
   return certificates === 'verify'
     ? { servername, rejectUnauthorized: true, ...(authorities !== undefined && { ca: authorities }) }
     : { servername, rejectUnauthorized: false, ...lenient }

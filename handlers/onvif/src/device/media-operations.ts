@@ -49,7 +49,7 @@ export function readProfiles(response: XmlElement): { readonly token: string; re
     token: profile.attributes.get('token') ?? '',
     name: cameraText(profile.textOf('Name') ?? ''),
   }))
-  return profiles.filter(({ token }) => token !== '' && token.length <= 256).slice(0, MAX_PROFILES)
+  return profiles.filter(({ token }) => /^\P{C}{1,256}$/u.test(token)).slice(0, MAX_PROFILES)
 }
 
 /** Out of the answer to GetStreamUri and to GetSnapshotUri, of media 1 and of media 2. */

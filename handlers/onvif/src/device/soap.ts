@@ -27,8 +27,9 @@ export interface SoapSessionOptions extends CertificatePolicy {
   readonly clock?: Pick<Clock, 'now'> | undefined
 }
 
-/** The most that a camera answers, in bytes: GetProfiles of many channels is the longest reply. */
-const MAX_REPLY_BYTES = 512 * 1024
+/** The most that a camera answers: GetProfiles of a recorder with many channels is the longest reply. */
+const MAX_REPLY_BYTES = 1024 * 1024
+const MAX_REPLY_ELEMENTS = 30_000
 
 /** Talks to one camera, and remembers how it wants to be told who asks. */
 export class SoapSession {
@@ -119,7 +120,7 @@ function responseOf({ status, body }: HttpReply, { operation }: SoapCall): XmlEl
 /** What lies in the body of the envelope, if it is one. */
 function bodyOf(body: Buffer, status: number, operation: string): XmlElement | undefined {
   try {
-    const root = parseXml(body, { maxBytes: MAX_REPLY_BYTES })
+    const root = parseXml(body, { maxBytes: MAX_REPLY_BYTES, maxElements: MAX_REPLY_ELEMENTS })
     return root.name === 'Envelope' ? root.find('Body')?.children[0] : undefined
   } catch (error) {
     // A page that says what the status says.

@@ -25,6 +25,9 @@ const ANSWERS = {
   'closed-connection': ({ socket }) => socket?.destroy(),
   'half-a-reply': ({ socket }, right) =>
     socket?.end(`HTTP/1.1 200 OK\r\nContent-Length: ${right.length}\r\n\r\n${right.slice(0, right.length / 2)}`),
+  /** The right reply as small devices write it: lines without CR, and a header that is none. */
+  'naive-http': ({ socket }, right) =>
+    socket?.end(`HTTP/1.1 200 OK\nServer: \u0001camera\nContent-Length: ${Buffer.byteLength(right)}\n\n${right}`),
   'no-http': ({ socket }) => socket?.end('220 camera FTP server ready\r\n'),
   'other-protocol': ({ socket }) =>
     socket?.write('HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n'),
