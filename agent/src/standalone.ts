@@ -101,7 +101,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
       await cluster.apply(set.desired)
       problems = [...handlerProblems, ...set.problems]
       for (const { file, document, path: at, message } of set.problems)
-        log.error({ file, document, path: at, error: message }, 'manifest refused')
+        log.error({ file, ...(document > 0 ? { document } : {}), path: at, error: message }, 'manifest refused')
       for (const listener of [...listeners]) listener()
     }
     await apply(first.value)

@@ -61,6 +61,7 @@ describe('akri discover', () => {
 
   it.each([
     [['none-such'], 1, /none-such.*npm install none-such/],
+    [['Udev', '--details-text', 'x'], 2, /there is no handler Udev; did you mean udev\?/],
     [['./none-such'], 1, /there is no package\.json in \/.*\/none-such; give the directory of the package/],
     [['udev', '--details-text', 'udevRules: [RUN+="x"]'], 1, /udevRules\[0\].*line 1, column 1/s],
     [['udev', '--details-text', 'udevRules: [', '--json'], 1, /discoveryDetails/],

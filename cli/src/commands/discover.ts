@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { text } from 'node:stream/consumers'
+import { nearest } from '@akrijs/kube'
 import { type DeviceList, DiscoveryProperties, messageOf } from '@akrijs/sdk'
 import { findHandlerPackage, handlerSpecifier, openDiscovery } from '@akrijs/sdk/host'
 import { UsageError } from '../errors.js'
@@ -24,7 +25,10 @@ export const BUILT_IN: Readonly<Record<string, string>> = {
 /** `akri discover`: what a handler finds, without an agent. */
 export async function discover(handler: string, options: DiscoverCommandOptions, packagesFrom: string): Promise<void> {
   const specifier = Object.hasOwn(BUILT_IN, handler) ? (BUILT_IN[handler] ?? handler) : handlerSpecifier(handler)
-  const found = await findHandlerPackage(specifier, packagesFrom)
+  const found = await findHandlerPackage(specifier, packagesFrom).catch((error: unknown) => {
+    const meant = nearest(handler, Object.keys(BUILT_IN))
+    throw meant === undefined ? error : new UsageError(`there is no handler ${handler}; did you mean ${meant}?`, { cause: error })
+  })
   const stop = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
   const lists = openDiscovery(await found.load(), {

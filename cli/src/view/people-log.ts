@@ -13,7 +13,10 @@ export function peopleLogger(
     (name: string): LogMethod =>
     (fields, message) => {
       if (LEVELS.indexOf(level) > LEVELS.indexOf(name)) return
-      const shown = Object.entries({ ...bound, ...fields }).map(([key, value]) => `${key}=${text(value)}`)
+      const shown = Object.entries({ ...bound, ...fields })
+        .map(([key, value]) => [key, text(value)] as const)
+        .filter(([, value]) => value !== '')
+        .map(([key, value]) => `${key}=${value}`)
       write(printable([new Date().toTimeString().slice(0, 8), name.padEnd(5), message, ...shown].join(' ')))
     }
   return {
@@ -25,8 +28,10 @@ export function peopleLogger(
   }
 }
 
+/** Empty where there is nothing to say. */
 function text(value: unknown): string {
-  if (value instanceof Error) return messageOf(value)
-  const plain = typeof value === 'string' ? value : JSON.stringify(value)
-  return plain === undefined ? '' : /^[\w./:@=-]*$/.test(plain) ? plain : JSON.stringify(plain)
+  if (Array.isArray(value)) return value.map(text).filter(Boolean).join(',')
+  if (value instanceof Error) return text(messageOf(value))
+  const plain = typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
+  return /^[\w./:@=-]*$/.test(plain) ? plain : JSON.stringify(plain)
 }

@@ -1,0 +1,36 @@
+import { describe, expect, it } from 'vitest'
+import { peopleLogger } from './people-log.js'
+
+describe('a line of the log for people', () => {
+  function line(fields: Readonly<Record<string, unknown>>): string {
+    const lines: string[] = []
+    peopleLogger((text) => lines.push(text), 'info').info(fields, 'something happened')
+    return lines.join('\n').replace(/^[0-9:]{8} /, '')
+  }
+
+  it('has its level, what happened, and the fields', () => {
+    expect(line({ file: 'a/b.yaml', pid: 7 })).toBe('info  something happened file=a/b.yaml pid=7')
+  })
+
+  it('has quotes where a value would run into the next, and none where it is plain', () => {
+    expect(line({ error: 'no such file', node: 'node-a' })).toBe('info  something happened error="no such file" node=node-a')
+  })
+
+  it('has lists with commas, and nothing of what is empty', () => {
+    const fields = { handlers: ['debugEcho', 'udev'], ids: [['a-0'], ['a-1', 'a-2']], path: '', none: undefined, left: [] }
+    expect(line(fields)).toBe('info  something happened handlers=debugEcho,udev ids=a-0,a-1,a-2')
+  })
+
+  it('shows errors by their message, and no control character of anybody', () => {
+    expect(line({ error: new TypeError('it is broken') })).toContain('error="it is broken"')
+    expect(line({ name: '\u001b[31mred' })).not.toContain('\u001b')
+  })
+
+  it('is only written from its level on, with the fields of its logger before its own', () => {
+    const lines: string[] = []
+    const log = peopleLogger((text) => lines.push(text), 'warn').child({ handler: 'udev' })
+    log.info({}, 'quiet')
+    log.warn({ path: 'x' }, 'loud')
+    expect(lines.map((text) => text.slice(9))).toEqual(['warn  loud handler=udev path=x'])
+  })
+})
