@@ -121,7 +121,7 @@ describe('XML from the network', () => {
     } catch (error) {
       expect(error).toBeInstanceOf(XmlError)
     }
-    expect(Number(process.hrtime.bigint() - started) / 1e6).toBeLessThan(1000)
+    expect(Number(process.hrtime.bigint() - started) / 1e6).toBeLessThan(3000)
   })
 
   it('carries any text there and back, but for what XML cannot carry', () => {

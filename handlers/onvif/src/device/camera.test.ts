@@ -297,7 +297,8 @@ describe.skipIf(!openssl)('a camera with https (needs openssl)', () => {
 })
 
 describe('what is no camera, or a bad one', () => {
-  const quick = { requestTimeoutMs: 400, timeoutMs: 1500 }
+  const NEVER_ENDING: readonly string[] = ['silence', 'byte-by-byte', 'endless-hope']
+  const patience = (how: string) => ({ requestTimeoutMs: NEVER_ENDING.includes(how) ? 400 : 15_000 })
 
   const BAD = [
     ['silence', 'AKRI_ERR_ONVIF_UNREACHABLE', 'it took longer than 400 ms'],
@@ -327,11 +328,11 @@ describe('what is no camera, or a bad one', () => {
     camera.misbehave(how)
     const { signal } = new AbortController()
     const started = performance.now()
-    await expect(ask(camera.url, { options: quick, signal })).rejects.toMatchObject({
+    await expect(ask(camera.url, { options: patience(how), signal })).rejects.toMatchObject({
       code,
       message: expect.stringContaining(message),
     })
-    expect(performance.now() - started).toBeLessThan(1400)
+    expect(performance.now() - started).toBeLessThan(5000)
     expect(getEventListeners(signal, 'abort')).toEqual([])
     await expect.poll(() => camera.connections()).toBe(0)
   })
@@ -339,7 +340,7 @@ describe('what is no camera, or a bad one', () => {
   it.each(BAD)('D2 still is a camera where it is only bad in between: %s', async (how, code) => {
     await using camera = await DeviceService.start({ credential })
     camera.misbehave(how, ['GetNetworkInterfaces'])
-    const facts = await ask(camera.url, { as: credential, options: quick })
+    const facts = await ask(camera.url, { as: credential, options: patience(how) })
     expect(facts).toMatchObject({ authentication: 'accepted', ...INFORMATION })
     expect(facts.macAddress).toBeUndefined()
     // Who does not answer is not asked on.

@@ -106,7 +106,7 @@ describe('HTTP digest authentication', () => {
     ]) {
       const started = performance.now()
       chooseChallenge([header])
-      expect(performance.now() - started).toBeLessThan(500)
+      expect(performance.now() - started).toBeLessThan(2000)
     }
   })
 })
