@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import { AkriError, type Clock, every, type Logger, messageOf } from '@akrijs/sdk'
 import type { CameraFacts } from '../device/camera.js'
 import type { NetworkPolicy } from '../network-policy.js'
@@ -48,6 +49,8 @@ const MAX_TOLD = 1000
 /** Finds cameras and keeps track of them: yields all that are there whenever something may have changed. */
 export async function* discoverCameras(options: CameraDiscoveryOptions): AsyncGenerator<readonly Camera[], void, void> {
   const stop = new AbortController()
+  // Each camera that is asked, and each Probe that is to be repeated, waits for it.
+  setMaxListeners(0, stop.signal)
   const onAbort = () => stop.abort(options.signal.reason)
   options.signal.addEventListener('abort', onAbort, { once: true })
   if (options.signal.aborted) onAbort()

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
 import { isIPv6 } from 'node:net'
 import os from 'node:os'
 import { systemClock } from '@akrijs/sdk'
@@ -57,6 +58,8 @@ export class DiscoveryResponder {
 
   private constructor(options: DiscoveryResponderOptions) {
     this.#options = options
+    // Each answer that is to be repeated waits for it.
+    setMaxListeners(0, this.#stop.signal)
   }
 
   /** @throws Error of the system, such as EADDRNOTAVAIL */

@@ -1,0 +1,77 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import path from 'node:path'
+import { build } from 'esbuild'
+import type { CameraCommands } from './cameras-program.js'
+
+const OUT = path.resolve(import.meta.dirname, '../../.cache/test-onvif')
+
+/** Bundles a program of the tests, as a host of the network will run it. */
+export async function bundle(name: 'cameras-program' | 'handler-program'): Promise<string> {
+  const outfile = path.join(OUT, `${process.pid}-${name}.mjs`)
+  await build({
+    entryPoints: [path.join(import.meta.dirname, `${name}.ts`)],
+    outfile,
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    target: 'node20',
+    conditions: ['akri-source'],
+    banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)" },
+    logLevel: 'error',
+  })
+  return outfile
+}
+
+/** A program that runs in a network namespace until it is closed. */
+export class HostProcess {
+  readonly #child: ChildProcess
+
+  constructor(namespace: string, file: string, args: readonly string[] = []) {
+    const stdio = ['ignore', 'inherit', 'inherit', 'ipc'] as const
+    this.#child = spawn('ip', ['netns', 'exec', namespace, process.execPath, file, ...args], { stdio: [...stdio] })
+  }
+
+  get child(): ChildProcess {
+    return this.#child
+  }
+
+  async close(): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return
+    const exit = once(this.#child, 'exit')
+    if (this.#child.connected) this.#child.disconnect()
+    await exit
+  }
+}
+
+type Answer = { readonly id: number; readonly result?: unknown; readonly error?: string }
+
+/** The simulated cameras of one host. */
+export class Cameras {
+  readonly #process: HostProcess
+  readonly #waiting = new Map<number, (answer: Answer) => void>()
+  #calls = 0
+
+  constructor(process: HostProcess) {
+    this.#process = process
+    process.child.on('message', (answer: Answer) => this.#waiting.get(answer.id)?.(answer))
+  }
+
+  async call<Command extends keyof CameraCommands>(
+    command: Command,
+    ...args: Parameters<CameraCommands[Command]>
+  ): Promise<Awaited<ReturnType<CameraCommands[Command]>>> {
+    const id = ++this.#calls
+    const { result, error } = await new Promise<Answer>((resolve) => {
+      this.#waiting.set(id, resolve)
+      this.#process.child.send({ id, command, args })
+    })
+    this.#waiting.delete(id)
+    if (error !== undefined) throw new Error(`${command}: ${error}`)
+    return result as Awaited<ReturnType<CameraCommands[Command]>>
+  }
+
+  async close(): Promise<void> {
+    await this.#process.close()
+  }
+}

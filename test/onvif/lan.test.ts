@@ -1,0 +1,221 @@
+import { spawnSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import type { Device } from '@akrijs/sdk'
+import { SimulatedAgent, type SimulatedDiscovery } from '@akrijs/sdk/testing'
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { SimulatedCameraOptions } from '../../handlers/onvif/src/testing/index.js'
+import { bundle, Cameras, HostProcess } from './host-process.js'
+import { Lan, missingForLan } from './lan.js'
+
+// Cameras on hosts of their own, beside a host with the handler, over real multicast.
+
+const missing = missingForLan()
+const title =
+  missing.length > 0 ? `the ONVIF handler on a network (needs ${missing.join(', ')})` : 'the ONVIF handler on a network'
+
+interface Found {
+  readonly index: number
+  readonly uuid: string
+  readonly url: string
+}
+
+const idOf = ({ url, uuid }: Found) => `${url}-${uuid}`
+const idsOf = (devices: readonly Device[]) => devices.map(({ id }) => id).sort()
+
+/** Looks again and again. */
+async function until(satisfied: () => Promise<boolean>): Promise<void> {
+  await vi.waitUntil(satisfied, { timeout: 30_000, interval: 200 })
+}
+
+describe.skipIf(missing.length > 0)(title, () => {
+  let programs: { readonly cameras: string; readonly handler: string }
+  let lan: Lan
+  let agent: SimulatedAgent
+  let open: { close(): Promise<void> }[]
+
+  beforeAll(async () => {
+    programs = { cameras: await bundle('cameras-program'), handler: await bundle('handler-program') }
+  })
+
+  beforeEach(async () => {
+    lan = new Lan()
+    agent = await SimulatedAgent.start()
+    open = []
+  })
+
+  afterEach(async () => {
+    for (const one of open.reverse()) await one.close()
+    await agent.close()
+    await lan.down()
+  })
+
+  function cameras(host: string): Cameras {
+    const started = new Cameras(new HostProcess(lan.namespace(host), programs.cameras))
+    open.push(started)
+    return started
+  }
+
+  async function discover(details: object = {}, intervalMs = 1000): Promise<SimulatedDiscovery> {
+    open.push(new HostProcess(lan.namespace('handler'), programs.handler, [agent.directory, String(intervalMs)]))
+    const session = await agent.discover('onvif', { details: JSON.stringify(details) })
+    open.push(session)
+    return session
+  }
+
+  async function camera(of: Cameras, options: SimulatedCameraOptions): Promise<Found> {
+    return of.call('start', options)
+  }
+
+  it('finds the cameras of several hosts', async () => {
+    await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
+    const found: Found[] = []
+    for (const n of [2, 3, 4]) {
+      await lan.plug({ host: `h${n}`, addresses: [`10.77.0.${n}/24`] })
+      found.push(await camera(cameras(`h${n}`), { address: `10.77.0.${n}` }))
+    }
+    const session = await discover()
+    expect(idsOf(await session.next())).toEqual(found.map(idOf).sort())
+  })
+
+  it('D2 finds cameras on every interface, also by IPv6 alone', async () => {
+    await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
+    await lan.plug({ host: 'handler', interface: 'eth1', network: 'other', addresses: ['10.78.0.1/24', 'fd78::1/64'] })
+    await lan.plug({ host: 'one', addresses: ['10.77.0.2/24'] })
+    await lan.plug({ host: 'two', network: 'other', addresses: ['10.78.0.2/24'] })
+    await lan.plug({ host: 'three', network: 'other', addresses: ['fd78::3/64'] })
+    await lan.plug({ host: 'four', network: 'other', addresses: [] })
+    const found = await Promise.all([
+      camera(cameras('one'), { address: '10.77.0.2' }),
+      camera(cameras('two'), { address: '10.78.0.2' }),
+      camera(cameras('three'), { address: 'fd78::3' }),
+      camera(cameras('four'), { address: await lan.linkLocal('four') }),
+    ])
+    const session = await discover()
+    expect(idsOf(await session.next())).toEqual(found.map(idOf).sort())
+  })
+
+  it('finds all cameras, and keeps them, where a network loses a third of all packets', async (context) => {
+    await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
+    const addresses = Array.from({ length: 10 }, (_, n) => `10.77.0.${n + 2}`)
+    await lan.plug({ host: 'cameras', addresses: addresses.map((address) => `${address}/24`) })
+    context.skip(spawnSync('iptables', ['--version']).status !== 0, 'the Debian package iptables')
+    for (const host of ['handler', 'cameras']) await lan.lose(host, 33)
+    const host = cameras('cameras')
+    const found = await Promise.all(addresses.map((address) => camera(host, { address })))
+    const session = await discover()
+    let devices = await session.next()
+    // A connection that loses its first packets takes a second or three; the camera is there in the end.
+    while (devices.length < found.length) devices = await session.next()
+    expect(idsOf(devices)).toEqual(found.map(idOf).sort())
+    const { probes } = await host.call('counts')
+    await until(async () => (await host.call('counts')).probes > probes + 5 * 2 * found.length)
+    expect(session.pending).toBe(0)
+  }, 60_000)
+
+  it('finds two hundred cameras in a round, and asks them nothing in the next ones', async () => {
+    await lan.plug({ host: 'handler', addresses: ['10.77.0.1/16'] })
+    const addresses = Array.from({ length: 200 }, (_, n) => `10.77.1.${n + 1}`)
+    await lan.plug({ host: 'cameras', addresses: addresses.map((address) => `${address}/16`) })
+    const host = cameras('cameras')
+    const found = await Promise.all(addresses.map((address) => camera(host, { address })))
+    const session = await discover({}, 3000)
+    expect(idsOf(await session.next())).toEqual(found.map(idOf).sort())
+    const { probes, requests } = await host.call('counts')
+    // Four for each camera: time, information, interfaces and scopes.
+    expect(requests).toBe(4 * 200)
+    await until(async () => (await host.call('counts')).probes >= probes + 2 * 2 * 200)
+    expect((await host.call('counts')).requests).toBe(requests)
+    expect(session.pending).toBe(0)
+  }, 60_000)
+
+  it('offers a camera within a second of its Hello, and takes it away within one of its Bye', async () => {
+    await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
+    await lan.plug({ host: 'one', addresses: ['10.77.0.2/24'] })
+    // Rounds so far apart that no Probe can find it.
+    const session = await discover({}, 60_000)
+    expect(await session.next()).toEqual([])
+    const host = cameras('one')
+    const one = await camera(host, { address: '10.77.0.2' })
+    const switchedOn = performance.now()
+    await host.call('hello', one.index)
+    expect(idsOf(await session.next())).toEqual([idOf(one)])
+    const offered = performance.now()
+    expect(offered - switchedOn).toBeLessThan(1000)
+    await host.call('bye', one.index)
+    expect(await session.next()).toEqual([])
+    expect(performance.now() - offered).toBeLessThan(1000)
+  })
+
+  it('D2 probes on an interface as soon as it comes, and forgets the cameras of one that goes', async () => {
+    await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
+    await lan.plug({ host: 'one', addresses: ['10.77.0.2/24'] })
+    await lan.plug({ host: 'two', network: 'other', addresses: ['10.78.0.2/24'] })
+    const one = await camera(cameras('one'), { address: '10.77.0.2' })
+    const two = await camera(cameras('two'), { address: '10.78.0.2' })
+    const session = await discover()
+    expect(idsOf(await session.next())).toEqual([idOf(one)])
+    for (const _ of [1, 2]) {
+      await lan.plug({ host: 'handler', interface: 'eth1', network: 'other', addresses: ['10.78.0.1/24'] })
+      expect(idsOf(await session.next())).toEqual([one, two].map(idOf).sort())
+      await lan.unplug('handler', 'eth1')
+      expect(idsOf(await session.next())).toEqual([idOf(one)])
+    }
+  }, 60_000)
+
+  it('D2 follows a camera that gets another address, and keeps its id where that is its UUID', async () => {
+    await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
+    await lan.plug({ host: 'one', addresses: ['10.77.0.2/24'] })
+    const host = cameras('one')
+    const one = await camera(host, { address: '10.77.0.2' })
+    const session = await discover({ deviceId: 'uuid' })
+    expect(await session.next()).toMatchObject([{ id: one.uuid, properties: { ONVIF_DEVICE_IP_ADDRESS: '10.77.0.2' } }])
+    await lan.addAddress('one', '10.77.0.3/24')
+    const url = await host.call('move', one.index, '10.77.0.3')
+    expect(await session.next()).toMatchObject([
+      { id: one.uuid, properties: { ONVIF_DEVICE_IP_ADDRESS: '10.77.0.3', ONVIF_DEVICE_SERVICE_URL: url } },
+    ])
+  }, 30_000)
+
+  it('finds a camera behind a router by its address', async () => {
+    await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
+    await lan.plug({ host: 'router', addresses: ['10.77.0.254/24'] })
+    await lan.plug({ host: 'router', interface: 'eth1', network: 'far', addresses: ['10.99.0.254/24'] })
+    await lan.plug({ host: 'far', network: 'far', addresses: ['10.99.0.2/24'] })
+    await lan.forward('router')
+    await lan.route('handler', '10.99.0.0/24', '10.77.0.254')
+    await lan.route('far', '10.77.0.0/24', '10.99.0.254')
+    const far = await camera(cameras('far'), { address: '10.99.0.2' })
+    const without = await discover()
+    expect(await without.next()).toEqual([])
+    const session = await agent.discover('onvif', { details: JSON.stringify({ probeAddresses: ['10.99.0.2'] }) })
+    open.push(session)
+    expect(idsOf(await session.next())).toEqual([idOf(far)])
+  })
+
+  it('finds all cameras while others flood it with forged ones, and asks none of the addresses that those name', async () => {
+    await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24', '10.99.0.1/32'] })
+    const addresses = Array.from({ length: 20 }, (_, n) => `10.77.0.${n + 2}`)
+    await lan.plug({ host: 'cameras', addresses: addresses.map((address) => `${address}/24`) })
+    await lan.plug({ host: 'forger', addresses: ['10.77.0.66/24', '10.77.0.67/24'] })
+    const host = cameras('cameras')
+    const found = await Promise.all(addresses.map((address) => camera(host, { address })))
+    const forger = cameras('forger')
+    // Sixty devices in each answer, at closed ports of an allowed address, and at one that is not.
+    const forged = (url: string) => ({
+      uuid: randomUUID(),
+      types: ['dn:NetworkVideoTransmitter'],
+      scopes: [],
+      xAddrs: [url],
+      metadataVersion: 1,
+    })
+    for (const address of ['10.77.0.66', '10.77.0.67']) {
+      for (let n = 0; n < 10; n++) {
+        const one = await camera(forger, { address, xAddrs: ['http://10.99.0.1:10250/'] })
+        const furtherMatches = Array.from({ length: 60 }, (_, port) => forged(`http://${address}:${port + 1}/`))
+        await forger.call('faults', one.index, { delayMs: 0, furtherMatches })
+      }
+    }
+    const session = await discover()
+    expect(idsOf(await session.next())).toEqual(found.map(idOf).sort())
+  }, 30_000)
+})

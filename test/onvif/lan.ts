@@ -1,0 +1,122 @@
+import { execFile, spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { promisify } from 'node:util'
+
+const execute = promisify(execFile)
+
+/** One end of a cable: a host, its interface there, and the addresses of that, such as `10.77.0.1/24`. */
+export interface Port {
+  readonly host: string
+  readonly interface?: string
+  /** @default 'lan' */
+  readonly network?: string
+  readonly addresses: readonly string[]
+}
+
+let count = 0
+
+/** What a private network of this machine lacks; empty where there can be one. */
+export function missingForLan(): string[] {
+  if (process.getuid?.() !== 0) return ['root']
+  if (spawnSync('ip', ['-Version']).status !== 0) return ['the Debian package iproute2']
+  const name = `akri-${process.pid}-probe`
+  if (spawnSync('ip', ['netns', 'add', name]).status !== 0) return ['network namespaces']
+  spawnSync('ip', ['netns', 'del', name])
+  return []
+}
+
+/** Hosts and networks of their own, made of network namespaces, bridges and veth pairs. Nothing is connected to the machine's. */
+export class Lan {
+  readonly #prefix = `akri-${process.pid}-${++count}`
+  readonly #hosts = new Set<string>()
+  readonly #networks = new Set<string>()
+  #cables = 0
+
+  /** The network namespace of a host. */
+  namespace(host: string): string {
+    return `${this.#prefix}-${host}`
+  }
+
+  async plug({ host, interface: name = 'eth0', network = 'lan', addresses }: Port): Promise<void> {
+    await this.#addHost(host)
+    await this.#addNetwork(network)
+    const [here, there] = [this.namespace(host), this.namespace(SWITCH)]
+    const port = `p${++this.#cables}`
+    await ip(`-n ${there} link add ${port} type veth peer name ${name} netns ${here}`)
+    await ip(`-n ${there} link set ${port} master ${network} up`)
+    // A card that is taken out and put in again is the same card to its neighbours.
+    const mac = createHash('sha256').update(`${host} ${name}`).digest('hex').slice(0, 10).replace(/../g, ':$&')
+    await ip(`-n ${here} link set ${name} address 02${mac}`)
+    // All at once: a host may have hundreds. IPv6 would wait for a second to see whether somebody else has the address.
+    const lines = addresses.map((address) => `addr add ${address} dev ${name}${address.includes(':') ? ' nodad' : ''}`)
+    await batch(here, [...lines, `link set ${name} up`])
+  }
+
+  async unplug(host: string, name = 'eth0'): Promise<void> {
+    await ip(`-n ${this.namespace(host)} link del ${name}`)
+  }
+
+  /** From now on so many of the packets that are sent to this host by IPv4 are lost, in percent. */
+  async lose(host: string, percent: number): Promise<void> {
+    const rule = `iptables -A INPUT -m statistic --mode random --probability ${percent / 100} -j DROP`
+    await execute('ip', ['netns', 'exec', this.namespace(host), ...rule.split(' ')])
+  }
+
+  async addAddress(host: string, address: string, name = 'eth0'): Promise<void> {
+    await ip(`-n ${this.namespace(host)} addr add ${address} dev ${name}`)
+  }
+
+  /** Makes a router of a host. */
+  async forward(host: string): Promise<void> {
+    const command = 'echo 1 > /proc/sys/net/ipv4/ip_forward'
+    await execute('ip', ['netns', 'exec', this.namespace(host), 'sh', '-c', command])
+  }
+
+  async route(host: string, network: string, via: string): Promise<void> {
+    await ip(`-n ${this.namespace(host)} route add ${network} via ${via}`)
+  }
+
+  /** The link-local address of an interface, with its zone. */
+  async linkLocal(host: string, name = 'eth0'): Promise<string> {
+    const { stdout } = await execute('ip', ['-n', this.namespace(host), '-6', '-o', 'addr', 'show', 'dev', name, 'scope', 'link'])
+    return `${/inet6 (fe80:[0-9a-f:]+)/.exec(stdout)?.[1]}%${name}`
+  }
+
+  async down(): Promise<void> {
+    for (const host of this.#hosts) await ip(`netns del ${this.namespace(host)}`)
+    this.#hosts.clear()
+    this.#networks.clear()
+  }
+
+  async #addHost(host: string): Promise<void> {
+    if (this.#hosts.has(host)) return
+    this.#hosts.add(host)
+    const namespace = this.namespace(host)
+    await ip(`netns add ${namespace}`)
+    await ip(`-n ${namespace} link set lo up`)
+    const noDad = 'echo 0 > /proc/sys/net/ipv6/conf/default/accept_dad; echo 0 > /proc/sys/net/ipv6/conf/all/accept_dad'
+    await execute('ip', ['netns', 'exec', namespace, 'sh', '-c', noDad])
+  }
+
+  async #addNetwork(network: string): Promise<void> {
+    await this.#addHost(SWITCH)
+    if (this.#networks.has(network)) return
+    this.#networks.add(network)
+    const namespace = this.namespace(SWITCH)
+    // A switch that follows memberships would want a router that asks for them.
+    await ip(`-n ${namespace} link add ${network} type bridge mcast_snooping 0`)
+    await ip(`-n ${namespace} link set ${network} up`)
+  }
+}
+
+const SWITCH = 'switch'
+
+async function ip(command: string): Promise<void> {
+  await execute('ip', command.split(' '))
+}
+
+async function batch(namespace: string, lines: readonly string[]): Promise<void> {
+  const run = execute('ip', ['-n', namespace, '-batch', '-'])
+  run.child.stdin?.end(`${lines.join('\n')}\n`)
+  await run
+}
