@@ -1,0 +1,220 @@
+import { createServer, type Server, type Socket } from 'node:net'
+import { DiscoveryProperties, type Logger } from '@akrijs/sdk'
+import { ManualClock } from '@akrijs/sdk/testing'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { Certificates, hasOpenssl } from '../../test-peers/certificates.js'
+import { SecuredServer } from '../../test-peers/secured-server.js'
+import { readEndpointUrl } from '../endpoint-url.js'
+import type { FoundServer } from '../found-server.js'
+import { ServerSessions, type ServerSessionsOptions } from './server-sessions.js'
+import { SessionGate } from './session-gate.js'
+
+// node-opcua's server, which has sessions, security and users; started once, since that takes seconds.
+
+const URI = 'urn:akri:test:secured'
+const users = { anna: 'geheim' }
+const certificates = new Certificates()
+let open: SecuredServer
+let strict: SecuredServer
+let unencrypted: SecuredServer
+
+beforeAll(async () => {
+  open = await SecuredServer.start({ applicationUri: URI, users })
+  strict = await SecuredServer.start({ applicationUri: URI, users, trusting: false })
+  unencrypted = await SecuredServer.start({ applicationUri: URI, users, modes: ['None'], allowAnonymous: false })
+}, 120_000)
+
+afterAll(async () => {
+  for (const server of [open, strict, unencrypted]) await server.close()
+  certificates.remove()
+})
+
+let clock: ManualClock
+let logged: string[]
+let stop: AbortController
+
+beforeEach(() => {
+  clock = new ManualClock(Date.now())
+  logged = []
+  stop = new AbortController()
+  for (const { logins } of [open, strict, unencrypted]) logins.length = 0
+})
+
+afterEach(() => {
+  stop.abort()
+})
+
+const line = (fields: object, message: string) => void logged.push(JSON.stringify({ ...fields, message }))
+const log: Logger = { debug() {}, info: line, warn: line, error: line, child: () => log }
+
+function sessions(texts: Readonly<Record<string, string>> = {}, options: Partial<ServerSessionsOptions> = {}) {
+  return ServerSessions.open({
+    properties: DiscoveryProperties.fromTexts(texts),
+    gate: new SessionGate(4),
+    targetOf: async ({ discoveryUrl }: FoundServer) => {
+      const port = readEndpointUrl(discoveryUrl)?.port
+      return port === undefined ? undefined : { addresses: ['127.0.0.1'], port, endpointUrl: discoveryUrl }
+    },
+    clock,
+    log,
+    ...options,
+  })
+}
+
+const known = (url: string, applicationUri = URI) => ({
+  server: { discoveryUrl: url },
+  application: { applicationUri, productUri: '', applicationName: '' },
+})
+
+async function read(url: string, texts: Readonly<Record<string, string>> = {}, options: Partial<ServerSessionsOptions> = {}) {
+  const reader = await sessions(texts, options)
+  await reader.update([known(url)], stop.signal)
+  return reader.of({ discoveryUrl: url })
+}
+
+const FACTS = {
+  OPCUA_SERVER_STATE: 'Running',
+  OPCUA_SERVER_START_TIME: expect.stringMatching(/^20\d\d-/),
+  OPCUA_PRODUCT_NAME: 'Mixer',
+  OPCUA_MANUFACTURER: 'ACME',
+  OPCUA_SOFTWARE_VERSION: '2.4.1',
+  OPCUA_BUILD_NUMBER: '77',
+  OPCUA_BUILD_DATE: '2026-02-03T04:05:06.000Z',
+  OPCUA_NAMESPACES: `http://opcfoundation.org/UA/ ${URI}`,
+}
+const anna = { username_default: 'anna', password_default: 'geheim' }
+
+describe('a session with a server', () => {
+  it('tells its state, its product and its namespaces, without a user', async () => {
+    expect(await read(open.url)).toEqual({ OPCUA_SERVER_DETAILS: 'anonymous', ...FACTS })
+    expect(logged).toEqual([])
+  })
+
+  it('is one of a user, where there is a credential and the certificate of the server is trusted', async () => {
+    const trusted_server_certificates = open.certificate
+    expect(await read(open.url, { ...anna, trusted_server_certificates })).toEqual({ OPCUA_SERVER_DETAILS: 'user', ...FACTS })
+    expect(open.logins).toEqual([['anna', 'geheim']])
+  })
+
+  it('sends no password to a server whose certificate is not trusted, unless it is told to', async () => {
+    expect(await read(open.url, anna)).toEqual({ OPCUA_SERVER_DETAILS: 'certificate-not-trusted' })
+    const trusted_server_certificates = strict.certificate
+    expect(await read(open.url, { ...anna, trusted_server_certificates })).toEqual({
+      OPCUA_SERVER_DETAILS: 'certificate-not-trusted',
+    })
+    expect(open.logins).toEqual([])
+    expect(await read(open.url, anna, { trustAnyServer: true })).toMatchObject({ OPCUA_SERVER_DETAILS: 'user' })
+  })
+
+  it('sends no password unencrypted, unless it is told to', async () => {
+    expect(await read(unencrypted.url, anna, { trustAnyServer: true })).toEqual({ OPCUA_SERVER_DETAILS: 'security-too-weak' })
+    expect(unencrypted.logins).toEqual([])
+    const told = await read(unencrypted.url, anna, { allowUnencryptedPasswords: true })
+    expect(told).toMatchObject({ OPCUA_SERVER_DETAILS: 'user', OPCUA_PRODUCT_NAME: 'Mixer' })
+    expect(unencrypted.logins).toEqual([['anna', 'geheim']])
+  })
+
+  it('says that a credential is wanted, or refused', async () => {
+    expect(await read(unencrypted.url)).toEqual({ OPCUA_SERVER_DETAILS: 'credential-wanted' })
+    const wrong = { ...anna, password_default: 'falsch' }
+    expect(await read(open.url, wrong, { trustAnyServer: true })).toEqual({ OPCUA_SERVER_DETAILS: 'credential-refused' })
+    expect(logged.join()).not.toContain('falsch')
+  })
+
+  it('is opened without security, where the server does not know our certificate and there is nothing to lose', async () => {
+    expect(await read(strict.url)).toEqual({ OPCUA_SERVER_DETAILS: 'anonymous', ...FACTS })
+    expect(await read(strict.url, anna, { trustAnyServer: true })).toEqual({})
+    expect(strict.logins).toEqual([])
+    expect(logged.join()).toMatch(/BadSecurityChecksFailed/)
+  })
+
+  it.skipIf(!hasOpenssl)('is one of a user by a certificate (needs the Debian package openssl)', async () => {
+    const user = certificates.issue({ subjectAltName: 'URI:urn:anna', algorithm: 'rsa:2048' })
+    const texts = { certificate_default: user.certificate, private_key_default: user.privateKey }
+    const trusted_server_certificates = open.certificate
+    expect(await read(open.url, { ...texts, trusted_server_certificates })).toMatchObject({
+      OPCUA_SERVER_DETAILS: 'user',
+      OPCUA_PRODUCT_NAME: 'Mixer',
+    })
+    expect(open.logins).toEqual([])
+  })
+
+  it('is over when it has been read: the server has neither sessions nor connections left', async () => {
+    await read(open.url)
+    await expect.poll(() => [open.sessions, open.connections]).toEqual([0, 0])
+  })
+
+  it('is not opened again before it is time, and a server that is gone keeps what it told', async () => {
+    const reader = await sessions()
+    await reader.update([known(open.url)], stop.signal)
+    const before = reader.of({ discoveryUrl: open.url })
+    const target = async () => undefined
+    const gone = await sessions({}, { targetOf: target })
+    await gone.update([known(open.url)], stop.signal)
+    expect(gone.of({ discoveryUrl: open.url })).toEqual({})
+    await reader.update([known(open.url)], stop.signal)
+    expect(reader.of({ discoveryUrl: open.url })).toEqual(before)
+    await reader.update([], stop.signal)
+    expect(reader.of({ discoveryUrl: open.url })).toEqual({})
+  })
+})
+
+describe('a server that misbehaves', () => {
+  let server: Server
+  let sockets: Set<Socket>
+
+  beforeEach(() => {
+    sockets = new Set()
+  })
+
+  afterEach(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+
+  async function listen(onConnection: (socket: Socket, count: number) => void): Promise<string> {
+    let count = 0
+    server = createServer((socket) => {
+      sockets.add(socket)
+      socket.on('error', () => undefined)
+      socket.on('close', () => sockets.delete(socket))
+      onConnection(socket, count++)
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const address = server.address()
+    return `opc.tcp://127.0.0.1:${typeof address === 'object' ? address?.port : ''}/UA/Secured`
+  }
+
+  /** Passes GetEndpoints on to the real server, and lets each later connection do what it likes. */
+  const relay = (later: (socket: Socket) => void) =>
+    listen((socket, count) => {
+      if (count > 0) return later(socket)
+      import('node:net').then(({ connect }) => {
+        const upstream = connect(readEndpointUrl(open.url)?.port ?? 0, '127.0.0.1')
+        upstream.on('error', () => socket.destroy())
+        socket.pipe(upstream).pipe(socket)
+      })
+    })
+
+  it.each<[string, (socket: Socket) => void]>([
+    ['says nothing', (socket) => void socket.resume()],
+    ['hangs up', (socket) => void socket.destroy()],
+    ['talks nonsense', (socket) => void socket.write(Buffer.alloc(1000, 0xff))],
+    ['promises a message of 4 GB', (socket) => void socket.write(Buffer.from('41434b46ffffffff', 'hex'))],
+  ])('and %s when a session is wanted leaves its device without details, in time, and no connection open', async (_, later) => {
+    const url = await relay(later)
+    const begin = Date.now()
+    expect(await read(url, {}, { sessionMs: 1500 })).toEqual({})
+    expect(Date.now() - begin).toBeLessThan(6000)
+    expect(logged).toHaveLength(1)
+    await expect.poll(() => sockets.size).toBe(0)
+  })
+
+  it('is tried again later, and does not keep others from being read', async () => {
+    const url = await relay((socket) => void socket.resume())
+    const reader = await sessions({}, { sessionMs: 1500 })
+    await reader.update([known(url), known(open.url)], stop.signal)
+    expect(reader.of({ discoveryUrl: url })).toEqual({})
+    expect(reader.of({ discoveryUrl: open.url })).toMatchObject({ OPCUA_PRODUCT_NAME: 'Mixer' })
+  })
+})

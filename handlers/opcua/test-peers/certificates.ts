@@ -1,0 +1,87 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+
+export const hasOpenssl = spawnSync('openssl', ['version']).status === 0
+
+export interface Issued {
+  /** PEM */
+  readonly certificate: string
+  /** PEM */
+  readonly privateKey: string
+}
+
+export interface CertificateOptions {
+  /** As openssl writes it: `URI:urn:plc,DNS:plc`. */
+  readonly subjectAltName?: string
+  /** @default false */
+  readonly isIssuer?: boolean
+  /** @default itself */
+  readonly issuer?: Issued
+  /** In days from now; negative ones are over. @default 30 */
+  readonly days?: number
+  /** As openssl calls it; RSA takes a second or two. @default 'ec:P-256' */
+  readonly algorithm?: string
+}
+
+/** Makes certificates with openssl. */
+export class Certificates {
+  readonly #folder = mkdtempSync(path.join(os.tmpdir(), 'akri-certificates-'))
+  #count = 0
+
+  issue({ subjectAltName, isIssuer = false, issuer, days = 30, algorithm = 'ec:P-256' }: CertificateOptions): Issued {
+    const folder = path.join(this.#folder, String(++this.#count))
+    mkdirSync(folder)
+    const file = (name: string, content?: string) => {
+      if (content !== undefined) writeFileSync(path.join(folder, name), content)
+      return path.join(folder, name)
+    }
+    const openssl = (...args: string[]) => execFileSync('openssl', args, { stdio: 'ignore' })
+    const extensions = file(
+      'extensions',
+      [
+        `basicConstraints=critical,CA:${isIssuer}`,
+        `keyUsage=${isIssuer ? 'keyCertSign' : 'digitalSignature,nonRepudiation,keyEncipherment,dataEncipherment'}`,
+        ...(subjectAltName === undefined ? [] : [`subjectAltName=${subjectAltName}`]),
+      ].join('\n'),
+    )
+    const curve = algorithm.startsWith('ec:')
+      ? ['-newkey', 'ec', '-pkeyopt', `ec_paramgen_curve:${algorithm.slice(3)}`]
+      : ['-newkey', algorithm]
+    openssl(
+      'req',
+      '-new',
+      '-nodes',
+      ...curve,
+      '-subj',
+      `/CN=test ${this.#count}`,
+      '-keyout',
+      file('key'),
+      '-out',
+      file('request'),
+    )
+    const signing =
+      issuer === undefined
+        ? ['-key', file('key')]
+        : ['-CA', file('ca', issuer.certificate), '-CAkey', file('ca-key', issuer.privateKey)]
+    const signed = ['-req', '-in', file('request'), ...signing.map((one) => (one === '-key' ? '-signkey' : one))]
+    openssl(
+      'x509',
+      ...signed,
+      '-days',
+      String(days),
+      '-set_serial',
+      String(this.#count),
+      '-extfile',
+      extensions,
+      '-out',
+      file('certificate'),
+    )
+    return { certificate: readFileSync(file('certificate'), 'utf8'), privateKey: readFileSync(file('key'), 'utf8') }
+  }
+
+  remove(): void {
+    rmSync(this.#folder, { recursive: true, force: true })
+  }
+}
