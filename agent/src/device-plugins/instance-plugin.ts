@@ -12,7 +12,7 @@ import { containerResponse, type WorkloadDirectoryMaker } from './allocation.js'
 import type { AdvertisedDevice, PluginBehaviour, PreferenceRequest } from './plugin-behaviour.js'
 
 export interface InstancePluginOptions {
-  readonly cluster: Cluster
+  readonly cluster: Pick<Cluster, 'claimSlot' | 'releaseSlot'> & { readonly instances: Pick<Cluster['instances'], 'get'> }
   readonly node: NodeName
   readonly claims: SlotClaims
   readonly given: GivenSlots
