@@ -1,5 +1,7 @@
-import { spawnSync } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
+import path from 'node:path'
+import { promisify } from 'node:util'
 import type { Device } from '@akrijs/sdk'
 import { SimulatedAgent, type SimulatedDiscovery } from '@akrijs/sdk/testing'
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
@@ -218,4 +220,22 @@ describe.skipIf(missing.length > 0)(title, () => {
     const session = await discover()
     expect(idsOf(await session.next())).toEqual(found.map(idOf).sort())
   }, 30_000)
+
+  it('has simulated cameras that the clients node-onvif and onvif find too', async () => {
+    await lan.plug({ host: 'client', addresses: ['10.77.0.1/24'] })
+    await lan.route('client', 'default', '10.77.0.254')
+    const found: Found[] = []
+    for (const n of [2, 3]) {
+      await lan.plug({ host: `h${n}`, addresses: [`10.77.0.${n}/24`] })
+      found.push(await camera(cameras(`h${n}`), { address: `10.77.0.${n}` }))
+    }
+    const client = [process.execPath, path.join(import.meta.dirname, 'discovery-clients.mjs')]
+    const { stdout } = await promisify(execFile)('ip', ['netns', 'exec', lan.namespace('client'), ...client])
+    const answers: Record<string, { readonly urn: string; readonly xaddrs: readonly string[] }[]> = JSON.parse(stdout)
+    const wanted = found.map(({ uuid, url }) => ({ urn: `urn:uuid:${uuid}`, xaddrs: [url] }))
+    for (const name of ['node-onvif', 'onvif']) {
+      expect(answers[name]).toHaveLength(wanted.length)
+      expect(answers[name]).toEqual(expect.arrayContaining(wanted))
+    }
+  })
 })
