@@ -8,7 +8,17 @@ import ts from 'typescript'
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 const checking = process.argv.includes('--check')
-const PACKAGES = ['sdk', 'kube', 'agent', 'controller', 'webhook', 'cli', 'handlers/udev', 'handlers/onvif', 'handlers/debug-echo']
+const PACKAGES = [
+  'sdk',
+  'kube',
+  'agent',
+  'controller',
+  'webhook',
+  'cli',
+  'handlers/udev',
+  'handlers/onvif',
+  'handlers/debug-echo',
+]
 const MEANING = {
   terminal: 'Trying again does not help: mend what the message names.',
   transient: 'It is tried again, with a back-off.',
