@@ -125,6 +125,32 @@ describe('what workloads report', () => {
     }
   })
 
+  it('R68 R69 stays while a container has the slot, although its Instance does not say so for a while', {
+    timeout: 20_000,
+  }, async () => {
+    const own = await allocate(0)
+    const held = { slot: slot(0), resourceName: `akri.sh/${instance.metadata.name}`, id: slot(0) }
+    given.note(held)
+    await writeFile(path.join(own, 'a'), '1')
+    await vi.waitFor(() => expect(info()).toEqual({ a: '1' }), soon)
+    await free(0)
+    await writeFile(path.join(own, 'a'), '2')
+    // Longer than entries are kept that nobody vouches for.
+    await systemClock.sleep(7000)
+    expect(info()).toEqual({ a: '1' })
+    await cluster.restoreSlot(key(), slot(0), NODE)
+    await vi.waitFor(() => expect(info()).toEqual({ a: '2' }), { ...soon, timeout: 2000 })
+
+    await cluster.leaveInstance(key(), OTHER)
+    await cluster.leaveInstance(key(), NODE)
+    await brokerInfo.close()
+    brokerInfo = start()
+    await brokerInfo.start()
+    expect(await readdir(own)).toEqual(['a'])
+    given.forget(held)
+    await vi.waitFor(async () => expect(await readdir(root())).toEqual([]), soon)
+  })
+
   it('R69 is passed on before the slot is freed, however short the workload lived', async () => {
     const own = await allocate(0)
     await writeFile(path.join(own, 'a'), '1')
