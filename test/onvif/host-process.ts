@@ -39,7 +39,9 @@ export class HostProcess {
   async close(): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return
     const exit = once(this.#child, 'exit')
+    // Those of the tests end when nobody is there any more, the project's own by a signal.
     if (this.#child.connected) this.#child.disconnect()
+    this.#child.kill()
     await exit
   }
 }

@@ -1,5 +1,6 @@
 import { execFile, spawnSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import type { Device } from '@akrijs/sdk'
@@ -237,5 +238,33 @@ describe.skipIf(missing.length > 0)(title, () => {
       expect(answers[name]).toHaveLength(wanted.length)
       expect(answers[name]).toEqual(expect.arrayContaining(wanted))
     }
+  })
+
+  it('goes on by probing alone where another program has the port to itself', async () => {
+    await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
+    await lan.plug({ host: 'one', addresses: ['10.77.0.2/24'] })
+    const holder = new HostProcess(lan.namespace('handler'), path.join(import.meta.dirname, 'port-holder.mjs'))
+    open.push(holder)
+    await once(holder.child, 'message')
+    const host = cameras('one')
+    const one = await camera(host, { address: '10.77.0.2' })
+    const session = await discover()
+    expect(idsOf(await session.next())).toEqual([idOf(one)])
+    await host.call('bye', one.index)
+    await host.call('close', one.index)
+    expect(await session.next()).toEqual([])
+  })
+
+  it('runs as a program by itself', async () => {
+    await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
+    await lan.plug({ host: 'one', addresses: ['10.77.0.2/24'] })
+    const one = await camera(cameras('one'), { address: '10.77.0.2' })
+    const akriHandler = path.resolve(import.meta.dirname, '../../sdk/dist/akri-handler.js')
+    const args = ['@akrijs/handler-onvif', '--directory', agent.directory, '--log-level', 'error']
+    open.push(new HostProcess(lan.namespace('handler'), akriHandler, args))
+    expect(await agent.registration('onvif')).toMatchObject({ endpointType: 'UDS', shared: true })
+    const session = await agent.discover('onvif')
+    open.push(session)
+    expect(idsOf(await session.next())).toEqual([idOf(one)])
   })
 })

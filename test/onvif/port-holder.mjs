@@ -1,0 +1,6 @@
+// Takes the port of WS-Discovery and lets nobody else have it.
+import dgram from 'node:dgram'
+
+const socket = dgram.createSocket('udp4')
+socket.bind(3702, () => process.send?.('bound'))
+process.on('disconnect', () => process.exit(0))
