@@ -47,6 +47,10 @@ export const opcuaDetails = z.strictObject({
   allowedNetworks: z.array(network).max(1000).optional(),
   /** Whether a session with each server tells more of it. @default false */
   serverDetails: z.boolean().default(false),
+  /** Whether a server is sent a password that everybody on the way can read, if it takes none else. @default false */
+  allowUnencryptedPasswords: z.boolean().default(false),
+  /** Whether a server is given its credential whatever its certificate. @default false */
+  trustAnyServer: z.boolean().default(false),
 })
 
 export type OpcuaDetails = z.infer<typeof opcuaDetails>

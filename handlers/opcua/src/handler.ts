@@ -1,4 +1,4 @@
-import { type Clock, type Device, type DiscoveryHandler, defineDiscoveryHandler, type Network, passesFilter } from '@akrijs/sdk'
+import { type Clock, type DiscoveryHandler, defineDiscoveryHandler, type Network, passesFilter } from '@akrijs/sdk'
 import { atLeastEvery } from './at-least-every.js'
 import { type OpcuaDetails, opcuaDetails } from './details.js'
 import { describeServer } from './device-description.js'
@@ -8,12 +8,16 @@ import { withoutListedTwice } from './listed-twice.js'
 import { browseServers } from './mdns/browse.js'
 import { Reach } from './reach.js'
 import { ServerDescriptions } from './server-descriptions.js'
+import { ServerSessions } from './session/server-sessions.js'
+import { SessionGate } from './session/session-gate.js'
 import { distinct } from './standard/discovery-url.js'
 import { standardServers } from './standard/standard-method.js'
 import type { AskOptions } from './ua-tcp/client.js'
 
 /** More devices would not fit into one list with what each may have. */
 const MAX_SERVERS = 1000
+/** Sessions at a time, of all Configurations. */
+const MAX_SESSIONS = 4
 
 export interface OpcuaHandlerOptions {
   readonly clock: Clock
@@ -29,15 +33,27 @@ export interface OpcuaHandlerOptions {
 
 /** Finds OPC UA servers: those that discovery servers list, those that answer themselves, and those that announce themselves. */
 export function defineOpcuaHandler({ clock, interval = '10s', ...options }: OpcuaHandlerOptions): DiscoveryHandler<OpcuaDetails> {
+  const gate = new SessionGate(MAX_SESSIONS)
   return defineDiscoveryHandler({
     name: 'opcua',
     shared: true,
     details: opcuaDetails,
-    async *discover({ details, signal, log }) {
+    async *discover({ details, properties, signal, log }) {
       const hostNames = new HostNames({ clock, resolve: options.resolve })
       const { allowedNetworks, applicationNames } = details
       const reach = new Reach({ allowedNetworks, hostNames, ownNetworks: options.ownNetworks })
       const descriptions = new ServerDescriptions({ reach, clock, log, timeouts: options.timeouts })
+      const sessions = details.serverDetails
+        ? await ServerSessions.open({
+            ...details,
+            properties,
+            gate,
+            targetOf: (server) => reach.targetOf(server),
+            clock,
+            log,
+            ...options,
+          })
+        : undefined
       let tooMany = false
       for await (const found of serverLists()) {
         const candidates: FoundServer[] = []
@@ -49,10 +65,14 @@ export function defineOpcuaHandler({ clock, interval = '10s', ...options }: Opcu
         const servers = candidates.slice(0, MAX_SERVERS)
         await descriptions.update(servers, signal)
         const once = await withoutListedTwice(servers, (server) => applicationOf(server)?.applicationUri, reach.addressesOf)
-        yield once.flatMap((server): Device | [] => {
+        const wanted = once.flatMap((server) => {
           const application = applicationOf(server)
-          if (application === undefined || !isWanted(application)) return []
-          return describeServer(server, application, descriptions.of(server))
+          return application !== undefined && isWanted(application) ? [{ server, application }] : []
+        })
+        await sessions?.update(wanted, signal)
+        yield wanted.map(({ server, application }) => {
+          const description = { ...descriptions.of(server), sessionProperties: sessions?.of(server) }
+          return describeServer(server, application, description)
         })
       }
 

@@ -5,6 +5,9 @@ import path from 'node:path'
 
 export const hasOpenssl = spawnSync('openssl', ['version']).status === 0
 
+/** node-opcua points openssl to a configuration of its own. */
+const ENVIRONMENT = { PATH: process.env.PATH }
+
 export interface Issued {
   /** PEM */
   readonly certificate: string
@@ -37,7 +40,7 @@ export class Certificates {
       if (content !== undefined) writeFileSync(path.join(folder, name), content)
       return path.join(folder, name)
     }
-    const openssl = (...args: string[]) => execFileSync('openssl', args, { stdio: 'ignore' })
+    const openssl = (...args: string[]) => execFileSync('openssl', args, { stdio: 'ignore', env: ENVIRONMENT })
     const extensions = file(
       'extensions',
       [

@@ -1,4 +1,4 @@
-import { createServer, type Server, type Socket } from 'node:net'
+import { connect, createServer, type Server, type Socket } from 'node:net'
 import { DiscoveryProperties, type Logger } from '@akrijs/sdk'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
@@ -188,16 +188,14 @@ describe('a server that misbehaves', () => {
   /** Passes GetEndpoints on to the real server, and lets each later connection do what it likes. */
   const relay = (later: (socket: Socket) => void) =>
     listen((socket, count) => {
-      if (count > 0) return later(socket)
-      import('node:net').then(({ connect }) => {
-        const upstream = connect(readEndpointUrl(open.url)?.port ?? 0, '127.0.0.1')
-        upstream.on('error', () => socket.destroy())
-        socket.pipe(upstream).pipe(socket)
-      })
+      if (count > 0) return later(socket.resume())
+      const upstream = connect(readEndpointUrl(open.url)?.port ?? 0, '127.0.0.1')
+      upstream.on('error', () => socket.destroy())
+      socket.pipe(upstream).pipe(socket)
     })
 
   it.each<[string, (socket: Socket) => void]>([
-    ['says nothing', (socket) => void socket.resume()],
+    ['says nothing', () => undefined],
     ['hangs up', (socket) => void socket.destroy()],
     ['talks nonsense', (socket) => void socket.write(Buffer.alloc(1000, 0xff))],
     ['promises a message of 4 GB', (socket) => void socket.write(Buffer.from('41434b46ffffffff', 'hex'))],
@@ -211,7 +209,7 @@ describe('a server that misbehaves', () => {
   })
 
   it('is tried again later, and does not keep others from being read', async () => {
-    const url = await relay((socket) => void socket.resume())
+    const url = await relay(() => undefined)
     const reader = await sessions({}, { sessionMs: 1500 })
     await reader.update([known(url), known(open.url)], stop.signal)
     expect(reader.of({ discoveryUrl: url })).toEqual({})
