@@ -19,6 +19,8 @@ export interface DiscoverCommandOptions {
 /** Handlers that come with the program, by the names that Configurations use. */
 export const BUILT_IN: Readonly<Record<string, string>> = {
   debugEcho: '@akrijs/handler-debug-echo',
+  onvif: '@akrijs/handler-onvif',
+  opcua: '@akrijs/handler-opcua',
   udev: '@akrijs/handler-udev',
 }
 

@@ -1,0 +1,85 @@
+// The devices of `npm start -- --demo`: simulated cameras and OPC UA servers, each in a process that ends with this one, and on the
+// loopback interface only.
+import { fork } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { mkdtempSync } from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const here = path.dirname(fileURLToPath(import.meta.url))
+const examples = path.join(here, '../../examples')
+
+/** How long the camera that goes away now and then is there, and after how long a device comes back, in milliseconds. */
+const THERE_MS = 45_000
+const AWAY_MS = 15_000
+/** As {@link AWAY_MS}, of one that was killed: it is missed only after some rounds. */
+const LOST_MS = 60_000
+/** How much of what a device complains about is kept, in characters. */
+const KEPT_COMPLAINTS = 2000
+
+/**
+ * Starts them, and resolves when all are ready.
+ * @returns what `akri run` needs to be told to find them
+ */
+export async function startDevices() {
+  process.stderr.write('akri: starting two simulated cameras and two OPC UA servers, on this machine only (some seconds)\n')
+  const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-demo-'))
+  const configuration = path.join(directory, 'opcua-servers.yaml')
+  const yard = new SimulatedDevice('camera-yard', [path.join(here, 'camera.mjs'), randomUUID(), 'operator', 'demo'])
+  const devices = [
+    new SimulatedDevice('camera-gate', [path.join(here, 'camera.mjs'), randomUUID()]),
+    yard,
+    new SimulatedDevice('opcua-servers', [path.join(here, 'opcua-servers.mjs'), configuration]),
+  ]
+  try {
+    await Promise.all(devices.map((device) => device.start()))
+  } catch (error) {
+    process.stderr.write(`akri: ${error instanceof Error ? error.message : error}\n`)
+    process.exit(1)
+  }
+  yard.comeAndGo()
+  const files = [path.join(examples, 'demo/cameras.yaml'), path.join(examples, 'standalone/memory-devices.yaml'), configuration]
+  const handlers = ['onvif', 'opcua', 'udev'].map((name) => `@akrijs/handler-${name}`)
+  return { options: [...files.flatMap((file) => ['-f', file]), '--handler', handlers.join(',')] }
+}
+
+/** A program that is a device. It is started again some time after it has ended. */
+class SimulatedDevice {
+  #title
+  #program
+  #child
+
+  /** @param title under which the process is known to the system, of 15 characters at most */
+  constructor(title, program) {
+    this.#title = title
+    this.#program = program
+  }
+
+  /** Resolves when it is there. @throws Error where it ends before */
+  start() {
+    const [file, ...args] = this.#program
+    // In a session of its own: Ctrl-C is for the agent, whose end closes the channel, and that ends the device.
+    const child = fork(file, [this.#title, ...args], { detached: true, stdio: ['ignore', 'ignore', 'pipe', 'ipc'] })
+    this.#child = child
+    let complaints = ''
+    child.stderr.setEncoding('utf8').on('data', (text) => {
+      complaints = (complaints + text).slice(-KEPT_COMPLAINTS)
+    })
+    return new Promise((resolve, reject) => {
+      child.once('error', reject)
+      child.once('message', () => {
+        child.once('exit', (code) =>
+          setTimeout(() => this.start().catch(() => undefined), code === 0 ? AWAY_MS : LOST_MS).unref(),
+        )
+        resolve()
+      })
+      child.once('exit', () => reject(new Error(`the simulated device ${this.#title} did not start: ${complaints.trim()}`)))
+    })
+  }
+
+  /** From now on it says goodbye now and then, and comes back. */
+  comeAndGo() {
+    setInterval(() => this.#child.kill('SIGTERM'), THERE_MS + AWAY_MS).unref()
+  }
+}

@@ -1,0 +1,70 @@
+// Two OPC UA servers by node-opcua, whose values change. Arguments: title, and where to write the Configuration that finds them.
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { ready } from './device.mjs'
+
+const [title, configuration] = process.argv.slice(2)
+process.title = title
+const { default: opcua } = await import('node-opcua')
+const root = path.join(path.dirname(fileURLToPath(import.meta.url)), '../..')
+const { MessageSecurityMode, OPCUACertificateManager, OPCUAServer, SecurityPolicy } = opcua
+// It would print for people.
+for (const silence of [opcua.setDebugLogger, opcua.setWarningLogger, opcua.setErrorLogger]) silence(() => {})
+
+/** By the URL that examples/demo gives each: any port may be in use. */
+const SERVERS = new Map([
+  ['opc.tcp://127.0.0.1:48410/', { name: 'Press', least: 60, spread: 15 }],
+  ['opc.tcp://127.0.0.1:48411/', { name: 'Oven', least: 180, spread: 40 }],
+])
+
+const servers = []
+let text = readFileSync(path.join(root, 'examples/demo/opcua-servers.yaml'), 'utf8')
+for (const [url, machine] of SERVERS) {
+  const server = await startServer(machine)
+  servers.push(server)
+  text = text.replace(url, `${server.getEndpointUrl()}/`)
+}
+writeFileSync(configuration, text)
+ready(async (isOver) => {
+  if (isOver) rmSync(path.dirname(configuration), { recursive: true, force: true })
+  await Promise.all(servers.map((server) => server.shutdown(0)))
+})
+
+async function startServer({ name, least, spread }) {
+  const server = new OPCUAServer({
+    host: '127.0.0.1',
+    hostname: '127.0.0.1',
+    port: 0,
+    serverInfo: {
+      applicationUri: `urn:akri:demo:${name.toLowerCase()}`,
+      productUri: 'urn:akri:demo',
+      applicationName: { text: name },
+    },
+    securityPolicies: [SecurityPolicy.None],
+    securityModes: [MessageSecurityMode.None],
+    // Kept: making a key takes longer than all the rest.
+    serverCertificateManager: new OPCUACertificateManager({ rootFolder: path.join(root, '.cache/demo', name.toLowerCase()) }),
+  })
+  await server.initialize()
+  const namespace = server.engine.addressSpace.getOwnNamespace()
+  const machine = namespace.addObject({ browseName: name, organizedBy: server.engine.addressSpace.rootFolder.objects })
+  namespace.addAnalogDataItem({
+    browseName: 'Temperature',
+    nodeId: 's=Temperature',
+    componentOf: machine,
+    dataType: 'Double',
+    engineeringUnitsRange: { low: 0, high: 500 },
+    engineeringUnits: opcua.standardUnits.degree_celsius,
+    minimumSamplingInterval: 1000,
+    value: { get: () => new opcua.Variant({ dataType: 'Double', value: temperature(least, spread) }) },
+  })
+  await server.start()
+  return server
+}
+
+/** Rises and falls once a minute. */
+function temperature(least, spread) {
+  const turn = (Date.now() / 60_000) * 2 * Math.PI
+  return Math.round((least + (spread * (1 + Math.sin(turn))) / 2) * 10) / 10
+}
