@@ -215,6 +215,17 @@ describe('the OPC UA handler', () => {
     expect(rounds.lists).toHaveLength(1)
   })
 
+  it('asks a discovery server that gives its own URL for those of servers without telling it one', async () => {
+    const one = await start({ name: 'one' })
+    const lds = await discoveryServer(one)
+    lds.echoes = true
+    const rounds = new Rounds(standard([lds.url]))
+    expect(ids(await rounds.first())).toEqual([one.url])
+    await rounds.next()
+    expect(lds.asked.filter((service) => service === 'FindServers')).toHaveLength(3)
+    expect(rounds.lists).toHaveLength(1)
+  })
+
   it('drops at once what a discovery server lists no more', async () => {
     const [one, two] = [await start({ name: 'one' }), await start({ name: 'two' })]
     const lds = await discoveryServer(one, two)

@@ -33,6 +33,8 @@ export class SimulatedServer {
   records: readonly ServerOnNetwork[] | undefined
   /** Takes connections and says nothing. */
   silent = false
+  /** Gives the URL that it was asked by for those of all applications, as the discovery server of open62541 does. */
+  echoes = false
   /** How many bytes of an answer go into one chunk. */
   chunkBytes = 65_000
   /** What was asked so far. */
@@ -113,27 +115,43 @@ export class SimulatedServer {
     }
     if (type !== 'MSG') return []
     for (let skipped = 0; skipped < 3; skipped++) reader.uint32()
-    return this.#chunks(this.#respond(reader.uint32(), reader.nodeId()), next)
+    return this.#chunks(reader.uint32(), this.#respond(reader), next)
   }
 
-  #respond(requestId: number, type: number | undefined): { readonly requestId: number; readonly response: Buffer } {
+  #respond(request: BinaryReader): Buffer {
+    const type = request.nodeId()
+    this.#skipHeader(request)
     switch (type) {
-      case 422:
+      case 422: {
         this.asked.push('FindServers')
-        return { requestId, response: encodeFindServersResponse(this.applications) }
+        const url = request.string()
+        const echo = this.echoes && url !== ''
+        return encodeFindServersResponse(
+          echo ? this.applications.map((one) => ({ ...one, discoveryUrls: [url] })) : this.applications,
+        )
+      }
       case 428:
         this.asked.push('GetEndpoints')
-        return { requestId, response: encodeGetEndpointsResponse(this.endpoints) }
+        return encodeGetEndpointsResponse(this.endpoints)
       case 12_208:
         this.asked.push('FindServersOnNetwork')
-        if (this.records === undefined) return { requestId, response: encodeFault(SERVICE_UNSUPPORTED) }
-        return { requestId, response: encodeFindServersOnNetworkResponse(this.records) }
+        return this.records === undefined ? encodeFault(SERVICE_UNSUPPORTED) : encodeFindServersOnNetworkResponse(this.records)
       default:
-        return { requestId, response: encodeFault(SERVICE_UNSUPPORTED) }
+        return encodeFault(SERVICE_UNSUPPORTED)
     }
   }
 
-  #chunks({ requestId, response }: { readonly requestId: number; readonly response: Buffer }, next: () => number): Buffer[] {
+  #skipHeader(request: BinaryReader): void {
+    request.nodeId()
+    request.dateTime()
+    request.uint32()
+    request.uint32()
+    request.string()
+    request.uint32()
+    request.skipExtensionObject()
+  }
+
+  #chunks(requestId: number, response: Buffer, next: () => number): Buffer[] {
     const count = Math.ceil(response.length / this.chunkBytes)
     return Array.from({ length: count }, (_, index) => {
       const part = response.subarray(index * this.chunkBytes, (index + 1) * this.chunkBytes)

@@ -4,9 +4,14 @@ import { OpcuaServiceError, OpcuaUnreachableError } from '../errors.js'
 import type { FoundServer } from '../found-server.js'
 import type { HostNames } from '../host-names.js'
 import { type AskOptions, ask, type Target } from '../ua-tcp/client.js'
-import { type ApplicationDescription, findServers, findServersOnNetwork } from '../ua-tcp/discovery-services.js'
+import {
+  type ApplicationDescription,
+  findServers,
+  findServersAsRegistered,
+  findServersOnNetwork,
+} from '../ua-tcp/discovery-services.js'
 import { isUnsupported } from '../ua-tcp/status-code.js'
-import { type Asked, announcedServers, hostsOf, isDiscoveryServer, listedServers } from './listed-servers.js'
+import { type Asked, announcedServers, echoesItsUrl, hostsOf, isDiscoveryServer, listedServers } from './listed-servers.js'
 
 /** How many rounds in a row a URL may be silent before its servers are gone, unless they answer for themselves. */
 export const ROUNDS_OF_SILENCE = 2
@@ -40,6 +45,8 @@ export class DiscoveryUrl {
   #roundsToWait = 0
   #problem: string | undefined
   #withoutMulticast = false
+  /** See {@link echoesItsUrl}. */
+  #echoes = false
   #answered = false
 
   constructor(discoveryUrl: string, options: DiscoveryUrlOptions) {
@@ -84,7 +91,9 @@ export class DiscoveryUrl {
       if (!AkriError.is(error)) throw error
       this.#failures++
       this.#roundsToWait = Math.min(MAX_ROUNDS_TO_WAIT, Math.max(1, this.#failures - ROUNDS_OF_SILENCE))
+      // It may be another one when it answers again.
       this.#withoutMulticast = false
+      this.#echoes = false
       const problem = messageOf(error)
       // Once for each way of failing, not once for each round.
       if (error.code !== this.#problem) this.#log.warn({ code: error.code, error: problem }, 'discovery URL fails')
@@ -100,10 +109,19 @@ export class DiscoveryUrl {
     if (addresses.length === 0) throw new OpcuaUnreachableError(`the host name ${url.host} does not resolve`)
     const asked: Asked = { discoveryUrl: this.#discoveryUrl, url, addresses }
     const target: Target = { addresses, port: url.port, endpointUrl: this.#discoveryUrl }
-    const applications = await ask(findServers, target, { ...timeouts, signal })
+    const applications = await this.#applications(asked, target, { ...timeouts, signal })
     const listed = await this.#listed(applications, asked)
     const announced = isDiscoveryServer(applications) ? await this.#announced(asked, target, signal) : []
     return distinct([...listed, ...announced])
+  }
+
+  async #applications(asked: Asked, target: Target, options: AskOptions): Promise<readonly ApplicationDescription[]> {
+    if (!this.#echoes) {
+      const applications = await ask(findServers, target, options)
+      if (!echoesItsUrl(applications, asked)) return applications
+      this.#echoes = true
+    }
+    return ask(findServersAsRegistered, target, options)
   }
 
   async #listed(applications: readonly ApplicationDescription[], asked: Asked): Promise<FoundServer[]> {

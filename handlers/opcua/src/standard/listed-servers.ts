@@ -16,6 +16,18 @@ export function isDiscoveryServer(applications: readonly ApplicationDescription[
   return applications.some(({ applicationType }) => applicationType === ApplicationType.discoveryServer)
 }
 
+/**
+ * Whether a discovery server gives the URL that it was asked by for those of the servers that it lists, as that of open62541 1.4
+ * does. No server that it lists can be there, where it is itself.
+ */
+export function echoesItsUrl(
+  applications: readonly ApplicationDescription[],
+  { discoveryUrl }: Pick<Asked, 'discoveryUrl'>,
+): boolean {
+  const isServer = ({ applicationType }: ApplicationDescription) => applicationType === ApplicationType.server
+  return isDiscoveryServer(applications) && applications.some((one) => isServer(one) && chosenUrl(one) === discoveryUrl)
+}
+
 /** The hosts in the URLs that {@link listedServers} would choose. */
 export function hostsOf(applications: readonly ApplicationDescription[]): string[] {
   const hosts = applications.flatMap((application) => readEndpointUrl(chosenUrl(application) ?? '')?.host ?? [])

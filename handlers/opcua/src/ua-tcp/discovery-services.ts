@@ -45,17 +45,28 @@ export interface DiscoveryService<Answer> {
   decodeResponse(bytes: Buffer, limits?: Pick<UaTcpLimits, 'elements'>): Answer
 }
 
-/** OPC 10000-4, 5.5.2. */
-export const findServers: DiscoveryService<ApplicationDescription[]> = {
-  name: 'FindServers',
-  encodeRequest: (endpointUrl, now) =>
-    // In any language, and all servers.
-    writeRequestHeader(new BinaryWriter().nodeId(422), now).string(endpointUrl).array([], String).array([], String).bytes(),
-  decodeResponse: (bytes, limits) => {
-    const reader = new BinaryReader(bytes, limits)
-    readResponseHeader(reader, 425, 'FindServers')
-    return reader.array(() => readApplication(reader))
-  },
+/** OPC 10000-4, 5.5.2. By the URL a server with several networks may choose which of its URLs it gives. */
+export const findServers = findServersService((endpointUrl) => endpointUrl)
+
+/** Without saying by which URL it is called: what has been registered is given as it was registered. */
+export const findServersAsRegistered = findServersService(() => null)
+
+function findServersService(urlFor: (endpointUrl: string) => string | null): DiscoveryService<ApplicationDescription[]> {
+  return {
+    name: 'FindServers',
+    encodeRequest: (endpointUrl, now) =>
+      // In any language, and all servers.
+      writeRequestHeader(new BinaryWriter().nodeId(422), now)
+        .string(urlFor(endpointUrl))
+        .array([], String)
+        .array([], String)
+        .bytes(),
+    decodeResponse: (bytes, limits) => {
+      const reader = new BinaryReader(bytes, limits)
+      readResponseHeader(reader, 425, 'FindServers')
+      return reader.array(() => readApplication(reader))
+    },
+  }
 }
 
 /** OPC 10000-4, 5.5.4. */
