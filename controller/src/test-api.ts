@@ -16,6 +16,8 @@ export interface TestRequest {
   readonly method: string
   readonly path: string
   readonly body: unknown
+  /** Who applies it; undefined for any other request. */
+  readonly manager: string | undefined
 }
 
 /** Objects behind HTTP, which are listed, watched and written by the rules of an API server, as far as the tests of writers go. */
@@ -106,7 +108,8 @@ export class TestApi {
       return
     }
     const body: unknown = text === '' ? undefined : JSON.parse(text)
-    const seen = { method: request.method ?? '', path: pathname, body }
+    const manager = searchParams.get('fieldManager') ?? undefined
+    const seen = { method: request.method ?? '', path: pathname, body, manager }
     this.requests.push(seen)
     this.meanwhile(seen)
     const refusal = this.refusal(seen)
@@ -114,11 +117,12 @@ export class TestApi {
     response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(answer))
   }
 
-  #do({ method, path, body }: TestRequest): [number, unknown] {
+  #do({ method, path, body, manager }: TestRequest): [number, unknown] {
     const sent = body as Stored & { readonly metadata: { readonly name?: string } }
     const target = method === 'POST' ? `${path}/${sent.metadata.name}` : path.replace(/\/status$/, '')
     const found = this.objects.get(target)
     if (method === 'POST') return found === undefined ? [201, this.put(target, sent)] : [409, { message: 'AlreadyExists' }]
+    if (manager !== undefined) return [200, this.#apply(target, sent, manager)]
     if (found === undefined) {
       const items = [...this.objects].filter(([key]) => collectionOf(key) === path).map(([, object]) => object)
       return KINDS.some((kind) => path.endsWith(`/${kind}`))
@@ -130,6 +134,13 @@ export class TestApi {
       200,
       method === 'PATCH' ? this.put(target, { ...found, ...sent, metadata: { ...found.metadata, ...sent.metadata } }) : found,
     ]
+  }
+
+  /** What is applied is all the manager's. */
+  #apply(path: string, sent: Stored, manager: string): Stored {
+    const managedFields = [{ manager, operation: 'Apply', fieldsV1: { 'f:metadata': {}, 'f:spec': {} } }]
+    const found = this.objects.get(path)
+    return this.put(path, { ...found, ...sent, metadata: { ...found?.metadata, ...sent.metadata, managedFields } })
   }
 }
 

@@ -43,6 +43,12 @@ describe('a node that has gone', () => {
     ])
   })
 
+  it('takes an Instance with it that only it saw, unless somebody joins at this moment', async () => {
+    const { resourceVersion } = api.put(INSTANCE, { ...testInstance(['a']) }).metadata as { resourceVersion: string }
+    await leave()
+    expect(api.sent('DELETE')).toMatchObject([{ preconditions: { uid: 'uid-cam-8120fe', resourceVersion } }])
+  })
+
   it('keeps its slots while a Pod is there that may still run, and is looked at again', async () => {
     const limits = { 'akri.sh/cam': '1' }
     api.put(`${PODS}/user`, { metadata: { name: 'user' }, spec: { containers: [{ resources: { limits } }] } })

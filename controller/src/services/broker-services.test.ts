@@ -1,0 +1,130 @@
+import { type ConfigurationSpec, keyOf } from '@akrijs/kube'
+import { silentLogger } from '@akrijs/sdk'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { TestApi } from '../test-api.js'
+import { testConfiguration, testInstance } from '../test-objects.js'
+import { BrokerServices } from './broker-services.js'
+
+const AKRI = '/apis/akri.sh/v0/namespaces/plant'
+const POD = '/api/v1/namespaces/plant/pods/a-pod'
+const SERVICE = '/api/v1/namespaces/plant/services/cam-8120fe-svc'
+const PORTS = { ports: [{ name: 'p', port: 80, protocol: 'TCP' }] }
+const SPEC = { brokerSpec: { brokerPodSpec: {} }, instanceServiceSpec: PORTS }
+const LABELS = { controller: 'akri.sh', 'akri.sh/instance': 'cam-8120fe', 'akri.sh/configuration': 'cam' }
+
+describe('the Service of an Instance', () => {
+  let api: TestApi
+  const instance = testInstance(['a'])
+
+  beforeEach(() => {
+    api = new TestApi()
+    api.put(`${AKRI}/instances/cam-8120fe`, { ...instance })
+  })
+
+  afterEach(async () => {
+    await api.stop()
+  })
+
+  const broker = (phase: string) =>
+    api.put(POD, { metadata: { name: 'a-pod', namespace: 'plant', labels: LABELS }, status: { phase } })
+  const configuration = (spec: Partial<ConfigurationSpec>) =>
+    api.put(`${AKRI}/configurations/cam`, { ...testConfiguration(spec) })
+  const writes = () => api.requests.filter(({ method }) => method !== 'GET').map(({ method, path }) => `${method} ${path}`)
+
+  /** A controller that has seen everything. */
+  async function controller() {
+    const { state } = await api.start()
+    const services = new BrokerServices({ state, log: silentLogger, signal: new AbortController().signal })
+    return { state, reconcile: () => services.reconcileInstance(keyOf(instance)) }
+  }
+
+  it('R61 R62 comes with the first broker that runs, and is written once', async () => {
+    configuration(SPEC)
+    broker('Pending')
+    const { state, reconcile } = await controller()
+    await reconcile()
+    expect(writes()).toEqual([])
+    broker('Running')
+    await vi.waitFor(() => expect(state.podsLabelled('instance', keyOf(instance))[0]?.phase).toBe('Running'))
+    await reconcile()
+    await reconcile()
+    expect(writes()).toEqual([`PATCH ${SERVICE}`])
+    expect(api.objects.get(SERVICE)).toMatchObject({
+      metadata: { ownerReferences: [{ kind: 'Instance', uid: instance.metadata.uid, controller: true }] },
+      spec: { ...PORTS, selector: { controller: 'akri.sh', 'akri.sh/instance': 'cam-8120fe' } },
+    })
+  })
+
+  it('R102 is put back where somebody has taken a field of it', async () => {
+    configuration(SPEC)
+    broker('Running')
+    const { state, reconcile } = await controller()
+    await reconcile()
+    const made = api.objects.get(SERVICE) ?? expect.fail('no Service')
+    const fieldsV1 = { 'f:metadata': {}, 'f:spec': { 'f:ports': {} } }
+    const managedFields = [{ manager: 'akri-controller', operation: 'Apply', fieldsV1 }]
+    api.put(SERVICE, { ...made, metadata: { ...made.metadata, managedFields }, spec: { ...PORTS, selector: { mine: 'x' } } })
+    await vi.waitFor(() => expect(state.services.cache.list()[0]?.fields).toEqual(fieldsV1))
+    await reconcile()
+    expect(api.objects.get(SERVICE)).toMatchObject({ spec: { selector: { controller: 'akri.sh' } } })
+    await reconcile()
+    expect(writes()).toEqual([`PATCH ${SERVICE}`, `PATCH ${SERVICE}`])
+  })
+
+  it('R46 stays while a broker is about to come again, and goes when none is wanted', async () => {
+    configuration(SPEC)
+    broker('Running')
+    const { state, reconcile } = await controller()
+    await reconcile()
+    api.remove(POD)
+    await vi.waitFor(() => expect(state.podsLabelled('instance', keyOf(instance))).toEqual([]))
+    await reconcile()
+    expect(api.objects.has(SERVICE)).toBe(true)
+    configuration({ instanceServiceSpec: PORTS })
+    await vi.waitFor(() => expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined())
+    await reconcile()
+    expect(api.objects.has(SERVICE)).toBe(false)
+  })
+
+  it.each([
+    ['has our labels', LABELS],
+    ['has none of them', {}],
+  ])('C8 is not made, nor removed, where somebody else has one of its name that %s', async (_what, labels) => {
+    configuration(SPEC)
+    broker('Running')
+    const foreign = api.put(SERVICE, { metadata: { name: 'cam-8120fe-svc', namespace: 'plant', labels }, spec: { ports: [] } })
+    const { state, reconcile } = await controller()
+    await expect(reconcile()).rejects.toThrow('cam-8120fe-svc in plant belongs to somebody else')
+    configuration({})
+    await vi.waitFor(() => expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined())
+    await reconcile()
+    expect([api.objects.get(SERVICE), writes()]).toEqual([foreign, []])
+  })
+
+  it('is made anew where the server allows no change in place', async () => {
+    configuration(SPEC)
+    broker('Running')
+    const { state, reconcile } = await controller()
+    await reconcile()
+    const uid = state.services.cache.list()[0]?.metadata.uid
+    configuration({ ...SPEC, instanceServiceSpec: { ...PORTS, clusterIP: '10.0.0.9' } })
+    await vi.waitFor(() => expect(state.configurations.cache.list()[0]?.spec.instanceServiceSpec).toHaveProperty('clusterIP'))
+    api.refusal = ({ method }) =>
+      method === 'PATCH' && api.objects.has(SERVICE) ? { status: 422, message: 'spec.clusterIP: field is immutable' } : undefined
+    await reconcile()
+    expect(api.objects.get(SERVICE)).toMatchObject({ spec: { clusterIP: '10.0.0.9' } })
+    expect(state.services.cache.list()[0]?.metadata.uid).not.toBe(uid)
+  })
+
+  it('is removed by its uid: one that has its name by then stays', async () => {
+    configuration(SPEC)
+    broker('Running')
+    const { state, reconcile } = await controller()
+    await reconcile()
+    const uid = state.services.cache.list()[0]?.metadata.uid
+    configuration({})
+    await vi.waitFor(() => expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined())
+    await reconcile()
+    expect(api.sent('DELETE')).toMatchObject([{ preconditions: { uid } }])
+  })
+})
