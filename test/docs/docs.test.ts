@@ -60,6 +60,7 @@ const shown = pages.flatMap((file) => blocks(file, 'yaml').filter(({ code }) => 
 const examples = [
   ...inFolder('examples/standalone', '.yaml'),
   ...inFolder('examples/firmware-report', '.yaml'),
+  ...inFolder('examples/onvif-snapshot', '.yaml'),
   ...inFolder('deploy/manifests/examples', '.yaml'),
 ]
   .filter((file) => !file.endsWith('kustomization.yaml'))
