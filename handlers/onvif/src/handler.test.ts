@@ -40,8 +40,8 @@ async function start(options: SimulatedCameraOptions = {}): Promise<SimulatedCam
   return camera
 }
 
-function open(details: object, properties: Readonly<Record<string, string>> = {}) {
-  return openDiscovery(createOnvifHandler({ intervalMs: 1000 }), {
+function open(details: object, properties: Readonly<Record<string, string>> = {}, intervalMs = 1000) {
+  return openDiscovery(createOnvifHandler({ intervalMs }), {
     details: JSON.stringify({
       interfaces: ['lo'],
       uuids: { items: cameras.map(({ uuid }) => uuid) },
@@ -252,6 +252,32 @@ describe('the ONVIF handler', () => {
     await camera.bye()
     expect(idsOf(await until(lists, (devices) => devices.length === 1))).toEqual([`${present.service.url}-${present.uuid}`])
   })
+
+  it('asks a camera directly that says Hello without saying where its service is', async () => {
+    const camera = await start()
+    const uuid = randomUUID()
+    // Rounds so far apart that no Probe to the group can find it.
+    const lists = open({ uuids: { items: [uuid] } }, {}, 60_000)
+    expect((await lists.next()).value).toEqual([])
+    let xAddrs: string[] = []
+    await using shy = await DiscoveryResponder.open({
+      address: '127.77.0.5',
+      announcement: () => ({ ...announcementOf(camera), uuid, xAddrs }),
+      faults: { delayMs: 10 },
+    })
+    await shy.hello()
+    xAddrs = [camera.service.url]
+    expect(idsOf((await lists.next()).value ?? [])).toEqual([`${camera.service.url}-${uuid}`])
+  })
+
+  it('offers a camera again that somebody took away by forging its very address', async () => {
+    const camera = await start()
+    const lists = open({})
+    expect((await lists.next()).value).toHaveLength(1)
+    await camera.bye()
+    expect(await until(lists, (devices) => devices.length === 0)).toEqual([])
+    expect(await until(lists, (devices) => devices.length === 1)).toHaveLength(1)
+  }, 20_000)
 
   it('keeps a camera that answers although somebody else says goodbye in its name', async () => {
     const camera = await start()

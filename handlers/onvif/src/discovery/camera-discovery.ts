@@ -93,6 +93,7 @@ class CameraDiscovery {
       signal,
       allows: (address) => this.#policy.allows(address),
       onHeard: (heard) => this.#onHeard(heard),
+      onFailure: (error) => this.changes.end(error),
     })
   }
 

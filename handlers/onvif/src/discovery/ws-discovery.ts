@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import { isIPv6 } from 'node:net'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import { AddressBudget } from './address-budget.js'
@@ -34,6 +34,8 @@ export interface WsDiscoveryOptions {
   /** Whether what comes from this address is listened to. */
   readonly allows: (address: string) => boolean
   readonly onHeard: (heard: Heard) => void
+  /** Something is wrong that never should be. */
+  readonly onFailure: (error: unknown) => void
   readonly clock: Clock
   readonly log: Logger
   /** Ends what is under way. Close it too. */
@@ -43,6 +45,8 @@ export interface WsDiscoveryOptions {
 /** Datagrams of one address that are read in one round: six from a camera that answers as the specification says. */
 const DATAGRAMS_PER_ADDRESS = 128
 const MAX_ADDRESSES = 4096
+/** Datagrams of one round that are known again. */
+const MAX_REMEMBERED = 10_000
 /** How long answers to a Probe are taken, in milliseconds: the specification gives devices half a second. */
 const ANSWER_MS = 30_000
 
@@ -55,6 +59,8 @@ export class WsDiscovery {
   /** MessageIDs of our own Probes, and until when answers are taken. */
   readonly #asked = new Map<string, number>()
   readonly #budget = new AddressBudget({ perAddress: DATAGRAMS_PER_ADDRESS, addresses: MAX_ADDRESSES })
+  /** Digests of the datagrams of this round. */
+  readonly #seen = new Set<string>()
   /** What went wrong, told once until it goes right again. */
   readonly #troubles = new Set<string>()
 
@@ -70,6 +76,7 @@ export class WsDiscovery {
   async round(windowMs: number): Promise<void> {
     const { clock, log, probeAddresses, signal } = this.#options
     const refused = this.#budget.renew()
+    this.#seen.clear()
     if (refused > 0) log.warn({ refused }, 'more datagrams came from single addresses than are read in one round')
     for (const [id, until] of this.#asked) if (until < clock.now()) this.#asked.delete(id)
     await this.#followInterfaces()
@@ -198,9 +205,26 @@ export class WsDiscovery {
     return socket
   }
 
-  #onDatagram({ bytes, address }: Datagram): void {
-    const { allows, onHeard, log } = this.#options
-    if (this.#options.signal.aborted || !allows(address) || !this.#budget.take(address)) return
+  #onDatagram(datagram: Datagram): void {
+    const { signal, allows, onFailure } = this.#options
+    try {
+      const { address } = datagram
+      if (!signal.aborted && allows(address) && this.#budget.take(address) && this.#isNew(datagram)) this.#read(datagram)
+    } catch (error) {
+      onFailure(error)
+    }
+  }
+
+  /** Most datagrams are repetitions: to tell them costs a fraction of reading them. */
+  #isNew({ bytes, address }: Datagram): boolean {
+    const digest = createHash('sha1').update(address).update(bytes).digest('base64')
+    if (this.#seen.has(digest)) return false
+    if (this.#seen.size < MAX_REMEMBERED) this.#seen.add(digest)
+    return true
+  }
+
+  #read({ bytes, address }: Datagram): void {
+    const { onHeard, log } = this.#options
     let message: DiscoveryMessage
     try {
       message = decodeMessage(bytes)
