@@ -2,28 +2,35 @@ import { systemClock } from '@akrijs/sdk'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { NodeAgents } from './support/node-agents.js'
 import { checkSlots } from './support/slots.js'
-import { echoYaml, eventually, missing, podYaml, unless, World } from './support/world.js'
+import { echoYaml, eventually, missing, NODES, podYaml, unless, World } from './support/world.js'
 
-// What an Instance says of its slots is lost while a container uses one, and another node has a Pod that waits for it.
+// What an Instance says of its slots is lost while containers of both nodes use them, and others wait for them.
 
-/** By level what a Pod asks for, and what its slot says then. Each of the two devices has one slot. */
+/** What Pods ask for at each level. Each device has as many slots as there are nodes, and each node has one. */
 const LEVELS = [
-  { level: 'il', resource: 'akri.sh/lab-8120fe', slot: 'lab-8120fe-0', usage: 'node-1' },
-  { level: 'cl', resource: 'akri.sh/cam', slot: 'cam-8120fe-0', usage: 'C:0:node-1' },
+  { level: 'il', resource: 'akri.sh/lab-8120fe' },
+  { level: 'cl', resource: 'akri.sh/cam' },
 ] as const
 const CONFIGURATIONS = ['lab', 'cam']
+const CAPACITY = NODES.length
 /** A few times what a node's status takes to tell the scheduler of a slot that is free, in milliseconds. */
 const LONG_ENOUGH_MS = 5000
 
-describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`, { timeout: 120_000 }, () => {
+const using = (level: string) => NODES.map((node) => `p-${level}-${node}`)
+const ALL_USING = LEVELS.flatMap(({ level }) => using(level))
+const ALL_WAITING = LEVELS.map(({ level }) => `q-${level}`)
+
+describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`, { timeout: 180_000 }, () => {
   let world: World
   let agents: NodeAgents
+  let held: Record<string, string>
 
-  const held = Object.fromEntries(LEVELS.map(({ slot, usage }) => [slot, usage]))
-  const apply = () => Promise.all(CONFIGURATIONS.map((name) => world.apply(echoYaml(name, ['foo0'], 1))))
+  const apply = (descriptions = ['foo0']) =>
+    Promise.all(CONFIGURATIONS.map((name) => world.apply(echoYaml(name, descriptions, CAPACITY))))
+  const noInstances = () => eventually(async () => expect(await world.instances()).toEqual([]))
   const removeAll = async () => {
     for (const name of CONFIGURATIONS) await world.remove('Configuration', name)
-    await eventually(async () => expect(await world.instances()).toEqual([]))
+    await noInstances()
   }
   const deleteInstances = async () => {
     for (const { metadata } of await world.instances()) await world.remove('Instance', metadata.name)
@@ -31,10 +38,31 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
   const free = async () => {
     const edit = (name: string, deviceUsage: object) =>
       world.api('Instance').patch(world.key(name), 'merge', { spec: { deviceUsage } })
-    await edit('lab-8120fe', { 'lab-8120fe-0': '' })
+    await edit('lab-8120fe', { 'lab-8120fe-0': '', 'lab-8120fe-1': '' })
     await edit('cam-8120fe', { 'cam-8120fe-0': null })
   }
+  /** While nobody speaks for node-1, whose containers run on. */
+  const withoutAgent = async (work: () => Promise<unknown>) => {
+    await agents.on('node-1').stop('SIGKILL')
+    try {
+      await work()
+    } finally {
+      agents.on('node-1').start()
+    }
+  }
   const versions = async () => (await world.instances()).map(({ metadata }) => `${metadata.name} ${metadata.resourceVersion}`)
+  const restored = () =>
+    eventually(async () => {
+      expect(await world.usage()).toEqual(held)
+      for (const { spec } of await world.instances()) expect(spec.nodes.toSorted()).toEqual(NODES)
+    }, 20_000)
+  const events = async (reason: string) => {
+    const { items } = (await world.client.request({
+      method: 'GET',
+      path: `/api/v1/namespaces/${world.namespace}/events`,
+    })) as { items: { reason: string; message: string; count?: number }[] }
+    return items.filter((one) => one.reason === reason)
+  }
 
   beforeAll(async () => {
     world = await World.open()
@@ -44,15 +72,16 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
   beforeEach(async () => {
     await apply()
     for (const { level, resource } of LEVELS) {
+      for (const [index, node] of NODES.entries()) {
+        await eventually(async () => expect(await world.allocatable(node, resource)).toBeGreaterThan(0))
+        await world.apply(podYaml(using(level)[index] ?? '', { [resource]: 1 }, { node, graceSeconds: 0 }))
+        await eventually(() => world.running(...using(level).slice(0, index + 1)))
+      }
       await eventually(async () => expect(await world.allocatables(resource)).toEqual([1, 1]))
-      await world.apply(podYaml(`p-${level}`, { [resource]: 1 }, { node: 'node-1', graceSeconds: 0 }))
+      await world.apply(podYaml(`q-${level}`, { [resource]: 1 }, { graceSeconds: 0 }))
     }
-    await eventually(() => world.running('p-il', 'p-cl'))
-    for (const { level, resource } of LEVELS) {
-      await eventually(async () => expect(await world.allocatable('node-2', resource)).toBe(0))
-      await world.apply(podYaml(`q-${level}`, { [resource]: 1 }, { node: 'node-2', graceSeconds: 0 }))
-    }
-    expect(await world.usage()).toEqual(held)
+    held = await world.usage()
+    expect(Object.values(held).sort()).toEqual(['C:0:node-1', 'C:0:node-2', 'node-1', 'node-2'])
   }, 120_000)
 
   afterEach(() => world.clear(), 120_000)
@@ -63,41 +92,63 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
   }, 120_000)
 
   it.each<[string, () => Promise<unknown>]>([
-    ['the Instance is deleted', deleteInstances],
-    ['the Configuration is deleted and applied again', async () => [await removeAll(), await apply()]],
+    ['Instances are deleted', deleteInstances],
+    ['Instances are deleted again and again', async () => [await deleteInstances(), await restored(), await deleteInstances()]],
+    ['Configurations are deleted and applied again', async () => [await removeAll(), await apply()]],
     [
-      'the Configuration is deleted and applied again, while the agent of the node is dead',
+      'Configurations are deleted and applied again, while the agent of a node is dead',
       async () => {
         await removeAll()
-        await agents.on('node-1').stop('SIGKILL')
-        try {
+        await withoutAgent(async () => {
           await apply()
           // Long enough for a Pod that waits to be given what the other node is told to be free.
           await eventually(async () => expect(await world.instances()).toHaveLength(CONFIGURATIONS.length))
           await systemClock.sleep(LONG_ENOUGH_MS)
-        } finally {
-          agents.on('node-1').start()
-        }
+        })
       },
     ],
-    ['somebody frees the slot, or removes its key', free],
-  ])('R7 R84 are given to nobody else, of both levels, when %s', async (_, blow) => {
+    ['details are edited so that the devices go and come', async () => [await apply([]), await noInstances(), await apply()]],
+    ['somebody frees slots, or removes their keys', free],
+  ])('R7 R84 are given to nobody else, of both levels and both nodes, when %s', async (_, blow) => {
     const before = new Set(await versions())
     await blow()
-    await eventually(async () => {
-      expect(await world.usage()).toEqual(held)
-      for (const { spec } of await world.instances()) expect(spec.nodes.toSorted()).toEqual(['node-1', 'node-2'])
-    }, 20_000)
-    const restored = await versions()
-    for (const version of restored) expect(before).not.toContain(version)
+    await restored()
+    const now = await versions()
+    for (const version of now) expect(before).not.toContain(version)
+    const phases = Object.fromEntries([
+      ...ALL_USING.map((name) => [name, 'Running']),
+      ...ALL_WAITING.map((name) => [name, 'Pending']),
+    ])
     for (const end = systemClock.now() + LONG_ENOUGH_MS; systemClock.now() < end; await systemClock.sleep(200))
-      expect(await world.phases()).toEqual({ 'p-il': 'Running', 'p-cl': 'Running', 'q-il': 'Pending', 'q-cl': 'Pending' })
+      expect(await world.phases()).toEqual(phases)
     await checkSlots(world, 'restored')
     // Once it is put right nobody writes any more.
-    expect(await versions()).toEqual(restored)
+    expect(await versions()).toEqual(now)
 
-    for (const { level } of LEVELS) await world.remove('Pod', `p-${level}`)
-    await eventually(() => world.running('q-il', 'q-cl'), 20_000)
+    for (const { level } of LEVELS) await world.remove('Pod', `p-${level}-node-2`)
+    await eventually(() => world.running(...ALL_WAITING))
     await eventually(() => checkSlots(world, 'given to others'))
+    expect(await events('SlotUsedTwice')).toEqual([])
+  })
+
+  it('R7 R84 are said to be used twice where an agent is away for too long, and theirs again when the others end', async () => {
+    await withoutAgent(async () => {
+      await deleteInstances()
+      await eventually(() => world.running(...ALL_WAITING), 60_000)
+    })
+    const slots = Object.keys(held).filter((slot) => held[slot]?.endsWith('node-1'))
+    await eventually(async () => {
+      const said = (await events('SlotUsedTwice')).map(({ message }) => message)
+      for (const slot of slots) expect(said).toContainEqual(expect.stringContaining(`has slot ${slot}, and it is given to`))
+    })
+    const now = await versions()
+    await systemClock.sleep(15_000)
+    expect(await versions()).toEqual(now)
+    const said = await events('SlotUsedTwice')
+    expect(said.map(({ count = 1 }) => count)).toEqual(slots.map(() => 1))
+
+    for (const name of ALL_WAITING) await world.remove('Pod', name)
+    await restored()
+    await checkSlots(world, 'restored')
   })
 })
