@@ -29,6 +29,8 @@ const PACKAGES = [
   { folder: 'sdk', entries: ['dist/index.js', 'dist/akri-handler.js'] },
   { folder: 'handlers/debug-echo', entries: ['dist/index.js'] },
   { folder: 'handlers/udev', entries: ['dist/index.js'], assets: ['prebuilds'] },
+  { folder: 'handlers/onvif', entries: ['dist/index.js'] },
+  { folder: 'handlers/opcua', entries: ['dist/index.js'] },
 ]
 /** What of a package.json is read when the program runs. */
 const FIELDS = ['name', 'version', 'license', 'type', 'akri']

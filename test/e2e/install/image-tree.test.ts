@@ -3,8 +3,10 @@ import { existsSync } from 'node:fs'
 import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
+import { SimulatedCamera } from '@akrijs/handler-onvif/testing'
 import { SimulatedAgent } from '@akrijs/sdk/testing'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { SimulatedServer } from '../../../handlers/opcua/test-peers/simulated-server.js'
 import { imageTree } from './installation.js'
 
 const built = existsSync(path.join(import.meta.dirname, '../../../agent/dist/akri-agent.js'))
@@ -40,7 +42,8 @@ describe.skipIf(!built)(`the tree of the agent's image${built ? '' : ' (needs np
       expect(file).toMatch(
         /^(LICENSE|.*package\.json|[\w-]+\.js|node_modules\/@akrijs\/[\w-]+\/(dist\/[\w-]+\.js|prebuilds\/.*))$/,
       )
-    expect(await readdir(path.join(app, 'node_modules/@akrijs'))).toEqual(['handler-debug-echo', 'handler-udev', 'sdk'])
+    const handlers = ['debug-echo', 'onvif', 'opcua', 'udev'].map((name) => `handler-${name}`)
+    expect((await readdir(path.join(app, 'node_modules/@akrijs'))).sort()).toEqual([...handlers, 'sdk'])
   })
 
   it.each(['akri-agent', 'akri-webhook'])('has %s, which starts', async (name) => {
@@ -54,7 +57,9 @@ describe.skipIf(!built)(`the tree of the agent's image${built ? '' : ' (needs np
     const sockets = path.join(directory, 's')
     const simulated = await SimulatedAgent.start({ directory: sockets })
     const program = path.join(app, 'node_modules/@akrijs/sdk/dist/akri-handler.js')
-    const names = ['@akrijs/handler-udev', '@akrijs/handler-debug-echo']
+    const names = ['udev', 'debug-echo', 'onvif', 'opcua'].map((name) => `@akrijs/handler-${name}`)
+    const camera = await SimulatedCamera.start()
+    const server = await SimulatedServer.start()
     const { POD_IP: _none, ...env } = process.env
     const handlers = spawn(process.execPath, [program, ...names, '--directory', sockets], { cwd: app, env, stdio: 'ignore' })
     const ended = new Promise((resolve) => handlers.once('exit', resolve))
@@ -63,11 +68,16 @@ describe.skipIf(!built)(`the tree of the agent's image${built ? '' : ' (needs np
       expect(await echo.next()).toMatchObject([{ id: 'foo0' }])
       const udev = await simulated.discover('udev', { details: 'udevRules: [KERNEL=="null"]' })
       expect(await udev.next()).toMatchObject([{ id: '/devices/virtual/mem/null' }])
-      await Promise.all([echo.close(), udev.close()])
+      const onvif = await simulated.discover('onvif', { details: 'interfaces: [lo]' })
+      expect(await onvif.next()).toMatchObject([{ id: `${camera.service.url}-${camera.uuid}` }])
+      const standard = { discoveryUrls: [server.url] }
+      const opcua = await simulated.discover('opcua', { details: JSON.stringify({ opcuaDiscoveryMethod: { standard } }) })
+      expect(await opcua.next()).toMatchObject([{ id: server.url }])
+      await Promise.all([echo, udev, onvif, opcua].map((session) => session.close()))
     } finally {
       handlers.kill()
       await ended
-      await simulated.close()
+      await Promise.all([simulated, camera, server].map((one) => one.close()))
     }
   })
 })

@@ -3,11 +3,14 @@ import path from 'node:path'
 import { type ApiClient, ApiError, type ConfigurationStatus, type Instance } from '@akrijs/kube'
 import { load } from 'js-yaml'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { echoYaml, eventually, NODES, onNode, type PodState, podYaml, World } from '../support/world.js'
+import { echoYaml, eventually, NODES, onNode, podYaml, World } from '../support/world.js'
 import {
   clientOfAgent,
   filesBelow,
   IMAGE,
+  type InstalledPod,
+  inPod,
+  installedPods,
   joinNodes,
   kubectl,
   MANIFESTS,
@@ -15,6 +18,7 @@ import {
   NODE_DIRECTORIES,
   provideImage,
   removeImage,
+  rolledOut,
   separateNodes,
 } from './installation.js'
 
@@ -26,11 +30,6 @@ const DAEMON_SET = 'daemonset/akri-agent-daemonset'
 const ZRAM = '/sys/class/zram-control'
 const PLUGINS = '/var/lib/kubelet/device-plugins'
 
-interface AgentPod extends PodState {
-  readonly spec: { readonly nodeName: string; readonly containers: readonly { readonly image: string }[] }
-  readonly status: PodState['status'] & { readonly containerStatuses: readonly { readonly restartCount: number }[] }
-}
-
 describe.skipIf(lacks !== undefined)(
   `the agent, installed from deploy/manifests${lacks === undefined ? '' : ` (${lacks})`}`,
   { timeout: 120_000 },
@@ -38,14 +37,7 @@ describe.skipIf(lacks !== undefined)(
     let world: World
     let socketsBefore: string[][]
 
-    const agents = async () => {
-      const { items } = JSON.parse(
-        await kubectl('-n', 'akri', 'get', 'pods', '-l', 'app.kubernetes.io/name=akri-agent', '-o', 'json'),
-      ) as { items: AgentPod[] }
-      return items.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
-    }
-    const inAgent = (pod: AgentPod, script: string) =>
-      kubectl('-n', 'akri', 'exec', pod.metadata.name, '--', '/bin/sh', '-c', script)
+    const agents = () => installedPods('akri-agent')
     const allocatable = (resource: string) => Promise.all(NODES.map((node) => world.allocatable(node, resource)))
     const status = async (configuration: string) =>
       (await world.get<{ status?: ConfigurationStatus }>('Configuration', configuration))?.status
@@ -84,7 +76,7 @@ describe.skipIf(lacks !== undefined)(
     }, 240_000)
 
     it('A23 becomes ready on every node, says so to its probes, and has metrics', async () => {
-      await kubectl('-n', 'akri', 'rollout', 'status', DAEMON_SET, '--timeout=90s')
+      await rolledOut(DAEMON_SET)
       const pods = await agents()
       expect(pods.map(({ spec }) => spec.nodeName).sort()).toEqual([...NODES])
       for (const { metadata, spec, status } of pods) {
@@ -118,7 +110,7 @@ describe.skipIf(lacks !== undefined)(
     })
 
     it('R93 R102 has a controller of two replicas, with the rights for all that it does', async () => {
-      await kubectl('-n', 'akri', 'rollout', 'status', 'deployment/akri-controller-deployment', '--timeout=90s')
+      await rolledOut('deployment/akri-controller-deployment')
       const container = { name: 'b', image: 'e2e.local/busybox:1', imagePullPolicy: 'Never', command: ['/bin/sleep', '100000'] }
       const spec = { terminationGracePeriodSeconds: 0, containers: [container] }
       const ports = [{ name: 'p', port: 80, protocol: 'TCP' }]
@@ -240,13 +232,13 @@ describe.skipIf(lacks !== undefined)(
 
     it('runs with no capability, no way to more rights, a seccomp profile, and a file system that it cannot write', async () => {
       for (const pod of await agents()) {
-        const process = await inAgent(pod, 'cat /proc/1/status')
+        const process = await inPod(pod, 'cat /proc/1/status')
         for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb'])
           expect(process).toMatch(new RegExp(`^${set}:\\t0+$`, 'm'))
         expect(process).toMatch(/^NoNewPrivs:\t1$/m)
         expect(process).toMatch(/^Seccomp:\t2$/m)
         for (const directory of ['/', '/app', '/tmp', '/run/udev', '/var/lib/kubelet/pod-resources'])
-          await expect(inAgent(pod, `touch ${directory}/x`)).rejects.toThrow('Read-only file system')
+          await expect(inPod(pod, `touch ${directory}/x`)).rejects.toThrow('Read-only file system')
       }
     })
 
@@ -257,7 +249,7 @@ describe.skipIf(lacks !== undefined)(
       const requested = spec.template.spec.containers[0]?.resources.requests.memory
       expect(requested).toMatch(/^\d+Mi$/)
       for (const pod of await agents()) {
-        const rss = /^VmRSS:\s+(\d+) kB$/m.exec(await inAgent(pod, 'cat /proc/1/status'))?.[1]
+        const rss = /^VmRSS:\s+(\d+) kB$/m.exec(await inPod(pod, 'cat /proc/1/status'))?.[1]
         expect(Number(rss) / 1024, `RSS of ${pod.spec.nodeName} in MiB`).toBeLessThan(Number(requested?.slice(0, -2)))
       }
     })
@@ -364,7 +356,7 @@ describe.skipIf(lacks !== undefined)(
 
     it('A2 is exchanged on every node without a Pod, an Instance or a slot noticing', async () => {
       const brokers = async () =>
-        (await world.list<AgentPod>('Pod'))
+        (await world.list<InstalledPod>('Pod'))
           .map(({ metadata, status }) => [metadata.name, metadata.uid, status.phase, status.containerStatuses[0]?.restartCount])
           .sort()
       await eventually(async () => expect(await instancesOf('secret')).toEqual([]))
@@ -377,7 +369,7 @@ describe.skipIf(lacks !== undefined)(
       ])
       const old = (await agents()).map(({ metadata }) => metadata.uid)
       await kubectl('-n', 'akri', 'rollout', 'restart', DAEMON_SET)
-      await kubectl('-n', 'akri', 'rollout', 'status', DAEMON_SET, '--timeout=90s')
+      await rolledOut(DAEMON_SET)
       for (const { metadata } of await agents()) expect(old).not.toContain(metadata.uid)
       await eventually(async () => expect(await allocatable('akri.sh/akri-debug-echo')).toEqual(offered))
       expect({ instances: await identities(), brokers: await brokers() }).toEqual(before)
@@ -388,7 +380,7 @@ describe.skipIf(lacks !== undefined)(
     it('moves into the network of its nodes by host-network, where its probes answer as well', async () => {
       const before = await identities()
       await kubectl('apply', '-k', path.join(MANIFESTS, 'host-network'))
-      await kubectl('-n', 'akri', 'rollout', 'status', DAEMON_SET, '--timeout=90s')
+      await rolledOut(DAEMON_SET)
       for (const pod of await agents()) {
         expect(await kubectl('get', '--raw', `/api/v1/namespaces/akri/pods/${pod.metadata.name}:18080/proxy/readyz`)).toBe('ok\n')
         expect(pod.spec).toMatchObject({ hostNetwork: true, dnsPolicy: 'ClusterFirstWithHostNet' })

@@ -6,7 +6,7 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { ApiClient, clusterAccess } from '@akrijs/kube'
 import { systemClock } from '@akrijs/sdk'
-import { missing, NODES, onNode, type TestNode } from '../support/world.js'
+import { missing, NODES, onNode, type PodState, type TestNode } from '../support/world.js'
 
 const run = promisify(execFile)
 const root = path.join(import.meta.dirname, '../../..')
@@ -30,10 +30,33 @@ export function missingForInstallation(): string | undefined {
   return undefined
 }
 
+/** A Pod of what the manifests install. */
+export interface InstalledPod extends PodState {
+  readonly spec: { readonly nodeName: string; readonly containers: readonly { readonly image: string }[] }
+  readonly status: PodState['status'] & { readonly containerStatuses: readonly { readonly restartCount: number }[] }
+}
+
 /** @throws with what kubectl said, where it fails */
 export async function kubectl(...args: readonly string[]): Promise<string> {
   const { stdout } = await run('kubectl', args, { maxBuffer: 64 * 1024 * 1024 })
   return stdout
+}
+
+/** Those that are not about to go. @param name by `app.kubernetes.io/name` */
+export async function installedPods(name: string): Promise<InstalledPod[]> {
+  const text = await kubectl('-n', 'akri', 'get', 'pods', '-l', `app.kubernetes.io/name=${name}`, '-o', 'json')
+  const { items } = JSON.parse(text) as { items: InstalledPod[] }
+  return items.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+}
+
+/** What a shell script in an installed Pod prints. @throws with what it says to standard error, where it fails */
+export function inPod({ metadata }: InstalledPod, script: string): Promise<string> {
+  return kubectl('-n', 'akri', 'exec', metadata.name, '--', '/bin/sh', '-c', script)
+}
+
+/** Resolves when all Pods are of the newest kind, and ready. @param what such as `daemonset/akri-agent-daemonset` */
+export function rolledOut(what: string): Promise<string> {
+  return kubectl('-n', 'akri', 'rollout', 'status', what, '--timeout=90s')
 }
 
 export async function imageTree(directory: string): Promise<string> {

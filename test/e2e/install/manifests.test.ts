@@ -5,6 +5,7 @@ import { load, loadAll } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
 import { agentOptions } from '../../../agent/src/program/agent-options.js'
 import { IMAGE, MANIFESTS } from './installation.js'
+import { fitsTo, type PatchOperation } from './json-patch.js'
 
 // What the manifests say must be what the programs understand.
 
@@ -90,17 +91,8 @@ describe('deploy/manifests', () => {
   })
 
   it('has in host-network a patch that fits the DaemonSet', () => {
-    const patch = load(read('host-network/daemonset-patch.yaml')) as { op: string; path: string; value: unknown }[]
-    const at = (pointer: string): unknown =>
-      pointer
-        .slice(1)
-        .split('/')
-        .reduce((value: unknown, key) => Reflect.get(value as object, key), daemonSet)
-    for (const { op, path: pointer, value } of patch) {
-      if (op === 'add') expect(at(pointer)).toBeUndefined()
-      if (op === 'replace') expect(at(pointer)).toBeDefined()
-      if (op === 'test') expect(at(pointer)).toBe(value)
-    }
+    const patch = load(read('host-network/daemonset-patch.yaml')) as PatchOperation[]
+    fitsTo(daemonSet, patch)
     const ports = patch.filter(({ op }) => op === 'replace').map(({ value }) => String(value))
     expect(new Set(ports).size).toBe(1)
     expect(ports[0]).not.toBe(String(container.ports[0]?.containerPort))
