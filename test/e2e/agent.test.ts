@@ -240,10 +240,9 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
     expect((await world.pods()).map(({ metadata }) => metadata.uid)).toEqual(pods)
     await world.running('p')
     // Of the sockets of those that were killed none is left.
-    const sockets = readdirSync(path.join(kubeletDirectory('node-1'), 'device-plugins')).filter((name) =>
-      name.startsWith('akri-'),
-    )
-    expect(sockets).toHaveLength(3)
+    const sockets = () =>
+      readdirSync(path.join(kubeletDirectory('node-1'), 'device-plugins')).filter((name) => name.startsWith('akri-'))
+    await eventually(() => expect(sockets()).toHaveLength(3))
   })
 
   it.each(['SIGTERM', 'SIGKILL'] as const)(
