@@ -71,8 +71,10 @@ export function defineOpcuaHandler({ clock, interval = '10s', ...options }: Opcu
         })
         await sessions?.update(wanted, signal)
         yield wanted.map(({ server, application }) => {
-          const description = { ...descriptions.of(server), sessionProperties: sessions?.of(server) }
-          return describeServer(server, application, description)
+          return describeServer(server, application, {
+            endpoints: descriptions.of(server),
+            sessionProperties: sessions?.of(server),
+          })
         })
       }
 
@@ -86,7 +88,7 @@ export function defineOpcuaHandler({ clock, interval = '10s', ...options }: Opcu
 
       /** Of a server that is only announced nothing is known before it has answered, not even whether it is one. */
       function applicationOf(server: FoundServer): ApplicationIdentity | undefined {
-        return server.application ?? descriptions.of(server).endpoints?.application
+        return server.application ?? descriptions.of(server)?.application
       }
 
       function serverLists(): ServerLists {

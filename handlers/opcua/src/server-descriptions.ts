@@ -1,13 +1,12 @@
 import { setMaxListeners } from 'node:events'
 import { AkriError, type Clock, type Logger, messageOf } from '@akrijs/sdk'
-import type { ServerDescription } from './device-description.js'
 import { type EndpointSummary, summarize } from './endpoint-summary.js'
 import { OpcuaTimeoutError, OpcuaUnreachableError } from './errors.js'
 import type { FoundServer } from './found-server.js'
 import { inParallel } from './in-parallel.js'
 import type { Reach } from './reach.js'
-import { type AskOptions, ask, type Target } from './ua-tcp/client.js'
-import { type EndpointDescription, getEndpoints } from './ua-tcp/discovery-services.js'
+import { type AskOptions, ask } from './ua-tcp/client.js'
+import { getEndpoints } from './ua-tcp/discovery-services.js'
 
 /** How long a description is good for, in milliseconds. */
 const REFRESH_MS = 5 * 60_000
@@ -21,31 +20,17 @@ const RETRY = { initialMs: 10_000, ceilingMs: REFRESH_MS }
 const HEARD_MS = 60_000
 const AT_MOST = 16
 
-/** A server that has answered. */
-export interface AnsweredServer {
-  readonly discoveryUrl: string
-  readonly endpoints: readonly EndpointDescription[]
-  /** Where it has answered, and may be called. */
-  readonly target: Target
-}
-
-/** What only a session with a server tells, as properties. A server that tells nothing is no failure. */
-export type ReadSession = (server: AnsweredServer, signal: AbortSignal) => Promise<Readonly<Record<string, string>>>
-
 export interface ServerDescriptionsOptions {
   readonly reach: Reach
   readonly clock: Clock
   readonly log: Logger
   readonly timeouts?: Pick<AskOptions, 'connectMs' | 'totalMs'> | undefined
-  /** @default nothing more is asked */
-  readonly readSession?: ReadSession | undefined
   /** How long a round waits at most, in milliseconds. @default 5000 */
   readonly roundMs?: number
 }
 
 interface Entry {
   endpoints?: EndpointSummary
-  sessionProperties?: Readonly<Record<string, string>>
   heardAt: number
   dueAt: number
   failures: number
@@ -60,9 +45,9 @@ export class ServerDescriptions {
     this.#options = options
   }
 
-  of({ discoveryUrl }: FoundServer): ServerDescription {
-    const { endpoints, sessionProperties } = this.#entries.get(discoveryUrl) ?? {}
-    return { endpoints, sessionProperties }
+  /** What is known of the endpoints of a server; undefined while that is nothing. */
+  of({ discoveryUrl }: FoundServer): EndpointSummary | undefined {
+    return this.#entries.get(discoveryUrl)?.endpoints
   }
 
   /** Asks those of which nothing is known yet, and some of the others. Forgets who is not among them any more. */
@@ -112,7 +97,7 @@ export class ServerDescriptions {
 
   async #ask(server: FoundServer, signal: AbortSignal): Promise<void> {
     const { discoveryUrl } = server
-    const { clock, log, reach, timeouts, readSession } = this.#options
+    const { clock, log, reach, timeouts } = this.#options
     const entry = this.#entries.get(discoveryUrl) ?? { heardAt: Number.NEGATIVE_INFINITY, dueAt: 0, failures: 0 }
     this.#entries.set(discoveryUrl, entry)
     try {
@@ -120,11 +105,9 @@ export class ServerDescriptions {
       if (target === undefined) {
         throw new OpcuaUnreachableError('it is in no network where servers are called, or its host name does not resolve')
       }
-      const endpoints = await ask(getEndpoints, target, { ...timeouts, signal })
-      entry.endpoints = summarize(endpoints)
+      entry.endpoints = summarize(await ask(getEndpoints, target, { ...timeouts, signal }))
       entry.heardAt = clock.now()
-      if (readSession !== undefined) entry.sessionProperties = await readSession({ discoveryUrl, endpoints, target }, signal)
-      entry.dueAt = clock.now() + REFRESH_MS
+      entry.dueAt = entry.heardAt + REFRESH_MS
       entry.failures = 0
     } catch (error) {
       if (!AkriError.is(error)) throw error

@@ -1,0 +1,68 @@
+// The OPC UA handler as a process of its own: how soon it lists many servers, what a round costs when nothing changes, and how
+// much memory it takes beside node-opcua's client, which does the same services.
+import { execFileSync, spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { performance } from 'node:perf_hooks'
+import { SimulatedAgent } from '@akrijs/sdk/testing'
+import { application, DISCOVERY_SERVER, endpoint, SimulatedServer } from '../../handlers/opcua/test-peers/simulated-server.js'
+
+const SERVERS = 200
+/** The chart's flags for V8, as for every image. */
+const FLAGS = ['--max-semi-space-size=2']
+const LOAD_PEER = `await import('node-opcua-client'); console.log(process.memoryUsage.rss())`
+
+export async function measure() {
+  const root = process.cwd()
+  const servers = await Promise.all(
+    Array.from({ length: SERVERS }, (_, index) => SimulatedServer.start({ name: `Server ${index}` })),
+  )
+  const lds = await SimulatedServer.start()
+  const registered = servers.flatMap(({ applications }) => applications)
+  lds.applications = [application(DISCOVERY_SERVER), ...registered]
+  lds.endpoints = [endpoint(DISCOVERY_SERVER)]
+  const agent = await SimulatedAgent.start()
+  const program = path.join(root, 'sdk/dist/akri-handler.js')
+  const child = spawn(process.execPath, [...FLAGS, program, path.join(root, 'handlers/opcua/dist/index.js')], {
+    env: { ...process.env, DISCOVERY_HANDLERS_DIRECTORY: agent.directory, LOG_LEVEL: 'warn' },
+    stdio: ['ignore', 'inherit', 'inherit'],
+  })
+  const ended = new Promise((resolve) => child.once('exit', resolve))
+  try {
+    await agent.registration('opcua')
+    const begun = performance.now()
+    const session = await agent.discover('opcua', {
+      details: JSON.stringify({ opcuaDiscoveryMethod: { standard: { discoveryUrls: [lds.url] } } }),
+    })
+    const found = await session.next()
+    const firstMs = performance.now() - begun
+    const described = found.filter(({ properties }) => properties?.OPCUA_SECURITY_POLICIES === 'None').length
+    if (described !== SERVERS) throw new TypeError(`${described} of ${SERVERS} servers were found and described`)
+    const asked = () => [lds, ...servers].reduce((sum, server) => sum + server.asked.length, 0)
+    const before = asked()
+    const rounds = () => lds.asked.filter((service) => service === 'FindServers').length
+    while (rounds() < 3) await new Promise((resolve) => setTimeout(resolve, 100))
+    const perRound = (asked() - before) / (rounds() - 1)
+    const memory = Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) / 1024
+    const printed = execFileSync(process.execPath, [...FLAGS, '--input-type=module', '-e', LOAD_PEER], { encoding: 'utf8' })
+    // It prints warnings of its own as well.
+    const peer = Number(/^\d+$/m.exec(printed)?.[0]) / 1024 / 1024
+    return [
+      { what: `OPC UA, to the first list of ${SERVERS} servers with their endpoints`, value: firstMs, unit: 'ms', budget: 3000 },
+      { what: 'OPC UA, per server (FindServers and GetEndpoints)', value: firstMs / SERVERS, unit: 'ms', budget: 15 },
+      { what: 'OPC UA, requests in a round when nothing changes', value: perRound, unit: '', budget: 11 },
+      {
+        what: `OPC UA handler, memory (RSS) with ${SERVERS} servers`,
+        value: memory,
+        unit: 'MB',
+        budget: 90,
+        peer: { name: "node-opcua's client, loaded", value: peer },
+      },
+    ]
+  } finally {
+    child.kill('SIGTERM')
+    await ended
+    await agent.close()
+    await Promise.all([lds, ...servers].map((server) => server.close()))
+  }
+}
