@@ -1,6 +1,9 @@
 // `@akrijs/handler-onvif/testing`: a camera to test handlers, brokers and clients against.
 export type { Credential } from '../credentials.js'
 export type { AnnouncementText } from '../discovery/message.js'
+export type { SimulatedIdentity } from './device-replies.js'
 export { DeviceService, type DeviceServiceOptions, type SeenRequest } from './device-service.js'
 export type { DiscoveryFaults } from './discovery-responder.js'
+export type { Misbehaviour } from './misbehaviour.js'
+export type { AuthenticationKind } from './request-authentication.js'
 export { SimulatedCamera, type SimulatedCameraOptions } from './simulated-camera.js'
