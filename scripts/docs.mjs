@@ -17,6 +17,7 @@ const PACKAGES = [
   'cli',
   'handlers/udev',
   'handlers/onvif',
+  'handlers/opcua',
   'handlers/debug-echo',
 ]
 const MEANING = {
