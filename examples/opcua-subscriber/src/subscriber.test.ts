@@ -17,7 +17,18 @@ let server: Mixer
 
 beforeAll(async () => {
   const entryPoints = [path.join(root, 'src/main.ts')]
-  await build({ entryPoints, bundle: true, packages: 'external', platform: 'node', format: 'esm', outfile: program })
+  const outdir = path.dirname(program)
+  const outExtension = { '.js': '.mjs' }
+  await build({
+    entryPoints,
+    bundle: true,
+    splitting: true,
+    packages: 'external',
+    platform: 'node',
+    format: 'esm',
+    outdir,
+    outExtension,
+  })
   server = await Mixer.start(0)
 }, 120_000)
 

@@ -1,0 +1,90 @@
+import { execFile } from 'node:child_process'
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { build } from 'esbuild'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { SecuredServer } from '../../test-peers/secured-server.js'
+
+// In a process of its own: what is loaded, what is left open, and what is written is seen there.
+
+const run = promisify(execFile)
+const folder = mkdtempSync(path.join(os.tmpdir(), 'akri-session-'))
+// Where node-opcua-client is found from, as from the built handler.
+const program = path.join(import.meta.dirname, '../../node_modules/.test/session.mjs')
+let server: SecuredServer
+
+const SOURCE = `
+import { createRequire } from 'node:module'
+import { DiscoveryProperties, silentLogger, systemClock } from '@akrijs/sdk'
+import { ServerSessions } from './server-sessions.js'
+import { SessionGate } from './session-gate.js'
+import '../index.js'
+
+const url = process.argv[2]
+const loaded = () => Object.keys(createRequire(import.meta.url).cache).some((file) => file.includes('node-opcua-client'))
+const before = loaded()
+try {
+  const target = { addresses: ['127.0.0.1'], port: Number(new URL(url).port), endpointUrl: url }
+  const sessions = await ServerSessions.open({
+    properties: new DiscoveryProperties(),
+    gate: new SessionGate(1),
+    targetOf: async () => target,
+    clock: systemClock,
+    log: silentLogger,
+  })
+  const application = { applicationUri: 'urn:akri:test:alone', productUri: '', applicationName: '' }
+  const known = { server: { discoveryUrl: url }, application }
+  await sessions.update([known], new AbortController().signal)
+  console.log(JSON.stringify({ before, after: loaded(), product: sessions.of(known.server).OPCUA_PRODUCT_NAME }))
+} catch (error) {
+  console.log(JSON.stringify({ before, code: error.code, kind: error.kind, message: error.message }))
+}
+`
+
+beforeAll(async () => {
+  const resolveDir = import.meta.dirname
+  await build({
+    stdin: { contents: SOURCE, resolveDir, loader: 'ts' },
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    conditions: ['akri-source'],
+    external: ['node-opcua-client'],
+    banner: { js: "import { createRequire as r } from 'node:module'; const require = r(import.meta.url)" },
+    outfile: program,
+    logLevel: 'error',
+  })
+  server = await SecuredServer.start({ applicationUri: 'urn:akri:test:alone' })
+}, 120_000)
+
+afterAll(async () => {
+  await server.close()
+  rmSync(path.dirname(program), { recursive: true, force: true })
+  rmSync(folder, { recursive: true, force: true })
+})
+
+it('loads node-opcua for the first session only, writes nothing, and leaves nothing open that keeps a process alive', async () => {
+  const home = path.join(folder, 'home')
+  const tmp = path.join(folder, 'tmp')
+  mkdirSync(tmp)
+  const env = { PATH: '', HOME: home, TMPDIR: tmp }
+  const { stdout, stderr } = await run(process.execPath, [program, server.url], { env, cwd: folder, timeout: 50_000 })
+  expect(JSON.parse(stdout)).toEqual({ before: false, after: true, product: 'Mixer' })
+  expect(stderr).toBe('')
+  expect(existsSync(home)).toBe(false)
+}, 60_000)
+
+it('says what to install where node-opcua is not installed', async () => {
+  const alone = path.join(folder, 'alone.mjs')
+
+  copyFileSync(program, alone)
+  const { stdout } = await run(process.execPath, [alone, server.url], { timeout: 50_000 })
+  expect(JSON.parse(stdout)).toMatchObject({
+    before: false,
+    code: 'AKRI_ERR_OPCUA_CLIENT_MISSING',
+    kind: 'terminal',
+    message: expect.stringContaining('npm install node-opcua-client'),
+  })
+}, 60_000)
