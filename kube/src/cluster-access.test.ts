@@ -54,9 +54,7 @@ async function credentialsOf(parts: Parts) {
 
 function refusal(work: Promise<unknown>): Promise<ClusterAccessError> {
   return work.then(
-    () => {
-      throw new Error('it was accepted')
-    },
+    () => expect.fail('it was accepted'),
     (error: unknown) => {
       expect(error).toBeInstanceOf(ClusterAccessError)
       return error as ClusterAccessError

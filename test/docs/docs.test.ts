@@ -66,7 +66,7 @@ const examples = [
   .filter((file) => !file.endsWith('kustomization.yaml'))
   .map((file) => ({ where: file, code: text(file) }))
 
-describe('what the docs show', () => {
+describe('R67 what the docs show', () => {
   it.each(pages)('%s links to what is there', (page) => {
     const links = [...text(page).matchAll(/\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)/g)].map(([, link = '']) => link)
     expect(links.filter((link) => !existsSync(path.join(root, path.dirname(page), link)))).toEqual([])

@@ -12,6 +12,19 @@ import { echoYaml, eventually, missing, NODES, type PodState, podYaml, unless, W
 const OFFLINE_FILE = '/tmp/debug-echo-availability.txt'
 const ASKS = { '{{PLACEHOLDER}}': '1' }
 
+/** What tests look at of the specs of Pods, Jobs, Deployments and Services. */
+interface Spec {
+  readonly nodeName?: string
+  readonly affinity?: { readonly nodeAffinity?: object }
+  readonly containers: readonly [
+    { readonly command: readonly [string, string, string]; readonly resources: object; readonly env?: object },
+  ]
+  readonly template: { readonly metadata: { readonly annotations?: object }; readonly spec: Spec }
+  readonly selector: Readonly<Record<string, string>>
+  readonly ports: readonly [{ readonly port: number }]
+  readonly clusterIP: string
+}
+
 interface Made {
   readonly metadata: {
     readonly name: string
@@ -24,8 +37,7 @@ interface Made {
     readonly annotations: Readonly<Record<string, string>>
     readonly ownerReferences?: readonly { readonly kind: string; readonly name: string }[]
   }
-  // biome-ignore lint/suspicious/noExplicitAny: objects of Kubernetes, of which each test looks at something else
-  readonly spec: any
+  readonly spec: Spec
   readonly status: PodState['status'] & {
     readonly conditions?: { readonly type: string; readonly status: string }[]
     readonly containerStatuses?: readonly { readonly state: { readonly terminated?: { readonly finishedAt: string } } }[]
@@ -88,7 +100,7 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     await world?.close()
   }, 120_000)
 
-  it('R44 R45 R60 R61 R63 R93 R95 R96 R102 R106 R107 R108 R109 R110 R113 runs a broker on each node of each device, with Services, and all that a broker needs', async () => {
+  it('R44 R45 R55 R60 R61 R63 R93 R95 R96 R102 R106 R107 R108 R109 R110 R113 runs a broker on each node of each device, with Services, and all that a broker needs', async () => {
     await world.apply(
       echoYaml('cam', ['foo0', 'foo1'], 2, {
         brokerSpec: { brokerPodSpec: podSpec() },
@@ -191,7 +203,7 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
   it('R48 R76 R77 C7 runs as many brokers of a device as its capacity, and another one where one cannot be', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1, { brokerSpec: { brokerPodSpec: podSpec() } }))
     const [broker] = await eventually(() => running(1))
-    const node = broker?.spec.nodeName as string
+    const node = broker?.spec.nodeName ?? ''
     const other = NODES.find((one) => one !== node) ?? ''
     // The node is to have no new Pods, and its broker ends.
     await cordon(node, true)
@@ -423,7 +435,7 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     await eventually(async () =>
       expect(await made()).toEqual({
         labels: { ...before.labels, mine: 'x' },
-        spec: { ...before.spec, selector: { ...before.spec.selector, app: 'mine' } },
+        spec: { ...before.spec, selector: { ...before.spec?.selector, app: 'mine' } },
         door: before.door,
         annotations: { restarted: 'now' },
       }),

@@ -5,10 +5,25 @@ import { alternativeName } from '../labels.js'
 import { testConfiguration, testInstance } from '../test-objects.js'
 import { brokerDeployment, brokerJob, brokerPod, jobName } from './broker-template.js'
 
+interface Asking {
+  readonly resources: { readonly limits?: object; readonly requests?: object; readonly claims?: object }
+}
+
+interface Spec extends Asking {
+  readonly containers: readonly [Asking]
+  readonly initContainers: readonly [Asking]
+  readonly affinity: {
+    readonly podAntiAffinity?: object
+    readonly nodeAffinity: { readonly requiredDuringSchedulingIgnoredDuringExecution: { readonly nodeSelectorTerms: object } }
+  }
+  readonly template: { readonly metadata: { readonly labels: object }; readonly spec: Spec }
+  readonly selector: { readonly matchLabels: object }
+  readonly replicas: number
+}
+
 interface Made {
   readonly metadata: Record<string, Record<string, string>> & { name: string; namespace: string; ownerReferences: unknown[] }
-  // biome-ignore lint/suspicious/noExplicitAny: what Kubernetes makes of it is asked in the end to end tests
-  readonly spec: any
+  readonly spec: Spec
 }
 
 const NODE = 'node-a' as NodeName
