@@ -301,6 +301,20 @@ describe.skipIf(!openssl)('a camera with https (needs openssl)', () => {
     })
   })
 
+  it('alone is given a credential where certificates are to be verified', async () => {
+    const verify = { certificates: 'verify', authorities: tls.cert } as const
+    await using secure = await DeviceService.start({ tls, credential })
+    expect(await ask(secure.url, { as: credential, options: verify })).toMatchObject({
+      authentication: 'accepted',
+      ...INFORMATION,
+    })
+    await using plain = await DeviceService.start({ credential })
+    expect(await ask(plain.url, { as: credential, options: verify })).toEqual({ authentication: 'required' })
+    expect(plain.requests.some(({ headers, body }) => headers.authorization !== undefined || body.includes('Username'))).toBe(
+      false,
+    )
+  })
+
   it('may be as old as TLS 1.0', async () => {
     const old = { minVersion: 'TLSv1', maxVersion: 'TLSv1', ciphers: 'DEFAULT:@SECLEVEL=0' } as const
     await using camera = await DeviceService.start({ tls: { ...tls, ...old } })

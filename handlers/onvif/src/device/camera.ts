@@ -210,8 +210,8 @@ class Interview {
 
   /** What the camera answers, if it does. @throws CameraUnreachableError */
   async #ask(to: Destination, call: SoapCall): Promise<XmlElement | undefined> {
-    const { session, credential, home, log } = this.#options
-    if (credential !== undefined && this.#authentication !== 'refused' && to.address === home.address) {
+    const { session, home, log } = this.#options
+    if (this.#authentication !== 'refused' && session.hasCredentialFor(to)) {
       const answer = await this.#tolerate(call, session.call(to, call))
       if (!(answer instanceof NotAuthorizedError)) {
         if (answer !== undefined) this.#authentication = 'accepted'

@@ -12,7 +12,8 @@ import { CameraUnreachableError } from './errors.js'
 export interface CertificatePolicy {
   /**
    * `any`: whatever certificate a camera has. Most have made theirs themselves, and http, which tells nobody from anybody, is
-   * spoken too. `verify`: only those that an authority has signed, for this very address.
+   * spoken too. `verify`: only those that an authority has signed, for this very address; what is reached by http is asked without a
+   * credential then.
    * @default 'any'
    */
   readonly certificates?: 'any' | 'verify' | undefined

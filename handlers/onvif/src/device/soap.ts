@@ -53,13 +53,20 @@ export class SoapSession {
     return responseOf(await this.#post(to, call, '', {}), call)
   }
 
+  /** Whether there is a credential for that place: none goes to another address than the camera's, or by http where https is wanted. */
+  hasCredentialFor({ address, url }: Destination): boolean {
+    const { credential, certificates } = this.#options
+    const safe = certificates !== 'verify' || url.protocol === 'https:'
+    return credential !== undefined && address === this.#options.address && safe
+  }
+
   /**
    * Calls with the credential, by UsernameToken, and by HTTP digest where the camera asks for that.
-   * @throws as {@link callOpenly}; NotAuthorizedError too where the credential is not for that address
+   * @throws as {@link callOpenly}; NotAuthorizedError too where there is no credential for that place
    */
   async call(to: Destination, call: SoapCall): Promise<XmlElement> {
-    const { credential, address } = this.#options
-    if (credential === undefined || to.address !== address) {
+    const { credential } = this.#options
+    if (credential === undefined || !this.hasCredentialFor(to)) {
       throw new NotAuthorizedError(`${call.operation}: there is no credential for ${to.url.host}`)
     }
     if (this.#digest === undefined) {
