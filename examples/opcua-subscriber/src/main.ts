@@ -32,7 +32,7 @@ try {
       report('time', time.toISOString())
     },
     onLost: () => {
-      process.stderr.write(`${url}: the connection is lost, trying again\n`)
+      process.stderr.write(`${url}: there is no connection, trying again\n`)
       report('connected', 'no')
     },
   })

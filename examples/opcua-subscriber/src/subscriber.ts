@@ -18,7 +18,7 @@ export interface SubscriberOptions {
   /** How often the server looks at the node, in milliseconds. */
   readonly intervalMs: number
   readonly onValue: (value: DataValue) => void
-  /** The connection is lost; it is tried again until it is back, and the subscription goes on. */
+  /** There is no connection, or none any more; it is tried again until there is one, and a subscription goes on. */
   readonly onLost: () => void
   readonly signal: AbortSignal
 }
@@ -42,6 +42,7 @@ export async function subscribe({ url, nodeId, intervalMs, onValue, onLost, sign
     connectionStrategy: { initialDelay: 500, maxDelay: 10_000, maxRetry: -1 },
   })
   client.on('connection_lost', onLost)
+  client.on('backoff', onLost)
   const onAbort = () => void client.disconnect().catch(() => undefined)
   signal.addEventListener('abort', onAbort, { once: true })
   try {
