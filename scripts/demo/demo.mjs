@@ -11,8 +11,8 @@ const here = path.dirname(fileURLToPath(import.meta.url))
 const examples = path.join(here, '../../examples')
 
 /** How long the camera that goes away now and then is there, and after how long a device comes back, in milliseconds. */
-const THERE_MS = 45_000
-const AWAY_MS = 15_000
+const THERE_MS = 50_000
+const AWAY_MS = 10_000
 /** As {@link AWAY_MS}, of one that was killed: it is missed only after some rounds. */
 const LOST_MS = 60_000
 /** How much of what a device complains about is kept, in characters. */

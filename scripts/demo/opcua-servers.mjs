@@ -32,6 +32,8 @@ ready(async (isOver) => {
 })
 
 async function startServer({ name, least, spread }) {
+  // Kept: making a key takes longer than all the rest.
+  const certificates = path.join(root, '.cache/demo', name.toLowerCase())
   const server = new OPCUAServer({
     host: '127.0.0.1',
     hostname: '127.0.0.1',
@@ -43,8 +45,8 @@ async function startServer({ name, least, spread }) {
     },
     securityPolicies: [SecurityPolicy.None],
     securityModes: [MessageSecurityMode.None],
-    // Kept: making a key takes longer than all the rest.
-    serverCertificateManager: new OPCUACertificateManager({ rootFolder: path.join(root, '.cache/demo', name.toLowerCase()) }),
+    serverCertificateManager: new OPCUACertificateManager({ rootFolder: path.join(certificates, 'server') }),
+    userCertificateManager: new OPCUACertificateManager({ rootFolder: path.join(certificates, 'users') }),
   })
   await server.initialize()
   const namespace = server.engine.addressSpace.getOwnNamespace()

@@ -13,9 +13,9 @@ const instance = (name: string, configuration: string, properties: Record<string
     },
   }) as unknown as Instance
 
-const configuration = (name: string, ready: 'True' | 'False' = 'True', message = '') =>
+const configuration = (name: string, ready: 'True' | 'False' = 'True', message = '', annotations = {}) =>
   ({
-    metadata: { name, namespace: 'default' },
+    metadata: { name, namespace: 'default', annotations },
     status: {
       devices: 1,
       conditions: [{ type: 'Ready', status: ready, reason: ready === 'True' ? 'AllDevicesServed' : 'HandlerLost', message }],
@@ -40,8 +40,22 @@ const plain = (text: string) => text.replace(/\u001b\[\d+m/g, '')
 describe('the live view', () => {
   it('shows each device under its Configuration, with its slots', () => {
     const lines = draw([configuration('nulls')], [instance('nulls-8120fe', 'nulls')])
-    expect(lines).toContain('nulls  1 devices')
+    expect(lines).toContain('nulls  1 device')
     expect(lines.find((line) => line.includes('nulls-8120fe'))).toMatch(/nulls-8120fe {2}●○ {2}\/dev\/null/)
+  })
+
+  it('says what a Configuration is for, as far as there is room', () => {
+    const described = configuration('nulls', 'True', '', { 'kubernetes.io/description': 'nothing comes of them' })
+    expect(draw([described], [])).toContain('nulls  1 device  nothing comes of them')
+    expect(draw([described], [], { columns: 36 })).toContain('nulls  1 device  nothing comes of…')
+    expect(draw([described], [], { columns: 24 })).toContain('nulls  1 device')
+  })
+
+  it('shows what brokers report', () => {
+    const reporting = { ...instance('nulls-8120fe', 'nulls'), status: { brokerInfo: { value: '21.5\n', level: 'low' } } }
+    expect(draw([configuration('nulls')], [reporting as unknown as Instance])).toContainEqual(
+      expect.stringMatching(/\/dev\/null.* {2}value=21\.5 {2}level=low/),
+    )
   })
 
   it('says what is wrong', () => {
@@ -68,7 +82,7 @@ describe('the live view', () => {
     }))
     const lines = draw([configuration('nulls')], [], { rows: 24 }, problems)
     expect(lines).toContain('f0.yaml: spec.capacity: no')
-    expect(lines).toContain('nulls  1 devices')
+    expect(lines).toContain('nulls  1 device')
     expect(lines.length).toBeLessThanOrEqual(24)
   })
 

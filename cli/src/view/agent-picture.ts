@@ -14,6 +14,9 @@ export interface PictureInput {
   readonly rows: number
 }
 
+/** What a Configuration is for, in the words of whoever wrote it: an annotation of Kubernetes' own. */
+const DESCRIPTION = 'kubernetes.io/description'
+
 const bold = (text: string) => `\u001b[1m${text}\u001b[22m`
 const dim = (text: string) => `\u001b[2m${text}\u001b[22m`
 const red = (text: string) => `\u001b[31m${text}\u001b[39m`
@@ -76,9 +79,17 @@ function headline(configuration: Configuration, columns: number): string {
   const { status, metadata } = configuration
   const wrong = status?.conditions.find((condition) => condition.status === 'False')
   const text =
-    wrong !== undefined ? `${wrong.reason}: ${wrong.message}` : status === undefined ? 'starting' : `${status.devices} devices`
-  const shown = shorten(printable(text), Math.max(10, columns - stringWidth(metadata.name) - 4))
-  return `${bold(metadata.name)}  ${wrong === undefined ? green(shown) : red(shown)}`
+    wrong !== undefined
+      ? `${wrong.reason}: ${wrong.message}`
+      : status === undefined
+        ? 'starting'
+        : `${status.devices} device${status.devices === 1 ? '' : 's'}`
+  const room = Math.max(10, columns - stringWidth(metadata.name) - 4)
+  const shown = shorten(printable(text), room)
+  const about = metadata.annotations?.[DESCRIPTION] ?? ''
+  const left = room - stringWidth(shown) - 2
+  const description = about === '' || left < 10 ? '' : `  ${dim(shorten(printable(about), left))}`
+  return `${bold(metadata.name)}  ${wrong === undefined ? green(shown) : red(shown)}${description}`
 }
 
 function drawInstance(instance: Instance, brokers: Pick<BrokerSet, 'state'>, columns: number): string {
@@ -87,7 +98,8 @@ function drawInstance(instance: Instance, brokers: Pick<BrokerSet, 'state'>, col
   const dots = slots.length <= 10 ? slots.map((usage) => (usage === '' ? '○' : '●')).join('') : `${used}/${slots.length}`
   const state = brokers.state(keyOf(instance))
   const broker = state === undefined ? '' : `broker ${brokerText(state)}`
-  const text = `  ${instance.metadata.name}  ${dots}  ${describe(instance.spec.brokerProperties)}  ${broker}`
+  const reported = Object.entries(instance.status?.brokerInfo ?? {}).map(([name, content]) => `${name}=${content.trim()}`)
+  const text = [`  ${instance.metadata.name}`, dots, describe(instance.spec.brokerProperties), broker, ...reported].join('  ')
   return shorten(printable(text), columns - 1)
 }
 

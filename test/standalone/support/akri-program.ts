@@ -37,7 +37,16 @@ export class AkriProgram {
 
   /** `akri run`, with these arguments besides. */
   start(...args: readonly string[]): void {
-    const all = [akri, 'run', '--plain', '--state-dir', this.state, '--node', 'node-a', ...args]
+    this.#start(akri, 'run', ...args)
+  }
+
+  /** `npm start -- --demo`. */
+  startDemo(): void {
+    this.#start(path.join(root, 'scripts/start.mjs'), '--demo')
+  }
+
+  #start(...command: readonly string[]): void {
+    const all = [...command, '--plain', '--state-dir', this.state, '--node', 'node-a']
     const child = spawn(process.execPath, all, { stdio: ['ignore', 'pipe', 'pipe'] })
     this.#agent = child
     for (const stream of [child.stdout, child.stderr])
