@@ -27,7 +27,7 @@ export async function loadTypeScript(/** @type {string} */ file) {
     format: 'esm',
     target: 'node20',
     conditions: ['akri-source'],
-    external: ['@kubernetes/client-node'],
+    external: ['@kubernetes/client-node', 'esbuild'],
     banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)" },
     plugins: [ownDirectories],
     logLevel: 'error',

@@ -27,9 +27,10 @@ export async function bundle(name: 'cameras-program' | 'handler-program'): Promi
 export class HostProcess {
   readonly #child: ChildProcess
 
-  constructor(namespace: string, file: string, args: readonly string[] = []) {
+  constructor(namespace: string, file: string, args: readonly string[] = [], env: Readonly<Record<string, string>> = {}) {
     const stdio = ['ignore', 'inherit', 'inherit', 'ipc'] as const
-    this.#child = spawn('ip', ['netns', 'exec', namespace, process.execPath, file, ...args], { stdio: [...stdio] })
+    const command = ['netns', 'exec', namespace, process.execPath, file, ...args]
+    this.#child = spawn('ip', command, { stdio: [...stdio], env: { ...process.env, ...env } })
   }
 
   get child(): ChildProcess {

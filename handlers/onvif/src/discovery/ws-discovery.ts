@@ -59,8 +59,9 @@ export class WsDiscovery {
   /** MessageIDs of our own Probes, and until when answers are taken. */
   readonly #asked = new Map<string, number>()
   readonly #budget = new AddressBudget({ perAddress: DATAGRAMS_PER_ADDRESS, addresses: MAX_ADDRESSES })
-  /** Digests of the datagrams of this round. */
-  readonly #seen = new Set<string>()
+  /** Digests of the datagrams of this round and of the one before: a Bye of before must not be taken for one after a Hello. */
+  #seen = new Set<string>()
+  #seenBefore = new Set<string>()
   /** What went wrong, told once until it goes right again. */
   readonly #troubles = new Set<string>()
 
@@ -76,7 +77,8 @@ export class WsDiscovery {
   async round(windowMs: number): Promise<void> {
     const { clock, log, probeAddresses, signal } = this.#options
     const refused = this.#budget.renew()
-    this.#seen.clear()
+    this.#seenBefore = this.#seen
+    this.#seen = new Set()
     if (refused > 0) log.warn({ refused }, 'more datagrams came from single addresses than are read in one round')
     for (const [id, until] of this.#asked) if (until < clock.now()) this.#asked.delete(id)
     await this.#followInterfaces()
@@ -218,7 +220,7 @@ export class WsDiscovery {
   /** Most datagrams are repetitions: to tell them costs a fraction of reading them. */
   #isNew({ bytes, address }: Datagram): boolean {
     const digest = createHash('sha1').update(address).update(bytes).digest('base64')
-    if (this.#seen.has(digest)) return false
+    if (this.#seen.has(digest) || this.#seenBefore.has(digest)) return false
     if (this.#seen.size < MAX_REMEMBERED) this.#seen.add(digest)
     return true
   }

@@ -1,0 +1,102 @@
+// Two hundred simulated cameras on a network of their own: how long until all are found, what that costs, and what the rounds
+// after it cost, in which nothing changes. Needs root.
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { performance } from 'node:perf_hooks'
+import { SimulatedAgent } from '../../sdk/src/testing.js'
+import { bundle, Cameras, HostProcess } from '../../test/onvif/host-process.js'
+import { Lan, missingForLan } from '../../test/onvif/lan.js'
+import { type Figure, percentile } from './table.mjs'
+
+const CAMERAS = 200
+const HELLOS = 20
+/** node-onvif waits so long for answers, however soon they come. */
+const PEER_MS = 3000
+/** As it is by default. */
+const ROUND_MS = 10_000
+/** The chart's flags for V8, as for every image. */
+const NODE_OPTIONS = '--max-semi-space-size=2'
+
+export async function measure(): Promise<Figure[]> {
+  if (missingForLan().length > 0) return []
+  const lan = new Lan()
+  const agent = await SimulatedAgent.start()
+  const open: { close(): Promise<void> }[] = []
+  try {
+    const [camerasProgram, handlerProgram] = [await bundle('cameras-program'), await bundle('handler-program')]
+    await lan.plug({ host: 'handler', addresses: ['10.77.0.1/16'] })
+    const addresses = Array.from({ length: CAMERAS }, (_, n) => `10.77.1.${n + 1}`)
+    await lan.plug({ host: 'cameras', addresses: [...addresses, '10.77.2.1'].map((address) => `${address}/16`) })
+    const cameras = new Cameras(new HostProcess(lan.namespace('cameras'), camerasProgram))
+    open.push(cameras)
+    await Promise.all(addresses.map((address) => cameras.call('start', { address })))
+    const handler = new HostProcess(lan.namespace('handler'), handlerProgram, [agent.directory, String(ROUND_MS)], {
+      NODE_OPTIONS,
+    })
+    open.push(handler)
+    await agent.registration('onvif')
+
+    const before = performance.now()
+    const session = await agent.discover('onvif')
+    open.push(session)
+    let found = await session.next()
+    while (found.length < CAMERAS) found = await session.next()
+    const foundMs = performance.now() - before
+    const [sent, received] = datagrams(lan.namespace('handler'))
+    const first = await cameras.call('counts')
+
+    // A whole round lies between twice as many Probes.
+    let now = first
+    while (now.probes < first.probes + 2 * 2 * CAMERAS) {
+      await new Promise((resolve) => setTimeout(resolve, 100))
+      now = await cameras.call('counts')
+    }
+    const quiet = now.requests - first.requests
+    const rss = residentMegabytes(handler.child.pid ?? 0)
+
+    const helloMs: number[] = []
+    const extra = await cameras.call('start', { address: '10.77.2.1' })
+    await cameras.call('faults', extra.index, { silent: true })
+    for (let n = 0; n < HELLOS; n++) {
+      const said = performance.now()
+      await cameras.call('hello', extra.index)
+      while ((await session.next()).length <= CAMERAS);
+      helloMs.push(performance.now() - said)
+      await cameras.call('bye', extra.index)
+      while ((await session.next()).length > CAMERAS);
+    }
+    return [
+      {
+        what: `${CAMERAS} cameras found`,
+        value: foundMs,
+        unit: 'ms',
+        budget: 5000,
+        peer: { name: 'how long node-onvif waits', value: PEER_MS },
+      },
+      { what: `datagrams sent to find ${CAMERAS} cameras`, value: sent, unit: '', budget: 40 },
+      { what: `datagrams received from ${CAMERAS} cameras`, value: received, unit: '', budget: 10 * CAMERAS },
+      { what: `requests to ${CAMERAS} cameras`, value: first.requests, unit: '', budget: 4 * CAMERAS },
+      { what: 'requests in a round when nothing changed', value: quiet, unit: '', budget: 16 },
+      { what: `memory (RSS) of the ONVIF handler with ${CAMERAS} cameras`, value: rss, unit: 'MB', budget: 120 },
+      { what: 'Hello to list, median', value: percentile(helloMs, 0.5), unit: 'ms', budget: 500 },
+      { what: 'Hello to list, p99', value: percentile(helloMs, 0.99), unit: 'ms', budget: 1000 },
+    ]
+  } finally {
+    for (const one of open.reverse()) await one.close()
+    await agent.close()
+    await lan.down()
+  }
+}
+
+/** What the host has sent and received by UDP over IPv4 so far. */
+function datagrams(namespace: string): readonly [sent: number, received: number] {
+  const snmp = execFileSync('ip', ['netns', 'exec', namespace, 'cat', '/proc/net/snmp'], { encoding: 'utf8' })
+  const [names = [], values = []] = [...snmp.matchAll(/^Udp: (.*)$/gm)].map(([, line]) => line?.split(' ') ?? [])
+  const value = (name: string) => Number(values[names.indexOf(name)])
+  return [value('OutDatagrams'), value('InDatagrams')]
+}
+
+function residentMegabytes(pid: number): number {
+  const [, kilobytes] = /^VmRSS:\s*(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
+  return Number(kilobytes) / 1024
+}
