@@ -1,0 +1,53 @@
+import { ManualClock } from '@akrijs/sdk/testing'
+import { describe, expect, it } from 'vitest'
+import { atLeastEvery } from './at-least-every.js'
+
+describe('a source that is to give something at least every so often', () => {
+  it('gives what comes at once, and its last value again at each interval', async () => {
+    const clock = new ManualClock()
+    const stop = new AbortController()
+    let give = (_: string) => {}
+    async function* source() {
+      for (;;) {
+        yield await new Promise<string>((resolve) => {
+          give = resolve
+        })
+      }
+    }
+    const values = atLeastEvery(source(), 100, { signal: stop.signal, clock })
+    const first = values.next()
+    give('a')
+    expect(await first).toEqual({ value: 'a', done: false })
+    const again = values.next()
+    await clock.untilSleeping()
+    await clock.advance(100)
+    expect(await again).toEqual({ value: 'a', done: false })
+    const other = values.next()
+    give('b')
+    expect(await other).toEqual({ value: 'b', done: false })
+    const last = values.next()
+    await clock.untilSleeping()
+    await clock.advance(100)
+    expect(await last).toEqual({ value: 'b', done: false })
+  })
+
+  it('ends with it, and passes on what it throws', async () => {
+    const clock = new ManualClock()
+    const { signal } = new AbortController()
+    async function* short() {
+      yield 1
+    }
+    const seen: number[] = []
+    for await (const value of atLeastEvery(short(), 100, { signal, clock })) seen.push(value)
+    expect(seen).toEqual([1])
+    expect(clock.sleeping).toEqual([])
+    async function* failing() {
+      yield 1
+      throw new TypeError('broken')
+    }
+    const values = atLeastEvery(failing(), 100, { signal, clock })
+    await values.next()
+    await expect(values.next()).rejects.toThrow('broken')
+    expect(clock.sleeping).toEqual([])
+  })
+})
