@@ -115,7 +115,7 @@ describe('the OPC UA subscriber', () => {
     const info = mkdtempSync(path.join(directory, 'info-'))
     const environment = { OPCUA_DISCOVERY_URL: server.url, OPCUA_NODE_ID: 'ns=1;s=Level', AKRI_BROKER_INFO_DIRECTORY: info }
     const { values, printed, end } = run(environment)
-    await expect.poll(() => values().length, { timeout: 15_000 }).toBeGreaterThan(2)
+    await expect.poll(() => values().length, { timeout: 60_000 }).toBeGreaterThan(2)
     const numbers = values().map(({ value }) => Number(value))
     expect(numbers).toEqual([...numbers].sort((a, b) => a - b))
     expect(values()[0]).toMatchObject({ nodeId: 'ns=1;s=Level', status: 'Good', time: expect.stringMatching(/^20/) })
@@ -125,16 +125,16 @@ describe('the OPC UA subscriber', () => {
     expect(readFileSync(path.join(info, 'connected'), 'utf8')).toBe('yes')
     expect(readFileSync(path.join(info, 'value'), 'utf8')).toBe(String(values().at(-1)?.value))
     expect(readdirSync(directory)).not.toContain('home')
-  }, 60_000)
+  }, 120_000)
 
   it('goes on when the server has been restarted', async () => {
     const first = await Mixer.start(0)
     const info = mkdtempSync(path.join(directory, 'info-'))
     const environment = { OPCUA_DISCOVERY_URL: first.url, OPCUA_NODE_ID: 'ns=1;s=Level', AKRI_BROKER_INFO_DIRECTORY: info }
     const { values, end } = run(environment)
-    await expect.poll(() => values().length, { timeout: 15_000 }).toBeGreaterThan(0)
+    await expect.poll(() => values().length, { timeout: 60_000 }).toBeGreaterThan(0)
     await first.close()
-    await expect.poll(() => readFileSync(path.join(info, 'connected'), 'utf8'), { timeout: 15_000 }).toBe('no')
+    await expect.poll(() => readFileSync(path.join(info, 'connected'), 'utf8'), { timeout: 60_000 }).toBe('no')
     const before = values().length
     const second = await Mixer.start(first.port)
     try {
@@ -143,7 +143,7 @@ describe('the OPC UA subscriber', () => {
     } finally {
       await second.close()
     }
-  }, 150_000)
+  }, 240_000)
 
   it('ends at SIGTERM also while the server has not answered yet', async () => {
     const silent = createServer((socket) => void socket.resume().on('error', () => undefined))

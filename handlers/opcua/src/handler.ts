@@ -6,6 +6,7 @@ import type { ApplicationIdentity, FoundServer, ServerLists } from './found-serv
 import { HostNames, type Resolve } from './host-names.js'
 import { withoutListedTwice } from './listed-twice.js'
 import { browseServers } from './mdns/browse.js'
+import { mdnsServers } from './mdns/mdns-method.js'
 import { Reach } from './reach.js'
 import { ServerDescriptions } from './server-descriptions.js'
 import { ServerSessions } from './session/server-sessions.js'
@@ -96,15 +97,18 @@ export function defineOpcuaHandler({ clock, interval = '10s', ...options }: Opcu
         if (standard === undefined) return announced()
         const { discoveryUrls } = standard
         if (discoveryUrls.length === 0) log.warn({}, 'discoveryUrls is empty, so nothing will be found')
-        const heard = (servers: readonly FoundServer[], until: AbortSignal) =>
-          descriptions.heard(servers.filter(mayBeWanted), until)
         return standardServers({ ...options, discoveryUrls, hostNames, heard, log, signal, clock, interval })
       }
 
       function announced(): ServerLists {
         const networks = allowedNetworks?.map(({ address, prefix }) => `${address}/${prefix}`)
         const given = networks === undefined ? {} : { allowedNetworks: networks }
-        return atLeastEvery(browseServers({ log, signal, clock, ...given }), interval, { signal, clock })
+        const lists = atLeastEvery(browseServers({ log, signal, clock, ...given }), interval, { signal, clock })
+        return mdnsServers({ ...options, announced: lists, hostNames, heard, log, signal, clock })
+      }
+
+      function heard(servers: readonly FoundServer[], until: AbortSignal): Promise<ReadonlySet<string>> {
+        return descriptions.heard(servers.filter(mayBeWanted), until)
       }
     },
   })
