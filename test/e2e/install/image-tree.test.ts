@@ -11,7 +11,7 @@ import { imageTree } from './installation.js'
 
 const built = existsSync(path.join(import.meta.dirname, '../../../agent/dist/akri-agent.js'))
 
-describe.skipIf(!built)(`the tree of the agent's image${built ? '' : ' (needs npm run build)'}`, { timeout: 60_000 }, () => {
+describe.skipIf(!built)(`the tree of the agent's image${built ? '' : ' (needs npm run build)'}`, { timeout: 120_000 }, () => {
   let directory: string
   let app: string
   let said: string
@@ -68,11 +68,16 @@ describe.skipIf(!built)(`the tree of the agent's image${built ? '' : ' (needs np
       expect(await echo.next()).toMatchObject([{ id: 'foo0' }])
       const udev = await simulated.discover('udev', { details: 'udevRules: [KERNEL=="null"]' })
       expect(await udev.next()).toMatchObject([{ id: '/devices/virtual/mem/null' }])
-      const onvif = await simulated.discover('onvif', { details: 'interfaces: [lo]' })
+      const details = { interfaces: ['lo'], uuids: { items: [camera.uuid] } }
+      const onvif = await simulated.discover('onvif', { details: JSON.stringify(details) })
       expect(await onvif.next()).toMatchObject([{ id: `${camera.service.url}-${camera.uuid}` }])
       const standard = { discoveryUrls: [server.url] }
       const opcua = await simulated.discover('opcua', { details: JSON.stringify({ opcuaDiscoveryMethod: { standard } }) })
       expect(await opcua.next()).toMatchObject([{ id: server.url }])
+      // node-opcua is none of what is in the image.
+      const detailed = JSON.stringify({ opcuaDiscoveryMethod: { standard }, serverDetails: true })
+      const session = await simulated.discover('opcua', { details: detailed })
+      await expect(session.next()).rejects.toThrow('npm install node-opcua-client')
       await Promise.all([echo, udev, onvif, opcua].map((session) => session.close()))
     } finally {
       handlers.kill()

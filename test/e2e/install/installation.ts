@@ -72,7 +72,7 @@ export async function provideImage(): Promise<void> {
     const archive = path.join(directory, 'agent.tar')
     const command = ['node', '/app/akri-agent.js']
     await run(path.join(tools, 'kube-node-image'), [IMAGE, archive, path.join(directory, 'tree/app'), ...command])
-    for (const node of NODES) await onNode(node, 'ctr', '-n', 'k8s.io', 'images', 'import', archive)
+    await Promise.all(NODES.map((node) => onNode(node, 'ctr', '-n', 'k8s.io', 'images', 'import', archive)))
   } finally {
     await rm(directory, { recursive: true, force: true })
   }
