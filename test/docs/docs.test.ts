@@ -4,6 +4,9 @@ import { parseManifests } from '@akrijs/kube'
 import { loadAll } from 'js-yaml'
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
+import type { z } from 'zod'
+import { onvifDetails } from '../../handlers/onvif/src/details.js'
+import { opcuaDetails } from '../../handlers/opcua/src/details.js'
 import { udevDetails } from '../../handlers/udev/src/details.js'
 
 const root = path.join(import.meta.dirname, '../..')
@@ -53,12 +56,19 @@ function complaints(modules: ReadonlyMap<string, string>): string[] {
   })
 }
 
+const DETAILS = new Map<string, z.ZodType>([
+  ['onvif', onvifDetails],
+  ['opcua', opcuaDetails],
+  ['udev', udevDetails],
+])
+
 const isConfiguration = (object: unknown) =>
   typeof object === 'object' && object !== null && 'kind' in object && object.kind === 'Configuration'
 
 const shown = pages.flatMap((file) => blocks(file, 'yaml').filter(({ code }) => loadAll(code).some(isConfiguration)))
 const examples = [
   ...inFolder('examples/standalone', '.yaml'),
+  ...inFolder('examples/demo', '.yaml'),
   ...inFolder('examples/firmware-report', '.yaml'),
   ...inFolder('examples/onvif-snapshot', '.yaml'),
   ...inFolder('deploy/manifests/examples', '.yaml'),
@@ -80,9 +90,10 @@ describe('R67 what the docs show', () => {
     )
     expect(configurations.length).toBeGreaterThan(0)
     for (const { spec } of configurations) {
-      if (spec.discoveryHandler.name !== 'udev') continue
+      const schema = DETAILS.get(spec.discoveryHandler.name)
+      if (schema === undefined) continue
       const details = loadAll(spec.discoveryHandler.discoveryDetails)[0]
-      const result = await udevDetails['~standard'].validate(details)
+      const result = await schema['~standard'].validate(details)
       expect(result.issues ?? []).toEqual([])
     }
   })
