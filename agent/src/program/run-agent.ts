@@ -2,7 +2,7 @@ import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 import { ApiClient, clusterAccess, type NodeName } from '@akrijs/kube'
 import { type Logger, messageOf, systemClock } from '@akrijs/sdk'
-import { findHandlerPackages, type HealthServer, isServed, serveHealth } from '@akrijs/sdk/host'
+import { aborted, findHandlerPackages, type HealthServer, isServed, serveHealth } from '@akrijs/sdk/host'
 import { type Agent, startAgent } from '../agent.js'
 import { handlerProgram, IsolatedHandler } from '../discovery/isolated-handler.js'
 import { ContainerRuntime } from '../kubelet/container-runtime.js'
@@ -68,10 +68,7 @@ export async function runAgent(
     )
 
     starting = `waiting for the API server ${access.server.href}`
-    const stopped = new Promise<void>((resolve) => {
-      if (signal.aborted) return resolve()
-      signal.addEventListener('abort', () => resolve(), { once: true })
-    })
+    const stopped = aborted(signal)
     await Promise.race([Promise.all([cluster.configurations.synced, cluster.instances.synced]), stopped])
     if (signal.aborted) return
     const running = await startAgent({

@@ -3,6 +3,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { startStandalone } from '@akrijs/agent/standalone'
 import { systemClock } from '@akrijs/sdk'
+import { aborted } from '@akrijs/sdk/host'
 import { createLogUpdate } from 'log-update'
 import { BrokerLedger } from '../brokers/broker-ledger.js'
 import { BrokerSet } from '../brokers/broker-set.js'
@@ -100,10 +101,7 @@ export async function run(
   standalone.cluster.configurations.onChange(() => redraw(), stop.signal)
   standalone.onProblems(() => redraw(), stop.signal)
 
-  await new Promise<void>((resolve) => {
-    if (stop.signal.aborted) return resolve()
-    stop.signal.addEventListener('abort', () => resolve(), { once: true })
-  })
+  await aborted(stop.signal)
   screen?.done()
   await control.close()
   await brokers.close()

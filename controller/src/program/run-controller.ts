@@ -1,6 +1,6 @@
 import { ApiClient, clusterAccess, EventRecorder, LeaderElection } from '@akrijs/kube'
 import { type Logger, messageOf, systemClock } from '@akrijs/sdk'
-import { serveHealth } from '@akrijs/sdk/host'
+import { aborted, serveHealth } from '@akrijs/sdk/host'
 import { ClusterState } from '../cluster-state.js'
 import { control } from '../controller.js'
 import { ControllerMetrics } from '../metrics.js'
@@ -60,10 +60,7 @@ export async function runController(
     })
     const recording = events.run(signal)
     open.unshift(() => recording)
-    const stopped = new Promise<void>((resolve) => {
-      if (signal.aborted) return resolve()
-      signal.addEventListener('abort', () => resolve(), { once: true })
-    })
+    const stopped = aborted(signal)
     await Promise.race([state.synced, stopped])
     if (signal.aborted) return
     synced = true
