@@ -6,7 +6,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { build } from 'esbuild'
 import { DataType, OPCUACertificateManager, OPCUAServer, Variant } from 'node-opcua'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 
 const root = path.join(import.meta.dirname, '..')
 const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-subscriber-'))
@@ -153,6 +153,14 @@ describe('the OPC UA subscriber', () => {
     await once(silent, 'connection')
     expect(await end('SIGTERM')).toEqual([0, null])
     silent.close()
+  }, 60_000)
+
+  it('reaches a server that was announced by a name of multicast DNS', async () => {
+    const announced = server.url.replace('127.0.0.1', 'mixer.local')
+    const environment = { OPCUA_DISCOVERY_URL: announced, OPCUA_SERVER_ADDRESSES: '127.0.0.1,::1', OPCUA_NODE_ID: 'ns=1;s=Level' }
+    const { printed, end } = run(environment)
+    await vi.waitFor(() => expect(printed.out).toMatch(/"status":"Good"/), 30_000)
+    expect(await end('SIGTERM')).toEqual([0, null])
   }, 60_000)
 
   it.each<[string, Record<string, string>, RegExp]>([

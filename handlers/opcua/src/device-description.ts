@@ -14,11 +14,13 @@ export interface ServerDescription {
 
 /** A server as the agent gets it. Id and `OPCUA_DISCOVERY_URL` are those of the existing system. */
 export function describeServer(
-  { discoveryUrl }: FoundServer,
+  { discoveryUrl, addresses = [] }: FoundServer,
   { applicationUri, productUri, applicationName }: ApplicationIdentity,
   { endpoints, sessionProperties = {} }: ServerDescription,
 ): Device {
   const values: Readonly<Record<string, string>> = {
+    // A name that is announced means nothing to the DNS of a cluster. A link-local address is of use on one machine only.
+    OPCUA_SERVER_ADDRESSES: addresses.filter((address) => !address.includes('%')).join(','),
     OPCUA_APPLICATION_URI: applicationUri,
     OPCUA_APPLICATION_NAME: applicationName,
     OPCUA_PRODUCT_URI: productUri,

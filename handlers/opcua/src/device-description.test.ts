@@ -1,0 +1,29 @@
+import { describe, expect, it } from 'vitest'
+import { describeServer } from './device-description.js'
+
+const application = { applicationUri: 'urn:plc1', applicationName: 'Mixer', productUri: '' }
+
+describe('a server as a device', () => {
+  it('has its discovery URL, and what is known and can be read', () => {
+    const found = { discoveryUrl: 'opc.tcp://10.0.0.7:4840/UA' }
+    const sessionProperties = {
+      OPCUA_SERVER_STATE: 'Running',
+      OPCUA_MANUFACTURER: `x${'y'.repeat(512)}`,
+      OPCUA_BUILD_NUMBER: '7\u001b[2J',
+    }
+    expect(describeServer(found, application, { sessionProperties })).toEqual({
+      id: 'opc.tcp://10.0.0.7:4840/UA',
+      properties: {
+        OPCUA_DISCOVERY_URL: 'opc.tcp://10.0.0.7:4840/UA',
+        OPCUA_APPLICATION_URI: 'urn:plc1',
+        OPCUA_APPLICATION_NAME: 'Mixer',
+        OPCUA_SERVER_STATE: 'Running',
+      },
+    })
+  })
+
+  it('says where one is that was announced by a name, for those who cannot resolve it', () => {
+    const found = { discoveryUrl: 'opc.tcp://plc1.local:4840', addresses: ['10.0.0.7', 'fd00::7', 'fe80::7%eth0'] }
+    expect(describeServer(found, application, {}).properties?.OPCUA_SERVER_ADDRESSES).toBe('10.0.0.7,fd00::7')
+  })
+})
