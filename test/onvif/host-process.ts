@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { rmSync } from 'node:fs'
 import path from 'node:path'
 import { build } from 'esbuild'
 import type { CameraCommands } from './cameras-program.js'
@@ -20,6 +21,7 @@ export async function bundle(name: 'cameras-program' | 'handler-program'): Promi
     banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)" },
     logLevel: 'error',
   })
+  process.once('exit', () => rmSync(outfile, { force: true }))
   return outfile
 }
 

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
+import { once, setMaxListeners } from 'node:events'
 import { createServer } from 'node:net'
 import { type Device, DiscoveryProperties, InvalidDetailsError, silentLogger } from '@akrijs/sdk'
 import { openDiscovery } from '@akrijs/sdk/host'
@@ -26,6 +26,8 @@ let stop: AbortController
 beforeEach(() => {
   cameras = []
   stop = new AbortController()
+  // One test asks a dozen times at once.
+  setMaxListeners(0, stop.signal)
 })
 
 afterEach(async () => {
