@@ -23,6 +23,22 @@ describe('what is offered', () => {
       }),
     )
   })
+
+  it('A20 waits with as many free slots as are still held beyond a capacity that was lowered', () => {
+    const usages = fc.array(fc.constantFrom('', 'node-a', 'node-b', 'C:0:node-a'), { maxLength: 8 })
+    fc.assert(
+      fc.property(usages, fc.nat(10), (values, heldBeyond) => {
+        const slots = slotsOf(
+          instance,
+          values.length,
+          Object.fromEntries(values.map((value, index) => [slotName(instance, index), value])),
+        )
+        const offered = [...offeredSlots(slots, { node: 'node-a' as NodeName, healthy: true, heldBeyond }).values()]
+        const count = (value: string) => values.filter((one) => one === value).length
+        expect(offered.filter(Boolean)).toHaveLength(count('node-a') + Math.max(0, count('') - heldBeyond))
+      }),
+    )
+  })
 })
 
 describe('what is preferred', () => {
