@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { parseManifests } from '@akrijs/kube'
+import { readDetails } from '@akrijs/sdk/host'
 import { loadAll } from 'js-yaml'
 import ts from 'typescript'
 import { describe, expect, it } from 'vitest'
@@ -92,9 +93,7 @@ describe('R67 what the docs show', () => {
     for (const { spec } of configurations) {
       const schema = DETAILS.get(spec.discoveryHandler.name)
       if (schema === undefined) continue
-      const details = loadAll(spec.discoveryHandler.discoveryDetails)[0]
-      const result = await schema['~standard'].validate(details)
-      expect(result.issues ?? []).toEqual([])
+      expect(await readDetails(spec.discoveryHandler.discoveryDetails, schema)).toMatchObject({ ok: true })
     }
   })
 
