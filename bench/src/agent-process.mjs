@@ -29,6 +29,9 @@ export async function measure() {
       const items = [
         configuration('echo', 'debugEcho', { descriptions }),
         configuration('udev', 'udev', { udevRules: ['KERNEL=="null"'] }),
+        // They find nothing, or what this machine itself has, but do all that they do.
+        configuration('onvif', 'onvif', { interfaces: ['lo'] }),
+        configuration('opcua', 'opcua', { opcuaDiscoveryMethod: { standard: {} } }),
       ]
       writeFileSync(file, JSON.stringify({ kind: 'List', items }))
       const cold = await start(folder, file, count + 1)

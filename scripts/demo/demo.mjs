@@ -69,13 +69,15 @@ class SimulatedDevice {
     return new Promise((resolve, reject) => {
       child.once('error', reject)
       child.once('message', () => {
-        child.once('exit', (code) =>
-          setTimeout(() => this.start().catch(() => undefined), code === 0 ? AWAY_MS : LOST_MS).unref(),
-        )
+        child.once('exit', (code) => this.#startIn(code === 0 ? AWAY_MS : LOST_MS))
         resolve()
       })
       child.once('exit', () => reject(new Error(`the simulated device ${this.#title} did not start: ${complaints.trim()}`)))
     })
+  }
+
+  #startIn(ms) {
+    setTimeout(() => this.start().catch(() => this.#startIn(LOST_MS)), ms).unref()
   }
 
   /** From now on it says goodbye now and then, and comes back. */
