@@ -36,6 +36,7 @@ export function defineOnvifHandler({ clock, intervalMs = 10_000 }: OnvifHandlerO
       const { certificates, certificateAuthorities: authorities, mediaProfiles } = details
       const found = discoverCameras({
         identity: details.deviceId,
+        secureFirst: certificates === 'verify',
         refreshMs: details.refreshSeconds * 1000,
         wanted: ({ uuid, scopes }) => isAnnouncedAsWanted({ uuid, scopes }, details),
         interfaces: details.interfaces,

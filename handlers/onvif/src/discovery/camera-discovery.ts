@@ -6,7 +6,7 @@ import { AddressBudget } from './address-budget.js'
 import { type Camera, CameraSet, type CameraSetOptions, type Reading } from './camera-set.js'
 import { ChangeSignal } from './change-signal.js'
 import { FairQueue } from './fair-queue.js'
-import { serviceUrls } from './service-urls.js'
+import { type ServiceUrlOptions, serviceUrls } from './service-urls.js'
 import { type Heard, WsDiscovery } from './ws-discovery.js'
 
 /** Where a camera is to be asked. */
@@ -17,7 +17,7 @@ export interface CameraPlace {
   readonly zone: string | undefined
 }
 
-export interface CameraDiscoveryOptions extends Pick<CameraSetOptions, 'identity' | 'refreshMs' | 'wanted'> {
+export interface CameraDiscoveryOptions extends Pick<CameraSetOptions, 'identity' | 'refreshMs' | 'wanted'>, ServiceUrlOptions {
   readonly interfaces?: readonly string[] | undefined
   readonly probeAddresses: readonly string[]
   /** Which addresses may be spoken to, as things are now: the machine's own networks change. */
@@ -142,7 +142,7 @@ class CameraDiscovery {
     if (kind === 'Bye') {
       if (this.#set.saidGoodbye(announcement.uuid, source)) this.#changed()
     } else {
-      const urls = serviceUrls(announcement.xAddrs, this.#policy)
+      const urls = serviceUrls(announcement.xAddrs, this.#policy, this.#options)
       if (urls.length > 0) this.#set.heard(kind, { ...announcement, urls, source })
       else if (announcement.xAddrs.length > 0) this.#tellOfPlace(announcement, source)
       else if (kind === 'Hello' && this.#hellos.take(source)) this.#own(this.#discovery.probeAt(source))

@@ -16,6 +16,16 @@ describe('the URLs of a device service', () => {
     ])
   })
 
+  it('begin with https where certificates are verified: by http no credential would be sent', () => {
+    const xAddrs = ['http://10.0.0.1/a', 'https://[fd00::1]/a', 'https://10.0.0.1/a', 'http://[fd00::1]/a']
+    expect(serviceUrls(xAddrs, policy, { secureFirst: true })).toEqual([
+      'https://10.0.0.1/a',
+      'https://[fd00::1]/a',
+      'http://10.0.0.1/a',
+      'http://[fd00::1]/a',
+    ])
+  })
+
   it('are taken once and as they are written, also with a name for the host', () => {
     expect(serviceUrls(['HTTP://Camera.example:80/A', 'HTTP://Camera.example:80/A'], policy)).toEqual([
       'HTTP://Camera.example:80/A',
