@@ -1,0 +1,96 @@
+import { systemClock } from '@akrijs/sdk'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import type { ApiClient } from './api-client.js'
+import { failure, refuse, TestServer } from './test-server.js'
+
+const api = new TestServer(systemClock)
+const { connect, serve, sockets } = api
+
+afterEach(() => api.reset())
+
+describe('lines', () => {
+  async function linesOf(client: ApiClient, signal = new AbortController().signal): Promise<string[]> {
+    const lines: string[] = []
+    for await (const line of client.lines({ method: 'GET', path: '/x' }, signal)) lines.push(line)
+    return lines
+  }
+
+  it('puts lines together that come in pieces, also in the middle of a character', async () => {
+    const client = connect(await serve())
+    const bytes = Buffer.from('{"a":"zwölf €"}\n{"b":"🎥"}\n\n{"c":1}\n')
+    api.answer = async (_request, response) => {
+      response.socket?.setNoDelay(true)
+      for (const byte of bytes) {
+        await new Promise((resolve) => response.write(Buffer.of(byte), resolve))
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+      response.end()
+    }
+    expect(await linesOf(client)).toEqual(['{"a":"zwölf €"}', '{"b":"🎥"}', '', '{"c":1}'])
+  })
+
+  it('leaves out a last line that was cut', async () => {
+    const client = connect(await serve())
+    api.answer = (_request, response) => response.end('{"a":1}\n{"b":')
+    expect(await linesOf(client)).toEqual(['{"a":1}'])
+  })
+
+  it('ends at a line that is too long', async () => {
+    const client = connect(await serve(), { maxBytes: 50_000 })
+    let closed = false
+    api.answer = (_request, response) => {
+      response.on('close', () => {
+        closed = true
+      })
+      const more = () => {
+        while (!closed && response.write('x'.repeat(10_000)));
+        if (!closed) response.once('drain', more)
+      }
+      more()
+    }
+    expect(String(await failure(linesOf(client)))).toContain('a line has more than 50000 bytes')
+    await vi.waitFor(() => expect(closed).toBe(true))
+  })
+
+  it('does not count together what many short lines have', async () => {
+    const client = connect(await serve(), { maxBytes: 50_000 })
+    api.answer = (_request, response) => response.end(`${'x'.repeat(9999)}\n`.repeat(500))
+    expect(await linesOf(client)).toHaveLength(500)
+  })
+
+  it('goes on for longer than an answer may take', async () => {
+    const client = connect(await serve(), { timeoutMs: 20 })
+    api.answer = (_request, response) => {
+      response.write('a\n')
+      setTimeout(() => response.end('b\n'), 60)
+    }
+    expect(await linesOf(client)).toEqual(['a', 'b'])
+  })
+
+  it('ends at once when the signal is aborted, and leaves no connection', async () => {
+    const client = connect(await serve())
+    const stop = new AbortController()
+    api.answer = (_request, response) => {
+      response.write('a\n')
+      setTimeout(() => stop.abort(), 20)
+    }
+    await failure(linesOf(client, stop.signal))
+    await vi.waitFor(() => expect(sockets.every(({ destroyed }) => destroyed)).toBe(true))
+  })
+
+  it('leaves no connection to who does not read on', async () => {
+    const client = connect(await serve())
+    api.answer = (_request, response) => response.write('a\nb\n')
+    for await (const line of client.lines({ method: 'GET', path: '/x' }, new AbortController().signal)) {
+      expect(line).toBe('a')
+      break
+    }
+    await vi.waitFor(() => expect(sockets.every(({ destroyed }) => destroyed)).toBe(true))
+  })
+
+  it('gives the refusal of the server', async () => {
+    const client = connect(await serve())
+    api.answer = refuse(410, { reason: 'Expired', message: 'too old' })
+    expect(await failure(linesOf(client))).toMatchObject({ status: 410, reason: 'Expired' })
+  })
+})
