@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
-import { ApiClient, type ApiClientOptions, type ClusterAccess, clusterAccess, objectKey, Resource } from '@akrijs/kube'
+import { ApiClient, type ApiClientOptions, ApiError, type ClusterAccess, clusterAccess, objectKey, Resource } from '@akrijs/kube'
 import { systemClock } from '@akrijs/sdk'
 import { load } from 'js-yaml'
 import { beforeAll, describe, expect, vi } from 'vitest'
@@ -70,4 +70,20 @@ export async function makeNamespace(client: ApiClient): Promise<string> {
 /** Removes it with all that is in it; the server does so in the background. */
 export async function removeNamespace(client: ApiClient, name: string): Promise<void> {
   await new Resource(client, NAMESPACES).delete(objectKey('', name))
+}
+
+let names = 0
+
+/** A name that nothing else has that the tests of a file made. */
+export const uniqueName = () => `thing-${names++}`
+
+/** What the server refused it with. */
+export async function refusal(work: Promise<unknown>): Promise<ApiError> {
+  try {
+    await work
+  } catch (error) {
+    if (error instanceof ApiError) return error
+    throw error
+  }
+  return expect.fail('it was not refused')
 }

@@ -1,0 +1,154 @@
+import { type ApiClient, objectKey, Resource } from '@akrijs/kube'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { clientOfCluster, describeOnCluster, makeNamespace, refusal, removeNamespace, uniqueName } from './support/cluster.js'
+import { createInstance, INSTANCES, type InstanceObject } from './support/instances.js'
+
+const API_VERSION = 'akri.sh/v0'
+const CONFIGURATIONS = { group: 'akri.sh', version: 'v0', plural: 'configurations' }
+
+describeOnCluster('the client on an API server', () => {
+  let client: ApiClient
+  let namespace: string
+  let configurations: Resource
+  let instances: Resource
+
+  beforeAll(async () => {
+    client = await clientOfCluster()
+    namespace = await makeNamespace(client)
+    configurations = new Resource(client, CONFIGURATIONS)
+    instances = new Resource(client, INSTANCES)
+  })
+
+  afterAll(async () => {
+    await removeNamespace(client, namespace)
+    client.close()
+  })
+
+  const key = (name: string) => objectKey(namespace, name)
+  const created = (spec: object = {}) => createInstance(instances, namespace, spec)
+
+  const configurationOf = (spec: object, name = uniqueName()) => ({
+    apiVersion: API_VERSION,
+    kind: 'Configuration',
+    metadata: { name, namespace },
+    spec: { discoveryHandler: { name: 'debugEcho' }, ...spec },
+  })
+
+  describe('the schema of a Configuration', () => {
+    const property = (one: object) => ({
+      discoveryHandler: { name: 'debugEcho', discoveryProperties: [{ name: 'KEY', ...one }] },
+    })
+    const reference = { name: 'secret', key: 'password' }
+
+    it.each([
+      ['no discovery handler', { discoveryHandler: undefined }, 'discoveryHandler'],
+      ['a discovery handler without a name', { discoveryHandler: {} }, 'name'],
+      ['an empty name of a discovery handler', { discoveryHandler: { name: '' } }, 'name'],
+      ['a capacity of 0', { capacity: 0 }, 'capacity'],
+      ['a capacity below 0', { capacity: -1 }, 'capacity'],
+      ['a capacity of 10001', { capacity: 10_001 }, 'capacity'],
+      ['a capacity that is a text', { capacity: '1' }, 'capacity'],
+      ['both kinds of brokers', { brokerSpec: { brokerPodSpec: {}, brokerJobSpec: {} } }, 'brokerSpec'],
+      ['a property without a value', property({}), 'discoveryProperties'],
+      [
+        'a property with a value and a source',
+        property({ value: 'a', valueFrom: { secretKeyRef: reference } }),
+        'discoveryProperties',
+      ],
+      [
+        'a property with two sources',
+        property({ valueFrom: { secretKeyRef: reference, configMapKeyRef: reference } }),
+        'valueFrom',
+      ],
+      ['a property with an empty source', property({ valueFrom: {} }), 'valueFrom'],
+      ['a source without a key', property({ valueFrom: { secretKeyRef: { name: 'secret' } } }), 'key'],
+      ['a property named as no variable can be', property({ name: '1-a', value: 'a' }), 'name'],
+      ['a broker property that is no text', { brokerProperties: { A: 5 } }, 'brokerProperties'],
+    ])('refuses %s, and says where', async (_what, spec, where) => {
+      const error = await refusal(configurations.create(namespace, configurationOf(spec)))
+      expect(error).toMatchObject({ status: 422, reason: 'Invalid', kind: 'terminal' })
+      expect(error.message).toContain(where)
+    })
+
+    it('refuses a name that makes names of resources that are too long', async () => {
+      const error = await refusal(configurations.create(namespace, configurationOf({}, 'x'.repeat(57))))
+      expect(error).toMatchObject({ status: 422 })
+      expect(error.message).toContain('metadata.name')
+      await configurations.create(namespace, configurationOf({}, 'x'.repeat(56)))
+    })
+
+    it.each([
+      ['a value', property({ value: 'a' })],
+      ['a Secret', property({ valueFrom: { secretKeyRef: { ...reference, namespace: 'other', optional: true } } })],
+      ['a ConfigMap', property({ valueFrom: { configMapKeyRef: reference } })],
+      ['no properties', { discoveryHandler: { name: 'debugEcho', discoveryProperties: null } }],
+      ['a Pod', { brokerSpec: { brokerPodSpec: { containers: [{ name: 'a', image: 'b' }], anything: { deep: [1] } } } }],
+      ['a Job', { brokerSpec: { brokerJobSpec: { template: {} } } }],
+      ['no broker', { brokerSpec: null }],
+    ])('accepts %s and keeps it', async (_what, spec) => {
+      expect(await configurations.create(namespace, configurationOf(spec))).toMatchObject({
+        spec: JSON.parse(JSON.stringify(spec).replaceAll(',"discoveryProperties":null', '')) as object,
+      })
+    })
+
+    it('has defaults', async () => {
+      expect(await configurations.create(namespace, configurationOf({}))).toMatchObject({
+        spec: { capacity: 1, discoveryHandler: { name: 'debugEcho', discoveryDetails: '' } },
+      })
+    })
+
+    it('has a status that only a write to the status changes, and the spec is not changed by it', async () => {
+      const object = configurationOf({})
+      const own = key(object.metadata.name)
+      const status = { devices: 3, conditions: [condition('Ready', 'True')] }
+      expect(await configurations.create(namespace, { ...object, status })).not.toHaveProperty('status')
+      await configurations.patch(own, 'merge', { status })
+      expect(await configurations.get(own)).not.toHaveProperty('status')
+      await configurations.patch(own, 'merge', { status, spec: { capacity: 9 } }, { subresource: 'status' })
+      expect(await configurations.get(own)).toMatchObject({ status, spec: { capacity: 1 }, metadata: { generation: 1 } })
+    })
+
+    it('lets each node write what it has to say without a word of the others', async () => {
+      const object = configurationOf({})
+      const own = key(object.metadata.name)
+      await configurations.create(namespace, object)
+      const nodes = Array.from({ length: 10 }, (_, i) => `node-${i}`)
+      await Promise.all(
+        nodes.map((node, i) =>
+          configurations.patch(own, 'merge', { status: { nodes: { [node]: { devices: i } } } }, { subresource: 'status' }),
+        ),
+      )
+      expect(await configurations.get(own)).toMatchObject({
+        status: { nodes: Object.fromEntries(nodes.map((node, i) => [node, { devices: i }])) },
+      })
+    })
+  })
+
+  describe('the schema of an Instance', () => {
+    it('has defaults', async () => {
+      const { object } = await created()
+      expect(object.spec).toMatchObject({ nodes: [], deviceUsage: {}, brokerProperties: {}, shared: false })
+    })
+
+    it('refuses a node that is there already', async () => {
+      const { key: own } = await created({ nodes: ['node-a'] })
+      const join = (node: string) => instances.patch(own, 'json', [{ op: 'add', path: '/spec/nodes/-', value: node }])
+      expect(await join('node-b')).toMatchObject({ spec: { nodes: ['node-a', 'node-b'] } })
+      const error = await refusal(join('node-b'))
+      expect(error).toMatchObject({ status: 422, reason: 'Invalid' })
+      expect(error.message).toContain('Duplicate')
+    })
+
+    it('loses none of many nodes that join at the same time', async () => {
+      const { key: own } = await created()
+      const nodes = Array.from({ length: 20 }, (_, i) => `node-${i}`)
+      await Promise.all(nodes.map((node) => instances.patch(own, 'json', [{ op: 'add', path: '/spec/nodes/-', value: node }])))
+      const { spec } = (await instances.get(own)) as InstanceObject
+      expect((spec.nodes as string[]).toSorted()).toEqual(nodes.toSorted())
+    })
+  })
+})
+
+function condition(type: string, status: string) {
+  return { type, status, reason: 'Reason', message: 'message', lastTransitionTime: '2026-01-01T00:00:00Z' }
+}

@@ -1,0 +1,120 @@
+import { type ApiClient, LeaderElection, objectKey, Resource } from '@akrijs/kube'
+import { systemClock } from '@akrijs/sdk'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import {
+  accessOfCluster,
+  clientOfCluster,
+  describeOnCluster,
+  makeNamespace,
+  removeNamespace,
+  uniqueName,
+} from './support/cluster.js'
+import { FaultProxy } from './support/fault-proxy.js'
+
+const LEASES = { group: 'coordination.k8s.io', version: 'v1', plural: 'leases' }
+
+describeOnCluster('the client on an API server', () => {
+  let client: ApiClient
+  let namespace: string
+
+  beforeAll(async () => {
+    client = await clientOfCluster()
+    namespace = await makeNamespace(client)
+  })
+
+  afterAll(async () => {
+    await removeNamespace(client, namespace)
+    client.close()
+  })
+
+  describe('leader election', () => {
+    interface Candidate {
+      readonly election: LeaderElection
+      stop(): Promise<void>
+    }
+
+    let name: string
+    let leading: string[]
+    let atOnce: number
+    let candidates: Candidate[]
+    let ends: (() => unknown)[]
+
+    beforeEach(() => {
+      name = uniqueName()
+      leading = []
+      atOnce = 0
+      candidates = []
+      ends = []
+    })
+
+    afterEach(async () => {
+      await Promise.all(candidates.map(({ stop }) => stop()))
+      for (const end of ends) await end()
+    })
+
+    function candidate(identity: string, through = client): Candidate {
+      const stop = new AbortController()
+      const election = new LeaderElection({
+        client: through,
+        clock: systemClock,
+        namespace,
+        name,
+        identity,
+        leaseMs: 6000,
+        renewDeadlineMs: 4000,
+        retryMs: 200,
+        onError: () => {},
+      })
+      const ran = election.run(stop.signal, async (turn) => {
+        leading.push(identity)
+        atOnce = Math.max(atOnce, leading.length)
+        await new Promise((resolve) => turn.addEventListener('abort', resolve, { once: true }))
+        leading.splice(leading.indexOf(identity), 1)
+      })
+      const one = {
+        election,
+        stop() {
+          stop.abort()
+          return ran
+        },
+      }
+      candidates.push(one)
+      return one
+    }
+
+    const leads = (identity: string, timeout = 15_000) =>
+      vi.waitFor(() => expect(leading).toEqual([identity]), { timeout, interval: 20 })
+
+    it('lets one of two lead, and the other one as soon as it ends', async () => {
+      const a = candidate('a')
+      await leads('a')
+      candidate('b')
+      // Longer than the Lease is good: it is renewed.
+      await systemClock.sleep(8000)
+      expect(leading).toEqual(['a'])
+      await a.stop()
+      const lease = (await new Resource(client, LEASES).get(objectKey(namespace, name))) as { spec: { holderIdentity: string } }
+      expect(lease.spec.holderIdentity).not.toBe('a')
+      await leads('b')
+      expect(atOnce).toBe(1)
+    }, 60_000)
+
+    it('lets another one lead after the leader lost its connection, never both', async () => {
+      const proxy = await FaultProxy.open(await accessOfCluster())
+      const through = await clientOfCluster(proxy.access)
+      ends.push(
+        () => through.close(),
+        () => proxy.close(),
+      )
+      candidate('a', through)
+      await leads('a')
+      candidate('b')
+      proxy.hang()
+      await leads('b')
+      proxy.heal()
+      await systemClock.sleep(1000)
+      expect(leading).toEqual(['b'])
+      expect(atOnce).toBe(1)
+    }, 60_000)
+  })
+})

@@ -1,0 +1,195 @@
+import { type ApiClient, objectKey, Reflector, Resource } from '@akrijs/kube'
+import { systemClock } from '@akrijs/sdk'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { accessOfCluster, clientOfCluster, describeOnCluster, makeNamespace, removeNamespace } from './support/cluster.js'
+import { FaultProxy } from './support/fault-proxy.js'
+import { INSTANCES, type InstanceObject, instanceOf } from './support/instances.js'
+
+describeOnCluster('the client on an API server', () => {
+  let client: ApiClient
+  let instances: Resource
+
+  beforeAll(async () => {
+    client = await clientOfCluster()
+    instances = new Resource(client, INSTANCES)
+  })
+
+  afterAll(() => client.close())
+
+  describe('a reflector', () => {
+    let own: string
+    let stop: AbortController
+    let running: Promise<void>[]
+    let ends: (() => unknown)[]
+
+    beforeEach(async () => {
+      own = await makeNamespace(client)
+      stop = new AbortController()
+      running = []
+      ends = []
+    })
+
+    afterEach(async () => {
+      stop.abort()
+      await Promise.all(running)
+      for (const end of ends) await end()
+      await removeNamespace(client, own)
+    })
+
+    const there = (name: string) => objectKey(own, name)
+    const put = (name: string, spec: object = {}) => instances.create(own, instanceOf(own, name, spec))
+
+    function follow(through = client, options: { pageSize?: number; silenceMs?: number; onError?: () => void } = {}) {
+      const reflector = new Reflector<InstanceObject>({
+        client: through,
+        clock: systemClock,
+        path: instances.path(own),
+        parse: (object) => object as InstanceObject,
+        onError: () => {},
+        ...options,
+      })
+      running.push(reflector.run(stop.signal))
+      return reflector
+    }
+
+    const stateOf = (objects: readonly InstanceObject[]) =>
+      objects.map(({ metadata, spec }) => `${metadata.name} ${metadata.resourceVersion} ${JSON.stringify(spec)}`).toSorted()
+
+    async function truth(): Promise<string[]> {
+      const list = (await client.request({ method: 'GET', path: instances.path(own) })) as { items: InstanceObject[] }
+      return stateOf(list.items)
+    }
+
+    const converged = (reflector: Reflector<InstanceObject>, timeout = 20_000) =>
+      vi.waitFor(async () => expect(stateOf(reflector.list())).toEqual(await truth()), { timeout, interval: 100 })
+
+    it('reads 20 objects in pages of 3', async () => {
+      await Promise.all(Array.from({ length: 20 }, (_, i) => put(`thing-${i}`)))
+      let answers = 0
+      const counted = await clientOfCluster(undefined, { onAnswer: () => answers++ })
+      ends.push(() => counted.close())
+      const reflector = follow(counted, { pageSize: 3 })
+      await reflector.synced
+      expect(reflector.list()).toHaveLength(20)
+      expect(answers).toBeGreaterThanOrEqual(7)
+      expect(stateOf(reflector.list())).toEqual(await truth())
+    })
+
+    it('follows what comes, changes and goes', async () => {
+      const reflector = follow()
+      await reflector.synced
+      await put('a')
+      await vi.waitFor(() => expect(reflector.get(there('a'))?.spec.capacity).toBe(2))
+      await instances.patch(there('a'), 'merge', { spec: { capacity: 5 } })
+      await vi.waitFor(() => expect(reflector.get(there('a'))?.spec.capacity).toBe(5))
+      await instances.delete(there('a'))
+      await vi.waitFor(() => expect(reflector.get(there('a'))).toBeUndefined())
+    })
+
+    it('tells of 600 writes at the same time exactly', async () => {
+      const reflector = follow()
+      const told = new Map<string, number>()
+      reflector.onChange((changed) => told.set(changed, (told.get(changed) ?? 0) + 1), stop.signal)
+      await reflector.synced
+      const all = Array.from({ length: 200 }, (_, i) => `thing-${i}`)
+      await Promise.all(
+        all.map(async (name, i) => {
+          await put(name)
+          await instances.patch(there(name), 'merge', { spec: { capacity: i + 3 } })
+          if (i % 2 === 0) await instances.delete(there(name))
+        }),
+      )
+      await converged(reflector)
+      expect(reflector.list()).toHaveLength(100)
+      for (const [i, name] of all.entries()) expect(told.get(there(name))).toBe(i % 2 === 0 ? 3 : 2)
+    })
+
+    it('that takes over what writes answer is never behind its own writes', async () => {
+      const reflector = follow()
+      await reflector.synced
+      await Promise.all(
+        Array.from({ length: 20 }, async (_, i) => {
+          reflector.observe(await put(`thing-${i}`))
+          for (let capacity = 3; capacity < 8; capacity++) {
+            reflector.observe(await instances.patch(there(`thing-${i}`), 'merge', { spec: { capacity } }))
+            expect(reflector.get(there(`thing-${i}`))?.spec.capacity).toBe(capacity)
+          }
+        }),
+      )
+      await converged(reflector)
+    })
+
+    describe('behind a network in trouble', () => {
+      async function behindProxy() {
+        const proxy = await FaultProxy.open(await accessOfCluster())
+        const through = await clientOfCluster(proxy.access, { timeoutMs: 3000 })
+        ends.push(
+          () => through.close(),
+          () => proxy.close(),
+        )
+        let failures = 0
+        // No shorter than a watch must last to count as one that works.
+        const reflector = follow(through, { silenceMs: 6000, onError: () => failures++ })
+        await reflector.synced
+        return { proxy, reflector, failures: () => failures }
+      }
+
+      /** Something comes, something changes and something goes. */
+      async function change(round: string): Promise<void> {
+        await put(`new-${round}`)
+        await put(`gone-${round}`)
+        await instances.delete(there(`gone-${round}`))
+        await instances.patch(there('changed'), 'merge', { spec: { brokerProperties: { round } } })
+        await instances.delete(there('gone'))
+        await put('gone', { brokerProperties: { round } })
+      }
+
+      beforeEach(async () => {
+        await put('changed')
+        await put('gone')
+      })
+
+      it('follows as without it', async () => {
+        const { reflector, failures } = await behindProxy()
+        await change('well')
+        await converged(reflector)
+        expect(failures()).toBe(0)
+      })
+
+      it('knows the truth after connections were cut, again and again', async () => {
+        const { proxy, reflector, failures } = await behindProxy()
+        for (const round of ['a', 'b', 'c']) {
+          proxy.cut()
+          await change(round)
+          await converged(reflector)
+        }
+        expect(failures()).toBeGreaterThan(0)
+      })
+
+      it('knows the truth after the connection hung', async () => {
+        const { proxy, reflector, failures } = await behindProxy()
+        proxy.hang()
+        await change('hung')
+        await vi.waitFor(() => expect(failures()).toBeGreaterThan(0), { timeout: 15_000 })
+        proxy.heal()
+        await converged(reflector, 30_000)
+      }, 60_000)
+
+      it.each([429, 500, 503, 410, 401])(
+        'knows the truth after all was refused with %i for a while',
+        async (status) => {
+          const { proxy, reflector, failures } = await behindProxy()
+          proxy.refuse(status)
+          proxy.cut()
+          await change('refused')
+          await vi.waitFor(() => expect(failures()).toBeGreaterThan(1), { timeout: 30_000 })
+          const asked = proxy.requests
+          proxy.heal()
+          await converged(reflector, 30_000)
+          expect(asked).toBeLessThan(30)
+        },
+        70_000,
+      )
+    })
+  })
+})
