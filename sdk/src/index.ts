@@ -15,6 +15,12 @@ export { type FilterList, type FilterOptions, passesFilter } from './filter-list
 export type { DiscoverContext, DiscoveryHandler, DiscoveryHandlerDefinition } from './handler.js'
 export { defineDiscoveryHandler, HANDLER_CONTRACT, isDiscoveryHandler } from './handler.js'
 export { type Logger, type LogMethod, silentLogger } from './logger.js'
+export {
+  type InterfaceAddresses,
+  type MachineInterface,
+  type MachineInterfaceOptions,
+  machineInterfaces,
+} from './machine-interfaces.js'
 export { Presence } from './presence.js'
 export { DiscoveryProperties } from './properties.js'
 export { serve } from './serve.js'

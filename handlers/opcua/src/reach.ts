@@ -1,5 +1,4 @@
-import os from 'node:os'
-import { AllowedNetworks, type Network, readNetwork } from '@akrijs/sdk'
+import { AllowedNetworks, machineInterfaces, type Network, readNetwork } from '@akrijs/sdk'
 import { readEndpointUrl } from './endpoint-url.js'
 import type { FoundServer } from './found-server.js'
 import type { HostNames } from './host-names.js'
@@ -9,7 +8,7 @@ export interface ReachOptions {
   /** `allowedNetworks` of the details. */
   readonly allowedNetworks: readonly Network[] | undefined
   readonly hostNames: HostNames
-  /** The networks that this machine is in. @default as its interfaces have them now, without loopback */
+  /** The networks that this machine is in. @default as its interfaces have them now, without loopback and those of containers */
   readonly ownNetworks?: (() => readonly Network[]) | undefined
 }
 
@@ -52,8 +51,8 @@ export class Reach {
   }
 }
 
-/** The networks of this machine's interfaces. Loopback is no way to a server on the network. */
+/** The networks of this machine's interfaces. Neither loopback nor those of containers lead to a server on the network. */
 function networksOfInterfaces(): Network[] {
-  const all = Object.values(os.networkInterfaces()).flatMap((addresses = []) => addresses)
-  return all.flatMap(({ internal, cidr }) => (internal || cidr === null ? [] : (readNetwork(cidr) ?? [])))
+  const addresses = machineInterfaces().flatMap((one) => one.addresses)
+  return addresses.flatMap(({ cidr }) => (cidr === null ? [] : (readNetwork(cidr) ?? [])))
 }

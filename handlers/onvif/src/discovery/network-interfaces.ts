@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import os from 'node:os'
+import { type InterfaceAddresses, type MachineInterfaceOptions, machineInterfaces } from '@akrijs/sdk'
 
 /** An address of this machine that can be probed from. */
 export interface ProbingInterface {
@@ -11,27 +11,14 @@ export interface ProbingInterface {
   readonly address: string
 }
 
-export interface InterfaceOptions {
-  /** Names. @default all but the loopback interface and those of container networks */
-  readonly only?: readonly string[] | undefined
-}
-
 /** More are not probed from: machines with so many addresses are not those that cameras are beside. */
 const MAX_INTERFACES = 64
 
-/**
- * Networks between the containers of a node. Cameras are not there, but whoever is could point into the cluster by a
- * forged answer.
- */
-const CONTAINER_NETWORK = /^(?:cni|flannel|cali|cilium|lxc|docker|br-|veth|virbr|tunl|vxlan|weave|kube-|nodelocaldns|ovn|antrea)/
-
-type Addresses = ReturnType<typeof os.networkInterfaces>
-
 /** The interfaces that are up: each of their IPv4 addresses, and the link-local one of IPv6. */
-export function probingInterfaces(options: InterfaceOptions, addresses: Addresses = os.networkInterfaces()): ProbingInterface[] {
-  return wanted(options, addresses)
-    .flatMap(([name, all]) =>
-      all
+export function probingInterfaces(options: MachineInterfaceOptions, table?: InterfaceAddresses): ProbingInterface[] {
+  return machineInterfaces(options, table)
+    .flatMap(({ name, addresses }) =>
+      addresses
         .filter(({ family, address }) => family === 'IPv4' || /^fe80:/i.test(address))
         .map(({ family, address }): ProbingInterface => {
           const bound = family === 'IPv6' ? `${address}%${name}` : address
@@ -42,17 +29,8 @@ export function probingInterfaces(options: InterfaceOptions, addresses: Addresse
 }
 
 /** The networks that these interfaces are in, such as `192.168.1.0/24` (with the bits of the host as they are). */
-export function networksOfInterfaces(options: InterfaceOptions, addresses: Addresses = os.networkInterfaces()): string[] {
-  return wanted(options, addresses).flatMap(([, all]) => all.flatMap(({ cidr }) => cidr ?? []))
-}
-
-function wanted({ only }: InterfaceOptions, addresses: Addresses): [name: string, addresses: os.NetworkInterfaceInfo[]][] {
-  const found: [string, os.NetworkInterfaceInfo[]][] = []
-  for (const [name, all = []] of Object.entries(addresses)) {
-    const usual = !CONTAINER_NETWORK.test(name) && !all.some(({ internal }) => internal)
-    if (only === undefined ? usual : only.includes(name)) found.push([name, all])
-  }
-  return found
+export function networksOfInterfaces(options: MachineInterfaceOptions, table?: InterfaceAddresses): string[] {
+  return machineInterfaces(options, table).flatMap(({ addresses }) => addresses.flatMap(({ cidr }) => cidr ?? []))
 }
 
 function indexOf(name: string): string {

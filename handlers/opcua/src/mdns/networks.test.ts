@@ -1,5 +1,6 @@
+import type { InterfaceAddresses } from '@akrijs/sdk'
 import { describe, expect, it } from 'vitest'
-import { contains, type InterfaceTable, interfaceOf, localInterfaces, networkList } from './networks.js'
+import { contains, interfaceOf, localInterfaces, networkList } from './networks.js'
 
 const address = (cidr: string, internal = false) => {
   const family = cidr.includes(':') ? ('IPv6' as const) : ('IPv4' as const)
@@ -7,31 +8,30 @@ const address = (cidr: string, internal = false) => {
   return family === 'IPv6' ? { ...base, family, scopeid: 0 } : { ...base, family }
 }
 
-const table: InterfaceTable = {
+const table: InterfaceAddresses = {
   lo: [address('127.0.0.1/8', true), address('::1/128', true)],
-  cali1: [address('fe80::ecee/64')],
+  wlan0: [address('fe80::ecee/64')],
   eth0: [address('192.0.2.10/24'), address('2001:db8::10/64'), address('fe80::1/64')],
   cni0: [address('10.244.0.1/24')],
 }
 
 describe('the networks of a machine', () => {
-  it('are those of its interfaces but the loopback, links of Pods last', () => {
+  it('are those of its interfaces but the loopback and those of containers, those with IPv4 first', () => {
     expect(localInterfaces(undefined, table).map(({ name, ipv4, hasIpv6 }) => [name, ipv4, hasIpv6])).toEqual([
       ['eth0', '192.0.2.10', true],
-      ['cni0', '10.244.0.1', false],
-      ['cali1', undefined, true],
+      ['wlan0', undefined, true],
     ])
     expect(localInterfaces(['cni0', 'eth7'], table).map(({ name }) => name)).toEqual(['cni0'])
   })
 
   it('tell on which of them a sender is, and that a stranger is on none', () => {
-    const interfaces = localInterfaces(undefined, table)
-    const names = ['192.0.2.77', '10.244.0.9', '2001:db8::9', 'fe80::9%cali1', '198.51.100.1', 'fe80::9%eth9', 'nonsense']
+    const interfaces = localInterfaces(['eth0', 'cni0', 'wlan0'], table)
+    const names = ['192.0.2.77', '10.244.0.9', '2001:db8::9', 'fe80::9%wlan0', '198.51.100.1', 'fe80::9%eth9', 'nonsense']
     expect(names.map((sender) => interfaceOf(sender, interfaces)?.name)).toEqual([
       'eth0',
       'cni0',
       'eth0',
-      'cali1',
+      'wlan0',
       undefined,
       undefined,
       undefined,

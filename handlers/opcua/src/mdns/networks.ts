@@ -1,6 +1,6 @@
 // The networks that this machine is on, and what of them is believed.
 import { BlockList, isIPv6 } from 'node:net'
-import os from 'node:os'
+import { type InterfaceAddresses, machineInterfaces } from '@akrijs/sdk'
 
 /** An interface that multicast can be sent on. */
 export interface LocalInterface {
@@ -12,24 +12,19 @@ export interface LocalInterface {
   readonly networks: BlockList
 }
 
-export type InterfaceTable = ReturnType<typeof os.networkInterfaces>
-
-/** More interfaces than that are not listened on: a node has one for each of its Pods. */
+/** More interfaces than that are not listened on. */
 const MAX_INTERFACES = 128
 
-/** Interfaces of a machine by name, without the loopback. @param only those with these names, where it is given */
-export function localInterfaces(only?: readonly string[], table: InterfaceTable = os.networkInterfaces()): LocalInterface[] {
-  const interfaces: LocalInterface[] = []
-  for (const [name, addresses = []] of Object.entries(table)) {
-    const outside = addresses.filter(({ internal }) => !internal)
-    if (outside.length === 0 || (only !== undefined && !only.includes(name))) continue
-    const ipv4 = outside.find(({ family }) => family === 'IPv4')?.address
+/** Interfaces by name. @param only those with these names @default all but the loopback interface and those of container networks */
+export function localInterfaces(only?: readonly string[], table?: InterfaceAddresses): LocalInterface[] {
+  const interfaces = machineInterfaces({ only }, table).map(({ name, addresses }): LocalInterface => {
+    const ipv4 = addresses.find(({ family }) => family === 'IPv4')?.address
     const networks = new BlockList()
-    for (const { cidr } of outside) if (cidr !== null) addNetwork(networks, cidr)
-    const hasIpv6 = outside.some(({ family }) => family === 'IPv6')
-    interfaces.push({ name, hasIpv6, networks, ...(ipv4 === undefined ? {} : { ipv4 }) })
-  }
-  // Those with IPv4 first: where there are too many, links of Pods are left out and not the machine's own.
+    for (const { cidr } of addresses) if (cidr !== null) addNetwork(networks, cidr)
+    const hasIpv6 = addresses.some(({ family }) => family === 'IPv6')
+    return { name, hasIpv6, networks, ...(ipv4 === undefined ? {} : { ipv4 }) }
+  })
+  // Those with IPv4 first, should there be too many.
   return interfaces.sort((a, b) => Number(a.ipv4 === undefined) - Number(b.ipv4 === undefined)).slice(0, MAX_INTERFACES)
 }
 
