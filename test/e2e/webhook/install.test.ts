@@ -109,6 +109,15 @@ describe.skipIf(lacks !== undefined)(
       expect(said).toContain('* spec.instanceServiceSpec.port: ')
     })
 
+    it.each([
+      ['udev', 'udevRules: [KERNEL=]', /udevRules/],
+      ['onvif', 'discoveryTimeout: 3', /discoveryTimeout/],
+      ['opcua', 'opcuaDiscoveryMethod: { standard: { discoveryUrls: [opc.tcp://plc] } }', /discoveryUrls.*the port is missing/],
+      ['debugEcho', 'description: [foo0]', /description/],
+    ])('R66 checks discoveryDetails of %s by the handler that agents load', async (name, discoveryDetails, said) => {
+      await expect(create(configuration({ discoveryHandler: { name, discoveryDetails } }))).rejects.toThrow(said)
+    })
+
     it('is replaced by a new version without anybody noticing', async () => {
       const failures = await asking(async () => {
         await kubectl('-n', 'akri', 'rollout', 'restart', DEPLOYMENT)
