@@ -360,7 +360,9 @@ describe.skipIf(lacks !== undefined)(
           .map(({ metadata, status }) => [metadata.name, metadata.uid, status.phase, status.containerStatuses[0]?.restartCount])
           .sort()
       await eventually(async () => expect(await instancesOf('secret')).toEqual([]))
-      const offered = await allocatable('akri.sh/akri-debug-echo')
+      // On each node what its Pod has and a free slot of each device, once slots that Pods before have freed are everybody's.
+      const offered = [3, 3]
+      await eventually(async () => expect(await allocatable('akri.sh/akri-debug-echo')).toEqual(offered))
       const before = { instances: await identities(), brokers: await brokers() }
       expect(before.brokers.map(([name, , phase]) => [name, phase])).toEqual([
         ['null', 'Running'],
@@ -391,6 +393,12 @@ describe.skipIf(lacks !== undefined)(
     it('is uninstalled with nothing left but two directories', async () => {
       await kubectl('delete', 'configurations.akri.sh', '--all', '-n', world.namespace)
       await eventually(async () => expect(await world.instances()).toEqual([]))
+      // Pods keep their directories for as long as they run.
+      for (const { metadata } of await world.pods()) await world.remove('Pod', metadata.name)
+      for (const node of NODES)
+        await eventually(async () =>
+          expect((await filesBelow(node, NODE_DIRECTORIES[1])).sort()).toEqual(['broker-info', 'checkpoint.json']),
+        )
       // The custom resources stay: other tests have objects of theirs.
       await kubectl('delete', '-k', path.join(MANIFESTS, 'agent'))
       expect(await sockets()).toEqual(socketsBefore)

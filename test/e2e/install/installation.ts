@@ -18,7 +18,7 @@ export const MANIFESTS = path.join(root, 'deploy/manifests')
 const SERVICE_ACCOUNT = '/api/v1/namespaces/akri/serviceaccounts/akri-agent-sa'
 
 /** What the agent keeps on a node, as docs/operators.md says. */
-export const NODE_DIRECTORIES = ['/var/lib/akri', '/var/lib/akri-agent']
+export const NODE_DIRECTORIES = ['/var/lib/akri', '/var/lib/akri-agent'] as const
 
 /** What is missing for an installation from the manifests; undefined where nothing is. */
 export function missingForInstallation(): string | undefined {
