@@ -16,6 +16,7 @@ export type { DiscoverContext, DiscoveryHandler, DiscoveryHandlerDefinition } fr
 export { defineDiscoveryHandler, HANDLER_CONTRACT, isDiscoveryHandler } from './handler.js'
 export { type Logger, type LogMethod, silentLogger } from './logger.js'
 export {
+  type InterfaceAddress,
   type InterfaceAddresses,
   type MachineInterface,
   type MachineInterfaceOptions,

@@ -1,11 +1,21 @@
-import os from 'node:os'
+import { networkInterfaces } from 'node:os'
+
+/** An address of a network interface, as `os.networkInterfaces()` has it. */
+export interface InterfaceAddress {
+  readonly address: string
+  readonly family: 'IPv4' | 'IPv6'
+  /** Whether it is one of the loopback interface. */
+  readonly internal: boolean
+  /** With the length of the prefix of its network: `192.0.2.1/24`. */
+  readonly cidr: string | null
+}
 
 /** The addresses of network interfaces, by name. */
-export type InterfaceAddresses = ReturnType<typeof os.networkInterfaces>
+export type InterfaceAddresses = Readonly<Record<string, readonly InterfaceAddress[] | undefined>>
 
 export interface MachineInterface {
   readonly name: string
-  readonly addresses: readonly os.NetworkInterfaceInfo[]
+  readonly addresses: readonly InterfaceAddress[]
 }
 
 export interface MachineInterfaceOptions {
@@ -25,7 +35,7 @@ const CONTAINER_NETWORK = /^(?:cni|flannel|cali|cilium|lxc|docker|br-|veth|virbr
  */
 export function machineInterfaces(
   { only }: MachineInterfaceOptions = {},
-  table: InterfaceAddresses = os.networkInterfaces(),
+  table: InterfaceAddresses = networkInterfaces(),
 ): MachineInterface[] {
   const found: MachineInterface[] = []
   for (const [name, addresses = []] of Object.entries(table)) {

@@ -28,7 +28,7 @@ const idsOf = (devices: readonly Device[]) => devices.map(({ id }) => id).sort()
 /** Reads lists until one has exactly these cameras: on a busy machine some answer after the first round. */
 async function untilFound(session: SimulatedDiscovery, found: readonly Found[]): Promise<void> {
   const wanted = JSON.stringify(found.map(idOf).sort())
-  while (JSON.stringify(idsOf(await session.next())) !== wanted);
+  while (JSON.stringify(idsOf(await session.next(30_000))) !== wanted);
 }
 
 /** Looks again and again. */
@@ -116,7 +116,8 @@ describe.skipIf(missing.length > 0)(title, () => {
     await untilFound(session, found)
     const { probes } = await host.call('counts')
     await until(async () => (await host.call('counts')).probes > probes + 5 * 2 * found.length)
-    expect(session.pending).toBe(0)
+    // One that was interrupted tells the rest later; but none of them goes.
+    while (session.pending > 0) expect(idsOf(await session.next())).toEqual(found.map(idOf).sort())
   }, 60_000)
 
   it('finds two hundred cameras in a round, and asks them nothing in the next ones', async () => {

@@ -29,7 +29,7 @@ export interface DiscoverOptions {
   readonly properties?: Readonly<Record<string, string>> | DiscoveryProperties
 }
 
-/** How long {@link SimulatedAgent.registration} and {@link SimulatedDiscovery.next} wait, in milliseconds. */
+/** How long {@link SimulatedAgent.registration} waits, and {@link SimulatedDiscovery.next} unless told otherwise, in milliseconds. */
 const PATIENCE_MS = 10_000
 
 /**
@@ -204,21 +204,23 @@ export class SimulatedDiscovery implements AsyncIterable<Device[]> {
 
   /**
    * The next list; waits for it.
+   * @param withinMs how long it may take, in milliseconds @default 10000
+   * @throws AkriError (`AKRI_ERR_SIMULATED_AGENT`) when there is none by then
    * @throws DiscoveryEndedError when the handler ended the stream, with the status that it gave
    */
-  async next(): Promise<Device[]> {
+  async next(withinMs = PATIENCE_MS): Promise<Device[]> {
     let patient = true
     const timer = setTimeout(() => {
       patient = false
       this.#wake?.()
-    }, PATIENCE_MS)
+    }, withinMs)
     try {
       for (;;) {
         const list = this.#lists.shift()
         if (list !== undefined) return list
         if (this.#ended !== undefined)
           throw this.#ended === 'closed' ? new DiscoveryEndedError('CANCELLED', 'closed by the test') : this.#ended
-        if (!patient) throw new AkriError('AKRI_ERR_SIMULATED_AGENT', 'terminal', `no device list within ${PATIENCE_MS} ms`)
+        if (!patient) throw new AkriError('AKRI_ERR_SIMULATED_AGENT', 'terminal', `no device list within ${withinMs} ms`)
         await new Promise<void>((resolve) => {
           this.#wake = resolve
         })
