@@ -118,7 +118,7 @@ describe.skipIf(missing.length > 0)(title, () => {
     await until(async () => (await host.call('counts')).probes > probes + 5 * 2 * found.length)
     // One that was interrupted tells the rest later; but none of them goes.
     while (session.pending > 0) expect(idsOf(await session.next())).toEqual(found.map(idOf).sort())
-  }, 60_000)
+  }, 120_000)
 
   it('finds two hundred cameras in a round, and asks them nothing in the next ones', async () => {
     await lan.plug({ host: 'handler', addresses: ['10.77.0.1/16'] })
