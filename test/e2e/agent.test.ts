@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { HostAgent } from './support/host-agent.js'
 import { NodeAgents } from './support/node-agents.js'
 import {
+  AVAILABILITY_FILE,
   echoYaml,
   eventually,
   type InstanceState,
@@ -20,8 +21,6 @@ import {
 
 // One agent for each node of a real Kubernetes, with its real kubelets, scheduler and API server.
 
-const OFFLINE_FILE = '/tmp/debug-echo-availability.txt'
-
 describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { timeout: 120_000 }, () => {
   let world: World
   let agents: NodeAgents
@@ -30,13 +29,13 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
     instances.map(({ metadata, spec }) => ({ uid: metadata.uid, generation: metadata.generation, spec }))
 
   beforeAll(async () => {
-    await rm(OFFLINE_FILE, { force: true })
+    await rm(AVAILABILITY_FILE, { force: true })
     world = await World.open()
     agents = await NodeAgents.start()
   }, 120_000)
 
   afterEach(async () => {
-    await rm(OFFLINE_FILE, { force: true })
+    await rm(AVAILABILITY_FILE, { force: true })
     await world.clear()
   }, 120_000)
 
@@ -214,10 +213,10 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
   it('R17 R46 R47 loses a device that goes and finds it when it is back', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
-    await writeFile(OFFLINE_FILE, 'OFFLINE')
+    await writeFile(AVAILABILITY_FILE, 'OFFLINE')
     await eventually(async () => expect(await world.instances()).toEqual([]))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([0, 0]))
-    await rm(OFFLINE_FILE)
+    await rm(AVAILABILITY_FILE)
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
   })
 

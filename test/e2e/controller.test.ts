@@ -5,11 +5,20 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } 
 import { History } from './support/history.js'
 import { HostController } from './support/host-controller.js'
 import { NodeAgents } from './support/node-agents.js'
-import { echoYaml, eventually, missing, NODES, type PodState, podYaml, unless, World } from './support/world.js'
+import {
+  AVAILABILITY_FILE,
+  echoYaml,
+  eventually,
+  missing,
+  NODES,
+  type PodState,
+  podYaml,
+  unless,
+  World,
+} from './support/world.js'
 
 // The controller, with one agent for each node, on a real Kubernetes: from a device to the programs that use it.
 
-const OFFLINE_FILE = '/tmp/debug-echo-availability.txt'
 const ASKS = { '{{PLACEHOLDER}}': '1' }
 
 /** What tests look at of the specs of Pods, Jobs, Deployments and Services. */
@@ -80,7 +89,7 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     )
 
   beforeAll(async () => {
-    await rm(OFFLINE_FILE, { force: true })
+    await rm(AVAILABILITY_FILE, { force: true })
     world = await World.open()
     agents = await NodeAgents.start()
     controller = new HostController('one', world.namespace)
@@ -88,7 +97,7 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
   }, 120_000)
 
   afterEach(async () => {
-    await rm(OFFLINE_FILE, { force: true })
+    await rm(AVAILABILITY_FILE, { force: true })
     // Whatever was counted on the way: in the end the gauge says what there is.
     await eventually(async () => expect(await brokerCount()).toBe((await pods()).filter(isBroker).length))
     await world.clear()
@@ -190,12 +199,12 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     await world.apply(echoYaml('cam', ['foo0'], 2, broker))
     await eventually(() => running(2))
     await eventually(async () => expect(await names('Service')).toHaveLength(2))
-    await writeFile(OFFLINE_FILE, 'OFFLINE')
+    await writeFile(AVAILABILITY_FILE, 'OFFLINE')
     await eventually(async () => {
       expect(await names('Pod')).toEqual([])
       expect(await names('Service')).toEqual([])
     })
-    await rm(OFFLINE_FILE)
+    await rm(AVAILABILITY_FILE)
     await eventually(() => running(2))
     await eventually(async () => expect(await names('Service')).toHaveLength(2))
   })

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { InvalidHandlerError, serve } from '@akrijs/sdk'
 import { SimulatedAgent } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { createDebugEcho, sharedFromEnvironment } from './debug-echo.js'
+import { createDebugEcho, optionsFromEnvironment } from './debug-echo.js'
 
 let directory: string
 let agent: SimulatedAgent
@@ -51,9 +51,16 @@ describe('debugEcho', () => {
   })
 
   it('is shared unless the environment says otherwise, and refuses what is neither', () => {
-    expect(sharedFromEnvironment({})).toBe(true)
-    expect(sharedFromEnvironment({ DEBUG_ECHO_INSTANCES_SHARED: 'true' })).toBe(true)
-    expect(sharedFromEnvironment({ DEBUG_ECHO_INSTANCES_SHARED: 'false' })).toBe(false)
-    expect(() => sharedFromEnvironment({ DEBUG_ECHO_INSTANCES_SHARED: 'yes' })).toThrow(InvalidHandlerError)
+    expect(optionsFromEnvironment({})).toEqual({ shared: true })
+    expect(optionsFromEnvironment({ DEBUG_ECHO_INSTANCES_SHARED: 'true' })).toEqual({ shared: true })
+    expect(optionsFromEnvironment({ DEBUG_ECHO_INSTANCES_SHARED: 'false' })).toEqual({ shared: false })
+    expect(() => optionsFromEnvironment({ DEBUG_ECHO_INSTANCES_SHARED: 'yes' })).toThrow(InvalidHandlerError)
+  })
+
+  it('looks at the file that the environment names, and refuses a relative one', () => {
+    expect(optionsFromEnvironment({ DEBUG_ECHO_AVAILABILITY_FILE: '/run/a.txt' })).toMatchObject({
+      availabilityFile: '/run/a.txt',
+    })
+    expect(() => optionsFromEnvironment({ DEBUG_ECHO_AVAILABILITY_FILE: 'a.txt' })).toThrow(/"a.txt".*absolute/)
   })
 })

@@ -1,4 +1,5 @@
 import { open } from 'node:fs/promises'
+import path from 'node:path'
 import { type DeviceList, type DiscoveryHandler, defineDiscoveryHandler, every, InvalidHandlerError } from '@akrijs/sdk'
 import { z } from 'zod'
 
@@ -41,19 +42,27 @@ export function createDebugEcho(options: DebugEchoOptions = {}): DiscoveryHandle
   })
 }
 
-/** `DEBUG_ECHO_INSTANCES_SHARED` as the chart of the existing system sets it. */
-export function sharedFromEnvironment(environment: Readonly<Record<string, string | undefined>>): boolean {
-  const text = environment.DEBUG_ECHO_INSTANCES_SHARED
-  if (text === undefined || text === 'true') return true
-  if (text === 'false') return false
-  throw new InvalidHandlerError(`DEBUG_ECHO_INSTANCES_SHARED is ${JSON.stringify(text)}; it must be true or false`)
+/**
+ * `DEBUG_ECHO_INSTANCES_SHARED` as the chart of the existing system sets it, and `DEBUG_ECHO_AVAILABILITY_FILE`, which is ours:
+ * agents beside each other on one machine need not lose their devices together.
+ * @throws {InvalidHandlerError} where the first is neither `true` nor `false`, or the second no absolute path
+ */
+export function optionsFromEnvironment(environment: Readonly<Record<string, string | undefined>>): DebugEchoOptions {
+  const { DEBUG_ECHO_INSTANCES_SHARED: shared = 'true', DEBUG_ECHO_AVAILABILITY_FILE: availabilityFile } = environment
+  if (shared !== 'true' && shared !== 'false')
+    throw new InvalidHandlerError(`DEBUG_ECHO_INSTANCES_SHARED is ${JSON.stringify(shared)}; it must be true or false`)
+  if (availabilityFile !== undefined && !path.isAbsolute(availabilityFile))
+    throw new InvalidHandlerError(
+      `DEBUG_ECHO_AVAILABILITY_FILE is ${JSON.stringify(availabilityFile)}; it must be an absolute path`,
+    )
+  return { shared: shared === 'true', ...(availabilityFile === undefined ? {} : { availabilityFile }) }
 }
 
 /** A file that cannot be read says nothing: the devices are there. */
-async function isOffline(path: string): Promise<boolean> {
+async function isOffline(file: string): Promise<boolean> {
   try {
-    await using file = await open(path)
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(MAX_BYTES), 0, MAX_BYTES, 0)
+    await using handle = await open(file)
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(MAX_BYTES), 0, MAX_BYTES, 0)
     return buffer.subarray(0, bytesRead).includes('OFFLINE')
   } catch {
     return false

@@ -1,5 +1,5 @@
-import { createDebugEcho, sharedFromEnvironment } from './debug-echo.js'
+import { createDebugEcho, optionsFromEnvironment } from './debug-echo.js'
 
 export { createDebugEcho, type DebugEchoOptions } from './debug-echo.js'
 
-export default createDebugEcho({ shared: sharedFromEnvironment(process.env) })
+export default createDebugEcho(optionsFromEnvironment(process.env))

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { BUILT_HANDLERS, HostProgram } from './host-program.js'
-import { kubeletDirectory, type TestNode } from './world.js'
+import { AVAILABILITY_FILE, kubeletDirectory, type TestNode } from './world.js'
 
 /** An agent as a process of this machine that serves a node: so that a test can kill it, and read what it says. */
 export class HostAgent extends HostProgram {
@@ -40,6 +40,7 @@ export class HostAgent extends HostProgram {
       KUBELET_POD_RESOURCES_SOCKET: path.join(kubelet, 'pod-resources/kubelet.sock'),
       AKRI_HANDLERS: BUILT_HANDLERS,
       METRICS_PORT: '0',
+      DEBUG_ECHO_AVAILABILITY_FILE: AVAILABILITY_FILE,
       ...this.#env,
     })
   }

@@ -3,17 +3,33 @@ import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { ApiClient, clusterAccess, type ObjectKey, objectKey, Resource, type ResourceKind } from '@akrijs/kube'
+import {
+  ApiClient,
+  CONFIGURATIONS,
+  clusterAccess,
+  DEPLOYMENTS,
+  INSTANCES,
+  JOBS,
+  type ObjectKey,
+  objectKey,
+  PODS,
+  Resource,
+  type ResourceKind,
+  SECRETS,
+  SERVICES,
+} from '@akrijs/kube'
 import { systemClock } from '@akrijs/sdk'
 import { load, loadAll } from 'js-yaml'
 
 const run = promisify(execFile)
 const root = path.join(import.meta.dirname, '../../..')
 
-/** A directory with `kube-node NODE COMMAND…` and `kube-node NODE --restart kubelet`: how to get at the nodes. */
+/** A directory with `kube-node --work DIRECTORY NODE COMMAND…` and `… NODE --restart kubelet`: how to get at the nodes. */
 const tools = process.env.AKRI_KUBE_TOOLS
 /** Where that Kubernetes keeps the directories of its nodes: `nodes/NODE/kubelet/device-plugins`. */
 export const workDirectory = process.env.AKRI_KUBE_WORK ?? '/tmp/akri-kube'
+/** While it says OFFLINE, debugEcho finds nothing, on all nodes of this Kubernetes. */
+export const AVAILABILITY_FILE = path.join(workDirectory, 'debug-echo-availability.txt')
 
 /** What is missing for tests on a real cluster whose nodes can be reached; undefined where nothing is. */
 export function missing(): string | undefined {
@@ -37,18 +53,13 @@ export const kubeletDirectory = (node: TestNode) => path.join(workDirectory, 'no
 
 /** A command in a node's namespaces. */
 export async function onNode(node: TestNode, ...command: readonly string[]): Promise<string> {
-  const { stdout } = await run(path.join(tools ?? '', 'kube-node'), [node, ...command])
+  const { stdout } = await run(path.join(tools ?? '', 'kube-node'), ['--work', workDirectory, node, ...command])
   return stdout
 }
 
-export const PODS = { group: '', version: 'v1', plural: 'pods' }
-export const DEPLOYMENTS = { group: 'apps', version: 'v1', plural: 'deployments' }
-export const JOBS = { group: 'batch', version: 'v1', plural: 'jobs' }
-export const SERVICES = { group: '', version: 'v1', plural: 'services' }
-export const SECRETS = { group: '', version: 'v1', plural: 'secrets' }
 const KINDS: Readonly<Record<string, ResourceKind>> = {
-  Configuration: { group: 'akri.sh', version: 'v0', plural: 'configurations' },
-  Instance: { group: 'akri.sh', version: 'v0', plural: 'instances' },
+  Configuration: CONFIGURATIONS,
+  Instance: INSTANCES,
   Pod: PODS,
   Deployment: DEPLOYMENTS,
   Job: JOBS,
