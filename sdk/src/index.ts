@@ -1,6 +1,7 @@
 export { AllowedNetworks, type Network, readNetwork } from './allowed-networks.js'
 export type { Clock } from './clock.js'
 export { systemClock } from './clock.js'
+export { type CredentialKind, DeviceCredentials, type DeviceCredentialsOptions, type PasswordCredential } from './credentials.js'
 export type { Device, DeviceList, DeviceSpec, Mount } from './device.js'
 export {
   AkriError,

@@ -7,7 +7,7 @@ import {
   passesFilter,
   readNetwork,
 } from '@akrijs/sdk'
-import { Credentials } from './credentials.js'
+import { cameraCredentials } from './credentials.js'
 import { type OnvifDetails, onvifDetails } from './details.js'
 import { readCamera } from './device/camera.js'
 import { describeCamera } from './device-description.js'
@@ -32,7 +32,7 @@ export function defineOnvifHandler({ clock, intervalMs = 10_000 }: OnvifHandlerO
     shared: true,
     details: onvifDetails,
     async *discover({ details, properties, signal, log }) {
-      const credentials = new Credentials(properties, log)
+      const credentials = cameraCredentials(properties, log)
       const { certificates, certificateAuthorities: authorities, mediaProfiles } = details
       const found = discoverCameras({
         identity: details.deviceId,

@@ -5,7 +5,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { DiscoveryProperties, readNetwork, silentLogger } from '@akrijs/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { Credentials } from '../credentials.js'
+import { cameraCredentials } from '../credentials.js'
 import { NetworkPolicy } from '../network-policy.js'
 import { DeviceService, type DeviceServiceOptions } from '../testing/device-service.js'
 import { type CameraOptions, type CameraRequest, readCamera } from './camera.js'
@@ -28,7 +28,7 @@ function ask(url: string, { as, options, ...more }: Asked = {}) {
   return readCamera({
     url,
     uuid: UUID,
-    credentials: new Credentials(DiscoveryProperties.fromTexts(properties), silentLogger),
+    credentials: cameraCredentials(DiscoveryProperties.fromTexts(properties), silentLogger),
     options: { policy: policy('127.0.0.0/8', '::1'), ...options },
     signal: new AbortController().signal,
     log: silentLogger,

@@ -1,5 +1,5 @@
-import { type AkriError, type Clock, type Logger, systemClock } from '@akrijs/sdk'
-import type { Credential, Credentials } from '../credentials.js'
+import { type AkriError, type Clock, type DeviceCredentials, type Logger, systemClock } from '@akrijs/sdk'
+import type { Credential } from '../credentials.js'
 import type { Destination, NetworkPolicy } from '../network-policy.js'
 import { type XmlElement, XmlError } from '../xml.js'
 import { withDeadline } from './deadline.js'
@@ -42,7 +42,7 @@ export interface CameraRequest {
   readonly uuid: string
   /** The interface through which the camera is reached where its address is a link-local IPv6 one. */
   readonly zone?: string | undefined
-  readonly credentials: Pick<Credentials, 'for'>
+  readonly credentials: DeviceCredentials
   readonly options: CameraOptions
   readonly signal: AbortSignal
   readonly log: Logger

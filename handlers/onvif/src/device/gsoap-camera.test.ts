@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { DiscoveryProperties, silentLogger } from '@akrijs/sdk'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { Credentials } from '../credentials.js'
+import { cameraCredentials } from '../credentials.js'
 import { NetworkPolicy } from '../network-policy.js'
 import { readCamera } from './camera.js'
 
@@ -65,7 +65,7 @@ describe.skipIf(!packages)(
       readCamera({
         url,
         uuid: 'any',
-        credentials: new Credentials(DiscoveryProperties.fromTexts(properties), silentLogger),
+        credentials: cameraCredentials(DiscoveryProperties.fromTexts(properties), silentLogger),
         options: { policy: new NetworkPolicy([{ address: '127.0.0.1', prefix: 32, family: 'ipv4' }]), mediaProfiles: true },
         signal: new AbortController().signal,
         log: silentLogger,

@@ -1,5 +1,5 @@
-import { AkriError, type Clock, type DiscoveryProperties, type Logger, messageOf } from '@akrijs/sdk'
-import { type Credential, Credentials, type KeyPair, readKeyPair } from '../credentials.js'
+import { AkriError, type Clock, type DeviceCredentials, type DiscoveryProperties, type Logger, messageOf } from '@akrijs/sdk'
+import { type CertificateCredential, type Credential, type KeyPair, readKeyPair, serverCredentials } from '../credentials.js'
 import { originOf, readEndpointUrl } from '../endpoint-url.js'
 import { OpcuaSessionError, OpcuaUnreachableError } from '../errors.js'
 import type { ApplicationIdentity, FoundServer } from '../found-server.js'
@@ -67,7 +67,7 @@ export class ServerSessions {
   readonly #options: ServerSessionsOptions
   readonly #library: NodeOpcua
   readonly #identity: ClientIdentity
-  readonly #credentials: Credentials
+  readonly #credentials: DeviceCredentials<CertificateCredential>
   readonly #trusted: TrustedCertificates
   readonly #entries = new Map<string, Entry>()
 
@@ -75,7 +75,7 @@ export class ServerSessions {
     this.#options = options
     this.#library = library
     this.#identity = identity
-    this.#credentials = new Credentials(options.properties, options.log)
+    this.#credentials = serverCredentials(options.properties, options.log)
     this.#trusted = readTrusted(options.properties, options.log)
   }
 
@@ -134,7 +134,7 @@ export class ServerSessions {
     const url = target && urlOf(target)
     if (target === undefined || url === undefined)
       throw new OpcuaUnreachableError('it is in no network where servers are called, or has no address for a URL')
-    const credential = this.#credentials.for({ applicationUri, discoveryUrl: server.discoveryUrl })
+    const credential = this.#credentials.for(applicationUri, server.discoveryUrl)
     const endpoints = await ask(getEndpoints, target, { ...this.#options.timeouts, signal })
     const choice = chooseEndpoints(endpoints, {
       userToken: credential === undefined ? UserTokenType.anonymous : UserTokenType[credential.kind],
