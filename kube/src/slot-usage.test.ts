@@ -34,6 +34,19 @@ describe('the usage of a slot', () => {
     )
   })
 
+  it('A15 is free where the slot is left out, also when it stood there before', () => {
+    const [first, second] = ['cam-8120fe-0', 'cam-8120fe-1']
+    const levels = (usage: Record<string, string>) => [...slotsOf(instance, 2, usage)].map(([slot, { level }]) => [slot, level])
+    expect(levels({ [first]: 'node-b', [second]: '' })).toEqual([
+      [first, 'instance'],
+      [second, 'free'],
+    ])
+    expect(levels({})).toEqual([
+      [first, 'free'],
+      [second, 'free'],
+    ])
+  })
+
   it('R24 has a slot for each index of the capacity, and finds the index of each', () => {
     fc.assert(
       fc.property(fc.nat({ max: 50 }), (capacity) => {

@@ -38,8 +38,9 @@ const one: Discover = async function* () {
 
 describe('serve', () => {
   it('A4 an idle handler registers again when the agent has died and come back', async () => {
-    await start(handlerOf('idle', one))
-    await agent.registration('idle')
+    const { metricsPort } = await start(handlerOf('idle', one), { metricsPort: 0 })
+    // Before it has the answer, it would only try again what has failed.
+    await vi.waitFor(async () => expect((await fetch(`http://127.0.0.1:${metricsPort}/readyz`)).status).toBe(200))
     agent.die()
     await agent.comeBack()
     expect(await agent.registration('idle', 2)).toMatchObject({ endpointType: 'UDS', shared: false })

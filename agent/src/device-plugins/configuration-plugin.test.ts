@@ -80,7 +80,11 @@ function servedOf(digest: string): ServedInstance {
     name: instanceName(digest),
     configuration: configuration.metadata.name,
     digest,
-    device: { id: digest },
+    device: {
+      id: digest,
+      mounts: [{ containerPath: `/data/${digest}`, hostPath: `/srv/${digest}`, readOnly: true }],
+      deviceSpecs: [{ containerPath: `/dev/${digest}`, hostPath: `/dev/${digest}`, permissions: 'rw' }],
+    },
     properties: { CAMERA: digest },
     healthy: true,
     capacity: 2,
@@ -132,11 +136,13 @@ describe('the device plugin of a Configuration', () => {
     await vi.waitFor(() => expect(ids()).toEqual(['0']))
   })
 
-  it('R5 R6 R10 R38 R40 A18 gives one container two devices in one answer, each with its environment', async () => {
+  it('R5 R6 R10 R38 R40 A18 gives one container all of two devices in one answer', async () => {
     await both()
     const granted = await kubelet.admit(pod('p', 2))
     expect(granted.get('c0')).toMatchObject({
       envs: { CAMERA_8120FE: '8120fe', CAMERA_A19705: 'a19705' },
+      mounts: DIGESTS.map((digest) => ({ containerPath: `/data/${digest}`, hostPath: `/srv/${digest}` })),
+      devices: DIGESTS.map((digest) => ({ containerPath: `/dev/${digest}`, permissions: 'rw' })),
       annotations: {
         [`akri.agent.slot-${slot('8120fe', 0)}`]: `C:0:${slot('8120fe', 0)}`,
         [`akri.agent.slot-${slot('a19705', 0)}`]: `C:1:${slot('a19705', 0)}`,

@@ -189,6 +189,16 @@ describe('the device plugin of an Instance', () => {
     await kubelet.admit(pod('q', 2))
   })
 
+  it('A16 gives slots that its node still holds to the Pod after the one that had them', async () => {
+    await plugins.serve(served)
+    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    await kubelet.admit(pod('p', 3))
+    const held = usage()
+    kubelet.remove('p')
+    expect((await kubelet.admit(pod('q', 2, 1))).get('c0')?.envs).toMatchObject({ NODE: '/dev/video0' })
+    expect(usage()).toEqual(held)
+  })
+
   it('R82 does not give a device that cannot be seen, and does not offer it', async () => {
     await plugins.serve(served)
     await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3))
@@ -230,11 +240,26 @@ describe('the device plugin of an Instance', () => {
     await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3), 8000)
   })
 
-  it('R17 leaves no socket behind, and A23 removes those of an agent that died', async () => {
+  it('R17 A23 leaves no socket behind', async () => {
     await plugins.serve(served)
     await plugins.withdraw(served.name)
     expect(await readdir(kubelet.pluginDirectory)).toEqual(['kubelet.sock'])
     await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(0))
+  })
+
+  it('A22 is one, and registered once, however often it is reconciled', async () => {
+    const registered = vi.spyOn(sockets, 'register')
+    const configurationKey = objectKey('default', 'cam')
+    for (let round = 0; round < 5; round++) {
+      await plugins.serveConfiguration({ key: configurationKey, name: configuration.metadata.name })
+      await plugins.serve(served)
+    }
+    expect(registered.mock.calls.map(([{ resourceName }]) => resourceName)).toEqual(['akri.sh/cam', resource])
+    expect(plugins.size).toBe(2)
+    expect((await readdir(kubelet.pluginDirectory)).filter((name) => name.startsWith('akri-'))).toHaveLength(2)
+    await plugins.withdraw(served.name)
+    await plugins.withdrawConfiguration(configurationKey)
+    expect(await readdir(kubelet.pluginDirectory)).toEqual(['kubelet.sock'])
   })
 
   it('A8 does not serve two Instances of one name', async () => {

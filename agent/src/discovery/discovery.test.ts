@@ -154,6 +154,22 @@ describe('discovery', () => {
     expect(discovery.deviceSet(key).complete).toBe(true)
   })
 
+  it('A2 A3 does not know what is there before a handler has come, and takes it for gone when none comes for long', async () => {
+    configurations.put(configuration('default'))
+    discovery.start()
+    await clock.advance(200_000)
+    expect(discovery.deviceSet(key).complete).toBe(false)
+    // Whoever edits the Configuration does not put it off.
+    configurations.put(configuration('default', 'edited'))
+    const told = vi.fn()
+    discovery.onChange(told, new AbortController().signal)
+    await clock.advance(99_999)
+    expect(discovery.deviceSet(key).complete).toBe(false)
+    await clock.advance(1)
+    expect(discovery.deviceSet(key)).toMatchObject({ complete: true, devices: new Map() })
+    expect(told).toHaveBeenCalledWith(key)
+  })
+
   it('A5 has one stream for each Configuration when a handler registers again, and opens it anew', async () => {
     configurations.put(configuration('default'))
     configurations.put(configuration('other'))
