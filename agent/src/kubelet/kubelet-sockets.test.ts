@@ -123,10 +123,12 @@ describe('the sockets of a kubelet', () => {
   it('A21 tell of a kubelet that made its socket anew, and of nothing else', async () => {
     await listen(path.join(plugins, 'kubelet.sock'))
     await sockets.open()
-    const restarted = vi.fn()
+    const [restarted, looked] = [vi.fn(), vi.fn()]
     sockets.onRestart(restarted, new AbortController().signal)
+    sockets.onLook(looked, new AbortController().signal)
     await writeFile(path.join(plugins, 'something'), '')
     await listen(path.join(plugins, 'new.sock'))
+    await vi.waitFor(() => expect(looked).toHaveBeenCalledWith(new Set(['kubelet.sock', 'new.sock', 'something'])), 6000)
     expect(restarted).not.toHaveBeenCalled()
     await rename(path.join(plugins, 'new.sock'), path.join(plugins, 'kubelet.sock'))
     await vi.waitFor(() => expect(restarted).toHaveBeenCalledTimes(1), { timeout: 4000 })

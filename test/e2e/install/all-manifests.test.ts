@@ -1,0 +1,111 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { loadAll } from 'js-yaml'
+import { describe, expect, it } from 'vitest'
+import { IMAGE, MANIFESTS } from './installation.js'
+
+// What holds for all manifests, whoever's they are.
+
+interface Container {
+  readonly image: string
+  readonly env?: readonly { readonly name: string }[]
+  readonly volumeMounts?: readonly { readonly name: string; readonly mountPath: string }[]
+  readonly securityContext: object
+}
+
+interface Workload {
+  readonly kind: string
+  readonly metadata: { readonly name: string }
+  readonly spec: {
+    readonly template: {
+      readonly spec: {
+        readonly containers: readonly Container[]
+        readonly volumes?: readonly { readonly name: string }[]
+        readonly tolerations?: readonly { readonly key?: string }[]
+        readonly nodeSelector: object
+        readonly securityContext: object
+      }
+    }
+  }
+}
+
+interface Kustomization {
+  readonly resources?: readonly string[]
+  readonly bases?: readonly string[]
+  readonly patchesJson6902?: readonly { readonly path: string }[]
+}
+
+const root = path.join(MANIFESTS, '../..')
+const files = readdirSync(MANIFESTS, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.yaml'))
+const text = (file: string) => readFileSync(path.join(MANIFESTS, file), 'utf8')
+const isWorkload = (object: unknown): object is Workload =>
+  typeof object === 'object' && object !== null && 'kind' in object && /^(DaemonSet|Deployment)$/.test(String(object.kind))
+const workloads = files.flatMap((file) => (loadAll(text(file)) as unknown[]).filter(isWorkload))
+const byName = workloads.map((workload) => [workload.metadata.name, workload] as const)
+
+describe('all of deploy/manifests', () => {
+  it('has the agent, the controller, the webhook and the handlers', () => {
+    expect(workloads.map(({ kind, metadata }) => `${kind} ${metadata.name}`).sort()).toEqual([
+      'DaemonSet akri-agent-daemonset',
+      'DaemonSet akri-onvif-discovery-daemonset',
+      'DaemonSet akri-opcua-discovery-daemonset',
+      'Deployment akri-controller-deployment',
+      'Deployment akri-webhook-configuration',
+    ])
+  })
+
+  it.each(byName)('H1 sets each variable once, and mounts each of its volumes: %s', (_name, { spec }) => {
+    const { containers, volumes = [] } = spec.template.spec
+    for (const { env = [], volumeMounts = [] } of containers) {
+      const variables = env.map(({ name }) => name)
+      expect(variables).toEqual([...new Set(variables)])
+      expect(volumeMounts.map(({ name }) => name).sort()).toEqual(volumes.map(({ name }) => name).sort())
+    }
+  })
+
+  it.each(byName)('H1 runs the one image that there is: %s', (_name, { spec }) => {
+    expect(spec.template.spec.containers.map(({ image }) => image)).toEqual([IMAGE])
+  })
+
+  it.each(byName)('H1 has no rights on its node but those of its user: %s', (_name, { spec }) => {
+    const { containers, securityContext } = spec.template.spec
+    expect(securityContext).toMatchObject({ seccompProfile: { type: 'RuntimeDefault' } })
+    for (const container of containers)
+      expect(container.securityContext).toMatchObject({
+        privileged: false,
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ['ALL'] },
+      })
+  })
+
+  it.each(byName)('H1 is where it belongs, on nodes of every role and none by a name of old: %s', (_name, workload) => {
+    const { tolerations = [], nodeSelector } = workload.spec.template.spec
+    const toleratesAll = tolerations.some(({ key }) => key === undefined)
+    // Devices are on all nodes; what only speaks to the API server has no business on those that are kept for others.
+    expect(toleratesAll).toBe(workload.kind === 'DaemonSet')
+    expect(nodeSelector).toEqual({ 'kubernetes.io/os': 'linux' })
+    expect(JSON.stringify(workload)).not.toContain('node-role.kubernetes.io/master')
+  })
+
+  it.each(files.filter((file) => path.basename(file) === 'kustomization.yaml'))('H1 names what is there: %s', (file) => {
+    const [{ resources = [], bases = [], patchesJson6902 = [] } = {}] = loadAll(text(file)) as Kustomization[]
+    const isThere = (...names: string[]) => existsSync(path.join(MANIFESTS, path.dirname(file), ...names))
+    const named = [...resources, ...patchesJson6902.map((one) => one.path)]
+    expect(named.length + bases.length).toBeGreaterThan(0)
+    expect(named.filter((one) => !isThere(one))).toEqual([])
+    expect(bases.filter((one) => !isThere(one, 'kustomization.yaml') && !isThere(one, 'kustomization.yml'))).toEqual([])
+  })
+
+  it('H1 is of an image whose recipe is where all say that it is, and uses what is there', () => {
+    const recipes = [...files.map(text), readFileSync(path.join(root, 'docs/operators.md'), 'utf8')].flatMap(
+      (one) => one.match(/\bdeploy\/images\/[\w.-]*\w/g) ?? [],
+    )
+    expect([...new Set(recipes)]).toEqual(['deploy/images/agent.Dockerfile'])
+    const recipe = readFileSync(path.join(root, 'deploy/images/agent.Dockerfile'), 'utf8')
+    expect(recipe).toContain(`-t ${IMAGE} `)
+    const scripts = recipe.match(/\bscripts\/[\w./-]+/g) ?? []
+    expect(scripts.length).toBeGreaterThan(0)
+    expect(scripts.filter((script) => !existsSync(path.join(root, script)))).toEqual([])
+  })
+})
