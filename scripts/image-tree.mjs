@@ -26,7 +26,7 @@ const PROGRAMS = [
   { folder: 'webhook', entries: ['dist/akri-webhook.js'] },
 ]
 const PACKAGES = [
-  { folder: 'sdk', entries: ['dist/index.js', 'dist/akri-handler.js'] },
+  { folder: 'sdk', entries: ['dist/index.js', 'dist/akri-handler.js', 'dist/stdin-watch.js'] },
   { folder: 'handlers/debug-echo', entries: ['dist/index.js'] },
   { folder: 'handlers/udev', entries: ['dist/index.js'], assets: ['prebuilds'] },
   { folder: 'handlers/onvif', entries: ['dist/index.js'] },

@@ -3,7 +3,7 @@ import { COMMONJS } from '../scripts/program-config.js'
 
 // Everything is bundled: @grpc/grpc-js alone would bring 32 packages into each author's node_modules.
 export default defineConfig({
-  entry: ['src/index.ts', 'src/testing.ts', 'src/host.ts', 'src/akri-handler.ts'],
+  entry: ['src/index.ts', 'src/testing.ts', 'src/host.ts', 'src/akri-handler.ts', 'src/stdin-watch.ts'],
   format: 'esm',
   platform: 'node',
   target: 'node20',

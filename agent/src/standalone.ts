@@ -127,7 +127,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
     if (options.isolated) {
       const program = handlerProgram(options.handlersFrom)
       for (const { name, module } of handlers) {
-        const isolated = new IsolatedHandler({ name, args: [program, module], directory: handlersDirectory, clock, log })
+        const isolated = new IsolatedHandler({ name, program, module, directory: handlersDirectory, clock, log })
         open.unshift(() => isolated.close())
       }
     }

@@ -5,6 +5,7 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { Command, Option } from 'commander'
 import { createLogger } from './create-logger.js'
+import { endWithStdin } from './end-with-stdin.js'
 import { messageOf } from './errors.js'
 import { type DiscoveryHandler, isDiscoveryHandler } from './handler.js'
 import { logLevelOption, wholeNumber } from './program-options.js'
@@ -16,6 +17,7 @@ interface Options {
   readonly port: number
   readonly metricsPort?: number
   readonly logLevel: string
+  readonly untilStdinEnds: boolean
 }
 
 const port = wholeNumber(0, 65_535)
@@ -36,7 +38,9 @@ const program = new Command('akri-handler')
     new Option('--metrics-port <port>', 'serve /healthz, /readyz and /metrics there').env('METRICS_PORT').argParser(port),
   )
   .addOption(logLevelOption())
+  .option('--until-stdin-ends', 'end when the standard input does, so as not to outlive whoever holds that pipe open', false)
   .action(async (modules: string[], options: Options) => {
+    if (options.untilStdinEnds) endWithStdin()
     const handlers = await Promise.all(modules.map(load))
     const stop = new AbortController()
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop.abort())

@@ -1,3 +1,4 @@
+import { readFileSync, writeFileSync } from 'node:fs'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
@@ -24,12 +25,13 @@ describe('a handler in a process of its own', () => {
     await rm(directory, { recursive: true, force: true })
   })
 
-  /** Runs a script, in which `directory` is the one that handlers share with the agent. */
+  /** Runs a script as the program, in which `directory` is the one that handlers share with the agent. */
   function run(script: string): IsolatedHandler {
     const note = (fields: object, message: string) => said.push({ message, fields })
     const log: Logger = { debug: note, info: note, warn: note, error: note, child: () => log }
-    const args = ['-e', `const directory = process.env.DISCOVERY_HANDLERS_DIRECTORY; ${script}`]
-    handler = new IsolatedHandler({ name: 'sensor', args, directory, clock, log })
+    const program = file('program.cjs')
+    writeFileSync(program, `const directory = process.env.DISCOVERY_HANDLERS_DIRECTORY; ${script}`)
+    handler = new IsolatedHandler({ name: 'sensor', program, module: '/opt/sensor.js', directory, clock, log })
     return handler
   }
 
@@ -86,6 +88,19 @@ describe('a handler in a process of its own', () => {
     } finally {
       vi.unstubAllEnvs()
     }
+  })
+
+  it('is told to end when the agent lets go of a pipe, and is out of the reach of a Ctrl-C that is meant for the agent', async () => {
+    const own = run(`
+      const { fstatSync, writeFileSync } = require('node:fs')
+      writeFileSync(directory + '/told', [...process.argv.slice(2), fstatSync(0).isSocket()].join(' '))
+      setInterval(() => {}, 1000)`)
+    await written('told', '--until-stdin-ends /opt/sensor.js true')
+    // Fields of proc(5) after the name: state, parent, group.
+    const [, , group] = readFileSync(`/proc/${own.pid}/stat`, 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ')
+    expect(Number(group)).toBe(own.pid)
   })
 
   it('is ended with the agent, by force where it does not end when it is asked to, and is not started again', async () => {

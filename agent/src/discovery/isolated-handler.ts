@@ -6,8 +6,10 @@ import { Backoff, HandlerPackageError, packageDirectory, splitLines } from '@akr
 
 export interface IsolatedHandlerOptions {
   readonly name: string
-  /** What the child process runs, with Node. */
-  readonly args: readonly string[]
+  /** {@link handlerProgram}. */
+  readonly program: string
+  /** The path of the handler's module. */
+  readonly module: string
   /** The directory that handlers share with the agent. */
   readonly directory: string
   readonly clock: Clock
@@ -23,7 +25,7 @@ const TERM_MS = 5000
 
 /**
  * A handler in a process of its own: it registers over its socket like any sidecar, and what it breaks or leaks stays its
- * own. Started again when it ends.
+ * own. Started again when it ends, and ended with this process, however that ends.
  */
 export class IsolatedHandler {
   readonly #options: IsolatedHandlerOptions
@@ -62,12 +64,15 @@ export class IsolatedHandler {
 
   /** One life. @returns how it ended */
   async #once(): Promise<string> {
-    const { args, directory, clock, log, name } = this.#options
+    const { program, module, directory, clock, log, name } = this.#options
     // It is to serve on its socket here, whatever a Pod around the agent says.
     const { POD_IP: _ours, METRICS_PORT: _port, ...env } = process.env
-    const child = spawn(process.execPath, args, {
+    // A group of its own, so that a Ctrl-C that is meant for the agent does not end it first. Nothing is written to its
+    // standard input, whose end tells it that this process is gone.
+    const child = spawn(process.execPath, [program, '--until-stdin-ends', module], {
       env: { ...env, DISCOVERY_HANDLERS_DIRECTORY: directory },
-      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+      stdio: ['pipe', 'pipe', 'pipe'],
     })
     this.#pid = child.pid
     for (const stream of [child.stdout, child.stderr])

@@ -93,13 +93,7 @@ export async function runAgent(
     if (options.isolated === 'on') {
       const program = handlerProgram(packagesFrom)
       for (const { name, module } of handlers) {
-        const isolated = new IsolatedHandler({
-          name,
-          args: [program, module],
-          directory: options.handlersDirectory,
-          clock,
-          log,
-        })
+        const isolated = new IsolatedHandler({ name, program, module, directory: options.handlersDirectory, clock, log })
         open.unshift(() => isolated.close())
       }
     }
