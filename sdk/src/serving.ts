@@ -1,4 +1,4 @@
-import { chmod, rm } from 'node:fs/promises'
+import { chmod } from 'node:fs/promises'
 import path from 'node:path'
 import { createLogger } from './create-logger.js'
 import type { DiscoveryHandler } from './handler.js'
@@ -103,13 +103,8 @@ async function startHandler(
   const server = await serveDiscovery({ ...common, address: `unix:${socket}` })
   // The agent may run as another user of the same group; nobody else has business here.
   await chmod(socket, 0o660)
-  return {
-    endpoint: socket,
-    async close() {
-      await server.close()
-      await rm(socket, { force: true })
-    },
-  }
+  // Closing removes the socket's file, before the last streams have ended. By then the path may be somebody else's.
+  return { endpoint: socket, close: () => server.close() }
 }
 
 function serveHealthOf(port: number, waitingFor: ReadonlySet<string>, metrics: ServeMetrics): Promise<HealthServer> {

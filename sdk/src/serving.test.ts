@@ -1,0 +1,48 @@
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { connect } from 'node:http2'
+import os from 'node:os'
+import path from 'node:path'
+import { expect, it, vi } from 'vitest'
+import { z } from 'zod'
+import { defineDiscoveryHandler } from './handler.js'
+import { silentLogger } from './logger.js'
+import { startServing } from './serving.js'
+
+it('leaves the socket of whoever takes over while it is still closing', async () => {
+  const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-serving-'))
+  const socket = path.join(directory, 'slow.sock')
+  const handler = defineDiscoveryHandler({
+    name: 'slow',
+    shared: false,
+    details: z.unknown(),
+    async *discover() {
+      yield [{ id: 'one' }]
+    },
+  })
+  const serveIt = () =>
+    startServing([handler], { directory, network: undefined, metricsPort: undefined, log: silentLogger, signal: undefined })
+  const first = await serveIt()
+  // Takes nothing that it is sent, so that its stream cannot end and the server waits for it.
+  const peer = connect('http://localhost', { settings: { initialWindowSize: 0 }, path: socket })
+  const stream = peer.request({ ':method': 'POST', ':path': '/v0.DiscoveryHandler/Discover', 'content-type': 'application/grpc' })
+  for (const one of [peer, stream]) one.on('error', () => {})
+  stream.end(Buffer.alloc(5))
+  await once(stream, 'response')
+  let closed = false
+  const closing = first.close().then(() => {
+    closed = true
+  })
+  await vi.waitFor(() => expect(existsSync(socket)).toBe(false))
+  const second = await serveIt()
+  try {
+    expect(closed).toBe(false)
+    await closing
+    expect(existsSync(socket)).toBe(true)
+  } finally {
+    peer.destroy()
+    await second.close()
+    await rm(directory, { recursive: true, force: true })
+  }
+})
