@@ -6,17 +6,18 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
-const report = path.join(root, '.cache/tests.json')
+// Of this run alone: there may be others beside it.
+const report = path.join(root, `.cache/tests-${process.pid}.json`)
 const args = process.argv.slice(2)
 const node = (...argv) => spawnSync(process.execPath, argv, { cwd: root, stdio: 'inherit' }).status
 
 const checks = args.length > 0 ? 0 : node('scripts/check.mjs')
 mkdirSync(path.dirname(report), { recursive: true })
-rmSync(report, { force: true })
 const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`]
 const tests = node('node_modules/vitest/vitest.mjs', 'run', ...reporters, ...args)
 
 const sum = JSON.parse(readFileSync(report, 'utf8'))
+rmSync(report)
 for (const file of sum.testResults) {
   for (const test of file.assertionResults) {
     if (test.status === 'pending' || test.status === 'skipped') process.stdout.write(`skipped: ${test.fullName}\n`)
