@@ -88,6 +88,12 @@ describe('the udev handler', () => {
       ],
       [`${BUS}/1-10`, { UDEV_DEVPATH: `${BUS}/1-10`, UDEV_DEVNODE_0: '/dev/bus/usb/001/003' }],
     ])
+    // A hyphen comes before the slash.
+    for (const name of ['soc', 'soc-audio', 'soc/camera']) tree.add(`/devices/platform/${name}`, { bus: 'platform' })
+    expect(ids(await find({ udevRules: ['SUBSYSTEM=="platform"'], groupRecursive: true }))).toEqual([
+      '/devices/platform/soc',
+      '/devices/platform/soc-audio',
+    ])
   })
 
   it('D1 numbers the nodes of a group in the same order, in whichever order sysfs lists them', async () => {
@@ -180,7 +186,7 @@ describe('the udev handler', () => {
     expect(statSync(uevent('1-2')).atimeMs).toBe(0)
   })
 
-  it('looks again for events that can concern its rules, and only for those', async () => {
+  it('D1 looks again at once for events that can concern its rules, and only for those', async () => {
     tree.add('/devices/virtual/mem/null', { class: 'mem', uevent: { DEVNAME: 'null' } })
     const lists = open({ udevRules: ['SUBSYSTEM=="mem"'] })
     expect((await lists.next()).value).toHaveLength(1)

@@ -52,12 +52,16 @@ describe('matching', () => {
   })
 
   it('D1 needs every one of several conditions of one kind', () => {
-    expect(matches('KERNEL=="video*", KERNEL=="*0"')).toBe(true)
-    expect(matches('KERNEL=="video*", KERNEL=="*1"')).toBe(false)
-    expect(matches('SUBSYSTEM=="video4linux", SUBSYSTEM=="usb"')).toBe(false)
-    expect(matches('ENV{ID_V4L_PRODUCT}=="UVC*", ENV{ID_V4L_CAPABILITIES}=="x"')).toBe(false)
-    expect(matches('TAG=="seat", TAG=="uaccess"')).toBe(true)
-    expect(matches('TAG=="seat", TAG=="systemd"')).toBe(false)
+    for (const [holds, other, wrong] of [
+      ['KERNEL=="video*"', 'KERNEL=="*0"', 'KERNEL=="*1"'],
+      ['SUBSYSTEM=="video4linux"', 'SUBSYSTEM!="usb"', 'SUBSYSTEM=="usb"'],
+      ['ENV{ID_V4L_PRODUCT}=="UVC*"', 'ENV{ID_V4L_CAPABILITIES}!="x"', 'ENV{ID_V4L_CAPABILITIES}=="x"'],
+      ['ATTR{name}=="UVC*"', 'ATTR{index}=="0"', 'ATTR{index}=="1"'],
+      ['TAG=="seat"', 'TAG=="uaccess"', 'TAG=="systemd"'],
+    ] as const) {
+      const both = [`${holds}, ${other}`, `${other}, ${holds}`, `${holds}, ${wrong}`, `${wrong}, ${holds}`]
+      expect([holds, both.map((rule) => matches(rule))]).toEqual([holds, [true, true, false, false]])
+    }
   })
 
   it('D1 takes two different values for one attribute, which then nothing matches', () => {
