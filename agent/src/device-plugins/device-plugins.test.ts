@@ -15,11 +15,14 @@ import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { ServedInstance } from '../instances/served-instance.js'
 import { KubeletSockets } from '../kubelet/kubelet-sockets.js'
+import { nobodyObserves } from '../observer.js'
 import { SimulatedKubelet } from '../simulated-kubelet/simulated-kubelet.js'
 import { GivenSlots } from '../slots/given-slots.js'
+import { slotTable } from '../slots/slot-table.js'
 import { StandaloneCluster } from '../standalone/standalone-cluster.js'
 import { StateFile } from '../standalone/state-file.js'
 import { DevicePlugins } from './device-plugins.js'
+import { InstancePlugin } from './instance-plugin.js'
 import { socketPath } from './plugin-server.js'
 
 const node = 'node-a' as NodeName
@@ -146,14 +149,18 @@ describe('the device plugin of an Instance', () => {
     await kubelet.admit(pod('p', 1))
   })
 
-  it('R7 R84 does not give a slot to a second container while its Instance has forgotten the first one', async () => {
+  it('R7 R84 R18 R87 does not give a slot to a second container while its Instance has forgotten the first one, and says again what there is', async () => {
     await plugins.serve({ ...served, capacity: 1 })
     await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(1))
     given.note({ slot: slot(0), resourceName: 'akri.sh/cam', id: '0' })
+    let lists = 0
+    kubelet.onChange(() => lists++, new AbortController().signal)
     await expect(kubelet.admit(pod('p', 1))).rejects.toThrow(
       `a container of this node has slot ${slot(0)} already, by C:0:node-a`,
     )
     expect(usage()?.[slot(0)]).toBe('')
+    // Although that is what it was told before.
+    await vi.waitFor(() => expect(lists).toBeGreaterThan(0))
     given.forget({ slot: slot(0), resourceName: 'akri.sh/cam', id: '0' })
     await kubelet.admit(pod('q', 1))
     expect(given.list()).toEqual([{ slot: slot(0), resourceName: resource, id: slot(0) }])
@@ -173,7 +180,7 @@ describe('the device plugin of an Instance', () => {
     expect(usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'node-a', [slot(2)]: 'node-a' })
   })
 
-  it('R85 R87 R112 R18 A17 refuses a slot that another node took a moment ago, claims nothing, and says at once what is left', async () => {
+  it('R85 R87 R112 A17 refuses a slot that another node took a moment ago, claims nothing, and says at once what is left', async () => {
     await plugins.serve(served)
     await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     // The other node wins the race between the kubelet's choice and our claim.
@@ -204,7 +211,35 @@ describe('the device plugin of an Instance', () => {
     await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     await plugins.serve({ ...served, healthy: false })
     await vi.waitFor(() => expect(kubelet.resource(resource)).toMatchObject({ capacity: 3, allocatable: 0 }))
-    await expect(kubelet.admit(pod('p', 1))).rejects.toThrow(/unavailable/)
+    // A kubelet that has not heard of it yet.
+    const plugin = new InstancePlugin(
+      { ...served, healthy: false },
+      {
+        cluster,
+        node,
+        claims: plugins.claims,
+        given,
+        observer: nobodyObserves,
+        directories: undefined,
+        slotTable: (instance) => slotTable(instance, cluster.instances.get(key)),
+      },
+    )
+    await expect(plugin.allocate([[slot(0)]])).rejects.toThrow('the device of Instance cam-8120fe cannot be seen at present')
+    expect(usage()?.[slot(0)]).toBe('')
+  })
+
+  it('R88 looks now and then what is true, should it not have been told of a change', async () => {
+    const clock = new ManualClock()
+    await plugins.close()
+    vi.spyOn(cluster.instances, 'onChange').mockImplementation(() => {})
+    plugins = new DevicePlugins({ cluster, kubelet: sockets, given, node, clock, log: silentLogger })
+    await plugins.serve(served)
+    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    await cluster.claimSlot(key, slot(0), 'node-b')
+    await clock.advance(59_999)
+    expect(health()[slot(0)]).toBe(true)
+    await clock.advance(1)
+    await vi.waitFor(() => expect(health()).toEqual({ [slot(0)]: false, [slot(1)]: true, [slot(2)]: true }))
   })
 
   it('A19 gives what the device is now, not what it was when the plugin began', async () => {
