@@ -8,6 +8,8 @@ export interface EndpointList {
   readonly shared: boolean
   /** The list it gave last; undefined if none is known. */
   readonly devices: readonly Device[] | undefined
+  /** Whether the list is from before a restart: the endpoint may have found more since it was written down. */
+  readonly remembered: boolean
   /** Since when nobody vouches for the list, by the clock; undefined while its stream is open and has given it. */
   readonly lostSince: number | undefined
 }
@@ -26,7 +28,8 @@ export interface AgedSet extends DeviceSet {
 
 /**
  * The devices of a Configuration, from what each endpoint said and how long ago it fell silent. A device that is missing
- * from a list that stands is gone; one whose list nobody vouches for stays for a while.
+ * from a list that stands is gone; one whose list nobody vouches for stays for a while. An endpoint that is lost stands for what
+ * it listed last, and for nothing else: what another one had found and lists no more is gone at once.
  *
  * @param waitingSince since when the Configuration has had no endpoint at all; undefined while it has one
  */
@@ -36,18 +39,19 @@ export function ageDevices(lists: readonly EndpointList[], now: number, options:
   let complete = true
   const wait = (since: number): 'fresh' | 'unhealthy' | 'over' => {
     if (now >= since + options.removeAfterMs) return 'over'
-    complete = false
     deadlines.push(since + options.removeAfterMs)
     if (now >= since + options.unhealthyAfterMs) return 'unhealthy'
     deadlines.push(since + options.unhealthyAfterMs)
     return 'fresh'
   }
-  if (waitingSince !== undefined) wait(waitingSince)
+  if (waitingSince !== undefined && wait(waitingSince) !== 'over') complete = false
 
   const inOrder = [...lists].sort((a, b) => (a.endpoint < b.endpoint ? -1 : 1))
-  for (const { endpoint, shared, devices: list, lostSince } of inOrder) {
+  for (const { endpoint, shared, devices: list, remembered, lostSince } of inOrder) {
     const state = lostSince === undefined ? 'standing' : wait(lostSince)
     if (state === 'over') continue
+    // What is not in the list may still be what it had found.
+    if (list === undefined || remembered) complete = false
     for (const device of list ?? []) {
       const healthy = state !== 'unhealthy'
       const other = devices.get(device.id)

@@ -43,6 +43,7 @@ export class DiscoverySession {
   #state: SessionState = { phase: 'opening' }
   #devices: readonly Device[] | undefined
   #shared: boolean
+  #remembered: boolean
   #lostSince: number | undefined
   /** Since when the endpoint has not been reached, without a break. */
   #unreachableSince: number | undefined
@@ -60,6 +61,7 @@ export class DiscoverySession {
     this.#options = options
     this.#devices = restored?.devices
     this.#shared = restored?.shared ?? endpoint.shared
+    this.#remembered = restored?.remembered ?? false
     this.#lostSince = restored?.lostSince ?? options.clock.now()
     this.#running = this.#run()
   }
@@ -77,7 +79,13 @@ export class DiscoverySession {
   }
 
   get list(): EndpointList {
-    return { endpoint: this.#endpoint.uid, shared: this.#shared, devices: this.#devices, lostSince: this.#lostSince }
+    return {
+      endpoint: this.#endpoint.uid,
+      shared: this.#shared,
+      devices: this.#devices,
+      remembered: this.#remembered,
+      lostSince: this.#lostSince,
+    }
   }
 
   /** Follows the Configuration: another question is asked at once, and the old answer stands until there is a new one. */
@@ -148,6 +156,7 @@ export class DiscoverySession {
       first = false
       this.#devices = devices
       this.#shared = this.#endpoint.shared
+      this.#remembered = false
       this.#lostSince = undefined
       this.#unreachableSince = undefined
       this.#state = { phase: 'open', listed: true }

@@ -17,6 +17,8 @@ class ToldEndpoint implements HandlerEndpoint {
   readonly shared = true
   readonly requests: DiscoverRequest[] = []
   open = 0
+  /** Nobody listens there any more. */
+  away = false
   #lists = new Latest<Device[]>()
 
   constructor(uid: string) {
@@ -32,6 +34,7 @@ class ToldEndpoint implements HandlerEndpoint {
   }
 
   async *discover(request: DiscoverRequest, signal: AbortSignal) {
+    if (this.away) throw new DiscoveryFailedError('unreachable', 'on purpose')
     this.requests.push(request)
     this.open++
     const lists = new Latest<Device[]>()
@@ -168,6 +171,43 @@ describe('discovery', () => {
     await clock.advance(1)
     expect(discovery.deviceSet(key)).toMatchObject({ complete: true, devices: new Map() })
     expect(told).toHaveBeenCalledWith(key)
+  })
+
+  it('A3 takes a device for gone at once when its handler lists it no more, also while another endpoint of the handler is lost', async () => {
+    configurations.put(configuration('default'))
+    const living = new ToldEndpoint('told@a')
+    const lost = new ToldEndpoint('told@b')
+    for (const endpoint of [living, lost]) registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    living.give('1', '2')
+    lost.give('2', '3')
+    await clock.advance(0)
+    lost.fail('unreachable')
+    await clock.advance(1000)
+    living.give()
+    await clock.advance(0)
+    // What the lost one listed last is kept, whoever else had listed it.
+    expect(discovery.deviceSet(key).complete).toBe(true)
+    expect(found().sort()).toEqual(['2', '3'])
+  })
+
+  it('A3 lets the devices of a handler go after the same time, whether it is away or has been given up', async () => {
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    endpoint.give('1')
+    await clock.advance(0)
+    endpoint.away = true
+    endpoint.fail('failed')
+    await clock.advance(299_999)
+    expect(found()).toEqual(['1'])
+    // It is given up when it is next asked for.
+    await clock.advance(31_000)
+    expect(registry.size).toBe(0)
+    expect(discovery.deviceSet(key)).toMatchObject({ complete: true, devices: new Map() })
   })
 
   it('A5 has one stream for each Configuration when a handler registers again, and opens it anew', async () => {

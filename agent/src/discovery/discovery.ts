@@ -22,7 +22,10 @@ export interface DiscoveryOptions extends Partial<AgeingOptions> {
 }
 
 /** What was known of each Configuration when it was written down. */
-export type DiscoverySnapshot = Readonly<Record<ObjectKey, { readonly uid: string; readonly lists: readonly EndpointList[] }>>
+export type DiscoverySnapshot = Readonly<Record<ObjectKey, { readonly uid: string; readonly lists: readonly WrittenList[] }>>
+
+/** A list as it is written down: all such are remembered. */
+export type WrittenList = Omit<EndpointList, 'remembered'>
 
 /** How the discovery of one Configuration goes. */
 export interface DiscoveryStatus {
@@ -36,8 +39,9 @@ interface Search {
   readonly sessions: Map<string, DiscoverySession>
   /** Lists of endpoints that are not there: from before a restart, of a handler that left, or of another handler name. */
   orphans: readonly EndpointList[]
-  /** Since when there has been no endpoint. */
+  /** Since when there has been no endpoint; undefined too once one has answered, since then all that was found is in lists. */
   waitingSince: number | undefined
+  answered: boolean
   timer: AbortController | undefined
 }
 
@@ -99,10 +103,10 @@ export class Discovery {
   }
 
   snapshot(): DiscoverySnapshot {
-    const known = [...this.#searches].map(
-      ([key, search]) =>
-        [key, { uid: search.uid, lists: listsOf(search).filter(({ devices }) => devices !== undefined) }] as const,
-    )
+    const known = [...this.#searches].map(([key, search]) => {
+      const lists = listsOf(search).filter(({ devices }) => devices !== undefined)
+      return [key, { uid: search.uid, lists: lists.map(({ remembered: _, ...list }) => list) }] as const
+    })
     // What was restored and not asked for yet is not lost by another restart.
     return { ...this.#restored, ...Object.fromEntries(known) }
   }
@@ -151,7 +155,8 @@ export class Discovery {
       })
       search.sessions.set(endpoint.uid, session)
     }
-    search.waitingSince = endpoints.length > 0 ? undefined : (search.waitingSince ?? this.#options.clock.now())
+    const waits = endpoints.length === 0 && !search.answered
+    search.waitingSince = waits ? (search.waitingSince ?? this.#options.clock.now()) : undefined
     this.#changed(key)
   }
 
@@ -160,10 +165,19 @@ export class Discovery {
     const restored = this.#restored[key]
     const now = this.#options.clock.now()
     // Nobody vouches for what was known before the restart, from now on.
-    const orphans = restored?.uid === uid ? restored.lists.map((list) => ({ ...list, lostSince: now })) : []
+    const lists = restored?.uid === uid ? restored.lists : []
+    const orphans = lists.map((list) => ({ ...list, remembered: true, lostSince: now }))
     const { [key]: _taken, ...others } = this.#restored
     this.#restored = others
-    const search: Search = { uid, configuration, sessions: new Map(), orphans, waitingSince: undefined, timer: undefined }
+    const search: Search = {
+      uid,
+      configuration,
+      sessions: new Map(),
+      orphans,
+      waitingSince: undefined,
+      answered: false,
+      timer: undefined,
+    }
     this.#searches.set(key, search)
     return search
   }
@@ -190,6 +204,7 @@ export class Discovery {
     // A handler of another name has answered: what the one before had found is not asked for any more.
     const answered = [...search.sessions.values()].some(({ state }) => state.phase === 'open' && state.listed)
     const handler = search.configuration.spec.discoveryHandler.name
+    search.answered ||= answered
     if (answered)
       search.orphans = search.orphans.filter(
         ({ endpoint }) => endpoint === `embedded-${handler}` || endpoint.startsWith(`${handler}@`),
