@@ -1,0 +1,116 @@
+import { readFileSync } from 'node:fs'
+import path from 'node:path'
+import { load } from 'js-yaml'
+import { describe, expect, it } from 'vitest'
+
+interface Schema {
+  readonly type: string
+  readonly nullable?: boolean
+  readonly properties: Readonly<Record<string, Schema>>
+}
+
+interface CustomResourceDefinition {
+  readonly metadata: { readonly name: string }
+  readonly spec: {
+    readonly scope: string
+    readonly names: object
+    readonly versions: readonly {
+      readonly name: string
+      readonly subresources: object
+      readonly additionalPrinterColumns: readonly { readonly name: string; readonly jsonPath: string }[]
+      readonly schema: { readonly openAPIV3Schema: Schema }
+    }[]
+  }
+}
+
+const definitionOf = (file: string) =>
+  load(readFileSync(path.join(import.meta.dirname, '../crds', file), 'utf8')) as CustomResourceDefinition
+
+function partsOf({ spec: { versions } }: CustomResourceDefinition) {
+  const [version = expect.fail('there is no version')] = versions
+  const { spec = expect.fail('there is no spec') } = version.schema.openAPIV3Schema.properties
+  const columns = version.additionalPrinterColumns.map(({ name, jsonPath }) => [name, jsonPath])
+  return { version, fields: spec.properties, columns: Object.fromEntries(columns) as Record<string, string> }
+}
+
+describe('the custom resource Configuration', () => {
+  const definition = definitionOf('configurations.yaml')
+  const { version, fields, columns } = partsOf(definition)
+
+  it('R59 is of a namespace, and goes by akric', () => {
+    expect(definition.metadata.name).toBe('configurations.akri.sh')
+    expect(definition.spec).toMatchObject({
+      scope: 'Namespaced',
+      names: { kind: 'Configuration', plural: 'configurations', singular: 'configuration', shortNames: ['akric'] },
+      versions: [{ name: 'v0', served: true, storage: true }],
+    })
+    expect(columns).toMatchObject({ Capacity: '.spec.capacity', Age: '.metadata.creationTimestamp' })
+  })
+
+  it('R58 R95 has a discovery handler, a capacity, brokers, Services, and what is told to all brokers', () => {
+    expect(Object.keys(fields).sort()).toEqual([
+      'brokerProperties',
+      'brokerSpec',
+      'capacity',
+      'configurationServiceSpec',
+      'discoveryHandler',
+      'instanceServiceSpec',
+    ])
+    expect(Object.keys(fields.discoveryHandler?.properties ?? {}).sort()).toEqual([
+      'discoveryDetails',
+      'discoveryProperties',
+      'name',
+    ])
+  })
+
+  it('R59 keeps what it does not know of the specs of Pods, Jobs, Deployments and Services, and they may be null', () => {
+    const brokers = fields.brokerSpec?.properties ?? {}
+    for (const spec of [
+      brokers.brokerPodSpec,
+      brokers.brokerJobSpec,
+      brokers.brokerDeploymentSpec,
+      fields.instanceServiceSpec,
+      fields.configurationServiceSpec,
+    ])
+      expect(spec).toMatchObject({ type: 'object', nullable: true, 'x-kubernetes-preserve-unknown-fields': true })
+  })
+
+  it('has a status of its own', () => {
+    expect(version.subresources).toEqual({ status: {} })
+  })
+})
+
+describe('the custom resource Instance', () => {
+  const definition = definitionOf('instances.yaml')
+  const { version, fields, columns } = partsOf(definition)
+
+  it('R105 has what is known of a device, who sees it, and who holds which slot', () => {
+    expect(Object.keys(fields).sort()).toEqual([
+      'brokerProperties',
+      'capacity',
+      'cdiName',
+      'configurationName',
+      'deviceUsage',
+      'nodes',
+      'shared',
+    ])
+    // Nodes that write at the same time must not write over each other's.
+    expect(fields.nodes).toMatchObject({ 'x-kubernetes-list-type': 'set' })
+    expect(fields.deviceUsage).toMatchObject({ 'x-kubernetes-map-type': 'granular' })
+  })
+
+  it('is of a namespace, and goes by akrii', () => {
+    expect(definition.spec).toMatchObject({
+      scope: 'Namespaced',
+      names: { kind: 'Instance', plural: 'instances', singular: 'instance', shortNames: ['akrii'] },
+      versions: [{ name: 'v0', served: true, storage: true }],
+    })
+    expect(columns).toEqual({
+      Config: '.spec.configurationName',
+      Shared: '.spec.shared',
+      Nodes: '.spec.nodes',
+      Age: '.metadata.creationTimestamp',
+    })
+    expect(version.subresources).toEqual({ status: {} })
+  })
+})
