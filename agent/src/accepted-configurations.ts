@@ -1,5 +1,4 @@
-import type { Configuration, ObjectKey } from '@akrijs/kube'
-import { keyOf } from '@akrijs/kube'
+import { type Configuration, keyOf, keyParts, type ObjectKey } from '@akrijs/kube'
 import type { ObjectCache } from './ports/cluster.js'
 
 /**
@@ -43,8 +42,7 @@ export class AcceptedConfigurations implements ObjectCache<Configuration> {
   onChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
     this.#all.onChange((key) => {
       listener(key)
-      const name = key.slice(key.indexOf('/') + 1)
-      for (const other of this.#namesakes(name)) if (keyOf(other) !== key) listener(keyOf(other))
+      for (const other of this.#namesakes(keyParts(key).name)) if (keyOf(other) !== key) listener(keyOf(other))
     }, signal)
   }
 

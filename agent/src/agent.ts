@@ -1,4 +1,4 @@
-import { type Instance, keyOf, type NodeName, type NodeStatus, type ObjectKey, objectKey, ReconcileQueue } from '@akrijs/kube'
+import { configurationOf, keyOf, type NodeName, type NodeStatus, type ObjectKey, ReconcileQueue } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import { AcceptedConfigurations } from './accepted-configurations.js'
 import { BrokerInfo } from './broker-info/broker-info.js'
@@ -175,8 +175,4 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       log.info({}, 'agent stopped')
     },
   }
-}
-
-function configurationOf({ metadata, spec }: Instance): ObjectKey {
-  return objectKey(metadata.namespace, spec.configurationName)
 }

@@ -1,3 +1,4 @@
+import { isRecord } from '@akrijs/kube'
 import { z } from 'zod'
 import type { NamedObject } from './brokers/broker-template.js'
 
@@ -73,8 +74,4 @@ function parsed(text: string): unknown {
 
 function isWhole(fields: FieldSet): boolean {
   return Object.keys(fields).every((path) => path === '.')
-}
-
-function isRecord(value: unknown): value is FieldSet {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -2,17 +2,25 @@ import { setMaxListeners } from 'node:events'
 import {
   type ApiClient,
   type ApiObject,
+  CONFIGURATIONS,
   type Configuration,
+  configurationOf,
+  DEPLOYMENTS,
+  INSTANCES,
   type Instance,
+  JOBS,
   keyOf,
+  NODES,
   type NodeName,
   type ObjectKey,
   objectKey,
+  PODS,
   parseConfigurationObject,
   parseInstanceObject,
   Reflector,
   Resource,
   type ResourceKind,
+  SERVICES,
 } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import { CONTROLLER, controllerOf, LABELS } from './labels.js'
@@ -73,8 +81,7 @@ export class ClusterState {
     this.#options = options
     // Each index and each watch listens.
     setMaxListeners(0, this.#stop.signal)
-    const akri = { group: 'akri.sh', version: 'v0' }
-    this.configurations = this.#kind({ ...akri, plural: 'configurations' }, (object, known) => {
+    this.configurations = this.#kind(CONFIGURATIONS, (object, known) => {
       const parsed = parseConfigurationObject(object)
       if (parsed.ok) return parsed.configuration
       // The agents say in its status what is wrong with it. Its last good spec counts for as long as it is the same one; that
@@ -82,19 +89,15 @@ export class ClusterState {
       const { metadata } = parsed.found ?? {}
       return known !== undefined && metadata?.uid === known.metadata.uid ? { ...known, metadata } : undefined
     })
-    this.instances = this.#kind({ ...akri, plural: 'instances' }, parseInstanceObject)
-    this.pods = this.#kind({ group: '', version: 'v1', plural: 'pods' }, parsePod, OURS)
-    this.jobs = this.#kind({ group: 'batch', version: 'v1', plural: 'jobs' }, parseJob, OURS)
-    this.services = this.#kind({ group: '', version: 'v1', plural: 'services' }, parseAppliedObject, OURS)
-    this.deployments = this.#kind({ group: 'apps', version: 'v1', plural: 'deployments' }, parseAppliedObject, OURS)
-    this.nodes = this.#kind({ group: '', version: 'v1', plural: 'nodes' }, parseNode)
+    this.instances = this.#kind(INSTANCES, parseInstanceObject)
+    this.pods = this.#kind(PODS, parsePod, OURS)
+    this.jobs = this.#kind(JOBS, parseJob, OURS)
+    this.services = this.#kind(SERVICES, parseAppliedObject, OURS)
+    this.deployments = this.#kind(DEPLOYMENTS, parseAppliedObject, OURS)
+    this.nodes = this.#kind(NODES, parseNode)
     const { signal } = this.#stop
     this.synced = Promise.all(this.#caches().map(({ synced }) => synced)).then(() => undefined)
-    this.#instancesByConfiguration = new ObjectIndex(
-      this.instances.cache,
-      ({ metadata, spec }) => objectKey(metadata.namespace, spec.configurationName),
-      signal,
-    )
+    this.#instancesByConfiguration = new ObjectIndex(this.instances.cache, configurationOf, signal)
     this.#podsByOwner = new ObjectIndex(this.pods.cache, ({ metadata }) => controllerOf(metadata)?.uid, signal)
     this.#jobsByOwner = new ObjectIndex(this.jobs.cache, ({ metadata }) => controllerOf(metadata)?.uid, signal)
     const labelled = <T extends KubernetesObject>({ cache }: Kind<T>, label: string) =>

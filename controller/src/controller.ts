@@ -3,6 +3,7 @@ import {
   type ApiClient,
   ApiUnreachableError,
   type EventRecorder,
+  keyOf,
   type NodeName,
   type ObjectKey,
   objectKey,
@@ -107,7 +108,7 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
     suspect([node])
     for (const key of seenBy) instanceChanged(key)
   }, turn)
-  for (const { metadata } of state.instances.cache.list()) instanceChanged(objectKey(metadata.namespace, metadata.name))
-  for (const { metadata } of state.configurations.cache.list()) configurationChanged(objectKey(metadata.namespace, metadata.name))
+  for (const instance of state.instances.cache.list()) instanceChanged(keyOf(instance))
+  for (const configuration of state.configurations.cache.list()) configurationChanged(keyOf(configuration))
   await Promise.all([...instances, ...configurations, nodes].map((one) => one.run(turn)))
 }

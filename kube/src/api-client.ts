@@ -1,14 +1,9 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import http from 'node:http'
 import https from 'node:https'
+import type { ApiClock } from './clock.js'
 import type { ClusterAccess, Credentials } from './cluster-access.js'
 import { ApiError, type ApiStatus, ApiUnreachableError } from './errors.js'
-
-/** The time as the client needs it: any clock with these two will do. */
-export interface ApiClock {
-  now(): number
-  sleep(ms: number, signal?: AbortSignal): Promise<void>
-}
 
 export interface ApiClientOptions {
   readonly access: ClusterAccess

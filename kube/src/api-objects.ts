@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { type Problem, parseConfiguration } from './configuration-schema.js'
+import { isRecord } from './json.js'
 import { API_VERSION, type ConfigurationName, type InstanceName, type NodeName } from './names.js'
 import type { Configuration, ConfigurationStatus, Instance, InstanceStatus, ObjectMeta } from './types.js'
 
@@ -119,8 +120,4 @@ export function parseInstanceObject(object: unknown): Instance | undefined {
 /** Without the keys whose value is undefined. */
 function present(value: object): object {
   return Object.fromEntries(Object.entries(value).filter(([, inner]) => inner !== undefined))
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,8 +1,11 @@
 import { randomBytes } from 'node:crypto'
-import type { ApiClient, ApiClock } from './api-client.js'
+import type { ApiClient } from './api-client.js'
+import type { ApiClock } from './clock.js'
 import { ApiError } from './errors.js'
-import { API_VERSION, type ObjectKey, objectKey } from './names.js'
+import { EVENTS } from './kinds.js'
+import { API_VERSION, keyParts, type ObjectKey, objectKey } from './names.js'
 import { Resource } from './resource.js'
+import { TokenBucket } from './token-bucket.js'
 
 /** Something worth telling about one of our objects, as `kubectl describe` shows it. */
 export interface ObjectEvent {
@@ -38,7 +41,7 @@ interface Waiting {
 const FOLD_MS = 30 * 60_000
 /** How many different events are remembered, and how many wait at most. */
 const MAX_EVENTS = 200
-/** So many at once, and then one in so many milliseconds: events must never be a load. */
+/** So many at once, and then one in so many milliseconds. */
 const BURST = 25
 const REFILL_MS = 10_000
 
@@ -48,14 +51,13 @@ export class EventRecorder {
   readonly #api: Resource
   readonly #recorded = new Map<string, Recorded>()
   readonly #waiting: Waiting[] = []
+  readonly #budget: TokenBucket
   #wake: () => void = () => {}
-  #tokens = BURST
-  #refilledAt: number
 
   constructor(options: EventRecorderOptions) {
     this.#options = options
-    this.#api = new Resource(options.client, { group: '', version: 'v1', plural: 'events' })
-    this.#refilledAt = options.clock.now()
+    this.#api = new Resource(options.client, EVENTS)
+    this.#budget = new TokenBucket({ clock: options.clock, burst: BURST, refillMs: REFILL_MS })
   }
 
   record(event: ObjectEvent, uid: string | undefined): void {
@@ -82,11 +84,11 @@ export class EventRecorder {
 
   async #write({ event, uid }: Waiting, signal: AbortSignal): Promise<void> {
     const { clock } = this.#options
-    if (!this.#takeToken()) return
+    if (this.#budget.take() > 0) return
     const { regarding, type, reason, message } = event
     const folded = JSON.stringify([regarding, uid, type, reason, message])
     const known = this.#recorded.get(folded)
-    const namespace = regarding.key.slice(0, regarding.key.indexOf('/'))
+    const { namespace } = keyParts(regarding.key)
     const lastTimestamp = `${new Date(clock.now()).toISOString().slice(0, 19)}Z`
     if (known !== undefined && clock.now() - known.lastAt < FOLD_MS) {
       known.count++
@@ -103,13 +105,13 @@ export class EventRecorder {
     await this.#api.create(namespace, object, { signal })
     this.#recorded.delete(folded)
     this.#recorded.set(folded, { name: object.metadata.name, count: 1, lastAt: clock.now() })
-    if (this.#recorded.size > MAX_EVENTS)
-      for (const oldest of [...this.#recorded.keys()].slice(0, 1)) this.#recorded.delete(oldest)
+    const [oldest] = this.#recorded.keys()
+    if (this.#recorded.size > MAX_EVENTS && oldest !== undefined) this.#recorded.delete(oldest)
   }
 
   #object({ regarding, type, reason, message }: ObjectEvent, uid: string | undefined, namespace: string, timestamp: string) {
     const { source, host } = this.#options
-    const name = regarding.key.slice(regarding.key.indexOf('/') + 1)
+    const { name } = keyParts(regarding.key)
     return {
       apiVersion: 'v1',
       kind: 'Event',
@@ -126,15 +128,5 @@ export class EventRecorder {
       firstTimestamp: timestamp,
       lastTimestamp: timestamp,
     }
-  }
-
-  #takeToken(): boolean {
-    const { clock } = this.#options
-    const refill = Math.floor((clock.now() - this.#refilledAt) / REFILL_MS)
-    this.#tokens = Math.min(BURST, this.#tokens + refill)
-    this.#refilledAt += refill * REFILL_MS
-    if (this.#tokens === 0) return false
-    this.#tokens--
-    return true
   }
 }

@@ -1,7 +1,8 @@
 import { ManualClock } from '@akrijs/sdk/testing'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { ApiClient, type ApiClock, type ApiRequest } from './api-client.js'
+import { ApiClient, type ApiRequest } from './api-client.js'
+import type { ApiClock } from './clock.js'
 import { ApiError, ApiUnreachableError } from './errors.js'
 import { LeaderElection } from './leader-election.js'
 

@@ -1,5 +1,8 @@
-import type { ApiClient, ApiClock } from './api-client.js'
+import type { ApiClient } from './api-client.js'
+import type { ApiClock } from './clock.js'
 import { ApiError, ApiUnreachableError } from './errors.js'
+import { isRecord } from './json.js'
+import { LEASES } from './kinds.js'
 import { objectKey } from './names.js'
 import { Resource } from './resource.js'
 
@@ -21,8 +24,6 @@ export interface LeaderElectionOptions {
   readonly random?: () => number
   onError(error: unknown): void
 }
-
-const LEASES = { group: 'coordination.k8s.io', version: 'v1', plural: 'leases' }
 
 /** The longest that a Lease of another one is waited for, in milliseconds: more than a timer can do. */
 const MAX_LEASE_MS = 2 ** 31 - 1
@@ -265,8 +266,4 @@ function leaseIn(object: unknown): Lease | undefined {
     renewal: `${holderIdentity} ${renewTime} ${metadata.resourceVersion}`,
     transitions: typeof leaseTransitions === 'number' ? leaseTransitions : 0,
   }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

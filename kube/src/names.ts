@@ -22,6 +22,23 @@ export function objectKey(namespace: string, name: string): ObjectKey {
   return `${namespace}/${name}` as ObjectKey
 }
 
+/** The two parts of a key. The namespace of what has none is empty. */
+export function keyParts(key: ObjectKey): { readonly namespace: string; readonly name: string } {
+  const slash = key.indexOf('/')
+  return { namespace: key.slice(0, slash), name: key.slice(slash + 1) }
+}
+
 export function keyOf(object: { readonly metadata: { readonly namespace: string; readonly name: string } }): ObjectKey {
   return objectKey(object.metadata.namespace, object.metadata.name)
+}
+
+/** The Configuration that an Instance is of. */
+export function configurationOf({
+  metadata,
+  spec,
+}: {
+  readonly metadata: { readonly namespace: string }
+  readonly spec: { readonly configurationName: ConfigurationName }
+}): ObjectKey {
+  return objectKey(metadata.namespace, spec.configurationName)
 }

@@ -1,7 +1,4 @@
-/** The time as the queue needs it: any clock with these two will do. */
-export interface QueueClock {
-  sleep(ms: number, signal?: AbortSignal): Promise<void>
-}
+import type { ApiClock } from './clock.js'
 
 export interface ReconcileQueueOptions<Key extends string> {
   /**
@@ -10,7 +7,7 @@ export interface ReconcileQueueOptions<Key extends string> {
    */
   reconcile(key: Key, signal: AbortSignal): Promise<ReconcileResult>
   onError(key: Key, error: unknown, retryInMs: number | undefined): void
-  readonly clock: QueueClock
+  readonly clock: Pick<ApiClock, 'sleep'>
   /** Of [0, 1). @default Math.random */
   readonly random?: () => number
   /** How many keys may be reconciled at once; one key never runs twice at the same time. @default 4 */

@@ -1,5 +1,7 @@
-import type { ApiClient, ApiClock } from './api-client.js'
+import type { ApiClient } from './api-client.js'
+import type { ApiClock } from './clock.js'
 import { ApiError, ApiUnreachableError } from './errors.js'
+import { isRecord } from './json.js'
 import { keyOf, type ObjectKey } from './names.js'
 
 /** The least that every object has. */
@@ -369,8 +371,4 @@ function isOlderOrSame(version: string | undefined, than: string | undefined): b
 
 function isNumber(version: string | undefined): version is string {
   return version !== undefined && /^\d+$/.test(version)
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

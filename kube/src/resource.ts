@@ -1,6 +1,6 @@
 import type { ApiClient, PatchType } from './api-client.js'
 import { ApiError, ObjectNameError } from './errors.js'
-import type { ObjectKey } from './names.js'
+import { keyParts, type ObjectKey } from './names.js'
 
 /** A kind of object of the API. */
 export interface ResourceKind {
@@ -108,9 +108,9 @@ export class Resource {
   }
 
   #pathOf(key: ObjectKey): string {
-    const slash = key.indexOf('/')
-    if (slash < 0) throw new ObjectNameError(key)
-    return `${this.path(key.slice(0, slash))}/${segment(key.slice(slash + 1))}`
+    if (!key.includes('/')) throw new ObjectNameError(key)
+    const { namespace, name } = keyParts(key)
+    return `${this.path(namespace)}/${segment(name)}`
   }
 }
 

@@ -3,7 +3,8 @@ import http from 'node:http'
 import https from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import { expect } from 'vitest'
-import { ApiClient, type ApiClientOptions, type ApiClock } from './api-client.js'
+import { ApiClient, type ApiClientOptions } from './api-client.js'
+import type { ApiClock } from './clock.js'
 import type { Credentials } from './cluster-access.js'
 
 export type Handler = (request: http.IncomingMessage, response: http.ServerResponse) => void

@@ -141,6 +141,6 @@ export interface InstanceSpec {
   readonly brokerProperties: Readonly<Record<string, string>>
   readonly shared: boolean
   readonly nodes: readonly NodeName[]
-  /** Who holds which slot. Absent or "" is free; see slot-usage in the agent for the other forms. */
+  /** Who holds which slot. Absent or "" is free; see SlotUsage for the other forms. */
   readonly deviceUsage: Readonly<Record<string, string>>
 }

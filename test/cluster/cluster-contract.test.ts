@@ -1,6 +1,6 @@
-import { type ApiClient, type ConfigurationManifest, type NodeName, objectKey, Resource } from '@akrijs/kube'
+import { type ApiClient, CONFIGURATIONS, type ConfigurationManifest, type NodeName, objectKey, Resource } from '@akrijs/kube'
 import { silentLogger, systemClock } from '@akrijs/sdk'
-import { CONFIGURATIONS, KubernetesCluster } from '../../agent/src/kubernetes/kubernetes-cluster.js'
+import { KubernetesCluster } from '../../agent/src/kubernetes/kubernetes-cluster.js'
 import { type ClusterUnderTest, clusterContract } from '../../agent/src/ports/cluster.contract.js'
 import { clientOfCluster, describeOnCluster } from './support/cluster.js'
 

@@ -1,36 +1,29 @@
-import { type ApiClient, objectKey, Resource } from '@akrijs/kube'
+import { CONFIGURATIONS, INSTANCES, Resource } from '@akrijs/kube'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { clientOfCluster, describeOnCluster, makeNamespace, refusal, removeNamespace, uniqueName } from './support/cluster.js'
-import { createInstance, INSTANCES, type InstanceObject } from './support/instances.js'
+import { describeOnCluster, OwnNamespace, refusal, uniqueName } from './support/cluster.js'
+import { createInstance, type InstanceObject } from './support/instances.js'
 
 const API_VERSION = 'akri.sh/v0'
-const CONFIGURATIONS = { group: 'akri.sh', version: 'v0', plural: 'configurations' }
 
 describeOnCluster('the client on an API server', () => {
-  let client: ApiClient
-  let namespace: string
+  let home: OwnNamespace
   let configurations: Resource
   let instances: Resource
 
   beforeAll(async () => {
-    client = await clientOfCluster()
-    namespace = await makeNamespace(client)
-    configurations = new Resource(client, CONFIGURATIONS)
-    instances = new Resource(client, INSTANCES)
+    home = await OwnNamespace.make()
+    configurations = new Resource(home.client, CONFIGURATIONS)
+    instances = new Resource(home.client, INSTANCES)
   })
 
-  afterAll(async () => {
-    await removeNamespace(client, namespace)
-    client.close()
-  })
+  afterAll(() => home.remove())
 
-  const key = (name: string) => objectKey(namespace, name)
-  const created = (spec: object = {}) => createInstance(instances, namespace, spec)
+  const created = (spec: object = {}) => createInstance(home, spec)
 
   const configurationOf = (spec: object, name = uniqueName()) => ({
     apiVersion: API_VERSION,
     kind: 'Configuration',
-    metadata: { name, namespace },
+    metadata: { name, namespace: home.name },
     spec: { discoveryHandler: { name: 'debugEcho' }, ...spec },
   })
 
@@ -65,16 +58,16 @@ describeOnCluster('the client on an API server', () => {
       ['a property named as no variable can be', property({ name: '1-a', value: 'a' }), 'name'],
       ['a broker property that is no text', { brokerProperties: { A: 5 } }, 'brokerProperties'],
     ])('refuses %s, and says where', async (_what, spec, where) => {
-      const error = await refusal(configurations.create(namespace, configurationOf(spec)))
+      const error = await refusal(configurations.create(home.name, configurationOf(spec)))
       expect(error).toMatchObject({ status: 422, reason: 'Invalid', kind: 'terminal' })
       expect(error.message).toContain(where)
     })
 
     it('refuses a name that makes names of resources that are too long', async () => {
-      const error = await refusal(configurations.create(namespace, configurationOf({}, 'x'.repeat(57))))
+      const error = await refusal(configurations.create(home.name, configurationOf({}, 'x'.repeat(57))))
       expect(error).toMatchObject({ status: 422 })
       expect(error.message).toContain('metadata.name')
-      await configurations.create(namespace, configurationOf({}, 'x'.repeat(56)))
+      await configurations.create(home.name, configurationOf({}, 'x'.repeat(56)))
     })
 
     it.each([
@@ -86,22 +79,22 @@ describeOnCluster('the client on an API server', () => {
       ['a Job', { brokerSpec: { brokerJobSpec: { template: {} } } }],
       ['no broker', { brokerSpec: null }],
     ])('accepts %s and keeps it', async (_what, spec) => {
-      expect(await configurations.create(namespace, configurationOf(spec))).toMatchObject({
+      expect(await configurations.create(home.name, configurationOf(spec))).toMatchObject({
         spec: JSON.parse(JSON.stringify(spec).replaceAll(',"discoveryProperties":null', '')) as object,
       })
     })
 
     it('has defaults', async () => {
-      expect(await configurations.create(namespace, configurationOf({}))).toMatchObject({
+      expect(await configurations.create(home.name, configurationOf({}))).toMatchObject({
         spec: { capacity: 1, discoveryHandler: { name: 'debugEcho', discoveryDetails: '' } },
       })
     })
 
     it('has a status that only a write to the status changes, and the spec is not changed by it', async () => {
       const object = configurationOf({})
-      const own = key(object.metadata.name)
+      const own = home.key(object.metadata.name)
       const status = { devices: 3, conditions: [condition('Ready', 'True')] }
-      expect(await configurations.create(namespace, { ...object, status })).not.toHaveProperty('status')
+      expect(await configurations.create(home.name, { ...object, status })).not.toHaveProperty('status')
       await configurations.patch(own, 'merge', { status })
       expect(await configurations.get(own)).not.toHaveProperty('status')
       await configurations.patch(own, 'merge', { status, spec: { capacity: 9 } }, { subresource: 'status' })
@@ -110,8 +103,8 @@ describeOnCluster('the client on an API server', () => {
 
     it('lets each node write what it has to say without a word of the others', async () => {
       const object = configurationOf({})
-      const own = key(object.metadata.name)
-      await configurations.create(namespace, object)
+      const own = home.key(object.metadata.name)
+      await configurations.create(home.name, object)
       const nodes = Array.from({ length: 10 }, (_, i) => `node-${i}`)
       await Promise.all(
         nodes.map((node, i) =>

@@ -1,26 +1,20 @@
-import { type ApiClient, type ApiError, objectKey, pointer, Resource } from '@akrijs/kube'
+import { type ApiError, INSTANCES, pointer, Resource } from '@akrijs/kube'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { clientOfCluster, describeOnCluster, makeNamespace, refusal, removeNamespace, uniqueName } from './support/cluster.js'
-import { createInstance, INSTANCES, type InstanceObject, instanceOf } from './support/instances.js'
+import { describeOnCluster, OwnNamespace, refusal, uniqueName } from './support/cluster.js'
+import { createInstance, type InstanceObject, instanceOf } from './support/instances.js'
 
 describeOnCluster('the client on an API server', () => {
-  let client: ApiClient
-  let namespace: string
+  let home: OwnNamespace
   let instances: Resource
 
   beforeAll(async () => {
-    client = await clientOfCluster()
-    namespace = await makeNamespace(client)
-    instances = new Resource(client, INSTANCES)
+    home = await OwnNamespace.make()
+    instances = new Resource(home.client, INSTANCES)
   })
 
-  afterAll(async () => {
-    await removeNamespace(client, namespace)
-    client.close()
-  })
+  afterAll(() => home.remove())
 
-  const key = (name: string) => objectKey(namespace, name)
-  const created = (spec: object = {}) => createInstance(instances, namespace, spec)
+  const created = (spec: object = {}) => createInstance(home, spec)
 
   describe('patches', () => {
     it('by JSON: a test that fails is 422, says so, and nothing is written', async () => {
@@ -72,24 +66,24 @@ describeOnCluster('the client on an API server', () => {
     it('by applying: makes the object, and takes away what it applied before', async () => {
       const name = uniqueName()
       const apply = (brokerProperties: object) =>
-        instances.apply(key(name), instanceOf(namespace, name, { brokerProperties }), 'tests')
+        instances.apply(home.key(name), instanceOf(home.name, name, { brokerProperties }), 'tests')
       await apply({ A: '1', B: '2' })
-      await instances.patch(key(name), 'merge', { spec: { brokerProperties: { other: 'x' } } })
+      await instances.patch(home.key(name), 'merge', { spec: { brokerProperties: { other: 'x' } } })
       expect(await apply({ B: '3' })).toMatchObject({ spec: { brokerProperties: { B: '3', other: 'x' } } })
-      const { spec } = (await instances.get(key(name))) as InstanceObject
+      const { spec } = (await instances.get(home.key(name))) as InstanceObject
       expect(spec.brokerProperties).toEqual({ B: '3', other: 'x' })
     })
 
     it('of what is not there are 404', async () => {
-      expect(await refusal(instances.patch(key('nothing'), 'merge', {}))).toMatchObject({ status: 404, reason: 'NotFound' })
-      expect(await instances.get(key('nothing'))).toBeUndefined()
+      expect(await refusal(instances.patch(home.key('nothing'), 'merge', {}))).toMatchObject({ status: 404, reason: 'NotFound' })
+      expect(await instances.get(home.key('nothing'))).toBeUndefined()
     })
   })
 
   describe('writes', () => {
     it('create an object once', async () => {
       const { object } = await created()
-      const again = instances.create(namespace, instanceOf(namespace, object.metadata.name))
+      const again = instances.create(home.name, instanceOf(home.name, object.metadata.name))
       expect(await refusal(again)).toMatchObject({ status: 409, reason: 'AlreadyExists' })
     })
 
@@ -112,7 +106,7 @@ describeOnCluster('the client on an API server', () => {
 
     it('to a namespace that is not there are 404', async () => {
       expect(
-        await refusal(instances.create('akri-test-nowhere', { ...instanceOf(namespace, 'a'), metadata: { name: 'a' } })),
+        await refusal(instances.create('akri-test-nowhere', { ...instanceOf(home.name, 'a'), metadata: { name: 'a' } })),
       ).toMatchObject({
         status: 404,
       })

@@ -1,31 +1,17 @@
-import { type ApiClient, LeaderElection, objectKey, Resource } from '@akrijs/kube'
+import { LEASES, LeaderElection, Resource } from '@akrijs/kube'
 import { systemClock } from '@akrijs/sdk'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import {
-  accessOfCluster,
-  clientOfCluster,
-  describeOnCluster,
-  makeNamespace,
-  removeNamespace,
-  uniqueName,
-} from './support/cluster.js'
+import { accessOfCluster, clientOfCluster, describeOnCluster, OwnNamespace, uniqueName } from './support/cluster.js'
 import { FaultProxy } from './support/fault-proxy.js'
 
-const LEASES = { group: 'coordination.k8s.io', version: 'v1', plural: 'leases' }
-
 describeOnCluster('the client on an API server', () => {
-  let client: ApiClient
-  let namespace: string
+  let home: OwnNamespace
 
   beforeAll(async () => {
-    client = await clientOfCluster()
-    namespace = await makeNamespace(client)
+    home = await OwnNamespace.make()
   })
 
-  afterAll(async () => {
-    await removeNamespace(client, namespace)
-    client.close()
-  })
+  afterAll(() => home.remove())
 
   describe('leader election', () => {
     interface Candidate {
@@ -52,12 +38,12 @@ describeOnCluster('the client on an API server', () => {
       for (const end of ends) await end()
     })
 
-    function candidate(identity: string, through = client): Candidate {
+    function candidate(identity: string, through = home.client): Candidate {
       const stop = new AbortController()
       const election = new LeaderElection({
         client: through,
         clock: systemClock,
-        namespace,
+        namespace: home.name,
         name,
         identity,
         leaseMs: 6000,
@@ -93,7 +79,7 @@ describeOnCluster('the client on an API server', () => {
       await systemClock.sleep(8000)
       expect(leading).toEqual(['a'])
       await a.stop()
-      const lease = (await new Resource(client, LEASES).get(objectKey(namespace, name))) as { spec: { holderIdentity: string } }
+      const lease = (await new Resource(home.client, LEASES).get(home.key(name))) as { spec: { holderIdentity: string } }
       expect(lease.spec.holderIdentity).not.toBe('a')
       await leads('b')
       expect(atOnce).toBe(1)

@@ -1,49 +1,46 @@
 import {
   API_VERSION,
-  type ApiClient,
+  CONFIGURATIONS,
   type Configuration,
+  INSTANCES,
   type NodeName,
   type ObjectKey,
-  objectKey,
   Resource,
   type SlotName,
 } from '@akrijs/kube'
 import { silentLogger, systemClock } from '@akrijs/sdk'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
-import { CONFIGURATIONS, INSTANCES, KubernetesCluster } from '../../agent/src/kubernetes/kubernetes-cluster.js'
+import { KubernetesCluster } from '../../agent/src/kubernetes/kubernetes-cluster.js'
 import { draftOf, manifest } from '../../agent/src/ports/cluster.contract.js'
-import { clientOfCluster, describeOnCluster, makeNamespace, removeNamespace } from './support/cluster.js'
+import { describeOnCluster, OwnNamespace } from './support/cluster.js'
 
 const NODES = Array.from({ length: 50 }, (_, index) => `node-${index}` as NodeName)
 const CAPACITY = 5
 const patience = { timeout: 30_000, interval: 50 }
 
 describeOnCluster('fifty nodes on one API server', () => {
-  let client: ApiClient
-  let namespace: string
+  let home: OwnNamespace
   let clusters: KubernetesCluster[]
 
   beforeAll(async () => {
-    client = await clientOfCluster()
-    namespace = await makeNamespace(client)
+    home = await OwnNamespace.make()
     // Each with its own view of the world, as each agent has it.
-    clusters = NODES.map((node) => new KubernetesCluster({ client, clock: systemClock, log: silentLogger, node }))
+    clusters = NODES.map((node) => new KubernetesCluster({ client: home.client, clock: systemClock, log: silentLogger, node }))
     for (const cluster of clusters) cluster.start()
     await Promise.all(clusters.flatMap(({ configurations, instances }) => [configurations.synced, instances.synced]))
   }, 120_000)
 
   afterAll(async () => {
     await Promise.all(clusters.map((cluster) => cluster.close()))
-    await removeNamespace(client, namespace)
-    client.close()
+    await home.remove()
   }, 120_000)
 
   async function configuration(): Promise<Configuration> {
     const { name, spec } = manifest({ capacity: CAPACITY })
-    const key = objectKey(namespace, name)
-    await new Resource(client, CONFIGURATIONS).apply(
+    const key = home.key(name)
+    await new Resource(home.client, CONFIGURATIONS).apply(
       key,
-      { apiVersion: API_VERSION, kind: 'Configuration', metadata: { name, namespace }, spec },
+      { apiVersion: API_VERSION, kind: 'Configuration', metadata: { name, namespace: home.name }, spec },
       'test',
     )
     return vi.waitFor(() => {
@@ -54,7 +51,7 @@ describeOnCluster('fifty nodes on one API server', () => {
 
   /** The object as the server has it. */
   const raw = async (key: ObjectKey) =>
-    (await new Resource(client, INSTANCES).get(key)) as
+    (await new Resource(home.client, INSTANCES).get(key)) as
       | { metadata: object; spec: { nodes: string[]; deviceUsage: Record<string, string> } }
       | undefined
 
@@ -64,7 +61,7 @@ describeOnCluster('fifty nodes on one API server', () => {
     const owner = await configuration()
     for (let round = 0; round < 3; round++) {
       const draft = draftOf(owner, CAPACITY, [], '8120fe')
-      const key = objectKey(namespace, draft.name)
+      const key = home.key(draft.name)
       const created = await Promise.all(
         clusters.map((cluster, index) =>
           cluster.createInstance({ ...draft, spec: { ...draft.spec, nodes: [NODES[index] ?? expect.fail()] } }),
@@ -97,11 +94,11 @@ describeOnCluster('fifty nodes on one API server', () => {
     const owner = await configuration()
     const [cluster = expect.fail()] = clusters
     const { name, spec } = draftOf(owner, 3, [NODES[0] ?? expect.fail(), NODES[1] ?? expect.fail()], 'a19705')
-    const key = objectKey(namespace, name)
-    await new Resource(client, INSTANCES).create(namespace, {
+    const key = home.key(name)
+    await new Resource(home.client, INSTANCES).create(home.name, {
       apiVersion: API_VERSION,
       kind: 'Instance',
-      metadata: { name, namespace, finalizers: ['akri.test/node-1'] },
+      metadata: { name, namespace: home.name, finalizers: ['akri.test/node-1'] },
       spec: { ...spec, deviceUsage: { [`${name}-1`]: `C:${owner.metadata.name}-0:node-1` } },
     })
     await vi.waitFor(() => expect(cluster.instances.get(key)).toBeDefined(), patience)
@@ -112,6 +109,6 @@ describeOnCluster('fifty nodes on one API server', () => {
     expect((await raw(key))?.spec.deviceUsage).toEqual({ [slot(0)]: '', [slot(1)]: `C:${owner.metadata.name}-0:node-1` })
     // What others have put there to hold it is not ours to take away.
     expect((await raw(key))?.metadata).toMatchObject({ finalizers: ['akri.test/node-1'] })
-    await new Resource(client, INSTANCES).patch(key, 'merge', { metadata: { finalizers: null } })
+    await new Resource(home.client, INSTANCES).patch(key, 'merge', { metadata: { finalizers: null } })
   })
 })

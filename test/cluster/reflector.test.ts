@@ -1,9 +1,9 @@
-import { type ApiClient, objectKey, Reflector, Resource } from '@akrijs/kube'
+import { type ApiClient, INSTANCES, objectKey, Reflector, Resource } from '@akrijs/kube'
 import { systemClock } from '@akrijs/sdk'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { accessOfCluster, clientOfCluster, describeOnCluster, makeNamespace, removeNamespace } from './support/cluster.js'
 import { FaultProxy } from './support/fault-proxy.js'
-import { INSTANCES, type InstanceObject, instanceOf } from './support/instances.js'
+import { type InstanceObject, instanceOf } from './support/instances.js'
 
 describeOnCluster('the client on an API server', () => {
   let client: ApiClient

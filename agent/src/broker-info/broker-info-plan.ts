@@ -119,6 +119,6 @@ function sizeOf({ content }: Entry): number {
 }
 
 /** The names come from files: one of them may be called as something that every object has. */
-function own(map: Readonly<Record<string, string>>, name: string): string | undefined {
+export function own(map: Readonly<Record<string, string>>, name: string): string | undefined {
   return Object.hasOwn(map, name) ? map[name] : undefined
 }

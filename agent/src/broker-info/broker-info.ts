@@ -1,12 +1,21 @@
 import { setMaxListeners } from 'node:events'
-import { holderOf, type Instance, keyOf, type NodeName, type ObjectKey, ReconcileQueue, type SlotName } from '@akrijs/kube'
+import {
+  holderOf,
+  type Instance,
+  keyOf,
+  type NodeName,
+  type ObjectKey,
+  ReconcileQueue,
+  type SlotName,
+  type TokenBucket,
+} from '@akrijs/kube'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import type { Cluster } from '../ports/cluster.js'
 import type { GivenSlots } from '../slots/given-slots.js'
-import { isEmpty, planBrokerInfo } from './broker-info-plan.js'
+import { type BrokerInfoPlan, isEmpty, own, planBrokerInfo } from './broker-info-plan.js'
 import { FollowedWorkload } from './followed-workload.js'
 import { WorkloadDirectories } from './workload-directories.js'
-import { WriteBudget } from './write-budget.js'
+import { writeBudget } from './write-budget.js'
 
 export interface BrokerInfoOptions {
   readonly cluster: Pick<Cluster, 'instances' | 'reportBrokerInfo' | 'recordEvent'>
@@ -54,7 +63,7 @@ export class BrokerInfo {
   readonly #directories: WorkloadDirectories
   readonly #instances = new Map<ObjectKey, Followed>()
   readonly #queue: ReconcileQueue<ObjectKey>
-  readonly #budget: WriteBudget
+  readonly #budget: TokenBucket
   readonly #stop = new AbortController()
   #running: Promise<unknown> = Promise.resolve()
 
@@ -62,7 +71,7 @@ export class BrokerInfo {
     this.#options = options
     const { clock, log, directory } = options
     this.#directories = new WorkloadDirectories(directory, log)
-    this.#budget = new WriteBudget(clock)
+    this.#budget = writeBudget(clock)
     // One for each directory that has just changed.
     setMaxListeners(0, this.#stop.signal)
     this.#queue = new ReconcileQueue<ObjectKey>({
@@ -203,9 +212,9 @@ export class BrokerInfo {
     }
     const orphansInMs = this.#followOrphans(instance, followed)
     const reports = { workloads: new Map(followed.workloads), abandoned: followed.abandoned }
-    const { leftOut, ...change } = planBrokerInfo(instance, node, reports)
-    this.#sayLeftOut(key, followed, leftOut)
-    if (!isEmpty({ ...change, leftOut })) {
+    const plan = planBrokerInfo(instance, node, reports)
+    this.#sayLeftOut(key, followed, plan.leftOut)
+    if (!isEmpty(plan)) {
       const budgetInMs = this.#budget.take()
       if (budgetInMs > 0 && !atOnce) return budgetInMs
       followed.notBefore = clock.now() + WRITE_MS
@@ -268,7 +277,7 @@ export class BrokerInfo {
     return next
   }
 
-  #sayLeftOut(key: ObjectKey, followed: Followed, leftOut: readonly { readonly name: string; readonly slot: SlotName }[]): void {
+  #sayLeftOut(key: ObjectKey, followed: Followed, leftOut: BrokerInfoPlan['leftOut']): void {
     const [first] = leftOut
     if (first !== undefined && !followed.leftOut) {
       const message = `the workload of slot ${first.slot}: there is no room for ${JSON.stringify(first.name)}, others have reported too much`
@@ -297,10 +306,6 @@ export class BrokerInfo {
     followed.round = result.catch(() => undefined)
     return result
   }
-}
-
-function own(map: Readonly<Record<string, string>>, name: string): string | undefined {
-  return Object.hasOwn(map, name) ? map[name] : undefined
 }
 
 function least(a: number | undefined, b: number | undefined): number | undefined {

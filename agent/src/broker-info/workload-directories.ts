@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { chmod, mkdir, readdir, rename, rmdir } from 'node:fs/promises'
 import path from 'node:path'
-import { type ObjectKey, objectKey, type SlotName } from '@akrijs/kube'
+import { keyParts, type ObjectKey, objectKey, type SlotName } from '@akrijs/kube'
 import { type Logger, messageOf } from '@akrijs/sdk'
 import { removeTree } from './remove-tree.js'
 
@@ -130,7 +130,7 @@ export class WorkloadDirectories {
   }
 
   #pathOf(instance: ObjectKey, slot: SlotName): string {
-    const [namespace = '', name = ''] = instance.split('/')
+    const { namespace, name } = keyParts(instance)
     for (const step of [namespace, name, slot]) if (!STEP.test(step)) throw new TypeError(`${JSON.stringify(step)} is no name`)
     return path.join(this.#root, `${namespace}${SEPARATOR}${name}`, slot)
   }

@@ -1,11 +1,11 @@
 import { ManualClock } from '@akrijs/sdk/testing'
 import { describe, expect, it } from 'vitest'
-import { WriteBudget } from './write-budget.js'
+import { writeBudget } from './write-budget.js'
 
 describe('what a node may write for its workloads', () => {
   it('R69 is a hundred writes at once, and then ten a second, however long nothing was written before', async () => {
     const clock = new ManualClock()
-    const budget = new WriteBudget(clock)
+    const budget = writeBudget(clock)
     const granted = () => {
       let count = 0
       while (budget.take() === 0) count++

@@ -1,4 +1,4 @@
-import { type ConfigurationName, type InstanceName, type NodeName, type ObjectKey, slotIndex } from '@akrijs/kube'
+import { type ConfigurationName, type InstanceName, keyParts, type NodeName, type ObjectKey, slotIndex } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/sdk'
 import { ResourceTakenError } from '../errors.js'
 import type { InstancePlugins, ServedConfiguration, ServedInstance } from '../instances/served-instance.js'
@@ -186,8 +186,7 @@ export class DevicePlugins implements InstancePlugins {
   }
 
   #readvertise(key: ObjectKey): void {
-    const name = key.slice(key.indexOf('/') + 1) as InstanceName
-    const running = this.#instances.get(name)
+    const running = this.#instances.get(keyParts(key).name as InstanceName)
     if (running?.key !== key) return
     running.server.readvertise()
     this.#readvertiseLater(running.behaviour.instance.configuration)

@@ -2,20 +2,23 @@ import {
   API_VERSION,
   type ApiClient,
   ApiError,
+  CONFIGURATIONS,
   type Configuration,
   claimPatch,
+  configurationOf,
   EventRecorder,
   freeAmong,
+  INSTANCES,
   type Instance,
   isFull,
   type JsonPatch,
   joinPatch,
+  keyOf,
   leavePatch,
   type NodeName,
   type NodeStatus,
   type ObjectEvent,
   type ObjectKey,
-  objectKey,
   type Problem,
   parseConfigurationObject,
   parseInstanceObject,
@@ -44,10 +47,6 @@ export interface KubernetesClusterOptions {
   /** Of [0, 1). @default Math.random */
   readonly random?: () => number
 }
-
-const GROUP_VERSION = { group: 'akri.sh', version: 'v0' }
-export const CONFIGURATIONS = { ...GROUP_VERSION, plural: 'configurations' }
-export const INSTANCES = { ...GROUP_VERSION, plural: 'instances' }
 
 /** How long the kubelet is kept waiting for a claim, in milliseconds. */
 const ANSWER_MS = 10_000
@@ -246,10 +245,7 @@ export class KubernetesCluster implements Cluster {
     }
     if (parsed.found === undefined) return known
     const { metadata, status } = parsed.found
-    this.#options.log.warn(
-      { configuration: objectKey(metadata.namespace, metadata.name), problems: parsed.problems.map(textOf) },
-      'configuration refused',
-    )
+    this.#options.log.warn({ configuration: keyOf({ metadata }), problems: parsed.problems.map(textOf) }, 'configuration refused')
     this.#statuses.invalid({ metadata, ...(status === undefined ? {} : { status }) }, parsed.problems.map(textOf).join('; '))
     return known
   }
@@ -323,7 +319,7 @@ export class KubernetesCluster implements Cluster {
 
   #wrote(object: unknown): Instance | undefined {
     const instance = this.#instances.observe(object)
-    if (instance !== undefined) this.#statuses.changed(objectKey(instance.metadata.namespace, instance.spec.configurationName))
+    if (instance !== undefined) this.#statuses.changed(configurationOf(instance))
     return instance
   }
 }

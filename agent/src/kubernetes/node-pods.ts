@@ -1,4 +1,4 @@
-import { type ApiClient, GROUP, keyOf, type NodeName, type ObjectKey, Reflector } from '@akrijs/kube'
+import { type ApiClient, GROUP, keyOf, type NodeName, type ObjectKey, PODS, Reflector, Resource } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import { Listeners } from '../listeners.js'
 import type { NodePods } from '../ports/kubelet.js'
@@ -41,7 +41,7 @@ export class KubernetesNodePods implements NodePods {
     this.#pods = new Reflector({
       client,
       clock,
-      path: '/api/v1/pods',
+      path: new Resource(client, PODS).path(),
       query: { fieldSelector: `spec.nodeName=${node}` },
       parse: parsePod,
       onError: (error, retryInMs) =>

@@ -1,5 +1,16 @@
-import { type ApiClient, type Configuration, keyOf, type ObjectKey, Reflector, Resource } from '@akrijs/kube'
+import {
+  type ApiClient,
+  CONFIG_MAPS,
+  type Configuration,
+  keyOf,
+  keyParts,
+  type ObjectKey,
+  Reflector,
+  Resource,
+  SECRETS,
+} from '@akrijs/kube'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { aborted } from '@akrijs/sdk/host'
 import { type DataReference, referencesOf } from '../discovery/property-references.js'
 import { MissingPropertyError } from '../errors.js'
 import { Listeners } from '../listeners.js'
@@ -27,7 +38,7 @@ interface Source {
   readonly settled: Promise<void>
 }
 
-const KINDS = { Secret: 'secrets', ConfigMap: 'configmaps' } as const
+const KINDS = { Secret: SECRETS, ConfigMap: CONFIG_MAPS } as const
 
 /** How long to wait for an answer of the API server before saying that there is none, in milliseconds. */
 const PATIENCE_MS = 10_000
@@ -50,10 +61,7 @@ export class PropertySources {
   async run(signal: AbortSignal): Promise<void> {
     const { configurations } = this.#options
     configurations.onChange(() => this.#dropUnused(), signal)
-    await new Promise<void>((resolve) => {
-      if (signal.aborted) return resolve()
-      signal.addEventListener('abort', () => resolve(), { once: true })
-    })
+    await aborted(signal)
     for (const name of [...this.#sources.keys()]) this.#end(name)
     await Promise.all(this.#ending)
   }
@@ -76,8 +84,7 @@ export class PropertySources {
 
   #begin(reference: DataReference): Source {
     const { client, clock, random, log } = this.#options
-    const slash = reference.key.indexOf('/')
-    const [namespace, name] = [reference.key.slice(0, slash), reference.key.slice(slash + 1)]
+    const { namespace, name } = keyParts(reference.key)
     const stop = new AbortController()
     let settle = () => {}
     const settled = new Promise<void>((resolve) => {
@@ -87,7 +94,7 @@ export class PropertySources {
       client,
       clock,
       random,
-      path: new Resource(client, { group: '', version: 'v1', plural: KINDS[reference.kind] }).path(namespace),
+      path: new Resource(client, KINDS[reference.kind]).path(namespace),
       query: { fieldSelector: `metadata.name=${name}` },
       parse: (object) => parseData(reference.kind, object),
       onError: (error, retryInMs) => {

@@ -31,7 +31,8 @@ export class EventLog {
       firstTimestamp: before?.firstTimestamp ?? now,
       lastTimestamp: now,
     })
-    if (this.#events.size > MAX_EVENTS) for (const oldest of [...this.#events.keys()].slice(0, 1)) this.#events.delete(oldest)
+    const [oldest] = this.#events.keys()
+    if (this.#events.size > MAX_EVENTS && oldest !== undefined) this.#events.delete(oldest)
   }
 
   list(): readonly RecordedEvent[] {

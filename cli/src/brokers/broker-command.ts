@@ -1,5 +1,5 @@
 import type { ContainerOptions } from '@akrijs/agent/standalone'
-import { type BrokerSpec, PLACEHOLDER } from '@akrijs/kube'
+import { type BrokerSpec, GROUP, isRecord, PLACEHOLDER } from '@akrijs/kube'
 
 /** What a container of a brokerSpec runs as a process of this machine. */
 export interface BrokerCommand {
@@ -110,7 +110,7 @@ function resources(given: unknown, instanceResource: string): Record<string, num
   const wanted = Object.entries(merged).flatMap(([name, quantity]): [string, number][] => {
     const resource = name === PLACEHOLDER ? instanceResource : name
     const count = Number(quantity)
-    return resource.startsWith('akri.sh/') && Number.isInteger(count) && count > 0 ? [[resource, count]] : []
+    return resource.startsWith(`${GROUP}/`) && Number.isInteger(count) && count > 0 ? [[resource, count]] : []
   })
   // A broker that asks for nothing still uses the device that it is there for.
   return wanted.length > 0 ? Object.fromEntries(wanted) : { [instanceResource]: 1 }
@@ -139,8 +139,4 @@ function texts(value: unknown): string[] | undefined {
 
 function record(value: unknown): Record<string, unknown> {
   return isRecord(value) ? value : {}
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,5 +1,5 @@
 import type { StandaloneAgent } from '@akrijs/agent/standalone'
-import { GROUP, type Instance, keyOf, type ObjectKey, objectKey } from '@akrijs/kube'
+import { configurationOf, GROUP, keyOf, type ObjectKey } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/sdk'
 import { Broker, type BrokerState } from './broker.js'
 import { planBroker } from './broker-command.js'
@@ -78,8 +78,4 @@ export class BrokerSet {
     this.#ending.add(ending)
     void ending.finally(() => this.#ending.delete(ending))
   }
-}
-
-function configurationOf({ metadata, spec }: Instance): ObjectKey {
-  return objectKey(metadata.namespace, spec.configurationName)
 }

@@ -3,6 +3,7 @@ import {
   type Configuration,
   GROUP,
   type Instance,
+  isRecord,
   type NodeName,
   type OwnerReference,
   PLACEHOLDER,
@@ -202,8 +203,4 @@ function withLabels(metadata: unknown, labels: Readonly<Record<string, string>>)
 
 function record(value: unknown): Fields {
   return isRecord(value) ? value : {}
-}
-
-function isRecord(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,4 +1,13 @@
-import { ApiError, type Configuration, type Instance, keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube'
+import {
+  ApiError,
+  type Configuration,
+  configurationOf,
+  type Instance,
+  keyOf,
+  type NodeName,
+  type ObjectKey,
+  objectKey,
+} from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/sdk'
 import type { ClusterState } from '../cluster-state.js'
 import { ANNOTATIONS, belongsTo, specHash } from '../labels.js'
@@ -41,7 +50,7 @@ export class InstanceBrokers {
       this.#past.delete(key)
       return undefined
     }
-    const configuration = state.configurations.cache.get(objectKey(instance.metadata.namespace, instance.spec.configurationName))
+    const configuration = state.configurations.cache.get(configurationOf(instance))
     // Without its Configuration an Instance goes as well, and with it what it owns.
     if (configuration === undefined || !belongsTo(instance, configuration.metadata.uid)) return undefined
     const times = [await this.#reconcilePods(instance, configuration), await this.#reconcileJob(instance, configuration)]

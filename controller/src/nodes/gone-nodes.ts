@@ -2,11 +2,13 @@ import {
   type ApiClient,
   ApiError,
   type Configuration,
+  GROUP,
   heldSlots,
   holderOf,
   type Instance,
   type JsonPatch,
   keyOf,
+  LEASES,
   type NodeName,
   type ObjectKey,
   objectKey,
@@ -35,8 +37,7 @@ export interface GoneNodesOptions {
 
 /** How often it is looked again whether the Pods of a node that has gone are gone as well, in milliseconds. */
 const LOOK_AGAIN_MS = 10_000
-/** The node's own sign of life. */
-const LEASES = { group: 'coordination.k8s.io', version: 'v1', plural: 'leases' }
+/** Where each node's own sign of life is. */
 const LEASE_NAMESPACE = 'kube-node-lease'
 /** Finalizers of Kubernetes itself. */
 const BUILT_IN = new Set(['orphan', 'foregroundDeletion'])
@@ -75,7 +76,7 @@ export class GoneNodes {
     let waits = false
     let left = 0
     for (const instance of concerned) {
-      const isUsed = used.has(`akri.sh/${instance.metadata.name}`) || used.has(`akri.sh/${instance.spec.configurationName}`)
+      const isUsed = used.has(`${GROUP}/${instance.metadata.name}`) || used.has(`${GROUP}/${instance.spec.configurationName}`)
       waits ||= isUsed
       if (await this.#leave(instance, node, isUsed)) left++
     }

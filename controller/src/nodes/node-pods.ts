@@ -1,4 +1,4 @@
-import { type ApiClient, type NodeName, Resource } from '@akrijs/kube'
+import { type ApiClient, GROUP, type NodeName, PODS, Resource } from '@akrijs/kube'
 import { z } from 'zod'
 
 const container = z.object({
@@ -27,7 +27,7 @@ export async function resourcesOf(
   node: NodeName,
   { client, signal }: { readonly client: ApiClient; readonly signal: AbortSignal },
 ): Promise<Set<string>> {
-  const path = new Resource(client, { group: '', version: 'v1', plural: 'pods' }).path()
+  const path = new Resource(client, PODS).path()
   const resources = new Set<string>()
   let next: string | undefined
   do {
@@ -37,7 +37,7 @@ export async function resourcesOf(
       if (status.phase === 'Succeeded' || status.phase === 'Failed') continue
       for (const { resources: asked } of [...(spec.containers ?? []), ...(spec.initContainers ?? [])])
         for (const name of Object.keys({ ...asked?.limits, ...asked?.requests }))
-          if (name.startsWith('akri.sh/')) resources.add(name)
+          if (name.startsWith(`${GROUP}/`)) resources.add(name)
     }
     next = metadata.continue === '' ? undefined : metadata.continue
   } while (next !== undefined)

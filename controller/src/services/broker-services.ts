@@ -1,4 +1,12 @@
-import { ApiError, type BrokerSpec, type Configuration, type Instance, type ObjectKey, objectKey } from '@akrijs/kube'
+import {
+  ApiError,
+  type BrokerSpec,
+  type Configuration,
+  configurationOf,
+  type Instance,
+  type ObjectKey,
+  objectKey,
+} from '@akrijs/kube'
 import type { Logger } from '@akrijs/sdk'
 import { isAsApplied } from '../applied-fields.js'
 import type { NamedObject } from '../brokers/broker-template.js'
@@ -102,7 +110,7 @@ export class BrokerServices {
 
   #configurationOf(instance: Instance): Configuration | undefined {
     const { state } = this.#options
-    const configuration = state.configurations.cache.get(objectKey(instance.metadata.namespace, instance.spec.configurationName))
+    const configuration = state.configurations.cache.get(configurationOf(instance))
     return configuration !== undefined && belongsTo(instance, configuration.metadata.uid) ? configuration : undefined
   }
 }

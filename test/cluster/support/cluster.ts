@@ -1,6 +1,15 @@
 import { randomBytes } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
-import { ApiClient, type ApiClientOptions, ApiError, type ClusterAccess, clusterAccess, objectKey, Resource } from '@akrijs/kube'
+import {
+  ApiClient,
+  type ApiClientOptions,
+  ApiError,
+  type ClusterAccess,
+  clusterAccess,
+  type ObjectKey,
+  objectKey,
+  Resource,
+} from '@akrijs/kube'
 import { systemClock } from '@akrijs/sdk'
 import { load } from 'js-yaml'
 import { beforeAll, describe, expect, vi } from 'vitest'
@@ -56,6 +65,31 @@ export async function applyCrds(client: ApiClient): Promise<void> {
         }),
       { timeout: 30_000, interval: 100 },
     )
+  }
+}
+
+/** A namespace that the tests of a suite have for themselves, and a client. */
+export class OwnNamespace {
+  readonly client: ApiClient
+  readonly name: string
+
+  private constructor(client: ApiClient, name: string) {
+    this.client = client
+    this.name = name
+  }
+
+  static async make(): Promise<OwnNamespace> {
+    const client = await clientOfCluster()
+    return new OwnNamespace(client, await makeNamespace(client))
+  }
+
+  key(name: string): ObjectKey {
+    return objectKey(this.name, name)
+  }
+
+  async remove(): Promise<void> {
+    await removeNamespace(this.client, this.name)
+    this.client.close()
   }
 }
 

@@ -1,7 +1,5 @@
-import { type ApiObject, type ObjectKey, objectKey, type Resource } from '@akrijs/kube'
-import { uniqueName } from './cluster.js'
-
-export const INSTANCES = { group: 'akri.sh', version: 'v0', plural: 'instances' }
+import { type ApiObject, INSTANCES, type ObjectKey, objectKey, Resource } from '@akrijs/kube'
+import { type OwnNamespace, uniqueName } from './cluster.js'
 
 export interface InstanceObject extends ApiObject {
   readonly metadata: ApiObject['metadata'] & { readonly uid: string; readonly labels?: Record<string, string> }
@@ -17,13 +15,10 @@ export const instanceOf = (namespace: string, name: string, spec: object = {}) =
 })
 
 export async function createInstance(
-  instances: Resource,
-  namespace: string,
+  { client, name: namespace }: OwnNamespace,
   spec: object = {},
 ): Promise<{ key: ObjectKey; object: InstanceObject }> {
   const name = uniqueName()
-  return {
-    key: objectKey(namespace, name),
-    object: (await instances.create(namespace, instanceOf(namespace, name, spec))) as InstanceObject,
-  }
+  const object = await new Resource(client, INSTANCES).create(namespace, instanceOf(namespace, name, spec))
+  return { key: objectKey(namespace, name), object: object as InstanceObject }
 }

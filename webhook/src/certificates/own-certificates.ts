@@ -7,6 +7,7 @@ import {
   type ReconcileResult,
   Reflector,
   Resource,
+  SECRETS,
 } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import { at } from '../json.js'
@@ -14,8 +15,6 @@ import type { WebhookRegistration } from '../webhook-registration.js'
 import type { KeyPair } from '../webhook-server.js'
 import { type Certificates, planCertificates } from './certificate-plan.js'
 import { bundleOf, readSecret, secretWith } from './stored-certificates.js'
-
-const SECRETS = { group: '', version: 'v1', plural: 'secrets' }
 
 /** Timers cannot wait for longer than 24 days. */
 const MAX_WAIT_MS = 12 * 60 * 60_000

@@ -1,4 +1,13 @@
-import { type ApiClient, ApiUnreachableError, GROUP, type Problem, Resource, VERSION } from '@akrijs/kube'
+import {
+  type ApiClient,
+  ApiUnreachableError,
+  CONFIGURATIONS,
+  GROUP,
+  INSTANCES,
+  type Problem,
+  Resource,
+  type ResourceKind,
+} from '@akrijs/kube'
 import { at } from '../json.js'
 
 /** How long the API server may take, in milliseconds: it waits for us in the meantime. */
@@ -28,22 +37,22 @@ export class ClusterNamesInUse implements NamesInUse {
         message: `its resource ${resource} is that of ${who} already; write another name; it is ${JSON.stringify(name)}`,
       },
     ]
-    const other = (await this.#named('configurations', name)).find((one) => one !== namespace)
+    const other = (await this.#named(CONFIGURATIONS, name)).find((one) => one !== namespace)
     if (other !== undefined) return refuse(`the Configuration ${other}/${name}`)
-    const instance = INSTANCE_NAME.test(name) ? (await this.#named('instances', name))[0] : undefined
+    const instance = INSTANCE_NAME.test(name) ? (await this.#named(INSTANCES, name))[0] : undefined
     return instance === undefined ? [] : refuse(`the Instance ${instance}/${name}`)
   }
 
   /** The namespaces in which there is an object of that name. */
-  async #named(plural: string, name: string): Promise<string[]> {
+  async #named(kind: ResourceKind, name: string): Promise<string[]> {
     const list = await this.#client.request({
       method: 'GET',
-      path: new Resource(this.#client, { group: GROUP, version: VERSION, plural }).path(),
+      path: new Resource(this.#client, kind).path(),
       query: { fieldSelector: `metadata.name=${name}` },
       timeoutMs: PATIENCE_MS,
     })
     const items = at(list, 'items')
-    if (!Array.isArray(items)) throw new ApiUnreachableError(`list ${plural}: the answer is no list`)
+    if (!Array.isArray(items)) throw new ApiUnreachableError(`list ${kind.plural}: the answer is no list`)
     return items.map((item) => String(at(item, 'metadata', 'namespace')))
   }
 }

@@ -1,4 +1,4 @@
-import { nearest, type Problem, shorten } from '@akrijs/kube'
+import { isRecord, nearest, type Problem, shorten } from '@akrijs/kube'
 import { type FieldType, fieldType, type KubernetesTypes, type Root, type Scalar } from './kubernetes-types.js'
 
 export interface CheckOptions {
@@ -178,8 +178,4 @@ function plural(type: FieldType): string {
 function inside(path: string, key: string): string {
   if (!/^[\w-]+$/.test(key)) return `${path}[${shorten(key)}]`
   return path === '' ? key : `${path}.${key}`
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

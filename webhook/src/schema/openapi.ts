@@ -1,3 +1,4 @@
+import { isRecord } from '@akrijs/kube'
 import type { KubernetesTypes, Root } from './kubernetes-types.js'
 
 /** As OpenAPI documents of Kubernetes name them. */
@@ -79,8 +80,4 @@ function namedType(name: string, schemas: Schemas): string {
 
 function field(object: unknown, name: string): unknown {
   return isRecord(object) && Object.hasOwn(object, name) ? object[name] : undefined
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
