@@ -13,7 +13,7 @@ it('counts the Instances and slots of its own node as they are, and what happens
   ]
   const metrics = new AgentMetrics({
     node: 'a',
-    configurations: () => [{ metadata: { name: 'cam' } } as Configuration],
+    configurations: () => [{ metadata: { name: 'cam' }, spec: { discoveryHandler: { name: 'onvif' } } } as Configuration],
     instances: () => instances,
     endpoints: () => 3,
     apiSilenceMs: () => 1500,
@@ -29,9 +29,16 @@ it('counts the Instances and slots of its own node as they are, and what happens
     'akri_slots{configuration="cam",holder="this_node"} 1',
     'akri_slots{configuration="cam",holder="other_node"} 1',
     'akri_handler_endpoints 3',
+    'akri_allocations_total{level="instance",result="refused"} 0',
+    'akri_slot_claims_total{level="configuration",outcome="taken"} 0',
+    'akri_slot_reclaims_total 0',
+    'akri_slot_restores_total{outcome="restored"} 0',
+    'akri_plugin_registrations_total{result="failed"} 0',
     'akri_api_silence_seconds 1.5',
     'akri_discovery_response_result{discovery_handler_name="udev",result="Success"} 2',
     'akri_discovery_response_result{discovery_handler_name="udev",result="Fail"} 1',
+    'akri_discovery_response_result{discovery_handler_name="onvif",result="Success"} 0',
+    'akri_discovery_response_result{discovery_handler_name="onvif",result="Fail"} 0',
     'akri_discovery_response_time_bucket{le="0.5",configuration="cam"} 1',
     'akri_discovery_response_time_count{configuration="cam"} 1',
   ])

@@ -13,6 +13,9 @@ export interface MeasuredState {
   apiSilenceMs(): number | undefined
 }
 
+const RESULTS = ['Success', 'Fail'] as const
+const LEVELS: readonly PluginLevel[] = ['instance', 'configuration']
+
 /** What an agent counts. The first three names are those of the existing system. */
 export class AgentMetrics implements AgentObserver {
   readonly registry = new Registry()
@@ -24,10 +27,7 @@ export class AgentMetrics implements AgentObserver {
     buckets: [0.25, 0.5, 1, 1.5, 2, 3, 5, 10, 60],
     registers: [this.registry],
   })
-  readonly #responses = this.#counter('akri_discovery_response_result', 'Answers of handlers', [
-    'discovery_handler_name',
-    'result',
-  ])
+  readonly #responses: Counter
   readonly #allocations = this.#counter('akri_allocations_total', 'Allocate calls of the kubelet', ['level', 'result'])
   readonly #claims = this.#counter('akri_slot_claims_total', 'Slots that were claimed', ['level', 'outcome'])
   readonly #reclaims = this.#counter('akri_slot_reclaims_total', 'Slots that were taken back', [])
@@ -39,6 +39,24 @@ export class AgentMetrics implements AgentObserver {
 
   constructor(state: MeasuredState) {
     this.#state = state
+    this.#responses = new Counter({
+      name: 'akri_discovery_response_result',
+      help: 'Answers of handlers',
+      labelNames: ['discovery_handler_name', 'result'],
+      registers: [this.registry],
+      // Of a handler that is asked for there is something to see before it has answered.
+      collect() {
+        for (const { spec } of state.configurations())
+          for (const result of RESULTS) this.inc({ discovery_handler_name: spec.discoveryHandler.name, result }, 0)
+      },
+    })
+    // What has not happened yet is 0, rather than not there: a rate begins with it.
+    for (const level of LEVELS) {
+      for (const result of ['granted', 'refused'] as const) this.#allocations.inc({ level, result }, 0)
+      for (const outcome of ['claimed', 'taken', 'gone'] as const) this.#claims.inc({ level, outcome }, 0)
+    }
+    for (const outcome of ['restored', 'taken', 'unknown'] as const) this.#restores.inc({ outcome }, 0)
+    for (const result of ['accepted', 'failed'] as const) this.#registrations.inc({ result }, 0)
     this.#gauge('akri_instance_count', 'Instances that this node is in', ['configuration', 'is_shared'], (gauge) => {
       for (const { metadata } of state.configurations())
         for (const shared of ['true', 'false']) gauge.set({ configuration: metadata.name, is_shared: shared }, 0)

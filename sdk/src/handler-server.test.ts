@@ -25,7 +25,7 @@ it('holds no list but the newest for an agent that does not read', async () => {
     },
   })
   const socketPath = path.join(directory, 'slow.sock')
-  const metrics = new ServeMetrics().of('slow')
+  const metrics = new ServeMetrics(['slow']).of('slow')
   const sent = vi.spyOn(metrics.lists, 'inc')
   const server = await serveDiscovery({ handler, address: `unix:${socketPath}`, log: silentLogger, metrics })
   // Not a client of grpc-js: that one takes in whatever comes, read or not.

@@ -10,6 +10,15 @@ export class ServeMetrics {
   readonly #errors = this.#counter('akri_handler_errors_total', 'Discoveries that ended with an error', ['handler'])
   readonly #registrations = this.#counter('akri_handler_registrations_total', 'Registrations with an agent', ['handler'])
 
+  /** @param handlers who are served: of them 0 is shown before anything has happened, so that nobody takes it for not measured */
+  constructor(handlers: readonly string[]) {
+    for (const handler of handlers) {
+      const { streams, registered, lists, errors, registrations } = this.of(handler)
+      for (const gauge of [streams, registered]) gauge.set(0)
+      for (const counter of [lists, errors, registrations]) counter.inc(0)
+    }
+  }
+
   of(handler: string): HandlerMetrics {
     return {
       streams: this.#streams.labels(handler),

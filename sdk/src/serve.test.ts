@@ -87,12 +87,22 @@ describe('serve', () => {
   it('is ready only while it is registered, and counts in its metrics', async () => {
     const { metricsPort } = await start(handlerOf('seen', one), { metricsPort: 0 })
     const get = (at: string) => fetch(`http://127.0.0.1:${metricsPort}${at}`)
+    const counted = async () => (await get('/metrics')).text()
     await vi.waitFor(async () => expect((await get('/readyz')).status).toBe(200))
+    expect(await counted()).toContain('akri_handler_registered{handler="seen"} 1\n')
     agent.die()
     await vi.waitFor(async () => expect(await (await get('/readyz')).text()).toContain('not registered with the agent: seen'))
     expect((await get('/healthz')).status).toBe(200)
-    expect(await (await get('/metrics')).text()).toContain('seen')
+    expect(await counted()).toContain('akri_handler_registered{handler="seen"} 0\n')
     expect((await get('/other')).status).toBe(404)
+  })
+
+  it('says 0 of itself while no agent has come yet', async () => {
+    agent.die()
+    const { metricsPort } = await start(handlerOf('early', one), { metricsPort: 0 })
+    const text = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text()
+    for (const name of ['registered', 'streams', 'lists_total', 'errors_total', 'registrations_total'])
+      expect(text).toContain(`akri_handler_${name}{handler="early"} 0\n`)
   })
 })
 

@@ -25,8 +25,9 @@ export const AGENT_SOCKET = 'agent-registration.sock'
 export async function startServing(handlers: readonly DiscoveryHandler[], options: ServingOptions): Promise<HandlerServer> {
   const { directory, network, metricsPort, log = createLogger('akri-handler') } = options
   const stop = new AbortController()
-  const metrics = new ServeMetrics()
-  const waitingFor = new Set(handlers.map(({ name }) => name))
+  const names = handlers.map(({ name }) => name)
+  const metrics = new ServeMetrics(names)
+  const waitingFor = new Set(names)
   const endpoints = new Map<string, string>()
   // In the order in which they are to be closed.
   const open: (() => Promise<void>)[] = []
