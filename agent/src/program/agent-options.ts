@@ -1,5 +1,5 @@
 import path from 'node:path'
-import { handlersOption, logLevelOption, metricsPortOption, wholeNumber } from '@akrijs/sdk/host'
+import { handlersOption, kubeconfigOption, logLevelOption, metricsPortOption, wholeNumber } from '@akrijs/sdk/host'
 import { Option } from 'commander'
 
 /** What `akri-agent` can be told. Each flag is also an environment variable; this table is where both come from. */
@@ -52,9 +52,7 @@ export function agentOptions(): Option[] {
       .choices(['on', 'off'])
       .preset('on')
       .default('off'),
-    new Option('--kubeconfig <file>', "the cluster to use; without it the Pod's own, else that of ~/.kube/config").env(
-      'KUBECONFIG',
-    ),
+    kubeconfigOption(),
     metricsPortOption(),
     new Option('--unhealthy-after <seconds>', 'how long a device is offered that its handler does not vouch for')
       .env('AKRI_UNHEALTHY_AFTER')
@@ -79,4 +77,9 @@ export function agentOptions(): Option[] {
       .default(15),
     logLevelOption(),
   ]
+}
+
+/** Longer where the container runtime is asked: to it, a container that restarts is gone for a while. */
+export function slotGraceMs({ slotGrace, criSocket }: Pick<AgentProgramOptions, 'slotGrace' | 'criSocket'>): number {
+  return (slotGrace ?? (criSocket === undefined ? 20 : 300)) * 1000
 }

@@ -10,7 +10,7 @@ import { KubeletSockets } from '../kubelet/kubelet-sockets.js'
 import { KubernetesCluster } from '../kubernetes/kubernetes-cluster.js'
 import { KubernetesNodePods } from '../kubernetes/node-pods.js'
 import { AgentMetrics } from '../metrics.js'
-import type { AgentProgramOptions } from './agent-options.js'
+import { type AgentProgramOptions, slotGraceMs } from './agent-options.js'
 
 /** Runs the agent of one node of a Kubernetes until the signal is aborted. */
 export async function runAgent(
@@ -86,7 +86,7 @@ export async function runAgent(
       unhealthyAfterMs: options.unhealthyAfter * 1000,
       removeAfterMs: options.removeAfter * 1000,
       slotHandoverMs: options.slotHandover * 1000,
-      slotGraceMs: (options.slotGrace ?? (options.criSocket === undefined ? 20 : 300)) * 1000,
+      slotGraceMs: slotGraceMs(options),
     })
     agent = running
     open.unshift(() => running.close())

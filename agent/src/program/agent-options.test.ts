@@ -1,0 +1,19 @@
+import { Command } from 'commander'
+import { describe, expect, it } from 'vitest'
+import { type AgentProgramOptions, agentOptions, slotGraceMs } from './agent-options.js'
+
+function parsed(...args: readonly string[]): AgentProgramOptions {
+  const program = new Command().exitOverride().configureOutput({ writeErr: () => {} })
+  for (const option of agentOptions()) program.addOption(option)
+  return program.parse(['--node', 'node-a', ...args], { from: 'user' }).opts<AgentProgramOptions>()
+}
+
+describe('the options of the agent', () => {
+  it('R92 let a slot be without a container for five minutes where the container runtime is asked, and 20 s where the kubelet is', () => {
+    expect(slotGraceMs(parsed())).toBe(20_000)
+    expect(slotGraceMs(parsed('--cri-socket', '/run/containerd/containerd.sock'))).toBe(300_000)
+    expect(slotGraceMs(parsed('--cri-socket', '/run/containerd/containerd.sock', '--slot-grace', '60'))).toBe(60_000)
+    expect(slotGraceMs(parsed('--slot-grace', '60'))).toBe(60_000)
+    expect(() => parsed('--slot-grace', '0')).toThrow('slot-grace')
+  })
+})
