@@ -1,5 +1,6 @@
 # The image of the agent, from a clone:  docker build -f deploy/images/agent.Dockerfile -t localhost/akri-agent:0.1.0 .
-# It also serves handlers as containers of their own:
+# It is also that of the controller (node /app/akri-controller.js), of the webhook (node /app/akri-webhook.js), and of handlers as
+# containers of their own:
 #   node /app/node_modules/@akrijs/sdk/dist/akri-handler.js @akrijs/handler-udev
 FROM node:24-slim AS build
 WORKDIR /src
@@ -10,7 +11,8 @@ FROM node:24-slim
 COPY --from=build /tree/app /app
 WORKDIR /app
 ENV NODE_ENV=production
-# The sockets of the kubelet are root's. A handler that runs by itself needs no root: give its container a runAsUser.
+# For the agent and for handlers: the kubelet's sockets are root's, and so is the directory in which agent and handlers have theirs.
+# The controller and the webhook need no root: their containers have a runAsUser.
 USER 0
 ENTRYPOINT ["node"]
 CMD ["/app/akri-agent.js"]
