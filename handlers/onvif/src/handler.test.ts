@@ -240,6 +240,13 @@ describe('the ONVIF handler', () => {
     expect(idsOf(await find(details))).toEqual([`${camera.service.url}-${camera.uuid}`])
   })
 
+  it('D2 goes on where an address cannot be asked', async () => {
+    const camera = await start()
+    // To all hosts of the network nothing may be sent from such a socket.
+    const details = { interfaces: ['none'], probeAddresses: ['255.255.255.255', IP] }
+    expect(idsOf(await find(details))).toEqual([`${camera.service.url}-${camera.uuid}`])
+  })
+
   it('offers a camera within a second of its Hello, and takes it away at its Bye', async () => {
     const present = await start()
     const uuid = randomUUID()
