@@ -29,6 +29,8 @@ export interface SessionOptions {
 
 /** Between attempts, in milliseconds. A handler that registers again is asked at once, whatever the back-off says. */
 const BACKOFF = { initialMs: 500, ceilingMs: 30_000 }
+/** A list that has stood for so long ends the back-off, in milliseconds: a handler may break right after each of its lists. */
+const STEADY_MS = BACKOFF.ceilingMs
 
 /**
  * Asks one endpoint for one Configuration, and goes on asking: a stream that ends is opened again. Its list outlives the
@@ -113,13 +115,17 @@ export class DiscoverySession {
     while (!this.#stop.signal.aborted) {
       const attempt = new AbortController()
       this.#attempt = attempt
+      let listedAt: number | undefined
       try {
-        await this.#ask(attempt.signal, () => backoff.reset())
+        await this.#ask(attempt.signal, () => {
+          listedAt ??= clock.now()
+        })
         if (!attempt.signal.aborted)
           this.#failed(new DiscoveryFailedError('failed', `handler ${this.#endpoint.uid} ended its stream`))
       } catch (error) {
         if (!attempt.signal.aborted) this.#failed(error)
       }
+      if (listedAt !== undefined && clock.now() - listedAt >= STEADY_MS) backoff.reset()
       this.#lostSince ??= clock.now()
       if (this.#stop.signal.aborted) return
       if (attempt.signal.aborted) {

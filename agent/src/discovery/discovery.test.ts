@@ -292,6 +292,36 @@ describe('discovery', () => {
     expect(endpoint.requests.map(({ details }) => details)).toEqual(['wrong', 'right'])
   })
 
+  it('asks a handler that breaks after each of its lists ever more rarely, and at once again when it has been steady', async () => {
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    const listAndBreak = async () => {
+      endpoint.give('1')
+      await clock.advance(0)
+      endpoint.fail('failed')
+      await clock.advance(0)
+    }
+    const waits: number[] = []
+    for (let round = 0; round < 9; round++) {
+      const asked = endpoint.requests.length
+      await listAndBreak()
+      const since = clock.now()
+      while (endpoint.requests.length === asked) await clock.advance(100)
+      waits.push(clock.now() - since)
+    }
+    expect(waits).toEqual([500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000])
+
+    endpoint.give('1')
+    await clock.advance(30_000)
+    const asked = endpoint.requests.length
+    endpoint.fail('failed')
+    await clock.advance(500)
+    expect(endpoint.requests).toHaveLength(asked + 1)
+  })
+
   it('R104 knows after a restart what it knew before, and lets go of what the handler then does not list', async () => {
     configurations.put(configuration('default'))
     const endpoint = new ToldEndpoint('told@a')
