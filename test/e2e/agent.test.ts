@@ -134,7 +134,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
     expect(await world.holders()).toHaveLength(2)
   })
 
-  it('R43 R77 R83 R90 gives the slot of a Pod that went to one that waits, within seconds', async () => {
+  it('R77 R83 R90 gives the slot of a Pod that went to one that waits, within seconds', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([1, 1]))
     await world.apply(podYaml('first', { 'akri.sh/cam-8120fe': 1 }))
@@ -184,7 +184,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
     expect(await world.refused()).toEqual([])
   })
 
-  it('A6 A19 A20 R7 R57 follows edits of capacity, details and properties, and leaves what runs alone', async () => {
+  it('A6 A19 A20 R7 follows edits of capacity, details and properties, and leaves what runs alone', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([1, 1]))
     await world.apply(podYaml('p', { 'akri.sh/cam-8120fe': 1 }, { node: 'node-1' }))

@@ -190,22 +190,28 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     await eventually(async () => expect(await world.logs(broker?.metadata.name ?? '')).toMatch(/^DEBUG_ECHO_DESCRIPTION=foo0$/m))
   })
 
-  it('R46 R47 R56 R62 takes brokers and Services away with the device, and brings them back', async () => {
+  it('R43 R46 R47 R56 R62 takes brokers and Services away with the device, and brings them back; Pods of others go on', async () => {
     const broker = {
       brokerSpec: { brokerPodSpec: podSpec() },
       instanceServiceSpec: service(80),
       configurationServiceSpec: service(81),
     }
-    await world.apply(echoYaml('cam', ['foo0'], 2, broker))
+    await world.apply(echoYaml('cam', ['foo0'], 3, broker))
     await eventually(() => running(2))
     await eventually(async () => expect(await names('Service')).toHaveLength(2))
+    await world.apply(podYaml('own', { 'akri.sh/cam-8120fe': 1 }))
+    await eventually(() => running(3))
+    const own = async () => (await pods()).find(({ metadata }) => metadata.name === 'own')?.metadata.uid
+    const before = await own()
     await writeFile(AVAILABILITY_FILE, 'OFFLINE')
     await eventually(async () => {
-      expect(await names('Pod')).toEqual([])
+      expect(await names('Pod')).toEqual(['own'])
       expect(await names('Service')).toEqual([])
     })
+    await running(1)
     await rm(AVAILABILITY_FILE)
-    await eventually(() => running(2))
+    await eventually(() => running(3))
+    expect(await own()).toBe(before)
     await eventually(async () => expect(await names('Service')).toHaveLength(2))
   })
 

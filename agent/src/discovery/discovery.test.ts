@@ -242,6 +242,26 @@ describe('discovery', () => {
     expect(found()).toEqual(['2'])
   })
 
+  it('R57 asks nothing anew where something else of the Configuration is edited, and keeps what it has found', async () => {
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    endpoint.give('1')
+    await clock.advance(0)
+    const edited = configuration('default')
+    const brokers = [{ brokerPodSpec: { containers: [] } }, { brokerJobSpec: { template: {} } }, undefined]
+    for (const brokerSpec of brokers) {
+      configurations.put({ ...edited, spec: { ...edited.spec, ...(brokerSpec && { brokerSpec }), capacity: 7 } })
+      await clock.advance(0)
+      expect(found()).toEqual(['1'])
+      expect(discovery.deviceSet(key).complete).toBe(true)
+    }
+    expect(endpoint.requests).toHaveLength(1)
+    expect(endpoint.open).toBe(1)
+  })
+
   it('A7 asks anew when a Secret changes, and goes on by itself when a missing one is there', async () => {
     resolveProperties = async () => {
       throw new MissingPropertyError('there is no Secret default/lab')

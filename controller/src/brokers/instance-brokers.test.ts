@@ -58,6 +58,18 @@ describe('the brokers of an Instance', () => {
     expect(names(PODS)).toEqual(['a-cam-8120fe-pod'])
   })
 
+  it('R43 R46 go when none is wanted any more, and no Pod goes that somebody made himself, whatever labels it has', async () => {
+    await start(['a'], POD_BROKER)
+    await reconcile()
+    const labels = { controller: 'akri.sh', 'akri.sh/configuration': 'cam', 'akri.sh/instance': 'cam-8120fe' }
+    api.put(`${PODS}/own`, { metadata: { name: 'own', namespace: 'plant', labels }, status: { phase: 'Running' } })
+    await vi.waitFor(() => expect(state.pods.cache.list()).toHaveLength(2))
+    api.put(`${AKRI}/configurations/cam`, { ...testConfiguration() })
+    await vi.waitFor(() => expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined())
+    await reconcile()
+    expect(names(PODS)).toEqual(['own'])
+  })
+
   it('R45 are one for each node, also where the names of nodes become one name', async () => {
     await start(['n.a', 'n-a'], POD_BROKER)
     await reconcile()
