@@ -74,7 +74,7 @@ describe('the broker Pods of an Instance', () => {
     expect(plan(instance, [], { isUsable: () => false })).toMatchObject({ creates: [], removes: [] })
   })
 
-  it('are fewer when the capacity is lowered, and none of those that run is exchanged for another', () => {
+  it('R48 are fewer when the capacity is lowered, and none of those that run is exchanged for another', () => {
     const pods = [testPod('a', failed()), testPod('b'), testPod('c')]
     expect(plan(testInstance(['a', 'b', 'c'], { capacity: 2 }), pods, { now: T0 })).toMatchObject({
       creates: [],

@@ -12,32 +12,35 @@ const PORTS = { ports: [{ name: 'p', port: 80, protocol: 'TCP' }] }
 const SPEC = { brokerSpec: { brokerPodSpec: {} }, instanceServiceSpec: PORTS }
 const LABELS = { controller: 'akri.sh', 'akri.sh/instance': 'cam-8120fe', 'akri.sh/configuration': 'cam' }
 
-describe('the Service of an Instance', () => {
-  let api: TestApi
-  const instance = testInstance(['a'])
+let api: TestApi
+const instance = testInstance(['a'])
 
-  beforeEach(() => {
-    api = new TestApi()
-    api.put(`${AKRI}/instances/cam-8120fe`, { ...instance })
-  })
+beforeEach(() => {
+  api = new TestApi()
+  api.put(`${AKRI}/instances/cam-8120fe`, { ...instance })
+})
 
-  afterEach(async () => {
-    await api.stop()
-  })
+afterEach(async () => {
+  await api.stop()
+})
 
-  const broker = (phase: string) =>
-    api.put(POD, { metadata: { name: 'a-pod', namespace: 'plant', labels: LABELS }, status: { phase } })
-  const configuration = (spec: Partial<ConfigurationSpec>) =>
-    api.put(`${AKRI}/configurations/cam`, { ...testConfiguration(spec) })
-  const writes = () => api.requests.filter(({ method }) => method !== 'GET').map(({ method, path }) => `${method} ${path}`)
+const broker = (phase: string) =>
+  api.put(POD, { metadata: { name: 'a-pod', namespace: 'plant', labels: LABELS }, status: { phase } })
+const configuration = (spec: Partial<ConfigurationSpec>) => api.put(`${AKRI}/configurations/cam`, { ...testConfiguration(spec) })
+const writes = () => api.requests.filter(({ method }) => method !== 'GET').map(({ method, path }) => `${method} ${path}`)
 
-  /** A controller that has seen everything. */
-  async function controller() {
-    const { state } = await api.start()
-    const services = new BrokerServices({ state, log: silentLogger, signal: new AbortController().signal })
-    return { state, reconcile: () => services.reconcileInstance(keyOf(instance)) }
+/** A controller that has seen everything. */
+async function controller() {
+  const { state } = await api.start()
+  const services = new BrokerServices({ state, log: silentLogger, signal: new AbortController().signal })
+  return {
+    state,
+    reconcile: () => services.reconcileInstance(keyOf(instance)),
+    reconcileConfiguration: () => services.reconcileConfiguration(keyOf(testConfiguration())),
   }
+}
 
+describe('the Service of an Instance', () => {
   it('R61 R62 comes with the first broker that runs, and is written once', async () => {
     configuration(SPEC)
     broker('Pending')
@@ -126,5 +129,30 @@ describe('the Service of an Instance', () => {
     await vi.waitFor(() => expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined())
     await reconcile()
     expect(api.sent('DELETE')).toMatchObject([{ preconditions: { uid } }])
+  })
+})
+
+describe('the Service of a Configuration', () => {
+  const ALL = '/api/v1/namespaces/plant/services/cam-svc'
+
+  it('R61 R96 finds the brokers of all its devices, comes with the first that runs, and goes when none is wanted', async () => {
+    configuration({ ...SPEC, configurationServiceSpec: PORTS })
+    broker('Pending')
+    const { state, reconcileConfiguration } = await controller()
+    await reconcileConfiguration()
+    expect(writes()).toEqual([])
+    broker('Running')
+    await vi.waitFor(() => expect(state.podsLabelled('configuration', keyOf(testConfiguration()))[0]?.phase).toBe('Running'))
+    await reconcileConfiguration()
+    await reconcileConfiguration()
+    expect(writes()).toEqual([`PATCH ${ALL}`])
+    expect(api.objects.get(ALL)).toMatchObject({
+      metadata: { ownerReferences: [{ kind: 'Configuration', uid: testConfiguration().metadata.uid, controller: true }] },
+      spec: { ...PORTS, selector: { controller: 'akri.sh', 'akri.sh/configuration': 'cam' } },
+    })
+    configuration({ ...SPEC })
+    await vi.waitFor(() => expect(state.configurations.cache.list()[0]?.spec.configurationServiceSpec).toBeUndefined())
+    await reconcileConfiguration()
+    expect(api.objects.has(ALL)).toBe(false)
   })
 })
