@@ -10,7 +10,16 @@ export { HandlerPackageError } from './errors.js'
 export { findHandlerPackage, findHandlerPackages, type HandlerPackage, packageDirectory } from './handler-package.js'
 export { type HealthServer, type HealthServerOptions, serveHealth } from './health-server.js'
 export { Latest } from './latest.js'
-export { handlerSpecifier, handlersOption, logLevelOption, metricsPortOption, wholeNumber, words } from './program-options.js'
+export { type Program, runProgram } from './program.js'
+export {
+  handlerSpecifier,
+  handlersOption,
+  kubeconfigOption,
+  logLevelOption,
+  metricsPortOption,
+  wholeNumber,
+  words,
+} from './program-options.js'
 export { AGENT_SOCKET } from './serving.js'
 export { absent, checkSocketPath, isServed, MAX_SOCKET_PATH, makeRoomForSocket, SocketUnusableError } from './socket-file.js'
 export { splitLines } from './split-lines.js'

@@ -35,6 +35,12 @@ export function handlersOption(what: string): Option {
     .default([], 'none')
 }
 
+export function kubeconfigOption(): Option {
+  return new Option('--kubeconfig <file>', "the cluster to use; without it the Pod's own, else that of ~/.kube/config").env(
+    'KUBECONFIG',
+  )
+}
+
 export function metricsPortOption(): Option {
   return new Option('--metrics-port <port>', 'serve /metrics, /healthz and /readyz there')
     .env('METRICS_PORT')

@@ -1,5 +1,5 @@
 import os from 'node:os'
-import { logLevelOption, metricsPortOption, wholeNumber } from '@akrijs/sdk/host'
+import { kubeconfigOption, logLevelOption, metricsPortOption, wholeNumber } from '@akrijs/sdk/host'
 import { Option } from 'commander'
 
 /** What `akri-controller` can be told. Each flag is also an environment variable; this table is where both come from. */
@@ -14,9 +14,7 @@ export interface ControllerProgramOptions {
 
 export function controllerOptions(): Option[] {
   return [
-    new Option('--kubeconfig <file>', "the cluster to use; without it the Pod's own, else that of ~/.kube/config").env(
-      'KUBECONFIG',
-    ),
+    kubeconfigOption(),
     new Option('--lease-namespace <name>', 'the namespace of the Lease by which one of several replicas leads')
       .env('POD_NAMESPACE')
       .default('akri'),

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { handlersOption, logLevelOption, metricsPortOption, wholeNumber, words } from '@akrijs/sdk/host'
+import { handlersOption, kubeconfigOption, logLevelOption, metricsPortOption, wholeNumber, words } from '@akrijs/sdk/host'
 import { InvalidArgumentError, Option } from 'commander'
 import type { FailurePolicy } from '../review/reviewer.js'
 
@@ -57,9 +57,7 @@ export function webhookOptions(): Option[] {
       .choices(['Fail', 'Ignore'])
       .default('Fail'),
     handlersOption('a handler whose discoveryDetails are checked'),
-    new Option('--kubeconfig <file>', "the cluster to use; without it the Pod's own, else that of ~/.kube/config").env(
-      'KUBECONFIG',
-    ),
+    kubeconfigOption(),
     metricsPortOption(),
     new Option('--drain <seconds>', 'how long it goes on when it is told to end, until everybody has heard that it is not ready')
       .env('AKRI_DRAIN')
