@@ -23,7 +23,7 @@ import { StandaloneCluster } from '../standalone/standalone-cluster.js'
 import { StateFile } from '../standalone/state-file.js'
 import { DevicePlugins } from './device-plugins.js'
 import { InstancePlugin } from './instance-plugin.js'
-import { socketPath } from './plugin-server.js'
+import { pluginSocket } from './plugin-socket.js'
 
 const node = 'node-a' as NodeName
 const resource = 'akri.sh/cam-8120fe'
@@ -303,9 +303,9 @@ describe('the device plugin of an Instance', () => {
   })
 
   it('A23 has a socket whose path fits, however long the name of the Instance is', () => {
-    const long = socketPath('/var/lib/kubelet/device-plugins', `akri.sh/${'a'.repeat(63)}`)
+    const long = pluginSocket('/var/lib/kubelet/device-plugins', `akri.sh/${'a'.repeat(63)}`)
     expect(Buffer.byteLength(long)).toBeLessThanOrEqual(107)
-    expect(socketPath('/var/lib/kubelet/device-plugins', 'akri.sh/cam')).toMatch(/akri-cam-[0-9a-f]{8}\.sock$/)
+    expect(pluginSocket('/var/lib/kubelet/device-plugins', 'akri.sh/cam')).toMatch(/akri-cam-[0-9a-f]{8}\.sock$/)
   })
 
   it('A21 A23 serves on another socket when somebody has removed its own', async () => {

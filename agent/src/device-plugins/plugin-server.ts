@@ -1,4 +1,3 @@
-import { createHash, randomBytes } from 'node:crypto'
 import { rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { setImmediate } from 'node:timers/promises'
@@ -15,7 +14,7 @@ import {
   type PreStartContainerResponse,
 } from '@akrijs/proto/device-plugin'
 import { AkriError, type Clock, type Logger, messageOf } from '@akrijs/sdk'
-import { Backoff, isServed, Latest, MAX_SOCKET_PATH } from '@akrijs/sdk/host'
+import { Backoff, isServed, Latest } from '@akrijs/sdk/host'
 import {
   Server,
   ServerCredentials,
@@ -28,6 +27,7 @@ import { KubeletUnavailableError } from '../errors.js'
 import { type AgentObserver, nobodyObserves } from '../observer.js'
 import type { Kubelet } from '../ports/kubelet.js'
 import type { PluginBehaviour } from './plugin-behaviour.js'
+import { pluginSocket } from './plugin-socket.js'
 
 export interface PluginServerOptions {
   readonly behaviour: PluginBehaviour
@@ -37,9 +37,6 @@ export interface PluginServerOptions {
   /** @default nobody */
   readonly observer?: AgentObserver
 }
-
-/** Sockets of ours begin with this, so that those of an agent that died can be told from those of other plugins. */
-export const SOCKET_PREFIX = 'akri-'
 
 /**
  * One device plugin, whatever its level: serves on a socket of its own, is registered with the kubelet, again after the
@@ -158,7 +155,7 @@ export class DevicePluginServer {
 
   async #serve(): Promise<void> {
     const { behaviour, kubelet } = this.#options
-    const socket = socketPath(kubelet.pluginDirectory, behaviour.resourceName)
+    const socket = pluginSocket(kubelet.pluginDirectory, behaviour.resourceName)
     const server = new Server()
     server.addService(DevicePluginService, {
       getDevicePluginOptions: (_call: ServerUnaryCall<Empty, DevicePluginOptions>, answer: sendUnaryData<DevicePluginOptions>) =>
@@ -257,16 +254,6 @@ export class DevicePluginServer {
     }))
     return { containerResponses: behaviour.prefer(requests) }
   }
-}
-
-/** A path that no other plugin has, and that fits into a socket's address: of a long name a digest stands for the end. */
-export function socketPath(directory: string, resourceName: string): string {
-  const unique = randomBytes(4).toString('hex')
-  const name = path.basename(resourceName)
-  const full = path.join(directory, `${SOCKET_PREFIX}${name}-${unique}.sock`)
-  if (Buffer.byteLength(full) <= MAX_SOCKET_PATH) return full
-  const digest = createHash('sha256').update(name).digest('hex').slice(0, 12)
-  return path.join(directory, `${SOCKET_PREFIX}${digest}-${unique}.sock`)
 }
 
 function unary<Request, Response>(work: (request: Request) => Promise<Response>) {

@@ -8,6 +8,11 @@ export interface DataReference {
   readonly key: ObjectKey
 }
 
+/** Tells the objects of all kinds apart. */
+export function referenceText({ kind, key }: DataReference): string {
+  return `${kind}/${key}`
+}
+
 /** Everything that the properties of a Configuration refer to. */
 export function referencesOf(configuration: Configuration): DataReference[] {
   return configuration.spec.discoveryHandler.discoveryProperties.flatMap((property) => {

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { type Empty, RegistrationClient } from '@akrijs/proto/device-plugin'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import { isServed } from '@akrijs/sdk/host'
-import { SOCKET_PREFIX } from '../device-plugins/plugin-server.js'
+import { isPluginSocket } from '../device-plugins/plugin-socket.js'
 import { KubeletUnavailableError } from '../errors.js'
 import { Listeners } from '../listeners.js'
 import type { Allocations, Kubelet, NodePods, PluginRegistration } from '../ports/kubelet.js'
@@ -54,7 +54,7 @@ export class KubeletSockets implements Kubelet {
   async open(): Promise<void> {
     await mkdir(this.pluginDirectory, { recursive: true })
     for (const name of await readdir(this.pluginDirectory)) {
-      if (!name.startsWith(SOCKET_PREFIX) || !name.endsWith('.sock')) continue
+      if (!isPluginSocket(name)) continue
       const socket = path.join(this.pluginDirectory, name)
       // During an upgrade the agent before us may still serve.
       const found = await lstat(socket).catch(() => undefined)

@@ -11,7 +11,6 @@ import {
   INSTANCES,
   type Instance,
   isFull,
-  type JsonPatch,
   joinPatch,
   keyOf,
   leavePatch,
@@ -33,9 +32,9 @@ import {
 import { type Clock, type DiscoveryProperties, type Logger, messageOf } from '@akrijs/sdk'
 import { isEmpty, planBrokerInfo } from '../broker-info/broker-info-plan.js'
 import { resolveReferences } from '../discovery/property-references.js'
-import { ClusterBusyError, OutdatedResourceError } from '../errors.js'
 import type { BrokerReports, Cluster, DeviceUsage, InstanceDraft, ObjectCache, SlotClaim } from '../ports/cluster.js'
 import { brokerInfoPatch } from './broker-info-patch.js'
+import { InstanceWriter, outdated } from './instance-writer.js'
 import { PropertySources } from './property-sources.js'
 import { StatusWriter } from './status-writer.js'
 
@@ -48,19 +47,13 @@ export interface KubernetesClusterOptions {
   readonly random?: () => number
 }
 
-/** How long the kubelet is kept waiting for a claim, in milliseconds. */
-const ANSWER_MS = 10_000
-/** The longest wait between such attempts, in milliseconds. */
-const CROWD_MS = 1000
-/** How often a write is tried anew on what it finds when another one was faster. */
-const MAX_ATTEMPTS = 30
-
 /** The cluster of an API server. */
 export class KubernetesCluster implements Cluster {
   readonly instances: ObjectCache<Instance>
   readonly configurations: ObjectCache<Configuration>
   readonly #options: Required<KubernetesClusterOptions>
   readonly #instanceApi: Resource
+  readonly #writer: InstanceWriter
   readonly #instances: Reflector<Instance>
   readonly #configurations: Reflector<Configuration>
   readonly #properties: PropertySources
@@ -101,6 +94,12 @@ export class KubernetesCluster implements Cluster {
       configurations: this.#configurations,
       instances: this.#instances,
       api: configurationApi,
+    })
+    this.#writer = new InstanceWriter({
+      ...this.#options,
+      api: this.#instanceApi,
+      cache: this.#instances,
+      onWritten: (instance) => this.#statuses.changed(configurationOf(instance)),
     })
     this.#events = new EventRecorder({
       client,
@@ -155,7 +154,7 @@ export class KubernetesCluster implements Cluster {
         },
         spec: { ...spec, deviceUsage: resizedUsage(name, spec.capacity, spec.deviceUsage) },
       })
-      this.#wrote(created)
+      this.#writer.wrote(created)
       return 'created'
     } catch (error) {
       if (ApiError.is(error, 409)) return 'exists'
@@ -164,7 +163,7 @@ export class KubernetesCluster implements Cluster {
   }
 
   joinInstance(key: ObjectKey, node: NodeName, claims: DeviceUsage = {}): Promise<'joined' | 'already-joined' | 'gone'> {
-    return this.#change(key, (instance) => {
+    return this.#writer.change(key, (instance) => {
       // One that is on its way out takes nobody in: who joins it would go with it.
       if (instance === undefined || instance.metadata.deletionTimestamp !== undefined) return { done: 'gone' }
       if (instance.spec.nodes.includes(node)) return { done: 'already-joined' }
@@ -174,7 +173,7 @@ export class KubernetesCluster implements Cluster {
   }
 
   leaveInstance(key: ObjectKey, node: NodeName): Promise<'left' | 'deleted' | 'gone'> {
-    return this.#change(key, (instance) => {
+    return this.#writer.change(key, (instance) => {
       if (instance === undefined || !instance.spec.nodes.includes(node)) return { done: 'gone' }
       if (instance.spec.nodes.length === 1) return { remove: instance, result: 'deleted' }
       return { patch: leavePatch(instance, node), result: 'left' }
@@ -182,7 +181,7 @@ export class KubernetesCluster implements Cluster {
   }
 
   updateInstance(key: ObjectKey, fields: Pick<Instance['spec'], 'capacity' | 'brokerProperties'>): Promise<'updated' | 'gone'> {
-    return this.#change(key, (instance) => {
+    return this.#writer.change(key, (instance) => {
       if (instance === undefined) return { done: 'gone' }
       if (isAlready(instance, fields)) return { done: 'updated' }
       return { patch: updatePatch(instance, fields), result: 'updated' }
@@ -198,7 +197,7 @@ export class KubernetesCluster implements Cluster {
   }
 
   releaseSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<'released' | 'changed' | 'gone'> {
-    return this.#change(key, (instance) => {
+    return this.#writer.change(key, (instance) => {
       if (instance === undefined) return { done: 'gone' }
       if (instance.spec.deviceUsage[slot] !== usage || usage === '') return { done: 'changed' }
       return { patch: releasePatch(instance, slot, usage), result: 'released' }
@@ -206,7 +205,7 @@ export class KubernetesCluster implements Cluster {
   }
 
   async reportBrokerInfo(key: ObjectKey, node: NodeName, reports: BrokerReports): Promise<'reported' | 'gone'> {
-    const outcome = await this.#change<'reported' | 'written' | 'gone'>(key, (instance) => {
+    const outcome = await this.#writer.change<'reported' | 'written' | 'gone'>(key, (instance) => {
       if (instance === undefined) return { done: 'gone' }
       const plan = planBrokerInfo(instance, node, reports)
       if (isEmpty(plan)) return { done: 'reported' }
@@ -250,42 +249,9 @@ export class KubernetesCluster implements Cluster {
     return known
   }
 
-  /**
-   * Does what `decide` says of the Instance as it is known; where another one was faster, of the Instance as it is on the
-   * server then. An answer that writes nothing is given on what the server has, because the cache may be behind.
-   */
-  async #change<T>(key: ObjectKey, decide: (instance: Instance | undefined) => Step<T>): Promise<T> {
-    const { clock, random } = this.#options
-    let instance = this.instances.get(key)
-    let fresh = false
-    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-      const step = decide(instance)
-      let refusal: ApiError | undefined
-      if ('done' in step) {
-        if (fresh) return step.done
-      } else {
-        refusal = await this.#write(key, step)
-        if (refusal === undefined) return step.result
-      }
-      // Where many are at it, each needs a moment in which no other one is.
-      if (attempt > 1) await clock.sleep(random() * Math.min(CROWD_MS, 10 * 2 ** attempt))
-      const found = await this.#instanceApi.get(key, { timeoutMs: ANSWER_MS })
-      const now = found === undefined ? undefined : this.#wrote(found)
-      // Nobody was faster: it is the write itself that the server does not want.
-      if (refusal?.status === 422 && fresh && now?.metadata.resourceVersion === instance?.metadata.resourceVersion) throw refusal
-      // It is there, and has no such part.
-      if (refusal?.status === 404 && 'subresource' in step && now?.metadata.uid === instance?.metadata.uid) {
-        if (now !== undefined) throw outdated(refusal)
-      }
-      instance = now
-      fresh = true
-    }
-    throw new ClusterBusyError(`Instance ${key} was changed by others each time that it was to be changed`)
-  }
-
   /** @param inUse whether the capacity does not matter any more: the slot is used already */
   #claim(key: ObjectKey, slot: SlotName, usage: string, { inUse }: { readonly inUse: boolean }): Promise<SlotClaim> {
-    return this.#change<SlotClaim>(key, (instance) => {
+    return this.#writer.change<SlotClaim>(key, (instance) => {
       const index = instance && slotIndex(instance.metadata.name, slot)
       if (instance === undefined || index === undefined) return { done: { outcome: 'gone' } }
       if (!inUse && index >= instance.spec.capacity) return { done: { outcome: 'gone' } }
@@ -295,45 +261,6 @@ export class KubernetesCluster implements Cluster {
       return { patch: claimPatch(instance, slot, usage), result: { outcome: 'claimed' } }
     })
   }
-
-  /** @returns why the server refused it; undefined where it is written */
-  async #write<T>(key: ObjectKey, step: Exclude<Step<T>, { readonly done: T }>): Promise<ApiError | undefined> {
-    try {
-      if ('subresource' in step) {
-        const { patch, subresource } = step
-        // Nothing that is counted in the status of its Configuration.
-        this.#instances.observe(await this.#instanceApi.patch(key, 'json', patch, { subresource, timeoutMs: ANSWER_MS }))
-      } else if ('patch' in step) this.#wrote(await this.#instanceApi.patch(key, 'json', step.patch, { timeoutMs: ANSWER_MS }))
-      else {
-        const { uid, resourceVersion } = step.remove.metadata
-        // Gone already is as good.
-        await this.#instanceApi.delete(key, { uid, resourceVersion }, { propagationPolicy: 'Background' })
-      }
-      return undefined
-    } catch (error) {
-      // A test that failed is 422; 409 is a precondition, or another write in the same moment; 404: it is gone.
-      if (error instanceof ApiError && [404, 409, 422].includes(error.status)) return error
-      throw error
-    }
-  }
-
-  #wrote(object: unknown): Instance | undefined {
-    const instance = this.#instances.observe(object)
-    if (instance !== undefined) this.#statuses.changed(configurationOf(instance))
-    return instance
-  }
-}
-
-/** What to do about an Instance: nothing more, or a write, and what that means if it succeeds. */
-type Step<T> =
-  | { readonly done: T }
-  | { readonly patch: JsonPatch; readonly result: T }
-  | { readonly patch: JsonPatch; readonly subresource: 'status'; readonly result: T }
-  | { readonly remove: Instance; readonly result: T }
-
-function outdated(cause?: unknown): OutdatedResourceError {
-  const message = `the custom resource ${INSTANCES.plural}.${INSTANCES.group} has no status.brokerInfo: apply the one of this version`
-  return new OutdatedResourceError(message, { cause })
 }
 
 function isAlready(instance: Instance, { capacity, brokerProperties }: Pick<Instance['spec'], 'capacity' | 'brokerProperties'>) {

@@ -11,7 +11,7 @@ import {
 } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import { aborted } from '@akrijs/sdk/host'
-import { type DataReference, referencesOf } from '../discovery/property-references.js'
+import { type DataReference, referencesOf, referenceText } from '../discovery/property-references.js'
 import { MissingPropertyError } from '../errors.js'
 import { Listeners } from '../listeners.js'
 
@@ -72,7 +72,7 @@ export class PropertySources {
    */
   async look(reference: DataReference): Promise<ReadonlyMap<string, Uint8Array> | undefined> {
     const { clock } = this.#options
-    const source = this.#sources.get(nameOf(reference)) ?? this.#begin(reference)
+    const source = this.#sources.get(referenceText(reference)) ?? this.#begin(reference)
     const patience = new AbortController()
     await Promise.race([source.settled, clock.sleep(PATIENCE_MS, patience.signal).catch(() => undefined)])
     patience.abort()
@@ -110,18 +110,21 @@ export class PropertySources {
       settle()
       this.#changed(reference)
     })
-    this.#sources.set(nameOf(reference), source)
+    this.#sources.set(referenceText(reference), source)
     return source
   }
 
   #changed(reference: DataReference): void {
     for (const configuration of this.#options.configurations.list()) {
-      if (referencesOf(configuration).some((one) => nameOf(one) === nameOf(reference))) this.#listeners.tell(keyOf(configuration))
+      if (referencesOf(configuration).some((one) => referenceText(one) === referenceText(reference)))
+        this.#listeners.tell(keyOf(configuration))
     }
   }
 
   #dropUnused(): void {
-    const used = new Set(this.#options.configurations.list().flatMap((configuration) => referencesOf(configuration).map(nameOf)))
+    const used = new Set(
+      this.#options.configurations.list().flatMap((configuration) => referencesOf(configuration).map(referenceText)),
+    )
     for (const name of [...this.#sources.keys()]) if (!used.has(name)) this.#end(name)
   }
 
@@ -133,10 +136,6 @@ export class PropertySources {
     this.#ending.add(source.running)
     void source.running.finally(() => this.#ending.delete(source.running))
   }
-}
-
-function nameOf({ kind, key }: DataReference): string {
-  return `${kind}/${key}`
 }
 
 /** `data` of a ConfigMap is text and wins over `binaryData`, which is base64, as all of a Secret's is. */

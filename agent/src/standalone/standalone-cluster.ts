@@ -21,14 +21,14 @@ import {
 } from '@akrijs/kube'
 import type { Clock, DiscoveryProperties, Logger } from '@akrijs/sdk'
 import { changedStatus, isEmpty, planBrokerInfo } from '../broker-info/broker-info-plan.js'
-import { type DataReference, referencesOf, resolveReferences } from '../discovery/property-references.js'
+import { resolveReferences } from '../discovery/property-references.js'
 import { isOwnedBy } from '../instances/instance-plan.js'
-import { Listeners } from '../listeners.js'
 import type { BrokerReports, Cluster, DeviceUsage, InstanceDraft, SlotClaim } from '../ports/cluster.js'
 import { mergeStatus } from '../status/merge-status.js'
 import { ClusterDraft } from './cluster-draft.js'
 import { EventLog } from './event-log.js'
 import { ObjectStore } from './object-store.js'
+import { PropertyData } from './property-data.js'
 import { type ClusterState, type StateFile, specDigest } from './state-file.js'
 
 export interface StandaloneClusterOptions {
@@ -60,8 +60,7 @@ export class StandaloneCluster implements Cluster {
   readonly instances = new ObjectStore<Instance>()
   readonly events: EventLog
   readonly #options: StandaloneClusterOptions
-  readonly #data = new Map<string, KeyedData>()
-  readonly #propertyListeners = new Listeners<[configuration: ObjectKey]>()
+  readonly #data = new PropertyData(this.configurations)
   /** Of Configurations from before the restart that the files have not named yet. */
   #remembered: ClusterState['configurations']
   #resourceVersion: number
@@ -100,7 +99,7 @@ export class StandaloneCluster implements Cluster {
         if (!instance.metadata.ownerReferences?.some((owner) => uids.has(owner.uid))) draft.instances.remove(keyOf(instance))
       }
     })
-    this.#applyData(desired)
+    this.#data.apply(desired.data, desired.complete)
   }
 
   createInstance({ name, namespace, annotations, owner, spec }: InstanceDraft): Promise<'created' | 'exists'> {
@@ -196,11 +195,11 @@ export class StandaloneCluster implements Cluster {
   }
 
   async resolveProperties(configuration: Configuration): Promise<DiscoveryProperties> {
-    return resolveReferences(configuration, async (reference) => this.#data.get(dataKey(reference))?.data)
+    return resolveReferences(configuration, async (reference) => this.#data.look(reference))
   }
 
   onPropertiesChanged(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void {
-    this.#propertyListeners.add(listener, signal)
+    this.#data.onChange(listener, signal)
   }
 
   async reportStatus(key: ObjectKey, node: NodeName, report: NodeStatus): Promise<void> {
@@ -268,20 +267,6 @@ export class StandaloneCluster implements Cluster {
     })
   }
 
-  #applyData({ data, complete }: DesiredObjects): void {
-    const before = new Map(this.#data)
-    if (complete) this.#data.clear()
-    for (const one of data) this.#data.set(dataKey({ kind: one.kind, key: objectKey(one.namespace, one.name) }), one)
-    const changed = new Set(
-      [...before.keys(), ...this.#data.keys()].filter((key) => !sameData(before.get(key), this.#data.get(key))),
-    )
-    if (changed.size === 0) return
-    for (const configuration of this.configurations.list()) {
-      if (referencesOf(configuration).some((reference) => changed.has(dataKey(reference))))
-        this.#propertyListeners.tell(keyOf(configuration))
-    }
-  }
-
   /** Each change sees the outcome of the one before. One that is refused is told to its caller, and does not stop others. */
   #change<T>(work: (draft: ClusterDraft) => T): Promise<T> {
     return new Promise((resolve, reject) => {
@@ -327,16 +312,4 @@ function putSpec(draft: ClusterDraft, instance: Instance, change: Partial<Instan
     metadata: { ...metadata, generation: metadata.generation + 1, resourceVersion: draft.nextVersion() },
     spec,
   })
-}
-
-function dataKey({ kind, key }: DataReference): string {
-  return `${kind}/${key}`
-}
-
-function sameData(a: KeyedData | undefined, b: KeyedData | undefined): boolean {
-  if (a === undefined || b === undefined) return a === b
-  return (
-    a.data.size === b.data.size &&
-    [...a.data].every(([key, value]) => Buffer.from(value).equals(b.data.get(key) ?? Buffer.alloc(0)) && b.data.has(key))
-  )
 }
