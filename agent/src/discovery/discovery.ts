@@ -3,6 +3,7 @@ import type { Clock, Logger } from '@akrijs/sdk'
 import { Listeners } from '../listeners.js'
 import { type AgentObserver, nobodyObserves } from '../observer.js'
 import type { Cluster, ObjectCache } from '../ports/cluster.js'
+import { isUidOf } from '../ports/handler-endpoint.js'
 import { type AgeingOptions, ageDevices, type EndpointList } from './device-ageing.js'
 import type { DeviceSet } from './device-set.js'
 import { DiscoverySession, type SessionState } from './discovery-session.js'
@@ -205,20 +206,11 @@ export class Discovery {
     const answered = [...search.sessions.values()].some(({ state }) => state.phase === 'open' && state.listed)
     const handler = search.configuration.spec.discoveryHandler.name
     search.answered ||= answered
-    if (answered)
-      search.orphans = search.orphans.filter(
-        ({ endpoint }) => endpoint === `embedded-${handler}` || endpoint.startsWith(`${handler}@`),
-      )
+    if (answered) search.orphans = search.orphans.filter(({ endpoint }) => isUidOf(handler, endpoint))
     search.orphans = search.orphans.filter(({ lostSince }) => lostSince === undefined || clock.now() < lostSince + removeAfterMs)
     for (const { endpoint, unreachableSince } of search.sessions.values()) {
-      if (
-        unreachableSince !== undefined &&
-        clock.now() >= unreachableSince + removeAfterMs &&
-        endpoint.uid !== `embedded-${handler}`
-      ) {
-        // Whoever is back registers again.
-        registry.drop(endpoint)
-      }
+      // Whoever is back registers again. One in this process is never out of reach.
+      if (unreachableSince !== undefined && clock.now() >= unreachableSince + removeAfterMs) registry.drop(endpoint)
     }
     this.#wakeWhenAged(key, search)
     this.#listeners.tell(key)

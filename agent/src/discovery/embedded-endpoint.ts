@@ -1,6 +1,6 @@
 import { AkriError, type DeviceList, type DiscoveryHandler, type Logger, messageOf } from '@akrijs/sdk'
 import { openDiscovery } from '@akrijs/sdk/host'
-import { type DiscoverRequest, DiscoveryFailedError, type HandlerEndpoint } from '../ports/handler-endpoint.js'
+import { type DiscoverRequest, DiscoveryFailedError, embeddedUid, type HandlerEndpoint } from '../ports/handler-endpoint.js'
 
 export interface EmbeddedHandler {
   readonly name: string
@@ -18,7 +18,7 @@ export class EmbeddedEndpoint implements HandlerEndpoint {
 
   constructor({ name, load }: EmbeddedHandler, log: Logger) {
     this.name = name
-    this.uid = `embedded-${name}`
+    this.uid = embeddedUid(name)
     this.#load = load
     this.#log = log.child({ handler: name })
   }

@@ -2,7 +2,7 @@ import { type DiscoverResponse, DiscoveryHandlerClient } from '@akrijs/proto/dis
 import { type DeviceList, messageOf } from '@akrijs/sdk'
 import { Latest, listFromWire, MAX_LIST_BYTES, propertiesToWire } from '@akrijs/sdk/host'
 import { credentials, type ServiceError, status } from '@grpc/grpc-js'
-import { type DiscoverRequest, DiscoveryFailedError, type HandlerEndpoint } from '../ports/handler-endpoint.js'
+import { type DiscoverRequest, DiscoveryFailedError, type HandlerEndpoint, remoteUid } from '../ports/handler-endpoint.js'
 
 /** Where a handler that registered listens. */
 export type EndpointAddress =
@@ -19,7 +19,7 @@ export class RemoteEndpoint implements HandlerEndpoint {
   constructor(name: string, shared: boolean, address: EndpointAddress) {
     this.name = name
     this.shared = shared
-    this.uid = `${name}@${address.type === 'unix' ? address.path : `http://${address.host}`}`
+    this.uid = remoteUid(name, address.type === 'unix' ? address.path : `http://${address.host}`)
     this.#target = address.type === 'unix' ? `unix:${address.path}` : address.host
   }
 

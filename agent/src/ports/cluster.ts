@@ -88,6 +88,7 @@ export interface InstanceDraft {
   readonly owner: Configuration
   readonly spec: Instance['spec']
 }
+
 /** The current objects of one kind, kept up to date. */
 export interface ObjectCache<T> {
   /** Resolves once everything that exists has been seen: before that, absence means nothing. */

@@ -3,7 +3,7 @@ import { AkriError } from '@akrijs/sdk'
 
 /** One place where a handler can be asked: a socket, or an object in this process. */
 export interface HandlerEndpoint {
-  /** `<name>@<endpoint>`, or `embedded-<name>`. */
+  /** {@link remoteUid}, or {@link embeddedUid}. */
   readonly uid: string
   readonly name: string
   readonly shared: boolean
@@ -12,6 +12,21 @@ export interface HandlerEndpoint {
    * Ends or throws {@link DiscoveryFailedError} when the handler is gone or refuses.
    */
   discover(request: DiscoverRequest, signal: AbortSignal): AsyncIterable<DeviceList>
+}
+
+/** The uid of the endpoint of a handler that has registered. */
+export function remoteUid(handler: string, endpoint: string): string {
+  return `${handler}@${endpoint}`
+}
+
+/** The uid of a handler in this process. */
+export function embeddedUid(handler: string): string {
+  return `embedded-${handler}`
+}
+
+/** Whether an endpoint, which may be gone, was one of this handler. */
+export function isUidOf(handler: string, uid: string): boolean {
+  return uid === embeddedUid(handler) || uid.startsWith(remoteUid(handler, ''))
 }
 
 export interface DiscoverRequest {

@@ -1,4 +1,5 @@
 import type { InstanceName, NodeName, SlotName, SlotUsage } from '@akrijs/kube'
+import { spareSlots } from './offer.js'
 
 // The resource of a Configuration: its ids are placeholders, and which slot an id stands for is decided when it is allocated.
 // What is advertised, what is preferred and what is allocated are all computed here, from the same slots and claims, so that
@@ -153,9 +154,7 @@ function claimsOf(instances: readonly InstanceSlots[], node: NodeName): Map<stri
 }
 
 function freeSlots({ healthy, slots, heldBeyond }: InstanceSlots): SlotName[] {
-  if (!healthy) return []
-  const free = [...slots].filter(([, usage]) => usage.level === 'free').map(([slot]) => slot)
-  return free.slice(0, Math.max(0, free.length - heldBeyond))
+  return healthy ? spareSlots(slots, heldBeyond) : []
 }
 
 /** How many ids of a container have found no slot. */
