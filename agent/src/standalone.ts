@@ -9,6 +9,7 @@ import type { AgeingOptions } from './discovery/device-ageing.js'
 import { handlerProgram, IsolatedHandler } from './discovery/isolated-handler.js'
 import { StateFileError } from './errors.js'
 import { KubeletSockets } from './kubelet/kubelet-sockets.js'
+import { Listeners } from './listeners.js'
 import { SimulatedKubelet } from './simulated-kubelet/simulated-kubelet.js'
 import { watchManifests } from './standalone/manifest-files.js'
 import { StandaloneCluster } from './standalone/standalone-cluster.js'
@@ -38,7 +39,6 @@ export interface StandaloneOptions extends Partial<AgeingOptions> {
   readonly handlersFrom: string
   readonly log: Logger
   readonly clock?: Clock
-  readonly slotGraceMs?: number
 }
 
 export interface StandaloneAgent {
@@ -93,7 +93,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
     })
 
     let problems: readonly ManifestProblem[] = handlerProblems
-    const listeners = new Set<() => void>()
+    const listeners = new Listeners()
     const sets = watchManifests(options.manifests, { clock, log, signal: stop.signal })
     const first = await sets.next()
     const apply = async (set: typeof first.value) => {
@@ -102,7 +102,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
       problems = [...handlerProblems, ...set.problems]
       for (const { file, document, path: at, message } of set.problems)
         log.error({ file, ...(document > 0 ? { document } : {}), path: at, error: message }, 'manifest refused')
-      for (const listener of [...listeners]) listener()
+      listeners.tell()
     }
     await apply(first.value)
 
@@ -148,11 +148,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
       get problems() {
         return problems
       },
-      onProblems(listener, signal) {
-        const own = () => listener()
-        listeners.add(own)
-        signal.addEventListener('abort', () => listeners.delete(own), { once: true })
-      },
+      onProblems: (listener, signal) => listeners.add(listener, signal),
       close,
     }
   } catch (error) {

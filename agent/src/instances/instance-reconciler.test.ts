@@ -170,14 +170,6 @@ describe('the Instances of a node', () => {
     expect(calls).toEqual([`withdraw ${key}`, `withdraw ${nameOf('foo0')}`])
   })
 
-  it('A2 stay as they are when the agent ends', async () => {
-    await reconciler.reconcile(key)
-    const before = instanceOf('foo0')
-    await reconciler.close()
-    expect(calls.at(-1)).toBe(`withdraw ${nameOf('foo0')}`)
-    expect(instanceOf('foo0')).toBe(before)
-  })
-
   it('tell of two devices with one digest, once', async () => {
     // Found by trying: their digests of three bytes are the same.
     const [first, second] = sameDigest()

@@ -59,11 +59,6 @@ export class InstanceReconciler {
     return {}
   }
 
-  /** Ends every plugin; leaves every Instance as it is. */
-  async close(): Promise<void> {
-    await inParallel([...this.#served.keys()], (key) => this.#withdrawAllBut(key, new Set()))
-  }
-
   async #bringAbout(configuration: Configuration, planned: PlannedInstance): Promise<void> {
     const { cluster, plugins, given, node, log } = this.#options
     const { namespace, name } = configuration.metadata

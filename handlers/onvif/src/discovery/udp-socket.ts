@@ -68,10 +68,6 @@ export class UdpSocket {
     return opened
   }
 
-  get port(): number {
-    return this.#closed ? 0 : this.#socket.address().port
-  }
-
   /**
    * @param via the address of the interface, or `::%eth0`
    * @throws Error of the system, also when it has joined before

@@ -13,7 +13,6 @@ export interface ServerFacts {
   readonly state?: string
   readonly startTime?: Date
   readonly productName?: string
-  readonly productUri?: string
   readonly manufacturer?: string
   readonly softwareVersion?: string
   readonly buildNumber?: string
@@ -45,7 +44,6 @@ const NODES = {
   state: 2259,
   startTime: 2257,
   productName: 2261,
-  productUri: 2262,
   manufacturer: 2263,
   softwareVersion: 2264,
   buildNumber: 2265,
@@ -124,7 +122,6 @@ async function readFacts({ AttributeIds, ServerState }: NodeOpcua, session: Clie
     state: typeof state === 'number' ? ServerState[state] : undefined,
     startTime: dateOf(values.get('startTime')),
     productName: textOf(values.get('productName')),
-    productUri: textOf(values.get('productUri')),
     manufacturer: textOf(values.get('manufacturer')),
     softwareVersion: textOf(values.get('softwareVersion')),
     buildNumber: textOf(values.get('buildNumber')),
