@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 
 export default defineConfig({
@@ -6,6 +7,8 @@ export default defineConfig({
   test: {
     include: ['{proto,sdk,kube,agent,controller,webhook,cli,test,bench}/**/*.test.ts', '{handlers,examples}/*/**/*.test.ts'],
     exclude: ['**/node_modules/**', '**/dist/**'],
+    // Tests wait more than they compute. Those about what a machine has once take turns: test/support/alone.ts.
+    maxWorkers: availableParallelism() + 1,
     testTimeout: 20_000,
     hookTimeout: 60_000,
   },

@@ -5,6 +5,7 @@ import path from 'node:path'
 import type { Instance } from '@akrijs/kube'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { askAgent } from '../../cli/src/control/control-client.js'
+import { alone } from '../support/alone.js'
 import { AkriProgram } from './support/akri-program.js'
 
 const missing = [
@@ -15,6 +16,8 @@ const missing = [
 const patience = { timeout: 90_000, interval: 250 }
 
 let akri: AkriProgram
+
+alone()
 
 beforeEach(async () => {
   akri = await AkriProgram.create()

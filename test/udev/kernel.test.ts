@@ -7,8 +7,10 @@ import udev from '@akrijs/handler-udev'
 import { type Device, DiscoveryProperties, silentLogger } from '@akrijs/sdk'
 import { openDiscovery } from '@akrijs/sdk/host'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { alone } from '../support/alone.js'
 
 // Devices of this machine's own kernel that can be made and unmade. Each test undoes what it did, also when it fails.
+alone()
 
 const run = promisify(execFile)
 const isRoot = process.getuid?.() === 0

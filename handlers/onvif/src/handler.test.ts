@@ -4,6 +4,7 @@ import { createServer } from 'node:net'
 import { type Device, DiscoveryProperties, InvalidDetailsError, silentLogger } from '@akrijs/sdk'
 import { openDiscovery } from '@akrijs/sdk/host'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { alone } from '../../../test/support/alone.js'
 import { issueAuthority } from '../../../webhook/src/certificates/x509.js'
 import { createOnvifHandler } from './index.js'
 import { DiscoveryResponder } from './testing/discovery-responder.js'
@@ -16,6 +17,7 @@ import {
 } from './testing/index.js'
 
 // On the loopback interface, where other tests have their cameras too: so each asks for its own only.
+alone()
 
 const IP = '127.77.0.1'
 const credential = { username: 'admin', password: 'secret' }

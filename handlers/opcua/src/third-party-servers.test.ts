@@ -1,18 +1,17 @@
-import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process'
-import { once } from 'node:events'
-import net from 'node:net'
+import { spawnSync } from 'node:child_process'
 import path from 'node:path'
-import { promisify } from 'node:util'
 import { type Device, messageOf, serve } from '@akrijs/sdk'
 import { SimulatedAgent } from '@akrijs/sdk/testing'
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { alone } from '../../../test/support/alone.js'
 import { Lan } from '../test-peers/lan.js'
+import { missingForOpen62541, Open62541 } from '../test-peers/open62541.js'
 import { DISCOVERY_SERVER, SimulatedServer } from '../test-peers/simulated-server.js'
 import { createOpcuaHandler } from './index.js'
 
 // Servers and a client that are not ours: open62541, and node-opcua as a discovery server that others register with.
+alone()
 
-const peers = path.join(import.meta.dirname, '../test-peers')
 const has = (command: string, ...args: string[]) => spawnSync(command, args).status === 0
 const needs = (names: readonly string[]) => (names.length > 0 ? ` (needs ${names.join(', ')})` : '')
 
@@ -38,44 +37,24 @@ async function discover(discoveryUrls: readonly string[]) {
 
 const ids = (devices: readonly Device[]) => devices.map(({ id }) => id)
 
-const missing = ['gcc', 'apt-get', 'dpkg'].filter((command) => !has(command, '--version'))
-
-describe.skipIf(missing.length > 0)(`with open62541${needs(missing)}`, () => {
-  const built = path.resolve(import.meta.dirname, '../../../node_modules/.cache/akri-open62541')
-  const children: ChildProcess[] = []
+describe.skipIf(missingForOpen62541.length > 0)(`with open62541${needs(missingForOpen62541)}`, () => {
+  const peers = new Open62541()
   let failure: string | undefined
 
   beforeAll(async () => {
-    try {
-      await promisify(execFile)(path.join(peers, 'open62541/build.sh'), [built])
-    } catch (error) {
+    await Open62541.build().catch((error: unknown) => {
       failure = messageOf(error)
-    }
+    })
   }, 180_000)
 
   beforeEach((context) => {
     if (failure !== undefined) context.skip(`open62541 cannot be had: ${failure}`)
   })
 
-  afterEach(async () => {
-    for (const child of children.splice(0)) await end(child)
-  })
-
-  async function start(name: string, ...options: string[]): Promise<{ readonly url: string; readonly child: ChildProcess }> {
-    const port = await freePort()
-    const args = ['-p', String(port), '-n', name, ...options]
-    const child = spawn(path.join(built, 'bin/server'), args, { stdio: ['ignore', 'pipe', 'inherit'] })
-    children.push(child)
-    const wanted = options.includes('-r') ? /registered Good/ : /listening/
-    await new Promise<void>((resolve, reject) => {
-      child.stdout.on('data', (data) => wanted.test(String(data)) && resolve())
-      child.once('exit', (code) => reject(new TypeError(`${name} has ended with ${code}`)))
-    })
-    return { url: `opc.tcp://127.0.0.1:${port}`, child }
-  }
+  afterEach(() => peers.close())
 
   it('offers a server with its security policies and its certificate', async () => {
-    const { url } = await start('Secured', '-s')
+    const { url } = await peers.start('Secured', '-s')
     await using discovery = await discover([url])
     const [device] = await discovery.until(() => true)
     expect(device).toMatchObject({
@@ -95,19 +74,18 @@ describe.skipIf(missing.length > 0)(`with open62541${needs(missing)}`, () => {
   }, 60_000)
 
   it('offers the servers that register with a discovery server, until they sign off', async () => {
-    const lds = await start('LDS', '-l')
-    const [one, two] = [await start('One', '-r', lds.url), await start('Two', '-r', lds.url)]
+    const lds = await peers.start('LDS', '-l')
+    const [one, two] = [await peers.start('One', '-r', lds.url), await peers.start('Two', '-r', lds.url)]
     await using discovery = await discover([lds.url])
     expect(ids(await discovery.until((devices) => devices.length === 2)).sort()).toEqual([one.url, two.url].sort())
-    await end(one.child)
+    await peers.end(one)
     expect(ids(await discovery.until((devices) => devices.length === 1))).toEqual([two.url])
   }, 60_000)
 
   it('is understood by its client', async () => {
     await using server = await SimulatedServer.start({ name: 'Ours' })
     server.applications = [DISCOVERY_SERVER, ...server.applications]
-    const { stdout } = await promisify(execFile)(path.join(built, 'bin/find'), [server.url])
-    expect(stdout.split('\n').filter((line) => /^(FindServers|GetEndpoints|application|endpoint) /.test(line))).toEqual([
+    expect(await peers.find(server.url)).toEqual([
       'FindServers Good',
       'application 3 LDS',
       'application 0 Ours',
@@ -130,7 +108,7 @@ describe.skipIf(missingForLan.length > 0)(`with node-opcua on another machine${n
 
   it('offers the server that registers with its discovery server, with secured endpoints, until it signs off', async () => {
     const host = await lan.addHost(40 + (process.pid % 100))
-    const program = path.join(peers, 'node-opcua.mjs')
+    const program = path.join(import.meta.dirname, '../test-peers/node-opcua.mjs')
     const peer = await lan.spawn(host, process.execPath, [program, host.address], /^registered$/m)
     await using discovery = await discover([`opc.tcp://${host.address}:4840`])
     const [device] = await discovery.until((devices) => devices.length === 1)
@@ -149,18 +127,3 @@ describe.skipIf(missingForLan.length > 0)(`with node-opcua on another machine${n
     expect(await discovery.until((devices) => devices.length === 0)).toEqual([])
   }, 120_000)
 })
-
-async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return
-  child.kill('SIGTERM')
-  await once(child, 'exit')
-}
-
-async function freePort(): Promise<number> {
-  const server = net.createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  return typeof address === 'object' && address !== null ? address.port : 0
-}

@@ -4,11 +4,13 @@ import os from 'node:os'
 import path from 'node:path'
 import type { Logger } from '@akrijs/sdk'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { alone } from '../../../../test/support/alone.js'
 import { Lan, type LanHost } from '../../test-peers/lan.js'
 import type { AnnouncedServer } from './announced-server.js'
 import { type BrowseOptions, browseServers } from './browse.js'
 
 // Over real multicast: peers in network namespaces announce, and this process browses on the links to them.
+alone()
 
 const isRoot = process.getuid?.() === 0
 const missing = [...(isRoot ? [] : ['root']), ...(has('ip', ['-V']) ? [] : ['the Debian package iproute2'])]
