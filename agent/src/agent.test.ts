@@ -1,0 +1,135 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import type { NodeName } from '@akrijs/kube'
+import { defineDiscoveryHandler, silentLogger, systemClock } from '@akrijs/sdk'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { z } from 'zod'
+import { type Agent, startAgent } from './agent.js'
+import { KubeletSockets } from './kubelet/kubelet-sockets.js'
+import { AgentMetrics } from './metrics.js'
+import { manifest } from './ports/cluster.contract.js'
+import { SimulatedKubelet } from './simulated-kubelet/simulated-kubelet.js'
+import { StandaloneCluster } from './standalone/standalone-cluster.js'
+import { StateFile } from './standalone/state-file.js'
+
+const NODE = 'node-a' as NodeName
+const patience = { timeout: 10_000, interval: 50 }
+
+let directory: string
+let cluster: StandaloneCluster
+let kubelet: SimulatedKubelet
+let sockets: KubeletSockets
+let metrics: AgentMetrics
+let agent: Agent | undefined
+
+beforeEach(async () => {
+  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-agent-'))
+  const file = new StateFile(path.join(directory, 'cluster.json'))
+  cluster = await StandaloneCluster.open({ file, clock: systemClock, log: silentLogger })
+  kubelet = await SimulatedKubelet.start({ directory: path.join(directory, 'k') })
+  sockets = new KubeletSockets({
+    pluginDirectory: kubelet.pluginDirectory,
+    podResourcesSocket: kubelet.podResourcesSocket,
+    pods: kubelet.nodePods,
+    clock: systemClock,
+    log: silentLogger,
+  })
+  await sockets.open()
+  metrics = new AgentMetrics({
+    node: NODE,
+    configurations: () => cluster.configurations.list(),
+    instances: () => cluster.instances.list(),
+    endpoints: () => agent?.registry.size ?? 0,
+    apiSilenceMs: () => undefined,
+  })
+})
+
+afterEach(async () => {
+  await agent?.close()
+  agent = undefined
+  await sockets.close()
+  await kubelet.close()
+  await cluster.close()
+  await rm(directory, { recursive: true, force: true })
+})
+
+/** An agent with a handler that finds one device where its details say `found`, and fails otherwise. */
+async function start(): Promise<void> {
+  const handler = defineDiscoveryHandler({
+    name: 'told',
+    shared: true,
+    details: z.object({ found: z.boolean() }),
+    async *discover({ details }) {
+      if (!details.found) throw new TypeError('no such bus')
+      yield [{ id: 'foo0' }]
+    },
+  })
+  agent = await startAgent({
+    cluster,
+    kubelet: sockets,
+    clock: systemClock,
+    log: silentLogger,
+    node: NODE,
+    observer: metrics,
+    handlersDirectory: directory,
+    checkpointFile: path.join(directory, 'checkpoint.json'),
+    embedded: [{ name: 'told', load: async () => handler }],
+  })
+}
+
+/** The values of what begins with these words, as Prometheus reads them. */
+async function measured(...lines: readonly string[]): Promise<(number | undefined)[]> {
+  const text = await metrics.registry.metrics()
+  return lines.map((line) => {
+    const found = text.split('\n').find((one) => one.startsWith(`${line} `))
+    return found === undefined ? undefined : Number(found.slice(line.length + 1))
+  })
+}
+
+it('A23 an agent counts what happens, from the answer of a handler to the slot that is free again', async () => {
+  const discoveryHandler = (found: boolean) => ({
+    name: 'told',
+    discoveryDetails: `found: ${found}`,
+    discoveryProperties: [],
+  })
+  const [good, bad] = [
+    manifest({ discoveryHandler: discoveryHandler(true) }),
+    manifest({ discoveryHandler: discoveryHandler(false) }),
+  ]
+  await start()
+  await cluster.apply({ configurations: [good, bad], data: [], complete: true })
+  const resource = `akri.sh/${good.name}-8120fe`
+  await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(1), patience)
+  await vi.waitFor(
+    async () =>
+      expect(
+        await measured(
+          `akri_instance_count{configuration="${good.name}",is_shared="true"}`,
+          `akri_discovery_response_time_count{configuration="${good.name}"}`,
+          'akri_discovery_response_result{discovery_handler_name="told",result="Success"}',
+          'akri_plugin_registrations_total{result="accepted"}',
+          'akri_handler_endpoints',
+        ),
+      ).toEqual([1, 1, 1, 3, 1]),
+    patience,
+  )
+  await vi.waitFor(async () => {
+    const [failures] = await measured('akri_discovery_response_result{discovery_handler_name="told",result="Fail"}')
+    expect(failures).toBeGreaterThan(0)
+  }, patience)
+
+  const container = { name: 'main', resources: { [resource]: 1 } }
+  await kubelet.admit({ uid: 'p', name: 'p', namespace: 'default', containers: [container] })
+  const held = `akri_slots{configuration="${good.name}",holder="this_node"}`
+  expect(
+    await measured(
+      'akri_allocations_total{level="instance",result="granted"}',
+      'akri_slot_claims_total{level="instance",outcome="claimed"}',
+      held,
+      'akri_slot_reclaims_total',
+    ),
+  ).toEqual([1, 1, 1, 0])
+  kubelet.remove('p')
+  await vi.waitFor(async () => expect(await measured(held, 'akri_slot_reclaims_total')).toEqual([0, 1]), patience)
+})
