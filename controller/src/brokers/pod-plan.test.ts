@@ -80,6 +80,11 @@ describe('the broker Pods of an Instance', () => {
       creates: [],
       removes: ['a-pod'],
     })
+    const running = ['a', 'b', 'c'].map((node) => testPod(node))
+    for (const capacity of [2, 1]) {
+      const { creates, removes } = plan(testInstance(['a', 'b', 'c'], { capacity }), running)
+      expect([creates, removes.length]).toEqual([[], 3 - capacity])
+    }
   })
 
   it('R51 are none without a spec for them, or when the Instance goes', () => {
