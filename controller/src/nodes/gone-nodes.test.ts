@@ -61,6 +61,22 @@ describe('a node that has gone', () => {
     ])
   })
 
+  it.each([
+    ['the one that its agent of the existing system has left', ['x', 'a', 'akri.test/y'], 'a-fin', 1],
+    ['none that somebody else has put there', ['a'], 'somebody', undefined],
+  ])('A13 loses of finalizers %s', async (_what, finalizers, manager, index) => {
+    const object = { ...testInstance(['b']) }
+    const managedFields = [{ manager, operation: 'Apply' }]
+    api.put(INSTANCE, { ...object, metadata: { ...object.metadata, finalizers, managedFields } })
+    await leave()
+    const path = `/metadata/finalizers/${index}`
+    const removal = [
+      { op: 'test', path, value: 'a' },
+      { op: 'remove', path },
+    ]
+    expect(patches()).toEqual(index === undefined ? [] : [removal])
+  })
+
   it('does not leave where somebody was faster: that brings it back', async () => {
     api.refusal = ({ method }) => {
       if (method !== 'PATCH') return undefined
