@@ -1,4 +1,5 @@
-import { lstat, mkdir, rm } from 'node:fs/promises'
+import { randomBytes } from 'node:crypto'
+import { link, lstat, mkdir, rename, rm } from 'node:fs/promises'
 import net from 'node:net'
 import path from 'node:path'
 import { AkriError } from './errors.js'
@@ -25,8 +26,25 @@ export async function makeRoomForSocket(file: string): Promise<void> {
   if (stat === undefined) return
   if (!stat.isSocket())
     throw new SocketUnusableError(`${file} is in the way: it is not a socket. Remove it, or give another directory`)
-  if (await isServed(file)) throw new SocketUnusableError(`${file} is served by another process already`)
-  await rm(file, { force: true })
+  if ((await isServed(file)) || !(await removeStale(file)))
+    throw new SocketUnusableError(`${file} is served by another process already`)
+}
+
+/**
+ * Removes the socket of a program that has died. Of two that do so at the same time, one may have made its own socket before
+ * the other removes what it looked at: so it is put aside and looked at again.
+ * @returns false where somebody serves after all
+ */
+async function removeStale(file: string): Promise<boolean> {
+  // No longer than the name that it has: paths of sockets are short.
+  const name = randomBytes(16).toString('hex').slice(0, path.basename(file).length)
+  const aside = path.join(path.dirname(file), name)
+  if (!(await rename(file, aside).then(() => true, absent))) return true
+  const served = await isServed(aside)
+  // Not renamed back: whatever stands there by now stays.
+  if (served) await link(aside, file).catch(() => undefined)
+  await rm(aside, { force: true })
+  return !served
 }
 
 export function checkSocketPath(file: string): void {

@@ -1,10 +1,11 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rename, rm } from 'node:fs/promises'
+import net from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { StateLockedError } from '../errors.js'
+import { StateFileError, StateLockedError } from '../errors.js'
 import { lockState } from './state-lock.js'
 
 let directory: string
@@ -31,4 +32,26 @@ it('is free again after kill -9 of its holder', async () => {
   child.kill('SIGKILL')
   await once(child, 'exit')
   await (await lockState(directory)).release()
+})
+
+it('lets one of two agents in that start at the same time after a kill -9', async () => {
+  for (let round = 0; round < 200; round++) {
+    // A socket that nobody serves any more: its server removes the name that it had.
+    const server = net.createServer().listen(path.join(directory, 'first'))
+    await once(server, 'listening')
+    await rename(path.join(directory, 'first'), path.join(directory, 'lock.sock'))
+    server.close()
+    await once(server, 'close')
+    const both = await Promise.allSettled([lockState(directory), lockState(directory)])
+    const locks = both.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+    expect(locks).toHaveLength(1)
+    await expect(lockState(directory)).rejects.toThrow(StateLockedError)
+    for (const lock of locks) await lock.release()
+  }
+})
+
+it('says so where the directory cannot be written, and names no other agent', async () => {
+  const rejected = expect(lockState('/proc/self')).rejects
+  await rejected.toThrow(StateFileError)
+  await rejected.toThrow('/proc/self cannot be written')
 })
