@@ -4,8 +4,9 @@ import { fileURLToPath } from 'node:url'
 import { AkriError, messageOf } from '@akrijs/sdk'
 import { handlerSpecifier, logLevelOption, words } from '@akrijs/sdk/host'
 import { Command, CommanderError, Option } from 'commander'
+import { type DescribeOptions, describe } from './commands/describe.js'
 import { BUILT_IN, type DiscoverCommandOptions, discover } from './commands/discover.js'
-import { describe, type GetOptions, get } from './commands/get.js'
+import { type GetOptions, get } from './commands/get.js'
 import { type RunOptions, run } from './commands/run.js'
 import { defaultStateDirectory } from './places.js'
 
@@ -78,7 +79,7 @@ program
   .argument('<kind>', 'configuration or instance')
   .argument('<name>')
   .addOption(stateDir())
-  .action((kind: string, name: string, options: Pick<GetOptions, 'stateDir'>) => describe(kind, name, options))
+  .action((kind: string, name: string, options: DescribeOptions) => describe(kind, name, options))
 
 try {
   await program.parseAsync()

@@ -1,21 +1,10 @@
 import type { StandaloneAgent } from '@akrijs/agent/standalone'
 import { configurationOf, GROUP, keyOf, type ObjectKey } from '@akrijs/kube'
-import type { Clock, Logger } from '@akrijs/sdk'
-import { Broker, type BrokerState } from './broker.js'
+import { Broker, type BrokerOptions, type BrokerState } from './broker.js'
 import { planBroker } from './broker-command.js'
-import type { BrokerLedger } from './broker-ledger.js'
-import type { FinishedJobs } from './finished-jobs.js'
 
-export interface BrokerSetOptions {
+export interface BrokerSetOptions extends BrokerOptions {
   readonly standalone: Pick<StandaloneAgent, 'cluster' | 'kubelet'>
-  readonly ledger: BrokerLedger
-  readonly finished: FinishedJobs
-  readonly clock: Clock
-  readonly log: Logger
-  readonly environment: Readonly<Record<string, string | undefined>>
-  onLine(broker: string, line: string): void
-  /** A broker began, ended or waits. */
-  onChange(): void
 }
 
 /**

@@ -1,9 +1,23 @@
+import type { StandaloneAgent } from '@akrijs/agent/standalone'
 import type { Instance } from '@akrijs/kube'
-import { messageOf } from '@akrijs/sdk'
+import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import { aborted, Backoff } from '@akrijs/sdk/host'
 import { type BrokerCommand, type BrokerPlan, brokerEnvironment, expand, withoutMounts } from './broker-command.js'
+import type { BrokerLedger } from './broker-ledger.js'
 import { type BrokerEnd, BrokerProcess } from './broker-process.js'
-import type { BrokerSetOptions } from './broker-set.js'
+import type { FinishedJobs } from './finished-jobs.js'
+
+export interface BrokerOptions {
+  readonly standalone: Pick<StandaloneAgent, 'kubelet'>
+  readonly ledger: BrokerLedger
+  readonly finished: FinishedJobs
+  readonly clock: Clock
+  readonly log: Logger
+  readonly environment: Readonly<Record<string, string | undefined>>
+  onLine(broker: string, line: string): void
+  /** A broker began, ended or waits. */
+  onChange(): void
+}
 
 export type BrokerState =
   | { readonly phase: 'waiting'; readonly reason: string }
@@ -33,14 +47,14 @@ export class Broker {
   readonly spec: string
   readonly #name: string
   readonly #namespace: string
-  readonly #options: BrokerSetOptions
+  readonly #options: BrokerOptions
   readonly #stop = new AbortController()
   readonly #running: Promise<void>
   /** A number that no other life of any broker has: the one before may still be ending when the next is admitted. */
   readonly #nextLife: () => number
   #state: BrokerState = { phase: 'waiting', reason: 'starting' }
 
-  constructor(instance: Instance, spec: string, plan: BrokerPlan, options: BrokerSetOptions, nextLife: () => number) {
+  constructor(instance: Instance, spec: string, plan: BrokerPlan, options: BrokerOptions, nextLife: () => number) {
     this.#nextLife = nextLife
     this.uid = instance.metadata.uid
     this.spec = spec

@@ -3,6 +3,7 @@ import { type Configuration, type Instance, keyOf } from '@akrijs/kube'
 import stringWidth from 'string-width'
 import type { BrokerState } from '../brokers/broker.js'
 import type { BrokerSet } from '../brokers/broker-set.js'
+import { deviceText } from './device-text.js'
 import { printable, shorten } from './table.js'
 
 export interface PictureInput {
@@ -99,19 +100,11 @@ function drawInstance(instance: Instance, brokers: Pick<BrokerSet, 'state'>, col
   const state = brokers.state(keyOf(instance))
   const broker = state === undefined ? '' : `broker ${brokerText(state)}`
   const reported = Object.entries(instance.status?.brokerInfo ?? {}).map(([name, content]) => `${name}=${content.trim()}`)
-  const text = [`  ${instance.metadata.name}`, dots, describe(instance.spec.brokerProperties), broker, ...reported].join('  ')
+  const text = [`  ${instance.metadata.name}`, dots, deviceText(instance.spec.brokerProperties), broker, ...reported].join('  ')
   return shorten(printable(text), columns - 1)
 }
 
 function brokerText(state: BrokerState): string {
   if (state.phase === 'running') return String(state.pid ?? '')
   return 'reason' in state ? `${state.phase}: ${state.reason}` : state.phase
-}
-
-/** What tells a device from others at a glance. */
-export function describe(properties: Readonly<Record<string, string>>): string {
-  const best =
-    Object.entries(properties).find(([name]) => /^(UDEV_DEVNODE|ONVIF_DEVICE_SERVICE_URL|OPCUA_DISCOVERY_URL)/.test(name)) ??
-    Object.entries(properties)[0]
-  return best === undefined ? '' : best[1]
 }

@@ -1,0 +1,67 @@
+import { dump } from 'js-yaml'
+import { askAgent } from '../control/control-client.js'
+import { NoSuchObjectError } from '../errors.js'
+import { controlSocket } from '../places.js'
+import { formatTable, printable } from '../view/table.js'
+import { kindOf, objectsOf } from './kinds.js'
+
+export interface DescribeOptions {
+  readonly stateDir: string
+}
+
+/** `akri describe`: one object with all that is known about it. */
+export async function describe(kindText: string, name: string, { stateDir }: DescribeOptions): Promise<void> {
+  const socket = controlSocket(stateDir)
+  const { items } = await objectsOf(socket, kindOf(kindText))
+  const object = items.find(({ metadata }) => metadata.name === name)
+  if (object === undefined) throw new NoSuchObjectError(`there is no ${kindText} ${name}`)
+  const events = (await askAgent(socket, '/events')) as {
+    items: { regarding: { key: string }; lastTimestamp: string; type: string; reason: string; message: string }[]
+  }
+  const brokers = (await askAgent(socket, '/brokers')) as {
+    items: { instance: string; state?: { phase: string; reason?: string; pid?: number } }[]
+  }
+  const { metadata, ...rest } = object
+  const lines = [
+    `Name:       ${metadata.name}`,
+    `Namespace:  ${metadata.namespace}`,
+    '',
+    ...dump(rest.spec)
+      .trimEnd()
+      .split('\n')
+      .map((line) => `  ${line}`),
+  ]
+  if (object.kind === 'Configuration' && object.status !== undefined) {
+    lines.push(
+      '',
+      `Devices:    ${object.status.devices}`,
+      `Slots:      ${object.status.slots.claimed} of ${object.status.slots.total} claimed`,
+      '',
+    )
+    const rows = object.status.conditions.map(({ type, status, reason, message, lastTransitionTime }) => [
+      type,
+      status,
+      reason,
+      lastTransitionTime,
+      message,
+    ])
+    lines.push(...formatTable(['CONDITION', 'STATUS', 'REASON', 'SINCE', 'MESSAGE'], rows).split('\n'))
+  }
+  const reported = object.kind === 'Instance' ? Object.entries(object.status?.brokerInfo ?? {}) : []
+  if (reported.length > 0) {
+    const rows = reported.map(([name, content]) => [name, content.trimEnd().replaceAll('\n', ' | ')])
+    lines.push('', ...formatTable(['REPORTED', 'CONTENT'], rows).split('\n'))
+  }
+  const broker = brokers.items.find(({ instance }) => instance === metadata.name)?.state
+  if (broker !== undefined) lines.push('', `Broker:     ${broker.phase} ${broker.pid ?? broker.reason ?? ''}`)
+  const own = events.items.filter(({ regarding }) => regarding.key === `${metadata.namespace}/${metadata.name}`)
+  if (own.length > 0)
+    lines.push(
+      '',
+      ...formatTable(
+        ['LAST SEEN', 'TYPE', 'REASON', 'MESSAGE'],
+        own.map((event) => [event.lastTimestamp, event.type, event.reason, event.message]),
+      ).split('\n'),
+    )
+  process.stdout.write(`${lines.map(printable).join('\n')}\n`)
+}
