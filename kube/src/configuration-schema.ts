@@ -26,7 +26,7 @@ export type ParsedConfiguration =
   | { readonly ok: false; readonly problems: readonly Problem[] }
 
 /** The most slots that an Instance may have: each is a key of the object, and a device of the kubelet. */
-export const MAX_CAPACITY = 10_000
+const MAX_CAPACITY = 10_000
 
 /**
  * The part of a resource name behind `akri.sh/` has 63 characters at most (the kubelet refuses longer ones), and that of

@@ -4,7 +4,6 @@ export type { ApiClock } from './clock.js'
 export * from './cluster-access.js'
 export {
   type ConfigurationManifest,
-  MAX_CAPACITY,
   type ParsedConfiguration,
   type Problem,
   parseConfiguration,

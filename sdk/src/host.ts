@@ -1,7 +1,6 @@
 // For programs that host handlers: the agent, `serve`, the CLI. Authors of handlers need nothing of it.
 export { aborted } from './aborted.js'
 export { Backoff, type BackoffOptions, backoff } from './backoff.js'
-export { type Clock, systemClock } from './clock.js'
 export { createLogger } from './create-logger.js'
 export { type DetailsProblem, type ReadDetails, readDetails } from './details.js'
 export { checkDeviceList, equalDeviceLists, MAX_LIST_BYTES } from './device-list.js'

@@ -1,3 +1,4 @@
+export { aborted } from './aborted.js'
 export { AllowedNetworks, type Network, readNetwork } from './allowed-networks.js'
 export type { Clock } from './clock.js'
 export { systemClock } from './clock.js'

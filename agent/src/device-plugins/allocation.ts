@@ -6,7 +6,7 @@ import type { ServedInstance } from '../instances/served-instance.js'
 export const SLOT_ANNOTATION = 'akri.agent.slot-'
 
 /** The environment variable that says where a container finds the directory by which it reports. */
-export const DIRECTORY_VARIABLE = 'AKRI_BROKER_INFO_DIRECTORY'
+const DIRECTORY_VARIABLE = 'AKRI_BROKER_INFO_DIRECTORY'
 /** In the container; the Instance's name behind it. */
 const DIRECTORY_MOUNT = '/run/akri/'
 

@@ -63,7 +63,7 @@ export class ClusterDraft {
 }
 
 /** The objects of one kind, with changes that are not in the store yet. */
-export class DraftObjects<T extends { readonly metadata: { readonly namespace: string; readonly name: string } }> {
+class DraftObjects<T extends { readonly metadata: { readonly namespace: string; readonly name: string } }> {
   readonly #store: ObjectStore<T>
   readonly #objects: Map<ObjectKey, T>
   readonly #changed = new Set<ObjectKey>()

@@ -21,7 +21,7 @@ export interface ClusterState {
   readonly resourceVersion: number
 }
 
-export const EMPTY_STATE: ClusterState = { configurations: {}, instances: [], resourceVersion: 0 }
+const EMPTY_STATE: ClusterState = { configurations: {}, instances: [], resourceVersion: 0 }
 
 const VERSION = 1
 

@@ -4,7 +4,7 @@ import { parseEndpointUrl } from './endpoint-url.js'
 import { OpcuaUrlError } from './errors.js'
 
 /** Where a discovery server, or a server that knows only itself, listens unless told otherwise. */
-export const DEFAULT_DISCOVERY_URL = 'opc.tcp://localhost:4840/'
+const DEFAULT_DISCOVERY_URL = 'opc.tcp://localhost:4840/'
 
 const discoveryUrl = z.string().transform((text, context): string => {
   try {

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { UdevRuleError } from './errors.js'
 import { parseRule, type Rule } from './rule.js'
 
-export const PERMISSIONS = ['r', 'w', 'm', 'rw', 'rm', 'rwm', 'wm'] as const
+const PERMISSIONS = ['r', 'w', 'm', 'rw', 'rm', 'rwm', 'wm'] as const
 
 const rule = z.string().transform((text, context): Rule => {
   try {

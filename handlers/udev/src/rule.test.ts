@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { UdevRuleError } from './errors.js'
-import { MAX_RULE_LENGTH, NAMED_KEYS, PLAIN_KEYS, parseRule, printRule } from './rule.js'
+import { MAX_RULE_LENGTH, NAMED_KEYS, PLAIN_KEYS, parseRule, type Rule } from './rule.js'
 
 const VALID: readonly (readonly [conditions: number, text: string])[] = [
   [0, ''],
@@ -137,7 +137,7 @@ describe('the rule language', () => {
     )
   })
 
-  it('prints what it parses to the same rule', () => {
+  it('reads every condition as it is written', () => {
     const operator = fc.constantFrom('==' as const, '!=' as const)
     const value = fc.string({ unit: fc.constantFrom('a', '"', '\\', '|', '*', '\n', '\t', 'é', ',') })
     const attribute = fc.stringMatching(/^[a-z_]+(\/[a-z_ ,"]+)?$/)
@@ -161,4 +161,21 @@ function errorOf(text: string): UdevRuleError {
     throw error
   }
   throw new TypeError(`${JSON.stringify(text)} was accepted`)
+}
+
+/** A text that {@link parseRule} turns into the same conditions. */
+function printRule(rule: Rule): string {
+  return rule
+    .map((match) => {
+      const key = 'attribute' in match ? `${match.key}{${match.attribute}}` : match.key
+      return `${key}${match.operator}${printValue(match)}`
+    })
+    .join(', ')
+}
+
+function printValue({ value, ignoreCase }: Rule[number]): string {
+  const insensitive = ignoreCase ? 'i' : ''
+  // Without escapes, neither a line feed nor a backslash before the closing quote can be written.
+  if (!/\n|\\$/.test(value)) return `${insensitive}"${value.replaceAll('"', '\\"')}"`
+  return `e${insensitive}"${value.replace(/[\\"]/g, '\\$&').replaceAll('\n', '\\n')}"`
 }

@@ -54,16 +54,6 @@ export function parseRule(text: string): Rule {
   return matches
 }
 
-/** A text that {@link parseRule} turns into the same conditions. */
-export function printRule(rule: Rule): string {
-  return rule
-    .map((match) => {
-      const key = 'attribute' in match ? `${match.key}{${match.attribute}}` : match.key
-      return `${key}${match.operator}${printValue(match)}`
-    })
-    .join(', ')
-}
-
 // A backslash at the end of a line continues the line, as in rules files.
 const SPACE = /(?:[ \t\n\r\v\f]|\\\r?\n)*/y
 const SEPARATORS = /(?:[ \t\n\r\v\f,]|\\\r?\n)*/y
@@ -240,13 +230,6 @@ function withoutEscapes(value: string, text: string, start: number): string {
   } catch {
     throw new UdevRuleError('the bytes of this value are not UTF-8', text, start)
   }
-}
-
-function printValue({ value, ignoreCase }: Match): string {
-  const insensitive = ignoreCase ? 'i' : ''
-  // Without escapes, neither a line feed nor a backslash before the closing quote can be written.
-  if (!/\n|\\$/.test(value)) return `${insensitive}"${value.replaceAll('"', '\\"')}"`
-  return `e${insensitive}"${value.replace(/[\\"]/g, '\\$&').replaceAll('\n', '\\n')}"`
 }
 
 function skip(text: string, at: number, what: RegExp): number {

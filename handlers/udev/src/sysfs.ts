@@ -268,7 +268,7 @@ function kernelName(file: string): string {
 }
 
 /** The kernel names nodes relative to /dev. A name that could lead out of it is nobody's device. */
-export function deviceNode(name: string | undefined): string | undefined {
+function deviceNode(name: string | undefined): string | undefined {
   if (name === undefined || name === '') return undefined
   const node = name.startsWith('/') ? name : `/dev/${name}`
   const clean = path.posix.normalize(node) === node && !node.endsWith('/') && !node.includes('\0')

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import path from 'node:path'
-import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { aborted, type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import type { Uevent } from './device-monitor.js'
 import type { MessageSource } from './uevent-message.js'
 import { openUeventSocket } from './uevent-socket.js'
@@ -157,13 +157,6 @@ class UnansweredEvents {
     }
     this.#timer = false
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve()
-    signal.addEventListener('abort', () => resolve(), { once: true })
-  })
 }
 
 function owned(work: Promise<void>, log: Logger): void {

@@ -52,7 +52,7 @@ export async function clientOfCluster(
 }
 
 /** Makes the custom resources as this version has them, and waits until the server serves them. */
-export async function applyCrds(client: ApiClient): Promise<void> {
+async function applyCrds(client: ApiClient): Promise<void> {
   const api = new Resource(client, CRDS)
   for (const file of (await readdir(CRD_DIRECTORY)).filter((name) => name.endsWith('.yaml'))) {
     const crd = load(await readFile(new URL(file, CRD_DIRECTORY), 'utf8')) as { metadata: { name: string } }

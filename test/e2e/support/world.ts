@@ -367,7 +367,7 @@ export function deploymentYaml(
 }
 
 /** Of the spec of a Pod that is to run on one node. */
-export function onlyOn(node: string | undefined): object {
+function onlyOn(node: string | undefined): object {
   return node === undefined ? {} : { nodeSelector: { 'kubernetes.io/hostname': node } }
 }
 

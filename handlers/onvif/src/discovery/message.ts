@@ -93,7 +93,7 @@ export function isOnvifDevice({ types, scopes }: Announcement): boolean {
 }
 
 /** As devices and clients write it in several ways. */
-export function bareUuid(address: string): string {
+function bareUuid(address: string): string {
   return address
     .trim()
     .toLowerCase()

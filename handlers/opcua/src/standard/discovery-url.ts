@@ -14,7 +14,7 @@ import { isUnsupported } from '../ua-tcp/status-code.js'
 import { type Asked, announcedServers, echoesItsUrl, hostsOf, isDiscoveryServer, listedServers } from './listed-servers.js'
 
 /** How many rounds in a row a URL may be silent before its servers are gone, unless they answer for themselves. */
-export const ROUNDS_OF_SILENCE = 2
+const ROUNDS_OF_SILENCE = 2
 /** One that is silent for longer is asked in every so many rounds, at last. */
 const MAX_ROUNDS_TO_WAIT = 3
 
