@@ -1,8 +1,10 @@
 // Two hundred simulated cameras on a network of their own: how long until all are found, what that costs, and what the rounds
 // after it cost, in which nothing changes. Needs root.
+
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { performance } from 'node:perf_hooks'
+import { systemClock } from '@akrijs/sdk'
 import { SimulatedAgent } from '../../sdk/src/testing.js'
 import { bundle, Cameras, HostProcess } from '../../test/onvif/host-process.js'
 import { Lan, missingForLan } from '../../test/onvif/lan.js'
@@ -50,7 +52,7 @@ export async function measure(): Promise<Figure[]> {
     // A whole round lies between twice as many Probes.
     let now = first
     while (now.probes < first.probes + 2 * 2 * CAMERAS) {
-      await new Promise((resolve) => setTimeout(resolve, 100))
+      await systemClock.sleep(100)
       now = await cameras.call('counts')
     }
     const quiet = now.requests - first.requests

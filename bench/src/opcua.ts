@@ -1,9 +1,11 @@
 // The OPC UA handler as a process of its own: how soon it lists many servers, what a round costs when nothing changes, and how
 // much memory it takes beside node-opcua's client, which does the same services.
+
 import { execFileSync, spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { performance } from 'node:perf_hooks'
+import { systemClock } from '@akrijs/sdk'
 import { SimulatedAgent } from '@akrijs/sdk/testing'
 import { application, DISCOVERY_SERVER, endpoint, SimulatedServer } from '../../handlers/opcua/test-peers/simulated-server.js'
 
@@ -41,7 +43,7 @@ export async function measure() {
     const asked = () => [lds, ...servers].reduce((sum, server) => sum + server.asked.length, 0)
     const before = asked()
     const rounds = () => lds.asked.filter((service) => service === 'FindServers').length
-    while (rounds() < 3) await new Promise((resolve) => setTimeout(resolve, 100))
+    while (rounds() < 3) await systemClock.sleep(100)
     const perRound = (asked() - before) / (rounds() - 1)
     const memory = Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) / 1024
     const printed = execFileSync(process.execPath, [...FLAGS, '--input-type=module', '-e', LOAD_PEER], { encoding: 'utf8' })

@@ -1,3 +1,4 @@
+import { systemClock } from '@akrijs/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ApiServer } from '../e2e/support/api-server.js'
 import { NodeAgents } from '../e2e/support/node-agents.js'
@@ -75,7 +76,7 @@ describe.skipIf(missing() !== undefined)(`a cluster in which things are killed a
       const names = ['start Pods', ...Array.from({ length: 2 + Math.floor(random() * 2) }, () => pick(Object.keys(blows)))]
       for (const name of names) {
         await blows[name]?.()
-        await new Promise((resolve) => setTimeout(resolve, random() * 800))
+        await systemClock.sleep(random() * 800)
       }
       await eventually(() => checkSlots(world, `round ${round} of seed ${SEED}: ${names.join(', ')}`), 75_000)
       expect(await uids()).toEqual(before)

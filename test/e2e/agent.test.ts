@@ -1,6 +1,7 @@
 import { readdirSync } from 'node:fs'
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
+import { systemClock } from '@akrijs/sdk'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { HostAgent } from './support/host-agent.js'
 import { NodeAgents } from './support/node-agents.js'
@@ -234,7 +235,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
       await eventually(async () => expect(await world.allocatable('node-1', 'akri.sh/cam-a19705')).toBe(1))
     }
     // Longer than a slot is given to a container that starts.
-    await new Promise((resolve) => setTimeout(resolve, 3000))
+    await systemClock.sleep(3000)
     expect(identities(await world.instances())).toEqual(before)
     expect((await world.pods()).map(({ metadata }) => metadata.uid)).toEqual(pods)
     await world.running('p')
@@ -423,7 +424,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
       await world.apply(echoYaml('cam', ['foo0'], 1))
       await eventually(async () => expect(await world.instances()).toHaveLength(1))
       // Times of creation are whole seconds.
-      await new Promise((resolve) => setTimeout(resolve, 1100))
+      await systemClock.sleep(1100)
       await other.apply(echoYaml('cam', ['foo1'], 1))
       await eventually(async () => {
         const found = await other.get<{ status?: { conditions: { type: string; reason: string; message: string }[] } }>(

@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Instance } from '@akrijs/kube'
+import { systemClock } from '@akrijs/sdk'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { askAgent } from '../../cli/src/control/control-client.js'
 import { AkriProgram } from './support/akri-program.js'
@@ -183,7 +184,7 @@ describe('akri run', () => {
           killBroker(await brokerPids())
         }
         // The next blow falls in the middle of what this one has caused.
-        await new Promise((resolve) => setTimeout(resolve, next(600)))
+        await systemClock.sleep(next(600))
       }
       const now = await running()
       expect(now.instances).toEqual(first.instances)

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
+import { systemClock } from '@akrijs/sdk'
 import { eventually, type World, workDirectory } from './world.js'
 
 /** The API server of the cluster for tests: a process of this machine, which a test may stop, kill and start again. */
@@ -26,7 +27,7 @@ export class ApiServer {
     const pid = this.pid
     const [file = '', ...args] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1)
     process.kill(pid, 'SIGKILL')
-    if (awayMs > 0) await new Promise((resolve) => setTimeout(resolve, awayMs))
+    if (awayMs > 0) await systemClock.sleep(awayMs)
     const child = spawn(file, args, { detached: true, stdio: 'ignore' })
     child.unref()
     if (child.pid === undefined) throw new TypeError('the API server cannot be started')
