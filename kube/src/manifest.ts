@@ -30,15 +30,15 @@ export interface Manifests {
 }
 
 /** The largest file of manifests, in bytes. */
-const MAX_BYTES = 4 * 1024 * 1024
+export const MAX_MANIFEST_BYTES = 4 * 1024 * 1024
 
 /** Reads the documents of one file: Configurations, and the Secrets and ConfigMaps that they refer to. Never throws. */
 export function parseManifests(text: string, file: string): Manifests {
   const problems: ManifestProblem[] = []
   const manifests: Manifest[] = []
   const refuse = (document: number, path: string, message: string) => problems.push({ file, document, path, message })
-  if (Buffer.byteLength(text) > MAX_BYTES) {
-    refuse(0, '', `the file has more than ${MAX_BYTES} bytes`)
+  if (Buffer.byteLength(text) > MAX_MANIFEST_BYTES) {
+    refuse(0, '', `the file has more than ${MAX_MANIFEST_BYTES} bytes`)
     return { manifests, problems }
   }
   let documents: unknown[]

@@ -1,4 +1,5 @@
-import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { execFileSync } from 'node:child_process'
+import { mkdir, mkdtemp, rename, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { silentLogger, systemClock } from '@akrijs/sdk'
@@ -70,6 +71,22 @@ it('reports a path that is not there, and goes on with the others', async () => 
   expect(namesOf(set)).toEqual(['a'])
   expect(set.desired.complete).toBe(false)
   expect(set.problems).toMatchObject([{ file: at('gone'), message: expect.stringContaining('ENOENT') }])
+})
+
+it('waits for no pipe, reads nothing without bounds, says so, and goes on with the others', async () => {
+  await writeFile(at('a.yaml'), configuration('a'))
+  execFileSync('mkfifo', [at('b.yaml')])
+  await mkdir(at('c.yaml'))
+  await writeFile(at('d.yaml'), '')
+  await truncate(at('d.yaml'), 2 ** 40)
+  const set = await new ManifestReader([directory, '/dev/zero']).read()
+  expect(namesOf(set)).toEqual(['a'])
+  expect(set.problems.map(({ file, message }) => `${file} ${message}`)).toEqual([
+    `${at('b.yaml')} it is not a regular file`,
+    `${at('c.yaml')} it is not a regular file`,
+    `${at('d.yaml')} it has more than 4194304 bytes`,
+    '/dev/zero it is not a regular file',
+  ])
 })
 
 it('yields at once, again after each change, and ends with its signal', async () => {

@@ -1,7 +1,7 @@
 import { watch } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { type Manifest, type ManifestProblem, parseManifests } from '@akrijs/kube'
+import { MAX_MANIFEST_BYTES, type Manifest, type ManifestProblem, parseManifests } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import type { DesiredObjects } from './standalone-cluster.js'
 
@@ -89,10 +89,18 @@ export class ManifestReader {
 
 async function readManifests(file: string): Promise<ReturnType<typeof parseManifests>> {
   try {
+    const found = await stat(file)
+    // To read a pipe is to wait for somebody who writes, and a device may have no end.
+    if (!found.isFile()) return unreadable(file, 'it is not a regular file')
+    if (found.size > MAX_MANIFEST_BYTES) return unreadable(file, `it has more than ${MAX_MANIFEST_BYTES} bytes`)
     return parseManifests(await readFile(file, 'utf8'), file)
   } catch (error) {
-    return { manifests: [], problems: [{ file, document: 0, path: '', message: `it cannot be read: ${messageOf(error)}` }] }
+    return unreadable(file, `it cannot be read: ${messageOf(error)}`)
   }
+}
+
+function unreadable(file: string, message: string): ReturnType<typeof parseManifests> {
+  return { manifests: [], problems: [{ file, document: 0, path: '', message }] }
 }
 
 /** Of two Configurations with one name the first counts: the name stands in resource names, which have no namespace. */
