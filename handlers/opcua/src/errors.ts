@@ -64,11 +64,17 @@ export class OpcuaUrlError extends AkriError {
   }
 }
 
+/** How far a session with a server has come: `channel` is what it goes over, and is opened before anything is said of a user. */
+export type SessionStage = 'channel' | 'session'
+
 /** A session with an OPC UA server did not come about, or broke. */
 export class OpcuaSessionError extends AkriError {
-  constructor(message: string, options?: { cause?: unknown }) {
+  readonly stage: SessionStage
+
+  constructor(stage: SessionStage, message: string, options?: { cause?: unknown }) {
     super('AKRI_ERR_OPCUA_SESSION', 'transient', message, options)
     this.name = 'OpcuaSessionError'
+    this.stage = stage
   }
 }
 

@@ -1,7 +1,7 @@
 import { messageOf } from '@akrijs/sdk'
 import type { ClientSession, OPCUAClient, UserIdentityInfo } from 'node-opcua-client'
 import type { Credential } from '../credentials.js'
-import { OpcuaSessionError } from '../errors.js'
+import { OpcuaSessionError, type SessionStage } from '../errors.js'
 import type { EndpointDescription } from '../ua-tcp/discovery-services.js'
 import type { ClientIdentity } from './client-identity.js'
 import { isSecured } from './endpoint-choice.js'
@@ -73,8 +73,10 @@ export async function readServer({ library, identity, url, endpoint, credential,
     keepSessionAlive: false,
     requestedSessionTimeout: 30_000,
   })
+  let stage: SessionStage = 'channel'
   const work = (async () => {
     await client.connect(url)
+    stage = 'session'
     const session = await client.createSession(userIdentity(library, credential))
     try {
       return await readFacts(library, session)
@@ -86,7 +88,8 @@ export async function readServer({ library, identity, url, endpoint, credential,
     return await unlessAborted(work, signal)
   } catch (cause) {
     if (signal.aborted) throw signal.reason
-    throw new OpcuaSessionError(messageOf(cause), { cause })
+    const hint = isSecure && stage === 'channel' ? 'perhaps it does not trust the certificate of its client: ' : ''
+    throw new OpcuaSessionError(stage, `${hint}${messageOf(cause).replace(/\s+/g, ' ')}`, { cause })
   } finally {
     await disconnect(client)
   }

@@ -154,10 +154,10 @@ export class ServerSessions {
       } catch (error) {
         if (isRefusedUser(error))
           return sessionProperties(credential === undefined ? 'credential-wanted' : 'credential-refused', undefined)
-        if (index === candidates.length - 1 || !isRefusedCertificate(error)) throw error
+        if (index === candidates.length - 1 || !mayBeOfCertificate(error)) throw error
       }
     }
-    throw new OpcuaSessionError('there is no endpoint')
+    throw new OpcuaSessionError('channel', 'there is no endpoint')
   }
 
   #isTrusted(certificate: Buffer, applicationUri: string): boolean {
@@ -187,8 +187,10 @@ function isRefusedUser(error: unknown): boolean {
   return /\bBad(?:UserAccessDenied|IdentityTokenRejected|IdentityTokenInvalid|UserSignatureInvalid)\b/.test(messageOf(error))
 }
 
-function isRefusedCertificate(error: unknown): boolean {
-  return /\bBad(?:SecurityChecksFailed|Certificate\w+|SecurityPolicyRejected|ConnectionClosed|ApplicationSignatureInvalid)\b/.test(
+/** Not every server says why it ends the connection when it does not know our certificate. A user is not refused twice: see above. */
+function mayBeOfCertificate(error: unknown): boolean {
+  if (error instanceof OpcuaSessionError && error.stage === 'channel') return true
+  return /\bBad(?:SecurityChecksFailed|Certificate\w+|SecurityPolicyRejected|ApplicationSignatureInvalid)\b/.test(
     messageOf(error),
   )
 }

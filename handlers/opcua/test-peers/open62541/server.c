@@ -1,10 +1,13 @@
-/* usage: server -p PORT -n NAME [-l] [-s] [-r URL]
+/* usage: server -p PORT -n NAME [-l] [-s] [-t] [-u USER:PASSWORD] [-r URL]
  * A server of open62541 on 127.0.0.1, with the application URI urn:test:NAME, until SIGTERM. Says "listening" when it is.
  *   -l  be a discovery server, with which others register
  *   -s  offer the usual security policies, with a certificate made for the occasion
+ *   -t  trust any certificate of a client; without it none
+ *   -u  let in nobody but this user; without -s also by a password that is not encrypted
  *   -r  register with that discovery server, and sign off at the end */
 #include <open62541/client.h>
 #include <open62541/client_config_default.h>
+#include <open62541/plugin/accesscontrol_default.h>
 #include <open62541/plugin/create_certificate.h>
 #include <open62541/plugin/log_stdout.h>
 #include <open62541/plugin/pki_default.h>
@@ -32,6 +35,27 @@ static UA_StatusCode configureSecurely(UA_ServerConfig *config, UA_UInt16 port, 
   UA_StatusCode status = UA_CreateCertificate(config->logging, subject, 1, alternatives, 2, UA_CERTIFICATEFORMAT_DER, NULL, &key, &certificate);
   if (status != UA_STATUSCODE_GOOD) return status;
   return UA_ServerConfig_setDefaultWithSecurityPolicies(config, port, &certificate, &key, NULL, 0, NULL, 0, NULL, 0);
+}
+
+static UA_StatusCode letIn(UA_ServerConfig *config, char *login) {
+  char *colon = strchr(login, ':');
+  if (colon == NULL) return UA_STATUSCODE_BADINVALIDARGUMENT;
+  *colon = '\0';
+  UA_UsernamePasswordLogin user = {UA_STRING(login), UA_STRING(colon + 1)};
+  config->allowNonePolicyPassword = true;
+  /* Passwords are encrypted by the best policy that is there. */
+  const UA_ByteString *policy = &config->securityPolicies[config->securityPoliciesSize - 1].policyUri;
+  return UA_AccessControl_default(config, false, policy, 1, &user);
+}
+
+static void setBuildInfo(UA_BuildInfo *info) {
+  UA_BuildInfo_clear(info);
+  info->productName = UA_STRING_ALLOC("Mixer");
+  info->productUri = UA_STRING_ALLOC("urn:test:mixer");
+  info->manufacturerName = UA_STRING_ALLOC("ACME");
+  info->softwareVersion = UA_STRING_ALLOC("2.4.1");
+  info->buildNumber = UA_STRING_ALLOC("77");
+  info->buildDate = UA_DateTime_fromUnixTime(1770091506); /* 2026-02-03T04:05:06Z */
 }
 
 /* Over a channel without security, as RegisterServer is allowed to be. */
@@ -63,13 +87,16 @@ static void registerWith(const char *url, UA_Server *server, UA_Boolean online) 
 }
 
 int main(int argc, char **argv) {
-  int port = 0, isDiscoveryServer = 0, secure = 0, option;
+  int port = 0, isDiscoveryServer = 0, secure = 0, trusting = 0, option;
   const char *name = "open62541", *discoveryServer = NULL;
-  while ((option = getopt(argc, argv, "p:n:lsr:")) != -1) {
+  char *login = NULL;
+  while ((option = getopt(argc, argv, "p:n:lstu:r:")) != -1) {
     if (option == 'p') port = atoi(optarg);
     else if (option == 'n') name = optarg;
     else if (option == 'l') isDiscoveryServer = 1;
     else if (option == 's') secure = 1;
+    else if (option == 't') trusting = 1;
+    else if (option == 'u') login = optarg;
     else if (option == 'r') discoveryServer = optarg;
     else return 2;
   }
@@ -82,7 +109,10 @@ int main(int argc, char **argv) {
   memset(&config, 0, sizeof config);
   config.logging = UA_Log_Stdout_new(UA_LOGLEVEL_ERROR);
   UA_StatusCode status = secure ? configureSecurely(&config, (UA_UInt16)port, uri) : UA_ServerConfig_setMinimal(&config, (UA_UInt16)port, NULL);
+  if (status == UA_STATUSCODE_GOOD && login != NULL) status = letIn(&config, login);
   if (status != UA_STATUSCODE_GOOD) return 1;
+  if (trusting) UA_CertificateVerification_AcceptAll(&config.secureChannelPKI);
+  setBuildInfo(&config.buildInfo);
   UA_Array_delete(config.serverUrls, config.serverUrlsSize, &UA_TYPES[UA_TYPES_STRING]);
   config.serverUrls = (UA_String *)UA_Array_new(1, &UA_TYPES[UA_TYPES_STRING]);
   config.serverUrls[0] = UA_STRING_ALLOC(url);

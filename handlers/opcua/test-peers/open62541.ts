@@ -1,0 +1,69 @@
+import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import net from 'node:net'
+import path from 'node:path'
+import { promisify } from 'node:util'
+
+const run = promisify(execFile)
+const BUILT = path.resolve(import.meta.dirname, '../../../node_modules/.cache/akri-open62541')
+
+/** What has to be installed to have open62541 built. */
+export const missingForOpen62541 = ['gcc', 'apt-get', 'dpkg'].filter((command) => spawnSync(command, ['--version']).status !== 0)
+
+export interface Open62541Server {
+  /** `opc.tcp://127.0.0.1:port` */
+  readonly url: string
+  readonly port: number
+  readonly child: ChildProcess
+}
+
+/** Servers and a client by open62541, each a process of its own. */
+export class Open62541 {
+  readonly #children: ChildProcess[] = []
+
+  /** Builds the programs, if they are not there. @throws Error where Debian's mirror cannot be had */
+  static async build(): Promise<void> {
+    await run(path.join(import.meta.dirname, 'open62541/build.sh'), [BUILT])
+  }
+
+  /** @param options of open62541/server.c, but for port and name */
+  async start(name: string, ...options: string[]): Promise<Open62541Server> {
+    const port = await freePort()
+    const args = ['-p', String(port), '-n', name, ...options]
+    const child = spawn(path.join(BUILT, 'bin/server'), args, { stdio: ['ignore', 'pipe', 'inherit'] })
+    this.#children.push(child)
+    const wanted = options.includes('-r') ? /registered Good/ : /listening/
+    await new Promise<void>((resolve, reject) => {
+      child.stdout.on('data', (data) => wanted.test(String(data)) && resolve())
+      child.once('exit', (code) => reject(new TypeError(`${name} has ended with ${code}`)))
+    })
+    return { url: `opc.tcp://127.0.0.1:${port}`, port, child }
+  }
+
+  /** Ends a server in an orderly way. */
+  async end({ child }: Pick<Open62541Server, 'child'>): Promise<void> {
+    if (child.exitCode !== null || child.signalCode !== null) return
+    child.kill('SIGTERM')
+    await once(child, 'exit')
+  }
+
+  /** What its client prints of a server: a line for each application and each endpoint. */
+  async find(url: string): Promise<string[]> {
+    const { stdout } = await run(path.join(BUILT, 'bin/find'), [url])
+    return stdout.split('\n').filter((line) => /^(FindServers|GetEndpoints|application|endpoint) /.test(line))
+  }
+
+  /** Ends all servers. */
+  async close(): Promise<void> {
+    for (const child of this.#children.splice(0)) await this.end({ child })
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = net.createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  return typeof address === 'object' && address !== null ? address.port : 0
+}
