@@ -36,6 +36,8 @@ let reconciler: SlotReconciler
 /** What was written: the slot and what it says since. */
 let written: string[]
 let events: string[]
+/** The messages of its log, of what is worth a line. */
+let said: string[]
 let asked: number
 let failing: boolean
 let hanging: boolean
@@ -88,6 +90,7 @@ beforeEach(() => {
   claims = new SlotClaims(clock)
   written = []
   events = []
+  said = []
   asked = 0
   failing = false
   hanging = false
@@ -114,7 +117,7 @@ beforeEach(() => {
   })
   reconciler = new SlotReconciler({
     clock,
-    log: silentLogger,
+    log: { ...silentLogger, info: (_fields, message) => said.push(message) },
     node: 'node-a' as NodeName,
     claims,
     given,
@@ -216,6 +219,17 @@ describe('slots that nobody uses, where somebody watches Pods', () => {
     podGone()
     await clock.advance(0)
     expect(usage()).toEqual({ [slot(0)]: '' })
+  })
+
+  it('R90 are said to be reclaimed once, though several looks find them at the same time', async () => {
+    await clock.advance(0)
+    put({ [slot(0)]: 'node-a' })
+    users?.clear()
+    await clock.advance(200)
+    put({ [slot(0)]: 'node-a' })
+    await Promise.all([reconciler.round(stop.signal), reconciler.round(stop.signal)])
+    expect(usage()).toEqual({ [slot(0)]: '' })
+    expect(said).toEqual(['slot reclaimed'])
   })
 
   it('R90 are free soon after, where the kubelet takes a while to forget the Pod', async () => {

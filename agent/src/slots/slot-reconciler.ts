@@ -237,8 +237,10 @@ export class SlotReconciler {
     if (outcome === undefined) return
     this.#unlistedSince.delete(placeOf(one))
     if (held === undefined) return
-    if (outcome === 'released') observer.reclaimed()
-    log.info({ slot, usage: held.usage, outcome }, 'slot reclaimed')
+    // Another look of ours may have been faster, or somebody has edited it.
+    if (outcome !== 'released') return log.debug({ slot, usage: held.usage, outcome }, 'slot was not ours to reclaim any more')
+    observer.reclaimed()
+    log.info({ slot, usage: held.usage }, 'slot reclaimed')
   }
 
   async #restoreLost(unknown: readonly UnknownId[]): Promise<void> {

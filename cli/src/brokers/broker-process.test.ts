@@ -39,16 +39,30 @@ describe('the process of a broker', () => {
     expect(await start('kill -9 $$').broker.ended).toEqual({ succeeded: false, reason: 'it was ended by SIGKILL' })
   })
 
-  it('says that a command does not exist', async () => {
+  it.each([
+    ['/no/such', 'its command /no/such does not exist'],
+    ['no-such', 'its command no-such does not exist in PATH'],
+    ['/etc/passwd', 'its command /etc/passwd is no program, or may not be run'],
+  ])('says why %s cannot be started', async (file, reason) => {
+    const env = { PATH: '/bin' }
+    const broker = new BrokerProcess({ file, args: [], env, workingDirectory: undefined, clock: systemClock, onLine: () => {} })
+    expect((await broker.ended).reason).toBe(`it cannot be started: ${reason}`)
+  })
+
+  it('says that the interpreter of a script does not exist', async () => {
+    const file = path.join(mkdtempSync(path.join(os.tmpdir(), 'akri-broker-')), 'script')
+    writeFileSync(file, '#!/no/such/interpreter\n', { mode: 0o755 })
     const broker = new BrokerProcess({
-      file: '/no/such',
+      file,
       args: [],
       env: {},
       workingDirectory: undefined,
       clock: systemClock,
       onLine: () => {},
     })
-    expect((await broker.ended).reason).toMatch(/cannot be started.*\/no\/such/)
+    expect((await broker.ended).reason).toBe(
+      `it cannot be started: the interpreter that its command ${file} names does not exist`,
+    )
   })
 
   it('says that its working directory does not exist', async () => {

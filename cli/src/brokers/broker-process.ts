@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
+import path from 'node:path'
 import { type Clock, messageOf } from '@akrijs/sdk'
 import { splitLines } from '@akrijs/sdk/host'
 
@@ -38,7 +39,7 @@ export class BrokerProcess {
     for (const stream of [this.#child.stdout, this.#child.stderr]) if (stream !== null) splitLines(stream, onLine)
     this.ended = new Promise((resolve) => {
       this.#child.once('error', (error) =>
-        resolve({ succeeded: false, reason: `it cannot be started: ${whyNot(error, workingDirectory)}` }),
+        resolve({ succeeded: false, reason: `it cannot be started: ${whyNot(error, file, workingDirectory)}` }),
       )
       this.#child.once('exit', (code, signal) =>
         resolve({ succeeded: code === 0, reason: signal === null ? `it exited with code ${code}` : `it was ended by ${signal}` }),
@@ -73,7 +74,13 @@ export function signalGroup(pid: number, signal: NodeJS.Signals): void {
 }
 
 /** spawn names the command also where it is the working directory that does not exist. */
-function whyNot(error: Error, workingDirectory: string | undefined): string {
-  if (workingDirectory === undefined || existsSync(workingDirectory)) return messageOf(error)
-  return `its workingDir ${workingDirectory} does not exist`
+function whyNot(error: Error, file: string, workingDirectory: string | undefined): string {
+  if (workingDirectory !== undefined && !existsSync(workingDirectory)) return `its workingDir ${workingDirectory} does not exist`
+  const code = 'code' in error ? error.code : undefined
+  if (code === 'ENOENT' && !file.includes('/')) return `its command ${file} does not exist in PATH`
+  if (code === 'ENOENT' && existsSync(path.resolve(workingDirectory ?? '', file)))
+    return `the interpreter that its command ${file} names does not exist`
+  if (code === 'ENOENT') return `its command ${file} does not exist`
+  if (code === 'EACCES') return `its command ${file} is no program, or may not be run`
+  return messageOf(error)
 }
