@@ -14,7 +14,7 @@ import {
   type PreStartContainerResponse,
 } from '@akrijs/proto/device-plugin'
 import { AkriError, type Clock, type Logger, messageOf } from '@akrijs/sdk'
-import { Backoff, isServed, Latest } from '@akrijs/sdk/host'
+import { Backoff, Latest } from '@akrijs/sdk/host'
 import {
   Server,
   ServerCredentials,
@@ -23,6 +23,7 @@ import {
   type sendUnaryData,
   status,
 } from '@grpc/grpc-js'
+import { NO_CHANNELZ } from '../channelz.js'
 import { KubeletUnavailableError } from '../errors.js'
 import { type AgentObserver, nobodyObserves } from '../observer.js'
 import type { Kubelet } from '../ports/kubelet.js'
@@ -176,8 +177,6 @@ export class DevicePluginServer {
       })
     })
     this.#serving = { server, socket }
-    // The kubelet dials back at once: tell it only of a socket that answers.
-    if (!(await isServed(socket))) throw new KubeletUnavailableError(`${socket} does not answer`)
   }
 
   async #stopServing(): Promise<void> {

@@ -4,7 +4,8 @@ import { messageOf } from '@akrijs/sdk'
 import { SLOT_ANNOTATION } from '../device-plugins/allocation.js'
 import { KubeletUnavailableError } from '../errors.js'
 import type { Allocation, Allocations } from '../ports/kubelet.js'
-import { type AllocationSource, askOnce } from './allocation-source.js'
+import type { AllocationSource } from './allocation-source.js'
+import { LocalService } from './local-service.js'
 
 /** The largest list of containers that is read, in bytes: the limit of the kubelet's own client. */
 const MAX_LIST_BYTES = 16 * 1024 * 1024
@@ -17,10 +18,10 @@ const EXITED = 2
  * serve podresources. A container that waits to be started again has exited; its Pod is still there.
  */
 export class ContainerRuntime implements AllocationSource {
-  readonly #socket: string
+  readonly #service: LocalService<RuntimeServiceClient>
 
   constructor(socket: string) {
-    this.#socket = socket
+    this.#service = new LocalService(RuntimeServiceClient, socket, MAX_LIST_BYTES)
   }
 
   async list(signal: AbortSignal): Promise<Allocations> {
@@ -37,12 +38,8 @@ export class ContainerRuntime implements AllocationSource {
 
   async #ask(signal: AbortSignal): Promise<ListContainersResponse> {
     try {
-      return await askOnce<RuntimeServiceClient, ListContainersResponse>(
-        RuntimeServiceClient,
-        this.#socket,
-        signal,
-        (client, metadata, options, done) => client.listContainers({}, metadata, options, done),
-        MAX_LIST_BYTES,
+      return await this.#service.ask<ListContainersResponse>(signal, (client, metadata, options, done) =>
+        client.listContainers({}, metadata, options, done),
       )
     } catch (error) {
       throw new KubeletUnavailableError(`the container runtime did not list its containers: ${messageOf(error)}`, {

@@ -8,7 +8,8 @@ import { isPluginSocket } from '../device-plugins/plugin-socket.js'
 import { KubeletUnavailableError } from '../errors.js'
 import { Listeners } from '../listeners.js'
 import type { Allocations, Kubelet, NodePods, PluginRegistration } from '../ports/kubelet.js'
-import { type AllocationSource, askOnce } from './allocation-source.js'
+import type { AllocationSource } from './allocation-source.js'
+import { LocalService } from './local-service.js'
 import { PodResources } from './pod-resources.js'
 
 export interface KubeletSocketsOptions {
@@ -32,6 +33,7 @@ export class KubeletSockets implements Kubelet {
   readonly pluginDirectory: string
   readonly pods: NodePods | undefined
   readonly #allocations: AllocationSource
+  readonly #registration: LocalService<RegistrationClient>
   readonly #options: KubeletSocketsOptions
   readonly #restartListeners = new Listeners()
   readonly #lookListeners = new Listeners<[names: ReadonlySet<string>]>()
@@ -42,6 +44,7 @@ export class KubeletSockets implements Kubelet {
     this.#options = options
     this.pods = options.pods
     this.pluginDirectory = options.pluginDirectory ?? '/var/lib/kubelet/device-plugins'
+    this.#registration = new LocalService(RegistrationClient, this.#kubeletSocket)
     this.#allocations =
       options.allocations ?? new PodResources(options.podResourcesSocket ?? '/var/lib/kubelet/pod-resources/kubelet.sock')
   }
@@ -72,7 +75,7 @@ export class KubeletSockets implements Kubelet {
     const options = { preStartRequired: false, getPreferredAllocationAvailable: preferredAllocation }
     const request = { version: 'v1beta1', endpoint: socketName, resourceName, options }
     try {
-      await askOnce<RegistrationClient, Empty>(RegistrationClient, this.#kubeletSocket, signal, (client, metadata, call, done) =>
+      await this.#registration.ask<Empty>(signal, (client, metadata, call, done) =>
         client.register(request, metadata, call, done),
       )
     } catch (error) {

@@ -3,17 +3,18 @@ import { type ListPodResourcesResponse, PodResourcesListerClient } from '@akrijs
 import { messageOf } from '@akrijs/sdk'
 import { KubeletUnavailableError } from '../errors.js'
 import type { Allocations } from '../ports/kubelet.js'
-import { type AllocationSource, askOnce } from './allocation-source.js'
+import type { AllocationSource } from './allocation-source.js'
+import { LocalService } from './local-service.js'
 
 /** The largest list of Pods that is read, in bytes: the limit of the kubelet's own clients. */
 const MAX_LIST_BYTES = 16 * 1024 * 1024
 
 /** The kubelet's own account of what its containers have. */
 export class PodResources implements AllocationSource {
-  readonly #socket: string
+  readonly #service: LocalService<PodResourcesListerClient>
 
   constructor(socket: string) {
-    this.#socket = socket
+    this.#service = new LocalService(PodResourcesListerClient, socket, MAX_LIST_BYTES)
   }
 
   async list(signal: AbortSignal): Promise<Allocations> {
@@ -30,12 +31,8 @@ export class PodResources implements AllocationSource {
 
   async #ask(signal: AbortSignal): Promise<ListPodResourcesResponse> {
     try {
-      return await askOnce<PodResourcesListerClient, ListPodResourcesResponse>(
-        PodResourcesListerClient,
-        this.#socket,
-        signal,
-        (client, metadata, options, done) => client.list({}, metadata, options, done),
-        MAX_LIST_BYTES,
+      return await this.#service.ask<ListPodResourcesResponse>(signal, (client, metadata, options, done) =>
+        client.list({}, metadata, options, done),
       )
     } catch (error) {
       throw new KubeletUnavailableError(`the kubelet did not list its Pods: ${messageOf(error)}`, { cause: error })

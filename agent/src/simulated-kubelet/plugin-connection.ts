@@ -5,6 +5,7 @@ import {
   type PreferredAllocationResponse,
 } from '@akrijs/proto/device-plugin'
 import { type ClientReadableStream, credentials } from '@grpc/grpc-js'
+import { NO_CHANNELZ } from '../channelz.js'
 
 /** The kubelet's end of one plugin: what it advertised last, and how to ask it. */
 export class PluginConnection {
@@ -19,7 +20,7 @@ export class PluginConnection {
   constructor(resourceName: string, socket: string, preferredAllocation: boolean, onChange: () => void) {
     this.resourceName = resourceName
     this.#preferred = preferredAllocation
-    this.#client = new DevicePluginClient(`unix:${socket}`, credentials.createInsecure())
+    this.#client = new DevicePluginClient(`unix:${socket}`, credentials.createInsecure(), NO_CHANNELZ)
     this.#stream = this.#client.listAndWatch({})
     this.#stream.on('data', ({ devices }: ListAndWatchResponse) => {
       this.devices = new Map(devices.map(({ ID, health }) => [ID, health === 'Healthy']))

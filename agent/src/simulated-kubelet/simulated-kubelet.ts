@@ -6,6 +6,7 @@ import { PodResourcesListerService } from '@akrijs/proto/pod-resources'
 import { messageOf } from '@akrijs/sdk'
 import { makeRoomForSocket } from '@akrijs/sdk/host'
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js'
+import { NO_CHANNELZ } from '../channelz.js'
 import { AdmissionError, KubeletUnavailableError } from '../errors.js'
 import { Listeners } from '../listeners.js'
 import type { NodePods } from '../ports/kubelet.js'
@@ -145,7 +146,7 @@ export class SimulatedKubelet {
   }
 
   async #serve(): Promise<void> {
-    const registration = new Server()
+    const registration = new Server(NO_CHANNELZ)
     registration.addService(RegistrationService, {
       register: (call: ServerUnaryCall<RegisterRequest, Empty>, answer: sendUnaryData<Empty>) => {
         const wrong = this.#wrongWith(call.request)
@@ -154,7 +155,7 @@ export class SimulatedKubelet {
         answer(null, {})
       },
     })
-    const lister = new Server()
+    const lister = new Server(NO_CHANNELZ)
     lister.addService(PodResourcesListerService, {
       list: (_call: unknown, answer: sendUnaryData<object>) => answer(null, { podResources: this.#podResources() }),
       getAllocatableResources: (_call: unknown, answer: sendUnaryData<object>) =>

@@ -1,0 +1,93 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import net from 'node:net'
+import os from 'node:os'
+import path from 'node:path'
+import { type Empty, type RegisterRequest, RegistrationClient, RegistrationService } from '@akrijs/proto/device-plugin'
+import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { LocalService } from './local-service.js'
+
+let directory: string
+let server: Server
+let front: net.Server
+/** The connections that have been made, and those of them that are still there. */
+let made: number
+const connections = new Set<net.Socket>()
+/** Answers what is being asked. */
+let waiting: (() => void)[]
+let service: LocalService<RegistrationClient>
+const { signal } = new AbortController()
+
+beforeEach(async () => {
+  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-local-'))
+  made = 0
+  waiting = []
+  server = new Server()
+  server.addService(RegistrationService, {
+    register: ({ request }: ServerUnaryCall<RegisterRequest, Empty>, answer: sendUnaryData<Empty>) => {
+      if (request.endpoint === 'refused') answer({ code: status.INVALID_ARGUMENT, details: 'on purpose' })
+      else waiting.push(() => answer(null, {}))
+    },
+  })
+  const behind = path.join(directory, 'behind.sock')
+  await new Promise<void>((resolve, reject) =>
+    server.bindAsync(`unix:${behind}`, ServerCredentials.createInsecure(), (error) => (error ? reject(error) : resolve())),
+  )
+  front = net.createServer((socket) => {
+    made++
+    connections.add(socket)
+    socket.on('close', () => connections.delete(socket))
+    socket.on('error', () => socket.destroy())
+    const inner = net.connect(behind)
+    inner.on('error', () => socket.destroy())
+    socket.pipe(inner).pipe(socket)
+  })
+  const socket = path.join(directory, 'front.sock')
+  await new Promise<void>((resolve) => front.listen(socket, resolve))
+  service = new LocalService(RegistrationClient, socket)
+})
+
+afterEach(async () => {
+  server.forceShutdown()
+  for (const connection of connections) connection.destroy()
+  await new Promise((resolve) => front.close(resolve))
+  await rm(directory, { recursive: true, force: true })
+})
+
+function register(endpoint: string): Promise<Empty> {
+  const request = { version: 'v1beta1', resourceName: `akri.sh/${endpoint}`, endpoint, options: undefined }
+  return service.ask<Empty>(signal, (client, metadata, call, done) => client.register(request, metadata, call, done))
+}
+
+const asked = (count: number) => expect.poll(() => waiting.length).toBe(count)
+const answerAll = () => {
+  for (const answer of waiting.splice(0)) answer()
+}
+
+describe('a service of this node', () => {
+  it('is asked over one connection by those who ask at the same time, and over none when nobody asks', async () => {
+    const all = Promise.all(['a', 'b', 'c'].map(register))
+    await asked(3)
+    expect(made).toBe(1)
+    answerAll()
+    await all
+    await expect.poll(() => connections.size).toBe(0)
+    const later = register('d')
+    await asked(1)
+    expect(made).toBe(2)
+    answerAll()
+    await later
+  })
+
+  it('is asked over another connection after an error, and who still waits over the first one gets his answer', async () => {
+    const first = register('a')
+    await asked(1)
+    await expect(register('refused')).rejects.toThrow('on purpose')
+    const second = register('b')
+    await asked(2)
+    expect(made).toBe(2)
+    answerAll()
+    await Promise.all([first, second])
+    await expect.poll(() => connections.size).toBe(0)
+  })
+})
