@@ -15,7 +15,7 @@ import {
 } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { build, transform } from 'esbuild'
+import { build } from 'esbuild'
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 
@@ -63,7 +63,7 @@ async function copyPackage({ folder, entries, assets = [] }) {
   )
 }
 
-/** The entries and all modules that they load from their own folder, each minified. */
+/** The entries and all modules that they load from their own folder. */
 async function copyModules({ folder, entries }, to) {
   const from = path.join(root, folder)
   for (const entry of entries)
@@ -81,9 +81,7 @@ async function copyModules({ folder, entries }, to) {
     logLevel: 'error',
   })
   for (const input of Object.keys(metafile.inputs)) {
-    const source = readFileSync(path.join(from, input), 'utf8')
-    const { code } = await transform(source, { minify: true, format: 'esm', platform: 'node', target: 'node20', loader: 'js' })
-    write(path.join(to, path.relative('dist', input)), code)
+    write(path.join(to, path.relative('dist', input)), readFileSync(path.join(from, input)))
   }
 }
 

@@ -20,8 +20,10 @@ export function programConfig(options: Pick<Options, 'entry' | 'outDir' | 'minif
     platform: 'node',
     target: 'node20',
     splitting: true,
-    noExternal: [/^(?!@akrijs\/handler-)/],
-    external: [/^@akrijs\/handler-/],
+    // grpc-js loads @grpc/proto-loader, with all of protobufjs, for two services of its own that nobody here serves.
+    noExternal: [/^(?!@akrijs\/handler-|@grpc\/proto-loader$)/],
+    external: [/^@akrijs\/handler-/, '@grpc/proto-loader'],
+    minify: true,
     dts: false,
     banner: { js: COMMONJS },
     esbuildOptions(esbuild) {

@@ -1,15 +1,17 @@
 import { defineConfig } from 'tsup'
 import { COMMONJS } from '../scripts/program-config.js'
 
-// Everything is bundled: @grpc/grpc-js alone would bring 32 packages into each author's node_modules.
+// Everything is bundled: @grpc/grpc-js alone would bring 32 packages into each author's node_modules. But for @grpc/proto-loader,
+// with all of protobufjs: grpc-js loads it for two services of its own that nobody here serves.
 export default defineConfig({
   entry: ['src/index.ts', 'src/testing.ts', 'src/host.ts', 'src/akri-handler.ts', 'src/stdin-watch.ts'],
   format: 'esm',
   platform: 'node',
   target: 'node20',
   splitting: true,
-  minifySyntax: true,
-  noExternal: [/.*/],
+  minify: true,
+  noExternal: [/^(?!@grpc\/proto-loader$)/],
+  external: ['@grpc/proto-loader'],
   dts: process.env.AKRI_TYPES === '1' ? { resolve: true } : false,
   banner: { js: COMMONJS },
   esbuildOptions(options) {

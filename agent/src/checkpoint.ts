@@ -1,7 +1,7 @@
 import type { NodeName, SlotName } from '@akrijs/kube'
 import { type Logger, messageOf } from '@akrijs/sdk'
 import { checkDeviceList } from '@akrijs/sdk/host'
-import { z } from 'zod'
+import * as z from 'zod'
 import type { DiscoverySnapshot } from './discovery/discovery.js'
 import { readDurableFile, replaceFile } from './durable-file.js'
 import type { GivenSlot } from './slots/given-slots.js'

@@ -1,5 +1,5 @@
 import { isRecord } from '@akrijs/kube'
-import { z } from 'zod'
+import * as z from 'zod'
 import type { NamedObject } from './brokers/broker-template.js'
 
 // What the API server notes of who has applied which fields of an object (`managedFields`, structured-merge-diff's FieldsV1):

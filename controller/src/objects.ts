@@ -1,5 +1,5 @@
 import { type NodeName, type ObjectMeta, parseObjectMeta } from '@akrijs/kube'
-import { z } from 'zod'
+import * as z from 'zod'
 import { appliedFields, type FieldSet } from './applied-fields.js'
 import { ANNOTATIONS, LABELS } from './labels.js'
 

@@ -4,6 +4,7 @@ export default defineConfig({
   entry: ['src/index.ts'],
   format: 'esm',
   target: 'node20',
+  minify: true,
   noExternal: ['zod'],
   dts: process.env.AKRI_TYPES === '1',
 })

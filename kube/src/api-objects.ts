@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { type Problem, parseConfiguration } from './configuration-schema.js'
 import { isRecord } from './json.js'
 import { API_VERSION, type ConfigurationName, type InstanceName, type NodeName } from './names.js'

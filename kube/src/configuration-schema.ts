@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { excess } from './excess.js'
 import { API_VERSION, type ConfigurationName } from './names.js'
 import { nearest } from './nearest.js'

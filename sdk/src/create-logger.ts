@@ -1,8 +1,6 @@
 import { destination, pino } from 'pino'
 import { AkriError } from './errors.js'
-import type { Logger } from './logger.js'
-
-export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const
+import { LOG_LEVELS, type Logger } from './logger.js'
 
 /** JSON lines to standard error. @default level of `LOG_LEVEL`, else `info` */
 export function createLogger(name: string, level: string = process.env.LOG_LEVEL ?? 'info'): Logger {

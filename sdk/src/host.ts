@@ -19,7 +19,14 @@ export {
   wholeNumber,
   words,
 } from './program-options.js'
-export { AGENT_SOCKET } from './serving.js'
-export { absent, checkSocketPath, isServed, MAX_SOCKET_PATH, makeRoomForSocket, SocketUnusableError } from './socket-file.js'
+export {
+  AGENT_SOCKET,
+  absent,
+  checkSocketPath,
+  isServed,
+  MAX_SOCKET_PATH,
+  makeRoomForSocket,
+  SocketUnusableError,
+} from './socket-file.js'
 export { splitLines } from './split-lines.js'
 export { listFromWire, propertiesFromWire, propertiesToWire, responseToWire } from './wire.js'

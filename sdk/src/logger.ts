@@ -1,3 +1,6 @@
+/** From the least important lines to the most important ones. */
+export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const
+
 /** One line of a log: constant message, varying fields. The shape is pino's. */
 export type LogMethod = (fields: Readonly<Record<string, unknown>>, message: string) => void
 

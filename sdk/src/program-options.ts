@@ -1,7 +1,7 @@
 import path from 'node:path'
 import { InvalidArgumentError, Option } from 'commander'
-import { LOG_LEVELS } from './create-logger.js'
 import { isPath } from './handler-package.js'
+import { LOG_LEVELS } from './logger.js'
 
 // Options that programs have in common.
 

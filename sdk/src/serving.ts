@@ -8,7 +8,7 @@ import type { Logger } from './logger.js'
 import { ServeMetrics } from './metrics.js'
 import { keepRegistered } from './registration.js'
 import type { HandlerServer } from './serve-options.js'
-import { checkSocketPath, makeRoomForSocket } from './socket-file.js'
+import { AGENT_SOCKET, checkSocketPath, makeRoomForSocket } from './socket-file.js'
 
 /** What {@link serve} found in its options and the environment. */
 export interface ServingOptions {
@@ -18,9 +18,6 @@ export interface ServingOptions {
   readonly log: Logger | undefined
   readonly signal: AbortSignal | undefined
 }
-
-/** The agent's socket in the directory that it shares with handlers. */
-export const AGENT_SOCKET = 'agent-registration.sock'
 
 export async function startServing(handlers: readonly DiscoveryHandler[], options: ServingOptions): Promise<HandlerServer> {
   const { directory, network, metricsPort, log = createLogger('akri-handler') } = options

@@ -4,6 +4,9 @@ import net from 'node:net'
 import path from 'node:path'
 import { AkriError } from './errors.js'
 
+/** The agent's socket in the directory that it shares with handlers. */
+export const AGENT_SOCKET = 'agent-registration.sock'
+
 /** The longest path of a unix socket on Linux, in bytes: sun_path less its final NUL. */
 export const MAX_SOCKET_PATH = 107
 

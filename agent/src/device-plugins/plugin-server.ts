@@ -157,7 +157,7 @@ export class DevicePluginServer {
   async #serve(): Promise<void> {
     const { behaviour, kubelet } = this.#options
     const socket = pluginSocket(kubelet.pluginDirectory, behaviour.resourceName)
-    const server = new Server()
+    const server = new Server(NO_CHANNELZ)
     server.addService(DevicePluginService, {
       getDevicePluginOptions: (_call: ServerUnaryCall<Empty, DevicePluginOptions>, answer: sendUnaryData<DevicePluginOptions>) =>
         answer(null, { preStartRequired: false, getPreferredAllocationAvailable: behaviour.prefer !== undefined }),

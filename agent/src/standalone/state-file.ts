@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { ConfigurationSpec, Instance } from '@akrijs/kube'
 import type { Logger } from '@akrijs/sdk'
-import { z } from 'zod'
+import * as z from 'zod'
 import { readDurableFile, replaceFile } from '../durable-file.js'
 import { StateFileError } from '../errors.js'
 

@@ -4,7 +4,6 @@ import path from 'node:path'
 import { startStandalone } from '@akrijs/agent/standalone'
 import { systemClock } from '@akrijs/sdk'
 import { aborted } from '@akrijs/sdk/host'
-import { createLogUpdate } from 'log-update'
 import { BrokerLedger } from '../brokers/broker-ledger.js'
 import { BrokerSet } from '../brokers/broker-set.js'
 import { FinishedJobs } from '../brokers/finished-jobs.js'
@@ -82,7 +81,7 @@ export async function run(
     throw error
   })
 
-  const screen = live ? createLogUpdate(process.stdout) : undefined
+  const screen = live ? (await import('log-update')).createLogUpdate(process.stdout) : undefined
   if (screen !== undefined) {
     let due = false
     const draw = () => {

@@ -19,7 +19,7 @@ import {
   type SlotName,
 } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/sdk'
-import { z } from 'zod'
+import * as z from 'zod'
 import type { ClusterState, Kind } from '../cluster-state.js'
 import type { KubernetesObject } from '../objects.js'
 import { resourcesOf } from './node-pods.js'

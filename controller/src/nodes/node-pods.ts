@@ -1,5 +1,5 @@
 import { type ApiClient, GROUP, type NodeName, PODS, Resource } from '@akrijs/kube'
-import { z } from 'zod'
+import * as z from 'zod'
 
 const container = z.object({
   resources: z

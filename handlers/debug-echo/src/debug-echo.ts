@@ -1,7 +1,7 @@
 import { open } from 'node:fs/promises'
 import path from 'node:path'
 import { type DeviceList, type DiscoveryHandler, defineDiscoveryHandler, every, InvalidHandlerError } from '@akrijs/sdk'
-import { z } from 'zod'
+import * as z from 'zod'
 
 export interface DebugEchoOptions {
   /** Whether other nodes are to be thought to see the same devices. @default true */

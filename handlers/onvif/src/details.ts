@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
 import { readNetwork } from '@akrijs/sdk'
-import { z } from 'zod'
+import * as z from 'zod'
 
 const filterList = z.strictObject({
   items: z.array(z.string()).max(10_000),

@@ -1,5 +1,5 @@
 import { readNetwork } from '@akrijs/sdk'
-import { z } from 'zod'
+import * as z from 'zod'
 import { parseEndpointUrl } from './endpoint-url.js'
 import { OpcuaUrlError } from './errors.js'
 

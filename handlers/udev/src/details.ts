@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import * as z from 'zod'
 import { UdevRuleError } from './errors.js'
 import { parseRule, type Rule } from './rule.js'
 
