@@ -1,0 +1,102 @@
+import { once } from 'node:events'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import os from 'node:os'
+import path from 'node:path'
+import { silentLogger } from '@akrijs/sdk'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { runAgent } from './run-agent.js'
+
+const patience = { timeout: 15_000, interval: 50 }
+
+let directory: string
+let api: http.Server
+/** Whether the API server answers, with no objects at all. */
+let serving: boolean
+let stop: AbortController
+let running: Promise<void> | undefined
+
+beforeEach(async () => {
+  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-run-'))
+  serving = false
+  stop = new AbortController()
+  api = http.createServer((request, response) => {
+    if (!serving) return response.writeHead(503).end()
+    response.writeHead(200, { 'content-type': 'application/json' })
+    // A watch goes on, and tells of nothing.
+    if (request.url?.includes('watch=')) return response.flushHeaders()
+    return response.end(JSON.stringify({ apiVersion: 'v1', kind: 'List', metadata: { resourceVersion: '1' }, items: [] }))
+  })
+  await once(api.listen(0, '127.0.0.1'), 'listening')
+})
+
+afterEach(async () => {
+  stop.abort()
+  await running
+  api.closeAllConnections()
+  await new Promise((resolve) => api.close(resolve))
+  await rm(directory, { recursive: true, force: true })
+})
+
+async function kubeconfig(): Promise<string> {
+  const file = path.join(directory, 'kubeconfig')
+  const { port } = api.address() as AddressInfo
+  const cluster = { name: 'c', cluster: { server: `http://127.0.0.1:${port}`, 'insecure-skip-tls-verify': true } }
+  const context = { name: 'x', context: { cluster: 'c', user: 'u' } }
+  const config = { apiVersion: 'v1', kind: 'Config', 'current-context': 'x', clusters: [cluster], contexts: [context] }
+  await writeFile(file, JSON.stringify({ ...config, users: [{ name: 'u', user: {} }] }))
+  return file
+}
+
+async function freePort(): Promise<number> {
+  const probe = http.createServer().listen(0)
+  await once(probe, 'listening')
+  const { port } = probe.address() as AddressInfo
+  await new Promise((resolve) => probe.close(resolve))
+  return port
+}
+
+it('A23 says to its probes how it is, has metrics, and leaves no socket and no port when it is told to end', async () => {
+  const metricsPort = await freePort()
+  const [handlers, plugins] = [path.join(directory, 'h'), path.join(directory, 'p')]
+  const options = {
+    node: 'node-a',
+    handlersDirectory: handlers,
+    pluginDirectory: plugins,
+    podResourcesSocket: path.join(directory, 'r.sock'),
+    criSocket: undefined,
+    stateDirectory: path.join(directory, 's'),
+    brokerInfo: 'on',
+    handler: [],
+    isolated: 'off',
+    kubeconfig: await kubeconfig(),
+    metricsPort,
+    unhealthyAfter: 30,
+    removeAfter: 300,
+    slotGrace: undefined,
+    slotHandover: 15,
+    logLevel: 'error',
+  } as const
+  running = runAgent(options, { packagesFrom: directory, log: silentLogger, signal: stop.signal })
+  const ask = async (at: string) => {
+    const answer = await fetch(`http://127.0.0.1:${metricsPort}${at}`)
+    return [answer.status, await answer.text()] as const
+  }
+  // It waits for a cluster that cannot be reached, and is not started anew for that.
+  await vi.waitFor(
+    async () => expect(await ask('/readyz')).toEqual([503, expect.stringContaining('waiting for the API server')]),
+    patience,
+  )
+  expect((await ask('/healthz'))[0]).toBe(200)
+  serving = true
+  await vi.waitFor(async () => expect((await ask('/readyz'))[0]).toBe(200), patience)
+  expect((await ask('/healthz'))[0]).toBe(200)
+  expect((await ask('/metrics'))[1]).toMatch(/^akri_api_requests_total\{method="GET",status="200"\} [1-9]/m)
+  expect(await readdir(handlers)).toEqual(['agent-registration.sock'])
+
+  stop.abort()
+  await running
+  await expect(ask('/healthz')).rejects.toThrow()
+  expect([await readdir(handlers), await readdir(plugins)]).toEqual([[], []])
+})
