@@ -130,13 +130,16 @@ describe('the standalone agent', () => {
     await vi.waitFor(() => expect(usage(agent, 'lab-a19705')).toEqual({ 'lab-a19705-0': '' }))
   })
 
-  it('A10 makes an Instance anew at once when somebody has deleted it, with the slots that containers have', async () => {
+  it('R99 A10 puts back what somebody has edited of an Instance, and makes it anew at once when somebody has deleted it', async () => {
     await configure(2, ['foo0'])
     const agent = await start()
     const key = objectKey('default', 'lab-8120fe')
     await vi.waitFor(() => expect(agent.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(2), 5000)
     await agent.kubelet.admit(pod('p1', 'akri.sh/lab-8120fe'))
     const before = agent.cluster.instances.get(key)
+    expect(Object.values(before?.spec.deviceUsage ?? {})).toEqual(['node-a', ''])
+    await agent.cluster.updateInstance(key, { capacity: 5, brokerProperties: { SITE: 'south' } })
+    await vi.waitFor(() => expect(agent.cluster.instances.get(key)?.spec).toEqual(before?.spec), 5000)
     expect(await agent.cluster.leaveInstance(key, before?.spec.nodes[0] ?? expect.fail())).toBe('deleted')
     await vi.waitFor(() => expect(agent.cluster.instances.get(key)?.spec).toEqual(before?.spec), 5000)
     expect(agent.cluster.instances.get(key)?.metadata.uid).not.toBe(before?.metadata.uid)

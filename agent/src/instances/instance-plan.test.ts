@@ -85,7 +85,7 @@ function twins(): [string, string] {
 const plan = (devices: DeviceSet, ...instances: Instance[]) => planInstances({ configuration, node, devices, instances })
 
 describe('the plan of the Instances of a Configuration', () => {
-  it('R98 has one Instance for each device, and the Configuration wins over the properties of a device', () => {
+  it('R60 R98 has one Instance for each device, and the Configuration wins over the properties of a device', () => {
     const { served, leave } = plan(found({ id: 'foo0', properties: { A: 'of the device', B: 'b' } }, { id: 'foo1' }))
     expect(served.map(({ name }) => name)).toEqual(['lab-8120fe', 'lab-a19705'])
     expect(served[0]?.properties).toEqual({ A: 'of the configuration', B: 'b', SITE: 'north' })

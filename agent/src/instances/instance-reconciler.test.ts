@@ -122,6 +122,25 @@ describe('the Instances of a node', () => {
     expect(calls).toEqual([`serve ${wanted.name}`, `withdraw ${nameOf('foo0')}`, `changed ${nameOf('foo0')}`])
   })
 
+  it('R46 R47 go with a device that is gone, and are made anew when it is back', async () => {
+    await reconciler.reconcile(key)
+    const before = instanceOf('foo0')
+    devices = seen()
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')).toBeUndefined()
+    devices = seen('foo0')
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')?.spec).toEqual(before?.spec)
+    expect(calls.filter((call) => call.endsWith(nameOf('foo0')))).toEqual([
+      `serve ${nameOf('foo0')}`,
+      `changed ${nameOf('foo0')}`,
+      `withdraw ${nameOf('foo0')}`,
+      `changed ${nameOf('foo0')}`,
+      `serve ${nameOf('foo0')}`,
+      `changed ${nameOf('foo0')}`,
+    ])
+  })
+
   it('A11 are changed by the first of their nodes only', async () => {
     await reconciler.reconcile(key)
     const at = objectKey('default', nameOf('foo0'))

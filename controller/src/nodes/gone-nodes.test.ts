@@ -30,7 +30,7 @@ describe('a node that has gone', () => {
 
   const patches = () => api.sent('PATCH')
 
-  it('leaves with its slots, by a write that tests what it builds on', async () => {
+  it('R64 R103 leaves with its slots, by a write that tests what it builds on', async () => {
     await leave()
     expect(patches()).toEqual([
       [
