@@ -7,6 +7,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 out=$1
 library=$out/root/usr/lib/$(gcc -dumpmachine)
 mkdir -p "$out"/{apt/lists,apt/cache,debs,root,bin}
+# Several files of tests want them, at the same time.
+exec 9>"$out/lock"
+flock 9
 
 if [ ! -e "$library/libopen62541.so" ]; then
   mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep '/debian/$' | head -1 || true)
