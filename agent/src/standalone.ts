@@ -1,9 +1,9 @@
 // `@akrijs/agent/standalone`: the agent of one machine without a cluster.
 import { mkdir, stat } from 'node:fs/promises'
 import path from 'node:path'
-import type { ManifestProblem, NodeName } from '@akrijs/kube'
+import type { ManifestProblem, NodeName, ObjectKey } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf, systemClock } from '@akrijs/sdk'
-import { findHandlerPackages, type HandlerPackage } from '@akrijs/sdk/host'
+import { backoff, findHandlerPackages, type HandlerPackage } from '@akrijs/sdk/host'
 import { type Agent, startAgent } from './agent.js'
 import type { AgeingOptions } from './discovery/device-ageing.js'
 import { handlerProgram, IsolatedHandler } from './discovery/isolated-handler.js'
@@ -11,6 +11,7 @@ import { StateFileError } from './errors.js'
 import { KubeletSockets } from './kubelet/kubelet-sockets.js'
 import { Listeners } from './listeners.js'
 import { SimulatedKubelet } from './simulated-kubelet/simulated-kubelet.js'
+import { tellHandlerProblems } from './standalone/handler-problem.js'
 import { watchManifests } from './standalone/manifest-files.js'
 import { StandaloneCluster } from './standalone/standalone-cluster.js'
 import { StateFile } from './standalone/state-file.js'
@@ -93,17 +94,21 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
     })
 
     let problems: readonly ManifestProblem[] = handlerProblems
+    let files: ReadonlyMap<ObjectKey, string> = new Map()
     const listeners = new Listeners()
     const sets = watchManifests(options.manifests, { clock, log, signal: stop.signal })
     const first = await sets.next()
     const apply = async (set: typeof first.value) => {
       if (!set) return
+      files = set.files
       await cluster.apply(set.desired)
       problems = [...handlerProblems, ...set.problems]
       for (const { file, document, path: at, message } of set.problems)
         log.error({ file, ...(document > 0 ? { document } : {}), path: at, error: message }, 'manifest refused')
       listeners.tell()
     }
+    const loaded = handlers.map(({ name }) => name)
+    tellHandlerProblems(cluster.configurations, { loaded, fileOf: (key) => files.get(key), log, signal: stop.signal })
     await apply(first.value)
 
     const handlersDirectory = path.join(socketDirectory, 'handlers')
@@ -134,7 +139,15 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
 
     const following = (async () => {
       for await (const set of sets) {
-        await apply(set).catch((error: unknown) => log.error({ error: messageOf(error) }, 'manifests cannot be applied'))
+        // Where there is no room for the state: what was edited is not to be forgotten for that.
+        for (const retryInMs of backoff()) {
+          const applied = await apply(set).then(
+            () => true,
+            (error: unknown) => log.error({ error: messageOf(error), retryInMs }, 'manifests cannot be applied'),
+          )
+          if (applied === true || stop.signal.aborted) break
+          await clock.sleep(retryInMs, stop.signal).catch(() => undefined)
+        }
       }
     })()
     open.unshift(() => following)

@@ -94,6 +94,10 @@ describe('akri run', () => {
     expect(akri.output).toMatch(/c-capacity\.yaml.*spec\.capacity/)
     expect(akri.output).toMatch(/d-field\.yaml.*discoveryDetail.*did you mean discoveryDetails/)
     expect(akri.output).toMatch(/g-twin\.yaml.*a-good\.yaml/)
+    await vi.waitFor(() => {
+      expect(akri.output).toMatch(/e-rule\.yaml.*discoveryDetails.*udevRules\[0\].*line 1, column/)
+      expect(akri.output).toMatch(/f-handler\.yaml.*spec\.discoveryHandler\.name.*no handler none-such/)
+    }, patience)
     const table = () => akri.ask('get', 'configurations')
     await vi.waitFor(
       async () => expect(await table()).toMatch(/rule .*InvalidDetails: .*udevRules\[0\].*line 1, column/),

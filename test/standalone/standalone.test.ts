@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, rmdir, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -210,5 +210,22 @@ describe('the standalone agent', () => {
         message: expect.stringContaining('descriptions'),
       })
     })
+  })
+
+  it('does what was edited while its state could not be written, as soon as it can', async () => {
+    await configure(1, ['foo0'])
+    const said: string[] = []
+    const log = { ...silentLogger, error: (_fields: unknown, message: string) => said.push(message) }
+    const agent = await start({ log: { ...log, child: () => log } })
+    await vi.waitFor(() => expect(names(agent)).toEqual(['lab-8120fe']))
+    // Nothing can be renamed into the place of a directory.
+    const state = path.join(directory, 'state/cluster.json')
+    await rm(state)
+    await mkdir(state)
+    await configure(1, ['foo1'], 'other')
+    await vi.waitFor(() => expect(said).toContain('manifests cannot be applied'))
+    expect(names(agent)).toEqual(['lab-8120fe'])
+    await rmdir(state)
+    await vi.waitFor(() => expect(names(agent)).toEqual(['other-a19705']), { timeout: 15_000 })
   })
 })

@@ -27,6 +27,10 @@ it('reads the yaml, yml and json files of a directory, and no others', async () 
   const set = await new ManifestReader([directory]).read()
   expect(set.problems).toEqual([])
   expect(namesOf(set)).toEqual(['a', 'b'])
+  expect([...set.files]).toEqual([
+    ['default/a', at('a.yaml')],
+    ['default/b', at('b.yml')],
+  ])
   expect(set.desired.data.map(({ name }) => name)).toEqual(['s'])
   expect(set.desired.complete).toBe(true)
 })

@@ -1,12 +1,14 @@
 import { watch } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { MAX_MANIFEST_BYTES, type Manifest, type ManifestProblem, parseManifests } from '@akrijs/kube'
+import { MAX_MANIFEST_BYTES, type Manifest, type ManifestProblem, type ObjectKey, objectKey, parseManifests } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import type { DesiredObjects } from './standalone-cluster.js'
 
 export interface ManifestSet {
   readonly desired: DesiredObjects
+  /** Where each Configuration stands. */
+  readonly files: ReadonlyMap<ObjectKey, string>
   readonly problems: readonly ManifestProblem[]
 }
 
@@ -67,7 +69,8 @@ export class ManifestReader {
         found.push({ file, manifest })
     }
     for (const file of [...this.#good.keys()]) if (!files.includes(file)) this.#good.delete(file)
-    return { desired: { ...withoutTwins(found, problems), complete }, problems }
+    const { files: places, ...objects } = withoutTwins(found, problems)
+    return { desired: { ...objects, complete }, files: places, problems }
   }
 
   async #files(problems: ManifestProblem[]): Promise<string[]> {
@@ -107,7 +110,7 @@ function unreadable(file: string, message: string): ReturnType<typeof parseManif
 function withoutTwins(
   found: readonly { readonly file: string; readonly manifest: Manifest }[],
   problems: ManifestProblem[],
-): Omit<DesiredObjects, 'complete'> {
+): Omit<DesiredObjects, 'complete'> & Pick<ManifestSet, 'files'> {
   const configurations = new Map<string, { readonly file: string; readonly content: DesiredObjects['configurations'][number] }>()
   const data = new Map<string, DesiredObjects['data'][number]>()
   for (const { file, manifest } of found) {
@@ -123,7 +126,9 @@ function withoutTwins(
       problems.push({ file, document, path: 'metadata.name', message })
     }
   }
-  return { configurations: [...configurations.values()].map(({ content }) => content), data: [...data.values()] }
+  const kept = [...configurations.values()]
+  const files = new Map(kept.map(({ file, content }) => [objectKey(content.namespace, content.name), file]))
+  return { configurations: kept.map(({ content }) => content), data: [...data.values()], files }
 }
 
 /** Resolves once files have changed and are quiet, after the poll interval, or when the signal is aborted. */
