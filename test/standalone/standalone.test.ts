@@ -52,6 +52,8 @@ async function start(options: Partial<StandaloneOptions> = {}): Promise<Standalo
   return running
 }
 
+/** Long enough for a busy machine. */
+const eventually = <T>(look: () => T | Promise<T>) => vi.waitFor(look, { timeout: 10_000, interval: 20 })
 const names = ({ cluster }: StandaloneAgent) =>
   cluster.instances
     .list()
@@ -70,7 +72,7 @@ describe('the standalone agent', () => {
   it('R1 R79 R98 R104 R105 makes each device an Instance with its slots, and a resource that can be asked for', async () => {
     await configure(2, ['foo0', 'foo1'])
     const agent = await start()
-    await vi.waitFor(() => expect(names(agent)).toEqual(['lab-8120fe', 'lab-a19705']))
+    await eventually(() => expect(names(agent)).toEqual(['lab-8120fe', 'lab-a19705']))
     const instance = agent.cluster.instances.get(objectKey('default', 'lab-8120fe'))
     expect(instance?.spec).toEqual({
       configurationName: 'lab',
@@ -81,14 +83,14 @@ describe('the standalone agent', () => {
       brokerProperties: { DEBUG_ECHO_DESCRIPTION: 'foo0', SITE: 'north' },
       deviceUsage: { 'lab-8120fe-0': '', 'lab-8120fe-1': '' },
     })
-    await vi.waitFor(() => expect(agent.kubelet.resource('akri.sh/lab-8120fe')).toMatchObject({ capacity: 2, allocatable: 2 }))
+    await eventually(() => expect(agent.kubelet.resource('akri.sh/lab-8120fe')).toMatchObject({ capacity: 2, allocatable: 2 }))
   })
 
   it('R39 R80 R82 R106 R113 gives a container its slot, environment and annotation, and R90 takes the slot back when its Pod is gone', async () => {
     await configure(2, ['foo0'])
     const agent = await start()
     const resource = 'akri.sh/lab-8120fe'
-    await vi.waitFor(() => expect(agent.kubelet.resource(resource).allocatable).toBe(2))
+    await eventually(() => expect(agent.kubelet.resource(resource).allocatable).toBe(2))
     const admitted = await agent.kubelet.admit(pod('p1', resource))
     expect(admitted.get('main')).toEqual({
       envs: {
@@ -121,41 +123,41 @@ describe('the standalone agent', () => {
   it('A6 A20 follows edits of what is discovered and of the capacity', async () => {
     await configure(1, ['foo0'])
     const agent = await start()
-    await vi.waitFor(() => expect(names(agent)).toEqual(['lab-8120fe']))
+    await eventually(() => expect(names(agent)).toEqual(['lab-8120fe']))
     await configure(3, ['foo1', 'foo0'])
-    await vi.waitFor(() => expect(names(agent)).toEqual(['lab-8120fe', 'lab-a19705']))
-    await vi.waitFor(() => expect(agent.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(3))
+    await eventually(() => expect(names(agent)).toEqual(['lab-8120fe', 'lab-a19705']))
+    await eventually(() => expect(agent.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(3))
     await configure(1, ['foo1'])
-    await vi.waitFor(() => expect(names(agent)).toEqual(['lab-a19705']))
-    await vi.waitFor(() => expect(usage(agent, 'lab-a19705')).toEqual({ 'lab-a19705-0': '' }))
+    await eventually(() => expect(names(agent)).toEqual(['lab-a19705']))
+    await eventually(() => expect(usage(agent, 'lab-a19705')).toEqual({ 'lab-a19705-0': '' }))
   })
 
   it('R99 A10 puts back what somebody has edited of an Instance, and makes it anew at once when somebody has deleted it', async () => {
     await configure(2, ['foo0'])
     const agent = await start()
     const key = objectKey('default', 'lab-8120fe')
-    await vi.waitFor(() => expect(agent.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(2), 5000)
+    await eventually(() => expect(agent.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(2))
     await agent.kubelet.admit(pod('p1', 'akri.sh/lab-8120fe'))
     const before = agent.cluster.instances.get(key)
     expect(Object.values(before?.spec.deviceUsage ?? {})).toEqual(['node-a', ''])
     await agent.cluster.updateInstance(key, { capacity: 5, brokerProperties: { SITE: 'south' } })
-    await vi.waitFor(() => expect(agent.cluster.instances.get(key)?.spec).toEqual(before?.spec), 5000)
+    await eventually(() => expect(agent.cluster.instances.get(key)?.spec).toEqual(before?.spec))
     expect(await agent.cluster.leaveInstance(key, before?.spec.nodes[0] ?? expect.fail())).toBe('deleted')
-    await vi.waitFor(() => expect(agent.cluster.instances.get(key)?.spec).toEqual(before?.spec), 5000)
+    await eventually(() => expect(agent.cluster.instances.get(key)?.spec).toEqual(before?.spec))
     expect(agent.cluster.instances.get(key)?.metadata.uid).not.toBe(before?.metadata.uid)
   })
 
   it('A2 keeps Instances over a restart, and R90 frees what containers held that ended with the agent', async () => {
     await configure(2, ['foo0'])
     const first = await start()
-    await vi.waitFor(() => expect(first.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(2))
+    await eventually(() => expect(first.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(2))
     await first.kubelet.admit(pod('p1', 'akri.sh/lab-8120fe'))
     const before = first.cluster.instances.list()
     await first.close()
     const second = await start()
-    await vi.waitFor(() => expect(second.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(2))
+    await eventually(() => expect(second.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(2))
     // The simulated kubelet ended with the agent, and its Pods with it.
-    await vi.waitFor(() => expect(usage(second, 'lab-8120fe')).toEqual({ 'lab-8120fe-0': '', 'lab-8120fe-1': '' }))
+    await eventually(() => expect(usage(second, 'lab-8120fe')).toEqual({ 'lab-8120fe-0': '', 'lab-8120fe-1': '' }))
     await second.agent.settled()
     const lasting = ({ metadata, spec }: Instance) => ({ uid: metadata.uid, spec: { ...spec, deviceUsage: {} } })
     expect(second.cluster.instances.list().map(lasting)).toEqual(before.map(lasting))
@@ -164,7 +166,7 @@ describe('the standalone agent', () => {
   it('A2 runs handlers in processes of their own, and keeps all when one is killed', { timeout: 30_000 }, async () => {
     await configure(1, ['foo0'])
     const agent = await start({ isolated: true })
-    await vi.waitFor(() => expect(agent.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(1), 10_000)
+    await eventually(() => expect(agent.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(1))
     const before = agent.cluster.instances.list()
     const pids = () =>
       readdirSync('/proc').filter((pid) => {
@@ -180,9 +182,9 @@ describe('the standalone agent', () => {
     const [first] = pids()
     expect(pids()).toHaveLength(1)
     process.kill(Number(first), 'SIGKILL')
-    await vi.waitFor(() => expect(pids().filter((pid) => pid !== first)).toHaveLength(1), 10_000)
+    await eventually(() => expect(pids().filter((pid) => pid !== first)).toHaveLength(1))
     const endpoint = () => agent.agent.discovery.status(objectKey('default', 'lab'))?.endpoints[0]?.state
-    await vi.waitFor(() => expect(endpoint()).toEqual({ phase: 'open', listed: true }), 10_000)
+    await eventually(() => expect(endpoint()).toEqual({ phase: 'open', listed: true }))
     expect(agent.cluster.instances.list()).toEqual(before)
     expect(agent.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(1)
     await agent.close()
@@ -201,8 +203,8 @@ describe('the standalone agent', () => {
         .join('\n---\n'),
     )
     const agent = await start()
-    await vi.waitFor(() => expect(names(agent)).toEqual(['lab1-8120fe']))
-    await vi.waitFor(() => {
+    await eventually(() => expect(names(agent)).toEqual(['lab1-8120fe']))
+    await eventually(() => {
       const status = agent.cluster.configurations.get(objectKey('default', 'lab0'))?.status
       expect(status?.conditions.find(({ type }) => type === 'Discovering')).toMatchObject({
         status: 'False',
@@ -217,15 +219,15 @@ describe('the standalone agent', () => {
     const said: string[] = []
     const log = { ...silentLogger, error: (_fields: unknown, message: string) => said.push(message) }
     const agent = await start({ log: { ...log, child: () => log } })
-    await vi.waitFor(() => expect(names(agent)).toEqual(['lab-8120fe']))
+    await eventually(() => expect(names(agent)).toEqual(['lab-8120fe']))
     // Nothing can be renamed into the place of a directory.
     const state = path.join(directory, 'state/cluster.json')
     await rm(state)
     await mkdir(state)
     await configure(1, ['foo1'], 'other')
-    await vi.waitFor(() => expect(said).toContain('manifests cannot be applied'))
+    await eventually(() => expect(said).toContain('manifests cannot be applied'))
     expect(names(agent)).toEqual(['lab-8120fe'])
     await rmdir(state)
-    await vi.waitFor(() => expect(names(agent)).toEqual(['other-a19705']), { timeout: 15_000 })
+    await eventually(() => expect(names(agent)).toEqual(['other-a19705']), { timeout: 15_000 })
   })
 })
