@@ -27,7 +27,7 @@ export async function loadTypeScript(/** @type {string} */ file) {
     format: 'esm',
     target: 'node20',
     conditions: ['akri-source'],
-    external: ['@kubernetes/client-node', 'esbuild'],
+    external: ['@kubernetes/client-node', 'esbuild', 'node-opcua'],
     banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)" },
     plugins: [ownDirectories],
     logLevel: 'error',

@@ -4,7 +4,7 @@ import { OpcuaClientMissingError } from '../errors.js'
 export type NodeOpcua = typeof import('node-opcua-client')
 
 /**
- * node-opcua's client: 65 MB that only a session needs. It is loaded when it is first asked for, and stays.
+ * node-opcua's client: some 50 MB that only a session needs. It is loaded when it is first asked for, and stays.
  * @throws OpcuaClientMissingError where it is not installed
  */
 export async function loadNodeOpcua(): Promise<NodeOpcua> {
