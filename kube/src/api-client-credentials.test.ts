@@ -82,40 +82,18 @@ describe.skipIf(!openssl)(`TLS${openssl ? '' : ' (needs openssl)'}`, () => {
   const pem = (name: string) => readFileSync(file(name), 'utf8')
   const run = (...args: string[]) => execFileSync('openssl', args, { cwd: directory, stdio: 'pipe' })
 
+  const newKey = (name: string) => [
+    ...['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key`],
+  ]
+
   function authority(name: string): void {
     const subject = ['-subj', `/CN=${name}`, '-days', '2']
-    run(
-      'req',
-      '-x509',
-      '-newkey',
-      'ec',
-      '-pkeyopt',
-      'ec_paramgen_curve:P-256',
-      '-nodes',
-      '-keyout',
-      `${name}.key`,
-      '-out',
-      `${name}.crt`,
-      ...subject,
-    )
+    run('req', '-x509', ...newKey(name), '-out', `${name}.crt`, ...subject)
   }
 
   function certificate(name: string, by: string, altName = 'IP:127.0.0.1'): void {
     writeFileSync(file(`${name}.ext`), `subjectAltName=${altName}\n`)
-    run(
-      'req',
-      '-newkey',
-      'ec',
-      '-pkeyopt',
-      'ec_paramgen_curve:P-256',
-      '-nodes',
-      '-keyout',
-      `${name}.key`,
-      '-out',
-      `${name}.csr`,
-      '-subj',
-      `/CN=${name}`,
-    )
+    run('req', ...newKey(name), '-out', `${name}.csr`, '-subj', `/CN=${name}`)
     run(
       'x509',
       '-req',

@@ -82,14 +82,9 @@ export class DevicePlugins implements InstancePlugins {
       checkTaken(running, key)
       return running.started
     }
-    const { cluster, node, observer, directories, given } = this.#options
     const behaviour = new ConfigurationPlugin(configuration, {
-      cluster,
-      node,
+      ...this.#options,
       claims: this.claims,
-      given,
-      observer,
-      directories,
       instances: () => this.#servedOf(name),
       slotTable: (instance) => this.#slotTable(instance),
     })
@@ -116,14 +111,9 @@ export class DevicePlugins implements InstancePlugins {
       this.#readvertiseLater(instance.configuration)
       return running.started
     }
-    const { cluster, node, observer, directories, given } = this.#options
     const behaviour = new InstancePlugin(instance, {
-      cluster,
-      node,
+      ...this.#options,
       claims: this.claims,
-      given,
-      observer,
-      directories,
       slotTable: (served) => this.#slotTable(served),
     })
     this.#checkFree(behaviour, instance.key)

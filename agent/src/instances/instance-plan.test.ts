@@ -8,6 +8,7 @@ import {
 } from '@akrijs/kube'
 import { describe, expect, it } from 'vitest'
 import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
+import { instanceWith } from '../test-objects.js'
 import { deviceDigest } from './instance-name.js'
 import { DEVICE_ID_ANNOTATION, planInstances } from './instance-plan.js'
 
@@ -49,25 +50,15 @@ function instance(
   nodes: string[],
   name = `lab-${deviceDigest(deviceId ?? 'foo0', { shared: true })}`,
 ): Instance {
-  return {
-    apiVersion: API_VERSION,
-    kind: 'Instance',
-    metadata: {
-      ...configuration.metadata,
+  return instanceWith(
+    {},
+    { configurationName: configuration.metadata.name, nodes: nodes as NodeName[] },
+    {
       name: name as InstanceName,
       ownerReferences: [{ apiVersion: API_VERSION, kind: 'Configuration', name: 'lab', uid: 'u1' }],
       ...(deviceId === undefined ? {} : { annotations: { [DEVICE_ID_ANNOTATION]: deviceId } }),
     },
-    spec: {
-      configurationName: configuration.metadata.name,
-      cdiName: '',
-      capacity: 2,
-      brokerProperties: {},
-      shared: true,
-      nodes: nodes as NodeName[],
-      deviceUsage: {},
-    },
-  }
+  )
 }
 
 /** Two ids with one digest, found by search: 24 bits collide among a few thousand. */

@@ -1,5 +1,4 @@
 import {
-  API_VERSION,
   type ConfigurationName,
   heldSlots,
   type Instance,
@@ -23,6 +22,7 @@ import { nobodyObserves } from '../observer.js'
 import type { Cluster, SlotClaim } from '../ports/cluster.js'
 import type { Allocation, NodePods } from '../ports/kubelet.js'
 import { ObjectStore } from '../standalone/object-store.js'
+import { instanceWith } from '../test-objects.js'
 import { GivenSlots, usageOf } from './given-slots.js'
 import { SlotClaims } from './slot-claims.js'
 import { SlotReconciler } from './slot-reconciler.js'
@@ -75,27 +75,8 @@ class World {
   make(digest: string, { name: node, given }: Node): void {
     const { key, name, capacity } = this.served(digest)
     if (this.instances.get(key) !== undefined) return
-    this.instances.put({
-      apiVersion: API_VERSION,
-      kind: 'Instance',
-      metadata: {
-        name,
-        namespace: 'default',
-        uid: `u${this.#made++}`,
-        generation: 1,
-        resourceVersion: '1',
-        creationTimestamp: '',
-      },
-      spec: {
-        configurationName: CONFIGURATION,
-        cdiName: '',
-        capacity,
-        brokerProperties: {},
-        shared: true,
-        nodes: [node],
-        deviceUsage: resizedUsage(name, capacity, given.claimsIn(name)),
-      },
-    })
+    const deviceUsage = resizedUsage(name, capacity, given.claimsIn(name))
+    this.instances.put(instanceWith(deviceUsage, { capacity, nodes: [node] }, { name, uid: `u${this.#made++}` }))
   }
 
   join(digest: string, { name: node }: Node): void {

@@ -1,34 +1,15 @@
-import { type Instance, type InstanceName, type NodeName, objectKey } from '@akrijs/kube'
+import { type Instance, type NodeName, objectKey } from '@akrijs/kube'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { describe, expect, it } from 'vitest'
+import { instanceWith } from '../test-objects.js'
 import { SlotHandover } from './slot-handover.js'
 
 const HERE = 'node-a' as NodeName
 const THERE = 'node-b' as NodeName
 const key = objectKey('default', 'cam-8120fe')
 
-function instanceWith(deviceUsage: Record<string, string>, { nodes = [HERE, THERE], capacity = 2, uid = 'u1' } = {}): Instance {
-  return {
-    apiVersion: 'akri.sh/v0',
-    kind: 'Instance',
-    metadata: {
-      name: 'cam-8120fe' as InstanceName,
-      namespace: 'default',
-      uid,
-      generation: 1,
-      resourceVersion: '1',
-      creationTimestamp: '',
-    },
-    spec: {
-      configurationName: 'cam' as Instance['spec']['configurationName'],
-      cdiName: 'akri.sh/cam=8120fe',
-      capacity,
-      brokerProperties: {},
-      shared: true,
-      nodes,
-      deviceUsage,
-    },
-  }
+function sharedInstance(deviceUsage: Record<string, string>, { nodes = [HERE, THERE], capacity = 2, uid = 'u1' } = {}): Instance {
+  return instanceWith(deviceUsage, { nodes, capacity }, { uid })
 }
 
 function start(leftForMs = 15_000) {
@@ -48,8 +29,8 @@ describe('a slot that a node frees', () => {
     'R77 is left to that node for a while, and anybody’s then, where it was held as %s',
     async (held) => {
       const { clock, over, handover, after } = start()
-      expect(after(instanceWith({ 'cam-8120fe-0': held, 'cam-8120fe-1': '' }))['cam-8120fe-0']).toBe(held)
-      const free = instanceWith({ 'cam-8120fe-0': '', 'cam-8120fe-1': '' })
+      expect(after(sharedInstance({ 'cam-8120fe-0': held, 'cam-8120fe-1': '' }))['cam-8120fe-0']).toBe(held)
+      const free = sharedInstance({ 'cam-8120fe-0': '', 'cam-8120fe-1': '' })
       expect(after(free)).toEqual({ 'cam-8120fe-0': held, 'cam-8120fe-1': '' })
       await clock.advance(14_999)
       expect(handover.usage(key, free)['cam-8120fe-0']).toBe(held)
@@ -62,17 +43,17 @@ describe('a slot that a node frees', () => {
 
   it('is there at once for the node that frees it', () => {
     const { after } = start()
-    after(instanceWith({ 'cam-8120fe-0': HERE, 'cam-8120fe-1': `C:0:${HERE}` }))
-    expect(after(instanceWith({ 'cam-8120fe-0': '', 'cam-8120fe-1': '' }))).toEqual({ 'cam-8120fe-0': '', 'cam-8120fe-1': '' })
+    after(sharedInstance({ 'cam-8120fe-0': HERE, 'cam-8120fe-1': `C:0:${HERE}` }))
+    expect(after(sharedInstance({ 'cam-8120fe-0': '', 'cam-8120fe-1': '' }))).toEqual({ 'cam-8120fe-0': '', 'cam-8120fe-1': '' })
   })
 
   it('R84 belongs to who takes it meanwhile, and begins anew when that one frees it', async () => {
     const { clock, over, handover, after } = start()
-    const [held, free] = [instanceWith({ 'cam-8120fe-0': THERE }), instanceWith({ 'cam-8120fe-0': '' })]
+    const [held, free] = [sharedInstance({ 'cam-8120fe-0': THERE }), sharedInstance({ 'cam-8120fe-0': '' })]
     after(held)
     after(free)
     await clock.advance(10_000)
-    expect(after(instanceWith({ 'cam-8120fe-0': `C:7:${THERE}` }))['cam-8120fe-0']).toBe(`C:7:${THERE}`)
+    expect(after(sharedInstance({ 'cam-8120fe-0': `C:7:${THERE}` }))['cam-8120fe-0']).toBe(`C:7:${THERE}`)
     after(free)
     await clock.advance(14_999)
     expect(handover.usage(key, free)['cam-8120fe-0']).toBe(`C:7:${THERE}`)
@@ -83,38 +64,38 @@ describe('a slot that a node frees', () => {
 
   it('is not left to a node that does not see the device any more', () => {
     const { handover, after } = start()
-    after(instanceWith({ 'cam-8120fe-0': THERE, 'cam-8120fe-1': THERE }))
+    after(sharedInstance({ 'cam-8120fe-0': THERE, 'cam-8120fe-1': THERE }))
     const usage = { 'cam-8120fe-0': '', 'cam-8120fe-1': THERE }
-    expect(after(instanceWith(usage, { nodes: [HERE] }))).toEqual(usage)
+    expect(after(sharedInstance(usage, { nodes: [HERE] }))).toEqual(usage)
     // Nor to one that leaves later.
-    after(instanceWith({ 'cam-8120fe-0': '', 'cam-8120fe-1': THERE }))
+    after(sharedInstance({ 'cam-8120fe-0': '', 'cam-8120fe-1': THERE }))
     const free = { 'cam-8120fe-0': '', 'cam-8120fe-1': '' }
-    expect(after(instanceWith(free))['cam-8120fe-1']).toBe(THERE)
-    expect(handover.usage(key, instanceWith(free, { nodes: [HERE] }))).toEqual(free)
+    expect(after(sharedInstance(free))['cam-8120fe-1']).toBe(THERE)
+    expect(handover.usage(key, sharedInstance(free, { nodes: [HERE] }))).toEqual(free)
   })
 
   it('R79 is one of the capacity: what was held beyond it is nobody’s', () => {
     const { after } = start()
-    after(instanceWith({ 'cam-8120fe-0': HERE, 'cam-8120fe-1': THERE }, { capacity: 1 }))
-    expect(after(instanceWith({ 'cam-8120fe-0': HERE }, { capacity: 1 }))).toEqual({ 'cam-8120fe-0': HERE })
+    after(sharedInstance({ 'cam-8120fe-0': HERE, 'cam-8120fe-1': THERE }, { capacity: 1 }))
+    expect(after(sharedInstance({ 'cam-8120fe-0': HERE }, { capacity: 1 }))).toEqual({ 'cam-8120fe-0': HERE })
   })
 
   it('is nobody’s where none is to be left', () => {
     const { after } = start(0)
-    after(instanceWith({ 'cam-8120fe-0': THERE }))
-    expect(after(instanceWith({ 'cam-8120fe-0': '' }))).toEqual({ 'cam-8120fe-0': '' })
+    after(sharedInstance({ 'cam-8120fe-0': THERE }))
+    expect(after(sharedInstance({ 'cam-8120fe-0': '' }))).toEqual({ 'cam-8120fe-0': '' })
   })
 
   it.each([true, false])(
     'R84 is left to it in an Instance made anew too, until it joins with what it has (seen to go: %s)',
     async (seen) => {
       const { clock, handover, after } = start()
-      after(instanceWith({ 'cam-8120fe-0': THERE, 'cam-8120fe-1': HERE }))
+      after(sharedInstance({ 'cam-8120fe-0': THERE, 'cam-8120fe-1': HERE }))
       if (seen) handover.changed(key, undefined)
       const free = { 'cam-8120fe-0': '', 'cam-8120fe-1': '' }
-      const made = instanceWith(free, { nodes: [HERE], uid: 'u2' })
+      const made = sharedInstance(free, { nodes: [HERE], uid: 'u2' })
       expect(after(made)).toEqual({ ...free, 'cam-8120fe-0': THERE })
-      const joined = instanceWith(free, { uid: 'u2' })
+      const joined = sharedInstance(free, { uid: 'u2' })
       expect(after(joined)).toEqual(free)
       expect(handover.usage(key, made)['cam-8120fe-0']).toBe(THERE)
       // It may be away for longer.
@@ -125,8 +106,8 @@ describe('a slot that a node frees', () => {
 
   it('leaves nothing to wait for once it is closed', async () => {
     const { clock, over, handover, after } = start()
-    after(instanceWith({ 'cam-8120fe-0': THERE }))
-    after(instanceWith({ 'cam-8120fe-0': '' }))
+    after(sharedInstance({ 'cam-8120fe-0': THERE }))
+    after(sharedInstance({ 'cam-8120fe-0': '' }))
     handover.close()
     expect(clock.sleeping).toEqual([])
     await clock.advance(20_000)

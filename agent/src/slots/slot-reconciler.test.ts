@@ -1,7 +1,5 @@
 import {
-  API_VERSION,
   type Configuration,
-  type ConfigurationName,
   type Instance,
   type InstanceName,
   type NodeName,
@@ -15,6 +13,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { KubeletUnavailableError } from '../errors.js'
 import type { Allocation, NodePods } from '../ports/kubelet.js'
 import { ObjectStore } from '../standalone/object-store.js'
+import { instanceWith } from '../test-objects.js'
 import { GivenSlots } from './given-slots.js'
 import { SlotClaims } from './slot-claims.js'
 import { SlotReconciler } from './slot-reconciler.js'
@@ -53,28 +52,7 @@ const holdsAny = (...ids: string[]) => new Map([['akri.sh/cam', [{ pod, ids: new
 
 function put(deviceUsage: Record<string, string>, more: Partial<Instance['spec']> = {}): void {
   spec = more
-  instances.put({
-    apiVersion: API_VERSION,
-    kind: 'Instance',
-    metadata: {
-      name: 'cam-8120fe' as InstanceName,
-      namespace: 'default',
-      uid: 'i',
-      generation: 1,
-      resourceVersion: '1',
-      creationTimestamp: '',
-    },
-    spec: {
-      configurationName: 'cam' as ConfigurationName,
-      cdiName: '',
-      capacity: 3,
-      brokerProperties: {},
-      shared: true,
-      nodes: ['node-a' as NodeName],
-      deviceUsage,
-      ...more,
-    },
-  })
+  instances.put(instanceWith(deviceUsage, { capacity: 3, ...more }))
 }
 
 const usage = () => instances.get(key)?.spec.deviceUsage ?? {}
