@@ -20,6 +20,7 @@ import {
   removeImage,
   rolledOut,
   separateNodes,
+  tidyUp,
 } from './installation.js'
 
 // The agent as an operator has it: an image, installed from deploy/manifests. The tests follow one another.
@@ -63,16 +64,13 @@ describe.skipIf(lacks !== undefined)(
     afterAll(async () => {
       const agent = path.join(MANIFESTS, 'agent')
       const controller = path.join(MANIFESTS, 'controller')
-      const failures: unknown[] = []
-      for (const step of [
+      await tidyUp(
         async () => world?.close(),
         () => kubectl('delete', '-k', controller, '--ignore-not-found'),
         () => kubectl('delete', '-k', agent, '--ignore-not-found'),
         () => joinNodes(),
         () => removeImage(),
-      ])
-        await step().catch((error: unknown) => failures.push(error))
-      expect(failures).toEqual([])
+      )
     }, 240_000)
 
     it('A23 becomes ready on every node, says so to its probes, and has metrics', async () => {

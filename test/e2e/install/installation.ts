@@ -6,6 +6,7 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 import { ApiClient, clusterAccess } from '@akrijs/kube'
 import { systemClock } from '@akrijs/sdk'
+import { expect } from 'vitest'
 import { missing, NODES, onNode, type PodState, type TestNode } from '../support/world.js'
 
 const run = promisify(execFile)
@@ -80,6 +81,13 @@ export async function provideImage(): Promise<void> {
 
 export async function removeImage(): Promise<void> {
   for (const node of NODES) await onNode(node, 'ctr', '-n', 'k8s.io', 'images', 'rm', IMAGE)
+}
+
+/** Does one step after the other, whatever becomes of those before. @throws where any of them failed */
+export async function tidyUp(...steps: readonly (() => Promise<unknown>)[]): Promise<void> {
+  const failures: unknown[] = []
+  for (const step of steps) await step().catch((error: unknown) => failures.push(error))
+  expect(failures).toEqual([])
 }
 
 /** Nodes that are namespaces of one machine share its file system; real ones do not. Each gets directories of its own. */

@@ -20,6 +20,7 @@ import {
   removeImage,
   rolledOut,
   separateNodes,
+  tidyUp,
 } from './installation.js'
 
 // ONVIF cameras and OPC UA servers on the network that the nodes share, found by handlers that are installed from
@@ -116,8 +117,7 @@ describe.skipIf(lacks !== undefined)(
     }, 240_000)
 
     afterAll(async () => {
-      const failures: unknown[] = []
-      for (const step of [
+      await tidyUp(
         async () => world?.close(),
         ...things.map((thing) => () => Promise.resolve(thing[Symbol.asyncDispose]())),
         ...['handlers/onvif', 'handlers/opcua', 'controller', 'agent'].map(
@@ -127,9 +127,7 @@ describe.skipIf(lacks !== undefined)(
         () => kubectl('wait', '--for=delete', 'namespace/akri', '--timeout=120s').catch(ignoreAbsent),
         () => joinNodes(),
         () => removeImage(),
-      ])
-        await step().catch((error: unknown) => failures.push(error))
-      expect(failures).toEqual([])
+      )
     }, 240_000)
 
     it('wait for the agent where they are started first, and are ready as soon as it knows them', async () => {

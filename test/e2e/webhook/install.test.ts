@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import path from 'node:path'
 import { ApiError } from '@akrijs/kube'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { kubectl, MANIFESTS, missingForInstallation, provideImage, removeImage } from '../install/installation.js'
+import { kubectl, MANIFESTS, missingForInstallation, provideImage, removeImage, tidyUp } from '../install/installation.js'
 import { eventually, World } from '../support/world.js'
 
 // The webhook as an operator has it: an image, installed from deploy/manifests/webhook, reached by its Service.
@@ -62,15 +62,12 @@ describe.skipIf(lacks !== undefined)(
     }, 240_000)
 
     afterAll(async () => {
-      const failures: unknown[] = []
-      for (const step of [
+      await tidyUp(
         () => kubectl('delete', '-k', FOLDER, '--ignore-not-found').catch(ignoreUnknownKinds),
         async () => world?.close(),
         () => kubectl('delete', 'namespace', 'akri', '--ignore-not-found'),
         () => removeImage(),
-      ])
-        await step().catch((error: unknown) => failures.push(error))
-      expect(failures).toEqual([])
+      )
     }, 240_000)
 
     it('becomes ready on both nodes, with rights for what it does and no others', async () => {
