@@ -26,3 +26,14 @@ it('tells once of what goes wrong, again when it is something else, and of its e
   say('True', 'Listening')
   expect(told).toEqual(['Warning InvalidDetails: udevRules[0]', 'Normal Listening: m'])
 })
+
+it('tells once of what two conditions say', () => {
+  const told: string[] = []
+  const events = new StatusEvents({ recordEvent: ({ reason, message }) => void told.push(`${reason}: ${message}`) })
+  const conditions = (['HandlerConnected', 'Discovering'] as const).map(
+    (type) => ({ type, status: 'False', reason: 'HandlerFailed', message: 'bus lost' }) as const,
+  )
+  events.follow(objectKey('default', 'cam'), { observedGeneration: 1, devices: 0, conditions })
+  events.follow(objectKey('default', 'dog'), { observedGeneration: 1, devices: 0, conditions })
+  expect(told).toEqual(['HandlerFailed: bus lost', 'HandlerFailed: bus lost'])
+})

@@ -12,12 +12,16 @@ export class StatusEvents {
   }
 
   follow(key: ObjectKey, { conditions }: NodeStatus): void {
+    // What is wrong with the handler shows in two conditions, and is one thing.
+    const told = new Set<string>()
     for (const { type, status, reason, message } of conditions) {
       const place = `${type} ${key}`
       const before = this.#said.get(place)
       if (status === 'False') {
         if (before === `${reason} ${message}`) continue
         this.#said.set(place, `${reason} ${message}`)
+        if (told.has(`${reason} ${message}`)) continue
+        told.add(`${reason} ${message}`)
         this.#cluster.recordEvent({ regarding: { kind: 'Configuration', key }, type: 'Warning', reason, message })
       } else if (status === 'True' && before !== undefined) {
         this.#said.delete(place)
