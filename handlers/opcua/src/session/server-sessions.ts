@@ -110,19 +110,24 @@ export class ServerSessions {
     const { clock, gate, log, sessionMs = 10_000 } = this.#options
     const { discoveryUrl } = known.server
     const entry = this.#entries.get(discoveryUrl) ?? { properties: {}, dueAt: 0, failures: 0 }
-    this.#entries.set(discoveryUrl, entry)
-    const signal = AbortSignal.any([round, AbortSignal.timeout(sessionMs)])
+    let signal: AbortSignal | undefined
     try {
-      entry.properties = await gate.run(discoveryUrl, signal, () => this.#readBy(known, entry, signal))
+      entry.properties = await gate.run(discoveryUrl, round, () => {
+        signal = AbortSignal.any([round, AbortSignal.timeout(sessionMs)])
+        return this.#readBy(known, entry, signal)
+      })
       entry.dueAt = clock.now() + REFRESH_MS
       entry.failures = 0
     } catch (error) {
-      if (!signal.aborted && !AkriError.is(error)) throw error
+      // Its turn did not come in this round: that is no failure of the server, and it is as new as before.
+      if (signal === undefined && round.aborted) return
+      if (!signal?.aborted && !AkriError.is(error)) throw error
       entry.dueAt = clock.now() + Math.min(RETRY.ceilingMs, RETRY.initialMs * 2 ** entry.failures)
       entry.failures++
-      const reason = signal.aborted ? `no session came about within ${sessionMs} ms` : messageOf(error)
+      const reason = signal?.aborted ? `no session came about within ${sessionMs} ms` : messageOf(error)
       if (entry.failures === 1) log.info({ discoveryUrl, reason }, 'a server told nothing in a session')
     }
+    this.#entries.set(discoveryUrl, entry)
   }
 
   async #readBy(
