@@ -54,17 +54,20 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-/** An agent with a handler that finds one device where its details say `found`, and fails otherwise. */
-async function start(): Promise<void> {
-  const handler = defineDiscoveryHandler({
-    name: 'told',
-    shared: true,
-    details: z.object({ found: z.boolean() }),
-    async *discover({ details }) {
-      if (!details.found) throw new TypeError('no such bus')
-      yield [{ id: 'foo0' }]
-    },
-  })
+/** Finds one device where its details say `found`, and fails otherwise. */
+const handler = defineDiscoveryHandler({
+  name: 'told',
+  shared: true,
+  details: z.object({ found: z.boolean() }),
+  async *discover({ details }) {
+    if (!details.found) throw new TypeError('no such bus')
+    yield [{ id: 'foo0' }]
+  },
+})
+
+const discoveryHandler = (found: boolean) => ({ name: 'told', discoveryDetails: `found: ${found}`, discoveryProperties: [] })
+
+async function start(load = async () => handler): Promise<void> {
   agent = await startAgent({
     cluster,
     kubelet: sockets,
@@ -74,7 +77,7 @@ async function start(): Promise<void> {
     observer: metrics,
     handlersDirectory: directory,
     checkpointFile: path.join(directory, 'checkpoint.json'),
-    embedded: [{ name: 'told', load: async () => handler }],
+    embedded: [{ name: 'told', load }],
   })
 }
 
@@ -88,11 +91,6 @@ async function measured(...lines: readonly string[]): Promise<(number | undefine
 }
 
 it('A23 an agent counts what happens, from the answer of a handler to the slot that is free again', async () => {
-  const discoveryHandler = (found: boolean) => ({
-    name: 'told',
-    discoveryDetails: `found: ${found}`,
-    discoveryProperties: [],
-  })
   const [good, bad] = [
     manifest({ discoveryHandler: discoveryHandler(true) }),
     manifest({ discoveryHandler: discoveryHandler(false) }),
@@ -132,4 +130,24 @@ it('A23 an agent counts what happens, from the answer of a handler to the slot t
   ).toEqual([1, 1, 1, 0])
   kubelet.remove('p')
   await vi.waitFor(async () => expect(await measured(held, 'akri_slot_reclaims_total')).toEqual([0, 1]), patience)
+})
+
+it('an agent that was restarted offers what it remembers before it imports a handler, and ends although that import never does', async () => {
+  const configuration = manifest({ discoveryHandler: discoveryHandler(true) })
+  const resource = `akri.sh/${configuration.name}-8120fe`
+  const registrations = () => measured('akri_plugin_registrations_total{result="accepted"}')
+  await start()
+  await cluster.apply({ configurations: [configuration], data: [], complete: true })
+  await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(1), patience)
+  expect(await registrations()).toEqual([2])
+  await agent?.close()
+  await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(0), patience)
+
+  let atImport: ReturnType<typeof registrations> | undefined
+  await start(() => {
+    atImport = registrations()
+    return new Promise(() => {})
+  })
+  await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(1), patience)
+  await vi.waitFor(async () => expect(await atImport).toEqual([4]), patience)
 })

@@ -9,6 +9,7 @@ import { Discovery } from './discovery/discovery.js'
 import { EmbeddedEndpoint, type EmbeddedHandler } from './discovery/embedded-endpoint.js'
 import { HandlerRegistry } from './discovery/handler-registry.js'
 import { serveRegistration } from './discovery/registration-server.js'
+import { RememberedOffer } from './discovery/remembered-offer.js'
 import { InstanceReconciler } from './instances/instance-reconciler.js'
 import { type AgentObserver, nobodyObserves } from './observer.js'
 import type { Cluster } from './ports/cluster.js'
@@ -101,6 +102,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       try {
         return await reconciler.reconcile(key)
       } finally {
+        offer.tried(key)
         await reportStatus(key)
       }
     },
@@ -145,7 +147,12 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     queue.add(instance === undefined ? (key.slice(0, key.lastIndexOf('-')) as ObjectKey) : configurationOf(instance))
   }, stop.signal)
 
-  for (const handler of options.embedded) registry.register(new EmbeddedEndpoint(handler, log))
+  const rememberedOf = configurations.list().filter((configuration) => {
+    const known = remembered.discovery[keyOf(configuration)]
+    return known?.uid === configuration.metadata.uid && known.lists.some(({ devices = [] }) => devices.length > 0)
+  })
+  const offer = new RememberedOffer({ of: rememberedOf.map(keyOf), clock, signal: stop.signal })
+  for (const handler of options.embedded) registry.register(new EmbeddedEndpoint(handler, log, offer.made))
   const registration = await serveRegistration({ directory: options.handlersDirectory, registry, log })
   discovery.start()
   // Also those that are not in force: their status says why.

@@ -1,5 +1,5 @@
 import { AkriError, type DeviceList, type DiscoveryHandler, type Logger, messageOf } from '@akrijs/sdk'
-import { openDiscovery } from '@akrijs/sdk/host'
+import { aborted, openDiscovery } from '@akrijs/sdk/host'
 import { type DiscoverRequest, DiscoveryFailedError, embeddedUid, type HandlerEndpoint } from '../ports/handler-endpoint.js'
 
 export interface EmbeddedHandler {
@@ -14,12 +14,15 @@ export class EmbeddedEndpoint implements HandlerEndpoint {
   readonly name: string
   readonly #log: Logger
   readonly #load: () => Promise<DiscoveryHandler>
+  readonly #after: Promise<void>
   #handler: DiscoveryHandler | undefined
 
-  constructor({ name, load }: EmbeddedHandler, log: Logger) {
+  /** @param after what is to be done before the handler is imported: that keeps the one thread busy. Must not reject. */
+  constructor({ name, load }: EmbeddedHandler, log: Logger, after: Promise<void>) {
     this.name = name
     this.uid = embeddedUid(name)
     this.#load = load
+    this.#after = after
     this.#log = log.child({ handler: name })
   }
 
@@ -33,11 +36,27 @@ export class EmbeddedEndpoint implements HandlerEndpoint {
     signal: AbortSignal,
   ): AsyncGenerator<DeviceList, void, void> {
     try {
-      this.#handler ??= await this.#load()
-      yield* openDiscovery(this.#handler, { details, properties, signal, log: this.#log.child({ configuration }) })
+      const handler = this.#handler ?? (await this.#loaded(signal))
+      if (handler === undefined) return
+      yield* openDiscovery(handler, { details, properties, signal, log: this.#log.child({ configuration }) })
     } catch (error) {
       const invalid = AkriError.is(error) && error.code === 'AKRI_ERR_INVALID_DETAILS'
       throw new DiscoveryFailedError(invalid ? 'invalid-details' : 'failed', messageOf(error), { cause: error })
+    }
+  }
+
+  /** Undefined where the signal is aborted before: an import may never come to its end. */
+  async #loaded(signal: AbortSignal): Promise<DiscoveryHandler | undefined> {
+    const done = new AbortController()
+    const stopped = aborted(signal, done.signal)
+    try {
+      await Promise.race([this.#after, stopped])
+      if (signal.aborted) return undefined
+      const handler = await Promise.race([this.#load(), stopped])
+      if (handler !== undefined) this.#handler = handler
+      return this.#handler
+    } finally {
+      done.abort()
     }
   }
 }
