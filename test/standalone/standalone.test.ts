@@ -53,7 +53,7 @@ async function start(options: Partial<StandaloneOptions> = {}): Promise<Standalo
 }
 
 /** Long enough for a busy machine. */
-const eventually = <T>(look: () => T | Promise<T>) => vi.waitFor(look, { timeout: 10_000, interval: 20 })
+const eventually = <T>(look: () => T | Promise<T>) => vi.waitFor(look, { timeout: 15_000, interval: 20 })
 const names = ({ cluster }: StandaloneAgent) =>
   cluster.instances
     .list()
@@ -228,6 +228,6 @@ describe('the standalone agent', () => {
     await eventually(() => expect(said).toContain('manifests cannot be applied'))
     expect(names(agent)).toEqual(['lab-8120fe'])
     await rmdir(state)
-    await eventually(() => expect(names(agent)).toEqual(['other-a19705']), { timeout: 15_000 })
+    await eventually(() => expect(names(agent)).toEqual(['other-a19705']))
   })
 })
