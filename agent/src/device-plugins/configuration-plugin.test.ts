@@ -1,26 +1,26 @@
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { type Configuration, type InstanceName, type NodeName, objectKey, type SlotName } from '@akrijs/kube'
 import { silentLogger, systemClock } from '@akrijs/sdk'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { ServedInstance } from '../instances/served-instance.js'
-import { KubeletSockets } from '../kubelet/kubelet-sockets.js'
+import type { KubeletSockets } from '../kubelet/kubelet-sockets.js'
 import { nobodyObserves } from '../observer.js'
 import { draftOf, manifest } from '../ports/cluster.contract.js'
 import type { Cluster } from '../ports/cluster.js'
-import { SimulatedKubelet } from '../simulated-kubelet/simulated-kubelet.js'
-import { GivenSlots } from '../slots/given-slots.js'
+import type { SimulatedKubelet } from '../simulated-kubelet/simulated-kubelet.js'
+import type { GivenSlots } from '../slots/given-slots.js'
 import { slotTable } from '../slots/slot-table.js'
-import { StandaloneCluster } from '../standalone/standalone-cluster.js'
-import { StateFile } from '../standalone/state-file.js'
+import type { StandaloneCluster } from '../standalone/standalone-cluster.js'
 import { ConfigurationPlugin } from './configuration-plugin.js'
 import { DevicePlugins } from './device-plugins.js'
+import { TestNode } from './test-node.js'
 
 const NODE = 'node-a' as NodeName
 const DIGESTS = ['8120fe', 'a19705']
 
-let directory: string
+let home: TestNode
 let cluster: StandaloneCluster
 let configuration: Configuration
 let name: string
@@ -30,34 +30,19 @@ let given: GivenSlots
 let plugins: DevicePlugins
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-cl-'))
-  cluster = await StandaloneCluster.open({
-    file: new StateFile(path.join(directory, 'cluster.json')),
-    clock: systemClock,
-    log: silentLogger,
-  })
+  home = await TestNode.open(NODE)
+  ;({ cluster, kubelet, sockets, given } = home)
   const wanted = manifest({ capacity: 2 })
   await cluster.apply({ configurations: [wanted], data: [], complete: true })
   configuration = cluster.configurations.list()[0] ?? expect.fail()
   name = configuration.metadata.name
-  kubelet = await SimulatedKubelet.start({ directory })
-  sockets = new KubeletSockets({
-    pluginDirectory: kubelet.pluginDirectory,
-    podResourcesSocket: kubelet.podResourcesSocket,
-    clock: systemClock,
-    log: silentLogger,
-  })
-  await sockets.open()
-  given = new GivenSlots({ node: NODE, pods: kubelet.nodePods })
   plugins = new DevicePlugins({ cluster, kubelet: sockets, given, node: NODE, clock: systemClock, log: silentLogger })
   await plugins.serveConfiguration({ key: objectKey('default', name), name: configuration.metadata.name })
 })
 
 afterEach(async () => {
   await plugins.close()
-  await sockets.close()
-  await kubelet.close()
-  await rm(directory, { recursive: true, force: true })
+  await home.close()
 })
 
 const instanceName = (digest: string) => `${name}-${digest}` as InstanceName
@@ -151,7 +136,7 @@ describe('the device plugin of a Configuration', () => {
     expect(held()).toEqual({ [slot('8120fe', 0)]: 'C:0:node-a', [slot('a19705', 0)]: 'C:1:node-a' })
   })
 
-  it('R16 R19 R87 tells both levels of what it has claimed', async () => {
+  it('R16 R19 tells both levels of what it has claimed', async () => {
     await both()
     await kubelet.admit(pod('p', 1))
     await vi.waitFor(() => expect(health('8120fe')).toEqual([false, true]))
@@ -185,7 +170,7 @@ describe('the device plugin of a Configuration', () => {
     ])
   })
 
-  it('R88 hears of what other nodes claim and free', async () => {
+  it('R83 hears of what other nodes claim and free', async () => {
     await both()
     for (const index of [0, 1]) await cluster.claimSlot(key('a19705'), slot('a19705', index), 'node-b')
     await vi.waitFor(() => expect(ids()).toEqual(['0']))
