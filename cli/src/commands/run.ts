@@ -11,6 +11,7 @@ import { serveControl } from '../control/control-server.js'
 import { UsageError } from '../errors.js'
 import { controlSocket, socketDirectory } from '../places.js'
 import { drawAgent } from '../view/agent-picture.js'
+import { LiveView } from '../view/live-view.js'
 import { peopleLogger } from '../view/people-log.js'
 import { printable } from '../view/table.js'
 
@@ -24,8 +25,6 @@ export interface RunOptions {
   readonly plain: boolean
 }
 
-/** How often the picture is drawn at most, in milliseconds. */
-const FRAME_MS = 100
 /** How many lines are kept for the picture. */
 const KEPT_LINES = 50
 
@@ -41,6 +40,8 @@ export async function run(
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop.abort())
 
   const live = process.stdout.isTTY && !plain
+  let view: LiveView | undefined
+  const redraw = () => view?.redraw()
   const lines: string[] = []
   const say = (line: string) => {
     if (!live) process.stdout.write(`${line}\n`)
@@ -48,7 +49,6 @@ export async function run(
     if (lines.length > KEPT_LINES) lines.shift()
     redraw()
   }
-  let redraw = () => {}
   const log = peopleLogger(say, logLevel)
   await mkdir(stateDir, { recursive: true, mode: 0o700 })
   const standalone = await startStandalone({
@@ -72,7 +72,7 @@ export async function run(
     log,
     environment: process.env,
     onLine: (broker, line) => say(`[${broker}] ${printable(line)}`),
-    onChange: () => redraw(),
+    onChange: redraw,
   })
   brokers.start()
   const control = await serveControl(controlSocket(stateDir), standalone, brokers).catch(async (error: unknown) => {
@@ -81,27 +81,18 @@ export async function run(
     throw error
   })
 
-  const screen = live ? (await import('log-update')).createLogUpdate(process.stdout) : undefined
-  if (screen !== undefined) {
-    let due = false
-    const draw = () => {
-      due = false
-      screen(drawAgent({ standalone, brokers, lines, columns: process.stdout.columns ?? 80, rows: process.stdout.rows ?? 24 }))
-    }
-    redraw = () => {
-      if (due || stop.signal.aborted) return
-      due = true
-      setTimeout(draw, FRAME_MS).unref()
-    }
-    process.stdout.on('resize', () => redraw())
-    draw()
+  if (live) {
+    view = new LiveView({
+      terminal: process.stdout,
+      draw: (size) => drawAgent({ standalone, brokers, lines, ...size }),
+    })
   }
-  standalone.cluster.instances.onChange(() => redraw(), stop.signal)
-  standalone.cluster.configurations.onChange(() => redraw(), stop.signal)
-  standalone.onProblems(() => redraw(), stop.signal)
+  standalone.cluster.instances.onChange(redraw, stop.signal)
+  standalone.cluster.configurations.onChange(redraw, stop.signal)
+  standalone.onProblems(redraw, stop.signal)
 
   await aborted(stop.signal)
-  screen?.done()
+  view?.close()
   await control.close()
   await brokers.close()
   await standalone.close()

@@ -31,7 +31,7 @@ function draw(
   const cluster = { configurations: { list: () => configurations }, instances: { list: () => instances } }
   const standalone = { cluster, problems, handlers: [{ name: 'udev' }] } as unknown as PictureInput['standalone']
   const brokers = { state: () => undefined } as PictureInput['brokers']
-  return plain(drawAgent({ standalone, brokers, lines: [], columns: 80, rows: 24, ...more })).split('\n')
+  return drawAgent({ standalone, brokers, lines: [], columns: 80, rows: 24, ...more }).map(plain)
 }
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is taken away
@@ -47,7 +47,7 @@ describe('the live view', () => {
   it('says what a Configuration is for, as far as there is room', () => {
     const described = configuration('nulls', 'True', '', { 'kubernetes.io/description': 'nothing comes of them' })
     expect(draw([described], [])).toContain('nulls  1 device  nothing comes of them')
-    expect(draw([described], [], { columns: 36 })).toContain('nulls  1 device  nothing comes of…')
+    expect(draw([described], [], { columns: 35 })).toContain('nulls  1 device  nothing comes of…')
     expect(draw([described], [], { columns: 24 })).toContain('nulls  1 device')
   })
 
@@ -69,8 +69,26 @@ describe('the live view', () => {
     )
     const lines = draw(many, devices, { columns: 60, rows: 30, lines: Array.from({ length: 50 }, () => 'y'.repeat(300)) })
     expect(lines.length).toBeLessThanOrEqual(30)
-    for (const line of lines.slice(2)) expect(stringWidth(line)).toBeLessThan(60)
+    for (const line of lines) expect(stringWidth(line)).toBeLessThan(60)
     expect(draw([many[0] ?? expect.fail()], devices.slice(0, 50), { rows: 20 }).join('\n')).toMatch(/and \d+ more/)
+  })
+
+  it('fits into any terminal, however small', () => {
+    const devices = ['カメラ'.repeat(20), '\u0301'.repeat(2000), 'x'.repeat(500)].map((text, index) =>
+      instance(`c-${index}`, 'c'.repeat(60), { A: text }),
+    )
+    const problems = [{ file: 'f'.repeat(50), document: 0, path: '', message: 'no' }]
+    const described = configuration('c'.repeat(60), 'True', '', { 'kubernetes.io/description': 'nothing comes of them' })
+    for (let columns = 1; columns < 90; columns += 8) {
+      for (let rows = 1; rows < 14; rows++) {
+        const lines = draw([described], devices, { columns, rows, lines: ['y'.repeat(300)] }, problems)
+        expect(lines.length).toBeLessThanOrEqual(rows)
+        for (const line of lines) {
+          expect(stringWidth(line)).toBeLessThanOrEqual(columns - 1 || 1)
+          expect(line.length).toBeLessThan(1000)
+        }
+      }
+    }
   })
 
   it('shows what is wrong with files, and not so much of it that nothing else is left', () => {

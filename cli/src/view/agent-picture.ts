@@ -21,14 +21,22 @@ const DESCRIPTION = 'kubernetes.io/description'
 const bold = (text: string) => `\u001b[1m${text}\u001b[22m`
 const dim = (text: string) => `\u001b[2m${text}\u001b[22m`
 const red = (text: string) => `\u001b[31m${text}\u001b[39m`
+const plain = (text: string) => text
 const green = (text: string) => `\u001b[32m${text}\u001b[39m`
 
 /** The whole state as lines that fit the terminal. */
-export function drawAgent({ standalone, brokers, lines, columns, rows }: PictureInput): string {
+export function drawAgent({ standalone, brokers, lines, columns, rows }: PictureInput): string[] {
   const { cluster, problems, handlers } = standalone
   const instances = cluster.instances.list()
+  const about = `${instances.length} instances, handlers ${handlers.map(({ name }) => name).join(', ') || 'none'}; Ctrl-C ends it`
   const head = [
-    `${bold('akri')}  ${dim(`${instances.length} instances, handlers ${handlers.map(({ name }) => name).join(', ') || 'none'}; Ctrl-C ends it`)}`,
+    row(
+      [
+        { text: 'akri', style: bold },
+        { text: about, style: dim },
+      ],
+      columns,
+    ),
     '',
   ]
   const blocks = cluster.configurations.list().map((configuration) => {
@@ -39,16 +47,19 @@ export function drawAgent({ standalone, brokers, lines, columns, rows }: Picture
   const wrong = problems
     .slice(0, Math.max(1, Math.floor(rows / 4)))
     .map(({ file, path, message }) =>
-      red(shorten(printable(`${file}${path === '' ? '' : `: ${path}`}: ${message}`), columns - 1)),
+      row([{ text: `${file}${path === '' ? '' : `: ${path}`}: ${message}`, style: red }], columns),
     )
-  const below = lines.slice(-Math.max(3, Math.min(8, rows - 20))).map((line) => dim(shorten(printable(line), columns - 1)))
+  const kept = Math.max(Math.min(3, Math.floor(rows / 6)), Math.min(8, rows - 20))
+  const said = lines.slice(Math.max(0, lines.length - kept)).map((text) => row([{ text, style: dim }], columns))
+  const below = [wrong, said].flatMap((part) => (part.length > 0 ? ['', ...part] : []))
 
-  const room = Math.max(1, rows - head.length - wrong.length - below.length - 3)
+  const room = Math.max(1, rows - head.length - below.length)
   const devices = fit(blocks, room, {
     headline: (configuration) => headline(configuration, columns),
+    left: (count) => row([{ text: `    and ${count} more (akri get instances)`, style: dim }], columns),
     instance: (instance) => drawInstance(instance, brokers, columns),
   })
-  return [...head, ...devices, ...(wrong.length > 0 ? ['', ...wrong] : []), '', ...below].join('\n')
+  return [...head, ...devices, ...below].slice(0, rows)
 }
 
 interface Block {
@@ -60,7 +71,11 @@ interface Block {
 function fit(
   blocks: readonly Block[],
   room: number,
-  draw: { headline(configuration: Configuration): string; instance(instance: Instance): string },
+  draw: {
+    headline(configuration: Configuration): string
+    instance(instance: Instance): string
+    left(count: number): string
+  },
 ): string[] {
   const whole = blocks.reduce((sum, { owned }) => sum + owned.length + 1, 0) <= room
   const share = Math.max(2, Math.floor(room / Math.max(1, blocks.length)))
@@ -71,7 +86,7 @@ function fit(
     const shown = whole || owned.length < share ? owned : owned.slice(0, share - 2)
     lines.push(...shown.map(draw.instance))
     const left = owned.length - shown.length
-    if (left > 0) lines.push(dim(`    and ${left} more (akri get instances)`))
+    if (left > 0) lines.push(draw.left(left))
   }
   return lines.slice(0, room)
 }
@@ -85,12 +100,35 @@ function headline(configuration: Configuration, columns: number): string {
       : status === undefined
         ? 'starting'
         : `${status.devices} device${status.devices === 1 ? '' : 's'}`
-  const room = Math.max(10, columns - stringWidth(metadata.name) - 4)
-  const shown = shorten(printable(text), room)
   const about = metadata.annotations?.[DESCRIPTION] ?? ''
-  const left = room - stringWidth(shown) - 2
-  const description = about === '' || left < 10 ? '' : `  ${dim(shorten(printable(about), left))}`
-  return `${bold(metadata.name)}  ${wrong === undefined ? green(shown) : red(shown)}${description}`
+  return row(
+    [
+      { text: metadata.name, style: bold },
+      { text, style: wrong === undefined ? green : red },
+      { text: about, style: dim, least: 10 },
+    ],
+    columns,
+  )
+}
+
+interface Part {
+  readonly text: string
+  readonly style: (text: string) => string
+  /** What it needs to say anything, in columns. @default 1 */
+  readonly least?: number
+}
+
+/** The parts side by side, as far as there is room. */
+function row(parts: readonly Part[], columns: number): string {
+  const shown: string[] = []
+  let left = columns - 1
+  for (const { text, style, least = 1 } of parts) {
+    if (text === '' || left < least) continue
+    const part = shorten(printable(text), left)
+    shown.push(style(part))
+    left -= stringWidth(part) + 2
+  }
+  return shown.join('  ')
 }
 
 function drawInstance(instance: Instance, brokers: Pick<BrokerSet, 'state'>, columns: number): string {
@@ -101,7 +139,7 @@ function drawInstance(instance: Instance, brokers: Pick<BrokerSet, 'state'>, col
   const broker = state === undefined ? '' : `broker ${brokerText(state)}`
   const reported = Object.entries(instance.status?.brokerInfo ?? {}).map(([name, content]) => `${name}=${content.trim()}`)
   const text = [`  ${instance.metadata.name}`, dots, deviceText(instance.spec.brokerProperties), broker, ...reported].join('  ')
-  return shorten(printable(text), columns - 1)
+  return row([{ text, style: plain }], columns)
 }
 
 function brokerText(state: BrokerState): string {

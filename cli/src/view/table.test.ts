@@ -23,5 +23,7 @@ describe('tables', () => {
   it('shorten to a width', () => {
     expect(shorten('abcdef', 4)).toBe('abc…')
     expect(stringWidth(shorten('カメラカメラ', 6))).toBeLessThanOrEqual(6)
+    // Marks that take no room of their own.
+    expect(shorten(`e${'\u0301'.repeat(100_000)}`, 6).length).toBeLessThan(100)
   })
 })

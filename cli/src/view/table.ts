@@ -22,13 +22,20 @@ export function printable(text: string): string {
   return text.replace(/[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '\u{fffd}')
 }
 
-/** At most so many columns wide. */
+const GRAPHEMES = new Intl.Segmenter()
+/** How many code units may share one column: marks of a letter and parts of a picture have none of their own. */
+const UNITS_PER_COLUMN = 8
+
+/** At most so many columns wide, and bounded also where nothing in it is wide. */
 export function shorten(text: string, width: number): string {
-  if (stringWidth(text) <= width) return text
+  const bounded = text.slice(0, Math.max(0, width) * UNITS_PER_COLUMN)
+  if (bounded.length === text.length && stringWidth(text) <= width) return text
   let short = ''
-  for (const character of text) {
-    if (stringWidth(short + character) > width - 1) break
-    short += character
+  let left = width - 1
+  for (const { segment } of GRAPHEMES.segment(bounded)) {
+    left -= stringWidth(segment)
+    if (left < 0) break
+    short += segment
   }
   return `${short}…`
 }

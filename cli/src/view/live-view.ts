@@ -1,0 +1,107 @@
+import type { WriteStream } from 'node:tty'
+
+/** The part of a terminal that is used. */
+export type Terminal = Pick<WriteStream, 'write' | 'columns' | 'rows' | 'on' | 'off'>
+
+export interface LiveViewOptions {
+  readonly terminal: Terminal
+  /** The picture as it is now, as lines that fit. */
+  draw(size: { readonly columns: number; readonly rows: number }): readonly string[]
+}
+
+// Private modes of xterm, which others have too: the alternate screen, no cursor, and no automatic line break, so that a line
+// that is too long for a moment, as while somebody narrows the window, is cut.
+const ENTER = '\u001b[?1049h\u001b[?25l\u001b[?7l'
+const LEAVE = '\u001b[?7h\u001b[?25h\u001b[?1049l'
+// What is between is shown at once; who does not know it may flicker.
+const BEGIN_FRAME = '\u001b[?2026h'
+const END_FRAME = '\u001b[?2026l'
+const HOME = '\u001b[H'
+const ERASE_LINE_END = '\u001b[K'
+const ERASE_BELOW = '\u001b[J'
+
+/** How often the picture is drawn at most, in milliseconds. */
+const FRAME_MS = 100
+/** What a terminal is taken for that does not know its size. */
+const COLUMNS = 80
+const ROWS = 24
+
+/**
+ * A picture that has the terminal for itself, on its alternate screen: what was there before is there again afterwards. It is
+ * drawn from the top each time, so that keys, whose echo nobody prevents, and other programs' output do no lasting harm.
+ */
+export class LiveView {
+  readonly #options: LiveViewOptions
+  readonly #repaint = () => this.redraw()
+  readonly #close = () => this.close()
+  readonly #suspend = () => this.#suspended()
+  readonly #resume = () => this.#resumed()
+  #due: NodeJS.Timeout | undefined
+  #entered = false
+  #closed = false
+
+  constructor(options: LiveViewOptions) {
+    this.#options = options
+    options.terminal.on('resize', this.#repaint)
+    // However this process ends, but for SIGKILL: nobody else would give the terminal back.
+    process.on('exit', this.#close)
+    process.on('SIGTSTP', this.#suspend)
+    process.on('SIGCONT', this.#resume)
+    this.#enter()
+  }
+
+  /** Draws soon; once for many calls. */
+  redraw(): void {
+    if (this.#closed || this.#due !== undefined) return
+    this.#due = setTimeout(() => {
+      this.#due = undefined
+      this.#paint()
+    }, FRAME_MS).unref()
+  }
+
+  /** Gives the terminal back. */
+  close(): void {
+    if (this.#closed) return
+    this.#closed = true
+    clearTimeout(this.#due)
+    this.#options.terminal.off('resize', this.#repaint)
+    process.off('exit', this.#close)
+    process.off('SIGTSTP', this.#suspend)
+    process.off('SIGCONT', this.#resume)
+    this.#leave()
+  }
+
+  #enter(): void {
+    this.#entered = true
+    this.#options.terminal.write(ENTER)
+    this.#paint()
+  }
+
+  #leave(): void {
+    if (!this.#entered) return
+    this.#entered = false
+    this.#options.terminal.write(LEAVE)
+  }
+
+  /** Ctrl-Z: the shell has the terminal until SIGCONT. */
+  #suspended(): void {
+    this.#leave()
+    process.kill(process.pid, 'SIGSTOP')
+  }
+
+  #resumed(): void {
+    if (this.#entered) this.#paint()
+    else this.#enter()
+  }
+
+  #paint(): void {
+    if (!this.#entered) return
+    const { terminal, draw } = this.#options
+    // A terminal that does not know its size says 0.
+    const [columns, rows] = [terminal.columns || COLUMNS, terminal.rows || ROWS]
+    const lines = draw({ columns, rows }).slice(0, rows)
+    const picture = lines.map((line) => line + ERASE_LINE_END).join('\r\n')
+    // The cursor waits at the top, where a line feed of somebody who types does not move the picture.
+    terminal.write(BEGIN_FRAME + HOME + picture + ERASE_BELOW + HOME + END_FRAME)
+  }
+}
