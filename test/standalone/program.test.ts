@@ -1,4 +1,3 @@
-import { existsSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Instance } from '@akrijs/kube'
@@ -6,6 +5,7 @@ import { systemClock } from '@akrijs/sdk'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { askAgent } from '../../cli/src/control/control-client.js'
 import { AkriProgram } from './support/akri-program.js'
+import { isAlive } from './support/processes.js'
 
 /** How many times things are killed; more by AKRI_CHAOS_ROUNDS. */
 const ROUNDS = Number(process.env.AKRI_CHAOS_ROUNDS ?? 25)
@@ -25,8 +25,6 @@ const nullDevice = (broker: string) => `  discoveryHandler: { name: udev, discov
   brokerProperties: { SITE: north }
   brokerSpec: { brokerPodSpec: { containers: [{ name: b, command: ${broker} }] } }`
 
-/** A zombie is dead: only whoever adopted it has not looked yet. */
-const alive = (pid: number) => existsSync(`/proc/${pid}`) && !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
 const brokerPids = async () =>
   (JSON.parse(await readFile(path.join(akri.state, 'brokers.json'), 'utf8')) as { pid: number }[]).map(({ pid }) => pid)
 const patience = { timeout: 15_000, interval: 100 }
@@ -49,7 +47,7 @@ describe('akri run', () => {
 
     const [pid = 0] = await brokerPids()
     expect(await akri.stop('SIGINT')).toBe(0)
-    expect(alive(pid)).toBe(false)
+    expect(isAlive(pid)).toBe(false)
     const kept = JSON.parse(await readFile(path.join(akri.state, 'cluster.json'), 'utf8')) as { state: { instances: Instance[] } }
     expect(Object.values(kept.state.instances[0]?.spec.deviceUsage ?? {})).toEqual(['', ''])
   })
@@ -145,7 +143,7 @@ describe('akri run', () => {
     const running = () =>
       vi.waitFor(
         async () => {
-          const pids = (await brokerPids()).filter(alive)
+          const pids = (await brokerPids()).filter(isAlive)
           expect(pids).toHaveLength(1)
           const now = await look()
           expect(now.map(({ spec }) => Object.values(spec.deviceUsage).filter((usage) => usage !== '').length)).toEqual([1])
@@ -155,8 +153,6 @@ describe('akri run', () => {
       )
     // Handlers run in processes of their own, so that they can be killed for themselves.
     const begin = () => akri.start('-f', file, '--isolated', '--handler', '@akrijs/handler-udev')
-    const handlerPids = () =>
-      (akri.pid === undefined ? [] : childrenOf(akri.pid)).filter((pid) => commandOf(pid).includes('akri-handler'))
     begin()
     const first = await running()
     let seed = 12345
@@ -166,10 +162,10 @@ describe('akri run', () => {
       return seed % limit
     }
     const killBroker = (pids: readonly number[]) => {
-      for (const pid of pids.filter(alive)) process.kill(-pid, 'SIGKILL')
+      for (const pid of pids.filter(isAlive)) process.kill(-pid, 'SIGKILL')
     }
     const killHandler = () => {
-      for (const pid of handlerPids()) process.kill(pid, 'SIGKILL')
+      for (const pid of akri.handlers) process.kill(pid, 'SIGKILL')
     }
     const killed = { agent: 0, handler: 0, broker: 0 }
     for (let round = 0; round < ROUNDS; round++) {
@@ -181,7 +177,7 @@ describe('akri run', () => {
           killed.agent++
           begin()
         } else if (victim === 'handler') {
-          killed.handler += handlerPids().length
+          killed.handler += akri.handlers.length
           killHandler()
         } else {
           killed.broker++
@@ -192,21 +188,9 @@ describe('akri run', () => {
       }
       const now = await running()
       expect(now.instances).toEqual(first.instances)
-      for (const pid of before) if (!now.pids.includes(pid)) expect(alive(pid)).toBe(false)
+      for (const pid of before) if (!now.pids.includes(pid)) expect(isAlive(pid)).toBe(false)
     }
     expect(Math.min(killed.agent, killed.handler, killed.broker)).toBeGreaterThan(0)
     expect(akri.output).not.toMatch(/instance (left|created).*instance (left|created)/s)
   })
 })
-
-function childrenOf(pid: number): number[] {
-  return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number)
-}
-
-function commandOf(pid: number): string {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'utf8')
-  } catch {
-    return ''
-  }
-}

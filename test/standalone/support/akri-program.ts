@@ -4,6 +4,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import type { Instance } from '@akrijs/kube'
+import { commandOf, processesOf } from './processes.js'
 
 export const root = path.join(import.meta.dirname, '../../..')
 const akri = path.join(root, 'cli/dist/akri.js')
@@ -35,6 +36,12 @@ export class AkriProgram {
     return this.#agent?.pid
   }
 
+  /** The processes of handlers that run isolated. */
+  get handlers(): number[] {
+    const all = this.pid === undefined ? [] : processesOf(this.pid)
+    return all.filter((pid) => commandOf(pid)[1]?.endsWith('/akri-handler.js'))
+  }
+
   /** `akri run`, with these arguments besides. */
   start(...args: readonly string[]): void {
     this.#start(akri, 'run', ...args)
@@ -43,6 +50,11 @@ export class AkriProgram {
   /** `npm start -- --demo`. */
   startDemo(): void {
     this.#start(path.join(root, 'scripts/start.mjs'), '--demo')
+  }
+
+  /** `akri run` as a command, for somebody else to start. */
+  command(...args: readonly string[]): string[] {
+    return [process.execPath, akri, 'run', ...args, '--state-dir', this.state, '--node', 'node-a']
   }
 
   #start(...command: readonly string[]): void {

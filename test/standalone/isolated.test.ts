@@ -1,0 +1,65 @@
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { AkriProgram } from './support/akri-program.js'
+import { isAlive } from './support/processes.js'
+
+let akri: AkriProgram
+
+beforeEach(async () => {
+  akri = await AkriProgram.create()
+})
+
+afterEach(() => akri.dispose())
+
+const patience = { timeout: 15_000, interval: 50 }
+/** Within this they end, also those that hang, in milliseconds. */
+const bound = { timeout: 8000, interval: 50 }
+
+const write = (...descriptions: readonly string[]) =>
+  akri.write(
+    'lab.yaml',
+    `apiVersion: akri.sh/v0
+kind: Configuration
+metadata: { name: lab }
+spec:
+  discoveryHandler: { name: debugEcho, discoveryDetails: '${JSON.stringify({ descriptions })}' }
+`,
+  )
+const start = (file: string) =>
+  akri.start('-f', file, '--isolated', '--handler', '@akrijs/handler-debug-echo,@akrijs/handler-udev')
+const found = async () => (await akri.instances()).map(({ metadata }) => metadata.name)
+const sockets = () => ['debugEcho', 'udev'].map((name) => path.join(akri.state, 'handlers', `${name}.sock`)).filter(existsSync)
+
+describe('akri run --isolated', () => {
+  it('leaves no handler behind when it is killed, and works with new ones when it is started again', {
+    timeout: 60_000,
+  }, async () => {
+    start(await write('foo0'))
+    await vi.waitFor(async () => expect(await found()).toEqual(['lab-8120fe']), patience)
+    const first = akri.handlers
+    expect(first).toHaveLength(2)
+    await akri.stop('SIGKILL')
+    await vi.waitFor(() => expect(first.filter(isAlive)).toEqual([]), bound)
+    expect(sockets()).toEqual([])
+
+    start(await write('foo0', 'foo1'))
+    await vi.waitFor(async () => expect(await found()).toEqual(['lab-8120fe', 'lab-a19705']), patience)
+    expect(akri.handlers).toHaveLength(2)
+    const second = akri.handlers
+    expect(await akri.stop('SIGTERM')).toBe(0)
+    expect(second.filter(isAlive)).toEqual([])
+    expect(sockets()).toEqual([])
+  })
+
+  it('leaves no handler behind that it has only begun to start when it is killed', { timeout: 60_000 }, async () => {
+    const file = await write('foo0')
+    for (const reached of [() => akri.handlers.length > 0, () => akri.handlers.length > 1, () => sockets().length > 0]) {
+      start(file)
+      await vi.waitFor(() => expect(reached()).toBe(true), { timeout: 15_000, interval: 1 })
+      const all = akri.handlers
+      await akri.stop('SIGKILL')
+      await vi.waitFor(() => expect(all.filter(isAlive)).toEqual([]), bound)
+    }
+  })
+})

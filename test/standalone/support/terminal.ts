@@ -1,0 +1,52 @@
+import { type ChildProcessByStdio, spawn, spawnSync } from 'node:child_process'
+import path from 'node:path'
+import type { Readable, Writable } from 'node:stream'
+import { Screen } from './screen.js'
+
+const PYTHON = '/usr/bin/python3'
+const PROGRAM = path.join(import.meta.dirname, 'terminal.py')
+
+/** What this machine lacks for terminals. */
+export function missingForTerminals(): string | undefined {
+  return spawnSync(PYTHON, ['-c', 'import pty, termios']).status === 0 ? undefined : PYTHON
+}
+
+/** A real pseudo terminal in which a program runs, with a screen and a keyboard. */
+export class Terminal {
+  readonly screen: Screen
+  /** All that the terminal was sent. */
+  raw = ''
+  /** The exit code of the program. */
+  readonly ended: Promise<number | null>
+  readonly #child: ChildProcessByStdio<Writable, Readable, null>
+
+  constructor(size: { readonly columns: number; readonly rows: number }, command: readonly string[]) {
+    const { columns, rows } = size
+    this.screen = new Screen(columns || 80, rows || 24)
+    this.#child = spawn(PYTHON, [PROGRAM, String(columns), String(rows), ...command], { stdio: ['pipe', 'pipe', 'inherit'] })
+    this.#child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      this.raw += text
+      this.screen.write(text)
+    })
+    this.ended = new Promise((resolve) => this.#child.once('close', (code) => resolve(code)))
+  }
+
+  /** The process that stands for the window. All that runs in it comes from there. */
+  get pid(): number {
+    return this.#child.pid ?? 0
+  }
+
+  type(keys: string): void {
+    this.#child.stdin.write(`type ${Buffer.from(keys).toString('hex')}\n`)
+  }
+
+  resize(columns: number, rows: number): void {
+    this.screen.resize(columns, rows)
+    this.#child.stdin.write(`resize ${columns} ${rows}\n`)
+  }
+
+  /** Closes its window. */
+  close(): void {
+    this.#child.stdin.end()
+  }
+}

@@ -1,0 +1,229 @@
+import { readdirSync } from 'node:fs'
+import { mkdir, rm, writeFile } from 'node:fs/promises'
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { AkriProgram, root } from './support/akri-program.js'
+import { isAlive, processesOf } from './support/processes.js'
+import { missingForTerminals, Terminal } from './support/terminal.js'
+
+const missing = missingForTerminals()
+const patience = { timeout: 15_000, interval: 50 }
+
+let akri: AkriProgram
+let terminal: Terminal
+
+beforeEach(async () => {
+  akri = await AkriProgram.create()
+})
+
+afterEach(async () => {
+  const all = children()
+  terminal.close()
+  await terminal.ended
+  await until(() => expect(all.filter(isAlive)).toEqual([]))
+  await akri.dispose()
+})
+
+/** debugEcho, whose devices are gone while the file `availability` says OFFLINE. */
+async function echo(): Promise<string> {
+  const directory = path.join(akri.directory, 'echo')
+  await mkdir(directory)
+  const akriField = { contract: 1, handlers: [{ name: 'debugEcho' }] }
+  const manifest = { name: 'own-echo', version: '1.0.0', type: 'module', exports: './echo.js', akri: akriField }
+  await writeFile(path.join(directory, 'package.json'), JSON.stringify(manifest))
+  const built = pathToFileURL(path.join(root, 'handlers/debug-echo/dist/index.js')).href
+  const options = { availabilityFile: availability(), intervalMs: 50 }
+  await writeFile(
+    path.join(directory, 'echo.js'),
+    `import { createDebugEcho } from '${built}'
+    process.once('SIGUSR2', () => { throw new Error('a bug') })
+    export default createDebugEcho(${JSON.stringify(options)})`,
+  )
+  return directory
+}
+
+const availability = () => path.join(akri.directory, 'availability')
+
+async function start(size: { columns: number; rows: number }, options: readonly string[], ...descriptions: readonly string[]) {
+  const configuration = {
+    apiVersion: 'akri.sh/v0',
+    kind: 'Configuration',
+    metadata: { name: 'lab', annotations: { 'kubernetes.io/description': `what is in the laboratory${HOSTILE}` } },
+    spec: {
+      discoveryHandler: { name: 'debugEcho', discoveryDetails: JSON.stringify({ descriptions }) },
+      brokerSpec: { brokerPodSpec: { containers: [{ name: 'b', command: ['/bin/sh', '-c', BROKER] }] } },
+    },
+  }
+  const files = [await akri.write('lab.json', JSON.stringify(configuration)), await akri.write('bad.yaml', `kind: "${HOSTILE}"`)]
+  const command = akri.command(...files.flatMap((file) => ['-f', file]), '--handler', await echo(), ...options)
+  // As a shell, which has the terminal before and after.
+  terminal = new Terminal(size, [
+    '/bin/sh',
+    '-c',
+    'trap : INT; echo before; "$@"; code=$?; echo after; exit $code',
+    'sh',
+    ...command,
+  ])
+}
+
+/** What a terminal would obey: clear the screen, name the window, answer what it is, draw in red for good, ring. */
+const HOSTILE = '\u001b[2J\u001b]0;owned\u0007\u001b[c\u009b31m\u001b[31m\u0007\r\u000b'
+const BROKER = `printf '%s\\n' '${HOSTILE}broker speaks'; printf '${'\\033[2Jreported'}' > "$AKRI_BROKER_INFO_DIRECTORY/value"; exec sleep 1000`
+
+const shown = () => terminal.screen.lines.join('\n')
+const until = (check: () => void) => vi.waitFor(check, patience)
+const untilShown = (text: string | RegExp) => until(() => expect(shown()).toMatch(text))
+const children = () => processesOf(terminal.pid).slice(1)
+/** Started by the shell. */
+const agent = () => children()[1] ?? expect.fail('there is no agent')
+const sockets = () =>
+  readdirSync(akri.state, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isSocket())
+    .map(({ name }) => name)
+
+/** Until the whole picture has been drawn once more after this happens. */
+async function redrawnAfter(happens: () => unknown): Promise<void> {
+  const frames = () => terminal.raw.split('\u001b[?2026l').length
+  const before = frames()
+  await happens()
+  await until(() => expect(frames()).toBeGreaterThan(before))
+}
+
+/** Presses Ctrl-C, and expects that all is as before the program. */
+async function interrupt(): Promise<void> {
+  const all = children()
+  terminal.type('\u0003')
+  expect(await terminal.ended).toBe(0)
+  expectTerminalBack()
+  expect(all.filter(isAlive)).toEqual([])
+  expect(sockets()).toEqual([])
+}
+
+function expectTerminalBack(): void {
+  const { lines, modes, styled, cursor } = terminal.screen
+  expect(lines).toEqual(['before', 'after'])
+  expect({ modes: [...modes].sort(), styled, cursor }).toEqual({ modes: [25, 7], styled: false, cursor: { column: 0, row: 2 } })
+}
+
+const title = `the live view of akri run in a terminal${missing === undefined ? '' : ` (needs ${missing})`}`
+
+describe.skipIf(missing !== undefined)(title, { timeout: 60_000 }, () => {
+  it('R46 R47 shows devices, and follows one that is taken away and comes back, and its broker with it', async () => {
+    await start({ columns: 100, rows: 30 }, [], 'foo0', 'foo1')
+    await untilShown(/^lab {2}2 devices {2}what is in the laboratory/m)
+    await untilShown(/^ {2}lab-8120fe {2}● {2}foo0 {2}broker \d+/m)
+    await untilShown(/^ {2}lab-a19705 {2}● {2}foo1 {2}broker \d+/m)
+    expect(terminal.screen.lines[0]).toBe('akri  2 instances, handlers debugEcho; Ctrl-C ends it')
+    const brokers = [...shown().matchAll(/broker (\d+)/g)].map(([, pid]) => Number(pid))
+    expect(brokers.filter(isAlive)).toHaveLength(2)
+    await writeFile(availability(), 'OFFLINE')
+    await untilShown(/^lab {2}0 devices/m)
+    expect(shown()).not.toMatch(/^ {2}lab-/m)
+    await until(() => expect(brokers.filter(isAlive)).toEqual([]))
+    await rm(availability())
+    await untilShown(/^ {2}lab-8120fe {2}● {2}foo0 {2}broker \d+/m)
+    await interrupt()
+  })
+
+  it.each([[[]], [['--isolated']]])(
+    'gives the terminal back at Ctrl-C, and leaves no process and no socket (%j)',
+    async (options) => {
+      await start({ columns: 80, rows: 24 }, options, 'foo0')
+      await untilShown(/broker \d+/)
+      expect(terminal.screen.modes).toContain(1049)
+      expect(terminal.screen.modes).not.toContain(25)
+      expect(sockets()).toContain('control.sock')
+      // The shell, the agent, its broker, and where they are isolated its handler.
+      expect(children()).toHaveLength(3 + options.length)
+      await interrupt()
+    },
+  )
+
+  it('keeps each line within the terminal, however narrow that is or becomes', async () => {
+    await start({ columns: 24, rows: 12 }, [], 'a long description of a device that is somewhere', 'カメラカメラカメラカメラ')
+    await untilShown(/^lab {2}2 devices/m)
+    expect(shown()).toMatch(/^ {2}lab-[0-9a-f]{6} {2}● {2}/m)
+    expect(terminal.screen.overflow).toBe(0)
+    for (const [columns, rows] of [
+      [130, 40],
+      [40, 12],
+      [12, 3],
+      [80, 24],
+    ] as const) {
+      await redrawnAfter(() => terminal.resize(columns, rows))
+      // What was under way when the window changed may have been too long; nothing that is drawn from now on.
+      terminal.screen.overflow = 0
+      // The agent draws again when it is told to go on.
+      await redrawnAfter(() => process.kill(agent(), 'SIGCONT'))
+      expect(terminal.screen.overflow).toBe(0)
+      expect(terminal.screen.lines[0]).toMatch(/^akri {2}/)
+    }
+    await untilShown(/^ {2}lab-[0-9a-f]{6} {2}● {2}a long description/m)
+    await interrupt()
+  })
+
+  it('takes a terminal that does not know its size for one of 80 columns', async () => {
+    await start({ columns: 0, rows: 0 }, [], 'foo0')
+    await untilShown(/^akri {2}1 instances, handlers debugEcho; Ctrl-C ends it\n\nlab {2}1 device/)
+    expect(terminal.screen.overflow).toBe(0)
+    await interrupt()
+  })
+
+  it('lets nothing through that the terminal would obey, of a device, a broker, a file or what brokers report', async () => {
+    await start({ columns: 200, rows: 40 }, [], `${HOSTILE}device`)
+    await untilShown(/^ {2}lab-.*device.*broker \d+.*value=.*reported/m)
+    await untilShown(/\] .*broker speaks/)
+    await untilShown(/bad\.yaml/)
+    await untilShown(/laboratory./)
+    expect(terminal.screen.strange).toEqual([])
+    expect(terminal.screen.overflow).toBe(0)
+    await interrupt()
+    expect(terminal.screen.strange).toEqual([])
+  })
+
+  it('recovers from what somebody types, and from Ctrl-Z', async () => {
+    await start({ columns: 80, rows: 24 }, [], 'foo0')
+    await untilShown(/broker \d+/)
+    terminal.type('who is there?\n\n')
+    await untilShown(/^who is there/)
+    await writeFile(availability(), 'OFFLINE')
+    await untilShown(/^akri {2}0 instances.*\n\nlab {2}0 devices/)
+    terminal.type('\u001a')
+    await until(() => expectTerminalStopped())
+    process.kill(agent(), 'SIGCONT')
+    await untilShown(/^akri {2}0 instances.*\n\nlab {2}0 devices/)
+    await interrupt()
+  })
+
+  it('gives the terminal back also where a bug ends it, and what is said of that can be read', async () => {
+    await start({ columns: 80, rows: 24 }, [], 'foo0')
+    await untilShown(/broker \d+/)
+    const [, , ...brokers] = children()
+    expect(brokers).toHaveLength(1)
+    process.kill(agent(), 'SIGUSR2')
+    try {
+      expect(await terminal.ended).toBe(1)
+      expect(shown()).toMatch(/^before\n.*Error: a bug.*after$/s)
+      expect([...terminal.screen.modes].sort()).toEqual([25, 7])
+    } finally {
+      // The next agent would do it.
+      for (const pid of brokers) process.kill(-pid, 'SIGKILL')
+    }
+  })
+
+  it('ends with its window, and leaves nothing behind', async () => {
+    await start({ columns: 80, rows: 24 }, ['--isolated'], 'foo0')
+    await untilShown(/broker \d+/)
+    const all = children()
+    terminal.close()
+    await until(() => expect(all.filter(isAlive)).toEqual([]))
+    expect(sockets()).toEqual([])
+  })
+})
+
+function expectTerminalStopped(): void {
+  expect(terminal.screen.modes).not.toContain(1049)
+  expect(terminal.screen.modes).toContain(25)
+  expect(shown()).toMatch(/^before/)
+}
