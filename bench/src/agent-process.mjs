@@ -73,7 +73,8 @@ async function start(folder, file, instances) {
   for (;;) {
     if ((await offered(socketPath)) >= instances) break
     if (performance.now() - begun > 120_000) throw new Error('the agent did not get ready in two minutes')
-    await new Promise((resolve) => setTimeout(resolve, 5))
+    // Each look costs the agent about a millisecond, of the time that is measured.
+    await new Promise((resolve) => setTimeout(resolve, 20))
   }
   const startMs = performance.now() - begun
   return {
