@@ -99,13 +99,15 @@ export class ApiClient {
 
   /**
    * Asks, and hands over the answer as it comes, line by line. Nothing but the caller's signal ends it early.
+   * @param onOpen called when there is an answer, though no line of it has come yet
    * @throws ApiError, ApiUnreachableError
    */
-  async *lines(request: ApiRequest, signal: AbortSignal): AsyncGenerator<string, void, void> {
+  async *lines(request: ApiRequest, signal: AbortSignal, onOpen?: () => void): AsyncGenerator<string, void, void> {
     const title = `${request.method} ${request.path}`
     let response: IncomingMessage | undefined
     try {
       response = await this.#open(request, signal)
+      onOpen?.()
       yield* splitLines(response, this.#options.maxBytes, title)
     } catch (error) {
       throw error instanceof ApiError ? error : unreachable(title, error)

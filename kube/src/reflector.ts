@@ -29,7 +29,10 @@ export interface ReflectorOptions<T extends ApiObject> {
   readonly pageSize?: number
   /** How long the server is to keep a watch, in seconds; half as much again at random. @default 200 */
   readonly watchSeconds?: number
-  /** A watch on which nothing comes for so long is dead, in milliseconds. The server sends a bookmark each minute. @default 90000 */
+  /**
+   * A watch on which nothing comes for so long is opened anew, in milliseconds: it may be dead. Most servers send a bookmark
+   * each minute, but not all where nothing changes. @default 90000
+   */
   readonly silenceMs?: number
 }
 
@@ -162,6 +165,7 @@ export class Reflector<T extends ApiObject> {
     const { client, path, query, random, watchSeconds, silenceMs, clock } = this.#options
     const timeoutSeconds = Math.round(watchSeconds * (1 + random() / 2))
     const silence = new Silence(clock, silenceMs, signal)
+    let opened = false
     const lines = client.lines(
       {
         method: 'GET',
@@ -169,13 +173,19 @@ export class Reflector<T extends ApiObject> {
         query: { ...query, watch: true, allowWatchBookmarks: true, timeoutSeconds, resourceVersion: this.#resourceVersion },
       },
       silence.signal,
+      () => {
+        opened = true
+        this.#lastContact = clock.now()
+      },
     )
     try {
       while (true) {
         const next = await attempt(() => lines.next())
         if (!next.ok) {
           if (ApiError.is(next.error, EXPIRED)) this.#resourceVersion = undefined
-          return silence.broken ? new ApiUnreachableError(`watch ${path}: nothing came for ${silenceMs} ms`) : next.error
+          if (!silence.broken) return next.error
+          // Once it was open there may just have been nothing to say: whether the server is there the next one tells.
+          return opened ? undefined : new ApiUnreachableError(`watch ${path}: nothing came for ${silenceMs} ms`)
         }
         if (next.value.done === true) return undefined
         silence.broke()
