@@ -14,6 +14,7 @@ export {
 } from './errors.js'
 export { every } from './every.js'
 export { type FilterList, type FilterOptions, passesFilter } from './filter-list.js'
+export { fitIntoList } from './fit-into-list.js'
 export type { DiscoverContext, DiscoveryHandler, DiscoveryHandlerDefinition } from './handler.js'
 export { defineDiscoveryHandler, HANDLER_CONTRACT, isDiscoveryHandler } from './handler.js'
 export { type Logger, type LogMethod, silentLogger } from './logger.js'

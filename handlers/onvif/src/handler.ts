@@ -1,12 +1,4 @@
-import {
-  type Clock,
-  type Device,
-  type DiscoveryHandler,
-  defineDiscoveryHandler,
-  type Logger,
-  passesFilter,
-  readNetwork,
-} from '@akrijs/sdk'
+import { type Clock, type DiscoveryHandler, defineDiscoveryHandler, fitIntoList, passesFilter, readNetwork } from '@akrijs/sdk'
 import { cameraCredentials } from './credentials.js'
 import { type OnvifDetails, onvifDetails } from './details.js'
 import { readCamera } from './device/camera.js'
@@ -21,9 +13,6 @@ export interface OnvifHandlerOptions {
   /** From one round to the next, in milliseconds. @default 10000 */
   readonly intervalMs?: number
 }
-
-/** Leaves room in what gRPC takes for one message. */
-const MAX_LIST_BYTES = 3 * 1024 * 1024
 
 /** Finds IP cameras by WS-Discovery, and asks each who it is. */
 export function defineOnvifHandler({ clock, intervalMs = 10_000 }: OnvifHandlerOptions): DiscoveryHandler<OnvifDetails> {
@@ -58,10 +47,10 @@ export function defineOnvifHandler({ clock, intervalMs = 10_000 }: OnvifHandlerO
         signal,
       })
       for await (const cameras of found) {
-        yield fitting(
-          cameras.filter((camera) => answersAsWanted(camera, details)).map((camera) => describeCamera(camera, details)),
-          log,
-        )
+        const wanted = cameras.filter((camera) => answersAsWanted(camera, details))
+        const { devices, leftOut } = fitIntoList(wanted.map((camera) => describeCamera(camera, details)))
+        if (leftOut > 0) log.warn({ offered: devices.length, leftOut }, 'more cameras were found than can be offered')
+        yield devices
       }
     },
   })
@@ -85,20 +74,4 @@ function policyFor({ allowedNetworks, probeAddresses, interfaces }: OnvifDetails
   const own = allowedNetworks ?? networksOfInterfaces({ only: interfaces }).map(readNetwork)
   const directed = probeAddresses.map((address) => readNetwork(address.replace(/%.*/, '')))
   return new NetworkPolicy([...own, ...directed].filter((network) => network !== undefined))
-}
-
-/** Each device once, and no more than fit into one list. */
-function fitting(devices: readonly Device[], log: Logger): Device[] {
-  const kept = new Map<string, Device>()
-  let bytes = 0
-  for (const device of devices) {
-    if (kept.has(device.id)) continue
-    bytes += Buffer.byteLength(JSON.stringify(device))
-    if (bytes > MAX_LIST_BYTES) {
-      log.warn({ found: devices.length, offered: kept.size }, 'more cameras were found than can be offered')
-      break
-    }
-    kept.set(device.id, device)
-  }
-  return [...kept.values()]
 }

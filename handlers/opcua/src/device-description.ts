@@ -2,7 +2,7 @@ import type { Device } from '@akrijs/sdk'
 import type { EndpointSummary } from './endpoint-summary.js'
 import type { ApplicationIdentity, FoundServer } from './found-server.js'
 
-/** The longest value that came from the network, in bytes: a thousand devices fit into a list with it. */
+/** The longest value that came from the network, in bytes. */
 const MAX_VALUE_BYTES = 512
 
 /** What is known of a server besides where it is. */

@@ -362,6 +362,31 @@ describe('the OPC UA handler', () => {
     expect(rounds.logged.filter(({ level }) => level === 'warn')).toMatchObject([{ fields: { found: 1001, limit: 1000 } }])
   })
 
+  it('of which each says all that it may are left out where a list is full, and the others are offered', async () => {
+    const long = (text: string) => text.padEnd(500, 'x')
+    const policies = Array.from({ length: 8 }, (_, n) => `http://opcfoundation.org/UA/SecurityPolicy#${`P${n}`.padEnd(60, 'x')}`)
+    // One answer has no room for all of them.
+    const all = await Promise.all([start(), start(), start(), start()])
+    for (const [index, lds] of all.entries()) {
+      lds.endpoints = policies.map((securityPolicyUri) => endpoint(DISCOVERY_SERVER, { securityPolicyUri }))
+      const listed = Array.from({ length: 250 }, (_, n) =>
+        application({
+          applicationUri: long(`urn:test:${index}:${n}`),
+          applicationName: long('name'),
+          productUri: long('urn:test:product'),
+          discoveryUrls: [long(`opc.tcp://127.0.0.1:${lds.port}/${n}/`)],
+        }),
+      )
+      lds.applications = [DISCOVERY_SERVER, ...listed]
+    }
+    const rounds = new Rounds(standard(all.map(({ url }) => url)))
+    const offered = (await rounds.first())?.length ?? 0
+    expect(offered).toBeGreaterThan(500)
+    await rounds.next()
+    const told = rounds.logged.filter(({ message }) => message === 'more servers were found than can be offered')
+    expect(told.map(({ fields }) => fields)).toEqual([{ offered: expect.any(Number), leftOut: expect.any(Number) }])
+  }, 30_000)
+
   it('ends with its signal, in the middle of a question too', async () => {
     const plc = await start()
     plc.silent = true

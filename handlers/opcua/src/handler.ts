@@ -1,4 +1,4 @@
-import { type Clock, type DiscoveryHandler, defineDiscoveryHandler, type Network, passesFilter } from '@akrijs/sdk'
+import { type Clock, type DiscoveryHandler, defineDiscoveryHandler, fitIntoList, type Network, passesFilter } from '@akrijs/sdk'
 import { atLeastEvery } from './at-least-every.js'
 import { type OpcuaDetails, opcuaDetails } from './details.js'
 import { describeServer } from './device-description.js'
@@ -15,7 +15,7 @@ import { distinct } from './standard/discovery-url.js'
 import { standardServers } from './standard/standard-method.js'
 import type { AskOptions } from './ua-tcp/client.js'
 
-/** More devices would not fit into one list with what each may have. */
+/** More are not asked who they are. */
 const MAX_SERVERS = 1000
 /** Sessions at a time, of all Configurations. */
 const MAX_SESSIONS = 4
@@ -55,7 +55,7 @@ export function defineOpcuaHandler({ clock, interval = '10s', ...options }: Opcu
             ...options,
           })
         : undefined
-      let tooMany = false
+      let [tooMany, tooMuch] = [false, false]
       for await (const found of serverLists()) {
         const candidates: FoundServer[] = []
         for (const server of distinct(found)) if (mayBeWanted(server) && (await reach.mayBe(server))) candidates.push(server)
@@ -71,12 +71,17 @@ export function defineOpcuaHandler({ clock, interval = '10s', ...options }: Opcu
           return application !== undefined && isWanted(application) ? [{ server, application }] : []
         })
         await sessions?.update(wanted, signal)
-        yield wanted.map(({ server, application }) => {
-          return describeServer(server, application, {
-            endpoints: descriptions.of(server),
-            sessionProperties: sessions?.of(server),
-          })
-        })
+        const { devices, leftOut } = fitIntoList(
+          wanted.map(({ server, application }) => {
+            return describeServer(server, application, {
+              endpoints: descriptions.of(server),
+              sessionProperties: sessions?.of(server),
+            })
+          }),
+        )
+        if (leftOut > 0 && !tooMuch) log.warn({ offered: devices.length, leftOut }, 'more servers were found than can be offered')
+        tooMuch = leftOut > 0
+        yield devices
       }
 
       function isWanted({ applicationName }: ApplicationIdentity): boolean {
