@@ -1,11 +1,8 @@
 import { readdir } from 'node:fs/promises'
-import os from 'node:os'
-import path from 'node:path'
 import { type Configuration, type InstanceName, type NodeName, objectKey, type SlotName } from '@akrijs/kube'
 import { silentLogger, systemClock } from '@akrijs/sdk'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { ServedInstance } from '../instances/served-instance.js'
-import type { KubeletSockets } from '../kubelet/kubelet-sockets.js'
 import { nobodyObserves } from '../observer.js'
 import { draftOf, manifest } from '../ports/cluster.contract.js'
 import type { Cluster } from '../ports/cluster.js'
@@ -25,18 +22,17 @@ let cluster: StandaloneCluster
 let configuration: Configuration
 let name: string
 let kubelet: SimulatedKubelet
-let sockets: KubeletSockets
 let given: GivenSlots
 let plugins: DevicePlugins
 
 beforeEach(async () => {
   home = await TestNode.open(NODE)
-  ;({ cluster, kubelet, sockets, given } = home)
+  ;({ cluster, kubelet, given } = home)
   const wanted = manifest({ capacity: 2 })
   await cluster.apply({ configurations: [wanted], data: [], complete: true })
   configuration = cluster.configurations.list()[0] ?? expect.fail()
   name = configuration.metadata.name
-  plugins = new DevicePlugins({ cluster, kubelet: sockets, given, node: NODE, clock: systemClock, log: silentLogger })
+  plugins = new DevicePlugins({ cluster, kubelet: home.sockets, given, node: NODE, clock: systemClock, log: silentLogger })
   await plugins.serveConfiguration({ key: objectKey('default', name), name: configuration.metadata.name })
 })
 

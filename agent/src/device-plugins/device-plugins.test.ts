@@ -1,5 +1,4 @@
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
-import os from 'node:os'
+import { readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 import {
   API_VERSION,
@@ -14,16 +13,16 @@ import { silentLogger, systemClock } from '@akrijs/sdk'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { ServedInstance } from '../instances/served-instance.js'
-import { KubeletSockets } from '../kubelet/kubelet-sockets.js'
+import type { KubeletSockets } from '../kubelet/kubelet-sockets.js'
 import { nobodyObserves } from '../observer.js'
 import { SimulatedKubelet } from '../simulated-kubelet/simulated-kubelet.js'
-import { GivenSlots } from '../slots/given-slots.js'
+import type { GivenSlots } from '../slots/given-slots.js'
 import { slotTable } from '../slots/slot-table.js'
-import { StandaloneCluster } from '../standalone/standalone-cluster.js'
-import { StateFile } from '../standalone/state-file.js'
+import type { StandaloneCluster } from '../standalone/standalone-cluster.js'
 import { DevicePlugins } from './device-plugins.js'
 import { InstancePlugin } from './instance-plugin.js'
 import { pluginSocket } from './plugin-socket.js'
+import { TestNode } from './test-node.js'
 
 const node = 'node-a' as NodeName
 const resource = 'akri.sh/cam-8120fe'
@@ -56,7 +55,7 @@ const served: ServedInstance = {
   capacity: 3,
 }
 
-let directory: string
+let home: TestNode
 let cluster: StandaloneCluster
 let kubelet: SimulatedKubelet
 let sockets: KubeletSockets
@@ -64,21 +63,8 @@ let given: GivenSlots
 let plugins: DevicePlugins
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-'))
-  cluster = await StandaloneCluster.open({
-    file: new StateFile(path.join(directory, 'cluster.json')),
-    clock: systemClock,
-    log: silentLogger,
-  })
-  kubelet = await SimulatedKubelet.start({ directory })
-  sockets = new KubeletSockets({
-    pluginDirectory: kubelet.pluginDirectory,
-    podResourcesSocket: kubelet.podResourcesSocket,
-    clock: systemClock,
-    log: silentLogger,
-  })
-  await sockets.open()
-  given = new GivenSlots({ node, pods: kubelet.nodePods })
+  home = await TestNode.open(node)
+  ;({ cluster, kubelet, sockets, given } = home)
   plugins = new DevicePlugins({ cluster, kubelet: sockets, given, node, clock: systemClock, log: silentLogger })
   await cluster.createInstance({
     name: served.name,
@@ -99,9 +85,8 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await plugins.close()
-  await sockets.close()
   await kubelet.close()
-  await rm(directory, { recursive: true, force: true })
+  await home.close()
 })
 
 const pod = (uid: string, ...containers: number[]) => ({
@@ -271,7 +256,7 @@ describe('the device plugin of an Instance', () => {
   it('is registered when a kubelet comes that was not there at first', async () => {
     await kubelet.close()
     await plugins.serve(served)
-    kubelet = await SimulatedKubelet.start({ directory })
+    kubelet = await SimulatedKubelet.start({ directory: home.directory })
     await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3), 8000)
   })
 
