@@ -18,6 +18,8 @@ export async function* every(
     yield round
     const now = clock.now()
     due += ms * Math.max(1, Math.ceil((now - due) / ms))
+    // Where somebody has put the clock back, nobody waits until it is as late again.
+    due = Math.min(due, now + ms)
     try {
       await clock.sleep(due - now, signal)
     } catch (error) {

@@ -60,7 +60,8 @@ export class ServerDescriptions {
       return dueAt === undefined ? [] : { server, dueAt }
     })
     const fresh = servers.filter(({ discoveryUrl }) => !this.#entries.has(discoveryUrl))
-    const due = known.filter(({ dueAt }) => dueAt <= now).sort((a, b) => a.dueAt - b.dueAt)
+    // One that is further ahead than anything is put off is of a clock that was put back since.
+    const due = known.filter(({ dueAt }) => dueAt <= now || dueAt > now + REFRESH_MS).sort((a, b) => a.dueAt - b.dueAt)
     await this.#askAll([...fresh, ...due.slice(0, AGAIN_PER_ROUND).map(({ server }) => server)], signal)
   }
 

@@ -134,6 +134,19 @@ describe('the cameras that were heard of', () => {
     expect(urlsOf(set)).toEqual([at('10.0.0.1')])
   })
 
+  it('are asked again, and back after their Bye, also when the clock has been put back', async () => {
+    let shift = 0
+    const set = setOf({ clock: { now: () => clock.now() + shift, sleep: clock.sleep.bind(clock) } })
+    answering.set(at('10.0.0.1'), FACTS)
+    const [there, silent] = [announced('a', '10.0.0.1'), announced('b', '10.0.0.2')]
+    await round(set, there, silent)
+    expect(set.saidGoodbye('a', '10.0.0.1')).toBe(true)
+    shift = -86_400_000
+    answering.set(at('10.0.0.2'), FACTS)
+    await round(set, there, silent)
+    expect(urlsOf(set).sort()).toEqual([at('10.0.0.1'), at('10.0.0.2')])
+  })
+
   it('are asked when somebody else says goodbye for them, but not over and over', async () => {
     const set = setOf()
     answering.set(at('10.0.0.1'), FACTS)

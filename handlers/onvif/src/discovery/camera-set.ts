@@ -118,7 +118,8 @@ export class CameraSet {
   /** Takes an answer to a Probe, or a Hello. */
   heard(kind: 'ProbeMatch' | 'Hello', announced: Announced): void {
     const departed = departureKey(announced.uuid, announced.source)
-    if (kind === 'ProbeMatch' && (this.#departed.get(departed) ?? 0) > this.#options.clock.now()) return
+    const now = this.#options.clock.now()
+    if (kind === 'ProbeMatch' && isAhead(this.#departed.get(departed) ?? 0, now, GOODBYE_MS)) return
     this.#departed.delete(departed)
     const entry = this.#entryOf(announced) ?? this.#add(announced)
     if (entry === undefined) return
@@ -156,7 +157,7 @@ export class CameraSet {
       else if (entry.known !== undefined && entry.claims.size > 0) entry.due = Math.min(entry.due, now)
       entry.atHome = false
     }
-    for (const [key, until] of this.#departed) if (until <= now) this.#departed.delete(key)
+    for (const [key, until] of this.#departed) if (!isAhead(until, now, GOODBYE_MS)) this.#departed.delete(key)
   }
 
   /**
@@ -165,8 +166,9 @@ export class CameraSet {
    */
   due(most: number): Reading[] {
     const now = this.#options.clock.now()
+    const longest = Math.max(this.#options.refreshMs, LAST_RETRY_MS)
     const due = [...this.#entries.values()]
-      .filter((entry) => !entry.reading && entry.due <= now && this.#options.wanted(entry.announced))
+      .filter((entry) => !entry.reading && !isAhead(entry.due, now, longest) && this.#options.wanted(entry.announced))
       .sort((a, b) => a.due - b.due)
     const urgent = due.filter(isUrgent)
     const known = due.filter((entry) => !isUrgent(entry) && entry.known !== undefined).slice(0, most)
@@ -301,6 +303,11 @@ export class CameraSet {
     if (left > 0) this.#bySource.set(entry.firstSource, left)
     else this.#bySource.delete(entry.firstSource)
   }
+}
+
+/** Whether a time is still to come. One that is further ahead than it can have been set is of a clock that was put back since. */
+function isAhead(time: number, now: number, longest: number): boolean {
+  return now < time && time <= now + longest
 }
 
 function isUrgent({ known, failures, leaving }: Entry): boolean {

@@ -97,7 +97,9 @@ export class ServerSessions {
     for (const url of this.#entries.keys()) if (!urls.has(url)) this.#entries.delete(url)
     const now = this.#options.clock.now()
     const dueAtOf = ({ server }: KnownServer) => this.#entries.get(server.discoveryUrl)?.dueAt ?? Number.NEGATIVE_INFINITY
-    const due = servers.filter((server) => dueAtOf(server) <= now).sort((a, b) => dueAtOf(a) - dueAtOf(b))
+    // One that is further ahead than anything is put off is of a clock that was put back since.
+    const isDue = (dueAt: number) => dueAt <= now || dueAt > now + REFRESH_MS
+    const due = servers.filter((server) => isDue(dueAtOf(server))).sort((a, b) => dueAtOf(a) - dueAtOf(b))
     const again = due.filter(({ server }) => this.#entries.has(server.discoveryUrl)).slice(0, AGAIN_PER_ROUND)
     const fresh = due.filter(({ server }) => !this.#entries.has(server.discoveryUrl))
     if (fresh.length + again.length === 0) return
