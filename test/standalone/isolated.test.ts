@@ -12,7 +12,7 @@ beforeEach(async () => {
 
 afterEach(() => akri.dispose())
 
-const patience = { timeout: 15_000, interval: 50 }
+const patience = { timeout: 30_000, interval: 50 }
 /** Within this they end, also those that hang, in milliseconds. */
 const bound = { timeout: 8000, interval: 50 }
 
@@ -33,7 +33,7 @@ const sockets = () => ['debugEcho', 'udev'].map((name) => path.join(akri.state, 
 
 describe('akri run --isolated', () => {
   it('leaves no handler behind when it is killed, and works with new ones when it is started again', {
-    timeout: 60_000,
+    timeout: 120_000,
   }, async () => {
     start(await write('foo0'))
     await vi.waitFor(async () => expect(await found()).toEqual(['lab-8120fe']), patience)
@@ -52,11 +52,11 @@ describe('akri run --isolated', () => {
     expect(sockets()).toEqual([])
   })
 
-  it('leaves no handler behind that it has only begun to start when it is killed', { timeout: 60_000 }, async () => {
+  it('leaves no handler behind that it has only begun to start when it is killed', { timeout: 120_000 }, async () => {
     const file = await write('foo0')
     for (const reached of [() => akri.handlers.length > 0, () => akri.handlers.length > 1, () => sockets().length > 0]) {
       start(file)
-      await vi.waitFor(() => expect(reached()).toBe(true), { timeout: 15_000, interval: 1 })
+      await vi.waitFor(() => expect(reached()).toBe(true), { timeout: 30_000, interval: 1 })
       const all = akri.handlers
       await akri.stop('SIGKILL')
       await vi.waitFor(() => expect(all.filter(isAlive)).toEqual([]), bound)
