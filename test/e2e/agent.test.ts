@@ -1,49 +1,31 @@
-import { readdirSync } from 'node:fs'
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { systemClock } from '@akrijs/sdk'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { HostAgent } from './support/host-agent.js'
-import { NodeAgents } from './support/node-agents.js'
+import { type NodeAgents, useAgents } from './support/node-agents.js'
 import {
   AVAILABILITY_FILE,
   echoYaml,
   eventually,
-  type InstanceState,
-  kubeletDirectory,
   missing,
   NODES,
   onNode,
   podYaml,
   unless,
-  World,
+  type World,
   workDirectory,
 } from './support/world.js'
 
-// One agent for each node of a real Kubernetes, with its real kubelets, scheduler and API server.
+// One agent for each node of a real Kubernetes, with its real kubelets, scheduler and API server: from devices to slots of containers.
 
 describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { timeout: 120_000 }, () => {
   let world: World
   let agents: NodeAgents
 
-  const identities = (instances: readonly InstanceState[]) =>
-    instances.map(({ metadata, spec }) => ({ uid: metadata.uid, generation: metadata.generation, spec }))
-
-  beforeAll(async () => {
-    await rm(AVAILABILITY_FILE, { force: true })
-    world = await World.open()
-    agents = await NodeAgents.start()
-  }, 120_000)
-
-  afterEach(async () => {
-    await rm(AVAILABILITY_FILE, { force: true })
-    await world.clear()
-  }, 120_000)
-
-  afterAll(async () => {
-    await agents?.dispose()
-    await world?.close()
-  }, 120_000)
+  useAgents((opened) => {
+    world = opened.world
+    agents = opened.agents
+  })
 
   it('R1 R2 R15 R79 R98 R100 R105 offers a Configuration before it has a device, and then each device', async () => {
     await world.apply(echoYaml('cam', [], 2))
@@ -185,32 +167,6 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
     expect(await world.refused()).toEqual([])
   })
 
-  it('A6 A19 A20 R7 follows edits of capacity, details and properties, and leaves what runs alone', async () => {
-    await world.apply(echoYaml('cam', ['foo0'], 1))
-    await eventually(async () => expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([1, 1]))
-    await world.apply(podYaml('p', { 'akri.sh/cam-8120fe': 1 }, { node: 'node-1' }))
-    await eventually(() => world.running('p'))
-    const uid = (await world.instances())[0]?.metadata.uid
-    await world.apply(echoYaml('cam', ['foo0', 'foo1'], 3, { brokerProperties: { SITE: 'south' } }))
-    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
-    await eventually(async () => expect(await world.allocatable('node-2', 'akri.sh/cam-8120fe')).toBe(2))
-    await world.apply(podYaml('q', { 'akri.sh/cam-8120fe': 1 }, { node: 'node-2' }))
-    await eventually(async () => expect(await world.logs('q')).toContain('SITE=south'))
-    // Lowered below what is held: nothing is taken away, and nothing new is given.
-    await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
-    await eventually(async () =>
-      expect(Object.values((await world.instances())[0]?.spec.deviceUsage ?? {}).filter(Boolean)).toHaveLength(2),
-    )
-    await eventually(async () => expect(await world.allocatable('node-2', 'akri.sh/cam-a19705')).toBe(1))
-    expect((await world.instances()).find(({ metadata }) => metadata.name === 'cam-8120fe')?.metadata.uid).toBe(uid)
-    await world.running('p', 'q')
-    await world.remove('Configuration', 'cam')
-    await eventually(async () => expect(await world.instances()).toEqual([]))
-    await eventually(async () => expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([0, 0]))
-    // Pods that somebody made himself go on.
-    await world.running('p', 'q')
-  })
-
   it('R17 R46 R47 loses a device that goes and finds it when it is back', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
@@ -219,99 +175,6 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([0, 0]))
     await rm(AVAILABILITY_FILE)
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
-  })
-
-  it('A2 A3 keeps Pods, Instances and slots over kill -9 of the agent, and offers devices again at once', async () => {
-    await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2))
-    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
-    await world.apply(podYaml('p', { 'akri.sh/cam': 2 }, { node: 'node-1' }))
-    await eventually(() => world.running('p'))
-    await eventually(async () => expect(await world.holders()).toEqual(['C:0:node-1', 'C:1:node-1']))
-    const before = identities(await world.instances())
-    const pods = (await world.pods()).map(({ metadata }) => metadata.uid)
-    for (let round = 0; round < 3; round++) {
-      await agents.on('node-1').stop('SIGKILL')
-      agents.on('node-1').start()
-      await eventually(async () => expect(await world.allocatable('node-1', 'akri.sh/cam-a19705')).toBe(1))
-    }
-    // Longer than a slot is given to a container that starts.
-    await systemClock.sleep(3000)
-    expect(identities(await world.instances())).toEqual(before)
-    expect((await world.pods()).map(({ metadata }) => metadata.uid)).toEqual(pods)
-    await world.running('p')
-    // Of the sockets of those that were killed none is left.
-    const sockets = () =>
-      readdirSync(path.join(kubeletDirectory('node-1'), 'device-plugins')).filter((name) => name.startsWith('akri-'))
-    await eventually(() => expect(sockets()).toHaveLength(3))
-  })
-
-  it.each(['SIGTERM', 'SIGKILL'] as const)(
-    'A2 is exchanged: one beside another that runs leaves it alone and ends, and serves once that one has ended by %s',
-    async (signal) => {
-      const old = agents.on('node-1')
-      const young = HostAgent.beside(old)
-      try {
-        await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2))
-        await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
-        await world.apply(podYaml('p', { 'akri.sh/cam': 1, 'akri.sh/cam-a19705': 1 }, { node: 'node-1' }))
-        await eventually(() => world.running('p'))
-        await eventually(async () => expect(await world.allocatable('node-1', 'akri.sh/cam')).toBe(3))
-        const before = identities(await world.instances())
-        const registered = await world.registrations('node-1')
-        for (let round = 0; round < 3; round++) {
-          young.start()
-          await eventually(() => expect(young.exitCode).toBe(1))
-        }
-        expect(young.output).toContain('agent-registration.sock is served by another process already')
-        expect(await world.registrations('node-1')).toBe(registered)
-        await old.stop(signal)
-        young.start()
-        // Once for each plugin.
-        await eventually(async () => expect(await world.registrations('node-1')).toBe(registered + 3), 10_000)
-        await eventually(async () => expect(await world.allocatable('node-1', 'akri.sh/cam')).toBe(3), 10_000)
-        expect(identities(await world.instances())).toEqual(before)
-        await world.apply(podYaml('q', { 'akri.sh/cam': 2 }, { node: 'node-1' }))
-        await eventually(() => world.running('p', 'q'))
-      } finally {
-        await young.stop()
-        old.start()
-      }
-    },
-  )
-
-  it('R99 A10 puts back what somebody has edited of an Instance, and makes the Instance anew that somebody has deleted', async () => {
-    const name = 'cam-8120fe'
-    await world.apply(echoYaml('cam', ['foo0'], 2, { brokerProperties: { SITE: 'north' } }))
-    await eventually(async () => expect(await world.allocatables(`akri.sh/${name}`)).toEqual([2, 2]))
-    await world.apply(podYaml('p', { [`akri.sh/${name}`]: 1 }, { node: 'node-1' }))
-    await eventually(() => world.running('p'))
-    const instance = async () => (await world.get<InstanceState>('Instance', name)) ?? expect.fail('there is no Instance')
-    const { metadata, spec } = await instance()
-    const edits = [{ nodes: [] }, { capacity: 5 }, { brokerProperties: { SITE: 'south', DOOR: 'open' } }]
-    for (const edit of edits) {
-      await world.api('Instance').patch(world.key(name), 'merge', { spec: edit })
-      await eventually(async () => {
-        const now = await instance()
-        expect({ ...now.spec, nodes: now.spec.nodes.toSorted() }).toEqual({ ...spec, nodes: [...NODES] })
-      }, 10_000)
-    }
-    // What is left out is free, and what is no slot of the Instance is nobody's.
-    const free = Object.keys(spec.deviceUsage).find((slot) => spec.deviceUsage[slot] === '') ?? expect.fail('no slot is free')
-    await world.api('Instance').patch(world.key(name), 'merge', { spec: { deviceUsage: { [free]: null, 'cam-8120fe-x': '' } } })
-    await world.apply(podYaml('q', { [`akri.sh/${name}`]: 1 }, { node: 'node-2' }))
-    await eventually(() => world.running('p', 'q'))
-    expect((await instance()).spec.deviceUsage).toMatchObject({ ...spec.deviceUsage, [free]: 'node-2' })
-    await world.remove('Pod', 'q')
-    await world.remove('Pod', 'p')
-    await eventually(async () => expect(await world.holders()).toEqual([]))
-    await world.remove('Instance', name)
-    await eventually(async () => {
-      const now = await instance()
-      expect(now.metadata.uid).not.toBe(metadata.uid)
-      expect(now.spec.nodes.toSorted()).toEqual([...NODES])
-    }, 10_000)
-    await world.apply(podYaml('r', { [`akri.sh/${name}`]: 1 }))
-    await eventually(() => world.running('r'))
   })
 
   it('R91 frees the slots of Pods that went by what the container runtime says, where that is wanted', async () => {
@@ -342,129 +205,6 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
       await other.dispose()
       agents.on('node-2').start()
     }
-  })
-
-  it('A21 registers anew with a kubelet that restarts, and changes nothing', async () => {
-    await world.apply(echoYaml('cam', ['foo0'], 2))
-    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
-    await world.apply(podYaml('p', { 'akri.sh/cam': 1 }, { node: 'node-1' }))
-    await eventually(() => world.running('p'))
-    const before = identities(await world.instances())
-    await onNode('node-1', '--restart', 'kubelet')
-    await eventually(() => expect(agents.on('node-1').output).toMatch(/the kubelet restarted/))
-    await eventually(async () => expect(await world.allocatable('node-1', 'akri.sh/cam-8120fe')).toBe(1))
-    await world.apply(podYaml('q', { 'akri.sh/cam-8120fe': 1 }, { node: 'node-1' }))
-    await eventually(() => world.running('p', 'q'))
-    const after = identities(await world.instances())
-    expect(after[0]?.uid).toBe(before[0]?.uid)
-    expect(await world.holders()).toEqual(['C:0:node-1', 'node-1'])
-  })
-
-  it('keeps what a node has whose kubelet is silent, gives the rest to others, and goes on when it is back', async () => {
-    await world.apply(echoYaml('cam', ['foo0'], 2))
-    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
-    await world.apply(podYaml('p', { 'akri.sh/cam': 1 }, { node: 'node-2' }))
-    await eventually(() => world.running('p'))
-    const before = identities(await world.instances())
-    await onNode('node-2', '--restart', 'kubelet', 'STOP')
-    try {
-      await eventually(async () => expect(await world.isReady('node-2')).toBe(false))
-      expect(identities(await world.instances())).toEqual(before)
-      await world.apply(podYaml('q', { 'akri.sh/cam': 1 }, { node: 'node-1' }))
-      await eventually(async () => expect(await world.holders()).toEqual(['C:0:node-1', 'C:0:node-2']))
-      await eventually(async () => expect((await world.phases()).q).toBe('Running'))
-    } finally {
-      await onNode('node-2', '--restart', 'kubelet', 'CONT')
-    }
-    await eventually(async () => expect(await world.isReady('node-2')).toBe(true))
-    await world.running('p', 'q')
-    expect(await world.holders()).toEqual(['C:0:node-1', 'C:0:node-2'])
-  })
-
-  it('A7 follows a Secret: a missing one shows in the status, a changed one is sent anew', async () => {
-    const from = { valueFrom: { secretKeyRef: { name: 'lab', key: 'token' } } }
-    const echo = {
-      name: 'debugEcho',
-      discoveryDetails: 'descriptions: [foo0]',
-      discoveryProperties: [{ name: 'token', ...from }],
-    }
-    await world.apply(
-      JSON.stringify({
-        apiVersion: 'akri.sh/v0',
-        kind: 'Configuration',
-        metadata: { name: 'cam' },
-        spec: { discoveryHandler: echo },
-      }),
-    )
-    const condition = async (type: string) => {
-      const found = await world.get<{
-        status?: { conditions: { type: string; status: string; reason: string; message: string }[] }
-      }>('Configuration', 'cam')
-      return found?.status?.conditions.find((one) => one.type === type)
-    }
-    await eventually(async () =>
-      expect(await condition('Discovering')).toMatchObject({
-        status: 'False',
-        reason: 'MissingProperty',
-        message: expect.stringContaining(`there is no Secret ${world.namespace}/lab`),
-      }),
-    )
-    expect(await world.instances()).toEqual([])
-    await world.apply(
-      JSON.stringify({ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'lab' }, stringData: { token: 's3cret-word' } }),
-    )
-    await eventually(async () => expect(await world.instances()).toHaveLength(1))
-    await eventually(async () => expect(await condition('Ready')).toMatchObject({ status: 'True' }))
-    for (const one of agents.all) expect(one.output).not.toContain('s3cret-word')
-  })
-
-  it('A8 refuses the second of two Configurations of one name, in its status, and serves it when the first has gone', async () => {
-    const other = await World.open()
-    try {
-      await world.apply(echoYaml('cam', ['foo0'], 1))
-      await eventually(async () => expect(await world.instances()).toHaveLength(1))
-      // Times of creation are whole seconds.
-      await systemClock.sleep(1100)
-      await other.apply(echoYaml('cam', ['foo1'], 1))
-      await eventually(async () => {
-        const found = await other.get<{ status?: { conditions: { type: string; reason: string; message: string }[] } }>(
-          'Configuration',
-          'cam',
-        )
-        expect(found?.status?.conditions.find(({ type }) => type === 'Ready')).toMatchObject({
-          reason: 'NameTaken',
-          message: expect.stringContaining(world.namespace),
-        })
-      })
-      expect(await other.instances()).toEqual([])
-      await world.remove('Configuration', 'cam')
-      await eventually(async () => expect((await other.instances()).map(({ metadata }) => metadata.name)).toEqual(['cam-a19705']))
-    } finally {
-      await other.close()
-    }
-  })
-
-  it('says in the status what is wrong with details, and goes on with the rest', async () => {
-    await world.apply(echoYaml('good', ['foo0'], 1))
-    await world.apply(
-      JSON.stringify({
-        apiVersion: 'akri.sh/v0',
-        kind: 'Configuration',
-        metadata: { name: 'bad' },
-        spec: { discoveryHandler: { name: 'udev', discoveryDetails: 'udevRules: [KERNEL="null"]' } },
-      }),
-    )
-    await eventually(async () => {
-      const found = await world.get<{ status?: { conditions: { type: string; reason: string; message: string }[] } }>(
-        'Configuration',
-        'bad',
-      )
-      expect(found?.status?.conditions.find(({ type }) => type === 'Discovering')).toMatchObject({
-        reason: 'InvalidDetails',
-        message: expect.stringContaining('udevRules[0]'),
-      })
-    })
-    await eventually(async () => expect((await world.instances()).map(({ spec }) => spec.configurationName)).toEqual(['good']))
   })
 })
 

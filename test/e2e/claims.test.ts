@@ -1,8 +1,8 @@
 import { systemClock } from '@akrijs/sdk'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { NodeAgents } from './support/node-agents.js'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { type NodeAgents, useAgents } from './support/node-agents.js'
 import { checkSlots } from './support/slots.js'
-import { echoYaml, eventually, missing, NODES, podYaml, unless, World } from './support/world.js'
+import { echoYaml, eventually, missing, NODES, podYaml, unless, type World } from './support/world.js'
 
 // What an Instance says of its slots is lost while containers of both nodes use them, and others wait for them.
 
@@ -64,10 +64,10 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
     return items.filter((one) => one.reason === reason)
   }
 
-  beforeAll(async () => {
-    world = await World.open()
-    agents = await NodeAgents.start()
-  }, 120_000)
+  useAgents((opened) => {
+    world = opened.world
+    agents = opened.agents
+  })
 
   beforeEach(async () => {
     await apply()
@@ -82,13 +82,6 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
     }
     held = await world.usage()
     expect(Object.values(held).sort()).toEqual(['C:0:node-1', 'C:0:node-2', 'node-1', 'node-2'])
-  }, 120_000)
-
-  afterEach(() => world.clear(), 120_000)
-
-  afterAll(async () => {
-    await agents?.dispose()
-    await world?.close()
   }, 120_000)
 
   it.each<[string, () => Promise<unknown>]>([

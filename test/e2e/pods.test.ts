@@ -1,9 +1,9 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { NodeAgents } from './support/node-agents.js'
-import { container, deploymentYaml, echoYaml, eventually, missing, NODES, podYaml, unless, World } from './support/world.js'
+import { describe, expect, it } from 'vitest'
+import { type NodeAgents, useAgents } from './support/node-agents.js'
+import { container, deploymentYaml, echoYaml, eventually, missing, NODES, podYaml, unless, type World } from './support/world.js'
 
 // What people run: Pods of every kind, made and ended by them and by the controllers of Kubernetes.
 
@@ -32,17 +32,10 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, { tim
       expect(status).toMatchObject({ observedGeneration: metadata.generation, ...all })
     }, 90_000)
 
-  beforeAll(async () => {
-    world = await World.open()
-    agents = await NodeAgents.start()
-  }, 120_000)
-
-  afterEach(() => world.clear(), 120_000)
-
-  afterAll(async () => {
-    await agents?.dispose()
-    await world?.close()
-  }, 120_000)
+  useAgents((opened) => {
+    world = opened.world
+    agents = opened.agents
+  })
 
   it('A16 rolls Deployments over that have all slots, of both levels, one by one and all at once, and refuses no Pod', async () => {
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))

@@ -1,8 +1,8 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { NodeAgents } from './support/node-agents.js'
+import { describe, expect, it } from 'vitest'
+import { type NodeAgents, useAgents } from './support/node-agents.js'
 import { powerOff, powerOn } from './support/power.js'
 import { checkSlots } from './support/slots.js'
-import { deploymentYaml, echoYaml, eventually, missing, type PodState, podYaml, unless, World } from './support/world.js'
+import { deploymentYaml, echoYaml, eventually, missing, type PodState, podYaml, unless, type World } from './support/world.js'
 
 const STRATEGY = { type: 'Recreate' }
 
@@ -14,17 +14,10 @@ describe.skipIf(missing() !== undefined)(`a node that loses its power${unless}`,
   let world: World
   let agents: NodeAgents
 
-  beforeAll(async () => {
-    world = await World.open()
-    agents = await NodeAgents.start()
-  }, 120_000)
-
-  afterEach(() => world.clear(), 120_000)
-
-  afterAll(async () => {
-    await agents?.dispose()
-    await world?.close()
-  }, 120_000)
+  useAgents((opened) => {
+    world = opened.world
+    agents = opened.agents
+  })
 
   const restarts = async (name: string) =>
     (await world.get<RestartedPod>('Pod', name))?.status.containerStatuses?.[0]?.restartCount ?? 0

@@ -1,5 +1,7 @@
+import { rm } from 'node:fs/promises'
+import { afterAll, afterEach, beforeAll } from 'vitest'
 import { HostAgent } from './host-agent.js'
-import { NODES, type TestNode } from './world.js'
+import { AVAILABILITY_FILE, NODES, type TestNode, World } from './world.js'
 
 /** One agent for each node. */
 export class NodeAgents {
@@ -28,4 +30,27 @@ export class NodeAgents {
   async dispose(): Promise<void> {
     for (const agent of this.all) await agent.dispose()
   }
+}
+
+/** For the tests of a suite: a world with an agent on each node, which is empty again after each test. */
+export function useAgents(onOpen: (opened: { readonly world: World; readonly agents: NodeAgents }) => void): void {
+  let world: World
+  let agents: NodeAgents
+
+  beforeAll(async () => {
+    await rm(AVAILABILITY_FILE, { force: true })
+    world = await World.open()
+    agents = await NodeAgents.start()
+    onOpen({ world, agents })
+  }, 120_000)
+
+  afterEach(async () => {
+    await rm(AVAILABILITY_FILE, { force: true })
+    await world.clear()
+  }, 120_000)
+
+  afterAll(async () => {
+    await agents?.dispose()
+    await world?.close()
+  }, 120_000)
 }

@@ -1,0 +1,163 @@
+import { systemClock } from '@akrijs/sdk'
+import { describe, expect, it } from 'vitest'
+import { type NodeAgents, useAgents } from './support/node-agents.js'
+import { echoYaml, eventually, type InstanceState, missing, NODES, podYaml, unless, World } from './support/world.js'
+
+// What people write, edit and delete while agents run: Configurations, Instances and Secrets.
+
+describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unless}`, { timeout: 120_000 }, () => {
+  let world: World
+  let agents: NodeAgents
+
+  useAgents((opened) => {
+    world = opened.world
+    agents = opened.agents
+  })
+
+  it('A6 A19 A20 R7 follows edits of capacity, details and properties, and leaves what runs alone', async () => {
+    await world.apply(echoYaml('cam', ['foo0'], 1))
+    await eventually(async () => expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([1, 1]))
+    await world.apply(podYaml('p', { 'akri.sh/cam-8120fe': 1 }, { node: 'node-1' }))
+    await eventually(() => world.running('p'))
+    const uid = (await world.instances())[0]?.metadata.uid
+    await world.apply(echoYaml('cam', ['foo0', 'foo1'], 3, { brokerProperties: { SITE: 'south' } }))
+    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
+    await eventually(async () => expect(await world.allocatable('node-2', 'akri.sh/cam-8120fe')).toBe(2))
+    await world.apply(podYaml('q', { 'akri.sh/cam-8120fe': 1 }, { node: 'node-2' }))
+    await eventually(async () => expect(await world.logs('q')).toContain('SITE=south'))
+    // Lowered below what is held: nothing is taken away, and nothing new is given.
+    await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
+    await eventually(async () =>
+      expect(Object.values((await world.instances())[0]?.spec.deviceUsage ?? {}).filter(Boolean)).toHaveLength(2),
+    )
+    await eventually(async () => expect(await world.allocatable('node-2', 'akri.sh/cam-a19705')).toBe(1))
+    expect((await world.instances()).find(({ metadata }) => metadata.name === 'cam-8120fe')?.metadata.uid).toBe(uid)
+    await world.running('p', 'q')
+    await world.remove('Configuration', 'cam')
+    await eventually(async () => expect(await world.instances()).toEqual([]))
+    await eventually(async () => expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([0, 0]))
+    // Pods that somebody made himself go on.
+    await world.running('p', 'q')
+  })
+
+  it('R99 A10 puts back what somebody has edited of an Instance, and makes the Instance anew that somebody has deleted', async () => {
+    const name = 'cam-8120fe'
+    await world.apply(echoYaml('cam', ['foo0'], 2, { brokerProperties: { SITE: 'north' } }))
+    await eventually(async () => expect(await world.allocatables(`akri.sh/${name}`)).toEqual([2, 2]))
+    await world.apply(podYaml('p', { [`akri.sh/${name}`]: 1 }, { node: 'node-1' }))
+    await eventually(() => world.running('p'))
+    const instance = async () => (await world.get<InstanceState>('Instance', name)) ?? expect.fail('there is no Instance')
+    const { metadata, spec } = await instance()
+    const edits = [{ nodes: [] }, { capacity: 5 }, { brokerProperties: { SITE: 'south', DOOR: 'open' } }]
+    for (const edit of edits) {
+      await world.api('Instance').patch(world.key(name), 'merge', { spec: edit })
+      await eventually(async () => {
+        const now = await instance()
+        expect({ ...now.spec, nodes: now.spec.nodes.toSorted() }).toEqual({ ...spec, nodes: [...NODES] })
+      }, 10_000)
+    }
+    // What is left out is free, and what is no slot of the Instance is nobody's.
+    const free = Object.keys(spec.deviceUsage).find((slot) => spec.deviceUsage[slot] === '') ?? expect.fail('no slot is free')
+    await world.api('Instance').patch(world.key(name), 'merge', { spec: { deviceUsage: { [free]: null, 'cam-8120fe-x': '' } } })
+    await world.apply(podYaml('q', { [`akri.sh/${name}`]: 1 }, { node: 'node-2' }))
+    await eventually(() => world.running('p', 'q'))
+    expect((await instance()).spec.deviceUsage).toMatchObject({ ...spec.deviceUsage, [free]: 'node-2' })
+    await world.remove('Pod', 'q')
+    await world.remove('Pod', 'p')
+    await eventually(async () => expect(await world.holders()).toEqual([]))
+    await world.remove('Instance', name)
+    await eventually(async () => {
+      const now = await instance()
+      expect(now.metadata.uid).not.toBe(metadata.uid)
+      expect(now.spec.nodes.toSorted()).toEqual([...NODES])
+    }, 10_000)
+    await world.apply(podYaml('r', { [`akri.sh/${name}`]: 1 }))
+    await eventually(() => world.running('r'))
+  })
+
+  it('A7 follows a Secret: a missing one shows in the status, a changed one is sent anew', async () => {
+    const from = { valueFrom: { secretKeyRef: { name: 'lab', key: 'token' } } }
+    const echo = {
+      name: 'debugEcho',
+      discoveryDetails: 'descriptions: [foo0]',
+      discoveryProperties: [{ name: 'token', ...from }],
+    }
+    await world.apply(
+      JSON.stringify({
+        apiVersion: 'akri.sh/v0',
+        kind: 'Configuration',
+        metadata: { name: 'cam' },
+        spec: { discoveryHandler: echo },
+      }),
+    )
+    const condition = async (type: string) => {
+      const found = await world.get<{
+        status?: { conditions: { type: string; status: string; reason: string; message: string }[] }
+      }>('Configuration', 'cam')
+      return found?.status?.conditions.find((one) => one.type === type)
+    }
+    await eventually(async () =>
+      expect(await condition('Discovering')).toMatchObject({
+        status: 'False',
+        reason: 'MissingProperty',
+        message: expect.stringContaining(`there is no Secret ${world.namespace}/lab`),
+      }),
+    )
+    expect(await world.instances()).toEqual([])
+    await world.apply(
+      JSON.stringify({ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'lab' }, stringData: { token: 's3cret-word' } }),
+    )
+    await eventually(async () => expect(await world.instances()).toHaveLength(1))
+    await eventually(async () => expect(await condition('Ready')).toMatchObject({ status: 'True' }))
+    for (const one of agents.all) expect(one.output).not.toContain('s3cret-word')
+  })
+
+  it('A8 refuses the second of two Configurations of one name, in its status, and serves it when the first has gone', async () => {
+    const other = await World.open()
+    try {
+      await world.apply(echoYaml('cam', ['foo0'], 1))
+      await eventually(async () => expect(await world.instances()).toHaveLength(1))
+      // Times of creation are whole seconds.
+      await systemClock.sleep(1100)
+      await other.apply(echoYaml('cam', ['foo1'], 1))
+      await eventually(async () => {
+        const found = await other.get<{ status?: { conditions: { type: string; reason: string; message: string }[] } }>(
+          'Configuration',
+          'cam',
+        )
+        expect(found?.status?.conditions.find(({ type }) => type === 'Ready')).toMatchObject({
+          reason: 'NameTaken',
+          message: expect.stringContaining(world.namespace),
+        })
+      })
+      expect(await other.instances()).toEqual([])
+      await world.remove('Configuration', 'cam')
+      await eventually(async () => expect((await other.instances()).map(({ metadata }) => metadata.name)).toEqual(['cam-a19705']))
+    } finally {
+      await other.close()
+    }
+  })
+
+  it('says in the status what is wrong with details, and goes on with the rest', async () => {
+    await world.apply(echoYaml('good', ['foo0'], 1))
+    await world.apply(
+      JSON.stringify({
+        apiVersion: 'akri.sh/v0',
+        kind: 'Configuration',
+        metadata: { name: 'bad' },
+        spec: { discoveryHandler: { name: 'udev', discoveryDetails: 'udevRules: [KERNEL="null"]' } },
+      }),
+    )
+    await eventually(async () => {
+      const found = await world.get<{ status?: { conditions: { type: string; reason: string; message: string }[] } }>(
+        'Configuration',
+        'bad',
+      )
+      expect(found?.status?.conditions.find(({ type }) => type === 'Discovering')).toMatchObject({
+        reason: 'InvalidDetails',
+        message: expect.stringContaining('udevRules[0]'),
+      })
+    })
+    await eventually(async () => expect((await world.instances()).map(({ spec }) => spec.configurationName)).toEqual(['good']))
+  })
+})

@@ -1,0 +1,156 @@
+import { describe, expect, it } from 'vitest'
+import { useController } from './support/controlled-world.js'
+import { History } from './support/history.js'
+import {
+  alivePodsIn,
+  brokersOf,
+  instanceIdsIn,
+  type Made,
+  namesIn,
+  podSpec,
+  podsIn,
+  ready,
+  refuse,
+  runningPodsIn,
+  service,
+} from './support/made.js'
+import { echoYaml, eventually, missing, NODES, unless, type World } from './support/world.js'
+
+// How many broker Pods there are, where, and what becomes of one that ends, is refused or has another spec.
+
+describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}`, { timeout: 120_000 }, () => {
+  let world: World
+
+  useController((opened) => {
+    world = opened.world
+  })
+
+  it('R48 R76 R77 C7 runs as many brokers of a device as its capacity, and another one where one cannot be', async () => {
+    await world.apply(echoYaml('cam', ['foo0'], 1, { brokerSpec: { brokerPodSpec: podSpec() } }))
+    const [broker] = await eventually(() => runningPodsIn(world, 1))
+    const node = broker?.spec.nodeName ?? ''
+    const other = NODES.find((one) => one !== node) ?? ''
+    // The node is to have no new Pods, and its broker ends.
+    await cordon(node, true)
+    try {
+      await world.remove('Pod', broker?.metadata.name ?? '')
+      await eventually(async () => expect((await runningPodsIn(world, 1))[0]?.spec.nodeName).toBe(other))
+    } finally {
+      await cordon(node, false)
+    }
+    // Raised: the other node gets one too, and that which runs goes on.
+    const [moved] = await runningPodsIn(world, 1)
+    await world.apply(echoYaml('cam', ['foo0'], 2, { brokerSpec: { brokerPodSpec: podSpec() } }))
+    const both = await eventually(() => runningPodsIn(world, 2))
+    expect(both.map(({ metadata }) => metadata.uid)).toContain(moved?.metadata.uid)
+    await world.apply(echoYaml('cam', ['foo0'], 1, { brokerSpec: { brokerPodSpec: podSpec() } }))
+    await eventually(async () => expect(await podsIn(world)).toHaveLength(1))
+  })
+
+  it('R49 R62 C6 makes a broker again that was deleted or ended, and waits longer each time that it ends', async () => {
+    await world.apply(echoYaml('cam', ['foo0'], 1, { brokerSpec: { brokerPodSpec: podSpec() } }))
+    const [first] = await eventually(() => runningPodsIn(world, 1))
+    await world.remove('Pod', first?.metadata.name ?? '')
+    await eventually(async () => expect((await runningPodsIn(world, 1))[0]?.metadata.uid).not.toBe(first?.metadata.uid))
+
+    const history = await History.begin<Made>(world, 'Pod')
+    try {
+      const ends = { brokerSpec: { brokerPodSpec: podSpec('exit 3', { restartPolicy: 'Never' }) } }
+      await world.apply(echoYaml('cam', ['foo0'], 1, ends))
+      const broken = await eventually(() => {
+        const found = brokersOf(history).slice(1)
+        expect(found).toHaveLength(4)
+        return found
+      }, 60_000)
+      expect(broken.map(({ restarts }) => restarts)).toEqual([0, 1, 2, 3])
+      const waits = broken.map(({ createdAt }, index) => createdAt - (broken[index - 1]?.endedAt ?? createdAt))
+      expect(waits[2]).toBeGreaterThanOrEqual(2000)
+      expect(waits[3]).toBeGreaterThanOrEqual(4000)
+    } finally {
+      await history.end()
+    }
+  })
+
+  it('R86 R89 C6 makes a broker again that the kubelet refused', async () => {
+    // No node has so much of it: the Pod waits, and the test is the kubelet that refuses it.
+    await world.apply(
+      echoYaml('cam', ['foo0'], 1, { brokerSpec: { brokerPodSpec: podSpec('true', {}, { 'akri.sh/cam-8120fe': '7' }) } }),
+    )
+    const [pod] = await eventually(async () => {
+      const found = await alivePodsIn(world)
+      expect(found).toHaveLength(1)
+      return found
+    })
+    await refuse(world, pod?.metadata.name ?? '')
+    const refusedAt = Date.now()
+    const [next] = await eventually(async () => {
+      const found = await alivePodsIn(world)
+      expect(found.map(({ metadata }) => metadata.uid)).not.toContain(pod?.metadata.uid)
+      expect(found).toHaveLength(1)
+      return found
+    })
+    expect(Date.now() - refusedAt).toBeGreaterThanOrEqual(1000)
+    expect(next?.metadata.annotations['akri.sh/restarts']).toBe('1')
+  })
+
+  it('R57 R65 R72 rolls a changed broker spec over, one broker after the other, and leaves Instances alone', async () => {
+    const spec = (version: string, more: object = {}) => ({
+      brokerSpec: { brokerPodSpec: podSpec(`echo ${version}; exec sleep 100000`), ...more },
+      instanceServiceSpec: service(80),
+    })
+    await world.apply(echoYaml('cam', ['foo0'], 2, spec('v1')))
+    const before = await eventually(() => runningPodsIn(world, 2))
+    await eventually(async () => expect(await namesIn(world, 'Service')).toEqual(['cam-8120fe-svc']))
+    const ids = await instanceIdsIn(world)
+    const [service1] = await world.list<Made>('Service')
+    const history = await History.begin<Made>(world, 'Pod')
+    try {
+      await world.apply(echoYaml('cam', ['foo0'], 2, { ...spec('v2'), instanceServiceSpec: service(8080) }))
+      await eventually(async () => {
+        expect(ready(await podsIn(world)).map(({ spec: { containers } }) => containers[0].command[2])).toEqual(
+          Array(2).fill('echo v2; exec sleep 100000'),
+        )
+      })
+    } finally {
+      await history.end()
+    }
+    // The history begins with one Pod after the other.
+    const counts = history.moments.slice(1).map((moment) => ready(moment).length)
+    expect(Math.min(...counts)).toBe(1)
+    for (const { metadata } of before) expect((await podsIn(world)).map((pod) => pod.metadata.uid)).not.toContain(metadata.uid)
+    expect(await instanceIdsIn(world)).toEqual(ids)
+    // The Service kept its address, and has the new port.
+    await eventually(async () => {
+      const [service2] = await world.list<Made>('Service')
+      expect(service2?.spec.ports[0].port).toBe(8080)
+      expect([service2?.metadata.uid, service2?.spec.clusterIP]).toEqual([service1?.metadata.uid, service1?.spec.clusterIP])
+    })
+
+    const uids = (await runningPodsIn(world, 2)).map(({ metadata }) => metadata.uid)
+    await world.apply(echoYaml('cam', ['foo0'], 2, spec('v3', { updateStrategy: { type: 'OnDelete' } })))
+    await world.remove('Pod', 'node-1-cam-8120fe-pod')
+    await eventually(async () => {
+      const commands = Object.fromEntries(
+        (await runningPodsIn(world, 2)).map(({ metadata, spec: { containers } }) => [
+          metadata.name,
+          containers[0].command[2].slice(0, 7),
+        ]),
+      )
+      expect(commands).toEqual({ 'node-1-cam-8120fe-pod': 'echo v3', 'node-2-cam-8120fe-pod': 'echo v2' })
+    })
+    expect((await runningPodsIn(world, 2)).filter(({ metadata }) => uids.includes(metadata.uid))).toHaveLength(1)
+
+    // A broker spec that is removed takes brokers and Services with it.
+    await world.apply(echoYaml('cam', ['foo0'], 2))
+    await eventually(async () => {
+      expect(await namesIn(world, 'Pod')).toEqual([])
+      expect(await namesIn(world, 'Service')).toEqual([])
+    })
+    expect(await instanceIdsIn(world)).toEqual(ids)
+  })
+
+  async function cordon(node: string, unschedulable: boolean): Promise<void> {
+    const body = { spec: { unschedulable } }
+    await world.client.request({ method: 'PATCH', path: `/api/v1/nodes/${node}`, body, patch: 'merge' })
+  }
+})

@@ -1,0 +1,42 @@
+import { rm } from 'node:fs/promises'
+import { afterAll, afterEach, beforeAll, expect } from 'vitest'
+import { HostController } from './host-controller.js'
+import { isBroker, podsIn } from './made.js'
+import { NodeAgents } from './node-agents.js'
+import { AVAILABILITY_FILE, eventually, World } from './world.js'
+
+/** For the tests of a suite: a world with an agent on each node and a controller, which is empty again after each test. */
+export function useController(onOpen: (opened: { readonly world: World; readonly controller: HostController }) => void): void {
+  let world: World
+  let agents: NodeAgents
+  let controller: HostController
+
+  beforeAll(async () => {
+    await rm(AVAILABILITY_FILE, { force: true })
+    world = await World.open()
+    agents = await NodeAgents.start()
+    controller = new HostController('one', world.namespace)
+    await controller.lead()
+    onOpen({ world, controller })
+  }, 120_000)
+
+  afterEach(async () => {
+    await rm(AVAILABILITY_FILE, { force: true })
+    // Whatever was counted on the way: in the end the gauge says what there is.
+    await eventually(async () => expect(await countedBrokers(controller)).toBe((await podsIn(world)).filter(isBroker).length))
+    await world.clear()
+  }, 120_000)
+
+  afterAll(async () => {
+    await controller?.stop()
+    await agents?.dispose()
+    await world?.close()
+  }, 120_000)
+}
+
+/** The Pods of the Configuration `cam` that `akri_broker_pod_count` counts. */
+export async function countedBrokers(controller: HostController): Promise<number> {
+  const metrics = await controller.metrics()
+  const counts = metrics.matchAll(/^akri_broker_pod_count\{configuration="cam",node="[^"]*"\} ([0-9]+)$/gm)
+  return [...counts].reduce((sum, [, count]) => sum + Number(count), 0)
+}

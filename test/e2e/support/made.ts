@@ -1,0 +1,120 @@
+import { expect } from 'vitest'
+import type { History } from './history.js'
+import type { PodState, World } from './world.js'
+
+// What the controller makes: how tests ask for it, and how they look at it.
+
+export const ASKS = { '{{PLACEHOLDER}}': '1' }
+
+/** What tests look at of the specs of Pods, Jobs, Deployments and Services. */
+interface Spec {
+  readonly nodeName?: string
+  readonly affinity?: { readonly nodeAffinity?: object }
+  readonly containers: readonly [
+    { readonly command: readonly [string, string, string]; readonly resources: object; readonly env?: object },
+  ]
+  readonly template: { readonly metadata: { readonly annotations?: object }; readonly spec: Spec }
+  readonly selector: Readonly<Record<string, string>>
+  readonly ports: readonly [{ readonly port: number }]
+  readonly clusterIP: string
+}
+
+/** An object that the controller makes, or one that looks like it. */
+export interface Made {
+  readonly metadata: {
+    readonly name: string
+    readonly uid: string
+    readonly resourceVersion: string
+    readonly generation: number
+    readonly creationTimestamp: string
+    readonly deletionTimestamp?: string
+    readonly labels: Readonly<Record<string, string>>
+    readonly annotations: Readonly<Record<string, string>>
+    readonly ownerReferences?: readonly { readonly kind: string; readonly name: string }[]
+  }
+  readonly spec: Spec
+  readonly status: PodState['status'] & {
+    readonly conditions?: { readonly type: string; readonly status: string }[]
+    readonly containerStatuses?: readonly { readonly state: { readonly terminated?: { readonly finishedAt: string } } }[]
+  }
+}
+
+/** A PodSpec whose container writes its environment and sleeps, or runs a script. Without grace: the kubelet takes its time. */
+export function podSpec(script = 'env; exec sleep 100000', more: object = {}, resources: object = ASKS) {
+  const container = {
+    name: 'broker',
+    image: 'e2e.local/busybox:1',
+    imagePullPolicy: 'Never',
+    command: ['/bin/sh', '-c', script],
+    resources: { limits: resources, requests: resources },
+  }
+  return { terminationGracePeriodSeconds: 0, containers: [container], ...more }
+}
+
+export const service = (port: number) => ({ type: 'ClusterIP', ports: [{ name: 'p', port, targetPort: port, protocol: 'TCP' }] })
+
+/** Those of the namespace, by name. */
+export async function podsIn(world: World): Promise<Made[]> {
+  return (await world.list<Made>('Pod')).sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
+}
+
+/** Those that are not on their way out. */
+export async function alivePodsIn(world: World): Promise<Made[]> {
+  return (await podsIn(world)).filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+}
+
+/** Throws where there are not so many Pods, all of them running. */
+export async function runningPodsIn(world: World, count: number): Promise<Made[]> {
+  const found = await alivePodsIn(world)
+  expect(found.map(({ status }) => status.phase)).toEqual(Array.from({ length: count }, () => 'Running'))
+  return found
+}
+
+export async function namesIn(world: World, kind: string): Promise<string[]> {
+  return (await world.list<Made>(kind)).map(({ metadata }) => metadata.name).sort()
+}
+
+/** Changes with every Instance that is another one, or on other nodes. */
+export async function instanceIdsIn(world: World): Promise<string[][]> {
+  return (await world.instances()).map(({ metadata, spec }) => [metadata.uid, spec.nodes.toSorted().join()]).sort()
+}
+
+export function ready(found: readonly Made[]): Made[] {
+  return found.filter(
+    ({ metadata, status }) =>
+      metadata.deletionTimestamp === undefined &&
+      status.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True'),
+  )
+}
+
+/** Whether it is one of the Pods that `akri_broker_pod_count` counts. */
+export function isBroker({ metadata, status }: Made): boolean {
+  return metadata.ownerReferences !== undefined && status.phase !== 'Succeeded' && status.phase !== 'Failed'
+}
+
+/** The Pods that there were, one after the other. Times are whole seconds, in milliseconds since the epoch. */
+export function brokersOf(history: History<Made>) {
+  // Of each the last state: that in which it had ended.
+  const pods = new Map(history.states.map((pod) => [pod.metadata.uid, pod]))
+  return [...pods.values()].map(({ metadata, status }) => ({
+    restarts: Number(metadata.annotations['akri.sh/restarts'] ?? 0),
+    createdAt: Date.parse(metadata.creationTimestamp),
+    endedAt: Date.parse(status.containerStatuses?.[0]?.state.terminated?.finishedAt ?? ''),
+  }))
+}
+
+/** Where a Service leads to. */
+export async function addresses(world: World, name: string): Promise<string[]> {
+  const { subsets = [] } = (await world.client.request({
+    method: 'GET',
+    path: `/api/v1/namespaces/${world.namespace}/endpoints/${name}`,
+  })) as { subsets?: { addresses?: { ip: string }[] }[] }
+  return subsets.flatMap(({ addresses: found = [] }) => found.map(({ ip }) => ip))
+}
+
+/** Says of a Pod what a kubelet says that does not let it in. */
+export async function refuse(world: World, name: string): Promise<void> {
+  const startTime = new Date().toISOString()
+  const status = { phase: 'Failed', reason: 'UnexpectedAdmissionError', message: 'Allocate failed', startTime }
+  await world.api('Pod').patch(world.key(name), 'merge', { status }, { subresource: 'status' })
+}
