@@ -19,6 +19,7 @@ export {
   wholeNumber,
   words,
 } from './program-options.js'
+export { Counter, Gauge, Histogram, Registry } from './prometheus.js'
 export {
   AGENT_SOCKET,
   absent,
