@@ -1,5 +1,5 @@
 import { type Configuration, heldSlots, holderOf, type Instance } from '@akrijs/kube'
-import { Counter, Gauge, Histogram, Registry } from '@akrijs/sdk/host'
+import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { AgentObserver, PluginLevel } from './observer.js'
 
 /** What the gauges are computed from, whenever somebody looks. */

@@ -1,4 +1,4 @@
-import { Counter, Gauge, Registry } from '@akrijs/sdk/host'
+import { Counter, Gauge, Registry } from 'prom-client'
 import { isEnded } from './brokers/pod-plan.js'
 import { controllerOf, LABELS } from './labels.js'
 import type { Pod } from './objects.js'

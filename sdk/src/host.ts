@@ -19,7 +19,6 @@ export {
   wholeNumber,
   words,
 } from './program-options.js'
-export { Counter, Gauge, Histogram, Registry } from './prometheus.js'
 export {
   AGENT_SOCKET,
   absent,

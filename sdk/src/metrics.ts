@@ -1,4 +1,4 @@
-import { Counter, Gauge, Registry } from './prometheus.js'
+import { Counter, Gauge, Registry } from 'prom-client'
 
 /** What a program that serves handlers counts. */
 export class ServeMetrics {
@@ -40,10 +40,10 @@ export class ServeMetrics {
 }
 
 export interface HandlerMetrics {
-  readonly streams: ReturnType<Gauge['labels']>
-  readonly devices: ReturnType<Gauge['labels']>
-  readonly registered: ReturnType<Gauge['labels']>
-  readonly lists: ReturnType<Counter['labels']>
-  readonly errors: ReturnType<Counter['labels']>
-  readonly registrations: ReturnType<Counter['labels']>
+  readonly streams: Gauge.Internal<string>
+  readonly devices: Gauge.Internal<string>
+  readonly registered: Gauge.Internal<string>
+  readonly lists: Counter.Internal
+  readonly errors: Counter.Internal
+  readonly registrations: Counter.Internal
 }

@@ -1,5 +1,5 @@
 import { X509Certificate } from 'node:crypto'
-import { Counter, Gauge, Histogram, Registry } from '@akrijs/sdk/host'
+import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { Verdict } from './review/admission-review.js'
 
 /** What is looked up whenever somebody asks for the metrics. */
