@@ -61,7 +61,7 @@ export async function readDurableFile<T>(
   const result = parseJson(text, parse)
   if ('value' in result) return { state: 'read', value: result.value }
   // With the time, so that a second one does not take the place of the first.
-  const movedTo = `${file}.corrupt-${systemClock.now()}`
+  const movedTo = `${file}.corrupt-${systemClock.time()}`
   await rename(file, movedTo)
   return { state: 'unusable', reason: result.wrong, movedTo }
 }
@@ -74,7 +74,7 @@ async function removeLeftovers(file: string): Promise<void> {
     if (!name.startsWith(`${path.basename(file)}.`) || !name.endsWith('.tmp')) continue
     const leftover = path.join(directory, name)
     const found = await stat(leftover).catch(() => undefined)
-    if (found !== undefined && systemClock.now() - found.mtimeMs > LEFTOVER_MS) await rm(leftover, { force: true })
+    if (found !== undefined && systemClock.time() - found.mtimeMs > LEFTOVER_MS) await rm(leftover, { force: true })
   }
 }
 

@@ -64,7 +64,7 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
       async reconcile(key) {
         const lookAgainAt = await work(key)
         if (lookAgainAt === undefined) return {}
-        return { requeueAfterMs: Math.min(MAX_WAIT_MS, Math.max(0, lookAgainAt - clock.now())) }
+        return { requeueAfterMs: Math.min(MAX_WAIT_MS, Math.max(0, lookAgainAt - clock.time())) }
       },
       onError(key, error, retryInMs) {
         const retry = retryInMs === undefined ? {} : { retryInMs: Math.round(retryInMs) }

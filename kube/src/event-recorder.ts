@@ -89,7 +89,7 @@ export class EventRecorder {
     const folded = JSON.stringify([regarding, uid, type, reason, message])
     const known = this.#recorded.get(folded)
     const { namespace } = keyParts(regarding.key)
-    const lastTimestamp = `${new Date(clock.now()).toISOString().slice(0, 19)}Z`
+    const lastTimestamp = `${new Date(clock.time()).toISOString().slice(0, 19)}Z`
     if (known !== undefined && clock.now() - known.lastAt < FOLD_MS) {
       known.count++
       known.lastAt = clock.now()

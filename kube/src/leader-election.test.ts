@@ -210,6 +210,7 @@ describe('a candidate', () => {
     const a = candidate('a', {
       clock: {
         now: () => clock.now(),
+        time: () => clock.time(),
         sleep: (ms, signal) => {
           slept.push(ms)
           return clock.sleep(ms, signal)
@@ -358,7 +359,11 @@ describe('a leader', () => {
   it('whose time of day is set back ends its turn all the same', async () => {
     let broken = false
     let offset = 0
-    const own: ApiClock = { now: () => clock.now() + offset, sleep: (ms, signal) => clock.sleep(ms, signal) }
+    const own: ApiClock = {
+      now: () => clock.now(),
+      time: () => clock.time() + offset,
+      sleep: (ms, signal) => clock.sleep(ms, signal),
+    }
     const a = candidate('a', { clock: own, client: server.client(() => ({ refused: broken })) })
     await clock.advance(4000)
     broken = true
@@ -371,7 +376,11 @@ describe('a leader', () => {
     candidate('a')
     await clock.advance(0)
     let offset = 0
-    const own: ApiClock = { now: () => clock.now() + offset, sleep: (ms, signal) => clock.sleep(ms, signal) }
+    const own: ApiClock = {
+      now: () => clock.now(),
+      time: () => clock.time() + offset,
+      sleep: (ms, signal) => clock.sleep(ms, signal),
+    }
     const b = candidate('b', { clock: own })
     await clock.advance(500)
     offset = 3_600_000
@@ -468,7 +477,11 @@ describe('candidates on a bad network', () => {
         }
         const offsets = Array.from({ length: count }, () => Math.floor((random() - 0.5) * 1e9))
         for (let i = 0; i < count; i++) {
-          const own: ApiClock = { now: () => clock.now() + (offsets[i] ?? 0), sleep: (ms, signal) => clock.sleep(ms, signal) }
+          const own: ApiClock = {
+            now: () => clock.now(),
+            time: () => clock.time() + (offsets[i] ?? 0),
+            sleep: (ms, signal) => clock.sleep(ms, signal),
+          }
           // Whose clock is set during a request may be late by as long as that took.
           const endsIn = () => (setsClock ? 0 : Math.floor(random() * 4999))
           candidate(`candidate-${i}`, { client: server.client(fate), clock: own, random, endsIn })

@@ -202,7 +202,7 @@ export class LeaderElection {
 
   #object(lease: Lease | undefined, holderIdentity: string) {
     const { namespace, name, clock, leaseMs } = this.#options
-    const now = `${new Date(clock.now()).toISOString().slice(0, -1)}000Z`
+    const now = `${new Date(clock.time()).toISOString().slice(0, -1)}000Z`
     const taken = holderIdentity !== '' && lease?.holder !== holderIdentity
     return {
       apiVersion: 'coordination.k8s.io/v1',

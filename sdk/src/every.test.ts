@@ -36,7 +36,7 @@ describe('every', () => {
   it('goes on at its interval when the clock is put back', async () => {
     const clock = new ManualClock(100_000_000)
     let shift = 0
-    const shifted = { now: () => clock.now() + shift, sleep: clock.sleep.bind(clock) }
+    const shifted = { now: () => clock.now() + shift, time: () => clock.time() + shift, sleep: clock.sleep.bind(clock) }
     const stop = new AbortController()
     const times: number[] = []
     const loop = (async () => {

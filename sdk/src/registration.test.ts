@@ -75,6 +75,7 @@ describe('keepRegistered', () => {
     const waits: number[] = []
     const clock: Clock = {
       now: () => 0,
+      time: () => 0,
       async sleep(ms) {
         waits.push(ms)
       },

@@ -103,7 +103,7 @@ function register(
   { name, endpoint, endpointType, shared, signal }: RegistrationOptions,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
-    const deadline = systemClock.now() + ANSWER_MS
+    const deadline = systemClock.time() + ANSWER_MS
     const request = { name, endpoint, endpointType, shared }
     const call = client.registerDiscoveryHandler(request, new Metadata(), { deadline }, (error) => {
       signal.removeEventListener('abort', cancel)

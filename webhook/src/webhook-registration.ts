@@ -82,7 +82,7 @@ export class WebhookRegistration {
       this.#announced.delete(authority)
       return undefined
     }
-    const since = this.#announced.get(authority) ?? this.#options.clock.now()
+    const since = this.#announced.get(authority) ?? this.#options.clock.time()
     this.#announced.set(authority, since)
     return since
   }

@@ -43,7 +43,7 @@ export class LocalService<C extends Client> {
     shared.users++
     try {
       return await new Promise<T>((resolve, reject) => {
-        const running = call(shared.client, new Metadata(), { deadline: systemClock.now() + ANSWER_MS }, (error, response) => {
+        const running = call(shared.client, new Metadata(), { deadline: systemClock.time() + ANSWER_MS }, (error, response) => {
           signal.removeEventListener('abort', cancel)
           if (error) reject(error)
           else resolve(response)

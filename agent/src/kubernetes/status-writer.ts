@@ -147,7 +147,7 @@ export class StatusWriter {
     if (known === undefined || report === undefined || !this.#isDue(key)) return
     this.#changed.delete(key)
     const owned = instances.list().filter((instance) => isOwnedBy(instance, known))
-    const now = new Date(clock.now()).toISOString()
+    const now = new Date(clock.time()).toISOString()
     const status = mergeStatus({ configuration: known, instances: owned, node, report, now })
     if (isDeepStrictEqual(known.status, status)) return
     const { resourceVersion } = known.metadata

@@ -21,7 +21,7 @@ export class EventLog {
 
   record(event: ObjectEvent): void {
     const key = JSON.stringify([event.regarding, event.reason, event.message])
-    const now = new Date(this.#clock.now()).toISOString()
+    const now = new Date(this.#clock.time()).toISOString()
     const before = this.#events.get(key)
     // Newest last, so that the oldest is the one to go.
     this.#events.delete(key)

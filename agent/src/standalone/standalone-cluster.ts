@@ -299,7 +299,7 @@ export class StandaloneCluster implements Cluster {
   }
 
   #now(): string {
-    return new Date(this.#options.clock.now()).toISOString()
+    return new Date(this.#options.clock.time()).toISOString()
   }
 }
 

@@ -81,7 +81,7 @@ export class GoneNodes {
       if (await this.#leave(instance, node, isUsed)) left++
     }
     if (left > 0) log.info({ node, instances: left, podsLeft: waits }, 'node has gone')
-    return waits ? clock.now() + LOOK_AGAIN_MS : undefined
+    return waits ? clock.time() + LOOK_AGAIN_MS : undefined
   }
 
   async #goneSince(node: NodeName): Promise<Presence> {
@@ -93,7 +93,7 @@ export class GoneNodes {
     if (known.ready) return { state: 'present' }
     const silentSince = Math.max(known.readySince, (await this.#renewedAt(node)) ?? 0)
     const goneAt = silentSince + graceMs
-    return goneAt <= clock.now() ? { state: 'gone' } : { state: 'present', lookAgainAt: goneAt }
+    return goneAt <= clock.time() ? { state: 'gone' } : { state: 'present', lookAgainAt: goneAt }
   }
 
   /** When the node's kubelet last gave a sign of life, in milliseconds since the epoch. */

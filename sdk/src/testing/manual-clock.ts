@@ -8,6 +8,7 @@ interface Sleeper {
 /** A clock that stands still until it is told to go on. */
 export class ManualClock implements Clock {
   #now: number
+  #setBy = 0
   readonly #sleepers = new Set<Sleeper>()
   readonly #watchers = new Set<() => void>()
 
@@ -17,6 +18,15 @@ export class ManualClock implements Clock {
 
   now(): number {
     return this.#now
+  }
+
+  time(): number {
+    return this.#now + this.#setBy
+  }
+
+  /** Sets the machine's clock, in milliseconds; less than 0 puts it back. Nobody wakes by that. */
+  set(byMs: number): void {
+    this.#setBy += byMs
   }
 
   sleep(ms: number, signal?: AbortSignal): Promise<void> {

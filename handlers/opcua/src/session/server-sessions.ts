@@ -169,7 +169,7 @@ export class ServerSessions {
 
   #isTrusted(certificate: Buffer, applicationUri: string): boolean {
     if (this.#options.trustAnyServer) return true
-    return this.#trusted.trust(certificate, { applicationUri, now: this.#options.clock.now() })
+    return this.#trusted.trust(certificate, { applicationUri, now: this.#options.clock.time() })
   }
 }
 

@@ -63,7 +63,7 @@ function askAt<Answer>(
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason)
-    const now = systemClock.now()
+    const now = systemClock.time()
     const where = net.isIPv6(address) ? `[${address}]:${port}` : `${address}:${port}`
     const conversation = new Conversation({ endpointUrl, request: service.encodeRequest(endpointUrl, now), now, limits })
     const socket = net.connect({ host: address, port, noDelay: true })
