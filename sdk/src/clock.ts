@@ -12,7 +12,7 @@ export interface Clock {
 }
 
 export const systemClock: Clock = {
-  now: () => performance.timeOrigin + performance.now(),
+  now: () => Math.trunc(performance.timeOrigin + performance.now()),
   time: () => Date.now(),
   sleep: (ms, signal) =>
     new Promise((resolve, reject) => {
