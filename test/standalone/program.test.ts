@@ -1,4 +1,6 @@
-import { readFile } from 'node:fs/promises'
+import { execFileSync } from 'node:child_process'
+import { constants } from 'node:fs'
+import { mkdir, open, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import type { Instance } from '@akrijs/kube'
 import { systemClock } from '@akrijs/sdk'
@@ -50,6 +52,37 @@ describe('akri run', () => {
     expect(isAlive(pid)).toBe(false)
     const kept = JSON.parse(await readFile(path.join(akri.state, 'cluster.json'), 'utf8')) as { state: { instances: Instance[] } }
     expect(Object.values(kept.state.instances[0]?.spec.deviceUsage ?? {})).toEqual(['', ''])
+  })
+
+  it.each([
+    ['SIGINT', 'cluster.json'],
+    ['SIGTERM', 'brokers.json'],
+    ['SIGHUP', 'jobs.json'],
+  ] as const)('ends by %s also while it starts and its file %s does not answer', async (signal, name) => {
+    await mkdir(akri.state)
+    const file = path.join(akri.state, name)
+    execFileSync('mkfifo', [file])
+    akri.start('-f', await akri.write('a.yaml', configuration('nulls', nullDevice(`[/bin/sh, -c, 'exec sleep 1000']`))))
+    // A pipe cannot be opened to write before somebody reads, and whoever reads waits for as long as nothing is written.
+    const { O_WRONLY, O_NONBLOCK } = constants
+    await using _pipe = await vi.waitFor(() => open(file, O_WRONLY | O_NONBLOCK), patience)
+    expect(await akri.stop(signal)).toBeNull()
+  })
+
+  it('ends at once by a second signal, and leaves no broker', async () => {
+    const stubborn = `[/bin/sh, -c, 'trap "" TERM INT; echo deaf; while :; do sleep 1; done']`
+    akri.start('-f', await akri.write('a.yaml', configuration('nulls', nullDevice(stubborn))))
+    await vi.waitFor(() => expect(akri.output).toContain('deaf'), patience)
+    const [broker = 0] = await brokerPids()
+    const agent = akri.pid ?? 0
+    const ended = akri.stop('SIGINT')
+    await vi.waitFor(() => {
+      if (isAlive(agent)) process.kill(agent, 'SIGINT')
+      expect(isAlive(agent)).toBe(false)
+    }, patience)
+    // In order it ends with 0, once the broker has had its time.
+    expect(await ended).toBeNull()
+    await vi.waitFor(() => expect(isAlive(broker)).toBe(false), patience)
   })
 
   it('R49 R90 starts a broker again when it ends, each time with a slot', async () => {

@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { signalGroup } from './broker-process.js'
 
 interface LedgerEntry {
@@ -21,8 +22,8 @@ export class BrokerLedger {
   }
 
   /** Ends what an agent that was killed has left running. @returns the pids */
-  endLeftovers(): number[] {
-    const left = this.#read().filter(({ pid, started }) => leads(pid, started) || outlives(pid, started))
+  async endLeftovers(): Promise<number[]> {
+    const left = (await this.#read()).filter(({ pid, started }) => leads(pid, started) || outlives(pid, started))
     for (const { pid } of left) signalGroup(pid, 'SIGKILL')
     this.#write()
     return left.map(({ pid }) => pid)
@@ -39,9 +40,14 @@ export class BrokerLedger {
     if (this.#entries.delete(pid)) this.#write()
   }
 
-  #read(): LedgerEntry[] {
+  /** Ends what runs, at once. */
+  kill(): void {
+    for (const pid of this.#entries.keys()) signalGroup(pid, 'SIGKILL')
+  }
+
+  async #read(): Promise<LedgerEntry[]> {
     try {
-      const entries: unknown = JSON.parse(readFileSync(this.#file, 'utf8'))
+      const entries: unknown = JSON.parse(await readFile(this.#file, 'utf8'))
       return Array.isArray(entries) ? entries.filter(isEntry) : []
     } catch {
       // There is none, or it makes no sense: then nothing is known to be left.

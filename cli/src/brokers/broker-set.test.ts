@@ -63,15 +63,15 @@ beforeEach(async () => {
     handlersFrom: import.meta.dirname,
     log: silentLogger,
   })
-  brokers = new BrokerSet(options())
+  brokers = new BrokerSet(await options())
   brokers.start()
 })
 
-function options(): BrokerSetOptions {
+async function options(): Promise<BrokerSetOptions> {
   return {
     standalone,
     ledger: new BrokerLedger(path.join(directory, 'brokers.json')),
-    finished: new FinishedJobs(path.join(directory, 'jobs.json')),
+    finished: await FinishedJobs.open(path.join(directory, 'jobs.json')),
     clock: systemClock,
     log: silentLogger,
     environment: process.env,
@@ -126,7 +126,7 @@ describe('the brokers of a machine', () => {
     expect(lines).toContain('foo0')
     await vi.waitFor(() => expect(used()).toBe(0), patience)
     await brokers.close()
-    brokers = new BrokerSet(options())
+    brokers = new BrokerSet(await options())
     brokers.start()
     expect(state()).toEqual({ phase: 'completed' })
     // Another spec is another Job.

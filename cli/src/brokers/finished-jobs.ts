@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
-import { readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { renameSync, writeFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 
 /** How a Job ended. */
 export type JobEnd = { readonly outcome: 'completed' } | { readonly outcome: 'failed'; readonly reason: string }
@@ -14,9 +15,13 @@ export class FinishedJobs {
   readonly #file: string
   readonly #entries: Map<string, Entry>
 
-  constructor(file: string) {
+  private constructor(file: string, entries: Iterable<[string, Entry]>) {
     this.#file = file
-    this.#entries = new Map(read(file))
+    this.#entries = new Map(entries)
+  }
+
+  static async open(file: string): Promise<FinishedJobs> {
+    return new FinishedJobs(file, await read(file))
   }
 
   get(instance: string, spec: string): JobEnd | undefined {
@@ -44,9 +49,9 @@ export class FinishedJobs {
   }
 }
 
-function read(file: string): [string, Entry][] {
+async function read(file: string): Promise<[string, Entry][]> {
   try {
-    const entries: unknown = JSON.parse(readFileSync(file, 'utf8'))
+    const entries: unknown = JSON.parse(await readFile(file, 'utf8'))
     if (typeof entries !== 'object' || entries === null) return []
     return Object.entries(entries).filter((entry): entry is [string, Entry] => isEntry(entry[1]))
   } catch {

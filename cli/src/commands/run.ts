@@ -10,6 +10,7 @@ import { FinishedJobs } from '../brokers/finished-jobs.js'
 import { serveControl } from '../control/control-server.js'
 import { UsageError } from '../errors.js'
 import { controlSocket, socketDirectory } from '../places.js'
+import { StopSignals } from '../stop-signals.js'
 import { drawAgent } from '../view/agent-picture.js'
 import { LiveView } from '../view/live-view.js'
 import { peopleLogger } from '../view/people-log.js'
@@ -28,19 +29,22 @@ export interface RunOptions {
 /** How many lines are kept for the picture. */
 const KEPT_LINES = 50
 
-/** `akri run`: the agent of this machine, until Ctrl-C or SIGTERM. */
+/** `akri run`: the agent of this machine, until Ctrl-C or SIGTERM; a second one does not wait for brokers. */
 export async function run(
   { file, handler, isolated, stateDir, node, logLevel, plain }: RunOptions,
   packagesFrom: string,
 ): Promise<void> {
   if (file.length === 0) throw new UsageError('nothing to run: give Configurations with -f FILE or -f DIRECTORY')
-  const stop = new AbortController()
-  // Whoever read our lines is gone: end as by Ctrl-C, so that no broker is left.
-  process.stdout.on('error', () => stop.abort())
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop.abort())
-
   const live = process.stdout.isTTY && !plain
   let view: LiveView | undefined
+  const ledger = new BrokerLedger(path.join(stateDir, 'brokers.json'))
+  const stop = new StopSignals(() => {
+    view?.close()
+    ledger.kill()
+  })
+  // Whoever read our lines is gone: end as by Ctrl-C, so that no broker is left.
+  process.stdout.on('error', () => stop.abort())
+
   const redraw = () => view?.redraw()
   const lines: string[] = []
   const say = (line: string) => {
@@ -61,13 +65,14 @@ export async function run(
     handlersFrom: packagesFrom,
     log,
   })
-  const ledger = new BrokerLedger(path.join(stateDir, 'brokers.json'))
-  const left = ledger.endLeftovers()
+  const left = await ledger.endLeftovers()
   if (left.length > 0) log.warn({ pids: left }, 'ended brokers that an agent that was killed has left running')
+  const finished = await FinishedJobs.open(path.join(stateDir, 'jobs.json'))
+  stop.endInOrder()
   const brokers = new BrokerSet({
     standalone,
     ledger,
-    finished: new FinishedJobs(path.join(stateDir, 'jobs.json')),
+    finished,
     clock: systemClock,
     log,
     environment: process.env,

@@ -46,7 +46,7 @@ describe('what an agent of one machine answers', () => {
     brokers = new BrokerSet({
       standalone,
       ledger: new BrokerLedger(at('brokers.json')),
-      finished: new FinishedJobs(at('jobs.json')),
+      finished: await FinishedJobs.open(at('jobs.json')),
       clock: systemClock,
       log: silentLogger,
       environment: {},
