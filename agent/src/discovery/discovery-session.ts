@@ -15,7 +15,8 @@ export type SessionState =
   /** The Configuration has to change first. */
   | { readonly phase: 'refused'; readonly message: string }
 
-export type SessionFailure = 'Unreachable' | 'HandlerFailed' | 'MissingProperty'
+/** Of the last two the handler knows nothing: it has not been asked. */
+export type SessionFailure = 'Unreachable' | 'HandlerFailed' | 'MissingProperty' | 'UnreadableProperty'
 
 export interface SessionOptions {
   readonly clock: Clock
@@ -146,7 +147,9 @@ export class DiscoverySession {
     const { clock, observer } = this.#options
     const configuration = this.#configuration
     const { name, namespace, uid } = configuration.metadata
-    const properties = await this.#options.resolveProperties(configuration)
+    const properties = await this.#options.resolveProperties(configuration).catch((error: unknown) => {
+      throw new UnresolvedPropertiesError(messageOf(error), { cause: error })
+    })
     if (signal.aborted) return
     this.#state = { phase: 'open', listed: false }
     this.#options.onChange()
@@ -173,18 +176,24 @@ export class DiscoverySession {
 
   #failed(error: unknown): void {
     const message = messageOf(error)
-    this.#options.observer.handlerFailed(this.#endpoint.name)
+    const asked = !(error instanceof UnresolvedPropertiesError)
+    if (asked) this.#options.observer.handlerFailed(this.#endpoint.name)
     const failure = error instanceof DiscoveryFailedError ? error.failure : 'failed'
     const before = this.#state
     if (failure !== 'unreachable') this.#unreachableSince = undefined
     else this.#unreachableSince ??= this.#options.clock.now()
     if (failure === 'invalid-details') this.#state = { phase: 'refused', message }
-    else this.#state = { phase: 'failed', reason: reasonOf(error, failure), message }
+    else if (asked)
+      this.#state = { phase: 'failed', reason: failure === 'unreachable' ? 'Unreachable' : 'HandlerFailed', message }
+    else this.#state = { phase: 'failed', reason: error.reason, message }
     if (JSON.stringify(before) !== JSON.stringify(this.#state)) this.#options.log.warn({ error: message }, 'discovery failed')
   }
 }
 
-function reasonOf(error: unknown, failure: string): SessionFailure {
-  if (AkriError.is(error) && error.code === 'AKRI_ERR_MISSING_PROPERTY') return 'MissingProperty'
-  return failure === 'unreachable' ? 'Unreachable' : 'HandlerFailed'
+/** What the handler is to be given cannot be had: nothing is said about the handler. */
+class UnresolvedPropertiesError extends Error {
+  get reason(): SessionFailure {
+    const { cause } = this
+    return AkriError.is(cause) && cause.code === 'AKRI_ERR_MISSING_PROPERTY' ? 'MissingProperty' : 'UnreadableProperty'
+  }
 }

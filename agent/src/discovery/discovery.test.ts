@@ -4,6 +4,7 @@ import { Latest } from '@akrijs/sdk/host'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { MissingPropertyError } from '../errors.js'
+import { nobodyObserves } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
 import { type DiscoverRequest, DiscoveryFailedError, type HandlerEndpoint } from '../ports/handler-endpoint.js'
 import { ObjectStore } from '../standalone/object-store.js'
@@ -67,6 +68,8 @@ let clock: ManualClock
 let configurations: ObjectStore<Configuration>
 let registry: HandlerRegistry
 let discovery: Discovery
+/** The handlers that have failed. */
+let failures: string[]
 let resolveProperties: Cluster['resolveProperties']
 let propertiesChanged: (which: typeof key) => void
 
@@ -85,6 +88,7 @@ function make(): Discovery {
     clock,
     log: silentLogger,
     random: () => 0,
+    observer: { ...nobodyObserves, handlerFailed: (handler) => failures.push(handler) },
     unhealthyAfterMs: 30_000,
     removeAfterMs: 300_000,
   })
@@ -94,6 +98,7 @@ beforeEach(() => {
   clock = new ManualClock()
   configurations = new ObjectStore()
   registry = new HandlerRegistry()
+  failures = []
   resolveProperties = async () => new DiscoveryProperties()
   discovery = make()
 })
@@ -285,6 +290,25 @@ describe('discovery', () => {
     propertiesChanged(key)
     await clock.advance(0)
     expect(endpoint.requests.map(({ properties }) => properties.text('token'))).toEqual(['first', 'second'])
+  })
+
+  it.each([
+    [new MissingPropertyError('there is no Secret default/lab'), 'MissingProperty', 'there is no Secret default/lab'],
+    [new Error('the connection broke'), 'UnreadableProperty', 'the connection broke'],
+  ])('A7 A23 says nothing about a handler that is not asked, because of "%s"', async (error, reason, message) => {
+    resolveProperties = () => Promise.reject(error)
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    expect(discovery.status(key)?.endpoints[0]?.state).toEqual({ phase: 'failed', reason, message })
+    expect(failures).toEqual([])
+    resolveProperties = async () => new DiscoveryProperties()
+    await clock.advance(1000)
+    endpoint.fail('failed')
+    await clock.advance(0)
+    expect(failures).toEqual(['told'])
   })
 
   it('A8 keeps Configurations of one name in two namespaces apart', async () => {

@@ -31,6 +31,7 @@ const loaded = ['debugEcho', 'udev']
 it.each<[string, Condition['type'], string, string, string]>([
   ['udev', 'Discovering', 'InvalidDetails', 'spec.discoveryHandler.discoveryDetails', 'what it says'],
   ['udev', 'Discovering', 'MissingProperty', 'spec.discoveryHandler.discoveryProperties', 'what it says'],
+  ['udev', 'Discovering', 'UnreadableProperty', 'spec.discoveryHandler.discoveryProperties', 'what it says'],
   ['udve', 'HandlerConnected', 'NoHandler', 'spec.discoveryHandler.name', 'what it says; did you mean udev?'],
   ['cameras', 'HandlerConnected', 'NoHandler', 'spec.discoveryHandler.name', 'what it says'],
 ])('names the field of a Configuration for %s whose condition %s is %s', (handler, type, reason, path, message) => {

@@ -12,7 +12,7 @@ export function handlerProblem({ spec, status }: Configuration, loaded: readonly
   for (const { reason, message, ...condition } of status?.conditions ?? []) {
     if (condition.status !== 'False') continue
     if (reason === 'InvalidDetails') return { path: `${at}.discoveryDetails`, message }
-    if (reason === 'MissingProperty') return { path: `${at}.discoveryProperties`, message }
+    if (reason === 'MissingProperty' || reason === 'UnreadableProperty') return { path: `${at}.discoveryProperties`, message }
     // One that runs in a process of its own registers in a moment.
     if (reason === 'NoHandler' && !loaded.includes(name)) {
       const meant = nearest(name, loaded)

@@ -51,6 +51,11 @@ describe('what a node says of a Configuration', () => {
       { HandlerConnected: 'Unknown MissingProperty', Discovering: 'False MissingProperty' },
     ],
     [
+      'a Secret that cannot be read',
+      [{ phase: 'failed', reason: 'UnreadableProperty', message: 'no' }],
+      { HandlerConnected: 'Unknown UnreadableProperty', Discovering: 'False UnreadableProperty' },
+    ],
+    [
       'one of two that fails',
       [
         { phase: 'open', listed: true },

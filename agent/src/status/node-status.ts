@@ -43,7 +43,7 @@ function handlerConnected({ discovery: { handler, endpoints } }: StatusInput): J
   if (open.length > 0) return { type, status: 'True', reason: 'Connected', message: open.map(({ uid }) => uid).join(', ') }
   const failed = endpoints.find(({ state }) => state.phase === 'failed')?.state
   if (failed?.phase !== 'failed') return { type, status: 'Unknown', reason: 'Connecting', message: 'the handler is being asked' }
-  if (failed.reason === 'MissingProperty')
+  if (failed.reason === 'MissingProperty' || failed.reason === 'UnreadableProperty')
     return { type, status: 'Unknown', reason: failed.reason, message: 'the handler has not been asked yet' }
   return { type, status: 'False', reason: failed.reason, message: failed.message }
 }
