@@ -99,10 +99,10 @@ describe('the ledger of brokers', () => {
       const kept: unknown[] = JSON.parse(readFileSync(at, 'utf8'))
       // The number of a broker of long ago, which another program has by now.
       writeFileSync(at, JSON.stringify([...kept, { pid: other.pid, started: '1' }]))
-      expect(new BrokerLedger(at).endLeftovers()).toEqual([left.pid])
+      expect(await new BrokerLedger(at).endLeftovers()).toEqual([left.pid])
       await ended
       expect(isGone(other.pid ?? 0)).toBe(false)
-      expect(new BrokerLedger(at).endLeftovers()).toEqual([])
+      expect(await new BrokerLedger(at).endLeftovers()).toEqual([])
     } finally {
       left.kill('SIGKILL')
       other.kill('SIGKILL')
@@ -119,13 +119,13 @@ describe('the ledger of brokers', () => {
     leader.kill('SIGKILL')
     await ended
     expect(isGone(member)).toBe(false)
-    expect(new BrokerLedger(at).endLeftovers()).toEqual([leader.pid])
+    expect(await new BrokerLedger(at).endLeftovers()).toEqual([leader.pid])
     await vi.waitFor(() => expect(isGone(member)).toBe(true))
   })
 
-  it('takes a file that makes no sense for an empty one', () => {
+  it('takes a file that makes no sense for an empty one', async () => {
     const at = file()
     writeFileSync(at, '[{"pid": 1, "started": "1"}, nonsense')
-    expect(new BrokerLedger(at).endLeftovers()).toEqual([])
+    expect(await new BrokerLedger(at).endLeftovers()).toEqual([])
   })
 })
