@@ -64,7 +64,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
   await mkdir(stateDirectory, { recursive: true, mode: 0o700 })
   await mkdir(socketDirectory, { recursive: true, mode: 0o700 })
   await checkOwner(socketDirectory)
-  const lock = await lockState(socketDirectory)
+  const lock = await lockState(stateDirectory)
   const stop = new AbortController()
   // In the order in which they are to be closed.
   const open: (() => Promise<unknown>)[] = []

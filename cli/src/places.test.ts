@@ -1,6 +1,7 @@
+import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { controlSocket, defaultStateDirectory, socketDirectory } from './places.js'
 
 describe('where the standalone agent keeps things', () => {
@@ -11,14 +12,25 @@ describe('where the standalone agent keeps things', () => {
     expect(own).toBe(process.getuid?.() === 0 ? '/var/lib/akri-standalone' : '/home/x/.state/akri')
   })
 
-  it('has its sockets beside its state, or in a short place of their own where the path would be too long for them', () => {
-    expect(socketDirectory('/var/lib/akri')).toBe('/var/lib/akri')
-    expect(controlSocket('/var/lib/akri')).toBe('/var/lib/akri/control.sock')
+  it('has its sockets beside its state, or in a short place of their own where the path would be too long for them', async () => {
+    expect(await socketDirectory('/var/lib/akri')).toBe('/var/lib/akri')
+    expect(await controlSocket('/var/lib/akri')).toBe('/var/lib/akri/control.sock')
     const long = `/${'x'.repeat(90)}`
-    const short = socketDirectory(long)
+    const short = await socketDirectory(long)
     expect(short.startsWith(path.join(os.tmpdir(), 'akri-'))).toBe(true)
     expect(short.length).toBeLessThan(48)
-    expect(socketDirectory(long)).toBe(short)
-    expect(socketDirectory(`${long}y`)).not.toBe(short)
+    expect(await socketDirectory(long)).toBe(short)
+    expect(await socketDirectory(`${long}y`)).not.toBe(short)
+  })
+
+  it('has its sockets in one place, however the path of its state is spelt', async () => {
+    const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-places-'))
+    onTestFinished(() => rm(directory, { recursive: true }))
+    const long = path.join(directory, 'x'.repeat(90))
+    const link = path.join(directory, 'link')
+    await mkdir(long)
+    await symlink(long, link)
+    const short = await socketDirectory(long)
+    for (const other of [`${long}/`, path.relative('', long), link]) expect(await socketDirectory(other)).toBe(short)
   })
 })

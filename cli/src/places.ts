@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto'
+import { realpath } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { MAX_SOCKET_PATH } from '@akrijs/sdk/host'
@@ -12,15 +14,18 @@ export function defaultStateDirectory(environment: Readonly<Record<string, strin
   return path.join(environment.XDG_STATE_HOME || path.join(os.homedir(), '.local/state'), 'akri')
 }
 
-/** Where its sockets go: the state directory, or, where that is too long for them, one in the temporary directory. */
-export function socketDirectory(stateDirectory: string): string {
-  if (Buffer.byteLength(stateDirectory) + LONGEST_SOCKET <= MAX_SOCKET_PATH) return stateDirectory
-  const digest = Buffer.from(stateDirectory)
-    .reduce((hash, byte) => (hash * 31 + byte) >>> 0, 7)
-    .toString(16)
+/**
+ * Where its sockets go: the state directory, or, where that is too long for them, one in the temporary directory. It is the
+ * same one however the path is spelt.
+ */
+export async function socketDirectory(stateDirectory: string): Promise<string> {
+  // Where there is none, nobody has made sockets.
+  const real = await realpath(stateDirectory).catch(() => stateDirectory)
+  if (Buffer.byteLength(real) + LONGEST_SOCKET <= MAX_SOCKET_PATH) return real
+  const digest = createHash('sha256').update(real).digest('hex').slice(0, 12)
   return path.join(os.tmpdir(), `akri-${process.getuid?.() ?? 0}-${digest}`)
 }
 
-export function controlSocket(stateDirectory: string): string {
-  return path.join(socketDirectory(stateDirectory), 'control.sock')
+export async function controlSocket(stateDirectory: string): Promise<string> {
+  return path.join(await socketDirectory(stateDirectory), 'control.sock')
 }

@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process'
 import { constants } from 'node:fs'
-import { mkdir, open, readFile } from 'node:fs/promises'
+import { mkdir, open, readFile, symlink } from 'node:fs/promises'
 import path from 'node:path'
 import type { Instance } from '@akrijs/kube'
 import { systemClock } from '@akrijs/sdk'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { askAgent } from '../../cli/src/control/control-client.js'
 import { AkriProgram } from './support/akri-program.js'
 import { isAlive } from './support/processes.js'
@@ -144,6 +144,21 @@ describe('akri run', () => {
     const second = akri.run(['run', '--plain', '-f', file])
     expect(second.status).toBe(1)
     expect(second.stderr).toContain('another agent works on')
+  })
+
+  it('refuses it also by another path that is too long for sockets, and with another temporary directory', async () => {
+    const long = path.join(akri.directory, 'x'.repeat(90))
+    await mkdir(long)
+    await symlink(long, akri.state)
+    const file = await akri.write('a.yaml', configuration('nulls', nullDevice(`[/bin/sh, -c, 'exec sleep 1000']`)))
+    akri.start('-f', file)
+    await vi.waitFor(async () => expect(await akri.instances()).toHaveLength(1), patience)
+    expect(akri.run(['get', 'instances', '--state-dir', long]).stdout).toContain('nulls')
+    vi.stubEnv('TMPDIR', akri.directory)
+    onTestFinished(() => void vi.unstubAllEnvs())
+    const second = akri.run(['run', '--plain', '-f', file, '--state-dir', long])
+    expect(second.status).toBe(1)
+    expect(second.stderr).toContain(`another agent works on ${long}`)
   })
 
   it.each([

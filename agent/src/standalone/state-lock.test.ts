@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rename, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rename, rm, symlink } from 'node:fs/promises'
 import net from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -21,6 +21,23 @@ it('lets one agent at a time work on a state directory', async () => {
   await expect(lockState(directory)).rejects.toThrow(`another agent works on ${directory}`)
   await lock.release()
   await (await lockState(directory)).release()
+})
+
+it('knows a state directory by whatever path, also by one that is too long for a socket', async () => {
+  const long = path.join(directory, 'x'.repeat(200))
+  const link = path.join(directory, 'link')
+  await mkdir(long)
+  await symlink(long, link)
+  const lock = await lockState(long)
+  for (const other of [long, `${long}/`, path.relative('', long), link]) {
+    const refused = await lockState(other).catch((error: unknown) => error)
+    expect(refused).toBeInstanceOf(StateLockedError)
+    expect(String(refused)).toContain(`another agent works on ${other}`)
+    expect(String(refused)).not.toContain('/proc/')
+  }
+  await lock.release()
+  expect(await readdir(long)).toEqual([])
+  await (await lockState(link)).release()
 })
 
 it('is free again after kill -9 of its holder', async () => {

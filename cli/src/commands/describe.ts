@@ -11,7 +11,7 @@ export interface DescribeOptions {
 
 /** `akri describe`: one object with all that is known about it. */
 export async function describe(kindText: string, name: string, { stateDir }: DescribeOptions): Promise<void> {
-  const socket = controlSocket(stateDir)
+  const socket = await controlSocket(stateDir)
   const { items } = await objectsOf(socket, kindOf(kindText))
   const object = items.find(({ metadata }) => metadata.name === name)
   if (object === undefined) throw new NoSuchObjectError(`there is no ${kindText} ${name}`)

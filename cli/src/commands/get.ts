@@ -14,7 +14,7 @@ export interface GetOptions {
 /** `akri get`: objects of the agent that runs. */
 export async function get(kindText: string, name: string | undefined, { stateDir, output }: GetOptions): Promise<void> {
   const kind = kindOf(kindText)
-  const list = await objectsOf(controlSocket(stateDir), kind)
+  const list = await objectsOf(await controlSocket(stateDir), kind)
   const items = name === undefined ? list.items : list.items.filter(({ metadata }) => metadata.name === name)
   if (name !== undefined && items.length === 0) throw new NoSuchObjectError(`there is no ${kindText} ${name}`)
   const answer = name === undefined ? list : items[0]

@@ -58,7 +58,7 @@ export async function run(
   const standalone = await startStandalone({
     manifests: file,
     stateDirectory: stateDir,
-    socketDirectory: socketDirectory(stateDir),
+    socketDirectory: await socketDirectory(stateDir),
     node: node ?? os.hostname().toLowerCase(),
     handlers: handler,
     isolated,
@@ -80,7 +80,7 @@ export async function run(
     onChange: redraw,
   })
   brokers.start()
-  const control = await serveControl(controlSocket(stateDir), standalone, brokers).catch(async (error: unknown) => {
+  const control = await serveControl(await controlSocket(stateDir), standalone, brokers).catch(async (error: unknown) => {
     await brokers.close()
     await standalone.close()
     throw error
