@@ -1,5 +1,5 @@
 // `@akrijs/agent/standalone`: the agent of one machine without a cluster.
-import { mkdir, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import path from 'node:path'
 import type { ManifestProblem, NodeName, ObjectKey } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf, systemClock } from '@akrijs/sdk'
@@ -14,6 +14,7 @@ import { SimulatedKubelet } from './simulated-kubelet/simulated-kubelet.js'
 import { tellHandlerProblems } from './standalone/handler-problem.js'
 import { watchManifests } from './standalone/manifest-files.js'
 import { StandaloneCluster } from './standalone/standalone-cluster.js'
+import { makeStateDirectory } from './standalone/state-directory.js'
 import { StateFile } from './standalone/state-file.js'
 import { lockState } from './standalone/state-lock.js'
 
@@ -23,6 +24,7 @@ export type { ContainerOptions, SimulatedPod } from './simulated-kubelet/pod.js'
 export { SimulatedKubelet } from './simulated-kubelet/simulated-kubelet.js'
 export type { RecordedEvent } from './standalone/event-log.js'
 export { StandaloneCluster } from './standalone/standalone-cluster.js'
+export { makeStateDirectory } from './standalone/state-directory.js'
 
 export interface StandaloneOptions extends Partial<AgeingOptions> {
   /** Files, or directories with `*.yaml`, `*.yml` and `*.json`. */
@@ -57,12 +59,13 @@ export interface StandaloneAgent {
 /**
  * Starts an agent with a cluster and a kubelet in this process: the same core over the same sockets.
  * @throws StateLockedError where another agent works on the state directory
+ * @throws StateFileError where that cannot be made, written or read
  */
 export async function startStandalone(options: StandaloneOptions): Promise<StandaloneAgent> {
   const { stateDirectory, socketDirectory = stateDirectory, log, clock = systemClock } = options
   const node = options.node as NodeName
-  await mkdir(stateDirectory, { recursive: true, mode: 0o700 })
-  await mkdir(socketDirectory, { recursive: true, mode: 0o700 })
+  await makeStateDirectory(stateDirectory)
+  await makeStateDirectory(socketDirectory)
   await checkOwner(socketDirectory)
   const lock = await lockState(stateDirectory)
   const stop = new AbortController()

@@ -1,7 +1,6 @@
-import { mkdir } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import { startStandalone } from '@akrijs/agent/standalone'
+import { makeStateDirectory, startStandalone } from '@akrijs/agent/standalone'
 import { systemClock } from '@akrijs/sdk'
 import { aborted } from '@akrijs/sdk/host'
 import { BrokerLedger } from '../brokers/broker-ledger.js'
@@ -54,7 +53,7 @@ export async function run(
     redraw()
   }
   const log = peopleLogger(say, logLevel)
-  await mkdir(stateDir, { recursive: true, mode: 0o700 })
+  await makeStateDirectory(stateDir)
   const standalone = await startStandalone({
     manifests: file,
     stateDirectory: stateDir,

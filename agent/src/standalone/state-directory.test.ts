@@ -1,0 +1,33 @@
+import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { StateFileError } from '../errors.js'
+import { makeStateDirectory } from './state-directory.js'
+
+async function temporary(): Promise<string> {
+  const directory = await mkdtemp(path.join(tmpdir(), 'akri-state-'))
+  onTestFinished(() => rm(directory, { recursive: true }))
+  return directory
+}
+
+it('makes a state directory with what is above it, for its user alone', async () => {
+  const directory = path.join(await temporary(), 'a/b')
+  await makeStateDirectory(directory)
+  expect((await stat(directory)).mode & 0o777).toBe(0o700)
+  await makeStateDirectory(directory)
+})
+
+it('says of a state directory that cannot be made which one, why, and what to do', async () => {
+  const file = path.join(await temporary(), 'file')
+  await writeFile(file, '')
+  const wrong = [
+    [file, 'it is not a directory'],
+    [path.join(file, 'below'), 'something above it is not a directory'],
+  ] as const
+  for (const [directory, why] of wrong) {
+    const made = expect(makeStateDirectory(directory)).rejects
+    await made.toThrow(StateFileError)
+    await made.toThrow(`state directory ${directory} cannot be made: ${why}; give another one`)
+  }
+})
