@@ -14,21 +14,21 @@ interface LedgerEntry {
  * more, and their slots are to be given anew.
  */
 export class BrokerLedger {
-  readonly #file: string
+  readonly file: string
   readonly #entries = new Map<number, LedgerEntry>()
 
   constructor(file: string) {
-    this.#file = file
+    this.file = file
   }
 
   /** Ends what an agent that was killed has left running. @returns the pids */
   async endLeftovers(): Promise<number[]> {
     const left = (await this.#read()).filter(({ pid, started }) => leads(pid, started) || outlives(pid, started))
     for (const { pid } of left) signalGroup(pid, 'SIGKILL')
-    this.#write()
     return left.map(({ pid }) => pid)
   }
 
+  /** Throws the system's error where the file cannot be written; then it is to be called again. */
   add(pid: number): void {
     const started = processAt(pid)?.started
     if (started === undefined) return
@@ -37,7 +37,12 @@ export class BrokerLedger {
   }
 
   remove(pid: number): void {
-    if (this.#entries.delete(pid)) this.#write()
+    if (!this.#entries.delete(pid)) return
+    try {
+      this.#write()
+    } catch {
+      // No harm: by when it started, a process that is gone is told from any other.
+    }
   }
 
   /** Ends what runs, at once. */
@@ -47,7 +52,7 @@ export class BrokerLedger {
 
   async #read(): Promise<LedgerEntry[]> {
     try {
-      const entries: unknown = JSON.parse(await readFile(this.#file, 'utf8'))
+      const entries: unknown = JSON.parse(await readFile(this.file, 'utf8'))
       return Array.isArray(entries) ? entries.filter(isEntry) : []
     } catch {
       // There is none, or it makes no sense: then nothing is known to be left.
@@ -57,9 +62,9 @@ export class BrokerLedger {
 
   #write(): void {
     // Renamed into place: a kill in the middle must not lose what runs.
-    const next = `${this.#file}.next`
+    const next = `${this.file}.next`
     writeFileSync(next, JSON.stringify([...this.#entries.values()]), { mode: 0o600 })
-    renameSync(next, this.#file)
+    renameSync(next, this.file)
   }
 }
 

@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { request } from 'node:http'
 import os from 'node:os'
@@ -17,6 +17,7 @@ let directory: string
 let standalone: StandaloneAgent
 let brokers: BrokerSet
 let lines: string[]
+let warnings: unknown[]
 
 const write = (command: string) =>
   writeBroker(`brokerPodSpec: { containers: [{ name: b, command: ${JSON.stringify(command.split(' '))} }] }`)
@@ -54,6 +55,7 @@ const used = () =>
 beforeEach(async () => {
   directory = mkdtempSync(path.join(os.tmpdir(), 'akri-b-'))
   lines = []
+  warnings = []
   write('sleep 1000')
   standalone = await startStandalone({
     manifests: [path.join(directory, 'c.yaml')],
@@ -73,7 +75,7 @@ async function options(): Promise<BrokerSetOptions> {
     ledger: new BrokerLedger(path.join(directory, 'brokers.json')),
     finished: await FinishedJobs.open(path.join(directory, 'jobs.json')),
     clock: systemClock,
-    log: silentLogger,
+    log: { ...silentLogger, warn: (fields: unknown) => warnings.push(fields) },
     environment: process.env,
     onLine: (_, line) => lines.push(line),
     onChange: () => {},
@@ -138,6 +140,21 @@ describe('the brokers of a machine', () => {
     writeJob(`echo ran >> ${directory}/runs; exit 7`, 'backoffLimit: 1,')
     await vi.waitFor(() => expect(state()).toEqual({ phase: 'failed', reason: 'it exited with code 7' }), patience)
     expect(readFileSync(`${directory}/runs`, 'utf8')).toBe('ran\nran\n')
+  })
+
+  it('go on while there is no room to write down that they run, which is done as soon as there is', async () => {
+    const first = await vi.waitFor(() => pid() ?? expect.fail('none runs'), patience)
+    const ledger = path.join(directory, 'brokers.json')
+    // What is written there meets a disk that is full.
+    symlinkSync('/dev/full', `${ledger}.next`)
+    write('sleep 2000')
+    await vi.waitFor(() => expect(warnings).toContainEqual(expect.objectContaining({ file: ledger })), patience)
+    const second = await vi.waitFor(() => pid() ?? expect.fail('none runs'), patience)
+    expect(second).not.toBe(first)
+    expect(warnings[0]).toMatchObject({ pid: second, error: expect.stringContaining('ENOSPC') })
+    rmSync(`${ledger}.next`)
+    await vi.waitFor(() => expect(JSON.parse(readFileSync(ledger, 'utf8'))).toMatchObject([{ pid: second }]), patience)
+    expect(pid()).toBe(second)
   })
 
   it('end with the agent', async () => {

@@ -1,7 +1,7 @@
 import type { StandaloneAgent } from '@akrijs/agent/standalone'
 import type { Instance } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
-import { aborted, Backoff } from '@akrijs/sdk/host'
+import { aborted, Backoff, backoff } from '@akrijs/sdk/host'
 import { type BrokerCommand, type BrokerPlan, brokerEnvironment, expand, withoutMounts } from './broker-command.js'
 import type { BrokerLedger } from './broker-ledger.js'
 import { type BrokerEnd, BrokerProcess } from './broker-process.js'
@@ -160,18 +160,37 @@ export class Broker {
   async #untilEnd(process: BrokerProcess): Promise<BrokerEnd> {
     const { ledger, log } = this.#options
     const over = new AbortController()
+    let noted = Promise.resolve()
     try {
       if (process.pid !== undefined) {
-        ledger.add(process.pid)
+        noted = this.#note(process.pid, over.signal)
         this.#become({ phase: 'running', pid: process.pid })
         log.info({ broker: this.#name, pid: process.pid }, 'broker started')
       }
       return await Promise.race([process.ended, aborted(this.#stop.signal, over.signal).then(() => STOPPED)])
     } finally {
       over.abort()
-      // Also where the ledger cannot be written: what nobody knows of must not go on.
       await process.stop()
+      await noted
       if (process.pid !== undefined) ledger.remove(process.pid)
+    }
+  }
+
+  /** Writes it down for the agent after this one. A full disk is no reason to end what runs; it is tried again and again. */
+  async #note(pid: number, signal: AbortSignal): Promise<void> {
+    const { ledger, clock, log } = this.#options
+    for (const retryInMs of backoff()) {
+      try {
+        ledger.add(pid)
+        return
+      } catch (error) {
+        log.warn(
+          { broker: this.#name, pid, file: ledger.file, error: messageOf(error), retryInMs },
+          'broker cannot be written down: if this agent is killed now, the next one will not end it',
+        )
+      }
+      await clock.sleep(retryInMs, signal).catch(() => undefined)
+      if (signal.aborted) return
     }
   }
 
