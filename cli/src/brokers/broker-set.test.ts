@@ -136,6 +136,19 @@ describe('the brokers of a machine', () => {
     await vi.waitFor(() => expect(runs()).toBe(3), patience)
   })
 
+  it('R53 that are Jobs are over also while there is no room to write that down, which is done as soon as there is', async () => {
+    const file = path.join(directory, 'jobs.json')
+    symlinkSync('/dev/full', `${file}.next`)
+    writeJob('true')
+    await vi.waitFor(() => expect(state()).toEqual({ phase: 'completed' }), patience)
+    await vi.waitFor(
+      () => expect(warnings).toContainEqual(expect.objectContaining({ file, error: expect.stringContaining('ENOSPC') })),
+      patience,
+    )
+    rmSync(`${file}.next`)
+    await vi.waitFor(() => expect(readFileSync(file, 'utf8')).toContain('completed'), patience)
+  })
+
   it('R52 that are Jobs are tried again as often as backoffLimit says', async () => {
     writeJob(`echo ran >> ${directory}/runs; exit 7`, 'backoffLimit: 1,')
     await vi.waitFor(() => expect(state()).toEqual({ phase: 'failed', reason: 'it exited with code 7' }), patience)

@@ -5,7 +5,7 @@ import { aborted, Backoff, backoff } from '@akrijs/sdk/host'
 import { type BrokerCommand, type BrokerPlan, brokerEnvironment, expand, withoutMounts } from './broker-command.js'
 import type { BrokerLedger } from './broker-ledger.js'
 import { type BrokerEnd, BrokerProcess } from './broker-process.js'
-import type { FinishedJobs } from './finished-jobs.js'
+import type { FinishedJobs, JobEnd } from './finished-jobs.js'
 
 export interface BrokerOptions {
   readonly standalone: Pick<StandaloneAgent, 'kubelet'>
@@ -105,14 +105,12 @@ export class Broker {
       if (well) succeeded++
       else if (++failed > goal.backoffLimit) {
         log.warn({ broker: this.#name, reason, failed }, 'job failed')
-        finished.add(this.uid, this.spec, { outcome: 'failed', reason })
-        return this.#become({ phase: 'failed', reason })
+        return this.#end({ outcome: 'failed', reason })
       } else await this.#waitFor(backoff, reason)
       if (this.#stop.signal.aborted) return
     }
     log.info({ broker: this.#name }, 'job completed')
-    finished.add(this.uid, this.spec, { outcome: 'completed' })
-    this.#become({ phase: 'completed' })
+    await this.#end({ outcome: 'completed' })
   }
 
   async #waitFor(backoff: Backoff, reason: string): Promise<void> {
@@ -176,18 +174,34 @@ export class Broker {
     }
   }
 
-  /** Writes it down for the agent after this one. A full disk is no reason to end what runs; it is tried again and again. */
-  async #note(pid: number, signal: AbortSignal): Promise<void> {
-    const { ledger, clock, log } = this.#options
+  /** Writes it down for the agent after this one. A full disk is no reason to end what runs. */
+  #note(pid: number, signal: AbortSignal): Promise<void> {
+    const { ledger } = this.#options
+    const consequence = 'broker cannot be written down: if this agent is killed now, the next one will not end it'
+    return this.#untilWritten(() => ledger.add(pid), { file: ledger.file, pid }, consequence, signal)
+  }
+
+  async #end(end: JobEnd): Promise<void> {
+    const { finished } = this.#options
+    this.#become(end.outcome === 'completed' ? { phase: 'completed' } : { phase: 'failed', reason: end.reason })
+    const consequence = 'end of a job cannot be written down: if this agent ends now, the next one will run it again'
+    const write = () => finished.add(this.uid, this.spec, end)
+    await this.#untilWritten(write, { file: finished.file }, consequence, this.#stop.signal)
+  }
+
+  async #untilWritten(
+    write: () => void,
+    fields: { readonly file: string; readonly pid?: number },
+    consequence: string,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { clock, log } = this.#options
     for (const retryInMs of backoff()) {
       try {
-        ledger.add(pid)
+        write()
         return
       } catch (error) {
-        log.warn(
-          { broker: this.#name, pid, file: ledger.file, error: messageOf(error), retryInMs },
-          'broker cannot be written down: if this agent is killed now, the next one will not end it',
-        )
+        log.warn({ broker: this.#name, ...fields, error: messageOf(error), retryInMs }, consequence)
       }
       await clock.sleep(retryInMs, signal).catch(() => undefined)
       if (signal.aborted) return

@@ -12,11 +12,11 @@ type Entry = JobEnd & { readonly spec: string }
  * uid of its Instance; another spec is another Job.
  */
 export class FinishedJobs {
-  readonly #file: string
+  readonly file: string
   readonly #entries: Map<string, Entry>
 
   private constructor(file: string, entries: Iterable<[string, Entry]>) {
-    this.#file = file
+    this.file = file
     this.#entries = new Map(entries)
   }
 
@@ -29,23 +29,22 @@ export class FinishedJobs {
     return entry?.spec === digestOf(spec) ? entry : undefined
   }
 
+  /** Throws the system's error where the file cannot be written; then it is to be called again. */
   add(instance: string, spec: string, end: JobEnd): void {
     this.#entries.set(instance, { ...end, spec: digestOf(spec) })
     this.#write()
   }
 
-  /** Forgets the Jobs of Instances that are no more. */
+  /** Forgets the Jobs of Instances that are no more; in the file with the next that is over. */
   keepOnly(instances: ReadonlySet<string>): void {
-    const gone = [...this.#entries.keys()].filter((uid) => !instances.has(uid))
-    for (const uid of gone) this.#entries.delete(uid)
-    if (gone.length > 0) this.#write()
+    for (const uid of [...this.#entries.keys()]) if (!instances.has(uid)) this.#entries.delete(uid)
   }
 
   #write(): void {
     // Renamed into place: a kill in the middle must not lose what has been done.
-    const next = `${this.#file}.next`
+    const next = `${this.file}.next`
     writeFileSync(next, JSON.stringify(Object.fromEntries(this.#entries)), { mode: 0o600, flush: true })
-    renameSync(next, this.#file)
+    renameSync(next, this.file)
   }
 }
 
