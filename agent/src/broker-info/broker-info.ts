@@ -122,6 +122,14 @@ export class BrokerInfo {
     }
   }
 
+  prepare(instance: ObjectKey, slot: SlotName): void {
+    void this.#directories.prepare(instance, slot)
+  }
+
+  discard(instance: ObjectKey, slot: SlotName): void {
+    void this.#directories.discard(instance, slot)
+  }
+
   /** Passes on at once what the workload has written: its slot is about to be freed. Never rejects. */
   async flush(key: ObjectKey, slot: SlotName): Promise<void> {
     const workload = this.#instances.get(key)?.workloads.get(slot)

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { chmod, chown, mkdir, mkdtemp, readdir, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdir, mkdtemp, readdir, stat, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { objectKey, type SlotName } from '@akrijs/kube'
@@ -57,6 +57,36 @@ describe('the directories of workloads', () => {
     expect(await directories.drop({ path: own }, () => true)).toBe(true)
     await directories.removeAside()
     expect(await readdir(path.join(root, 'd'))).toEqual([])
+  })
+
+  it('R68 are made while the slot is being claimed, and not again when it is given', async () => {
+    await directories.open()
+    await directories.prepare(instance, slot)
+    const prepared = await stat(path.join(parent(), slot))
+    expect(prepared.mode & 0o777).toBe(0o777)
+    expect((await stat(await directories.renew(instance, slot))).ino).toBe(prepared.ino)
+    // The next workload does not get what this one has had.
+    const next = await directories.renew(instance, slot)
+    expect((await stat(next)).ino).not.toBe(prepared.ino)
+  })
+
+  it('R68 are gone again where the slot is not given, unless somebody has them', async () => {
+    await directories.open()
+    await directories.prepare(instance, slot)
+    await directories.discard(instance, slot)
+    expect(await readdir(path.join(root, 'd'))).toEqual([])
+    const own = await directories.renew(instance, slot)
+    await writeFile(path.join(own, 'a'), '')
+    await directories.prepare(instance, slot)
+    await directories.discard(instance, slot)
+    expect(await readdir(own)).toEqual(['a'])
+  })
+
+  it('R68 are made anew where what was prepared has been dropped as one that nobody has', async () => {
+    await directories.open()
+    await directories.prepare(instance, slot)
+    expect(await directories.drop({ path: path.join(parent(), slot) }, () => true)).toBe(true)
+    expect(await readdir(await directories.renew(instance, slot))).toEqual([])
   })
 
   it('R68 are new ones, although their workload has closed its own', async () => {

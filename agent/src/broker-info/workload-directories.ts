@@ -30,6 +30,8 @@ export class WorkloadDirectories {
   /** One thing after the other: what is made for a new workload must not go with what the old one has left. */
   #work: Promise<unknown> = Promise.resolve()
   #removing: Promise<void> = Promise.resolve()
+  /** What has been made for a slot that is being claimed: nobody has had it. */
+  readonly #prepared = new Set<string>()
   /** What is to be removed and is not being removed yet, and whether it has failed once. */
   readonly #aside = new Map<string, 'new' | 'failed'>()
 
@@ -56,6 +58,25 @@ export class WorkloadDirectories {
     return found
   }
 
+  /** Makes a directory for whoever is about to be given the slot, where there is none. Never rejects: `renew` says what is wrong. */
+  prepare(instance: ObjectKey, slot: SlotName): Promise<void> {
+    return this.#exclusively(async () => {
+      const directory = this.#pathOf(instance, slot)
+      await makeBelow(path.dirname(directory), () => makeForAll(directory))
+      this.#prepared.add(directory)
+    }).catch(() => undefined)
+  }
+
+  /** Removes what has been prepared, if it has not been given away by `renew`. Never rejects. */
+  discard(instance: ObjectKey, slot: SlotName): Promise<void> {
+    return this.#exclusively(async () => {
+      const directory = this.#pathOf(instance, slot)
+      if (!this.#prepared.delete(directory)) return
+      await rmdir(directory)
+      await this.#removeIfEmpty(path.dirname(directory))
+    }).catch(() => undefined)
+  }
+
   /**
    * A new directory for whoever is given the slot now. It is another one than that of the workload before, which may still
    * be writing: what it has mounted is out of the way.
@@ -64,13 +85,14 @@ export class WorkloadDirectories {
     return this.#exclusively(async () => {
       const directory = this.#pathOf(instance, slot)
       // The kubelet waits: no more than is needed.
-      await mkdir(directory).catch(async (error: unknown) => {
-        if (codeOf(error) === 'EEXIST') await this.#putAside(directory)
-        else await mkdir(path.dirname(directory), { recursive: true, mode: 0o700 })
-        await mkdir(directory)
+      if (this.#prepared.delete(directory)) return directory
+      await makeBelow(path.dirname(directory), async () => {
+        await makeForAll(directory).catch(async (error: unknown) => {
+          if (codeOf(error) !== 'EEXIST') throw error
+          await this.#putAside(directory)
+          await makeForAll(directory)
+        })
       })
-      // Whatever the umask says: the user of the container is not known.
-      await chmod(directory, 0o777)
       return directory
     })
   }
@@ -113,12 +135,17 @@ export class WorkloadDirectories {
       if (state === 'new') this.#log.warn({ directory, error: messageOf(error) }, 'what a workload has left cannot be removed')
       return
     }
-    // The last one of its Instance.
-    await this.#exclusively(() => rmdir(path.dirname(directory)).catch(() => undefined))
+    await this.#exclusively(() => this.#removeIfEmpty(path.dirname(directory)))
+  }
+
+  /** After the last one of its Instance. */
+  async #removeIfEmpty(parent: string): Promise<void> {
+    await rmdir(parent).catch(() => undefined)
   }
 
   /** Renamed within its parent: of a directory that a container has changed the rights of nothing else is sure to succeed. */
   async #putAside(directory: string): Promise<void> {
+    this.#prepared.delete(directory)
     const aside = path.join(path.dirname(directory), `${GONE_PREFIX}${randomBytes(6).toString('hex')}`)
     try {
       await rename(directory, aside)
@@ -140,6 +167,21 @@ export class WorkloadDirectories {
     this.#work = result.catch(() => undefined)
     return result
   }
+}
+
+/** With its parent, where that is missing: nobody but us may enter it. */
+async function makeBelow(parent: string, make: () => Promise<void>): Promise<void> {
+  await make().catch(async (error: unknown) => {
+    if (codeOf(error) !== 'ENOENT') throw error
+    await mkdir(parent, { recursive: true, mode: 0o700 })
+    await make()
+  })
+}
+
+/** Whatever the umask says: the user of the container is not known. */
+async function makeForAll(directory: string): Promise<void> {
+  await mkdir(directory)
+  await chmod(directory, 0o777)
 }
 
 function codeOf(error: unknown): unknown {

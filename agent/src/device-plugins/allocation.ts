@@ -14,6 +14,10 @@ const DIRECTORY_MOUNT = '/run/akri/'
 export interface WorkloadDirectoryMaker {
   /** @returns the path on this node; undefined where it cannot be made, and then there is none */
   open(instance: ObjectKey, slot: SlotName): Promise<string | undefined>
+  /** Begins to make it, for a slot that may be given soon; one that is there is left alone. */
+  prepare(instance: ObjectKey, slot: SlotName): void
+  /** What has been prepared will not be opened. */
+  discard(instance: ObjectKey, slot: SlotName): void
 }
 
 /** One slot that a container is given. */

@@ -9,6 +9,7 @@ import type { GivenSlots } from '../slots/given-slots.js'
 import type { SlotClaims } from '../slots/slot-claims.js'
 import type { SlotTable } from '../slots/slot-table.js'
 import { containerResponse, type WorkloadDirectoryMaker } from './allocation.js'
+import { claimSlot } from './claim-slot.js'
 import type { AdvertisedDevice, PluginBehaviour, PreferenceRequest } from './plugin-behaviour.js'
 
 export interface ConfigurationPluginOptions {
@@ -76,13 +77,11 @@ export class ConfigurationPlugin implements PluginBehaviour {
 
   /** @returns false where another one was faster; what was claimed before stays claimed for the next choice */
   async #claimAll(chosen: readonly ChosenSlot[], claimed: Map<SlotName, ChosenSlot>): Promise<boolean> {
-    const { cluster, claims, observer } = this.#options
     for (const one of new Map(chosen.map((each) => [each.slot, each])).values()) {
-      const usage = this.#usageOf(one)
-      const { outcome, ...rest } = await claims.claim(one.slot, () => cluster.claimSlot(this.#keyOf(one), one.slot, usage))
-      observer.claimed(this.level, outcome)
+      const [instance, usage] = [this.#keyOf(one), this.#usageOf(one)]
+      const { held, outcome } = await claimSlot(this.#options, { level: this.level, instance, slot: one.slot, usage })
+      if (!held) return false
       if (outcome === 'claimed') claimed.set(one.slot, one)
-      else if (!('by' in rest) || rest.by !== usage) return false
     }
     return true
   }

@@ -9,6 +9,7 @@ import { offeredSlots, preferredSlots } from '../slots/offer.js'
 import type { SlotClaims } from '../slots/slot-claims.js'
 import type { SlotTable } from '../slots/slot-table.js'
 import { containerResponse, type WorkloadDirectoryMaker } from './allocation.js'
+import { claimSlot } from './claim-slot.js'
 import type { AdvertisedDevice, PluginBehaviour, PreferenceRequest } from './plugin-behaviour.js'
 
 export interface InstancePluginOptions {
@@ -113,13 +114,10 @@ export class InstancePlugin implements PluginBehaviour {
 
   /** @returns whether the slot was free; one that this node holds already is used again */
   async #claim(slot: SlotName): Promise<boolean> {
-    const { cluster, claims, observer } = this.#options
     const { key, name } = this.#instance
-    const result = await claims.claim(slot, () => cluster.claimSlot(key, slot, this.#usage))
-    observer.claimed(this.level, result.outcome)
-    if (result.outcome === 'claimed') return true
-    if (result.outcome === 'gone') throw new AllocationRefusedError(`Instance ${name} or its slot ${slot} is gone`)
-    if (result.by === this.#usage) return false
+    const result = await claimSlot(this.#options, { level: this.level, instance: key, slot, usage: this.#usage })
+    if (result.held) return result.outcome === 'claimed'
+    if (result.outcome !== 'taken') throw new AllocationRefusedError(`Instance ${name} or its slot ${slot} is gone`)
     const by = parseSlotUsage(result.by)
     throw new AllocationRefusedError(`slot ${slot} was just taken${'node' in by ? ` by node ${by.node}` : ''}`)
   }

@@ -335,7 +335,9 @@ export function clusterContract(name: string, make: () => Promise<ClusterUnderTe
       const made = await instance(1)
       await tested.removeConfiguration({ namespace: made.metadata.namespace, name: made.spec.configurationName })
       await eventually(() => expect(current(made)).toBeUndefined())
-      expect(cluster.configurations.list().map(({ metadata }) => metadata.name)).not.toContain(made.spec.configurationName)
+      await eventually(() =>
+        expect(cluster.configurations.list().map(({ metadata }) => metadata.name)).not.toContain(made.spec.configurationName),
+      )
     })
 
     it('raises the generation of a Configuration with its spec, and not with its status', async () => {
