@@ -12,9 +12,11 @@ import { type Figure, percentile } from './table.mjs'
 
 const NODE = 'node-1'
 const PORT = 19_391
-/** Of five devices in turn. */
-const ROUNDS_PER_DEVICE = 44
-const WARM_UP_ROUNDS = 4
+const ALLOCATED_DEVICES = 20
+/** Of all of them in turn. */
+const ROUNDS_PER_DEVICE = 12
+const WARM_UP_ROUNDS = 2
+const SETTLE_MS = 50
 const PODS = 10
 
 /** Nothing where there is no Kubernetes for tests. */
@@ -50,8 +52,9 @@ export async function measure(): Promise<Figure[]> {
  */
 async function measureAllocate(world: World): Promise<Figure[]> {
   const capacity = 2 * ROUNDS_PER_DEVICE
-  await world.apply(echoYaml('bench', ['foo0', 'foo1', 'foo2', 'foo3', 'foo4'], capacity))
-  await eventually(async () => equal(await world.allocatable(NODE, 'akri.sh/bench'), 5))
+  const descriptions = Array.from({ length: ALLOCATED_DEVICES }, (_, index) => `device-${index}`)
+  await world.apply(echoYaml('bench', descriptions, capacity))
+  await eventually(async () => equal(await world.allocatable(NODE, 'akri.sh/bench'), ALLOCATED_DEVICES))
   const names = (await world.instances()).map(({ metadata }) => metadata.name)
   const directory = path.join(kubeletDirectory(NODE), 'device-plugins')
   const clients = names.map((name) => {
@@ -77,7 +80,10 @@ async function measureAllocate(world: World): Promise<Figure[]> {
     if (round === WARM_UP_ROUNDS) bare.length = ours.length = 0
     for (const device of names.keys()) {
       bare.push(await timed(() => patch(device, ROUNDS_PER_DEVICE + round)))
+      // What each sets off, in the agent and the kubelet, is over before the next one.
+      await systemClock.sleep(SETTLE_MS)
       ours.push(await timed(() => allocate(device, round)))
+      await systemClock.sleep(SETTLE_MS)
     }
   }
   for (const client of clients) client.close()
