@@ -106,9 +106,8 @@ export class DevicePlugins implements InstancePlugins {
     const running = this.#instances.get(instance.name)
     if (running !== undefined) {
       checkTaken(running, instance.key)
-      running.behaviour.update(instance)
-      running.server.readvertise()
-      this.#readvertiseLater(instance.configuration)
+      // Of each Instance, whenever one of its Configuration changes: most have not.
+      if (running.behaviour.update(instance)) this.#readvertise(instance.key)
       return running.started
     }
     const behaviour = new InstancePlugin(instance, {

@@ -39,9 +39,14 @@ export class InstancePlugin implements PluginBehaviour {
     return this.#instance
   }
 
-  /** What is served now: the device, its properties and its capacity may have changed. */
-  update(instance: ServedInstance): void {
+  /**
+   * What is served now: the device, its properties and its capacity may have changed.
+   * @returns whether that changes what is offered
+   */
+  update(instance: ServedInstance): boolean {
+    const { healthy, capacity } = this.#instance
     this.#instance = instance
+    return healthy !== instance.healthy || capacity !== instance.capacity
   }
 
   advertise(): AdvertisedDevice[] {

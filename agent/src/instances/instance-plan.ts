@@ -1,5 +1,6 @@
 import type { Configuration, Instance, NodeName } from '@akrijs/kube'
 import { keyOf, objectKey } from '@akrijs/kube'
+import type { Device } from '@akrijs/sdk'
 import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
 import { deviceDigest, instanceName } from './instance-name.js'
 import type { ServedInstance } from './served-instance.js'
@@ -95,6 +96,18 @@ function idOf(instance: Instance | undefined): string | undefined {
   return instance?.metadata.annotations?.[DEVICE_ID_ANNOTATION]
 }
 
+/** Of devices whose list still stands: each change of one Instance makes a plan of all. */
+const digests = new WeakMap<Device, { readonly seenBy: NodeName | 'all'; readonly digest: string }>()
+
+function digestOf({ device, shared }: DiscoveredDevice, node: NodeName): string {
+  const seenBy = shared ? 'all' : node
+  const known = digests.get(device)
+  if (known?.seenBy === seenBy) return known.digest
+  const digest = deviceDigest(device.id, shared ? { shared } : { shared, node })
+  digests.set(device, { seenBy, digest })
+  return digest
+}
+
 /** Of several ids with one digest, the one that has the Instance already stays; else the first in order of code units. */
 function oneDevicePerDigest(
   devices: Iterable<DiscoveredDevice>,
@@ -105,7 +118,7 @@ function oneDevicePerDigest(
   const collisions: DigestCollision[] = []
   const inOrder = [...devices].sort((a, b) => (a.device.id < b.device.id ? -1 : 1))
   for (const found of inOrder) {
-    const digest = deviceDigest(found.device.id, found.shared ? { shared: true } : { shared: false, node })
+    const digest = digestOf(found, node)
     const winner = winners.get(digest)
     if (winner === undefined) {
       winners.set(digest, found)
