@@ -8,7 +8,7 @@ export default defineConfig({
     include: ['{proto,sdk,kube,agent,controller,webhook,cli,test,bench}/**/*.test.ts', '{handlers,examples}/*/**/*.test.ts'],
     exclude: ['**/node_modules/**', '**/dist/**'],
     // Tests wait more than they compute. Those about what a machine has once take turns: test/support/alone.ts.
-    maxWorkers: availableParallelism() + 1,
+    maxWorkers: availableParallelism(),
     testTimeout: 20_000,
     hookTimeout: 60_000,
   },

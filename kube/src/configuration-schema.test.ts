@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { processorMs } from '../../test/support/processor-ms.js'
 import { parseConfiguration } from './configuration-schema.js'
 
 const minimal = {
@@ -172,8 +173,8 @@ describe('a Configuration', () => {
       brokerProperties: Object.fromEntries(many.map((index) => [`a=${index}`, 'x'])),
       ...Object.fromEntries(many.map((index) => [`field${index}`, 1])),
     }
-    const begun = performance.now()
+    const begun = processorMs()
     expect(problemsOf(withSpec(spec)).length).toBeLessThanOrEqual(100)
-    expect(performance.now() - begun).toBeLessThan(5000)
+    expect(processorMs() - begun).toBeLessThan(5000)
   })
 })

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
+import { processorMs } from '../../test/support/processor-ms.js'
 import { parseManifests } from './manifest.js'
 
 const CONFIGURATION =
@@ -93,9 +94,9 @@ it.each([
   ['a deep nesting', `${'['.repeat(5000)}${']'.repeat(5000)}`],
   ['a million blanks in base64', `kind: Secret\nmetadata: { name: s }\ndata: { a: "${' '.repeat(1_000_000)}!" }`],
 ])('refuses %s quickly', (_title, text) => {
-  const start = performance.now()
+  const start = processorMs()
   expect(parseManifests(text, 'f').problems).toHaveLength(1)
-  expect(performance.now() - start).toBeLessThan(2000)
+  expect(processorMs() - start).toBeLessThan(2000)
 })
 
 it('never throws, and names the file in every problem', () => {

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { processorMs } from '../../../test/support/processor-ms.js'
 import { Glob, matchesGlob } from './glob.js'
 
 const FNMATCH = `
@@ -69,8 +70,8 @@ describe('globs', () => {
   })
 
   it('D1 need no more than text × glob comparisons for what makes other matchers hang', () => {
-    const started = performance.now()
+    const started = processorMs()
     expect(matchesGlob(`${'*a'.repeat(1000)}*b`, 'a'.repeat(4096))).toBe(false)
-    expect(performance.now() - started).toBeLessThan(5000)
+    expect(processorMs() - started).toBeLessThan(5000)
   })
 })

@@ -3,6 +3,7 @@ import { ManualClock } from '@akrijs/sdk/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import { processorMs } from '../../../test/support/processor-ms.js'
 import { BUNDLED_TYPES } from '../generated/bundled-types.js'
 import { type AdmissionRequest, admissionReview, readAdmissionReview } from './admission-review.js'
 import type { Handlers } from './handler-details.js'
@@ -181,9 +182,9 @@ describe('a review', () => {
       brokerSpec: { brokerPodSpec: Object.fromEntries(rows.map((index) => [`field${index}`, index])) },
       instanceServiceSpec: { ports: rows.map(() => ({ prot: 1 })) },
     }
-    const begun = performance.now()
+    const begun = processorMs()
     const verdict = await reviewer().review(request({ object: { ...good, spec } }))
-    expect(performance.now() - begun).toBeLessThan(2000)
+    expect(processorMs() - begun).toBeLessThan(2000)
     expect(JSON.stringify(admissionReview(request({}), verdict)).length).toBeLessThan(64 * 1024)
   })
 })

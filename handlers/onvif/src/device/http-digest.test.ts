@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { processorMs } from '../../../../test/support/processor-ms.js'
 import { chooseChallenge, DigestAnswer } from './http-digest.js'
 
 const NONCE = '7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v'
@@ -104,9 +105,9 @@ describe('HTTP digest authentication', () => {
       `${' '.repeat(16_000)}x`,
       'a'.repeat(16_000),
     ]) {
-      const started = performance.now()
+      const started = processorMs()
       chooseChallenge([header])
-      expect(performance.now() - started).toBeLessThan(2000)
+      expect(processorMs() - started).toBeLessThan(2000)
     }
   })
 })
