@@ -12,11 +12,11 @@ import { type Figure, percentile } from './table.mjs'
 
 const NODE = 'node-1'
 const PORT = 19_391
-const ALLOCATED_DEVICES = 20
+const ALLOCATED_DEVICES = 50
 /** Of all of them in turn. */
 const ROUNDS_PER_DEVICE = 12
 const WARM_UP_ROUNDS = 2
-const SETTLE_MS = 50
+const SETTLE_MS = 30
 const PODS = 10
 
 /** Nothing where there is no Kubernetes for tests. */
