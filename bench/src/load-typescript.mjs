@@ -16,13 +16,13 @@ const ownDirectories = {
   },
 }
 
-/** Imports a module of the workspace's sources, bundled as programs are. */
-export async function loadTypeScript(/** @type {string} */ file) {
+export async function bundleTypeScript(/** @type {string} */ file) {
   const outfile = path.join(root, '.cache/bench', `${path.basename(file, '.ts')}.mjs`)
   await build({
     entryPoints: [path.join(root, file)],
     outfile,
     bundle: true,
+    minify: true,
     platform: 'node',
     format: 'esm',
     target: 'node20',
@@ -32,5 +32,9 @@ export async function loadTypeScript(/** @type {string} */ file) {
     plugins: [ownDirectories],
     logLevel: 'error',
   })
-  return import(pathToFileURL(outfile).href)
+  return outfile
+}
+
+export async function loadTypeScript(/** @type {string} */ file) {
+  return import(pathToFileURL(await bundleTypeScript(file)).href)
 }

@@ -1,13 +1,15 @@
 // The OPC UA handler as a process of its own: how soon it lists many servers, what a round costs when nothing changes, and how
 // much memory it takes beside node-opcua's client, which does the same services.
 
-import { execFileSync, spawn } from 'node:child_process'
+import { execFile, execFileSync, spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { performance } from 'node:perf_hooks'
+import { promisify } from 'node:util'
 import { systemClock } from '@akrijs/sdk'
 import { SimulatedAgent } from '@akrijs/sdk/testing'
 import { application, DISCOVERY_SERVER, endpoint, SimulatedServer } from '../../handlers/opcua/test-peers/simulated-server.js'
+import { bundleTypeScript } from './load-typescript.mjs'
 
 const SERVERS = 200
 /** The chart's flags for V8, as for every image. */
@@ -49,6 +51,11 @@ export async function measure() {
     const printed = execFileSync(process.execPath, [...FLAGS, '--input-type=module', '-e', LOAD_PEER], { encoding: 'utf8' })
     // It prints warnings of its own as well.
     const peer = Number(/^\d+$/m.exec(printed)?.[0]) / 1024 / 1024
+    const codec = await bundleTypeScript('bench/src/opcua-codec.ts')
+    // Not execFileSync: the server that it asks is in this process.
+    const { stdout } = await promisify(execFile)(process.execPath, [...FLAGS, codec, servers[0]?.url ?? ''])
+    const [known, , rss] = stdout.trim().split(' ').map(Number)
+    if (known !== 1 || rss === undefined) throw new TypeError(`the codec has found ${stdout}`)
     return [
       { what: `OPC UA, to the first list of ${SERVERS} servers with their endpoints`, value: firstMs, unit: 'ms', budget: 3000 },
       { what: 'OPC UA, per server (FindServers and GetEndpoints)', value: firstMs / SERVERS, unit: 'ms', budget: 15 },
@@ -58,6 +65,13 @@ export async function measure() {
         value: memory,
         unit: 'MB',
         budget: 90,
+        peer: { name: "node-opcua's client, loaded", value: peer },
+      },
+      {
+        what: 'OPC UA, memory (RSS) of a process that only asks one server by our codec',
+        value: rss / 1024 / 1024,
+        unit: 'MB',
+        budget: 50,
         peer: { name: "node-opcua's client, loaded", value: peer },
       },
     ]
