@@ -1,11 +1,11 @@
 import { spawnSync } from 'node:child_process'
 import path from 'node:path'
-import { type Device, messageOf, serve } from '@akrijs/sdk'
+import { type Device, serve } from '@akrijs/sdk'
 import { SimulatedAgent } from '@akrijs/sdk/testing'
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { alone } from '../../../test/support/alone.js'
 import { Lan } from '../test-peers/lan.js'
-import { missingForOpen62541, Open62541 } from '../test-peers/open62541.js'
+import { missingForOpen62541, useOpen62541 } from '../test-peers/open62541.js'
 import { DISCOVERY_SERVER, SimulatedServer } from '../test-peers/simulated-server.js'
 import { createOpcuaHandler } from './index.js'
 
@@ -38,20 +38,7 @@ async function discover(discoveryUrls: readonly string[]) {
 const ids = (devices: readonly Device[]) => devices.map(({ id }) => id)
 
 describe.skipIf(missingForOpen62541.length > 0)(`with open62541${needs(missingForOpen62541)}`, () => {
-  const peers = new Open62541()
-  let failure: string | undefined
-
-  beforeAll(async () => {
-    await Open62541.build().catch((error: unknown) => {
-      failure = messageOf(error)
-    })
-  }, 180_000)
-
-  beforeEach((context) => {
-    if (failure !== undefined) context.skip(`open62541 cannot be had: ${failure}`)
-  })
-
-  afterEach(() => peers.close())
+  const peers = useOpen62541()
 
   it('offers a server with its security policies and its certificate', async () => {
     const { url } = await peers.start('Secured', '-s')

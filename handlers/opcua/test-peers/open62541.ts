@@ -3,6 +3,8 @@ import { once } from 'node:events'
 import net from 'node:net'
 import path from 'node:path'
 import { promisify } from 'node:util'
+import { messageOf } from '@akrijs/sdk'
+import { afterEach, beforeAll, beforeEach } from 'vitest'
 
 const run = promisify(execFile)
 const BUILT = path.resolve(import.meta.dirname, '../../../node_modules/.cache/akri-open62541')
@@ -57,6 +59,22 @@ export class Open62541 {
   async close(): Promise<void> {
     for (const child of this.#children.splice(0)) await this.end({ child })
   }
+}
+
+/** For the tests of a block: built before the first of them, ended after each; where it cannot be had they are skipped. */
+export function useOpen62541(): Open62541 {
+  const peers = new Open62541()
+  let failure: string | undefined
+  beforeAll(async () => {
+    await Open62541.build().catch((error: unknown) => {
+      failure = messageOf(error)
+    })
+  }, 180_000)
+  beforeEach((context) => {
+    if (failure !== undefined) context.skip(`open62541 cannot be had: ${failure}`)
+  })
+  afterEach(() => peers.close())
+  return peers
 }
 
 async function freePort(): Promise<number> {

@@ -1,8 +1,8 @@
 import { connect, createServer, type Socket } from 'node:net'
-import { type Device, DiscoveryProperties, type Logger, messageOf, serve, silentLogger, systemClock } from '@akrijs/sdk'
+import { type Device, DiscoveryProperties, type Logger, serve, silentLogger, systemClock } from '@akrijs/sdk'
 import { SimulatedAgent } from '@akrijs/sdk/testing'
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { missingForOpen62541, Open62541, type Open62541Server } from '../../test-peers/open62541.js'
+import { describe, expect, it } from 'vitest'
+import { missingForOpen62541, type Open62541Server, useOpen62541 } from '../../test-peers/open62541.js'
 import { createOpcuaHandler } from '../index.js'
 import { ServerSessions, type ServerSessionsOptions } from './server-sessions.js'
 import { SessionGate } from './session-gate.js'
@@ -23,20 +23,7 @@ const FACTS = {
 }
 
 describe.skipIf(missingForOpen62541.length > 0)(`a session with a server of open62541${needed}`, () => {
-  const peers = new Open62541()
-  let failure: string | undefined
-
-  beforeAll(async () => {
-    await Open62541.build().catch((error: unknown) => {
-      failure = messageOf(error)
-    })
-  }, 180_000)
-
-  beforeEach((context) => {
-    if (failure !== undefined) context.skip(`open62541 cannot be had: ${failure}`)
-  })
-
-  afterEach(() => peers.close())
+  const peers = useOpen62541()
 
   it('adds its state, its product and its namespaces to what the handler offers, where serverDetails are wanted', async () => {
     const { url } = await peers.start('Mixer')
@@ -107,11 +94,11 @@ describe.skipIf(missingForOpen62541.length > 0)(`a session with a server of open
         cut.onMessages = (connection, count, socket) => {
           if (connection > first && count === messages) socket.destroy()
         }
-        const begin = Date.now()
+        const begin = systemClock.now()
         const sessions = await open()
         await sessions.update([known(cut.url)], new AbortController().signal)
         expect([messages, sessions.of({ discoveryUrl: cut.url })]).toEqual([messages, {}])
-        expect(Date.now() - begin).toBeLessThan(10_000)
+        expect(systemClock.now() - begin).toBeLessThan(10_000)
         await expect.poll(() => cut.open).toBe(0)
       }
       cut.onMessages = () => undefined
