@@ -18,13 +18,24 @@ const tests = node('node_modules/vitest/vitest.mjs', 'run', ...reporters, ...arg
 
 const sum = JSON.parse(readFileSync(report, 'utf8'))
 rmSync(report)
-for (const file of sum.testResults) {
-  for (const test of file.assertionResults) {
-    if (test.status === 'pending' || test.status === 'skipped') process.stdout.write(`skipped: ${test.fullName}\n`)
-  }
+const all = sum.testResults.flatMap((file) =>
+  file.assertionResults.map((test) => ({ ...test, file: path.relative(root, file.name) })),
+)
+for (const { fullName } of all.filter(({ status }) => status === 'pending' || status === 'skipped')) say('skipped', fullName)
+// Once more at the end, where they are seen.
+if (checks !== 0) say('failed', 'a check: see the first lines')
+for (const { file, fullName, failureMessages } of all.filter(({ status }) => status === 'failed')) {
+  say('failed', `${file}: ${fullName}: ${failureMessages.join('\n').split('\n', 1)}`)
 }
-// A file that cannot even be loaded counts as one failed test.
-const broken = sum.testResults.filter((file) => file.status === 'failed' && file.assertionResults.length === 0).length
-const failed = sum.numFailedTests + broken + (checks === 0 ? 0 : 1)
+// A file that cannot even be loaded, or whose hooks fail, counts as one failed test.
+const broken = sum.testResults.filter(
+  (file) => file.status === 'failed' && file.assertionResults.every(({ status }) => status !== 'failed'),
+)
+for (const { name, message } of broken) say('failed', `${path.relative(root, name)}: ${message.split('\n', 1)}`)
+const failed = sum.numFailedTests + broken.length + (checks === 0 ? 0 : 1)
 process.stdout.write(`${sum.numPassedTests} passed, ${failed} failed, ${sum.numPendingTests + sum.numTodoTests} skipped\n`)
 process.exit(failed > 0 || tests !== 0 ? 1 : 0)
+
+function say(what, text) {
+  process.stdout.write(`${what}: ${text}\n`)
+}

@@ -8,12 +8,12 @@ export interface InstanceWriterOptions {
   readonly clock: Clock
   /** Of [0, 1). */
   readonly random: () => number
+  /** How long one answer of the server may take, in milliseconds: the kubelet waits for a claim. */
+  readonly answerMs: number
   /** Told of each Instance in which something has changed that its Configuration counts. */
   onWritten(instance: Instance): void
 }
 
-/** How long the kubelet is kept waiting for a claim, in milliseconds. */
-const ANSWER_MS = 10_000
 /** The longest wait between one attempt and the next, in milliseconds. */
 const CROWD_MS = 1000
 /** How often a write is tried anew on what it finds when another one was faster. */
@@ -40,7 +40,7 @@ export class InstanceWriter {
    * @throws ClusterBusyError, OutdatedResourceError; ApiError where the server does not want the write itself
    */
   async change<T>(key: ObjectKey, decide: (instance: Instance | undefined) => Step<T>): Promise<T> {
-    const { api, cache, clock, random } = this.#options
+    const { api, cache, clock, random, answerMs } = this.#options
     let instance = cache.get(key)
     let fresh = false
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
@@ -54,7 +54,7 @@ export class InstanceWriter {
       }
       // Where many are at it, each needs a moment in which no other one is.
       if (attempt > 1) await clock.sleep(random() * Math.min(CROWD_MS, 10 * 2 ** attempt))
-      const found = await api.get(key, { timeoutMs: ANSWER_MS })
+      const found = await api.get(key, { timeoutMs: answerMs })
       const now = found === undefined ? undefined : this.wrote(found)
       // Nobody was faster: it is the write itself that the server does not want.
       if (refusal?.status === 422 && fresh && now?.metadata.resourceVersion === instance?.metadata.resourceVersion) throw refusal
@@ -77,13 +77,13 @@ export class InstanceWriter {
 
   /** @returns why the server refused it; undefined where it is written */
   async #write<T>(key: ObjectKey, step: Exclude<Step<T>, { readonly done: T }>): Promise<ApiError | undefined> {
-    const { api, cache } = this.#options
+    const { api, cache, answerMs } = this.#options
     try {
       if ('subresource' in step) {
         const { patch, subresource } = step
         // Nothing that is counted in the status of its Configuration.
-        cache.observe(await api.patch(key, 'json', patch, { subresource, timeoutMs: ANSWER_MS }))
-      } else if ('patch' in step) this.wrote(await api.patch(key, 'json', step.patch, { timeoutMs: ANSWER_MS }))
+        cache.observe(await api.patch(key, 'json', patch, { subresource, timeoutMs: answerMs }))
+      } else if ('patch' in step) this.wrote(await api.patch(key, 'json', step.patch, { timeoutMs: answerMs }))
       else {
         const { uid, resourceVersion } = step.remove.metadata
         // Gone already is as good.

@@ -45,6 +45,8 @@ export interface KubernetesClusterOptions {
   readonly node: NodeName
   /** Of [0, 1). @default Math.random */
   readonly random?: () => number
+  /** How long one answer may take of which an Instance's change waits, in milliseconds: the kubelet waits for a claim. @default 10000 */
+  readonly answerMs?: number
 }
 
 /** The cluster of an API server. */
@@ -64,7 +66,7 @@ export class KubernetesCluster implements Cluster {
 
   constructor(options: KubernetesClusterOptions) {
     const { client, clock, log } = options
-    this.#options = { random: Math.random, ...options }
+    this.#options = { random: Math.random, answerMs: 10_000, ...options }
     const { random } = this.#options
     this.#instanceApi = new Resource(client, INSTANCES)
     const onError = (path: string) => (error: unknown, retryInMs: number) =>
