@@ -6,7 +6,7 @@ import { type Clock, type Logger, messageOf, systemClock } from '@akrijs/sdk'
 import { backoff, findHandlerPackages, type HandlerPackage } from '@akrijs/sdk/host'
 import { type Agent, startAgent } from './agent.js'
 import type { AgeingOptions } from './discovery/device-ageing.js'
-import { handlerProgram, IsolatedHandler } from './discovery/isolated-handler.js'
+import { runIsolated } from './discovery/isolated-handler.js'
 import { StateFileError } from './errors.js'
 import { KubeletSockets } from './kubelet/kubelet-sockets.js'
 import { Listeners } from './listeners.js'
@@ -132,13 +132,8 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
       () => cluster.close(),
     )
 
-    if (options.isolated) {
-      const program = handlerProgram(options.handlersFrom)
-      for (const { name, module } of handlers) {
-        const isolated = new IsolatedHandler({ name, program, module, directory: handlersDirectory, clock, log })
-        open.unshift(() => isolated.close())
-      }
-    }
+    if (options.isolated)
+      open.unshift(runIsolated(handlers, { from: options.handlersFrom, directory: handlersDirectory, clock, log }))
 
     const following = (async () => {
       for await (const set of sets) {

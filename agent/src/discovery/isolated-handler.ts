@@ -2,11 +2,11 @@ import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
-import { Backoff, HandlerPackageError, packageDirectory, splitLines } from '@akrijs/sdk/host'
+import { Backoff, type HandlerPackage, HandlerPackageError, packageDirectory, splitLines } from '@akrijs/sdk/host'
 
 export interface IsolatedHandlerOptions {
   readonly name: string
-  /** {@link handlerProgram}. */
+  /** The path of the program that serves the handler of a module. */
   readonly program: string
   /** The path of the handler's module. */
   readonly module: string
@@ -102,10 +102,22 @@ export class IsolatedHandler {
 }
 
 /**
- * The program that serves the handler of a module, from the SDK that is installed.
- * @param from a directory: the SDK is looked for as a module in there would
+ * Runs each handler in a process of its own.
+ * @param options.from a directory: the SDK, which serves them, is looked for as a module in there would
+ * @returns ends all of them
+ * @throws HandlerPackageError where there is no SDK
  */
-export function handlerProgram(from: string): string {
+export function runIsolated(
+  handlers: readonly HandlerPackage[],
+  { from, ...options }: { readonly from: string } & Pick<IsolatedHandlerOptions, 'directory' | 'clock' | 'log'>,
+): () => Promise<unknown> {
+  const program = handlerProgram(from)
+  const running = handlers.map(({ name, module }) => new IsolatedHandler({ ...options, name, program, module }))
+  return () => Promise.all(running.map((handler) => handler.close()))
+}
+
+/** The program that serves the handler of a module. */
+function handlerProgram(from: string): string {
   const directory = packageDirectory('@akrijs/sdk', from)
   const program = directory && path.join(directory, 'dist/akri-handler.js')
   if (program !== undefined && existsSync(program)) return program

@@ -4,7 +4,7 @@ import { ApiClient, clusterAccess, type NodeName } from '@akrijs/kube'
 import { type Logger, messageOf, systemClock } from '@akrijs/sdk'
 import { aborted, findHandlerPackages, type HealthServer, isServed, serveHealth } from '@akrijs/sdk/host'
 import { type Agent, startAgent } from '../agent.js'
-import { handlerProgram, IsolatedHandler } from '../discovery/isolated-handler.js'
+import { runIsolated } from '../discovery/isolated-handler.js'
 import { ContainerRuntime } from '../kubelet/container-runtime.js'
 import { KubeletSockets } from '../kubelet/kubelet-sockets.js'
 import { KubernetesCluster } from '../kubernetes/kubernetes-cluster.js'
@@ -90,13 +90,8 @@ export async function runAgent(
     })
     agent = running
     open.unshift(() => running.close())
-    if (options.isolated === 'on') {
-      const program = handlerProgram(packagesFrom)
-      for (const { name, module } of handlers) {
-        const isolated = new IsolatedHandler({ name, program, module, directory: options.handlersDirectory, clock, log })
-        open.unshift(() => isolated.close())
-      }
-    }
+    if (options.isolated === 'on')
+      open.unshift(runIsolated(handlers, { from: packagesFrom, directory: options.handlersDirectory, clock, log }))
     await stopped
   } finally {
     for (const close of open) await close()
