@@ -58,6 +58,12 @@ export interface Agent {
   close(): Promise<void>
 }
 
+/**
+ * What is to be done about a change waits so long, in milliseconds: more may change at once, and what the kubelet waits for has
+ * the processor first.
+ */
+const GATHER_MS = 10
+
 /** Starts the agent of one node: from Configurations to Instances and device plugins. */
 export async function startAgent(options: AgentOptions): Promise<Agent> {
   const { cluster, kubelet, clock, log, node, observer = nobodyObserves } = options
@@ -98,6 +104,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const events = new StatusEvents(cluster)
   const queue = new ReconcileQueue<ObjectKey>({
     clock,
+    gatherMs: GATHER_MS,
     async reconcile(key) {
       try {
         return await reconciler.reconcile(key)

@@ -1,6 +1,6 @@
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { ReconcileQueue, type ReconcileResult } from './reconcile-queue.js'
+import { ReconcileQueue, type ReconcileQueueOptions, type ReconcileResult } from './reconcile-queue.js'
 
 class TestError extends Error {
   readonly kind: string
@@ -31,10 +31,10 @@ afterEach(async () => {
   await ran
 })
 
-function start(concurrency = 4): ReconcileQueue<string> {
+function start(options: Pick<ReconcileQueueOptions<string>, 'concurrency' | 'gatherMs'> = {}): ReconcileQueue<string> {
   const queue = new ReconcileQueue<string>({
+    ...options,
     clock,
-    concurrency,
     random: () => 1,
     initialBackoffMs: 1000,
     ceilingMs: 4000,
@@ -60,7 +60,7 @@ function held(): { release: () => void } {
 
 describe('the reconcile queue', () => {
   it('makes one call of many additions that wait, and one more of those that come while it works', async () => {
-    const queue = start(1)
+    const queue = start({ concurrency: 1 })
     const gate = held()
     queue.add('a')
     for (let n = 0; n < 10; n++) queue.add('a')
@@ -73,8 +73,67 @@ describe('the reconcile queue', () => {
     expect(calls).toEqual(['a', 'a'])
   })
 
+  it('gathers additions of a key before it calls, each key for itself', async () => {
+    const queue = start({ gatherMs: 100 })
+    queue.add('a')
+    await clock.advance(60)
+    queue.add('a')
+    queue.add('b')
+    await clock.advance(39)
+    expect(calls).toEqual([])
+    await clock.advance(1)
+    expect(calls).toEqual(['a'])
+    queue.add('a')
+    await clock.advance(59)
+    expect(calls).toEqual(['a'])
+    await clock.advance(1)
+    expect(calls).toEqual(['a', 'b'])
+    await clock.advance(40)
+    expect(calls).toEqual(['a', 'b', 'a'])
+  })
+
+  it('is not settled while it gathers, and gathers what is added while it works or waits for a retry', async () => {
+    const queue = start({ gatherMs: 100 })
+    const gate = held()
+    queue.add('a')
+    let settled = false
+    const settling = queue.settled().then(() => {
+      settled = true
+    })
+    await clock.advance(100)
+    queue.add('a')
+    gate.release()
+    await clock.advance(99)
+    expect(settled).toBe(false)
+    expect(calls).toEqual(['a'])
+    reconcile = () => Promise.reject(new TestError('transient'))
+    await clock.advance(1)
+    await settling
+    expect(calls).toEqual(['a', 'a'])
+    expect(errors).toEqual([['a', 1000]])
+
+    await clock.advance(950)
+    queue.add('a')
+    // The retry would be due now.
+    await clock.advance(50)
+    expect(calls).toEqual(['a', 'a'])
+    await clock.advance(50)
+    expect(calls).toEqual(['a', 'a', 'a'])
+  })
+
+  it('calls nothing that it has gathered once it is stopped', async () => {
+    const queue = start({ gatherMs: 100 })
+    queue.add('a')
+    stop.abort()
+    queue.add('b')
+    await ran
+    await clock.advance(1000)
+    await queue.settled()
+    expect(calls).toEqual([])
+  })
+
   it('keeps to its concurrency, and never works on one key twice at once', async () => {
-    const queue = start(2)
+    const queue = start({ concurrency: 2 })
     const gates: (() => void)[] = []
     reconcile = () => new Promise((resolve) => gates.push(() => resolve({})))
     for (const key of ['a', 'b', 'c', 'a']) queue.add(key)
@@ -138,7 +197,7 @@ describe('the reconcile queue', () => {
   })
 
   it('ends with its signal: waits for what runs, and starts nothing more', async () => {
-    const queue = start(1)
+    const queue = start({ concurrency: 1 })
     const gate = held()
     queue.add('a')
     queue.add('b')

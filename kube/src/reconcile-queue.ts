@@ -10,6 +10,8 @@ export interface ReconcileQueueOptions<Key extends string> {
   readonly clock: Pick<ApiClock, 'sleep'>
   /** Of [0, 1). @default Math.random */
   readonly random?: () => number
+  /** How long an addition waits for others of its key, in milliseconds. @default 0: not at all */
+  readonly gatherMs?: number
   /** How many keys may be reconciled at once; one key never runs twice at the same time. @default 4 */
   readonly concurrency?: number
   /** Milliseconds before the first retry; doubles with each failure. @default 500 */
@@ -22,6 +24,13 @@ export interface ReconcileResult {
   readonly requeueAfterMs?: number
 }
 
+/** A key that is not to be reconciled yet. */
+interface Later {
+  readonly wait: AbortController
+  /** For further additions; otherwise it is a retry, which an addition overtakes. */
+  readonly gathers: boolean
+}
+
 /**
  * Calls `reconcile` for keys that were added: level-based, so that a hundred additions of a key that waits are one call,
  * and an addition while its key is being reconciled is one more call afterwards.
@@ -30,20 +39,20 @@ export class ReconcileQueue<Key extends string> {
   readonly #options: Required<ReconcileQueueOptions<Key>>
   readonly #waiting = new Set<Key>()
   readonly #running = new Map<Key, Promise<void>>()
-  readonly #later = new Map<Key, AbortController>()
+  readonly #later = new Map<Key, Later>()
   readonly #failures = new Map<Key, number>()
   #signal: AbortSignal | undefined
   #settled: (() => void) | undefined
 
   constructor(options: ReconcileQueueOptions<Key>) {
-    this.#options = { random: Math.random, concurrency: 4, initialBackoffMs: 500, ceilingMs: 30_000, ...options }
+    this.#options = { random: Math.random, gatherMs: 0, concurrency: 4, initialBackoffMs: 500, ceilingMs: 30_000, ...options }
   }
 
   add(key: Key): void {
-    this.#later.get(key)?.abort()
-    this.#later.delete(key)
-    this.#waiting.add(key)
-    this.#pump()
+    const { gatherMs } = this.#options
+    if (this.#later.get(key)?.gathers) return
+    if (gatherMs > 0) this.#addLater(key, gatherMs, true)
+    else this.#addNow(key)
   }
 
   /** Works until the signal is aborted, and resolves when the last call has ended. */
@@ -54,17 +63,22 @@ export class ReconcileQueue<Key extends string> {
       if (signal.aborted) return resolve()
       signal.addEventListener('abort', () => resolve(), { once: true })
     })
-    for (const later of this.#later.values()) later.abort()
+    for (const { wait } of this.#later.values()) wait.abort()
+    this.#later.clear()
     await Promise.all(this.#running.values())
   }
 
   /** Resolves when nothing waits or runs; retries that are due later do not count. */
   async settled(): Promise<void> {
-    while (this.#waiting.size > 0 || this.#running.size > 0) {
+    while (this.#isBusy()) {
       await new Promise<void>((resolve) => {
         this.#settled = resolve
       })
     }
+  }
+
+  #isBusy(): boolean {
+    return this.#waiting.size > 0 || this.#running.size > 0 || [...this.#later.values()].some(({ gathers }) => gathers)
   }
 
   #pump(): void {
@@ -82,17 +96,17 @@ export class ReconcileQueue<Key extends string> {
     try {
       const { requeueAfterMs } = await this.#options.reconcile(key, signal)
       this.#failures.delete(key)
-      if (requeueAfterMs !== undefined) this.#addLater(key, requeueAfterMs, signal)
+      if (requeueAfterMs !== undefined) this.#retryLater(key, requeueAfterMs)
     } catch (error) {
-      if (!signal.aborted) this.#failed(key, error, signal)
+      if (!signal.aborted) this.#failed(key, error)
     } finally {
       this.#running.delete(key)
       this.#pump()
-      if (this.#waiting.size === 0 && this.#running.size === 0) this.#settled?.()
+      if (!this.#isBusy()) this.#settled?.()
     }
   }
 
-  #failed(key: Key, error: unknown, signal: AbortSignal): void {
+  #failed(key: Key, error: unknown): void {
     const terminal = error instanceof Error && 'kind' in error && error.kind === 'terminal'
     const failures = (this.#failures.get(key) ?? 0) + 1
     this.#failures.set(key, failures)
@@ -101,21 +115,33 @@ export class ReconcileQueue<Key extends string> {
     // Between half and all of it: spread out, but never a hot loop.
     const retryInMs = terminal ? undefined : ceiling * (0.5 + random() / 2)
     this.#options.onError(key, error, retryInMs)
-    if (retryInMs !== undefined) this.#addLater(key, retryInMs, signal)
+    if (retryInMs !== undefined) this.#retryLater(key, retryInMs)
   }
 
-  #addLater(key: Key, ms: number, signal: AbortSignal): void {
-    if (signal.aborted || this.#waiting.has(key)) return
-    this.#later.get(key)?.abort()
-    const later = new AbortController()
+  #retryLater(key: Key, ms: number): void {
+    // It was added while it was reconciled.
+    if (!this.#waiting.has(key) && !this.#later.has(key)) this.#addLater(key, ms, false)
+  }
+
+  #addLater(key: Key, ms: number, gathers: boolean): void {
+    if (this.#signal?.aborted) return
+    this.#later.get(key)?.wait.abort()
+    const later = { wait: new AbortController(), gathers }
     this.#later.set(key, later)
-    this.#options.clock.sleep(ms, later.signal).then(
+    this.#options.clock.sleep(ms, later.wait.signal).then(
       () => {
-        if (this.#later.get(key) === later) this.add(key)
+        if (this.#later.get(key) === later) this.#addNow(key)
       },
       () => {
         // Overtaken by add() or by the end of the queue.
       },
     )
+  }
+
+  #addNow(key: Key): void {
+    this.#later.get(key)?.wait.abort()
+    this.#later.delete(key)
+    this.#waiting.add(key)
+    this.#pump()
   }
 }

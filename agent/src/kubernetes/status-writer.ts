@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events'
 import { isDeepStrictEqual } from 'node:util'
 import {
   ApiError,
@@ -43,17 +42,14 @@ export class StatusWriter {
   /** Those whose counts this node has changed. */
   readonly #changed = new Set<ObjectKey>()
   readonly #queue: ReconcileQueue<ObjectKey>
-  readonly #gathering = new Set<ObjectKey>()
-  readonly #stop = new AbortController()
 
   constructor(options: StatusWriterOptions) {
     this.#options = options
     const { clock, log, random } = options
-    // One for each Configuration whose changes are being gathered.
-    setMaxListeners(0, this.#stop.signal)
     this.#queue = new ReconcileQueue<ObjectKey>({
       clock,
       random,
+      gatherMs: GATHER_MS,
       reconcile: async (key, signal) => {
         await this.#write(key, signal)
         return {}
@@ -70,21 +66,20 @@ export class StatusWriter {
     const { configurations } = this.#options
     configurations.onChange((key) => {
       if (configurations.get(key) === undefined) this.#forget(key)
-      else if (this.#reports.has(key) && this.#isDue(key)) this.#add(key)
+      else if (this.#reports.has(key) && this.#isDue(key)) this.#queue.add(key)
     }, signal)
-    signal.addEventListener('abort', () => this.#stop.abort(), { once: true })
     await this.#queue.run(signal)
   }
 
   report(key: ObjectKey, report: NodeStatus): void {
     this.#reports.set(key, report)
-    if (this.#isDue(key)) this.#add(key)
+    if (this.#isDue(key)) this.#queue.add(key)
   }
 
   /** This node has written Instances of the Configuration. */
   changed(key: ObjectKey): void {
     this.#changed.add(key)
-    this.#add(key)
+    this.#queue.add(key)
   }
 
   valid(configuration: Configuration): void {
@@ -94,22 +89,7 @@ export class StatusWriter {
   invalid(known: Known, problem: string): void {
     const key = keyOf(known)
     this.#invalid.set(key, { known, problem })
-    if (this.#isDue(key)) this.#add(key)
-  }
-
-  /** A little later: more may change at once. */
-  #add(key: ObjectKey): void {
-    if (this.#gathering.has(key)) return
-    this.#gathering.add(key)
-    this.#options.clock.sleep(GATHER_MS, this.#stop.signal).then(
-      () => {
-        this.#gathering.delete(key)
-        this.#queue.add(key)
-      },
-      () => {
-        // The end of the program.
-      },
-    )
+    if (this.#isDue(key)) this.#queue.add(key)
   }
 
   #forget(key: ObjectKey): void {
