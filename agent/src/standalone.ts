@@ -1,5 +1,5 @@
 // `@akrijs/agent/standalone`: the agent of one machine without a cluster.
-import { stat } from 'node:fs/promises'
+import { realpath, stat } from 'node:fs/promises'
 import path from 'node:path'
 import type { ManifestProblem, NodeName, ObjectKey } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf, systemClock } from '@akrijs/sdk'
@@ -66,7 +66,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
   const node = options.node as NodeName
   await makeStateDirectory(stateDirectory)
   await makeStateDirectory(socketDirectory)
-  await checkOwner(socketDirectory)
+  await checkOwner(socketDirectory, { rootMay: (await realpath(socketDirectory)) === (await realpath(stateDirectory)) })
   const lock = await lockState(stateDirectory)
   const stop = new AbortController()
   // In the order in which they are to be closed.
@@ -168,9 +168,12 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
   }
 }
 
-/** In a directory of somebody else he could put his own sockets in the place of ours. */
-async function checkOwner(directory: string): Promise<void> {
+/**
+ * In a directory of somebody else he could put his own sockets in the place of ours.
+ * @param rootMay where root was told to use it; one in a place that anybody may write to he could have made before
+ */
+async function checkOwner(directory: string, { rootMay }: { readonly rootMay: boolean }): Promise<void> {
   const [owner, own] = [(await stat(directory)).uid, process.getuid?.()]
-  if (own === 0 || owner === own) return
+  if (owner === own || (own === 0 && rootMay)) return
   throw new StateFileError(`${directory} belongs to user ${owner}, not to ${own}; give another state directory`)
 }

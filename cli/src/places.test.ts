@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { controlSocket, defaultStateDirectory, socketDirectory } from './places.js'
+import { controlSocket, defaultStateDirectory, leaveWordOfSockets, socketDirectory } from './places.js'
 
 describe('where the standalone agent keeps things', () => {
   it('is the directory that is named, else by the user', () => {
@@ -21,6 +21,17 @@ describe('where the standalone agent keeps things', () => {
     expect(short.length).toBeLessThan(48)
     expect(await socketDirectory(long)).toBe(short)
     expect(await socketDirectory(`${long}y`)).not.toBe(short)
+  })
+
+  it('finds its sockets by the word that is left where they are somewhere else, and beside its state again later', async () => {
+    const state = await mkdtemp(path.join(os.tmpdir(), 'akri-places-'))
+    onTestFinished(() => rm(state, { recursive: true }))
+    for (const sockets of ['/run/akri-a', '/run/akri-b']) {
+      await leaveWordOfSockets(state, sockets)
+      expect(await controlSocket(state)).toBe(`${sockets}/control.sock`)
+    }
+    await leaveWordOfSockets(state, state)
+    expect(await controlSocket(state)).toBe(`${state}/control.sock`)
   })
 
   it('has its sockets in one place, however the path of its state is spelt', async () => {

@@ -1,11 +1,12 @@
 import { execFileSync } from 'node:child_process'
 import { constants } from 'node:fs'
-import { mkdir, open, readFile, symlink } from 'node:fs/promises'
+import { chown, mkdir, open, readFile, rm, symlink } from 'node:fs/promises'
 import path from 'node:path'
 import type { Instance } from '@akrijs/kube'
 import { systemClock } from '@akrijs/sdk'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { askAgent } from '../../cli/src/control/control-client.js'
+import { socketDirectory } from '../../cli/src/places.js'
 import { AkriProgram } from './support/akri-program.js'
 import { isAlive } from './support/processes.js'
 
@@ -156,9 +157,31 @@ describe('akri run', () => {
     expect(akri.run(['get', 'instances', '--state-dir', long]).stdout).toContain('nulls')
     vi.stubEnv('TMPDIR', akri.directory)
     onTestFinished(() => void vi.unstubAllEnvs())
+    // Its sockets are still found.
+    expect(akri.run(['get', 'instances', '--state-dir', long]).stdout).toContain('nulls')
     const second = akri.run(['run', '--plain', '-f', file, '--state-dir', long])
     expect(second.status).toBe(1)
     expect(second.stderr).toContain(`another agent works on ${long}`)
+  })
+
+  it.skipIf(process.getuid?.() !== 0)('puts no sockets where somebody else has been before (needs root)', async () => {
+    const long = path.join(akri.directory, 'x'.repeat(90))
+    await mkdir(long)
+    const sockets = await socketDirectory(long)
+    onTestFinished(() => rm(sockets, { recursive: true, force: true }))
+    await mkdir(sockets)
+    await chown(sockets, 65534, 65534)
+    const file = await akri.write('a.yaml', configuration('nulls', nullDevice(`[/bin/sh, -c, 'exec sleep 1000']`)))
+    const refused = akri.run(['run', '--plain', '-f', file, '--state-dir', long])
+    expect(refused.stderr).toContain(`${sockets} belongs to user 65534, not to 0`)
+    expect(refused.status).toBe(1)
+    // What root was told to use is another matter.
+    const own = path.join(akri.directory, 'o')
+    await mkdir(own)
+    await chown(own, 65534, 65534)
+    await symlink(own, akri.state)
+    akri.start('-f', file)
+    await vi.waitFor(async () => expect(await akri.instances()).toHaveLength(1), patience)
   })
 
   it.each([

@@ -8,7 +8,7 @@ import { BrokerSet } from '../brokers/broker-set.js'
 import { FinishedJobs } from '../brokers/finished-jobs.js'
 import { serveControl } from '../control/control-server.js'
 import { UsageError } from '../errors.js'
-import { controlSocket, socketDirectory } from '../places.js'
+import { controlSocketIn, leaveWordOfSockets, socketDirectory } from '../places.js'
 import { StopSignals } from '../stop-signals.js'
 import { drawAgent } from '../view/agent-picture.js'
 import { LiveView } from '../view/live-view.js'
@@ -54,10 +54,11 @@ export async function run(
   }
   const log = peopleLogger(say, logLevel)
   await makeStateDirectory(stateDir)
+  const sockets = await socketDirectory(stateDir)
   const standalone = await startStandalone({
     manifests: file,
     stateDirectory: stateDir,
-    socketDirectory: await socketDirectory(stateDir),
+    socketDirectory: sockets,
     node: node ?? os.hostname().toLowerCase(),
     handlers: handler,
     isolated,
@@ -79,7 +80,8 @@ export async function run(
     onChange: redraw,
   })
   brokers.start()
-  const control = await serveControl(await controlSocket(stateDir), standalone, brokers).catch(async (error: unknown) => {
+  const serving = leaveWordOfSockets(stateDir, sockets).then(() => serveControl(controlSocketIn(sockets), standalone, brokers))
+  const control = await serving.catch(async (error: unknown) => {
     await brokers.close()
     await standalone.close()
     throw error
