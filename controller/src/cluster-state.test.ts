@@ -1,5 +1,6 @@
 import { objectKey } from '@akrijs/kube'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../test/support/eventually.js'
 import type { ClusterState } from './cluster-state.js'
 import { TestApi } from './test-api.js'
 import { testConfiguration, testInstance, testPod } from './test-objects.js'
@@ -28,11 +29,11 @@ describe('what is known of a cluster', () => {
     state = (await api.start()).state
     const broken = { ...rest, spec: { ...rest.spec, capacity: -1 } }
     api.put(CONFIGURATION, { metadata: { ...metadata, deletionTimestamp: '2026-01-01T00:00:00Z' }, ...broken })
-    await vi.waitFor(() => expect(known()?.metadata.deletionTimestamp).toBeDefined())
+    await eventually(() => expect(known()?.metadata.deletionTimestamp).toBeDefined())
     expect(known()?.spec.capacity).toBe(1)
     // Deleted and made again while nobody watched: the spec of the old one is nothing to it.
     api.put(CONFIGURATION, { metadata: { ...metadata, uid: 'another' }, ...broken })
-    await vi.waitFor(() => expect(known()).toBeUndefined())
+    await eventually(() => expect(known()).toBeUndefined())
   })
 
   it('tells of what an Instance owns also where somebody took its labels away', async () => {
@@ -44,7 +45,7 @@ describe('what is known of a cluster', () => {
     const told: string[] = []
     state.onInstanceChange((one) => told.push(one), new AbortController().signal)
     api.put(`${PODS}/a-pod`, { metadata: { ...metadata, labels }, status: { phase: 'Failed' } })
-    await vi.waitFor(() => expect(told).toEqual(['plant/cam-8120fe']))
+    await eventually(() => expect(told).toEqual(['plant/cam-8120fe']))
   })
 
   it('tells of a node with the Instances that it sees when Pods can run there no more, or again, and of no other change', async () => {
@@ -68,6 +69,6 @@ describe('what is known of a cluster', () => {
     ] as const)
       node(more, ready)
     api.remove(NODE)
-    await vi.waitFor(() => expect(told).toEqual(Array.from({ length: 5 }, () => ['a', ['plant/cam-8120fe']])))
+    await eventually(() => expect(told).toEqual(Array.from({ length: 5 }, () => ['a', ['plant/cam-8120fe']])))
   })
 })

@@ -1,6 +1,7 @@
 import { silentLogger } from '@akrijs/sdk'
 import { ManualClock } from '@akrijs/sdk/testing'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../test/support/eventually.js'
 import { control } from './controller.js'
 import { TestApi } from './test-api.js'
 import { T0, testConfiguration, testInstance } from './test-objects.js'
@@ -32,7 +33,7 @@ describe('the work of a controller', () => {
     // A timer of more than 24 days would end at once.
     expect(clock.sleeping).toEqual([3_600_000])
     await clock.advance(3_600_000)
-    await vi.waitFor(() => expect(api.requests.filter(({ path }) => path === LEASE)).toHaveLength(2))
+    await eventually(() => expect(api.requests.filter(({ path }) => path === LEASE)).toHaveLength(2))
     turn.abort()
     await work
     expect(clock.sleeping).toEqual([])

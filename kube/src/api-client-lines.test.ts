@@ -1,5 +1,6 @@
 import { systemClock } from '@akrijs/sdk'
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../test/support/eventually.js'
 import type { ApiClient } from './api-client.js'
 import { failure, refuse, TestServer } from './test-server.js'
 
@@ -49,7 +50,7 @@ describe('lines', () => {
       more()
     }
     expect(String(await failure(linesOf(client)))).toContain('a line has more than 50000 bytes')
-    await vi.waitFor(() => expect(closed).toBe(true))
+    await eventually(() => expect(closed).toBe(true))
   })
 
   it('does not count together what many short lines have', async () => {
@@ -75,7 +76,7 @@ describe('lines', () => {
       setTimeout(() => stop.abort(), 20)
     }
     await failure(linesOf(client, stop.signal))
-    await vi.waitFor(() => expect(sockets.every(({ destroyed }) => destroyed)).toBe(true))
+    await eventually(() => expect(sockets.every(({ destroyed }) => destroyed)).toBe(true))
   })
 
   it('leaves no connection to who does not read on', async () => {
@@ -85,7 +86,7 @@ describe('lines', () => {
       expect(line).toBe('a')
       break
     }
-    await vi.waitFor(() => expect(sockets.every(({ destroyed }) => destroyed)).toBe(true))
+    await eventually(() => expect(sockets.every(({ destroyed }) => destroyed)).toBe(true))
   })
 
   it('gives the refusal of the server', async () => {

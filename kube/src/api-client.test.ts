@@ -3,7 +3,8 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { systemClock } from '@akrijs/sdk'
 import { ManualClock } from '@akrijs/sdk/testing'
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../test/support/eventually.js'
 import { ApiError, ApiUnreachableError } from './errors.js'
 import { failure, get, refuse, TestServer } from './test-server.js'
 
@@ -138,7 +139,7 @@ describe('answers', () => {
       more()
     }
     await failure(get(client))
-    await vi.waitFor(() => expect(closed).toBe(true))
+    await eventually(() => expect(closed).toBe(true))
   })
 
   it('waits no longer than it may for an answer that comes slowly', async () => {
@@ -167,7 +168,7 @@ describe('answers', () => {
     const stop = new AbortController()
     api.answer = () => stop.abort()
     await failure(get(client, stop.signal))
-    await vi.waitFor(() => expect(sockets.every(({ destroyed }) => destroyed)).toBe(true))
+    await eventually(() => expect(sockets.every(({ destroyed }) => destroyed)).toBe(true))
   })
 
   it('is not kept by a program that gives no credentials', async () => {

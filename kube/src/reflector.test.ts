@@ -3,6 +3,7 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { eventually } from '../../test/support/eventually.js'
 import { ApiClient } from './api-client.js'
 import { type ApiObject, Reflector } from './reflector.js'
 
@@ -198,7 +199,7 @@ describe('listing', () => {
     api.put('a')
     api.lists.push((_query, response) => response.end(text))
     begin()
-    await vi.waitFor(() => expect(errors).toHaveLength(1))
+    await eventually(() => expect(errors).toHaveLength(1))
     expect(reflector.list()).toEqual([])
     await clock.advance(500)
     await reflector.synced
@@ -255,7 +256,7 @@ describe('watching', () => {
     api.put('b', 2)
     api.put('a', 3)
     api.remove('b')
-    await vi.waitFor(() => expect(changes).toEqual(['b', 'a', 'b']))
+    await eventually(() => expect(changes).toEqual(['b', 'a', 'b']))
     expect(values()).toEqual({ a: 3 })
   })
 
@@ -264,7 +265,7 @@ describe('watching', () => {
     api.send({ type: 'BOOKMARK', object: { metadata: { resourceVersion: '777' } } })
     await clock.advance(5000)
     api.endWatches()
-    await vi.waitFor(() => expect(api.count('watch')).toBe(2))
+    await eventually(() => expect(api.count('watch')).toBe(2))
     expect(api.requests.at(-1)?.get('resourceVersion')).toBe('777')
     expect(api.requests.at(-1)?.get('allowWatchBookmarks')).toBe('true')
     expect(changes).toEqual([])
@@ -274,7 +275,7 @@ describe('watching', () => {
     await follow()
     await clock.advance(5000)
     api.endWatches()
-    await vi.waitFor(() => expect(api.count('watch')).toBe(2))
+    await eventually(() => expect(api.count('watch')).toBe(2))
     api.put('a')
     await converged()
     expect(api.count('list')).toBe(1)
@@ -293,12 +294,12 @@ describe('watching', () => {
     await clock.advance(5000)
     api.endWatches()
     await afterFailures(1)
-    await vi.waitFor(() => expect(api.count('list')).toBe(2))
+    await eventually(() => expect(api.count('list')).toBe(2))
     await watching()
 
     api.send({ type: 'ERROR', object: { kind: 'Status', code: 410, reason: 'Expired', message: 'too old' } })
     await afterFailures(2)
-    await vi.waitFor(() => expect(api.count('list')).toBe(3))
+    await eventually(() => expect(api.count('list')).toBe(3))
     expect(errors[1]?.[0]).toContain('too old')
     expect(changes).toEqual([])
   })
@@ -309,7 +310,7 @@ describe('watching', () => {
     api.watched.push(refuse(410, 'Expired'))
     await clock.advance(5000)
     api.endWatches()
-    await vi.waitFor(() => expect(errors).toHaveLength(1))
+    await eventually(() => expect(errors).toHaveLength(1))
     api.put('changed', 2)
     api.remove('gone')
     api.put('new', 1)
@@ -324,7 +325,7 @@ describe('watching', () => {
       await follow()
       api.send(line)
       await afterFailures(1)
-      await vi.waitFor(() => expect(api.count('watch')).toBe(2))
+      await eventually(() => expect(api.count('watch')).toBe(2))
       api.put('a', 1)
       await converged()
       expect(api.count('list')).toBe(1)
@@ -362,14 +363,14 @@ describe('watching', () => {
     await follow({ silenceMs: 90_000 })
     await clock.advance(60_000)
     api.send({ type: 'BOOKMARK', object: { metadata: { resourceVersion: '200' } } })
-    await vi.waitFor(() => expect(reflector.lastContact).toBe(1_060_000))
+    await eventually(() => expect(reflector.lastContact).toBe(1_060_000))
     api.watched.push((_query, response) => response.flushHeaders())
     await clock.advance(89_999)
     expect(api.count('watch')).toBe(1)
     await clock.advance(1)
-    await vi.waitFor(() => expect(reflector.lastContact).toBe(1_150_000))
+    await eventually(() => expect(reflector.lastContact).toBe(1_150_000))
     await clock.advance(90_000)
-    await vi.waitFor(() => expect(api.count('watch')).toBe(3))
+    await eventually(() => expect(api.count('watch')).toBe(3))
     expect(errors).toEqual([])
     expect(api.count('list')).toBe(1)
     api.put('a', 1)
@@ -379,11 +380,11 @@ describe('watching', () => {
   it('gives a watch up that is never answered, and says so', async () => {
     api.watched.push(() => {})
     begin({ silenceMs: 90_000 })
-    await vi.waitFor(() => expect(api.count('watch')).toBe(1))
+    await eventually(() => expect(api.count('watch')).toBe(1))
     await clock.advance(90_000)
     await afterFailures(1)
     expect(errors[0]?.[0]).toContain('nothing came for 90000 ms')
-    await vi.waitFor(() => expect(api.count('watch')).toBe(2))
+    await eventually(() => expect(api.count('watch')).toBe(2))
   })
 
   it('goes on after connections were cut', async () => {
@@ -408,7 +409,7 @@ describe('the cache', () => {
     expect(values()).toEqual({ a: 1 })
     api.put('a', 'bad')
     api.put('b', 2)
-    await vi.waitFor(() => expect(values()).toEqual({ b: 2 }))
+    await eventually(() => expect(values()).toEqual({ b: 2 }))
     expect(changes).toEqual(['a', 'b'])
   })
 
@@ -418,7 +419,7 @@ describe('the cache', () => {
     await follow({ parse })
     api.put('a', 'bad')
     api.put('b', 2)
-    await vi.waitFor(() => expect(changes).toEqual(['b']))
+    await eventually(() => expect(changes).toEqual(['b']))
     expect(values()).toEqual({ a: 1, b: 2 })
   })
 
@@ -432,7 +433,7 @@ describe('the cache', () => {
     running = Promise.resolve()
     api.put('a', 2)
     await ended
-    await vi.waitFor(() => expect(api.watches.size).toBe(0))
+    await eventually(() => expect(api.watches.size).toBe(0))
   })
 
   it('hands over what a listener throws at the first list as well', async () => {
@@ -450,11 +451,11 @@ describe('the cache', () => {
     const told: string[] = []
     reflector.onChange((changed) => told.push(changed), own.signal)
     api.put('a', 1)
-    await vi.waitFor(() => expect(changes).toEqual(['a']))
+    await eventually(() => expect(changes).toEqual(['a']))
     own.abort()
     reflector.onChange((changed) => told.push(changed), own.signal)
     api.put('a', 2)
-    await vi.waitFor(() => expect(changes).toEqual(['a', 'a']))
+    await eventually(() => expect(changes).toEqual(['a', 'a']))
     expect(told).toEqual(['n/a'])
   })
 })
@@ -467,7 +468,7 @@ describe('what a write answered', () => {
   const event = (type: string, object: Thing) => api.send({ type, object })
   const seen = async (names: string[]) => {
     event('MODIFIED', thing('last', '9999', 0))
-    await vi.waitFor(() => expect(changes).toEqual([...names, 'last']))
+    await eventually(() => expect(changes).toEqual([...names, 'last']))
   }
 
   it('counts at once, and what the watch tells of the time before does not', async () => {
@@ -495,9 +496,9 @@ describe('what a write answered', () => {
     reflector.observe(thing('a', '500', 'written'))
     reflector.observe(thing('a', '400', 'an answer that came late'))
     event('MODIFIED', thing('a', '600', 'newer'))
-    await vi.waitFor(() => expect(values()).toEqual({ a: 'newer' }))
+    await eventually(() => expect(values()).toEqual({ a: 'newer' }))
     event('DELETED', thing('a', '700', 'newer'))
-    await vi.waitFor(() => expect(values()).toEqual({}))
+    await eventually(() => expect(values()).toEqual({}))
   })
 
   it('compares versions as numbers', async () => {
@@ -511,7 +512,7 @@ describe('what a write answered', () => {
     await follow()
     const written = api.put('a', 1)
     api.remove('a')
-    await vi.waitFor(() => expect(changes).toEqual(['a', 'a']))
+    await eventually(() => expect(changes).toEqual(['a', 'a']))
     expect(reflector.observe(written)).toBe(written)
     expect(values()).toEqual({})
   })
@@ -543,7 +544,7 @@ describe('what a write answered', () => {
     await clock.advance(5000)
     api.endWatches()
     await afterFailures(1)
-    await vi.waitFor(() => expect(values()).toEqual({ b: 'there' }))
+    await eventually(() => expect(values()).toEqual({ b: 'there' }))
   })
 
   it('is nothing where it makes no sense', async () => {
@@ -572,7 +573,7 @@ describe('the end', () => {
         api.server.getConnections((error, count) => (error ? reject(error) : resolve(count))),
       )
     client.close()
-    await vi.waitFor(async () => expect(await connections()).toBe(0))
+    await eventually(async () => expect(await connections()).toBe(0))
   })
 
   it('comes before anything was asked where the signal is aborted already', async () => {

@@ -4,7 +4,8 @@ import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { eventually } from '../../test/support/eventually.js'
 import { SimulatedAgent } from './testing/simulated-agent.js'
 
 const run = promisify(execFile)
@@ -103,7 +104,7 @@ it('serves by akri-handler, survives kill -9 on its stale socket, logs no secret
         for (;;) await session.next()
       })(),
     ).rejects.toThrow(/failed on purpose/)
-    await vi.waitFor(() => expect(log).toContain('failed on purpose'))
+    await eventually(() => expect(log).toContain('failed on purpose'))
     expect(log).not.toContain('hunter2-secret')
     second.child.kill('SIGTERM')
     expect(await second.exit).toBe(0)

@@ -4,6 +4,7 @@ import path from 'node:path'
 import { RegistrationService } from '@akrijs/proto/discovery'
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { eventually } from '../../test/support/eventually.js'
 import type { Clock } from './clock.js'
 import { silentLogger } from './logger.js'
 import { keepRegistered } from './registration.js'
@@ -84,7 +85,7 @@ describe('keepRegistered', () => {
     const server = await agentThatAnswers((count) => (count > 7 ? status.OK : status.RESOURCE_EXHAUSTED))
     try {
       void start(clock, registered)
-      await vi.waitFor(() => expect(registered).toHaveBeenCalledWith(true))
+      await eventually(() => expect(registered).toHaveBeenCalledWith(true))
       expect(waits).toHaveLength(7)
       for (const [index, ceiling] of [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000].entries()) {
         expect(waits[index]).toBeGreaterThanOrEqual(ceiling / 2)
@@ -100,7 +101,7 @@ describe('keepRegistered', () => {
     const seen: boolean[] = []
     const agent = await SimulatedAgent.start({ directory })
     void start(clock, (registered) => seen.push(registered))
-    await vi.waitFor(() => expect(seen).toEqual([true]))
+    await eventually(() => expect(seen).toEqual([true]))
     agent.die()
     await clock.untilSleeping()
     expect(seen).toEqual([true, false])

@@ -2,8 +2,9 @@ import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
 import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import { eventually } from '../../test/support/eventually.js'
 import type { DiscoveryHandlerDefinition } from './handler.js'
 import { defineDiscoveryHandler } from './handler.js'
 import { silentLogger } from './logger.js'
@@ -40,7 +41,7 @@ describe('serve', () => {
   it('A4 an idle handler registers again when the agent has died and come back', async () => {
     const { metricsPort } = await start(handlerOf('idle', one), { metricsPort: 0 })
     // Before it has the answer, it would only try again what has failed.
-    await vi.waitFor(async () => expect((await fetch(`http://127.0.0.1:${metricsPort}/readyz`)).status).toBe(200))
+    await eventually(async () => expect((await fetch(`http://127.0.0.1:${metricsPort}/readyz`)).status).toBe(200))
     agent.die()
     await agent.comeBack()
     expect(await agent.registration('idle', 2)).toMatchObject({ endpointType: 'UDS', shared: false })
@@ -88,10 +89,10 @@ describe('serve', () => {
     const { metricsPort } = await start(handlerOf('seen', one), { metricsPort: 0 })
     const get = (at: string) => fetch(`http://127.0.0.1:${metricsPort}${at}`)
     const counted = async () => (await get('/metrics')).text()
-    await vi.waitFor(async () => expect((await get('/readyz')).status).toBe(200))
+    await eventually(async () => expect((await get('/readyz')).status).toBe(200))
     expect(await counted()).toContain('akri_handler_registered{handler="seen"} 1\n')
     agent.die()
-    await vi.waitFor(async () => expect(await (await get('/readyz')).text()).toContain('not registered with the agent: seen'))
+    await eventually(async () => expect(await (await get('/readyz')).text()).toContain('not registered with the agent: seen'))
     expect((await get('/healthz')).status).toBe(200)
     expect(await counted()).toContain('akri_handler_registered{handler="seen"} 0\n')
     expect((await get('/other')).status).toBe(404)

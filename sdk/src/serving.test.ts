@@ -4,8 +4,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { connect } from 'node:http2'
 import os from 'node:os'
 import path from 'node:path'
-import { expect, it, vi } from 'vitest'
+import { expect, it } from 'vitest'
 import { z } from 'zod'
+import { eventually } from '../../test/support/eventually.js'
 import { defineDiscoveryHandler } from './handler.js'
 import { silentLogger } from './logger.js'
 import { startServing } from './serving.js'
@@ -34,7 +35,7 @@ it('leaves the socket of whoever takes over while it is still closing', async ()
   const closing = first.close().then(() => {
     closed = true
   })
-  await vi.waitFor(() => expect(existsSync(socket)).toBe(false))
+  await eventually(() => expect(existsSync(socket)).toBe(false))
   const second = await serveIt()
   try {
     expect(closed).toBe(false)

@@ -1,6 +1,7 @@
 import { type ApiClient, INSTANCES, objectKey, Reflector, Resource } from '@akrijs/kube'
 import { systemClock } from '@akrijs/sdk'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { eventually } from '../support/eventually.js'
 import { accessOfCluster, clientOfCluster, describeOnCluster, makeNamespace, removeNamespace } from './support/cluster.js'
 import { FaultProxy } from './support/fault-proxy.js'
 import { type InstanceObject, instanceOf } from './support/instances.js'
@@ -79,11 +80,11 @@ describeOnCluster('the client on an API server', () => {
       const reflector = follow()
       await reflector.synced
       await put('a')
-      await vi.waitFor(() => expect(reflector.get(there('a'))?.spec.capacity).toBe(2))
+      await eventually(() => expect(reflector.get(there('a'))?.spec.capacity).toBe(2))
       await instances.patch(there('a'), 'merge', { spec: { capacity: 5 } })
-      await vi.waitFor(() => expect(reflector.get(there('a'))?.spec.capacity).toBe(5))
+      await eventually(() => expect(reflector.get(there('a'))?.spec.capacity).toBe(5))
       await instances.delete(there('a'))
-      await vi.waitFor(() => expect(reflector.get(there('a'))).toBeUndefined())
+      await eventually(() => expect(reflector.get(there('a'))).toBeUndefined())
     })
 
     it('tells of 600 writes at the same time exactly', async () => {

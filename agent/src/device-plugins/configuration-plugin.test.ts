@@ -2,6 +2,7 @@ import { readdir } from 'node:fs/promises'
 import { type Configuration, type InstanceName, type NodeName, objectKey, type SlotName } from '@akrijs/kube'
 import { silentLogger, systemClock } from '@akrijs/sdk'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
 import type { ServedInstance } from '../instances/served-instance.js'
 import { nobodyObserves } from '../observer.js'
 import { draftOf, manifest } from '../ports/cluster.contract.js'
@@ -102,19 +103,19 @@ const pod = (uid: string, ...counts: number[]) => ({
 })
 const both = async () => {
   for (const digest of DIGESTS) await serve(digest)
-  await vi.waitFor(() => expect(ids()).toEqual(['0', '1']))
+  await eventually(() => expect(ids()).toEqual(['0', '1']))
 }
 
 describe('the device plugin of a Configuration', () => {
   it('R2 R15 is there before any device, and R21 is told of each that comes or goes', async () => {
-    await vi.waitFor(() => expect(kubelet.resources).toEqual([resource()]))
+    await eventually(() => expect(kubelet.resources).toEqual([resource()]))
     expect(ids()).toEqual([])
     await serve('8120fe')
-    await vi.waitFor(() => expect(ids()).toEqual(['0']))
+    await eventually(() => expect(ids()).toEqual(['0']))
     await serve('a19705')
-    await vi.waitFor(() => expect(ids()).toEqual(['0', '1']))
+    await eventually(() => expect(ids()).toEqual(['0', '1']))
     await plugins.withdraw(instanceName('8120fe'))
-    await vi.waitFor(() => expect(ids()).toEqual(['0']))
+    await eventually(() => expect(ids()).toEqual(['0']))
   })
 
   it('R5 R6 R10 R38 R40 A18 gives one container all of two devices in one answer', async () => {
@@ -135,9 +136,9 @@ describe('the device plugin of a Configuration', () => {
   it('R16 R19 tells both levels of what it has claimed', async () => {
     await both()
     await kubelet.admit(pod('p', 1))
-    await vi.waitFor(() => expect(health('8120fe')).toEqual([false, true]))
+    await eventually(() => expect(health('8120fe')).toEqual([false, true]))
     // The claimed one, and one for each device with a free slot.
-    await vi.waitFor(() => expect(ids()).toEqual(['0', '1', '2']))
+    await eventually(() => expect(ids()).toEqual(['0', '1', '2']))
   })
 
   it('R16 R23 hears of what is claimed of an Instance', async () => {
@@ -147,7 +148,7 @@ describe('the device plugin of a Configuration', () => {
     await claim(0)
     expect(ids()).toEqual(['0', '1'])
     await claim(1)
-    await vi.waitFor(() => expect(ids()).toEqual(['0']))
+    await eventually(() => expect(ids()).toEqual(['0']))
   })
 
   it('R7 R84 gives to nobody else what a container has, although the Instance says that it is free', async () => {
@@ -157,7 +158,7 @@ describe('the device plugin of a Configuration', () => {
     expect(held()).toEqual({ [slot('8120fe', 0)]: usage })
     await cluster.releaseSlot(key('8120fe'), slot('8120fe', 0), usage)
     // What is offered is what Instances say, and the kubelet knows itself that the container has "0".
-    await vi.waitFor(() => expect(ids()).toEqual(['0', '1']))
+    await eventually(() => expect(ids()).toEqual(['0', '1']))
     await kubelet.admit(pod('q', 1))
     expect(held()).toEqual({ [slot('a19705', 0)]: 'C:1:node-a' })
     expect(given.list().map(({ slot: which, id }) => [which, id])).toEqual([
@@ -169,16 +170,16 @@ describe('the device plugin of a Configuration', () => {
   it('R83 hears of what other nodes claim and free', async () => {
     await both()
     for (const index of [0, 1]) await cluster.claimSlot(key('a19705'), slot('a19705', index), 'node-b')
-    await vi.waitFor(() => expect(ids()).toEqual(['0']))
+    await eventually(() => expect(ids()).toEqual(['0']))
     await cluster.releaseSlot(key('a19705'), slot('a19705', 1), 'node-b')
-    await vi.waitFor(() => expect(ids()).toEqual(['0', '1']))
+    await eventually(() => expect(ids()).toEqual(['0', '1']))
   })
 
   it('R11 R12 R22 refuses what cannot be had, claims nothing for it, and says again what there is', async () => {
     await serve('8120fe')
-    await vi.waitFor(() => expect(ids()).toEqual(['0']))
+    await eventually(() => expect(ids()).toEqual(['0']))
     await kubelet.admit(pod('p', 1))
-    await vi.waitFor(() => expect(ids()).toEqual(['0', '1']))
+    await eventually(() => expect(ids()).toEqual(['0', '1']))
     kubelet.remove('p')
     const before = held()
     let lists = 0
@@ -186,7 +187,7 @@ describe('the device plugin of a Configuration', () => {
     // Two ids are free, and both stand for the one device.
     await expect(kubelet.admit(pod('q', 2))).rejects.toThrow(/both stand for Instance|2 different devices are asked for/)
     expect(held()).toEqual(before)
-    await vi.waitFor(() => expect(lists).toBeGreaterThan(0))
+    await eventually(() => expect(lists).toBeGreaterThan(0))
   })
 
   it('A17 takes back what it has claimed of a request that fails in the middle', async () => {
@@ -225,7 +226,7 @@ describe('the device plugin of a Configuration', () => {
     await both()
     await kubelet.admit(pod('p', 2))
     kubelet.remove('p')
-    await vi.waitFor(() => expect(ids()).toHaveLength(4))
+    await eventually(() => expect(ids()).toHaveLength(4))
     // Four ids, two of each device: any two that the kubelet picked by itself could be of one.
     for (let round = 0; round < 5; round++) {
       const given = await kubelet.admit(pod(`q${round}`, 2))
@@ -237,7 +238,7 @@ describe('the device plugin of a Configuration', () => {
   it('R20 goes with its Configuration', async () => {
     await both()
     await plugins.withdrawConfiguration(objectKey('default', name))
-    await vi.waitFor(() => expect(kubelet.resource(resource()).allocatable).toBe(0))
+    await eventually(() => expect(kubelet.resource(resource()).allocatable).toBe(0))
     expect(kubelet.resource(`akri.sh/${instanceName('8120fe')}`).allocatable).toBe(2)
   })
 
@@ -250,7 +251,7 @@ describe('the device plugin of a Configuration', () => {
     await expect(plugins.serveConfiguration({ ...other, key: objectKey('elsewhere', 'x') })).rejects.toThrow(
       /is the resource of default\//,
     )
-    await vi.waitFor(() => expect(health('8120fe')).toEqual([true, true]))
+    await eventually(() => expect(health('8120fe')).toEqual([true, true]))
   })
 })
 
@@ -271,7 +272,7 @@ describe('the device plugins of both levels', () => {
       const sockets = async () =>
         (await readdir(kubelet.pluginDirectory)).filter((name) => name.startsWith(`akri-${own.slice(8)}-`))
       await serve('8120fe')
-      await vi.waitFor(() => expect(kubelet.resource(own).allocatable).toBe(wanted.offered))
+      await eventually(() => expect(kubelet.resource(own).allocatable).toBe(wanted.offered))
       for (const id of kubelet.devices(own).keys()) expect(id).toMatch(wanted.id)
       const given = await kubelet.admit({ ...pod('p'), containers: [{ name: 'c', resources: { [own]: 1 } }] })
       expect(given.get('c')?.envs).toMatchObject({ CAMERA: '8120fe' })
@@ -284,7 +285,7 @@ describe('the device plugins of both levels', () => {
       const after = await sockets()
       expect(after).not.toEqual(before)
       await plugins.close()
-      await vi.waitFor(() => expect(kubelet.resource(own).allocatable).toBe(0))
+      await eventually(() => expect(kubelet.resource(own).allocatable).toBe(0))
       expect(await sockets()).toEqual([])
     },
   )

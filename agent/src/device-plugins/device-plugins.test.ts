@@ -12,6 +12,7 @@ import {
 import { silentLogger, systemClock } from '@akrijs/sdk'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
 import type { ServedInstance } from '../instances/served-instance.js'
 import type { KubeletSockets } from '../kubelet/kubelet-sockets.js'
 import { nobodyObserves } from '../observer.js'
@@ -102,16 +103,16 @@ const slot = (index: number) => `cam-8120fe-${index}` as SlotName
 describe('the device plugin of an Instance', () => {
   it('R24 R81 offers its slots by fixed ids, all healthy at first', async () => {
     await plugins.serve(served)
-    await vi.waitFor(() => expect(health()).toEqual({ [slot(0)]: true, [slot(1)]: true, [slot(2)]: true }))
+    await eventually(() => expect(health()).toEqual({ [slot(0)]: true, [slot(1)]: true, [slot(2)]: true }))
   })
 
   it('R83 R38 A15 shows what others hold as unhealthy, of either level, and what they free as healthy again', async () => {
     await plugins.serve(served)
     await cluster.claimSlot(key, slot(0), 'node-b')
     await cluster.claimSlot(key, slot(1), 'C:0:node-a')
-    await vi.waitFor(() => expect(health()).toEqual({ [slot(0)]: false, [slot(1)]: false, [slot(2)]: true }))
+    await eventually(() => expect(health()).toEqual({ [slot(0)]: false, [slot(1)]: false, [slot(2)]: true }))
     await cluster.releaseSlot(key, slot(0), 'node-b')
-    await vi.waitFor(() => expect(health()[slot(0)]).toBe(true))
+    await eventually(() => expect(health()[slot(0)]).toBe(true))
   })
 
   it('R77 leaves a slot that another node of the Instance frees to that node for a while, at both levels', async () => {
@@ -121,22 +122,22 @@ describe('the device plugin of an Instance', () => {
     await plugins.serveConfiguration({ key: objectKey('default', 'cam'), name: configuration.metadata.name })
     await plugins.serve({ ...served, capacity: 1 })
     const offered = () => [kubelet.resource(resource).allocatable, kubelet.resource('akri.sh/cam').allocatable]
-    await vi.waitFor(() => expect(offered()).toEqual([1, 1]))
+    await eventually(() => expect(offered()).toEqual([1, 1]))
     await cluster.joinInstance(key, 'node-b' as NodeName)
     await cluster.claimSlot(key, slot(0), 'node-b')
-    await vi.waitFor(() => expect(offered()).toEqual([0, 0]))
+    await eventually(() => expect(offered()).toEqual([0, 0]))
     await cluster.releaseSlot(key, slot(0), 'node-b')
     expect(usage()?.[slot(0)]).toBe('')
     await clock.advance(14_999)
     expect(offered()).toEqual([0, 0])
     await clock.advance(1)
-    await vi.waitFor(() => expect(offered()).toEqual([1, 1]))
+    await eventually(() => expect(offered()).toEqual([1, 1]))
     await kubelet.admit(pod('p', 1))
   })
 
   it('R7 R84 R18 R87 does not give a slot to a second container while its Instance has forgotten the first one, and says again what there is', async () => {
     await plugins.serve({ ...served, capacity: 1 })
-    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(1))
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
     given.note({ slot: slot(0), resourceName: 'akri.sh/cam', id: '0' })
     let lists = 0
     kubelet.onChange(() => lists++, new AbortController().signal)
@@ -145,7 +146,7 @@ describe('the device plugin of an Instance', () => {
     )
     expect(usage()?.[slot(0)]).toBe('')
     // Although that is what it was told before.
-    await vi.waitFor(() => expect(lists).toBeGreaterThan(0))
+    await eventually(() => expect(lists).toBeGreaterThan(0))
     given.forget({ slot: slot(0), resourceName: 'akri.sh/cam', id: '0' })
     await kubelet.admit(pod('q', 1))
     expect(given.list()).toEqual([{ slot: slot(0), resourceName: resource, id: slot(0) }])
@@ -153,7 +154,7 @@ describe('the device plugin of an Instance', () => {
 
   it('R39 R80 R111 R113 A18 claims for its node what the kubelet chose, and gives all that the device has', async () => {
     await plugins.serve(served)
-    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     const given = await kubelet.admit(pod('p', 2, 1))
     expect(given.get('c0')).toEqual({
       envs: { NODE: '/dev/video0', NODE_8120FE: '/dev/video0' },
@@ -167,7 +168,7 @@ describe('the device plugin of an Instance', () => {
 
   it('R85 R87 R112 A17 refuses a slot that another node took a moment ago, claims nothing, and says at once what is left', async () => {
     await plugins.serve(served)
-    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     // The other node wins the race between the kubelet's choice and our claim.
     const claim = cluster.claimSlot.bind(cluster)
     const spy = vi.spyOn(cluster, 'claimSlot').mockImplementation(async (where, which, who) => {
@@ -177,13 +178,13 @@ describe('the device plugin of an Instance', () => {
     await expect(kubelet.admit(pod('p', 3))).rejects.toThrow(/slot cam-8120fe-1 was just taken by node node-b/)
     spy.mockRestore()
     expect(usage()).toEqual({ [slot(0)]: '', [slot(1)]: 'node-b', [slot(2)]: '' })
-    await vi.waitFor(() => expect(health()).toEqual({ [slot(0)]: true, [slot(1)]: false, [slot(2)]: true }))
+    await eventually(() => expect(health()).toEqual({ [slot(0)]: true, [slot(1)]: false, [slot(2)]: true }))
     await kubelet.admit(pod('q', 2))
   })
 
   it('A16 gives slots that its node still holds to the Pod after the one that had them', async () => {
     await plugins.serve(served)
-    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     await kubelet.admit(pod('p', 3))
     const held = usage()
     kubelet.remove('p')
@@ -193,9 +194,9 @@ describe('the device plugin of an Instance', () => {
 
   it('R82 does not give a device that cannot be seen, and does not offer it', async () => {
     await plugins.serve(served)
-    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     await plugins.serve({ ...served, healthy: false })
-    await vi.waitFor(() => expect(kubelet.resource(resource)).toMatchObject({ capacity: 3, allocatable: 0 }))
+    await eventually(() => expect(kubelet.resource(resource)).toMatchObject({ capacity: 3, allocatable: 0 }))
     // A kubelet that has not heard of it yet.
     const plugin = new InstancePlugin(
       { ...served, healthy: false },
@@ -219,17 +220,17 @@ describe('the device plugin of an Instance', () => {
     vi.spyOn(cluster.instances, 'onChange').mockImplementation(() => {})
     plugins = new DevicePlugins({ cluster, kubelet: sockets, given, node, clock, log: silentLogger })
     await plugins.serve(served)
-    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     await cluster.claimSlot(key, slot(0), 'node-b')
     await clock.advance(59_999)
     expect(health()[slot(0)]).toBe(true)
     await clock.advance(1)
-    await vi.waitFor(() => expect(health()).toEqual({ [slot(0)]: false, [slot(1)]: true, [slot(2)]: true }))
+    await eventually(() => expect(health()).toEqual({ [slot(0)]: false, [slot(1)]: true, [slot(2)]: true }))
   })
 
   it('A19 gives what the device is now, not what it was when the plugin began', async () => {
     await plugins.serve(served)
-    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     await plugins.serve({ ...served, properties: { NODE: '/dev/video7' } })
     expect((await kubelet.admit(pod('p', 1))).get('c0')?.envs).toEqual({ NODE: '/dev/video7', NODE_8120FE: '/dev/video7' })
   })
@@ -238,13 +239,13 @@ describe('the device plugin of an Instance', () => {
     await plugins.serve(served)
     await cluster.updateInstance(key, { capacity: 1, brokerProperties: {} })
     await plugins.serve({ ...served, capacity: 1 })
-    await vi.waitFor(() => expect(health()).toEqual({ [slot(0)]: true }))
+    await eventually(() => expect(health()).toEqual({ [slot(0)]: true }))
     expect(await cluster.claimSlot(key, slot(7), 'node-a')).toEqual({ outcome: 'gone' })
   })
 
   it('A21 is served on a new socket and registered again when the kubelet has restarted', async () => {
     await plugins.serve(served)
-    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     const before = await readdir(kubelet.pluginDirectory)
     await kubelet.restart()
     await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3), 5000)
@@ -264,7 +265,7 @@ describe('the device plugin of an Instance', () => {
     await plugins.serve(served)
     await plugins.withdraw(served.name)
     expect(await readdir(kubelet.pluginDirectory)).toEqual(['kubelet.sock'])
-    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(0))
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(0))
   })
 
   it('A22 is one, and registered once, however often it is reconciled', async () => {
@@ -295,13 +296,13 @@ describe('the device plugin of an Instance', () => {
 
   it('A21 A23 serves on another socket when somebody has removed its own', async () => {
     await plugins.serve(served)
-    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     const own = async () => (await readdir(kubelet.pluginDirectory)).filter((name) => name.startsWith('akri-'))
     const [before = ''] = await own()
     await rm(path.join(kubelet.pluginDirectory, before))
     await vi.waitFor(async () => expect(await own()).toHaveLength(1), { timeout: 8000 })
     expect(await own()).not.toEqual([before])
-    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     await kubelet.admit(pod('p', 1))
   })
 })

@@ -6,7 +6,8 @@ import { RegistrationClient } from '@akrijs/proto/discovery'
 import { defineDiscoveryHandler, serve, silentLogger } from '@akrijs/sdk'
 import { credentials } from '@grpc/grpc-js'
 import fc from 'fast-check'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
 import { HandlerRegistry } from './handler-registry.js'
 import { type RegistrationServer, serveRegistration } from './registration-server.js'
 
@@ -131,7 +132,7 @@ describe('the registration of handlers', () => {
     })
     const serving = await serve(handler, { directory, log: silentLogger, environment: {} })
     try {
-      await vi.waitFor(() => expect(uids('told')).toHaveLength(1))
+      await eventually(() => expect(uids('told')).toHaveLength(1))
       const [endpoint] = registry.endpoints('told')
       const stop = new AbortController()
       const { DiscoveryProperties } = await import('@akrijs/sdk')

@@ -4,7 +4,8 @@ import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { systemClock } from '@akrijs/sdk'
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
 import { BrokerLedger } from './broker-ledger.js'
 import { BrokerProcess } from './broker-process.js'
 
@@ -73,15 +74,15 @@ describe('the process of a broker', () => {
 
   it('ends with everything that it started, also what ignores being asked', async () => {
     const { broker, lines } = start('sh -c "trap \'\' TERM; echo \\$\\$; while :; do sleep 1; done" & wait')
-    await vi.waitFor(() => expect(lines).toHaveLength(1))
+    await eventually(() => expect(lines).toHaveLength(1))
     await broker.stop()
-    await vi.waitFor(() => expect(isGone(Number(lines[0]))).toBe(true))
+    await eventually(() => expect(isGone(Number(lines[0]))).toBe(true))
   })
 
   it('bounds a line without an end', async () => {
     const { broker, lines } = start('head -c 300000 /dev/zero | tr "\\0" x; echo; echo last')
     await broker.ended
-    await vi.waitFor(() => expect(lines.at(-1)).toBe('last'))
+    await eventually(() => expect(lines.at(-1)).toBe('last'))
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(2000)
   })
 })
@@ -120,7 +121,7 @@ describe('the ledger of brokers', () => {
     await ended
     expect(isGone(member)).toBe(false)
     expect(await new BrokerLedger(at).endLeftovers()).toEqual([leader.pid])
-    await vi.waitFor(() => expect(isGone(member)).toBe(true))
+    await eventually(() => expect(isGone(member)).toBe(true))
   })
 
   it('takes a file that makes no sense for an empty one', async () => {

@@ -1,7 +1,8 @@
 import { type Configuration, keyOf } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/sdk'
 import { ManualClock } from '@akrijs/sdk/testing'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
 import type { ClusterState } from '../cluster-state.js'
 import { specHash } from '../labels.js'
 import { TestApi } from '../test-api.js'
@@ -63,9 +64,9 @@ describe('the brokers of an Instance', () => {
     await reconcile()
     const labels = { controller: 'akri.sh', 'akri.sh/configuration': 'cam', 'akri.sh/instance': 'cam-8120fe' }
     api.put(`${PODS}/own`, { metadata: { name: 'own', namespace: 'plant', labels }, status: { phase: 'Running' } })
-    await vi.waitFor(() => expect(state.pods.cache.list()).toHaveLength(2))
+    await eventually(() => expect(state.pods.cache.list()).toHaveLength(2))
     api.put(`${AKRI}/configurations/cam`, { ...testConfiguration() })
-    await vi.waitFor(() => expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined())
+    await eventually(() => expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined())
     await reconcile()
     expect(names(PODS)).toEqual(['own'])
   })
@@ -108,7 +109,7 @@ describe('the brokers of an Instance', () => {
     async function vanish(): Promise<void> {
       expect(names(PODS)).toEqual(['a-cam-8120fe-pod'])
       api.remove(`${PODS}/a-cam-8120fe-pod`)
-      await vi.waitFor(() => expect(state.pods.cache.list()).toEqual([]))
+      await eventually(() => expect(state.pods.cache.list()).toEqual([]))
     }
   })
 
@@ -141,10 +142,10 @@ describe('the brokers of an Instance', () => {
       status: failed,
       metadata: { ...job?.metadata },
     })
-    await vi.waitFor(() => expect(state.jobs.cache.list()[0]?.outcome).toBe('failed'))
+    await eventually(() => expect(state.jobs.cache.list()[0]?.outcome).toBe('failed'))
     await reconcile()
     api.remove(`${JOBS}/cam-8120fe-3-job`)
-    await vi.waitFor(() => expect(state.jobs.cache.list()).toEqual([]))
+    await eventually(() => expect(state.jobs.cache.list()).toEqual([]))
     const due = (await reconcile()) ?? expect.fail('it is not made again')
     expect(due - T0).toBeGreaterThanOrEqual(2000)
     await clock.advance(due - T0)

@@ -1,6 +1,7 @@
 import { type ConfigurationSpec, keyOf } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/sdk'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
 import { TestApi } from '../test-api.js'
 import { testConfiguration, testInstance } from '../test-objects.js'
 import { BrokerServices } from './broker-services.js'
@@ -48,7 +49,7 @@ describe('the Service of an Instance', () => {
     await reconcile()
     expect(writes()).toEqual([])
     broker('Running')
-    await vi.waitFor(() => expect(state.podsLabelled('instance', keyOf(instance))[0]?.phase).toBe('Running'))
+    await eventually(() => expect(state.podsLabelled('instance', keyOf(instance))[0]?.phase).toBe('Running'))
     await reconcile()
     await reconcile()
     expect(writes()).toEqual([`PATCH ${SERVICE}`])
@@ -67,7 +68,7 @@ describe('the Service of an Instance', () => {
     const fieldsV1 = { 'f:metadata': {}, 'f:spec': { 'f:ports': {} } }
     const managedFields = [{ manager: 'akri-controller', operation: 'Apply', fieldsV1 }]
     api.put(SERVICE, { ...made, metadata: { ...made.metadata, managedFields }, spec: { ...PORTS, selector: { mine: 'x' } } })
-    await vi.waitFor(() => expect(state.services.cache.list()[0]?.fields).toEqual(fieldsV1))
+    await eventually(() => expect(state.services.cache.list()[0]?.fields).toEqual(fieldsV1))
     await reconcile()
     expect(api.objects.get(SERVICE)).toMatchObject({ spec: { selector: { controller: 'akri.sh' } } })
     await reconcile()
@@ -80,11 +81,11 @@ describe('the Service of an Instance', () => {
     const { state, reconcile } = await controller()
     await reconcile()
     api.remove(POD)
-    await vi.waitFor(() => expect(state.podsLabelled('instance', keyOf(instance))).toEqual([]))
+    await eventually(() => expect(state.podsLabelled('instance', keyOf(instance))).toEqual([]))
     await reconcile()
     expect(api.objects.has(SERVICE)).toBe(true)
     configuration({ instanceServiceSpec: PORTS })
-    await vi.waitFor(() => expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined())
+    await eventually(() => expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined())
     await reconcile()
     expect(api.objects.has(SERVICE)).toBe(false)
   })
@@ -99,7 +100,7 @@ describe('the Service of an Instance', () => {
     const { state, reconcile } = await controller()
     await expect(reconcile()).rejects.toThrow('cam-8120fe-svc in plant belongs to somebody else')
     configuration({})
-    await vi.waitFor(() => expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined())
+    await eventually(() => expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined())
     await reconcile()
     expect([api.objects.get(SERVICE), writes()]).toEqual([foreign, []])
   })
@@ -111,7 +112,7 @@ describe('the Service of an Instance', () => {
     await reconcile()
     const uid = state.services.cache.list()[0]?.metadata.uid
     configuration({ ...SPEC, instanceServiceSpec: { ...PORTS, clusterIP: '10.0.0.9' } })
-    await vi.waitFor(() => expect(state.configurations.cache.list()[0]?.spec.instanceServiceSpec).toHaveProperty('clusterIP'))
+    await eventually(() => expect(state.configurations.cache.list()[0]?.spec.instanceServiceSpec).toHaveProperty('clusterIP'))
     api.refusal = ({ method }) =>
       method === 'PATCH' && api.objects.has(SERVICE) ? { status: 422, message: 'spec.clusterIP: field is immutable' } : undefined
     await reconcile()
@@ -126,7 +127,7 @@ describe('the Service of an Instance', () => {
     await reconcile()
     const uid = state.services.cache.list()[0]?.metadata.uid
     configuration({})
-    await vi.waitFor(() => expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined())
+    await eventually(() => expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined())
     await reconcile()
     expect(api.sent('DELETE')).toMatchObject([{ preconditions: { uid } }])
   })
@@ -142,7 +143,7 @@ describe('the Service of a Configuration', () => {
     await reconcileConfiguration()
     expect(writes()).toEqual([])
     broker('Running')
-    await vi.waitFor(() => expect(state.podsLabelled('configuration', keyOf(testConfiguration()))[0]?.phase).toBe('Running'))
+    await eventually(() => expect(state.podsLabelled('configuration', keyOf(testConfiguration()))[0]?.phase).toBe('Running'))
     await reconcileConfiguration()
     await reconcileConfiguration()
     expect(writes()).toEqual([`PATCH ${ALL}`])
@@ -151,7 +152,7 @@ describe('the Service of a Configuration', () => {
       spec: { ...PORTS, selector: { controller: 'akri.sh', 'akri.sh/configuration': 'cam' } },
     })
     configuration({ ...SPEC })
-    await vi.waitFor(() => expect(state.configurations.cache.list()[0]?.spec.configurationServiceSpec).toBeUndefined())
+    await eventually(() => expect(state.configurations.cache.list()[0]?.spec.configurationServiceSpec).toBeUndefined())
     await reconcileConfiguration()
     expect(api.objects.has(ALL)).toBe(false)
   })

@@ -4,7 +4,8 @@ import os from 'node:os'
 import path from 'node:path'
 import { startStandalone } from '@akrijs/agent/standalone'
 import { silentLogger } from '@akrijs/sdk'
-import { expect, it, vi } from 'vitest'
+import { expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
 
 it('is loaded by an agent by the name of its package, and its sensors become Instances', async () => {
   const sensors = JSON.stringify([{ id: 'hall', url: 'http://hall/' }])
@@ -33,7 +34,7 @@ it('is loaded by an agent by the name of its package, and its sensors become Ins
     log: silentLogger,
   })
   try {
-    await vi.waitFor(() =>
+    await eventually(() =>
       expect(agent.cluster.instances.list().map(({ spec }) => spec.brokerProperties)).toEqual([{ SENSOR_URL: 'http://hall/' }]),
     )
   } finally {

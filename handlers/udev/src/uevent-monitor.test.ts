@@ -7,7 +7,8 @@ import { promisify } from 'node:util'
 import { DiscoveryProperties, silentLogger } from '@akrijs/sdk'
 import { openDiscovery } from '@akrijs/sdk/host'
 import { ManualClock } from '@akrijs/sdk/testing'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
 import type { Change } from './device-monitor.js'
 import { createUdevHandler } from './index.js'
 import { UeventMonitor } from './uevent-monitor.js'
@@ -112,7 +113,7 @@ describe('the monitor of device events', () => {
 
   it.skipIf(!isRoot)('has one pair of sockets for all who ask, as long as there is one of them (needs root)', async () => {
     // Those of the tests before are about to be closed.
-    await vi.waitFor(() => expect(eventSockets()).toEqual([]))
+    await eventually(() => expect(eventSockets()).toEqual([]))
     const monitor = new UeventMonitor({ runUdevRoot: '/nonexistent' })
     const first = new AbortController()
     const gone = monitor.changes(first.signal, silentLogger)[Symbol.asyncIterator]()
@@ -132,7 +133,7 @@ describe('the monitor of device events', () => {
     await until(stays, concerns(name))
     expect(eventSockets()).toHaveLength(2)
     stop.abort()
-    await vi.waitFor(() => expect(eventSockets()).toEqual([]))
+    await eventually(() => expect(eventSockets()).toEqual([]))
     // Asked again, they are opened again.
     const again = new AbortController()
     const anew = monitor.changes(again.signal, silentLogger)[Symbol.asyncIterator]()
