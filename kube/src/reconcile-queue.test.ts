@@ -31,11 +31,11 @@ afterEach(async () => {
   await ran
 })
 
-function start(options: Pick<ReconcileQueueOptions<string>, 'concurrency' | 'gatherMs'> = {}): ReconcileQueue<string> {
+function start(options: Pick<ReconcileQueueOptions<string>, 'concurrency' | 'gatherMs' | 'random'> = {}): ReconcileQueue<string> {
   const queue = new ReconcileQueue<string>({
+    random: () => 1,
     ...options,
     clock,
-    random: () => 1,
     initialBackoffMs: 1000,
     ceilingMs: 4000,
     reconcile: (key) => {
@@ -121,12 +121,61 @@ describe('the reconcile queue', () => {
     expect(calls).toEqual(['a', 'a', 'a'])
   })
 
-  it('calls nothing that it has gathered once it is stopped', async () => {
+  it('gathers for between half and all of its time, so that not all who hear of something write at once', async () => {
+    const rolls = [0, 0.5]
+    const queue = start({ gatherMs: 100, random: () => rolls.shift() ?? 1 })
+    for (const key of ['a', 'b', 'c']) queue.add(key)
+    for (const [until, called] of [
+      [49, 0],
+      [50, 1],
+      [74, 1],
+      [75, 2],
+      [99, 2],
+      [100, 3],
+    ] as const) {
+      await clock.advance(until - clock.now())
+      expect([until, calls.length]).toEqual([until, called])
+    }
+  })
+
+  it('gathers nothing more for a key that waits for its turn', async () => {
+    const queue = start({ gatherMs: 100, concurrency: 1 })
+    const gate = held()
+    queue.add('a')
+    queue.add('b')
+    await clock.advance(100)
+    queue.add('b')
+    gate.release()
+    await clock.advance(0)
+    gate.release()
+    await clock.advance(1000)
+    expect(calls).toEqual(['a', 'b'])
+  })
+
+  it('works once more on a key that is added as soon as its work begins, but not twice at once', async () => {
+    const queue = start()
+    let now = 0
+    reconcile = async () => {
+      expect(++now).toBe(1)
+      if (calls.length === 1) queue.add('a')
+      await clock.sleep(10)
+      now--
+      return {}
+    }
+    queue.add('a')
+    await clock.advance(20)
+    expect(calls).toEqual(['a', 'a'])
+    expect(errors).toEqual([])
+  })
+
+  it('calls nothing that it has gathered once it is stopped, and is settled then', async () => {
     const queue = start({ gatherMs: 100 })
     queue.add('a')
+    const settling = [queue.settled(), queue.settled()]
     stop.abort()
     queue.add('b')
     await ran
+    await Promise.all(settling)
     await clock.advance(1000)
     await queue.settled()
     expect(calls).toEqual([])

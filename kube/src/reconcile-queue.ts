@@ -10,7 +10,10 @@ export interface ReconcileQueueOptions<Key extends string> {
   readonly clock: Pick<ApiClock, 'sleep'>
   /** Of [0, 1). @default Math.random */
   readonly random?: () => number
-  /** How long an addition waits for others of its key, in milliseconds. @default 0: not at all */
+  /**
+   * How long an addition waits for others of its key, at most, in milliseconds: between half and all of it, so that those who
+   * hear of something together do not write together. @default 0: not at all
+   */
   readonly gatherMs?: number
   /** How many keys may be reconciled at once; one key never runs twice at the same time. @default 4 */
   readonly concurrency?: number
@@ -38,20 +41,21 @@ interface Later {
 export class ReconcileQueue<Key extends string> {
   readonly #options: Required<ReconcileQueueOptions<Key>>
   readonly #waiting = new Set<Key>()
-  readonly #running = new Map<Key, Promise<void>>()
+  readonly #running = new Set<Key>()
+  readonly #work = new Set<Promise<void>>()
   readonly #later = new Map<Key, Later>()
   readonly #failures = new Map<Key, number>()
   #signal: AbortSignal | undefined
-  #settled: (() => void) | undefined
+  readonly #settling = new Set<() => void>()
 
   constructor(options: ReconcileQueueOptions<Key>) {
     this.#options = { random: Math.random, gatherMs: 0, concurrency: 4, initialBackoffMs: 500, ceilingMs: 30_000, ...options }
   }
 
   add(key: Key): void {
-    const { gatherMs } = this.#options
-    if (this.#later.get(key)?.gathers) return
-    if (gatherMs > 0) this.#addLater(key, gatherMs, true)
+    const { gatherMs, random } = this.#options
+    if (this.#waiting.has(key) || this.#later.get(key)?.gathers) return
+    if (gatherMs > 0) this.#addLater(key, gatherMs * (0.5 + random() / 2), true)
     else this.#addNow(key)
   }
 
@@ -65,20 +69,24 @@ export class ReconcileQueue<Key extends string> {
     })
     for (const { wait } of this.#later.values()) wait.abort()
     this.#later.clear()
-    await Promise.all(this.#running.values())
+    this.#waiting.clear()
+    await Promise.all(this.#work)
+    this.#tellSettled()
   }
 
-  /** Resolves when nothing waits or runs; retries that are due later do not count. */
+  /** Resolves when nothing is gathered, waits or runs; retries that are due later do not count. */
   async settled(): Promise<void> {
-    while (this.#isBusy()) {
-      await new Promise<void>((resolve) => {
-        this.#settled = resolve
-      })
-    }
+    while (this.#isBusy()) await new Promise<void>((resolve) => this.#settling.add(resolve))
   }
 
   #isBusy(): boolean {
     return this.#waiting.size > 0 || this.#running.size > 0 || [...this.#later.values()].some(({ gathers }) => gathers)
+  }
+
+  #tellSettled(): void {
+    if (this.#isBusy()) return
+    for (const resolve of this.#settling) resolve()
+    this.#settling.clear()
   }
 
   #pump(): void {
@@ -88,11 +96,15 @@ export class ReconcileQueue<Key extends string> {
       if (this.#running.size >= this.#options.concurrency) return
       if (this.#running.has(key)) continue
       this.#waiting.delete(key)
-      this.#running.set(key, this.#work(key, signal))
+      // Before the call, which may add the key again.
+      this.#running.add(key)
+      const work = this.#reconcile(key, signal)
+      this.#work.add(work)
+      void work.then(() => this.#work.delete(work))
     }
   }
 
-  async #work(key: Key, signal: AbortSignal): Promise<void> {
+  async #reconcile(key: Key, signal: AbortSignal): Promise<void> {
     try {
       const { requeueAfterMs } = await this.#options.reconcile(key, signal)
       this.#failures.delete(key)
@@ -102,7 +114,7 @@ export class ReconcileQueue<Key extends string> {
     } finally {
       this.#running.delete(key)
       this.#pump()
-      if (!this.#isBusy()) this.#settled?.()
+      this.#tellSettled()
     }
   }
 
@@ -139,6 +151,7 @@ export class ReconcileQueue<Key extends string> {
   }
 
   #addNow(key: Key): void {
+    if (this.#signal?.aborted) return
     this.#later.get(key)?.wait.abort()
     this.#later.delete(key)
     this.#waiting.add(key)
