@@ -31,10 +31,14 @@ for (const { file, fullName, failureMessages } of all.filter(({ status }) => sta
 const broken = sum.testResults.filter(
   (file) => file.status === 'failed' && file.assertionResults.every(({ status }) => status !== 'failed'),
 )
-for (const { name, message } of broken) say('failed', `${path.relative(root, name)}: ${message.split('\n', 1)}`)
-const failed = sum.numFailedTests + broken.length + (checks === 0 ? 0 : 1)
+for (const { name, message } of broken)
+  say('failed', `${path.relative(root, name)}: ${message.split('\n', 1)[0] || 'a hook of it: see above'}`)
+// What was thrown outside of any test.
+const unhandled = tests !== 0 && sum.numFailedTests + broken.length === 0
+if (unhandled) say('failed', `vitest ended with ${tests}: see above`)
+const failed = sum.numFailedTests + broken.length + (unhandled ? 1 : 0) + (checks === 0 ? 0 : 1)
 process.stdout.write(`${sum.numPassedTests} passed, ${failed} failed, ${sum.numPendingTests + sum.numTodoTests} skipped\n`)
-process.exit(failed > 0 || tests !== 0 ? 1 : 0)
+process.exit(failed > 0 ? 1 : 0)
 
 function say(what, text) {
   process.stdout.write(`${what}: ${text}\n`)

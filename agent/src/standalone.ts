@@ -1,5 +1,5 @@
 // `@akrijs/agent/standalone`: the agent of one machine without a cluster.
-import { realpath, stat } from 'node:fs/promises'
+import { lstat, realpath, stat } from 'node:fs/promises'
 import path from 'node:path'
 import type { ManifestProblem, NodeName, ObjectKey } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf, systemClock } from '@akrijs/sdk'
@@ -18,7 +18,7 @@ import { makeStateDirectory } from './standalone/state-directory.js'
 import { StateFile } from './standalone/state-file.js'
 import { lockState } from './standalone/state-lock.js'
 
-export { AdmissionError } from './errors.js'
+export { AdmissionError, StateFileError } from './errors.js'
 export type { ObjectCache } from './ports/cluster.js'
 export type { ContainerOptions, SimulatedPod } from './simulated-kubelet/pod.js'
 export { SimulatedKubelet } from './simulated-kubelet/simulated-kubelet.js'
@@ -31,7 +31,10 @@ export interface StandaloneOptions extends Partial<AgeingOptions> {
   readonly manifests: readonly string[]
   /** Where everything that is to survive a restart is kept. */
   readonly stateDirectory: string
-  /** Where sockets go. @default the state directory; give a shorter one where its path is too long for sockets */
+  /**
+   * Where sockets go; a directory of this user. @default the state directory, also one of somebody else for root; give a shorter
+   * one where its path is too long for sockets
+   */
   readonly socketDirectory?: string
   readonly node: string
   /** npm packages or paths of handlers to run in this process. */
@@ -66,7 +69,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
   const node = options.node as NodeName
   await makeStateDirectory(stateDirectory)
   await makeStateDirectory(socketDirectory)
-  await checkOwner(socketDirectory, { rootMay: (await realpath(socketDirectory)) === (await realpath(stateDirectory)) })
+  await checkOwner(socketDirectory, stateDirectory)
   const lock = await lockState(stateDirectory)
   const stop = new AbortController()
   // In the order in which they are to be closed.
@@ -168,12 +171,15 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
   }
 }
 
-/**
- * In a directory of somebody else he could put his own sockets in the place of ours.
- * @param rootMay where root was told to use it; one in a place that anybody may write to he could have made before
- */
-async function checkOwner(directory: string, { rootMay }: { readonly rootMay: boolean }): Promise<void> {
-  const [owner, own] = [(await stat(directory)).uid, process.getuid?.()]
-  if (owner === own || (own === 0 && rootMay)) return
-  throw new StateFileError(`${directory} belongs to user ${owner}, not to ${own}; give another state directory`)
+/** In a directory of somebody else, or where his link leads, he could put his own sockets in the place of ours. */
+async function checkOwner(sockets: string, state: string): Promise<void> {
+  const own = process.getuid?.()
+  // The state directory was named to us; the name of another one may be one that anybody can guess.
+  const isNamed = sockets === state || sockets === (await realpath(state))
+  const found = isNamed ? await stat(sockets) : await lstat(sockets)
+  if (found.isDirectory() && (found.uid === own || (own === 0 && isNamed))) return
+  const what = found.isDirectory() ? `belongs to user ${found.uid}, not to ${own}` : 'is a link'
+  throw new StateFileError(
+    `${sockets} ${what}; ${isNamed ? 'give another state directory' : 'remove it, or have sockets elsewhere'}`,
+  )
 }

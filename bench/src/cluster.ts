@@ -52,7 +52,7 @@ export async function measure(): Promise<Figure[]> {
 async function measureAllocate(world: World): Promise<Figure[]> {
   const bare: number[] = []
   const ours: number[] = []
-  for (let batch = 0; batch < BATCHES; batch++) await allocateBatch(world, { bare, ours })
+  for (let batch = 0; batch < BATCHES; batch++) await allocateBatch(world, batch, { bare, ours })
   const figure = (what: string, share: number, times: number): Figure => {
     const peer = percentile(bare, share)
     return {
@@ -67,15 +67,17 @@ async function measureAllocate(world: World): Promise<Figure[]> {
 }
 
 /** In turns, each of a slot of its own: what is taken from under an agent it takes back. */
-async function allocateBatch(world: World, { bare, ours }: { bare: number[]; ours: number[] }): Promise<void> {
+async function allocateBatch(world: World, batch: number, { bare, ours }: { bare: number[]; ours: number[] }): Promise<void> {
   const capacity = 2 * ROUNDS_PER_DEVICE
-  const descriptions = Array.from({ length: ALLOCATED_DEVICES }, (_, index) => `device-${index}`)
+  // Other ones than before: of those the agent knows what it gave, and gives it again without a write.
+  const descriptions = Array.from({ length: ALLOCATED_DEVICES }, (_, index) => `device-${batch}-${index}`)
   await world.apply(echoYaml('bench', descriptions, capacity))
   await eventually(async () => equal(await world.allocatable(NODE, 'akri.sh/bench'), ALLOCATED_DEVICES))
   const names = (await world.instances()).map(({ metadata }) => metadata.name)
   // It asks for none of each and so is never given one: for the agent a container is about to start, and nothing is taken back.
   await world.apply(podYaml('holder', Object.fromEntries(names.map((name) => [`akri.sh/${name}`, 0])), { node: NODE }))
   await eventually(async () => equal((await world.pods())[0]?.status.phase, 'Running'))
+  equal((await world.holders()).length, 0)
   const directory = path.join(kubeletDirectory(NODE), 'device-plugins')
   const clients = names.map((name) => {
     const socket = readdirSync(directory).find((file) => file.startsWith(`akri-${name}`)) ?? ''

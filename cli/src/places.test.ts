@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { controlSocket, defaultStateDirectory, leaveWordOfSockets, socketDirectory } from './places.js'
+import { controlSocket, defaultStateDirectory, leaveWordOfSockets, socketDirectory, takeWordOfSocketsBack } from './places.js'
 
 describe('where the standalone agent keeps things', () => {
   it('is the directory that is named, else by the user', () => {
@@ -26,12 +26,35 @@ describe('where the standalone agent keeps things', () => {
   it('finds its sockets by the word that is left where they are somewhere else, and beside its state again later', async () => {
     const state = await mkdtemp(path.join(os.tmpdir(), 'akri-places-'))
     onTestFinished(() => rm(state, { recursive: true }))
-    for (const sockets of ['/run/akri-a', '/run/akri-b']) {
+    for (const name of ['a', 'b']) {
+      const sockets = path.join(state, name)
+      await mkdir(sockets)
       await leaveWordOfSockets(state, sockets)
       expect(await controlSocket(state)).toBe(`${sockets}/control.sock`)
     }
+    await takeWordOfSocketsBack(state)
+    expect(await controlSocket(state)).toBe(`${state}/control.sock`)
+    await leaveWordOfSockets(state, path.join(state, 'a'))
     await leaveWordOfSockets(state, state)
     expect(await controlSocket(state)).toBe(`${state}/control.sock`)
+  })
+
+  it('does not believe a word that leads to what may be of somebody else by now', async () => {
+    const state = await mkdtemp(path.join(os.tmpdir(), 'akri-places-'))
+    onTestFinished(() => rm(state, { recursive: true }))
+    const sockets = path.join(state, 'a')
+    await leaveWordOfSockets(state, sockets)
+    expect(await controlSocket(state)).toBe(`${state}/control.sock`)
+    await symlink(os.tmpdir(), sockets)
+    expect(await controlSocket(state)).toBe(`${state}/control.sock`)
+  })
+
+  it('names what is in the way of the word', async () => {
+    const state = await mkdtemp(path.join(os.tmpdir(), 'akri-places-'))
+    onTestFinished(() => rm(state, { recursive: true }))
+    await mkdir(path.join(state, 'sockets'))
+    const refused = leaveWordOfSockets(state, path.join(state, 'a'))
+    await expect(refused).rejects.toThrow(`${path.join(state, 'sockets')} is to be a link to the sockets`)
   })
 
   it('has its sockets in one place, however the path of its state is spelt', async () => {

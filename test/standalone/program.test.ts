@@ -175,6 +175,9 @@ describe('akri run', () => {
     const refused = akri.run(['run', '--plain', '-f', file, '--state-dir', long])
     expect(refused.stderr).toContain(`${sockets} belongs to user 65534, not to 0`)
     expect(refused.status).toBe(1)
+    await rm(sockets, { recursive: true })
+    await symlink(akri.directory, sockets)
+    expect(akri.run(['run', '--plain', '-f', file, '--state-dir', long]).stderr).toContain(`${sockets} is a link; remove it`)
     // What root was told to use is another matter.
     const own = path.join(akri.directory, 'o')
     await mkdir(own)

@@ -8,7 +8,7 @@ import { BrokerSet } from '../brokers/broker-set.js'
 import { FinishedJobs } from '../brokers/finished-jobs.js'
 import { serveControl } from '../control/control-server.js'
 import { UsageError } from '../errors.js'
-import { controlSocketIn, leaveWordOfSockets, socketDirectory } from '../places.js'
+import { controlSocketIn, leaveWordOfSockets, socketDirectory, takeWordOfSocketsBack } from '../places.js'
 import { StopSignals } from '../stop-signals.js'
 import { drawAgent } from '../view/agent-picture.js'
 import { LiveView } from '../view/live-view.js'
@@ -101,5 +101,6 @@ export async function run(
   view?.close()
   await control.close()
   await brokers.close()
+  await takeWordOfSocketsBack(stateDir)
   await standalone.close()
 }
