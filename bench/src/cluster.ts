@@ -147,6 +147,13 @@ async function measureRestarts(world: World, agent: HostAgent): Promise<Figure[]
       return undefined
     }
   }
+  // First: a kubelet that has just started has much to do, and would be measured with it.
+  await agent.stop('SIGKILL')
+  const begun = performance.now()
+  agent.start()
+  while ((await registrations()) < plugins) await systemClock.sleep(5)
+  const warm = performance.now() - begun
+
   const before = identity()
   const registered = await registrations()
   await onNode(NODE, '--restart', 'kubelet')
@@ -154,12 +161,6 @@ async function measureRestarts(world: World, agent: HostAgent): Promise<Figure[]
   const there = performance.now()
   while ((await registrations()) < registered + plugins) await systemClock.sleep(5)
   const again = performance.now() - there
-
-  await agent.stop('SIGKILL')
-  const begun = performance.now()
-  agent.start()
-  while ((await registrations()) < plugins) await systemClock.sleep(5)
-  const warm = performance.now() - begun
   await world.clear()
   return [
     { what: 'kubelet restart to 21 plugins registered', value: again, unit: 'ms', budget: 2000 },
