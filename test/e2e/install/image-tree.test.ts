@@ -31,7 +31,7 @@ describe.skipIf(!built)(`the tree of the agent's image${built ? '' : ' (needs np
   })
 
   it('is not made in a directory that holds other things', async () => {
-    await expect(imageTree(os.tmpdir())).rejects.toThrow('holds other things')
+    await expect(imageTree(directory)).rejects.toThrow('holds other things')
   })
 
   it('holds what runs, and nothing else', async () => {
