@@ -28,11 +28,12 @@ it.each<[string, () => Promise<SlotClaim>, string[]]>([
   }
   const options = {
     cluster: { claimSlot: claimed },
-    claims: new SlotClaims(new ManualClock()),
     observer: nobodyObserves,
     directories,
   }
-  const result = await claimSlot(options, { level: 'instance', instance, slot, usage: 'node-a' }).catch(() => undefined)
+  const result = await new SlotClaims(new ManualClock())
+    .during((claims) => claimSlot({ ...options, claims }, { level: 'instance', instance, slot, usage: 'node-a' }))
+    .catch(() => undefined)
   expect(result?.held ?? false).toBe(calls.length === 1)
   expect(called).toEqual(calls)
 })

@@ -1,12 +1,12 @@
 import type { ObjectKey, SlotName } from '@akrijs/kube'
 import type { AgentObserver, PluginLevel } from '../observer.js'
 import type { Cluster, SlotClaim } from '../ports/cluster.js'
-import type { SlotClaims } from '../slots/slot-claims.js'
+import type { RequestClaims } from '../slots/slot-claims.js'
 import type { WorkloadDirectoryMaker } from './allocation.js'
 
 export interface ClaimSlotOptions {
   readonly cluster: Pick<Cluster, 'claimSlot'>
-  readonly claims: SlotClaims
+  readonly claims: RequestClaims
   readonly observer: AgentObserver
   readonly directories: WorkloadDirectoryMaker | undefined
 }

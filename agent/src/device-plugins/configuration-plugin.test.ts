@@ -74,7 +74,7 @@ function servedOf(digest: string): ServedInstance {
 }
 
 /** A plugin of the same devices, whose cluster does something else. */
-function pluginOn(changed: Partial<Pick<Cluster, 'claimSlot'>>): ConfigurationPlugin {
+function pluginOn(changed: Partial<Pick<Cluster, 'claimSlot'>>, served = (): readonly string[] => DIGESTS): ConfigurationPlugin {
   const own = {
     claimSlot: cluster.claimSlot.bind(cluster),
     releaseSlot: cluster.releaseSlot.bind(cluster),
@@ -89,7 +89,7 @@ function pluginOn(changed: Partial<Pick<Cluster, 'claimSlot'>>): ConfigurationPl
       given,
       observer: nobodyObserves,
       directories: undefined,
-      instances: () => DIGESTS.map((digest) => servedOf(digest)),
+      instances: () => served().map((digest) => servedOf(digest)),
       slotTable: (instance) => slotTable(instance, cluster.instances.get(instance.key)),
     },
   )
@@ -201,6 +201,26 @@ describe('the device plugin of a Configuration', () => {
     })
     await expect(plugin.allocate([['0', '1']])).rejects.toThrow('the API server is away')
     expect(claims).toBe(2)
+    expect(held()).toEqual({})
+  })
+
+  it('A17 takes back all of it, also where the Instance of a claim has gone meanwhile', async () => {
+    await both()
+    let claims = 0
+    let served = [...DIGESTS]
+    const plugin = pluginOn(
+      {
+        claimSlot: (...args) => {
+          if (++claims === 2) {
+            served = []
+            throw new TypeError('the API server is away')
+          }
+          return cluster.claimSlot(...args)
+        },
+      },
+      () => served,
+    )
+    await expect(plugin.allocate([['0', '1']])).rejects.toThrow('the API server is away')
     expect(held()).toEqual({})
   })
 

@@ -6,7 +6,7 @@ import type { AgentObserver } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
 import { advertisedIds, type ChosenSlot, chooseSlots, type InstanceSlots, preferredIds } from '../slots/configuration-slots.js'
 import type { GivenSlots } from '../slots/given-slots.js'
-import type { SlotClaims } from '../slots/slot-claims.js'
+import type { RequestClaims, SlotClaims } from '../slots/slot-claims.js'
 import type { SlotTable } from '../slots/slot-table.js'
 import { containerResponse, type WorkloadDirectoryMaker } from './allocation.js'
 import { claimSlot } from './claim-slot.js'
@@ -22,6 +22,12 @@ export interface ConfigurationPluginOptions {
   /** The Instances of the Configuration that this node serves. */
   instances(): readonly ServedInstance[]
   slotTable(instance: ServedInstance): SlotTable
+}
+
+/** What has been claimed: of which Instance, which may have gone since, and what it says of the slot. */
+interface Claimed {
+  readonly instance: ServedInstance['key']
+  readonly usage: string
 }
 
 /** How often slots are chosen anew when other nodes are faster. */
@@ -47,18 +53,25 @@ export class ConfigurationPlugin implements PluginBehaviour {
     return requests.map((request) => ({ deviceIDs: preferredIds(slots, this.#options.node, request) }))
   }
 
-  async allocate(requests: readonly (readonly string[])[]): Promise<AllocateResponse['containerResponses']> {
-    const claimed = new Map<SlotName, ChosenSlot>()
+  allocate(requests: readonly (readonly string[])[]): Promise<AllocateResponse['containerResponses']> {
+    return this.#options.claims.during((claims) => this.#allocate(requests, claims))
+  }
+
+  async #allocate(
+    requests: readonly (readonly string[])[],
+    claims: RequestClaims,
+  ): Promise<AllocateResponse['containerResponses']> {
+    const claimed = new Map<SlotName, Claimed>()
     try {
       for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
         const choice = chooseSlots(this.#slotsToGive(), this.#options.node, requests)
         if (!choice.ok) throw new AllocationRefusedError(choice.reason)
-        if (await this.#claimAll(choice.containers.flat(), claimed)) return await this.#respond(choice.containers)
+        if (await this.#claimAll(choice.containers.flat(), claims, claimed)) return await this.#respond(choice.containers)
       }
       throw new AllocationRefusedError('other nodes were faster, each time that a slot was chosen')
     } catch (error) {
       // All or none: what was claimed for a request that fails is nobody's.
-      for (const slot of claimed.values()) await this.#release(slot)
+      for (const [slot, one] of claimed) await this.#release(slot, one)
       throw error
     }
   }
@@ -76,20 +89,22 @@ export class ConfigurationPlugin implements PluginBehaviour {
   }
 
   /** @returns false where another one was faster; what was claimed before stays claimed for the next choice */
-  async #claimAll(chosen: readonly ChosenSlot[], claimed: Map<SlotName, ChosenSlot>): Promise<boolean> {
+  async #claimAll(chosen: readonly ChosenSlot[], claims: RequestClaims, claimed: Map<SlotName, Claimed>): Promise<boolean> {
     for (const one of new Map(chosen.map((each) => [each.slot, each])).values()) {
       const [instance, usage] = [this.#keyOf(one), this.#usageOf(one)]
-      const { held, outcome } = await claimSlot(this.#options, { level: this.level, instance, slot: one.slot, usage })
+      const { held, outcome } = await claimSlot(
+        { ...this.#options, claims },
+        { level: this.level, instance, slot: one.slot, usage },
+      )
       if (!held) return false
-      if (outcome === 'claimed') claimed.set(one.slot, one)
+      if (outcome === 'claimed') claimed.set(one.slot, { instance, usage })
     }
     return true
   }
 
-  async #release(one: ChosenSlot): Promise<void> {
-    const { cluster } = this.#options
+  async #release(slot: SlotName, { instance, usage }: Claimed): Promise<void> {
     // One that cannot be released now is found by the reclaimer: no container has it.
-    await cluster.releaseSlot(this.#keyOf(one), one.slot, this.#usageOf(one)).catch(() => undefined)
+    await this.#options.cluster.releaseSlot(instance, slot, usage).catch(() => undefined)
   }
 
   #usageOf({ id }: ChosenSlot): string {

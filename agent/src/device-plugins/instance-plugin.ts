@@ -6,7 +6,7 @@ import type { AgentObserver } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
 import type { GivenSlots } from '../slots/given-slots.js'
 import { offeredSlots, preferredSlots } from '../slots/offer.js'
-import type { SlotClaims } from '../slots/slot-claims.js'
+import type { RequestClaims, SlotClaims } from '../slots/slot-claims.js'
 import type { SlotTable } from '../slots/slot-table.js'
 import { containerResponse, type WorkloadDirectoryMaker } from './allocation.js'
 import { claimSlot } from './claim-slot.js'
@@ -60,13 +60,20 @@ export class InstancePlugin implements PluginBehaviour {
     return requests.map((request) => ({ deviceIDs: preferredSlots(slots, { node, nodes, ...request }) }))
   }
 
-  async allocate(requests: readonly (readonly string[])[]): Promise<AllocateResponse['containerResponses']> {
+  allocate(requests: readonly (readonly string[])[]): Promise<AllocateResponse['containerResponses']> {
+    return this.#options.claims.during((claims) => this.#allocate(requests, claims))
+  }
+
+  async #allocate(
+    requests: readonly (readonly string[])[],
+    claims: RequestClaims,
+  ): Promise<AllocateResponse['containerResponses']> {
     // As it was when the kubelet asked: one answer must not mix two states of a device.
     const instance = this.#instance
     const slots = requests.map((ids) => ids.map((id) => this.#checkedSlot(id)))
     const claimed: SlotName[] = []
     try {
-      for (const slot of new Set(slots.flat())) if (await this.#claim(slot)) claimed.push(slot)
+      for (const slot of new Set(slots.flat())) if (await this.#claim(slot, claims)) claimed.push(slot)
     } catch (error) {
       // All or none: what was claimed for a request that fails is nobody's.
       for (const slot of claimed) await this.#release(slot)
@@ -118,9 +125,9 @@ export class InstancePlugin implements PluginBehaviour {
   }
 
   /** @returns whether the slot was free; one that this node holds already is used again */
-  async #claim(slot: SlotName): Promise<boolean> {
+  async #claim(slot: SlotName, claims: RequestClaims): Promise<boolean> {
     const { key, name } = this.#instance
-    const result = await claimSlot(this.#options, { level: this.level, instance: key, slot, usage: this.#usage })
+    const result = await claimSlot({ ...this.#options, claims }, { level: this.level, instance: key, slot, usage: this.#usage })
     if (result.held) return result.outcome === 'claimed'
     if (result.outcome !== 'taken') throw new AllocationRefusedError(`Instance ${name} or its slot ${slot} is gone`)
     const by = parseSlotUsage(result.by)

@@ -1,7 +1,8 @@
-import { type ApiClient, GROUP, keyOf, type NodeName, type ObjectKey, PODS, Reflector, Resource } from '@akrijs/kube'
+import { type ApiClient, keyOf, type NodeName, type ObjectKey, PODS, Reflector, Resource } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import { Listeners } from '../listeners.js'
 import type { NodePods } from '../ports/kubelet.js'
+import { type PodText, podDemand } from './pod-demand.js'
 
 export interface KubernetesNodePodsOptions {
   readonly client: ApiClient
@@ -13,8 +14,8 @@ export interface KubernetesNodePodsOptions {
 /** What matters of a Pod. */
 interface SeenPod {
   readonly metadata: { readonly namespace: string; readonly name: string; readonly resourceVersion: string }
-  /** Resources of ours that its containers ask for. */
-  readonly resources: ReadonlySet<string>
+  /** Resources of ours that its containers ask for, and how many they may have. */
+  readonly demand: ReadonlyMap<string, number>
   /** All of its containers have ended for good. */
   readonly ended: boolean
   /** It has been asked to end: whoever ends it waits for its containers. */
@@ -62,14 +63,18 @@ export class KubernetesNodePods implements NodePods {
     await this.#running
   }
 
-  users(resourceName: string): ReadonlySet<ObjectKey> {
-    const users = new Set<ObjectKey>()
-    for (const pod of this.#pods.list()) if (!pod.ended && pod.resources.has(resourceName)) users.add(keyOf(pod))
+  users(resourceName: string): ReadonlyMap<ObjectKey, number> {
+    const users = new Map<ObjectKey, number>()
+    const add = (key: ObjectKey, { demand }: SeenPod) => {
+      const most = demand.get(resourceName)
+      if (most !== undefined) users.set(key, most)
+    }
     const now = this.#options.clock.now()
     for (const [key, { pod, until }] of this.#lingering) {
       if (until <= now) this.#lingering.delete(key)
-      else if (pod.resources.has(resourceName)) users.add(key)
+      else add(key, pod)
     }
+    for (const pod of this.#pods.list()) if (!pod.ended) add(keyOf(pod), pod)
     return users
   }
 
@@ -86,7 +91,7 @@ export class KubernetesNodePods implements NodePods {
     const now = this.#pods.get(key)
     if (now !== undefined) this.#known.set(key, now)
     else this.#known.delete(key)
-    if (before === undefined || before.resources.size === 0) return
+    if (before === undefined || before.demand.size === 0) return
     if (now === undefined && !before.ended && !before.ending) {
       // Nobody waited for its containers: the kubelet ends them when it hears of it.
       this.#lingering.set(key, { pod: before, until: this.#options.clock.now() + before.graceMs })
@@ -98,34 +103,17 @@ export class KubernetesNodePods implements NodePods {
 const DEFAULT_GRACE_SECONDS = 30
 
 function parsePod(object: unknown): SeenPod {
-  const { metadata, spec, status } = object as {
+  const { metadata, spec, status } = object as PodText & {
     metadata: { namespace: string; name: string; resourceVersion: string; deletionTimestamp?: string }
-    spec?: {
-      containers?: readonly Container[]
-      initContainers?: readonly Container[]
-      terminationGracePeriodSeconds?: number
-    }
+    spec?: { terminationGracePeriodSeconds?: number }
     status?: { phase?: string }
   }
   const { namespace, name, resourceVersion, deletionTimestamp } = metadata
-  const resources = new Set<string>()
-  for (const container of [...(spec?.initContainers ?? []), ...(spec?.containers ?? [])]) {
-    for (const resource of Object.keys({ ...container.resources?.requests, ...container.resources?.limits })) {
-      if (resource.startsWith(`${GROUP}/`)) resources.add(resource)
-    }
-  }
   return {
     metadata: { namespace, name, resourceVersion },
-    resources,
+    demand: podDemand({ ...(spec === undefined ? {} : { spec }), ...(status === undefined ? {} : { status }) }),
     ended: status?.phase === 'Succeeded' || status?.phase === 'Failed',
     ending: deletionTimestamp !== undefined,
     graceMs: (spec?.terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS) * 1000,
-  }
-}
-
-interface Container {
-  readonly resources?: {
-    readonly requests?: Readonly<Record<string, string>>
-    readonly limits?: Readonly<Record<string, string>>
   }
 }

@@ -38,8 +38,8 @@ export interface NodePods {
   readonly synced: boolean
   /** By how much it may know less than the kubelet does, in milliseconds. */
   readonly lagMs: number
-  /** The Pods that ask for the resource and have containers, or may yet get some. */
-  users(resourceName: string): ReadonlySet<ObjectKey>
+  /** The Pods that ask for the resource and have containers, or may yet get some; and how many of its ids these may have. */
+  users(resourceName: string): ReadonlyMap<ObjectKey, number>
   /** Whether all containers of the Pod have ended for good, although the kubelet may still list it. */
   hasEnded(pod: ObjectKey): boolean
   /** Calls back when a Pod has ended or is gone. */

@@ -64,7 +64,7 @@ export function agentOptions(): Option[] {
       .default(300),
     new Option(
       '--slot-grace <seconds>',
-      'how long no container may have a slot before it is taken back, where Pods cannot be watched; 20, with --cri-socket 300',
+      'how long no container may have a slot of a Pod that is there before it is taken back; 20, with --cri-socket 300',
     )
       .env('AKRI_SLOT_GRACE')
       .argParser(wholeNumber(1, 86_400)),

@@ -96,10 +96,13 @@ export class SimulatedKubelet {
     synced: true,
     lagMs: 0,
     users: (resourceName) =>
-      new Set(
+      new Map(
         [...this.#beingAdmitted, ...this.pods]
           .filter(({ containers }) => containers.some(({ resources }) => Object.hasOwn(resources, resourceName)))
-          .map(({ namespace, name }) => objectKey(namespace, name)),
+          .map(({ namespace, name, containers }) => [
+            objectKey(namespace, name),
+            containers.reduce((sum, { resources }) => sum + (resources[resourceName] ?? 0), 0),
+          ]),
       ),
     // The kubelet forgets a Pod with its removal.
     hasEnded: () => false,

@@ -180,7 +180,7 @@ class Node {
       synced: true,
       lagMs: 0,
       users: (resource) =>
-        new Set([...containers.values()].filter(({ resourceName }) => resourceName === resource).map(({ pod }) => pod)),
+        new Map([...containers.values()].filter(({ resourceName }) => resourceName === resource).map(({ pod }) => [pod, 1])),
       hasEnded: () => false,
       onGone: () => {},
     }

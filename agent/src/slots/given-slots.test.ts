@@ -11,13 +11,13 @@ const ofInstance = (index: number): GivenSlot => ({ slot: slot(index), resourceN
 const ofConfiguration = (index: number, id: string): GivenSlot => ({ slot: slot(index), resourceName: 'akri.sh/cam', id })
 const pod = objectKey('default', 'p')
 
-let users: Set<ObjectKey>
+let users: Map<ObjectKey, number>
 let ended: Set<ObjectKey>
 let synced: boolean
 let given: GivenSlots
 
 beforeEach(() => {
-  users = new Set([pod])
+  users = new Map([[pod, 1]])
   ended = new Set()
   synced = true
   const pods: NodePods = {

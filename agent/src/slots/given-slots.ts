@@ -69,6 +69,12 @@ export class GivenSlots {
     return this.#byId.get(idOf(given))?.given.slot === given.slot
   }
 
+  /** The Pods whose containers were last seen to have the slot; undefined where it has not been seen since it was given. */
+  usersOf(given: GivenSlot): ReadonlySet<ObjectKey> | undefined {
+    const entry = this.#byId.get(idOf(given))
+    return entry?.given.slot === given.slot ? entry.users : undefined
+  }
+
   /** The slot that an id stands for. */
   slotOf(resourceName: string, id: string): SlotName | undefined {
     return this.#byId.get(idOf({ resourceName, id }))?.given.slot

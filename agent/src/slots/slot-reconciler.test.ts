@@ -25,8 +25,8 @@ let clock: ManualClock
 let instances: ObjectStore<Instance>
 let configurations: ObjectStore<Configuration>
 let listed: Map<string, Allocation[]> | undefined
-/** The Pods that ask for `akri.sh/cam-8120fe`; undefined where nobody watches Pods. */
-let users: Set<ObjectKey> | undefined
+/** The Pods that ask for `akri.sh/cam-8120fe`, and for how many; undefined where nobody watches Pods. */
+let users: Map<ObjectKey, number> | undefined
 let synced: boolean
 let ended: Set<ObjectKey>
 let claims: SlotClaims
@@ -55,6 +55,10 @@ function put(deviceUsage: Record<string, string>, more: Partial<Instance['spec']
   instances.put(instanceWith(deviceUsage, { capacity: 3, ...more }))
 }
 
+const claimed = (...slots: SlotName[]) =>
+  claims.during(async ({ claim }) => {
+    for (const one of slots) await claim(one, async () => undefined)
+  })
 const usage = () => instances.get(key)?.spec.deviceUsage ?? {}
 
 beforeEach(() => {
@@ -81,7 +85,7 @@ beforeEach(() => {
       return synced
     },
     lagMs: 100,
-    users: (resource) => new Set(resource.startsWith('akri.sh/cam') ? users : []),
+    users: (resource) => new Map(resource.startsWith('akri.sh/cam') ? users : []),
     hasEnded: (one) => ended.has(one),
     onGone: (listener) => {
       podGone = listener
@@ -169,7 +173,7 @@ describe('slots that nobody uses, where nobody watches Pods', () => {
   it('R92 give a slot that is claimed again the whole grace, though it was unused before', async () => {
     put({ [slot(0)]: 'node-a' })
     await clock.advance(19_000)
-    await claims.claim(slot(0), async () => undefined)
+    await claimed(slot(0))
     await clock.advance(19_000)
     expect(usage()).toEqual({ [slot(0)]: 'node-a' })
     await clock.advance(12_000)
@@ -186,13 +190,13 @@ describe('slots that nobody uses, where nobody watches Pods', () => {
 
 describe('slots that nobody uses, where somebody watches Pods', () => {
   beforeEach(() => {
-    users = new Set([pod])
+    users = new Map([[pod, 1]])
     run()
   })
 
   it('R90 are free at once when their Pod went', async () => {
     listed = holds(slot(0))
-    await claims.claim(slot(0), async () => undefined)
+    await claimed(slot(0))
     put({ [slot(0)]: 'node-a' })
     await clock.advance(600)
     listed = new Map()
@@ -227,7 +231,7 @@ describe('slots that nobody uses, where somebody watches Pods', () => {
   })
 
   it('R90 are free when their Pod came and went before the kubelet listed it', async () => {
-    await claims.claim(slot(0), async () => undefined)
+    await claimed(slot(0))
     put({ [slot(0)]: 'node-a' })
     users?.clear()
     podGone()
@@ -249,7 +253,7 @@ describe('slots that nobody uses, where somebody watches Pods', () => {
   })
 
   it('R92 are none while a Pod that asks for them has not been given any, however long its image takes', async () => {
-    await claims.claim(slot(0), async () => undefined)
+    await claimed(slot(0))
     put({ [slot(0)]: 'node-a' })
     podGone()
     await clock.advance(600_000)
@@ -258,6 +262,80 @@ describe('slots that nobody uses, where somebody watches Pods', () => {
     put({ [slot(0)]: 'node-a', [slot(1)]: 'node-a' })
     listed = holds(slot(1))
     await clock.advance(10_000)
+    expect(usage()).toEqual({ [slot(0)]: '', [slot(1)]: 'node-a' })
+  })
+
+  it('R84 R92 are none of a container that waits to be started again, beside another one of its Pod', async () => {
+    users = new Map([[pod, 2]])
+    listed = holds(slot(0), slot(1))
+    put({ [slot(0)]: 'node-a', [slot(1)]: 'node-a' })
+    await clock.advance(10_000)
+    // As a container runtime tells it.
+    listed = holds(slot(0))
+    await clock.advance(600_000)
+    expect(usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'node-a' })
+    listed = new Map()
+    users.clear()
+    podGone()
+    await clock.advance(0)
+    expect(usage()).toEqual({ [slot(0)]: '', [slot(1)]: '' })
+  })
+
+  it('R84 R92 are none of a container that has not been started yet, or of an init container that nobody lists', async () => {
+    users = new Map([[pod, 2]])
+    await claimed(slot(0), slot(1))
+    listed = holds(slot(0))
+    put({ [slot(0)]: 'node-a', [slot(1)]: 'node-a' })
+    await clock.advance(600_000)
+    expect(usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'node-a' })
+    // The init container has ended.
+    users.set(pod, 1)
+    await clock.advance(10_000)
+    expect(usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: '' })
+  })
+
+  it('R84 R92 are none of a request that has not been answered, however long the API server takes', async () => {
+    users?.clear()
+    let answer = () => {}
+    const request = claims.during(async ({ claim }) => {
+      await claim(slot(0), async () => put({ [slot(0)]: 'node-a' }))
+      await claim(
+        slot(1),
+        () =>
+          new Promise<void>((resolve) => {
+            answer = resolve
+          }),
+      )
+    })
+    await clock.advance(30_000)
+    expect(usage()).toEqual({ [slot(0)]: 'node-a' })
+    answer()
+    await request
+    await clock.advance(50)
+    expect(usage()).toEqual({ [slot(0)]: 'node-a' })
+    await clock.advance(2000)
+    expect(usage()).toEqual({ [slot(0)]: '' })
+  })
+
+  it('R77 R90 are those of a Pod that went, although another one still waits for its containers', async () => {
+    listed = holds(slot(0))
+    put({ [slot(0)]: 'node-a' })
+    await clock.advance(10_000)
+    users = new Map([[objectKey('default', 'waits'), 1]])
+    listed = new Map()
+    podGone()
+    await clock.advance(0)
+    expect(usage()).toEqual({ [slot(0)]: '' })
+  })
+
+  it('R92 are those that their Pod does not have any more, after the grace period', async () => {
+    listed = holds(slot(0))
+    put({ [slot(0)]: 'node-a', [slot(1)]: 'node-a' })
+    await clock.advance(10_000)
+    listed = holds(slot(1))
+    await clock.advance(19_000)
+    expect(usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'node-a' })
+    await clock.advance(20_000)
     expect(usage()).toEqual({ [slot(0)]: '', [slot(1)]: 'node-a' })
   })
 
@@ -277,7 +355,7 @@ describe('slots that a container has and no Instance says so', () => {
   const claimedAgain = [`${slot(0)} node-a`, `${slot(1)} C:7:node-a`]
 
   beforeEach(() => {
-    users = new Set([pod])
+    users = new Map([[pod, 1]])
     listed = new Map([...holds(slot(0)), ...holdsAny('7')])
   })
 

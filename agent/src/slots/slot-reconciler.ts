@@ -12,7 +12,7 @@ import {
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import { type AgentObserver, nobodyObserves } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
-import type { Allocations, Kubelet } from '../ports/kubelet.js'
+import type { Allocation, Allocations, Kubelet } from '../ports/kubelet.js'
 import { ClaimTrouble, type UnknownId } from './claim-trouble.js'
 import { type GivenSlot, type GivenSlots, isThere } from './given-slots.js'
 import { listedSlots } from './listed-slots.js'
@@ -28,7 +28,10 @@ export interface SlotReconcilerOptions {
   readonly log: Logger
   readonly claims: SlotClaims
   readonly given: GivenSlots
-  /** How long no container may have a slot before it is taken back, where nobody watches Pods, in milliseconds. @default 20000 */
+  /**
+   * How long no container may have a slot before it is taken back, where nobody watches Pods or its Pod is still there, in
+   * milliseconds. @default 20000
+   */
   readonly graceMs?: number
   /** How often this is looked at, in milliseconds. @default 10000 */
   readonly intervalMs?: number
@@ -65,9 +68,10 @@ interface KnownSlot extends GivenSlot {
  * Makes what Instances say of the slots of this node follow what its containers have, both ways.
  *
  * A slot that no container has any more is taken back. The kubelet never says that a container has ended, but it lists the
- * ids that containers hold. One that is not listed may be about to start: while a Pod is there that asks for the resource and
- * has not been given anything, nothing of the resource is taken back. Where nobody watches Pods, a grace period has to do
- * instead.
+ * ids that containers hold. A slot that is not listed may be of a container that is about to start, that waits to be started
+ * again, or, of an init container, is never listed: while a Pod is there with fewer ids than its containers may have, none is
+ * taken back that was its, or of which nobody knows whose it was. One whose Pod is there with all that it may have is taken back
+ * after a grace period; and so is every one where nobody watches Pods.
  *
  * A slot that a container has is claimed again where its Instance does not say so any more: it was deleted and made anew,
  * with its Configuration or alone, or somebody has freed the slot. Until then another node could give it to a second container.
@@ -201,21 +205,26 @@ export class SlotReconciler {
     }
   }
 
-  /** From when on a slot that no container has is nobody's, as far as is known now. */
+  /** From when on a slot that no container is known to have is nobody's, as far as is known now. */
   #freeAt(one: GivenSlot, allocated: Allocations, asked: number): number {
-    const { kubelet, graceMs, claims } = this.#options
-    const { resourceName } = one
+    const { kubelet, claims, given } = this.#options
     const claimed = claims.lastClaimed(one.slot) ?? 0
-    if (kubelet.pods?.synced !== true) {
-      // A claim, also of a slot that this node held already, gives its container the whole grace to start.
-      const since = Math.max(this.#unlistedSince.get(placeOf(one)) ?? asked, claimed)
-      this.#unlistedSince.set(placeOf(one), since)
-      return since + graceMs
-    }
-    const given = new Set(allocated.get(resourceName)?.map(({ pod }) => pod))
-    for (const pod of kubelet.pods.users(resourceName)) if (!given.has(pod)) return Number.POSITIVE_INFINITY
+    if (kubelet.pods?.synced !== true) return this.#afterGrace(one, asked, claimed)
+    const seen = given.usersOf(one)
+    // Where it has been seen, it is of these; else it may be of any.
+    const users = [...kubelet.pods.users(one.resourceName)].filter(([pod]) => seen === undefined || seen.has(pod))
+    // Its container may be about to start, or to start again; or it runs and is one that nobody lists.
+    if (users.some(([pod, most]) => idsOf(pod, allocated.get(one.resourceName)) < most)) return Number.POSITIVE_INFINITY
+    if (seen !== undefined && users.length > 0) return this.#afterGrace(one, asked, claimed)
     // One millisecond more: a claim of the moment in which the kubelet was asked may be younger than its answer.
     return claimed + kubelet.pods.lagMs + 1
+  }
+
+  /** A claim, also of a slot that this node held already, gives its container the whole grace to start. */
+  #afterGrace(one: GivenSlot, asked: number, claimed: number): number {
+    const since = Math.max(this.#unlistedSince.get(placeOf(one)) ?? asked, claimed)
+    this.#unlistedSince.set(placeOf(one), since)
+    return since + this.#options.graceMs
   }
 
   /** The Pod whose container has the slot. */
@@ -299,6 +308,11 @@ export class SlotReconciler {
           : { slot, held, resourceName: `${GROUP}/${instance.metadata.name}`, id: slot }
       })
   }
+}
+
+/** How many ids the containers of a Pod have. */
+function idsOf(pod: ObjectKey, allocated: readonly Allocation[] = []): number {
+  return new Set(allocated.flatMap((one) => (one.pod === pod ? [...one.ids] : []))).size
 }
 
 function placeOf({ slot, resourceName, id }: GivenSlot): string {
