@@ -33,8 +33,8 @@ interface Source {
   readonly reflector: Reflector<DataObject>
   readonly stop: AbortController
   readonly running: Promise<void>
-  /** Why it cannot be read, for as long as it cannot. */
-  failure: string | undefined
+  /** Why it could not be read the last time that this was so, and when by the clock. */
+  failure: { readonly why: string; readonly at: number } | undefined
   readonly settled: Promise<void>
 }
 
@@ -77,8 +77,10 @@ export class PropertySources {
     await Promise.race([source.settled, clock.sleep(PATIENCE_MS, patience.signal).catch(() => undefined)])
     patience.abort()
     const found = source.reflector.get(reference.key)
-    if (found === undefined && source.failure !== undefined)
-      throw new MissingPropertyError(`${reference.kind} ${reference.key} cannot be read: ${source.failure}`)
+    const { failure, reflector } = source
+    // That it is not there is known only from a server that answers.
+    if (found === undefined && failure !== undefined && (reflector.lastContact ?? Number.NEGATIVE_INFINITY) <= failure.at)
+      throw new MissingPropertyError(`${reference.kind} ${reference.key} cannot be read: ${failure.why}`)
     return found?.data
   }
 
@@ -98,15 +100,15 @@ export class PropertySources {
       query: { fieldSelector: `metadata.name=${name}` },
       parse: (object) => parseData(reference.kind, object),
       onError: (error, retryInMs) => {
-        source.failure = messageOf(error)
-        log.warn({ kind: reference.kind, object: reference.key, error: source.failure, retryInMs }, 'cannot read a property')
+        const why = messageOf(error)
+        source.failure = { why, at: clock.now() }
+        log.warn({ kind: reference.kind, object: reference.key, error: why, retryInMs }, 'cannot read a property')
         settle()
       },
     })
     reflector.onChange(() => this.#changed(reference), stop.signal)
     const source: Source = { reflector, stop, running: reflector.run(stop.signal), failure: undefined, settled }
     void reflector.synced.then(() => {
-      source.failure = undefined
       settle()
       this.#changed(reference)
     })
