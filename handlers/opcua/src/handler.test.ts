@@ -1,8 +1,9 @@
 import { type Device, DiscoveryProperties, type Logger, type Network, readNetwork, silentLogger } from '@akrijs/sdk'
 import { openDiscovery } from '@akrijs/sdk/host'
 import { ManualClock } from '@akrijs/sdk/testing'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { application, DISCOVERY_SERVER, endpoint, SimulatedServer } from '../test-peers/simulated-server.js'
+import { opcuaDetails } from './details.js'
 import { defineOpcuaHandler, type OpcuaHandlerOptions } from './handler.js'
 
 const ROUND_MS = 10_000
@@ -17,6 +18,7 @@ beforeEach(() => {
 })
 
 afterEach(async () => {
+  vi.useRealTimers()
   stop.abort()
   await Promise.all(servers.splice(0).map((server) => server.close()))
 })
@@ -332,6 +334,49 @@ describe('the OPC UA handler', () => {
     const rounds = new Rounds(standard([lds.url], { allowedNetworks: ['127.0.0.2', '10.0.0.0/8'] }))
     expect(ids(await rounds.first())).toEqual([near.url])
     expect(elsewhere.accepted).toBe(0)
+  })
+
+  describe('where a discovery server has heard of servers whose names resolve slowly', () => {
+    const allowedNetworks = ['127.0.0.1']
+    let lds: SimulatedServer
+    let urls: readonly string[]
+    let answers: (() => void)[]
+
+    const resolve = () => new Promise<readonly string[]>((answer) => answers.push(() => answer(['127.0.0.1'])))
+
+    beforeEach(async () => {
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+      answers = []
+      const plc = await start()
+      lds = await discoveryServer()
+      urls = Array.from({ length: 8 }, (_, index) => `opc.tcp://plc${index}:${plc.port}/`)
+      lds.records = urls.map((discoveryUrl) => ({ serverName: 'x', discoveryUrl, serverCapabilities: [] }))
+    })
+
+    it('waits once for all names, and offers the servers in the round after they have resolved', async () => {
+      const rounds = new Rounds(standard([lds.url], { allowedNetworks }), { resolve })
+      await expect.poll(() => answers.length).toBe(2)
+      await vi.advanceTimersByTimeAsync(3000)
+      await expect.poll(() => clock.sleeping.length).toBe(1)
+      expect(rounds.lists).toEqual([[]])
+      // Two of them are asked for at a time.
+      for (let answered = 0; answered < urls.length; answered += 2) {
+        for (const answer of answers.splice(0)) answer()
+        await clock.advance(0)
+      }
+      expect(ids(await rounds.next())).toEqual(urls)
+    })
+
+    it('ends with its signal while it waits for names', async () => {
+      const details = opcuaDetails.parse(standard([lds.url], { allowedNetworks }))
+      const context = { details, properties: new DiscoveryProperties(), signal: stop.signal, log: silentLogger }
+      const lists = defineOpcuaHandler({ clock, resolve }).discover(context)[Symbol.asyncIterator]()
+      const next = lists.next()
+      await expect.poll(() => answers.length).toBeGreaterThan(0)
+      stop.abort()
+      await expect(next).rejects.toBe(stop.signal.reason)
+      expect(vi.getTimerCount()).toBe(0)
+    })
   })
 
   it('leaves out values that are none for an environment variable', async () => {

@@ -40,7 +40,7 @@ export function defineOpcuaHandler({ clock, interval = '10s', ...options }: Opcu
     shared: true,
     details: opcuaDetails,
     async *discover({ details, properties, signal, log }) {
-      const hostNames = new HostNames({ clock, resolve: options.resolve })
+      const hostNames = new HostNames({ clock, resolve: options.resolve, signal })
       const { allowedNetworks, applicationNames } = details
       const reach = new Reach({ allowedNetworks, hostNames, ownNetworks: options.ownNetworks })
       const descriptions = new ServerDescriptions({ reach, clock, log, timeouts: options.timeouts })
@@ -57,8 +57,7 @@ export function defineOpcuaHandler({ clock, interval = '10s', ...options }: Opcu
         : undefined
       let [tooMany, tooMuch] = [false, false]
       for await (const found of serverLists()) {
-        const candidates: FoundServer[] = []
-        for (const server of distinct(found)) if (mayBeWanted(server) && (await reach.mayBe(server))) candidates.push(server)
+        const candidates = await reach.withinAllowedNetworks(distinct(found).filter(mayBeWanted))
         if (candidates.length > MAX_SERVERS && !tooMany) {
           log.warn({ found: candidates.length, limit: MAX_SERVERS }, 'too many servers were found, some are left out')
         }

@@ -1,11 +1,33 @@
 import { ManualClock } from '@akrijs/sdk/testing'
-import { describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { HostNames } from './host-names.js'
 
 const MINUTE_MS = 60_000
 
 /** Lets what was asked without being waited for be answered. */
 const settle = () => new Promise((resolve) => setImmediate(resolve))
+
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+/** A resolver that answers when a test lets it. */
+class SlowResolver {
+  readonly asked: string[] = []
+  readonly #answers: (() => void)[] = []
+
+  readonly resolve = (host: string) => {
+    this.asked.push(host)
+    return new Promise<readonly string[]>((resolve) => this.#answers.push(() => resolve([`${host}.addresses`])))
+  }
+
+  async answerAll(): Promise<void> {
+    while (this.#answers.length > 0) {
+      for (const answer of this.#answers.splice(0)) answer()
+      await settle()
+    }
+  }
+}
 
 describe('host names', () => {
   it('are asked for once a minute, without anybody waiting for a known one', async () => {
@@ -87,6 +109,61 @@ describe('host names', () => {
     }
     expect(await Promise.all(hosts.map((host) => names.addressesOf(host)))).toEqual(hosts.map((host) => [`${host}.addresses`]))
     expect(most).toBe(2)
+  })
+
+  it('are waited for together, and once: one that takes longer does not resolve until it has answered', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    const resolver = new SlowResolver()
+    const names = new HostNames({ clock: new ManualClock(), resolve: resolver.resolve })
+    const hosts = ['a', 'b', 'c', 'd']
+    const look = () => Promise.all(hosts.map((host) => names.addressesOf(host)))
+    const first = look()
+    await vi.advanceTimersByTimeAsync(3000)
+    expect(await first).toEqual([[], [], [], []])
+    expect(await look()).toEqual([[], [], [], []])
+    expect(vi.getTimerCount()).toBe(0)
+    await resolver.answerAll()
+    expect(await look()).toEqual(hosts.map((host) => [`${host}.addresses`]))
+  })
+
+  it('are not asked for again while they are being asked for, or wait for their turn', async () => {
+    const clock = new ManualClock()
+    const resolver = new SlowResolver()
+    const names = new HostNames({ clock, resolve: resolver.resolve, patienceMs: 0 })
+    const hosts = ['a', 'b', 'c']
+    const look = () => Promise.all(hosts.map((host) => names.addressesOf(host)))
+    for (let minute = 0; minute < 10; minute++) {
+      expect(await look()).toEqual([[], [], []])
+      await clock.advance(MINUTE_MS)
+    }
+    await resolver.answerAll()
+    expect(resolver.asked).toEqual(hosts)
+  })
+
+  it('that nobody wants any more when their turn comes are not asked for', async () => {
+    const clock = new ManualClock()
+    const resolver = new SlowResolver()
+    const names = new HostNames({ clock, resolve: resolver.resolve, patienceMs: 0 })
+    await Promise.all(['a', 'b', 'forgotten'].map((host) => names.addressesOf(host)))
+    await clock.advance(5 * MINUTE_MS)
+    await names.addressesOf('c')
+    await resolver.answerAll()
+    expect(resolver.asked).toEqual(['a', 'b', 'c'])
+  })
+
+  it('are neither waited for nor asked for when the signal is aborted', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    const stop = new AbortController()
+    const resolver = new SlowResolver()
+    const names = new HostNames({ clock: new ManualClock(), resolve: resolver.resolve, signal: stop.signal })
+    const looks = Promise.allSettled(['a', 'b', 'c'].map((host) => names.addressesOf(host)))
+    stop.abort()
+    const { reason } = stop.signal
+    expect(await looks).toEqual(Array.from({ length: 3 }, () => ({ status: 'rejected', reason })))
+    await expect(names.addressesOf('d')).rejects.toBe(reason)
+    await resolver.answerAll()
+    expect(resolver.asked).toEqual(['a', 'b'])
+    expect(vi.getTimerCount()).toBe(0)
   })
 
   it('beyond five thousand do not resolve, until others are forgotten', async () => {

@@ -41,9 +41,11 @@ export class Reach {
     return port === undefined || addresses.length === 0 ? undefined : { addresses, port, endpointUrl: server.discoveryUrl }
   }
 
-  /** Whether a server is where servers may be: anywhere, unless the details name networks. */
-  async mayBe(server: FoundServer): Promise<boolean> {
-    return this.#named === undefined || (await this.targetOf(server)) !== undefined
+  /** Those that are where servers may be: anywhere, unless the details name networks. Waits for all host names together. */
+  async withinAllowedNetworks(servers: readonly FoundServer[]): Promise<readonly FoundServer[]> {
+    if (this.#named === undefined) return servers
+    const targets = await Promise.all(servers.map((server) => this.targetOf(server)))
+    return servers.filter((_, index) => targets[index] !== undefined)
   }
 
   #near({ listedFrom = [] }: FoundServer): AllowedNetworks {
