@@ -47,7 +47,7 @@ export const opcuaDetails = z.strictObject({
   allowedNetworks: z.array(network).max(1000).optional(),
   /** Whether a session with each server tells more of it. @default false */
   serverDetails: z.boolean().default(false),
-  /** Whether a server is sent a password that everybody on the way can read, if it takes none else. @default false */
+  /** Whether a server is sent a password that everybody on the way can read, if it takes none encrypted. @default false */
   allowUnencryptedPasswords: z.boolean().default(false),
   /** Whether a server is given its credential whatever its certificate. @default false */
   trustAnyServer: z.boolean().default(false),

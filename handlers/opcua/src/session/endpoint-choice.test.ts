@@ -47,7 +47,15 @@ describe('the choice of an endpoint', () => {
     expect(choose([NONE, SIGN, ENCRYPT], password)).toEqual(['3 Basic256Sha256'])
     expect(choose([NONE, SIGN], password)).toBe('security')
     expect(choose([NONE], password, { allowUnencryptedPasswords: true })).toEqual(['1 None'])
-    expect(choose([NONE, ENCRYPT], password, { allowUnencryptedPasswords: true })).toEqual(['3 Basic256Sha256', '1 None'])
+  })
+
+  it('sends a password unencrypted to no server that takes it encrypted, whether that one is trusted or not', () => {
+    const told = { allowUnencryptedPasswords: true }
+    expect(choose([NONE, ENCRYPT], password, told)).toEqual(['3 Basic256Sha256'])
+    expect(choose([NONE, ENCRYPT], password, { ...told, isTrusted: () => false })).toBe('trust')
+    // What takes no passwords is no better way for one.
+    const forOthers = endpoint('SignAndEncrypt Basic256Sha256', { userTokenTypes: [anonymous, userCertificate] })
+    expect(choose([NONE, forOthers], password, told)).toEqual(['1 None'])
   })
 
   it('proves a certificate of a user where messages are at least signed', () => {

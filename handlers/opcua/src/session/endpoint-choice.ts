@@ -14,7 +14,7 @@ const POLICIES = ['Basic256Sha256', 'Aes128_Sha256_RsaOaep', 'Aes256_Sha256_RsaP
 
 export interface EndpointWish {
   readonly userToken: UserTokenType
-  /** Whether a password may be sent so that everybody on the way can read it. */
+  /** Whether a password may be sent so that everybody on the way can read it, where no endpoint takes it encrypted. */
   readonly allowUnencryptedPasswords: boolean
   /** Whether a credential may be given to a server with this certificate (DER, its issuers behind it). */
   readonly isTrusted: (serverCertificate: Buffer) => boolean
@@ -34,7 +34,9 @@ export type EndpointChoice =
 
 /**
  * The endpoints that a session can be opened at, those with better security first. Without a credential any will do: there is
- * nothing to lose. A password is only sent encrypted, and any credential only to a server with a trusted certificate.
+ * nothing to lose. A password is only sent encrypted, and any credential only to a server with a trusted certificate. That a
+ * password may be sent unencrypted is for a server that takes no other: endpoints without security are never mixed with those
+ * that have some, so that nobody can force the one by disturbing the other.
  */
 export function chooseEndpoints(endpoints: readonly EndpointDescription[], wish: EndpointWish): EndpointChoice {
   const { userToken, allowUnencryptedPasswords, isTrusted } = wish
@@ -48,11 +50,12 @@ export function chooseEndpoints(endpoints: readonly EndpointDescription[], wish:
   }
   const least = userToken === UserTokenType.password ? SecurityMode.signAndEncrypt : SecurityMode.sign
   const secure = usable.filter((endpoint) => isSecured(endpoint) && endpoint.securityMode >= least)
-  const trusted = secure.filter(({ serverCertificate }) => isTrusted(serverCertificate))
+  if (secure.length > 0) {
+    const trusted = secure.filter(({ serverCertificate }) => isTrusted(serverCertificate))
+    return trusted.length > 0 ? { kind: 'endpoints', endpoints: trusted } : { kind: 'none', missing: 'trust' }
+  }
   const anyway = userToken === UserTokenType.password && allowUnencryptedPasswords ? usable.filter(isUnsecured) : []
-  const chosen = [...trusted, ...anyway]
-  if (chosen.length > 0) return { kind: 'endpoints', endpoints: chosen }
-  return { kind: 'none', missing: secure.length > 0 ? 'trust' : 'security' }
+  return anyway.length > 0 ? { kind: 'endpoints', endpoints: anyway } : { kind: 'none', missing: 'security' }
 }
 
 function isUnsecured({ securityMode, securityPolicyUri }: EndpointDescription): boolean {

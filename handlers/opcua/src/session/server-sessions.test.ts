@@ -194,6 +194,28 @@ describe('a server that misbehaves', () => {
       socket.pipe(upstream).pipe(socket)
     })
 
+  it('is sent no password unencrypted where somebody between cuts off what is encrypted, whatever it is told', async () => {
+    let cut = 0
+    const url = await listen((socket) => {
+      const upstream = connect(readEndpointUrl(open.url)?.port ?? 0, '127.0.0.1')
+      upstream.on('error', () => socket.destroy())
+      upstream.pipe(socket)
+      socket.on('close', () => upstream.destroy())
+      socket.on('data', (bytes) => {
+        // The policy of a channel is in the message that opens it.
+        if (!bytes.includes('#Basic256Sha256')) return upstream.write(bytes)
+        cut++
+        return socket.resetAndDestroy()
+      })
+    })
+    const told = { allowUnencryptedPasswords: true }
+    expect(await read(url, anna, { ...told, trustAnyServer: true })).toEqual({})
+    expect(cut).toBe(1)
+    expect(logged.join()).toContain('a server told nothing in a session')
+    expect(await read(url, anna, told)).toEqual({ OPCUA_SERVER_DETAILS: 'certificate-not-trusted' })
+    expect(open.logins).toEqual([])
+  })
+
   it.each<[string, (socket: Socket) => void]>([
     ['says nothing', () => undefined],
     ['hangs up', (socket) => void socket.destroy()],

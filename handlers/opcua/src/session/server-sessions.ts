@@ -29,7 +29,7 @@ const CLIENT_KEY = 'client_private_key'
 
 export interface ServerSessionsOptions {
   readonly properties: DiscoveryProperties
-  /** `allowUnencryptedPasswords` of the details: whether a server without encryption is sent passwords. @default false */
+  /** `allowUnencryptedPasswords` of the details: whether a server that takes no other is sent passwords unencrypted. @default false */
   readonly allowUnencryptedPasswords?: boolean
   /** `trustAnyServer` of the details: whether any certificate will do for a credential. @default false */
   readonly trustAnyServer?: boolean
@@ -149,7 +149,7 @@ export class ServerSessions {
       isTrusted: (certificate) => this.#isTrusted(certificate, applicationUri),
     })
     if (choice.kind === 'none') return sessionProperties(outcomeOf(choice.missing, credential), undefined)
-    // The server may not know our certificate: then it is asked at an endpoint that wants none.
+    // The server may not know our certificate: then it is asked at an endpoint that wants none, if one was chosen too.
     const remembered = choice.endpoints.filter(({ securityPolicyUri }) => securityPolicyUri === entry.policyUri)
     const candidates = oneOfEachPolicy([...remembered, ...choice.endpoints])
     for (const [index, endpoint] of candidates.entries()) {
