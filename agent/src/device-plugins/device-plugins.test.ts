@@ -254,6 +254,18 @@ describe('the device plugin of an Instance', () => {
     )
   })
 
+  it('A21 is registered again when the kubelet has given up on it and has not restarted, on the same socket', async () => {
+    await plugins.serve(served)
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    const before = await readdir(kubelet.pluginDirectory)
+    for (let round = 0; round < 2; round++) {
+      kubelet.giveUp(resource)
+      expect(kubelet.resource(resource).allocatable).toBe(0)
+      await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    }
+    expect(await readdir(kubelet.pluginDirectory)).toEqual(before)
+  })
+
   it('is registered when a kubelet comes that was not there at first', async () => {
     await kubelet.close()
     await plugins.serve(served)

@@ -51,6 +51,8 @@ export class DevicePluginServer {
   #work: Promise<void> = Promise.resolve()
   #serving: { readonly server: Server; readonly socket: string } | undefined
   #retrying: Promise<void> = Promise.resolve()
+  /** Registering again, since no stream is left. */
+  #forgotten: Promise<void> | undefined
   #round = 0
   /** Allocations are given one after the other: one that fails must not take back what another one uses. */
   #allocating: Promise<unknown> = Promise.resolve()
@@ -81,6 +83,7 @@ export class DevicePluginServer {
     this.#stop.abort()
     await this.#work
     await this.#retrying
+    await this.#forgotten
     await this.#stopServing()
   }
 
@@ -133,7 +136,8 @@ export class DevicePluginServer {
     }
   }
 
-  async #register(): Promise<boolean> {
+  /** @param level of what is said where it fails */
+  async #register(level: 'warn' | 'debug' = 'warn'): Promise<boolean> {
     const { behaviour, kubelet, log, observer } = this.#options
     if (this.#serving === undefined) return false
     try {
@@ -149,7 +153,7 @@ export class DevicePluginServer {
       return true
     } catch (error) {
       observer.registered('failed')
-      if (!this.#stop.signal.aborted) log.warn({ error: messageOf(error) }, 'cannot register with the kubelet')
+      if (!this.#stop.signal.aborted) log[level]({ error: messageOf(error) }, 'cannot register with the kubelet')
       return false
     }
   }
@@ -204,7 +208,11 @@ export class DevicePluginServer {
 
   async #watch(call: ServerWritableStream<Empty, ListAndWatchResponse>): Promise<void> {
     const lists = new ListStream()
-    const gone = () => lists.end()
+    let left = false
+    const gone = () => {
+      left = true
+      lists.end()
+    }
     call.on('cancelled', gone)
     call.on('error', gone)
     if (call.cancelled) return
@@ -215,6 +223,25 @@ export class DevicePluginServer {
     }
     this.#streams.delete(lists)
     call.end()
+    if (left)
+      this.#forgotten ??= this.#registerAgain().finally(() => {
+        this.#forgotten = undefined
+      })
+  }
+
+  /**
+   * The kubelet has ended its stream, and offers nothing of a plugin that it does not watch. It may have restarted, which is seen
+   * by its socket; if it has not, it has given up on the plugin until that registers again.
+   */
+  async #registerAgain(): Promise<void> {
+    const { clock, log } = this.#options
+    const waits = new Backoff()
+    const round = this.#round
+    do {
+      await clock.sleep(waits.next(), this.#stop.signal).catch(() => undefined)
+      if (this.#stop.signal.aborted || this.#round !== round || this.#streams.size > 0) return
+      log.debug({}, 'the kubelet does not watch the device plugin any more, registering again')
+    } while (!(await this.#register('debug')))
   }
 
   #allocate(request: AllocateRequest): Promise<AllocateResponse> {

@@ -37,11 +37,13 @@ beforeEach(async () => {
   refuses = undefined
   watches = new Set()
   server = http.createServer(({ url = '' }, response) => {
-    if (refuses !== undefined) return response.writeHead(refuses).end(JSON.stringify({ reason: 'InternalError', message: 'no' }))
-    if (!url.includes('watch=true')) return response.end(JSON.stringify({ metadata: { resourceVersion: '5' }, items }))
-    response.flushHeaders()
-    watches.add(response)
-    response.on('close', () => watches.delete(response))
+    if (refuses !== undefined) response.writeHead(refuses).end(JSON.stringify({ reason: 'InternalError', message: 'no' }))
+    else if (!url.includes('watch=true')) response.end(JSON.stringify({ metadata: { resourceVersion: '5' }, items }))
+    else {
+      response.flushHeaders()
+      watches.add(response)
+      response.on('close', () => watches.delete(response))
+    }
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -142,6 +142,13 @@ export class SimulatedKubelet {
     await this.#serve()
   }
 
+  /** Ends the stream of a plugin, and gives up on it until it registers again: as when the list cannot be read. */
+  giveUp(resource: string): void {
+    this.#plugins.get(resource)?.close()
+    this.#plugins.delete(resource)
+    this.#changed()
+  }
+
   async close(): Promise<void> {
     await this.#stopServing()
     await rm(path.join(this.pluginDirectory, 'kubelet.sock'), { force: true })
