@@ -7,7 +7,16 @@ import { type AllocateResponse, DevicePluginClient } from '@akrijs/proto/device-
 import { systemClock } from '@akrijs/sdk'
 import { credentials, Metadata } from '@grpc/grpc-js'
 import { HostAgent } from '../../test/e2e/support/host-agent.js'
-import { echoYaml, eventually, kubeletDirectory, missing, onNode, podYaml, World } from '../../test/e2e/support/world.js'
+import {
+  container,
+  echoYaml,
+  eventually,
+  kubeletDirectory,
+  missing,
+  onNode,
+  podYaml,
+  World,
+} from '../../test/e2e/support/world.js'
 import { type Figure, percentile } from './table.mjs'
 
 const NODE = 'node-1'
@@ -68,16 +77,20 @@ async function measureAllocate(world: World): Promise<Figure[]> {
 
 /** In turns, each of a slot of its own: what is taken from under an agent it takes back. */
 async function allocateBatch(world: World, batch: number, { bare, ours }: { bare: number[]; ours: number[] }): Promise<void> {
-  const capacity = 2 * ROUNDS_PER_DEVICE
+  // One more, for whom nothing is measured.
+  const capacity = 2 * ROUNDS_PER_DEVICE + 1
   // Other ones than before: of those the agent knows what it gave, and gives it again without a write.
   const descriptions = Array.from({ length: ALLOCATED_DEVICES }, (_, index) => `device-${batch}-${index}`)
   await world.apply(echoYaml('bench', descriptions, capacity))
   await eventually(async () => equal(await world.allocatable(NODE, 'akri.sh/bench'), ALLOCATED_DEVICES))
   const names = (await world.instances()).map(({ metadata }) => metadata.name)
-  // It asks for none of each and so is never given one: for the agent a container is about to start, and nothing is taken back.
-  await world.apply(podYaml('holder', Object.fromEntries(names.map((name) => [`akri.sh/${name}`, 0])), { node: NODE }))
-  await eventually(async () => equal((await world.pods())[0]?.status.phase, 'Running'))
-  equal((await world.holders()).length, 0)
+  // What an init container has the kubelet does not list: as long as it runs, the agent takes back nothing that may be its own.
+  await world.apply(initPodYaml('holder', Object.fromEntries(names.map((name) => [`akri.sh/${name}`, 1]))))
+  await eventually(async () => equal((await world.holders()).length, names.length))
+  const usage = await world.usage()
+  const free = names.map((name) =>
+    Array.from({ length: capacity }, (_, index) => `${name}-${index}`).filter((slot) => usage[slot] === ''),
+  )
   const directory = path.join(kubeletDirectory(NODE), 'device-plugins')
   const clients = names.map((name) => {
     const socket = readdirSync(directory).find((file) => file.startsWith(`akri-${name}`)) ?? ''
@@ -85,11 +98,11 @@ async function allocateBatch(world: World, batch: number, { bare, ours }: { bare
   })
   const allocate = (device: number, slot: number) =>
     new Promise<AllocateResponse>((resolve, reject) => {
-      const request = { containerRequests: [{ devicesIDs: [`${names[device]}-${slot}`] }] }
+      const request = { containerRequests: [{ devicesIDs: [free[device]?.[slot] ?? ''] }] }
       clients[device]?.allocate(request, new Metadata(), (error, response) => (error ? reject(error) : resolve(response)))
     })
   const patch = (device: number, slot: number) => {
-    const path = `/spec/deviceUsage/${names[device]}-${slot}`
+    const path = `/spec/deviceUsage/${free[device]?.[slot]}`
     return world.api('Instance').patch(world.key(names[device] ?? ''), 'json', [
       { op: 'test', path, value: '' },
       { op: 'replace', path, value: 'somebody' },
@@ -108,6 +121,12 @@ async function allocateBatch(world: World, batch: number, { bare, ours }: { bare
   }
   for (const client of clients) client.close()
   await world.clear()
+}
+
+/** A Pod whose init container asks for resources and sleeps. */
+function initPodYaml(name: string, limits: Readonly<Record<string, number>>): string {
+  const pod = JSON.parse(podYaml(name, {}, { node: NODE }))
+  return JSON.stringify({ ...pod, spec: { ...pod.spec, initContainers: [container('i', limits)] } })
 }
 
 /** From the end of a Pod's object to a free slot. */

@@ -100,6 +100,26 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, { tim
     await eventually(async () => expect(await world.holders()).toEqual([]))
   })
 
+  it('R84 R92 leaves what only an init container needs to it as long as it runs, and takes it back when it has ended', async () => {
+    await world.apply(echoYaml('lab', ['foo0'], 3))
+    await offered('akri.sh/lab-8120fe', 3, 3)
+    const limits = (count: number) => ({ 'akri.sh/lab-8120fe': count })
+    const pod = JSON.parse(podYaml('p', limits(1), { node: 'node-1' }))
+    // The kubelet does not list what it has, and the agent looks every ten seconds.
+    pod.spec.initContainers = [container('i', limits(2), 'exec sleep 13')]
+    await world.apply(JSON.stringify(pod))
+    const held: number[] = []
+    for (;;) {
+      const { length } = await world.holders()
+      if ((await world.pods())[0]?.status.phase === 'Running') break
+      held.push(length)
+    }
+    expect(held.at(-1)).toBe(2)
+    expect(held.lastIndexOf(1)).toBeLessThan(held.indexOf(2))
+    await eventually(async () => expect(await world.holders()).toEqual(['node-1']))
+    expect(await world.phases()).toEqual({ p: 'Running' })
+  })
+
   it.each([
     ['by force', 0, 10],
     // A kubelet takes its time until it says that a Pod has gone.
