@@ -2,7 +2,7 @@
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { AkriError, messageOf } from '@akrijs/sdk'
-import { handlerSpecifier, logLevelOption, words } from '@akrijs/sdk/host'
+import { directoryPath, handlerSpecifier, logLevelOption, nodeName, unsetEmpty, words } from '@akrijs/sdk/host'
 import { Command, CommanderError, Option } from 'commander'
 import { type DescribeOptions, describe } from './commands/describe.js'
 import { BUILT_IN, type DiscoverCommandOptions, discover } from './commands/discover.js'
@@ -16,7 +16,7 @@ const packagesFrom = path.dirname(fileURLToPath(import.meta.url))
 const stateDir = () =>
   new Option('--state-dir <directory>', 'where the agent keeps its state')
     .env('AKRI_STATE_DIRECTORY')
-    .argParser((given: string) => path.resolve(given))
+    .argParser(directoryPath)
     .default(defaultStateDirectory())
 const builtInHandlers = Object.values(BUILT_IN)
 const collect = (value: string, all: string[]) => [...all, value]
@@ -41,7 +41,9 @@ program
       .default(builtInHandlers, builtInHandlers.join(', ')),
   )
   .option('--isolated', 'run each handler in a process of its own', false)
-  .addOption(new Option('--node <name>', 'the name of this node; without it the host name').env('AGENT_NODE_NAME'))
+  .addOption(
+    new Option('--node <name>', 'the name of this node; without it the host name').env('AGENT_NODE_NAME').argParser(nodeName),
+  )
   .addOption(stateDir())
   .addOption(logLevelOption())
   .option('--plain', 'lines instead of the live view', false)
@@ -82,6 +84,7 @@ program
   .action((kind: string, name: string, options: DescribeOptions) => describe(kind, name, options))
 
 try {
+  for (const { options } of program.commands) unsetEmpty(options)
   await program.parseAsync()
   // What a handler may have left running must not keep the program.
   process.exit(0)

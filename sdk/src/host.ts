@@ -11,11 +11,15 @@ export { type HealthServer, type HealthServerOptions, serveHealth } from './heal
 export { Latest } from './latest.js'
 export { type Program, runProgram } from './program.js'
 export {
+  directoryPath,
   handlerSpecifier,
   handlersOption,
+  isNodeName,
   kubeconfigOption,
   logLevelOption,
   metricsPortOption,
+  nodeName,
+  unsetEmpty,
   wholeNumber,
   words,
 } from './program-options.js'

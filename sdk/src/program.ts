@@ -2,6 +2,7 @@ import { Command, CommanderError, type Option } from 'commander'
 import { createLogger } from './create-logger.js'
 import { AkriError, messageOf } from './errors.js'
 import type { Logger } from './logger.js'
+import { unsetEmpty } from './program-options.js'
 
 export interface Program<Options> {
   readonly name: string
@@ -24,6 +25,7 @@ export async function runProgram<Options extends { readonly logLevel: string }>(
     .showHelpAfterError(`(${name} --help says more)`)
     .exitOverride()
   for (const option of options) command.addOption(option)
+  unsetEmpty(options)
   try {
     const given = command.parse().opts<Options>()
     const stop = new AbortController()

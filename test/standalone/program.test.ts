@@ -191,10 +191,20 @@ describe('akri run', () => {
     [['get', 'instances'], 1, /no agent answers on .*akri run/s],
     [['get', 'gadgets'], 2, /"gadgets" is not known; there are configurations/],
     [['run'], 2, /nothing to run: give Configurations with -f/],
+    [['run', '--node', ''], 2, /--node <name>.*write a DNS name/],
+    [['run', '--node', 'C:1:x'], 2, /--node <name>.*write a DNS name/],
+    [['get', 'instances', '--state-dir', ''], 2, /--state-dir <directory>.*write the path of a directory/],
   ])('says what is wrong with %j', (args, status, message) => {
     const result = akri.run(args)
     expect(result.stderr).toMatch(message)
     expect(result.status).toBe(status)
+  })
+
+  it('takes empty variables of the environment for ones that are not there', () => {
+    const environment = { AKRI_STATE_DIRECTORY: '', XDG_STATE_HOME: akri.directory, AGENT_NODE_NAME: '', LOG_LEVEL: '' }
+    const state = process.getuid?.() === 0 ? '/var/lib/akri-standalone' : path.join(akri.directory, 'akri')
+    expect(akri.run(['get', 'instances'], '', environment).stderr).toContain(`no agent answers on ${state}/control.sock`)
+    expect(akri.run(['run', '--state-dir', akri.state], '', environment).stderr).toContain('nothing to run')
   })
 
   it(`R84 R90 A2 loses no slot, doubles none and changes no Instance when agent, handler and broker are killed at any moment (${ROUNDS} rounds)`, {

@@ -16,4 +16,11 @@ describe('the options of the agent', () => {
     expect(slotGraceMs(parsed('--slot-grace', '60'))).toBe(60_000)
     expect(() => parsed('--slot-grace', '0')).toThrow('slot-grace')
   })
+
+  it('refuse what is no name of a node: a claim of it would look like a free slot, or like one of another node', () => {
+    expect(parsed('--node', 'node-b.lab').node).toBe('node-b.lab')
+    for (const name of ['', 'C:1:x', 'a b', 'Bad_Node!'])
+      expect(() => parsed('--node', name)).toThrow(/--node <name>.*write a DNS name/)
+    expect(() => parsed('--state-directory', '')).toThrow('write the path of a directory')
+  })
 })

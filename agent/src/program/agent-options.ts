@@ -1,5 +1,12 @@
-import path from 'node:path'
-import { handlersOption, kubeconfigOption, logLevelOption, metricsPortOption, wholeNumber } from '@akrijs/sdk/host'
+import {
+  directoryPath,
+  handlersOption,
+  kubeconfigOption,
+  logLevelOption,
+  metricsPortOption,
+  nodeName,
+  wholeNumber,
+} from '@akrijs/sdk/host'
 import { Option } from 'commander'
 
 /** What `akri-agent` can be told. Each flag is also an environment variable; this table is where both come from. */
@@ -24,7 +31,10 @@ export interface AgentProgramOptions {
 
 export function agentOptions(): Option[] {
   return [
-    new Option('--node <name>', 'the name of this node, as the cluster knows it').env('AGENT_NODE_NAME').makeOptionMandatory(),
+    new Option('--node <name>', 'the name of this node, as the cluster knows it')
+      .env('AGENT_NODE_NAME')
+      .argParser(nodeName)
+      .makeOptionMandatory(),
     new Option('--handlers-directory <path>', 'the directory that is shared with discovery handlers')
       .env('DISCOVERY_HANDLERS_DIRECTORY')
       .default('/var/lib/akri'),
@@ -40,7 +50,7 @@ export function agentOptions(): Option[] {
     ).env('AKRI_CRI_SOCKET'),
     new Option('--state-directory <path>', 'where the agent keeps what is to survive its restart')
       .env('AKRI_STATE_DIRECTORY')
-      .argParser((given: string) => path.resolve(given))
+      .argParser(directoryPath)
       .default('/var/lib/akri-agent'),
     new Option('--broker-info <switch>', 'whether containers get a directory by which they can report')
       .env('AKRI_BROKER_INFO')

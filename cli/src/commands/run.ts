@@ -8,6 +8,7 @@ import { BrokerSet } from '../brokers/broker-set.js'
 import { FinishedJobs } from '../brokers/finished-jobs.js'
 import { serveControl } from '../control/control-server.js'
 import { UsageError } from '../errors.js'
+import { nodeNameOfHost } from '../node-name.js'
 import { controlSocketIn, leaveWordOfSockets, socketDirectory, takeWordOfSocketsBack } from '../places.js'
 import { StopSignals } from '../stop-signals.js'
 import { drawAgent } from '../view/agent-picture.js'
@@ -59,7 +60,7 @@ export async function run(
     manifests: file,
     stateDirectory: stateDir,
     socketDirectory: sockets,
-    node: node ?? os.hostname().toLowerCase(),
+    node: node ?? nodeNameOfHost(os.hostname()),
     handlers: handler,
     isolated,
     handlersFrom: packagesFrom,

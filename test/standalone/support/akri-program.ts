@@ -98,9 +98,9 @@ export class AkriProgram {
     return (JSON.parse(await this.ask('get', 'instances', '-o', 'json')) as { items: Instance[] }).items
   }
 
-  /** Another `akri`, to its end. @param input its standard input */
-  run(args: readonly string[], input = ''): SpawnSyncReturns<string> {
-    const env = { ...process.env, AKRI_STATE_DIRECTORY: this.state }
+  /** Another `akri`, to its end. @param input its standard input @param environment what it has besides */
+  run(args: readonly string[], input = '', environment: NodeJS.ProcessEnv = {}): SpawnSyncReturns<string> {
+    const env = { ...process.env, AKRI_STATE_DIRECTORY: this.state, ...environment }
     return spawnSync(process.execPath, [akri, ...args], { encoding: 'utf8', env, input, cwd: this.directory })
   }
 }

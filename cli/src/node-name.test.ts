@@ -1,0 +1,23 @@
+import { describe, expect, it } from 'vitest'
+import { UsageError } from './errors.js'
+import { nodeNameOfHost } from './node-name.js'
+
+describe('the name of a machine as a node', () => {
+  it.each([
+    ['node-a', 'node-a'],
+    ['Lab-3.Example.COM', 'lab-3.example.com'],
+    ['my_host', 'my-host'],
+    ['_Bad Host!.', 'bad-host'],
+    ['a..b-.-c', 'a.b.c'],
+    ['x'.repeat(300), 'x'.repeat(253)],
+  ])('is made of the host name %s', (hostname, name) => {
+    expect(nodeNameOfHost(hostname)).toBe(name)
+  })
+
+  it('is to be given where nothing of the host name is left', () => {
+    for (const hostname of ['', '___', '日本']) {
+      expect(() => nodeNameOfHost(hostname)).toThrow(UsageError)
+      expect(() => nodeNameOfHost(hostname)).toThrow('give one with --node')
+    }
+  })
+})

@@ -1,0 +1,19 @@
+import { isNodeName } from '@akrijs/sdk/host'
+import { UsageError } from './errors.js'
+
+/**
+ * The name of the node that a machine is, after its host name: that may have capitals, `_` or a point at its end, which no node has.
+ * @throws UsageError where nothing of it is left
+ */
+export function nodeNameOfHost(hostname: string): string {
+  const name = hostname
+    .toLowerCase()
+    .replace(/[^a-z0-9.]+/g, '-')
+    .slice(0, 253)
+    .split('.')
+    .map((part) => part.replace(/^-+|-+$/g, ''))
+    .filter((part) => part !== '')
+    .join('.')
+  if (isNodeName(name)) return name
+  throw new UsageError(`of the host name ${JSON.stringify(hostname)} no name of a node can be made; give one with --node`)
+}
