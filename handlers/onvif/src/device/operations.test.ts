@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { fuzz } from '../../../../test/support/fuzz.js'
 import { parseXml } from '../xml.js'
 import { cameraText } from './camera-text.js'
 import {
@@ -11,6 +12,8 @@ import {
   readTime,
 } from './device-operations.js'
 import { readProfiles, readUri } from './media-operations.js'
+
+const { parameters, timeoutMs } = fuzz({ runs: 1000 })
 
 const xml = (content: string) => parseXml(`<r>${content}</r>`)
 
@@ -61,7 +64,7 @@ describe('what cameras answer', () => {
     expect(cameraText('x'.repeat(10_000_000)).length).toBe(257)
   })
 
-  it('is read without failing, whatever it is', () => {
+  it('is read without failing, whatever it is', { timeout: timeoutMs }, () => {
     const name = fc.constantFrom(
       ...[
         'SystemDateAndTime',
@@ -116,6 +119,7 @@ describe('what cameras answer', () => {
           read(response)
         }
       }),
+      parameters,
     )
   })
 })

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { fuzz } from '../../../../test/support/fuzz.js'
 import { parseXml, type XmlElement } from '../xml.js'
 import {
   type AnnouncementText,
@@ -12,6 +13,8 @@ import {
   isOnvifDevice,
   PROBED_TYPES,
 } from './message.js'
+
+const { parameters, timeoutMs } = fuzz({ runs: 2000 })
 
 const ID = '1f485329-2771-43bc-88de-df8f2faa3bb7'
 const ONVIF_NETWORK = 'http://www.onvif.org/ver10/network/wsdl'
@@ -130,7 +133,7 @@ describe('messages of WS-Discovery', () => {
     expect(decode('<Envelope/>')).toEqual({ kind: 'other' })
   })
 
-  it('D2 never make the reader throw anything but its own error, whatever they are', () => {
+  it('D2 never make the reader throw anything but its own error, whatever they are', { timeout: timeoutMs }, () => {
     const good = encodeProbeMatches(ID, ID, [
       { uuid: ID, types: ['tds:Device'], scopes: ['onvif://a'], xAddrs: ['http://a/'], metadataVersion: 1 },
     ])
@@ -145,7 +148,7 @@ describe('messages of WS-Discovery', () => {
           if (!(error instanceof DiscoveryMessageError)) throw error
         }
       }),
-      { numRuns: 2000 },
+      parameters,
     )
   })
 })
