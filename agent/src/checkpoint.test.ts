@@ -41,7 +41,18 @@ describe('the checkpoint', () => {
     await open().save(() => content)
     expect(await open().load()).toEqual(content)
     expect(await open('node-b' as NodeName).load()).toEqual(nothing)
-    expect(await readdir(directory)).toEqual([expect.stringMatching(/^checkpoint\.json\.corrupt-/)])
+  })
+
+  it('of another node is no corrupt one: it says whose it is, and gives way to the next', async () => {
+    await open().save(() => content)
+    const said: unknown[] = []
+    const note = (fields: object, message: string) => void said.push({ ...fields, message })
+    const other = new Checkpoint(file, 'node-b' as NodeName, { ...silentLogger, info: note, warn: note })
+    expect(await other.load()).toEqual(nothing)
+    expect(said).toEqual([{ file, node: 'node-b', of: NODE, message: 'checkpoint is of another node, starting without it' }])
+    await other.save(() => content)
+    expect(await other.load()).toEqual(content)
+    expect(await readdir(directory)).toEqual(['checkpoint.json'])
   })
 
   it('is read as one of an earlier version, which knows of no slots', async () => {

@@ -56,19 +56,23 @@ export class Checkpoint {
     this.#log = log
   }
 
-  /** What was saved last; nothing, with a warning, where the file makes no sense or is of another node. */
+  /** What was saved last; nothing, with a warning, where the file makes no sense, and nothing where it is of another node. */
   async load(): Promise<CheckpointContent> {
     const content = await readDurableFile(this.#path, (json) => {
       const parsed = file.safeParse(json)
       if (!parsed.success) return { wrong: z.prettifyError(parsed.error) }
-      if (parsed.data.node !== this.#node) return { wrong: `it is of node ${parsed.data.node}` }
       const discovery = Object.entries(parsed.data.discovery).map(([key, { uid, lists }]) => [
         key,
         { uid, lists: lists.map(({ lostSince, ...rest }) => ({ ...rest, lostSince })) },
       ])
-      return { value: { discovery: Object.fromEntries(discovery) as DiscoverySnapshot, given: parsed.data.given } }
+      const value = { discovery: Object.fromEntries(discovery) as DiscoverySnapshot, given: parsed.data.given }
+      return { value: { of: parsed.data.node, value } }
     })
-    if (content.state === 'read') return content.value
+    if (content.state === 'read') {
+      const { of, value } = content.value
+      if (of === this.#node) return value
+      this.#log.info({ file: this.#path, node: this.#node, of }, 'checkpoint is of another node, starting without it')
+    }
     if (content.state === 'unusable') {
       this.#log.warn(
         { file: this.#path, movedTo: content.movedTo, reason: content.reason },

@@ -81,6 +81,8 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
   }
   try {
     const cluster = await StandaloneCluster.open({ file: new StateFile(path.join(stateDirectory, 'cluster.json')), clock, log })
+    const others = await cluster.keepOnlyNode(node)
+    if (others.length > 0) log.warn({ node, others }, 'state is of another node: its Instances and slots are given up')
     const kubelet = await SimulatedKubelet.start({ directory: path.join(socketDirectory, 'kubelet') })
     open.unshift(() => kubelet.close())
     const sockets = new KubeletSockets({

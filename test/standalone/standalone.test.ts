@@ -86,6 +86,30 @@ describe('the standalone agent', () => {
     await eventually(() => expect(agent.kubelet.resource('akri.sh/lab-8120fe')).toMatchObject({ capacity: 2, allocatable: 2 }))
   })
 
+  it('R90 is the only node of its machine: after one with another name it has all slots, and no Instance twice', async () => {
+    await configure(1, ['foo0', 'foo1'])
+    const first = await start({ node: 'n1' })
+    const resource = 'akri.sh/lab-8120fe'
+    await eventually(() => expect(first.kubelet.resource(resource).allocatable).toBe(1))
+    await first.kubelet.admit(pod('p1', resource))
+    expect(usage(first, 'lab-8120fe')).toEqual({ 'lab-8120fe-0': 'n1' })
+    await first.close()
+    const warned: unknown[] = []
+    const agent = await start({
+      node: 'n2',
+      log: { ...silentLogger, warn: (fields, message) => void warned.push({ ...fields, message }) },
+    })
+    await eventually(() => expect(names(agent)).toEqual(['lab-8120fe', 'lab-a19705']))
+    expect(agent.cluster.instances.list().map(({ spec }) => spec.nodes)).toEqual([['n2'], ['n2']])
+    await eventually(() => expect(agent.kubelet.resource(resource).allocatable).toBe(1))
+    await agent.kubelet.admit(pod('p2', resource))
+    expect(usage(agent, 'lab-8120fe')).toEqual({ 'lab-8120fe-0': 'n2' })
+    expect(warned).toEqual([
+      { node: 'n2', others: ['n1'], message: 'state is of another node: its Instances and slots are given up' },
+    ])
+    expect(readdirSync(path.join(directory, 'state')).filter((name) => name.includes('corrupt'))).toEqual([])
+  })
+
   it('R39 R80 R82 R106 R113 gives a container its slot, environment and annotation, and R90 takes the slot back when its Pod is gone', async () => {
     await configure(2, ['foo0'])
     const agent = await start()

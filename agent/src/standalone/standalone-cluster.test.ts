@@ -166,6 +166,28 @@ describe('the state of the standalone cluster', () => {
     expect((await open()).instances.list()).toHaveLength(1000)
   })
 
+  it('gives up what other nodes see and hold, and deletes what nobody else sees', async () => {
+    const cluster = await open()
+    const { key, slot } = await withInstance(cluster)
+    const owner = cluster.configurations.list()[0] ?? expect.fail()
+    const other = 'node-b' as NodeName
+    const local = draftOf(owner, 1, [NODE], 'a19705')
+    await cluster.createInstance(local)
+    await cluster.claimSlot(objectKey(local.namespace, local.name), `${local.name}-0` as SlotName, NODE)
+    await cluster.joinInstance(key, other)
+    await cluster.claimSlot(key, slot, `C:3:${NODE}`)
+    const own = slot.replace(/0$/, '1') as SlotName
+    await cluster.claimSlot(key, own, other)
+    expect(await cluster.keepOnlyNode(other)).toEqual([NODE])
+    expect(cluster.instances.list().map(({ spec }) => [spec.nodes, spec.deviceUsage])).toEqual([
+      [[other], { [slot]: '', [own]: other }],
+    ])
+    expect((await open()).instances.list()).toEqual(cluster.instances.list())
+    await rm(file)
+    expect(await cluster.keepOnlyNode(other)).toEqual([])
+    expect(await readdir(directory)).toEqual([])
+  })
+
   it('deletes the Instances of a Configuration that went while no agent ran', async () => {
     await withInstance(await open())
     const after = await open()

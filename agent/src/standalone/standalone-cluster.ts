@@ -102,6 +102,32 @@ export class StandaloneCluster implements Cluster {
     this.#data.apply(desired.data, desired.complete)
   }
 
+  /**
+   * Lets every other node leave all Instances and gives its slots back: the machine has had another name, and whoever had that one
+   * does not come any more. An Instance that nobody else sees goes.
+   * @returns the other nodes
+   */
+  keepOnlyNode(node: NodeName): Promise<NodeName[]> {
+    return this.#change((draft) => {
+      const others = new Set<NodeName>()
+      for (const instance of draft.instances.list()) {
+        const { capacity, deviceUsage } = instance.spec
+        const nodes = instance.spec.nodes.filter((one) => one === node)
+        const freed = Object.entries(deviceUsage).filter(([, usage]) => usage !== '' && holderOf(usage) !== node)
+        if (nodes.length === instance.spec.nodes.length && freed.length === 0) continue
+        const holders = freed.flatMap(([, usage]) => holderOf(usage) ?? [])
+        for (const one of [...instance.spec.nodes, ...holders]) if (one !== node) others.add(one)
+        if (nodes.length === 0) {
+          draft.instances.remove(keyOf(instance))
+          continue
+        }
+        const usage = { ...deviceUsage, ...Object.fromEntries(freed.map(([slot]) => [slot, ''])) }
+        putSpec(draft, instance, { nodes, deviceUsage: resizedUsage(instance.metadata.name, capacity, usage) })
+      }
+      return [...others].sort()
+    })
+  }
+
   createInstance({ name, namespace, annotations, owner, spec }: InstanceDraft): Promise<'created' | 'exists'> {
     return this.#change((draft) => {
       if (draft.instances.get(objectKey(namespace, name)) !== undefined) return 'exists'
