@@ -12,6 +12,8 @@ export interface UeventFeedOptions {
   readonly runUdevRoot: string
   /** How often to look where there are no events, in milliseconds. */
   readonly pollMs: number
+  /** Opens one socket, or throws. @default openUeventSocket */
+  readonly openSocket?: typeof openUeventSocket
 }
 
 /** Who is told. */
@@ -44,7 +46,7 @@ export function feedUevents(options: UeventFeedOptions, follower: UeventFollower
 
 /** Keeps the sockets open; a broken one is opened anew. Without any, looks again and again. Begins before it returns. */
 async function listen(
-  { clock, log, pollMs }: UeventFeedOptions,
+  { clock, log, pollMs, openSocket = openUeventSocket }: UeventFeedOptions,
   udevd: { readonly runs: boolean },
   follower: UeventFollower,
   waiting: UnansweredEvents,
@@ -60,7 +62,7 @@ async function listen(
         follower.rescan(`events of ${source} were lost: ${reason}`)
         if (isBroken) broken.abort()
       }
-      closers.push(openUeventSocket(source, { onEvent, onLost }))
+      closers.push(openSocket(source, { onEvent, onLost }))
     }
     try {
       open('udev', (event) => {

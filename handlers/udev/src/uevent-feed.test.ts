@@ -1,0 +1,201 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { silentLogger } from '@akrijs/sdk'
+import { ManualClock } from '@akrijs/sdk/testing'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Uevent } from './device-monitor.js'
+import { feedUevents } from './uevent-feed.js'
+import type { MessageSource } from './uevent-message.js'
+import { type UeventSocketListener, UeventSocketUnavailableError } from './uevent-socket.js'
+
+const POLL_MS = 7000
+
+let clock: ManualClock
+let stop: AbortController
+let runUdevRoot: string
+/** Those that are open now. */
+let sockets: Map<MessageSource, UeventSocketListener>
+/** How often a socket was asked for. */
+let asked: number
+/** These cannot be opened, and why. */
+let unavailable: Map<MessageSource, string>
+let warnings: unknown[]
+let events: Uevent[]
+let rescans: string[]
+
+beforeEach(async () => {
+  clock = new ManualClock()
+  stop = new AbortController()
+  runUdevRoot = await mkdtemp(path.join(os.tmpdir(), 'akri-udev-'))
+  sockets = new Map()
+  asked = 0
+  unavailable = new Map()
+  warnings = []
+  events = []
+  rescans = []
+})
+
+afterEach(async () => {
+  stop.abort()
+  await clock.advance(0)
+  await rm(runUdevRoot, { recursive: true, force: true })
+})
+
+const udevdComes = () => writeFile(path.join(runUdevRoot, 'control'), '')
+const udevdGoes = () => rm(path.join(runUdevRoot, 'control'))
+
+function openSocket(source: MessageSource, listener: UeventSocketListener): () => void {
+  asked++
+  const reason = unavailable.get(source)
+  if (reason !== undefined) throw new UeventSocketUnavailableError(reason)
+  sockets.set(source, listener)
+  return () => {
+    if (sockets.get(source) === listener) sockets.delete(source)
+  }
+}
+
+function feed(): void {
+  const log = { ...silentLogger, warn: (fields: object, message: string) => warnings.push({ ...fields, message }) }
+  const follower = { add: (event: Uevent) => events.push(event), rescan: (reason: string) => rescans.push(reason) }
+  feedUevents({ log, clock, runUdevRoot, pollMs: POLL_MS, openSocket }, follower, stop.signal)
+}
+
+const uevent = (number: number): Uevent => ({
+  action: 'add',
+  devpath: `/devices/${number}`,
+  properties: new Map([['SEQNUM', `${number}`]]),
+})
+
+/** Sends one event to whoever listens. */
+const send = (source: MessageSource, number: number) => sockets.get(source)?.onEvent(uevent(number))
+const lose = (source: MessageSource, reason: string, broken: boolean) => sockets.get(source)?.onLost(reason, broken)
+
+describe('the feed of device events', () => {
+  it('listens before it returns', () => {
+    feed()
+    expect([...sockets.keys()]).toEqual(['udev', 'kernel'])
+  })
+
+  it("passes on the kernel's events where no udevd runs, and udevd's where one does", async () => {
+    feed()
+    send('kernel', 1)
+    await udevdComes()
+    await clock.advance(10_000)
+    send('kernel', 2)
+    send('udev', 2)
+    expect(events).toEqual([uevent(1), uevent(2)])
+  })
+
+  it.each(['kernel', 'udev'] as const)(
+    'looks again when events of %s were lost, and goes on with its sockets',
+    async (source) => {
+      feed()
+      lose(source, 'more than the buffer holds', false)
+      expect(rescans).toEqual([`events of ${source} were lost: more than the buffer holds`])
+      await clock.advance(5000)
+      expect([rescans.length, asked]).toEqual([1, 2])
+      send('kernel', 1)
+      expect(events).toEqual([uevent(1)])
+    },
+  )
+
+  it('opens its sockets anew a second after one of them broke, and looks again when it listens again', async () => {
+    feed()
+    lose('kernel', 'error 5', true)
+    expect(rescans).toEqual(['events of kernel were lost: error 5'])
+    await clock.advance(999)
+    expect([rescans.length, asked]).toEqual([1, 2])
+    await clock.advance(1)
+    expect(rescans.slice(1)).toEqual(['the sockets are opened anew'])
+    expect(asked).toBe(4)
+    send('kernel', 1)
+    expect(events).toEqual([uevent(1)])
+    expect(warnings).toEqual([])
+  })
+
+  it.each(['kernel', 'udev'] as const)(
+    'looks again and again where no socket for %s is to be had, and says so once',
+    async (source) => {
+      unavailable.set(source, 'not here')
+      feed()
+      expect(warnings).toEqual([
+        { reason: 'not here', pollMs: POLL_MS, message: 'no device events here, looking again and again instead' },
+      ])
+      expect(sockets.has(source)).toBe(false)
+      await clock.advance(POLL_MS - 1)
+      expect(rescans).toEqual([])
+      await clock.advance(1)
+      expect(rescans).toEqual(['it is time'])
+      await clock.advance(9 * POLL_MS)
+      expect(rescans).toEqual(Array(10).fill('it is time'))
+      expect(warnings).toHaveLength(1)
+    },
+  )
+
+  it('does not look again and again any more once there are sockets', async () => {
+    unavailable.set('kernel', 'not yet')
+    feed()
+    await clock.advance(POLL_MS)
+    unavailable.clear()
+    await clock.advance(POLL_MS)
+    expect(rescans).toHaveLength(2)
+    expect(sockets.size).toBe(2)
+    await clock.advance(10 * POLL_MS)
+    expect(rescans).toHaveLength(2)
+  })
+
+  it('looks again when udevd has come and when it has gone', async () => {
+    feed()
+    await clock.advance(30_000)
+    expect(rescans).toEqual([])
+    await udevdComes()
+    await clock.advance(10_000)
+    expect(rescans).toEqual(['udevd has come'])
+    await udevdGoes()
+    await clock.advance(10_000)
+    expect(rescans).toEqual(['udevd has come', 'udevd has gone'])
+    await clock.advance(30_000)
+    expect(rescans).toHaveLength(2)
+  })
+
+  it('looks itself two seconds after an event of the kernel that udevd has not passed on', async () => {
+    await udevdComes()
+    feed()
+    send('kernel', 1)
+    send('udev', 1)
+    await clock.advance(2000)
+    expect(rescans).toEqual([])
+    send('kernel', 2)
+    await clock.advance(1999)
+    expect(rescans).toEqual([])
+    await clock.advance(1)
+    expect(rescans).toEqual(['udevd has not passed on what the kernel said'])
+    expect(events).toEqual([uevent(1)])
+  })
+
+  it.each([
+    ['it listens', () => feed()],
+    [
+      'a socket is broken',
+      () => {
+        feed()
+        lose('kernel', 'error 5', true)
+      },
+    ],
+    [
+      'it looks again and again',
+      () => {
+        unavailable.set('kernel', 'not here')
+        feed()
+      },
+    ],
+  ])('ends with its signal and leaves no socket or timer behind, also while %s', async (_, happens) => {
+    happens()
+    await clock.advance(0)
+    const before = rescans.length
+    stop.abort()
+    await clock.advance(100_000)
+    expect([sockets.size, clock.sleeping, rescans.length]).toEqual([0, [], before])
+  })
+})
