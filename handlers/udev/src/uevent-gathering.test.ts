@@ -1,0 +1,95 @@
+import { ManualClock } from '@akrijs/sdk/testing'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Change, Uevent } from './device-monitor.js'
+import { UeventGathering } from './uevent-gathering.js'
+
+let clock: ManualClock
+let gathering: UeventGathering
+/** What was told, and when. */
+let told: { readonly at: number; readonly change: Change }[]
+let telling: Promise<void>
+
+beforeEach(async () => {
+  clock = new ManualClock()
+  gathering = new UeventGathering({ clock, quietMs: 20, ceilingMs: 80 })
+  told = []
+  telling = (async () => {
+    for await (const change of gathering) told.push({ at: clock.now(), change })
+  })()
+  await clock.advance(0)
+})
+
+afterEach(async () => {
+  gathering.end()
+  await telling
+})
+
+const uevent = (number: number): Uevent => ({ action: 'add', devpath: `/devices/${number}`, properties: new Map() })
+
+const numbers = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, index) => first + index)
+
+/** Adds events, one every so many milliseconds. */
+async function burst(first: number, last: number, everyMs: number): Promise<void> {
+  for (const number of numbers(first, last)) {
+    gathering.add(uevent(number))
+    await clock.advance(everyMs)
+  }
+}
+
+const changeOf = (first: number, last: number): Change => ({ kind: 'events', events: numbers(first, last).map(uevent) })
+
+describe('the gathering of device events', () => {
+  it('makes one change of ten events within 20 ms, in their order, once it has been quiet for 20 ms', async () => {
+    await burst(1, 10, 2)
+    expect(told).toEqual([])
+    await clock.advance(100)
+    expect(told).toEqual([{ at: 18 + 20, change: changeOf(1, 10) }])
+  })
+
+  it('makes two changes of two bursts', async () => {
+    await burst(1, 2, 5)
+    await clock.advance(50)
+    await burst(3, 4, 5)
+    await clock.advance(50)
+    expect(told.map(({ change }) => change)).toEqual([changeOf(1, 2), changeOf(3, 4)])
+  })
+
+  it('tells of a burst that does not end every 80 ms', async () => {
+    await burst(1, 30, 10)
+    await clock.advance(100)
+    expect(told.map(({ at }) => at).slice(0, 3)).toEqual([80, 160, 240])
+    expect(told.flatMap(({ change }) => (change.kind === 'events' ? change.events : []))).toEqual(numbers(1, 30).map(uevent))
+  })
+
+  it('keeps a thousand events of one burst', async () => {
+    for (const number of numbers(1, 1000)) gathering.add(uevent(number))
+    await clock.advance(100)
+    expect(told).toEqual([{ at: 20, change: changeOf(1, 1000) }])
+  })
+
+  it('makes a rescan of more than a thousand events, and begins afresh after it', async () => {
+    for (const number of numbers(1, 1001)) gathering.add(uevent(number))
+    await clock.advance(100)
+    expect(told).toEqual([{ at: 20, change: { kind: 'rescan', reason: 'more than 1000 events at once' } }])
+    await burst(1, 1, 100)
+    expect(told.slice(1)).toEqual([{ at: 120, change: changeOf(1, 1) }])
+  })
+
+  it('tells of a rescan at once, and not of events before it', async () => {
+    gathering.rescan('the first look')
+    await clock.advance(0)
+    expect(told).toEqual([{ at: 0, change: { kind: 'rescan', reason: 'the first look' } }])
+    gathering.add(uevent(1))
+    gathering.rescan('events were lost')
+    await clock.advance(100)
+    expect(told.slice(1)).toEqual([{ at: 20, change: { kind: 'rescan', reason: 'events were lost' } }])
+  })
+
+  it('ends in the midst of a burst and leaves no timer behind', async () => {
+    gathering.add(uevent(1))
+    await clock.advance(1)
+    gathering.end()
+    await telling
+    expect([told, clock.sleeping]).toEqual([[], []])
+  })
+})
