@@ -13,6 +13,16 @@ import { defaultStateDirectory } from './places.js'
 // Handlers are looked for as this program's own packages are.
 const packagesFrom = path.dirname(fileURLToPath(import.meta.url))
 
+/** Whoever read our lines is gone, as `head` is once it has what it wants: there is nobody to tell more. */
+function endUnread(error: NodeJS.ErrnoException): never {
+  if (error.code === 'EPIPE') process.exit(0)
+  process.stderr.write(`akri: standard output cannot be written: ${messageOf(error)}\n`)
+  process.exit(1)
+}
+process.stdout.on('error', endUnread)
+// What nobody reads is no reason to end.
+process.stderr.on('error', () => {})
+
 const stateDir = () =>
   new Option('--state-dir <directory>', 'where the agent keeps its state')
     .env('AKRI_STATE_DIRECTORY')
@@ -47,7 +57,11 @@ program
   .addOption(stateDir())
   .addOption(logLevelOption())
   .option('--plain', 'lines instead of the live view', false)
-  .action((options: Omit<RunOptions, 'node'> & { node?: string }) => run({ ...options, node: options.node }, packagesFrom))
+  .action((options: Omit<RunOptions, 'node'> & { node?: string }) => {
+    // It has brokers to end first.
+    process.stdout.off('error', endUnread)
+    return run({ ...options, node: options.node }, packagesFrom)
+  })
 
 program
   .command('discover')

@@ -1,10 +1,30 @@
-import { mkdir } from 'node:fs/promises'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, open } from 'node:fs/promises'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { AkriProgram, root } from './support/akri-program.js'
 
 const NULL = 'udevRules: [\'KERNEL=="null"\']'
+
+const program = path.join(root, 'cli/dist/akri.js')
+
+/** Runs it, with a reader that goes away after the first piece. */
+async function cutShort(args: readonly string[]) {
+  const child = spawn(process.execPath, [program, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+  let output = ''
+  let errors = ''
+  child.stdout.once('data', (chunk) => {
+    output += String(chunk)
+    child.stdout.destroy()
+  })
+  child.stderr.on('data', (chunk) => {
+    errors += String(chunk)
+  })
+  const [status] = await once(child, 'close')
+  return { output, errors, status }
+}
 
 describe('akri discover', () => {
   let akri: AkriProgram
@@ -36,6 +56,29 @@ describe('akri discover', () => {
     for (const file of [yaml, json])
       expect(akri.run(['discover', 'udev', '--details', file]).stdout).toContain('/devices/virtual/mem/null')
     expect(akri.run(['discover', 'udev', '--details', '-'], NULL).stdout).toContain('/devices/virtual/mem/null')
+  })
+
+  it('ends quietly when its reader has enough, also while it watches', async () => {
+    // More than a pipe holds.
+    const descriptions = Array.from({ length: 5000 }, (_, index) => `device-${index}-${'x'.repeat(40)}`)
+    const file = await akri.write('details.json', JSON.stringify({ descriptions }))
+    for (const form of ['--json', '--once']) {
+      const { output, status, errors } = await cutShort(['discover', 'debugEcho', '--details', file, form])
+      expect(output).not.toBe('')
+      expect([status, errors]).toEqual([0, ''])
+    }
+    const watching = await cutShort(['discover', 'debugEcho', '--details', file, '--watch'])
+    expect([watching.status, watching.errors]).toEqual([0, ''])
+  })
+
+  it('says so where its output cannot be written, and does not watch on', async () => {
+    await using full = await open('/dev/full', 'w')
+    const { status, stderr } = spawnSync(process.execPath, [program, 'discover', 'udev', '--details-text', NULL, '--watch'], {
+      encoding: 'utf8',
+      stdio: ['ignore', full.fd, 'pipe'],
+    })
+    expect(stderr).toMatch(/^akri: standard output cannot be written: .*ENOSPC.*\n$/)
+    expect(status).toBe(1)
   })
 
   it('hands properties on, from the command line and from files', async () => {
