@@ -2,7 +2,9 @@ import { setMaxListeners } from 'node:events'
 import {
   type ApiClient,
   ApiUnreachableError,
+  type Configuration,
   type EventRecorder,
+  type Instance,
   keyOf,
   type NodeName,
   type ObjectKey,
@@ -13,7 +15,7 @@ import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import { ConfigurationDeployment } from './brokers/configuration-deployment.js'
 import { InstanceBrokers } from './brokers/instance-brokers.js'
 import type { ClusterState } from './cluster-state.js'
-import { GoneNodes, markersOf, nodesOf } from './nodes/gone-nodes.js'
+import { GoneNodes, markersOf, nodesOf, reportersOf } from './nodes/gone-nodes.js'
 import { BrokerServices } from './services/broker-services.js'
 
 export interface ControllerOptions {
@@ -92,15 +94,23 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
   const suspect = (names: Iterable<NodeName>) => {
     for (const name of names) if (state.nodes.cache.get(objectKey('', name))?.ready !== true) nodes.add(name)
   }
+  /** Also nodes that are there may have left something that nobody takes away. */
+  const finalize = (object: Configuration | Instance) => {
+    if (object.metadata.deletionTimestamp !== undefined) for (const name of markersOf(object)) nodes.add(name)
+  }
   const instanceChanged = (key: ObjectKey) => {
     for (const one of instances) one.add(key)
     const instance = state.instances.cache.get(key)
-    if (instance !== undefined) suspect([...nodesOf(instance), ...markersOf(instance)])
+    if (instance === undefined) return
+    suspect([...nodesOf(instance), ...markersOf(instance)])
+    finalize(instance)
   }
   const configurationChanged = (key: ObjectKey) => {
     for (const one of configurations) one.add(key)
     const configuration = state.configurations.cache.get(key)
-    if (configuration !== undefined) suspect(markersOf(configuration))
+    if (configuration === undefined) return
+    suspect([...markersOf(configuration), ...reportersOf(configuration)])
+    finalize(configuration)
   }
   state.onInstanceChange(instanceChanged, turn)
   state.onConfigurationChange(configurationChanged, turn)

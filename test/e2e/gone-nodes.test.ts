@@ -125,6 +125,31 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, { time
     await world.api('Instance').patch(world.key('cam-8120fe'), 'merge', { metadata: { finalizers: null } })
   })
 
+  it('are no more in the status of a Configuration, which is ready as far as those are that are left', async () => {
+    await createNode('ghost-1')
+    const says = (status: 'True' | 'False') => ({
+      observedGeneration: 1,
+      devices: 0,
+      conditions: [{ type: 'Ready', status, reason: 'Said', message: 'so' }],
+    })
+    const summary = {
+      observedGeneration: 1,
+      conditions: [
+        { type: 'Ready', status: 'False', reason: 'Said', message: '1 of 2', lastTransitionTime: '2026-01-01T00:00:00Z' },
+      ],
+      devices: 0,
+      slots: { total: 0, claimed: 0 },
+    }
+    const status = { ...summary, nodes: { 'ghost-1': says('False'), 'node-1': says('True') } }
+    await world.api('Configuration').patch(world.key('cam'), 'merge', { status }, { subresource: 'status' })
+    await world.client.request({ method: 'DELETE', path: `${nodePath}/ghost-1` })
+    await eventually(async () => {
+      const now = await world.get<{ status: { nodes: object; conditions: object[] } }>('Configuration', 'cam')
+      expect(Object.keys(now?.status.nodes ?? {})).toEqual(['node-1'])
+      expect(now?.status.conditions).toMatchObject([{ type: 'Ready', status: 'True', message: 'so' }])
+    })
+  })
+
   /** A node that is ready, as long as nobody notices that it has no kubelet. */
   async function createNode(name: string): Promise<void> {
     const heartbeat = new Date().toISOString()

@@ -2,6 +2,7 @@ import {
   type ApiClient,
   ApiError,
   type Configuration,
+  conditionsOf,
   GROUP,
   heldSlots,
   holderOf,
@@ -43,12 +44,15 @@ const LEASE_NAMESPACE = 'kube-node-lease'
 const BUILT_IN = new Set(['orphan', 'foregroundDeletion'])
 
 /**
- * Takes nodes that have gone out of Instances. A node whose agent lives leaves by itself; one that is deleted, or has not
- * been heard of for the grace period, cannot. What its Pods hold stays theirs until the cluster knows that they have ended.
+ * Takes nodes that have gone out of Instances, and out of the status of Configurations. A node whose agent lives leaves by itself;
+ * one that is deleted, or has not been heard of for the grace period, cannot. What its Pods hold stays theirs until the cluster
+ * knows that they have ended.
  */
 export class GoneNodes {
   readonly #options: Required<GoneNodesOptions>
   readonly #leases: Resource
+  /** When a node was last taken out of an Instance, in milliseconds since the epoch. */
+  readonly #leftAt = new Map<string, number>()
 
   constructor(options: GoneNodesOptions) {
     this.#options = { graceMs: 5 * 60_000, ...options }
@@ -67,21 +71,44 @@ export class GoneNodes {
     const { state, clock, log } = this.#options
     const concerned = state.instances.cache.list().filter((instance) => isConcerned(instance, node))
     const marked = [...this.#finalizedBy(state.configurations, node), ...this.#finalizedBy(state.instances, node)]
-    if (concerned.length === 0 && marked.length === 0) return undefined
+    const reported = state.configurations.cache.list().filter((configuration) => reportersOf(configuration).includes(node))
+    if (concerned.length + marked.length + reported.length === 0) return undefined
     const gone = await this.#goneSince(node)
-    if (gone.state === 'present') return gone.lookAgainAt
-    for (const remove of marked) await remove()
+    if (gone.state === 'present') return earliest(gone.lookAgainAt, await this.#release(marked))
+    for (const { remove } of marked) await remove()
+    // One that is only silent may still have an agent that says it again.
+    if (gone.state === 'deleted') for (const configuration of reported) await this.#forget(configuration, node)
     if (concerned.length === 0) return undefined
+    for (const [place, at] of this.#leftAt) if (at + this.#options.graceMs <= clock.time()) this.#leftAt.delete(place)
     const used = await resourcesOf(node, this.#options)
     let waits = false
     let left = 0
+    let next: number | undefined
     for (const instance of concerned) {
+      const backAt = this.#backAt(node, instance, gone)
+      if (backAt !== undefined) {
+        next = earliest(next, backAt)
+        continue
+      }
       const isUsed = used.has(`${GROUP}/${instance.metadata.name}`) || used.has(`${GROUP}/${instance.spec.configurationName}`)
       waits ||= isUsed
-      if (await this.#leave(instance, node, isUsed)) left++
+      if (!(await this.#leave(instance, node, isUsed))) continue
+      this.#leftAt.set(`${node} ${keyOf(instance)}`, clock.time())
+      left++
     }
     if (left > 0) log.info({ node, instances: left, podsLeft: waits }, 'node has gone')
-    return waits ? clock.time() + LOOK_AGAIN_MS : undefined
+    return waits ? earliest(next, clock.time() + LOOK_AGAIN_MS) : next
+  }
+
+  /**
+   * A node that is silent and stands again in an Instance which it was taken out of has an agent that lives, though no kubelet:
+   * the two of them must not go on for ever.
+   * @returns when it is to be taken out again, in milliseconds since the epoch; undefined where that is now
+   */
+  #backAt(node: NodeName, instance: Instance, gone: Presence): number | undefined {
+    if (gone.state !== 'silent' || !instance.spec.nodes.includes(node)) return undefined
+    const leftAt = this.#leftAt.get(`${node} ${keyOf(instance)}`)
+    return leftAt === undefined ? undefined : leftAt + this.#options.graceMs
   }
 
   async #goneSince(node: NodeName): Promise<Presence> {
@@ -89,11 +116,11 @@ export class GoneNodes {
     const key = objectKey('', node)
     const known = state.nodes.cache.get(key)
     // The cache may not have heard of it yet.
-    if (known === undefined) return { state: (await state.nodes.api.get(key, { signal })) === undefined ? 'gone' : 'present' }
+    if (known === undefined) return { state: (await state.nodes.api.get(key, { signal })) === undefined ? 'deleted' : 'present' }
     if (known.ready) return { state: 'present' }
     const silentSince = Math.max(known.readySince, (await this.#renewedAt(node)) ?? 0)
     const goneAt = silentSince + graceMs
-    return goneAt <= clock.time() ? { state: 'gone' } : { state: 'present', lookAgainAt: goneAt }
+    return goneAt <= clock.time() ? { state: 'silent' } : { state: 'present', lookAgainAt: goneAt }
   }
 
   /** When the node's kubelet last gave a sign of life, in milliseconds since the epoch. */
@@ -117,8 +144,7 @@ export class GoneNodes {
     const freed = isUsed ? [] : held
     const left = nodes.filter((name) => name !== node)
     if (left.length === 0 && heldSlots(deviceUsage) === freed.length) {
-      await this.#remove(instance)
-      return true
+      return this.#remove(instance)
     }
     const patch: JsonPatch[number][] = freed.flatMap(([slot, usage]) => releasePatch(instance, slot as SlotName, usage))
     if (left.length < nodes.length)
@@ -128,25 +154,63 @@ export class GoneNodes {
       )
     if (patch.length === 0) return false
     const { cache, api } = state.instances
-    const written = (changed: unknown) => cache.observe(changed)
-    await api.patch(key, 'json', patch, { signal }).then(written, (error) => this.#overtaken(state.instances, instance, error))
-    return true
+    const written = (changed: unknown) => {
+      cache.observe(changed)
+      return true
+    }
+    const refused = (error: unknown) => this.#overtaken(state.instances, instance, error)
+    return api.patch(key, 'json', patch, { signal }).then(written, refused)
   }
 
-  /** A node that joins, or claims a slot, at this moment wins. */
-  async #remove(instance: Instance): Promise<void> {
+  /** A node that joins, or claims a slot, at this moment wins. @returns whether none did */
+  #remove(instance: Instance): Promise<boolean> {
     const { state, signal } = this.#options
     const { uid, resourceVersion } = instance.metadata
     const preconditions = { uid, resourceVersion }
-    await state.instances.api
-      .delete(keyOf(instance), preconditions, { propagationPolicy: 'Background', signal })
-      .catch((error) => this.#overtaken(state.instances, instance, error))
+    return state.instances.api.delete(keyOf(instance), preconditions, { propagationPolicy: 'Background', signal }).then(
+      () => true,
+      (error: unknown) => this.#overtaken(state.instances, instance, error),
+    )
   }
 
   /** The existing system's agents put the names of their nodes there: nobody is left to take this one away. */
-  #finalizedBy(kind: Kind<Configuration> | Kind<Instance>, node: NodeName): (() => Promise<void>)[] {
+  #finalizedBy(kind: Kind<Configuration> | Kind<Instance>, node: NodeName): Marked[] {
     const found = kind.cache.list().filter(({ metadata }) => metadata.finalizers?.includes(node))
-    return found.map((object) => () => this.#removeFinalizer(kind, keyOf(object), node))
+    return found.map((object) => ({
+      deletedAt: Date.parse(object.metadata.deletionTimestamp ?? ''),
+      remove: () => this.#removeFinalizer(kind, keyOf(object), node),
+    }))
+  }
+
+  /**
+   * Lets go of what is being deleted and has waited for the grace period: an agent of the existing system that still ran on the
+   * node would have done so long ago.
+   * @returns when the next one will have waited so long, in milliseconds since the epoch
+   */
+  async #release(marked: readonly Marked[]): Promise<number | undefined> {
+    const { clock, graceMs } = this.#options
+    let next: number | undefined
+    for (const { deletedAt, remove } of marked) {
+      if (Number.isNaN(deletedAt)) continue
+      if (deletedAt + graceMs <= clock.time()) await remove()
+      else next = earliest(next, deletedAt + graceMs)
+    }
+    return next
+  }
+
+  /** What the node has said of the Configuration nobody stands for any more; else it would not be ready for ever. */
+  async #forget(configuration: Configuration, node: NodeName): Promise<void> {
+    const { state, clock, signal } = this.#options
+    const { metadata, status } = configuration
+    const { [node]: _gone, ...left } = status?.nodes ?? {}
+    const conditions = conditionsOf(left, status?.conditions ?? [], new Date(clock.time()).toISOString())
+    // With the version, so that the conditions are made of what stands there.
+    const patch = { metadata: { resourceVersion: metadata.resourceVersion }, status: { conditions, nodes: { [node]: null } } }
+    const { cache, api } = state.configurations
+    const written = (changed: unknown) => cache.observe(changed)
+    await api
+      .patch(keyOf(configuration), 'merge', patch, { signal, subresource: 'status' })
+      .then(written, (error) => this.#overtaken(state.configurations, configuration, error))
   }
 
   async #removeFinalizer(kind: Kind<Configuration> | Kind<Instance>, key: ObjectKey, node: NodeName): Promise<void> {
@@ -167,14 +231,18 @@ export class GoneNodes {
     await kind.api.patch(key, 'json', patch, { signal }).catch((error) => this.#overtaken(kind, { metadata }, error))
   }
 
-  /** What was to be changed has changed meanwhile, which brings it back here, or has gone; or else the write itself is refused. */
-  async #overtaken(kind: Kind<Configuration> | Kind<Instance>, { metadata }: KubernetesObject, error: unknown): Promise<void> {
-    if (ApiError.is(error, 404) || ApiError.is(error, 409)) return
+  /**
+   * What was to be changed has changed meanwhile, which brings it back here, or has gone; or else the write itself is refused.
+   * @returns false: nothing has been written
+   */
+  async #overtaken(kind: Kind<Configuration> | Kind<Instance>, { metadata }: KubernetesObject, error: unknown): Promise<false> {
+    if (ApiError.is(error, 404) || ApiError.is(error, 409)) return false
     // A test that failed, or a schema that does not allow it: the answer is the same.
     if (!ApiError.is(error, 422)) throw error
     const { signal } = this.#options
     const now = parseObjectMeta(await kind.api.get(keyOf({ metadata }), { signal }))
     if (now?.resourceVersion === metadata.resourceVersion) throw error
+    return false
   }
 }
 
@@ -185,7 +253,14 @@ const finalized = z.object({
   }),
 })
 
-type Presence = { readonly state: 'gone' } | { readonly state: 'present'; readonly lookAgainAt?: number }
+/** What has the finalizer of a node. */
+interface Marked {
+  /** When it was to be deleted, in milliseconds since the epoch; NaN where it is not. */
+  readonly deletedAt: number
+  remove(): Promise<void>
+}
+
+type Presence = { readonly state: 'deleted' | 'silent' } | { readonly state: 'present'; readonly lookAgainAt?: number }
 
 /** Nodes that stand in an Instance, because they see the device or because they hold a slot of it. */
 export function nodesOf({ spec }: Instance): Set<NodeName> {
@@ -196,6 +271,15 @@ export function nodesOf({ spec }: Instance): Set<NodeName> {
 /** What may be the names of nodes in the finalizers of an object: those of others have a domain. */
 export function markersOf({ metadata }: Configuration | Instance): NodeName[] {
   return (metadata.finalizers ?? []).filter((name) => !name.includes('/') && !BUILT_IN.has(name)) as NodeName[]
+}
+
+/** The nodes that have said something of a Configuration. */
+export function reportersOf({ status }: Configuration): NodeName[] {
+  return Object.keys(status?.nodes ?? {}) as NodeName[]
+}
+
+function earliest(a: number | undefined, b: number | undefined): number | undefined {
+  return a === undefined || b === undefined ? (a ?? b) : Math.min(a, b)
 }
 
 function isConcerned(instance: Instance, node: NodeName): boolean {
