@@ -118,6 +118,21 @@ describe('the device plugin of a Configuration', () => {
     await eventually(() => expect(ids()).toEqual(['0']))
   })
 
+  it('R29 R30 keeps the id of what runs, and has the smallest others, when slots are freed', async () => {
+    await both()
+    await kubelet.admit(pod('p', 1))
+    await kubelet.admit(pod('q', 1))
+    await kubelet.admit(pod('r', 1))
+    await eventually(() => expect(ids()).toHaveLength(4))
+    const before = held()
+    expect(Object.values(before).sort()).toEqual(['C:0:node-a', 'C:1:node-a', 'C:2:node-a'])
+    for (const uid of ['p', 'q']) kubelet.remove(uid)
+    for (const [at, usage] of Object.entries(before).filter(([, usage]) => usage !== 'C:2:node-a'))
+      await cluster.releaseSlot(objectKey('default', at.slice(0, at.lastIndexOf('-'))), at as SlotName, usage)
+    await eventually(() => expect(ids()).toEqual(['0', '1', '2']))
+    expect(Object.values(held())).toEqual(['C:2:node-a'])
+  })
+
   it('R5 R6 R10 R38 R40 A18 gives one container all of two devices in one answer', async () => {
     await both()
     const granted = await kubelet.admit(pod('p', 2))

@@ -4,6 +4,7 @@ import path from 'node:path'
 import {
   type Configuration,
   type ConfigurationManifest,
+  type InstanceName,
   keyOf,
   type NodeName,
   type ObjectKey,
@@ -99,6 +100,39 @@ describe('the Instances of a node', () => {
     cluster.instances.onChange(() => seenUsages.push(instanceOf('foo0')?.spec.deviceUsage), new AbortController().signal)
     await reconciler.reconcile(key)
     expect(seenUsages).toEqual([expect.objectContaining({ [`${nameOf('foo0')}-1`]: `C:0:${NODE}` })])
+  })
+
+  it('A9 have the properties of a Configuration that was edited before its handler gave a list', async () => {
+    devices = { complete: false, devices: new Map() }
+    await reconciler.reconcile(key)
+    const edited = { ...wanted, spec: { ...wanted.spec, brokerProperties: { EDITED: 'yes' } } }
+    await cluster.apply({ configurations: [edited], data: [], complete: true })
+    await reconciler.reconcile(key)
+    expect(cluster.instances.list()).toEqual([])
+    devices = seen('foo0')
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')?.spec.brokerProperties).toEqual({ EDITED: 'yes', NAME: 'foo0' })
+  })
+
+  it.each(['', 'akri.sh', 'akri.sh/cam', 'a=b=c', '/='])('A9 are joined where the name for CDI is %j', async (cdiName) => {
+    await cluster.createInstance({
+      name: nameOf('foo0') as InstanceName,
+      namespace: 'default',
+      annotations: {},
+      owner: configuration,
+      spec: {
+        configurationName: configuration.metadata.name,
+        cdiName,
+        capacity: 1,
+        brokerProperties: {},
+        shared: true,
+        nodes: [OTHER],
+        deviceUsage: {},
+      },
+    })
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')?.spec).toMatchObject({ cdiName, nodes: [OTHER, NODE] })
+    expect(calls).toContain(`serve ${nameOf('foo0')}`)
   })
 
   it('are not written again where nothing has changed', async () => {
