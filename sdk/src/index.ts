@@ -1,5 +1,5 @@
 export { aborted } from './aborted.js'
-export { AllowedNetworks, type Network, readNetwork } from './allowed-networks.js'
+export { AllowedNetworks, type AllowedNetworksOptions, type Network, readNetwork } from './allowed-networks.js'
 export type { Clock } from './clock.js'
 export { systemClock } from './clock.js'
 export { type CredentialKind, DeviceCredentials, type DeviceCredentialsOptions, type PasswordCredential } from './credentials.js'
@@ -23,7 +23,9 @@ export {
   type InterfaceAddresses,
   type MachineInterface,
   type MachineInterfaceOptions,
+  machineAddresses,
   machineInterfaces,
+  machineNetworks,
 } from './machine-interfaces.js'
 export { Presence } from './presence.js'
 export { DiscoveryProperties } from './properties.js'

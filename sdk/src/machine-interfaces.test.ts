@@ -1,14 +1,14 @@
 import type { NetworkInterfaceInfo } from 'node:os'
 import { describe, expect, it } from 'vitest'
-import { machineInterfaces } from './machine-interfaces.js'
+import { machineAddresses, machineInterfaces, machineNetworks } from './machine-interfaces.js'
 
-const address = (text: string, internal = false): NetworkInterfaceInfo => ({
+const address = (text: string, internal = false, prefix = 24): NetworkInterfaceInfo => ({
   address: text,
   netmask: '255.255.255.0',
   family: 'IPv4',
   mac: '00:00:00:00:00:00',
   internal,
-  cidr: `${text}/24`,
+  cidr: `${text}/${prefix}`,
 })
 
 const NODE = {
@@ -35,5 +35,47 @@ describe('the interfaces of a machine', () => {
     expect(machineInterfaces({ only: ['lo'] }).flatMap(({ addresses }) => addresses.map((one) => one.address))).toContain(
       '127.0.0.1',
     )
+  })
+
+  it.each([
+    ...['cni0', 'cni-podman0', 'flannel.1', 'cali0815', 'cilium_host', 'lxc12ab', 'lxcbr0', 'docker0', 'br-4f2', 'veth1234'],
+    ...['virbr0', 'tunl0', 'vxlan.calico', 'weave', 'kube-ipvs0', 'nodelocaldns', 'ovn-k8s-mp0', 'antrea-gw0'],
+    ...['cbr0', 'podman0', 'podman1', 'nerdctl0', 'lxdbr0', 'eni1a2b3c4d5e6', 'azv0f1e2d3c4b5', 'gke52adb9b1a2b'],
+  ])('are not those of containers: %s', (name) => {
+    expect(machineInterfaces({}, { [name]: [address('10.244.0.1')] })).toEqual([])
+  })
+
+  it.each([
+    ...['eth0', 'eno1', 'ens3', 'ens192', 'enp3s0', 'enp0s31f6', 'enx001122334455', 'eni10np1', 'wlan0', 'wlp2s0'],
+    ...['br0', 'bond0', 'team0', 'vlan10', 'eth0.10', 'vmbr0', 'usb0'],
+  ])('are those of the field: %s', (name) => {
+    expect(machineInterfaces({}, { [name]: [address('192.0.2.1')] })).toHaveLength(1)
+  })
+})
+
+describe('the networks of a machine', () => {
+  const table = {
+    ...NODE,
+    lo: [address('127.0.0.1', true, 8), address('10.5.5.5', true, 32)],
+    eth1: [address('10.99.0.1', false, 32)],
+  }
+  const texts = (only?: string[]) => machineNetworks({ only }, table).map((one) => `${one.address}/${one.prefix}`)
+
+  it('are those of its interfaces, but for an address alone in its own', () => {
+    expect(texts()).toEqual(['192.0.2.1/24', '198.51.100.1/24', '203.0.113.1/24'])
+    expect(texts(['eth1', 'cni0'])).toEqual(['10.244.0.1/24'])
+  })
+
+  it('are the loopback interface with its very addresses where that is named', () => {
+    expect(texts(['lo'])).toEqual(['127.0.0.1/8', '127.0.0.1/32', '10.5.5.5/32'])
+  })
+})
+
+describe('the addresses of a machine', () => {
+  it('are those of all interfaces, also of loopback and of containers', () => {
+    expect(machineAddresses(NODE)).toEqual([
+      ...['127.0.0.1', '192.0.2.1', '198.51.100.1', '10.244.0.1', '172.18.0.1', '203.0.113.1'],
+    ])
+    expect(machineAddresses()).toContain('127.0.0.1')
   })
 })
