@@ -1,4 +1,4 @@
-import { AllowedNetworks, machineInterfaces, type Network, readNetwork } from '@akrijs/sdk'
+import { AllowedNetworks, machineAddresses, machineNetworks, type Network, readNetwork } from '@akrijs/sdk'
 import { readEndpointUrl } from './endpoint-url.js'
 import type { FoundServer } from './found-server.js'
 import type { HostNames } from './host-names.js'
@@ -10,7 +10,12 @@ export interface ReachOptions {
   readonly hostNames: HostNames
   /** The networks that this machine is in. @default as its interfaces have them now, without loopback and those of containers */
   readonly ownNetworks?: (() => readonly Network[]) | undefined
+  /** The addresses of this machine. @default all that its interfaces have now */
+  readonly ownAddresses?: (() => readonly string[]) | undefined
 }
+
+/** What stands for this machine whatever addresses it has. */
+const LOOPBACK = ['127.0.0.0/8', '::1'].flatMap((text) => readNetwork(text) ?? [])
 
 /**
  * Which of the servers that were found may be called, and where. Whoever can register with a discovery server, or speak mDNS,
@@ -19,11 +24,18 @@ export interface ReachOptions {
 export class Reach {
   readonly #hostNames: HostNames
   readonly #ownNetworks: () => readonly Network[]
+  readonly #ownAddresses: () => readonly string[]
   readonly #named: AllowedNetworks | undefined
 
-  constructor({ allowedNetworks, hostNames, ownNetworks = networksOfInterfaces }: ReachOptions) {
+  constructor({
+    allowedNetworks,
+    hostNames,
+    ownNetworks = () => machineNetworks(),
+    ownAddresses = () => machineAddresses(),
+  }: ReachOptions) {
     this.#hostNames = hostNames
     this.#ownNetworks = ownNetworks
+    this.#ownAddresses = ownAddresses
     this.#named = allowedNetworks === undefined ? undefined : new AllowedNetworks(allowedNetworks)
   }
 
@@ -48,13 +60,12 @@ export class Reach {
     return servers.filter((_, index) => targets[index] !== undefined)
   }
 
+  /** Others on the network do not lead to this machine itself; a discovery server that runs here does. */
   #near({ listedFrom = [] }: FoundServer): AllowedNetworks {
-    return new AllowedNetworks([...this.#ownNetworks(), ...listedFrom.flatMap((address) => readNetwork(address) ?? [])])
+    const own = this.#ownAddresses()
+    const where = listedFrom.flatMap((address) => readNetwork(address) ?? [])
+    const here = new AllowedNetworks([...LOOPBACK, ...own.flatMap((address) => readNetwork(address) ?? [])])
+    const isListedHere = listedFrom.some((address) => here.allows(address))
+    return new AllowedNetworks([...this.#ownNetworks(), ...where], { ownAddresses: isListedHere ? [] : own })
   }
-}
-
-/** The networks of this machine's interfaces. Neither loopback nor those of containers lead to a server on the network. */
-function networksOfInterfaces(): Network[] {
-  const addresses = machineInterfaces().flatMap((one) => one.addresses)
-  return addresses.flatMap(({ cidr }) => (cidr === null ? [] : (readNetwork(cidr) ?? [])))
 }
