@@ -132,10 +132,11 @@ export class World {
     const namespace = `akri-${randomBytes(3).toString('hex')}`
     await client.request({ method: 'POST', path: '/api/v1/namespaces', body: { metadata: { name: namespace } } })
     const world = new World(client, namespace)
-    // Pods are refused before there is one.
+    // Pods are refused before there is a service account, and where that has tokens, before it has one.
     await eventually(async () => {
-      await client.request({ method: 'GET', path: `/api/v1/namespaces/${namespace}/serviceaccounts/default` })
-    })
+      const body = JSON.parse(podYaml('x', {}))
+      await client.request({ method: 'POST', path: `/api/v1/namespaces/${namespace}/pods`, query: { dryRun: 'All' }, body })
+    }, 60_000)
     return world
   }
 
