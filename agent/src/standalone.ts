@@ -56,6 +56,8 @@ export interface StandaloneAgent {
   /** What is wrong in the files, and with the handlers, at present. */
   readonly problems: readonly ManifestProblem[]
   onProblems(listener: () => void, signal: AbortSignal): void
+  /** The file that a Configuration stands in. */
+  fileOf(configuration: ObjectKey): string | undefined
   close(): Promise<void>
 }
 
@@ -165,6 +167,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
         return problems
       },
       onProblems: (listener, signal) => listeners.add(listener, signal),
+      fileOf: (configuration) => files.get(configuration),
       close,
     }
   } catch (error) {

@@ -121,7 +121,13 @@ describe('akri run', () => {
       async () => expect((await akri.instances()).map(({ spec }) => spec.configurationName).sort()).toEqual(['command', 'good']),
       patience,
     )
-    await vi.waitFor(() => expect(akri.output).toMatch(/its command \/no\/such\/program does not exist/), patience)
+    await vi.waitFor(
+      () =>
+        expect(akri.output).toMatch(
+          /error .*h-command\.yaml.*spec\.brokerSpec\.brokerPodSpec\.containers\[0]\.command\[0].*its command \/no\/such\/program does not exist/,
+        ),
+      patience,
+    )
     expect(akri.output).toMatch(/b-yaml\.yaml.*line 1/)
     expect(akri.output).toMatch(/c-capacity\.yaml.*spec\.capacity/)
     expect(akri.output).toMatch(/d-field\.yaml.*discoveryDetail.*did you mean discoveryDetails/)

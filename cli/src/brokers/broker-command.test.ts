@@ -38,6 +38,34 @@ describe('the command of a broker', () => {
     })
   })
 
+  it.each([
+    [{ command: 'sh -c x' }, 'command', /^"sh -c x" is no list; write a list of texts/],
+    [{ command: ['sh', 'a\0b'] }, 'command[1]', /has a NUL in it/],
+    [{ command: [''] }, 'command[0]', /it is empty; write a program/],
+    [{ command: ['sh', 8080] }, 'command[1]', /^8080 is no text; write it in quotes/],
+    [{ command: ['sh'], args: '-c x' }, 'args', /^"-c x" is no list; write a list of texts/],
+    [{ command: ['sh'], args: ['-c', null] }, 'args[1]', /^null is no text/],
+    [{ command: ['sh'], workingDir: 7 }, 'workingDir', /^7 is no path/],
+    [{ command: ['sh'], workingDir: '/a\0' }, 'workingDir', /is no path/],
+  ])('refuses %j, and says where and why', (container, field, message) => {
+    const at = `containers[0].${field}`
+    expect(planBroker({ brokerPodSpec: { containers: [container] } }, 'akri.sh/x')).toEqual({
+      kind: 'wrong',
+      problem: { path: `spec.brokerSpec.brokerPodSpec.${at}`, message: expect.stringMatching(message) },
+    })
+    const template = { spec: { containers: [container] } }
+    expect(planBroker({ brokerJobSpec: { template } }, 'akri.sh/x')).toMatchObject({
+      problem: { path: `spec.brokerSpec.brokerJobSpec.template.spec.${at}` },
+    })
+  })
+
+  it('takes what is null or empty for what is not there', () => {
+    const container = { command: ['sh'], args: null, workingDir: '' }
+    expect(planBroker({ brokerPodSpec: { containers: [container] } }, 'akri.sh/x')).toMatchObject({
+      command: { file: 'sh', args: [], workingDirectory: undefined },
+    })
+  })
+
   it('R52 takes retries and completions from the Job, with the defaults of Kubernetes', () => {
     const template = { spec: { containers: [{ command: ['/bin/true'] }] } }
     const goalOf = (job: object) => planBroker({ brokerJobSpec: { template, ...job } }, 'akri.sh/x')

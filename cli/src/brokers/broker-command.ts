@@ -1,15 +1,19 @@
 import type { ContainerOptions } from '@akrijs/agent/standalone'
-import { type BrokerSpec, GROUP, isRecord, PLACEHOLDER } from '@akrijs/kube'
+import { type BrokerSpec, GROUP, isRecord, PLACEHOLDER, type Problem, shorten } from '@akrijs/kube'
 
 /** What a container of a brokerSpec runs as a process of this machine. */
 export interface BrokerCommand {
   readonly container: string
+  /** Where the container stands in its Configuration, such as `spec.brokerSpec.brokerPodSpec.containers[0]`. */
+  readonly at: string
   readonly file: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly workingDirectory: string | undefined
   /** How many of each resource it asks for. */
   readonly resources: Readonly<Record<string, number>>
+  /** Where it says so; nothing of what it does not say itself. */
+  readonly resourcesAt: Readonly<Record<string, string>>
 }
 
 /** When a broker is done. */
@@ -23,6 +27,8 @@ export type BrokerPlan =
   | { readonly kind: 'run'; readonly command: BrokerCommand; readonly goal: BrokerGoal }
   /** There is nothing to run on a machine without a cluster; the reason. */
   | { readonly kind: 'none'; readonly reason: string }
+  /** It makes no sense. */
+  | { readonly kind: 'wrong'; readonly problem: Problem }
 
 /** Of a Job that does not say it. Kubernetes' own defaults. */
 const BACKOFF_LIMIT = 6
@@ -52,23 +58,33 @@ function planPod(
   if (!isRecord(container)) return { kind: 'none', reason: `${where}.containers is empty` }
   if (Array.isArray(containers) && containers.length > 1)
     return { kind: 'none', reason: `${where} has several containers; without a cluster one can run` }
-  const command = texts(container.command)
-  const [file, ...first] = command ?? []
+  const at = `spec.brokerSpec.${where}.containers[0]`
+  const command = texts(container.command, `${at}.command`)
+  if ('path' in command) return { kind: 'wrong', problem: command }
+  const [file, ...first] = command
   if (file === undefined) return { kind: 'none', reason: `${where}.containers[0] has no command; an image alone needs a cluster` }
+  if (file === '') return { kind: 'wrong', problem: { path: `${at}.command[0]`, message: 'it is empty; write a program' } }
+  const args = texts(container.args, `${at}.args`)
+  if ('path' in args) return { kind: 'wrong', problem: args }
   const env = environment(container.env)
   if (env === undefined)
     return { kind: 'none', reason: `${where}.containers[0].env must be a list of name and value; valueFrom needs a cluster` }
-  const { workingDir } = container
+  const { workingDir = '' } = container
+  if (typeof workingDir !== 'string' || workingDir.includes('\0')) {
+    const problem = { path: `${at}.workingDir`, message: `${shorten(workingDir)} is no path; write one as a text` }
+    return { kind: 'wrong', problem }
+  }
   return {
     kind: 'run',
     goal,
     command: {
       container: typeof container.name === 'string' ? container.name : 'main',
+      at,
       file,
-      args: [...first, ...(texts(container.args) ?? [])],
+      args: [...first, ...args],
       env,
-      workingDirectory: typeof workingDir === 'string' ? workingDir : undefined,
-      resources: resources(container.resources, instanceResource),
+      workingDirectory: workingDir === '' ? undefined : workingDir,
+      ...resources(container.resources, instanceResource, `${at}.resources`),
     },
   }
 }
@@ -105,15 +121,22 @@ export function expand(text: string, env: Readonly<Record<string, string>>): str
   })
 }
 
-function resources(given: unknown, instanceResource: string): Record<string, number> {
-  const merged: Record<string, unknown> = { ...record(record(given).requests), ...record(record(given).limits) }
-  const wanted = Object.entries(merged).flatMap(([name, quantity]): [string, number][] => {
-    const resource = name === PLACEHOLDER ? instanceResource : name
-    const count = Number(quantity)
-    return resource.startsWith(`${GROUP}/`) && Number.isInteger(count) && count > 0 ? [[resource, count]] : []
-  })
+function resources(given: unknown, instanceResource: string, at: string): Pick<BrokerCommand, 'resources' | 'resourcesAt'> {
+  // Limits count where both are given.
+  const wanted = ['requests', 'limits'].flatMap((kind) =>
+    Object.entries(record(record(given)[kind])).flatMap(([name, quantity]) => {
+      const resource = name === PLACEHOLDER ? instanceResource : name
+      const count = Number(quantity)
+      const counts = resource.startsWith(`${GROUP}/`) && Number.isInteger(count) && count > 0
+      return counts ? [{ resource, count, path: `${at}.${kind}[${JSON.stringify(name)}]` }] : []
+    }),
+  )
   // A broker that asks for nothing still uses the device that it is there for.
-  return wanted.length > 0 ? Object.fromEntries(wanted) : { [instanceResource]: 1 }
+  if (wanted.length === 0) return { resources: { [instanceResource]: 1 }, resourcesAt: {} }
+  return {
+    resources: Object.fromEntries(wanted.map(({ resource, count }) => [resource, count])),
+    resourcesAt: Object.fromEntries(wanted.map(({ resource, path }) => [resource, path])),
+  }
 }
 
 function environment(entries: unknown): Record<string, string> | undefined {
@@ -133,8 +156,19 @@ function wholeNumber(value: unknown): number | undefined {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0 ? value : undefined
 }
 
-function texts(value: unknown): string[] | undefined {
-  return Array.isArray(value) && value.every((one) => typeof one === 'string' && !one.includes('\0')) ? value : undefined
+/** A list of texts, empty where there is none, or what is wrong with it. */
+function texts(value: unknown, at: string): string[] | Problem {
+  if (value === undefined || value === null) return []
+  if (!Array.isArray(value))
+    return { path: at, message: `${shorten(value)} is no list; write a list of texts, such as [/bin/sh, -c, "exec program"]` }
+  const list: string[] = []
+  for (const [index, one] of value.entries()) {
+    const path = `${at}[${index}]`
+    if (typeof one !== 'string') return { path, message: `${shorten(one)} is no text; write it in quotes` }
+    if (one.includes('\0')) return { path, message: `${shorten(one)} has a NUL in it, which no program can be given` }
+    list.push(one)
+  }
+  return list
 }
 
 function record(value: unknown): Record<string, unknown> {

@@ -42,12 +42,36 @@ describe('the process of a broker', () => {
 
   it.each([
     ['/no/such', 'its command /no/such does not exist'],
+    ['/etc/passwd/such', 'its command /etc/passwd/such does not exist'],
     ['no-such', 'its command no-such does not exist in PATH'],
     ['/etc/passwd', 'its command /etc/passwd is no program, or may not be run'],
   ])('says why %s cannot be started', async (file, reason) => {
     const env = { PATH: '/bin' }
     const broker = new BrokerProcess({ file, args: [], env, workingDirectory: undefined, clock: systemClock, onLine: () => {} })
-    expect((await broker.ended).reason).toBe(`it cannot be started: ${reason}`)
+    expect(await broker.ended).toEqual({
+      succeeded: false,
+      reason: `it cannot be started: ${reason}`,
+      field: 'command[0]',
+    })
+  })
+
+  it.each([
+    ['/no/such', 'does not exist'],
+    ['/etc/passwd', 'is not a directory'],
+  ])('says why it cannot be started in %s', async (workingDirectory, why) => {
+    const broker = new BrokerProcess({
+      file: '/bin/true',
+      args: [],
+      env: {},
+      workingDirectory,
+      clock: systemClock,
+      onLine: () => {},
+    })
+    expect(await broker.ended).toEqual({
+      succeeded: false,
+      reason: `it cannot be started: its workingDir ${workingDirectory} ${why}`,
+      field: 'workingDir',
+    })
   })
 
   it('says that the interpreter of a script does not exist', async () => {

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { type Clock, messageOf } from '@akrijs/sdk'
 import { splitLines } from '@akrijs/sdk/host'
@@ -18,6 +18,8 @@ export interface BrokerEnd {
   /** It exited with 0. */
   readonly succeeded: boolean
   readonly reason: string
+  /** What of its container is the reason that it could not be started. */
+  readonly field?: 'command[0]' | 'workingDir'
 }
 
 /** How long a broker may take to end when it is asked to, in milliseconds. */
@@ -28,20 +30,20 @@ export class BrokerProcess {
   readonly pid: number | undefined
   /** Resolves when it has ended. */
   readonly ended: Promise<BrokerEnd>
-  readonly #child: ChildProcess
   readonly #clock: Clock
 
-  constructor({ file, args, env, workingDirectory, clock, onLine }: BrokerProcessOptions) {
+  constructor({ clock, onLine, ...options }: BrokerProcessOptions) {
     this.#clock = clock
-    // A group of its own: ended as a whole, and not by a Ctrl-C that is meant for the agent.
-    this.#child = spawn(file, args, { env, cwd: workingDirectory, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
-    this.pid = this.#child.pid
-    for (const stream of [this.#child.stdout, this.#child.stderr]) if (stream !== null) splitLines(stream, onLine)
+    const child = started(options)
+    if ('reason' in child) {
+      this.ended = Promise.resolve(child)
+      return
+    }
+    this.pid = child.pid
+    for (const stream of [child.stdout, child.stderr]) if (stream !== null) splitLines(stream, onLine)
     this.ended = new Promise((resolve) => {
-      this.#child.once('error', (error) =>
-        resolve({ succeeded: false, reason: `it cannot be started: ${whyNot(error, file, workingDirectory)}` }),
-      )
-      this.#child.once('exit', (code, signal) =>
+      child.once('error', (error) => resolve(whyNot(error, options)))
+      child.once('exit', (code, signal) =>
         resolve({ succeeded: code === 0, reason: signal === null ? `it exited with code ${code}` : `it was ended by ${signal}` }),
       )
     })
@@ -73,14 +75,45 @@ export function signalGroup(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
-/** spawn names the command also where it is the working directory that does not exist. */
-function whyNot(error: Error, file: string, workingDirectory: string | undefined): string {
-  if (workingDirectory !== undefined && !existsSync(workingDirectory)) return `its workingDir ${workingDirectory} does not exist`
-  const code = 'code' in error ? error.code : undefined
-  if (code === 'ENOENT' && !file.includes('/')) return `its command ${file} does not exist in PATH`
+type Start = Omit<BrokerProcessOptions, 'clock' | 'onLine'>
+
+function started(options: Start): ChildProcess | BrokerEnd {
+  const { file, args, env, workingDirectory: cwd } = options
+  try {
+    // A group of its own: ended as a whole, and not by a Ctrl-C that is meant for the agent.
+    return spawn(file, args, { env, cwd, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
+  } catch (error) {
+    // Some of what the kernel refuses is thrown, some is an event.
+    return whyNot(error, options)
+  }
+}
+
+function whyNot(error: unknown, { file, workingDirectory }: Start): BrokerEnd {
+  const because = (reason: string, field?: BrokerEnd['field']) => ({
+    succeeded: false,
+    reason: `it cannot be started: ${reason}`,
+    ...(field === undefined ? {} : { field }),
+  })
+  // spawn names the command also where it is the working directory that is wrong.
+  if (workingDirectory !== undefined) {
+    const wrong = whyNoDirectory(workingDirectory)
+    if (wrong !== undefined) return because(`its workingDir ${workingDirectory} ${wrong}`, 'workingDir')
+  }
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  if (code === 'ENOENT' && !file.includes('/')) return because(`its command ${file} does not exist in PATH`, 'command[0]')
   if (code === 'ENOENT' && existsSync(path.resolve(workingDirectory ?? '', file)))
-    return `the interpreter that its command ${file} names does not exist`
-  if (code === 'ENOENT') return `its command ${file} does not exist`
-  if (code === 'EACCES') return `its command ${file} is no program, or may not be run`
-  return messageOf(error)
+    return because(`the interpreter that its command ${file} names does not exist`, 'command[0]')
+  if (code === 'ENOENT' || code === 'ENOTDIR') return because(`its command ${file} does not exist`, 'command[0]')
+  if (code === 'EACCES') return because(`its command ${file} is no program, or may not be run`, 'command[0]')
+  return because(messageOf(error))
+}
+
+function whyNoDirectory(directory: string): string | undefined {
+  try {
+    const found = statSync(directory, { throwIfNoEntry: false })
+    if (found === undefined) return 'does not exist'
+    return found.isDirectory() ? undefined : 'is not a directory'
+  } catch (error) {
+    return `cannot be entered: ${messageOf(error)}`
+  }
 }

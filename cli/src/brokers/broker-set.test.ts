@@ -6,7 +6,9 @@ import path from 'node:path'
 import { type StandaloneAgent, startStandalone } from '@akrijs/agent/standalone'
 import { objectKey } from '@akrijs/kube'
 import { silentLogger, systemClock } from '@akrijs/sdk'
+import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
 import { askAgent } from '../control/control-client.js'
 import { serveControl } from '../control/control-server.js'
 import { BrokerLedger } from './broker-ledger.js'
@@ -18,6 +20,8 @@ let standalone: StandaloneAgent
 let brokers: BrokerSet
 let lines: string[]
 let warnings: unknown[]
+/** What was logged, with its level. */
+let said: { level: string; message: string; retryInMs?: number }[]
 
 const write = (command: string) =>
   writeBroker(`brokerPodSpec: { containers: [{ name: b, command: ${JSON.stringify(command.split(' '))} }] }`)
@@ -27,7 +31,7 @@ const writeJob = (script: string, job = '') =>
     `brokerJobSpec: { ${job} template: { spec: { containers: [{ command: [/bin/sh, -c, ${JSON.stringify(script)}] }] } } }`,
   )
 
-const writeBroker = (broker: string) =>
+const writeBroker = (broker: string, capacity = 2) =>
   writeFileSync(
     path.join(directory, 'c.yaml'),
     `apiVersion: akri.sh/v0
@@ -35,10 +39,20 @@ kind: Configuration
 metadata: { name: echo }
 spec:
   discoveryHandler: { name: debugEcho, discoveryDetails: 'descriptions: ["foo0"]' }
-  capacity: 2
+  capacity: ${capacity}
   brokerSpec: { ${broker} }
 `,
   )
+
+/** Anew, with a clock that stands still. */
+async function restart(): Promise<ManualClock> {
+  await brokers.close()
+  const clock = new ManualClock()
+  brokers = new BrokerSet({ ...(await options()), clock })
+  return clock
+}
+
+const saidOf = (level: string, message: string) => said.filter((one) => one.level === level && one.message === message)
 
 const state = () => {
   const [instance] = standalone.cluster.instances.list()
@@ -56,6 +70,7 @@ beforeEach(async () => {
   directory = mkdtempSync(path.join(os.tmpdir(), 'akri-b-'))
   lines = []
   warnings = []
+  said = []
   write('sleep 1000')
   standalone = await startStandalone({
     manifests: [path.join(directory, 'c.yaml')],
@@ -75,7 +90,15 @@ async function options(): Promise<BrokerSetOptions> {
     ledger: new BrokerLedger(path.join(directory, 'brokers.json')),
     finished: await FinishedJobs.open(path.join(directory, 'jobs.json')),
     clock: systemClock,
-    log: { ...silentLogger, warn: (fields: unknown) => warnings.push(fields) },
+    log: {
+      ...silentLogger,
+      info: (fields: object, message: string) => void said.push({ level: 'info', ...fields, message }),
+      warn: (fields: object, message: string) => {
+        warnings.push(fields)
+        said.push({ level: 'warn', ...fields, message })
+      },
+      error: (fields: object, message: string) => void said.push({ level: 'error', ...fields, message }),
+    },
     environment: process.env,
     onLine: (_, line) => lines.push(line),
     onChange: () => {},
@@ -118,6 +141,93 @@ describe('the brokers of a machine', () => {
       () => expect(state()).toMatchObject({ phase: 'waiting', reason: expect.stringContaining('/no/such/broker') }),
       patience,
     )
+  })
+
+  it('that cannot be started are an error with file, path and reason: once for each change, however often they are tried', async () => {
+    const file = path.join(directory, 'c.yaml')
+    const at = 'spec.brokerSpec.brokerPodSpec.containers[0]'
+    const cannot = 'it cannot be started: its'
+    write('/no/such/broker')
+    await eventually(() => expect(saidOf('info', 'broker is not running').length).toBeGreaterThan(1))
+    const first = {
+      level: 'error',
+      message: 'broker cannot run',
+      file,
+      path: `${at}.command[0]`,
+      error: `${cannot} command /no/such/broker does not exist`,
+    }
+    expect(said.filter(({ level }) => level === 'error')).toEqual([first])
+    writeBroker(`brokerPodSpec: { containers: [{ command: [/bin/true], workingDir: /no/such }] }`)
+    const second = { ...first, path: `${at}.workingDir`, error: `${cannot} workingDir /no/such does not exist` }
+    await eventually(() => expect(said.filter(({ level }) => level === 'error')).toEqual([first, second]))
+    writeBroker(`brokerPodSpec: { containers: [{ command: sh -c x }] }`)
+    const third = { ...first, path: `${at}.command`, error: expect.stringContaining('"sh -c x" is no list') }
+    await eventually(() => expect(said.filter(({ level }) => level === 'error')).toEqual([first, second, third]))
+    expect(state()).toMatchObject({ phase: 'none', reason: expect.stringContaining(`${at}.command: "sh -c x" is no list`) })
+  })
+
+  it('that ask for more slots than a device has are refused with file and path, and run when the capacity is raised', async () => {
+    const asking = `brokerPodSpec: { containers: [{ command: [sleep, '1000'], resources: { limits: { '{{PLACEHOLDER}}': '3' } } }] }`
+    writeBroker(asking)
+    await eventually(() =>
+      expect(saidOf('error', 'broker cannot run')).toEqual([
+        expect.objectContaining({
+          file: path.join(directory, 'c.yaml'),
+          path: 'spec.brokerSpec.brokerPodSpec.containers[0].resources.limits["{{PLACEHOLDER}}"]',
+          error: expect.stringContaining('3 is more than spec.capacity, which is 2'),
+        }),
+      ]),
+    )
+    expect(state()).toMatchObject({ phase: 'waiting', reason: expect.stringMatching(/^for 3 of akri\.sh\/echo-/) })
+    writeBroker(asking, 3)
+    await eventually(() => expect(pid()).toBeGreaterThan(1))
+    expect(used()).toBe(3)
+  })
+
+  it('wait for a slot that others have, say so once after five seconds, and are not tried in vain', async () => {
+    await eventually(() => expect(pid()).toBeGreaterThan(1))
+    const clock = await restart()
+    const resource = `akri.sh/${standalone.cluster.instances.list()[0]?.metadata.name}`
+    await standalone.kubelet.admit({
+      uid: 'other',
+      name: 'other',
+      namespace: 'default',
+      containers: [{ name: 'main', resources: { [resource]: 2 } }],
+    })
+    said = []
+    brokers.start()
+    await eventually(() => expect(state()).toEqual({ phase: 'waiting', reason: `for 1 of ${resource}` }))
+    await clock.advance(4999)
+    expect(said).toEqual([])
+    await clock.advance(1)
+    await clock.advance(60_000)
+    const waits = { level: 'warn', message: 'broker waits for a slot', resource, wanted: 1, allocatable: 2, allocated: 2 }
+    expect(said).toEqual([{ ...waits, broker: resource.replace('akri.sh/', '') }])
+    standalone.kubelet.remove('other')
+    await eventually(() => expect(pid()).toBeGreaterThan(1))
+    expect(said.map(({ message }) => message)).toEqual(['broker waits for a slot', 'broker started'])
+  })
+
+  it('that have run for ten seconds before they end are started again as soon as at first', async () => {
+    const clock = await restart()
+    brokers.start()
+    const ends = () => saidOf('info', 'broker is not running')
+    /** Kills the broker. @returns the wait after that, in milliseconds, which is over then */
+    const kill = async () => {
+      const before = ends().length
+      process.kill(await eventually(() => pid() ?? expect.fail('none runs')), 'SIGKILL')
+      const { retryInMs = 0 } = await eventually(() => ends()[before] ?? expect.fail('it goes on'))
+      await clock.advance(retryInMs)
+      return retryInMs
+    }
+    // Each wait is up to half shorter than twice the one before, and the first one is at most a second.
+    for (const least of [500, 1000, 2000]) expect(await kill()).toBeGreaterThanOrEqual(least)
+    await eventually(() => expect(pid()).toBeGreaterThan(1))
+    await clock.advance(9999)
+    expect(await kill()).toBeGreaterThanOrEqual(4000)
+    await eventually(() => expect(pid()).toBeGreaterThan(1))
+    await clock.advance(10_000)
+    expect(await kill()).toBeLessThanOrEqual(1000)
   })
 
   it('R52 R53 that are Jobs run to their end once, also over a restart of the agent, and free their slot', async () => {

@@ -1,10 +1,10 @@
 import type { StandaloneAgent } from '@akrijs/agent/standalone'
-import { configurationOf, GROUP, keyOf, type ObjectKey } from '@akrijs/kube'
+import { configurationOf, GROUP, keyOf, type ObjectKey, type Problem } from '@akrijs/kube'
 import { Broker, type BrokerOptions, type BrokerState } from './broker.js'
 import { planBroker } from './broker-command.js'
 
 export interface BrokerSetOptions extends BrokerOptions {
-  readonly standalone: Pick<StandaloneAgent, 'cluster' | 'kubelet'>
+  readonly standalone: Pick<StandaloneAgent, 'cluster' | 'kubelet' | 'fileOf'>
 }
 
 /**
@@ -17,6 +17,8 @@ export class BrokerSet {
   readonly #brokers = new Map<ObjectKey, Broker>()
   readonly #stop = new AbortController()
   readonly #ending = new Set<Promise<void>>()
+  /** What has been told of the brokerSpec of each Configuration, as it is. */
+  readonly #told = new Map<ObjectKey, { readonly spec: string; readonly problems: Set<string> }>()
   #lives = 0
 
   constructor(options: BrokerSetOptions) {
@@ -27,6 +29,7 @@ export class BrokerSet {
     const { cluster } = this.#options.standalone
     cluster.instances.onChange((key) => this.#follow(key), this.#stop.signal)
     cluster.configurations.onChange((key) => {
+      if (cluster.configurations.get(key) === undefined) this.#told.delete(key)
       for (const instance of cluster.instances.list()) if (configurationOf(instance) === key) this.#follow(keyOf(instance))
     }, this.#stop.signal)
     this.#options.finished.keepOnly(new Set(cluster.instances.list().map(({ metadata }) => metadata.uid)))
@@ -56,7 +59,24 @@ export class BrokerSet {
     this.#end(key)
     if (instance === undefined || brokerSpec === undefined) return
     const plan = planBroker(brokerSpec, `${GROUP}/${instance.metadata.name}`)
-    this.#brokers.set(key, new Broker(instance, text, plan, this.#options, () => ++this.#lives))
+    const place = {
+      nextLife: () => ++this.#lives,
+      capacity: () => cluster.instances.get(key)?.spec.capacity,
+      refuse: (problem: Problem) => this.#refuse(configurationOf(instance), text, problem),
+    }
+    this.#brokers.set(key, new Broker(instance, text, plan, this.#options, place))
+  }
+
+  /** Once for all brokers of a Configuration, until its brokerSpec is another one. */
+  #refuse(configuration: ObjectKey, spec: string, { path, message }: Problem): void {
+    const { log, standalone } = this.#options
+    const before = this.#told.get(configuration)
+    const told = before?.spec === spec ? before : { spec, problems: new Set<string>() }
+    this.#told.set(configuration, told)
+    const problem = `${path}: ${message}`
+    if (told.problems.has(problem)) return
+    told.problems.add(problem)
+    log.error({ file: standalone.fileOf(configuration), path, error: message }, 'broker cannot run')
   }
 
   #end(key: ObjectKey): void {

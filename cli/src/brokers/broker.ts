@@ -1,5 +1,5 @@
 import type { StandaloneAgent } from '@akrijs/agent/standalone'
-import type { Instance } from '@akrijs/kube'
+import { GROUP, type Instance, type Problem } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
 import { aborted, Backoff, backoff } from '@akrijs/sdk/host'
 import { type BrokerCommand, type BrokerPlan, brokerEnvironment, expand, withoutMounts } from './broker-command.js'
@@ -29,6 +29,19 @@ export type BrokerState =
   /** Nothing will run, for this reason. */
   | { readonly phase: 'none'; readonly reason: string }
 
+/** What a broker asks of the set that it is in. */
+export interface BrokerPlace {
+  /** A number that no other life of any broker has: the one before may still be ending when the next is admitted. */
+  nextLife(): number
+  /** Of its Instance at present; undefined where that is gone. */
+  capacity(): number | undefined
+  /** Tells what is wrong with its Configuration. */
+  refuse(problem: Problem): void
+}
+
+/** One that waits longer than this for a slot says so, in milliseconds. */
+const LONG_WAIT_MS = 5000
+
 /** A broker that has run this long was no failure, in milliseconds. */
 const STABLE_MS = 10_000
 
@@ -50,12 +63,11 @@ export class Broker {
   readonly #options: BrokerOptions
   readonly #stop = new AbortController()
   readonly #running: Promise<void>
-  /** A number that no other life of any broker has: the one before may still be ending when the next is admitted. */
-  readonly #nextLife: () => number
+  readonly #place: BrokerPlace
   #state: BrokerState = { phase: 'waiting', reason: 'starting' }
 
-  constructor(instance: Instance, spec: string, plan: BrokerPlan, options: BrokerOptions, nextLife: () => number) {
-    this.#nextLife = nextLife
+  constructor(instance: Instance, spec: string, plan: BrokerPlan, options: BrokerOptions, place: BrokerPlace) {
+    this.#place = place
     this.uid = instance.metadata.uid
     this.spec = spec
     this.#name = instance.metadata.name
@@ -77,6 +89,10 @@ export class Broker {
     if (plan.kind === 'none') {
       this.#become({ phase: 'none', reason: plan.reason })
       this.#options.log.warn({ instance: this.#name, reason: plan.reason }, 'no broker is started')
+    } else if (plan.kind === 'wrong') {
+      const { path, message } = plan.problem
+      this.#become({ phase: 'none', reason: `${path}: ${message}` })
+      this.#place.refuse(plan.problem)
     } else if (plan.goal.kind === 'forever') await this.#runForever(plan.command)
     else await this.#runJob(plan.command, plan.goal)
   }
@@ -121,13 +137,14 @@ export class Broker {
     await this.#options.clock.sleep(waitMs, this.#stop.signal).catch(() => undefined)
   }
 
-  async #live({ container, file, args, env, workingDirectory, resources }: BrokerCommand): Promise<Life> {
+  async #live(command: BrokerCommand): Promise<Life> {
+    const { container, at, file, args, env, workingDirectory, resources } = command
     const { clock, environment, standalone, onLine } = this.#options
     const { kubelet } = standalone
-    const uid = `${this.#name}-pod-${this.#nextLife()}`
+    const uid = `${this.#name}-pod-${this.#place.nextLife()}`
     let begun = clock.now()
     try {
-      await this.#untilFree(resources)
+      await this.#untilFree(command)
       if (this.#stop.signal.aborted) return STOPPED
       const admitted = await kubelet.admit({
         uid,
@@ -147,7 +164,9 @@ export class Broker {
         clock,
         onLine: (line) => onLine(this.#name, line),
       })
-      return { ...(await this.#untilEnd(process)), ranMs: clock.now() - begun }
+      const end = await this.#untilEnd(process)
+      if (end.field !== undefined) this.#place.refuse({ path: `${at}.${end.field}`, message: end.reason })
+      return { ...end, ranMs: clock.now() - begun }
     } catch (error) {
       return { succeeded: false, reason: messageOf(error), ranMs: clock.now() - begun }
     } finally {
@@ -209,20 +228,47 @@ export class Broker {
   }
 
   /** As a Pod waits for a node that has what it asks for. */
-  async #untilFree(resources: Readonly<Record<string, number>>): Promise<void> {
-    const { kubelet } = this.#options.standalone
+  async #untilFree(command: BrokerCommand): Promise<void> {
+    const { clock, log, standalone } = this.#options
+    const { kubelet } = standalone
     const missing = () =>
-      Object.entries(resources).find(([name, count]) => {
-        const { allocatable, allocated } = kubelet.resource(name)
-        return allocatable - allocated < count
-      })
-    for (let short = missing(); short !== undefined && !this.#stop.signal.aborted; short = missing()) {
-      this.#become({ phase: 'waiting', reason: `for ${short[1]} of ${short[0]}` })
+      Object.entries(command.resources)
+        .map(([name, count]) => ({ name, count, ...kubelet.resource(name) }))
+        .find(({ count, allocatable, allocated }) => allocatable - allocated < count)
+    let short = missing()
+    if (short === undefined) return
+    const over = new AbortController()
+    const long = clock.sleep(LONG_WAIT_MS, over.signal).then(
+      () => {
+        if (short === undefined) return
+        const { name: resource, count: wanted, allocatable, allocated } = short
+        log.warn({ broker: this.#name, resource, wanted, allocatable, allocated }, 'broker waits for a slot')
+      },
+      () => {
+        // It did not have to wait long.
+      },
+    )
+    for (; short !== undefined && !this.#stop.signal.aborted; short = missing()) {
+      this.#become({ phase: 'waiting', reason: `for ${short.count} of ${short.name}` })
+      this.#checkCapacity(command, short)
       const changed = new AbortController()
       const free = new Promise<void>((resolve) => kubelet.onChange(resolve, changed.signal))
       await Promise.race([free, aborted(this.#stop.signal, changed.signal)])
       changed.abort()
     }
+    over.abort()
+    await long
+  }
+
+  /** More than a device has slots can never be had, however long it waits. */
+  #checkCapacity({ resourcesAt }: BrokerCommand, { name, count }: { readonly name: string; readonly count: number }): void {
+    const path = resourcesAt[name]
+    const capacity = this.#place.capacity()
+    if (path === undefined || capacity === undefined || name !== `${GROUP}/${this.#name}` || count <= capacity) return
+    this.#place.refuse({
+      path,
+      message: `${count} is more than spec.capacity, which is ${capacity}: such a broker can never run; ask for less, or raise spec.capacity`,
+    })
   }
 
   #become(state: BrokerState): void {
