@@ -108,7 +108,7 @@ export function defineOpcuaHandler({ clock, interval = '10s', ...options }: Opcu
         const networks = allowedNetworks?.map(({ address, prefix }) => `${address}/${prefix}`)
         const given = networks === undefined ? {} : { allowedNetworks: networks }
         const lists = atLeastEvery(browseServers({ log, signal, clock, ...given }), interval, { signal, clock })
-        return mdnsServers({ ...options, announced: lists, hostNames, heard, log, signal, clock })
+        return mdnsServers({ ...options, announced: lists, hostNames, reach, heard, log, signal, clock })
       }
 
       function heard(servers: readonly FoundServer[], until: AbortSignal): Promise<ReadonlySet<string>> {

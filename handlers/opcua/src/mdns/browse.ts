@@ -1,11 +1,12 @@
 import type { RemoteInfo } from 'node:dgram'
-import type { BlockList } from 'node:net'
 import { type Clock, type Logger, messageOf, systemClock } from '@akrijs/sdk'
 import { type AnnouncedServer, announcedServer, mergeAnnounced } from './announced-server.js'
 import { Bell } from './bell.js'
-import { type DnsRecord, decodeResponse, encodeQuery } from './dns-message.js'
+import { encodeQuery } from './dns-message.js'
+import { MessageReader } from './message-reader.js'
 import { type Family, MDNS_PORT, MulticastSocket } from './multicast-socket.js'
-import { contains, interfaceOf, isLinkLocal, type LocalInterface, localInterfaces, networkList } from './networks.js'
+import { type LocalInterface, localInterfaces, networkList } from './networks.js'
+import { QuestionSchedule } from './question-schedule.js'
 import { ServiceCache } from './service-cache.js'
 
 export interface BrowseOptions {
@@ -16,7 +17,8 @@ export interface BrowseOptions {
   /** Names of the interfaces to listen on. @default all but the loopback */
   readonly interfaces?: readonly string[]
   /**
-   * Only addresses in these are believed, `192.0.2.0/24`: who announces a server could name any.
+   * Only addresses in these are believed, `192.0.2.0/24`: who announces a server could name any. This machine and the metadata
+   * of clouds are in none that does not name them.
    * @default the networks of the interface that the announcement came in on
    */
   readonly allowedNetworks?: readonly string[]
@@ -29,17 +31,10 @@ const FAMILIES = ['IPv4', 'IPv6'] as const
 const FIRST_LIST_MS = 3500
 /** What is announced together is told together, in milliseconds. */
 const GATHER_MS = 100
-/** RFC 6762, section 5.2: how long after a question it is asked again; twice as long each time, in milliseconds. */
-const ASK_AGAIN_MS = 1000
-const ASK_AGAIN_CEILING_MS = 60 * 60 * 1000
-/** RFC 6762, section 5.2: before the first question, so that machines that start together do not ask together. */
-const FIRST_QUESTION_MS = { least: 20, spread: 100 }
 /** How often to see which interfaces there are, in milliseconds. */
 const INTERFACES_MS = 2000
 /** How soon a socket that could not be had, or broke, is opened anew, in milliseconds. */
 const REOPEN_MS = 10_000
-/** More messages than that are not read, in a second. */
-const MAX_MESSAGES_PER_SECOND = 500
 /** What comes within so long is looked at together, in milliseconds. */
 const REST_MS = 10
 
@@ -78,20 +73,19 @@ interface Network {
   local: LocalInterface | undefined
   readonly joined: Set<Family>
   readonly cache: ServiceCache
-  ask: { at: number; againMs: number }
+  readonly schedule: QuestionSchedule
 }
 
 class Browser {
   readonly #clock: Clock
   readonly #log: Logger
   readonly #only: readonly string[] | undefined
-  readonly #allowed: BlockList | undefined
+  readonly #reader: MessageReader
   readonly #networks = new Map<string, Network>()
   readonly #sockets = new Map<Family, MulticastSocket>()
   readonly #reopenAt = new Map<Family, number>()
   readonly #warned = new Set<string>()
   readonly #work = new Bell()
-  #messages = { second: 0, count: 0 }
   /** Rings when the servers may be others. */
   readonly heard = new Bell()
 
@@ -99,7 +93,11 @@ class Browser {
     this.#clock = clock
     this.#log = log
     this.#only = interfaces
-    this.#allowed = allowedNetworks === undefined ? undefined : networkList(allowedNetworks)
+    this.#reader = new MessageReader({
+      type: SERVICE,
+      allowed: allowedNetworks === undefined ? undefined : networkList(allowedNetworks),
+      onFlood: (sender) => this.#warnOnce('flood', { sender }, 'more messages come by multicast than are read'),
+    })
   }
 
   servers(): AnnouncedServer[] {
@@ -164,7 +162,7 @@ class Browser {
         local,
         joined: new Set(),
         cache: new ServiceCache({ type: SERVICE }),
-        ask: NEVER,
+        schedule: new QuestionSchedule(),
       }
       this.#networks.set(name, network)
       for (const family of FAMILIES) this.#join(network, family)
@@ -185,9 +183,8 @@ class Browser {
       return
     }
     joined.add(family)
-    // Somebody new may hear it: the questions begin anew.
-    const { least, spread } = FIRST_QUESTION_MS
-    network.ask = { at: this.#clock.now() + least + Math.random() * spread, againMs: ASK_AGAIN_MS }
+    // Somebody new may hear it.
+    network.schedule.begin(this.#clock.now())
   }
 
   #leave({ local, joined }: Network, family: Family): void {
@@ -196,12 +193,12 @@ class Browser {
 
   /** Forgets what is over, and asks what is to be asked. */
   async #tend(network: Network): Promise<void> {
-    const { local, cache, ask } = network
+    const { local, cache, schedule } = network
     const now = this.#clock.now()
     cache.expire(now)
-    const browse = ask.at <= now
-    if (browse) network.ask = { at: now + ask.againMs, againMs: Math.min(ask.againMs * 2, ASK_AGAIN_CEILING_MS) }
-    const { questions, known } = cache.takeDueQuestions(now, browse)
+    // What is gone may be back soon, or may never have been gone.
+    if (cache.takeRemovals() > 0) schedule.begin(now)
+    const { questions, known } = cache.takeDueQuestions(now, schedule.takeDue(now))
     this.heard.ring()
     if (cache.refused > 0) this.#warnOnce('many', { refused: cache.refused }, 'too many servers are announced, some are left out')
     for (const message of encodeQuery(questions, known))
@@ -217,37 +214,16 @@ class Browser {
     }
   }
 
-  #nextOf({ joined, cache, ask }: Network): number {
-    return Math.min(joined.size > 0 ? ask.at : Number.POSITIVE_INFINITY, cache.nextDue(this.#clock.now()))
+  #nextOf({ joined, cache, schedule }: Network): number {
+    return Math.min(joined.size > 0 ? schedule.dueAt : Number.POSITIVE_INFINITY, cache.nextDue(this.#clock.now()))
   }
 
-  #take(message: Buffer, { address: sender, port }: RemoteInfo): void {
-    // RFC 6762, section 6: whoever answers does so from this port.
-    if (port !== MDNS_PORT || this.#isFlooded()) return
-    const records = decodeResponse(message)
-    if (records === undefined || records.length === 0) return
-    const locals = [...this.#networks.values()].map(({ local }) => local).filter((local) => local !== undefined)
-    const local = interfaceOf(sender, locals)
-    if (local === undefined) return
-    const believed = records.map((record) => this.#believe(record, local)).filter((record) => record !== undefined)
-    this.#networks.get(local.name)?.cache.take(believed, sender, this.#clock.now())
+  #take(message: Buffer, from: RemoteInfo): void {
+    const interfaces = [...this.#networks.values()].flatMap(({ local }) => local ?? [])
+    const heard = this.#reader.read(message, from, interfaces, this.#clock.now())
+    if (heard === undefined) return
+    this.#networks.get(heard.local.name)?.cache.take(heard.records, heard.sender, this.#clock.now())
     this.#work.ring()
-  }
-
-  #isFlooded(): boolean {
-    const second = Math.floor(this.#clock.now() / 1000)
-    if (second !== this.#messages.second) this.#messages = { second, count: 0 }
-    this.#messages.count++
-    if (this.#messages.count <= MAX_MESSAGES_PER_SECOND) return false
-    this.#warnOnce('flood', { limit: MAX_MESSAGES_PER_SECOND }, 'more messages come by multicast than are read')
-    return true
-  }
-
-  /** An address that nobody should be sent to is left out; a link-local one is only one together with its interface. */
-  #believe(record: DnsRecord, local: LocalInterface): DnsRecord | undefined {
-    if (record.type !== 'A' && record.type !== 'AAAA') return record
-    if (!contains(this.#allowed ?? local.networks, record.address)) return undefined
-    return isLinkLocal(record.address) ? { ...record, address: `${record.address}%${local.name}` } : record
   }
 
   #warnOnce(key: string, fields: Readonly<Record<string, unknown>>, message: string): void {
@@ -256,5 +232,3 @@ class Browser {
     this.#log.warn(fields, message)
   }
 }
-
-const NEVER = { at: Number.POSITIVE_INFINITY, againMs: ASK_AGAIN_MS }

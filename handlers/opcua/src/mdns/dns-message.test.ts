@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { processorMs } from '../../../../test/support/processor-ms.js'
 import { decodeResponse, encodeQuery, MAX_MESSAGE, nameKey, type PtrRecord } from './dns-message.js'
 
 const SERVICE = ['_opcua-tcp', '_tcp', 'local']
@@ -27,6 +28,27 @@ const label = fc
   .string({ unit: 'grapheme', minLength: 1, maxLength: 20 })
   .filter((text) => Buffer.byteLength(text) <= 63 && !Buffer.from(text).toString().includes('\u{fffd}'))
 const instance = label.map((first) => [first, ...SERVICE])
+
+/** A response of as many records as there may be bytes. */
+function fill(first: number[], next: (index: number) => number[]): Buffer {
+  const records = [first]
+  for (let length = 12 + first.length; ; ) {
+    const one = next(records.length)
+    length += one.length
+    if (length > MAX_MESSAGE) return Buffer.concat([header(0, records.length, 0, 0), Buffer.from(records.flat())])
+    records.push(one)
+  }
+}
+
+const long = [...Array(126).fill([1, 0x61]).flat(), 0]
+const pointer = (label: number) => [0xc0, 12 + 2 * label]
+const service = [...SERVICE.flatMap((text) => [text.length, ...Buffer.from(text)]), 0]
+
+/** A name, and then pointers each of which points at what is before it. The name begins in byte 23 of a message. */
+function chain(bytes: number): number[] {
+  const pointers = Array.from({ length: bytes / 2 }, (_, index) => (index === 0 ? 23 : 24 + 2 * (index - 1)))
+  return [0, ...pointers.flatMap((offset) => [0xc0 | (offset >> 8), offset & 0xff])]
+}
 
 describe('DNS messages', () => {
   it('come out as they went in, with names that share their ends', () => {
@@ -108,6 +130,56 @@ describe('DNS messages', () => {
     ['more bytes than any message has', Buffer.concat([header(0, 0, 0, 0), Buffer.alloc(MAX_MESSAGE)])],
   ])('are refused with %s', (_, message) => {
     expect(decodeResponse(message)).toBeUndefined()
+  })
+
+  it.each<[string, Buffer, number]>([
+    ['one name of 126 labels', fill(record(long, 12, 1, 120, [0xc0, 12]), () => record([0xc0, 12], 12, 1, 120, [0xc0, 12])), 0],
+    [
+      'all ends of one name of 126 labels',
+      fill(record(long, 12, 1, 120, [0]), (index) => record(pointer(index % 126), 12, 1, 120, pointer((index * 5) % 126))),
+      0,
+    ],
+    [
+      'long chains of pointers',
+      fill(record([0], 99, 1, 120, chain(3000)), (index) =>
+        record([0], 12, 1, 120, [0xc0 | ((3000 + index) >> 8), index & 0xff]),
+      ),
+      0,
+    ],
+    [
+      'thousands of strings',
+      fill(record([1, 0x41, 0], 16, 1, 120, Array(4000).fill(0)), () => record([0xc0, 12], 16, 1, 120, Array(4000).fill(0))),
+      2,
+    ],
+    [
+      'hundreds of names that are ours',
+      fill(record(service, 12, 1, 120, [1, 97, 0xc0, 12]), (index) =>
+        record([0xc0, 12], 12, 1, 120, [2, 97 + (index % 26), 97 + (Math.floor(index / 26) % 26), 0xc0, 12]),
+      ),
+      128,
+    ],
+  ])('cost little with %s', (_, message, records) => {
+    const started = processorMs()
+    for (let count = 0; count < 200; count++) decodeResponse(message, SERVICE)
+    expect(processorMs() - started).toBeLessThan(1500)
+    expect(message.length).toBeGreaterThan(8000)
+    expect(decodeResponse(message, SERVICE) ?? []).toHaveLength(records)
+  })
+
+  it('give names that end in others, wherever these stand', () => {
+    const message = Buffer.concat([
+      header(0, 3, 0, 0),
+      Buffer.from(record([1, 0x61, 1, 0x62, 0], 12, 1, 9, [1, 0x63, 0xc0, 14])),
+      Buffer.from(record([0xc0, 27], 12, 1, 9, [0xc0, 14])),
+      Buffer.from(record([1, 0x64, 0xc0, 31], 12, 1, 9, [0xc0, 43])),
+    ])
+    const names = decodeResponse(message)?.map((one) => (one.type === 'PTR' ? [one.name.join('.'), one.target.join('.')] : []))
+    expect(names).toEqual([
+      ['a.b', 'c.b'],
+      ['c.b', 'b'],
+      ['d.c.b', 'b'],
+    ])
+    expect(decodeResponse(message, ['C', 'B'])).toHaveLength(1)
   })
 
   it('are no responses when they are queries, or carry an error or another opcode', () => {

@@ -1,8 +1,9 @@
-import { silentLogger } from '@akrijs/sdk'
+import { type Logger, readNetwork, silentLogger } from '@akrijs/sdk'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, expect, it } from 'vitest'
 import { DISCOVERY_SERVER, SimulatedServer } from '../../test-peers/simulated-server.js'
 import { HostNames } from '../host-names.js'
+import { Reach } from '../reach.js'
 import type { AnnouncedServer } from './announced-server.js'
 import { mdnsServers } from './mdns-method.js'
 
@@ -20,9 +21,13 @@ async function start(): Promise<SimulatedServer> {
   return server
 }
 
-function announced(port: number, isDiscoveryServer: boolean): AnnouncedServer {
+function announced(port: number, isDiscoveryServer: boolean, address = '127.0.0.1'): AnnouncedServer {
   const discoveryUrl = `opc.tcp://plc.local:${port}`
-  return { name: 'PLC', discoveryUrl, addresses: ['127.0.0.1'], capabilities: [], isDiscoveryServer }
+  return { name: 'PLC', discoveryUrl, addresses: [address], capabilities: [], isDiscoveryServer }
+}
+
+function within(hostNames: HostNames, ...networks: string[]): Reach {
+  return new Reach({ allowedNetworks: networks.flatMap((network) => readNetwork(network) ?? []), hostNames })
 }
 
 it('gives servers as they are announced, and of a discovery server those that it lists, asked by its address', async () => {
@@ -41,9 +46,37 @@ it('gives servers as they are announced, and of a discovery server those that it
   }
   const hostNames = new HostNames({ clock })
   const heard = async () => new Set<string>()
+  const reach = within(hostNames, '127.0.0.1')
   const found: string[][] = []
-  for await (const list of mdnsServers({ announced: lists(), hostNames, heard, log: silentLogger, signal: stop.signal, clock }))
+  const options = { hostNames, reach, heard, log: silentLogger, signal: stop.signal, clock }
+  for await (const list of mdnsServers({ announced: lists(), ...options }))
     found.push(list.map(({ discoveryUrl }) => discoveryUrl))
   const [url] = listed.applications.flatMap(({ discoveryUrls }) => discoveryUrls)
   expect(found).toEqual([['opc.tcp://plc.local:4841', url], [url], [], []])
+})
+
+it('does not call a discovery server where servers may not be called, whoever announces it, and says so once', async () => {
+  const victim = await start()
+  const clock = new ManualClock()
+  async function* lists() {
+    for (let round = 0; round < 2; round++) {
+      yield [announced(victim.port, true), announced(victim.port, true, '169.254.169.254')]
+      await clock.advance(10_000)
+    }
+  }
+  const hostNames = new HostNames({ clock })
+  const logged: unknown[] = []
+  const log: Logger = { ...silentLogger, child: () => log, info: (fields, message) => void logged.push([fields, message]) }
+  const options = { hostNames, heard: async () => new Set<string>(), log, signal: stop.signal, clock }
+  for (const reach of [
+    within(hostNames, '0.0.0.0/0'),
+    new Reach({ hostNames, allowedNetworks: undefined, ownNetworks: () => [] }),
+  ])
+    for await (const list of mdnsServers({ announced: lists(), reach, ...options })) expect(list).toEqual([])
+  expect(victim.connections).toBe(0)
+  const lines = ['127.0.0.1', '169.254.169.254'].map((address) => {
+    const fields = { discoveryUrl: `opc.tcp://plc.local:${victim.port}`, addresses: [address] }
+    return [fields, expect.stringContaining('discovery server is not asked')]
+  })
+  expect(logged).toEqual([...lines, ...lines])
 })

@@ -1,6 +1,5 @@
 // The networks that this machine is on, and what of them is believed.
-import { BlockList, isIPv6 } from 'node:net'
-import { type InterfaceAddresses, machineInterfaces } from '@akrijs/sdk'
+import { AllowedNetworks, type InterfaceAddresses, machineInterfaces, readNetwork } from '@akrijs/sdk'
 
 /** An interface that multicast can be sent on. */
 export interface LocalInterface {
@@ -9,7 +8,7 @@ export interface LocalInterface {
   readonly ipv4?: string
   readonly hasIpv6: boolean
   /** Its own networks. */
-  readonly networks: BlockList
+  readonly networks: AllowedNetworks
 }
 
 /** More interfaces than that are not listened on. */
@@ -19,8 +18,7 @@ const MAX_INTERFACES = 128
 export function localInterfaces(only?: readonly string[], table?: InterfaceAddresses): LocalInterface[] {
   const interfaces = machineInterfaces({ only }, table).map(({ name, addresses }): LocalInterface => {
     const ipv4 = addresses.find(({ family }) => family === 'IPv4')?.address
-    const networks = new BlockList()
-    for (const { cidr } of addresses) if (cidr !== null) addNetwork(networks, cidr)
+    const networks = networkList(addresses.flatMap(({ cidr }) => cidr ?? []))
     const hasIpv6 = addresses.some(({ family }) => family === 'IPv6')
     return { name, hasIpv6, networks, ...(ipv4 === undefined ? {} : { ipv4 }) }
   })
@@ -35,23 +33,12 @@ export function localInterfaces(only?: readonly string[], table?: InterfaceAddre
 export function interfaceOf(sender: string, interfaces: readonly LocalInterface[]): LocalInterface | undefined {
   const [address = '', zone] = sender.split('%')
   if (zone !== undefined) return interfaces.find(({ name }) => name === zone)
-  return interfaces.find(({ networks }) => contains(networks, address))
+  return interfaces.find(({ networks }) => networks.allows(address))
 }
 
-export function contains(networks: BlockList, address: string): boolean {
-  return networks.check(address, isIPv6(address) ? 'ipv6' : 'ipv4')
-}
-
-/** @param networks `192.0.2.0/24`, `2001:db8::/32`, each checked to be one */
-export function networkList(networks: readonly string[]): BlockList {
-  const list = new BlockList()
-  for (const network of networks) addNetwork(list, network)
-  return list
-}
-
-function addNetwork(list: BlockList, network: string): void {
-  const [address = '', prefix] = network.split('/')
-  list.addSubnet(address, Number(prefix), isIPv6(address) ? 'ipv6' : 'ipv4')
+/** @param networks `192.0.2.0/24`, `2001:db8::/32`; what is none is left out */
+export function networkList(networks: readonly string[]): AllowedNetworks {
+  return new AllowedNetworks(networks.flatMap((network) => readNetwork(network) ?? []))
 }
 
 /** fe80::/10 */

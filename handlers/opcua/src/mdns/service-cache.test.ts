@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
+import { processorMs } from '../../../../test/support/processor-ms.js'
 import type { AddressRecord, DnsRecord } from './dns-message.js'
 import { ServiceCache } from './service-cache.js'
 
@@ -22,6 +23,8 @@ beforeEach(() => {
 })
 
 const take = (...records: DnsRecord[]) => cache.take(records, '192.0.2.1', now)
+const other = '192.0.2.66'
+const takeFromOther = (...records: DnsRecord[]) => cache.take(records, other, now)
 const found = () => cache.resolved().map(({ name, addresses }) => [name[0], ...addresses])
 const asked = () => cache.takeDueQuestions(now, false).questions.map(({ name, type }) => `${type} ${name[0]}`)
 
@@ -123,5 +126,122 @@ describe('what is known of services', () => {
     take(srv(), address())
     expect(found()).toEqual([])
     expect(cache.nextDue(now)).toBe(Number.POSITIVE_INFINITY)
+  })
+})
+
+describe('what others say of a service', () => {
+  const moved = (ttl = 120): DnsRecord => ({ type: 'SRV', name: PLC, target: HOST, port: 4999, ttl, flush: true })
+  const place = () => cache.resolved().map(({ port, addresses }) => [port, ...addresses])
+
+  /** Lets time go on to the next thing that is due, and says what is asked then. */
+  const step = () => {
+    now = Math.max(now, cache.nextDue(now))
+    const questions = asked()
+    cache.expire(now)
+    return questions
+  }
+
+  beforeEach(() => {
+    take(pointer(), srv(), txt('path=/UA'), address())
+    asked()
+    now += 30_000
+  })
+
+  it.each<[string, DnsRecord[], string[]]>([
+    ['that its name is gone', [pointer(0)], ['PTR _opcua-tcp']],
+    ['that nothing listens there', [srv(0)], ['SRV PLC 1.2']],
+    ['that it has another port', [moved()], ['SRV PLC 1.2']],
+    ['that its address is gone', [address('192.0.2.1', 0)], ['A plc1']],
+    ['that it has another address', [address(other)], ['A plc1']],
+    ['all of that', [pointer(0), moved(), address(other)], ['PTR _opcua-tcp', 'SRV PLC 1.2', 'A plc1']],
+  ])('makes it asked for at once and changes nothing when it answers: %s', (_, records, questions) => {
+    takeFromOther(...records)
+    expect(cache.nextDue(now)).toBe(now)
+    expect(asked()).toEqual(questions)
+    now += 100
+    take(pointer(), srv(), txt('path=/UA'), address())
+    takeFromOther(...records)
+    now += 5000
+    cache.expire(now)
+    expect(place()).toEqual([[4840, '192.0.2.1']])
+    expect(asked()).toEqual([])
+  })
+
+  it('does not name a service that is in doubt as one that is known', () => {
+    takeFromOther(pointer(0))
+    expect(cache.takeDueQuestions(now, false)).toMatchObject({ questions: [{ type: 'PTR', name: TYPE }], known: [] })
+  })
+
+  it('makes it gone when nobody answers three questions', () => {
+    takeFromOther(pointer(0))
+    const begin = now
+    const times: number[] = []
+    while (found().length > 0) if (step().includes('PTR _opcua-tcp')) times.push(now - begin)
+    expect(times).toEqual([0, 1000, 2500])
+    expect(now - begin).toBe(3500)
+    expect(cache.takeRemovals()).toBeGreaterThan(0)
+    expect(cache.takeRemovals()).toBe(0)
+  })
+
+  it('takes the place of what it has said when it does not answer, and not before', () => {
+    takeFromOther(moved(), address(other))
+    for (let left = 2; left > 0; left--) {
+      step()
+      takeFromOther(moved(), address(other))
+      expect(place()).toEqual([[4840, '192.0.2.1']])
+    }
+    step()
+    takeFromOther(moved(), address(other))
+    expect(place()).toEqual([[4999, other]])
+    take(srv())
+    expect(place()).toEqual([[4999, other]])
+  })
+
+  it('is not heard when it is that a record is true for less long', () => {
+    takeFromOther(pointer(1), srv(1), address('192.0.2.1', 1))
+    now += 5000
+    cache.expire(now)
+    expect(place()).toEqual([[4840, '192.0.2.1']])
+  })
+
+  it('keeps it when it is the same, as of one that speaks by IPv4 and IPv6', () => {
+    for (let round = 0; round < 3; round++) {
+      cache.take([pointer(), srv(), txt('path=/UA'), address()], 'fe80::1%eth0', now)
+      now += 100_000
+      cache.expire(now)
+    }
+    expect(cache.resolved()).toMatchObject([{ addresses: ['192.0.2.1'], sender: '192.0.2.1', text: ['path=/UA'] }])
+  })
+
+  it('does not make it asked for again and again when two fight for a name', () => {
+    let questions = 0
+    for (const end = now + 60_000; now < end; now += 50) {
+      const names = asked()
+      questions += names.filter((name) => name.startsWith('SRV')).length
+      if (names.length > 0) takeFromOther(moved())
+      if (names.length > 0) take(srv())
+      if (now % 10_000 === 0) takeFromOther(moved())
+    }
+    expect(questions).toBeLessThan(10)
+    expect(place()).toEqual([[4840, '192.0.2.1']])
+  })
+})
+
+describe('what a message costs', () => {
+  const services = Array.from({ length: 200 }, (_, index) => [`server ${index}`, ...TYPE])
+
+  it('is little, however many services are known', () => {
+    cache = new ServiceCache({ type: TYPE })
+    for (let sender = 1; sender <= 5; sender++) {
+      const names = services.map(([first, ...type]) => [`${first} of ${sender}`, ...type])
+      cache.take(
+        names.flatMap((name) => [pointer(120, name), srv(120, name)]),
+        `192.0.2.${sender}`,
+        now,
+      )
+    }
+    const started = processorMs()
+    for (let message = 0; message < 10_000; message++) take(address())
+    expect(processorMs() - started).toBeLessThan(1000)
   })
 })

@@ -1,6 +1,17 @@
 // What has been heard of services of one type on one network (RFC 6762, section 10; RFC 6763). Without any I/O.
 import { isIPv6 } from 'node:net'
-import { type AddressRecord, type DnsName, type DnsRecord, nameKey, type PtrRecord, type Question } from './dns-message.js'
+import {
+  type AddressRecord,
+  type DnsName,
+  type DnsRecord,
+  isSameName,
+  nameKey,
+  type PtrRecord,
+  type Question,
+  type SrvRecord,
+  type TxtRecord,
+} from './dns-message.js'
+import { Lease } from './lease.js'
 
 /** A service of which enough is known to reach it. */
 export interface ResolvedService {
@@ -27,43 +38,43 @@ export interface ServiceCacheOptions {
   readonly random?: () => number
 }
 
-/** Whatever a record says, it is asked for again after so long, in milliseconds. */
-const MAX_TTL_MS = 2 * 60 * 60 * 1000
-/** Records that are true for less are not asked for before they run out, in milliseconds. */
-const MIN_REFRESHED_TTL_MS = 10_000
-/** RFC 6762, section 5.2: when a record is asked for again, in parts of its time to live. */
-const REFRESH_AT = [0.8, 0.85, 0.9, 0.95]
-/** The same: by so much later, in parts of the time to live. */
-const REFRESH_SPREAD = 0.02
 /** RFC 6762, section 10.2: records that are younger belong to the same announcement, in milliseconds. */
 const SAME_ANNOUNCEMENT_MS = 1000
 /** When what is missing of a service is asked for, in milliseconds after it was first missing. */
 const RESOLVE_AFTER_MS = [0, 1000, 3000, 7000, 15_000]
+/** How soon that begins anew when the service is named again, in milliseconds after it began. */
+const ASK_ANEW_MS = 1000
 const MAX_ADDRESSES = 16
 
-/** What is true until a time; in milliseconds. */
-interface Lease {
-  readonly from: number
-  readonly ttl: number
-  /** In parts of the time to live. */
-  readonly spread: number
-  /** How often it was asked for again. */
-  asked: number
+interface Said<Value> {
+  readonly lease: Lease
+  readonly value: Value
+}
+
+/** Where a service is. */
+interface Place {
+  readonly target: DnsName
+  readonly targetKey: string
+  readonly port: number
+  readonly sender: string
 }
 
 interface Service {
   readonly name: DnsName
+  /** Whom it counts for. */
   readonly sender: string
   pointer: Lease
-  srv?: Lease & { readonly target: DnsName; readonly port: number; readonly sender: string }
-  txt?: Lease & { readonly strings: readonly string[] }
+  srv?: Said<Place> | undefined
+  txt?: Said<readonly string[]> | undefined
   /** Since when something is missing, and how often it was asked for; begins anew when the service is named again. */
   missing?: { readonly since: number; asked: number }
 }
 
+/** A host that services are on. */
 interface Host {
   readonly name: DnsName
-  readonly addresses: Map<string, Lease & { readonly type: AddressRecord['type'] }>
+  services: number
+  readonly addresses: Map<string, { readonly lease: Lease; readonly type: AddressRecord['type'] }>
 }
 
 export interface DueQuestions {
@@ -72,6 +83,10 @@ export interface DueQuestions {
   readonly known: readonly PtrRecord[]
 }
 
+/**
+ * What was heard of services. Who has announced something is believed about it; what others say otherwise makes it asked for
+ * again, and counts when nobody answers: see {@link Lease}.
+ */
 export class ServiceCache {
   readonly #type: DnsName
   readonly #typeKey: string
@@ -83,6 +98,7 @@ export class ServiceCache {
   readonly #countOfSender = new Map<string, number>()
   /** How many services were not remembered because there were too many. */
   refused = 0
+  #removals = 0
 
   constructor({ type, maxServices = 1000, maxServicesOfSender = 200, random = Math.random }: ServiceCacheOptions) {
     this.#type = type
@@ -97,40 +113,44 @@ export class ServiceCache {
     // A message has its records in any order: names first, then what is said of them.
     for (const record of records) if (record.type === 'PTR') this.#takePointer(record, sender, now)
     for (const record of records) {
-      if (record.type === 'SRV' || record.type === 'TXT') this.#takeService(record, sender, now)
+      if (record.type === 'SRV') this.#takePlace(record, sender, now)
+      if (record.type === 'TXT') this.#takeText(record, sender, now)
     }
-    this.#forgetUnusedHosts()
-    const addresses = records.filter(isAddress)
-    this.#flushHosts(addresses, now)
-    for (const record of addresses) this.#takeAddress(record, now)
+    for (const record of records) if (record.type === 'A' || record.type === 'AAAA') this.#takeAddress(record, sender, now)
   }
 
   /** Forgets what is no longer true. */
   expire(now: number): void {
     for (const [key, service] of this.#services) {
-      if (isOver(service.pointer, now)) this.#forget(key)
-      if (service.srv !== undefined && isOver(service.srv, now)) delete service.srv
-      if (service.txt !== undefined && isOver(service.txt, now)) delete service.txt
+      if (service.pointer.isOver(now)) this.#forget(key)
+      else if (service.srv?.lease.isOver(now)) this.#moveTo(service, undefined)
+      if (service.txt?.lease.isOver(now)) delete service.txt
     }
-    this.#forgetUnusedHosts()
-    for (const { addresses } of this.#hosts.values())
-      for (const [address, lease] of addresses) if (isOver(lease, now)) addresses.delete(address)
+    for (const host of this.#hosts.values())
+      for (const [address, { lease }] of host.addresses) if (lease.isOver(now)) this.#forgetAddress(host, address)
+  }
+
+  /** How often a service, its place or its last address was forgotten since this was asked. */
+  takeRemovals(): number {
+    const removals = this.#removals
+    this.#removals = 0
+    return removals
   }
 
   /** Services that can be reached. */
   resolved(): ResolvedService[] {
     const services: ResolvedService[] = []
     for (const { name, srv, txt } of this.#services.values()) {
-      const addresses = srv === undefined ? [] : [...(this.#hosts.get(nameKey(srv.target))?.addresses.keys() ?? [])]
-      if (srv === undefined || addresses.length === 0) continue
-      const { target, port, sender } = srv
-      services.push({ name, target, port, text: txt?.strings ?? [], addresses: addresses.sort(), sender })
+      if (srv === undefined) continue
+      const { target, targetKey, port, sender } = srv.value
+      const addresses = [...(this.#hosts.get(targetKey)?.addresses.keys() ?? [])].sort()
+      if (addresses.length > 0) services.push({ name, target, port, text: txt?.value ?? [], addresses, sender })
     }
     return services
   }
 
   /**
-   * What to ask now: for what is about to run out, and for what is missing. It counts as asked.
+   * What to ask now: for what is about to run out, for what is in doubt, and for what is missing. It counts as asked.
    * @param browse whether it is time to ask who is there at all
    */
   takeDueQuestions(now: number, browse: boolean): DueQuestions {
@@ -138,20 +158,20 @@ export class ServiceCache {
     const ask = (name: DnsName, type: Question['type']) => questions.set(`${type} ${nameKey(name)}`, { name, type })
     if (browse) ask(this.#type, 'PTR')
     for (const service of this.#services.values()) {
-      if (this.#takeDue(service.pointer, now)) ask(this.#type, 'PTR')
-      if (service.srv !== undefined && this.#takeDue(service.srv, now)) ask(service.name, 'SRV')
-      if (service.txt !== undefined && this.#takeDue(service.txt, now)) ask(service.name, 'TXT')
+      if (service.pointer.takeDue(now)) ask(this.#type, 'PTR')
+      if (service.srv?.lease.takeDue(now)) ask(service.name, 'SRV')
+      if (service.txt?.lease.takeDue(now)) ask(service.name, 'TXT')
       if (this.#takeMissing(service, now)) {
         if (service.srv === undefined) ask(service.name, 'SRV')
         if (service.txt === undefined) ask(service.name, 'TXT')
         if (service.srv !== undefined && this.#isUnreachable(service)) {
-          ask(service.srv.target, 'A')
-          ask(service.srv.target, 'AAAA')
+          ask(service.srv.value.target, 'A')
+          ask(service.srv.value.target, 'AAAA')
         }
       }
     }
     for (const { name, addresses } of this.#hosts.values())
-      for (const lease of addresses.values()) if (this.#takeDue(lease, now)) ask(name, lease.type)
+      for (const { lease, type } of addresses.values()) if (lease.takeDue(now)) ask(name, type)
     const asksForType = questions.has(`PTR ${this.#typeKey}`)
     return { questions: [...questions.values()], known: asksForType ? this.#known(now) : [] }
   }
@@ -160,30 +180,43 @@ export class ServiceCache {
   nextDue(now: number): number {
     let next = Number.POSITIVE_INFINITY
     const consider = (lease: Lease | undefined) => {
-      if (lease !== undefined) next = Math.min(next, endOf(lease), dueAt(lease))
+      if (lease !== undefined) next = Math.min(next, lease.end, lease.dueAt)
     }
     for (const service of this.#services.values()) {
       consider(service.pointer)
-      consider(service.srv)
-      consider(service.txt)
+      consider(service.srv?.lease)
+      consider(service.txt?.lease)
       if (this.#isIncomplete(service)) next = Math.min(next, resolveAt(service) ?? now)
     }
-    for (const { addresses } of this.#hosts.values()) for (const lease of addresses.values()) consider(lease)
+    for (const { addresses } of this.#hosts.values()) for (const { lease } of addresses.values()) consider(lease)
     return next
   }
 
   #takePointer({ name, ttl, target }: PtrRecord, sender: string, now: number): void {
-    if (nameKey(name) !== this.#typeKey || nameKey(target.slice(1)) !== this.#typeKey) return
+    if (!this.#isOfService(target) || !isSameName(name, this.#type)) return
     const key = nameKey(target)
     const known = this.#services.get(key)
-    if (ttl === 0) this.#forget(key)
-    else if (known !== undefined) {
-      known.pointer = this.#lease(ttl, now)
-      delete known.missing
-    } else if (this.#services.size < this.#maxServices && this.#countOf(sender) < this.#maxServicesOfSender) {
-      this.#services.set(key, { name: target, sender, pointer: this.#lease(ttl, now) })
-      this.#countOfSender.set(sender, this.#countOf(sender) + 1)
+    if (known === undefined) {
+      if (ttl > 0) this.#remember(key, { name: target, sender, pointer: this.#lease({ ttl, sender, now }) })
+      return
+    }
+    const said = this.#hear({ lease: known.pointer, value: undefined }, undefined, { ttl, sender, now })
+    if (said === undefined) this.#forget(key)
+    else known.pointer = said.lease
+    if (ttl > 0 && known.missing !== undefined && known.missing.since < now - ASK_ANEW_MS) delete known.missing
+  }
+
+  #remember(key: string, service: Service): void {
+    const ofSender = this.#countOf(service.sender)
+    if (this.#services.size < this.#maxServices && ofSender < this.#maxServicesOfSender) {
+      this.#services.set(key, service)
+      this.#countOfSender.set(service.sender, ofSender + 1)
     } else this.refused++
+  }
+
+  /** Cheaper than a look at the services, of which most names are none. */
+  #isOfService(name: DnsName): boolean {
+    return name.length === this.#type.length + 1 && isSameName(name.slice(1), this.#type)
   }
 
   #countOf(sender: string): number {
@@ -191,56 +224,90 @@ export class ServiceCache {
   }
 
   #forget(key: string): void {
-    const sender = this.#services.get(key)?.sender
-    if (sender === undefined) return
+    const service = this.#services.get(key)
+    if (service === undefined) return
+    const { sender } = service
+    this.#moveTo(service, undefined)
     this.#services.delete(key)
+    this.#removals++
     if (this.#countOf(sender) > 1) this.#countOfSender.set(sender, this.#countOf(sender) - 1)
     else this.#countOfSender.delete(sender)
   }
 
-  #takeService(record: DnsRecord & { type: 'SRV' | 'TXT' }, sender: string, now: number): void {
-    const service = this.#services.get(nameKey(record.name))
+  #takePlace({ name, ttl, target, port }: SrvRecord, sender: string, now: number): void {
+    if (!this.#isOfService(name)) return
+    const key = nameKey(name)
+    const service = this.#services.get(key)
     if (service === undefined) return
-    const lease = this.#lease(record.ttl, now)
-    if (record.type === 'TXT') {
-      if (record.ttl === 0) delete service.txt
-      else service.txt = { ...lease, strings: record.strings }
-    } else if (record.ttl === 0) {
-      // Nothing listens there any more, whether or not the name is taken back too.
-      this.#forget(nameKey(record.name))
-    } else {
-      const said = service.srv !== undefined && isIPv6(sender) ? service.srv.sender : sender
-      service.srv = { ...lease, target: record.target, port: record.port, sender: said }
-    }
+    const { srv, pointer } = service
+    const targetKey = nameKey(target)
+    const isSame = srv?.value.targetKey === targetKey && srv.value.port === port
+    const staysSender = srv !== undefined && isSame && (isIPv6(sender) || !isIPv6(srv.value.sender))
+    const value: Place = { target, targetKey, port, sender: staysSender ? srv.value.sender : sender }
+    const said = this.#hear(srv, value, { ttl, sender, now, isSame })
+    // Nothing listens there any more, whether or not the name is taken back too.
+    if (said === undefined && pointer.isUpTo(sender, now)) this.#forget(key)
+    else this.#moveTo(service, said)
   }
 
-  #takeAddress(record: AddressRecord, now: number): void {
-    const key = nameKey(record.name)
-    const host = this.#hosts.get(key)
-    if (record.ttl === 0) host?.addresses.delete(record.address)
-    else if (host !== undefined && (host.addresses.size < MAX_ADDRESSES || host.addresses.has(record.address)))
-      host.addresses.set(record.address, { ...this.#lease(record.ttl, now), type: record.type })
+  #takeText({ name, ttl, strings }: TxtRecord, sender: string, now: number): void {
+    const service = this.#isOfService(name) ? this.#services.get(nameKey(name)) : undefined
+    if (service === undefined) return
+    const known = service.txt?.value
+    const isSame = known?.length === strings.length && strings.every((string, index) => string === known[index])
+    service.txt = this.#hear(service.txt, strings, { ttl, sender, now, isSame })
   }
 
-  /** An announcement of addresses takes the place of older ones. */
-  #flushHosts(records: readonly AddressRecord[], now: number): void {
-    for (const { name, type, flush } of records) {
-      const host = flush ? this.#hosts.get(nameKey(name)) : undefined
-      for (const [address, lease] of host?.addresses ?? [])
-        if (lease.type === type && lease.from < now - SAME_ANNOUNCEMENT_MS) host?.addresses.delete(address)
-    }
+  /** What is true after a sender has said something: his word, or what was true before. */
+  #hear<Value>(known: Said<Value> | undefined, value: Value, { isSame = true, ...heard }: Heard): Said<Value> | undefined {
+    const { ttl, sender, now } = heard
+    if (known === undefined || known.lease.isUpTo(sender, now))
+      return ttl === 0 ? undefined : { lease: this.#lease(heard), value }
+    if (ttl > 0 && isSame) known.lease.confirm(ttl, now)
+    else known.lease.doubt(now)
+    return ttl > 0 && isSame ? { lease: known.lease, value } : known
+  }
+
+  #takeAddress({ name, type, address, ttl, flush }: AddressRecord, sender: string, now: number): void {
+    const host = this.#hosts.get(nameKey(name))
+    if (host === undefined) return
+    const known = host.addresses.get(address)
+    const others = [...host.addresses].filter(([, other]) => other.type === type)
+    if (others.length === 0 || others.some(([, { lease }]) => lease.isUpTo(sender, now))) {
+      // An announcement of addresses takes the place of older ones.
+      for (const [other, { lease }] of flush ? others : [])
+        if (other !== address && lease.isOlderThan(SAME_ANNOUNCEMENT_MS, now)) this.#forgetAddress(host, other)
+      if (ttl === 0) this.#forgetAddress(host, address)
+      else if (known !== undefined || host.addresses.size < MAX_ADDRESSES)
+        host.addresses.set(address, { lease: this.#lease({ ttl, sender, now }), type })
+    } else if (ttl > 0 && known !== undefined) known.lease.confirm(ttl, now)
+    else if (ttl === 0) known?.lease.doubt(now)
+    else for (const [, { lease }] of others) lease.doubt(now)
+  }
+
+  #forgetAddress({ addresses }: Host, address: string): void {
+    if (addresses.delete(address) && addresses.size === 0) this.#removals++
   }
 
   /** Keeps a host for each service, and no others: so nobody fills the memory with hosts. */
-  #forgetUnusedHosts(): void {
-    const wanted = new Map<string, DnsName>()
-    for (const { srv } of this.#services.values()) if (srv !== undefined) wanted.set(nameKey(srv.target), srv.target)
-    for (const key of this.#hosts.keys()) if (!wanted.has(key)) this.#hosts.delete(key)
-    for (const [key, name] of wanted) if (!this.#hosts.has(key)) this.#hosts.set(key, { name, addresses: new Map() })
+  #moveTo(service: Service, srv: Said<Place> | undefined): void {
+    const [before, after] = [service.srv?.value.targetKey, srv?.value.targetKey]
+    service.srv = srv
+    if (before === after) return
+    if (srv !== undefined) {
+      const { target, targetKey } = srv.value
+      const host = this.#hosts.get(targetKey) ?? { name: target, services: 0, addresses: new Map() }
+      host.services++
+      this.#hosts.set(targetKey, host)
+    } else this.#removals++
+    const left = before === undefined ? undefined : this.#hosts.get(before)
+    if (before === undefined || left === undefined) return
+    left.services--
+    if (left.services === 0) this.#hosts.delete(before)
   }
 
   #isUnreachable({ srv }: Service): boolean {
-    return srv === undefined || (this.#hosts.get(nameKey(srv.target))?.addresses.size ?? 0) === 0
+    return srv === undefined || (this.#hosts.get(srv.value.targetKey)?.addresses.size ?? 0) === 0
   }
 
   #isIncomplete(service: Service): boolean {
@@ -258,42 +325,27 @@ export class ServiceCache {
     return true
   }
 
-  #takeDue(lease: Lease, now: number): boolean {
-    if (dueAt(lease) > now) return false
-    // What was missed meanwhile is not made up for.
-    while (dueAt(lease) <= now) lease.asked++
-    return true
+  #lease({ ttl, sender, now }: Heard): Lease {
+    return new Lease({ ttl, sender, now, random: this.#random })
   }
 
-  #lease(ttlSeconds: number, now: number): Lease {
-    return { from: now, ttl: Math.min(ttlSeconds * 1000, MAX_TTL_MS), spread: this.#random() * REFRESH_SPREAD, asked: 0 }
-  }
-
+  /** Who answers for a service that cannot be reached says with its name where it is. */
   #known(now: number): PtrRecord[] {
     return [...this.#services.values()]
-      .filter(({ pointer }) => endOf(pointer) - now > pointer.ttl / 2)
+      .filter((service) => service.pointer.isKnown(now) && !this.#isUnreachable(service))
       .map(({ name, pointer }) => {
-        const ttl = Math.round((endOf(pointer) - now) / 1000)
+        const ttl = Math.round((pointer.end - now) / 1000)
         return { type: 'PTR', name: this.#type, target: name, ttl, flush: false }
       })
   }
 }
 
-function isAddress(record: DnsRecord): record is AddressRecord {
-  return record.type === 'A' || record.type === 'AAAA'
-}
-
-function endOf({ from, ttl }: Lease): number {
-  return from + ttl
-}
-
-function isOver(lease: Lease, now: number): boolean {
-  return endOf(lease) <= now
-}
-
-function dueAt({ from, ttl, spread, asked }: Lease): number {
-  const part = ttl < MIN_REFRESHED_TTL_MS ? undefined : REFRESH_AT[asked]
-  return part === undefined ? Number.POSITIVE_INFINITY : from + ttl * (part + spread)
+interface Heard {
+  readonly ttl: number
+  readonly sender: string
+  readonly now: number
+  /** Whether it is what was said before. @default true */
+  readonly isSame?: boolean
 }
 
 /** When to ask for what is missing of a service: undefined where nobody has looked yet. */

@@ -1,0 +1,87 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import { processorMs } from '../../../../test/support/processor-ms.js'
+import { MessageReader } from './message-reader.js'
+import { type LocalInterface, networkList } from './networks.js'
+
+const TYPE = ['_opcua-tcp', '_tcp', 'local']
+const eth0: LocalInterface = { name: 'eth0', ipv4: '192.0.2.10', hasIpv6: true, networks: networkList(['192.0.2.10/24']) }
+const SENDER = { address: '192.0.2.1', port: 5353 }
+
+let floods: string[]
+let reader: MessageReader
+
+beforeEach(() => {
+  floods = []
+  reader = new MessageReader({ type: TYPE, onFlood: (sender) => floods.push(sender) })
+})
+
+/** A response with an address record of plc.local for each. */
+function addresses(...all: readonly string[]): Buffer {
+  const name = [3, ...Buffer.from('plc'), 5, ...Buffer.from('local'), 0]
+  const records = all.map((address) => [...name, 0, 1, 0, 1, 0, 0, 0, 120, 0, 4, ...address.split('.').map(Number)])
+  return Buffer.from([0, 0, 0x84, 0, 0, 0, 0, all.length, 0, 0, 0, 0, ...records.flat()])
+}
+
+/** A response with a TXT record. */
+function text(): Buffer {
+  return Buffer.from([0, 0, 0x84, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0x61, 0, 0, 16, 0, 1, 0, 0, 0, 120, 0, 1, 0])
+}
+
+/** The addresses that are believed of a message. */
+function read(message: Buffer, { from = SENDER, now = 0 } = {}): string[] | undefined {
+  const heard = reader.read(message, from, [eth0], now)
+  return heard?.records.flatMap((record) => (record.type === 'A' ? record.address : []))
+}
+
+describe('messages of multicast DNS', () => {
+  it('are read from the port and the networks that they may come from', () => {
+    const message = addresses('192.0.2.1')
+    expect(read(message)).toEqual(['192.0.2.1'])
+    expect(read(message, { from: { ...SENDER, port: 5399 } })).toBeUndefined()
+    expect(read(message, { from: { ...SENDER, address: '198.51.100.1' } })).toBeUndefined()
+    message.writeUInt16BE(0, 2)
+    expect(read(message)).toBeUndefined()
+  })
+
+  it('name addresses of the network that they came in on, or of those that are allowed, and a few only', () => {
+    const all = ['192.0.2.7', '198.51.100.7', '127.0.0.1', '169.254.169.254', '0.0.0.0', '224.0.0.1']
+    expect(read(addresses(...all))).toEqual(['192.0.2.7'])
+    const readingIn = (...networks: string[]) =>
+      new MessageReader({ type: TYPE, allowed: networkList(networks), onFlood: () => undefined })
+    reader = readingIn('0.0.0.0/0')
+    expect(read(addresses(...all))).toEqual(['192.0.2.7', '198.51.100.7'])
+    reader = readingIn('127.0.0.0/8', '169.254.169.254')
+    expect(read(addresses(...all))).toEqual(['127.0.0.1', '169.254.169.254'])
+    const many = Array.from({ length: 100 }, (_, index) => `127.0.0.${index}`)
+    expect(read(addresses(...many), { now: 1000 })).toHaveLength(64)
+  })
+
+  it('of one who sends thousands are not read, and those of others are', () => {
+    const message = text()
+    const started = processorMs()
+    const heard = Array.from({ length: 50_000 }, () => read(message)).filter((records) => records !== undefined)
+    expect(processorMs() - started).toBeLessThan(1000)
+    expect(heard).toHaveLength(100)
+    expect(floods).toHaveLength(49_900)
+    expect(read(addresses('192.0.2.2'), { from: { ...SENDER, address: '192.0.2.2' } })).toEqual(['192.0.2.2'])
+    expect(read(addresses('192.0.2.1'), { now: 1000 })).toEqual(['192.0.2.1'])
+  })
+
+  it('of strangers, and queries, take nothing from those who answer', () => {
+    const query = addresses('192.0.2.1')
+    query.writeUInt16BE(0, 2)
+    for (let index = 0; index < 10_000; index++) {
+      read(query)
+      read(addresses('192.0.2.1'), { from: { ...SENDER, address: '198.51.100.1' } })
+    }
+    expect(floods).toEqual([])
+    expect(read(addresses('192.0.2.1'))).toEqual(['192.0.2.1'])
+  })
+
+  it('cost little when they come from strangers, whatever is in them', () => {
+    const message = addresses(...Array.from({ length: 300 }, () => '192.0.2.1'))
+    const started = processorMs()
+    for (let count = 0; count < 5000; count++) read(message, { from: { ...SENDER, address: '198.51.100.1' }, now: count * 1000 })
+    expect(processorMs() - started).toBeLessThan(500)
+  })
+})
