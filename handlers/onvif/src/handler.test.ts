@@ -1,7 +1,16 @@
 import { randomUUID } from 'node:crypto'
+import { promises as dns } from 'node:dns'
 import { once, setMaxListeners } from 'node:events'
 import { createServer } from 'node:net'
-import { type Device, DiscoveryProperties, InvalidDetailsError, silentLogger } from '@akrijs/sdk'
+import {
+  type Device,
+  type DiscoveryHandler,
+  DiscoveryProperties,
+  InvalidDetailsError,
+  type Logger,
+  silentLogger,
+  systemClock,
+} from '@akrijs/sdk'
 import { openDiscovery } from '@akrijs/sdk/host'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { alone } from '../../../test/support/alone.js'
@@ -44,8 +53,18 @@ async function start(options: SimulatedCameraOptions = {}): Promise<SimulatedCam
   return camera
 }
 
-function open(details: object, properties: Readonly<Record<string, string>> = {}, intervalMs = 1000) {
-  return openDiscovery(createOnvifHandler({ intervalMs }), {
+interface OpenOptions {
+  readonly intervalMs?: number
+  readonly handler?: DiscoveryHandler
+  readonly log?: Logger
+}
+
+function open(
+  details: object,
+  properties: Readonly<Record<string, string>> = {},
+  { intervalMs = 1000, handler = createOnvifHandler({ intervalMs }), log = silentLogger }: OpenOptions = {},
+) {
+  return openDiscovery(handler, {
     details: JSON.stringify({
       interfaces: ['lo'],
       uuids: { items: cameras.map(({ uuid }) => uuid) },
@@ -53,12 +72,16 @@ function open(details: object, properties: Readonly<Record<string, string>> = {}
     }),
     properties: DiscoveryProperties.fromTexts(properties),
     signal: stop.signal,
-    log: silentLogger,
+    log,
   })
 }
 
-async function find(details: object = {}, properties: Readonly<Record<string, string>> = {}): Promise<Device[]> {
-  const { value } = await open(details, properties).next()
+async function find(
+  details: object = {},
+  properties: Readonly<Record<string, string>> = {},
+  options: OpenOptions = {},
+): Promise<Device[]> {
+  const { value } = await open(details, properties, options).next()
   return value ?? []
 }
 
@@ -236,6 +259,45 @@ describe('the ONVIF handler', () => {
     expect(outside.requests).toEqual([])
   })
 
+  it('tells once why nothing of an announcement may be asked, without the password that is in it', async () => {
+    const xAddrs = [`http://root:hunter2@${IP}/`, 'http://root:hunt/er2@x/', 'http://10.1.2.3/']
+    await start({ xAddrs })
+    const log = { ...silentLogger, info: vi.fn() }
+    const lists = open({}, {}, { log })
+    expect((await lists.next()).value).toEqual([])
+    const told = log.info.mock.calls.flatMap(([fields]) => ('reasons' in fields ? [fields] : []))
+    const reasons = [
+      `the URL of ${IP} has a user name in it, which that of a camera never has`,
+      '"http://…@x/" is not the URL of a service',
+      '10.1.2.3 is not in the networks that may be spoken to',
+    ]
+    expect(told).toMatchObject([{ source: IP, reasons }])
+    expect(JSON.stringify(log.info.mock.calls)).not.toMatch(/hunt|er2/)
+  })
+
+  it('resolves the names of cameras one after the other, also for several Configurations, and each once', async () => {
+    let [underWay, most] = [0, 0]
+    const lookup = vi.spyOn(dns, 'lookup').mockImplementation(async () => {
+      most = Math.max(most, ++underWay)
+      await systemClock.sleep(50)
+      underWay--
+      return [{ address: IP, family: 4 }] as never
+    })
+    const named: SimulatedCamera[] = []
+    for (const n of [1, 2, 3, 4, 5]) {
+      const service = await start()
+      named.push(await start({ xAddrs: [`http://camera-${n}.example:${service.service.port}/onvif/device_service`] }))
+    }
+    const uuids = { items: named.map(({ uuid }) => uuid) }
+    const handler = createOnvifHandler({ intervalMs: 1000 })
+    const found = await Promise.all([find({ uuids }, {}, { handler }), find({ uuids }, {}, { handler })])
+    const names = lookup.mock.calls.map(([name]) => name).sort()
+    lookup.mockRestore()
+    expect(found.map((devices) => devices.length)).toEqual([5, 5])
+    expect(most).toBe(1)
+    expect(names).toEqual([1, 2, 3, 4, 5].map((n) => `camera-${n}.example`))
+  })
+
   it('finds cameras at addresses that it is told of, without an interface to probe on', async () => {
     const camera = await start()
     const details = { interfaces: ['none'], probeAddresses: [IP] }
@@ -268,7 +330,7 @@ describe('the ONVIF handler', () => {
     const camera = await start()
     const uuid = randomUUID()
     // Rounds so far apart that no Probe to the group can find it.
-    const lists = open({ uuids: { items: [uuid] } }, {}, 60_000)
+    const lists = open({ uuids: { items: [uuid] } }, {}, { intervalMs: 60_000 })
     expect((await lists.next()).value).toEqual([])
     let xAddrs: string[] = []
     await using shy = await DiscoveryResponder.open({

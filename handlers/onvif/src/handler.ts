@@ -1,11 +1,20 @@
-import { type Clock, type DiscoveryHandler, defineDiscoveryHandler, fitIntoList, passesFilter, readNetwork } from '@akrijs/sdk'
+import {
+  type Clock,
+  type DiscoveryHandler,
+  defineDiscoveryHandler,
+  fitIntoList,
+  machineAddresses,
+  machineNetworks,
+  passesFilter,
+  readNetwork,
+} from '@akrijs/sdk'
 import { cameraCredentials } from './credentials.js'
 import { type OnvifDetails, onvifDetails } from './details.js'
 import { readCamera } from './device/camera.js'
 import { describeCamera } from './device-description.js'
 import { discoverCameras } from './discovery/camera-discovery.js'
 import type { Announced, Camera } from './discovery/camera-set.js'
-import { networksOfInterfaces } from './discovery/network-interfaces.js'
+import { HostNames } from './host-names.js'
 import { NetworkPolicy } from './network-policy.js'
 
 export interface OnvifHandlerOptions {
@@ -16,6 +25,8 @@ export interface OnvifHandlerOptions {
 
 /** Finds IP cameras by WS-Discovery, and asks each who it is. */
 export function defineOnvifHandler({ clock, intervalMs = 10_000 }: OnvifHandlerOptions): DiscoveryHandler<OnvifDetails> {
+  // Of all Configurations together: it is the process that resolves names.
+  const hostNames = new HostNames({ clock })
   return defineDiscoveryHandler({
     name: 'onvif',
     shared: true,
@@ -30,7 +41,7 @@ export function defineOnvifHandler({ clock, intervalMs = 10_000 }: OnvifHandlerO
         wanted: ({ uuid, scopes }) => isAnnouncedAsWanted({ uuid, scopes }, details),
         interfaces: details.interfaces,
         probeAddresses: details.probeAddresses,
-        policyNow: () => policyFor(details),
+        policyNow: () => policyFor(details, hostNames),
         read: (place, policy, readSignal) =>
           readCamera({
             ...place,
@@ -70,8 +81,8 @@ function answersAsWanted({ facts }: Camera, details: OnvifDetails): boolean {
   )
 }
 
-function policyFor({ allowedNetworks, probeAddresses, interfaces }: OnvifDetails): NetworkPolicy {
-  const own = allowedNetworks ?? networksOfInterfaces({ only: interfaces }).map(readNetwork)
-  const directed = probeAddresses.map((address) => readNetwork(address.replace(/%.*/, '')))
-  return new NetworkPolicy([...own, ...directed].filter((network) => network !== undefined))
+function policyFor({ allowedNetworks, probeAddresses, interfaces }: OnvifDetails, { addressesOf }: HostNames): NetworkPolicy {
+  const networks = allowedNetworks ?? machineNetworks({ only: interfaces })
+  const directed = probeAddresses.flatMap((address) => readNetwork(address.replace(/%.*/, '')) ?? [])
+  return new NetworkPolicy([...networks, ...directed], { resolve: addressesOf, ownAddresses: machineAddresses() })
 }

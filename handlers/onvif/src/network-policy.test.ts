@@ -58,4 +58,17 @@ describe('the URL that a camera gives', () => {
     await expect(lan.destination('http://localhost:8080/')).rejects.toMatchObject({ code: 'AKRI_ERR_ONVIF_ADDRESS' })
     await expect(lan.destination('http://no-such-host.invalid/')).rejects.toMatchObject({ code: 'AKRI_ERR_ONVIF_UNREACHABLE' })
   })
+
+  it('may not be of this machine, unless that very address is allowed', async () => {
+    const ownAddresses = ['192.168.1.5', 'fd12::5', '127.0.0.1']
+    const policy = (...allowed: string[]) =>
+      new NetworkPolicy(networks(...allowed), { ownAddresses, resolve: async () => ['192.168.1.5'] })
+    const wide = policy('192.168.0.0/16', 'fd12::/64')
+    for (const url of ['http://192.168.1.5:10250/', 'http://[fd12::5]/', 'http://[::ffff:192.168.1.5]/', 'http://3232235781/']) {
+      await expect(wide.destination(url)).rejects.toThrow('is an address of this machine')
+    }
+    await expect(wide.destination('http://node/')).rejects.toThrow('192.168.1.5, which node means, is an address of this machine')
+    expect((await wide.destination('http://192.168.1.6/')).address).toBe('192.168.1.6')
+    expect((await policy('192.168.0.0/16', '192.168.1.5').destination('http://node/')).address).toBe('192.168.1.5')
+  })
 })

@@ -1,7 +1,7 @@
-import { promises as dns } from 'node:dns'
 import { isIP, isIPv6 } from 'node:net'
-import { AllowedNetworks, messageOf, type Network } from '@akrijs/sdk'
+import { AllowedNetworks, messageOf, type Network, readNetwork } from '@akrijs/sdk'
 import { CameraUnreachableError, ForbiddenAddressError } from './device/errors.js'
+import { type Resolve, resolveBySystem } from './host-names.js'
 
 /** Where a request goes: this very address is connected to, so that no name can mean another one in between. */
 export interface Destination {
@@ -17,18 +17,25 @@ export interface DestinationOptions {
   readonly protocols?: readonly string[]
 }
 
-/** All addresses of a host name. */
-export type Resolve = (host: string) => Promise<readonly string[]>
+export interface NetworkPolicyOptions {
+  /** How host names become addresses. @default as the system does */
+  readonly resolve?: Resolve
+  /** Addresses of this machine: each may be spoken to only where it is named itself. @default none */
+  readonly ownAddresses?: readonly string[]
+}
+
+const WEB = ['http:', 'https:']
 
 /** Which addresses may be spoken to. Cameras name addresses themselves, and anybody on the network can say to be a camera. */
 export class NetworkPolicy {
   readonly #allowed: AllowedNetworks
+  readonly #own: AllowedNetworks
   readonly #resolve: Resolve
 
-  /** @param options.resolve how host names become addresses. @default as the system does */
-  constructor(networks: readonly Network[], { resolve = resolveBySystem }: { readonly resolve?: Resolve } = {}) {
+  constructor(networks: readonly Network[], { resolve = resolveBySystem, ownAddresses = [] }: NetworkPolicyOptions = {}) {
     this.#resolve = resolve
-    this.#allowed = new AllowedNetworks(networks)
+    this.#allowed = new AllowedNetworks(networks, { ownAddresses })
+    this.#own = new AllowedNetworks(ownAddresses.flatMap((address) => readNetwork(address) ?? []))
   }
 
   /** Whether this address, with or without a zone, may be spoken to. */
@@ -37,21 +44,36 @@ export class NetworkPolicy {
   }
 
   /**
+   * Reads a URL that a camera names. What a host name means is seen when it is asked.
+   * @throws ForbiddenAddressError naming what is wrong, without what is secret in it
+   */
+  read(text: string, protocols: readonly string[] = WEB): URL {
+    const url = readUrl(text, protocols)
+    const host = hostOf(url)
+    if (isIP(host) > 0) this.#judge(host)
+    return url
+  }
+
+  /**
    * Where a URL that a camera names leads to. A host name must mean allowed addresses only.
    * @throws ForbiddenAddressError naming what is wrong, CameraUnreachableError where the name means nothing
    */
-  async destination(text: string, { zone, protocols = ['http:', 'https:'] }: DestinationOptions = {}): Promise<Destination> {
-    const url = readUrl(text, protocols)
-    const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
+  async destination(text: string, { zone, protocols }: DestinationOptions = {}): Promise<Destination> {
+    const url = this.read(text, protocols)
+    const host = hostOf(url)
     const addresses = isIP(host) > 0 ? [host] : await this.#addressesOf(host)
-    for (const address of addresses) {
-      if (this.allows(address)) continue
-      const means = address === host ? '' : `, which ${host} means,`
-      throw new ForbiddenAddressError(`${address}${means} is not in the networks that may be spoken to`)
-    }
+    for (const address of addresses) this.#judge(address, address === host ? '' : `, which ${host} means,`)
     const [address] = addresses
     if (address === undefined) throw new CameraUnreachableError(`${host} means no address`)
     return { url, address: zone !== undefined && isLinkLocal(address) ? `${address}%${zone}` : address }
+  }
+
+  #judge(address: string, means = ''): void {
+    if (this.allows(address)) return
+    const reason = this.#own.allows(address)
+      ? 'is an address of this machine, which is not named in allowedNetworks'
+      : 'is not in the networks that may be spoken to'
+    throw new ForbiddenAddressError(`${address}${means} ${reason}`)
   }
 
   async #addressesOf(host: string): Promise<readonly string[]> {
@@ -75,13 +97,15 @@ function readUrl(text: string, protocols: readonly string[]): URL {
   return url
 }
 
+/** Without what may be a user name and a password, also where it is not a URL because of these. */
 function shown(text: string): string {
-  const safe = text.replace(/\/\/[^/]*@/, '//…@')
+  const safe = text.replace(/^([a-z][a-z\d+.-]*:\/*)?.*@/is, '$1…@')
   return JSON.stringify(safe.length > 100 ? `${safe.slice(0, 100)}…` : safe)
 }
 
-async function resolveBySystem(host: string): Promise<readonly string[]> {
-  return (await dns.lookup(host, { all: true })).map(({ address }) => address)
+/** The host of a URL, without the brackets of IPv6. */
+export function hostOf({ hostname }: URL): string {
+  return hostname.replace(/^\[(.*)\]$/, '$1')
 }
 
 function isLinkLocal(address: string): boolean {

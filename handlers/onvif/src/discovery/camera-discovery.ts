@@ -142,9 +142,9 @@ class CameraDiscovery {
     if (kind === 'Bye') {
       if (this.#set.saidGoodbye(announcement.uuid, source)) this.#changed()
     } else {
-      const urls = serviceUrls(announcement.xAddrs, this.#policy, this.#options)
+      const { urls, refused } = serviceUrls(announcement.xAddrs, this.#policy, this.#options)
       if (urls.length > 0) this.#set.heard(kind, { ...announcement, urls, source })
-      else if (announcement.xAddrs.length > 0) this.#tellOfPlace(announcement, source)
+      else if (refused.length > 0) this.#tellOfPlace(announcement.uuid, source, refused)
       else if (kind === 'Hello' && this.#hellos.take(source)) this.#own(this.#discovery.probeAt(source))
     }
     this.#ask(0)
@@ -185,10 +185,10 @@ class CameraDiscovery {
     if (this.#listed) this.changes.tell()
   }
 
-  #tellOfPlace({ uuid, xAddrs }: Heard['announcement'], source: string): void {
+  #tellOfPlace(uuid: string, source: string, reasons: readonly string[]): void {
     if (this.#told.has(source) || this.#told.size >= MAX_TOLD) return
     this.#told.add(source)
-    this.#options.log.info({ uuid, source, urls: xAddrs }, 'a camera is in none of the networks that may be spoken to')
+    this.#options.log.info({ uuid, source, reasons }, 'no URL of what is announced as a camera may be asked')
   }
 
   #own(work: Promise<void>): void {

@@ -1,13 +1,18 @@
-import { AllowedNetworks, readNetwork } from '@akrijs/sdk'
+import { readNetwork } from '@akrijs/sdk'
 import { describe, expect, it } from 'vitest'
+import { NetworkPolicy } from '../network-policy.js'
 import { serviceUrls } from './service-urls.js'
 
-const policy = new AllowedNetworks(['10.0.0.0/8', 'fd00::/8'].flatMap((text) => readNetwork(text) ?? []))
+const policy = new NetworkPolicy(
+  ['10.0.0.0/8', 'fd00::/8'].flatMap((text) => readNetwork(text) ?? []),
+  { ownAddresses: ['10.0.0.5'] },
+)
+const urlsOf = (...args: Parameters<typeof serviceUrls>) => serviceUrls(...args).urls
 
 describe('the URLs of a device service', () => {
   it('are asked in the order of the camera, but http before https and IPv4 before IPv6', () => {
     const xAddrs = ['https://[fd00::1]/a', 'http://[fd00::1]/a', 'https://10.0.0.1/a', 'http://10.0.0.2/a', 'http://10.0.0.1/a']
-    expect(serviceUrls(xAddrs, policy)).toEqual([
+    expect(urlsOf(xAddrs, policy)).toEqual([
       'http://10.0.0.2/a',
       'http://10.0.0.1/a',
       'https://10.0.0.1/a',
@@ -18,7 +23,7 @@ describe('the URLs of a device service', () => {
 
   it('begin with https where certificates are verified: by http no credential would be sent', () => {
     const xAddrs = ['http://10.0.0.1/a', 'https://[fd00::1]/a', 'https://10.0.0.1/a', 'http://[fd00::1]/a']
-    expect(serviceUrls(xAddrs, policy, { secureFirst: true })).toEqual([
+    expect(urlsOf(xAddrs, policy, { secureFirst: true })).toEqual([
       'https://10.0.0.1/a',
       'https://[fd00::1]/a',
       'http://10.0.0.1/a',
@@ -27,19 +32,22 @@ describe('the URLs of a device service', () => {
   })
 
   it('are taken once and as they are written, also with a name for the host', () => {
-    expect(serviceUrls(['HTTP://Camera.example:80/A', 'HTTP://Camera.example:80/A'], policy)).toEqual([
-      'HTTP://Camera.example:80/A',
-    ])
+    expect(urlsOf(['HTTP://Camera.example:80/A', 'HTTP://Camera.example:80/A'], policy)).toEqual(['HTTP://Camera.example:80/A'])
   })
 
   it.each([
-    ['of another network', 'http://192.168.1.1/'],
-    ['of this machine', 'http://127.0.0.1:10250/pods'],
-    ['of this machine by another spelling', 'http://0x7f.1/'],
-    ['with a user name', 'http://root@10.0.0.1/'],
-    ['of another kind', 'ftp://10.0.0.1/'],
-    ['that are none', 'device_service'],
-  ])('are not asked when they are %s', (_what, xAddr) => {
-    expect(serviceUrls([xAddr], policy)).toEqual([])
+    ['of another network', 'http://192.168.1.1/', '192.168.1.1 is not in the networks'],
+    ['of this machine', 'http://127.0.0.1:10250/pods', '127.0.0.1 is not in the networks'],
+    ['of this machine by another spelling', 'http://0x7f.1/', '127.0.0.1 is not in the networks'],
+    ['of this machine in an allowed network', 'http://10.0.0.5:10250/', '10.0.0.5 is an address of this machine'],
+    ['with a user name', 'http://root:hunter2@10.0.0.1/', 'the URL of 10.0.0.1 has a user name in it'],
+    ['of another kind', 'ftp://root:hunter2@10.0.0.1/', '"ftp://…@10.0.0.1/" is none of http://, https://'],
+    ['no URL because of a password', 'http://root:hunt/er2@10.0.0.1/', '"http://…@10.0.0.1/" is not the URL of a service'],
+    ['that are none', 'device_service', '"device_service" is not the URL of a service'],
+  ])('are not asked when they are %s, and the reason tells no password', (_what, xAddr, reason) => {
+    expect(serviceUrls([xAddr, 'http://10.0.0.1/'], policy)).toEqual({
+      urls: ['http://10.0.0.1/'],
+      refused: [expect.stringContaining(reason)],
+    })
   })
 })
