@@ -6,6 +6,7 @@ import { promisify } from 'node:util'
 import type { Device } from '@akrijs/sdk'
 import { SimulatedAgent, type SimulatedDiscovery } from '@akrijs/sdk/testing'
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { DISCOVERY_GROUP } from '../../handlers/onvif/src/discovery/message.js'
 import type { SimulatedCameraOptions } from '../../handlers/onvif/src/testing/index.js'
 import { bundle, Cameras, HostProcess } from './host-process.js'
 import { Lan, missingForLan } from './lan.js'
@@ -73,6 +74,20 @@ describe.skipIf(missing.length > 0)(title, () => {
 
   async function camera(of: Cameras, options: SimulatedCameraOptions): Promise<Found> {
     return of.call('start', options)
+  }
+
+  /** Listens on a host, at one port of several addresses. */
+  async function callsTo(host: string, addresses: readonly string[]) {
+    const program = path.join(import.meta.dirname, 'connection-counter.mjs')
+    const listening = new HostProcess(lan.namespace(host), program, addresses)
+    open.push(listening)
+    const [port] = await once(listening.child, 'message')
+    const count = async (): Promise<number> => {
+      const answer = once(listening.child, 'message')
+      listening.child.send('how many')
+      return (await answer)[0]
+    }
+    return { addresses, port, count }
   }
 
   it('finds the cameras of several hosts', async () => {
@@ -203,13 +218,14 @@ describe.skipIf(missing.length > 0)(title, () => {
 
   it('finds all cameras while others flood it with forged ones, and asks none of the addresses that those name', async () => {
     await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24', '10.99.0.1/32'] })
+    const node = await callsTo('handler', ['10.77.0.1', '10.99.0.1', '127.0.0.1'])
     const addresses = Array.from({ length: 20 }, (_, n) => `10.77.0.${n + 2}`)
     await lan.plug({ host: 'cameras', addresses: addresses.map((address) => `${address}/24`) })
     await lan.plug({ host: 'forger', addresses: ['10.77.0.66/24', '10.77.0.67/24'] })
     const host = cameras('cameras')
     const found = await Promise.all(addresses.map((address) => camera(host, { address })))
     const forger = cameras('forger')
-    // Sixty devices in each answer, at closed ports of an allowed address, and at one that is not.
+    // Sixty devices in each answer, at closed ports of an allowed address, and at those of the handler's own machine.
     const forged = (url: string) => ({
       uuid: randomUUID(),
       types: ['dn:NetworkVideoTransmitter'],
@@ -219,14 +235,72 @@ describe.skipIf(missing.length > 0)(title, () => {
     })
     for (const address of ['10.77.0.66', '10.77.0.67']) {
       for (let n = 0; n < 10; n++) {
-        const one = await camera(forger, { address, xAddrs: ['http://10.99.0.1:10250/'] })
+        const xAddrs = node.addresses.map((own) => `http://${own}:${node.port}/`)
+        const one = await camera(forger, { address, xAddrs })
         const furtherMatches = Array.from({ length: 60 }, (_, port) => forged(`http://${address}:${port + 1}/`))
         await forger.call('faults', one.index, { delayMs: 0, furtherMatches })
       }
     }
     const session = await discover()
     await untilFound(session, found)
-  }, 30_000)
+    // Two rounds later all that is to be asked has been.
+    const { probes } = await host.call('counts')
+    await until(async () => (await host.call('counts')).probes >= probes + 2 * 2 * found.length)
+    expect(await node.count()).toBe(0)
+  }, 60_000)
+
+  it('asks a camera on its own machine only where that very address is named', async () => {
+    await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
+    await lan.plug({ host: 'one', addresses: ['10.77.0.2/24'] })
+    const own = await camera(cameras('handler'), { address: '10.77.0.1' })
+    const one = await camera(cameras('one'), { address: '10.77.0.2' })
+    await untilFound(await discover(), [one])
+    const also = (details: object) => agent.discover('onvif', { details: JSON.stringify(details) })
+    for (const [allowedNetworks, found] of [
+      [['10.77.0.0/24'], [one]],
+      [
+        ['10.77.0.0/24', '10.77.0.1'],
+        [own, one],
+      ],
+    ] as const) {
+      const session = await also({ allowedNetworks })
+      open.push(session)
+      await untilFound(session, found)
+    }
+  }, 60_000)
+
+  it('hears Hello and Bye on all interfaces, also beside one with two addresses, and on one whose address went and came', async () => {
+    await lan.plug({ host: 'handler', interface: 'aa0', addresses: ['10.77.0.1/24', '10.77.0.9/24'] })
+    await lan.plug({ host: 'handler', interface: 'bb0', network: 'other', addresses: ['10.78.0.1/24'] })
+    await lan.plug({ host: 'one', addresses: ['10.77.0.2/24'] })
+    await lan.plug({ host: 'two', network: 'other', addresses: ['10.78.0.2/24'] })
+    const [one, two] = [cameras('one'), cameras('two')]
+    // They answer no Probe: what is found was heard.
+    const shy = async (host: Cameras, address: string) => {
+      const started = await camera(host, { address })
+      await host.call('faults', started.index, { silent: true })
+      return started
+    }
+    const [first, second] = [await shy(one, '10.77.0.2'), await shy(two, '10.78.0.2')]
+    const session = await discover({}, 2000)
+    expect(await session.next()).toEqual([])
+    const heard = async () => {
+      await one.call('hello', first.index)
+      await two.call('hello', second.index)
+      await untilFound(session, [first, second])
+      await one.call('bye', first.index)
+      await two.call('bye', second.index)
+      await untilFound(session, [])
+    }
+    await heard()
+    const listening = () => lan.listening('handler', DISCOVERY_GROUP.IPv4)
+    expect(await listening()).toEqual(['aa0', 'bb0'])
+    await lan.removeAddresses('handler', 'aa0')
+    await until(async () => (await listening()).join() === 'bb0')
+    await lan.addAddress('handler', '10.77.0.7/24', 'aa0')
+    await until(async () => (await listening()).join() === 'aa0,bb0')
+    await heard()
+  }, 90_000)
 
   it('has simulated cameras that the clients node-onvif and onvif find too', async () => {
     await lan.plug({ host: 'client', addresses: ['10.77.0.1/24'] })

@@ -66,6 +66,18 @@ export class Lan {
     await ip(`-n ${this.namespace(host)} addr add ${address} dev ${name}`)
   }
 
+  /** Takes all addresses of IPv4 from an interface. */
+  async removeAddresses(host: string, name = 'eth0'): Promise<void> {
+    await ip(`-n ${this.namespace(host)} -4 addr flush dev ${name}`)
+  }
+
+  /** The interfaces of a host that have joined this group of IPv4, by name. */
+  async listening(host: string, group: string): Promise<string[]> {
+    const { stdout } = await execute('ip', ['-n', this.namespace(host), '-json', 'maddress', 'show'])
+    const all: { readonly ifname: string; readonly maddr: readonly { readonly address?: string }[] }[] = JSON.parse(stdout)
+    return all.filter(({ maddr }) => maddr.some(({ address }) => address === group)).map(({ ifname }) => ifname)
+  }
+
   /** Makes a router of a host. */
   async forward(host: string): Promise<void> {
     const command = 'echo 1 > /proc/sys/net/ipv4/ip_forward'

@@ -69,11 +69,16 @@ export class UdpSocket {
   }
 
   /**
-   * @param via the address of the interface, or `::%eth0`
-   * @throws Error of the system, also when it has joined before
+   * Listens to a group on an interface, if it does not yet.
+   * @param via an address of the interface, or `::%eth0`
+   * @throws Error of the system, such as ENODEV
    */
   join(group: string, via: string): void {
-    this.#socket.addMembership(group, via)
+    try {
+      this.#socket.addMembership(group, via)
+    } catch (error) {
+      if (!(error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')) throw error
+    }
   }
 
   /** @throws Error of the system, such as ENETUNREACH. A socket that was closed sends nothing. */
