@@ -142,6 +142,9 @@ describe('akri run', () => {
       patience,
     )
     expect(await table()).toMatch(/handler .*NoHandler: no handler none-such/)
+    const described = await akri.ask('describe', 'configuration', 'rule')
+    expect(described).toMatch(/InvalidDetails .*udevRules\[0\].*line 1, column.*\n +KERNEL="null"\n +\^/)
+    expect(described).not.toContain('\u{fffd}')
   })
 
   it('refuses a state directory on which another agent works', async () => {

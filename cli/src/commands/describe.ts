@@ -2,7 +2,7 @@ import { dump } from 'js-yaml'
 import { askAgent } from '../control/control-client.js'
 import { NoSuchObjectError } from '../errors.js'
 import { controlSocket } from '../places.js'
-import { formatTable, printable } from '../view/table.js'
+import { firstLine, formatMessages, formatTable, linesBelow, printable } from '../view/table.js'
 import { kindOf, objectsOf } from './kinds.js'
 
 export interface DescribeOptions {
@@ -45,7 +45,7 @@ export async function describe(kindText: string, name: string, { stateDir }: Des
       lastTransitionTime,
       message,
     ])
-    lines.push(...formatTable(['CONDITION', 'STATUS', 'REASON', 'SINCE', 'MESSAGE'], rows).split('\n'))
+    lines.push(...formatMessages(['CONDITION', 'STATUS', 'REASON', 'SINCE', 'MESSAGE'], rows))
   }
   const reported = object.kind === 'Instance' ? Object.entries(object.status?.brokerInfo ?? {}) : []
   if (reported.length > 0) {
@@ -53,15 +53,18 @@ export async function describe(kindText: string, name: string, { stateDir }: Des
     lines.push('', ...formatTable(['REPORTED', 'CONTENT'], rows).split('\n'))
   }
   const broker = brokers.items.find(({ instance }) => instance === metadata.name)?.state
-  if (broker !== undefined) lines.push('', `Broker:     ${broker.phase} ${broker.pid ?? broker.reason ?? ''}`)
+  if (broker !== undefined) {
+    const { phase, pid, reason = '' } = broker
+    lines.push('', `Broker:     ${phase} ${pid ?? firstLine(reason)}`, ...linesBelow(reason))
+  }
   const own = events.items.filter(({ regarding }) => regarding.key === `${metadata.namespace}/${metadata.name}`)
   if (own.length > 0)
     lines.push(
       '',
-      ...formatTable(
+      ...formatMessages(
         ['LAST SEEN', 'TYPE', 'REASON', 'MESSAGE'],
         own.map((event) => [event.lastTimestamp, event.type, event.reason, event.message]),
-      ).split('\n'),
+      ),
     )
   process.stdout.write(`${lines.map(printable).join('\n')}\n`)
 }

@@ -3,7 +3,7 @@ import { dump } from 'js-yaml'
 import { NoSuchObjectError } from '../errors.js'
 import { controlSocket } from '../places.js'
 import { deviceText } from '../view/device-text.js'
-import { formatTable } from '../view/table.js'
+import { firstLine, formatTable } from '../view/table.js'
 import { kindOf, objectsOf } from './kinds.js'
 
 export interface GetOptions {
@@ -54,7 +54,7 @@ function configurationColumns(configurations: readonly Configuration[]): Column[
     { ...column('CREATED', ({ metadata }) => metadata.creationTimestamp), wide: true },
     column('STATUS', ({ status }) => {
       const wrong = status?.conditions.find((condition) => condition.status === 'False')
-      return wrong === undefined ? 'Ready' : `${wrong.reason}: ${wrong.message.split('\n')[0]}`
+      return wrong === undefined ? 'Ready' : `${wrong.reason}: ${firstLine(wrong.message)}`
     }),
   ]
 }

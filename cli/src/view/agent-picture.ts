@@ -4,7 +4,7 @@ import stringWidth from 'string-width'
 import type { BrokerState } from '../brokers/broker.js'
 import type { BrokerSet } from '../brokers/broker-set.js'
 import { deviceText } from './device-text.js'
-import { printable, shorten } from './table.js'
+import { firstLine, printable, shorten } from './table.js'
 
 export interface PictureInput {
   readonly standalone: Pick<StandaloneAgent, 'cluster' | 'problems' | 'handlers'>
@@ -47,7 +47,7 @@ export function drawAgent({ standalone, brokers, lines, columns, rows }: Picture
   const wrong = problems
     .slice(0, Math.max(1, Math.floor(rows / 4)))
     .map(({ file, path, message }) =>
-      row([{ text: `${file}${path === '' ? '' : `: ${path}`}: ${message}`, style: red }], columns),
+      row([{ text: `${file}${path === '' ? '' : `: ${path}`}: ${firstLine(message)}`, style: red }], columns),
     )
   const kept = Math.max(Math.min(3, Math.floor(rows / 6)), Math.min(8, rows - 20))
   const said = lines.slice(Math.max(0, lines.length - kept)).map((text) => row([{ text, style: dim }], columns))
@@ -96,7 +96,7 @@ function headline(configuration: Configuration, columns: number): string {
   const wrong = status?.conditions.find((condition) => condition.status === 'False')
   const text =
     wrong !== undefined
-      ? `${wrong.reason}: ${wrong.message}`
+      ? `${wrong.reason}: ${firstLine(wrong.message)}`
       : status === undefined
         ? 'starting'
         : `${status.devices} device${status.devices === 1 ? '' : 's'}`
@@ -144,5 +144,5 @@ function drawInstance(instance: Instance, brokers: Pick<BrokerSet, 'state'>, col
 
 function brokerText(state: BrokerState): string {
   if (state.phase === 'running') return String(state.pid ?? '')
-  return 'reason' in state ? `${state.phase}: ${state.reason}` : state.phase
+  return 'reason' in state ? `${state.phase}: ${firstLine(state.reason)}` : state.phase
 }

@@ -1,6 +1,6 @@
 import stringWidth from 'string-width'
 import { describe, expect, it } from 'vitest'
-import { formatTable, printable, shorten } from './table.js'
+import { firstLine, formatMessages, formatTable, printable, shorten } from './table.js'
 
 describe('tables', () => {
   it('stand in columns, also with wide characters', () => {
@@ -18,6 +18,28 @@ describe('tables', () => {
   it('let nothing through that a terminal would obey', () => {
     expect(printable('a\u001b]0;owned\u0007\r\nb\u202e\u009b1m')).not.toMatch(/[\p{Cc}\u202e]/u)
     expect(formatTable(['A'], [['\u001b[2J']])).not.toContain('\u001b')
+  })
+
+  it('have the first line of a message, and its others below, where a rule and its caret stand under each other', () => {
+    const message = 'udevRules[0]: line 1, column 7\r\n  KERNEL="null"\n        ^ \u001b[2Jwrite ==\n'
+    expect(
+      formatMessages(
+        ['REASON', 'MESSAGE'],
+        [
+          ['InvalidDetails', message],
+          ['Ready', 'all is well'],
+        ],
+      ),
+    ).toEqual([
+      'REASON           MESSAGE',
+      'InvalidDetails   udevRules[0]: line 1, column 7',
+      '      KERNEL="null"',
+      '            ^ \u{fffd}[2Jwrite ==',
+      'Ready            all is well',
+    ])
+    expect(firstLine(message)).toBe('udevRules[0]: line 1, column 7')
+    // Line breaks of a device's own values are no more than other characters that do not belong there.
+    expect(formatTable(['A'], [['a\nb']])).toBe('A\na\u{fffd}b')
   })
 
   it('shorten to a width', () => {

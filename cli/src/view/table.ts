@@ -16,6 +16,32 @@ export function formatTable(header: readonly string[], rows: readonly (readonly 
     .join('\n')
 }
 
+/** Columns of which the last may have several lines: the first one stands in its column, the others below it, indented. */
+export function formatMessages(header: readonly string[], rows: readonly (readonly string[])[]): string[] {
+  const below = rows.map((row) => linesBelow(row.at(-1) ?? ''))
+  const table = formatTable(
+    header,
+    rows.map((row) => row.map(firstLine)),
+  )
+  return table.split('\n').flatMap((line, index) => [line, ...(below[index - 1] ?? [])])
+}
+
+/** As much of a message as has room in a column. */
+export function firstLine(text: string): string {
+  return linesOf(text)[0] ?? ''
+}
+
+/** The lines of a message below its first one, indented together: a caret in one stands under what it means in another. */
+export function linesBelow(text: string): string[] {
+  return linesOf(text)
+    .slice(1)
+    .map((line) => `    ${printable(line)}`.trimEnd())
+}
+
+function linesOf(text: string): string[] {
+  return text.trimEnd().split(/\r?\n/)
+}
+
 /** The text without anything that a terminal would obey. */
 export function printable(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not reach the terminal
