@@ -1,4 +1,4 @@
-import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
@@ -15,13 +15,24 @@ it('makes a state directory with what is above it, for its user alone', async ()
   const directory = path.join(await temporary(), 'a/b')
   await makeStateDirectory(directory)
   expect((await stat(directory)).mode & 0o777).toBe(0o700)
+  expect((await stat(path.dirname(directory))).mode & 0o777).toBe(0o700)
   await makeStateDirectory(directory)
+  const link = path.join(path.dirname(directory), 'link')
+  await symlink(directory, link)
+  await makeStateDirectory(link)
+  await makeStateDirectory(`${link}/c/`)
+  expect((await stat(path.join(directory, 'c'))).isDirectory()).toBe(true)
 })
 
 it('says of a state directory that cannot be made which one, why, and what to do', async () => {
   const file = path.join(await temporary(), 'file')
   await writeFile(file, '')
+  const dangling = path.join(await temporary(), 'link')
+  await symlink('/no/such', dangling)
   const wrong = [
+    ['/proc/x', 'nothing can be made where it is to be'],
+    ['/proc/x/y', 'nothing can be made where it is to be'],
+    [dangling, 'it is not a directory'],
     [file, 'it is not a directory'],
     [path.join(file, 'below'), 'something above it is not a directory'],
   ] as const
