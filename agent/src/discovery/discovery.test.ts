@@ -232,6 +232,35 @@ describe('discovery', () => {
     expect(registry.size).toBe(1)
   })
 
+  it('A5 uses the endpoints that it asks, unless nobody is there: the others may give way', async () => {
+    const unasked = new ToldEndpoint('told@a')
+    registry.register(unasked)
+    discovery.start()
+    const unused = () => registry.longestUnused(() => true)?.uid
+    await clock.advance(0)
+    expect(unused()).toBe('told@a')
+    configurations.put(configuration('default'))
+    const later = new ToldEndpoint('told@b')
+    registry.register(later)
+    await clock.advance(0)
+    expect(unused()).toBeUndefined()
+    for (const endpoint of [unasked, later]) endpoint.give('1')
+    await clock.advance(0)
+    // It is there and breaks: that is for its search to mend.
+    unasked.fail('failed')
+    later.away = true
+    later.fail('failed')
+    await clock.advance(1000)
+    expect(unused()).toBe('told@b')
+    later.away = false
+    await clock.advance(30_000)
+    later.give('1')
+    await clock.advance(0)
+    expect(unused()).toBeUndefined()
+    configurations.remove(key)
+    expect(unused()).toBe('told@a')
+  })
+
   it('A6 asks the new question when details are edited, and keeps the old answer until there is a new one', async () => {
     configurations.put(configuration('default', 'old'))
     const endpoint = new ToldEndpoint('told@a')

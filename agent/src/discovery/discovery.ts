@@ -85,6 +85,7 @@ export class Discovery {
         this.#follow(key)
       }
     }, signal)
+    registry.keepUsed(({ uid }) => this.#asks(uid), signal)
     for (const configuration of configurations.list()) this.#follow(keyOf(configuration))
   }
 
@@ -159,6 +160,12 @@ export class Discovery {
     const waits = endpoints.length === 0 && !search.answered
     search.waitingSince = waits ? (search.waitingSince ?? this.#options.clock.now()) : undefined
     this.#changed(key)
+  }
+
+  /** Whether a search asks this endpoint, and has not found that nobody is there. */
+  #asks(endpoint: string): boolean {
+    const sessions = [...this.#searches.values()].map((search) => search.sessions.get(endpoint))
+    return sessions.some((session) => session !== undefined && session.unreachableSince === undefined)
   }
 
   #begin(key: ObjectKey, configuration: Configuration): Search {

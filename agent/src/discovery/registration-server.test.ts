@@ -2,12 +2,17 @@ import { chmod, mkdir, mkdtemp, rm, stat, symlink, writeFile } from 'node:fs/pro
 import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
+import { API_VERSION, type Configuration, type ConfigurationName, keyOf } from '@akrijs/kube'
 import { RegistrationClient } from '@akrijs/proto/discovery'
-import { defineDiscoveryHandler, serve, silentLogger } from '@akrijs/sdk'
+import { aborted, DiscoveryProperties, defineDiscoveryHandler, serve, silentLogger, systemClock } from '@akrijs/sdk'
+import { ManualClock } from '@akrijs/sdk/testing'
 import { credentials } from '@grpc/grpc-js'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import { ObjectStore } from '../standalone/object-store.js'
+import { Discovery } from './discovery.js'
+import { EmbeddedEndpoint } from './embedded-endpoint.js'
 import { HandlerRegistry } from './handler-registry.js'
 import { type RegistrationServer, serveRegistration } from './registration-server.js'
 
@@ -48,6 +53,51 @@ function register(name: string, endpoint: string, type = 0, shared = false): Pro
 }
 
 const uids = (name: string) => registry.endpoints(name).map(({ uid }) => uid)
+
+const range = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, index) => first + index)
+
+async function registerPorts(name: string, first: number, last: number): Promise<string[]> {
+  const answers: string[] = []
+  for (const port of range(first, last)) answers.push(await register(name, `http://10.0.0.7:${port}`, 1))
+  return answers
+}
+
+/** Of the endpoints that {@link registerPorts} has registered. */
+const ports = (name: string) =>
+  uids(name)
+    .map((uid) => Number(uid.split(':').at(-1)))
+    .sort((a, b) => a - b)
+
+/** A handler that has one device. */
+const toldHandler = defineDiscoveryHandler({
+  name: 'told',
+  shared: true,
+  details: { '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value }) } },
+  async *discover({ signal }) {
+    yield [{ id: '1' }]
+    await aborted(signal)
+  },
+})
+
+function configuration(): Configuration {
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Configuration',
+    metadata: {
+      name: 'lab' as ConfigurationName,
+      namespace: 'default',
+      uid: '1',
+      generation: 1,
+      resourceVersion: '1',
+      creationTimestamp: '',
+    },
+    spec: {
+      discoveryHandler: { name: 'told', discoveryDetails: '', discoveryProperties: [] },
+      capacity: 1,
+      brokerProperties: {},
+    },
+  }
+}
 
 describe('the registration of handlers', () => {
   it('takes a socket in its directory, and an address of the network', async () => {
@@ -91,10 +141,44 @@ describe('the registration of handlers', () => {
   })
 
   it('takes no more than it can remember', async () => {
-    for (let port = 1; port <= 32; port++) expect(await register('a', `http://10.0.0.7:${port}`, 1)).toBe('taken')
-    expect(await register('a', 'http://10.0.0.7:99', 1)).toMatch(/RESOURCE_EXHAUSTED/)
-    expect(await register('a', 'http://10.0.0.7:1', 1)).toBe('taken')
-    expect(await register('b', 'http://10.0.0.7:1', 1)).toBe('taken')
+    await registerPorts('other', 1, 1)
+    expect(await registerPorts('a', 1, 40)).toEqual(Array(40).fill('taken'))
+    expect([ports('a'), ports('other')]).toEqual([range(9, 40), [1]])
+    for (let number = 1; number <= 10; number++) await registerPorts(`b${number}`, 1, 32)
+    expect(registry.size).toBe(256)
+    // Of all, those went that had registered longest ago; who registers again is the last of them.
+    expect(['other', 'a', 'b1', 'b2', 'b3'].map(ports)).toEqual([[], [], [], [], range(1, 32)])
+    await registerPorts('b3', 1, 1)
+    await registerPorts('c', 1, 2)
+    expect(ports('b3')).toEqual([1, ...range(4, 32)])
+    expect(registry.size).toBe(256)
+  })
+
+  it('takes no place of a handler that is in use, and refuses where all are', async () => {
+    const inUse = (...used: number[]) => {
+      const end = new AbortController()
+      registry.keepUsed(({ uid }) => used.some((port) => uid.endsWith(`:${port}`)), end.signal)
+      return end
+    }
+    inUse(1, 7)
+    await registerPorts('a', 1, 70)
+    expect(ports('a')).toEqual([1, 7, ...range(41, 70)])
+    const all = inUse(...range(1, 70))
+    expect(await register('a', 'http://10.0.0.7:99', 1)).toMatch(/RESOURCE_EXHAUSTED.*32 endpoints of a and 32 in all.*in use/)
+    expect(await register('a', 'http://10.0.0.7:70', 1)).toBe('taken')
+    expect(await register('b', 'http://10.0.0.7:99', 1)).toBe('taken')
+    all.abort()
+    expect(await register('a', 'http://10.0.0.7:99', 1)).toBe('taken')
+    expect(ports('a')).toEqual([1, 7, ...range(42, 70), 99])
+  })
+
+  it('takes no place of a handler in this process, which does not register again', async () => {
+    const load = () => Promise.reject(new TypeError('nobody asks'))
+    registry.register(new EmbeddedEndpoint({ name: 'a', load }, silentLogger, Promise.resolve()))
+    await registerPorts('a', 1, 40)
+    for (let number = 1; number <= 10; number++) await registerPorts(`b${number}`, 1, 32)
+    expect(registry.endpoints('a').map(({ uid }) => uid)).toEqual(['embedded-a'])
+    expect(registry.size).toBe(256)
   })
 
   it('A9 survives whatever is sent', async () => {
@@ -145,5 +229,82 @@ describe('the registration of handlers', () => {
     } finally {
       await serving.close()
     }
+  })
+})
+
+describe('a flood of registrations', () => {
+  let configurations: ObjectStore<Configuration>
+  let discovery: Discovery
+  let serving: Awaited<ReturnType<typeof serve>> | undefined
+
+  beforeEach(() => {
+    configurations = new ObjectStore()
+    const cluster = { resolveProperties: async () => new DiscoveryProperties(), onPropertiesChanged() {} }
+    discovery = new Discovery({ cluster, configurations, registry, clock: systemClock, log: silentLogger })
+    discovery.start()
+  })
+
+  afterEach(async () => {
+    await discovery.close()
+    await serving?.close()
+    serving = undefined
+  })
+
+  const serveTold = async () => {
+    serving = await serve(toldHandler, { directory, log: silentLogger, environment: {} })
+  }
+
+  const found = () => [...discovery.deviceSet(keyOf(configuration())).devices.keys()]
+  const junk = async (count: number) => {
+    const answers = range(1, count).map((number) => register(`junk${number}`, 'http://10.0.0.7:1', 1))
+    expect(await Promise.all(answers)).toEqual(Array(count).fill('taken'))
+  }
+
+  it('A5 under names that nobody asks for does not lock out a handler that a Configuration waits for', async () => {
+    configurations.put(configuration())
+    await junk(300)
+    await serveTold()
+    await eventually(() => expect(found()).toEqual(['1']))
+    // Nor does it take the place of the handler once it is in use.
+    await junk(300)
+    expect(uids('told')).toHaveLength(1)
+    expect(registry.size).toBe(256)
+  })
+
+  it('A5 under a name that nobody asks for yet does not lock out the handler of that name', async () => {
+    // As a handler of the network does whose Pod gets another address each time.
+    await registerPorts('told', 1, 40)
+    await serveTold()
+    await eventually(() => expect(uids('told').some((uid) => uid.startsWith(`told@${directory}`))).toBe(true))
+    configurations.put(configuration())
+    await eventually(() => expect(found()).toEqual(['1']))
+    expect(uids('told')).toHaveLength(32)
+  })
+
+  it('A5 under a name that is asked for does not lock out its handler once nobody is found at the others', async () => {
+    configurations.put(configuration())
+    for (const port of range(1, 32)) await register('told', `http://127.0.0.1:${port}`, 1)
+    await eventually(() => {
+      const states = discovery.status(keyOf(configuration()))?.endpoints.map(({ state }) => state)
+      expect(states).toEqual(Array(32).fill(expect.objectContaining({ phase: 'failed', reason: 'Unreachable' })))
+    })
+    await serveTold()
+    await eventually(() => expect(found()).toEqual(['1']))
+    expect(uids('told')).toHaveLength(32)
+  })
+
+  it('A5 is followed by the return of a handler that lives and gave way', async () => {
+    await server.close()
+    const clock = new ManualClock()
+    server = await serveRegistration({ directory, registry, log: silentLogger, clock })
+    await serveTold()
+    await eventually(() => expect(uids('told')).toHaveLength(1))
+    await junk(300)
+    expect(uids('told')).toEqual([])
+    await clock.advance(9999)
+    expect(uids('told')).toEqual([])
+    await clock.advance(1)
+    await eventually(() => expect(uids('told')).toHaveLength(1))
+    expect(registry.size).toBe(256)
   })
 })
