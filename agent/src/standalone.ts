@@ -138,9 +138,11 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
       () => agent.close(),
       () => cluster.close(),
     )
-
-    if (options.isolated)
-      open.unshift(runIsolated(handlers, { from: options.handlersFrom, directory: handlersDirectory, clock, log }))
+    if (options.isolated) {
+      const end = runIsolated(handlers, { from: options.handlersFrom, directory: handlersDirectory, clock, log })
+      // After the agent: a handler that ends while it is listened to is one that failed.
+      open.splice(1, 0, end)
+    }
 
     const following = (async () => {
       for await (const set of sets) {

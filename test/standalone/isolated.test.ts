@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { eventually } from '../support/eventually.js'
 import { AkriProgram } from './support/akri-program.js'
 import { isAlive } from './support/processes.js'
 
@@ -50,6 +51,28 @@ describe('akri run --isolated', () => {
     expect(await akri.stop('SIGTERM')).toBe(0)
     expect(second.filter(isAlive)).toEqual([])
     expect(sockets()).toEqual([])
+  })
+
+  it('warns of nothing when it ends in order while its handlers are at work', { timeout: 120_000 }, async () => {
+    const lab = await write('foo0')
+    const nulls = await akri.write(
+      'nulls.yaml',
+      `apiVersion: akri.sh/v0
+kind: Configuration
+metadata: { name: nulls }
+spec:
+  discoveryHandler: { name: udev, discoveryDetails: 'udevRules: [KERNEL=="null"]' }
+`,
+    )
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+      akri.start('-f', lab, '-f', nulls, '--isolated', '--handler', '@akrijs/handler-debug-echo,@akrijs/handler-udev')
+      await eventually(async () => expect(await found()).toEqual(expect.arrayContaining(['lab-8120fe'])))
+      await eventually(async () => expect(await akri.ask('get', 'configurations')).toMatch(/nulls +udev +1 +1 +Ready/))
+      const before = akri.output.length
+      expect(await akri.stop(signal)).toBe(0)
+      expect(akri.output.slice(before)).toContain('agent stopped')
+      expect(akri.output.slice(before)).not.toMatch(/ (warn|error) /)
+    }
   })
 
   it('leaves no handler behind that it has only begun to start when it is killed', { timeout: 120_000 }, async () => {
