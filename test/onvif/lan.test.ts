@@ -143,14 +143,14 @@ describe.skipIf(missing.length > 0)(title, () => {
     const host = cameras('cameras')
     const found = await Promise.all(addresses.map((address) => camera(host, { address })))
     const session = await discover({}, 3000)
-    await untilFound(session, found)
+    await untilFound(session, found, 120_000)
     const { probes, requests } = await host.call('counts')
     // Four for each camera: time, information, interfaces and scopes.
     expect(requests).toBe(4 * 200)
     await until(async () => (await host.call('counts')).probes >= probes + 2 * 2 * 200)
     expect((await host.call('counts')).requests).toBe(requests)
     expect(session.pending).toBe(0)
-  }, 60_000)
+  }, 200_000)
 
   it('offers a camera within a second of its Hello, and takes it away within one of its Bye', async () => {
     await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })

@@ -90,8 +90,11 @@ export async function runAgent(
     })
     agent = running
     open.unshift(() => running.close())
-    if (options.isolated === 'on')
-      open.unshift(runIsolated(handlers, { from: packagesFrom, directory: options.handlersDirectory, clock, log }))
+    if (options.isolated === 'on') {
+      const end = runIsolated(handlers, { from: packagesFrom, directory: options.handlersDirectory, clock, log })
+      // After the agent: a handler that ends while it is listened to is one that failed.
+      open.splice(1, 0, end)
+    }
     await stopped
   } finally {
     for (const close of open) await close()

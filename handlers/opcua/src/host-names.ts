@@ -19,8 +19,11 @@ export interface HostNamesOptions {
 const FRESH_MS = 60_000
 /** A name that resolved counts as one that does for so long, whatever has become of the DNS: ids of devices depend on it. */
 const REMEMBERED_MS = 5 * 60_000
-/** The resolver of the system blocks a thread for each name, of four that Node has for everything; others need some too. */
-const AT_MOST = 2
+/**
+ * The resolver of the system blocks a thread for each name. Node has four, and gives names two of them at most: two names that hang
+ * hold up all others of the process.
+ */
+const AT_MOST = 1
 /** The most names that are known at a time; any further one does not resolve. */
 const MAX_NAMES = 5000
 

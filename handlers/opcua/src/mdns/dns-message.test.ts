@@ -1,8 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { fuzz } from '../../../../test/support/fuzz.js'
 import { processorMs } from '../../../../test/support/processor-ms.js'
 import { decodeResponse, encodeQuery, MAX_MESSAGE, nameKey, type PtrRecord } from './dns-message.js'
 
+const { parameters, timeoutMs } = fuzz({ runs: 2000 })
 const SERVICE = ['_opcua-tcp', '_tcp', 'local']
 
 /** A query with known answers is a response but for one bit of its header. */
@@ -74,17 +76,17 @@ describe('DNS messages', () => {
     expect(encodeQuery([])).toEqual([])
   })
 
-  it('of any bytes are read or refused, and never throw', () => {
+  it('of any bytes are read or refused, and never throw', { timeout: timeoutMs }, () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 600 }), fc.nat(60), (bytes, count) => {
         decodeResponse(Buffer.concat([header(0, count, 0, 0), bytes]))
         decodeResponse(Buffer.from(bytes))
       }),
-      { numRuns: 2000 },
+      parameters,
     )
   })
 
-  it('with one byte changed or cut off are read or refused, and never throw', () => {
+  it('with one byte changed or cut off are read or refused, and never throw', { timeout: timeoutMs }, () => {
     const answers = ['a', 'b.c', 'ü'].map((first): PtrRecord => {
       return { type: 'PTR', name: SERVICE, target: [first, ...SERVICE], ttl: 120, flush: false }
     })
@@ -95,7 +97,7 @@ describe('DNS messages', () => {
         bad[at] = value
         decodeResponse(bad.subarray(0, length))
       }),
-      { numRuns: 2000 },
+      parameters,
     )
   })
 

@@ -1,6 +1,7 @@
 import { AkriError } from '@akrijs/sdk'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { fuzz } from '../../../../test/support/fuzz.js'
 import {
   encodeFault,
   encodeFindServersOnNetworkResponse,
@@ -17,9 +18,7 @@ import type { UaTcpLimits } from './limits.js'
 
 const ENDPOINT_URL = 'opc.tcp://127.0.0.1:4840/'
 const POLICY_NONE = 'http://opcfoundation.org/UA/SecurityPolicy#None'
-/** Longer and otherwise by hand: `AKRI_FUZZ_RUNS=1000000 AKRI_FUZZ_SEED=7 npx vitest run handlers/opcua/src/ua-tcp`. */
-const fuzz = { numRuns: Number(process.env.AKRI_FUZZ_RUNS ?? 2000), seed: Number(process.env.AKRI_FUZZ_SEED ?? 20_261_121) }
-const FUZZ_TIMEOUT_MS = Math.max(20_000, fuzz.numRuns * 10)
+const { parameters, timeoutMs } = fuzz({ runs: 2000 })
 
 function converse(limits: Partial<UaTcpLimits> = {}, request: Uint8Array = findServers.encodeRequest(ENDPOINT_URL, 0)) {
   return new Conversation({ endpointUrl: ENDPOINT_URL, request, now: 0, limits })
@@ -196,10 +195,10 @@ describe('a conversation', () => {
           const error = faultOf([Buffer.concat([bytes.subarray(0, until), more]), bytes.subarray(until)])
           expect(error === undefined || AkriError.is(error)).toBe(true)
         }),
-        fuzz,
+        parameters,
       )
     },
-    FUZZ_TIMEOUT_MS,
+    timeoutMs,
   )
 })
 
@@ -264,10 +263,10 @@ describe('responses', () => {
             }
           },
         ),
-        fuzz,
+        parameters,
       )
     },
-    FUZZ_TIMEOUT_MS,
+    timeoutMs,
   )
 })
 
