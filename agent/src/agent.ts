@@ -86,7 +86,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     slotHandoverMs: options.slotHandoverMs,
   })
   const deviceSet = (key: ObjectKey) => discovery.deviceSet(key)
-  const reconciler = new InstanceReconciler({ cluster, configurations, plugins, given, node, log, deviceSet })
+  const reconciler = new InstanceReconciler({ cluster, configurations, plugins, given, node, clock, log, deviceSet })
   const checkpoint = new Checkpoint(options.checkpointFile, node, log)
   const slots = new SlotReconciler({
     cluster,

@@ -40,6 +40,24 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
     await world.running('p', 'q')
   })
 
+  it('A11 A20 follows a raised capacity also where the agent of the first node is away', async () => {
+    await world.apply(echoYaml('cam', ['foo0'], 1, { brokerProperties: { SITE: 'south' } }))
+    await eventually(async () => expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([1, 1]))
+    const [first, second] = (await world.instances())[0]?.spec.nodes ?? []
+    const [away, here] = first === 'node-1' ? (['node-1', 'node-2'] as const) : (['node-2', 'node-1'] as const)
+    expect([away, here]).toEqual([first, second])
+    await agents.on(away).stop('SIGKILL')
+    try {
+      await world.apply(echoYaml('cam', ['foo0'], 3, { brokerProperties: { SITE: 'north' } }))
+      await eventually(async () => expect(await world.allocatable(here, 'akri.sh/cam-8120fe')).toBe(3))
+      // What a device is the first node says, and nobody else.
+      expect((await world.instances())[0]?.spec).toMatchObject({ capacity: 3, brokerProperties: { SITE: 'south' } })
+    } finally {
+      agents.on(away).start()
+    }
+    await eventually(async () => expect((await world.instances())[0]?.spec.brokerProperties).toMatchObject({ SITE: 'north' }))
+  })
+
   it('R99 A10 puts back what somebody has edited of an Instance, and makes the Instance anew that somebody has deleted', async () => {
     const name = 'cam-8120fe'
     await world.apply(echoYaml('cam', ['foo0'], 2, { brokerProperties: { SITE: 'north' } }))

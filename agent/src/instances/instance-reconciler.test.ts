@@ -12,7 +12,8 @@ import {
   type SlotName,
 } from '@akrijs/kube'
 import { silentLogger, systemClock } from '@akrijs/sdk'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { ManualClock } from '@akrijs/sdk/testing'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { DeviceSet } from '../discovery/device-set.js'
 import { manifest } from '../ports/cluster.contract.js'
 import { GivenSlots } from '../slots/given-slots.js'
@@ -36,6 +37,7 @@ let failing: string | undefined
 let devices: DeviceSet
 let given: GivenSlots
 let reconciler: InstanceReconciler
+let clock: ManualClock
 
 const plugins: InstancePlugins = {
   serveConfiguration: async ({ name }) => void calls.push(`serve ${name}`),
@@ -58,6 +60,7 @@ beforeEach(async () => {
   await cluster.apply({ configurations: [wanted], data: [], complete: true })
   configuration = cluster.configurations.list()[0] ?? expect.fail()
   key = keyOf(configuration)
+  clock = new ManualClock(1_000_000)
   calls = []
   failing = undefined
   devices = seen('foo0')
@@ -69,6 +72,7 @@ beforeEach(async () => {
     plugins,
     given,
     node: NODE,
+    clock,
     log: silentLogger,
     deviceSet: () => devices,
   })
@@ -83,6 +87,9 @@ function seen(...ids: string[]): DeviceSet {
     ),
   }
 }
+
+const edit = (capacity: number) =>
+  cluster.apply({ configurations: [{ ...wanted, spec: { ...wanted.spec, capacity } }], data: [], complete: true })
 
 const nameOf = (id: string) => `${wanted.name}-${deviceDigest(id, { shared: true })}`
 const instanceOf = (id: string) => cluster.instances.get(objectKey('default', nameOf(id)))
@@ -195,6 +202,42 @@ describe('the Instances of a node', () => {
     await cluster.updateInstance(at, { capacity: 1, brokerProperties: { NAME: 'as the other sees it' } })
     await reconciler.reconcile(key)
     expect(instanceOf('foo0')?.spec.brokerProperties).toEqual({ NAME: 'as the other sees it' })
+  })
+
+  it('A11 A20 get a new capacity from the next of their nodes where the first one does not write it, and keep its properties', async () => {
+    const at = objectKey('default', nameOf('foo0'))
+    await reconciler.reconcile(key)
+    await cluster.joinInstance(at, OTHER)
+    await cluster.leaveInstance(at, NODE)
+    await cluster.updateInstance(at, { capacity: 1, brokerProperties: { NAME: 'as the other sees it' } })
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')?.spec.nodes).toEqual([OTHER, NODE])
+    await edit(3)
+    expect(await reconciler.reconcile(key)).toEqual({ requeueAfterMs: 5000 })
+    await clock.advance(4000)
+    expect(await reconciler.reconcile(key)).toEqual({ requeueAfterMs: 1000 })
+    expect(instanceOf('foo0')?.spec.capacity).toBe(1)
+    await clock.advance(1000)
+    expect(await reconciler.reconcile(key)).toEqual({})
+    expect(instanceOf('foo0')?.spec).toMatchObject({ capacity: 3, brokerProperties: { NAME: 'as the other sees it' } })
+  })
+
+  it('A11 keep their capacity where this node has not heard of the edit that the first one follows', async () => {
+    const at = objectKey('default', nameOf('foo0'))
+    await reconciler.reconcile(key)
+    await cluster.joinInstance(at, OTHER)
+    await cluster.leaveInstance(at, NODE)
+    await cluster.joinInstance(at, NODE)
+    const heard = cluster.configurations.get(key)
+    await edit(3)
+    await cluster.updateInstance(at, { capacity: 3 })
+    const behind = vi.spyOn(cluster.configurations, 'get').mockReturnValue(heard)
+    vi.spyOn(cluster, 'readConfiguration').mockResolvedValue(cluster.configurations.list()[0])
+    await reconciler.reconcile(key)
+    await clock.advance(60_000)
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')?.spec.capacity).toBe(3)
+    behind.mockRestore()
   })
 
   it('A2 are kept while it is not known whether their devices are there', async () => {

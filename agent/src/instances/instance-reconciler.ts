@@ -1,6 +1,6 @@
 import type { Configuration, Instance, InstanceName, NodeName, ObjectKey, ReconcileResult } from '@akrijs/kube'
 import { keyOf } from '@akrijs/kube'
-import type { Logger } from '@akrijs/sdk'
+import type { Clock, Logger } from '@akrijs/sdk'
 import type { DeviceSet } from '../discovery/device-set.js'
 import type { Cluster, ObjectCache } from '../ports/cluster.js'
 import type { GivenSlots } from '../slots/given-slots.js'
@@ -10,6 +10,8 @@ import type { InstancePlugins } from './served-instance.js'
 
 /** How many Instances of one Configuration are brought about at the same time. */
 const CONCURRENCY = 16
+/** How long each node of an Instance leaves a new capacity to the one before it, in milliseconds. */
+const STAND_IN_MS = 5000
 
 export interface InstanceReconcilerOptions {
   readonly cluster: Cluster
@@ -19,6 +21,7 @@ export interface InstanceReconcilerOptions {
   /** What containers have of an Instance that is made anew. */
   readonly given: Pick<GivenSlots, 'claimsIn'>
   readonly node: NodeName
+  readonly clock: Clock
   readonly log: Logger
   deviceSet(configuration: ObjectKey): DeviceSet
 }
@@ -29,6 +32,8 @@ export class InstanceReconciler {
   /** The plugins that run, by Configuration. */
   readonly #served = new Map<ObjectKey, Set<InstanceName>>()
   readonly #collisions = new Map<ObjectKey, readonly DigestCollision[]>()
+  /** Since when an Instance has not had the capacity that it is to have. */
+  readonly #behind = new Map<InstanceName, { readonly capacity: number; readonly since: number }>()
 
   constructor(options: InstanceReconcilerOptions) {
     this.#options = options
@@ -55,11 +60,16 @@ export class InstanceReconciler {
     this.#reportCollisions(configuration, plan.collisions)
     await this.#withdrawAllBut(key, new Set(plan.served.map(({ name }) => name)))
     await inParallel(plan.leave, (instance) => this.#leave(instance))
-    await inParallel(plan.served, (planned) => this.#bringAbout(configuration, planned))
-    return {}
+    const waits: number[] = []
+    await inParallel(plan.served, async (planned) => {
+      const wait = await this.#bringAbout(configuration, planned)
+      if (wait !== undefined) waits.push(wait)
+    })
+    return waits.length === 0 ? {} : { requeueAfterMs: Math.min(...waits) }
   }
 
-  async #bringAbout(configuration: Configuration, planned: PlannedInstance): Promise<void> {
+  /** @returns how long to wait until this is called again, in milliseconds, if nothing happens before */
+  async #bringAbout(configuration: Configuration, planned: PlannedInstance): Promise<number | undefined> {
     const { cluster, plugins, given, node, log } = this.#options
     const { namespace, name } = configuration.metadata
     this.#servedBy(keyOf(configuration)).add(planned.name)
@@ -84,19 +94,50 @@ export class InstanceReconciler {
       })
       // Another node was first, or an Instance of the same name is on its way out: its change calls us again.
       if (outcome === 'created') log.info({ instance: planned.name, device: planned.device.id }, 'instance created')
-      return
+      return undefined
     }
 
-    if (planned.existing.metadata.deletionTimestamp !== undefined) return
-    if (!planned.existing.spec.nodes.includes(node)) {
+    if (planned.existing.metadata.deletionTimestamp !== undefined) return undefined
+    const place = planned.existing.spec.nodes.indexOf(node)
+    if (place > 0) return this.#standIn(configuration, planned, planned.existing, place)
+    if (place < 0) {
       const claims = given.claimsIn(planned.name)
       if ((await cluster.joinInstance(planned.key, node, claims)) === 'joined')
         log.info({ instance: planned.name }, 'instance joined')
-    } else if (planned.existing.spec.nodes[0] === node && differs(planned.existing, planned)) {
-      // One writer per field: the first of the nodes. Two nodes that see a device differently would write in turns for ever.
+    } else if (differs(planned.existing, planned)) {
+      // One writer: the first of the nodes. Two that see a device differently would write in turns for ever.
       await cluster.updateInstance(planned.key, { capacity: planned.capacity, brokerProperties: planned.properties })
       log.info({ instance: planned.name }, 'instance updated')
     }
+    return undefined
+  }
+
+  /**
+   * The capacity is the same for all nodes: where the first one does not write it, since it has no agent at present, the next one
+   * does.
+   */
+  async #standIn(
+    configuration: Configuration,
+    { name, key, capacity }: PlannedInstance,
+    existing: Instance,
+    place: number,
+  ): Promise<number | undefined> {
+    const { cluster, clock, log } = this.#options
+    if (existing.spec.capacity === capacity) {
+      this.#behind.delete(name)
+      return undefined
+    }
+    const known = this.#behind.get(name)
+    const since = known?.capacity === capacity ? known.since : clock.now()
+    this.#behind.set(name, { capacity, since })
+    const wait = since + place * STAND_IN_MS - clock.now()
+    if (wait > 0) return wait
+    // It may be this node that has not heard of an edit yet.
+    const now = await cluster.readConfiguration(keyOf(configuration))
+    if (now?.metadata.uid !== configuration.metadata.uid || now.spec.capacity !== capacity) return undefined
+    await cluster.updateInstance(key, { capacity })
+    log.info({ instance: name, capacity }, 'instance updated, since its first node has not done so')
+    return undefined
   }
 
   async #leave(instance: Instance): Promise<void> {
@@ -112,6 +153,7 @@ export class InstanceReconciler {
       async (name) => {
         await this.#options.plugins.withdraw(name)
         served.delete(name)
+        this.#behind.delete(name)
       },
     )
     if (served.size === 0) this.#served.delete(configuration)

@@ -32,7 +32,15 @@ import {
 import { type Clock, type DiscoveryProperties, type Logger, messageOf } from '@akrijs/sdk'
 import { isEmpty, planBrokerInfo } from '../broker-info/broker-info-plan.js'
 import { resolveReferences } from '../discovery/property-references.js'
-import type { BrokerReports, Cluster, DeviceUsage, InstanceDraft, ObjectCache, SlotClaim } from '../ports/cluster.js'
+import type {
+  BrokerReports,
+  Cluster,
+  DeviceUsage,
+  InstanceChange,
+  InstanceDraft,
+  ObjectCache,
+  SlotClaim,
+} from '../ports/cluster.js'
 import { brokerInfoPatch } from './broker-info-patch.js'
 import { InstanceWriter, outdated } from './instance-writer.js'
 import { PropertySources } from './property-sources.js'
@@ -55,6 +63,7 @@ export class KubernetesCluster implements Cluster {
   readonly configurations: ObjectCache<Configuration>
   readonly #options: Required<KubernetesClusterOptions>
   readonly #instanceApi: Resource
+  readonly #configurationApi: Resource
   readonly #writer: InstanceWriter
   readonly #instances: Reflector<Instance>
   readonly #configurations: Reflector<Configuration>
@@ -71,7 +80,7 @@ export class KubernetesCluster implements Cluster {
     this.#instanceApi = new Resource(client, INSTANCES)
     const onError = (path: string) => (error: unknown, retryInMs: number) =>
       log.warn({ path, error: messageOf(error), retryInMs: Math.round(retryInMs) }, 'cannot follow the API server')
-    const configurationApi = new Resource(client, CONFIGURATIONS)
+    this.#configurationApi = new Resource(client, CONFIGURATIONS)
     this.#instances = new Reflector({
       client,
       clock,
@@ -84,9 +93,9 @@ export class KubernetesCluster implements Cluster {
       client,
       clock,
       random,
-      path: configurationApi.path(),
+      path: this.#configurationApi.path(),
       parse: (object, known) => this.#parseConfiguration(object, known),
-      onError: onError(configurationApi.path()),
+      onError: onError(this.#configurationApi.path()),
     })
     this.instances = this.#instances
     this.configurations = this.#configurations
@@ -95,7 +104,7 @@ export class KubernetesCluster implements Cluster {
       ...this.#options,
       configurations: this.#configurations,
       instances: this.#instances,
-      api: configurationApi,
+      api: this.#configurationApi,
     })
     this.#writer = new InstanceWriter({
       ...this.#options,
@@ -182,9 +191,15 @@ export class KubernetesCluster implements Cluster {
     })
   }
 
-  updateInstance(key: ObjectKey, fields: Pick<Instance['spec'], 'capacity' | 'brokerProperties'>): Promise<'updated' | 'gone'> {
+  async readConfiguration(key: ObjectKey): Promise<Configuration | undefined> {
+    const found = await this.#configurationApi.get(key)
+    return found === undefined ? undefined : this.#configurations.observe(found)
+  }
+
+  updateInstance(key: ObjectKey, change: InstanceChange): Promise<'updated' | 'gone'> {
     return this.#writer.change(key, (instance) => {
       if (instance === undefined) return { done: 'gone' }
+      const fields = { brokerProperties: instance.spec.brokerProperties, ...change }
       if (isAlready(instance, fields)) return { done: 'updated' }
       return { patch: updatePatch(instance, fields), result: 'updated' }
     })

@@ -245,6 +245,14 @@ export function clusterContract(name: string, make: () => Promise<ClusterUnderTe
       expect(await cluster.updateInstance(keyOf(made), { capacity: 2, brokerProperties: { SITE: 'north' } })).toBe('updated')
       expect(await cluster.updateInstance(keyOf(made), { capacity: 3, brokerProperties: { SITE: 'south' } })).toBe('updated')
       await eventually(() => expect(current(made)?.spec).toMatchObject({ capacity: 3, brokerProperties: { SITE: 'south' } }))
+      expect(await cluster.updateInstance(keyOf(made), { capacity: 4 })).toBe('updated')
+      await eventually(() => expect(current(made)?.spec).toMatchObject({ capacity: 4, brokerProperties: { SITE: 'south' } }))
+    })
+
+    it('knows a Configuration as it stands now, and none that is not there', async () => {
+      const { metadata, spec } = await configuration()
+      expect(await cluster.readConfiguration(keyOf({ metadata }))).toMatchObject({ metadata: { uid: metadata.uid }, spec })
+      expect(await cluster.readConfiguration(objectKey(metadata.namespace, 'none'))).toBeUndefined()
     })
 
     it('writes nothing where nothing changes', async () => {

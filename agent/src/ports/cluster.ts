@@ -10,6 +10,9 @@ export interface Cluster {
   readonly configurations: ObjectCache<Configuration>
   readonly instances: ObjectCache<Instance>
 
+  /** A Configuration as it stands now, which may be later than what was heard of it; undefined where there is none. */
+  readConfiguration(key: ObjectKey): Promise<Configuration | undefined>
+
   /** Makes an Instance as given. Slots of its capacity that `deviceUsage` leaves out are free. */
   createInstance(instance: InstanceDraft): Promise<'created' | 'exists'>
   /**
@@ -23,7 +26,7 @@ export interface Cluster {
    */
   leaveInstance(key: ObjectKey, node: NodeName): Promise<'left' | 'deleted' | 'gone'>
   /** Writes the fields that the Configuration and the device decide. Slots are added or taken away to fit `capacity`. */
-  updateInstance(key: ObjectKey, fields: Pick<Instance['spec'], 'capacity' | 'brokerProperties'>): Promise<'updated' | 'gone'>
+  updateInstance(key: ObjectKey, fields: InstanceChange): Promise<'updated' | 'gone'>
 
   /** Compare-and-swap on the one slot: `usage` is written only if the slot is free. */
   claimSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<SlotClaim>
@@ -97,4 +100,10 @@ export interface ObjectCache<T> {
   list(): readonly T[]
   /** Calls back after an object came, changed or went. Look it up: the call says only which. */
   onChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void
+}
+
+/** What is written of an Instance that is there. */
+export interface InstanceChange extends Pick<Instance['spec'], 'capacity'> {
+  /** @default as they are */
+  readonly brokerProperties?: Instance['spec']['brokerProperties']
 }

@@ -23,7 +23,7 @@ import type { Clock, DiscoveryProperties, Logger } from '@akrijs/sdk'
 import { changedStatus, isEmpty, planBrokerInfo } from '../broker-info/broker-info-plan.js'
 import { resolveReferences } from '../discovery/property-references.js'
 import { isOwnedBy } from '../instances/instance-plan.js'
-import type { BrokerReports, Cluster, DeviceUsage, InstanceDraft, SlotClaim } from '../ports/cluster.js'
+import type { BrokerReports, Cluster, DeviceUsage, InstanceChange, InstanceDraft, SlotClaim } from '../ports/cluster.js'
 import { mergeStatus } from '../status/merge-status.js'
 import { ClusterDraft } from './cluster-draft.js'
 import { EventLog } from './event-log.js'
@@ -178,7 +178,11 @@ export class StandaloneCluster implements Cluster {
     })
   }
 
-  updateInstance(key: ObjectKey, fields: Pick<Instance['spec'], 'capacity' | 'brokerProperties'>): Promise<'updated' | 'gone'> {
+  async readConfiguration(key: ObjectKey): Promise<Configuration | undefined> {
+    return this.configurations.get(key)
+  }
+
+  updateInstance(key: ObjectKey, fields: InstanceChange): Promise<'updated' | 'gone'> {
     return this.#change((draft) => {
       const instance = draft.instances.get(key)
       if (instance === undefined) return 'gone'
