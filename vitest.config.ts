@@ -12,5 +12,7 @@ export default defineConfig({
     maxWorkers: availableParallelism(),
     testTimeout: 20_000,
     hookTimeout: 60_000,
+    // As test/support/eventually.ts.
+    expect: { poll: { timeout: 15_000 } },
   },
 })
