@@ -266,17 +266,19 @@ describe.skipIf(missing.length > 0)(`browsing over multicast${needs(missing)}`, 
     const lists = browse([bad, good])
     await lists.next()
     const forged = Array.from({ length: 400 }, (_, index) => announcement({ name: `forged ${index}`, host: `forged${index}` }))
-    const flood = (async () => {
-      while (!stop.signal.aborted) await send(bad, forged, { times: 10 })
-    })()
-    await vi.waitFor(() => expect(logged).toContain('more messages come by multicast than are read'), { timeout: 20_000 })
-    await send(good, [announcement({ name: 'good', host: 'good', address: good.address })], { times: 10 })
+    const say = async (host: LanHost, messages: readonly Buffer[]) => {
+      while (!stop.signal.aborted) await send(host, messages, { times: 10 })
+    }
+    const flood = say(bad, forged)
+    await vi.waitFor(() => expect(logged).toContain('more messages come by multicast than are read'), { timeout: 60_000 })
+    // In a flood the kernel drops what comes while nobody reads, whoever has sent it: a server is asked again, and says it again.
+    const server = say(good, [announcement({ name: 'good', host: 'good', address: good.address })])
     const found = await until(lists, (servers) => names(servers).includes('good'))
     stop.abort()
-    await flood
+    await Promise.all([flood, server])
     expect(found.length).toBeGreaterThan(50)
     expect(found.length).toBeLessThanOrEqual(201)
-  }, 60_000)
+  }, 150_000)
 
   it('ends with its signal, also while it waits', async () => {
     const lists = browse([await lan.addHost(1)])
