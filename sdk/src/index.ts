@@ -7,6 +7,7 @@ export type { Device, DeviceList, DeviceSpec, Mount } from './device.js'
 export {
   AkriError,
   type ErrorKind,
+  HostNameError,
   InvalidDetailsError,
   InvalidDeviceListError,
   InvalidHandlerError,
@@ -17,6 +18,7 @@ export { type FilterList, type FilterOptions, passesFilter } from './filter-list
 export { fitIntoList } from './fit-into-list.js'
 export type { DiscoverContext, DiscoveryHandler, DiscoveryHandlerDefinition } from './handler.js'
 export { defineDiscoveryHandler, HANDLER_CONTRACT, isDiscoveryHandler } from './handler.js'
+export { HostNames, type HostNamesOptions, type ResolveHostName } from './host-names.js'
 export { type Logger, type LogMethod, silentLogger } from './logger.js'
 export {
   type InterfaceAddress,

@@ -3,6 +3,7 @@ import {
   type DiscoveryHandler,
   defineDiscoveryHandler,
   fitIntoList,
+  HostNames,
   machineAddresses,
   machineNetworks,
   passesFilter,
@@ -14,7 +15,6 @@ import { readCamera } from './device/camera.js'
 import { describeCamera } from './device-description.js'
 import { discoverCameras } from './discovery/camera-discovery.js'
 import type { Announced, Camera } from './discovery/camera-set.js'
-import { HostNames } from './host-names.js'
 import { NetworkPolicy } from './network-policy.js'
 
 export interface OnvifHandlerOptions {
@@ -25,7 +25,7 @@ export interface OnvifHandlerOptions {
 
 /** Finds IP cameras by WS-Discovery, and asks each who it is. */
 export function defineOnvifHandler({ clock, intervalMs = 10_000 }: OnvifHandlerOptions): DiscoveryHandler<OnvifDetails> {
-  // Of all Configurations together: it is the process that resolves names.
+  // Of all Configurations together: most of them hear of the same cameras.
   const hostNames = new HostNames({ clock })
   return defineDiscoveryHandler({
     name: 'onvif',
@@ -81,8 +81,11 @@ function answersAsWanted({ facts }: Camera, details: OnvifDetails): boolean {
   )
 }
 
-function policyFor({ allowedNetworks, probeAddresses, interfaces }: OnvifDetails, { addressesOf }: HostNames): NetworkPolicy {
+function policyFor({ allowedNetworks, probeAddresses, interfaces }: OnvifDetails, hostNames: HostNames): NetworkPolicy {
   const networks = allowedNetworks ?? machineNetworks({ only: interfaces })
   const directed = probeAddresses.flatMap((address) => readNetwork(address.replace(/%.*/, '')) ?? [])
-  return new NetworkPolicy([...networks, ...directed], { resolve: addressesOf, ownAddresses: machineAddresses() })
+  return new NetworkPolicy([...networks, ...directed], {
+    resolve: (host) => hostNames.addressesOf(host),
+    ownAddresses: machineAddresses(),
+  })
 }

@@ -1,7 +1,6 @@
 import { isIP, isIPv6 } from 'node:net'
-import { AllowedNetworks, messageOf, type Network, readNetwork } from '@akrijs/sdk'
+import { AllowedNetworks, HostNames, messageOf, type Network, type ResolveHostName, readNetwork } from '@akrijs/sdk'
 import { CameraUnreachableError, ForbiddenAddressError } from './device/errors.js'
-import { type Resolve, resolveBySystem } from './host-names.js'
 
 /** Where a request goes: this very address is connected to, so that no name can mean another one in between. */
 export interface Destination {
@@ -18,8 +17,8 @@ export interface DestinationOptions {
 }
 
 export interface NetworkPolicyOptions {
-  /** How host names become addresses. @default as the system does */
-  readonly resolve?: Resolve
+  /** How host names become addresses. What it rejects with says which name, and why it has none. @default {@link HostNames} */
+  readonly resolve?: ResolveHostName
   /** Addresses of this machine: each may be spoken to only where it is named itself. @default none */
   readonly ownAddresses?: readonly string[]
 }
@@ -30,9 +29,9 @@ const WEB = ['http:', 'https:']
 export class NetworkPolicy {
   readonly #allowed: AllowedNetworks
   readonly #own: AllowedNetworks
-  readonly #resolve: Resolve
+  readonly #resolve: ResolveHostName
 
-  constructor(networks: readonly Network[], { resolve = resolveBySystem, ownAddresses = [] }: NetworkPolicyOptions = {}) {
+  constructor(networks: readonly Network[], { resolve = resolveAlone(), ownAddresses = [] }: NetworkPolicyOptions = {}) {
     this.#resolve = resolve
     this.#allowed = new AllowedNetworks(networks, { ownAddresses })
     this.#own = new AllowedNetworks(ownAddresses.flatMap((address) => readNetwork(address) ?? []))
@@ -80,9 +79,14 @@ export class NetworkPolicy {
     try {
       return await this.#resolve(host)
     } catch (error) {
-      throw new CameraUnreachableError(`${host} means no address: ${messageOf(error)}`, { cause: error })
+      throw new CameraUnreachableError(messageOf(error), { cause: error })
     }
   }
+}
+
+function resolveAlone(): ResolveHostName {
+  const hostNames = new HostNames()
+  return (host) => hostNames.addressesOf(host)
 }
 
 function readUrl(text: string, protocols: readonly string[]): URL {

@@ -1,9 +1,17 @@
-import { type Clock, type DiscoveryHandler, defineDiscoveryHandler, fitIntoList, type Network, passesFilter } from '@akrijs/sdk'
+import {
+  type Clock,
+  type DiscoveryHandler,
+  defineDiscoveryHandler,
+  fitIntoList,
+  HostNames,
+  type Network,
+  passesFilter,
+  type ResolveHostName,
+} from '@akrijs/sdk'
 import { atLeastEvery } from './at-least-every.js'
 import { type OpcuaDetails, opcuaDetails } from './details.js'
 import { describeServer } from './device-description.js'
 import type { ApplicationIdentity, FoundServer, ServerLists } from './found-server.js'
-import { HostNames, type Resolve } from './host-names.js'
 import { withoutListedTwice } from './listed-twice.js'
 import { browseServers } from './mdns/browse.js'
 import { mdnsServers } from './mdns/mdns-method.js'
@@ -25,7 +33,7 @@ export interface OpcuaHandlerOptions {
   /** How often discovery URLs are asked, in milliseconds or as a text. @default '10s' */
   readonly interval?: number | string
   /** How host names become addresses. @default as the system does */
-  readonly resolve?: Resolve
+  readonly resolve?: ResolveHostName
   /** The networks that this machine is in. @default those of its interfaces */
   readonly ownNetworks?: () => readonly Network[]
   /** How long a question may take. @default 3 s to connect, 5 s in all */

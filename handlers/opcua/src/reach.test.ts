@@ -1,8 +1,7 @@
-import { type Network, readNetwork } from '@akrijs/sdk'
+import { HostNames, type Network, readNetwork } from '@akrijs/sdk'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { describe, expect, it } from 'vitest'
 import type { FoundServer } from './found-server.js'
-import { HostNames } from './host-names.js'
 import { Reach } from './reach.js'
 
 const networks = (...texts: string[]): Network[] =>

@@ -1,7 +1,14 @@
-import { AllowedNetworks, machineAddresses, machineNetworks, type Network, readNetwork } from '@akrijs/sdk'
+import {
+  AllowedNetworks,
+  HostNameError,
+  type HostNames,
+  machineAddresses,
+  machineNetworks,
+  type Network,
+  readNetwork,
+} from '@akrijs/sdk'
 import { readEndpointUrl } from './endpoint-url.js'
 import type { FoundServer } from './found-server.js'
-import type { HostNames } from './host-names.js'
 import type { Target } from './ua-tcp/client.js'
 
 export interface ReachOptions {
@@ -42,7 +49,7 @@ export class Reach {
   /** Where a server is, whether it may be called there or not. */
   readonly addressesOf = async ({ discoveryUrl, addresses }: FoundServer): Promise<readonly string[]> => {
     const host = readEndpointUrl(discoveryUrl)?.host
-    return addresses ?? (host === undefined ? [] : await this.#hostNames.addressesOf(host))
+    return addresses ?? (host === undefined ? [] : await addressesIfAny(this.#hostNames, host))
   }
 
   /** Where a server may be called; undefined where it may not be, or nobody knows where it is. */
@@ -67,5 +74,15 @@ export class Reach {
     const here = new AllowedNetworks([...LOOPBACK, ...own.flatMap((address) => readNetwork(address) ?? [])])
     const isListedHere = listedFrom.some((address) => here.allows(address))
     return new AllowedNetworks([...this.#ownNetworks(), ...where], { ownAddresses: isListedHere ? [] : own })
+  }
+}
+
+/** The addresses of a host; none where its name does not resolve. */
+export async function addressesIfAny(hostNames: HostNames, host: string): Promise<readonly string[]> {
+  try {
+    return await hostNames.addressesOf(host)
+  } catch (error) {
+    if (error instanceof HostNameError) return []
+    throw error
   }
 }

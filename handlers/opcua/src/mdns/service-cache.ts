@@ -1,7 +1,6 @@
 // What has been heard of services of one type on one network (RFC 6762, section 10; RFC 6763). Without any I/O.
 import { isIPv6 } from 'node:net'
 import {
-  type AddressRecord,
   type DnsName,
   type DnsRecord,
   isSameName,
@@ -11,6 +10,7 @@ import {
   type SrvRecord,
   type TxtRecord,
 } from './dns-message.js'
+import { HostCache } from './host-cache.js'
 import { Lease } from './lease.js'
 
 /** A service of which enough is known to reach it. */
@@ -38,13 +38,10 @@ export interface ServiceCacheOptions {
   readonly random?: () => number
 }
 
-/** RFC 6762, section 10.2: records that are younger belong to the same announcement, in milliseconds. */
-const SAME_ANNOUNCEMENT_MS = 1000
 /** When what is missing of a service is asked for, in milliseconds after it was first missing. */
 const RESOLVE_AFTER_MS = [0, 1000, 3000, 7000, 15_000]
 /** How soon that begins anew when the service is named again, in milliseconds after it began. */
 const ASK_ANEW_MS = 1000
-const MAX_ADDRESSES = 16
 
 interface Said<Value> {
   readonly lease: Lease
@@ -70,13 +67,6 @@ interface Service {
   missing?: { readonly since: number; asked: number }
 }
 
-/** A host that services are on. */
-interface Host {
-  readonly name: DnsName
-  services: number
-  readonly addresses: Map<string, { readonly lease: Lease; readonly type: AddressRecord['type'] }>
-}
-
 export interface DueQuestions {
   readonly questions: readonly Question[]
   /** Answers to a question for the type that need not be given again. */
@@ -94,7 +84,7 @@ export class ServiceCache {
   readonly #maxServicesOfSender: number
   readonly #random: () => number
   readonly #services = new Map<string, Service>()
-  readonly #hosts = new Map<string, Host>()
+  readonly #hosts: HostCache
   readonly #countOfSender = new Map<string, number>()
   /** How many services were not remembered because there were too many. */
   refused = 0
@@ -106,6 +96,7 @@ export class ServiceCache {
     this.#maxServices = maxServices
     this.#maxServicesOfSender = maxServicesOfSender
     this.#random = random
+    this.#hosts = new HostCache(random)
   }
 
   /** Takes the records of one message of a sender; `now` in milliseconds. */
@@ -116,7 +107,7 @@ export class ServiceCache {
       if (record.type === 'SRV') this.#takePlace(record, sender, now)
       if (record.type === 'TXT') this.#takeText(record, sender, now)
     }
-    for (const record of records) if (record.type === 'A' || record.type === 'AAAA') this.#takeAddress(record, sender, now)
+    for (const record of records) if (record.type === 'A' || record.type === 'AAAA') this.#hosts.take(record, sender, now)
   }
 
   /** Forgets what is no longer true. */
@@ -126,13 +117,12 @@ export class ServiceCache {
       else if (service.srv?.lease.isOver(now)) this.#moveTo(service, undefined)
       if (service.txt?.lease.isOver(now)) delete service.txt
     }
-    for (const host of this.#hosts.values())
-      for (const [address, { lease }] of host.addresses) if (lease.isOver(now)) this.#forgetAddress(host, address)
+    this.#hosts.expire(now)
   }
 
   /** How often a service, its place or its last address was forgotten since this was asked. */
   takeRemovals(): number {
-    const removals = this.#removals
+    const removals = this.#removals + this.#hosts.takeRemovals()
     this.#removals = 0
     return removals
   }
@@ -143,7 +133,7 @@ export class ServiceCache {
     for (const { name, srv, txt } of this.#services.values()) {
       if (srv === undefined) continue
       const { target, targetKey, port, sender } = srv.value
-      const addresses = [...(this.#hosts.get(targetKey)?.addresses.keys() ?? [])].sort()
+      const addresses = this.#hosts.addressesOf(targetKey)
       if (addresses.length > 0) services.push({ name, target, port, text: txt?.value ?? [], addresses, sender })
     }
     return services
@@ -170,8 +160,7 @@ export class ServiceCache {
         }
       }
     }
-    for (const { name, addresses } of this.#hosts.values())
-      for (const { lease, type } of addresses.values()) if (lease.takeDue(now)) ask(name, type)
+    for (const { name, type } of this.#hosts.takeDueQuestions(now)) ask(name, type)
     const asksForType = questions.has(`PTR ${this.#typeKey}`)
     return { questions: [...questions.values()], known: asksForType ? this.#known(now) : [] }
   }
@@ -188,7 +177,7 @@ export class ServiceCache {
       consider(service.txt?.lease)
       if (this.#isIncomplete(service)) next = Math.min(next, resolveAt(service) ?? now)
     }
-    for (const { addresses } of this.#hosts.values()) for (const { lease } of addresses.values()) consider(lease)
+    for (const lease of this.#hosts.leases()) consider(lease)
     return next
   }
 
@@ -268,46 +257,17 @@ export class ServiceCache {
     return ttl > 0 && isSame ? { lease: known.lease, value } : known
   }
 
-  #takeAddress({ name, type, address, ttl, flush }: AddressRecord, sender: string, now: number): void {
-    const host = this.#hosts.get(nameKey(name))
-    if (host === undefined) return
-    const known = host.addresses.get(address)
-    const others = [...host.addresses].filter(([, other]) => other.type === type)
-    if (others.length === 0 || others.some(([, { lease }]) => lease.isUpTo(sender, now))) {
-      // An announcement of addresses takes the place of older ones.
-      for (const [other, { lease }] of flush ? others : [])
-        if (other !== address && lease.isOlderThan(SAME_ANNOUNCEMENT_MS, now)) this.#forgetAddress(host, other)
-      if (ttl === 0) this.#forgetAddress(host, address)
-      else if (known !== undefined || host.addresses.size < MAX_ADDRESSES)
-        host.addresses.set(address, { lease: this.#lease({ ttl, sender, now }), type })
-    } else if (ttl > 0 && known !== undefined) known.lease.confirm(ttl, now)
-    else if (ttl === 0) known?.lease.doubt(now)
-    else for (const [, { lease }] of others) lease.doubt(now)
-  }
-
-  #forgetAddress({ addresses }: Host, address: string): void {
-    if (addresses.delete(address) && addresses.size === 0) this.#removals++
-  }
-
-  /** Keeps a host for each service, and no others: so nobody fills the memory with hosts. */
   #moveTo(service: Service, srv: Said<Place> | undefined): void {
     const [before, after] = [service.srv?.value.targetKey, srv?.value.targetKey]
     service.srv = srv
     if (before === after) return
-    if (srv !== undefined) {
-      const { target, targetKey } = srv.value
-      const host = this.#hosts.get(targetKey) ?? { name: target, services: 0, addresses: new Map() }
-      host.services++
-      this.#hosts.set(targetKey, host)
-    } else this.#removals++
-    const left = before === undefined ? undefined : this.#hosts.get(before)
-    if (before === undefined || left === undefined) return
-    left.services--
-    if (left.services === 0) this.#hosts.delete(before)
+    if (srv !== undefined) this.#hosts.use(srv.value.targetKey, srv.value.target)
+    else this.#removals++
+    if (before !== undefined) this.#hosts.release(before)
   }
 
   #isUnreachable({ srv }: Service): boolean {
-    return srv === undefined || (this.#hosts.get(srv.value.targetKey)?.addresses.size ?? 0) === 0
+    return srv === undefined || !this.#hosts.hasAddress(srv.value.targetKey)
   }
 
   #isIncomplete(service: Service): boolean {

@@ -1,8 +1,8 @@
-import { AkriError, type Logger, messageOf, Presence } from '@akrijs/sdk'
+import { AkriError, HostNameError, type HostNames, type Logger, messageOf, Presence } from '@akrijs/sdk'
 import { parseEndpointUrl } from '../endpoint-url.js'
 import { OpcuaServiceError, OpcuaUnreachableError } from '../errors.js'
 import type { FoundServer } from '../found-server.js'
-import type { HostNames } from '../host-names.js'
+import { addressesIfAny } from '../reach.js'
 import { type AskOptions, ask, type Target } from '../ua-tcp/client.js'
 import {
   type ApplicationDescription,
@@ -105,8 +105,9 @@ export class DiscoveryUrl {
   async #ask(signal: AbortSignal): Promise<FoundServer[]> {
     const { hostNames, timeouts } = this.#options
     const url = parseEndpointUrl(this.#discoveryUrl)
-    const addresses = await hostNames.addressesOf(url.host)
-    if (addresses.length === 0) throw new OpcuaUnreachableError(`the host name ${url.host} does not resolve`)
+    const addresses = await hostNames.addressesOf(url.host).catch((error: unknown) => {
+      throw error instanceof HostNameError ? new OpcuaUnreachableError(error.message, { cause: error }) : error
+    })
     const asked: Asked = { discoveryUrl: this.#discoveryUrl, url, addresses }
     const target: Target = { addresses, port: url.port, endpointUrl: this.#discoveryUrl }
     const applications = await this.#applications(asked, target, { ...timeouts, signal })
@@ -128,7 +129,7 @@ export class DiscoveryUrl {
     const { hostNames } = this.#options
     const resolving = new Set<string>()
     const look = async (host: string) => {
-      if ((await hostNames.addressesOf(host)).length > 0) resolving.add(host)
+      if ((await addressesIfAny(hostNames, host)).length > 0) resolving.add(host)
     }
     await Promise.all(hostsOf(applications).map(look))
     return listedServers(applications, asked, (host) => resolving.has(host))
