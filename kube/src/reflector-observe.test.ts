@@ -1,0 +1,114 @@
+import { ManualClock } from '@akrijs/sdk/testing'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../test/support/eventually.js'
+import { type Collection, refuse, type Thing } from './test-collection.js'
+import { ReflectedThings } from './test-things.js'
+
+let clock: ManualClock
+let things: ReflectedThings
+let api: Collection
+let changes: readonly string[]
+
+beforeEach(async () => {
+  clock = new ManualClock(1_000_000)
+  things = await ReflectedThings.open(clock)
+  ;({ api, changes } = things)
+})
+
+afterEach(() => things.close())
+
+describe('what a write answered', () => {
+  const thing = (name: string, resourceVersion: string, value: unknown): Thing => ({
+    metadata: { namespace: 'n', name, resourceVersion },
+    value,
+  })
+  const event = (type: string, object: Thing) => api.send({ type, object })
+  const seen = async (names: string[]) => {
+    event('MODIFIED', thing('last', '9999', 0))
+    await eventually(() => expect(changes).toEqual([...names, 'last']))
+  }
+
+  it('counts at once, and what the watch tells of the time before does not', async () => {
+    api.put('a', 'old')
+    await things.follow()
+    things.reflector.observe(thing('a', '500', 'written'))
+    expect(things.values()).toEqual({ a: 'written' })
+    event('MODIFIED', thing('a', '300', 'before'))
+    event('DELETED', thing('a', '400', 'before'))
+    event('MODIFIED', thing('a', '500', 'written'))
+    await seen(['a'])
+    expect(things.values()).toMatchObject({ a: 'written' })
+  })
+
+  it('is not removed by something older that makes no sense', async () => {
+    await things.follow({ parse: (object) => ((object as Thing).value === 'bad' ? undefined : (object as Thing)) })
+    things.reflector.observe(thing('a', '500', 'written'))
+    event('MODIFIED', thing('a', '300', 'bad'))
+    await seen(['a'])
+    expect(things.values()).toMatchObject({ a: 'written' })
+  })
+
+  it('gives way to what is newer', async () => {
+    await things.follow()
+    things.reflector.observe(thing('a', '500', 'written'))
+    things.reflector.observe(thing('a', '400', 'an answer that came late'))
+    event('MODIFIED', thing('a', '600', 'newer'))
+    await eventually(() => expect(things.values()).toEqual({ a: 'newer' }))
+    event('DELETED', thing('a', '700', 'newer'))
+    await eventually(() => expect(things.values()).toEqual({}))
+  })
+
+  it('compares versions as numbers', async () => {
+    await things.follow()
+    things.reflector.observe(thing('a', '1000', 'written'))
+    things.reflector.observe(thing('a', '999', 'older'))
+    expect(things.values()).toEqual({ a: 'written' })
+  })
+
+  it('does not bring back what the watch has already told to be gone', async () => {
+    await things.follow()
+    const written = api.put('a', 1)
+    api.remove('a')
+    await eventually(() => expect(changes).toEqual(['a', 'a']))
+    expect(things.reflector.observe(written)).toBe(written)
+    expect(things.values()).toEqual({})
+  })
+
+  it('is not undone by a list that was made before', async () => {
+    await things.follow()
+    api.watched.push(refuse(410, 'Expired'))
+    api.lists.push((_query, response) => {
+      const version = api.version
+      const written = api.put('a', 'written')
+      things.reflector.observe(written)
+      response.end(JSON.stringify({ metadata: { resourceVersion: version }, items: [] }))
+    })
+    await clock.advance(5000)
+    api.endWatches()
+    await things.afterFailures(1)
+    await things.watching()
+    expect(things.values()).toEqual({ a: 'written' })
+    expect(changes).toEqual(['a'])
+  })
+
+  it('is forgotten where a list made later does not have it, also after a backup was restored', async () => {
+    await things.follow()
+    things.reflector.observe(thing('a', '5000', 'lost by the backup'))
+    api.lists.push((_query, response) =>
+      response.end(JSON.stringify({ metadata: { resourceVersion: '50' }, items: [thing('b', '40', 'there')] })),
+    )
+    api.watched.push(refuse(410, 'Expired'))
+    await clock.advance(5000)
+    api.endWatches()
+    await things.afterFailures(1)
+    await eventually(() => expect(things.values()).toEqual({ b: 'there' }))
+  })
+
+  it('is nothing where it makes no sense', async () => {
+    await things.follow({ parse: () => undefined })
+    expect(things.reflector.observe(thing('a', '500', 0))).toBeUndefined()
+    expect(things.reflector.observe(undefined)).toBeUndefined()
+    expect(things.reflector.observe('text')).toBeUndefined()
+    expect(things.reflector.list()).toEqual([])
+  })
+})

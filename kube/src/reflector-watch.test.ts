@@ -1,0 +1,170 @@
+import { ManualClock } from '@akrijs/sdk/testing'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { eventually } from '../../test/support/eventually.js'
+import { type Answer, type Collection, refuse } from './test-collection.js'
+import { ReflectedThings } from './test-things.js'
+
+let clock: ManualClock
+let things: ReflectedThings
+let api: Collection
+let changes: readonly string[]
+let errors: ReflectedThings['errors']
+
+beforeEach(async () => {
+  clock = new ManualClock(1_000_000)
+  things = await ReflectedThings.open(clock)
+  ;({ api, changes, errors } = things)
+})
+
+afterEach(() => things.close())
+
+describe('watching', () => {
+  it('follows what comes, changes and goes', async () => {
+    api.put('a', 1)
+    await things.follow()
+    api.put('b', 2)
+    api.put('a', 3)
+    api.remove('b')
+    await eventually(() => expect(changes).toEqual(['b', 'a', 'b']))
+    expect(things.values()).toEqual({ a: 3 })
+  })
+
+  it('goes on after a bookmark where the bookmark says', async () => {
+    await things.follow()
+    api.send({ type: 'BOOKMARK', object: { metadata: { resourceVersion: '777' } } })
+    await clock.advance(5000)
+    api.endWatches()
+    await eventually(() => expect(api.count('watch')).toBe(2))
+    expect(api.requests.at(-1)?.get('resourceVersion')).toBe('777')
+    expect(api.requests.at(-1)?.get('allowWatchBookmarks')).toBe('true')
+    expect(changes).toEqual([])
+  })
+
+  it('goes on at once, without a list and without a failure, when a watch ends in time', async () => {
+    await things.follow()
+    await clock.advance(5000)
+    api.endWatches()
+    await eventually(() => expect(api.count('watch')).toBe(2))
+    api.put('a')
+    await things.converged()
+    expect(api.count('list')).toBe(1)
+    expect(errors).toEqual([])
+  })
+
+  it('asks for watches that end at different times', async () => {
+    await things.follow({ random: () => 0.5, watchSeconds: 200 })
+    expect(api.requests.at(-1)?.get('timeoutSeconds')).toBe('250')
+  })
+
+  it('lists again when the server has forgotten what came since, by 410 or in the stream', async () => {
+    api.put('a', 1)
+    await things.follow()
+    api.watched.push(refuse(410, 'Expired'))
+    await clock.advance(5000)
+    api.endWatches()
+    await things.afterFailures(1)
+    await eventually(() => expect(api.count('list')).toBe(2))
+    await things.watching()
+
+    api.send({ type: 'ERROR', object: { kind: 'Status', code: 410, reason: 'Expired', message: 'too old' } })
+    await things.afterFailures(2)
+    await eventually(() => expect(api.count('list')).toBe(3))
+    expect(errors[1]?.[0]).toContain('too old')
+    expect(changes).toEqual([])
+  })
+
+  it('tells of what came, changed and went while it was not connected, and of nothing else', async () => {
+    for (const name of ['same', 'changed', 'gone']) api.put(name, 1)
+    await things.follow()
+    api.watched.push(refuse(410, 'Expired'))
+    await clock.advance(5000)
+    api.endWatches()
+    await eventually(() => expect(errors).toHaveLength(1))
+    api.put('changed', 2)
+    api.remove('gone')
+    api.put('new', 1)
+    await clock.advance(500)
+    await things.converged()
+    expect(changes.toSorted()).toEqual(['changed', 'gone', 'new'])
+  })
+
+  it.each(['{"type":', 'garbage', '5', 'null', '{"kind":"Status"}', ''])(
+    'begins another watch after the line %j',
+    async (line) => {
+      await things.follow()
+      api.send(line)
+      await things.afterFailures(1)
+      await eventually(() => expect(api.count('watch')).toBe(2))
+      api.put('a', 1)
+      await things.converged()
+      expect(api.count('list')).toBe(1)
+    },
+  )
+
+  it('is not upset by events without an object', async () => {
+    await things.follow()
+    for (const object of [undefined, null, 5, {}, { metadata: 5 }, { metadata: { name: 'x', namespace: 7 } }])
+      api.send({ type: 'MODIFIED', object })
+    api.put('a', 1)
+    await things.converged()
+    expect(errors).toEqual([])
+  })
+
+  it('does not ask in a hot loop where the server ends each watch at once', async () => {
+    const endAtOnce: Answer = (_query, response) => response.end()
+    api.watched.push(...Array<Answer>(100).fill(endAtOnce))
+    things.begin()
+    await things.reflector.synced
+    const asked: number[] = []
+    for (let minute = 0; minute < 2; minute++) {
+      for (let second = 0; second < 60; second++) {
+        await clock.advance(1000)
+        await vi.waitFor(() => expect(clock.sleeping.length).toBe(1), { interval: 1 })
+      }
+      asked.push(api.count('watch'))
+    }
+    // 0.5 + 1 + 2 + 4 + 8 + 16 seconds, then every 30.
+    expect(asked[0]).toBeLessThan(10)
+    expect((asked[1] ?? 0) - (asked[0] ?? 0)).toBeLessThan(4)
+  })
+
+  it('opens a watch anew on which nothing came for the time of silence, and takes it for no failure: it may be that nothing happens', async () => {
+    await things.follow({ silenceMs: 90_000 })
+    await clock.advance(60_000)
+    api.send({ type: 'BOOKMARK', object: { metadata: { resourceVersion: '200' } } })
+    await eventually(() => expect(things.reflector.lastContact).toBe(1_060_000))
+    api.watched.push((_query, response) => response.flushHeaders())
+    await clock.advance(89_999)
+    expect(api.count('watch')).toBe(1)
+    await clock.advance(1)
+    await eventually(() => expect(things.reflector.lastContact).toBe(1_150_000))
+    await clock.advance(90_000)
+    await eventually(() => expect(api.count('watch')).toBe(3))
+    expect(errors).toEqual([])
+    expect(api.count('list')).toBe(1)
+    api.put('a', 1)
+    await things.converged()
+  })
+
+  it('gives a watch up that is never answered, and says so', async () => {
+    api.watched.push(() => {})
+    things.begin({ silenceMs: 90_000 })
+    await eventually(() => expect(api.count('watch')).toBe(1))
+    await clock.advance(90_000)
+    await things.afterFailures(1)
+    expect(errors[0]?.[0]).toContain('nothing came for 90000 ms')
+    await eventually(() => expect(api.count('watch')).toBe(2))
+  })
+
+  it('goes on after connections were cut', async () => {
+    await things.follow()
+    for (let i = 1; i <= 3; i++) {
+      api.server.closeAllConnections()
+      await things.afterFailures(i)
+      await things.watching()
+      api.put(`thing-${i}`, i)
+      await things.converged()
+    }
+    expect(api.count('list')).toBe(1)
+  })
+})
