@@ -1,7 +1,8 @@
-import { API_VERSION, type Configuration, type ConfigurationName, keyOf } from '@akrijs/kube'
+import { type Configuration, type ConfigurationName, keyOf } from '@akrijs/kube'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { AcceptedConfigurations } from './accepted-configurations.js'
 import { ObjectStore } from './standalone/object-store.js'
+import { configurationWith } from './test-objects.js'
 
 let all: ObjectStore<Configuration>
 let accepted: AcceptedConfigurations
@@ -11,14 +12,8 @@ beforeEach(() => {
   accepted = new AcceptedConfigurations(all)
 })
 
-function configuration(namespace: string, creationTimestamp: string, uid = namespace, name = 'cam'): Configuration {
-  return {
-    apiVersion: API_VERSION,
-    kind: 'Configuration',
-    metadata: { name: name as ConfigurationName, namespace, uid, generation: 1, resourceVersion: '1', creationTimestamp },
-    spec: { discoveryHandler: { name: 'x', discoveryDetails: '', discoveryProperties: [] }, capacity: 1, brokerProperties: {} },
-  }
-}
+const configuration = (namespace: string, creationTimestamp: string, uid = namespace, name = 'cam') =>
+  configurationWith({}, { name: name as ConfigurationName, namespace, uid, creationTimestamp })
 
 const inForce = () => accepted.list().map(keyOf).sort()
 

@@ -1,17 +1,20 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { once } from 'node:events'
+import { link, mkdtemp, readdir, rename, rm } from 'node:fs/promises'
+import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import type { NodeName } from '@akrijs/kube'
-import { defineDiscoveryHandler, silentLogger, systemClock } from '@akrijs/sdk'
+import { type Clock, defineDiscoveryHandler, silentLogger, systemClock } from '@akrijs/sdk'
+import { serveHealth } from '@akrijs/sdk/host'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { z } from 'zod'
 import { type Agent, startAgent } from './agent.js'
 import { KubeletSockets } from './kubelet/kubelet-sockets.js'
 import { AgentMetrics } from './metrics.js'
-import { manifest } from './ports/cluster.contract.js'
 import { SimulatedKubelet } from './simulated-kubelet/simulated-kubelet.js'
 import { StandaloneCluster } from './standalone/standalone-cluster.js'
 import { StateFile } from './standalone/state-file.js'
+import { manifest } from './test-objects.js'
 
 const NODE = 'node-a' as NodeName
 const patience = { timeout: 10_000, interval: 50 }
@@ -67,11 +70,11 @@ const handler = defineDiscoveryHandler({
 
 const discoveryHandler = (found: boolean) => ({ name: 'told', discoveryDetails: `found: ${found}`, discoveryProperties: [] })
 
-async function start(load = async () => handler): Promise<void> {
+async function start(load = async () => handler, clock: Clock = systemClock): Promise<void> {
   agent = await startAgent({
     cluster,
     kubelet: sockets,
-    clock: systemClock,
+    clock,
     log: silentLogger,
     node: NODE,
     observer: metrics,
@@ -150,4 +153,62 @@ it('an agent that was restarted offers what it remembers before it imports a han
   })
   await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(1), patience)
   await vi.waitFor(async () => expect(await atImport).toEqual([4]), patience)
+})
+
+it('an agent is healthy while it mends what becomes of its sockets, and says which device plugin does not answer where it does not', async () => {
+  let ahead = 0
+  const configuration = manifest({ discoveryHandler: discoveryHandler(true) })
+  const resource = `akri.sh/${configuration.name}-8120fe`
+  await start(undefined, { ...systemClock, now: () => systemClock.now() + ahead })
+  const health = await serveHealth({
+    port: 0,
+    host: '127.0.0.1',
+    ready: () => undefined,
+    healthy: async () => agent?.healthy(),
+    metrics: async () => '',
+  })
+  const probe = async () => {
+    const answer = await fetch(`http://127.0.0.1:${health.port}/healthz`)
+    return [answer.status, (await answer.text()).trim()]
+  }
+  const socketOf = async () => {
+    const names = await readdir(kubelet.pluginDirectory)
+    return names
+      .filter((name) => name.startsWith(`akri-${resource.slice(8)}-`))
+      .map((name) => path.join(kubelet.pluginDirectory, name))
+  }
+  const settled = async () => {
+    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(1), patience)
+    ahead += 15_000
+  }
+  try {
+    await cluster.apply({ configurations: [configuration], data: [], complete: true })
+    await settled()
+    expect(await probe()).toEqual([200, 'ok'])
+
+    await kubelet.restart()
+    expect(await probe()).toEqual([200, 'ok'])
+    await settled()
+    expect(await probe()).toEqual([200, 'ok'])
+
+    const [removed = ''] = await socketOf()
+    await rm(removed)
+    expect(await probe()).toEqual([200, 'ok'])
+    await vi.waitFor(async () => expect(await socketOf()).toHaveLength(1), patience)
+    ahead += 15_000
+    expect(await probe()).toEqual([200, 'ok'])
+
+    // There is a socket, so that nobody misses one, and nobody listens on it.
+    const [lost = ''] = await socketOf()
+    const dying = net.createServer()
+    await once(dying.listen(path.join(directory, 'dying.sock')), 'listening')
+    await link(path.join(directory, 'dying.sock'), path.join(directory, 'dead.sock'))
+    await new Promise((resolve) => dying.close(resolve))
+    await rename(path.join(directory, 'dead.sock'), lost)
+    expect(await probe()).toEqual([200, 'ok'])
+    ahead += 15_000
+    expect(await probe()).toEqual([503, `the device plugin of ${resource} does not answer on ${lost}`])
+  } finally {
+    await health.close()
+  }
 })

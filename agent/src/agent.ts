@@ -11,6 +11,7 @@ import { HandlerRegistry } from './discovery/handler-registry.js'
 import { serveRegistration } from './discovery/registration-server.js'
 import { RememberedOffer } from './discovery/remembered-offer.js'
 import { InstanceReconciler } from './instances/instance-reconciler.js'
+import { Liveness } from './liveness.js'
 import { type AgentObserver, nobodyObserves } from './observer.js'
 import type { Cluster } from './ports/cluster.js'
 import type { Kubelet } from './ports/kubelet.js'
@@ -50,10 +51,10 @@ export interface Agent {
   readonly registry: HandlerRegistry
   readonly discovery: Discovery
   readonly plugins: DevicePlugins
-  /** Where handlers register. */
-  readonly socket: string
   /** Resolves when what is known now has been brought about; retries that are due later do not count. */
   settled(): Promise<void>
+  /** Dials the agent's own sockets. @returns which one does not answer, undefined if none */
+  healthy(): Promise<string | undefined>
   /** Ends everything. Instances stay as they are: their devices are still there. */
   close(): Promise<void>
 }
@@ -161,6 +162,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const offer = new RememberedOffer({ of: rememberedOf.map(keyOf), clock, signal: stop.signal })
   for (const handler of options.embedded) registry.register(new EmbeddedEndpoint(handler, log, offer.made))
   const registration = await serveRegistration({ directory: options.handlersDirectory, registry, log })
+  const liveness = new Liveness({ registration: registration.socket, plugins: () => plugins.served, clock, log })
   discovery.start()
   // Also those that are not in force: their status says why.
   for (const configuration of cluster.configurations.list()) queue.add(keyOf(configuration))
@@ -171,8 +173,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     registry,
     discovery,
     plugins,
-    socket: registration.socket,
     settled: () => queue.settled(),
+    healthy: () => liveness.problem(),
     async close() {
       await registration.close()
       await save()

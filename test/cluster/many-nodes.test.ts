@@ -11,7 +11,7 @@ import {
 import { silentLogger, systemClock } from '@akrijs/sdk'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { KubernetesCluster } from '../../agent/src/kubernetes/kubernetes-cluster.js'
-import { draftOf, manifest } from '../../agent/src/ports/cluster.contract.js'
+import { draftOf, manifest } from '../../agent/src/test-objects.js'
 import { describeOnCluster, OwnNamespace } from './support/cluster.js'
 
 const NODES = Array.from({ length: 50 }, (_, index) => `node-${index}` as NodeName)

@@ -6,11 +6,11 @@ import path from 'node:path'
 import { type Instance, type NodeName, objectKey, type SlotName } from '@akrijs/kube'
 import { silentLogger, systemClock } from '@akrijs/sdk'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { draftOf, manifest } from '../ports/cluster.contract.js'
 import type { Cluster } from '../ports/cluster.js'
 import { GivenSlots } from '../slots/given-slots.js'
 import { StandaloneCluster } from '../standalone/standalone-cluster.js'
 import { StateFile } from '../standalone/state-file.js'
+import { draftOf, manifest } from '../test-objects.js'
 import { BrokerInfo } from './broker-info.js'
 
 const NODE = 'node-a' as NodeName

@@ -5,12 +5,12 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import type { ServedInstance } from '../instances/served-instance.js'
 import { nobodyObserves } from '../observer.js'
-import { draftOf, manifest } from '../ports/cluster.contract.js'
 import type { Cluster } from '../ports/cluster.js'
 import type { SimulatedKubelet } from '../simulated-kubelet/simulated-kubelet.js'
 import type { GivenSlots } from '../slots/given-slots.js'
 import { slotTable } from '../slots/slot-table.js'
 import type { StandaloneCluster } from '../standalone/standalone-cluster.js'
+import { draftOf, manifest } from '../test-objects.js'
 import { ConfigurationPlugin } from './configuration-plugin.js'
 import { DevicePlugins } from './device-plugins.js'
 import { TestNode } from './test-node.js'
@@ -85,7 +85,6 @@ function pluginOn(changed: Partial<Pick<Cluster, 'claimSlot'>>, served = (): rea
     {
       cluster: own,
       node: NODE,
-      claims: plugins.claims,
       given,
       observer: nobodyObserves,
       directories: undefined,
@@ -94,6 +93,9 @@ function pluginOn(changed: Partial<Pick<Cluster, 'claimSlot'>>, served = (): rea
     },
   )
 }
+
+const allocate = (plugin: ConfigurationPlugin, requests: readonly (readonly string[])[]) =>
+  plugins.claims.during((claims) => plugin.allocate(requests, claims))
 
 const pod = (uid: string, ...counts: number[]) => ({
   uid,
@@ -214,7 +216,7 @@ describe('the device plugin of a Configuration', () => {
         return cluster.claimSlot(...args)
       },
     })
-    await expect(plugin.allocate([['0', '1']])).rejects.toThrow('the API server is away')
+    await expect(allocate(plugin, [['0', '1']])).rejects.toThrow('the API server is away')
     expect(claims).toBe(2)
     expect(held()).toEqual({})
   })
@@ -235,7 +237,7 @@ describe('the device plugin of a Configuration', () => {
       },
       () => served,
     )
-    await expect(plugin.allocate([['0', '1']])).rejects.toThrow('the API server is away')
+    await expect(allocate(plugin, [['0', '1']])).rejects.toThrow('the API server is away')
     expect(held()).toEqual({})
   })
 
@@ -249,11 +251,11 @@ describe('the device plugin of a Configuration', () => {
         return cluster.claimSlot(at, wanted, by)
       },
     })
-    await plugin.allocate([['0']])
+    await allocate(plugin, [['0']])
     const first = held()
     expect(Object.values(first).sort()).toEqual(['C:0:node-a', 'node-b'])
     // A container that starts after the one that has just ended is given its id.
-    await plugin.allocate([['0']])
+    await allocate(plugin, [['0']])
     expect(held()).toEqual(first)
   })
 

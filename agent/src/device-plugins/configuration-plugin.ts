@@ -6,7 +6,7 @@ import type { AgentObserver } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
 import { advertisedIds, type ChosenSlot, chooseSlots, type InstanceSlots, preferredIds } from '../slots/configuration-slots.js'
 import type { GivenSlots } from '../slots/given-slots.js'
-import type { RequestClaims, SlotClaims } from '../slots/slot-claims.js'
+import type { RequestClaims } from '../slots/slot-claims.js'
 import type { SlotTable } from '../slots/slot-table.js'
 import { containerResponse, type WorkloadDirectoryMaker } from './allocation.js'
 import { claimSlot } from './claim-slot.js'
@@ -15,7 +15,6 @@ import type { AdvertisedDevice, PluginBehaviour, PreferenceRequest } from './plu
 export interface ConfigurationPluginOptions {
   readonly cluster: Pick<Cluster, 'claimSlot' | 'releaseSlot'>
   readonly node: NodeName
-  readonly claims: SlotClaims
   readonly given: GivenSlots
   readonly observer: AgentObserver
   readonly directories: WorkloadDirectoryMaker | undefined
@@ -53,11 +52,7 @@ export class ConfigurationPlugin implements PluginBehaviour {
     return requests.map((request) => ({ deviceIDs: preferredIds(slots, this.#options.node, request) }))
   }
 
-  allocate(requests: readonly (readonly string[])[]): Promise<AllocateResponse['containerResponses']> {
-    return this.#options.claims.during((claims) => this.#allocate(requests, claims))
-  }
-
-  async #allocate(
+  async allocate(
     requests: readonly (readonly string[])[],
     claims: RequestClaims,
   ): Promise<AllocateResponse['containerResponses']> {

@@ -1,14 +1,6 @@
 import { readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
-import {
-  API_VERSION,
-  type Configuration,
-  type ConfigurationName,
-  type InstanceName,
-  type NodeName,
-  objectKey,
-  type SlotName,
-} from '@akrijs/kube'
+import { type ConfigurationName, type InstanceName, type NodeName, objectKey, type SlotName } from '@akrijs/kube'
 import { silentLogger, systemClock } from '@akrijs/sdk'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
@@ -20,6 +12,7 @@ import { SimulatedKubelet } from '../simulated-kubelet/simulated-kubelet.js'
 import type { GivenSlots } from '../slots/given-slots.js'
 import { slotTable } from '../slots/slot-table.js'
 import type { StandaloneCluster } from '../standalone/standalone-cluster.js'
+import { configurationWith } from '../test-objects.js'
 import { DevicePlugins } from './device-plugins.js'
 import { InstancePlugin } from './instance-plugin.js'
 import { pluginSocket } from './plugin-socket.js'
@@ -28,19 +21,7 @@ import { TestNode } from './test-node.js'
 const node = 'node-a' as NodeName
 const resource = 'akri.sh/cam-8120fe'
 const key = objectKey('default', 'cam-8120fe')
-const configuration: Configuration = {
-  apiVersion: API_VERSION,
-  kind: 'Configuration',
-  metadata: {
-    name: 'cam' as ConfigurationName,
-    namespace: 'default',
-    uid: 'u1',
-    generation: 1,
-    resourceVersion: '1',
-    creationTimestamp: '',
-  },
-  spec: { discoveryHandler: { name: 'x', discoveryDetails: '', discoveryProperties: [] }, capacity: 3, brokerProperties: {} },
-}
+const configuration = configurationWith({ capacity: 3 }, { name: 'cam' as ConfigurationName })
 const served: ServedInstance = {
   key,
   name: 'cam-8120fe' as InstanceName,
@@ -182,6 +163,22 @@ describe('the device plugin of an Instance', () => {
     await kubelet.admit(pod('q', 2))
   })
 
+  it('R84 R92 lets nobody take back a slot that it has claimed for a request without an answer yet', async () => {
+    await plugins.serve(served)
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    const claim = cluster.claimSlot.bind(cluster)
+    const release = async () => cluster.releaseSlot(key, slot(0), node)
+    let released: unknown = 'not tried'
+    vi.spyOn(cluster, 'claimSlot').mockImplementation(async (where, which, who) => {
+      // The one before is claimed by now, and the kubelet lists neither.
+      if (which === slot(1)) released = await plugins.claims.release(slot(0), systemClock.now(), release)
+      return claim(where, which, who)
+    })
+    await kubelet.admit(pod('p', 2))
+    expect(released).toBeUndefined()
+    expect(usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'node-a', [slot(2)]: '' })
+  })
+
   it('A16 gives slots that its node still holds to the Pod after the one that had them', async () => {
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
@@ -203,14 +200,14 @@ describe('the device plugin of an Instance', () => {
       {
         cluster,
         node,
-        claims: plugins.claims,
         given,
         observer: nobodyObserves,
         directories: undefined,
         slotTable: (instance) => slotTable(instance, cluster.instances.get(key)),
       },
     )
-    await expect(plugin.allocate([[slot(0)]])).rejects.toThrow('the device of Instance cam-8120fe cannot be seen at present')
+    const allocation = plugins.claims.during((claims) => plugin.allocate([[slot(0)]], claims))
+    await expect(allocation).rejects.toThrow('the device of Instance cam-8120fe cannot be seen at present')
     expect(usage()?.[slot(0)]).toBe('')
   })
 

@@ -2,6 +2,7 @@ import { type ConfigurationName, type InstanceName, keyParts, type NodeName, typ
 import type { Clock, Logger } from '@akrijs/sdk'
 import { ResourceTakenError } from '../errors.js'
 import type { InstancePlugins, ServedConfiguration, ServedInstance } from '../instances/served-instance.js'
+import type { ServedPlugin } from '../liveness.js'
 import { type AgentObserver, nobodyObserves } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
 import type { Kubelet } from '../ports/kubelet.js'
@@ -84,7 +85,6 @@ export class DevicePlugins implements InstancePlugins {
     }
     const behaviour = new ConfigurationPlugin(configuration, {
       ...this.#options,
-      claims: this.claims,
       instances: () => this.#servedOf(name),
       slotTable: (instance) => this.#slotTable(instance),
     })
@@ -112,7 +112,6 @@ export class DevicePlugins implements InstancePlugins {
     }
     const behaviour = new InstancePlugin(instance, {
       ...this.#options,
-      claims: this.claims,
       slotTable: (served) => this.#slotTable(served),
     })
     this.#checkFree(behaviour, instance.key)
@@ -136,6 +135,13 @@ export class DevicePlugins implements InstancePlugins {
     return this.#instances.size + this.#configurations.size
   }
 
+  /** Those that are served now. */
+  get served(): ServedPlugin[] {
+    return this.#all.flatMap(({ behaviour: { resourceName }, server: { socket } }) =>
+      socket === undefined ? [] : { resourceName, socket },
+    )
+  }
+
   async close(): Promise<void> {
     this.#stop.abort()
     this.#handover.close()
@@ -144,10 +150,14 @@ export class DevicePlugins implements InstancePlugins {
     await Promise.all([...this.#instances.keys()].map((name) => this.withdraw(name)))
   }
 
+  get #all(): readonly RunningPlugin<PluginBehaviour>[] {
+    return [...this.#instances.values(), ...this.#configurations.values()]
+  }
+
   #start<Behaviour extends PluginBehaviour>(key: ObjectKey, behaviour: Behaviour): RunningPlugin<Behaviour> {
     const { kubelet, clock, log, observer } = this.#options
     const own = log.child({ resource: behaviour.resourceName })
-    const server = new DevicePluginServer({ behaviour, kubelet, clock, log: own, observer })
+    const server = new DevicePluginServer({ behaviour, kubelet, claims: this.claims, clock, log: own, observer })
     return { key, behaviour, server, started: server.start() }
   }
 
@@ -159,8 +169,7 @@ export class DevicePlugins implements InstancePlugins {
 
   /** A Configuration may be named as the Instance of another one is. */
   #checkFree({ resourceName }: PluginBehaviour, key: ObjectKey): void {
-    const all = [...this.#instances.values(), ...this.#configurations.values()]
-    const other = all.find(({ behaviour }) => behaviour.resourceName === resourceName)
+    const other = this.#all.find(({ behaviour }) => behaviour.resourceName === resourceName)
     if (other !== undefined) checkTaken(other, key)
   }
 
@@ -195,7 +204,7 @@ export class DevicePlugins implements InstancePlugins {
     const { clock } = this.#options
     while (!this.#stop.signal.aborted) {
       await clock.sleep(REFRESH_MS, this.#stop.signal).catch(() => undefined)
-      for (const { server } of [...this.#instances.values(), ...this.#configurations.values()]) server.readvertise()
+      for (const { server } of this.#all) server.readvertise()
     }
   }
 }

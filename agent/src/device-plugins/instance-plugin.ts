@@ -6,7 +6,7 @@ import type { AgentObserver } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
 import type { GivenSlots } from '../slots/given-slots.js'
 import { offeredSlots, preferredSlots } from '../slots/offer.js'
-import type { RequestClaims, SlotClaims } from '../slots/slot-claims.js'
+import type { RequestClaims } from '../slots/slot-claims.js'
 import type { SlotTable } from '../slots/slot-table.js'
 import { containerResponse, type WorkloadDirectoryMaker } from './allocation.js'
 import { claimSlot } from './claim-slot.js'
@@ -15,7 +15,6 @@ import type { AdvertisedDevice, PluginBehaviour, PreferenceRequest } from './plu
 export interface InstancePluginOptions {
   readonly cluster: Pick<Cluster, 'claimSlot' | 'releaseSlot'> & { readonly instances: Pick<Cluster['instances'], 'get'> }
   readonly node: NodeName
-  readonly claims: SlotClaims
   readonly given: GivenSlots
   readonly observer: AgentObserver
   readonly directories: WorkloadDirectoryMaker | undefined
@@ -60,11 +59,7 @@ export class InstancePlugin implements PluginBehaviour {
     return requests.map((request) => ({ deviceIDs: preferredSlots(slots, { node, nodes, ...request }) }))
   }
 
-  allocate(requests: readonly (readonly string[])[]): Promise<AllocateResponse['containerResponses']> {
-    return this.#options.claims.during((claims) => this.#allocate(requests, claims))
-  }
-
-  async #allocate(
+  async allocate(
     requests: readonly (readonly string[])[],
     claims: RequestClaims,
   ): Promise<AllocateResponse['containerResponses']> {

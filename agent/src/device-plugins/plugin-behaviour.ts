@@ -1,5 +1,6 @@
 import type { AllocateResponse, PreferredAllocationResponse } from '@akrijs/proto/device-plugin'
 import type { PluginLevel } from '../observer.js'
+import type { RequestClaims } from '../slots/slot-claims.js'
 
 /** A device as the kubelet gets it. */
 export interface AdvertisedDevice {
@@ -16,9 +17,10 @@ export interface PluginBehaviour {
   advertise(): readonly AdvertisedDevice[]
   /**
    * @param requests the ids for each container
+   * @param claims what it claims for them
    * @throws AllocationRefusedError, and nothing has been claimed
    */
-  allocate(requests: readonly (readonly string[])[]): Promise<AllocateResponse['containerResponses']>
+  allocate(requests: readonly (readonly string[])[], claims: RequestClaims): Promise<AllocateResponse['containerResponses']>
   /** Which ids the kubelet should better take. @default the kubelet chooses */
   prefer?(requests: readonly PreferenceRequest[]): PreferredAllocationResponse['containerResponses']
 }

@@ -27,12 +27,14 @@ import { NO_CHANNELZ } from '../channelz.js'
 import { KubeletUnavailableError } from '../errors.js'
 import { type AgentObserver, nobodyObserves } from '../observer.js'
 import type { Kubelet } from '../ports/kubelet.js'
+import type { SlotClaims } from '../slots/slot-claims.js'
 import type { PluginBehaviour } from './plugin-behaviour.js'
 import { pluginSocket } from './plugin-socket.js'
 
 export interface PluginServerOptions {
   readonly behaviour: PluginBehaviour
   readonly kubelet: Kubelet
+  readonly claims: SlotClaims
   readonly clock: Clock
   readonly log: Logger
   /** @default nobody */
@@ -71,6 +73,11 @@ export class DevicePluginServer {
     }, this.#stop.signal)
     await this.#enqueue(() => this.#serveAndRegister())
     log.debug({}, 'device plugin started')
+  }
+
+  /** Where it is served; undefined while it is not. */
+  get socket(): string | undefined {
+    return this.#serving?.socket
   }
 
   /** Tells the kubelet what is advertised now, if it is something else than before. */
@@ -251,15 +258,16 @@ export class DevicePluginServer {
   }
 
   async #allocateNow({ containerRequests }: AllocateRequest): Promise<AllocateResponse> {
-    const { behaviour, log, observer } = this.#options
+    const { behaviour, claims, log, observer } = this.#options
+    const ids = containerRequests.map(({ devicesIDs }) => devicesIDs)
     try {
-      const containerResponses = await behaviour.allocate(containerRequests.map(({ devicesIDs }) => devicesIDs))
+      const containerResponses = await claims.during((ofRequest) => behaviour.allocate(ids, ofRequest))
       observer.allocated(behaviour.level, 'granted')
-      log.info({ ids: containerRequests.map(({ devicesIDs }) => devicesIDs) }, 'allocated')
+      log.info({ ids }, 'allocated')
       return { containerResponses }
     } catch (error) {
       observer.allocated(behaviour.level, 'refused')
-      log.warn({ ids: containerRequests.map(({ devicesIDs }) => devicesIDs), error: messageOf(error) }, 'allocation refused')
+      log.warn({ ids, error: messageOf(error) }, 'allocation refused')
       // The kubelet asked for what it should not have: tell it anew what there is, even if that is what it was told.
       for (const stream of this.#streams) stream.repeat(this.#list())
       throw error

@@ -1,4 +1,4 @@
-import { API_VERSION, type Configuration, type ConfigurationName, keyOf } from '@akrijs/kube'
+import { type Configuration, keyOf } from '@akrijs/kube'
 import { type Device, DiscoveryProperties, silentLogger } from '@akrijs/sdk'
 import { Latest } from '@akrijs/sdk/host'
 import { ManualClock } from '@akrijs/sdk/testing'
@@ -8,6 +8,7 @@ import { nobodyObserves } from '../observer.js'
 import type { Cluster } from '../ports/cluster.js'
 import { type DiscoverRequest, DiscoveryFailedError, type HandlerEndpoint } from '../ports/handler-endpoint.js'
 import { ObjectStore } from '../standalone/object-store.js'
+import { configurationWith } from '../test-objects.js'
 import { Discovery } from './discovery.js'
 import { HandlerRegistry } from './handler-registry.js'
 
@@ -49,18 +50,8 @@ class ToldEndpoint implements HandlerEndpoint {
   }
 }
 
-function configuration(namespace: string, details = '', uid = `${namespace}-1`): Configuration {
-  return {
-    apiVersion: API_VERSION,
-    kind: 'Configuration',
-    metadata: { name: 'lab' as ConfigurationName, namespace, uid, generation: 1, resourceVersion: '1', creationTimestamp: '' },
-    spec: {
-      discoveryHandler: { name: 'told', discoveryDetails: details, discoveryProperties: [] },
-      capacity: 1,
-      brokerProperties: {},
-    },
-  }
-}
+const configuration = (namespace: string, details = '', uid = `${namespace}-1`) =>
+  configurationWith({ details }, { namespace, uid })
 
 const key = keyOf(configuration('default'))
 

@@ -2,7 +2,7 @@ import { chmod, mkdir, mkdtemp, rm, stat, symlink, writeFile } from 'node:fs/pro
 import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
-import { API_VERSION, type Configuration, type ConfigurationName, keyOf } from '@akrijs/kube'
+import { type Configuration, keyOf } from '@akrijs/kube'
 import { RegistrationClient } from '@akrijs/proto/discovery'
 import { aborted, DiscoveryProperties, defineDiscoveryHandler, serve, silentLogger, systemClock } from '@akrijs/sdk'
 import { ManualClock } from '@akrijs/sdk/testing'
@@ -11,6 +11,7 @@ import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { ObjectStore } from '../standalone/object-store.js'
+import { configurationWith } from '../test-objects.js'
 import { Discovery } from './discovery.js'
 import { EmbeddedEndpoint } from './embedded-endpoint.js'
 import { HandlerRegistry } from './handler-registry.js'
@@ -78,26 +79,6 @@ const toldHandler = defineDiscoveryHandler({
     await aborted(signal)
   },
 })
-
-function configuration(): Configuration {
-  return {
-    apiVersion: API_VERSION,
-    kind: 'Configuration',
-    metadata: {
-      name: 'lab' as ConfigurationName,
-      namespace: 'default',
-      uid: '1',
-      generation: 1,
-      resourceVersion: '1',
-      creationTimestamp: '',
-    },
-    spec: {
-      discoveryHandler: { name: 'told', discoveryDetails: '', discoveryProperties: [] },
-      capacity: 1,
-      brokerProperties: {},
-    },
-  }
-}
 
 describe('the registration of handlers', () => {
   it('takes a socket in its directory, and an address of the network', async () => {
@@ -254,14 +235,14 @@ describe('a flood of registrations', () => {
     serving = await serve(toldHandler, { directory, log: silentLogger, environment: {} })
   }
 
-  const found = () => [...discovery.deviceSet(keyOf(configuration())).devices.keys()]
+  const found = () => [...discovery.deviceSet(keyOf(configurationWith())).devices.keys()]
   const junk = async (count: number) => {
     const answers = range(1, count).map((number) => register(`junk${number}`, 'http://10.0.0.7:1', 1))
     expect(await Promise.all(answers)).toEqual(Array(count).fill('taken'))
   }
 
   it('A5 under names that nobody asks for does not lock out a handler that a Configuration waits for', async () => {
-    configurations.put(configuration())
+    configurations.put(configurationWith())
     await junk(300)
     await serveTold()
     await eventually(() => expect(found()).toEqual(['1']))
@@ -276,16 +257,16 @@ describe('a flood of registrations', () => {
     await registerPorts('told', 1, 40)
     await serveTold()
     await eventually(() => expect(uids('told').some((uid) => uid.startsWith(`told@${directory}`))).toBe(true))
-    configurations.put(configuration())
+    configurations.put(configurationWith())
     await eventually(() => expect(found()).toEqual(['1']))
     expect(uids('told')).toHaveLength(32)
   })
 
   it('A5 under a name that is asked for does not lock out its handler once nobody is found at the others', async () => {
-    configurations.put(configuration())
+    configurations.put(configurationWith())
     for (const port of range(1, 32)) await register('told', `http://127.0.0.1:${port}`, 1)
     await eventually(() => {
-      const states = discovery.status(keyOf(configuration()))?.endpoints.map(({ state }) => state)
+      const states = discovery.status(keyOf(configurationWith()))?.endpoints.map(({ state }) => state)
       expect(states).toEqual(Array(32).fill(expect.objectContaining({ phase: 'failed', reason: 'Unreachable' })))
     })
     await serveTold()

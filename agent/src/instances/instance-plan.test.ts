@@ -1,35 +1,16 @@
-import {
-  API_VERSION,
-  type Configuration,
-  type ConfigurationName,
-  type Instance,
-  type InstanceName,
-  type NodeName,
-} from '@akrijs/kube'
+import { API_VERSION, type Instance, type InstanceName, type NodeName } from '@akrijs/kube'
 import { describe, expect, it } from 'vitest'
 import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
-import { instanceWith } from '../test-objects.js'
+import { configurationWith, instanceWith } from '../test-objects.js'
 import { deviceDigest } from './instance-name.js'
 import { DEVICE_ID_ANNOTATION, planInstances } from './instance-plan.js'
 
 const node = 'node-a' as NodeName
-const configuration: Configuration = {
-  apiVersion: API_VERSION,
-  kind: 'Configuration',
-  metadata: {
-    name: 'lab' as ConfigurationName,
-    namespace: 'default',
-    uid: 'u1',
-    generation: 1,
-    resourceVersion: '1',
-    creationTimestamp: '',
-  },
-  spec: {
-    discoveryHandler: { name: 'debugEcho', discoveryDetails: '', discoveryProperties: [] },
-    capacity: 2,
-    brokerProperties: { SITE: 'north', A: 'of the configuration' },
-  },
-}
+const configuration = configurationWith({
+  handler: 'debugEcho',
+  capacity: 2,
+  brokerProperties: { SITE: 'north', A: 'of the configuration' },
+})
 
 function found(
   ...devices: (Pick<DiscoveredDevice['device'], 'id' | 'properties'> & { shared?: boolean; healthy?: boolean })[]

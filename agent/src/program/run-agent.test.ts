@@ -57,7 +57,7 @@ async function freePort(): Promise<number> {
   return port
 }
 
-it('A23 says to its probes how it is, has metrics, and leaves no socket and no port when it is told to end', async () => {
+it('A23 says to its probes how it is, also where handlers cannot come, has metrics, and leaves no socket and no port when it is told to end', async () => {
   const metricsPort = await freePort()
   const [handlers, plugins] = [path.join(directory, 'h'), path.join(directory, 'p')]
   const options = {
@@ -94,6 +94,8 @@ it('A23 says to its probes how it is, has metrics, and leaves no socket and no p
   expect((await ask('/healthz'))[0]).toBe(200)
   expect((await ask('/metrics'))[1]).toMatch(/^akri_api_requests_total\{method="GET",status="200"\} [1-9]/m)
   expect(await readdir(handlers)).toEqual(['agent-registration.sock'])
+  await rm(path.join(handlers, 'agent-registration.sock'))
+  expect(await ask('/healthz')).toEqual([503, `${handlers}/agent-registration.sock does not answer\n`])
 
   stop.abort()
   await running

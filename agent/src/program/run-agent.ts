@@ -2,7 +2,7 @@ import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 import { ApiClient, clusterAccess, type NodeName } from '@akrijs/kube'
 import { type Logger, messageOf, systemClock } from '@akrijs/sdk'
-import { aborted, findHandlerPackages, type HealthServer, isServed, serveHealth } from '@akrijs/sdk/host'
+import { aborted, findHandlerPackages, serveHealth } from '@akrijs/sdk/host'
 import { type Agent, startAgent } from '../agent.js'
 import { runIsolated } from '../discovery/isolated-handler.js'
 import { ContainerRuntime } from '../kubelet/container-runtime.js'
@@ -43,9 +43,11 @@ export async function runAgent(
     })
     open.unshift(async () => client.close())
     // From the first moment on: a cluster that cannot be reached must show in the probes, not in a crash.
-    const health = await serveProbes(options.metricsPort, metrics, {
+    const health = await serveHealth({
+      port: options.metricsPort,
       ready: () => (agent === undefined ? starting : undefined),
-      socket: () => agent?.socket,
+      healthy: async () => agent?.healthy(),
+      metrics: () => metrics.registry.metrics(),
     })
     open.unshift(() => health.close())
     cluster.start()
@@ -99,21 +101,4 @@ export async function runAgent(
   } finally {
     for (const close of open) await close()
   }
-}
-
-function serveProbes(
-  port: number,
-  metrics: AgentMetrics,
-  { ready, socket }: { ready(): string | undefined; socket(): string | undefined },
-): Promise<HealthServer> {
-  return serveHealth({
-    port,
-    ready,
-    // Our own socket answers, so our loop turns and handlers can come.
-    async healthy() {
-      const own = socket()
-      return own === undefined || (await isServed(own)) ? undefined : `${own} does not answer`
-    },
-    metrics: () => metrics.registry.metrics(),
-  })
 }

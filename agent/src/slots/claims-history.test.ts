@@ -147,7 +147,7 @@ class Node {
     const [id] = plugin.advertise().flatMap((one) => (one.healthy && !taken.has(one.id) ? one.id : []))
     if (id === undefined) return
     try {
-      const [response] = await plugin.allocate([[id]])
+      const [response] = await this.claims.during((claims) => plugin.allocate([[id]], claims))
       const [annotation = ''] = Object.keys(response?.annotations ?? {})
       const pod = objectKey('default', `${this.name}-${this.#pods++}`)
       this.containers.set(pod, { pod, resourceName, id, slot: annotation.replace('akri.agent.slot-', '') as SlotName })
@@ -157,12 +157,11 @@ class Node {
   }
 
   #plugin(digest: string | undefined): PluginBehaviour {
-    const { world, given, claims, name: node } = this
+    const { world, given, name: node } = this
     const table = (served: ServedInstance) => slotTable(served, world.instances.get(served.key))
     const options = {
       cluster: world.cluster,
       node,
-      claims,
       given,
       observer: nobodyObserves,
       directories: undefined,

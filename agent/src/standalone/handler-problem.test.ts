@@ -1,23 +1,10 @@
-import { API_VERSION, type Condition, type Configuration, type ConfigurationName } from '@akrijs/kube'
+import type { Condition, Configuration } from '@akrijs/kube'
 import { expect, it } from 'vitest'
+import { configurationWith } from '../test-objects.js'
 import { handlerProblem } from './handler-problem.js'
 
 const configuration = (handler: string, type: Condition['type'], status: Condition['status'], reason: string): Configuration => ({
-  apiVersion: API_VERSION,
-  kind: 'Configuration',
-  metadata: {
-    name: 'lab' as ConfigurationName,
-    namespace: 'default',
-    uid: '1',
-    generation: 1,
-    resourceVersion: '1',
-    creationTimestamp: '',
-  },
-  spec: {
-    discoveryHandler: { name: handler, discoveryDetails: '', discoveryProperties: [] },
-    capacity: 1,
-    brokerProperties: {},
-  },
+  ...configurationWith({ handler }),
   status: {
     observedGeneration: 1,
     devices: 0,

@@ -1,0 +1,85 @@
+import { keyOf, type NodeName, objectKey, type SlotName } from '@akrijs/kube'
+import { expect, it } from 'vitest'
+import type { BrokerReports } from './cluster.js'
+import { eventually, found, NODE_A, NODE_B, slot, type TestedCluster } from './tested-cluster.js'
+
+/** Of the contract of a cluster: what workloads report. */
+export function brokerInfoContract(tested: TestedCluster): void {
+  it('R69 says of an Instance what workloads of a node report, and keeps its slots and its generation as they are', async () => {
+    const made = await tested.instance(2)
+    await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)
+    const before = await eventually(() => {
+      expect(tested.usageOf(made)?.[slot(made, 0)]).toBe(NODE_A)
+      return found(tested.current(made))
+    })
+    const report = (files: Record<string, string>) =>
+      tested.cluster.reportBrokerInfo(keyOf(made), NODE_A, reported({ [slot(made, 0)]: files }))
+    expect(await report({ 'firmware-version': '1.0', constructor: '' })).toBe('reported')
+    await eventually(() => expect(tested.infoOf(made)).toEqual({ 'firmware-version': '1.0', constructor: '' }))
+    expect(await report({ 'firmware-version': '1.1', state: 'ä\n\0"' })).toBe('reported')
+    await eventually(() => expect(tested.infoOf(made)).toEqual({ 'firmware-version': '1.1', state: 'ä\n\0"' }))
+    expect(tested.current(made)?.status?.brokerInfoSlots).toEqual({ 'firmware-version': slot(made, 0), state: slot(made, 0) })
+    expect(tested.current(made)?.spec).toEqual(before.spec)
+    expect(tested.current(made)?.metadata.generation).toBe(before.metadata.generation)
+    expect(await report({})).toBe('reported')
+    await eventually(() => expect(tested.infoOf(made)).toEqual({}))
+  })
+
+  it('R69 keeps what workloads of other nodes report, and nothing of slots that are not held', async () => {
+    const made = await tested.instance(3, [NODE_A, NODE_B])
+    await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)
+    await tested.cluster.claimSlot(keyOf(made), slot(made, 1), `C:0:${NODE_B}`)
+    await Promise.all([
+      tested.cluster.reportBrokerInfo(
+        keyOf(made),
+        NODE_A,
+        reported({ [slot(made, 0)]: { a: '1' }, [slot(made, 2)]: { c: '1' } }),
+      ),
+      tested.cluster.reportBrokerInfo(keyOf(made), NODE_B, reported({ [slot(made, 1)]: { b: '1' } })),
+    ])
+    await eventually(() => expect(tested.infoOf(made)).toEqual({ a: '1', b: '1' }))
+    await tested.cluster.releaseSlot(keyOf(made), slot(made, 0), NODE_A)
+    await tested.cluster.reportBrokerInfo(keyOf(made), NODE_B, reported({ [slot(made, 1)]: { b: '2' } }))
+    await eventually(() => expect(tested.infoOf(made)).toEqual({ a: '1', b: '2' }))
+    const over = [slot(made, 0), slot(made, 1)]
+    await tested.cluster.reportBrokerInfo(keyOf(made), NODE_A, reported({}, over))
+    await eventually(() => expect(tested.infoOf(made)).toEqual({ b: '2' }))
+  })
+
+  it('R69 writes nothing where a report says nothing new, and knows when there is no Instance', async () => {
+    const made = await tested.instance(1)
+    await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)
+    const same = reported({ [slot(made, 0)]: { a: '1' } })
+    await tested.cluster.reportBrokerInfo(keyOf(made), NODE_A, same)
+    const version = await eventually(() => {
+      expect(tested.infoOf(made)).toEqual({ a: '1' })
+      return tested.current(made)?.metadata.resourceVersion
+    })
+    expect(await tested.cluster.reportBrokerInfo(keyOf(made), NODE_A, same)).toBe('reported')
+    expect(tested.current(made)?.metadata.resourceVersion).toBe(version)
+    const none = objectKey(made.metadata.namespace, 'none-123456')
+    expect(await tested.cluster.reportBrokerInfo(none, NODE_A, same)).toBe('gone')
+  })
+
+  it('R69 loses no report and no slot where many write at once', async () => {
+    const made = await tested.instance(5)
+    await Promise.all(
+      Array.from({ length: 5 }, async (_, index) => {
+        const node = `node-${index}` as NodeName
+        await tested.cluster.claimSlot(keyOf(made), slot(made, index), node)
+        for (const round of ['1', '2', '3'])
+          await tested.cluster.reportBrokerInfo(keyOf(made), node, reported({ [slot(made, index)]: { [`f${index}`]: round } }))
+      }),
+    )
+    await eventually(() => expect(tested.infoOf(made)).toEqual({ f0: '3', f1: '3', f2: '3', f3: '3', f4: '3' }))
+    expect(Object.values(tested.usageOf(made) ?? {})).toEqual(['node-0', 'node-1', 'node-2', 'node-3', 'node-4'])
+  })
+}
+
+/** By slot the files that its workload has. */
+function reported(files: Readonly<Record<string, Readonly<Record<string, string>>>>, abandoned: SlotName[] = []): BrokerReports {
+  const workloads = Object.entries(files).map(
+    ([name, own]) => [name as SlotName, { files: new Map(Object.entries(own)), fresh: new Set<string>() }] as const,
+  )
+  return { workloads: new Map(workloads), abandoned: new Set(abandoned) }
+}

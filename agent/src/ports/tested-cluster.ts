@@ -1,0 +1,94 @@
+import {
+  type Configuration,
+  type ConfigurationManifest,
+  type Instance,
+  keyOf,
+  type NodeName,
+  objectKey,
+  type SlotName,
+} from '@akrijs/kube'
+import { expect, vi } from 'vitest'
+import { draftOf, manifest } from '../test-objects.js'
+import type { Cluster } from './cluster.js'
+
+/** What an adapter gives to be tested. */
+export interface ClusterUnderTest {
+  readonly cluster: Cluster
+  applyConfiguration(configuration: ConfigurationManifest): Promise<void>
+  removeConfiguration(configuration: Pick<ConfigurationManifest, 'namespace' | 'name'>): Promise<void>
+  /** Ends the adapter and opens it again on the same objects, where it has anything of its own to lose. */
+  restart?(): Promise<Cluster>
+  dispose(): Promise<void>
+}
+
+export const NODE_A = 'node-a' as NodeName
+export const NODE_B = 'node-b' as NodeName
+export const NODES = [NODE_A, NODE_B, 'node-c' as NodeName]
+
+/** Long enough for a server that is busy, and for what it does in the background. */
+export function eventually<T>(look: () => T | Promise<T>): Promise<T> {
+  return vi.waitFor(look, { timeout: 20_000, interval: 20 })
+}
+
+export function found<T>(value: T | undefined): T {
+  expect(value).toBeDefined()
+  if (value === undefined) throw new TypeError('nothing is there')
+  return value
+}
+
+export const slot = (object: Instance, index: number) => `${object.metadata.name}-${index}` as SlotName
+
+/** The cluster of the test that runs, and what tests of the contract make and see there. */
+export class TestedCluster {
+  #made: ClusterUnderTest | undefined
+  #cluster: Cluster | undefined
+
+  async open(make: () => Promise<ClusterUnderTest>): Promise<void> {
+    this.#made = await make()
+    this.#cluster = this.#made.cluster
+    await Promise.all([this.cluster.configurations.synced, this.cluster.instances.synced])
+  }
+
+  get adapter(): ClusterUnderTest {
+    return found(this.#made)
+  }
+
+  get cluster(): Cluster {
+    return found(this.#cluster)
+  }
+
+  /** Of an adapter that has something to lose. */
+  async restart(): Promise<void> {
+    this.#cluster = found(await this.adapter.restart?.())
+  }
+
+  async configuration(): Promise<Configuration> {
+    const wanted = manifest()
+    await this.adapter.applyConfiguration(wanted)
+    return this.seen(wanted)
+  }
+
+  seen({ namespace, name }: ConfigurationManifest): Promise<Configuration> {
+    return eventually(() => found(this.cluster.configurations.get(objectKey(namespace, name))))
+  }
+
+  /** An Instance of a Configuration of its own. */
+  async instance(capacity: number, nodes: readonly NodeName[] = [NODE_A], device = '8120fe'): Promise<Instance> {
+    const owner = await this.configuration()
+    const draft = draftOf(owner, capacity, nodes, device)
+    expect(await this.cluster.createInstance(draft)).toBe('created')
+    return eventually(() => found(this.cluster.instances.get(objectKey(draft.namespace, draft.name))))
+  }
+
+  current(object: Instance): Instance | undefined {
+    return this.cluster.instances.get(keyOf(object))
+  }
+
+  usageOf(object: Instance): Instance['spec']['deviceUsage'] | undefined {
+    return this.current(object)?.spec.deviceUsage
+  }
+
+  infoOf(object: Instance): Readonly<Record<string, string>> | undefined {
+    return this.current(object)?.status?.brokerInfo
+  }
+}
