@@ -7,7 +7,7 @@ export default defineConfig({
   test: {
     include: ['{proto,sdk,kube,agent,controller,webhook,cli,test,bench}/**/*.test.ts', '{handlers,examples}/*/**/*.test.ts'],
     exclude: ['**/node_modules/**', '**/dist/**'],
-    globalSetup: 'test/support/temporary-directory.ts',
+    globalSetup: ['test/support/temporary-directory.ts', 'test/e2e/support/remove-node-pods.ts'],
     // Tests wait more than they compute. Those about what a machine has once take turns: test/support/alone.ts.
     maxWorkers: availableParallelism(),
     testTimeout: 20_000,

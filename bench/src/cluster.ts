@@ -6,21 +6,13 @@ import { performance } from 'node:perf_hooks'
 import { type AllocateResponse, DevicePluginClient } from '@akrijs/proto/device-plugin'
 import { systemClock } from '@akrijs/sdk'
 import { credentials, Metadata } from '@grpc/grpc-js'
-import { HostAgent } from '../../test/e2e/support/host-agent.js'
-import {
-  container,
-  echoYaml,
-  eventually,
-  kubeletDirectory,
-  missing,
-  onNode,
-  podYaml,
-  World,
-} from '../../test/e2e/support/world.js'
+import { NodeAgent } from '../../test/e2e/support/node-agent.js'
+import { access, missingHere, NODE_1 } from '../../test/e2e/support/nodes.js'
+import { container, echoYaml, eventually, podYaml, World } from '../../test/e2e/support/world.js'
 import { nodeAlone } from './node-alone.mjs'
 import { type Figure, percentile } from './table.mjs'
 
-const NODE = 'node-1'
+const NODE = NODE_1
 const PORT = 19_391
 const ALLOCATED_DEVICES = 50
 /** How often all of it is done, each time with new Instances. */
@@ -30,21 +22,22 @@ const ROUNDS_PER_DEVICE = 12
 const WARM_UP_ROUNDS = 2
 const SETTLE_MS = 30
 const PODS = 10
+const WARM_STARTS = 7
 
 /** Nothing where there is no Kubernetes for tests. */
 export async function measure(): Promise<Figure[]> {
-  const lacks = missing()
+  const lacks = missingHere()
   if (lacks !== undefined) {
     process.stdout.write(`without the figures of a cluster: ${lacks}\n`)
     return []
   }
   const world = await World.open()
-  const agent = await HostAgent.create(NODE, {
+  const agent = await NodeAgent.create(NODE, {
     METRICS_PORT: String(PORT),
     NODE_OPTIONS: '--max-semi-space-size=2',
     LOG_LEVEL: 'warn',
   })
-  agent.start()
+  await agent.start()
   try {
     return [
       ...(await measureAllocate(world)),
@@ -92,7 +85,7 @@ async function allocateBatch(world: World, batch: number, { bare, ours }: { bare
   const free = names.map((name) =>
     Array.from({ length: capacity }, (_, index) => `${name}-${index}`).filter((slot) => usage[slot] === ''),
   )
-  const directory = path.join(kubeletDirectory(NODE), 'device-plugins')
+  const directory = path.join(access.kubeletDirectory(NODE), 'device-plugins')
   const clients = names.map((name) => {
     const socket = readdirSync(directory).find((file) => file.startsWith(`akri-${name}`)) ?? ''
     return new DevicePluginClient(`unix:${path.join(directory, socket)}`, credentials.createInsecure())
@@ -153,12 +146,12 @@ async function measureRelease(world: World): Promise<Figure[]> {
 }
 
 /** From the kubelet's new socket to all plugins registered, and from the start of a killed agent to the same. */
-async function measureRestarts(world: World, agent: HostAgent): Promise<Figure[]> {
+async function measureRestarts(world: World, agent: NodeAgent): Promise<Figure[]> {
   const descriptions = Array.from({ length: 20 }, (_, index) => `device-${index}`)
   await world.apply(echoYaml('bench', descriptions, 1))
   await eventually(async () => equal(await world.allocatable(NODE, 'akri.sh/bench'), 20))
   const plugins = 21
-  const socket = path.join(kubeletDirectory(NODE), 'device-plugins/kubelet.sock')
+  const socket = path.join(access.kubeletDirectory(NODE), 'device-plugins/kubelet.sock')
   const identity = () => {
     try {
       const { ino, ctimeMs } = statSync(socket)
@@ -168,15 +161,19 @@ async function measureRestarts(world: World, agent: HostAgent): Promise<Figure[]
     }
   }
   // First: a kubelet that has just started has much to do, and would be measured with it.
-  await agent.stop('SIGKILL')
-  const begun = performance.now()
-  agent.start()
-  while ((await registrations()) < plugins) await systemClock.sleep(5)
-  const warm = performance.now() - begun
+  const starts: number[] = []
+  for (let round = 0; round < WARM_STARTS; round++) {
+    await agent.stop('SIGKILL')
+    const begun = performance.now()
+    await agent.start()
+    // Who asks more often is answered in place of the kubelet.
+    while ((await registrations()) < plugins) await systemClock.sleep(25)
+    starts.push(performance.now() - begun)
+  }
 
   const before = identity()
   const registered = await registrations()
-  await onNode(NODE, '--restart', 'kubelet')
+  await access.killKubelet(NODE)
   while (identity() === undefined || identity() === before) await systemClock.sleep(5)
   const there = performance.now()
   while ((await registrations()) < registered + plugins) await systemClock.sleep(5)
@@ -185,11 +182,17 @@ async function measureRestarts(world: World, agent: HostAgent): Promise<Figure[]
   const { start } = await nodeAlone()
   return [
     { what: 'kubelet restart to 21 plugins registered', value: again, unit: 'ms', budget: 2000 },
-    { what: 'agent start, warm, to 20 devices offered in a cluster', value: warm, unit: 'ms', budget: 1000, peer: start },
+    {
+      what: 'agent start, warm, to 20 devices offered in a cluster, median',
+      value: percentile(starts, 0.5),
+      unit: 'ms',
+      budget: 1000,
+      peer: start,
+    },
   ]
 }
 
-async function measureMemory(world: World, agent: HostAgent): Promise<Figure[]> {
+async function measureMemory(world: World, agent: NodeAgent): Promise<Figure[]> {
   const figures: Figure[] = []
   const { memory } = await nodeAlone()
   for (const count of [0, 100, 1000]) {

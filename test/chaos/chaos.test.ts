@@ -2,8 +2,9 @@ import { systemClock } from '@akrijs/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ApiServer } from '../e2e/support/api-server.js'
 import { NodeAgents } from '../e2e/support/node-agents.js'
+import { access, missingHere, NODES, unlessHere } from '../e2e/support/nodes.js'
 import { checkSlots } from '../e2e/support/slots.js'
-import { echoYaml, eventually, missing, NODES, onNode, podYaml, unless, World } from '../e2e/support/world.js'
+import { echoYaml, eventually, podYaml, World } from '../e2e/support/world.js'
 
 /** How many rounds, and from which seed; a run that fails says both. */
 const ROUNDS = Number(process.env.AKRI_CLUSTER_CHAOS_ROUNDS ?? 8)
@@ -13,7 +14,7 @@ const INSTANCES = ['cam-8120fe', 'cam-a19705']
 /** As many Pods as have room in all slots, and some more. */
 const MOST_PODS = 8
 
-describe.skipIf(missing() !== undefined)(`a cluster in which things are killed at random${unless}`, () => {
+describe.skipIf(missingHere() !== undefined)(`a cluster in which things are killed at random${unlessHere}`, () => {
   const server = new ApiServer()
   let world: World
   let agents: NodeAgents
@@ -38,10 +39,10 @@ describe.skipIf(missing() !== undefined)(`a cluster in which things are killed a
     async 'kill an agent'() {
       const agent = agents.on(pick(NODES))
       await agent.stop('SIGKILL')
-      agent.start()
+      await agent.start()
     },
     async 'kill a kubelet'() {
-      await onNode(pick(NODES), '--restart', 'kubelet').catch(ignoreGone)
+      await access.killKubelet(pick(NODES)).catch(ignoreGone)
     },
     async 'kill the API server'() {
       await server.restart(world, random() * 1500)

@@ -1,7 +1,8 @@
 import { systemClock } from '@akrijs/sdk'
 import { describe, expect, it } from 'vitest'
 import { type NodeAgents, useAgents } from './support/node-agents.js'
-import { echoYaml, eventually, type InstanceState, missing, NODES, podYaml, unless, World } from './support/world.js'
+import { missing, NODE_1, NODE_2, NODES, unless } from './support/nodes.js'
+import { echoYaml, eventually, type InstanceState, podYaml, World } from './support/world.js'
 
 // What people write, edit and delete while agents run: Configurations, Instances and Secrets.
 
@@ -17,20 +18,20 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
   it('A6 A19 A20 R7 follows edits of capacity, details and properties, and leaves what runs alone', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([1, 1]))
-    await world.apply(podYaml('p', { 'akri.sh/cam-8120fe': 1 }, { node: 'node-1' }))
+    await world.apply(podYaml('p', { 'akri.sh/cam-8120fe': 1 }, { node: NODE_1 }))
     await eventually(() => world.running('p'))
     const uid = (await world.instances())[0]?.metadata.uid
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 3, { brokerProperties: { SITE: 'south' } }))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
-    await eventually(async () => expect(await world.allocatable('node-2', 'akri.sh/cam-8120fe')).toBe(2))
-    await world.apply(podYaml('q', { 'akri.sh/cam-8120fe': 1 }, { node: 'node-2' }))
+    await eventually(async () => expect(await world.allocatable(NODE_2, 'akri.sh/cam-8120fe')).toBe(2))
+    await world.apply(podYaml('q', { 'akri.sh/cam-8120fe': 1 }, { node: NODE_2 }))
     await eventually(async () => expect(await world.logs('q')).toContain('SITE=south'))
     // Lowered below what is held: nothing is taken away, and nothing new is given.
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
     await eventually(async () =>
       expect(Object.values((await world.instances())[0]?.spec.deviceUsage ?? {}).filter(Boolean)).toHaveLength(2),
     )
-    await eventually(async () => expect(await world.allocatable('node-2', 'akri.sh/cam-a19705')).toBe(1))
+    await eventually(async () => expect(await world.allocatable(NODE_2, 'akri.sh/cam-a19705')).toBe(1))
     expect((await world.instances()).find(({ metadata }) => metadata.name === 'cam-8120fe')?.metadata.uid).toBe(uid)
     await world.running('p', 'q')
     await world.remove('Configuration', 'cam')
@@ -44,7 +45,7 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
     await world.apply(echoYaml('cam', ['foo0'], 1, { brokerProperties: { SITE: 'south' } }))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([1, 1]))
     const [first, second] = (await world.instances())[0]?.spec.nodes ?? []
-    const [away, here] = first === 'node-1' ? (['node-1', 'node-2'] as const) : (['node-2', 'node-1'] as const)
+    const [away, here] = first === NODE_1 ? ([NODE_1, NODE_2] as const) : ([NODE_2, NODE_1] as const)
     expect([away, here]).toEqual([first, second])
     await agents.on(away).stop('SIGKILL')
     try {
@@ -53,7 +54,7 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
       // What a device is the first node says, and nobody else.
       expect((await world.instances())[0]?.spec).toMatchObject({ capacity: 3, brokerProperties: { SITE: 'south' } })
     } finally {
-      agents.on(away).start()
+      await agents.on(away).start()
     }
     await eventually(async () => expect((await world.instances())[0]?.spec.brokerProperties).toMatchObject({ SITE: 'north' }))
   })
@@ -62,7 +63,7 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
     const name = 'cam-8120fe'
     await world.apply(echoYaml('cam', ['foo0'], 2, { brokerProperties: { SITE: 'north' } }))
     await eventually(async () => expect(await world.allocatables(`akri.sh/${name}`)).toEqual([2, 2]))
-    await world.apply(podYaml('p', { [`akri.sh/${name}`]: 1 }, { node: 'node-1' }))
+    await world.apply(podYaml('p', { [`akri.sh/${name}`]: 1 }, { node: NODE_1 }))
     await eventually(() => world.running('p'))
     const instance = async () => (await world.get<InstanceState>('Instance', name)) ?? expect.fail('there is no Instance')
     const { metadata, spec } = await instance()
@@ -77,9 +78,9 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
     // What is left out is free, and what is no slot of the Instance is nobody's.
     const free = Object.keys(spec.deviceUsage).find((slot) => spec.deviceUsage[slot] === '') ?? expect.fail('no slot is free')
     await world.api('Instance').patch(world.key(name), 'merge', { spec: { deviceUsage: { [free]: null, 'cam-8120fe-x': '' } } })
-    await world.apply(podYaml('q', { [`akri.sh/${name}`]: 1 }, { node: 'node-2' }))
+    await world.apply(podYaml('q', { [`akri.sh/${name}`]: 1 }, { node: NODE_2 }))
     await eventually(() => world.running('p', 'q'))
-    expect((await instance()).spec.deviceUsage).toMatchObject({ ...spec.deviceUsage, [free]: 'node-2' })
+    expect((await instance()).spec.deviceUsage).toMatchObject({ ...spec.deviceUsage, [free]: NODE_2 })
     await world.remove('Pod', 'q')
     await world.remove('Pod', 'p')
     await eventually(async () => expect(await world.holders()).toEqual([]))
@@ -127,7 +128,7 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
     )
     await eventually(async () => expect(await world.instances()).toHaveLength(1))
     await eventually(async () => expect(await condition('Ready')).toMatchObject({ status: 'True' }))
-    for (const one of agents.all) expect(one.output).not.toContain('s3cret-word')
+    for (const one of agents.all) expect(await one.output()).not.toContain('s3cret-word')
   })
 
   it('A8 refuses the second of two Configurations of one name, in its status, and serves it when the first has gone', async () => {

@@ -1,20 +1,10 @@
-import { readdirSync } from 'node:fs'
-import path from 'node:path'
 import { systemClock } from '@akrijs/sdk'
 import { describe, expect, it } from 'vitest'
-import { HostAgent } from './support/host-agent.js'
+import { NodeAgent } from './support/node-agent.js'
 import { type NodeAgents, useAgents } from './support/node-agents.js'
-import {
-  echoYaml,
-  eventually,
-  type InstanceState,
-  kubeletDirectory,
-  missing,
-  onNode,
-  podYaml,
-  unless,
-  type World,
-} from './support/world.js'
+import { signalKubelet } from './support/node-spaces.js'
+import { access, filesBelow, missing, missingHere, NODE_1, NODE_2, unless, unlessHere } from './support/nodes.js'
+import { echoYaml, eventually, type InstanceState, podYaml, type World } from './support/world.js'
 
 // Agents and kubelets that end, come back, are exchanged or fall silent, while Pods use devices.
 
@@ -33,15 +23,15 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
   it('A2 A3 keeps Pods, Instances and slots over kill -9 of the agent, and offers devices again at once', async () => {
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
-    await world.apply(podYaml('p', { 'akri.sh/cam': 2 }, { node: 'node-1' }))
+    await world.apply(podYaml('p', { 'akri.sh/cam': 2 }, { node: NODE_1 }))
     await eventually(() => world.running('p'))
-    await eventually(async () => expect(await world.holders()).toEqual(['C:0:node-1', 'C:1:node-1']))
+    await eventually(async () => expect(await world.holders()).toEqual([`C:0:${NODE_1}`, `C:1:${NODE_1}`]))
     const before = identities(await world.instances())
     const pods = (await world.pods()).map(({ metadata }) => metadata.uid)
     for (let round = 0; round < 3; round++) {
-      await agents.on('node-1').stop('SIGKILL')
-      agents.on('node-1').start()
-      await eventually(async () => expect(await world.allocatable('node-1', 'akri.sh/cam-a19705')).toBe(1))
+      await agents.on(NODE_1).stop('SIGKILL')
+      await agents.on(NODE_1).start()
+      await eventually(async () => expect(await world.allocatable(NODE_1, 'akri.sh/cam-a19705')).toBe(1))
     }
     // Longer than a slot is given to a container that starts.
     await systemClock.sleep(3000)
@@ -49,41 +39,40 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
     expect((await world.pods()).map(({ metadata }) => metadata.uid)).toEqual(pods)
     await world.running('p')
     // Of the sockets of those that were killed none is left.
-    const sockets = () =>
-      readdirSync(path.join(kubeletDirectory('node-1'), 'device-plugins')).filter((name) => name.startsWith('akri-'))
-    await eventually(() => expect(sockets()).toHaveLength(3))
+    const files = () => filesBelow(NODE_1, '/var/lib/kubelet/device-plugins')
+    await eventually(async () => expect((await files()).filter((name) => name.startsWith('akri-'))).toHaveLength(3))
   })
 
   it.each(['SIGTERM', 'SIGKILL'] as const)(
     'A2 is exchanged: one beside another that runs leaves it alone and ends, and serves once that one has ended by %s',
     async (signal) => {
-      const old = agents.on('node-1')
-      const young = HostAgent.beside(old)
+      const old = agents.on(NODE_1)
+      const young = NodeAgent.beside(old)
       try {
         await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2))
         await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
-        await world.apply(podYaml('p', { 'akri.sh/cam': 1, 'akri.sh/cam-a19705': 1 }, { node: 'node-1' }))
+        await world.apply(podYaml('p', { 'akri.sh/cam': 1, 'akri.sh/cam-a19705': 1 }, { node: NODE_1 }))
         await eventually(() => world.running('p'))
-        await eventually(async () => expect(await world.allocatable('node-1', 'akri.sh/cam')).toBe(3))
+        await eventually(async () => expect(await world.allocatable(NODE_1, 'akri.sh/cam')).toBe(3))
         const before = identities(await world.instances())
-        const registered = await world.registrations('node-1')
+        const registered = await world.registrations(NODE_1)
         for (let round = 0; round < 3; round++) {
-          young.start()
-          await eventually(() => expect(young.exitCode).toBe(1))
+          await young.start()
+          await eventually(async () => expect(await young.exitCode()).toBe(1))
         }
-        expect(young.output).toContain('agent-registration.sock is served by another process already')
-        expect(await world.registrations('node-1')).toBe(registered)
+        expect(await young.output()).toContain('agent-registration.sock is served by another process already')
+        expect(await world.registrations(NODE_1)).toBe(registered)
         await old.stop(signal)
-        young.start()
+        await young.start()
         // Once for each plugin.
-        await eventually(async () => expect(await world.registrations('node-1')).toBe(registered + 3), 10_000)
-        await eventually(async () => expect(await world.allocatable('node-1', 'akri.sh/cam')).toBe(3), 10_000)
+        await eventually(async () => expect(await world.registrations(NODE_1)).toBe(registered + 3), 10_000)
+        await eventually(async () => expect(await world.allocatable(NODE_1, 'akri.sh/cam')).toBe(3), 10_000)
         expect(identities(await world.instances())).toEqual(before)
-        await world.apply(podYaml('q', { 'akri.sh/cam': 2 }, { node: 'node-1' }))
+        await world.apply(podYaml('q', { 'akri.sh/cam': 2 }, { node: NODE_1 }))
         await eventually(() => world.running('p', 'q'))
       } finally {
         await young.stop()
-        old.start()
+        await old.start()
       }
     },
   )
@@ -91,37 +80,40 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
   it('A21 registers anew with a kubelet that restarts, and changes nothing', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 2))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
-    await world.apply(podYaml('p', { 'akri.sh/cam': 1 }, { node: 'node-1' }))
+    await world.apply(podYaml('p', { 'akri.sh/cam': 1 }, { node: NODE_1 }))
     await eventually(() => world.running('p'))
     const before = identities(await world.instances())
-    await onNode('node-1', '--restart', 'kubelet')
-    await eventually(() => expect(agents.on('node-1').output).toMatch(/the kubelet restarted/))
-    await eventually(async () => expect(await world.allocatable('node-1', 'akri.sh/cam-8120fe')).toBe(1))
-    await world.apply(podYaml('q', { 'akri.sh/cam-8120fe': 1 }, { node: 'node-1' }))
+    await access.killKubelet(NODE_1)
+    await eventually(async () => expect(await agents.on(NODE_1).output()).toMatch(/the kubelet restarted/))
+    await eventually(async () => expect(await world.allocatable(NODE_1, 'akri.sh/cam-8120fe')).toBe(1))
+    await world.apply(podYaml('q', { 'akri.sh/cam-8120fe': 1 }, { node: NODE_1 }))
     await eventually(() => world.running('p', 'q'))
     const after = identities(await world.instances())
     expect(after[0]?.uid).toBe(before[0]?.uid)
-    expect(await world.holders()).toEqual(['C:0:node-1', 'node-1'])
+    expect(await world.holders()).toEqual([`C:0:${NODE_1}`, NODE_1])
   })
 
-  it('keeps what a node has whose kubelet is silent, gives the rest to others, and goes on when it is back', async () => {
-    await world.apply(echoYaml('cam', ['foo0'], 2))
-    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
-    await world.apply(podYaml('p', { 'akri.sh/cam': 1 }, { node: 'node-2' }))
-    await eventually(() => world.running('p'))
-    const before = identities(await world.instances())
-    await onNode('node-2', '--restart', 'kubelet', 'STOP')
-    try {
-      await eventually(async () => expect(await world.isReady('node-2')).toBe(false))
-      expect(identities(await world.instances())).toEqual(before)
-      await world.apply(podYaml('q', { 'akri.sh/cam': 1 }, { node: 'node-1' }))
-      await eventually(async () => expect(await world.holders()).toEqual(['C:0:node-1', 'C:0:node-2']))
-      await eventually(async () => expect((await world.phases()).q).toBe('Running'))
-    } finally {
-      await onNode('node-2', '--restart', 'kubelet', 'CONT')
-    }
-    await eventually(async () => expect(await world.isReady('node-2')).toBe(true))
-    await world.running('p', 'q')
-    expect(await world.holders()).toEqual(['C:0:node-1', 'C:0:node-2'])
-  })
+  it.skipIf(missingHere() !== undefined)(
+    `keeps what a node has whose kubelet is silent, gives the rest to others, and goes on when it is back${unlessHere}`,
+    async () => {
+      await world.apply(echoYaml('cam', ['foo0'], 2))
+      await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
+      await world.apply(podYaml('p', { 'akri.sh/cam': 1 }, { node: NODE_2 }))
+      await eventually(() => world.running('p'))
+      const before = identities(await world.instances())
+      await signalKubelet(NODE_2, 'STOP')
+      try {
+        await eventually(async () => expect(await world.isReady(NODE_2)).toBe(false))
+        expect(identities(await world.instances())).toEqual(before)
+        await world.apply(podYaml('q', { 'akri.sh/cam': 1 }, { node: NODE_1 }))
+        await eventually(async () => expect(await world.holders()).toEqual([`C:0:${NODE_1}`, `C:0:${NODE_2}`]))
+        await eventually(async () => expect((await world.phases()).q).toBe('Running'))
+      } finally {
+        await signalKubelet(NODE_2, 'CONT')
+      }
+      await eventually(async () => expect(await world.isReady(NODE_2)).toBe(true))
+      await world.running('p', 'q')
+      expect(await world.holders()).toEqual([`C:0:${NODE_1}`, `C:0:${NODE_2}`])
+    },
+  )
 })

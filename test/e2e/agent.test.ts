@@ -1,20 +1,8 @@
-import { readFile, rm, writeFile } from 'node:fs/promises'
-import path from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { HostAgent } from './support/host-agent.js'
+import { NodeAgent } from './support/node-agent.js'
 import { type NodeAgents, useAgents } from './support/node-agents.js'
-import {
-  AVAILABILITY_FILE,
-  echoYaml,
-  eventually,
-  missing,
-  NODES,
-  onNode,
-  podYaml,
-  unless,
-  type World,
-  workDirectory,
-} from './support/world.js'
+import { access, missing, NODE_1, NODE_2, NODES, onNode, setAvailable, unless } from './support/nodes.js'
+import { echoYaml, eventually, podYaml, type World } from './support/world.js'
 
 // One agent for each node of a real Kubernetes, with its real kubelets, scheduler and API server: from devices to slots of containers.
 
@@ -91,10 +79,10 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
   it('R39 R40 writes each slot into the annotations of the container', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 2))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
-    await world.apply(podYaml('annotated', { 'akri.sh/cam': 1, 'akri.sh/cam-8120fe': 1 }, { node: 'node-1' }))
+    await world.apply(podYaml('annotated', { 'akri.sh/cam': 1, 'akri.sh/cam-8120fe': 1 }, { node: NODE_1 }))
     await eventually(() => world.running('annotated'))
-    const ids = (await onNode('node-1', 'ctr', '-n', 'k8s.io', 'containers', 'ls', '-q')).trim().split('\n')
-    const all = await Promise.all(ids.map((id) => onNode('node-1', 'ctr', '-n', 'k8s.io', 'containers', 'info', id)))
+    const ids = (await onNode(NODE_1, 'ctr', '-n', 'k8s.io', 'containers', 'ls', '-q')).trim().split('\n')
+    const all = await Promise.all(ids.map((id) => onNode(NODE_1, 'ctr', '-n', 'k8s.io', 'containers', 'info', id)))
     const own = all.filter((info) => info.includes(world.namespace) && info.includes('annotated'))
     const annotations = own.flatMap((info) => Object.entries(findAnnotations(JSON.parse(info))))
     const usage = await world.usage()
@@ -170,40 +158,39 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
   it('R17 R46 R47 loses a device that goes and finds it when it is back', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
-    await writeFile(AVAILABILITY_FILE, 'OFFLINE')
+    await setAvailable(false)
     await eventually(async () => expect(await world.instances()).toEqual([]))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([0, 0]))
-    await rm(AVAILABILITY_FILE)
+    await setAvailable(true)
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
   })
 
   it('R91 frees the slots of Pods that went by what the container runtime says, where that is wanted', async () => {
-    // The node's /run is its own: the runtime is reached through its first process.
-    const pid = (await readFile(path.join(workDirectory, 'nodes/node-2/pid'), 'utf8')).trim()
-    const other = await HostAgent.create('node-2', { AKRI_CRI_SOCKET: `/proc/${pid}/root/run/containerd/containerd.sock` })
-    await agents.on('node-2').stop()
-    other.start()
+    const other = await NodeAgent.create(NODE_2, { AKRI_CRI_SOCKET: access.runtimeSocket(NODE_2), LOG_LEVEL: 'debug' })
+    await agents.on(NODE_2).stop()
+    await other.start()
     try {
       await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
       await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
-      await world.apply(podYaml('il', { 'akri.sh/cam-8120fe': 1 }, { node: 'node-2' }))
+      await world.apply(podYaml('il', { 'akri.sh/cam-8120fe': 1 }, { node: NODE_2 }))
       // Any device would do for the other one, also this one's.
       await eventually(() => world.running('il'))
-      await world.apply(podYaml('cl', { 'akri.sh/cam': 1 }, { node: 'node-2' }))
+      await world.apply(podYaml('cl', { 'akri.sh/cam': 1 }, { node: NODE_2 }))
       await eventually(() => world.running('il', 'cl'))
       // Several rounds of looking: what runs keeps what it has.
-      const rounds = () => other.output.split('reclaiming unused slots').length
-      expect(other.output).not.toContain('cannot look for unused slots')
-      expect(rounds()).toBeGreaterThanOrEqual(1)
+      const rounds = async () => (await other.output()).split('reclaiming unused slots - start').length
+      const before = await rounds()
+      await eventually(async () => expect(await rounds()).toBeGreaterThan(before + 1))
+      expect(await other.output()).not.toContain('cannot look for unused slots')
       expect(await world.holders()).toHaveLength(2)
       await world.remove('Pod', 'il')
-      await eventually(async () => expect((await world.holders()).filter((holder) => holder === 'node-2')).toEqual([]), 20_000)
+      await eventually(async () => expect((await world.holders()).filter((holder) => holder === NODE_2)).toEqual([]), 20_000)
       expect(await world.holders()).toHaveLength(1)
       await world.remove('Pod', 'cl')
       await eventually(async () => expect(await world.holders()).toEqual([]), 20_000)
     } finally {
       await other.dispose()
-      agents.on('node-2').start()
+      await agents.on(NODE_2).start()
     }
   })
 })

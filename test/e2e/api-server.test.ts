@@ -5,20 +5,21 @@ import { credentials, Metadata } from '@grpc/grpc-js'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { ApiServer } from './support/api-server.js'
 import { freePort } from './support/free-port.js'
-import { HostAgent } from './support/host-agent.js'
-import { echoYaml, eventually, kubeletDirectory, missing, podYaml, unless, World } from './support/world.js'
+import { NodeAgent } from './support/node-agent.js'
+import { access, missingHere, NODE_1, unlessHere } from './support/nodes.js'
+import { echoYaml, eventually, podYaml, World } from './support/world.js'
 
-describe.skipIf(missing() !== undefined)(`an agent whose API server fails${unless}`, { timeout: 120_000 }, () => {
+describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${unlessHere}`, { timeout: 120_000 }, () => {
   const server = new ApiServer()
   let world: World
-  let agent: HostAgent
+  let agent: NodeAgent
   let port: number
 
   beforeAll(async () => {
     world = await World.open()
     port = await freePort()
-    agent = await HostAgent.create('node-1', { METRICS_PORT: String(port) })
-    agent.start()
+    agent = await NodeAgent.create(NODE_1, { METRICS_PORT: String(port) })
+    await agent.start()
   }, 120_000)
 
   afterEach(async () => {
@@ -33,8 +34,8 @@ describe.skipIf(missing() !== undefined)(`an agent whose API server fails${unles
 
   async function ready(): Promise<void> {
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2))
-    await eventually(async () => expect(await world.allocatable('node-1', 'akri.sh/cam')).toBe(2))
-    await world.apply(podYaml('p', { 'akri.sh/cam': 1 }, { node: 'node-1' }))
+    await eventually(async () => expect(await world.allocatable(NODE_1, 'akri.sh/cam')).toBe(2))
+    await world.apply(podYaml('p', { 'akri.sh/cam': 1 }, { node: NODE_1 }))
     await eventually(async () => expect((await world.pods())[0]?.status).toMatchObject({ phase: 'Running' }))
   }
 
@@ -52,14 +53,14 @@ describe.skipIf(missing() !== undefined)(`an agent whose API server fails${unles
     const after = await state()
     for (const instance of before.instances) expect(after.instances).toContainEqual(instance)
     expect(after.pods).toEqual(before.pods)
-    await world.apply(podYaml('q', { 'akri.sh/cam': 2 }, { node: 'node-1' }))
+    await world.apply(podYaml('q', { 'akri.sh/cam': 2 }, { node: NODE_1 }))
     await eventually(async () => expect((await world.pods()).map(({ status }) => status.phase)).toEqual(['Running', 'Running']))
   })
 
   it('goes on offering devices while the API server answers nobody, refuses a claim with a clear error, and catches up after', async () => {
     await ready()
     const before = await state()
-    const directory = path.join(kubeletDirectory('node-1'), 'device-plugins')
+    const directory = path.join(access.kubeletDirectory(NODE_1), 'device-plugins')
     const socket = readdirSync(directory).find((name) => name.startsWith('akri-cam-8120fe')) ?? expect.fail('no socket')
     server.freeze()
     const client = new DevicePluginClient(`unix:${path.join(directory, socket)}`, credentials.createInsecure())
@@ -85,7 +86,7 @@ describe.skipIf(missing() !== undefined)(`an agent whose API server fails${unles
     await eventually(async () => expect(await state()).toEqual(before))
     await world.apply(echoYaml('cam', ['foo0', 'foo1', 'foo2'], 2))
     await eventually(async () => expect(await world.instances()).toHaveLength(3))
-    await world.apply(podYaml('q', { 'akri.sh/cam': 3 }, { node: 'node-1' }))
+    await world.apply(podYaml('q', { 'akri.sh/cam': 3 }, { node: NODE_1 }))
     await eventually(() => world.running('p', 'q'))
   })
 
@@ -94,13 +95,13 @@ describe.skipIf(missing() !== undefined)(`an agent whose API server fails${unles
     const before = await state()
     await agent.stop('SIGKILL')
     server.freeze()
-    agent.start()
+    await agent.start()
     await eventually(async () => {
       const answer = await fetch(`http://127.0.0.1:${port}/readyz`)
       expect([answer.status, await answer.text()]).toEqual([503, expect.stringContaining('waiting for the API server')])
     })
     server.thaw()
-    await eventually(async () => expect(await world.allocatable('node-1', 'akri.sh/cam-a19705')).toBeGreaterThan(0))
+    await eventually(async () => expect(await world.allocatable(NODE_1, 'akri.sh/cam-a19705')).toBeGreaterThan(0))
     expect(await state()).toEqual(before)
   })
 })

@@ -1,14 +1,14 @@
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { systemClock } from '@akrijs/sdk'
 import { load } from 'js-yaml'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { HostAgent } from './support/host-agent.js'
-import { container, echoYaml, eventually, missing, unless, World } from './support/world.js'
+import { NodeAgent } from './support/node-agent.js'
+import { filesBelow, missing, NODE_1, onNode, unless } from './support/nodes.js'
+import { container, echoYaml, eventually, World } from './support/world.js'
 
 // Workloads of a real Kubernetes that report by files, in containers of their own and as users of their own.
 
-const NODE = 'node-1'
+const NODE = NODE_1
 const RESOURCE = 'akri.sh/cam-8120fe'
 const INSTANCE = 'cam-8120fe'
 const SLOT = `${INSTANCE}-0`
@@ -21,11 +21,13 @@ interface ReportedInstance {
 
 describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, { timeout: 120_000 }, () => {
   let world: World
-  let agent: HostAgent
+  let agent: NodeAgent
 
   const instance = async () => (await world.get<ReportedInstance>('Instance', INSTANCE)) ?? expect.fail('no Instance')
   const info = async () => (await instance()).status?.brokerInfo ?? {}
   const directoryOf = (slot: string) => path.join(agent.directory, 's/broker-info', `${world.namespace}_${INSTANCE}`, slot)
+
+  const shell = (script: string) => onNode(NODE, 'sh', '-c', script)
 
   /** A Pod of an unprivileged user whose container runs a script, with `report NAME CONTENT` in it. */
   const reporter = (name: string, script: string, more: object = {}) => {
@@ -49,13 +51,15 @@ describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, { tim
   /** How long it takes from the moment in which a file was written until brokerInfo has it, in milliseconds. */
   async function shown(name: string, content: string): Promise<number> {
     await eventually(async () => expect((await info())[name]).toBe(content), 30_000)
-    return systemClock.now() - statSync(path.join(directoryOf(SLOT), name)).mtimeMs
+    // By the node's own clock.
+    const [now, written] = (await shell(`date +%s.%N; stat -c %.9Y ${directoryOf(SLOT)}/${name}`)).split('\n').map(Number)
+    return 1000 * ((now ?? Number.NaN) - (written ?? Number.NaN))
   }
 
   beforeAll(async () => {
     world = await World.open()
-    agent = await HostAgent.create(NODE)
-    agent.start()
+    agent = await NodeAgent.create(NODE)
+    await agent.start()
   }, 120_000)
 
   afterEach(() => world.clear(), 120_000)
@@ -87,14 +91,14 @@ describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, { tim
     expect(await shown('firmware-version', '1.1\n')).toBeLessThan(1300)
     await eventually(async () => expect(await info()).toEqual({ 'firmware-version': '1.1\n', state: 'done\n' }))
     expect((await instance()).metadata.generation).toBe(generation)
-    expect(statSync(path.join(directoryOf(SLOT), 'state')).uid).toBe(4711)
+    expect(await shell(`stat -c %u ${directoryOf(SLOT)}/state`)).toBe('4711\n')
 
     await world.remove('Pod', 'writer')
     await eventually(async () => expect(Object.values((await instance()).spec.deviceUsage)).toEqual(['']))
     const freed = systemClock.now()
     await eventually(async () => expect(await info()).toEqual({}), 10_000)
     expect(systemClock.now() - freed).toBeLessThan(1500)
-    await eventually(() => expect(existsSync(directoryOf(SLOT))).toBe(false), 5000)
+    await eventually(async () => expect(await shell(`ls -d ${directoryOf(SLOT)} 2>&1 || true`)).toContain('No such file'), 5000)
   })
 
   it('R69 keep their files when the kubelet restarts a container, and an init container hands its own on', async () => {
@@ -129,15 +133,16 @@ describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, { tim
     await world.apply(reporter('goes', 'report b 1; exec sleep 100000'))
     await eventually(async () => expect(await info()).toEqual({ a: '1\n', b: '1\n' }))
     await agent.stop('SIGKILL')
-    const [slotOfStays = ''] = [SLOT, `${INSTANCE}-1`].filter((slot) => readdirSync(directoryOf(slot)).includes('a'))
-    writeFileSync(path.join(directoryOf(slotOfStays), '.go'), '')
+    const reports = path.dirname(directoryOf(SLOT))
+    const slotOfStays = path.dirname((await filesBelow(NODE, reports)).find((file) => path.basename(file) === 'a') ?? '')
+    await onNode(NODE, 'touch', `${directoryOf(slotOfStays)}/.go`)
     await world.remove('Pod', 'goes')
-    await eventually(() => expect(readFileSync(path.join(directoryOf(slotOfStays), 'a'), 'utf8')).toBe('2\n'))
+    await eventually(async () => expect(await onNode(NODE, 'cat', `${directoryOf(slotOfStays)}/a`)).toBe('2\n'))
     await eventually(async () => expect((await world.pods()).map(({ metadata }) => metadata.name)).toEqual(['stays']))
     expect(await info()).toEqual({ a: '1\n', b: '1\n' })
-    agent.start()
+    await agent.start()
     await eventually(async () => expect(await info()).toEqual({ a: '2\n' }))
-    await eventually(() => expect(readdirSync(path.dirname(directoryOf(SLOT)))).toEqual([slotOfStays]))
+    await eventually(async () => expect(await onNode(NODE, 'ls', reports)).toBe(`${slotOfStays}\n`))
   })
 
   it('R69 cannot flood the API server, however fast they write', async () => {
@@ -150,14 +155,15 @@ describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, { tim
     const watch = {
       method: 'GET' as const,
       path: world.api('Instance').path(world.namespace),
-      query: { watch: true, resourceVersion, timeoutSeconds: 6 },
+      query: { watch: true, resourceVersion },
     }
     let changes = 0
     const startedAt = systemClock.now()
-    for await (const line of world.client.lines(watch, AbortSignal.timeout(30_000))) {
+    // On a busy machine Pods without a request of CPU may get none for seconds, and then nobody writes.
+    for await (const line of world.client.lines(watch, AbortSignal.timeout(90_000))) {
       if ((JSON.parse(line) as { type: string }).type === 'MODIFIED') changes++
+      if (changes > 1 && systemClock.now() - startedAt > 6000) break
     }
-    expect(changes).toBeGreaterThan(1)
     expect(changes).toBeLessThanOrEqual((systemClock.now() - startedAt) / 900 + 1)
   })
 

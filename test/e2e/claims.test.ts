@@ -1,8 +1,9 @@
 import { systemClock } from '@akrijs/sdk'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { type NodeAgents, useAgents } from './support/node-agents.js'
+import { missing, NODE_1, NODE_2, NODES, unless } from './support/nodes.js'
 import { checkSlots } from './support/slots.js'
-import { echoYaml, eventually, missing, NODES, podYaml, unless, type World } from './support/world.js'
+import { echoYaml, eventually, podYaml, type World } from './support/world.js'
 
 // What an Instance says of its slots is lost while containers of both nodes use them, and others wait for them.
 
@@ -43,11 +44,11 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
   }
   /** While nobody speaks for node-1, whose containers run on. */
   const withoutAgent = async (work: () => Promise<unknown>) => {
-    await agents.on('node-1').stop('SIGKILL')
+    await agents.on(NODE_1).stop('SIGKILL')
     try {
       await work()
     } finally {
-      agents.on('node-1').start()
+      await agents.on(NODE_1).start()
     }
   }
   const versions = async () => (await world.instances()).map(({ metadata }) => `${metadata.name} ${metadata.resourceVersion}`)
@@ -81,7 +82,7 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
       await world.apply(podYaml(`q-${level}`, { [resource]: 1 }, { graceSeconds: 0 }))
     }
     held = await world.usage()
-    expect(Object.values(held).sort()).toEqual(['C:0:node-1', 'C:0:node-2', 'node-1', 'node-2'])
+    expect(Object.values(held).sort()).toEqual([`C:0:${NODE_1}`, `C:0:${NODE_2}`, NODE_1, NODE_2])
   }, 120_000)
 
   it.each<[string, () => Promise<unknown>]>([
@@ -129,7 +130,7 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
       await deleteInstances()
       await eventually(() => world.running(...ALL_WAITING), 60_000)
     })
-    const slots = Object.keys(held).filter((slot) => held[slot]?.endsWith('node-1'))
+    const slots = Object.keys(held).filter((slot) => held[slot]?.endsWith(NODE_1))
     await eventually(async () => {
       const said = (await events('SlotUsedTwice')).map(({ message }) => message)
       for (const slot of slots) expect(said).toContainEqual(expect.stringContaining(`has slot ${slot}, and it is given to`))

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { HostController } from './support/host-controller.js'
-import { echoYaml, eventually, missing, NODES, unless, World } from './support/world.js'
+import { missing, NODES, unless } from './support/nodes.js'
+import { echoYaml, eventually, World } from './support/world.js'
 
 // What a controller costs the API server. There are no agents: the Pods ask for what no node has, so that nothing but the
 // controller and the API server is at work.

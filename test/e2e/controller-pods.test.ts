@@ -14,7 +14,8 @@ import {
   runningPodsIn,
   service,
 } from './support/made.js'
-import { echoYaml, eventually, missing, NODES, unless, type World } from './support/world.js'
+import { missing, NODE_1, NODE_2, NODES, unless } from './support/nodes.js'
+import { echoYaml, eventually, type World } from './support/world.js'
 
 // How many broker Pods there are, where, and what becomes of one that ends, is refused or has another spec.
 
@@ -128,7 +129,7 @@ describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}
 
     const uids = (await runningPodsIn(world, 2)).map(({ metadata }) => metadata.uid)
     await world.apply(echoYaml('cam', ['foo0'], 2, spec('v3', { updateStrategy: { type: 'OnDelete' } })))
-    await world.remove('Pod', 'node-1-cam-8120fe-pod')
+    await world.remove('Pod', `${NODE_1}-cam-8120fe-pod`)
     await eventually(async () => {
       const commands = Object.fromEntries(
         (await runningPodsIn(world, 2)).map(({ metadata, spec: { containers } }) => [
@@ -136,7 +137,7 @@ describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}
           containers[0].command[2].slice(0, 7),
         ]),
       )
-      expect(commands).toEqual({ 'node-1-cam-8120fe-pod': 'echo v3', 'node-2-cam-8120fe-pod': 'echo v2' })
+      expect(commands).toEqual({ [`${NODE_1}-cam-8120fe-pod`]: 'echo v3', [`${NODE_2}-cam-8120fe-pod`]: 'echo v2' })
     })
     expect((await runningPodsIn(world, 2)).filter(({ metadata }) => uids.includes(metadata.uid))).toHaveLength(1)
 

@@ -1,11 +1,9 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import os from 'node:os'
-import path from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { useController } from './support/controlled-world.js'
 import type { HostController } from './support/host-controller.js'
 import { addresses, alivePodsIn, type Made, namesIn, podSpec, podsIn, refuse, runningPodsIn, service } from './support/made.js'
-import { echoYaml, eventually, missing, unless, type World } from './support/world.js'
+import { makeDirectories, missing, NODES, onNode, unless } from './support/nodes.js'
+import { echoYaml, eventually, type World } from './support/world.js'
 
 // Brokers that are Jobs or a Deployment, and what somebody has edited of what the controller has applied.
 
@@ -30,14 +28,15 @@ describe.skipIf(missing() !== undefined)(`broker Jobs and Deployments on a real 
         configurationServiceSpec: service(81),
       }
     }
-    const shared = await mkdtemp(path.join(os.tmpdir(), 'akri-jobs-'))
-    onTestFinished(() => rm(shared, { recursive: true }))
+    const shared = await makeDirectories()
+    const onAll = (...command: string[]) => Promise.all(NODES.map((node) => onNode(node, ...command)))
+    onTestFinished(() => void onAll('rm', '-rf', shared))
     // Until they are told: all of them run at one time, however long it takes to start them.
     const waiting = job('until [ -e /shared/done ]; do sleep 0.2; done', shared)
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2, waiting))
     await eventually(async () => expect(await namesIn(world, 'Job')).toEqual(['cam-8120fe-1-job', 'cam-a19705-1-job']))
     await eventually(async () => expect(await addresses(world, 'cam-svc')).toHaveLength(2))
-    await writeFile(path.join(shared, 'done'), '')
+    await onAll('touch', `${shared}/done`)
     const done = async (count: number) => {
       const jobs = await world.list<Made>('Job')
       expect(jobs.filter(({ status }) => status.conditions?.some(({ type }) => type === 'Complete'))).toHaveLength(count)

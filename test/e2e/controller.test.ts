@@ -1,9 +1,9 @@
-import { rm, writeFile } from 'node:fs/promises'
 import { describe, expect, it } from 'vitest'
 import { countedBrokers, useController } from './support/controlled-world.js'
 import { HostController } from './support/host-controller.js'
 import { addresses, alivePodsIn, isBroker, type Made, namesIn, podSpec, podsIn, runningPodsIn, service } from './support/made.js'
-import { AVAILABILITY_FILE, echoYaml, eventually, missing, NODES, podYaml, unless, type World } from './support/world.js'
+import { missing, NODE_1, NODE_2, NODES, setAvailable, unless } from './support/nodes.js'
+import { echoYaml, eventually, podYaml, type World } from './support/world.js'
 
 // The controller, with one agent for each node, on a real Kubernetes: from a device to the programs that use it.
 
@@ -27,28 +27,28 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     )
     const brokers = await eventually(() => runningPodsIn(world, 4))
     expect(brokers.map(({ metadata }) => metadata.name)).toEqual([
-      'node-1-cam-8120fe-pod',
-      'node-1-cam-a19705-pod',
-      'node-2-cam-8120fe-pod',
-      'node-2-cam-a19705-pod',
+      `${NODE_1}-cam-8120fe-pod`,
+      `${NODE_1}-cam-a19705-pod`,
+      `${NODE_2}-cam-8120fe-pod`,
+      `${NODE_2}-cam-a19705-pod`,
     ])
     const [first] = brokers
     expect(first?.metadata.labels).toEqual({
-      app: 'node-1-cam-8120fe-pod',
+      app: `${NODE_1}-cam-8120fe-pod`,
       controller: 'akri.sh',
       'akri.sh/configuration': 'cam',
       'akri.sh/instance': 'cam-8120fe',
-      'akri.sh/target-node': 'node-1',
+      'akri.sh/target-node': NODE_1,
     })
     expect(first?.metadata.ownerReferences).toMatchObject([{ kind: 'Instance', name: 'cam-8120fe' }])
-    expect(first?.spec.nodeName).toBe('node-1')
+    expect(first?.spec.nodeName).toBe(NODE_1)
     expect(first?.spec.containers[0].resources).toEqual({
       limits: { 'akri.sh/cam-8120fe': '1' },
       requests: { 'akri.sh/cam-8120fe': '1' },
     })
-    await eventually(async () => expect(await world.logs('node-1-cam-8120fe-pod')).toMatch(/^DEBUG_ECHO_DESCRIPTION=foo0$/m))
-    expect(await world.logs('node-1-cam-8120fe-pod')).toMatch(/^SITE=north$/m)
-    expect(await world.holders()).toEqual(['node-1', 'node-1', 'node-2', 'node-2'])
+    await eventually(async () => expect(await world.logs(`${NODE_1}-cam-8120fe-pod`)).toMatch(/^DEBUG_ECHO_DESCRIPTION=foo0$/m))
+    expect(await world.logs(`${NODE_1}-cam-8120fe-pod`)).toMatch(/^SITE=north$/m)
+    expect(await world.holders()).toEqual([NODE_1, NODE_1, NODE_2, NODE_2])
 
     await eventually(async () => expect(await namesIn(world, 'Service')).toEqual(['cam-8120fe-svc', 'cam-a19705-svc', 'cam-svc']))
     const services = await world.list<Made>('Service')
@@ -69,7 +69,7 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
 
   it('R80 R101 R104 R105 R111 R112 R114 goes from a Configuration to a broker as the architecture says, step by step', async () => {
     // A slow start: each step can be seen.
-    const spec = podSpec('env; exec sleep 100000', { nodeSelector: { 'kubernetes.io/hostname': 'node-1' } })
+    const spec = podSpec('env; exec sleep 100000', { nodeSelector: { 'kubernetes.io/hostname': NODE_1 } })
     await world.apply(echoYaml('cam', ['foo0'], 3, { brokerSpec: { brokerPodSpec: spec } }))
     // 2. The agents found the device, and each listed its node. All slots are free.
     await eventually(async () => {
@@ -80,20 +80,20 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     })
     // 3. The controller made a Pod for a node of the list that may have it, which asks for the Instance.
     const [broker] = await eventually(() => runningPodsIn(world, 1))
-    expect(broker?.metadata.labels['akri.sh/target-node']).toBe('node-1')
+    expect(broker?.metadata.labels['akri.sh/target-node']).toBe(NODE_1)
     // 4. The kubelet asked for a slot, and the agent reserved it for its node.
     const usage = await world.usage()
-    const taken = Object.keys(usage).filter((slot) => usage[slot] === 'node-1')
-    expect(Object.values(usage).filter(Boolean)).toEqual(['node-1'])
+    const taken = Object.keys(usage).filter((slot) => usage[slot] === NODE_1)
+    expect(Object.values(usage).filter(Boolean)).toEqual([NODE_1])
     // 5. What is taken is offered to nobody else: two are left for Pods of the other node, and not a third.
-    await eventually(async () => expect(await world.allocatable('node-2', 'akri.sh/cam-8120fe')).toBe(2))
-    for (const name of ['x', 'y', 'z']) await world.apply(podYaml(name, { 'akri.sh/cam-8120fe': 1 }, { node: 'node-2' }))
+    await eventually(async () => expect(await world.allocatable(NODE_2, 'akri.sh/cam-8120fe')).toBe(2))
+    for (const name of ['x', 'y', 'z']) await world.apply(podYaml(name, { 'akri.sh/cam-8120fe': 1 }, { node: NODE_2 }))
     await eventually(async () => {
       const others = (await alivePodsIn(world)).filter(({ metadata }) => metadata.ownerReferences === undefined)
       expect(others.map(({ status }) => status.phase).sort()).toEqual(['Pending', 'Running', 'Running'])
     })
-    expect((await world.holders()).sort()).toEqual(['node-1', 'node-2', 'node-2'])
-    expect((await world.usage())[taken[0] ?? '']).toBe('node-1')
+    expect((await world.holders()).sort()).toEqual([NODE_1, NODE_2, NODE_2])
+    expect((await world.usage())[taken[0] ?? '']).toBe(NODE_1)
     await eventually(async () => expect(await world.logs(broker?.metadata.name ?? '')).toMatch(/^DEBUG_ECHO_DESCRIPTION=foo0$/m))
   })
 
@@ -110,13 +110,13 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     await eventually(() => runningPodsIn(world, 3))
     const own = async () => (await podsIn(world)).find(({ metadata }) => metadata.name === 'own')?.metadata.uid
     const before = await own()
-    await writeFile(AVAILABILITY_FILE, 'OFFLINE')
+    await setAvailable(false)
     await eventually(async () => {
       expect(await namesIn(world, 'Pod')).toEqual(['own'])
       expect(await namesIn(world, 'Service')).toEqual([])
     })
     await runningPodsIn(world, 1)
-    await rm(AVAILABILITY_FILE)
+    await setAvailable(true)
     await eventually(() => runningPodsIn(world, 3))
     expect(await own()).toBe(before)
     await eventually(async () => expect(await namesIn(world, 'Service')).toHaveLength(2))
@@ -131,7 +131,7 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
         metadata: { name, labels: own },
         spec: podSpec('exec sleep 100000', {}, {}),
       })
-    await world.apply(foreign('node-1-cam-8120fe-pod', labels))
+    await world.apply(foreign(`${NODE_1}-cam-8120fe-pod`, labels))
     await world.apply(foreign('only-configuration', { controller: 'akri.sh', 'akri.sh/configuration': 'cam' }))
     await world.apply(
       JSON.stringify({
@@ -148,13 +148,16 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     const found = await runningPodsIn(world, 4)
     const own = found.filter(isBroker).map(({ metadata }) => metadata.name)
     // The name that was taken has another one beside it.
-    expect(own).toEqual([expect.stringMatching(/^node-1-cam-8120fe-pod-[0-9a-f]{10}$/), 'node-2-cam-8120fe-pod'])
+    expect(own).toEqual([
+      expect.stringMatching(new RegExp(`^${NODE_1}-cam-8120fe-pod-[0-9a-f]{10}$`)),
+      `${NODE_2}-cam-8120fe-pod`,
+    ])
     await eventually(() => expect(controller.output).toMatch(/cam-8120fe-svc in [a-z0-9-]+ belongs to somebody else/))
     const [service1] = await world.list<Made>('Service')
     expect(service1?.spec.ports[0].port).toBe(7)
     expect(service1?.metadata.ownerReferences).toBeUndefined()
     await world.apply(echoYaml('cam', ['foo0'], 2))
-    await eventually(async () => expect(await namesIn(world, 'Pod')).toEqual(['node-1-cam-8120fe-pod', 'only-configuration']))
+    await eventually(async () => expect(await namesIn(world, 'Pod')).toEqual([`${NODE_1}-cam-8120fe-pod`, 'only-configuration']))
     expect(await namesIn(world, 'Service')).toEqual(['cam-8120fe-svc'])
   })
 
@@ -168,7 +171,7 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     try {
       await controller.stop('SIGKILL')
       // Nobody leads for a moment: what happens then is seen all the same.
-      await world.remove('Pod', 'node-1-cam-8120fe-pod')
+      await world.remove('Pod', `${NODE_1}-cam-8120fe-pod`)
       await eventually(() => expect(other.output).toContain('this replica leads'), 60_000)
       await eventually(() => runningPodsIn(world, 4))
       const after = (await runningPodsIn(world, 4)).map(({ metadata }) => metadata.uid)

@@ -1,7 +1,8 @@
 import { objectKey } from '@akrijs/kube'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { HostController } from './support/host-controller.js'
-import { echoYaml, eventually, type InstanceState, missing, unless, World } from './support/world.js'
+import { missing, NODE_1, unless } from './support/nodes.js'
+import { echoYaml, eventually, type InstanceState, World } from './support/world.js'
 
 // Nodes that exist in the API only, without a kubelet: nothing tells a controller apart from one whose machine has burned.
 
@@ -37,15 +38,15 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, { time
   it('C1 C3 R64 R103 leave every Instance when they are deleted, with their slots, and are not in the way when they come back', async () => {
     await createNode('ghost-1')
     await instance('cam-8120fe', {
-      nodes: ['node-1', 'ghost-1'],
-      deviceUsage: { 'cam-8120fe-0': 'C:0:ghost-1', 'cam-8120fe-1': 'node-1' },
+      nodes: [NODE_1, 'ghost-1'],
+      deviceUsage: { 'cam-8120fe-0': 'C:0:ghost-1', 'cam-8120fe-1': NODE_1 },
     })
     await instance('cam-a19705', { nodes: ['ghost-1'], deviceUsage: { 'cam-a19705-0': 'ghost-1', 'cam-a19705-1': '' } })
     await world.client.request({ method: 'DELETE', path: `${nodePath}/ghost-1` })
     await eventually(async () =>
       expect(await spec('cam-8120fe')).toMatchObject({
-        nodes: ['node-1'],
-        deviceUsage: { 'cam-8120fe-0': '', 'cam-8120fe-1': 'node-1' },
+        nodes: [NODE_1],
+        deviceUsage: { 'cam-8120fe-0': '', 'cam-8120fe-1': NODE_1 },
       }),
     )
     // Nobody sees this one any more.
@@ -53,16 +54,16 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, { time
     await createNode('ghost-1')
     await join('cam-8120fe', 'ghost-1')
     await claim('cam-8120fe', 'cam-8120fe-0', 'ghost-1')
-    expect(await spec('cam-8120fe')).toMatchObject({ nodes: ['node-1', 'ghost-1'], deviceUsage: { 'cam-8120fe-0': 'ghost-1' } })
+    expect(await spec('cam-8120fe')).toMatchObject({ nodes: [NODE_1, 'ghost-1'], deviceUsage: { 'cam-8120fe-0': 'ghost-1' } })
   })
 
   it('C1 are found also when they went while no controller was there', async () => {
     await controller.stop('SIGKILL')
-    await instance('cam-8120fe', { nodes: ['node-1', 'ghost-1'], deviceUsage: { 'cam-8120fe-0': 'ghost-1', 'cam-8120fe-1': '' } })
+    await instance('cam-8120fe', { nodes: [NODE_1, 'ghost-1'], deviceUsage: { 'cam-8120fe-0': 'ghost-1', 'cam-8120fe-1': '' } })
     await controller.lead()
     await eventually(async () =>
       expect(await spec('cam-8120fe')).toMatchObject({
-        nodes: ['node-1'],
+        nodes: [NODE_1],
         deviceUsage: { 'cam-8120fe-0': '', 'cam-8120fe-1': '' },
       }),
     )
@@ -84,14 +85,14 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, { time
       },
     })
     await instance('cam-8120fe', {
-      nodes: ['node-1', 'ghost-1', 'ghost-2'],
+      nodes: [NODE_1, 'ghost-1', 'ghost-2'],
       deviceUsage: { 'cam-8120fe-0': 'ghost-1', 'cam-8120fe-1': 'ghost-2' },
     })
     // Without a kubelet nobody renews its Lease: the node controller says that they are not ready.
     await eventually(
       async () =>
         expect(await spec('cam-8120fe')).toMatchObject({
-          nodes: ['node-1'],
+          nodes: [NODE_1],
           deviceUsage: { 'cam-8120fe-0': 'ghost-1', 'cam-8120fe-1': '' },
         }),
       60_000,
@@ -106,7 +107,7 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, { time
 
   it('A13 C3 lose the finalizers that agents of the existing system left, and no others go', async () => {
     // As these agents do: by server-side apply, as <node>-fin.
-    await instance('cam-8120fe', { nodes: ['ghost-1', 'node-1'], deviceUsage: {} })
+    await instance('cam-8120fe', { nodes: ['ghost-1', NODE_1], deviceUsage: {} })
     for (const [finalizer, manager] of [
       ['ghost-1', 'ghost-1-fin'],
       ['ghost-2', 'somebody-else'],
@@ -140,12 +141,12 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, { time
       devices: 0,
       slots: { total: 0, claimed: 0 },
     }
-    const status = { ...summary, nodes: { 'ghost-1': says('False'), 'node-1': says('True') } }
+    const status = { ...summary, nodes: { 'ghost-1': says('False'), [NODE_1]: says('True') } }
     await world.api('Configuration').patch(world.key('cam'), 'merge', { status }, { subresource: 'status' })
     await world.client.request({ method: 'DELETE', path: `${nodePath}/ghost-1` })
     await eventually(async () => {
       const now = await world.get<{ status: { nodes: object; conditions: object[] } }>('Configuration', 'cam')
-      expect(Object.keys(now?.status.nodes ?? {})).toEqual(['node-1'])
+      expect(Object.keys(now?.status.nodes ?? {})).toEqual([NODE_1])
       expect(now?.status.conditions).toMatchObject([{ type: 'Ready', status: 'True', message: 'so' }])
     })
   })

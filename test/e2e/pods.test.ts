@@ -1,9 +1,7 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import os from 'node:os'
-import path from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { type NodeAgents, useAgents } from './support/node-agents.js'
-import { container, deploymentYaml, echoYaml, eventually, missing, NODES, podYaml, unless, type World } from './support/world.js'
+import { makeDirectories, missing, NODE_1, NODE_2, NODES, onNode, unless } from './support/nodes.js'
+import { container, deploymentYaml, echoYaml, eventually, podYaml, type World } from './support/world.js'
 
 // What people run: Pods of every kind, made and ended by them and by the controllers of Kubernetes.
 
@@ -61,19 +59,24 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, { tim
   })
 
   it('R9 R41 R76 runs as many Pods of a Deployment as there are devices, where the devices are; the others wait and hold nothing', async () => {
-    await agents.on('node-2').stop()
+    await agents.on(NODE_2).stop()
     try {
       await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
-      await eventually(async () => expect(await world.allocatable('node-1', 'akri.sh/cam')).toBe(2))
+      await eventually(async () => expect(await world.allocatable(NODE_1, 'akri.sh/cam')).toBe(2))
       await world.apply(deploymentYaml('d', { 'akri.sh/cam': 1 }, { replicas: 4, strategy: ONE_BY_ONE }))
       const look = async () =>
         (await world.pods()).map(({ spec, status }) => `${status.phase} on ${spec.nodeName ?? 'no node'}`).toSorted()
       await eventually(async () =>
-        expect(await look()).toEqual(['Pending on no node', 'Pending on no node', 'Running on node-1', 'Running on node-1']),
+        expect(await look()).toEqual([
+          'Pending on no node',
+          'Pending on no node',
+          `Running on ${NODE_1}`,
+          `Running on ${NODE_1}`,
+        ]),
       )
-      expect(await world.holders()).toEqual(['C:0:node-1', 'C:1:node-1'])
+      expect(await world.holders()).toEqual([`C:0:${NODE_1}`, `C:1:${NODE_1}`])
     } finally {
-      agents.on('node-2').start()
+      await agents.on(NODE_2).start()
     }
   })
 
@@ -88,7 +91,7 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, { tim
     ]
     for (const { name, resource } of levels) await world.apply(manyContainers(name, { [resource]: 1 }))
     await eventually(() => world.running('cl', 'il'))
-    expect(await world.holders()).toEqual(['C:0:node-1', 'C:1:node-1', 'node-1', 'node-1'])
+    expect(await world.holders()).toEqual([`C:0:${NODE_1}`, `C:1:${NODE_1}`, NODE_1, NODE_1])
     for (const { name, devices } of levels) {
       const described = async (container: string) =>
         /^DEBUG_ECHO_DESCRIPTION=(.*)$/m.exec(await world.logs(name, container))?.[1] ?? expect.fail('no device yet')
@@ -104,7 +107,7 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, { tim
     await world.apply(echoYaml('lab', ['foo0'], 3))
     await offered('akri.sh/lab-8120fe', 3, 3)
     const limits = (count: number) => ({ 'akri.sh/lab-8120fe': count })
-    const pod = JSON.parse(podYaml('p', limits(1), { node: 'node-1' }))
+    const pod = JSON.parse(podYaml('p', limits(1), { node: NODE_1 }))
     // The kubelet does not list what it has, and the agent looks every ten seconds.
     pod.spec.initContainers = [container('i', limits(2), 'exec sleep 13')]
     await world.apply(JSON.stringify(pod))
@@ -116,7 +119,7 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, { tim
     }
     expect(held.at(-1)).toBe(2)
     expect(held.lastIndexOf(1)).toBeLessThan(held.indexOf(2))
-    await eventually(async () => expect(await world.holders()).toEqual(['node-1']))
+    await eventually(async () => expect(await world.holders()).toEqual([NODE_1]))
     expect(await world.phases()).toEqual({ p: 'Running' })
   })
 
@@ -134,7 +137,7 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, { tim
         await world.remove('Pod', 'p')
         await eventually(async () => expect(await world.get('Pod', 'p')).toBeUndefined())
       }
-      await world.apply(podYaml('p', { 'akri.sh/cam': 1, 'akri.sh/lab-8120fe': 1 }, { node: 'node-1', graceSeconds }))
+      await world.apply(podYaml('p', { 'akri.sh/cam': 1, 'akri.sh/lab-8120fe': 1 }, { node: NODE_1, graceSeconds }))
       await eventually(async () => {
         expect(await world.refused()).toEqual([])
         await world.running('p')
@@ -143,11 +146,11 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, { tim
   })
 
   it('R48 R77 R78 lets no more containers use a device at once than its capacity, and all that wait in turn', async () => {
-    const shared = await mkdtemp(path.join(os.tmpdir(), 'akri-turns-'))
+    const shared = await makeDirectories()
     try {
       await world.apply(echoYaml('cam', ['foo0'], 2))
       await offered('akri.sh/cam-8120fe', 2, 2)
-      // Each leaves a trace while it runs, and counts those that it finds.
+      // Each leaves a trace while it runs, and counts those that it finds: of its node, or of all where they share their files.
       const script = 'mkdir /shared/$HOSTNAME && ls /shared | wc -l && sleep 1 && rmdir /shared/$HOSTNAME'
       let made = 0
       const make = () => world.apply(podYaml(`p${made++}`, { 'akri.sh/cam-8120fe': 1 }, { script, shared }))
@@ -173,7 +176,7 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, { tim
       expect(Math.max(...counts)).toBeLessThanOrEqual(2)
       await eventually(async () => expect(await world.holders()).toEqual([]))
     } finally {
-      await rm(shared, { recursive: true, force: true })
+      for (const node of NODES) await onNode(node, 'rm', '-rf', shared)
     }
   })
 
@@ -211,9 +214,9 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, { tim
     await world.apply(echoYaml(LONG_NAME, ['foo0'], 2))
     await offered(`akri.sh/${LONG_NAME}`, 1, 1)
     await offered(`akri.sh/${instance}`, 2, 2)
-    await world.apply(podYaml('p', { [`akri.sh/${LONG_NAME}`]: 1, [`akri.sh/${instance}`]: 1 }, { node: 'node-1' }))
+    await world.apply(podYaml('p', { [`akri.sh/${LONG_NAME}`]: 1, [`akri.sh/${instance}`]: 1 }, { node: NODE_1 }))
     await eventually(() => world.running('p'))
-    expect(await world.holders()).toEqual(['C:0:node-1', 'node-1'])
+    expect(await world.holders()).toEqual([`C:0:${NODE_1}`, NODE_1])
     await world.remove('Pod', 'p')
     await eventually(async () => expect(await world.holders()).toEqual([]))
   })
@@ -227,7 +230,7 @@ function manyContainers(name: string, limits: Readonly<Record<string, number>>):
     metadata: { name },
     spec: {
       restartPolicy: 'Never',
-      nodeSelector: { 'kubernetes.io/hostname': 'node-1' },
+      nodeSelector: { 'kubernetes.io/hostname': NODE_1 },
       initContainers: ['i0', 'i1'].map((one) => container(one, limits, 'env')),
       containers: ['c0', 'c1'].map((one) => container(one, limits, 'env; sleep 3')),
     },

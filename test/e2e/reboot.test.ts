@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { type NodeAgents, useAgents } from './support/node-agents.js'
+import { missingHere, NODE_1, unlessHere } from './support/nodes.js'
 import { powerOff, powerOn } from './support/power.js'
 import { checkSlots } from './support/slots.js'
-import { deploymentYaml, echoYaml, eventually, missing, type PodState, podYaml, unless, type World } from './support/world.js'
+import { deploymentYaml, echoYaml, eventually, type PodState, podYaml, type World } from './support/world.js'
 
 const STRATEGY = { type: 'Recreate' }
 
@@ -10,7 +11,7 @@ interface RestartedPod extends PodState {
   readonly status: PodState['status'] & { readonly containerStatuses?: readonly { readonly restartCount: number }[] }
 }
 
-describe.skipIf(missing() !== undefined)(`a node that loses its power${unless}`, { timeout: 180_000 }, () => {
+describe.skipIf(missingHere() !== undefined)(`a node that loses its power${unlessHere}`, { timeout: 240_000 }, () => {
   let world: World
   let agents: NodeAgents
 
@@ -25,16 +26,16 @@ describe.skipIf(missing() !== undefined)(`a node that loses its power${unless}`,
   it.each(['kubelet', 'agent'] as const)(
     'A2 A21 R90 has its Pods and their devices again, and no others, where the %s starts first',
     async (first) => {
-      const agent = agents.on('node-1')
+      const agent = agents.on(NODE_1)
       await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
       await world.apply(echoYaml('lab', ['foo0'], 4))
       await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
       await eventually(async () => expect(await world.allocatables('akri.sh/lab-8120fe')).toEqual([4, 4]))
-      const options = { replicas: 2, strategy: STRATEGY, node: 'node-1' }
+      const options = { replicas: 2, strategy: STRATEGY, node: NODE_1 }
       await world.apply(deploymentYaml('cl', { 'akri.sh/cam': 1 }, options))
       await world.apply(deploymentYaml('il', { 'akri.sh/lab-8120fe': 1 }, options))
-      await world.apply(podYaml('gone', { 'akri.sh/lab-8120fe': 1 }, { node: 'node-1', graceSeconds: 0 }))
-      await world.apply(podYaml('once', { 'akri.sh/lab-8120fe': 1 }, { node: 'node-1' }))
+      await world.apply(podYaml('gone', { 'akri.sh/lab-8120fe': 1 }, { node: NODE_1, graceSeconds: 0 }))
+      await world.apply(podYaml('once', { 'akri.sh/lab-8120fe': 1 }, { node: NODE_1 }))
       const ofDeployments = async () => (await world.pods()).filter(({ metadata }) => /^[ci]l-/.test(metadata.name))
       await eventually(async () => {
         const pods = await world.pods()
@@ -44,24 +45,24 @@ describe.skipIf(missing() !== undefined)(`a node that loses its power${unless}`,
       const instances = (await world.instances()).map(({ metadata }) => metadata.uid)
 
       await agent.stop('SIGKILL')
-      await powerOff('node-1')
+      await powerOff(NODE_1)
       await world.remove('Pod', 'gone')
-      await powerOn('node-1', 'containerd')
+      await powerOn(NODE_1, 'containerd')
       if (first === 'kubelet') {
-        await powerOn('node-1', 'kubelet')
+        await powerOn(NODE_1, 'kubelet')
         // It starts them, or refuses them, without us.
         await eventually(async () => {
           for (const { metadata, status } of await ofDeployments())
             if (before.includes(metadata.name) && status.phase !== 'Failed')
               expect(await restarts(metadata.name)).toBeGreaterThan(0)
-        })
-        agent.start()
+        }, 90_000)
+        await agent.start()
       } else {
-        agent.start()
-        const lives = () => agent.output.split('agent started').length
-        const soFar = lives()
-        await eventually(() => expect(lives()).toBeGreaterThan(soFar - 1))
-        await powerOn('node-1', 'kubelet')
+        const lives = async () => (await agent.output()).split('agent started').length
+        const soFar = await lives()
+        await agent.start()
+        await eventually(async () => expect(await lives()).toBeGreaterThan(soFar))
+        await powerOn(NODE_1, 'kubelet')
       }
 
       await eventually(async () => {
@@ -75,12 +76,12 @@ describe.skipIf(missing() !== undefined)(`a node that loses its power${unless}`,
       const refused = await world.refused()
       expect(refused.length, refused.join()).toBeLessThanOrEqual(before.length)
       await eventually(() => checkSlots(world, 'after the restart'))
-      expect(await world.holders()).toEqual(['C:0:node-1', 'C:1:node-1', 'node-1', 'node-1'])
+      expect(await world.holders()).toEqual([`C:0:${NODE_1}`, `C:1:${NODE_1}`, NODE_1, NODE_1])
       expect((await world.instances()).map(({ metadata }) => metadata.uid)).toEqual(instances)
       for (const { metadata } of await ofDeployments())
         await eventually(async () => expect(await world.logs(metadata.name)).toMatch(/^DEBUG_ECHO_DESCRIPTION=foo[01]$/m))
       // And the node takes what comes.
-      await world.apply(podYaml('next', { 'akri.sh/lab-8120fe': 2 }, { node: 'node-1' }))
+      await world.apply(podYaml('next', { 'akri.sh/lab-8120fe': 2 }, { node: NODE_1 }))
       await eventually(() => world.running('next'))
     },
   )

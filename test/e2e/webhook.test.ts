@@ -4,8 +4,9 @@ import { ApiError, objectKey, Resource } from '@akrijs/kube'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { BUNDLED_TYPES } from '../../webhook/src/generated/bundled-types.js'
 import { schemasIn, typesOf } from '../../webhook/src/schema/openapi.js'
-import { eventually, missing, unless, World } from './support/world.js'
-import { HOST, HostWebhook } from './webhook/host-webhook.js'
+import { HOST, missingHost, unlessHost } from './support/nodes.js'
+import { eventually, World } from './support/world.js'
+import { HostWebhook } from './webhook/host-webhook.js'
 
 // Two replicas of the webhook as processes of this machine. Each is registered, so that each is asked for every Configuration.
 
@@ -17,7 +18,7 @@ interface Registration {
   readonly webhooks: readonly { readonly failurePolicy: string; readonly clientConfig: { readonly caBundle?: string } }[]
 }
 
-describe.skipIf(missing() !== undefined)(`the webhook${unless}`, { timeout: 90_000 }, () => {
+describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, { timeout: 90_000 }, () => {
   let world: World
   let other: string
   let replicas: readonly [HostWebhook, HostWebhook]

@@ -3,10 +3,10 @@ import path from 'node:path'
 import { type ApiClient, ApiError, type ConfigurationStatus, type Instance } from '@akrijs/kube'
 import { load } from 'js-yaml'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { echoYaml, eventually, NODES, onNode, podYaml, World } from '../support/world.js'
+import { access, filesBelow, missingHere, NODE_1, NODE_2, NODES, onNode } from '../support/nodes.js'
+import { echoYaml, eventually, podYaml, World } from '../support/world.js'
 import {
   clientOfAgent,
-  filesBelow,
   IMAGE,
   type InstalledPod,
   inPod,
@@ -29,6 +29,7 @@ const lacks = missingForInstallation()
 const DAEMON_SET = 'daemonset/akri-agent-daemonset'
 /** Block devices that really come and go: all nodes have the kernel of this machine. */
 const ZRAM = '/sys/class/zram-control'
+const withoutZram = missingHere() ?? (existsSync(ZRAM) ? undefined : 'needs zram')
 const PLUGINS = '/var/lib/kubelet/device-plugins'
 
 describe.skipIf(lacks !== undefined)(
@@ -108,12 +109,12 @@ describe.skipIf(lacks !== undefined)(
         Object.values(await world.usage())
           .filter(Boolean)
           .sort(),
-      ).toEqual(['C:0:node-1', 'C:0:node-2'])
+      ).toEqual([`C:0:${NODE_1}`, `C:0:${NODE_2}`])
     })
 
     it('R93 R102 has a controller of two replicas, with the rights for all that it does', async () => {
       await rolledOut('deployment/akri-controller-deployment')
-      const container = { name: 'b', image: 'e2e.local/busybox:1', imagePullPolicy: 'Never', command: ['/bin/sleep', '100000'] }
+      const container = { name: 'b', image: access.shellImage, command: ['/bin/sleep', '100000'] }
       const spec = { terminationGracePeriodSeconds: 0, containers: [container] }
       const ports = [{ name: 'p', port: 80, protocol: 'TCP' }]
       const services = { instanceServiceSpec: { ports }, configurationServiceSpec: { ports } }
@@ -200,8 +201,8 @@ describe.skipIf(lacks !== undefined)(
       await eventually(async () => expect(await world.logs('null')).toMatch(/^crw.* 1, +3 .*\/dev\/null$/))
     })
 
-    it.skipIf(!existsSync(ZRAM))(
-      `R101 hears of the kernel when a device goes and comes${existsSync(ZRAM) ? '' : ' (needs zram)'}`,
+    it.skipIf(withoutZram !== undefined)(
+      `R101 hears of the kernel when a device goes and comes${withoutZram === undefined ? '' : ` (${withoutZram})`}`,
       async () => {
         const number = readFileSync(`${ZRAM}/hot_add`, 'utf8').trim()
         let present = true
@@ -304,9 +305,9 @@ describe.skipIf(lacks !== undefined)(
           { method: 'GET', path: `${own}/configmaps` },
           { method: 'GET', path: '/api/v1/namespaces/kube-system/secrets' },
           { method: 'GET', path: '/api/v1/nodes' },
-          { ...merge, path: '/api/v1/nodes/node-1', body: { spec: { unschedulable: true } } },
-          { ...merge, path: '/api/v1/nodes/node-1/status', body: { status: { capacity: { 'akri.sh/x': '1' } } } },
-          { method: 'DELETE', path: '/api/v1/nodes/node-2' },
+          { ...merge, path: `/api/v1/nodes/${NODE_1}`, body: { spec: { unschedulable: true } } },
+          { ...merge, path: `/api/v1/nodes/${NODE_1}/status`, body: { status: { capacity: { 'akri.sh/x': '1' } } } },
+          { method: 'DELETE', path: `/api/v1/nodes/${NODE_2}` },
           { method: 'GET', path: '/apis/apps/v1/namespaces/akri/daemonsets' },
           { method: 'DELETE', path: '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/instances.akri.sh' },
         ]
@@ -368,8 +369,8 @@ describe.skipIf(lacks !== undefined)(
       const before = { instances: await identities(), brokers: await brokers() }
       expect(before.brokers.map(([name, , phase]) => [name, phase])).toEqual([
         ['null', 'Running'],
-        ['on-node-1', 'Running'],
-        ['on-node-2', 'Running'],
+        [`on-${NODE_1}`, 'Running'],
+        [`on-${NODE_2}`, 'Running'],
       ])
       const old = (await agents()).map(({ metadata }) => metadata.uid)
       await kubectl('-n', 'akri', 'rollout', 'restart', DAEMON_SET)

@@ -7,14 +7,17 @@ import { promisify } from 'node:util'
 import { ApiClient, clusterAccess } from '@akrijs/kube'
 import { systemClock } from '@akrijs/sdk'
 import { expect } from 'vitest'
-import { missing, NODES, onNode, type PodState, type TestNode } from '../support/world.js'
+import { hasKubectl, kubectl } from '../support/kubectl.js'
+import { IMAGE } from '../support/node-pods.js'
+import { kubeTools } from '../support/node-spaces.js'
+import { missing, NODES, onNode } from '../support/nodes.js'
+import type { PodState } from '../support/world.js'
+
+export { IMAGE, kubectl }
 
 const run = promisify(execFile)
 const root = path.join(import.meta.dirname, '../../..')
-const tools = process.env.AKRI_KUBE_TOOLS ?? ''
 
-/** As deploy/manifests names it. */
-export const IMAGE = 'localhost/akri-agent:0.1.0'
 export const MANIFESTS = path.join(root, 'deploy/manifests')
 const SERVICE_ACCOUNT = '/api/v1/namespaces/akri/serviceaccounts/akri-agent-sa'
 
@@ -24,10 +27,9 @@ export const NODE_DIRECTORIES = ['/var/lib/akri', '/var/lib/akri-agent'] as cons
 /** What is missing for an installation from the manifests; undefined where nothing is. */
 export function missingForInstallation(): string | undefined {
   if (missing() !== undefined) return missing()
-  if (!existsSync(path.join(tools, 'kube-node-image')))
+  if (kubeTools !== undefined && !existsSync(path.join(kubeTools, 'kube-node-image')))
     return 'needs a way to make images: AKRI_KUBE_TOOLS must hold kube-node-image, which makes one of Node and a directory'
-  if (!(process.env.PATH ?? '').split(':').some((directory) => existsSync(path.join(directory, 'kubectl'))))
-    return 'needs kubectl'
+  if (!hasKubectl()) return 'needs kubectl'
   return undefined
 }
 
@@ -35,12 +37,6 @@ export function missingForInstallation(): string | undefined {
 export interface InstalledPod extends PodState {
   readonly spec: { readonly nodeName: string; readonly containers: readonly { readonly image: string }[] }
   readonly status: PodState['status'] & { readonly containerStatuses: readonly { readonly restartCount: number }[] }
-}
-
-/** @throws with what kubectl said, where it fails */
-export async function kubectl(...args: readonly string[]): Promise<string> {
-  const { stdout } = await run('kubectl', args, { maxBuffer: 64 * 1024 * 1024 })
-  return stdout
 }
 
 /** Those that are not about to go. @param name by `app.kubernetes.io/name` */
@@ -65,14 +61,15 @@ export async function imageTree(directory: string): Promise<string> {
   return stdout
 }
 
-/** Makes the image of what is built, and gives it to each node. */
+/** Makes the image of what is built, and gives it to each node, where that can be done: on others it must be there already. */
 export async function provideImage(): Promise<void> {
+  if (kubeTools === undefined) return
   const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-image-'))
   try {
     await imageTree(path.join(directory, 'tree'))
     const archive = path.join(directory, 'agent.tar')
     const command = ['node', '/app/akri-agent.js']
-    await run(path.join(tools, 'kube-node-image'), [IMAGE, archive, path.join(directory, 'tree/app'), ...command])
+    await run(path.join(kubeTools, 'kube-node-image'), [IMAGE, archive, path.join(directory, 'tree/app'), ...command])
     await Promise.all(NODES.map((node) => onNode(node, 'ctr', '-n', 'k8s.io', 'images', 'import', archive)))
   } finally {
     await rm(directory, { recursive: true, force: true })
@@ -80,6 +77,7 @@ export async function provideImage(): Promise<void> {
 }
 
 export async function removeImage(): Promise<void> {
+  if (kubeTools === undefined) return
   for (const node of NODES) await onNode(node, 'ctr', '-n', 'k8s.io', 'images', 'rm', IMAGE)
 }
 
@@ -101,10 +99,6 @@ export async function joinNodes(): Promise<void> {
   const directories = NODE_DIRECTORIES.join(' ')
   for (const node of NODES) await onNode(node, 'umount', ...NODE_DIRECTORIES)
   for (const node of NODES) await onNode(node, 'sh', '-c', `rmdir --ignore-fail-on-non-empty ${directories} 2>/dev/null || true`)
-}
-
-export function filesBelow(node: TestNode, directory: string): Promise<string[]> {
-  return onNode(node, 'find', directory, '-mindepth', '1', '-printf', '%P\n').then((text) => text.split('\n').filter(Boolean))
 }
 
 /** The API as the agent's Pods see it: with a token of their service account. */

@@ -6,10 +6,9 @@ import { Bonjour } from 'bonjour-service'
 import { load } from 'js-yaml'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { DISCOVERY_SERVER, SimulatedServer } from '../../../handlers/opcua/test-peers/simulated-server.js'
-import { eventually, type InstanceState, NODES, podYaml, World } from '../support/world.js'
-import { HOST } from '../webhook/host-webhook.js'
+import { access, filesBelow, HOST, missingHost, NODES } from '../support/nodes.js'
+import { eventually, type InstanceState, podYaml, World } from '../support/world.js'
 import {
-  filesBelow,
   inPod,
   installedPods,
   joinNodes,
@@ -26,7 +25,7 @@ import {
 // ONVIF cameras and OPC UA servers on the network that the nodes share, found by handlers that are installed from
 // deploy/manifests: at first in containers of their own, then in the agent. The tests follow one another.
 
-const lacks = missingForInstallation()
+const lacks = missingHost() ?? missingForInstallation()
 const AGENT = 'daemonset/akri-agent-daemonset'
 const HANDLERS = ['onvif', 'opcua'] as const
 const daemonSet = (handler: Handler) => `daemonset/akri-${handler}-discovery-daemonset`
@@ -202,7 +201,7 @@ describe.skipIf(lacks !== undefined)(
     })
 
     it('R102 make brokers of OPC UA servers that answer, and of those that a discovery server lists', async () => {
-      const container = { name: 'b', image: 'e2e.local/busybox:1', imagePullPolicy: 'Never' }
+      const container = { name: 'b', image: access.shellImage }
       const brokerPodSpec = {
         terminationGracePeriodSeconds: 0,
         containers: [

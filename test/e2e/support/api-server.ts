@@ -2,7 +2,8 @@ import { spawn } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { systemClock } from '@akrijs/sdk'
-import { eventually, type World, workDirectory } from './world.js'
+import { workDirectory } from './node-spaces.js'
+import { eventually, type World } from './world.js'
 
 /** The API server of the cluster for tests: a process of this machine, which a test may stop, kill and start again. */
 export class ApiServer {

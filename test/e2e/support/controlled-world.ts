@@ -1,9 +1,9 @@
-import { rm } from 'node:fs/promises'
 import { afterAll, afterEach, beforeAll, expect } from 'vitest'
 import { HostController } from './host-controller.js'
 import { isBroker, podsIn } from './made.js'
 import { NodeAgents } from './node-agents.js'
-import { AVAILABILITY_FILE, eventually, World } from './world.js'
+import { setAvailable } from './nodes.js'
+import { eventually, World } from './world.js'
 
 /** For the tests of a suite: a world with an agent on each node and a controller, which is empty again after each test. */
 export function useController(onOpen: (opened: { readonly world: World; readonly controller: HostController }) => void): void {
@@ -12,7 +12,7 @@ export function useController(onOpen: (opened: { readonly world: World; readonly
   let controller: HostController
 
   beforeAll(async () => {
-    await rm(AVAILABILITY_FILE, { force: true })
+    await setAvailable(true)
     world = await World.open()
     agents = await NodeAgents.start()
     controller = new HostController('one', world.namespace)
@@ -21,7 +21,7 @@ export function useController(onOpen: (opened: { readonly world: World; readonly
   }, 120_000)
 
   afterEach(async () => {
-    await rm(AVAILABILITY_FILE, { force: true })
+    await setAvailable(true)
     // Whatever was counted on the way: in the end the gauge says what there is.
     await eventually(async () => expect(await countedBrokers(controller)).toBe((await podsIn(world)).filter(isBroker).length))
     await world.clear()

@@ -31,7 +31,8 @@ export class HostProgram {
     return this.#child?.exitCode ?? null
   }
 
-  protected launch(env: Readonly<Record<string, string>>, args: readonly string[] = []): void {
+  /** @param env beside that of the tests */
+  launch(env: Readonly<Record<string, string>>, args: readonly string[] = []): void {
     this.#child = spawn(process.execPath, [this.#file, ...args], {
       env: { ...process.env, ...env },
       stdio: ['ignore', 'ignore', 'pipe'],

@@ -1,5 +1,6 @@
 import { expect } from 'vitest'
 import type { History } from './history.js'
+import { access } from './nodes.js'
 import type { PodState, World } from './world.js'
 
 // What the controller makes: how tests ask for it, and how they look at it.
@@ -43,8 +44,7 @@ export interface Made {
 export function podSpec(script = 'env; exec sleep 100000', more: object = {}, resources: object = ASKS) {
   const container = {
     name: 'broker',
-    image: 'e2e.local/busybox:1',
-    imagePullPolicy: 'Never',
+    image: access.shellImage,
     command: ['/bin/sh', '-c', script],
     resources: { limits: resources, requests: resources },
   }

@@ -1,27 +1,27 @@
-import { rm } from 'node:fs/promises'
 import { afterAll, afterEach, beforeAll } from 'vitest'
-import { HostAgent } from './host-agent.js'
-import { AVAILABILITY_FILE, NODES, type TestNode, World } from './world.js'
+import { NodeAgent } from './node-agent.js'
+import { NODES, setAvailable } from './nodes.js'
+import { World } from './world.js'
 
 /** One agent for each node. */
 export class NodeAgents {
-  readonly #agents: ReadonlyMap<TestNode, HostAgent>
+  readonly #agents: ReadonlyMap<string, NodeAgent>
 
-  private constructor(agents: ReadonlyMap<TestNode, HostAgent>) {
+  private constructor(agents: ReadonlyMap<string, NodeAgent>) {
     this.#agents = agents
   }
 
   static async start(): Promise<NodeAgents> {
-    const agents = new Map(await Promise.all(NODES.map(async (node) => [node, await HostAgent.create(node)] as const)))
-    for (const agent of agents.values()) agent.start()
+    const agents = new Map(await Promise.all(NODES.map(async (node) => [node, await NodeAgent.create(node)] as const)))
+    await Promise.all(Array.from(agents.values(), (agent) => agent.start()))
     return new NodeAgents(agents)
   }
 
-  get all(): readonly HostAgent[] {
+  get all(): readonly NodeAgent[] {
     return [...this.#agents.values()]
   }
 
-  on(node: TestNode): HostAgent {
+  on(node: string): NodeAgent {
     const agent = this.#agents.get(node)
     if (agent === undefined) throw new TypeError(`there is no agent of ${node}`)
     return agent
@@ -38,14 +38,14 @@ export function useAgents(onOpen: (opened: { readonly world: World; readonly age
   let agents: NodeAgents
 
   beforeAll(async () => {
-    await rm(AVAILABILITY_FILE, { force: true })
+    await setAvailable(true)
     world = await World.open()
     agents = await NodeAgents.start()
     onOpen({ world, agents })
   }, 120_000)
 
   afterEach(async () => {
-    await rm(AVAILABILITY_FILE, { force: true })
+    await setAvailable(true)
     await world.clear()
   }, 120_000)
 

@@ -1,4 +1,5 @@
-import { onNode, type TestNode, workDirectory } from './world.js'
+import { workDirectory } from './node-spaces.js'
+import { onNode } from './nodes.js'
 
 // A node without its power, and what comes back with it. What is on its disk stays: the checkpoints and sockets of the
 // kubelet and its plugins, and what containerd knows of containers.
@@ -7,18 +8,18 @@ const SERVICES = ['containerd', 'kubelet'] as const
 type Service = (typeof SERVICES)[number]
 
 /** Ends everything on the node but its first process, with no word of warning; nothing starts again by itself. */
-export async function powerOff(node: TestNode): Promise<void> {
+export async function powerOff(node: string): Promise<void> {
   for (const service of SERVICES) await onNode(node, 'sh', '-c', `${locate(node, service)} kill -STOP $parent; kill -KILL $pid`)
   await onNode(node, 'sh', '-c', END_CONTAINERS)
 }
 
 /** Lets the node start a service. */
-export async function powerOn(node: TestNode, service: Service): Promise<void> {
+export async function powerOn(node: string, service: Service): Promise<void> {
   await onNode(node, 'sh', '-c', `${locate(node, service)} kill -CONT $parent`)
 }
 
 /** Whoever has started a service starts it again when it has ended. */
-function locate(node: TestNode, service: Service): string {
+function locate(node: string, service: Service): string {
   return `pid=$(cat ${workDirectory}/nodes/${node}/${service}.pid); parent=$(awk '/^PPid:/ { print $2 }' /proc/$pid/status);`
 }
 

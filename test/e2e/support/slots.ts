@@ -1,9 +1,7 @@
-import path from 'node:path'
 import { parseSlotUsage } from '@akrijs/kube'
-import { silentLogger, systemClock } from '@akrijs/sdk'
 import { expect } from 'vitest'
-import { KubeletSockets } from '../../../agent/src/kubelet/kubelet-sockets.js'
-import { kubeletDirectory, NODES, type TestNode, type World } from './world.js'
+import { access, NODES } from './nodes.js'
+import type { World } from './world.js'
 
 /** What the kubelets have given to Pods that are there must be what the Instances say, and nothing else. */
 export async function checkSlots(world: World, where: string): Promise<void> {
@@ -11,41 +9,27 @@ export async function checkSlots(world: World, where: string): Promise<void> {
   const held = Object.entries(await world.usage()).filter(([, usage]) => usage !== '')
   const given: { slot: string; pod: string }[] = []
   for (const node of NODES) {
-    for (const [resource, containers] of await allocated(node)) {
-      for (const { pod: key, ids } of containers) {
-        const [namespace, name = ''] = key.split('/')
-        const phase = pods.get(name)?.status.phase
-        if (namespace !== world.namespace || phase === 'Succeeded' || phase === 'Failed') continue
-        expect(phase, `${where}: ${key} is given ${resource}, and is not there`).toBeDefined()
-        for (const id of ids) {
-          const slots = held.filter(([slot, text]) => {
-            const usage = parseSlotUsage(text)
-            if (usage.level === 'instance') return slot === id && usage.node === node
-            return (
-              usage.level === 'configuration' && ofConfiguration(slot, resource) && usage.virtualId === id && usage.node === node
-            )
-          })
-          expect(slots.length, `${where}: ${key} on ${node} has ${id} of ${resource}; held: ${JSON.stringify(held)}`).toBe(1)
-          given.push({ slot: slots[0]?.[0] ?? '', pod: key })
-        }
+    for (const { resource, pod: key, ids } of await access.allocated(node)) {
+      const [namespace, name = ''] = key.split('/')
+      const phase = pods.get(name)?.status.phase
+      if (namespace !== world.namespace || phase === 'Succeeded' || phase === 'Failed') continue
+      expect(phase, `${where}: ${key} is given ${resource}, and is not there`).toBeDefined()
+      for (const id of ids) {
+        const slots = held.filter(([slot, text]) => {
+          const usage = parseSlotUsage(text)
+          if (usage.level === 'instance') return slot === id && usage.node === node
+          return (
+            usage.level === 'configuration' && ofConfiguration(slot, resource) && usage.virtualId === id && usage.node === node
+          )
+        })
+        expect(slots.length, `${where}: ${key} on ${node} has ${id} of ${resource}; held: ${JSON.stringify(held)}`).toBe(1)
+        given.push({ slot: slots[0]?.[0] ?? '', pod: key })
       }
     }
   }
   const slots = given.map(({ slot }) => slot).sort()
   expect(new Set(slots).size, `${where}: a slot is given twice: ${JSON.stringify(given)}`).toBe(slots.length)
   expect(held.map(([slot]) => slot).sort(), `${where}: held, but given to nobody`).toEqual(slots)
-}
-
-async function allocated(node: TestNode) {
-  const kubelet = kubeletDirectory(node)
-  const sockets = new KubeletSockets({
-    pluginDirectory: path.join(kubelet, 'device-plugins'),
-    podResourcesSocket: path.join(kubelet, 'pod-resources/kubelet.sock'),
-    clock: systemClock,
-    log: silentLogger,
-  })
-  const all = await sockets.listAllocated(AbortSignal.timeout(5000))
-  return [...all].filter(([resource]) => resource.startsWith('akri.sh/'))
 }
 
 /** Whether the slot is one of a device of the Configuration that has this resource. */

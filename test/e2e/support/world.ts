@@ -1,8 +1,6 @@
-import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import path from 'node:path'
-import { promisify } from 'node:util'
 import {
   ApiClient,
   CONFIGURATIONS,
@@ -20,42 +18,9 @@ import {
 } from '@akrijs/kube'
 import { systemClock } from '@akrijs/sdk'
 import { load, loadAll } from 'js-yaml'
+import { access, NODES } from './nodes.js'
 
-const run = promisify(execFile)
 const root = path.join(import.meta.dirname, '../../..')
-
-/** A directory with `kube-node --work DIRECTORY NODE COMMAND…` and `… NODE --restart kubelet`: how to get at the nodes. */
-const tools = process.env.AKRI_KUBE_TOOLS
-/** Where that Kubernetes keeps the directories of its nodes: `nodes/NODE/kubelet/device-plugins`. */
-export const workDirectory = process.env.AKRI_KUBE_WORK ?? '/tmp/akri-kube'
-/** While it says OFFLINE, debugEcho finds nothing, on all nodes of this Kubernetes. */
-export const AVAILABILITY_FILE = path.join(workDirectory, 'debug-echo-availability.txt')
-
-/** What is missing for tests on a real cluster whose nodes can be reached; undefined where nothing is. */
-export function missing(): string | undefined {
-  // A KUBECONFIG may well be that of a cluster that people work with.
-  if (!process.env.KUBECONFIG || process.env.AKRI_TEST_CLUSTER !== '1')
-    return 'needs a Kubernetes for tests: set KUBECONFIG and AKRI_TEST_CLUSTER=1'
-  if (tools === undefined || !existsSync(path.join(tools, 'kube-node')))
-    return 'needs a way to get at the nodes: set AKRI_KUBE_TOOLS to a directory with kube-node'
-  if (!existsSync(path.join(workDirectory, 'nodes/node-1')))
-    return `needs the directories of nodes in ${workDirectory}; set AKRI_KUBE_WORK`
-  return undefined
-}
-
-/** For titles: why what follows is skipped. */
-export const unless = missing() === undefined ? '' : ` (${missing()})`
-
-export const NODES = ['node-1', 'node-2'] as const
-export type TestNode = (typeof NODES)[number]
-
-export const kubeletDirectory = (node: TestNode) => path.join(workDirectory, 'nodes', node, 'kubelet')
-
-/** A command in a node's namespaces. */
-export async function onNode(node: TestNode, ...command: readonly string[]): Promise<string> {
-  const { stdout } = await run(path.join(tools ?? '', 'kube-node'), ['--work', workDirectory, node, ...command])
-  return stdout
-}
 
 const KINDS: Readonly<Record<string, ResourceKind>> = {
   Configuration: CONFIGURATIONS,
@@ -263,7 +228,7 @@ export class World {
   }
 
   /** How many device plugins of ours a kubelet has taken since it started. */
-  async registrations(node: TestNode): Promise<number> {
+  async registrations(node: string): Promise<number> {
     const request = { method: 'GET' as const, path: `/api/v1/nodes/${node}/proxy/metrics` }
     let sum = 0
     for await (const line of this.client.lines(request, AbortSignal.timeout(10_000)))
@@ -311,7 +276,7 @@ export interface PodOptions {
   readonly node?: string
   /** @default 1 */
   readonly graceSeconds?: number
-  /** A directory of this machine that the Pod sees as `/shared`. */
+  /** A directory of its node that the Pod sees as `/shared`. */
   readonly shared?: string
 }
 
@@ -319,8 +284,7 @@ export interface PodOptions {
 export function container(name: string, limits: Readonly<Record<string, number>>, script = 'env; exec sleep 100000'): object {
   return {
     name,
-    image: 'e2e.local/busybox:1',
-    imagePullPolicy: 'Never',
+    image: access.shellImage,
     command: ['/bin/sh', '-c', script],
     resources: { limits: Object.fromEntries(Object.entries(limits).map(([key, count]) => [key, String(count)])) },
   }

@@ -1,9 +1,7 @@
 import { freePort } from '../support/free-port.js'
 import { BUILT_HANDLERS, HostProgram } from '../support/host-program.js'
+import { HOST } from '../support/nodes.js'
 import { eventually } from '../support/world.js'
-
-/** Where the API server of the tests reaches this machine. */
-export const HOST = '10.99.0.1'
 
 /** A replica of the webhook as a process of this machine. */
 export class HostWebhook extends HostProgram {

@@ -3,6 +3,7 @@ import path from 'node:path'
 import { ApiError } from '@akrijs/kube'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { kubectl, MANIFESTS, missingForInstallation, provideImage, removeImage, tidyUp } from '../install/installation.js'
+import { NODE_1, NODE_2 } from '../support/nodes.js'
 import { eventually, World } from '../support/world.js'
 
 // The webhook as an operator has it: an image, installed from deploy/manifests/webhook, reached by its Service.
@@ -73,7 +74,7 @@ describe.skipIf(lacks !== undefined)(
     it('becomes ready on both nodes, with rights for what it does and no others', async () => {
       await kubectl('-n', 'akri', 'rollout', 'status', DEPLOYMENT, '--timeout=90s')
       const running = await pods()
-      expect(running.map(({ spec }) => spec.nodeName).sort()).toEqual(['node-1', 'node-2'])
+      expect(running.map(({ spec }) => spec.nodeName).sort()).toEqual([NODE_1, NODE_2])
       for (const { metadata, status } of running) {
         expect(status.containerStatuses[0]?.restartCount).toBe(0)
         const get = (url: string) => kubectl('get', '--raw', `/api/v1/namespaces/akri/pods/${metadata.name}:8080/proxy/${url}`)

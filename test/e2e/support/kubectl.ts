@@ -1,0 +1,23 @@
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+import { promisify } from 'node:util'
+
+const run = promisify(execFile)
+
+export function hasKubectl(): boolean {
+  return (process.env.PATH ?? '').split(':').some((directory) => existsSync(path.join(directory, 'kubectl')))
+}
+
+/** With a text as its standard input. */
+export async function kubectlWith(input: string, ...args: readonly string[]): Promise<string> {
+  const running = run('kubectl', args, { maxBuffer: 64 * 1024 * 1024 })
+  running.child.stdin?.end(input)
+  return (await running).stdout
+}
+
+/** @throws with what kubectl said, where it fails */
+export async function kubectl(...args: readonly string[]): Promise<string> {
+  const { stdout } = await run('kubectl', args, { maxBuffer: 64 * 1024 * 1024 })
+  return stdout
+}

@@ -1,0 +1,223 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { build } from 'esbuild'
+import type { Allocated } from './allocated.js'
+import { kubectl, kubectlWith } from './kubectl.js'
+import type { AgentOptions, NodeAccess, NodeProcess } from './nodes.js'
+
+export const NAMESPACE = 'akri-test-nodes'
+const LABEL = 'akri.sh/test-node'
+/** Of the system, as deploy/manifests names it. */
+export const IMAGE = 'localhost/akri-agent:0.1.0'
+/** Where a cluster checks what Pods may, as it does by Pod Security. */
+const PRIVILEGED = { 'pod-security.kubernetes.io/enforce': 'privileged' }
+/** On a node, and by the same name in its Pod. */
+const DIRECTORY = '/var/lib/akri-test'
+const KUBELET = '/var/lib/kubelet'
+const RUNTIME = '/run/containerd'
+
+/** From a Pod in the node's namespace of processes into all others. */
+const ON_NODE = ['nsenter', '-t', '1', '-m', '-n', '-u', '-i', '-p', '--']
+/** Those of the node, found where its first process and all others find theirs. */
+const WITH_ITS_PROGRAMS = `
+own=$(tr '\\0' '\\n' </proc/1/environ | sed -n 's/^PATH=//p')
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:$own
+exec "$@"`
+
+/** Nodes of any cluster, reached by a privileged Pod on each of them, in which agents are processes as well. */
+export class NodePods implements NodeAccess {
+  readonly availabilityFile = `${DIRECTORY}/availability.txt`
+  readonly shellImage = process.env.AKRI_TEST_SHELL_IMAGE ?? 'busybox:1.37'
+  readonly #provided = new Map<string, Promise<string>>()
+  #printer: Promise<string> | undefined
+
+  async run(node: string, command: readonly string[]): Promise<string> {
+    return this.inPod(node, ...ON_NODE, '/bin/sh', '-c', WITH_ITS_PROGRAMS, 'sh', ...command)
+  }
+
+  async killKubelet(node: string): Promise<void> {
+    // A moment later, since this command comes by way of the kubelet.
+    const script = `
+      for process in /proc/[0-9]*; do
+        [ "$(cat $process/comm 2>/dev/null)" = kubelet ] && pid=\${process#/proc/}
+      done
+      [ -n "$pid" ] || { echo "no process here is named kubelet" >&2; exit 1; }
+      { sleep 0.5; kill -KILL $pid; } </dev/null >/dev/null 2>&1 &`
+    await this.run(node, ['sh', '-c', script])
+  }
+
+  kubeletDirectory(): string {
+    return KUBELET
+  }
+
+  runtimeSocket(): string {
+    return `${RUNTIME}/containerd.sock`
+  }
+
+  async allocated(node: string): Promise<Allocated[]> {
+    this.#printer ??= bundled('print-allocated.ts')
+    const command = ['exec', '-i', await this.#podOf(node), '--', 'node', '--input-type=module', '-']
+    return JSON.parse(
+      await kubectlWith(await this.#printer, '-n', NAMESPACE, ...command, `${KUBELET}/pod-resources/kubelet.sock`),
+    )
+  }
+
+  async makeDirectory(node: string): Promise<string> {
+    const directory = `${DIRECTORY}/${randomBytes(4).toString('hex')}`
+    await this.inPod(node, 'mkdir', directory)
+    return directory
+  }
+
+  agent(node: string, options: AgentOptions): NodeProcess {
+    return new AgentInPod(this, node, options)
+  }
+
+  /** What a command in the node's Pod writes. */
+  async inPod(node: string, ...command: readonly string[]): Promise<string> {
+    return kubectl('-n', NAMESPACE, 'exec', await this.#podOf(node), '--', ...command)
+  }
+
+  #podOf(node: string): Promise<string> {
+    const pod = this.#provided.get(node) ?? providePod(node)
+    this.#provided.set(node, pod)
+    return pod
+  }
+}
+
+/** What it says goes into a file: an agent must go on while the kubelet restarts, by which all is reached. */
+class AgentInPod implements NodeProcess {
+  readonly #pods: NodePods
+  readonly #node: string
+  readonly #directory: string
+  readonly #environment: readonly string[]
+  #started = false
+
+  constructor(pods: NodePods, node: string, { directory, environment }: AgentOptions) {
+    this.#pods = pods
+    this.#node = node
+    this.#directory = path.join(directory, `process-${randomBytes(4).toString('hex')}`)
+    const all = { AKRI_HANDLERS: '@akrijs/handler-debug-echo,@akrijs/handler-udev', ...environment }
+    this.#environment = Object.entries(all).map(([name, value]) => `${name}=${value}`)
+  }
+
+  async start(): Promise<void> {
+    this.#started = true
+    const script = `
+      mkdir -p "$0" && cd "$0" && rm -f exit pid
+      { sh -c 'echo $$ >pid; log=$PWD/log; cd /app; exec env "$@" node akri-agent.js 2>>"$log"' sh "$@"; echo $? >exit; } </dev/null >/dev/null 2>&1 &
+      until [ -s pid ]; do sleep 0.05; done`
+    await this.#run(script, this.#directory, ...this.#environment)
+  }
+
+  async stop(signal: NodeJS.Signals): Promise<void> {
+    if (!this.#started) return
+    const script = `
+      cd "$0"; [ -s exit ] || kill -$1 $(cat pid) || true
+      turns=0; until [ -s exit ]; do turns=$((turns + 1)); [ $turns -lt 600 ] || exit 1; sleep 0.1; done`
+    await this.#run(script, this.#directory, signal.replace('SIG', ''))
+  }
+
+  output(): Promise<string> {
+    return this.#run('cat "$0"', path.join(this.#directory, 'log'))
+  }
+
+  async exitCode(): Promise<number | undefined> {
+    const text = await this.#run('[ ! -s "$0" ] || cat "$0"', path.join(this.#directory, 'exit'))
+    return text === '' ? undefined : Number(text)
+  }
+
+  #run(script: string, ...args: readonly string[]): Promise<string> {
+    return this.#pods.inPod(this.#node, '/bin/sh', '-c', script, ...args)
+  }
+}
+
+/** A program of this directory in one piece, as it runs where nothing but Node is there. */
+async function bundled(file: string): Promise<string> {
+  const { outputFiles } = await build({
+    entryPoints: [path.join(import.meta.dirname, file)],
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    target: 'node20',
+    conditions: ['akri-source'],
+    banner: { js: "import { createRequire } from 'node:module'; const require = createRequire('/')" },
+    write: false,
+  })
+  return outputFiles.map(({ text }) => text).join('')
+}
+
+/** The name of a node's Pod, which runs. */
+async function providePod(node: string): Promise<string> {
+  const name = `on-${node}`
+  const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-node-pod-'))
+  try {
+    const file = path.join(directory, 'objects.json')
+    await writeFile(file, JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objectsFor(name, node) }))
+    await kubectl('apply', '-f', file)
+  } finally {
+    await rm(directory, { recursive: true })
+  }
+  try {
+    await kubectl('-n', NAMESPACE, 'wait', '--for=condition=Ready', `pod/${name}`, '--timeout=60s')
+  } catch (error) {
+    const state = await kubectl('-n', NAMESPACE, 'get', 'pod', name, '-o', 'jsonpath={.status.containerStatuses[0].state}')
+    throw new Error(`the way into ${node} does not open: it needs the image ${IMAGE}, and privileged Pods: ${state}`, {
+      cause: error,
+    })
+  }
+  return name
+}
+
+function objectsFor(name: string, node: string): object[] {
+  const labels = { [LABEL]: '' }
+  const metadata = { name: NAMESPACE, labels }
+  const hostPaths = {
+    state: DIRECTORY,
+    plugins: `${KUBELET}/device-plugins`,
+    resources: `${KUBELET}/pod-resources`,
+    runtime: RUNTIME,
+  }
+  const mounts = Object.entries(hostPaths)
+  const container = {
+    name: 'node',
+    image: IMAGE,
+    command: ['/bin/sh', '-c', "trap 'exit 0' TERM; while true; do sleep 1; done"],
+    workingDir: '/app',
+    securityContext: { privileged: true, runAsUser: 0 },
+    volumeMounts: mounts.map(([volume, mountPath]) => ({ name: volume, mountPath })),
+  }
+  const spec = {
+    nodeName: node,
+    hostPID: true,
+    hostNetwork: true,
+    dnsPolicy: 'ClusterFirstWithHostNet',
+    tolerations: [{ operator: 'Exists' }],
+    serviceAccountName: NAMESPACE,
+    terminationGracePeriodSeconds: 1,
+    containers: [container],
+    volumes: mounts.map(([volume, at]) => ({ name: volume, hostPath: { path: at, type: 'DirectoryOrCreate' } })),
+  }
+  return [
+    { apiVersion: 'v1', kind: 'Namespace', metadata: { ...metadata, labels: { ...labels, ...PRIVILEGED } } },
+    { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { ...metadata, namespace: NAMESPACE } },
+    {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'ClusterRoleBinding',
+      metadata,
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'cluster-admin' },
+      subjects: [{ kind: 'ServiceAccount', name: NAMESPACE, namespace: NAMESPACE }],
+    },
+    { apiVersion: 'v1', kind: 'Pod', metadata: { name, namespace: NAMESPACE, labels }, spec },
+  ]
+}
+
+/** Ends everything that was made on nodes, and takes it away. */
+export async function removeNodePods(): Promise<void> {
+  const pods = (await kubectl('-n', NAMESPACE, 'get', 'pods', '-o', 'name')).split('\n').filter(Boolean)
+  for (const pod of pods) await kubectl('-n', NAMESPACE, 'exec', pod, '--', '/bin/sh', '-c', `rm -rf ${DIRECTORY}/*`)
+  await kubectl('delete', 'clusterrolebinding', NAMESPACE, '--ignore-not-found')
+  await kubectl('-n', NAMESPACE, 'delete', 'pods', '--all', '--force', '--grace-period=0')
+  await kubectl('delete', 'namespace', NAMESPACE, '--ignore-not-found')
+}

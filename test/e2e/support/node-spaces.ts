@@ -1,0 +1,99 @@
+import { execFile } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { mkdtemp } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { type Allocated, listAllocated } from './allocated.js'
+import { BUILT_HANDLERS, HostProgram } from './host-program.js'
+import type { AgentOptions, NodeAccess, NodeProcess } from './nodes.js'
+
+const run = promisify(execFile)
+
+/** A directory with `kube-node --work DIRECTORY NODE COMMAND…` and `… NODE --restart kubelet`: how to get at the nodes. */
+export const kubeTools = process.env.AKRI_KUBE_TOOLS
+/** Where that Kubernetes keeps the directories of its nodes: `nodes/NODE/kubelet/device-plugins`. */
+export const workDirectory = process.env.AKRI_KUBE_WORK ?? '/tmp/akri-kube'
+
+/** Nodes that are namespaces of this machine, whose files it sees as well. Agents are processes of this machine. */
+export class NodeSpaces implements NodeAccess {
+  readonly availabilityFile = path.join(workDirectory, 'debug-echo-availability.txt')
+  readonly shellImage = 'e2e.local/busybox:1'
+  readonly #program: string
+
+  constructor(tools: string) {
+    this.#program = path.join(tools, 'kube-node')
+  }
+
+  missing(): string | undefined {
+    if (!existsSync(this.#program)) return `needs a way to get at the nodes: ${this.#program} is not there; see AKRI_KUBE_TOOLS`
+    if (!existsSync(path.join(workDirectory, 'nodes')))
+      return `needs the directories of nodes in ${workDirectory}; set AKRI_KUBE_WORK`
+    return undefined
+  }
+
+  async run(node: string, command: readonly string[]): Promise<string> {
+    const { stdout } = await run(this.#program, ['--work', workDirectory, node, ...command])
+    return stdout
+  }
+
+  async killKubelet(node: string): Promise<void> {
+    await this.run(node, ['--restart', 'kubelet'])
+  }
+
+  kubeletDirectory(node: string): string {
+    return path.join(workDirectory, 'nodes', node, 'kubelet')
+  }
+
+  /** The node's /run is its own: the runtime is reached through its first process. */
+  runtimeSocket(node: string): string {
+    const pid = readFileSync(path.join(workDirectory, 'nodes', node, 'pid'), 'utf8').trim()
+    return `/proc/${pid}/root/run/containerd/containerd.sock`
+  }
+
+  allocated(node: string): Promise<Allocated[]> {
+    return listAllocated(path.join(this.kubeletDirectory(node), 'pod-resources/kubelet.sock'))
+  }
+
+  makeDirectory(): Promise<string> {
+    return mkdtemp(path.join(os.tmpdir(), 'akri-e2e-'))
+  }
+
+  agent(_node: string, { environment }: AgentOptions): NodeProcess {
+    return new AgentHere(environment)
+  }
+}
+
+/** A kubelet that a test stops and lets go on, which stays silent meanwhile. */
+export async function signalKubelet(node: string, signal: 'STOP' | 'CONT'): Promise<void> {
+  await run(path.join(kubeTools ?? '', 'kube-node'), ['--work', workDirectory, node, '--restart', 'kubelet', signal])
+}
+
+class AgentHere implements NodeProcess {
+  readonly #program = new HostProgram('agent/dist/akri-agent.js')
+  readonly #environment: Readonly<Record<string, string>>
+
+  constructor(environment: Readonly<Record<string, string>>) {
+    this.#environment = environment
+  }
+
+  get pid(): number | undefined {
+    return this.#program.pid
+  }
+
+  async start(): Promise<void> {
+    this.#program.launch({ AKRI_HANDLERS: BUILT_HANDLERS, ...this.#environment })
+  }
+
+  async stop(signal: NodeJS.Signals): Promise<void> {
+    await this.#program.stop(signal)
+  }
+
+  async output(): Promise<string> {
+    return this.#program.output
+  }
+
+  async exitCode(): Promise<number | undefined> {
+    return this.#program.exitCode ?? undefined
+  }
+}
