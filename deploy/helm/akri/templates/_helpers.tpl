@@ -1,0 +1,71 @@
+{{/* What Helm adds to the labels of each object. */}}
+{{- define "akri.labels" -}}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{/* image and imagePullPolicy: of { root, image }, what is not in image is as for all. */}}
+{{- define "akri.image" -}}
+{{- $repository := .image.repository | default .root.Values.image.repository -}}
+{{- if regexMatch "^ghcr\\.io/(project-akri|deislabs)/" $repository -}}
+{{- fail (printf "%s is an image of the existing system, which has other programs in it; build that of this one: docs/operators.md" $repository) -}}
+{{- end -}}
+image: {{ printf "%s:%s" $repository (.image.tag | default .root.Values.image.tag | default .root.Chart.AppVersion) | toJson }}
+imagePullPolicy: {{ .image.pullPolicy | default .root.Values.image.pullPolicy }}
+{{- end }}
+
+{{- define "akri.resources" -}}
+requests:
+  cpu: {{ toJson .cpuRequest }}
+  memory: {{ toJson .memoryRequest }}
+limits:
+  memory: {{ toJson .memoryLimit }}
+{{- end }}
+
+{{/*
+NODE_OPTIONS: Node does not see the limit of memory. Of { path, limit, beside }: the heap gets what is left beside what the
+program needs besides, in MiB, and four fifths at most.
+*/}}
+{{- define "akri.nodeOptions" -}}
+{{- $unit := ternary 1024 1 (hasSuffix "Gi" .limit) -}}
+{{- $limit := mul (regexFind "^[0-9]+" .limit) $unit -}}
+{{- $heap := min (sub $limit .beside) (div (mul $limit 4) 5) -}}
+{{- if lt $heap 64 -}}
+{{- fail (printf "%s: %s is too little: Node.js needs %dMi at least" .path .limit (add .beside 64)) -}}
+{{- end -}}
+--max-semi-space-size=2 --max-old-space-size={{ $heap }}
+{{- end }}
+
+{{- define "akri.nodeSelector" -}}
+{{- mergeOverwrite (dict "kubernetes.io/os" "linux") . | toYaml -}}
+{{- end }}
+
+{{/* A value as the text of a variable: numbers of values files are floats, which would be written as 1e+06. */}}
+{{- define "akri.text" -}}
+{{- if kindIs "string" . }}{{ . }}{{ else }}{{ toJson . }}{{ end -}}
+{{- end }}
+
+{{- define "akri.env" -}}
+{{- range $name, $value := . }}
+- name: {{ toJson $name }}
+  value: {{ include "akri.text" $value | toJson }}
+{{- end }}
+{{- end }}
+
+{{/* The handlers that the agent loads. */}}
+{{- define "akri.handlers" -}}
+{{- $handlers := list -}}
+{{- if .Values.udev.discovery.enabled }}{{ $handlers = append $handlers "@akrijs/handler-udev" }}{{ end -}}
+{{- if .Values.agent.full }}{{ $handlers = concat $handlers (list "@akrijs/handler-onvif" "@akrijs/handler-opcua") }}{{ end -}}
+{{- if and .Values.debugEcho.discovery.enabled .Values.agent.allowDebugEcho -}}
+{{- $handlers = append $handlers "@akrijs/handler-debug-echo" -}}
+{{- end -}}
+{{- concat $handlers (.Values.agent.handlers | default list) | join "," -}}
+{{- end }}
+
+{{/* Whether there is a Configuration in this release. */}}
+{{- define "akri.anyConfiguration" -}}
+{{- range list .Values.udev .Values.onvif .Values.opcua .Values.debugEcho }}{{ if .configuration.enabled }}yes{{ end }}{{ end -}}
+{{- end }}

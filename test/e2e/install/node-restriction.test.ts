@@ -1,0 +1,513 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { ApiClient, ApiError, type ConfigurationStatus, clusterAccess, type Instance, type JsonPatch } from '@akrijs/kube'
+import { systemClock } from '@akrijs/sdk'
+import { load } from 'js-yaml'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { NODE_1, NODE_2, NODES } from '../support/nodes.js'
+import { echoYaml, eventually, podYaml, World } from '../support/world.js'
+import {
+  installedPods,
+  joinNodes,
+  kubectl,
+  MANIFESTS,
+  missingForInstallation,
+  provideImage,
+  removeImage,
+  rolledOut,
+  separateNodes,
+  tidyUp,
+} from './installation.js'
+
+// What RBAC cannot do: keep the agent of each node, which all have one account, to its own node.
+
+interface Policy {
+  readonly metadata: { readonly name: string; readonly generation: number }
+  readonly spec: {
+    readonly matchConstraints: { readonly resourceRules: readonly { readonly resources: readonly string[] }[] }
+    readonly matchConditions: readonly { readonly expression: string }[]
+    readonly validations: readonly { readonly expression: string; readonly message?: string; readonly reason?: string }[]
+  }
+  readonly status?: {
+    readonly observedGeneration?: number
+    readonly typeChecking?: { readonly expressionWarnings?: readonly object[] }
+  }
+}
+
+interface Binding {
+  readonly spec: { readonly policyName: string; readonly validationActions: readonly string[] }
+}
+
+const FOLDER = path.join(MANIFESTS, 'node-restriction')
+const API = '/apis/admissionregistration.k8s.io/v1'
+const ACCOUNT = '/api/v1/namespaces/akri/serviceaccounts/akri-agent-sa'
+const read = <T>(...file: string[]) => load(readFileSync(path.join(MANIFESTS, ...file), 'utf8')) as T
+const files = readdirSync(FOLDER).filter((file) => file !== 'kustomization.yaml')
+const policies = files.filter((file) => file.endsWith('-policy.yaml')).map((file) => read<Policy>('node-restriction', file))
+
+describe('deploy/manifests/node-restriction', () => {
+  it('lists all its files, and is no part of the whole: an older Kubernetes does not know its kinds', () => {
+    expect(read<{ resources: string[] }>('node-restriction/kustomization.yaml').resources.toSorted()).toEqual(files.toSorted())
+    expect(read<{ bases: string[] }>('kustomization.yaml').bases).not.toContain('node-restriction')
+  })
+
+  it('is in force for the account of the agent, and for nobody else', () => {
+    const { metadata } = read<{ metadata: { name: string; namespace: string } }>('agent/service-account.yaml')
+    const account = `system:serviceaccount:${metadata.namespace}:${metadata.name}`
+    for (const { spec } of policies)
+      expect(spec.matchConditions.map(({ expression }) => expression)).toEqual([`request.userInfo.username == '${account}'`])
+    const bindings = files.filter((file) => file.endsWith('-binding.yaml')).map((file) => read<Binding>('node-restriction', file))
+    expect(bindings.map(({ spec }) => spec.policyName)).toEqual(policies.map(({ metadata: { name } }) => name))
+    for (const { spec } of bindings) expect(spec.validationActions).toEqual(['Deny'])
+  })
+
+  it('covers all that the agent may write of our resources', () => {
+    const { rules } = read<{ rules: { apiGroups: string[]; resources: string[]; verbs: string[] }[] }>('agent/cluster-role.yaml')
+    const writable = rules
+      .filter(
+        ({ apiGroups, verbs }) => apiGroups.includes('akri.sh') && verbs.some((verb) => !['get', 'list', 'watch'].includes(verb)),
+      )
+      .flatMap(({ resources }) => resources)
+    const covered = policies.flatMap(({ spec }) => spec.matchConstraints.resourceRules.flatMap(({ resources }) => resources))
+    expect(covered).toEqual(expect.arrayContaining(writable))
+  })
+
+  it('says of each refusal what was wrong, and that it is forbidden', () => {
+    for (const { spec } of policies)
+      for (const { message, reason } of spec.validations)
+        expect([message?.length, reason]).toEqual([expect.any(Number), 'Forbidden'])
+  })
+})
+
+const lacks = missingForInstallation() ?? (await missingPolicies())
+
+/** Configurations and Instances of the tests that no agent looks at. */
+const CONFIGURATION = 'lab'
+const [SHARED, DIGEST] = [true, '8120fe']
+
+describe.skipIf(lacks !== undefined)(
+  `agents that deploy/manifests/node-restriction keeps to their nodes${lacks === undefined ? '' : ` (${lacks})`}`,
+  { timeout: 120_000 },
+  () => {
+    let world: World
+    /** As the agents of both nodes, and as nobody's in particular. */
+    let one: ApiClient
+    let two: ApiClient
+    let nodeless: ApiClient
+
+    const instances = () => `/apis/akri.sh/v0/namespaces/${world.namespace}/instances`
+    const name = `${CONFIGURATION}-${DIGEST}`
+    const slot = (index: number) => `${name}-${index}`
+    const object = (spec: Partial<Record<keyof Instance['spec'], unknown>> = {}, metadata: object = {}) => ({
+      apiVersion: 'akri.sh/v0',
+      kind: 'Instance',
+      metadata: { name, ...metadata },
+      spec: {
+        configurationName: CONFIGURATION,
+        cdiName: `akri.sh/${CONFIGURATION}=${DIGEST}`,
+        capacity: 3,
+        shared: SHARED,
+        nodes: [NODE_1, NODE_2],
+        brokerProperties: { SITE: 'north' },
+        deviceUsage: { [slot(0)]: NODE_1, [slot(1)]: `C:${CONFIGURATION}-0:${NODE_2}`, [slot(2)]: '' },
+        ...spec,
+      },
+    })
+    const make = (client: ApiClient, ...[spec, metadata]: Parameters<typeof object>) =>
+      client.request({ method: 'POST', path: instances(), body: object(spec, metadata) })
+    const merge = (client: ApiClient, body: object) =>
+      client.request({ method: 'PATCH', path: `${instances()}/${name}`, patch: 'merge', body })
+    const report = (client: ApiClient, status: object) =>
+      client.request({ method: 'PATCH', path: `${instances()}/${name}/status`, patch: 'merge', body: { status } })
+    const json = (client: ApiClient, body: JsonPatch) =>
+      client.request({ method: 'PATCH', path: `${instances()}/${name}`, patch: 'json', body })
+    const spec = (client: ApiClient, changed: object) => merge(client, { spec: changed })
+    const usage = (client: ApiClient, changed: Record<string, string | null>) => spec(client, { deviceUsage: changed })
+    const remove = (client: ApiClient) => client.request({ method: 'DELETE', path: `${instances()}/${name}` })
+    /** The Instance, made anew by somebody who may. */
+    const given = async (...args: Parameters<typeof object>) => {
+      await remove(world.client).catch(() => undefined)
+      await make(world.client, ...args)
+    }
+
+    beforeAll(async () => {
+      await separateNodes()
+      await provideImage()
+      world = await World.open()
+      // The account and its rights, without agents.
+      for (const file of ['namespace', 'service-account', 'cluster-role', 'cluster-role-binding'])
+        await kubectl('apply', '-f', path.join(MANIFESTS, 'agent', `${file}.yaml`))
+      const clients = await Promise.all(NODES.map((node, index) => clientOfPod(world, `agent-${index}`, node)))
+      ;[one, two] = clients as [ApiClient, ApiClient]
+      nodeless = await clientOfAgent(world)
+      await kubectl('apply', '-k', FOLDER)
+      // A new policy is in force after a moment.
+      await eventually(() => refused(make(nodeless), 'the token is of no node'))
+    }, 240_000)
+
+    afterAll(async () => {
+      const folders = ['controller', 'agent'].map((folder) => path.join(MANIFESTS, folder))
+      for (const client of [one, two, nodeless]) client?.close()
+      await tidyUp(
+        () => kubectl('delete', '-k', FOLDER, '--ignore-not-found'),
+        async () => world?.close(),
+        ...folders.map((folder) => () => kubectl('delete', '-k', folder, '--ignore-not-found')),
+        () => joinNodes(),
+        () => removeImage(),
+      )
+    }, 240_000)
+
+    it('fits the types of the custom resources, as the API server sees them', async () => {
+      for (const { metadata } of policies)
+        await eventually(async () => {
+          const request = { method: 'GET' as const, path: `${API}/validatingadmissionpolicies/${metadata.name}` }
+          const { metadata: now, status } = (await world.client.request(request)) as Policy
+          expect(status?.observedGeneration).toBe(now.generation)
+          expect(status?.typeChecking?.expressionWarnings ?? []).toEqual([])
+        })
+    })
+
+    it('refuses all writes by a token that is not that of a Pod', async () => {
+      await given()
+      await refused(usage(nodeless, { [slot(2)]: NODE_1 }), 'the token is of no node')
+      await refused(report(nodeless, { brokerInfo: {} }), 'the token is of no node')
+      await refused(remove(nodeless), 'the token is of no node')
+    })
+
+    it('lets an agent make Instances that its node alone is in, with slots of its own', async () => {
+      await remove(world.client).catch(() => undefined)
+      const free = { [slot(0)]: '' }
+      await refused(make(one, { nodes: [NODE_2], deviceUsage: free }), `may not make an Instance that its node is not in`)
+      await refused(make(one, { nodes: [], deviceUsage: free }), `the agent of ${NODE_1} may not make an Instance`)
+      await refused(
+        make(one, { deviceUsage: free }),
+        `the agent of ${NODE_1} may not enter other nodes in spec.nodes, nor take them out: it is [] and would be [${NODE_1}, ${NODE_2}]`,
+      )
+      for (const usage of [NODE_2, `C:${CONFIGURATION}-0:${NODE_2}`, 'C::', `${NODE_1}:x`])
+        await refused(
+          make(one, { nodes: [NODE_1], deviceUsage: { [slot(0)]: usage } }),
+          `the agent of ${NODE_1} may not claim slot ${slot(0)} for another node: ${usage}`,
+        )
+      await refused(make(one, { nodes: [NODE_1], deviceUsage: {} }, { finalizers: ['akri.sh/x'] }), 'finalizers')
+      await make(one, {
+        nodes: [NODE_1],
+        deviceUsage: { [slot(0)]: NODE_1, [slot(1)]: `C:${CONFIGURATION}-0:${NODE_1}`, [slot(2)]: '' },
+      })
+    })
+
+    it('lets an agent enter its node in an Instance of a device that is shared, with claims, and take it out', async () => {
+      const third = `${NODE_1}-other`
+      await given({ nodes: [third], deviceUsage: { [slot(0)]: '', [slot(1)]: third } })
+      await json(one, [
+        { op: 'add', path: '/spec/nodes/-', value: NODE_1 },
+        { op: 'test', path: `/spec/deviceUsage/${slot(0)}`, value: '' },
+        { op: 'replace', path: `/spec/deviceUsage/${slot(0)}`, value: NODE_1 },
+      ])
+      await refused(spec(one, { nodes: [third, NODE_1, NODE_2] }), `would be [${third}, ${NODE_1}, ${NODE_2}]`)
+      await refused(spec(one, { nodes: [NODE_1] }), `it is [${third}, ${NODE_1}] and would be [${NODE_1}]`)
+      await refused(
+        spec(two, { nodes: [third] }),
+        `the agent of ${NODE_2} may not enter other nodes in spec.nodes, nor take them out`,
+      )
+      await spec(one, { nodes: [third], deviceUsage: { [slot(0)]: '' } })
+    })
+
+    it('lets an agent neither enter its node in one of a device that is not shared, nor claim a slot of it', async () => {
+      await given({ shared: false, nodes: [NODE_2], deviceUsage: { [slot(0)]: '' } })
+      const message = `the agent of ${NODE_1} may not use a device that is not shared: it is that of ${NODE_2}`
+      await refused(spec(one, { nodes: [NODE_2, NODE_1] }), message)
+      await refused(usage(one, { [slot(0)]: NODE_1 }), message)
+      await usage(two, { [slot(0)]: NODE_2 })
+      // Its node was thought to be gone.
+      await given({ shared: false, nodes: [], deviceUsage: {} })
+      await spec(two, { nodes: [NODE_2] })
+    })
+
+    it('lets an agent claim slots that are free, and free those of its node, at both levels', async () => {
+      await given()
+      const byInstance = `the agent of ${NODE_2} may not take slot ${slot(0)} from who holds it: ${NODE_1}`
+      await refused(usage(two, { [slot(0)]: '' }), byInstance)
+      await refused(usage(two, { [slot(0)]: NODE_2 }), byInstance)
+      await refused(usage(two, { [slot(0)]: null }), byInstance)
+      const byConfiguration = `the agent of ${NODE_1} may not take slot ${slot(1)} from who holds it: C:${CONFIGURATION}-0:${NODE_2}`
+      await refused(usage(one, { [slot(1)]: '' }), byConfiguration)
+      await refused(usage(one, { [slot(1)]: `C:${CONFIGURATION}-0:${NODE_1}` }), byConfiguration)
+      await refused(
+        usage(one, { [slot(2)]: `C:${CONFIGURATION}-1:${NODE_2}` }),
+        `the agent of ${NODE_1} may not claim slot ${slot(2)} for another node: C:${CONFIGURATION}-1:${NODE_2}`,
+      )
+      await json(one, [
+        { op: 'test', path: `/spec/deviceUsage/${slot(2)}`, value: '' },
+        { op: 'replace', path: `/spec/deviceUsage/${slot(2)}`, value: `C:${CONFIGURATION}-1:${NODE_1}` },
+      ])
+      await refused(usage(two, { [slot(2)]: '' }), `may not take slot ${slot(2)}`)
+      await usage(one, { [slot(0)]: '', [slot(2)]: null })
+      await usage(two, { [slot(1)]: NODE_2, [slot(2)]: `C:${CONFIGURATION}-1:${NODE_2}` })
+      await usage(two, { [slot(1)]: '', [slot(2)]: '' })
+      // What neither this system nor the existing one writes is nobody's.
+      await given({ deviceUsage: { [slot(0)]: `${NODE_1}:x` } })
+      await refused(usage(one, { [slot(0)]: '' }), `may not take slot ${slot(0)} from who holds it: ${NODE_1}:x`)
+    })
+
+    it('lets any node of an Instance write its capacity, with slots that come and go free, and its properties', async () => {
+      await given()
+      await spec(two, { capacity: 4, brokerProperties: { SITE: 'south' }, deviceUsage: { [slot(3)]: '' } })
+      await spec(one, { capacity: 2, deviceUsage: { [slot(2)]: null, [slot(3)]: null } })
+      await refused(spec(one, { capacity: 1, deviceUsage: { [slot(1)]: null } }), `may not take slot ${slot(1)}`)
+      await given({ nodes: [NODE_2] })
+      const message = `the agent of ${NODE_1} may not change capacity and brokerProperties of an Instance that its node is not in: spec.nodes is [${NODE_2}]`
+      await refused(spec(one, { capacity: 1 }), message)
+      await refused(spec(one, { brokerProperties: { SITE: 'x' } }), message)
+      await refused(spec(one, { brokerProperties: null }), message)
+    })
+
+    it('leaves what an Instance is, and whose, as it is', async () => {
+      const owner = { apiVersion: 'akri.sh/v0', kind: 'Configuration', name: CONFIGURATION, uid: 'x' }
+      await given({}, { finalizers: [`akri.sh/${NODE_2}`] })
+      try {
+        for (const changed of [{ configurationName: 'other' }, { cdiName: 'akri.sh/other=8120fe' }, { shared: false }])
+          await refused(spec(one, changed), 'an agent may not change configurationName, cdiName and shared of an Instance')
+        for (const changed of [
+          { ownerReferences: [owner] },
+          { labels: { x: 'y' } },
+          { annotations: { 'akri.sh/device-id': 'x' } },
+        ])
+          await refused(
+            merge(one, { metadata: changed }),
+            'an agent may not change ownerReferences, labels and annotations of an Instance',
+          )
+        for (const finalizers of [null, [], [`akri.sh/${NODE_1}`]])
+          await refused(merge(one, { metadata: { finalizers } }), 'finalizers of an Instance')
+      } finally {
+        await merge(world.client, { metadata: { finalizers: null } })
+      }
+    })
+
+    it('lets an agent delete an Instance that its node alone is in', async () => {
+      await given()
+      await refused(
+        remove(one),
+        `the agent of ${NODE_1} may not delete an Instance that other nodes are in too: spec.nodes is [${NODE_1}, ${NODE_2}]`,
+      )
+      await given({ nodes: [NODE_2] })
+      await refused(
+        remove(one),
+        `the agent of ${NODE_1} may not delete an Instance that its node is not in: spec.nodes is [${NODE_2}]`,
+      )
+      await given({ nodes: [] })
+      await refused(remove(one), 'spec.nodes is []')
+      await given({ nodes: [NODE_2] })
+      await remove(two)
+    })
+
+    it('lets an agent report what workloads on its node have written, and take away what they or nobody vouches for', async () => {
+      await given()
+      await report(one, { brokerInfo: { version: '1' }, brokerInfoSlots: { version: slot(0) } })
+      const foisted = (entry: string) =>
+        `the agent of ${NODE_1} may not write status.brokerInfo.${entry}: its slot is not held by this node`
+      await refused(report(one, { brokerInfo: { x: '1' }, brokerInfoSlots: { x: slot(1) } }), foisted('x'))
+      await refused(report(one, { brokerInfo: { x: '1' }, brokerInfoSlots: { x: slot(2) } }), foisted('x'))
+      await refused(report(one, { brokerInfo: { x: '1' } }), foisted('x'))
+      await refused(report(one, { brokerInfoSlots: { version: slot(1) } }), foisted('version'))
+      await refused(report(one, { brokerJob: { name: 'x', specHash: 'y' } }), 'an agent may not change status.brokerJob')
+      // Written last by a workload of the other node.
+      await report(two, { brokerInfo: { version: '2' }, brokerInfoSlots: { version: slot(1) } })
+      await refused(report(one, { brokerInfo: { version: '3' } }), foisted('version'))
+      await usage(one, { [slot(0)]: '' })
+      const silenced = `the agent of ${NODE_1}, which holds no slot, may not take away status.brokerInfo.version: its slot is held`
+      await refused(report(one, { brokerInfo: { version: null }, brokerInfoSlots: { version: null } }), silenced)
+      await refused(report(one, { brokerInfoSlots: { version: null } }), silenced)
+      await usage(two, { [slot(1)]: '' })
+      // It may have left the Instance meanwhile.
+      await spec(one, { nodes: [NODE_2] })
+      await report(one, { brokerInfo: { version: null }, brokerInfoSlots: { version: null } })
+      // That of the controller stays.
+      await report(world.client, { brokerJob: { name: 'x', specHash: 'y' } })
+      await refused(report(two, { brokerJob: null }), 'an agent may not change status.brokerJob')
+    })
+
+    it('lets an agent write what its own node says of a Configuration, and the summary', async () => {
+      await world.apply(echoYaml(CONFIGURATION, [], 1))
+      const path = `/apis/akri.sh/v0/namespaces/${world.namespace}/configurations/${CONFIGURATION}/status`
+      const write = (client: ApiClient, status: object) =>
+        client.request({ method: 'PATCH', path, patch: 'merge', body: { status } })
+      const says = (devices: number) => ({ observedGeneration: 1, devices, conditions: [] })
+      await write(one, { devices: 1, conditions: [], nodes: { [NODE_1]: says(1) } })
+      await write(two, { devices: 2, nodes: { [NODE_2]: says(1) } })
+      await write(one, { nodes: { [NODE_1]: says(2) } })
+      for (const entry of [says(7), { devices: 7 }, null])
+        await refused(
+          write(one, { nodes: { [NODE_2]: entry } }),
+          `the agent of ${NODE_1} may not write what ${NODE_2} says: status.nodes.${NODE_2}`,
+        )
+      await refused(write(one, { nodes: { other: says(1) } }), 'may not write what other says')
+      await refused(write(one, { nodes: null }), `may not write what ${NODE_2} says`)
+      await refused(write(nodeless, { devices: 3 }), 'the token is of no node')
+      await write(one, { nodes: { [NODE_1]: null } })
+    })
+
+    it("is in nobody else's way", async () => {
+      await given()
+      await spec(world.client, { nodes: [NODE_2], deviceUsage: { [slot(0)]: NODE_2 }, capacity: 7, configurationName: 'other' })
+      await remove(world.client)
+    })
+
+    it('judges Instances of many slots, nodes and reports within the costs that the API server allows', async () => {
+      const nodes = [NODE_1, ...Array.from({ length: 99 }, (_, index) => `node-${index}.of-a-large-cluster.example`), NODE_2]
+      const own = Array.from({ length: 128 }, (_, index) => [slot(index), `C:${CONFIGURATION}-${index}:${NODE_1}`] as const)
+      const others = Array.from(
+        { length: 871 },
+        (_, index) => [slot(128 + index), `C:${CONFIGURATION}-${index}:${nodes[1]}`] as const,
+      )
+      await given({ nodes, capacity: 1000, deviceUsage: { ...Object.fromEntries([...own, ...others]), [slot(999)]: '' } })
+      const names = own.map(([held], index) => [`entry-${index}`, held] as const)
+      const brokerInfo = Object.fromEntries(names.map(([entry]) => [entry, 'x'.repeat(500)]))
+      await report(one, { brokerInfo, brokerInfoSlots: Object.fromEntries(names) })
+      await usage(one, { [slot(999)]: NODE_1 })
+      await refused(usage(two, { [slot(0)]: NODE_2 }), `may not take slot ${slot(0)}`)
+      await spec(one, {
+        nodes: nodes.slice(1),
+        deviceUsage: { ...Object.fromEntries(own.map(([held]) => [held, ''])), [slot(999)]: '' },
+      })
+      await remove(world.client)
+    })
+
+    describe('installed from deploy/manifests', () => {
+      const statusOf = async (configuration: string) =>
+        (await world.get<{ status?: ConfigurationStatus }>('Configuration', configuration))?.status
+      const shared = ['foo0', 'foo1']
+
+      beforeAll(async () => {
+        await world.clear()
+        await kubectl('apply', '-k', MANIFESTS)
+        await rolledOut('daemonset/akri-agent-daemonset')
+      }, 240_000)
+
+      it('offer a shared device on both nodes, and local ones on their own', async () => {
+        await world.apply(echoYaml('echo', shared, 4))
+        const nulls = { discoveryHandler: { name: 'udev', discoveryDetails: 'udevRules: [KERNEL=="null"]' } }
+        await world.apply(
+          JSON.stringify({ apiVersion: 'akri.sh/v0', kind: 'Configuration', metadata: { name: 'nulls' }, spec: nulls }),
+        )
+        await eventually(async () => expect(await world.allocatables('akri.sh/nulls')).toEqual([1, 1]))
+        for (const digest of ['8120fe', 'a19705'])
+          await eventually(async () => expect(await world.allocatables(`akri.sh/echo-${digest}`)).toEqual([4, 4]))
+        const nodes = (await world.instances()).map((instance) => instance.spec.nodes.toSorted())
+        expect(nodes.toSorted()).toEqual([[NODE_1], [...NODES], [...NODES], [NODE_2]].toSorted())
+        await eventually(async () => expect(Object.keys((await statusOf('echo'))?.nodes ?? {}).sort()).toEqual([...NODES]))
+      })
+
+      it('give slots of it to Pods at both levels, and pass on what these report', async () => {
+        const script = 'echo 2.4.1 >"$AKRI_BROKER_INFO_DIRECTORY/firmware"; exec sleep 100000'
+        for (const [index, node] of NODES.entries()) {
+          await world.apply(podYaml(`any-${index}`, { 'akri.sh/echo': 1 }, { node, script, graceSeconds: 0 }))
+          await world.apply(podYaml(`one-${index}`, { 'akri.sh/echo-8120fe': 1 }, { node, graceSeconds: 0 }))
+          await eventually(() => world.running(`any-${index}`, `one-${index}`))
+        }
+        const held = await world.holders()
+        expect(held.map((usage) => usage.replace(/^C:[^:]+:/, 'C:')).sort()).toEqual(
+          NODES.flatMap((node) => [node, `C:${node}`]).sort(),
+        )
+        await eventually(async () => {
+          const entries = (await world.list<Instance>('Instance')).flatMap(({ status }) =>
+            Object.entries(status?.brokerInfo ?? {}),
+          )
+          expect(entries).toContainEqual(['firmware', '2.4.1\n'])
+        })
+        await eventually(async () => expect((await statusOf('echo'))?.slots).toMatchObject({ claimed: 4 }))
+      })
+
+      it('follow a capacity that is raised and lowered, and a device that goes', async () => {
+        const capacities = async () =>
+          (await world.instances()).filter(({ spec }) => spec.configurationName === 'echo').map(({ spec }) => spec.capacity)
+        await world.apply(echoYaml('echo', shared, 5))
+        await eventually(async () => expect(await capacities()).toEqual([5, 5]))
+        await world.apply(echoYaml('echo', shared, 1))
+        await eventually(async () => expect(await capacities()).toEqual([1, 1]))
+        await world.apply(echoYaml('echo', ['foo0'], 1))
+        await eventually(async () => expect(await capacities()).toEqual([1]))
+      })
+
+      it('free the slots of Pods that are deleted, and give up a Configuration', async () => {
+        for (const { metadata } of await world.pods()) await world.remove('Pod', metadata.name)
+        await eventually(async () => expect(await world.holders()).toEqual([]))
+        await eventually(async () => {
+          const reported = (await world.list<Instance>('Instance')).flatMap(({ status }) => Object.keys(status?.brokerInfo ?? {}))
+          expect(reported).toEqual([])
+        })
+        for (const configuration of ['echo', 'nulls', CONFIGURATION]) await world.remove('Configuration', configuration)
+        await eventually(async () => expect(await world.instances()).toEqual([]))
+      })
+
+      it('have been refused nothing', async () => {
+        const pods = await installedPods('akri-agent')
+        expect(pods).toHaveLength(NODES.length)
+        for (const { metadata } of pods) {
+          const metrics = await kubectl('get', '--raw', `/api/v1/namespaces/akri/pods/${metadata.name}:8080/proxy/metrics`)
+          expect(metrics).toMatch(/^akri_api_requests_total\{.*status="201".*\} [1-9]/m)
+          expect(metrics.split('\n').filter((line) => /^akri_api_requests_total\{.*status="403"/.test(line))).toEqual([])
+          expect(await kubectl('-n', 'akri', 'logs', metadata.name)).not.toContain('ValidatingAdmissionPolicy')
+        }
+      })
+    })
+  },
+)
+
+/** What is missing for a policy; undefined where nothing is. */
+async function missingPolicies(): Promise<string | undefined> {
+  const client = new ApiClient({
+    access: await clusterAccess({ kubeconfig: process.env.KUBECONFIG }),
+    clock: systemClock,
+    userAgent: 'akri-test',
+  })
+  try {
+    const { resources } = (await client.request({ method: 'GET', path: API })) as { resources: { kind: string }[] }
+    if (resources.some(({ kind }) => kind === 'ValidatingAdmissionPolicy')) return undefined
+    return 'needs Kubernetes 1.30 or newer, which has ValidatingAdmissionPolicy'
+  } finally {
+    client.close()
+  }
+}
+
+/** The API as an agent sees it whose Pod is on that node. */
+async function clientOfPod(world: World, name: string, node: string): Promise<ApiClient> {
+  const pod = JSON.parse(podYaml(name, {}, { node, graceSeconds: 0 }))
+  pod.metadata.namespace = 'akri'
+  pod.spec.serviceAccountName = 'akri-agent-sa'
+  await world.apply(JSON.stringify(pod))
+  return eventually(async () => {
+    const { metadata, spec } = JSON.parse(await kubectl('-n', 'akri', 'get', 'pod', name, '-o', 'json')) as {
+      metadata: { uid: string }
+      spec: { nodeName?: string }
+    }
+    // The token is of the node that its Pod has when it is made.
+    expect(spec.nodeName).toBe(node)
+    return clientOfAgent(world, { apiVersion: 'v1', kind: 'Pod', name, uid: metadata.uid })
+  })
+}
+
+/** @param boundObjectRef the Pod that the token is for @default none */
+async function clientOfAgent({ client }: World, boundObjectRef?: object): Promise<ApiClient> {
+  const request = {
+    apiVersion: 'authentication.k8s.io/v1',
+    kind: 'TokenRequest',
+    spec: { expirationSeconds: 3600, boundObjectRef },
+  }
+  const { status } = (await client.request({ method: 'POST', path: `${ACCOUNT}/token`, body: request })) as {
+    status: { token: string }
+  }
+  const access = await clusterAccess({ kubeconfig: process.env.KUBECONFIG })
+  const { ca, verify, serverName } = await access.credentials()
+  const credentials = async () => ({ ca, verify, serverName, token: status.token })
+  return new ApiClient({ access: { server: access.server, credentials }, clock: systemClock, userAgent: 'akri-test' })
+}
+
+/** Resolves where a policy refuses it, and says so. */
+async function refused(work: Promise<unknown>, because: string): Promise<void> {
+  const answer = await work.then(
+    () => 'accepted',
+    (error: unknown) => error,
+  )
+  expect(ApiError.is(answer, 403), `${because}: ${answer}`).toBe(true)
+  expect(String(answer)).toContain(because)
+}

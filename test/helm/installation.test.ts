@@ -1,0 +1,118 @@
+import { spawnSync } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { CHART, chartYaml, customResources, type KubernetesObject, missingForChart, render } from './chart.js'
+import { kustomize } from './kustomize.js'
+
+// Two ways to install, one installation: what the chart makes is what deploy/manifests has, to the last field.
+
+const MANIFESTS = path.join(CHART, '../../manifests')
+const root = path.join(CHART, '../../..')
+const HELMS_LABELS = [
+  'app.kubernetes.io/instance',
+  'app.kubernetes.io/managed-by',
+  'app.kubernetes.io/version',
+  'helm.sh/chart',
+] as const
+
+const nameOf = ({ kind, metadata }: KubernetesObject) => `${kind} ${metadata.namespace ?? ''}/${metadata.name}`
+
+/** By name: the order is Helm's. The namespace is made by who installs, as Helm wants it. */
+function byName(objects: readonly KubernetesObject[]): Record<string, KubernetesObject> {
+  const installed = objects.filter(({ kind }) => kind !== 'Namespace')
+  const named = Object.fromEntries(installed.map((object) => [nameOf(object), object]))
+  expect(Object.keys(named)).toHaveLength(installed.length)
+  return named
+}
+
+/** Without the labels that Helm's objects have, which each of them must have, and none else. */
+function withoutHelm(object: KubernetesObject): KubernetesObject {
+  const labels = Object.entries(object.metadata.labels ?? {})
+  const isHelms = (label: string) => HELMS_LABELS.some((one) => one === label)
+  expect(
+    labels
+      .map(([label]) => label)
+      .filter(isHelms)
+      .sort(),
+    nameOf(object),
+  ).toEqual(HELMS_LABELS)
+  expect(JSON.stringify(object.spec ?? {})).not.toContain('helm.sh')
+  return { ...object, metadata: { ...object.metadata, labels: Object.fromEntries(labels.filter(([label]) => !isHelms(label))) } }
+}
+
+const webhookOff = { webhookConfiguration: { enabled: false } }
+const installations = [
+  ['deploy/manifests', ['.'], webhookOff],
+  ['deploy/manifests and its webhook', ['.', 'webhook'], {}],
+  ['the agent alone', ['../../kube/crds', 'agent'], { ...webhookOff, controller: { enabled: false } }],
+  ['host-network', ['host-network'], { ...webhookOff, agent: { hostNetwork: true } }],
+  ['node-restriction', ['.', 'node-restriction'], { ...webhookOff, agent: { nodeRestriction: true } }],
+  ['all-handlers', ['all-handlers'], { ...webhookOff, agent: { full: true } }],
+  ['handlers/onvif', ['.', 'handlers/onvif'], { ...webhookOff, onvif: { discovery: { enabled: true } } }],
+  ['handlers/opcua', ['.', 'handlers/opcua'], { ...webhookOff, opcua: { discovery: { enabled: true } } }],
+  [
+    'handlers/opcua-host-network',
+    ['.', 'handlers/opcua-host-network'],
+    { ...webhookOff, opcua: { discovery: { enabled: true, hostNetwork: true } } },
+  ],
+] as const
+
+const title = `the chart${missingForChart === undefined ? '' : ` (${missingForChart})`}`
+
+describe.skipIf(missingForChart !== undefined)(title, () => {
+  it('is one that Helm has nothing to say against', async () => {
+    const { status, stdout } = spawnSync('helm', ['lint', '--strict', CHART], { encoding: 'utf8' })
+    expect([status, stdout]).toEqual([0, expect.stringContaining('0 chart(s) failed')])
+  })
+
+  it.each(installations)('H1 installs %s', async (_name, folders, values) => {
+    const wanted = byName(folders.flatMap((folder) => kustomize(path.join(MANIFESTS, folder))))
+    const found = byName([...(await render(values)).map(withoutHelm), ...customResources()])
+    expect(found).toEqual(wanted)
+  })
+
+  it('installs into any namespace, also one whose name looks like a number', async () => {
+    const everything = {
+      agent: { full: true, nodeRestriction: true },
+      onvif: { discovery: { enabled: true }, configuration: { enabled: true } },
+      opcua: { discovery: { enabled: true }, configuration: { enabled: true } },
+    }
+    const [here, there] = await Promise.all([render(everything), render(everything, '1234')])
+    // What names the namespace: metadata, subjects of bindings, the Service of the webhook, the account of the agent in policies.
+    const moved = JSON.stringify(here)
+      .replaceAll(/"namespace":"akri"/g, '"namespace":"1234"')
+      .replaceAll('.akri.svc', '.1234.svc')
+      .replaceAll(':akri:akri-agent-sa', ':1234:akri-agent-sa')
+    expect(byName(there)).toEqual(byName(JSON.parse(moved) as KubernetesObject[]))
+  })
+
+  it('has the names and the labels of selectors that the existing chart has', async () => {
+    const objects = await render({ onvif: { discovery: { enabled: true } }, opcua: { discovery: { enabled: true } } })
+    const names = objects.flatMap(({ kind, metadata }) =>
+      kind === 'DaemonSet' || kind === 'Deployment' ? [[metadata.name, metadata.labels?.['app.kubernetes.io/name']]] : [],
+    )
+    expect(Object.fromEntries(names)).toEqual({
+      'akri-agent-daemonset': 'akri-agent',
+      'akri-controller-deployment': 'akri-controller',
+      'akri-onvif-discovery-daemonset': 'akri-onvif-discovery',
+      'akri-opcua-discovery-daemonset': 'akri-opcua-discovery',
+      'akri-webhook-configuration': 'akri-webhook',
+    })
+  })
+})
+
+describe('the files of the chart', () => {
+  it('has the custom resources of kube/crds', () => {
+    const folder = path.join(root, 'kube/crds')
+    const files = readdirSync(folder).filter((file) => file.endsWith('.yaml'))
+    expect(readdirSync(path.join(CHART, 'crds')).sort()).toEqual(files.sort())
+    for (const file of files)
+      expect(readFileSync(path.join(CHART, 'crds', file), 'utf8')).toBe(readFileSync(path.join(folder, file), 'utf8'))
+  })
+
+  it('is of the version of what it installs', () => {
+    const { version } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as { version: string }
+    expect(chartYaml).toMatchObject({ apiVersion: 'v2', name: 'akri', version, appVersion: version })
+  })
+})
