@@ -10,9 +10,10 @@ export default defineConfig({
     globalSetup: ['test/support/temporary-directory.ts', 'test/e2e/support/remove-node-pods.ts'],
     // Tests wait more than they compute. Those about what a machine has once take turns: test/support/alone.ts.
     maxWorkers: availableParallelism(),
-    testTimeout: 20_000,
-    hookTimeout: 60_000,
+    // For what does not end at all: what tests wait for has limits of its own, which say what did not come.
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
     // As test/support/eventually.ts.
-    expect: { poll: { timeout: 15_000 } },
+    expect: { poll: { timeout: 45_000 } },
   },
 })

@@ -17,7 +17,7 @@ import { StateFile } from './standalone/state-file.js'
 import { manifest } from './test-objects.js'
 
 const NODE = 'node-a' as NodeName
-const patience = { timeout: 10_000, interval: 50 }
+const patience = { timeout: 45_000, interval: 50 }
 
 let directory: string
 let cluster: StandaloneCluster

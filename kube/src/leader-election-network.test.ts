@@ -60,7 +60,7 @@ describe('candidates on a bad network', () => {
       }),
       { numRuns: 40 },
     )
-  }, 60_000)
+  })
 })
 
 /** Mulberry32: the same numbers for the same seed. */

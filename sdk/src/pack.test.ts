@@ -66,7 +66,7 @@ it('has types that check strictly in a project of its own', async () => {
     (error: { stdout: string }) => error,
   )
   expect(stdout).toBe('')
-}, 60_000)
+})
 
 it('serves by akri-handler, survives kill -9 on its stale socket, logs no secret, and ends with 0 at SIGTERM', async () => {
   const directory = path.join(project, 'sockets')

@@ -27,7 +27,7 @@ it.skipIf(missing)(`serves an agent of another gRPC stack, and tells it INVALID_
   try {
     const agent = path.join(import.meta.dirname, '../test-peers/agent.py')
     const protos = path.join(import.meta.dirname, '../../proto')
-    const { stdout } = await promisify(execFile)(PYTHON, [agent, directory, protos, 'peer'], { timeout: 19_000 })
+    const { stdout } = await promisify(execFile)(PYTHON, [agent, directory, protos, 'peer'], { timeout: 60_000 })
     const lines: unknown[] = stdout
       .trim()
       .split('\n')

@@ -171,10 +171,10 @@ describeOnCluster('the client on an API server', () => {
         const { proxy, reflector, failures } = await behindProxy()
         proxy.hang()
         await change('hung')
-        await vi.waitFor(() => expect(failures()).toBeGreaterThan(0), { timeout: 15_000 })
+        await vi.waitFor(() => expect(failures()).toBeGreaterThan(0), { timeout: 45_000 })
         proxy.heal()
         await converged(reflector, 30_000)
-      }, 60_000)
+      })
 
       it.each([429, 500, 503, 410, 401])(
         'knows the truth after all was refused with %i for a while',
@@ -183,7 +183,7 @@ describeOnCluster('the client on an API server', () => {
           proxy.refuse(status)
           proxy.cut()
           await change('refused')
-          await vi.waitFor(() => expect(failures()).toBeGreaterThan(1), { timeout: 30_000 })
+          await vi.waitFor(() => expect(failures()).toBeGreaterThan(1), { timeout: 45_000 })
           const asked = proxy.requests
           proxy.heal()
           await converged(reflector, 30_000)

@@ -97,7 +97,7 @@ describe('R67 what the docs show', () => {
     }
   })
 
-  it('is code that compiles', { timeout: 60_000 }, () => {
+  it('is code that compiles', () => {
     const shownCode = pages.flatMap((file) => [...blocks(file, 'ts'), ...blocks(file, 'js')])
     expect(shownCode.length).toBeGreaterThan(2)
     // As modules: each ends with an export, so that no name of one is known to another.

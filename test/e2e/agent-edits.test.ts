@@ -6,7 +6,7 @@ import { echoYaml, eventually, type InstanceState, podYaml, World } from './supp
 
 // What people write, edit and delete while agents run: Configurations, Instances and Secrets.
 
-describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unless}`, { timeout: 120_000 }, () => {
+describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unless}`, () => {
   let world: World
   let agents: NodeAgents
 
@@ -73,7 +73,7 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
       await eventually(async () => {
         const now = await instance()
         expect({ ...now.spec, nodes: now.spec.nodes.toSorted() }).toEqual({ ...spec, nodes: [...NODES] })
-      }, 10_000)
+      }, 30_000)
     }
     // What is left out is free, and what is no slot of the Instance is nobody's.
     const free = Object.keys(spec.deviceUsage).find((slot) => spec.deviceUsage[slot] === '') ?? expect.fail('no slot is free')
@@ -89,7 +89,7 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
       const now = await instance()
       expect(now.metadata.uid).not.toBe(metadata.uid)
       expect(now.spec.nodes.toSorted()).toEqual([...NODES])
-    }, 10_000)
+    }, 30_000)
     await world.apply(podYaml('r', { [`akri.sh/${name}`]: 1 }))
     await eventually(() => world.running('r'))
   })

@@ -8,7 +8,7 @@ import { echoYaml, eventually, type InstanceState, podYaml, type World } from '.
 
 // Agents and kubelets that end, come back, are exchanged or fall silent, while Pods use devices.
 
-describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${unless}`, { timeout: 120_000 }, () => {
+describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${unless}`, () => {
   let world: World
   let agents: NodeAgents
 
@@ -65,8 +65,8 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
         await old.stop(signal)
         await young.start()
         // Once for each plugin.
-        await eventually(async () => expect(await world.registrations(NODE_1)).toBe(registered + 3), 10_000)
-        await eventually(async () => expect(await world.allocatable(NODE_1, 'akri.sh/cam')).toBe(3), 10_000)
+        await eventually(async () => expect(await world.registrations(NODE_1)).toBe(registered + 3))
+        await eventually(async () => expect(await world.allocatable(NODE_1, 'akri.sh/cam')).toBe(3))
         expect(identities(await world.instances())).toEqual(before)
         await world.apply(podYaml('q', { 'akri.sh/cam': 2 }, { node: NODE_1 }))
         await eventually(() => world.running('p', 'q'))

@@ -6,7 +6,7 @@ import { echoYaml, eventually, podYaml, type World } from './support/world.js'
 
 // One agent for each node of a real Kubernetes, with its real kubelets, scheduler and API server: from devices to slots of containers.
 
-describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { timeout: 120_000 }, () => {
+describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, () => {
   let world: World
   let agents: NodeAgents
 
@@ -117,7 +117,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
     await eventually(async () => expect(await world.allocatable(other, 'akri.sh/cam-8120fe')).toBe(0))
     await world.apply(podYaml('second', { 'akri.sh/cam-8120fe': 1 }))
     await world.remove('Pod', 'first')
-    await eventually(() => world.running('second'), 15_000)
+    await eventually(() => world.running('second'), 30_000)
     expect(await world.holders()).toEqual([
       (await world.pods()).find(({ metadata }) => metadata.name === 'second')?.spec.nodeName,
     ])
@@ -184,10 +184,10 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, { 
       expect(await other.output()).not.toContain('cannot look for unused slots')
       expect(await world.holders()).toHaveLength(2)
       await world.remove('Pod', 'il')
-      await eventually(async () => expect((await world.holders()).filter((holder) => holder === NODE_2)).toEqual([]), 20_000)
+      await eventually(async () => expect((await world.holders()).filter((holder) => holder === NODE_2)).toEqual([]), 45_000)
       expect(await world.holders()).toHaveLength(1)
       await world.remove('Pod', 'cl')
-      await eventually(async () => expect(await world.holders()).toEqual([]), 20_000)
+      await eventually(async () => expect(await world.holders()).toEqual([]), 45_000)
     } finally {
       await other.dispose()
       await agents.on(NODE_2).start()

@@ -9,7 +9,7 @@ import { NodeAgent } from './support/node-agent.js'
 import { access, missingHere, NODE_1, unlessHere } from './support/nodes.js'
 import { echoYaml, eventually, podYaml, World } from './support/world.js'
 
-describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${unlessHere}`, { timeout: 120_000 }, () => {
+describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${unlessHere}`, () => {
   const server = new ApiServer()
   let world: World
   let agent: NodeAgent
@@ -20,17 +20,17 @@ describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${u
     port = await freePort()
     agent = await NodeAgent.create(NODE_1, { METRICS_PORT: String(port) })
     await agent.start()
-  }, 120_000)
+  })
 
   afterEach(async () => {
     server.thaw()
     await world.clear()
-  }, 120_000)
+  })
 
   afterAll(async () => {
     await agent?.dispose()
     await world?.close()
-  }, 120_000)
+  })
 
   async function ready(): Promise<void> {
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2))

@@ -21,7 +21,7 @@ const using = (level: string) => NODES.map((node) => `p-${level}-${node}`)
 const ALL_USING = LEVELS.flatMap(({ level }) => using(level))
 const ALL_WAITING = LEVELS.map(({ level }) => `q-${level}`)
 
-describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`, { timeout: 180_000 }, () => {
+describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`, () => {
   let world: World
   let agents: NodeAgents
   let held: Record<string, string>
@@ -56,7 +56,7 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
     eventually(async () => {
       expect(await world.usage()).toEqual(held)
       for (const { spec } of await world.instances()) expect(spec.nodes.toSorted()).toEqual(NODES)
-    }, 20_000)
+    }, 45_000)
   const events = async (reason: string) => {
     const { items } = (await world.client.request({
       method: 'GET',
@@ -83,7 +83,7 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
     }
     held = await world.usage()
     expect(Object.values(held).sort()).toEqual([`C:0:${NODE_1}`, `C:0:${NODE_2}`, NODE_1, NODE_2])
-  }, 120_000)
+  })
 
   it.each<[string, () => Promise<unknown>]>([
     ['Instances are deleted', deleteInstances],
@@ -128,7 +128,7 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
   it('R7 R84 are said to be used twice where an agent is away for too long, and theirs again when the others end', async () => {
     await withoutAgent(async () => {
       await deleteInstances()
-      await eventually(() => world.running(...ALL_WAITING), 60_000)
+      await eventually(() => world.running(...ALL_WAITING))
     })
     const slots = Object.keys(held).filter((slot) => held[slot]?.endsWith(NODE_1))
     await eventually(async () => {

@@ -15,7 +15,7 @@ interface Made {
   readonly metadata: { readonly name: string; readonly uid: string; readonly labels: Readonly<Record<string, string>> }
 }
 
-describe.skipIf(missing() !== undefined)(`the load of a controller${unless}`, { timeout: 240_000 }, () => {
+describe.skipIf(missing() !== undefined)(`the load of a controller${unless}`, () => {
   let world: World
   let controller: HostController
 
@@ -48,12 +48,12 @@ describe.skipIf(missing() !== undefined)(`the load of a controller${unless}`, { 
         spec: { configurationName: 'cam', cdiName: `akri.sh/${name}`, capacity: 2, shared: true, nodes: [...NODES] },
       })
     }
-  }, 120_000)
+  })
 
   afterAll(async () => {
     await controller?.stop()
     await world?.close()
-  }, 120_000)
+  })
 
   it(`makes ${BROKERS} brokers of ${INSTANCES} Instances with one request for each`, async () => {
     await controller.lead()

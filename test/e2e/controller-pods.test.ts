@@ -19,7 +19,7 @@ import { echoYaml, eventually, type World } from './support/world.js'
 
 // How many broker Pods there are, where, and what becomes of one that ends, is refused or has another spec.
 
-describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}`, { timeout: 120_000 }, () => {
+describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}`, () => {
   let world: World
 
   useController((opened) => {
@@ -62,7 +62,7 @@ describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}
         const found = brokersOf(history).slice(1)
         expect(found).toHaveLength(4)
         return found
-      }, 60_000)
+      })
       expect(broken.map(({ restarts }) => restarts)).toEqual([0, 1, 2, 3])
       const waits = broken.map(({ createdAt }, index) => createdAt - (broken[index - 1]?.endedAt ?? createdAt))
       expect(waits[2]).toBeGreaterThanOrEqual(2000)

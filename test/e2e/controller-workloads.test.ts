@@ -7,7 +7,7 @@ import { echoYaml, eventually, type World } from './support/world.js'
 
 // Brokers that are Jobs or a Deployment, and what somebody has edited of what the controller has applied.
 
-describe.skipIf(missing() !== undefined)(`broker Jobs and Deployments on a real cluster${unless}`, { timeout: 120_000 }, () => {
+describe.skipIf(missing() !== undefined)(`broker Jobs and Deployments on a real cluster${unless}`, () => {
   let world: World
   let controller: HostController
 

@@ -7,7 +7,7 @@ import { echoYaml, eventually, podYaml, type World } from './support/world.js'
 
 // The controller, with one agent for each node, on a real Kubernetes: from a device to the programs that use it.
 
-describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unless}`, { timeout: 120_000 }, () => {
+describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unless}`, () => {
   let world: World
   let controller: HostController
 
@@ -172,7 +172,7 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
       await controller.stop('SIGKILL')
       // Nobody leads for a moment: what happens then is seen all the same.
       await world.remove('Pod', `${NODE_1}-cam-8120fe-pod`)
-      await eventually(() => expect(other.output).toContain('this replica leads'), 60_000)
+      await eventually(() => expect(other.output).toContain('this replica leads'))
       await eventually(() => runningPodsIn(world, 4))
       const after = (await runningPodsIn(world, 4)).map(({ metadata }) => metadata.uid)
       expect(after.filter((uid) => before.includes(uid))).toHaveLength(3)
@@ -181,7 +181,7 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
       await world.apply(echoYaml('cam', ['foo0', 'foo1', 'foo2', 'foo3'], 2, { brokerSpec: { brokerPodSpec: podSpec() } }))
       await eventually(async () => expect((await podsIn(world)).length).toBeGreaterThan(4))
       await other.stop('SIGKILL')
-      await eventually(() => runningPodsIn(world, 8), 60_000)
+      await eventually(() => runningPodsIn(world, 8))
       expect((await podsIn(world)).map(({ metadata }) => metadata.name)).toHaveLength(8)
     } finally {
       await other.stop('SIGKILL')

@@ -8,7 +8,7 @@ import { echoYaml, eventually, type InstanceState, World } from './support/world
 
 const GRACE_SECONDS = 5
 
-describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, { timeout: 120_000 }, () => {
+describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, () => {
   let world: World
   let controller: HostController
   let configuration: { readonly metadata: { readonly uid: string } }
@@ -22,7 +22,7 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, { time
     await controller.lead()
     await world.apply(echoYaml('cam', [], 2))
     configuration = (await world.get('Configuration', 'cam')) ?? expect.fail()
-  }, 120_000)
+  })
 
   afterEach(async () => {
     for (const name of ['ghost-1', 'ghost-2'])
@@ -33,7 +33,7 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, { time
   afterAll(async () => {
     await controller?.stop()
     await world?.close()
-  }, 120_000)
+  })
 
   it('C1 C3 R64 R103 leave every Instance when they are deleted, with their slots, and are not in the way when they come back', async () => {
     await createNode('ghost-1')
@@ -89,13 +89,11 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, { time
       deviceUsage: { 'cam-8120fe-0': 'ghost-1', 'cam-8120fe-1': 'ghost-2' },
     })
     // Without a kubelet nobody renews its Lease: the node controller says that they are not ready.
-    await eventually(
-      async () =>
-        expect(await spec('cam-8120fe')).toMatchObject({
-          nodes: [NODE_1],
-          deviceUsage: { 'cam-8120fe-0': 'ghost-1', 'cam-8120fe-1': '' },
-        }),
-      60_000,
+    await eventually(async () =>
+      expect(await spec('cam-8120fe')).toMatchObject({
+        nodes: [NODE_1],
+        deviceUsage: { 'cam-8120fe-0': 'ghost-1', 'cam-8120fe-1': '' },
+      }),
     )
     await world.client.request({
       method: 'DELETE',

@@ -16,7 +16,7 @@ interface DeploymentState {
   readonly status: object
 }
 
-describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, { timeout: 120_000 }, () => {
+describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () => {
   let world: World
   let agents: NodeAgents
 
@@ -28,7 +28,7 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, { tim
       const { metadata, status } = (await world.get<DeploymentState>('Deployment', name)) ?? expect.fail(`no Deployment ${name}`)
       const all = { replicas, updatedReplicas: replicas, availableReplicas: replicas }
       expect(status).toMatchObject({ observedGeneration: metadata.generation, ...all })
-    }, 90_000)
+    })
 
   useAgents((opened) => {
     world = opened.world
@@ -170,7 +170,7 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, { tim
         const done = pods.filter(({ status }) => status.phase === 'Succeeded')
         expect(done).toHaveLength(5)
         return done
-      }, 90_000)
+      })
       const counts = await Promise.all(finished.map(async ({ metadata }) => Number(await world.logs(metadata.name))))
       expect(Math.min(...counts)).toBeGreaterThanOrEqual(1)
       expect(Math.max(...counts)).toBeLessThanOrEqual(2)

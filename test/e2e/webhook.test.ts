@@ -18,7 +18,7 @@ interface Registration {
   readonly webhooks: readonly { readonly failurePolicy: string; readonly clientConfig: { readonly caBundle?: string } }[]
 }
 
-describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, { timeout: 90_000 }, () => {
+describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
   let world: World
   let other: string
   let replicas: readonly [HostWebhook, HostWebhook]
@@ -101,14 +101,14 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, { timeo
     })
     // API servers hear of it a moment later.
     await eventually(() => create(configuration({})))
-  }, 120_000)
+  })
 
   afterAll(async () => {
     await registrations?.delete(objectKey('', registrationName))
     await Promise.all((replicas ?? []).map((replica) => replica.stop()))
     if (other !== undefined) await world.client.request({ method: 'DELETE', path: `/api/v1/namespaces/${other}` })
     await world?.close()
-  }, 120_000)
+  })
 
   it('knows the fields of this cluster', async () => {
     const { gitVersion } = (await world.client.request({ method: 'GET', path: '/version' })) as { gitVersion: string }
@@ -283,7 +283,7 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, { timeo
       const now = await Promise.all(replicas.map(served))
       expect(now[0]?.fingerprint256).toBe(now[1]?.fingerprint256)
       expect(now[0]?.fingerprint256).not.toBe(before[0]?.fingerprint256)
-    }, 60_000)
+    })
     const { webhooks } = await registration()
     const authorities = Buffer.from(webhooks[0]?.clientConfig.caBundle ?? '', 'base64')
       .toString()

@@ -320,7 +320,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       expect(Object.fromEntries(env)).toEqual(brokerProperties)
     })
     await fc.assert(property, { numRuns: 30, seed: 20_261_122 })
-  }, 120_000)
+  })
 
   it.each([
     ['udev', {}, /udev\.configuration\.discoveryDetails\.udevRules: name at least one rule/],

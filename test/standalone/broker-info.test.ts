@@ -22,7 +22,7 @@ const info = async () =>
   Object.fromEntries(
     (await akri.instances()).map(({ spec, status }) => [spec.brokerProperties.DEBUG_ECHO_DESCRIPTION, status?.brokerInfo ?? {}]),
   )
-const patience = { timeout: 20_000, interval: 100 }
+const patience = { timeout: 45_000, interval: 100 }
 
 /** A Configuration of one device whose broker runs a script. */
 function configuration(kind: 'Pod' | 'Job', script: string): Promise<string> {

@@ -28,9 +28,7 @@ afterEach(() => akri.dispose())
 const title = missing.length > 0 ? `npm start -- --demo (needs ${missing.join(', ')})` : 'npm start -- --demo'
 
 describe.skipIf(missing.length > 0)(title, () => {
-  it('finds cameras, OPC UA servers and devices of udev, with brokers that use them, and leaves nothing behind', {
-    timeout: 180_000,
-  }, async () => {
+  it('finds cameras, OPC UA servers and devices of udev, with brokers that use them, and leaves nothing behind', async () => {
     akri.startDemo()
     await vi.waitFor(async () => expect(await found()).toEqual(['cameras', 'cameras', ...MACHINE, ...SERVERS]), patience)
     // Through the program, as a person would ask.
@@ -53,7 +51,7 @@ describe.skipIf(missing.length > 0)(title, () => {
     await vi.waitFor(() => expect(all.filter(isAlive)).toEqual([]), patience)
   })
 
-  it('leaves no process behind when it is killed', { timeout: 180_000 }, async () => {
+  it('leaves no process behind when it is killed', async () => {
     akri.startDemo()
     await vi.waitFor(async () => {
       const used = (await look()).filter(({ spec }) => Object.values(spec.deviceUsage).includes('node-a'))

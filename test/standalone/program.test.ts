@@ -30,7 +30,7 @@ const nullDevice = (broker: string) => `  discoveryHandler: { name: udev, discov
 
 const brokerPids = async () =>
   (JSON.parse(await readFile(path.join(akri.state, 'brokers.json'), 'utf8')) as { pid: number }[]).map(({ pid }) => pid)
-const patience = { timeout: 15_000, interval: 100 }
+const patience = { timeout: 45_000, interval: 100 }
 
 describe('akri run', () => {
   it('R49 R106 R113 runs a broker for a real device, with the environment that Allocate gives, and leaves nothing behind', async () => {
@@ -217,7 +217,7 @@ describe('akri run', () => {
   })
 
   it(`R84 R90 A2 loses no slot, doubles none and changes no Instance when agent, handler and broker are killed at any moment (${ROUNDS} rounds)`, {
-    timeout: 60_000 + ROUNDS * 10_000,
+    timeout: 300_000 + ROUNDS * 10_000,
   }, async () => {
     const file = await akri.write('a.yaml', configuration('nulls', nullDevice(`[/bin/sh, -c, 'exec sleep 1000']`)))
     const identity = ({ metadata, spec }: Instance) => ({
@@ -242,7 +242,7 @@ describe('akri run', () => {
           expect(now.map(({ spec }) => Object.values(spec.deviceUsage).filter((usage) => usage !== '').length)).toEqual([1])
           return { pids, instances: now.map(identity) }
         },
-        { timeout: 40_000, interval: 50 },
+        { timeout: 45_000, interval: 50 },
       )
     // Handlers run in processes of their own, so that they can be killed for themselves.
     const begin = () => akri.start('-f', file, '--isolated', '--handler', '@akrijs/handler-udev')

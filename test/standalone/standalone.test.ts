@@ -6,7 +6,8 @@ import { fileURLToPath } from 'node:url'
 import { type StandaloneAgent, type StandaloneOptions, startStandalone } from '@akrijs/agent/standalone'
 import { type Instance, objectKey } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/sdk'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../support/eventually.js'
 
 const root = path.join(path.dirname(fileURLToPath(import.meta.url)), '../..')
 
@@ -52,8 +53,6 @@ async function start(options: Partial<StandaloneOptions> = {}): Promise<Standalo
   return running
 }
 
-/** Long enough for a busy machine. */
-const eventually = <T>(look: () => T | Promise<T>) => vi.waitFor(look, { timeout: 15_000, interval: 20 })
 const names = ({ cluster }: StandaloneAgent) =>
   cluster.instances
     .list()
@@ -140,7 +139,7 @@ describe('the standalone agent', () => {
     await expect(agent.kubelet.admit(pod('p3', resource))).rejects.toThrow(/UnexpectedAdmissionError.*Available: 0/)
     expect(usage(agent, 'lab-8120fe')).toEqual({ 'lab-8120fe-0': 'node-a', 'lab-8120fe-1': 'node-a' })
     agent.kubelet.remove('p1')
-    await vi.waitFor(() => expect(usage(agent, 'lab-8120fe')).toEqual({ 'lab-8120fe-0': '', 'lab-8120fe-1': 'node-a' }), 2000)
+    await eventually(() => expect(usage(agent, 'lab-8120fe')).toEqual({ 'lab-8120fe-0': '', 'lab-8120fe-1': 'node-a' }))
     await agent.kubelet.admit(pod('p4', resource))
   })
 
@@ -187,7 +186,7 @@ describe('the standalone agent', () => {
     expect(second.cluster.instances.list().map(lasting)).toEqual(before.map(lasting))
   })
 
-  it('A2 runs handlers in processes of their own, and keeps all when one is killed', { timeout: 30_000 }, async () => {
+  it('A2 runs handlers in processes of their own, and keeps all when one is killed', async () => {
     await configure(1, ['foo0'])
     const agent = await start({ isolated: true })
     await eventually(() => expect(agent.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(1))

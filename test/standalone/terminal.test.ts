@@ -8,7 +8,7 @@ import { isAlive, processesOf } from './support/processes.js'
 import { missingForTerminals, Terminal } from './support/terminal.js'
 
 const missing = missingForTerminals()
-const patience = { timeout: 30_000, interval: 50 }
+const patience = { timeout: 45_000, interval: 50 }
 
 let akri: AkriProgram
 let terminal: Terminal
@@ -108,7 +108,7 @@ function expectTerminalBack(): void {
 
 const title = `the live view of akri run in a terminal${missing === undefined ? '' : ` (needs ${missing})`}`
 
-describe.skipIf(missing !== undefined)(title, { timeout: 120_000 }, () => {
+describe.skipIf(missing !== undefined)(title, () => {
   it('R46 R47 shows devices, and follows one that is taken away and comes back, and its broker with it', async () => {
     await start({ columns: 100, rows: 30 }, [], 'foo0', 'foo1')
     await untilShown(/^lab {2}2 devices {2}what is in the laboratory/m)

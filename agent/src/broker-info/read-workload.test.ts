@@ -161,7 +161,7 @@ for (let round = 0; ; round++) {
 }`
     const churning = spawn(process.execPath, ['-e', script], { cwd: directory, stdio: 'inherit' })
     try {
-      await vi.waitFor(() => expect(existsSync(at('f2'))).toBe(true), 10_000)
+      await vi.waitFor(() => expect(existsSync(at('f2'))).toBe(true), 45_000)
       let seen = 0
       for (let round = 0; round < 500; round++) {
         const { files } = await readWorkload(directory)
@@ -175,7 +175,7 @@ for (let round = 0; ; round++) {
     }
   })
 
-  it('R69 is within its bounds and within itself, whatever is in it', { timeout: 60_000 }, async () => {
+  it('R69 is within its bounds and within itself, whatever is in it', async () => {
     const name = fc.oneof(
       fc.constantFrom('a', 'b', '__proto__', 'constructor', '.hidden', '-', '_', '..a', 'a\nb', '\u{1F600}', 'CON'),
       fc
@@ -239,7 +239,7 @@ for (;;) {
   for (let part = 0; part < 8; part++) fs.writeSync(file, 'x'.repeat(1000), part * 1000)
 }`
     const growing = spawn(process.execPath, ['-e', script], { cwd: directory, stdio: 'inherit' })
-    await vi.waitFor(() => expect(existsSync(at('x'))).toBe(true), 10_000)
+    await vi.waitFor(() => expect(existsSync(at('x'))).toBe(true), 45_000)
     try {
       for (let round = 0; round < 500; round++) {
         const { files } = await readWorkload(directory)

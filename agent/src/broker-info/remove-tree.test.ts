@@ -83,7 +83,7 @@ for (let round = 0; ; round++) {
   } catch {}
 }`
     const churning = spawn(process.execPath, ['-e', script], { cwd: directory, stdio: 'ignore' })
-    await vi.waitFor(() => expect(readdirSync(directory)).toContain('d3'), 10_000)
+    await vi.waitFor(() => expect(readdirSync(directory)).toContain('d3'), 45_000)
     try {
       for (let round = 0; round < 30; round++) {
         await removeTree(directory, never).catch(() => undefined)

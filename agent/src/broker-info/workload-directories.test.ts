@@ -31,7 +31,7 @@ async function runBy(command: readonly string[], script: string): Promise<unknow
   const options = { bundle: true, platform: 'node', format: 'esm', conditions: ['akri-source'] } satisfies BuildOptions
   await build({ stdin: { contents: script, resolveDir: import.meta.dirname }, outfile: built, ...options })
   const [file = '', ...args] = [...command, process.execPath, built]
-  return JSON.parse(execFileSync(file, args, { encoding: 'utf8', timeout: 15_000 }))
+  return JSON.parse(execFileSync(file, args, { encoding: 'utf8', timeout: 60_000 }))
 }
 
 describe('the directories of workloads', () => {

@@ -318,7 +318,7 @@ describe('the device plugins of both levels', () => {
       expect(Object.keys(held())).toHaveLength(1)
       const before = await sockets()
       await kubelet.restart()
-      await vi.waitFor(() => expect(kubelet.resource(own).allocatable).toBe(2), 5000)
+      await vi.waitFor(() => expect(kubelet.resource(own).allocatable).toBe(2), 45_000)
       const after = await sockets()
       expect(after).not.toEqual(before)
       await plugins.close()

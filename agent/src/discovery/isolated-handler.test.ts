@@ -38,7 +38,7 @@ describe('a handler in a process of its own', () => {
   const ends = () => said.filter(({ message }) => message === 'isolated handler ended').map(({ fields }) => fields)
   const file = (name: string) => path.join(directory, name)
   const written = (name: string, text: string) =>
-    vi.waitFor(async () => expect(await readFile(file(name), 'utf8')).toBe(text), 10_000)
+    vi.waitFor(async () => expect(await readFile(file(name), 'utf8')).toBe(text), 45_000)
 
   it('is started again when it ends, each time later up to a ceiling, and is said to have ended with the reason', async () => {
     run('process.exit(3)')

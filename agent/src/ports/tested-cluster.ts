@@ -27,7 +27,7 @@ export const NODES = [NODE_A, NODE_B, 'node-c' as NodeName]
 
 /** Long enough for a server that is busy, and for what it does in the background. */
 export function eventually<T>(look: () => T | Promise<T>): Promise<T> {
-  return vi.waitFor(look, { timeout: 20_000, interval: 20 })
+  return vi.waitFor(look, { timeout: 45_000, interval: 20 })
 }
 
 export function found<T>(value: T | undefined): T {

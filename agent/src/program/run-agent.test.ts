@@ -8,7 +8,7 @@ import { silentLogger } from '@akrijs/sdk'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { runAgent } from './run-agent.js'
 
-const patience = { timeout: 15_000, interval: 50 }
+const patience = { timeout: 45_000, interval: 50 }
 
 let directory: string
 let api: http.Server

@@ -30,7 +30,7 @@ beforeAll(async () => {
     outExtension,
   })
   server = await Mixer.start(0)
-}, 120_000)
+})
 
 afterEach(() => {
   for (const child of children) child.kill('SIGKILL')
@@ -125,7 +125,7 @@ describe('the OPC UA subscriber', () => {
     expect(readFileSync(path.join(info, 'connected'), 'utf8')).toBe('yes')
     expect(readFileSync(path.join(info, 'value'), 'utf8')).toBe(String(values().at(-1)?.value))
     expect(readdirSync(directory)).not.toContain('home')
-  }, 120_000)
+  })
 
   it('goes on when the server has been restarted', async () => {
     const first = await Mixer.start(0)
@@ -153,7 +153,7 @@ describe('the OPC UA subscriber', () => {
     await once(silent, 'connection')
     expect(await end('SIGTERM')).toEqual([0, null])
     silent.close()
-  }, 60_000)
+  })
 
   it('reaches a server that was announced by a name of multicast DNS', async () => {
     const announced = server.url.replace('127.0.0.1', 'mixer.local')
@@ -161,7 +161,7 @@ describe('the OPC UA subscriber', () => {
     const { printed, end } = run(environment)
     await vi.waitFor(() => expect(printed.out).toMatch(/"status":"Good"/), 30_000)
     expect(await end('SIGTERM')).toEqual([0, null])
-  }, 60_000)
+  })
 
   it.each<[string, Record<string, string>, RegExp]>([
     ['no server', {}, /OPCUA_DISCOVERY_URL is not set/],

@@ -9,7 +9,7 @@ import { defineOpcuaHandler, type OpcuaHandlerOptions } from './handler.js'
 const ROUND_MS = 10_000
 /** How long a host name is waited for. */
 const NAME_MS = 3000
-/** For long answers, which a busy machine does not give in half a second. */
+/** For long answers, which a busy machine does not give in a second or two. */
 const UNHURRIED = { timeouts: { connectMs: 15_000, totalMs: 15_000 } }
 
 let clock: ManualClock
@@ -57,7 +57,7 @@ class Rounds {
 
   constructor(details: object, options: Partial<OpcuaHandlerOptions> = {}) {
     const ownNetworks = (): Network[] => []
-    const timeouts = { connectMs: 500, totalMs: 500 }
+    const timeouts = { connectMs: 1500, totalMs: 1500 }
     const handler = defineOpcuaHandler({ clock, ownNetworks, timeouts, ...options })
     const properties = new DiscoveryProperties()
     this.ended = this.#collect(
@@ -442,10 +442,12 @@ describe('the OPC UA handler', () => {
     const rounds = new Rounds(standard(all.map(({ url }) => url)), UNHURRIED)
     const offered = (await rounds.first())?.length ?? 0
     expect(offered).toBeGreaterThan(500)
+    const told = () => rounds.logged.filter(({ message }) => message === 'more servers were found than can be offered')
+    // Descriptions, which come in as many rounds as this machine needs for them, make the list too long.
+    while (told().length === 0) await rounds.next()
     await rounds.next()
-    const told = rounds.logged.filter(({ message }) => message === 'more servers were found than can be offered')
-    expect(told.map(({ fields }) => fields)).toEqual([{ offered: expect.any(Number), leftOut: expect.any(Number) }])
-  }, 30_000)
+    expect(told().map(({ fields }) => fields)).toEqual([{ offered: expect.any(Number), leftOut: expect.any(Number) }])
+  })
 
   it('ends with its signal, in the middle of a question too', async () => {
     const plc = await start()

@@ -58,7 +58,7 @@ describe.skipIf(missingForOpen62541.length > 0)(`with open62541${needs(missingFo
       },
     })
     // It makes its keys first.
-  }, 60_000)
+  })
 
   it('offers the servers that register with a discovery server, until they sign off', async () => {
     const lds = await peers.start('LDS', '-l')
@@ -67,7 +67,7 @@ describe.skipIf(missingForOpen62541.length > 0)(`with open62541${needs(missingFo
     expect(ids(await discovery.until((devices) => devices.length === 2)).sort()).toEqual([one.url, two.url].sort())
     await peers.end(one)
     expect(ids(await discovery.until((devices) => devices.length === 1))).toEqual([two.url])
-  }, 60_000)
+  })
 
   it('is understood by its client', async () => {
     await using server = await SimulatedServer.start({ name: 'Ours' })
@@ -112,5 +112,5 @@ describe.skipIf(missingForLan.length > 0)(`with node-opcua on another machine${n
     })
     peer.kill('SIGUSR1')
     expect(await discovery.until((devices) => devices.length === 0)).toEqual([])
-  }, 120_000)
+  })
 })

@@ -35,7 +35,7 @@ const inject = (from, to) => spawnSync('/usr/bin/python3', [${JSON.stringify(inj
 const until = async (done) => { for (const end = Date.now() + 5000; !done() && Date.now() < end; ) await new Promise((r) => setTimeout(r, 10)) }
 ${program}`,
   )
-  return spawnSync('unshare', ['--net', process.execPath, ...flags, file], { encoding: 'utf8', timeout: 30_000 })
+  return spawnSync('unshare', ['--net', process.execPath, ...flags, file], { encoding: 'utf8', timeout: 60_000 })
 }
 
 describe('the socket for device events', () => {

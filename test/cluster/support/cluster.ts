@@ -63,7 +63,7 @@ async function applyCrds(client: ApiClient): Promise<void> {
         expect(await api.get(key)).toMatchObject({
           status: { conditions: expect.arrayContaining([expect.objectContaining({ type: 'Established', status: 'True' })]) },
         }),
-      { timeout: 30_000, interval: 100 },
+      { timeout: 45_000, interval: 100 },
     )
   }
 }

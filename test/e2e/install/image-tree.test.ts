@@ -11,7 +11,7 @@ import { imageTree } from './installation.js'
 
 const built = existsSync(path.join(import.meta.dirname, '../../../agent/dist/akri-agent.js'))
 
-describe.skipIf(!built)(`the tree of the agent's image${built ? '' : ' (needs npm run build)'}`, { timeout: 120_000 }, () => {
+describe.skipIf(!built)(`the tree of the agent's image${built ? '' : ' (needs npm run build)'}`, () => {
   let directory: string
   let app: string
   let said: string

@@ -34,7 +34,6 @@ const PLUGINS = '/var/lib/kubelet/device-plugins'
 
 describe.skipIf(lacks !== undefined)(
   `the agent, installed from deploy/manifests${lacks === undefined ? '' : ` (${lacks})`}`,
-  { timeout: 120_000 },
   () => {
     let world: World
     let socketsBefore: string[][]
@@ -64,7 +63,7 @@ describe.skipIf(lacks !== undefined)(
       socketsBefore = await sockets()
       await kubectl('apply', '-k', MANIFESTS)
       world = await World.open()
-    }, 240_000)
+    })
 
     afterAll(async () => {
       const agent = path.join(MANIFESTS, 'agent')
@@ -76,7 +75,7 @@ describe.skipIf(lacks !== undefined)(
         () => joinNodes(),
         () => removeImage(),
       )
-    }, 240_000)
+    })
 
     it('A23 becomes ready on every node, says so to its probes, and has metrics', async () => {
       await rolledOut(DAEMON_SET)
@@ -353,7 +352,7 @@ describe.skipIf(lacks !== undefined)(
         expect(await condition('secret', 'Discovering')).toMatchObject({ status: 'False', reason: 'MissingProperty' }),
       )
       await kubectl('-n', world.namespace, 'apply', '-k', path.join(MANIFESTS, 'read-secrets'))
-      await eventually(async () => expect(await allocatable('akri.sh/secret')).toEqual([1, 1]), 90_000)
+      await eventually(async () => expect(await allocatable('akri.sh/secret')).toEqual([1, 1]))
       await world.remove('Configuration', 'secret')
     })
 

@@ -42,7 +42,6 @@ type Handler = (typeof HANDLERS)[number]
 
 describe.skipIf(lacks !== undefined)(
   `network handlers, installed from deploy/manifests${lacks === undefined ? '' : ` (${lacks})`}`,
-  { timeout: 120_000 },
   () => {
     let world: World
     /** What is to be switched off at the end. */
@@ -113,7 +112,7 @@ describe.skipIf(lacks !== undefined)(
       press = await switchOn(SimulatedServer.start({ name: 'Press', host: HOST }))
       directory = await switchOn(SimulatedServer.start({ name: 'LDS', host: HOST }))
       directory.applications = [DISCOVERY_SERVER, ...press.applications]
-    }, 240_000)
+    })
 
     afterAll(async () => {
       await tidyUp(
@@ -127,7 +126,7 @@ describe.skipIf(lacks !== undefined)(
         () => joinNodes(),
         () => removeImage(),
       )
-    }, 240_000)
+    })
 
     it('wait for the agent where they are started first, and are ready as soon as it knows them', async () => {
       await kubectl('apply', '-f', manifests('agent/namespace.yaml'))

@@ -87,7 +87,6 @@ const [SHARED, DIGEST] = [true, '8120fe']
 
 describe.skipIf(lacks !== undefined)(
   `agents that deploy/manifests/node-restriction keeps to their nodes${lacks === undefined ? '' : ` (${lacks})`}`,
-  { timeout: 120_000 },
   () => {
     let world: World
     /** As the agents of both nodes, and as nobody's in particular. */
@@ -143,7 +142,7 @@ describe.skipIf(lacks !== undefined)(
       await kubectl('apply', '-k', FOLDER)
       // A new policy is in force after a moment.
       await eventually(() => refused(make(nodeless), 'the token is of no node'))
-    }, 240_000)
+    })
 
     afterAll(async () => {
       const folders = ['controller', 'agent'].map((folder) => path.join(MANIFESTS, folder))
@@ -155,7 +154,7 @@ describe.skipIf(lacks !== undefined)(
         () => joinNodes(),
         () => removeImage(),
       )
-    }, 240_000)
+    })
 
     it('fits the types of the custom resources, as the API server sees them', async () => {
       for (const { metadata } of policies)
@@ -381,7 +380,7 @@ describe.skipIf(lacks !== undefined)(
         await world.clear()
         await kubectl('apply', '-k', MANIFESTS)
         await rolledOut('daemonset/akri-agent-daemonset')
-      }, 240_000)
+      })
 
       it('offer a shared device on both nodes, and local ones on their own', async () => {
         await world.apply(echoYaml('echo', shared, 4))

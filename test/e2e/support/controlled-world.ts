@@ -18,20 +18,20 @@ export function useController(onOpen: (opened: { readonly world: World; readonly
     controller = new HostController('one', world.namespace)
     await controller.lead()
     onOpen({ world, controller })
-  }, 120_000)
+  })
 
   afterEach(async () => {
     await setAvailable(true)
     // Whatever was counted on the way: in the end the gauge says what there is.
     await eventually(async () => expect(await countedBrokers(controller)).toBe((await podsIn(world)).filter(isBroker).length))
     await world.clear()
-  }, 120_000)
+  })
 
   afterAll(async () => {
     await controller?.stop()
     await agents?.dispose()
     await world?.close()
-  }, 120_000)
+  })
 }
 
 /** The Pods of the Configuration `cam` that `akri_broker_pod_count` counts. */

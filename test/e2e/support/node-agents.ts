@@ -42,15 +42,15 @@ export function useAgents(onOpen: (opened: { readonly world: World; readonly age
     world = await World.open()
     agents = await NodeAgents.start()
     onOpen({ world, agents })
-  }, 120_000)
+  })
 
   afterEach(async () => {
     await setAvailable(true)
     await world.clear()
-  }, 120_000)
+  })
 
   afterAll(async () => {
     await agents?.dispose()
     await world?.close()
-  }, 120_000)
+  })
 }

@@ -101,7 +101,7 @@ export class World {
     await eventually(async () => {
       const body = JSON.parse(podYaml('x', {}))
       await client.request({ method: 'POST', path: `/api/v1/namespaces/${namespace}/pods`, query: { dryRun: 'All' }, body })
-    }, 60_000)
+    })
     return world
   }
 
@@ -257,7 +257,7 @@ export class World {
 }
 
 /** Until it does not throw: a cluster takes its time. @param timeoutMs after which the last error is thrown */
-export async function eventually<T>(look: () => Promise<T> | T, timeoutMs = 45_000): Promise<T> {
+export async function eventually<T>(look: () => Promise<T> | T, timeoutMs = 90_000): Promise<T> {
   const end = systemClock.now() + timeoutMs
   while (true) {
     try {

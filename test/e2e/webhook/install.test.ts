@@ -20,7 +20,6 @@ interface WebhookPod {
 
 describe.skipIf(lacks !== undefined)(
   `the webhook, installed from deploy/manifests/webhook${lacks === undefined ? '' : ` (${lacks})`}`,
-  { timeout: 120_000 },
   () => {
     let world: World
     let count = 0
@@ -60,7 +59,7 @@ describe.skipIf(lacks !== undefined)(
       await provideImage()
       await kubectl('apply', '-f', path.join(MANIFESTS, 'agent/namespace.yaml'))
       await applyKnown(FOLDER)
-    }, 240_000)
+    })
 
     afterAll(async () => {
       await tidyUp(
@@ -69,7 +68,7 @@ describe.skipIf(lacks !== undefined)(
         () => kubectl('delete', 'namespace', 'akri', '--ignore-not-found'),
         () => removeImage(),
       )
-    }, 240_000)
+    })
 
     it('becomes ready on both nodes, with rights for what it does and no others', async () => {
       await kubectl('-n', 'akri', 'rollout', 'status', DEPLOYMENT, '--timeout=90s')

@@ -33,7 +33,7 @@ describe.skipIf('missing' in image)(title, () => {
     if ('missing' in image) return
     directory = mkdtempSync(path.join(os.tmpdir(), 'akri-usb-bus-'))
     machine = await UsbMachine.boot(image)
-  }, 120_000)
+  })
 
   afterAll(async () => {
     await machine?.stop()
@@ -176,7 +176,7 @@ describe.skipIf('missing' in image)(title, () => {
       await lists.untilIds(ids.slice(1))
       await plug('1')
     }
-  }, 60_000)
+  })
 
   it('makes a hub that was asked for one device with all that is behind it', async () => {
     await plug('2', 'usb-hub')
@@ -268,7 +268,7 @@ describe.skipIf('missing' in image)(title, () => {
     await lists.untilIds([], 60_000)
     expect(lists.lists.length - before).toBeLessThanOrEqual(25)
     process.stdout.write(`and gone in ${lists.lists.length - before} lists\n`)
-  }, 120_000)
+  })
 })
 
 /** One partition, as a table of the old kind says it; no file system. */

@@ -358,7 +358,7 @@ describe('what is no camera, or a bad one', () => {
       code,
       message: expect.stringContaining(message),
     })
-    expect(performance.now() - started).toBeLessThan(5000)
+    expect(performance.now() - started).toBeLessThan(20_000)
     expect(getEventListeners(signal, 'abort')).toEqual([])
     await expect.poll(() => camera.connections()).toBe(0)
   })

@@ -47,7 +47,7 @@ describe.skipIf(!packages)(
         { cwd: directory, stdio: 'pipe' },
       )
       writeFileSync(pem, ['key.pem', 'cert.pem'].map((file) => readFileSync(path.join(directory, file), 'utf8')).join(''))
-    }, 120_000)
+    })
     afterAll(() => rmSync(directory, { recursive: true, force: true }))
     afterEach(async () => {
       camera?.kill('SIGKILL')

@@ -30,7 +30,7 @@ const nodeOnvif: NodeOnvif = createRequire(import.meta.url)('node-onvif')
 /** npm onvif, connected. */
 function connect(camera: DeviceService, options: Partial<CamOptions> = {}): Promise<Cam> {
   return new Promise((resolve, reject) => {
-    const cam = new Cam({ hostname: '127.0.0.1', port: camera.port, timeout: 5000, ...credential, ...options }, (error) =>
+    const cam = new Cam({ hostname: '127.0.0.1', port: camera.port, timeout: 20_000, ...credential, ...options }, (error) =>
       error ? reject(error) : resolve(cam),
     )
   })

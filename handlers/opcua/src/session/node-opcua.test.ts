@@ -57,7 +57,7 @@ beforeAll(async () => {
     logLevel: 'error',
   })
   server = await SecuredServer.start({ applicationUri: 'urn:akri:test:alone' })
-}, 120_000)
+})
 
 afterAll(async () => {
   await server.close()
@@ -70,21 +70,21 @@ it('loads node-opcua for the first session only, writes nothing, and leaves noth
   const tmp = path.join(folder, 'tmp')
   mkdirSync(tmp)
   const env = { PATH: '', HOME: home, TMPDIR: tmp }
-  const { stdout, stderr } = await run(process.execPath, [program, server.url], { env, cwd: folder, timeout: 50_000 })
+  const { stdout, stderr } = await run(process.execPath, [program, server.url], { env, cwd: folder, timeout: 120_000 })
   expect(JSON.parse(stdout)).toEqual({ before: false, after: true, product: 'Mixer' })
   expect(stderr).toBe('')
   expect(existsSync(home)).toBe(false)
-}, 60_000)
+})
 
 it('says what to install where node-opcua is not installed', async () => {
   const alone = path.join(folder, 'alone.mjs')
 
   copyFileSync(program, alone)
-  const { stdout } = await run(process.execPath, [alone, server.url], { timeout: 50_000 })
+  const { stdout } = await run(process.execPath, [alone, server.url], { timeout: 120_000 })
   expect(JSON.parse(stdout)).toMatchObject({
     before: false,
     code: 'AKRI_ERR_OPCUA_CLIENT_MISSING',
     kind: 'terminal',
     message: expect.stringContaining('npm install node-opcua-client'),
   })
-}, 60_000)
+})

