@@ -10,6 +10,8 @@ import {
 
 // Objects for tests.
 
+const AS_MADE = { namespace: 'default', uid: 'u1', generation: 1, resourceVersion: '1', creationTimestamp: '' }
+
 /** The Instance `cam-8120fe` of the Configuration `cam`: two slots of a device that `node-a` sees, unless it is told otherwise. */
 export function instanceWith(
   deviceUsage: Instance['spec']['deviceUsage'],
@@ -21,11 +23,7 @@ export function instanceWith(
     kind: 'Instance',
     metadata: {
       name: 'cam-8120fe' as InstanceName,
-      namespace: 'default',
-      uid: 'u1',
-      generation: 1,
-      resourceVersion: '1',
-      creationTimestamp: '',
+      ...AS_MADE,
       ...metadata,
     },
     spec: {
@@ -51,11 +49,7 @@ export function configurationWith(
     kind: 'Configuration',
     metadata: {
       name: 'lab' as ConfigurationName,
-      namespace: 'default',
-      uid: 'u1',
-      generation: 1,
-      resourceVersion: '1',
-      creationTimestamp: '',
+      ...AS_MADE,
       ...metadata,
     },
     spec: {

@@ -119,7 +119,7 @@ describe('watching', () => {
     for (let minute = 0; minute < 2; minute++) {
       for (let second = 0; second < 60; second++) {
         await clock.advance(1000)
-        await vi.waitFor(() => expect(clock.sleeping.length).toBe(1), { interval: 1 })
+        await vi.waitFor(() => expect(clock.sleeping.length).toBe(1), { timeout: 45_000, interval: 1 })
       }
       asked.push(api.count('watch'))
     }

@@ -1,6 +1,6 @@
 import type http from 'node:http'
 import { ManualClock } from '@akrijs/sdk/testing'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
 import { Reflector } from './reflector.js'
 import { type Answer, type Collection, refuse, type Thing } from './test-collection.js'
@@ -81,7 +81,7 @@ describe('listing', () => {
     api.lists.push(...Array<Answer>(3).fill((_query, response) => held.push(response)))
     things.begin()
     for (let i = 1; i <= 3; i++) {
-      await vi.waitFor(() => expect(held).toHaveLength(i), { interval: 2 })
+      await eventually(() => expect(held).toHaveLength(i))
       await clock.advance(20_000)
       refuse(500, 'InternalError')(new URLSearchParams(), held[i - 1] ?? expect.fail())
       await things.afterFailures(i)
@@ -176,7 +176,7 @@ describe('the end', () => {
   ])('comes at once while %s, and leaves nothing open', async (_what, before, until) => {
     before()
     things.begin()
-    await vi.waitFor(until, { interval: 2 })
+    await eventually(until)
     things.stop.abort()
     await things.running
     expect(clock.sleeping).toEqual([])

@@ -6,6 +6,9 @@ import { Reflector } from './reflector.js'
 import type { TestClock } from './test-clock.js'
 import { Collection, type Thing } from './test-collection.js'
 
+/** It takes a few milliseconds, but where a machine is busy. */
+const PATIENCE = { timeout: 45_000, interval: 2 }
+
 type Options = ConstructorParameters<typeof Reflector<Thing>>[0]
 
 /** A collection behind a real socket, and what a reflector makes of it. */
@@ -72,7 +75,7 @@ export class ReflectedThings {
   }
 
   watching(): Promise<void> {
-    return vi.waitFor(() => expect(this.api.watches.size).toBe(1), { interval: 2 })
+    return vi.waitFor(() => expect(this.api.watches.size).toBe(1), PATIENCE)
   }
 
   /** What the reflector knows. */
@@ -86,12 +89,12 @@ export class ReflectedThings {
   }
 
   converged(): Promise<void> {
-    return vi.waitFor(() => expect(this.values()).toEqual(this.truth()), { interval: 2 })
+    return vi.waitFor(() => expect(this.values()).toEqual(this.truth()), PATIENCE)
   }
 
   /** Waits until a failure was told, and lets the time pass until the next attempt. */
   async afterFailures(count: number): Promise<void> {
-    await vi.waitFor(() => expect(this.errors).toHaveLength(count), { interval: 2 })
+    await vi.waitFor(() => expect(this.errors).toHaveLength(count), PATIENCE)
     await this.#clock.advance(this.errors.at(-1)?.[1] ?? 0)
   }
 }

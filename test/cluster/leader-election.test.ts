@@ -1,6 +1,7 @@
 import { LEASES, LeaderElection, Resource } from '@akrijs/kube'
 import { systemClock } from '@akrijs/sdk'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../support/eventually.js'
 import { accessOfCluster, clientOfCluster, describeOnCluster, OwnNamespace, uniqueName } from './support/cluster.js'
 import { FaultProxy } from './support/fault-proxy.js'
 
@@ -68,8 +69,7 @@ describeOnCluster('the client on an API server', () => {
       return one
     }
 
-    const leads = (identity: string, timeout = 15_000) =>
-      vi.waitFor(() => expect(leading).toEqual([identity]), { timeout, interval: 20 })
+    const leads = (identity: string) => eventually(() => expect(leading).toEqual([identity]))
 
     it('lets one of two lead, and the other one as soon as it ends', async () => {
       const a = candidate('a')

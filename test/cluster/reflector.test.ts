@@ -61,8 +61,8 @@ describeOnCluster('the client on an API server', () => {
       return stateOf(list.items)
     }
 
-    const converged = (reflector: Reflector<InstanceObject>, timeout = 20_000) =>
-      vi.waitFor(async () => expect(stateOf(reflector.list())).toEqual(await truth()), { timeout, interval: 100 })
+    const converged = (reflector: Reflector<InstanceObject>) =>
+      eventually(async () => expect(stateOf(reflector.list())).toEqual(await truth()))
 
     it('reads 20 objects in pages of 3', async () => {
       await Promise.all(Array.from({ length: 20 }, (_, i) => put(`thing-${i}`)))
@@ -173,7 +173,7 @@ describeOnCluster('the client on an API server', () => {
         await change('hung')
         await vi.waitFor(() => expect(failures()).toBeGreaterThan(0), { timeout: 45_000 })
         proxy.heal()
-        await converged(reflector, 30_000)
+        await converged(reflector)
       })
 
       it.each([429, 500, 503, 410, 401])(
@@ -186,7 +186,7 @@ describeOnCluster('the client on an API server', () => {
           await vi.waitFor(() => expect(failures()).toBeGreaterThan(1), { timeout: 45_000 })
           const asked = proxy.requests
           proxy.heal()
-          await converged(reflector, 30_000)
+          await converged(reflector)
           expect(asked).toBeLessThan(30)
         },
         70_000,
