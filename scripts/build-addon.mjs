@@ -31,7 +31,7 @@ function build() {
   const manifest = { recipe, binaries: {} }
   for (const [target, compiler] of Object.entries(COMPILERS)) {
     const version = versionOf(compiler)
-    if (version === undefined) fail(`${compiler} is missing: install it (Debian: gcc, gcc-aarch64-linux-gnu)`)
+    if (version === undefined) fail(`${compiler} is missing, or its headers are: install both (Debian: gcc, libc6-dev, gcc-aarch64-linux-gnu, libc6-dev-arm64-cross)`)
     const output = path.join(prebuilds, target, 'uevent.node')
     mkdirSync(path.dirname(output), { recursive: true })
     compile(compiler, output)
@@ -68,9 +68,11 @@ function compile(compiler, output) {
   if (run.status !== 0) fail(`${compiler} failed:\n${run.stderr ?? run.error}`)
 }
 
+/** Undefined where it is not here, or without the C library's headers, which are a package of their own. */
 function versionOf(compiler) {
+  const headers = spawnSync(compiler, ['-fsyntax-only', '-x', 'c', '-'], { input: '#include <errno.h>' })
   const run = spawnSync(compiler, ['--version'], { encoding: 'utf8' })
-  return run.status === 0 ? run.stdout.split('\n')[0] : undefined
+  return headers.status === 0 && run.status === 0 ? run.stdout.split('\n')[0] : undefined
 }
 
 function fail(text) {
