@@ -18,6 +18,22 @@ describe('parseDetails', () => {
     await expect(parseDetails('', schema)).rejects.toThrow(/url: .*it is missing/)
   })
 
+  it('names the fields that there are beside one that there is not', async () => {
+    const filter = z.strictObject({
+      items: z.array(z.string().transform((text) => text.length)),
+      action: z.string().default('Include'),
+    })
+    const strict = z.strictObject({ url: z.string().optional(), filters: z.array(filter).default([]) })
+    await expect(parseDetails('urls: http://a', strict)).rejects.toThrow(/Unrecognized key: "urls"; there are url, filters$/)
+    await expect(parseDetails('filters: [{items: [], actoin: Exclude}]', strict)).rejects.toThrow(
+      /: filters\[0\]: Unrecognized key: "actoin"; there are items, action$/,
+    )
+    // Not of a mapping where something else is wrong, nor of a schema that cannot tell.
+    await expect(parseDetails('a', strict)).rejects.toThrow(/received string$/)
+    const odd = z.strictObject({ url: z.custom<string>(() => true).optional() })
+    await expect(parseDetails('urls: 1', odd)).rejects.toThrow(/: Unrecognized key: "urls"$/)
+  })
+
   it('names line and column of what is not YAML', async () => {
     await expect(parseDetails('a: 1\nb: [', schema)).rejects.toThrow(/not YAML.*line \d+, column \d+/)
   })

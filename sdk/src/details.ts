@@ -1,6 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { load, YAMLException } from 'js-yaml'
 import { InvalidDetailsError } from './errors.js'
+import { knownFields } from './known-fields.js'
 
 /** The longest `discoveryDetails`, in bytes: what fits into an object of the Kubernetes API. */
 const MAX_BYTES = 1024 * 1024
@@ -34,7 +35,7 @@ export async function readDetails<Details>(
   const { value } = read
   const result = await schema['~standard'].validate(value)
   if (result.issues === undefined) return { ok: true, details: result.value }
-  const problems = result.issues.slice(0, MAX_PROBLEMS).map((issue) => describeIssue(issue, value))
+  const problems = result.issues.slice(0, MAX_PROBLEMS).map((issue) => describeIssue(issue, value, schema))
   const more = result.issues.length - problems.length
   return { ok: false, problems: more === 0 ? problems : [...problems, { path: '', message: `and ${more} more` }] }
 }
@@ -64,13 +65,15 @@ function readYaml(
   }
 }
 
-function describeIssue(issue: StandardSchemaV1.Issue, root: unknown): DetailsProblem {
+function describeIssue(issue: StandardSchemaV1.Issue, root: unknown, schema: StandardSchemaV1): DetailsProblem {
   const keys = (issue.path ?? []).map((segment) => (typeof segment === 'object' ? segment.key : segment))
-  if (keys.length === 0) return { path: '', message: issue.message }
+  const fields = knownFields(schema, keys, valueAt(root, keys))
+  const message = fields === undefined ? issue.message : `${issue.message}; there are ${fields.join(', ')}`
+  if (keys.length === 0) return { path: '', message }
   const path = keys.map((key, index) => (typeof key === 'number' ? `[${key}]` : `${index > 0 ? '.' : ''}${String(key)}`)).join('')
   // One of several lines has an excerpt of its own.
-  const value = issue.message.includes('\n') ? '' : ` (it is ${shortened(valueAt(root, keys))})`
-  return { path, message: `${issue.message}${value}` }
+  const value = fields !== undefined || message.includes('\n') ? '' : ` (it is ${shortened(valueAt(root, keys))})`
+  return { path, message: `${message}${value}` }
 }
 
 function valueAt(root: unknown, keys: readonly PropertyKey[]): unknown {
