@@ -6,8 +6,9 @@ import path from 'node:path'
 import type { NodeName } from '@akrijs/kube'
 import { type Clock, defineDiscoveryHandler, silentLogger, systemClock } from '@akrijs/sdk'
 import { serveHealth } from '@akrijs/sdk/host'
-import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, expect, it } from 'vitest'
 import { z } from 'zod'
+import { eventually } from '../../test/support/eventually.js'
 import { type Agent, startAgent } from './agent.js'
 import { KubeletSockets } from './kubelet/kubelet-sockets.js'
 import { AgentMetrics } from './metrics.js'
@@ -17,7 +18,6 @@ import { StateFile } from './standalone/state-file.js'
 import { manifest } from './test-objects.js'
 
 const NODE = 'node-a' as NodeName
-const patience = { timeout: 45_000, interval: 50 }
 
 let directory: string
 let cluster: StandaloneCluster
@@ -101,24 +101,22 @@ it('A23 an agent counts what happens, from the answer of a handler to the slot t
   await start()
   await cluster.apply({ configurations: [good, bad], data: [], complete: true })
   const resource = `akri.sh/${good.name}-8120fe`
-  await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(1), patience)
-  await vi.waitFor(
-    async () =>
-      expect(
-        await measured(
-          `akri_instance_count{configuration="${good.name}",is_shared="true"}`,
-          `akri_discovery_response_time_count{configuration="${good.name}"}`,
-          'akri_discovery_response_result{discovery_handler_name="told",result="Success"}',
-          'akri_plugin_registrations_total{result="accepted"}',
-          'akri_handler_endpoints',
-        ),
-      ).toEqual([1, 1, 1, 3, 1]),
-    patience,
+  await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
+  await eventually(async () =>
+    expect(
+      await measured(
+        `akri_instance_count{configuration="${good.name}",is_shared="true"}`,
+        `akri_discovery_response_time_count{configuration="${good.name}"}`,
+        'akri_discovery_response_result{discovery_handler_name="told",result="Success"}',
+        'akri_plugin_registrations_total{result="accepted"}',
+        'akri_handler_endpoints',
+      ),
+    ).toEqual([1, 1, 1, 3, 1]),
   )
-  await vi.waitFor(async () => {
+  await eventually(async () => {
     const [failures] = await measured('akri_discovery_response_result{discovery_handler_name="told",result="Fail"}')
     expect(failures).toBeGreaterThan(0)
-  }, patience)
+  })
 
   const container = { name: 'main', resources: { [resource]: 1 } }
   await kubelet.admit({ uid: 'p', name: 'p', namespace: 'default', containers: [container] })
@@ -132,7 +130,7 @@ it('A23 an agent counts what happens, from the answer of a handler to the slot t
     ),
   ).toEqual([1, 1, 1, 0])
   kubelet.remove('p')
-  await vi.waitFor(async () => expect(await measured(held, 'akri_slot_reclaims_total')).toEqual([0, 1]), patience)
+  await eventually(async () => expect(await measured(held, 'akri_slot_reclaims_total')).toEqual([0, 1]))
 })
 
 it('an agent that was restarted offers what it remembers before it imports a handler, and ends although that import never does', async () => {
@@ -141,18 +139,18 @@ it('an agent that was restarted offers what it remembers before it imports a han
   const registrations = () => measured('akri_plugin_registrations_total{result="accepted"}')
   await start()
   await cluster.apply({ configurations: [configuration], data: [], complete: true })
-  await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(1), patience)
+  await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
   expect(await registrations()).toEqual([2])
   await agent?.close()
-  await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(0), patience)
+  await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(0))
 
   let atImport: ReturnType<typeof registrations> | undefined
   await start(() => {
     atImport = registrations()
     return new Promise(() => {})
   })
-  await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(1), patience)
-  await vi.waitFor(async () => expect(await atImport).toEqual([4]), patience)
+  await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
+  await eventually(async () => expect(await atImport).toEqual([4]))
 })
 
 it('an agent is healthy while it mends what becomes of its sockets, and says which device plugin does not answer where it does not', async () => {
@@ -178,7 +176,7 @@ it('an agent is healthy while it mends what becomes of its sockets, and says whi
       .map((name) => path.join(kubelet.pluginDirectory, name))
   }
   const settled = async () => {
-    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(1), patience)
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
     ahead += 15_000
   }
   try {
@@ -194,7 +192,7 @@ it('an agent is healthy while it mends what becomes of its sockets, and says whi
     const [removed = ''] = await socketOf()
     await rm(removed)
     expect(await probe()).toEqual([200, 'ok'])
-    await vi.waitFor(async () => expect(await socketOf()).toHaveLength(1), patience)
+    await eventually(async () => expect(await socketOf()).toHaveLength(1))
     ahead += 15_000
     expect(await probe()).toEqual([200, 'ok'])
 

@@ -5,7 +5,8 @@ import os from 'node:os'
 import path from 'node:path'
 import { type Instance, type NodeName, objectKey, type SlotName } from '@akrijs/kube'
 import { silentLogger, systemClock } from '@akrijs/sdk'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
 import type { Cluster } from '../ports/cluster.js'
 import { GivenSlots } from '../slots/given-slots.js'
 import { StandaloneCluster } from '../standalone/standalone-cluster.js'
@@ -72,8 +73,6 @@ async function allocate(index: number): Promise<string> {
 }
 
 const free = (index: number) => cluster.releaseSlot(key(), slot(index), NODE)
-/** A busy machine takes its time; on a quiet one it is within a second. */
-const soon = { timeout: 45_000, interval: 10 }
 const events = () => cluster.events.list().filter(({ reason }) => reason === 'BrokerInfoRefused')
 
 describe('what workloads report', () => {
@@ -87,13 +86,13 @@ describe('what workloads report', () => {
   it('R69 stands in brokerInfo soon, and again after each change', async () => {
     const own = await allocate(0)
     await writeFile(path.join(own, 'firmware-version'), '1.0')
-    await vi.waitFor(() => expect(info()).toEqual({ 'firmware-version': '1.0' }), soon)
+    await eventually(() => expect(info()).toEqual({ 'firmware-version': '1.0' }))
     await writeFile(path.join(own, 'firmware-version'), '1.1')
     await writeFile(path.join(own, '.state'), 'done')
     await rename(path.join(own, '.state'), path.join(own, 'state'))
-    await vi.waitFor(() => expect(info()).toEqual({ 'firmware-version': '1.1', state: 'done' }), soon)
+    await eventually(() => expect(info()).toEqual({ 'firmware-version': '1.1', state: 'done' }))
     await rm(path.join(own, 'state'))
-    await vi.waitFor(() => expect(info()).toEqual({ 'firmware-version': '1.1' }), soon)
+    await eventually(() => expect(info()).toEqual({ 'firmware-version': '1.1' }))
     expect(now()?.metadata.generation).toBe(2)
   })
 
@@ -101,13 +100,13 @@ describe('what workloads report', () => {
     const [first, second] = [await allocate(0), await allocate(1)]
     await writeFile(path.join(first, 'a'), '1')
     await writeFile(path.join(second, 'b'), '2')
-    await vi.waitFor(() => expect(info()).toEqual({ a: '1', b: '2' }), soon)
+    await eventually(() => expect(info()).toEqual({ a: '1', b: '2' }))
     await free(0)
-    await vi.waitFor(() => expect(info()).toEqual({ b: '2' }), soon)
-    await vi.waitFor(async () => expect(await readdir(path.dirname(second))).toEqual([slot(1)]), soon)
+    await eventually(() => expect(info()).toEqual({ b: '2' }))
+    await eventually(async () => expect(await readdir(path.dirname(second))).toEqual([slot(1)]))
     await free(1)
-    await vi.waitFor(() => expect(info()).toEqual({}), soon)
-    await vi.waitFor(async () => expect(await readdir(root())).toEqual([]), soon)
+    await eventually(() => expect(info()).toEqual({}))
+    await eventually(async () => expect(await readdir(root())).toEqual([]))
   })
 
   it('R68 is in a new directory for the next one that is given the slot, although the one before still writes', async () => {
@@ -115,11 +114,11 @@ describe('what workloads report', () => {
     await writeFile(path.join(own, 'a'), 'of the first')
     const writer = spawn('/bin/sh', ['-c', 'while true; do echo old >late 2>/dev/null; done'], { cwd: own })
     try {
-      await vi.waitFor(() => expect(info()).toEqual({ a: 'of the first', late: expect.any(String) }), soon)
+      await eventually(() => expect(info()).toEqual({ a: 'of the first', late: expect.any(String) }))
       expect(await brokerInfo.open(key(), slot(0))).toBe(own)
       expect(await readdir(own)).toEqual([])
       await writeFile(path.join(own, 'b'), 'of the second')
-      await vi.waitFor(() => expect(info()).toEqual({ b: 'of the second' }), soon)
+      await eventually(() => expect(info()).toEqual({ b: 'of the second' }))
       expect(await readdir(own)).toEqual(['b'])
     } finally {
       writer.kill('SIGKILL')
@@ -131,14 +130,14 @@ describe('what workloads report', () => {
     const held = { slot: slot(0), resourceName: `akri.sh/${instance.metadata.name}`, id: slot(0) }
     given.note(held)
     await writeFile(path.join(own, 'a'), '1')
-    await vi.waitFor(() => expect(info()).toEqual({ a: '1' }), soon)
+    await eventually(() => expect(info()).toEqual({ a: '1' }))
     await free(0)
     await writeFile(path.join(own, 'a'), '2')
     // Longer than entries are kept that nobody vouches for.
     await systemClock.sleep(7000)
     expect(info()).toEqual({ a: '1' })
     await cluster.restoreSlot(key(), slot(0), NODE)
-    await vi.waitFor(() => expect(info()).toEqual({ a: '2' }), soon)
+    await eventually(() => expect(info()).toEqual({ a: '2' }))
 
     await cluster.leaveInstance(key(), OTHER)
     await cluster.leaveInstance(key(), NODE)
@@ -147,7 +146,7 @@ describe('what workloads report', () => {
     await brokerInfo.start()
     expect(await readdir(own)).toEqual(['a'])
     given.forget(held)
-    await vi.waitFor(async () => expect(await readdir(root())).toEqual([]), soon)
+    await eventually(async () => expect(await readdir(root())).toEqual([]))
   })
 
   it('R69 is passed on before the slot is freed, however short the workload lived', async () => {
@@ -156,13 +155,13 @@ describe('what workloads report', () => {
     await brokerInfo.flush(key(), slot(0))
     expect(info()).toEqual({ a: '1' })
     await free(0)
-    await vi.waitFor(() => expect(info()).toEqual({}), soon)
+    await eventually(() => expect(info()).toEqual({}))
   })
 
   it('R69 survives the agent, and what was written, freed or left meanwhile is found by the next one', async () => {
     const [first, second, third] = [await allocate(0), await allocate(1), await allocate(2)]
     for (const own of [first, second, third]) await writeFile(path.join(own, path.basename(own)), '1')
-    await vi.waitFor(() => expect(Object.keys(info())).toHaveLength(3), soon)
+    await eventually(() => expect(Object.keys(info())).toHaveLength(3))
     await brokerInfo.close()
     await writeFile(path.join(first, slot(0)), '2')
     await free(1)
@@ -172,11 +171,11 @@ describe('what workloads report', () => {
     brokerInfo = start()
     await brokerInfo.start()
     // Of the third the other node says what is true.
-    await vi.waitFor(() => expect(info()).toEqual({ [slot(0)]: '2', [slot(2)]: '1' }), soon)
-    await vi.waitFor(async () => expect(await readdir(root())).toEqual([path.basename(path.dirname(first))]), soon)
-    await vi.waitFor(async () => expect(await readdir(path.dirname(first))).toEqual([slot(0)]), soon)
+    await eventually(() => expect(info()).toEqual({ [slot(0)]: '2', [slot(2)]: '1' }))
+    await eventually(async () => expect(await readdir(root())).toEqual([path.basename(path.dirname(first))]))
+    await eventually(async () => expect(await readdir(path.dirname(first))).toEqual([slot(0)]))
     await writeFile(path.join(first, slot(0)), '3')
-    await vi.waitFor(() => expect(info()[slot(0)]).toBe('3'), soon)
+    await eventually(() => expect(info()[slot(0)]).toBe('3'))
   })
 
   it('R69 of a node that is gone is taken away by another one, after a while', async () => {
@@ -186,20 +185,20 @@ describe('what workloads report', () => {
     await cluster.reportBrokerInfo(key(), OTHER, { workloads, abandoned: new Set() })
     expect(info()).toEqual({ a: '1' })
     await cluster.releaseSlot(key(), slot(3), OTHER)
-    await vi.waitFor(() => expect(info()).toEqual({}), soon)
+    await eventually(() => expect(info()).toEqual({}))
   })
 
   it('R69 is not written while nothing changes', async () => {
     const own = await allocate(0)
     await writeFile(path.join(own, 'a'), '1')
-    await vi.waitFor(() => expect(info()).toEqual({ a: '1' }), soon)
+    await eventually(() => expect(info()).toEqual({ a: '1' }))
     for (let round = 0; round < 20; round++) {
       await writeFile(path.join(own, '.touched'), String(round))
       await writeFile(path.join(own, 'a'), '1')
       await systemClock.sleep(50)
     }
     // One write of a file in two steps may be seen half.
-    await vi.waitFor(() => expect(info()).toEqual({ a: '1' }), soon)
+    await eventually(() => expect(info()).toEqual({ a: '1' }))
     expect(writes.length).toBeLessThanOrEqual(4)
     const quiet = now()?.metadata.resourceVersion
     await systemClock.sleep(1200)
@@ -226,7 +225,7 @@ describe('what workloads report', () => {
     const last = Object.fromEntries(
       ['a', 'b'].map((name) => [name, execFileSync('cat', [path.join(own, name)], { encoding: 'utf8' })]),
     )
-    await vi.waitFor(() => expect(info()).toEqual(last), soon)
+    await eventually(() => expect(info()).toEqual(last))
   })
 
   it('R69 that is refused shows as an Event of the Instance, each reason once', async () => {
@@ -237,7 +236,7 @@ describe('what workloads report', () => {
       await systemClock.sleep(300)
     }
     await writeFile(path.join(own, 'good'), '1')
-    await vi.waitFor(() => expect(info()).toEqual({ good: '1' }), soon)
+    await eventually(() => expect(info()).toEqual({ good: '1' }))
     expect(
       events()
         .map(({ regarding, type, message }) => [regarding.key, type, message])
@@ -267,7 +266,7 @@ describe('what workloads report', () => {
     // What the workload before has left is out of the way, and not removed yet.
     expect(readdirSync(path.dirname(own))).toHaveLength(2)
     expect(await readdir(own)).toEqual([])
-    await vi.waitFor(async () => expect(await readdir(path.dirname(own))).toEqual([slot(0)]), soon)
+    await eventually(async () => expect(await readdir(path.dirname(own))).toEqual([slot(0)]))
   })
 
   it.each(['../x', 'a/b', '..', '', 'x_y'])('R68 makes no directory for a slot called %j', async (name) => {

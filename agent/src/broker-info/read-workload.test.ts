@@ -7,7 +7,8 @@ import os from 'node:os'
 import path from 'node:path'
 import { build } from 'esbuild'
 import fc from 'fast-check'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
 import { MAX_ENTRIES, MAX_FILE_BYTES, MAX_FILES, MAX_WORKLOAD_BYTES, readWorkload } from './read-workload.js'
 
 const SECRET = 'the secret of somebody else'
@@ -161,7 +162,7 @@ for (let round = 0; ; round++) {
 }`
     const churning = spawn(process.execPath, ['-e', script], { cwd: directory, stdio: 'inherit' })
     try {
-      await vi.waitFor(() => expect(existsSync(at('f2'))).toBe(true), 45_000)
+      await eventually(() => expect(existsSync(at('f2'))).toBe(true))
       let seen = 0
       for (let round = 0; round < 500; round++) {
         const { files } = await readWorkload(directory)
@@ -239,7 +240,7 @@ for (;;) {
   for (let part = 0; part < 8; part++) fs.writeSync(file, 'x'.repeat(1000), part * 1000)
 }`
     const growing = spawn(process.execPath, ['-e', script], { cwd: directory, stdio: 'inherit' })
-    await vi.waitFor(() => expect(existsSync(at('x'))).toBe(true), 45_000)
+    await eventually(() => expect(existsSync(at('x'))).toBe(true))
     try {
       for (let round = 0; round < 500; round++) {
         const { files } = await readWorkload(directory)

@@ -3,7 +3,8 @@ import { existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { chmod, mkdir, mkdtemp, symlink, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
 import { removeTree } from './remove-tree.js'
 
 let outside: string
@@ -83,7 +84,7 @@ for (let round = 0; ; round++) {
   } catch {}
 }`
     const churning = spawn(process.execPath, ['-e', script], { cwd: directory, stdio: 'ignore' })
-    await vi.waitFor(() => expect(readdirSync(directory)).toContain('d3'), 45_000)
+    await eventually(() => expect(readdirSync(directory)).toContain('d3'))
     try {
       for (let round = 0; round < 30; round++) {
         await removeTree(directory, never).catch(() => undefined)

@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises'
 import { type Configuration, type InstanceName, type NodeName, objectKey, type SlotName } from '@akrijs/kube'
 import { silentLogger, systemClock } from '@akrijs/sdk'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import type { ServedInstance } from '../instances/served-instance.js'
 import { nobodyObserves } from '../observer.js'
@@ -318,7 +318,7 @@ describe('the device plugins of both levels', () => {
       expect(Object.keys(held())).toHaveLength(1)
       const before = await sockets()
       await kubelet.restart()
-      await vi.waitFor(() => expect(kubelet.resource(own).allocatable).toBe(2), 45_000)
+      await eventually(() => expect(kubelet.resource(own).allocatable).toBe(2))
       const after = await sockets()
       expect(after).not.toEqual(before)
       await plugins.close()

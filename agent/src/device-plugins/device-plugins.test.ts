@@ -245,7 +245,7 @@ describe('the device plugin of an Instance', () => {
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     const before = await readdir(kubelet.pluginDirectory)
     await kubelet.restart()
-    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3), 45_000)
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     expect((await readdir(kubelet.pluginDirectory)).filter((name) => name !== 'kubelet.sock' && before.includes(name))).toEqual(
       [],
     )
@@ -267,7 +267,7 @@ describe('the device plugin of an Instance', () => {
     await kubelet.close()
     await plugins.serve(served)
     kubelet = await SimulatedKubelet.start({ directory: home.directory })
-    await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(3), 45_000)
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
   })
 
   it('R17 A23 leaves no socket behind', async () => {
@@ -309,7 +309,7 @@ describe('the device plugin of an Instance', () => {
     const own = async () => (await readdir(kubelet.pluginDirectory)).filter((name) => name.startsWith('akri-'))
     const [before = ''] = await own()
     await rm(path.join(kubelet.pluginDirectory, before))
-    await vi.waitFor(async () => expect(await own()).toHaveLength(1), { timeout: 45_000 })
+    await eventually(async () => expect(await own()).toHaveLength(1))
     expect(await own()).not.toEqual([before])
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     await kubelet.admit(pod('p', 1))

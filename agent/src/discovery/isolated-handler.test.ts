@@ -5,6 +5,7 @@ import path from 'node:path'
 import type { Logger } from '@akrijs/sdk'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
 import { IsolatedHandler } from './isolated-handler.js'
 
 describe('a handler in a process of its own', () => {
@@ -37,8 +38,7 @@ describe('a handler in a process of its own', () => {
 
   const ends = () => said.filter(({ message }) => message === 'isolated handler ended').map(({ fields }) => fields)
   const file = (name: string) => path.join(directory, name)
-  const written = (name: string, text: string) =>
-    vi.waitFor(async () => expect(await readFile(file(name), 'utf8')).toBe(text), 45_000)
+  const written = (name: string, text: string) => eventually(async () => expect(await readFile(file(name), 'utf8')).toBe(text))
 
   it('is started again when it ends, each time later up to a ceiling, and is said to have ended with the reason', async () => {
     run('process.exit(3)')

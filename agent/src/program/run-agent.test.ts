@@ -5,10 +5,9 @@ import type { AddressInfo } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { silentLogger } from '@akrijs/sdk'
-import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
 import { runAgent } from './run-agent.js'
-
-const patience = { timeout: 45_000, interval: 50 }
 
 let directory: string
 let api: http.Server
@@ -84,13 +83,10 @@ it('A23 says to its probes how it is, also where handlers cannot come, has metri
     return [answer.status, await answer.text()] as const
   }
   // It waits for a cluster that cannot be reached, and is not started anew for that.
-  await vi.waitFor(
-    async () => expect(await ask('/readyz')).toEqual([503, expect.stringContaining('waiting for the API server')]),
-    patience,
-  )
+  await eventually(async () => expect(await ask('/readyz')).toEqual([503, expect.stringContaining('waiting for the API server')]))
   expect((await ask('/healthz'))[0]).toBe(200)
   serving = true
-  await vi.waitFor(async () => expect((await ask('/readyz'))[0]).toBe(200), patience)
+  await eventually(async () => expect((await ask('/readyz'))[0]).toBe(200))
   expect((await ask('/healthz'))[0]).toBe(200)
   expect((await ask('/metrics'))[1]).toMatch(/^akri_api_requests_total\{method="GET",status="200"\} [1-9]/m)
   expect(await readdir(handlers)).toEqual(['agent-registration.sock'])
