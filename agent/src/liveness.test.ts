@@ -3,7 +3,7 @@ import { link, mkdtemp, rm } from 'node:fs/promises'
 import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
-import { silentLogger } from '@akrijs/sdk'
+import { type LogMethod, silentLogger } from '@akrijs/sdk'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { Liveness, type ServedPlugin } from './liveness.js'
@@ -16,6 +16,8 @@ let plugins: ServedPlugin[]
 let liveness: Liveness
 /** How often anybody has connected to a plugin. */
 let dials: number
+/** What it has logged. */
+let said: unknown[]
 
 beforeEach(async () => {
   directory = await mkdtemp(path.join(os.tmpdir(), 'akri-live-'))
@@ -24,7 +26,13 @@ beforeEach(async () => {
   dials = 0
   registration = await serve('agent-registration')
   plugins = []
-  liveness = new Liveness({ registration, plugins: () => plugins, clock, log: silentLogger })
+  said = []
+  const note =
+    (level: string): LogMethod =>
+    (fields, message) =>
+      said.push([level, message, fields])
+  const log = { ...silentLogger, info: note('info'), error: note('error') }
+  liveness = new Liveness({ registration, plugins: () => plugins, clock, log })
 })
 
 afterEach(async () => {
@@ -71,6 +79,26 @@ describe('the liveness of an agent', () => {
   it('is not given where handlers cannot register', async () => {
     await rm(registration)
     expect(await liveness.problem()).toBe(`${registration} does not answer`)
+  })
+
+  it('is told of by one line when it is lost and by one when it is back, however often it is asked for', async () => {
+    const askTwice = async () => {
+      for (let probe = 0; probe < 2; probe++) await liveness.problem()
+    }
+    await askTwice()
+    expect(said).toEqual([])
+    const lost = ['error', 'not healthy', { problem: `${registration} does not answer` }]
+    const back = ['info', 'healthy again', { was: `${registration} does not answer` }]
+    await link(registration, fileOf('aside'))
+    await rm(registration)
+    await askTwice()
+    expect(said).toEqual([lost])
+    await link(fileOf('aside'), registration)
+    await askTwice()
+    expect(said).toEqual([lost, back])
+    await rm(registration)
+    await askTwice()
+    expect(said).toEqual([lost, back, lost])
   })
 
   it.each([

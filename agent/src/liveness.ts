@@ -41,7 +41,10 @@ export class Liveness {
   /** Dials the socket of registrations, and device plugins in turn. @returns which one does not answer, undefined if none */
   async problem(): Promise<string | undefined> {
     const found = (await this.#problemOfRegistration()) ?? (await this.#problemOfPlugins())
-    if (found !== undefined && found !== this.#known) this.#options.log.error({ problem: found }, 'not healthy')
+    if (found !== this.#known) {
+      if (found !== undefined) this.#options.log.error({ problem: found }, 'not healthy')
+      else this.#options.log.info({ was: this.#known }, 'healthy again')
+    }
     this.#known = found
     return found
   }
