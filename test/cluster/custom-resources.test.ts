@@ -32,6 +32,7 @@ describeOnCluster('the client on an API server', () => {
       discoveryHandler: { name: 'debugEcho', discoveryProperties: [{ name: 'KEY', ...one }] },
     })
     const reference = { name: 'secret', key: 'password' }
+    const pod = { containers: [{ name: 'a', image: 'b' }], anything: { deep: [1] } }
 
     it.each([
       ['no discovery handler', { discoveryHandler: undefined }, 'discoveryHandler'],
@@ -41,7 +42,19 @@ describeOnCluster('the client on an API server', () => {
       ['a capacity below 0', { capacity: -1 }, 'capacity'],
       ['a capacity of 10001', { capacity: 10_001 }, 'capacity'],
       ['a capacity that is a text', { capacity: '1' }, 'capacity'],
-      ['both kinds of brokers', { brokerSpec: { brokerPodSpec: {}, brokerJobSpec: {} } }, 'brokerSpec'],
+      ['a Pod and a Job', { brokerSpec: { brokerPodSpec: {}, brokerJobSpec: {} } }, 'brokerSpec'],
+      ['a Pod and a Deployment', { brokerSpec: { brokerPodSpec: pod, brokerDeploymentSpec: {} } }, 'brokerSpec'],
+      ['a Job and a Deployment', { brokerSpec: { brokerJobSpec: {}, brokerDeploymentSpec: { template: {} } } }, 'brokerSpec'],
+      [
+        'a Job and a Deployment where the Pod is null',
+        { brokerSpec: { brokerPodSpec: null, brokerJobSpec: {}, brokerDeploymentSpec: {} } },
+        'brokerSpec',
+      ],
+      [
+        'all kinds of brokers',
+        { brokerSpec: { brokerPodSpec: pod, brokerJobSpec: { template: {} }, brokerDeploymentSpec: { template: {} } } },
+        'brokerSpec',
+      ],
       ['a property without a value', property({}), 'discoveryProperties'],
       [
         'a property with a value and a source',
@@ -75,10 +88,18 @@ describeOnCluster('the client on an API server', () => {
       ['a Secret', property({ valueFrom: { secretKeyRef: { ...reference, namespace: 'other', optional: true } } })],
       ['a ConfigMap', property({ valueFrom: { configMapKeyRef: reference } })],
       ['no properties', { discoveryHandler: { name: 'debugEcho', discoveryProperties: null } }],
-      ['a Pod', { brokerSpec: { brokerPodSpec: { containers: [{ name: 'a', image: 'b' }], anything: { deep: [1] } } } }],
+      ['a Pod', { brokerSpec: { brokerPodSpec: pod } }],
       ['a Job', { brokerSpec: { brokerJobSpec: { template: {} } } }],
+      ['a Deployment', { brokerSpec: { brokerDeploymentSpec: { template: {} } } }],
+      [
+        'a Pod where the others are null',
+        { brokerSpec: { brokerPodSpec: pod, brokerJobSpec: null, brokerDeploymentSpec: null } },
+      ],
+      ['a Job where the Pod is null', { brokerSpec: { brokerPodSpec: null, brokerJobSpec: { template: {} } } }],
+      ['a Deployment where the Job is null', { brokerSpec: { brokerJobSpec: null, brokerDeploymentSpec: { template: {} } } }],
+      ['brokers that are null', { brokerSpec: { brokerPodSpec: null, brokerJobSpec: null } }],
       ['no broker', { brokerSpec: null }],
-    ])('accepts %s and keeps it', async (_what, spec) => {
+    ])('R51 R59 accepts %s and keeps it', async (_what, spec) => {
       expect(await configurations.create(home.name, configurationOf(spec))).toMatchObject({
         spec: JSON.parse(JSON.stringify(spec).replaceAll(',"discoveryProperties":null', '')) as object,
       })
