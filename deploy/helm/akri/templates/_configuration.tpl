@@ -7,8 +7,7 @@ metadata:
   name: {{ toJson $values.name }}
   namespace: {{ .root.Release.Namespace | quote }}
   labels:
-    app.kubernetes.io/part-of: akri
-    {{- include "akri.labels" .root | nindent 4 }}
+    {{- include "akri.labels" (dict "root" .root) | nindent 4 }}
 spec:
   discoveryHandler:
     name: {{ .handler }}

@@ -1,9 +1,14 @@
-{{/* What Helm adds to the labels of each object. */}}
+{{/* Labels of an object: of { root, name, component }. A Configuration is of no program, and has the first one only. */}}
 {{- define "akri.labels" -}}
-app.kubernetes.io/instance: {{ .Release.Name | quote }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- if .component -}}
+app.kubernetes.io/name: {{ .name }}
+app.kubernetes.io/component: {{ .component }}
+{{ end -}}
+app.kubernetes.io/part-of: akri
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
 {{- end }}
 
 {{/* image and imagePullPolicy: of { root, image }, what is not in image is as for all. */}}
@@ -14,6 +19,25 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 image: {{ printf "%s:%s" $repository (.image.tag | default .root.Values.image.tag | default .root.Chart.AppVersion) | toJson }}
 imagePullPolicy: {{ .image.pullPolicy | default .root.Values.image.pullPolicy }}
+{{- end }}
+
+{{/* By the port that is called metrics. */}}
+{{- define "akri.probes" -}}
+livenessProbe:
+  httpGet:
+    path: /healthz
+    port: metrics
+  initialDelaySeconds: 10
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 3
+readinessProbe:
+  httpGet:
+    path: /readyz
+    port: metrics
+  periodSeconds: 5
+  timeoutSeconds: 5
+  failureThreshold: 2
 {{- end }}
 
 {{- define "akri.resources" -}}
