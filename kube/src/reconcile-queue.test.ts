@@ -212,6 +212,17 @@ describe('the reconcile queue', () => {
     expect(errors.at(-1)).toEqual(['a', 1000])
   })
 
+  it('A1 spreads retries: each comes after between half and all of its back-off', async () => {
+    const rolls = [0, 0.5, 0, 0]
+    const queue = start({ random: () => rolls.shift() ?? 1 })
+    reconcile = async () => {
+      throw new TestError('transient')
+    }
+    queue.add('a')
+    await clock.advance(500 + 1500 + 2000 + 2000)
+    expect(errors.map(([, retryInMs]) => retryInMs)).toEqual([500, 1500, 2000, 2000, 4000])
+  })
+
   it('A1 does not wait for the back-off when something happens', async () => {
     const queue = start()
     reconcile = async () => {

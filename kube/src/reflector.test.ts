@@ -76,6 +76,15 @@ describe('listing', () => {
     expect(errors.map(([, ms]) => ms)).toEqual([500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000])
   })
 
+  it('tries again after between half and all of that time, so that not all who lost a server come back to it at once', async () => {
+    const rolls = [0, 0.5, 0]
+    api.lists.push(...Array<Answer>(3).fill(refuse(500, 'InternalError')))
+    things.begin({ random: () => rolls.shift() ?? 1 })
+    for (let i = 1; i <= 3; i++) await things.afterFailures(i)
+    await things.reflector.synced
+    expect(errors.map(([, ms]) => ms)).toEqual([250, 750, 1000])
+  })
+
   it('does not take a list that failed after a long time for one that worked', async () => {
     const held: http.ServerResponse[] = []
     api.lists.push(...Array<Answer>(3).fill((_query, response) => held.push(response)))
