@@ -198,6 +198,17 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       expect(configuration.spec).not.toHaveProperty(service)
   })
 
+  it.each([
+    ['brokerPod', { tag: '' }],
+    ['brokerPod', { tag: null }],
+    ['brokerJob', { tag: '' }],
+    ['brokerJob', { tag: null }],
+  ])('has the image latest for a %s whose image has no tag: %j', async (broker, image) => {
+    const values = { [broker]: { image: { repository: 'registry.example:5000/broker', ...image } } }
+    const { spec } = await configurationOf('debugEcho', values)
+    expect(JSON.stringify(spec.brokerSpec)).toContain('"image":"registry.example:5000/broker:latest"')
+  })
+
   it('has Services of the ports that the existing chart has, for broker Pods, and their pull secrets', async () => {
     const brokerPod = { image: { repository: 'broker' } }
     const objects = await render({

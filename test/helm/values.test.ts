@@ -93,6 +93,8 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
 
   // Versions of Helm say it in words of their own.
   it.each([
+    ['repository', { image: { repository: '' } }],
+    ['repository', { image: { repository: null } }],
     ['ful', { agent: { ful: true } }],
     ['agents', { agents: {} }],
     ['AKRI_SLOT_GRAC', { agent: { env: { AKRI_SLOT_GRAC: 5 } } }],

@@ -58,7 +58,7 @@ spec:
 {{- $limits := dict "cpu" $resources.cpuLimit "memory" $resources.memoryLimit -}}
 containers:
   - name: {{ printf "%s-broker" .name | replace "." "-" | toJson }}
-    image: {{ printf "%s:%s" .broker.image.repository .broker.image.tag | toJson }}
+    image: {{ printf "%s:%s" .broker.image.repository (.broker.image.tag | default "latest") | toJson }}
     {{- with .broker.image.pullPolicy }}
     imagePullPolicy: {{ . }}
     {{- end }}
