@@ -84,8 +84,5 @@ function answersAsWanted({ facts }: Camera, details: OnvifDetails): boolean {
 function policyFor({ allowedNetworks, probeAddresses, interfaces }: OnvifDetails, hostNames: HostNames): NetworkPolicy {
   const networks = allowedNetworks ?? machineNetworks({ only: interfaces })
   const directed = probeAddresses.flatMap((address) => readNetwork(address.replace(/%.*/, '')) ?? [])
-  return new NetworkPolicy([...networks, ...directed], {
-    resolve: (host) => hostNames.addressesOf(host),
-    ownAddresses: machineAddresses(),
-  })
+  return new NetworkPolicy([...networks, ...directed], { hostNames, ownAddresses: machineAddresses() })
 }

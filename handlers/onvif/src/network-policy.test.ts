@@ -44,7 +44,9 @@ describe('the URL that a camera gives', () => {
 
   it('may have a host name that means allowed addresses only; that very address is connected to', async () => {
     let answers = [['192.168.1.7', 'fd12::7'], ['10.96.0.1']]
-    const policy = new NetworkPolicy(networks('192.168.1.0/24', 'fd12::/64'), { resolve: async () => answers.shift() ?? [] })
+    const policy = new NetworkPolicy(networks('192.168.1.0/24', 'fd12::/64'), {
+      hostNames: { addressesOf: async () => answers.shift() ?? [] },
+    })
     expect(await policy.destination('http://camera.example/')).toMatchObject({ address: '192.168.1.7' })
     await expect(policy.destination('http://camera.example/')).rejects.toThrow('10.96.0.1, which camera.example means, is not in')
     await expect(policy.destination('http://camera.example/')).rejects.toMatchObject({ code: 'AKRI_ERR_ONVIF_UNREACHABLE' })
@@ -62,7 +64,7 @@ describe('the URL that a camera gives', () => {
   it('may not be of this machine, unless that very address is allowed', async () => {
     const ownAddresses = ['192.168.1.5', 'fd12::5', '127.0.0.1']
     const policy = (...allowed: string[]) =>
-      new NetworkPolicy(networks(...allowed), { ownAddresses, resolve: async () => ['192.168.1.5'] })
+      new NetworkPolicy(networks(...allowed), { ownAddresses, hostNames: { addressesOf: async () => ['192.168.1.5'] } })
     const wide = policy('192.168.0.0/16', 'fd12::/64')
     for (const url of ['http://192.168.1.5:10250/', 'http://[fd12::5]/', 'http://[::ffff:192.168.1.5]/', 'http://3232235781/']) {
       await expect(wide.destination(url)).rejects.toThrow('is an address of this machine')

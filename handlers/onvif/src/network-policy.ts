@@ -1,5 +1,5 @@
 import { isIP, isIPv6 } from 'node:net'
-import { AllowedNetworks, HostNames, messageOf, type Network, type ResolveHostName, readNetwork } from '@akrijs/sdk'
+import { AllowedNetworks, HostNames, messageOf, type Network, readNetwork } from '@akrijs/sdk'
 import { CameraUnreachableError, ForbiddenAddressError } from './device/errors.js'
 
 /** Where a request goes: this very address is connected to, so that no name can mean another one in between. */
@@ -17,8 +17,8 @@ export interface DestinationOptions {
 }
 
 export interface NetworkPolicyOptions {
-  /** How host names become addresses. What it rejects with says which name, and why it has none. @default {@link HostNames} */
-  readonly resolve?: ResolveHostName
+  /** What host names mean. What it rejects with says which name, and why it has none. @default its own */
+  readonly hostNames?: Pick<HostNames, 'addressesOf'>
   /** Addresses of this machine: each may be spoken to only where it is named itself. @default none */
   readonly ownAddresses?: readonly string[]
 }
@@ -29,10 +29,10 @@ const WEB = ['http:', 'https:']
 export class NetworkPolicy {
   readonly #allowed: AllowedNetworks
   readonly #own: AllowedNetworks
-  readonly #resolve: ResolveHostName
+  readonly #hostNames: Pick<HostNames, 'addressesOf'>
 
-  constructor(networks: readonly Network[], { resolve = resolveAlone(), ownAddresses = [] }: NetworkPolicyOptions = {}) {
-    this.#resolve = resolve
+  constructor(networks: readonly Network[], { hostNames = new HostNames(), ownAddresses = [] }: NetworkPolicyOptions = {}) {
+    this.#hostNames = hostNames
     this.#allowed = new AllowedNetworks(networks, { ownAddresses })
     this.#own = new AllowedNetworks(ownAddresses.flatMap((address) => readNetwork(address) ?? []))
   }
@@ -77,16 +77,11 @@ export class NetworkPolicy {
 
   async #addressesOf(host: string): Promise<readonly string[]> {
     try {
-      return await this.#resolve(host)
+      return await this.#hostNames.addressesOf(host)
     } catch (error) {
       throw new CameraUnreachableError(messageOf(error), { cause: error })
     }
   }
-}
-
-function resolveAlone(): ResolveHostName {
-  const hostNames = new HostNames()
-  return (host) => hostNames.addressesOf(host)
 }
 
 function readUrl(text: string, protocols: readonly string[]): URL {

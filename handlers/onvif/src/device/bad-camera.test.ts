@@ -1,0 +1,147 @@
+import { getEventListeners } from 'node:events'
+import { describe, expect, it } from 'vitest'
+import { NetworkPolicy } from '../network-policy.js'
+import { DeviceService } from '../testing/device-service.js'
+import { ask, credential, INFORMATION, NETWORK, policy } from './test-camera.js'
+
+describe('what is no camera, or a bad one', () => {
+  const NEVER_ENDING: readonly string[] = ['silence', 'byte-by-byte', 'endless-hope']
+  const patience = (how: string) => ({ requestTimeoutMs: NEVER_ENDING.includes(how) ? 400 : 15_000 })
+
+  const BAD = [
+    ['silence', 'AKRI_ERR_ONVIF_UNREACHABLE', 'it took longer than 400 ms'],
+    ['byte-by-byte', 'AKRI_ERR_ONVIF_UNREACHABLE', 'it took longer than 400 ms'],
+    ['endless-hope', 'AKRI_ERR_ONVIF_UNREACHABLE', 'http://127.0.0.1'],
+    ['endless-body', 'AKRI_ERR_ONVIF_UNREACHABLE', 'more than 1048576 bytes'],
+    ['endless-headers', 'AKRI_ERR_ONVIF_UNREACHABLE', 'Header overflow'],
+    ['closed-connection', 'AKRI_ERR_ONVIF_UNREACHABLE', 'socket hang up'],
+    ['half-a-reply', 'AKRI_ERR_ONVIF_UNREACHABLE', 'aborted'],
+    ['no-http', 'AKRI_ERR_ONVIF_UNREACHABLE', 'Parse Error'],
+    ['other-protocol', 'AKRI_ERR_ONVIF_UNREACHABLE', 'another protocol'],
+    ['empty', 'AKRI_ERR_ONVIF_XML', 'GetSystemDateAndTime'],
+    ['html', 'AKRI_ERR_ONVIF_XML', 'document type'],
+    ['broken-xml', 'AKRI_ERR_ONVIF_XML', 'closing tag'],
+    ['entity-bomb', 'AKRI_ERR_ONVIF_XML', 'document type'],
+    ['deep-xml', 'AKRI_ERR_ONVIF_XML', 'nested'],
+    ['many-elements', 'AKRI_ERR_ONVIF_XML', 'elements'],
+    ['other-response', 'AKRI_ERR_ONVIF_REPLY', 'no GetSystemDateAndTimeResponse'],
+    ['server-error', 'AKRI_ERR_ONVIF_REPLY', 'HTTP status 500'],
+    ['fault', 'AKRI_ERR_ONVIF_FAULT', 'Sender, ActionNotSupported: not supported'],
+    ['fault-of-soap-1.1', 'AKRI_ERR_ONVIF_NOT_AUTHORIZED', 'Client, NotAuthorized: who are you?'],
+    ['basic-challenge', 'AKRI_ERR_ONVIF_NOT_AUTHORIZED', 'HTTP status 401'],
+  ] as const
+
+  it.each(BAD)('D2 is an error that names it, in time, and leaves no connection: %s', async (how, code, message) => {
+    await using camera = await DeviceService.start()
+    camera.misbehave(how)
+    const { signal } = new AbortController()
+    const started = performance.now()
+    await expect(ask(camera.url, { options: patience(how), signal })).rejects.toMatchObject({
+      code,
+      message: expect.stringContaining(message),
+    })
+    expect(performance.now() - started).toBeLessThan(20_000)
+    expect(getEventListeners(signal, 'abort')).toEqual([])
+    await expect.poll(() => camera.connections()).toBe(0)
+  })
+
+  it.each(BAD)('D2 still is a camera where it is only bad in between: %s', async (how, code) => {
+    await using camera = await DeviceService.start({ credential })
+    camera.misbehave(how, ['GetNetworkInterfaces'])
+    const facts = await ask(camera.url, { as: credential, options: patience(how) })
+    expect(facts).toMatchObject({ authentication: 'accepted', ...INFORMATION })
+    expect(facts.macAddress).toBeUndefined()
+    // Who does not answer is not asked on.
+    const silent = code === 'AKRI_ERR_ONVIF_UNREACHABLE'
+    expect([facts.incomplete?.code, facts.scopes === undefined]).toEqual([silent ? code : undefined, silent])
+  })
+
+  it.each(['soap-1.1', 'other-prefixes', 'undeclared-prefixes'] as const)(
+    'D2 is understood in other spellings: %s',
+    async (how) => {
+      await using camera = await DeviceService.start()
+      camera.misbehave(how)
+      const facts = await ask(camera.url, { options: { mediaProfiles: true } })
+      expect(facts).toMatchObject({
+        ...INFORMATION,
+        ...NETWORK,
+        scopes: [expect.any(String), expect.any(String), expect.any(String)],
+      })
+      expect(facts.profiles?.map(({ streamUri }) => streamUri)).toEqual(['rtsp://127.0.0.1:554/main', 'rtsp://127.0.0.1:554/sub'])
+    },
+  )
+
+  it('D2 is understood where its HTTP is not what it should be', async () => {
+    await using camera = await DeviceService.start()
+    camera.misbehave('naive-http')
+    expect(await ask(camera.url)).toMatchObject({ ...INFORMATION, ...NETWORK })
+  })
+
+  it('D2 is understood in other encodings', async () => {
+    await using camera = await DeviceService.start()
+    camera.misbehave('latin-1')
+    expect(await ask(camera.url)).toMatchObject({ model: 'Simulated camera é' })
+  })
+
+  it('is not followed elsewhere', async () => {
+    await using elsewhere = await DeviceService.start()
+    await using camera = await DeviceService.start()
+    camera.misbehave({ redirect: elsewhere.url })
+    await expect(ask(camera.url)).rejects.toMatchObject({
+      code: 'AKRI_ERR_ONVIF_REPLY',
+      message: 'GetSystemDateAndTime: HTTP status 307; redirects are not followed',
+    })
+    expect(elsewhere.requests).toEqual([])
+  })
+
+  it('may want a new digest each time, but not for ever', async () => {
+    await using camera = await DeviceService.start({ credential, authentication: ['http-digest'] })
+    camera.misbehave('endless-challenge', ['GetDeviceInformation'])
+    const facts = await ask(camera.url, { as: credential })
+    expect(facts.authentication).toBe('refused')
+    expect(camera.requests.filter(({ operation }) => operation === 'GetDeviceInformation').length).toBe(4)
+  })
+
+  it('is given up when all its answers together take too long', async () => {
+    await using camera = await DeviceService.start()
+    camera.misbehave('byte-by-byte', ['GetScopes'])
+    const facts = await ask(camera.url, { options: { requestTimeoutMs: 10_000, timeoutMs: 600 } })
+    expect(facts).toMatchObject({ ...INFORMATION, ...NETWORK, incomplete: { code: 'AKRI_ERR_ONVIF_UNREACHABLE' } })
+    expect(facts.incomplete?.message).toContain('longer than 600 ms')
+    await expect.poll(() => camera.connections()).toBe(0)
+  })
+
+  it('is given up when its name takes too long to resolve', async () => {
+    const options = { timeoutMs: 100, policy: new NetworkPolicy([], { hostNames: { addressesOf: () => new Promise(() => {}) } }) }
+    await expect(ask('http://camera.example/', { options })).rejects.toThrow('longer than 100 ms')
+  })
+
+  it('is left at once when nobody wants the answer any more', async () => {
+    await using camera = await DeviceService.start()
+    camera.misbehave('silence', ['GetDeviceInformation'])
+    const abort = new AbortController()
+    const asked = ask(camera.url, { signal: abort.signal })
+    await expect.poll(() => camera.requests.length).toBe(2)
+    abort.abort(new Error('enough'))
+    await expect(asked).rejects.toThrow('enough')
+    await expect.poll(() => camera.connections()).toBe(0)
+    await expect(ask(camera.url, { signal: abort.signal })).rejects.toThrow('enough')
+    expect(camera.requests.length).toBe(2)
+  })
+
+  it('is not spoken to where it is not in the allowed networks', async () => {
+    await using camera = await DeviceService.start()
+    const asked = ask(camera.url, { options: { policy: policy('10.0.0.0/8') } })
+    await expect(asked).rejects.toMatchObject({ code: 'AKRI_ERR_ONVIF_ADDRESS' })
+    expect(camera.requests).toEqual([])
+  })
+
+  it('is an error where nothing listens', async () => {
+    const camera = await DeviceService.start()
+    await camera.close()
+    await expect(ask(camera.url)).rejects.toMatchObject({
+      code: 'AKRI_ERR_ONVIF_UNREACHABLE',
+      message: expect.stringContaining('ECONNREFUSED'),
+    })
+  })
+})

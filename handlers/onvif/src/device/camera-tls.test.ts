@@ -1,0 +1,73 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { NetworkPolicy } from '../network-policy.js'
+import { DeviceService } from '../testing/device-service.js'
+import { ask, credential, INFORMATION } from './test-camera.js'
+
+const openssl = spawnSync('openssl', ['version']).status === 0
+
+describe.skipIf(!openssl)('a camera with https (needs openssl)', () => {
+  const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-camera-'))
+  const read = (file: string) => readFileSync(path.join(directory, file), 'utf8')
+  let tls: { readonly key: string; readonly cert: string }
+
+  beforeAll(() => {
+    execFileSync(
+      'openssl',
+      [
+        ...['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '1', '-subj', '/CN=camera'],
+        ...['-addext', 'subjectAltName=IP:127.0.0.1,DNS:camera.example', '-keyout', 'key.pem', '-out', 'cert.pem'],
+      ],
+      { cwd: directory, stdio: 'pipe' },
+    )
+    tls = { key: read('key.pem'), cert: read('cert.pem') }
+  })
+  afterAll(() => rmSync(directory, { recursive: true, force: true }))
+
+  it('D2 is asked, whoever has made its certificate', async () => {
+    await using camera = await DeviceService.start({ tls, credential })
+    expect(camera.url).toMatch(/^https:/)
+    expect(await ask(camera.url, { as: credential })).toMatchObject({ authentication: 'accepted', ...INFORMATION })
+  })
+
+  it('is asked where its certificate is to be verified and an authority says that it is right', async () => {
+    await using camera = await DeviceService.start({ tls })
+    const verify = { certificates: 'verify', authorities: tls.cert } as const
+    expect(await ask(camera.url, { options: verify })).toMatchObject(INFORMATION)
+    const named = (host: string) => {
+      const resolving = new NetworkPolicy([{ address: '127.0.0.1', prefix: 32, family: 'ipv4' }], {
+        hostNames: { addressesOf: async () => ['127.0.0.1'] },
+      })
+      return ask(`https://${host}:${camera.port}/onvif/device_service`, { options: { ...verify, policy: resolving } })
+    }
+    expect(await named('camera.example')).toMatchObject(INFORMATION)
+    await expect(named('other.example')).rejects.toThrow('other.example')
+    await expect(ask(camera.url, { options: { certificates: 'verify' } })).rejects.toMatchObject({
+      code: 'AKRI_ERR_ONVIF_UNREACHABLE',
+      message: expect.stringContaining('self-signed'),
+    })
+  })
+
+  it('alone is given a credential where certificates are to be verified', async () => {
+    const verify = { certificates: 'verify', authorities: tls.cert } as const
+    await using secure = await DeviceService.start({ tls, credential })
+    expect(await ask(secure.url, { as: credential, options: verify })).toMatchObject({
+      authentication: 'accepted',
+      ...INFORMATION,
+    })
+    await using plain = await DeviceService.start({ credential })
+    expect(await ask(plain.url, { as: credential, options: verify })).toEqual({ authentication: 'required' })
+    expect(plain.requests.some(({ headers, body }) => headers.authorization !== undefined || body.includes('Username'))).toBe(
+      false,
+    )
+  })
+
+  it('may be as old as TLS 1.0', async () => {
+    const old = { minVersion: 'TLSv1', maxVersion: 'TLSv1', ciphers: 'DEFAULT:@SECLEVEL=0' } as const
+    await using camera = await DeviceService.start({ tls: { ...tls, ...old } })
+    expect(await ask(camera.url)).toMatchObject(INFORMATION)
+  })
+})
