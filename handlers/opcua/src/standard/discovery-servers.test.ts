@@ -1,0 +1,160 @@
+import { describe, expect, it } from 'vitest'
+import { application, endpoint } from '../../test-peers/simulated-server.js'
+import { clock, discoveryServer, ids, list, Rounds, standard, start } from '../test-rounds.js'
+
+describe('the OPC UA handler, at discovery URLs', () => {
+  it('offers the servers that a discovery server lists, and not the discovery server', async () => {
+    const [one, two] = [await start({ name: 'one' }), await start({ name: 'two' })]
+    const lds = await discoveryServer(one, two)
+    const rounds = new Rounds(standard([lds.url]))
+    expect(ids(await rounds.first())).toEqual([one.url, two.url])
+  })
+
+  it('D3 goes on where a URL fails, and says once how it fails', async () => {
+    const [one, silent, broken] = [await start(), await start(), await start()]
+    silent.silent = true
+    await broken.close()
+    const rounds = new Rounds(standard([broken.url, 'opc.tcp://no-such-host.invalid:4840/', silent.url, one.url]))
+    expect(ids(await rounds.first())).toEqual([one.url])
+    await rounds.next()
+    const warnings = rounds.logged.filter(({ level }) => level === 'warn')
+    expect(warnings.map(({ fields }) => [fields.discoveryUrl, fields.code]).sort()).toEqual(
+      [
+        [broken.url, 'AKRI_ERR_OPCUA_UNREACHABLE'],
+        ['opc.tcp://no-such-host.invalid:4840/', 'AKRI_ERR_OPCUA_UNREACHABLE'],
+        [silent.url, 'AKRI_ERR_OPCUA_TIMEOUT'],
+      ].sort(),
+    )
+    expect(rounds.lists).toHaveLength(1)
+  })
+
+  it('adds what a discovery server with the multicast extension has heard of, once it has answered that it is a server', async () => {
+    const [listed, heard, silent, other] = [
+      await start({ name: 'listed' }),
+      await start({ name: 'heard' }),
+      await start(),
+      await start(),
+    ]
+    silent.silent = true
+    other.endpoints = [endpoint(application({ applicationType: 2, discoveryUrls: [other.url] }))]
+    const lds = await discoveryServer(listed)
+    const record = (discoveryUrl: string) => ({ serverName: 'whatever', discoveryUrl, serverCapabilities: ['NA'] })
+    // The one that is listed, under another spelling.
+    const spelling = listed.url.replace(/\/$/, '')
+    lds.records = [spelling, heard.url, silent.url, other.url].map(record)
+    const rounds = new Rounds(standard([lds.url], { applicationNames: { items: ['listed', 'heard'] } }))
+    expect(ids(await rounds.first())).toEqual([listed.url, heard.url])
+    silent.silent = false
+    lds.records = lds.records.slice(1, 2)
+    list(lds, [])
+    expect(ids(await rounds.next())).toEqual([heard.url])
+  })
+
+  it('asks a discovery server without the multicast extension for it only once', async () => {
+    const lds = await discoveryServer(await start())
+    const rounds = new Rounds(standard([lds.url]))
+    await rounds.first()
+    await rounds.next()
+    expect(lds.asked).toEqual(['FindServers', 'FindServersOnNetwork', 'FindServers'])
+  })
+
+  it('sends nothing while nothing changes, and does not ask known servers in each round', async () => {
+    const all = await Promise.all(Array.from({ length: 30 }, (_, index) => start({ name: `server ${index}` })))
+    const lds = await discoveryServer(...all)
+    const rounds = new Rounds(standard([lds.url]))
+    expect(await rounds.first()).toHaveLength(30)
+    const asked = () => all.reduce((sum, server) => sum + server.asked.length, 0)
+    expect(asked()).toBe(30)
+    for (let round = 0; round < 20; round++) await rounds.next()
+    expect(asked()).toBe(30)
+    // After five minutes they are asked again, a few in each round.
+    await clock.untilSleeping()
+    await clock.advance(100_000)
+    await rounds.first()
+    expect(asked()).toBe(40)
+    await rounds.next()
+    expect(asked()).toBe(50)
+    expect(rounds.lists).toHaveLength(1)
+  })
+
+  it('asks a discovery server that gives its own URL for those of servers without telling it one', async () => {
+    const one = await start({ name: 'one' })
+    const lds = await discoveryServer(one)
+    lds.echoes = true
+    const rounds = new Rounds(standard([lds.url]))
+    expect(ids(await rounds.first())).toEqual([one.url])
+    await rounds.next()
+    expect(lds.asked.filter((service) => service === 'FindServers')).toHaveLength(3)
+    expect(rounds.lists).toHaveLength(1)
+  })
+
+  it('drops at once what a discovery server lists no more', async () => {
+    const [one, two] = [await start({ name: 'one' }), await start({ name: 'two' })]
+    const lds = await discoveryServer(one, two)
+    const rounds = new Rounds(standard([lds.url]))
+    await rounds.first()
+    list(lds, [two])
+    expect(ids(await rounds.next())).toEqual([two.url])
+  })
+
+  it('offers a server that is listed but does not answer: its discovery server vouches for it', async () => {
+    const plc = await start({ name: 'PLC 1' })
+    plc.silent = true
+    const lds = await discoveryServer(plc)
+    const rounds = new Rounds(standard([lds.url]))
+    expect((await rounds.first())?.[0]?.properties).toEqual({
+      OPCUA_DISCOVERY_URL: plc.url,
+      OPCUA_APPLICATION_URI: 'urn:test:PLC 1',
+      OPCUA_APPLICATION_NAME: 'PLC 1',
+      OPCUA_PRODUCT_URI: 'urn:test:product',
+    })
+    expect(rounds.logged).toMatchObject([{ level: 'info', fields: { discoveryUrl: plc.url } }])
+    plc.silent = false
+    expect((await rounds.next())?.[0]?.properties).toMatchObject({ OPCUA_SECURITY_POLICIES: 'None' })
+  })
+
+  it('keeps the servers of a silent discovery server as long as they answer themselves', async () => {
+    const [one, two] = [await start({ name: 'one' }), await start({ name: 'two' })]
+    const lds = await discoveryServer(one, two)
+    const rounds = new Rounds(standard([lds.url]))
+    await rounds.first()
+    lds.silent = true
+    await two.close()
+    // Two was heard of a minute ago at most, and then for two rounds not.
+    for (let round = 0; round < 7; round++) expect(ids(await rounds.next())).toEqual([one.url, two.url])
+    expect(ids(await rounds.next())).toEqual([one.url])
+    for (let round = 0; round < 10; round++) expect(ids(await rounds.next())).toEqual([one.url])
+    lds.silent = false
+    for (let round = 0; round < 3; round++) await rounds.next()
+    expect(ids(rounds.lists.at(-1))).toEqual([one.url, two.url])
+    const recovered = rounds.logged.filter(({ message }) => message === 'discovery URL answers again')
+    expect(recovered).toMatchObject([{ level: 'info', fields: { discoveryUrl: lds.url } }])
+  })
+
+  it('loses a server that answers for itself after it has been silent for three rounds, and asks it less often then', async () => {
+    const plc = await start()
+    const rounds = new Rounds(standard([plc.url]))
+    await rounds.first()
+    await clock.advance(60_000)
+    await rounds.first()
+    const { port } = plc
+    await plc.close()
+    expect(ids(await rounds.next())).toEqual([plc.url])
+    for (let round = 0; round < 9; round++) await rounds.next()
+    expect(rounds.lists.at(-1)).toEqual([])
+    const again = await start({ port })
+    for (let round = 0; round < 3; round++) await rounds.next()
+    expect(ids(rounds.lists.at(-1))).toEqual([again.url])
+  })
+
+  it('says nothing at first while no URL answers, since nothing is known, and then that there is nothing', async () => {
+    const plc = await start()
+    plc.silent = true
+    const rounds = new Rounds(standard([plc.url]))
+    await rounds.first()
+    await rounds.next()
+    expect(rounds.lists).toEqual([])
+    await rounds.next()
+    expect(rounds.lists).toEqual([[]])
+  })
+})
