@@ -69,17 +69,31 @@ describe('XML from the network', () => {
   })
 
   const deep = (depth: number) => `${'<a>'.repeat(depth)}${'</a>'.repeat(depth)}`
+  const attributes = (count: number) => Array.from({ length: count }, (_, n) => `a${n}="1"`).join(' ')
   const bomb = '<!DOCTYPE a [<!ENTITY b "bbbbbbbbbb"><!ENTITY c "&b;&b;&b;&b;">]><a>&c;&c;</a>'
 
   it('may be as much as the limits say', () => {
     expect(parseXml(deep(64)).name).toBe('a')
-    expect(parseXml(`<a>${'<b/>'.repeat(9_999)}</a>`).children.length).toBe(9_999)
-    expect(parseXml('<a/>', { maxBytes: 4, maxDepth: 1, maxElements: 1 }).name).toBe('a')
+    expect(parseXml(`<a>${'<b/>'.repeat(3_999)}</a>`).children.length).toBe(3_999)
+    expect(parseXml(`<a ${attributes(2_000)}/>`).attributes.size).toBe(2_000)
+    expect(parseXml('<a/>', { maxBytes: 4, maxDepth: 1, maxElements: 1, maxAttributes: 0 }).name).toBe('a')
+    expect(parseXml('<a b = "c"\n/>', { maxAttributes: 1 }).attributes.get('b')).toBe('c')
+  })
+
+  it('has as many attributes as stand in its tags, whatever stands in values, texts, comments and CDATA sections', () => {
+    const values = `<a b="<c d='e'>" f='" g="h'>i="j" <!-- <k l="m"> --><![CDATA[<n o="p">]]> &gt;</a>`
+    expect([...parseXml(values, { maxAttributes: 2, maxElements: 3 }).attributes.keys()]).toEqual(['b', 'f'])
+    expect(() => parseXml(values, { maxAttributes: 1 })).toThrow('more than 1 attributes')
   })
 
   it.each([
     ['of too many bytes', `<a>${'x'.repeat(300_000)}</a>`, 'more than 262144'],
-    ['of too many elements', `<a>${'<b/>'.repeat(10_000)}</a>`, 'more than 10000 elements'],
+    ['of too many elements', `<a>${'<b/>'.repeat(4_000)}</a>`, 'more than 4000 elements'],
+    ['of too many attributes', `<a ${attributes(2_001)}/>`, 'more than 2000 attributes'],
+    ['of too many attributes of many elements', `<a>${'<b c="" d=""/>'.repeat(1_001)}</a>`, 'more than 2000 attributes'],
+    ['of too many namespaces', `<a>${'<b xmlns="c"/>'.repeat(2_001)}</a>`, 'more than 2000 attributes'],
+    ['of too many attributes without blanks between', `<a ${'b="c"'.repeat(2_001)}/>`, 'more than 2000 attributes'],
+    ['of too many attributes without values', `<a ${'b '.repeat(2_001)}/>`, 'more than 2000 attributes'],
     ['too deep', deep(65), 'nested'],
     ['that have a document type', bomb, 'document type'],
     ['that have an external entity', '<!DOCTYPE a SYSTEM "file:///etc/passwd"><a/>', 'document type'],
@@ -106,26 +120,65 @@ describe('XML from the network', () => {
     )
   })
 
-  it.each([
-    ['comments that do not end', '<!--'.repeat(60_000)],
-    ['CDATA that does not end', `<a>${'<![CDATA['.repeat(25_000)}`],
-    ['white space in a tag', `<a ${' '.repeat(250_000)}b>`],
-    ['attributes', `<a ${Array.from({ length: 20_000 }, (_, n) => `a${n}="1"`).join(' ')}/>`],
-    [
-      'namespaces in namespaces',
-      `<a ${Array.from({ length: 8_000 }, (_, n) => `xmlns:a${n}="1"`).join(' ')}>${'<b xmlns:c="1"/>'.repeat(5_000)}</a>`,
-    ],
-    ['ampersands', `<a>${'&'.repeat(250_000)}</a>`],
-    ['references', `<a>${'&amp;'.repeat(50_000)}</a>`],
-    ['quotes', `<a b=${'"'.repeat(250_000)}>`],
-  ])('takes no long time over 250 kB of %s', (_what, document) => {
-    const started = processorMs()
-    try {
-      parseXml(document)
-    } catch (error) {
-      expect(error).toBeInstanceOf(XmlError)
+  it('is refused with a short reason, however long its names are', () => {
+    for (const document of [
+      `<a>${'<b>'.repeat(60)}`,
+      `<${'b'.repeat(9_999)}>`,
+      `<a ${'b'.repeat(9_999)}/>`,
+      `<a b="&${'b'.repeat(9_999)};"/>`,
+    ]) {
+      expect(() => parseXml(document)).toThrow(expect.objectContaining({ message: expect.stringMatching(/^.{10,201}$/s) }))
     }
-    expect(processorMs() - started).toBeLessThan(3000)
+  })
+
+  const BYTES = 256 * 1024
+  /** As many as fit. */
+  const full = (part: (n: number) => string, before: string, after: string) => {
+    let document = before
+    for (let n = 0; document.length + 40 < BYTES; n++) document += part(n)
+    return document + after
+  }
+
+  // Each at the limits, or beyond all but that of the bytes. On a machine that does nothing else, each takes a fifth of that time at most.
+  it.each([
+    ['as many elements as may be', `<a>${'<b></b>'.repeat(3_999)}</a>`],
+    ['as many attributes of one element as may be', `<a ${attributes(2_000)}/>`],
+    ['as many attributes of other elements as may be', `<a>${'<b c=""/>'.repeat(2_000)}</a>`],
+    ['as many namespaces as may be', `<a>${'<b xmlns:c="d"/>'.repeat(2_000)}</a>`],
+    [
+      'as many namespaces around as many elements',
+      `<a ${Array.from({ length: 2_000 }, (_, n) => `xmlns:a${n}="1"`).join(' ')}>${'<b:c/>'.repeat(3_999)}</a>`,
+    ],
+    ['elements', full(() => '<b/>', '<a>', '</a>')],
+    ['attributes', full((n) => `a${n}="" `, '<a ', '/>')],
+    ['attributes of several elements', full((n) => `<b a${n}="" c='' />`, '<a>', '</a>')],
+    ['attributes without values', full(() => 'b ', '<a ', '/>')],
+    ['comments', full(() => '<!---->', '<a>', '</a>')],
+    ['comments that do not end', full(() => '<!--', '', '')],
+    ['CDATA that does not end', full(() => '<![CDATA[', '<a>', '')],
+    ['white space in a tag', full(() => ' ', '<a ', 'b>')],
+    ['tags that do not end', full(() => '<"', '<a>', '')],
+    ['tags that do not end, in turn', full(() => `<"'`, '<a>', '')],
+    ['quoted tags', full(() => '<', '<a b="', '"/>')],
+    ['quotes', full(() => '"', '<a b=', '>')],
+    ['ampersands', full(() => '&', '<a>', '</a>')],
+    ['references', full(() => '&lt;', '<a>', '</a>')],
+    ['references in a value', full(() => '&lt;', '<a b="', '"/>')],
+    ['lines', full(() => '\n', '<a>', '</b>')],
+    ['text', full(() => 'x', '<a>', '</a>')],
+  ])('takes no time over 256 KiB of %s', (_what, document) => {
+    expect(document.length).toBeLessThan(BYTES)
+    const costs = [1, 2, 3].map(() => {
+      const started = processorMs()
+      try {
+        parseXml(document)
+      } catch (error) {
+        expect(error).toBeInstanceOf(XmlError)
+      }
+      return processorMs() - started
+    })
+    // The first time costs what the compiler does too.
+    expect(Math.min(...costs)).toBeLessThan(200)
   })
 
   it('carries any text there and back, but for what XML cannot carry', () => {

@@ -15,8 +15,10 @@ export interface XmlLimits {
   readonly maxBytes?: number
   /** How deep elements may lie in each other. @default 64 */
   readonly maxDepth?: number
-  /** Elements, comments and CDATA sections together. @default 10000 */
+  /** Elements, comments and CDATA sections together. @default 4000 */
   readonly maxElements?: number
+  /** Of all elements together, declarations of namespaces among them. @default 2000 */
+  readonly maxAttributes?: number
 }
 
 /** The name of an element, or one that stands in a text, such as `tds:Device`. */
@@ -84,11 +86,11 @@ export class XmlElement {
  * @throws XmlError
  */
 export function parseXml(document: string | Uint8Array, limits: XmlLimits = {}): XmlElement {
-  const { maxBytes = 256 * 1024, maxDepth = 64, maxElements = 10_000 } = limits
+  const { maxBytes = 256 * 1024, maxDepth = 64 } = limits
   const length = typeof document === 'string' ? Buffer.byteLength(document) : document.byteLength
   if (length > maxBytes) throw new XmlError(`the document has ${length} bytes, more than ${maxBytes}`)
   const text = (typeof document === 'string' ? document : decode(document)).replace(/^\ufeff/, '')
-  checkMarkup(text, maxElements)
+  checkMarkup(text, limits)
   return new XmlElement(rootOf(text, maxDepth), undefined)
 }
 
@@ -127,10 +129,12 @@ function rootOf(text: string, maxDepth: number): Ordered {
   try {
     // The parser alone takes broken documents too.
     const wellFormed = XMLValidator.validate(text)
-    if (wellFormed !== true) throw new XmlError(`line ${wellFormed.err.line}: ${wellFormed.err.msg}`)
+    if (wellFormed !== true) throw new XmlError(shortened(`line ${wellFormed.err.line}: ${wellFormed.err.msg}`))
     parts = parser.parse(text)
   } catch (error) {
-    throw error instanceof XmlError ? error : new XmlError(`it cannot be read as XML: ${messageOf(error)}`, { cause: error })
+    throw error instanceof XmlError
+      ? error
+      : new XmlError(shortened(`it cannot be read as XML: ${messageOf(error)}`), { cause: error })
   }
   const [root, ...others] = parts.filter((part) => part[TEXT] === undefined)
   if (root === undefined || others.length > 0) throw new XmlError('there is not exactly one outermost element')
@@ -142,16 +146,30 @@ function tagOf(ordered: Ordered): { readonly tag: string; readonly content: read
   throw new XmlError('there is text or a CDATA section outside of all elements')
 }
 
-/** Comments and CDATA sections, or else whatever begins with `<`. */
-const MARKUP = /<!--[\s\S]*?-->|<!\[CDATA\[[\s\S]*?\]\]>|<\?|<!|<\/|</g
+/** What is wrong is said with the names of elements and attributes, which may be as long as the document. */
+function shortened(reason: string): string {
+  return reason.length > 200 ? `${reason.slice(0, 200)}…` : reason
+}
+
+/** Comments and CDATA sections, or else whatever begins with `<`: a tag with all that is in it, quoted `<` and `>` too. */
+const MARKUP = /<!--[\s\S]*?-->|<!\[CDATA\[[\s\S]*?\]\]>|<\?|<!|<\/|<(?:[^<>"']|"[^"]*"|'[^']*')*>?/g
+/** The values in a tag, or else the names: that of the element, and those of the attributes. */
+const VALUE_OR_NAME = /"[^"]*"|'[^']*'|[^\s"'=/>]+/g
 
 /** Refuses what SOAP does not allow and only an attacker sends, and counts before anything is built. */
-function checkMarkup(text: string, maxElements: number): void {
+function checkMarkup(text: string, { maxElements = 4000, maxAttributes = 2000 }: XmlLimits): void {
   let elements = 0
+  let attributes = 0
   for (const { 0: found, index } of text.matchAll(MARKUP)) {
     if (found === '<!') throw new XmlError('it has a document type, or a comment or CDATA section without an end')
     if (found === '<?' && (index > 0 || !/^<\?xml\s/.test(text))) throw new XmlError('it has a processing instruction')
     if (found !== '</' && ++elements > maxElements) throw new XmlError(`it has more than ${maxElements} elements`)
+    if (found.startsWith('<!') || !/[\s=]/.test(found)) continue
+    // The first name is that of the element.
+    attributes--
+    for (const [part] of found.matchAll(VALUE_OR_NAME)) {
+      if (!/^["']/.test(part) && ++attributes > maxAttributes) throw new XmlError(`it has more than ${maxAttributes} attributes`)
+    }
   }
 }
 

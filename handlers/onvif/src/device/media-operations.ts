@@ -14,7 +14,7 @@ export interface MediaService {
 /** Of profiles T and later. */
 const media2: MediaService = {
   namespace: MEDIA_2,
-  getProfiles: { namespace: MEDIA_2, operation: 'GetProfiles' },
+  getProfiles: { namespace: MEDIA_2, operation: 'GetProfiles', isLong: true },
   getStreamUri: (token) => ({
     namespace: MEDIA_2,
     operation: 'GetStreamUri',
@@ -26,7 +26,7 @@ const media2: MediaService = {
 /** Of profile S. */
 const media1: MediaService = {
   namespace: MEDIA_1,
-  getProfiles: { namespace: MEDIA_1, operation: 'GetProfiles' },
+  getProfiles: { namespace: MEDIA_1, operation: 'GetProfiles', isLong: true },
   getStreamUri: (token) => ({
     namespace: MEDIA_1,
     operation: 'GetStreamUri',

@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '@akrijs/sdk'
 import type { Credential } from '../credentials.js'
 import type { Destination } from '../network-policy.js'
-import { parseXml, type XmlElement, XmlError } from '../xml.js'
+import { parseXml, type XmlElement, XmlError, type XmlLimits } from '../xml.js'
 import { cameraText } from './camera-text.js'
 import { InvalidReplyError, NotAuthorizedError, SoapFaultError } from './errors.js'
 import { chooseChallenge, DigestAnswer } from './http-digest.js'
@@ -14,6 +14,8 @@ export interface SoapCall {
   readonly operation: string
   /** What lies within the element of the operation, in its namespace by default. @default '' */
   readonly body?: string
+  /** Whether the answer may be a long one, which may cost some tenths of a second to read. @default false */
+  readonly isLong?: boolean
 }
 
 export interface SoapSessionOptions extends CertificatePolicy {
@@ -27,9 +29,8 @@ export interface SoapSessionOptions extends CertificatePolicy {
   readonly clock?: Pick<Clock, 'now'> | undefined
 }
 
-/** The most that a camera answers: GetProfiles of a recorder with many channels is the longest reply. */
-const MAX_REPLY_BYTES = 1024 * 1024
-const MAX_REPLY_ELEMENTS = 30_000
+/** GetProfiles of a recorder with many channels is the longest reply. For others the default limits are wide. */
+const LONG_REPLY = { maxBytes: 1024 * 1024, maxElements: 30_000, maxAttributes: 15_000 } satisfies XmlLimits
 
 /** Talks to one camera, and remembers how it wants to be told who asks. */
 export class SoapSession {
@@ -104,7 +105,7 @@ export class SoapSession {
     const { namespace, operation } = call
     const type = `application/soap+xml; charset=utf-8; action="${namespace}/${operation}"`
     const request = { method: 'POST', headers: { 'content-type': type, ...headers }, body: envelope(call, header) } as const
-    return exchange(to, request, { ...this.#options, maxBodyBytes: MAX_REPLY_BYTES })
+    return exchange(to, request, { ...this.#options, maxBodyBytes: LONG_REPLY.maxBytes })
   }
 }
 
@@ -116,8 +117,9 @@ function envelope({ namespace, operation, body = '' }: SoapCall, header: string)
   )
 }
 
-function responseOf({ status, body }: HttpReply, { operation }: SoapCall): XmlElement {
-  const content = bodyOf(body, status, operation)
+function responseOf({ status, body }: HttpReply, call: SoapCall): XmlElement {
+  const { operation } = call
+  const content = bodyOf(body, status, call)
   if (content?.name === 'Fault') throw faultOf(content, operation)
   if (status < 200 || status > 299) throw failureOf(status, operation)
   if (content?.name === `${operation}Response`) return content
@@ -125,9 +127,9 @@ function responseOf({ status, body }: HttpReply, { operation }: SoapCall): XmlEl
 }
 
 /** What lies in the body of the envelope, if it is one. */
-function bodyOf(body: Buffer, status: number, operation: string): XmlElement | undefined {
+function bodyOf(body: Buffer, status: number, { operation, isLong }: SoapCall): XmlElement | undefined {
   try {
-    const root = parseXml(body, { maxBytes: MAX_REPLY_BYTES, maxElements: MAX_REPLY_ELEMENTS })
+    const root = parseXml(body, isLong ? LONG_REPLY : {})
     return root.name === 'Envelope' ? root.find('Body')?.children[0] : undefined
   } catch (error) {
     // A page that says what the status says.

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { fuzz } from '../../../../test/support/fuzz.js'
+import { processorMs } from '../../../../test/support/processor-ms.js'
 import { parseXml, type XmlElement } from '../xml.js'
 import {
   type AnnouncementText,
@@ -109,7 +110,7 @@ describe('messages of WS-Discovery', () => {
   })
 
   it('are read up to a bound', () => {
-    const many = (name: string) => `<${name}>${Array.from({ length: 1000 }, (_, n) => `http://a/${n}`).join(' ')}</${name}>`
+    const many = (name: string) => `<${name}>${Array.from({ length: 300 }, (_, n) => `http://a/${n}`).join(' ')}</${name}>`
     const [first] = matchesOf(answer(match(many('XAddrs') + many('Scopes') + many('Types'))))
     expect([first?.xAddrs.length, first?.scopes.length, first?.types.length]).toEqual([8, 256, 32])
     expect(matchesOf(answer(match('').repeat(100)))).toHaveLength(64)
@@ -124,8 +125,37 @@ describe('messages of WS-Discovery', () => {
     ['a Probe without an id', '<Envelope><Body><Probe/></Body></Envelope>'],
     ['entities of its own', `<!DOCTYPE x [<!ENTITY e "x">]>${answer(match('&e;'))}`],
     ['elements without end', answer('<a>'.repeat(5000))],
+    ['more than 16 KiB', answer(match(`<Scopes>${'x'.repeat(16_384)}</Scopes>`))],
   ])('D2 are refused with a reason when they are %s', (_what, text) => {
     expect(() => decode(text)).toThrow(DiscoveryMessageError)
+  })
+
+  const full = (part: (n: number) => string) => {
+    let content = ''
+    for (let n = 0; content.length < 15_900; n++) content += part(n)
+    return answer(match(content))
+  }
+
+  it.each([
+    ['elements', full(() => '<a/>')],
+    ['attributes', `<a ${full((n) => `a${n}="" `)}/>`],
+    ['as many elements as may be', answer(match('<a></a>'.repeat(1450)))],
+    ['as many attributes as may be', answer(match(`<a xmlns:b=""/>`.repeat(490)))],
+    ['matches', answer(match('<Types>a:b c:d</Types><Scopes>e f</Scopes>').repeat(100))],
+    ['words', full((n) => `a${n} `)],
+  ])('cost little when they are full of %s', (_what, text) => {
+    const bytes = Buffer.from(text)
+    expect(bytes.length).toBeLessThan(16_700)
+    const started = processorMs()
+    for (let n = 0; n < 50; n++) {
+      try {
+        decodeMessage(bytes)
+      } catch (error) {
+        expect(error).toBeInstanceOf(DiscoveryMessageError)
+      }
+    }
+    // Five milliseconds for one, at most, on a machine that does nothing else.
+    expect(processorMs() - started).toBeLessThan(50 * 15)
   })
 
   it('of other kinds are passed over', () => {

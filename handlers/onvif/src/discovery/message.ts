@@ -1,5 +1,5 @@
 import { AkriError } from '@akrijs/sdk'
-import { escapeXml, parseXml, type QualifiedName, type XmlElement, XmlError } from '../xml.js'
+import { escapeXml, parseXml, type QualifiedName, type XmlElement, XmlError, type XmlLimits } from '../xml.js'
 
 // WS-Discovery of April 2005, as the ONVIF core specification uses it (section 7.3).
 
@@ -52,8 +52,9 @@ const MAX_SCOPES = 256
 const MAX_XADDRS = 8
 const MAX_UUID_LENGTH = 256
 const MAX_XADDR_LENGTH = 1024
-/** The largest datagram is smaller. */
-const LIMITS = { maxBytes: 65_536, maxDepth: 32, maxElements: 2000 }
+/** What Akri reads of a datagram too, in bytes; those of cameras are a tenth as long, or less. */
+export const MAX_DATAGRAM_BYTES = 16 * 1024
+const LIMITS = { maxBytes: MAX_DATAGRAM_BYTES, maxDepth: 32, maxElements: 1500, maxAttributes: 500 } satisfies XmlLimits
 
 /** @throws DiscoveryMessageError */
 export function decodeMessage(datagram: Uint8Array): DiscoveryMessage {

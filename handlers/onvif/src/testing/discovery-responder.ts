@@ -26,7 +26,7 @@ export interface DiscoveryFaults {
   delayMs?: number
   /** Answers what is no XML. @default false */
   garbage?: boolean
-  /** Answers as much as fits into a datagram. @default false */
+  /** Answers almost as much as is read of a datagram, 16 KiB. @default false */
   huge?: boolean
   /** Answers a Probe that nobody has sent. @default false */
   wrongRelatesTo?: boolean
@@ -45,8 +45,7 @@ export interface DiscoveryResponderOptions {
 const MAX_DELAY_MS = 500
 /** The MessageIDs that are remembered, so that a repeated Probe is answered once. */
 const MAX_REMEMBERED = 64
-/** Fills a datagram. */
-const HUGE_SCOPE = `onvif://www.onvif.org/${'x'.repeat(59_000)}`
+const HUGE_SCOPE = `onvif://www.onvif.org/${'x'.repeat(14_000)}`
 
 /** The WS-Discovery side of a camera: answers Probes to the group and to its own address, and says Hello and Bye. */
 export class DiscoveryResponder {
