@@ -181,7 +181,10 @@ describe('the ONVIF handler', () => {
       ['no scope, by Include of nothing', { scopes: { items: [] } }, false],
       ['any scope, by Exclude of nothing', { scopes: { items: [], action: 'Exclude' } }, true],
     ]
-    const found = await Promise.all(filters.map(async ([what, details]) => [what, (await find(details)).length === 1]))
+    // All at once hear each other's Probes too: that may be more than a busy machine reads in a second.
+    const unhurried = { discoveryTimeoutSeconds: 5 }
+    const isFound = async (details: object) => (await find({ ...unhurried, ...details })).length === 1
+    const found = await Promise.all(filters.map(async ([what, details]) => [what, await isFound(details)]))
     expect(found).toEqual(filters.map(([what, , wanted]) => [what, wanted]))
   })
 
@@ -387,21 +390,17 @@ describe('the ONVIF handler', () => {
   it.each([
     ['url', (camera: SimulatedCamera) => `${camera.service.url}-${camera.uuid}`],
     ['uuid', (camera: SimulatedCamera) => camera.uuid],
-  ])(
-    'D2 follows a camera to its new address; its id is made of the %s',
-    async (deviceId, idOf) => {
-      const camera = await start()
-      const lists = open({ deviceId })
-      expect(idsOf((await lists.next()).value ?? [])).toEqual([idOf(camera)])
-      await camera.move('127.77.0.2')
-      const devices = await until(
-        lists,
-        (list) => list.length === 1 && list[0]?.properties?.ONVIF_DEVICE_IP_ADDRESS === '127.77.0.2',
-      )
-      expect(idsOf(devices)).toEqual([idOf(camera)])
-    },
-    60_000,
-  )
+  ])('D2 follows a camera to its new address; its id is made of the %s', async (deviceId, idOf) => {
+    const camera = await start()
+    const lists = open({ deviceId })
+    expect(idsOf((await lists.next()).value ?? [])).toEqual([idOf(camera)])
+    await camera.move('127.77.0.2')
+    const devices = await until(
+      lists,
+      (list) => list.length === 1 && list[0]?.properties?.ONVIF_DEVICE_IP_ADDRESS === '127.77.0.2',
+    )
+    expect(idsOf(devices)).toEqual([idOf(camera)])
+  })
 
   it('finds real cameras while one address answers with hundreds of forged ones', async () => {
     for (const _ of [1, 2, 3]) await start()

@@ -57,7 +57,6 @@ describe.skipIf(missingForOpen62541.length > 0)(`with open62541${needs(missingFo
         OPCUA_SERVER_CERTIFICATE_THUMBPRINT: expect.stringMatching(/^[0-9A-F]{40}$/),
       },
     })
-    // It makes its keys first.
   })
 
   it('offers the servers that register with a discovery server, until they sign off', async () => {

@@ -32,10 +32,10 @@ import { spawnSync } from 'node:child_process'
 import { Worker } from 'node:worker_threads'
 const addon = createRequire(import.meta.url)(${JSON.stringify(addon)})
 const inject = (from, to) => spawnSync('/usr/bin/python3', [${JSON.stringify(inject)}, String(from), String(to)], { stdio: 'inherit' })
-const until = async (done) => { for (const end = Date.now() + 5000; !done() && Date.now() < end; ) await new Promise((r) => setTimeout(r, 10)) }
+const until = async (done) => { for (const end = Date.now() + 45_000; !done() && Date.now() < end; ) await new Promise((r) => setTimeout(r, 10)) }
 ${program}`,
   )
-  return spawnSync('unshare', ['--net', process.execPath, ...flags, file], { encoding: 'utf8', timeout: 60_000 })
+  return spawnSync('unshare', ['--net', process.execPath, ...flags, file], { encoding: 'utf8', timeout: 150_000 })
 }
 
 describe('the socket for device events', () => {

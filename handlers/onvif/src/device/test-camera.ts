@@ -19,14 +19,14 @@ interface Asked extends Partial<Omit<CameraRequest, 'options'>> {
   readonly options?: Partial<CameraOptions>
 }
 
-/** Asks a camera of this machine who it is. */
+/** Asks a camera of this machine who it is; for longer than a program would, since a busy machine takes its time. */
 export function ask(url: string, { as, options, ...more }: Asked = {}) {
   const properties = as ? { username_default: as.username, password_default: as.password } : {}
   return readCamera({
     url,
     uuid: UUID,
     credentials: cameraCredentials(DiscoveryProperties.fromTexts(properties), silentLogger),
-    options: { policy: policy('127.0.0.0/8', '::1'), ...options },
+    options: { policy: policy('127.0.0.0/8', '::1'), requestTimeoutMs: 15_000, ...options },
     signal: new AbortController().signal,
     log: silentLogger,
     ...more,

@@ -46,8 +46,11 @@ afterEach(() => {
 async function say(): Promise<number> {
   const text = randomUUID()
   await sender.send(Buffer.from(text), DISCOVERY_PORT, DISCOVERY_GROUP.IPv4)
+  const count = () => heard.filter((one) => one === text).length
+  await expect.poll(count).toBeGreaterThan(0)
+  // Time for those that are too many.
   await sleep(100)
-  return heard.filter((one) => one === text).length
+  return count()
 }
 
 describe('listening to what devices tell everybody', () => {

@@ -233,7 +233,7 @@ describe('a server that misbehaves', () => {
   it('does not cost those their turn who come behind it: they are read in the next round', async () => {
     const url = await listen((socket) => void socket.resume())
     const silent = ['a', 'b', 'c', 'd'].map((path) => known(`${url}/${path}`))
-    const reader = await sessions({}, { roundMs: 1500 })
+    const reader = await sessions({}, { roundMs: 5000 })
     await reader.update([...silent, known(open.url)], stop.signal)
     expect(reader.of({ discoveryUrl: open.url })).toEqual({})
     expect(logged).toHaveLength(silent.length)
@@ -243,7 +243,7 @@ describe('a server that misbehaves', () => {
 
   it('is tried again later, and does not keep others from being read', async () => {
     const url = await relay(() => undefined)
-    const reader = await sessions({}, { sessionMs: 1500 })
+    const reader = await sessions({}, { sessionMs: 5000 })
     await reader.update([known(url), known(open.url)], stop.signal)
     expect(reader.of({ discoveryUrl: url })).toEqual({})
     expect(reader.of({ discoveryUrl: open.url })).toMatchObject({ OPCUA_PRODUCT_NAME: 'Mixer' })
