@@ -3,7 +3,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { ApiClock } from './clock.js'
 import { LeaderElection } from './leader-election.js'
 import { Candidates } from './test-candidates.js'
-import { type Fate, LeaseClient, type LeaseServer } from './test-lease.js'
+import { TestClient } from './test-client.js'
+import type { Fate, LeaseServer } from './test-lease.js'
 
 let clock: ManualClock
 let server: LeaseServer
@@ -103,7 +104,7 @@ describe('a candidate', () => {
       let wrong = true
       const right = server.client()
       const a = candidates.add('a', {
-        client: new LeaseClient(clock, (request) => (wrong ? Promise.resolve(answer) : right.request(request))),
+        client: new TestClient(clock, (request) => (wrong ? Promise.resolve(answer) : right.request(request))),
       })
       await clock.advance(10_000)
       expect(a.turns).toEqual([])

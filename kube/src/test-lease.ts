@@ -1,6 +1,7 @@
-import { ApiClient, type ApiRequest } from './api-client.js'
+import type { ApiClient, ApiRequest } from './api-client.js'
 import type { ApiClock } from './clock.js'
-import { ApiError, ApiUnreachableError } from './errors.js'
+import { ApiError } from './errors.js'
+import { TestClient } from './test-client.js'
 
 interface Lease {
   metadata: { name: string; namespace: string; resourceVersion?: string; [more: string]: unknown }
@@ -30,7 +31,7 @@ export class LeaseServer {
   }
 
   client(fate: (request: ApiRequest) => Fate = () => ({})): ApiClient {
-    return new LeaseClient(this.#clock, (request) => this.#serve(request, fate(request)))
+    return new TestClient(this.#clock, (request) => this.#serve(request, fate(request)))
   }
 
   async #serve(request: ApiRequest, { arrivesIn = 0, answeredIn = 0, refused = false }: Fate): Promise<unknown> {
@@ -58,23 +59,5 @@ export class LeaseServer {
 
   #refusal(status: number, reason: string): ApiError {
     return new ApiError('lease', { status, reason, message: reason })
-  }
-}
-
-export class LeaseClient extends ApiClient {
-  readonly #serve: (request: ApiRequest) => Promise<unknown>
-
-  constructor(clock: ApiClock, serve: (request: ApiRequest) => Promise<unknown>) {
-    super({ access: { server: new URL('http://x'), credentials: async () => ({}) }, clock, userAgent: 'test' })
-    this.#serve = serve
-  }
-
-  override request(request: ApiRequest): Promise<unknown> {
-    return new Promise((resolve, reject) => {
-      const onAbort = () => reject(new ApiUnreachableError('aborted'))
-      if (request.signal?.aborted) return onAbort()
-      request.signal?.addEventListener('abort', onAbort, { once: true })
-      this.#serve(structuredClone({ ...request, signal: undefined })).then(resolve, reject)
-    })
   }
 }
