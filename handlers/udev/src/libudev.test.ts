@@ -39,7 +39,7 @@ describe.skipIf(missing.length > 0)('compared with libudev (needs libudev-dev, g
     } catch (error) {
       failure = messageOf(error)
     }
-  }, 180_000)
+  })
 
   beforeEach((context) => {
     if (failure !== undefined) context.skip(`the npm package udev cannot be installed: ${failure}`)
@@ -57,11 +57,9 @@ describe.skipIf(missing.length > 0)('compared with libudev (needs libudev-dev, g
     expect([...found.keys()].filter((id) => !before.has(id) && !after.has(id))).toEqual([])
   })
 
-  it.skipIf(!namespaces)(
-    'D1 finds the same where udevd runs and has filled its database (needs root and udevd)',
-    async () => {
-      const run = path.join(directory, 'udev')
-      const script = `
+  it.skipIf(!namespaces)('D1 finds the same where udevd runs and has filled its database (needs root and udevd)', async () => {
+    const run = path.join(directory, 'udev')
+    const script = `
       set -e; before=
       mount --make-rprivate /
       mkdir -p ${run}
@@ -79,26 +77,24 @@ describe.skipIf(missing.length > 0)('compared with libudev (needs libudev-dev, g
       done
       cp -a /run/udev/data ${run}/data
       exec ${process.execPath} -e '${ASK}'`
-      const before = await libudev()
-      const { stdout } = await exec('unshare', ['--mount', '--net', '--pid', '--fork', '--kill-child', 'sh', '-c', script], {
-        cwd: ORACLE,
-        maxBuffer: 1 << 26,
-      })
-      const expected = devicesOf(stdout)
-      expect([...expected.values()].filter((device) => 'USEC_INITIALIZED' in device).length).toBeGreaterThan(10)
-      // Network links are those of the other namespace.
-      const links = (devices: ReadonlyMap<string, Properties>) =>
-        new Map(
-          [...devices].filter(
-            ([, device]) => device.SUBSYSTEM !== 'net' && !('IFINDEX' in device) && device.SUBSYSTEM !== 'queues',
-          ),
-        )
-      const found = ours({ ...SYSTEM_ROOTS, runUdevRoot: run })
-      const there = common(before, await libudev())
-      expect(common(links(found), there)).toEqual(common(links(expected), there))
-    },
-    60_000,
-  )
+    const before = await libudev()
+    const { stdout } = await exec('unshare', ['--mount', '--net', '--pid', '--fork', '--kill-child', 'sh', '-c', script], {
+      cwd: ORACLE,
+      maxBuffer: 1 << 26,
+    })
+    const expected = devicesOf(stdout)
+    expect([...expected.values()].filter((device) => 'USEC_INITIALIZED' in device).length).toBeGreaterThan(10)
+    // Network links are those of the other namespace.
+    const links = (devices: ReadonlyMap<string, Properties>) =>
+      new Map(
+        [...devices].filter(
+          ([, device]) => device.SUBSYSTEM !== 'net' && !('IFINDEX' in device) && device.SUBSYSTEM !== 'queues',
+        ),
+      )
+    const found = ours({ ...SYSTEM_ROOTS, runUdevRoot: run })
+    const there = common(before, await libudev())
+    expect(common(links(found), there)).toEqual(common(links(expected), there))
+  })
 
   it.skipIf(!umockdev).each(readdirSync(RECORDED))(
     'D1 finds the same devices in the recording %s (needs umockdev)',
