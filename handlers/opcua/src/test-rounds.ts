@@ -8,8 +8,10 @@ import { defineOpcuaHandler, type OpcuaHandlerOptions } from './handler.js'
 const ROUND_MS = 10_000
 /** How long a host name is waited for. */
 export const NAME_MS = 3000
-/** For long answers, which a busy machine does not give in a second or two. */
+/** As long as a busy machine may need for an answer. */
 export const UNHURRIED = { timeouts: { connectMs: 15_000, totalMs: 15_000 } }
+/** Where a server is silent: each question to it is waited for to its end. */
+export const IMPATIENT = { timeouts: { connectMs: 1500, totalMs: 1500 } }
 
 export let clock: ManualClock
 export let stop: AbortController
@@ -62,8 +64,7 @@ export class Rounds {
 
   constructor(details: object, options: Partial<OpcuaHandlerOptions> = {}) {
     const ownNetworks = (): Network[] => []
-    const timeouts = { connectMs: 1500, totalMs: 1500 }
-    const handler = defineOpcuaHandler({ clock, ownNetworks, timeouts, ...options })
+    const handler = defineOpcuaHandler({ clock, ownNetworks, ...UNHURRIED, ...options })
     const properties = new DiscoveryProperties()
     this.ended = this.#collect(
       openDiscovery(handler, { details: JSON.stringify(details), properties, signal: stop.signal, log: this.#logger({}) }),
