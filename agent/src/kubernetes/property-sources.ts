@@ -14,13 +14,14 @@ import { aborted } from '@akrijs/sdk/host'
 import { type DataReference, referencesOf, referenceText } from '../discovery/property-references.js'
 import { MissingPropertyError } from '../errors.js'
 import { Listeners } from '../listeners.js'
+import type { ObjectCache } from '../ports/cluster.js'
 
 export interface PropertySourcesOptions {
   readonly client: ApiClient
   readonly clock: Clock
   readonly log: Logger
   readonly random: () => number
-  readonly configurations: Reflector<Configuration>
+  readonly configurations: Pick<ObjectCache<Configuration>, 'list' | 'onChange'>
 }
 
 /** The data of a Secret or ConfigMap. */
