@@ -6,17 +6,29 @@ import { OpcuaUrlError } from './errors.js'
 /** Where a discovery server, or a server that knows only itself, listens unless told otherwise. */
 const DEFAULT_DISCOVERY_URL = 'opc.tcp://localhost:4840/'
 
-const discoveryUrl = z.string().transform((text, context): string => {
+/** What is wrong with a discovery URL, and what would be right; undefined where servers can be asked for there. */
+function discoveryUrlProblem(text: string): string | undefined {
   try {
-    const { hasPort } = parseEndpointUrl(text)
-    if (hasPort) return text
-    context.addIssue({ code: 'custom', message: `the port is missing; write it out, as in opc.tcp://host:4840/` })
+    return parseEndpointUrl(text).hasPort ? undefined : 'the port is missing; write it out, as in opc.tcp://host:4840/'
   } catch (error) {
-    if (!(error instanceof OpcuaUrlError)) throw error
-    context.addIssue({ code: 'custom', message: error.message })
+    if (error instanceof OpcuaUrlError) return error.message
+    throw error
   }
-  return z.NEVER
-})
+}
+
+/** A URL that cannot be one does not cost the Configuration the servers of the others: it is refused only where no other is left. */
+const standard = z
+  .strictObject({ discoveryUrls: z.array(z.string()).max(1000).default([DEFAULT_DISCOVERY_URL]) })
+  .transform(({ discoveryUrls }, context) => {
+    const judged = discoveryUrls.map((url, index) => ({ url, index, problem: discoveryUrlProblem(url) }))
+    const usable = judged.flatMap(({ url, problem }) => (problem === undefined ? url : []))
+    const unusable = judged.flatMap(({ url, index, problem }) => (problem === undefined ? [] : { url, index, problem }))
+    if (usable.length === 0) {
+      for (const { index, problem } of unusable)
+        context.addIssue({ code: 'custom', path: ['discoveryUrls', index], message: problem })
+    }
+    return { discoveryUrls: usable, unusable }
+  })
 
 const network = z.string().transform((text, context) => {
   const read = readNetwork(text)
@@ -28,7 +40,7 @@ const network = z.string().transform((text, context) => {
 const method = z
   .strictObject({
     /** FindServers at given URLs. */
-    standard: z.strictObject({ discoveryUrls: z.array(discoveryUrl).max(1000).default([DEFAULT_DISCOVERY_URL]) }).optional(),
+    standard: standard.optional(),
     /** Multicast DNS on the networks of this machine. */
     mdns: z.strictObject({}).optional(),
   })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { originOf, parseEndpointUrl, readEndpointUrl } from './endpoint-url.js'
+import { originOf, parseEndpointUrl, readEndpointUrl, shownUrl } from './endpoint-url.js'
 
 describe('URLs of OPC UA servers', () => {
   it.each([
@@ -30,6 +30,12 @@ describe('URLs of OPC UA servers', () => {
     expect(() => parseEndpointUrl(text)).toThrow(expect.objectContaining({ code: 'AKRI_ERR_OPCUA_URL' }))
     expect(() => parseEndpointUrl(text)).toThrow(reason)
     expect(readEndpointUrl(text)).toBeUndefined()
+  })
+
+  it('are shown without a password, and no longer than they have to be', () => {
+    expect(shownUrl('opc.tcp://operator:secret@plc1')).toBe('opc.tcp://…@plc1')
+    expect(() => parseEndpointUrl('opc.tcp://operator:secret@plc1:4840')).toThrow('"opc.tcp://…@plc1:4840" names a user')
+    expect(shownUrl(`opc.tcp://${'/'.repeat(1_000_000)}`)).toBe(`opc.tcp://${'/'.repeat(90)}…`)
   })
 
   it('can be written with another host', () => {

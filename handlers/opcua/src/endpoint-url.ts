@@ -19,7 +19,7 @@ export interface EndpointUrl {
 
 /** @throws OpcuaUrlError saying what is wrong, and what would be right */
 export function parseEndpointUrl(text: string): EndpointUrl {
-  const shown = JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text)
+  const shown = JSON.stringify(shownUrl(text))
   const refuse = (why: string) => new OpcuaUrlError(`${shown} ${why}; write opc.tcp://host:port/path`)
   if (text.length > MAX_LENGTH) throw refuse(`has ${text.length} characters, more than ${MAX_LENGTH}`)
   // What a URL parser would leave out or encode on the quiet would make two spellings of one id.
@@ -32,6 +32,12 @@ export function parseEndpointUrl(text: string): EndpointUrl {
   const host = url.hostname.startsWith('[') ? url.hostname.slice(1, -1) : url.hostname
   const hasPort = url.port !== ''
   return { host, port: hasPort ? Number(url.port) : DEFAULT_PORT, hasPort, path: url.pathname + url.search }
+}
+
+/** For messages: not longer than it has to be, and without a password, which some write into a URL. */
+export function shownUrl(text: string): string {
+  const shown = text.slice(0, MAX_LENGTH).replace(/\/\/.*@/, '//…@')
+  return shown.length > 100 ? `${shown.slice(0, 100)}…` : shown
 }
 
 /** As {@link parseEndpointUrl}, or undefined. */

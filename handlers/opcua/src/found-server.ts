@@ -19,6 +19,8 @@ export interface FoundServer {
   readonly addresses?: readonly string[]
   /** Where the discovery server is that has listed it: there it may be called too, whatever networks this machine is in. */
   readonly listedFrom?: readonly string[]
+  /** Whether the discovery server that has listed it does so no more, while it answers itself. @default false */
+  readonly isUnlisted?: boolean
 }
 
 /** A discovery method. Each list is complete and takes the place of the one before; it comes at least every ten seconds. */

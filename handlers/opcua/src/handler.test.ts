@@ -120,7 +120,7 @@ describe('the OPC UA handler', () => {
     [{ opcuaDiscoveryMethod: {} }, /opcuaDiscoveryMethod: name one method: standard or mdns/],
     [{ opcuaDiscoveryMethod: { standard: {}, mdns: {} } }, /name one method/],
     [standard(['opc.tcp://plc1/']), /discoveryUrls\[0\]: the port is missing; write it out, as in opc.tcp:\/\/host:4840\//],
-    [standard(['opc.tcp://a:1', 'http://b:2']), /discoveryUrls\[1\]: "http:\/\/b:2" does not begin with opc.tcp:\/\//],
+    [standard(['opc.tcp://a', 'http://b:2']), /discoveryUrls\[1\]: "http:\/\/b:2" does not begin with opc.tcp:\/\//],
     [standard([], { applicationNames: {} }), /applicationNames.items/],
     [standard([], { applicationNames: { items: [], action: 'include' } }), /applicationNames.action/],
     [standard([], { allowedNetworks: ['10.0.0.0/33'] }), /allowedNetworks\[0\]: this is no network/],

@@ -11,6 +11,7 @@ import {
 import { atLeastEvery } from './at-least-every.js'
 import { type OpcuaDetails, opcuaDetails } from './details.js'
 import { describeServer } from './device-description.js'
+import { shownUrl } from './endpoint-url.js'
 import type { ApplicationIdentity, FoundServer, ServerLists } from './found-server.js'
 import { withoutListedTwice } from './listed-twice.js'
 import { browseServers } from './mdns/browse.js'
@@ -107,20 +108,27 @@ export function defineOpcuaHandler({ clock, interval = '10s', ...options }: Opcu
       function serverLists(): ServerLists {
         const { standard } = details.opcuaDiscoveryMethod
         if (standard === undefined) return announced()
-        const { discoveryUrls } = standard
+        const { discoveryUrls, unusable } = standard
+        for (const { url, problem } of unusable) {
+          log.warn({ discoveryUrl: shownUrl(url), error: problem }, 'discovery URL is left out, the others are asked')
+        }
         if (discoveryUrls.length === 0) log.warn({}, 'discoveryUrls is empty, so nothing will be found')
-        return standardServers({ ...options, discoveryUrls, hostNames, heard, log, signal, clock, interval })
+        return standardServers({ ...options, discoveryUrls, hostNames, heard, answering, log, signal, clock, interval })
       }
 
       function announced(): ServerLists {
         const networks = allowedNetworks?.map(({ address, prefix }) => `${address}/${prefix}`)
         const given = networks === undefined ? {} : { allowedNetworks: networks }
         const lists = atLeastEvery(browseServers({ log, signal, clock, ...given }), interval, { signal, clock })
-        return mdnsServers({ ...options, announced: lists, hostNames, reach, heard, log, signal, clock })
+        return mdnsServers({ ...options, announced: lists, hostNames, reach, heard, answering, log, signal, clock })
       }
 
       function heard(servers: readonly FoundServer[], until: AbortSignal): Promise<ReadonlySet<string>> {
         return descriptions.heard(servers.filter(mayBeWanted), until)
+      }
+
+      function answering(servers: readonly FoundServer[], until: AbortSignal): Promise<ReadonlySet<string>> {
+        return descriptions.answering(servers.filter(mayBeWanted), until)
       }
     },
   })

@@ -76,6 +76,22 @@ export class ServerDescriptions {
     return new Set(servers.filter(isHeard).map(({ discoveryUrl }) => discoveryUrl))
   }
 
+  /**
+   * The URLs of those that answer, or have answered when they were last asked. Who has failed then, or was not heard of lately, is
+   * asked, and so are some of the others.
+   */
+  async answering(servers: readonly FoundServer[], signal: AbortSignal): Promise<ReadonlySet<string>> {
+    const since = this.#options.clock.now() - HEARD_MS
+    const isAnswering = ({ discoveryUrl }: FoundServer) => this.#entries.get(discoveryUrl)?.failures === 0
+    const heardAtOf = ({ discoveryUrl }: FoundServer) => this.#entries.get(discoveryUrl)?.heardAt ?? Number.NEGATIVE_INFINITY
+    const due = [...servers]
+      .sort((a, b) => heardAtOf(a) - heardAtOf(b))
+      .filter((server, index) => index < AGAIN_PER_ROUND || !isAnswering(server) || heardAtOf(server) <= since)
+    // Those that are gone take long, and are not to take the turn of those that are there.
+    await this.#askAll(due.reverse(), signal)
+    return new Set(servers.filter(isAnswering).map(({ discoveryUrl }) => discoveryUrl))
+  }
+
   async #askAll(servers: readonly FoundServer[], signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
     if (servers.length === 0) return

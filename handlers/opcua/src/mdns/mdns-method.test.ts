@@ -47,7 +47,7 @@ it('gives servers as they are announced, and of a discovery server those that it
   const heard = async () => new Set<string>()
   const reach = within(hostNames, '127.0.0.1')
   const found: string[][] = []
-  const options = { hostNames, reach, heard, log: silentLogger, signal: stop.signal, clock }
+  const options = { hostNames, reach, heard, answering: heard, log: silentLogger, signal: stop.signal, clock }
   for await (const list of mdnsServers({ announced: lists(), ...options }))
     found.push(list.map(({ discoveryUrl }) => discoveryUrl))
   const [url] = listed.applications.flatMap(({ discoveryUrls }) => discoveryUrls)
@@ -66,7 +66,8 @@ it('does not call a discovery server where servers may not be called, whoever an
   const hostNames = new HostNames({ clock })
   const logged: unknown[] = []
   const log: Logger = { ...silentLogger, child: () => log, info: (fields, message) => void logged.push([fields, message]) }
-  const options = { hostNames, heard: async () => new Set<string>(), log, signal: stop.signal, clock }
+  const nobody = async () => new Set<string>()
+  const options = { hostNames, heard: nobody, answering: nobody, log, signal: stop.signal, clock }
   for (const reach of [
     within(hostNames, '0.0.0.0/0'),
     new Reach({ hostNames, allowedNetworks: undefined, ownNetworks: () => [] }),

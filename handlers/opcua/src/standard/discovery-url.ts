@@ -1,4 +1,4 @@
-import { AkriError, HostNameError, type HostNames, type Logger, messageOf, Presence } from '@akrijs/sdk'
+import { AkriError, type Clock, HostNameError, type HostNames, type Logger, messageOf, Presence } from '@akrijs/sdk'
 import { parseEndpointUrl } from '../endpoint-url.js'
 import { OpcuaServiceError, OpcuaUnreachableError } from '../errors.js'
 import type { FoundServer } from '../found-server.js'
@@ -17,23 +17,39 @@ import { type Asked, announcedServers, echoesItsUrl, hostsOf, isDiscoveryServer,
 const ROUNDS_OF_SILENCE = 2
 /** One that is silent for longer is asked in every so many rounds, at last. */
 const MAX_ROUNDS_TO_WAIT = 3
+/**
+ * How long a server stays that answers but is listed no more, in milliseconds. Who is registered does so again within ten minutes
+ * (OPC 10000-4, 5.5.5): in twice that time all are back that a discovery server has lost because it was restarted.
+ */
+const UNLISTED_MS = 20 * 60_000
 
 export interface DiscoveryUrlOptions {
   readonly hostNames: HostNames
   readonly log: Logger
   /** The URLs of those servers that have answered themselves lately, or answer now. */
   readonly heard: (servers: readonly FoundServer[], signal: AbortSignal) => Promise<ReadonlySet<string>>
+  /** The URLs of those servers that have not failed to answer themselves when they were last asked, which may be now. */
+  readonly answering: (servers: readonly FoundServer[], signal: AbortSignal) => Promise<ReadonlySet<string>>
+  readonly clock: Clock
   readonly timeouts?: Pick<AskOptions, 'connectMs' | 'totalMs'>
 }
 
 interface Listed {
   readonly id: string
   readonly server: FoundServer
+  /** Since when the answers of its discovery server leave it out. */
+  readonly unlistedAt?: number
+}
+
+interface Answer {
+  readonly servers: readonly FoundServer[]
+  readonly isOfDiscoveryServer: boolean
 }
 
 /**
- * One URL of the details, and what is known of the servers behind it. What an answer leaves out is gone. A URL that does not
- * answer says nothing about its servers: they stay for a few rounds, and for as long as they answer themselves.
+ * One URL of the details, and what is known of the servers behind it. What an answer leaves out is gone, unless a discovery server
+ * leaves out who answers himself: it may have been restarted. A URL that does not answer says nothing about its servers: they stay
+ * for a few rounds, and for as long as they answer themselves.
  */
 export class DiscoveryUrl {
   readonly #discoveryUrl: string
@@ -67,25 +83,27 @@ export class DiscoveryUrl {
   /** Asks, or waits where it has failed before. Rejects only when the signal is aborted. */
   async round(signal: AbortSignal): Promise<void> {
     this.#roundsToWait--
-    const listed = this.#roundsToWait > 0 ? undefined : await this.#list(signal)
-    if (listed === undefined) {
+    const answer = this.#roundsToWait > 0 ? undefined : await this.#list(signal)
+    if (answer === undefined) {
       this.#known = this.#presence.round(await this.#stillHeard(signal))
       return
     }
-    const ids = new Set(listed.map(({ discoveryUrl }) => discoveryUrl))
+    const listed: Listed[] = answer.servers.map((server) => ({ id: server.discoveryUrl, server }))
+    const there = answer.isOfDiscoveryServer ? [...listed, ...(await this.#unlisted(listed, signal))] : listed
+    const ids = new Set(there.map(({ id }) => id))
     for (const { id } of this.#known) if (!ids.has(id)) this.#presence.forget(id)
-    this.#known = this.#presence.round(listed.map((server) => ({ id: server.discoveryUrl, server })))
+    this.#known = this.#presence.round(there)
   }
 
-  async #list(signal: AbortSignal): Promise<FoundServer[] | undefined> {
+  async #list(signal: AbortSignal): Promise<Answer | undefined> {
     try {
-      const servers = await this.#ask(signal)
+      const answer = await this.#ask(signal)
       if (this.#problem !== undefined) this.#log.info({}, 'discovery URL answers again')
       this.#problem = undefined
       this.#failures = 0
       this.#roundsToWait = 0
       this.#answered = true
-      return servers
+      return answer
     } catch (error) {
       signal.throwIfAborted()
       if (!AkriError.is(error)) throw error
@@ -102,7 +120,7 @@ export class DiscoveryUrl {
     }
   }
 
-  async #ask(signal: AbortSignal): Promise<FoundServer[]> {
+  async #ask(signal: AbortSignal): Promise<Answer> {
     const { hostNames, timeouts } = this.#options
     const url = parseEndpointUrl(this.#discoveryUrl)
     const addresses = await hostNames.addressesOf(url.host).catch((error: unknown) => {
@@ -112,8 +130,9 @@ export class DiscoveryUrl {
     const target: Target = { addresses, port: url.port, endpointUrl: this.#discoveryUrl }
     const applications = await this.#applications(asked, target, { ...timeouts, signal })
     const listed = await this.#listed(applications, asked)
-    const announced = isDiscoveryServer(applications) ? await this.#announced(asked, target, signal) : []
-    return distinct([...listed, ...announced])
+    const isOfDiscoveryServer = isDiscoveryServer(applications)
+    const announced = isOfDiscoveryServer ? await this.#announced(asked, target, signal) : []
+    return { servers: distinct([...listed, ...announced]), isOfDiscoveryServer }
   }
 
   async #applications(asked: Asked, target: Target, options: AskOptions): Promise<readonly ApplicationDescription[]> {
@@ -148,6 +167,24 @@ export class DiscoveryUrl {
       this.#log.debug({ error: messageOf(error) }, 'no FindServersOnNetwork')
       return []
     }
+  }
+
+  /** Those that are listed no more, and answer themselves. */
+  async #unlisted(listed: readonly Listed[], signal: AbortSignal): Promise<Listed[]> {
+    const ids = new Set(listed.map(({ id }) => id))
+    const now = this.#options.clock.now()
+    const unlisted = this.#known.flatMap(({ id, server, unlistedAt = now }) => {
+      return ids.has(id) || now - unlistedAt > UNLISTED_MS ? [] : { id, server: { ...server, isUnlisted: true }, unlistedAt }
+    })
+    if (unlisted.length === 0) return []
+    const answering = await this.#options.answering(
+      unlisted.map(({ server }) => server),
+      signal,
+    )
+    const there = unlisted.filter(({ id }) => answering.has(id))
+    const lost = there.filter(({ unlistedAt }) => unlistedAt === now).length
+    if (lost > 0) this.#log.info({ servers: lost }, 'discovery server lists servers no more that answer: they stay for a while')
+    return there
   }
 
   async #stillHeard(signal: AbortSignal): Promise<Listed[]> {

@@ -1,0 +1,112 @@
+import { describe, expect, it } from 'vitest'
+import { application } from '../../test-peers/simulated-server.js'
+import { clock, discoveryServer, IMPATIENT, ids, list, Rounds, standard, start } from '../test-rounds.js'
+
+// What a discovery server knew is lost where it is restarted, and back after ten minutes at most.
+
+const MINUTE_MS = 60_000
+
+async function passMinutes(rounds: Rounds, minutes: number): Promise<readonly string[]> {
+  await clock.untilSleeping()
+  await clock.advance(minutes * MINUTE_MS)
+  return ids(await rounds.first())
+}
+
+describe('servers that a discovery server lists no more', () => {
+  it('stay as long as they answer themselves, until they are listed again', async () => {
+    const [one, two] = [await start({ name: 'one' }), await start({ name: 'two' })]
+    const lds = await discoveryServer(one, two)
+    const rounds = new Rounds(standard([lds.url]))
+    const before = await rounds.first()
+    list(lds, [])
+    expect(await rounds.next()).toEqual(before)
+    expect(await passMinutes(rounds, 10)).toEqual([one.url, two.url])
+    list(lds, [two])
+    expect(ids(await rounds.next()).sort()).toEqual([one.url, two.url].sort())
+    // Whose time begins anew when it is left out once more.
+    await passMinutes(rounds, 15)
+    list(lds, [])
+    expect(ids(await rounds.next())).toEqual([two.url])
+    const told = rounds.logged.filter(({ message }) => message.startsWith('discovery server lists servers no more'))
+    expect(told.map(({ level, fields }) => [level, fields])).toEqual([
+      ['info', { discoveryUrl: lds.url, servers: 2 }],
+      ['info', { discoveryUrl: lds.url, servers: 1 }],
+    ])
+  })
+
+  it('go after 20 minutes, though they answer: who is registered is listed again by then', async () => {
+    const one = await start({ name: 'one' })
+    const lds = await discoveryServer(one)
+    const rounds = new Rounds(standard([lds.url]))
+    await rounds.first()
+    list(lds, [])
+    expect(ids(await rounds.next())).toEqual([one.url])
+    expect(await passMinutes(rounds, 20)).toEqual([one.url])
+    expect(await rounds.next()).toEqual([])
+  })
+
+  it('go at once where they do not answer: they have signed off, and ended', async () => {
+    const [one, two, three] = [await start({ name: 'one' }), await start({ name: 'two' }), await start({ name: 'three' })]
+    const lds = await discoveryServer(one, two, three)
+    const rounds = new Rounds(standard([lds.url]))
+    await rounds.first()
+    await one.close()
+    list(lds, [two, three])
+    expect(ids(await rounds.next())).toEqual([two.url, three.url])
+    // This one signs off first, and ends later.
+    list(lds, [three])
+    expect(ids(await rounds.next()).sort()).toEqual([two.url, three.url].sort())
+    await two.close()
+    expect(ids(await rounds.next())).toEqual([three.url])
+  })
+
+  it('go when their discovery server has been silent meanwhile, and they do not answer any more', async () => {
+    const one = await start({ name: 'one' })
+    const lds = await discoveryServer(one)
+    const rounds = new Rounds(standard([lds.url]), IMPATIENT)
+    await rounds.first()
+    list(lds, [])
+    lds.silent = true
+    expect(await passMinutes(rounds, 2)).toEqual([one.url])
+    lds.silent = false
+    expect(ids(await rounds.next())).toEqual([one.url])
+    await one.close()
+    expect(await rounds.next()).toEqual([])
+  })
+
+  it('are asked a few in a round, and each of them once a minute', async () => {
+    const all = await Promise.all(Array.from({ length: 100 }, (_, index) => start({ name: `server ${index}` })))
+    const lds = await discoveryServer(...all)
+    const rounds = new Rounds(standard([lds.url]))
+    await rounds.first()
+    list(lds, [])
+    const asked = () => all.map((server) => server.asked.length)
+    for (let round = 1; round <= 3; round++) {
+      expect(await rounds.next()).toHaveLength(100)
+      expect(asked().reduce((sum, count) => sum + count)).toBe(100 + 10 * round)
+    }
+    for (let round = 4; round <= 7; round++) await rounds.next()
+    expect(Math.min(...asked())).toBe(2)
+  })
+
+  it('are not offered twice where the discovery server lists them under another spelling now', async () => {
+    const one = await start({ name: 'one' })
+    const lds = await discoveryServer(one)
+    const rounds = new Rounds(standard([lds.url]))
+    expect(ids(await rounds.first())).toEqual([one.url])
+    const [self] = one.applications
+    one.applications = [{ ...application(self), discoveryUrls: [`${one.url}renamed`] }]
+    list(lds, [one])
+    expect(ids(await rounds.next())).toEqual([`${one.url}renamed`])
+  })
+
+  it('go at once where the server that is asked speaks for itself alone', async () => {
+    const plc = await start({ name: 'plc' })
+    const rounds = new Rounds(standard([plc.url]))
+    await rounds.first()
+    plc.applications = [
+      application({ applicationName: 'plc', discoveryUrls: [`${plc.url}renamed`], applicationUri: 'urn:other' }),
+    ]
+    expect(ids(await rounds.next())).toEqual([`${plc.url}renamed`])
+  })
+})
