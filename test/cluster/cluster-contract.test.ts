@@ -2,7 +2,8 @@ import { type ApiClient, CONFIGURATIONS, type ConfigurationManifest, type NodeNa
 import { silentLogger, systemClock } from '@akrijs/sdk'
 import { KubernetesCluster } from '../../agent/src/kubernetes/kubernetes-cluster.js'
 import { type ClusterUnderTest, clusterContract } from '../../agent/src/ports/cluster.contract.js'
-import { clientOfCluster, describeOnCluster } from './support/cluster.js'
+import { clientOfCluster } from './support/client.js'
+import { describeOnCluster } from './support/cluster.js'
 
 describeOnCluster('the cluster of an API server', () => {
   clusterContract('Kubernetes', async (): Promise<ClusterUnderTest> => {

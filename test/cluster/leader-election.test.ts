@@ -2,7 +2,8 @@ import { LEASES, LeaderElection, Resource } from '@akrijs/kube'
 import { systemClock } from '@akrijs/sdk'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../support/eventually.js'
-import { accessOfCluster, clientOfCluster, describeOnCluster, OwnNamespace, uniqueName } from './support/cluster.js'
+import { accessOfCluster, clientOfCluster } from './support/client.js'
+import { describeOnCluster, OwnNamespace, uniqueName } from './support/cluster.js'
 import { FaultProxy } from './support/fault-proxy.js'
 
 describeOnCluster('the client on an API server', () => {

@@ -1,18 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
-import {
-  ApiClient,
-  type ApiClientOptions,
-  ApiError,
-  type ClusterAccess,
-  clusterAccess,
-  type ObjectKey,
-  objectKey,
-  Resource,
-} from '@akrijs/kube'
-import { systemClock } from '@akrijs/sdk'
+import { type ApiClient, ApiError, type ObjectKey, objectKey, Resource } from '@akrijs/kube'
 import { load } from 'js-yaml'
 import { beforeAll, describe, expect, vi } from 'vitest'
+import { clientOfCluster } from './client.js'
 
 const CRD_DIRECTORY = new URL('../../../kube/crds/', import.meta.url)
 const CRDS = { group: 'apiextensions.k8s.io', version: 'v1', plural: 'customresourcedefinitions' }
@@ -37,18 +28,6 @@ export function describeOnCluster(title: string, tests: () => void): void {
     })
     tests()
   })
-}
-
-export function accessOfCluster(): Promise<ClusterAccess> {
-  return clusterAccess({ kubeconfig: KUBECONFIG })
-}
-
-/** A client of its own for each caller, who closes it. */
-export async function clientOfCluster(
-  access?: ClusterAccess,
-  options: Pick<ApiClientOptions, 'onAnswer' | 'timeoutMs'> = {},
-): Promise<ApiClient> {
-  return new ApiClient({ access: access ?? (await accessOfCluster()), clock: systemClock, userAgent: 'akri-tests', ...options })
 }
 
 /** Makes the custom resources as this version has them, and waits until the server serves them. */

@@ -1,5 +1,4 @@
-import { ApiClient, clusterAccess } from '@akrijs/kube'
-import { systemClock } from '@akrijs/sdk'
+import { clientOfCluster } from '../../cluster/support/client.js'
 import type { Allocated } from './allocated.js'
 import { hasKubectl } from './kubectl.js'
 import { NodePods } from './node-pods.js'
@@ -122,11 +121,7 @@ async function testNodes(): Promise<readonly [string, string]> {
 }
 
 async function workers(): Promise<string[]> {
-  const client = new ApiClient({
-    access: await clusterAccess({ kubeconfig: process.env.KUBECONFIG }),
-    clock: systemClock,
-    userAgent: 'akri-test',
-  })
+  const client = await clientOfCluster()
   try {
     const { items } = (await client.request({ method: 'GET', path: '/api/v1/nodes' })) as {
       items: { metadata: { name: string }; spec: { unschedulable?: boolean; taints?: { key: string }[] } }[]

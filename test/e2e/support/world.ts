@@ -2,9 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import {
-  ApiClient,
+  type ApiClient,
   CONFIGURATIONS,
-  clusterAccess,
   DEPLOYMENTS,
   INSTANCES,
   JOBS,
@@ -18,6 +17,7 @@ import {
 } from '@akrijs/kube'
 import { systemClock } from '@akrijs/sdk'
 import { load, loadAll } from 'js-yaml'
+import { clientOfCluster } from '../../cluster/support/client.js'
 import { access, NODES } from './nodes.js'
 
 const root = path.join(import.meta.dirname, '../../..')
@@ -71,11 +71,7 @@ export class World {
   }
 
   static async open(): Promise<World> {
-    const client = new ApiClient({
-      access: await clusterAccess({ kubeconfig: process.env.KUBECONFIG }),
-      clock: systemClock,
-      userAgent: 'akri-test',
-    })
+    const client = await clientOfCluster()
     for (const file of ['configurations', 'instances']) {
       const crd = load(readFileSync(path.join(root, `kube/crds/${file}.yaml`), 'utf8')) as Named
       const url = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${crd.metadata.name}`

@@ -1,0 +1,16 @@
+import { ApiClient, type ApiClientOptions, type ClusterAccess, clusterAccess } from '@akrijs/kube'
+import { systemClock } from '@akrijs/sdk'
+
+// The way to the cluster for tests, also for what is not run by vitest.
+
+export function accessOfCluster(): Promise<ClusterAccess> {
+  return clusterAccess({ kubeconfig: process.env.KUBECONFIG })
+}
+
+/** A client of its own for each caller, who closes it. */
+export async function clientOfCluster(
+  access?: ClusterAccess,
+  options: Pick<ApiClientOptions, 'onAnswer' | 'timeoutMs'> = {},
+): Promise<ApiClient> {
+  return new ApiClient({ access: access ?? (await accessOfCluster()), clock: systemClock, userAgent: 'akri-tests', ...options })
+}
