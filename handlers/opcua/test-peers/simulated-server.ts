@@ -33,6 +33,8 @@ export class SimulatedServer {
   records: readonly ServerOnNetwork[] | undefined
   /** Takes connections and says nothing. */
   silent = false
+  /** Takes what is asked, and answers when this is settled. */
+  answersAfter: Promise<unknown> | undefined
   /** Gives the URL that it was asked by for those of all applications, as the discovery server of open62541 does. */
   echoes = false
   /** How many bytes of an answer go into one chunk. */
@@ -92,8 +94,12 @@ export class SimulatedServer {
     }
     const frames = new FrameReader({ chunkBytes: 65_536 })
     let sequence = 50
-    socket.on('data', (bytes) => {
+    const respond = (bytes: Buffer) => {
       for (const frame of frames.push(bytes)) for (const answer of this.#answer(frame, () => ++sequence)) socket.write(answer)
+    }
+    socket.on('data', (bytes) => {
+      if (this.answersAfter === undefined) respond(bytes)
+      else void this.answersAfter.then(() => respond(bytes))
     })
   }
 

@@ -1,0 +1,112 @@
+import net from 'node:net'
+import { HostNames, readNetwork, silentLogger, systemClock } from '@akrijs/sdk'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { SimulatedServer } from '../test-peers/simulated-server.js'
+import type { FoundServer } from './found-server.js'
+import { inParallel } from './in-parallel.js'
+import { Reach } from './reach.js'
+import { ServerDescriptions } from './server-descriptions.js'
+import { standardServers } from './standard/standard-method.js'
+
+/** Of 40 servers so many are asked at a time, as it stands in standard-method.ts and server-descriptions.ts. */
+const AT_MOST = 16
+const timeouts = { connectMs: 60_000, totalMs: 60_000 }
+
+describe('40 servers that hold their answers back', () => {
+  let server: SimulatedServer
+  let urls: readonly string[]
+  let answer: () => void
+  let stop: AbortController
+  const hostNames = new HostNames({ clock: systemClock })
+
+  beforeEach(async () => {
+    stop = new AbortController()
+    // Each has a path of its own. Behind one port they are counted together.
+    server = await SimulatedServer.start()
+    urls = Array.from({ length: 40 }, (_, index) => `${server.url}${index}`)
+    server.answersAfter = new Promise<void>((resolve) => {
+      answer = resolve
+    })
+  })
+
+  afterEach(async () => {
+    stop.abort()
+    await server.close()
+  })
+
+  /** Waits until this many connections are open, and no further one has been asked for. */
+  async function expectConnections(count: number): Promise<void> {
+    await expect.poll(() => server.connections).toBe(count)
+    // A call of our own is taken behind all that were made before it.
+    const last = net.connect(server.port, '127.0.0.1')
+    await expect.poll(() => server.connections).toBe(count + 1)
+    const taken = server.accepted
+    last.destroy()
+    expect(taken).toBe(count + 1)
+    await expect.poll(() => server.connections).toBe(count)
+  }
+
+  it(`are asked for servers ${AT_MOST} at a time where they are discovery URLs, and in the end all of them`, async () => {
+    const nobody = async () => new Set<string>()
+    const lists = standardServers({
+      discoveryUrls: urls,
+      hostNames,
+      log: silentLogger,
+      heard: nobody,
+      answering: nobody,
+      timeouts,
+      signal: stop.signal,
+      clock: systemClock,
+      interval: '1h',
+    })
+    const first = lists.next()
+    await expectConnections(AT_MOST)
+    answer()
+    await first
+    expect(server.asked).toEqual(Array(40).fill('FindServers'))
+  })
+
+  it(`are asked for their endpoints ${AT_MOST} at a time, and in the end all of them`, async () => {
+    const allowedNetworks = ['127.0.0.1'].flatMap((network) => readNetwork(network) ?? [])
+    const reach = new Reach({ allowedNetworks, hostNames })
+    const options = { reach, clock: systemClock, log: silentLogger, timeouts, roundMs: 60_000 }
+    const descriptions = new ServerDescriptions(options)
+    const servers = urls.map((discoveryUrl): FoundServer => ({ discoveryUrl }))
+    const described = descriptions.update(servers, stop.signal)
+    await expectConnections(AT_MOST)
+    answer()
+    await described
+    expect(servers.filter((one) => descriptions.of(one) !== undefined)).toHaveLength(40)
+    expect(server.asked).toEqual(Array(40).fill('GetEndpoints'))
+  })
+})
+
+describe('work in parallel', () => {
+  it('is begun anew when some is over, and fails with the first failure when none is under way', async () => {
+    const begun: string[] = []
+    const ends = new Map<string, { readonly resolve: () => void; readonly reject: (error: Error) => void }>()
+    const all = inParallel('abcd', 2, (item) => {
+      begun.push(item)
+      return new Promise<void>((resolve, reject) => ends.set(item, { resolve, reject }))
+    })
+    let isOver = false
+    const over = () => {
+      isOver = true
+    }
+    all.then(over, over)
+    const settle = () => new Promise((resolve) => setImmediate(resolve))
+    await settle()
+    expect(begun).toEqual(['a', 'b'])
+    ends.get('b')?.resolve()
+    await settle()
+    expect(begun).toEqual(['a', 'b', 'c'])
+    ends.get('c')?.reject(new TypeError('broken'))
+    await settle()
+    expect(isOver).toBe(false)
+    ends.get('a')?.resolve()
+    await settle()
+    ends.get('d')?.resolve()
+    await expect(all).rejects.toThrow('broken')
+    expect(begun).toEqual(['a', 'b', 'c', 'd'])
+  })
+})
