@@ -1,10 +1,13 @@
 import { readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
 import { type ConfigurationName, type InstanceName, type NodeName, objectKey, type SlotName } from '@akrijs/kube'
+import { type AllocateResponse, DevicePluginClient } from '@akrijs/proto/device-plugin'
 import { silentLogger, systemClock } from '@akrijs/sdk'
 import { ManualClock } from '@akrijs/sdk/testing'
+import { credentials } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
+import { NO_CHANNELZ } from '../channelz.js'
 import type { ServedInstance } from '../instances/served-instance.js'
 import type { KubeletSockets } from '../kubelet/kubelet-sockets.js'
 import { nobodyObserves } from '../observer.js'
@@ -78,6 +81,21 @@ const pod = (uid: string, ...containers: number[]) => ({
   containers: containers.map((count, index) => ({ name: `c${index}`, resources: { [resource]: count } })),
 })
 const usage = () => cluster.instances.get(key)?.spec.deviceUsage
+/** What the plugin answers a kubelet that asks for these ids, whatever it has been told that there is. */
+async function allocate(...ids: readonly string[]): Promise<AllocateResponse> {
+  const name = (await readdir(kubelet.pluginDirectory)).find((one) => one.startsWith('akri-cam-8120fe-')) ?? expect.fail()
+  const socket = `unix:${path.join(kubelet.pluginDirectory, name)}`
+  const client = new DevicePluginClient(socket, credentials.createInsecure(), NO_CHANNELZ)
+  try {
+    return await new Promise((resolve, reject) => {
+      client.allocate({ containerRequests: [{ devicesIDs: [...ids] }] }, (error, answer) =>
+        error ? reject(error) : resolve(answer),
+      )
+    })
+  } finally {
+    client.close()
+  }
+}
 const health = () => Object.fromEntries(kubelet.devices(resource))
 const slot = (index: number) => `cam-8120fe-${index}` as SlotName
 
@@ -237,7 +255,62 @@ describe('the device plugin of an Instance', () => {
     await cluster.updateInstance(key, { capacity: 1, brokerProperties: {} })
     await plugins.serve({ ...served, capacity: 1 })
     await eventually(() => expect(health()).toEqual({ [slot(0)]: true }))
+    for (const index of [1, 2, 7])
+      await expect(allocate(slot(0), slot(index))).rejects.toThrow(
+        `Instance cam-8120fe has no slot "cam-8120fe-${index}"; its capacity is 1`,
+      )
+    expect(usage()).toEqual({ [slot(0)]: '' })
     expect(await cluster.claimSlot(key, slot(7), 'node-a')).toEqual({ outcome: 'gone' })
+    await allocate(slot(0))
+    expect(usage()).toEqual({ [slot(0)]: 'node-a' })
+  })
+
+  it.each([
+    '',
+    '0',
+    'cam-8120fe',
+    'cam-8120fe-',
+    'cam-8120fe-01',
+    'cam-8120fe--1',
+    'cam-8120fe-1000000000',
+    'cam-a19705-0',
+    'ä\n',
+  ])('A20 A22 refuses the id %j, which is none of a slot of its Instance, and claims nothing', async (id) => {
+    await plugins.serve(served)
+    await expect(allocate(slot(0), id)).rejects.toThrow(`${JSON.stringify(id)} is not a slot of Instance cam-8120fe`)
+    expect(usage()).toEqual({ [slot(0)]: '', [slot(1)]: '', [slot(2)]: '' })
+  })
+
+  it('A20 shows no more than the beginning of an id that it refuses', async () => {
+    await plugins.serve(served)
+    await expect(allocate('x'.repeat(100_000))).rejects.toThrow(`"${'x'.repeat(200)}" is not a slot of Instance cam-8120fe`)
+  })
+
+  it.each([
+    ['node-b', 'node-b'],
+    ['C:0:node-b', 'node-b'],
+    ['C:0:node-a', 'node-a'],
+  ])('R84 R85 refuses a slot that %s has, and says which node that is', async (holder, at) => {
+    await plugins.serve(served)
+    await cluster.claimSlot(key, slot(1), holder)
+    await expect(allocate(slot(0), slot(1))).rejects.toThrow(`slot cam-8120fe-1 is taken by node ${at}`)
+    expect(usage()).toEqual({ [slot(0)]: '', [slot(1)]: holder, [slot(2)]: '' })
+  })
+
+  it('R84 A13 refuses a slot of an Instance that is on its way out, of which it offers nothing, and of one that is not there', async () => {
+    const instance = cluster.instances.get(key) ?? expect.fail()
+    await plugins.serve(served)
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    const leaving = { ...instance, metadata: { ...instance.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' } }
+    const get = vi.spyOn(cluster.instances, 'get').mockReturnValue(leaving)
+    await expect(allocate(slot(0))).rejects.toThrow('Instance cam-8120fe is being deleted')
+    // It says again what there is when it has refused something.
+    await eventually(() => expect(health()).toEqual({ [slot(0)]: false, [slot(1)]: false, [slot(2)]: false }))
+    get.mockReturnValue(undefined)
+    await expect(allocate(slot(0))).rejects.toThrow('there is no Instance cam-8120fe yet')
+    get.mockRestore()
+    expect(usage()).toEqual({ [slot(0)]: '', [slot(1)]: '', [slot(2)]: '' })
+    await allocate(slot(0))
   })
 
   it('A21 is served on a new socket and registered again when the kubelet has restarted', async () => {

@@ -182,6 +182,31 @@ describe('the Instances of a node', () => {
     ])
   })
 
+  it('A10 A13 are left alone while they are on their way out, and are made anew then with what containers have', async () => {
+    await reconciler.reconcile(key)
+    const at = objectKey('default', nameOf('foo0'))
+    await cluster.joinInstance(at, OTHER)
+    // Of these nodes the first one would write the capacity, and who has left would join.
+    const leaving = async () => {
+      await edit(3)
+      const before = instanceOf('foo0') ?? expect.fail()
+      const deleted = { ...before, metadata: { ...before.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' } }
+      const list = vi.spyOn(cluster.instances, 'list').mockReturnValue([deleted])
+      expect(await reconciler.reconcile(key)).toEqual({})
+      expect(instanceOf('foo0')).toBe(before)
+      list.mockRestore()
+    }
+    await leaving()
+    await cluster.leaveInstance(at, NODE)
+    await leaving()
+    await cluster.leaveInstance(at, OTHER)
+    given.note({ slot: `${nameOf('foo0')}-1` as SlotName, resourceName: `akri.sh/${nameOf('foo0')}`, id: `${nameOf('foo0')}-1` })
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')?.spec).toMatchObject({ nodes: [NODE], capacity: 3 })
+    expect(instanceOf('foo0')?.spec.deviceUsage).toMatchObject({ [`${nameOf('foo0')}-1`]: NODE })
+    expect(calls).not.toContain(`withdraw ${nameOf('foo0')}`)
+  })
+
   it('A11 are changed by the first of their nodes only', async () => {
     await reconciler.reconcile(key)
     const at = objectKey('default', nameOf('foo0'))
