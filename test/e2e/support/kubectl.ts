@@ -9,15 +9,16 @@ export function hasKubectl(): boolean {
   return (process.env.PATH ?? '').split(':').some((directory) => existsSync(path.join(directory, 'kubectl')))
 }
 
+/** @throws with what kubectl said, where it fails */
+export function kubectl(...args: readonly string[]): Promise<string> {
+  return kubectlWith('', ...args)
+}
+
 /** With a text as its standard input. */
 export async function kubectlWith(input: string, ...args: readonly string[]): Promise<string> {
   const running = run('kubectl', args, { maxBuffer: 64 * 1024 * 1024 })
+  // Where it ends before it has read everything, it says why in another way.
+  running.child.stdin?.on('error', () => undefined)
   running.child.stdin?.end(input)
   return (await running).stdout
-}
-
-/** @throws with what kubectl said, where it fails */
-export async function kubectl(...args: readonly string[]): Promise<string> {
-  const { stdout } = await run('kubectl', args, { maxBuffer: 64 * 1024 * 1024 })
-  return stdout
 }
