@@ -64,11 +64,6 @@ export class NodeSpaces implements NodeAccess {
   }
 }
 
-/** A kubelet that a test stops and lets go on, which stays silent meanwhile. */
-export async function signalKubelet(node: string, signal: 'STOP' | 'CONT'): Promise<void> {
-  await run(path.join(kubeTools ?? '', 'kube-node'), ['--work', workDirectory, node, '--restart', 'kubelet', signal])
-}
-
 class AgentHere implements NodeProcess {
   readonly #program = new HostProgram('agent/dist/akri-agent.js')
   readonly #environment: Readonly<Record<string, string>>
