@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdir, mkdtemp, readdir, rename, rm, writeFile } from 'node:fs/promises'
+import { link, mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer, type Server as NetServer } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
@@ -132,6 +132,25 @@ describe('the sockets of a kubelet', () => {
     await eventually(() => expect(looked).toHaveBeenCalledWith(new Set(['kubelet.sock', 'new.sock', 'something'])))
     expect(restarted).not.toHaveBeenCalled()
     await rename(path.join(plugins, 'new.sock'), path.join(plugins, 'kubelet.sock'))
+    await eventually(() => expect(restarted).toHaveBeenCalledTimes(1))
+  })
+
+  it('A21 tell of one whose socket has the inode number of the one before', async () => {
+    const [socket, aside] = [path.join(plugins, 'kubelet.sock'), path.join(directory, 'aside.sock')]
+    await listen(socket)
+    await link(socket, aside)
+    const { ino, ctimeMs } = await stat(socket)
+    await sockets.open()
+    const [restarted, looked] = [vi.fn(), vi.fn()]
+    sockets.onRestart(restarted, new AbortController().signal)
+    sockets.onLook(looked, new AbortController().signal)
+    await eventually(() => expect(looked).toHaveBeenCalled())
+    expect(restarted).not.toHaveBeenCalled()
+    await rm(socket)
+    await rename(aside, socket)
+    const anew = await stat(socket)
+    expect(anew.ino).toBe(ino)
+    expect(anew.ctimeMs).toBeGreaterThan(ctimeMs)
     await eventually(() => expect(restarted).toHaveBeenCalledTimes(1))
   })
 
