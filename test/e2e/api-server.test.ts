@@ -1,13 +1,24 @@
 import { readdirSync } from 'node:fs'
 import path from 'node:path'
-import { type AllocateResponse, DevicePluginClient } from '@akrijs/proto/device-plugin'
+import { type AllocateResponse, DevicePluginClient, type ListAndWatchResponse } from '@akrijs/proto/device-plugin'
+import { systemClock } from '@akrijs/sdk'
 import { credentials, Metadata } from '@grpc/grpc-js'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { ApiServer } from './support/api-server.js'
 import { freePort } from './support/free-port.js'
 import { NodeAgent } from './support/node-agent.js'
-import { access, missingHere, NODE_1, unlessHere } from './support/nodes.js'
+import { access, missingHere, NODE_1, onNode, unlessHere } from './support/nodes.js'
 import { echoYaml, eventually, podYaml, World } from './support/world.js'
+
+/** More than the 90 s after which a watch that says nothing is opened anew. */
+const SILENT_MS = 100_000
+/** Only those who wait for up to half a minute, which is the most, wait for more than half of that. */
+const LONG_WAIT_MS = 16_000
+
+interface ConfigurationState {
+  readonly metadata: { readonly generation: number }
+  readonly status?: object
+}
 
 describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${unlessHere}`, () => {
   const server = new ApiServer()
@@ -60,27 +71,13 @@ describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${u
   it('goes on offering devices while the API server answers nobody, refuses a claim with a clear error, and catches up after', async () => {
     await ready()
     const before = await state()
-    const directory = path.join(access.kubeletDirectory(NODE_1), 'device-plugins')
-    const socket = readdirSync(directory).find((name) => name.startsWith('akri-cam-8120fe')) ?? expect.fail('no socket')
+    const plugin = pluginOf('cam-8120fe')
     server.freeze()
-    const client = new DevicePluginClient(`unix:${path.join(directory, socket)}`, credentials.createInsecure())
     try {
-      const list = await new Promise<string[]>((resolve, reject) => {
-        const call = client.listAndWatch({})
-        call.once('data', ({ devices }: { devices: { ID: string }[] }) => {
-          resolve(devices.map(({ ID }) => ID))
-          call.cancel()
-        })
-        call.once('error', reject)
-      })
-      expect(list).toEqual(['cam-8120fe-0', 'cam-8120fe-1'])
-      const request = { containerRequests: [{ devicesIDs: ['cam-8120fe-1'] }] }
-      const allocation = new Promise<AllocateResponse>((resolve, reject) => {
-        client.allocate(request, new Metadata(), (error, response) => (error ? reject(error) : resolve(response)))
-      })
-      await expect(allocation).rejects.toThrow(/UNAVAILABLE.*instances\/cam-8120fe: no answer within/)
+      expect(await listed(plugin)).toEqual(['cam-8120fe-0', 'cam-8120fe-1'])
+      await expect(allocate(plugin, 'cam-8120fe-1')).rejects.toThrow(/UNAVAILABLE.*instances\/cam-8120fe: no answer within/)
     } finally {
-      client.close()
+      plugin.close()
       server.thaw()
     }
     await eventually(async () => expect(await state()).toEqual(before))
@@ -90,9 +87,60 @@ describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${u
     await eventually(() => world.running('p', 'q'))
   })
 
+  it('goes on offering devices while the API server is silent and then gone for minutes, and catches up with all that happened', {
+    timeout: 600_000,
+  }, async () => {
+    const shared = await access.makeDirectory(NODE_1)
+    await ready()
+    const script = 'until [ -e /shared/end ]; do sleep 1; done'
+    await world.apply(podYaml('ends', { 'akri.sh/cam-8120fe': 1 }, { node: NODE_1, script, shared }))
+    await eventually(() => world.running('p', 'ends'))
+    await eventually(async () => expect(await world.holders()).toEqual([`C:0:${NODE_1}`, NODE_1]))
+    const before = await state()
+    const registered = await world.registrations(NODE_1)
+    const given = await access.allocated(NODE_1)
+    const said = (await agent.output()).length
+    const free = Object.entries(await world.usage()).find(([slot, usage]) => slot.startsWith('cam-a19705') && usage === '')
+    const plugin = pluginOf('cam-a19705')
+    const offered = await listed(plugin)
+    server.freeze()
+    await systemClock.sleep(SILENT_MS)
+    const start = server.kill()
+    try {
+      await onNode(NODE_1, 'touch', path.join(shared, 'end'))
+      await eventually(async () => {
+        const waits = (await agent.output()).slice(said).matchAll(/"retryInMs":(\d+)/g)
+        expect(Math.max(0, ...Array.from(waits, ([, ms]) => Number(ms)))).toBeGreaterThan(LONG_WAIT_MS)
+      })
+      expect(await listed(plugin)).toEqual(offered)
+      await expect(allocate(plugin, free?.[0] ?? '')).rejects.toThrow(/UNAVAILABLE.*instances\/cam-a19705.*ECONNREFUSED/)
+      expect((await access.allocated(NODE_1)).filter(({ pod }) => pod.endsWith('/p'))).toEqual(
+        given.filter(({ pod }) => pod.endsWith('/p')),
+      )
+    } finally {
+      plugin.close()
+      await start(world)
+    }
+    await eventually(async () => expect(await world.phases()).toEqual({ p: 'Running', ends: 'Succeeded' }))
+    await eventually(async () => expect(await world.holders()).toEqual([`C:0:${NODE_1}`]))
+    await world.apply(echoYaml('cam', ['foo0', 'foo1', 'foo2'], 2))
+    await eventually(async () => {
+      const { metadata, status } = (await world.get<ConfigurationState>('Configuration', 'cam')) ?? expect.fail('not there')
+      expect(status).toMatchObject({ observedGeneration: metadata.generation, devices: 3, slots: { total: 6, claimed: 1 } })
+    })
+    await world.apply(podYaml('q', { 'akri.sh/cam': 3 }, { node: NODE_1 }))
+    await eventually(() => world.running('p', 'q'))
+    const after = await state()
+    expect(after.instances.map(({ uid }) => uid)).toEqual(expect.arrayContaining(before.instances.map(({ uid }) => uid)))
+    expect(after.pods).toContainEqual(before.pods[1])
+    // The new device's, and no other one.
+    expect(await world.registrations(NODE_1)).toBe(registered + 1)
+  })
+
   it('A2 starts while the API server is away, and offers what it knew once it answers', async () => {
     await ready()
     const before = await state()
+    const registered = await world.registrations(NODE_1)
     await agent.stop('SIGKILL')
     server.freeze()
     await agent.start()
@@ -101,7 +149,36 @@ describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${u
       expect([answer.status, await answer.text()]).toEqual([503, expect.stringContaining('waiting for the API server')])
     })
     server.thaw()
-    await eventually(async () => expect(await world.allocatable(NODE_1, 'akri.sh/cam-a19705')).toBeGreaterThan(0))
+    // Once for each plugin. What the node says that it has may still be of the time before.
+    await eventually(async () => expect(await world.registrations(NODE_1)).toBe(registered + 3))
     expect(await state()).toEqual(before)
+    await world.apply(podYaml('q', { 'akri.sh/cam-8120fe': 1, 'akri.sh/cam-a19705': 1 }, { node: NODE_1 }))
+    await eventually(() => world.running('p', 'q'))
   })
 })
+
+/** As the kubelet reaches it. */
+function pluginOf(instance: string): DevicePluginClient {
+  const directory = path.join(access.kubeletDirectory(NODE_1), 'device-plugins')
+  const socket = readdirSync(directory).find((name) => name.startsWith(`akri-${instance}`)) ?? expect.fail('no socket')
+  return new DevicePluginClient(`unix:${path.join(directory, socket)}`, credentials.createInsecure())
+}
+
+/** The ids that a plugin offers first of all. */
+function listed(plugin: DevicePluginClient): Promise<string[]> {
+  return new Promise((resolve, reject) => {
+    const call = plugin.listAndWatch({})
+    call.once('data', ({ devices }: ListAndWatchResponse) => {
+      resolve(devices.map(({ ID }) => ID))
+      call.cancel()
+    })
+    call.once('error', reject)
+  })
+}
+
+function allocate(plugin: DevicePluginClient, id: string): Promise<AllocateResponse> {
+  const request = { containerRequests: [{ devicesIDs: [id] }] }
+  return new Promise((resolve, reject) => {
+    plugin.allocate(request, new Metadata(), (error, response) => (error ? reject(error) : resolve(response)))
+  })
+}

@@ -23,12 +23,22 @@ export class ApiServer {
     process.kill(this.pid, 'SIGCONT')
   }
 
-  /** Kills it and starts it with the same arguments. Resolves when it answers again. */
+  /** Kills it and starts it again. Resolves when it answers again. */
   async restart(world: World, awayMs = 0): Promise<void> {
+    const start = this.kill()
+    if (awayMs > 0) await systemClock.sleep(awayMs)
+    await start(world)
+  }
+
+  /** Nobody listens any more. @returns starts it with the same arguments, and resolves when it answers again */
+  kill(): (world: World) => Promise<void> {
     const pid = this.pid
     const [file = '', ...args] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1)
     process.kill(pid, 'SIGKILL')
-    if (awayMs > 0) await systemClock.sleep(awayMs)
+    return (world) => this.#start(world, file, args)
+  }
+
+  async #start(world: World, file: string, args: readonly string[]): Promise<void> {
     const child = spawn(file, args, { detached: true, stdio: 'ignore' })
     child.unref()
     if (child.pid === undefined) throw new TypeError('the API server cannot be started')
