@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { application, DISCOVERY_SERVER, endpoint } from '../test-peers/simulated-server.js'
-import { discoveryServer, endRounds, ids, Rounds, standard, start, stop, UNHURRIED } from './test-rounds.js'
+import { discoveryServer, endRounds, ids, Rounds, standard, start, stop } from './test-rounds.js'
 
 describe('the OPC UA handler', () => {
   it('offers a server that answers for itself, with what it says of itself and of its endpoints', async () => {
@@ -72,7 +72,7 @@ describe('the OPC UA handler', () => {
         application({ applicationName: 'x'.repeat(400), applicationUri: 'y'.repeat(400), discoveryUrls: [url] }),
       ),
     ]
-    const rounds = new Rounds(standard([lds.url]), UNHURRIED)
+    const rounds = new Rounds(standard([lds.url]))
     expect(ids(await rounds.first())).toEqual(urls.slice(0, 1000))
     expect(rounds.logged.filter(({ level }) => level === 'warn')).toMatchObject([{ fields: { found: 1001, limit: 1000 } }])
   })
@@ -94,7 +94,7 @@ describe('the OPC UA handler', () => {
       )
       lds.applications = [DISCOVERY_SERVER, ...listed]
     }
-    const rounds = new Rounds(standard(all.map(({ url }) => url)), UNHURRIED)
+    const rounds = new Rounds(standard(all.map(({ url }) => url)))
     const offered = (await rounds.first())?.length ?? 0
     expect(offered).toBeGreaterThan(500)
     const told = () => rounds.logged.filter(({ message }) => message === 'more servers were found than can be offered')

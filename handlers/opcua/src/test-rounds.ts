@@ -9,7 +9,7 @@ const ROUND_MS = 10_000
 /** How long a host name is waited for. */
 export const NAME_MS = 3000
 /** As long as a busy machine may need for an answer. */
-export const UNHURRIED = { timeouts: { connectMs: 15_000, totalMs: 15_000 } }
+const UNHURRIED = { connectMs: 15_000, totalMs: 15_000 }
 /** Where a server is silent: each question to it is waited for to its end. */
 export const IMPATIENT = { timeouts: { connectMs: 1500, totalMs: 1500 } }
 
@@ -64,7 +64,7 @@ export class Rounds {
 
   constructor(details: object, options: Partial<OpcuaHandlerOptions> = {}) {
     const ownNetworks = (): Network[] => []
-    const handler = defineOpcuaHandler({ clock, ownNetworks, ...UNHURRIED, ...options })
+    const handler = defineOpcuaHandler({ clock, ownNetworks, timeouts: UNHURRIED, ...options })
     const properties = new DiscoveryProperties()
     this.ended = this.#collect(
       openDiscovery(handler, { details: JSON.stringify(details), properties, signal: stop.signal, log: this.#logger({}) }),
