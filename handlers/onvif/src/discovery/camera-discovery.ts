@@ -6,6 +6,7 @@ import { AddressBudget } from './address-budget.js'
 import { type Camera, CameraSet, type CameraSetOptions, type Reading } from './camera-set.js'
 import { ChangeSignal } from './change-signal.js'
 import { FairQueue } from './fair-queue.js'
+import { plainAddress } from './plain-address.js'
 import { type ServiceUrlOptions, serviceUrls } from './service-urls.js'
 import { type Heard, WsDiscovery } from './ws-discovery.js'
 
@@ -85,6 +86,7 @@ class CameraDiscovery {
     this.#policy = options.policyNow()
     this.#set = new CameraSet(options)
     const { interfaces, probeAddresses, clock, log, signal } = options
+    const asked = new Set(probeAddresses.map(plainAddress))
     this.#discovery = new WsDiscovery({
       interfaces,
       probeAddresses,
@@ -92,6 +94,7 @@ class CameraDiscovery {
       log,
       signal,
       allows: (address) => this.#policy.allows(address),
+      camerasAt: (address) => this.#set.knownAt(address) + Number(asked.has(plainAddress(address))),
       onHeard: (heard) => this.#onHeard(heard),
       onFailure: (error) => this.changes.end(error),
     })
@@ -139,13 +142,14 @@ class CameraDiscovery {
   }
 
   #onHeard({ kind, announcement, source }: Heard): void {
+    const { clock } = this.#options
     if (kind === 'Bye') {
       if (this.#set.saidGoodbye(announcement.uuid, source)) this.#changed()
     } else {
       const { urls, refused } = serviceUrls(announcement.xAddrs, this.#policy, this.#options)
       if (urls.length > 0) this.#set.heard(kind, { ...announcement, urls, source })
       else if (refused.length > 0) this.#tellOfPlace(announcement.uuid, source, refused)
-      else if (kind === 'Hello' && this.#hellos.take(source)) this.#own(this.#discovery.probeAt(source))
+      else if (kind === 'Hello' && this.#hellos.take(source, 1, clock.now())) this.#discovery.probeAt(source)
     }
     this.#ask(0)
   }
@@ -189,9 +193,5 @@ class CameraDiscovery {
     if (this.#told.has(source) || this.#told.size >= MAX_TOLD) return
     this.#told.add(source)
     this.#options.log.info({ uuid, source, reasons }, 'no URL of what is announced as a camera may be asked')
-  }
-
-  #own(work: Promise<void>): void {
-    work.catch((error: unknown) => this.changes.end(error))
   }
 }

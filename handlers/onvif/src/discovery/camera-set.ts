@@ -1,6 +1,6 @@
-import { isIP } from 'node:net'
 import { type Clock, Presence } from '@akrijs/sdk'
 import type { CameraFacts } from '../device/camera.js'
+import { addressOfUrl, plainAddress } from './plain-address.js'
 
 /** What a camera said of itself, as far as it is believed. */
 export interface Announced {
@@ -44,7 +44,7 @@ export interface CameraSetOptions {
   readonly random?: () => number
 }
 
-/** In how many rounds in a row a camera may be silent: each round sends ten Probes. */
+/** In how many rounds in a row a camera may be silent: each round sends two Probes on each interface, five times each. */
 const MISSES_ALLOWED = 2
 const MAX_CAMERAS = 1000
 /** How many may be announced from one address. Recorders and encoders announce theirs from one. */
@@ -100,6 +100,8 @@ export class CameraSet {
   readonly #presence = new Presence<{ readonly id: string }>({ missesAllowed: MISSES_ALLOWED })
   #seen = new Map<string, { readonly id: string }>()
   readonly #departed = new Map<string, number>()
+  /** How many are known to be at an address, where that has not changed since. */
+  #knownAt: ReadonlyMap<string, number> | undefined
   #count = 0
 
   constructor(options: CameraSetOptions) {
@@ -113,6 +115,12 @@ export class CameraSet {
         ? []
         : [{ uuid, url: known.url, scopes: announced.scopes, facts: known.facts }],
     )
+  }
+
+  /** How many of those that have answered are at this address, or were heard from it. */
+  knownAt(address: string): number {
+    this.#knownAt ??= countHomes(this.#entries.values())
+    return this.#knownAt.get(plainAddress(address)) ?? 0
   }
 
   /** Takes an answer to a Probe, or a Hello. */
@@ -194,6 +202,7 @@ export class CameraSet {
     // What it told before it still is, where it stopped answering in between.
     const before = facts.incomplete !== undefined && known?.url === url ? known.facts : undefined
     entry.known = { url, facts: before ?? facts, at: now }
+    this.#knownAt = undefined
     entry.leaving = false
     entry.failures = 0
     // Not all of those that were found together again together.
@@ -208,7 +217,7 @@ export class CameraSet {
     if (entry === undefined) return 0
     entry.due = this.#options.clock.now() + Math.min(FIRST_RETRY_MS * 2 ** entry.failures, LAST_RETRY_MS)
     entry.failures++
-    if (entry.failures >= MAX_FAILURES) entry.known = undefined
+    if (entry.failures >= MAX_FAILURES) this.#forget(entry)
     asked(entry)
     if (entry.leaving) this.#remove(entry)
     return entry.failures
@@ -235,7 +244,13 @@ export class CameraSet {
     // Anybody can say anything of a camera; what changes it must come from itself.
     if (!isFrom(announced.source, known.url, entry.announced.source)) return
     if (kind === 'Hello' || announced.metadataVersion !== entry.announced.metadataVersion) this.#hurry(entry, known)
+    if (announced.source !== entry.announced.source) this.#knownAt = undefined
     entry.announced = announced
+  }
+
+  #forget(entry: Entry): void {
+    entry.known = undefined
+    this.#knownAt = undefined
   }
 
   /** @returns whether it is asked now */
@@ -296,6 +311,7 @@ export class CameraSet {
     this.#entries.delete(entry.id)
     this.#seen.delete(entry.id)
     this.#presence.forget(entry.id)
+    if (entry.known !== undefined) this.#knownAt = undefined
     const entries = this.#byUuid.get(entry.uuid)
     entries?.delete(entry)
     if (entries?.size === 0) this.#byUuid.delete(entry.uuid)
@@ -330,6 +346,18 @@ function departureKey(uuid: string, source: string): string {
 
 /** Whether a datagram comes from the address of a URL; where that has a name, from the address that named it first. */
 function isFrom(source: string, url: string, first: string): boolean {
-  const host = URL.canParse(url) ? new URL(url).hostname.replace(/^\[(.*)\]$/, '$1') : ''
-  return isIP(host) > 0 ? host === source.replace(/%.*$/, '') : source === first
+  const address = addressOfUrl(url)
+  return address === undefined ? source === first : address === plainAddress(source)
+}
+
+function countHomes(entries: Iterable<Entry>): Map<string, number> {
+  const counts = new Map<string, number>()
+  for (const { known, announced } of entries) {
+    if (known === undefined) continue
+    const source = plainAddress(announced.source)
+    for (const address of new Set([addressOfUrl(known.url) ?? source, source])) {
+      counts.set(address, (counts.get(address) ?? 0) + 1)
+    }
+  }
+  return counts
 }

@@ -12,6 +12,7 @@ import {
   decodeMessage,
   encodeProbe,
   isOnvifDevice,
+  MAX_DATAGRAM_BYTES,
   PROBED_TYPES,
 } from './message.js'
 import { type ProbingInterface, probingInterfaces } from './network-interfaces.js'
@@ -33,18 +34,28 @@ export interface WsDiscoveryOptions {
   readonly probeAddresses: readonly string[]
   /** Whether what comes from this address is listened to. */
   readonly allows: (address: string) => boolean
+  /** How many cameras that are known, or asked directly, are at this address: they are heard however much others say. */
+  readonly camerasAt: (address: string) => number
   readonly onHeard: (heard: Heard) => void
   /** Something is wrong that never should be. */
   readonly onFailure: (error: unknown) => void
   readonly clock: Clock
+  /** Of [0, 1). @default Math.random */
+  readonly random?: () => number
   readonly log: Logger
   /** Ends what is under way. Close it too. */
   readonly signal: AbortSignal
 }
 
-/** Datagrams of one address that are read in one round: six from a camera that answers as the specification says. */
-const DATAGRAMS_PER_ADDRESS = 128
-const MAX_ADDRESSES = 4096
+/**
+ * What is read, in datagrams as cameras send them: longer ones count for several. Of each of IPv4 and of IPv6, half a thousand in a
+ * second cost the processor a fifth of that at worst.
+ */
+const BUDGET = { perAddress: 128, addresses: 2048, perSecond: 500 }
+/** What is read in any case of each camera that is known, in a round: it answers two Probes on each interface. */
+const RESERVED_PER_CAMERA = 8
+/** Tags and attributes of a datagram that counts for one: that of a camera has half as many. */
+const MARKUP_PER_DATAGRAM = 128
 /** Datagrams of one round that are known again. */
 const MAX_REMEMBERED = 10_000
 /** How long answers to a Probe are taken, in milliseconds: the specification gives devices half a second. */
@@ -58,7 +69,7 @@ export class WsDiscovery {
   readonly #directed = new Map<'IPv4' | 'IPv6', UdpSocket>()
   /** MessageIDs of our own Probes, and until when answers are taken. */
   readonly #asked = new Map<string, number>()
-  readonly #budget = new AddressBudget({ perAddress: DATAGRAMS_PER_ADDRESS, addresses: MAX_ADDRESSES })
+  readonly #budget: AddressBudget
   /** Digests of the datagrams of this round and of the one before: a Bye of before must not be taken for one after a Hello. */
   #seen = new Set<string>()
   #seenBefore = new Set<string>()
@@ -67,34 +78,35 @@ export class WsDiscovery {
 
   constructor(options: WsDiscoveryOptions) {
     this.#options = options
+    this.#budget = new AddressBudget({ ...BUDGET, reservedFor: (address) => RESERVED_PER_CAMERA * options.camerasAt(address) })
     this.#listener = new GroupListener({ log: options.log, onDatagram: (datagram) => this.#onDatagram(datagram) })
   }
 
   /**
-   * One round: looks which interfaces there are, and sends the Probes, again and again as the specification has it, until the
-   * time is over. What is heard is told at once, also between rounds.
+   * One round: looks which interfaces there are, sends the Probes, and waits so long. Each is sent again as often as the
+   * specification has it, also when that takes longer. What is heard is told at once, also between rounds.
    */
   async round(windowMs: number): Promise<void> {
     const { clock, log, probeAddresses, signal } = this.#options
-    const refused = this.#budget.renew()
+    const { ofOneAddress, inAll } = this.#budget.renew()
     this.#seenBefore = this.#seen
     this.#seen = new Set()
-    if (refused > 0) log.warn({ refused }, 'more datagrams came from single addresses than are read in one round')
+    if (ofOneAddress + inAll > 0)
+      log.warn({ ofOneAddress, inAll }, 'more datagrams came than are read: of one address, or of all that are no known cameras')
     for (const [id, until] of this.#asked) if (until < clock.now()) this.#asked.delete(id)
     await this.#followInterfaces()
-    const end = clock.now() + windowMs
-    const probes = [...this.#probing.values()].flatMap(({ on, socket }) =>
-      PROBED_TYPES.map((type) =>
-        this.#send(this.#newProbe(type), MULTICAST, end, (bytes) => this.#sendToGroup(on, socket, bytes)),
-      ),
-    )
-    const directed = probeAddresses.map((address) => this.#probeAt(address, end))
-    await Promise.all([...probes, ...directed, clock.sleep(windowMs, signal).catch(() => undefined)])
+    for (const { on, socket } of this.#probing.values()) {
+      for (const type of PROBED_TYPES) {
+        this.#own(this.#send(this.#newProbe(type), MULTICAST, (bytes) => this.#sendToGroup(on, socket, bytes)))
+      }
+    }
+    for (const address of probeAddresses) this.probeAt(address)
+    await clock.sleep(windowMs, signal).catch(() => undefined)
   }
 
   /** Asks one address directly, such as that of a device that said Hello without saying where its services are. */
-  async probeAt(address: string): Promise<void> {
-    await this.#probeAt(address, Number.POSITIVE_INFINITY)
+  probeAt(address: string): void {
+    this.#own(this.#probeAt(address))
   }
 
   close(): void {
@@ -105,28 +117,26 @@ export class WsDiscovery {
     this.#directed.clear()
   }
 
-  async #probeAt(address: string, end: number): Promise<void> {
+  async #probeAt(address: string): Promise<void> {
     try {
       const socket = await this.#directedSocket(isIPv6(address.replace(/%.*/, '')) ? 'IPv6' : 'IPv4')
       const send = (bytes: Uint8Array) => socket.send(bytes, DISCOVERY_PORT, address)
-      await Promise.all(PROBED_TYPES.map((type) => this.#send(this.#newProbe(type), UNICAST, end, send)))
+      await Promise.all(PROBED_TYPES.map((type) => this.#send(this.#newProbe(type), UNICAST, send)))
       this.#troubles.delete(address)
     } catch (error) {
       this.#trouble(address, { address, reason: messageOf(error) }, 'an address cannot be asked')
     }
   }
 
-  /** Sends a message and repeats it, until `end` at most. */
+  /** Sends a message and repeats it. */
   async #send(
     bytes: Uint8Array,
     parameters: RetransmissionParameters,
-    end: number,
     send: (bytes: Uint8Array) => Promise<unknown>,
   ): Promise<void> {
-    const { clock, signal } = this.#options
+    const { clock, random, signal } = this.#options
     await send(bytes)
-    for (const wait of retransmissions(parameters)) {
-      if (clock.now() + wait >= end) return
+    for (const wait of retransmissions(parameters, random)) {
       await clock.sleep(wait, signal).catch(() => undefined)
       if (signal.aborted) return
       await send(bytes)
@@ -208,19 +218,24 @@ export class WsDiscovery {
   }
 
   #onDatagram(datagram: Datagram): void {
-    const { signal, allows, onFailure } = this.#options
     try {
-      const { address } = datagram
-      if (!signal.aborted && allows(address) && this.#budget.take(address) && this.#isNew(datagram)) this.#read(datagram)
+      if (this.#isToBeRead(datagram)) this.#read(datagram)
     } catch (error) {
-      onFailure(error)
+      this.#options.onFailure(error)
     }
   }
 
-  /** Most datagrams are repetitions: to tell them costs a fraction of reading them. */
-  #isNew({ bytes, address }: Datagram): boolean {
+  #isToBeRead({ bytes, address }: Datagram): boolean {
+    const { signal, allows, clock, log } = this.#options
+    if (signal.aborted || !allows(address)) return false
+    if (bytes.length > MAX_DATAGRAM_BYTES) {
+      log.debug({ address, bytes: bytes.length }, 'a datagram is longer than what is read')
+      return false
+    }
+    // Most datagrams are repetitions: to tell them costs a fraction of reading them.
     const digest = createHash('sha1').update(address).update(bytes).digest('base64')
     if (this.#seen.has(digest) || this.#seenBefore.has(digest)) return false
+    if (!this.#budget.take(address, amountOf(bytes), clock.now())) return false
     if (this.#seen.size < MAX_REMEMBERED) this.#seen.add(digest)
     return true
   }
@@ -243,6 +258,10 @@ export class WsDiscovery {
     }
   }
 
+  #own(work: Promise<void>): void {
+    work.catch((error: unknown) => this.#options.onFailure(error))
+  }
+
   #trouble(about: string, fields: Readonly<Record<string, unknown>>, message: string): void {
     if (this.#options.signal.aborted || this.#troubles.has(about)) return
     this.#troubles.add(about)
@@ -251,3 +270,13 @@ export class WsDiscovery {
 }
 
 const NO_INTERFACE = ''
+
+/** For how many a datagram counts: what it costs to read it goes by its tags and attributes. */
+function amountOf(bytes: Uint8Array): number {
+  let markup = 0
+  for (const byte of bytes) if (byte === LESS_THAN || byte === EQUALS) markup++
+  return 1 + Math.floor(markup / MARKUP_PER_DATAGRAM)
+}
+
+const LESS_THAN = 0x3c
+const EQUALS = 0x3d

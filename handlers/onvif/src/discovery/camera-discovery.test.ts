@@ -1,0 +1,95 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import { readNetwork, silentLogger } from '@akrijs/sdk'
+import { ManualClock } from '@akrijs/sdk/testing'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { alone } from '../../../../test/support/alone.js'
+import { eventually } from '../../../../test/support/eventually.js'
+import { NetworkPolicy } from '../network-policy.js'
+import { type CameraDiscoveryOptions, discoverCameras } from './camera-discovery.js'
+import type { Camera } from './camera-set.js'
+import { announcementAt, sayHello } from './test-senders.js'
+
+// On the loopback interface, of which this machine has one.
+alone()
+
+const LOOPBACK = new NetworkPolicy([readNetwork('127.0.0.0/8') ?? expect.fail()])
+
+let clock: ManualClock
+let stop: AbortController
+let warned: object[]
+let running: Promise<void> | undefined
+/** The last list. */
+let cameras: readonly Camera[] | undefined
+
+beforeEach(() => {
+  clock = new ManualClock(1_000_000)
+  stop = new AbortController()
+  warned = []
+  cameras = undefined
+})
+
+afterEach(async () => {
+  stop.abort()
+  await running
+})
+
+function discover(options: Partial<CameraDiscoveryOptions> = {}): void {
+  const lists = discoverCameras({
+    identity: 'url',
+    refreshMs: 600_000,
+    wanted: () => true,
+    interfaces: ['lo'],
+    probeAddresses: [],
+    policyNow: () => LOOPBACK,
+    read: async () => ({ authentication: 'none' }),
+    windowMs: 1000,
+    intervalMs: 10_000,
+    clock,
+    log: { ...silentLogger, warn: (fields: object) => warned.push(fields) },
+    signal: stop.signal,
+    ...options,
+  })
+  running = (async () => {
+    for await (const list of lists) cameras = list
+  })()
+}
+
+/** Lets time pass, and lets what goes over the network arrive in between. */
+async function pass(ms: number): Promise<void> {
+  for (let passed = 0; passed < ms; passed += 100) {
+    await clock.advance(100)
+    await turn()
+  }
+}
+
+const urls = () => cameras?.map(({ url }) => new URL(url).hostname).sort()
+
+describe('the discovery of cameras', () => {
+  it('keeps known cameras, and finds those that are asked directly, while thousands of addresses say to be cameras', async () => {
+    const [known, asked, other] = ['127.77.0.1', '127.77.0.2', '127.77.0.3'].map((address) => ({
+      address,
+      announcement: announcementAt(address),
+    }))
+    if (!known || !asked || !other) expect.fail()
+    const real = [known, asked, other].map(({ announcement }) => announcement.uuid)
+    // Others are ruled out: nobody has to ask thousands of them.
+    discover({ probeAddresses: [asked.address], wanted: ({ uuid }) => real.includes(uuid) })
+    await clock.untilSleeping(3)
+    await sayHello([known.address], known.announcement)
+    await eventually(async () => {
+      await pass(100)
+      expect(urls()).toEqual([known.address])
+    })
+    for (let round = 0; round < 5; round++) {
+      const before = warned.length
+      await sayHello(Array.from({ length: 1000 }, (_, n) => `127.${80 + round}.${n >> 8}.${n & 255}`))
+      for (const { address, announcement } of [known, asked, other]) await sayHello([address], announcement)
+      await pass(10_000)
+      expect(warned.slice(before)).toMatchObject([{ ofOneAddress: 0, inAll: expect.any(Number) }])
+    }
+    expect(urls()).toEqual([known.address, asked.address])
+    // Without a word they do go.
+    await pass(30_000)
+    expect(urls()).toEqual([])
+  }, 120_000)
+})

@@ -1,0 +1,169 @@
+import { silentLogger } from '@akrijs/sdk'
+import { ManualClock } from '@akrijs/sdk/testing'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { alone } from '../../../../test/support/alone.js'
+import { eventually } from '../../../../test/support/eventually.js'
+import { listen, sayHello } from './test-senders.js'
+import type { UdpSocket } from './udp-socket.js'
+import { type Heard, WsDiscovery, type WsDiscoveryOptions } from './ws-discovery.js'
+
+// On the loopback interface, of which this machine has one.
+alone()
+
+let clock: ManualClock
+let stop: AbortController
+let heard: Heard[]
+let warned: unknown[]
+let discovery: WsDiscovery | undefined
+let sockets: UdpSocket[]
+
+beforeEach(() => {
+  clock = new ManualClock(1_000_000)
+  stop = new AbortController()
+  heard = []
+  warned = []
+  sockets = []
+})
+
+afterEach(() => {
+  stop.abort()
+  discovery?.close()
+  for (const socket of sockets) socket.close()
+})
+
+function open(options: Partial<WsDiscoveryOptions> = {}): WsDiscovery {
+  discovery = new WsDiscovery({
+    interfaces: ['lo'],
+    probeAddresses: [],
+    allows: () => true,
+    camerasAt: () => 0,
+    onHeard: (one) => heard.push(one),
+    onFailure: (error) => expect.fail(String(error)),
+    clock,
+    random: () => 1,
+    log: { ...silentLogger, warn: (fields: object) => warned.push(fields) },
+    signal: stop.signal,
+    ...options,
+  })
+  return discovery
+}
+
+/** How often each different text comes. */
+async function counted(address?: string): Promise<() => number[]> {
+  const texts: string[] = []
+  sockets.push(await listen((text) => texts.push(text), address))
+  return () => [...new Set(texts)].map((text) => texts.filter((one) => one === text).length)
+}
+
+/** Resolves when what is under way waits for so many milliseconds. */
+async function untilSleeping(...sleeping: readonly number[]): Promise<void> {
+  await eventually(() => expect(clock.sleeping).toEqual(sleeping))
+}
+
+describe('probing', () => {
+  it('sends each Probe five times to the group, in the time that the specification has for it, also after the round', async () => {
+    const counts = await counted()
+    const round = open().round(1000)
+    for (const [sent, sleeping] of [
+      [1, [250, 250, 1000]],
+      [2, [500, 500, 750]],
+      [3, [250, 500, 500]],
+    ] as const) {
+      await eventually(() => expect(counts()).toEqual([sent, sent]))
+      await untilSleeping(...sleeping)
+      await clock.advance(sent === 1 ? 250 : 500)
+    }
+    await round
+    await eventually(() => expect(counts()).toEqual([4, 4]))
+    await untilSleeping(500, 500)
+    await clock.advance(500)
+    await eventually(() => expect(counts()).toEqual([5, 5]))
+    expect(clock.sleeping).toEqual([])
+  })
+
+  it('sends each Probe three times to an address that it is told of', async () => {
+    const counts = await counted('127.77.0.1')
+    const round = open({ interfaces: ['none'], probeAddresses: ['127.77.0.1'] }).round(1000)
+    for (const [sent, sleeping] of [
+      [1, [250, 250, 1000]],
+      [2, [500, 500, 750]],
+      [3, [250]],
+    ] as const) {
+      await eventually(() => expect(counts()).toEqual([sent, sent]))
+      await untilSleeping(...sleeping)
+      await clock.advance(sent === 1 ? 250 : 500)
+    }
+    await round
+  })
+
+  it('ends in the middle of its repetitions', async () => {
+    const counts = await counted()
+    const round = open().round(1000)
+    await eventually(() => expect(counts()).toEqual([1, 1]))
+    await untilSleeping(250, 250, 1000)
+    stop.abort()
+    await round
+    await clock.advance(60_000)
+    expect([clock.sleeping, counts()]).toEqual([[], [1, 1]])
+  })
+})
+
+describe('what is heard', () => {
+  /** From now on it listens; nobody has sent anything yet. */
+  async function listening(options: Partial<WsDiscoveryOptions> = {}): Promise<WsDiscovery> {
+    const open_ = open({ random: () => 0, ...options })
+    await nextRound(open_)
+    return open_
+  }
+
+  async function nextRound(of: WsDiscovery): Promise<void> {
+    const round = of.round(1000)
+    await untilSleeping(50, 50, 1000)
+    await clock.advance(10_000)
+    await round
+  }
+
+  const from = (address: string) => heard.filter(({ source }) => source === address).length
+  const FLOODER = '127.77.0.66'
+
+  it('is so much of one address in a round, and no less of others; the log says so', async () => {
+    const hears = await listening()
+    await sayHello(Array(300).fill(FLOODER))
+    await sayHello(['127.77.0.67'])
+    await eventually(() => expect(from('127.77.0.67')).toBe(1))
+    expect(from(FLOODER)).toBe(128)
+    await nextRound(hears)
+    expect(warned).toEqual([{ ofOneAddress: 172, inAll: 0 }])
+    await sayHello([FLOODER])
+    await eventually(() => expect(from(FLOODER)).toBe(129))
+    await nextRound(hears)
+    expect(warned).toHaveLength(1)
+  })
+
+  it('is less of one whose datagrams are long, and nothing of those that are too long', async () => {
+    await listening()
+    // It is tags and attributes that cost, not long texts.
+    await sayHello(Array(10).fill(FLOODER), { scopes: [`onvif://${'x'.repeat(14_000)}`] })
+    await eventually(() => expect(from(FLOODER)).toBe(10))
+    await sayHello(Array(5).fill(FLOODER), { scopes: [`onvif://${'x'.repeat(16_384)}`] })
+    await sayHello(Array(10).fill('127.77.0.68'), { scopes: ['='.repeat(128 * 30)] })
+    await sayHello(['127.77.0.67'])
+    await eventually(() => expect(from('127.77.0.67')).toBe(1))
+    expect([from(FLOODER), from('127.77.0.68')]).toEqual([10, 4])
+  })
+
+  const MANY = Array.from({ length: 700 }, (_, n) => `127.78.${n >> 8}.${n & 255}`)
+
+  it('is so much of all together in a second, and in any case what known cameras say', async () => {
+    const [known, other] = ['127.77.0.1', '127.77.0.2']
+    const hears = await listening({ camerasAt: (address) => Number(address === known) })
+    await sayHello(MANY)
+    await sayHello([other, ...Array(9).fill(known)])
+    await eventually(() => expect(from(known)).toBe(8))
+    expect(heard).toHaveLength(500 + 8)
+    await nextRound(hears)
+    expect(warned).toEqual([{ ofOneAddress: 0, inAll: 202 }])
+    await sayHello([other])
+    await eventually(() => expect(from(other)).toBe(1))
+  })
+})
