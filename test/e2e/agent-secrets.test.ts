@@ -1,0 +1,91 @@
+import { createHash } from 'node:crypto'
+import { readdir, readFile } from 'node:fs/promises'
+import path from 'node:path'
+import { defineDiscoveryHandler, type HandlerServer, serve, silentLogger } from '@akrijs/sdk'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { NodeAgent } from './support/node-agent.js'
+import { missingHere, NODE_1, setAvailable, unlessHere } from './support/nodes.js'
+import { eventually, World } from './support/world.js'
+
+/** Finds one device, and says of it which token it was given, without saying the token. */
+const teller = defineDiscoveryHandler({
+  name: 'teller',
+  shared: true,
+  details: z.unknown(),
+  async *discover({ properties }) {
+    const token = properties.text('token')
+    yield [{ id: 'foo0', properties: { DIGEST: token === undefined ? 'none' : digestOf(token) } }]
+  },
+})
+
+const digestOf = (text: string) => createHash('sha256').update(text).digest('hex')
+const base64 = (text: string) => Buffer.from(text).toString('base64')
+
+describe.skipIf(missingHere() !== undefined)(`Secrets that handlers are given${unlessHere}`, () => {
+  let world: World
+  let agent: NodeAgent
+  let handler: HandlerServer
+
+  beforeAll(async () => {
+    await setAvailable(true)
+    world = await World.open()
+    agent = await NodeAgent.create(NODE_1, { LOG_LEVEL: 'debug' })
+    await agent.start()
+    handler = await serve(teller, { directory: path.join(agent.directory, 'h'), log: silentLogger })
+  })
+
+  afterAll(async () => {
+    await handler?.close()
+    await agent?.dispose()
+    await world?.close()
+  })
+
+  const secret = (token: string) =>
+    JSON.stringify({ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'lab' }, stringData: { token } })
+  const digests = async () => (await world.instances()).map(({ spec }) => spec.brokerProperties.DIGEST)
+
+  it('A7 reach it anew when they are changed and when they are gone, and stand in no log, no object and no file', async () => {
+    const from = { valueFrom: { secretKeyRef: { name: 'lab', key: 'token', optional: true } } }
+    const discoveryHandler = { name: 'teller', discoveryDetails: '', discoveryProperties: [{ name: 'token', ...from }] }
+    const configuration = {
+      apiVersion: 'akri.sh/v0',
+      kind: 'Configuration',
+      metadata: { name: 'cam' },
+      spec: { discoveryHandler },
+    }
+    const values = ['s3cret-word', 'an0ther-word']
+    await world.apply(JSON.stringify(configuration))
+    await eventually(async () => expect(await digests()).toEqual(['none']))
+    for (const value of values) {
+      await world.apply(secret(value))
+      await eventually(async () => expect(await digests()).toEqual([digestOf(value)]))
+    }
+    // What an agent says that starts with it, too.
+    await agent.stop()
+    await agent.start()
+    await eventually(async () => expect(await agent.output()).toMatch(/agent started.*agent started/s))
+    await world.remove('Secret', 'lab')
+    await eventually(async () => expect(await digests()).toEqual(['none']))
+
+    const output = await agent.output()
+    // It says all that it has to say.
+    expect(output).toContain('"level":"debug"')
+    const checkpoint = await readFile(path.join(agent.directory, 's/checkpoint.json'), 'utf8')
+    expect(checkpoint).toContain('foo0')
+    const places: Record<string, string> = { output }
+    for (const name of await readdir(agent.directory, { recursive: true, withFileTypes: true }))
+      if (name.isFile()) places[name.name] = await readFile(path.join(name.parentPath, name.name), 'utf8')
+    expect(places).toHaveProperty(['checkpoint.json'])
+    for (const kind of ['Instance', 'Configuration', 'Event']) places[kind] = JSON.stringify(await objects(kind))
+    for (const [place, text] of Object.entries(places))
+      for (const value of values)
+        for (const spelled of [value, base64(value), Buffer.from(value).toString('hex')])
+          expect(text.includes(spelled), `${place} has ${spelled}`).toBe(false)
+  })
+
+  function objects(kind: string): Promise<unknown> {
+    if (kind !== 'Event') return world.list(kind)
+    return world.client.request({ method: 'GET', path: `/api/v1/namespaces/${world.namespace}/events` })
+  }
+})
