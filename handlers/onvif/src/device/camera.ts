@@ -21,6 +21,7 @@ import {
 import { CameraUnreachableError, ForbiddenAddressError, InvalidReplyError, NotAuthorizedError, SoapFaultError } from './errors.js'
 import type { CertificatePolicy } from './http-exchange.js'
 import { MEDIA_SERVICES, type MediaService, readProfiles, readUri } from './media-operations.js'
+import type { RefusedCredentials } from './refused-credentials.js'
 import { type SoapCall, SoapSession } from './soap.js'
 
 /** What holds for all cameras. */
@@ -43,6 +44,8 @@ export interface CameraRequest {
   /** The interface through which the camera is reached where its address is a link-local IPv6 one. */
   readonly zone?: string | undefined
   readonly credentials: DeviceCredentials
+  /** Those that are not tried again yet; what is refused now is added. @default none */
+  readonly refused?: RefusedCredentials
   readonly options: CameraOptions
   readonly signal: AbortSignal
   readonly log: Logger
@@ -76,12 +79,12 @@ export interface CameraFacts extends DeviceInformation {
 }
 
 /**
- * Asks the device service of a camera who it is. A wrong credential is tried once, since cameras lock users out; what else they tell
- * is then asked without one.
+ * Asks the device service of a camera who it is. A wrong credential is tried once, since cameras lock users out, and not at all where
+ * it is known to be wrong; what else they tell is then asked without one.
  * @throws ForbiddenAddressError; what {@link SoapSession.callOpenly} throws where there is no camera; the signal's reason
  */
 export function readCamera(request: CameraRequest): Promise<CameraFacts> {
-  const { url, uuid, zone, credentials, options, signal, log, clock } = request
+  const { url, uuid, zone, credentials, refused, options, signal, log, clock } = request
   const { policy, requestTimeoutMs = 3000, timeoutMs = 15_000, mediaProfiles = false } = options
   const late = () => new CameraUnreachableError(`${url}: its answers took longer than ${timeoutMs} ms`)
   let asked: Interview | undefined
@@ -101,7 +104,7 @@ export function readCamera(request: CameraRequest): Promise<CameraFacts> {
     const time = readTime(await session.callOpenly(home, GET_SYSTEM_DATE_AND_TIME))
     const now = (clock ?? systemClock).now()
     if (time !== undefined) session.clockOffsetMs = time - (before + now) / 2
-    asked = new Interview({ session, home, credential, policy, zone, log })
+    asked = new Interview({ session, home, credential, refused, policy, zone, log })
     await asked.run(mediaProfiles)
     return asked.facts()
   }).catch((error: unknown) => {
@@ -115,6 +118,7 @@ interface InterviewOptions {
   readonly session: SoapSession
   readonly home: Destination
   readonly credential: Credential | undefined
+  readonly refused: RefusedCredentials | undefined
   readonly policy: NetworkPolicy
   readonly zone: string | undefined
   readonly log: Logger
@@ -123,11 +127,13 @@ interface InterviewOptions {
 /** One question after the other: cameras are small. */
 class Interview {
   readonly #options: InterviewOptions
-  #authentication: CameraFacts['authentication'] = 'none'
+  #authentication: CameraFacts['authentication']
   #facts: Omit<CameraFacts, 'authentication'> = {}
 
   constructor(options: InterviewOptions) {
     this.#options = options
+    const { refused, home, credential } = options
+    this.#authentication = credential !== undefined && refused?.has(home, credential) ? 'refused' : 'none'
   }
 
   facts(): CameraFacts {
@@ -210,7 +216,7 @@ class Interview {
 
   /** What the camera answers, if it does. @throws CameraUnreachableError */
   async #ask(to: Destination, call: SoapCall): Promise<XmlElement | undefined> {
-    const { session, home, log } = this.#options
+    const { session, home, credential, refused, log } = this.#options
     if (this.#authentication !== 'refused' && session.hasCredentialFor(to)) {
       const answer = await this.#tolerate(call, session.call(to, call))
       if (!(answer instanceof NotAuthorizedError)) {
@@ -220,6 +226,7 @@ class Interview {
       // Where it is accepted otherwise, the user just may not do this.
       if (this.#authentication === 'accepted') return undefined
       this.#authentication = 'refused'
+      if (credential !== undefined) refused?.add(home, credential)
       log.debug({ camera: home.url.host, reason: answer.message }, 'the camera refuses the credential')
     }
     const answer = await this.#tolerate(call, session.callOpenly(to, call))

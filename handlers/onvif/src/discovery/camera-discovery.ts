@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events'
 import { AkriError, type Clock, every, type Logger, messageOf } from '@akrijs/sdk'
 import type { CameraFacts } from '../device/camera.js'
+import { RefusedCredentials } from '../device/refused-credentials.js'
 import type { NetworkPolicy } from '../network-policy.js'
 import { AddressBudget } from './address-budget.js'
 import { type Camera, CameraSet, type CameraSetOptions, type Reading } from './camera-set.js'
@@ -16,6 +17,8 @@ export interface CameraPlace {
   readonly uuid: string
   /** The interface through which a link-local address is reached. */
   readonly zone: string | undefined
+  /** The credentials that are not to be tried again yet. */
+  readonly refused: RefusedCredentials
 }
 
 export interface CameraDiscoveryOptions extends Pick<CameraSetOptions, 'identity' | 'refreshMs' | 'wanted'>, ServiceUrlOptions {
@@ -77,6 +80,7 @@ class CameraDiscovery {
   readonly #discovery: WsDiscovery
   readonly #queue = new FairQueue(AT_ONCE)
   readonly #hellos = new AddressBudget(HELLOS)
+  readonly #refused: RefusedCredentials
   readonly #told = new Set<string>()
   #policy: NetworkPolicy
   #listed = false
@@ -85,6 +89,7 @@ class CameraDiscovery {
     this.#options = options
     this.#policy = options.policyNow()
     this.#set = new CameraSet(options)
+    this.#refused = new RefusedCredentials({ forMs: options.refreshMs, clock: options.clock })
     const { interfaces, probeAddresses, clock, log, signal } = options
     const asked = new Set(probeAddresses.map(plainAddress))
     this.#discovery = new WsDiscovery({
@@ -165,7 +170,7 @@ class CameraDiscovery {
     const reasons: string[] = []
     for (const url of urls) {
       try {
-        const facts = await read({ url, uuid, zone }, this.#policy, signal)
+        const facts = await read({ url, uuid, zone, refused: this.#refused }, this.#policy, signal)
         if (this.#set.isStill(id, url, facts)) return this.#answered(id, url, facts)
         reasons.push(`${url}: it is another camera`)
       } catch (error) {

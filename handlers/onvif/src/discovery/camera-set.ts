@@ -205,10 +205,17 @@ export class CameraSet {
     this.#knownAt = undefined
     entry.leaving = false
     entry.failures = 0
-    // Not all of those that were found together again together.
-    const { refreshMs, random = Math.random } = this.#options
-    entry.due = now + (facts.incomplete === undefined ? refreshMs * (0.75 + random() / 4) : MIN_REFRESH_MS)
+    entry.due = now + this.#refreshMs(facts)
     asked(entry)
+  }
+
+  #refreshMs({ incomplete, authentication }: CameraFacts): number {
+    const { refreshMs, random = Math.random } = this.#options
+    if (incomplete !== undefined) return MIN_REFRESH_MS
+    // A credential is not tried again before all of that is over.
+    if (authentication === 'refused') return refreshMs
+    // Not all of those that were found together again together.
+    return refreshMs * (0.75 + random() / 4)
   }
 
   /** @returns how often in a row it has failed now */

@@ -1,0 +1,44 @@
+import type { Clock } from '@akrijs/sdk'
+import type { Credential } from '../credentials.js'
+import type { Destination } from '../network-policy.js'
+
+export interface RefusedCredentialsOptions {
+  /** For how long a refusal counts, in milliseconds. */
+  readonly forMs: number
+  readonly clock: Pick<Clock, 'now'>
+}
+
+/** More are forgotten, the oldest first. */
+const MAX_REMEMBERED = 10_000
+
+/**
+ * Which credential was refused where, lately: cameras lock users out, and anybody can make us ask a camera again. It counts for
+ * an address and a port, whatever URL and UUID somebody makes up for them.
+ */
+export class RefusedCredentials {
+  readonly #options: RefusedCredentialsOptions
+  readonly #refusedAt = new Map<string, number>()
+
+  constructor(options: RefusedCredentialsOptions) {
+    this.#options = options
+  }
+
+  has(place: Destination, credential: Credential): boolean {
+    const { clock, forMs } = this.#options
+    const age = clock.now() - (this.#refusedAt.get(keyOf(place, credential)) ?? Number.NEGATIVE_INFINITY)
+    // One of the future is of a clock that was put back since.
+    return age >= 0 && age < forMs
+  }
+
+  add(place: Destination, credential: Credential): void {
+    const key = keyOf(place, credential)
+    this.#refusedAt.delete(key)
+    this.#refusedAt.set(key, this.#options.clock.now())
+    const [oldest] = this.#refusedAt.keys()
+    if (this.#refusedAt.size > MAX_REMEMBERED && oldest !== undefined) this.#refusedAt.delete(oldest)
+  }
+}
+
+function keyOf({ url, address }: Destination, { username, password }: Credential): string {
+  return JSON.stringify([address, url.port || url.protocol, username, password])
+}

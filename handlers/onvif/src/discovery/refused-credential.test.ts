@@ -1,0 +1,69 @@
+import { randomUUID } from 'node:crypto'
+import { DiscoveryProperties, silentLogger } from '@akrijs/sdk'
+import { openDiscovery } from '@akrijs/sdk/host'
+import { ManualClock } from '@akrijs/sdk/testing'
+import { expect, it, onTestFinished } from 'vitest'
+import { alone } from '../../../../test/support/alone.js'
+import { eventually } from '../../../../test/support/eventually.js'
+import { createOnvifHandler } from '../index.js'
+import { DiscoveryResponder } from '../testing/discovery-responder.js'
+import { SimulatedCamera } from '../testing/simulated-camera.js'
+
+// On the loopback interface, where other tests have their cameras too.
+alone()
+
+const REFRESH_MS = 600_000
+
+it('a credential that a camera refuses is tried once in each refreshSeconds, however often anybody makes us ask', async () => {
+  await using camera = await SimulatedCamera.start({
+    address: '127.77.0.1',
+    credential: { username: 'admin', password: 'secret' },
+    authentication: ['username-token'],
+  })
+  camera.faults.delayMs = 10
+  const clock = new ManualClock(Date.now())
+  const stop = new AbortController()
+  onTestFinished(() => stop.abort())
+  const lists = openDiscovery(createOnvifHandler({ clock, intervalMs: 86_400_000 }), {
+    details: JSON.stringify({ interfaces: ['lo'], refreshSeconds: REFRESH_MS / 1000 }),
+    properties: DiscoveryProperties.fromTexts({ username_default: 'admin', password_default: 'wrong' }),
+    signal: stop.signal,
+    log: silentLogger,
+  })
+  const first = lists.next()
+  await eventually(async () => {
+    await clock.advance(100)
+    await expect(Promise.race([first, 'not yet'])).resolves.not.toBe('not yet')
+  })
+  const { value } = await first
+  expect(value?.map(({ properties }) => properties?.ONVIF_DEVICE_AUTHENTICATION)).toEqual(['refused'])
+
+  const asked = () => camera.service.requests.filter(({ operation }) => operation === 'GetScopes').length
+  const attempts = () => camera.service.requests.filter(({ body }) => body.includes('UsernameToken')).length
+  expect(attempts()).toBe(1)
+  /** Somebody makes us ask the camera, which another name and URL does as well as a Bye. */
+  const provoke = async (by: 'bye' | 'hello') => {
+    const before = asked()
+    const [uuid, xAddrs] = by === 'bye' ? [camera.uuid, []] : [randomUUID(), [`${camera.service.url}?${before}`]]
+    await using forger = await DiscoveryResponder.open({
+      address: '127.77.0.66',
+      announcement: () => ({ uuid, xAddrs, types: ['dn:NetworkVideoTransmitter'], scopes: [], metadataVersion: 1 }),
+      faults: { silent: true },
+    })
+    await forger[by]()
+    // The last that is asked.
+    await eventually(() => expect(asked()).toBe(before + 1))
+  }
+  for (let passed = 30_000; passed < REFRESH_MS - 30_000; passed += 30_000) {
+    await clock.advance(30_000)
+    await provoke('bye')
+    if (passed % 120_000 === 0) await provoke('hello')
+  }
+  expect(attempts()).toBe(1)
+  await clock.advance(60_000)
+  await provoke('bye')
+  expect(attempts()).toBe(2)
+  await clock.advance(30_000)
+  await provoke('bye')
+  expect(attempts()).toBe(2)
+})
