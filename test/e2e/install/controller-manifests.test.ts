@@ -3,7 +3,8 @@ import path from 'node:path'
 import { load, loadAll } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
 import { controllerOptions } from '../../../controller/src/program/controller-options.js'
-import { IMAGE, MANIFESTS } from './installation.js'
+import { IMAGE } from '../support/image.js'
+import { MANIFESTS } from './installation.js'
 
 // What the manifests of the controller say must be what the program understands.
 

@@ -3,7 +3,8 @@ import path from 'node:path'
 import { load } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
 import { agentOptions } from '../../../agent/src/program/agent-options.js'
-import { IMAGE, MANIFESTS } from './installation.js'
+import { IMAGE } from '../support/image.js'
+import { MANIFESTS } from './installation.js'
 import { fitsTo, type PatchOperation } from './json-patch.js'
 
 // What the manifests of handlers say must be what the program understands that serves them, and what the agent expects.

@@ -3,16 +3,17 @@ import path from 'node:path'
 import { type ApiClient, ApiError, type ConfigurationStatus, type Instance } from '@akrijs/kube'
 import { load } from 'js-yaml'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { IMAGE } from '../support/image.js'
+import { kubectl } from '../support/kubectl.js'
 import { access, filesBelow, missingHere, NODE_1, NODE_2, NODES, onNode } from '../support/nodes.js'
+import { tidyUp } from '../support/tidy-up.js'
 import { echoYaml, eventually, podYaml, World } from '../support/world.js'
 import {
   clientOfAgent,
-  IMAGE,
   type InstalledPod,
   inPod,
   installedPods,
   joinNodes,
-  kubectl,
   MANIFESTS,
   missingForInstallation,
   NODE_DIRECTORIES,
@@ -20,7 +21,6 @@ import {
   removeImage,
   rolledOut,
   separateNodes,
-  tidyUp,
 } from './installation.js'
 
 // The agent as an operator has it: an image, installed from deploy/manifests. The tests follow one another.

@@ -4,16 +4,13 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import { ApiClient, clusterAccess } from '@akrijs/kube'
-import { systemClock } from '@akrijs/sdk'
-import { expect } from 'vitest'
+import type { ApiClient } from '@akrijs/kube'
+import { accessOfCluster, clientOfCluster } from '../../cluster/support/client.js'
+import { IMAGE } from '../support/image.js'
 import { hasKubectl, kubectl } from '../support/kubectl.js'
-import { IMAGE } from '../support/node-pods.js'
 import { kubeTools } from '../support/node-spaces.js'
 import { missing, NODES, onNode } from '../support/nodes.js'
 import type { PodState } from '../support/world.js'
-
-export { IMAGE, kubectl }
 
 const run = promisify(execFile)
 const root = path.join(import.meta.dirname, '../../..')
@@ -81,13 +78,6 @@ export async function removeImage(): Promise<void> {
   for (const node of NODES) await onNode(node, 'ctr', '-n', 'k8s.io', 'images', 'rm', IMAGE)
 }
 
-/** Does one step after the other, whatever becomes of those before. @throws where any of them failed */
-export async function tidyUp(...steps: readonly (() => Promise<unknown>)[]): Promise<void> {
-  const failures: unknown[] = []
-  for (const step of steps) await step().catch((error: unknown) => failures.push(error))
-  expect(failures).toEqual([])
-}
-
 /** Nodes that are namespaces of one machine share its file system; real ones do not. Each gets directories of its own. */
 export async function separateNodes(): Promise<void> {
   for (const node of NODES)
@@ -101,15 +91,19 @@ export async function joinNodes(): Promise<void> {
   for (const node of NODES) await onNode(node, 'sh', '-c', `rmdir --ignore-fail-on-non-empty ${directories} 2>/dev/null || true`)
 }
 
-/** The API as the agent's Pods see it: with a token of their service account. */
-export async function clientOfAgent(admin: ApiClient): Promise<ApiClient> {
+/**
+ * The API as the agent's Pods see it: with a token of their service account.
+ * @param boundObjectRef the Pod that the token is for @default none
+ */
+export async function clientOfAgent(admin: ApiClient, boundObjectRef?: object): Promise<ApiClient> {
+  const spec = { expirationSeconds: 3600, boundObjectRef }
   const { status } = (await admin.request({
     method: 'POST',
     path: `${SERVICE_ACCOUNT}/token`,
-    body: { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: { expirationSeconds: 600 } },
+    body: { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec },
   })) as { status: { token: string } }
-  const access = await clusterAccess({ kubeconfig: process.env.KUBECONFIG })
+  const access = await accessOfCluster()
   const { ca, verify, serverName } = await access.credentials()
   const credentials = async () => ({ ca, verify, serverName, token: status.token })
-  return new ApiClient({ access: { server: access.server, credentials }, clock: systemClock, userAgent: 'akri-test' })
+  return clientOfCluster({ server: access.server, credentials })
 }

@@ -4,7 +4,8 @@ import { parseManifests } from '@akrijs/kube'
 import { load, loadAll } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
 import { agentOptions } from '../../../agent/src/program/agent-options.js'
-import { IMAGE, MANIFESTS } from './installation.js'
+import { IMAGE } from '../support/image.js'
+import { MANIFESTS } from './installation.js'
 import { fitsTo, type PatchOperation } from './json-patch.js'
 
 // What the manifests say must be what the programs understand.

@@ -6,20 +6,20 @@ import { Bonjour } from 'bonjour-service'
 import { load } from 'js-yaml'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { DISCOVERY_SERVER, SimulatedServer } from '../../../handlers/opcua/test-peers/simulated-server.js'
+import { kubectl } from '../support/kubectl.js'
 import { access, filesBelow, HOST, missingHost, NODES } from '../support/nodes.js'
+import { tidyUp } from '../support/tidy-up.js'
 import { eventually, type InstanceState, podYaml, World } from '../support/world.js'
 import {
   inPod,
   installedPods,
   joinNodes,
-  kubectl,
   MANIFESTS,
   missingForInstallation,
   provideImage,
   removeImage,
   rolledOut,
   separateNodes,
-  tidyUp,
 } from './installation.js'
 
 // ONVIF cameras and OPC UA servers on the network that the nodes share, found by handlers that are installed from

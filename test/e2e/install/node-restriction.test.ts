@@ -1,89 +1,30 @@
-import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
-import { ApiClient, ApiError, type ConfigurationStatus, clusterAccess, type Instance, type JsonPatch } from '@akrijs/kube'
-import { systemClock } from '@akrijs/sdk'
-import { load } from 'js-yaml'
+import type { ApiClient, Instance, JsonPatch } from '@akrijs/kube'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { kubectl } from '../support/kubectl.js'
 import { NODE_1, NODE_2, NODES } from '../support/nodes.js'
+import { tidyUp } from '../support/tidy-up.js'
 import { echoYaml, eventually, podYaml, World } from '../support/world.js'
-import {
-  installedPods,
-  joinNodes,
-  kubectl,
-  MANIFESTS,
-  missingForInstallation,
-  provideImage,
-  removeImage,
-  rolledOut,
-  separateNodes,
-  tidyUp,
-} from './installation.js'
+import { clientOfAgent, MANIFESTS } from './installation.js'
+import { applyPolicies, missingForPolicies, POLICIES, refused } from './policies.js'
 
-// What RBAC cannot do: keep the agent of each node, which all have one account, to its own node.
+// What RBAC cannot do: keep the agent of each node, which all have one account, to its own node. Each rule by writes with tokens of
+// Pods on the nodes, where no agent runs.
+
+const lacks = await missingForPolicies()
+
+/** Configurations and Instances of the tests that no agent looks at. */
+const CONFIGURATION = 'lab'
+const DIGEST = '8120fe'
 
 interface Policy {
-  readonly metadata: { readonly name: string; readonly generation: number }
-  readonly spec: {
-    readonly matchConstraints: { readonly resourceRules: readonly { readonly resources: readonly string[] }[] }
-    readonly matchConditions: readonly { readonly expression: string }[]
-    readonly validations: readonly { readonly expression: string; readonly message?: string; readonly reason?: string }[]
-  }
+  readonly kind: string
+  readonly metadata: { readonly generation: number }
   readonly status?: {
     readonly observedGeneration?: number
     readonly typeChecking?: { readonly expressionWarnings?: readonly object[] }
   }
 }
-
-interface Binding {
-  readonly spec: { readonly policyName: string; readonly validationActions: readonly string[] }
-}
-
-const FOLDER = path.join(MANIFESTS, 'node-restriction')
-const API = '/apis/admissionregistration.k8s.io/v1'
-const ACCOUNT = '/api/v1/namespaces/akri/serviceaccounts/akri-agent-sa'
-const read = <T>(...file: string[]) => load(readFileSync(path.join(MANIFESTS, ...file), 'utf8')) as T
-const files = readdirSync(FOLDER).filter((file) => file !== 'kustomization.yaml')
-const policies = files.filter((file) => file.endsWith('-policy.yaml')).map((file) => read<Policy>('node-restriction', file))
-
-describe('deploy/manifests/node-restriction', () => {
-  it('lists all its files, and is no part of the whole: an older Kubernetes does not know its kinds', () => {
-    expect(read<{ resources: string[] }>('node-restriction/kustomization.yaml').resources.toSorted()).toEqual(files.toSorted())
-    expect(read<{ bases: string[] }>('kustomization.yaml').bases).not.toContain('node-restriction')
-  })
-
-  it('is in force for the account of the agent, and for nobody else', () => {
-    const { metadata } = read<{ metadata: { name: string; namespace: string } }>('agent/service-account.yaml')
-    const account = `system:serviceaccount:${metadata.namespace}:${metadata.name}`
-    for (const { spec } of policies)
-      expect(spec.matchConditions.map(({ expression }) => expression)).toEqual([`request.userInfo.username == '${account}'`])
-    const bindings = files.filter((file) => file.endsWith('-binding.yaml')).map((file) => read<Binding>('node-restriction', file))
-    expect(bindings.map(({ spec }) => spec.policyName)).toEqual(policies.map(({ metadata: { name } }) => name))
-    for (const { spec } of bindings) expect(spec.validationActions).toEqual(['Deny'])
-  })
-
-  it('covers all that the agent may write of our resources', () => {
-    const { rules } = read<{ rules: { apiGroups: string[]; resources: string[]; verbs: string[] }[] }>('agent/cluster-role.yaml')
-    const writable = rules
-      .filter(
-        ({ apiGroups, verbs }) => apiGroups.includes('akri.sh') && verbs.some((verb) => !['get', 'list', 'watch'].includes(verb)),
-      )
-      .flatMap(({ resources }) => resources)
-    const covered = policies.flatMap(({ spec }) => spec.matchConstraints.resourceRules.flatMap(({ resources }) => resources))
-    expect(covered).toEqual(expect.arrayContaining(writable))
-  })
-
-  it('says of each refusal what was wrong, and that it is forbidden', () => {
-    for (const { spec } of policies)
-      for (const { message, reason } of spec.validations)
-        expect([message?.length, reason]).toEqual([expect.any(Number), 'Forbidden'])
-  })
-})
-
-const lacks = missingForInstallation() ?? (await missingPolicies())
-
-/** Configurations and Instances of the tests that no agent looks at. */
-const CONFIGURATION = 'lab'
-const [SHARED, DIGEST] = [true, '8120fe']
 
 describe.skipIf(lacks !== undefined)(
   `agents that deploy/manifests/node-restriction keeps to their nodes${lacks === undefined ? '' : ` (${lacks})`}`,
@@ -105,7 +46,7 @@ describe.skipIf(lacks !== undefined)(
         configurationName: CONFIGURATION,
         cdiName: `akri.sh/${CONFIGURATION}=${DIGEST}`,
         capacity: 3,
-        shared: SHARED,
+        shared: true,
         nodes: [NODE_1, NODE_2],
         brokerProperties: { SITE: 'north' },
         deviceUsage: { [slot(0)]: NODE_1, [slot(1)]: `C:${CONFIGURATION}-0:${NODE_2}`, [slot(2)]: '' },
@@ -130,40 +71,32 @@ describe.skipIf(lacks !== undefined)(
     }
 
     beforeAll(async () => {
-      await separateNodes()
-      await provideImage()
       world = await World.open()
-      // The account and its rights, without agents.
-      for (const file of ['namespace', 'service-account', 'cluster-role', 'cluster-role-binding'])
-        await kubectl('apply', '-f', path.join(MANIFESTS, 'agent', `${file}.yaml`))
+      await applyPolicies(world)
       const clients = await Promise.all(NODES.map((node, index) => clientOfPod(world, `agent-${index}`, node)))
       ;[one, two] = clients as [ApiClient, ApiClient]
-      nodeless = await clientOfAgent(world)
-      await kubectl('apply', '-k', FOLDER)
-      // A new policy is in force after a moment.
-      await eventually(() => refused(make(nodeless), 'the token is of no node'))
+      nodeless = await clientOfAgent(world.client)
     })
 
     afterAll(async () => {
-      const folders = ['controller', 'agent'].map((folder) => path.join(MANIFESTS, folder))
       for (const client of [one, two, nodeless]) client?.close()
       await tidyUp(
-        () => kubectl('delete', '-k', FOLDER, '--ignore-not-found'),
+        () => kubectl('delete', '-k', POLICIES, '--ignore-not-found'),
         async () => world?.close(),
-        ...folders.map((folder) => () => kubectl('delete', '-k', folder, '--ignore-not-found')),
-        () => joinNodes(),
-        () => removeImage(),
+        () => kubectl('delete', '-k', path.join(MANIFESTS, 'agent'), '--ignore-not-found'),
       )
     })
 
     it('fits the types of the custom resources, as the API server sees them', async () => {
-      for (const { metadata } of policies)
-        await eventually(async () => {
-          const request = { method: 'GET' as const, path: `${API}/validatingadmissionpolicies/${metadata.name}` }
-          const { metadata: now, status } = (await world.client.request(request)) as Policy
-          expect(status?.observedGeneration).toBe(now.generation)
+      await eventually(async () => {
+        const { items } = JSON.parse(await kubectl('get', '-k', POLICIES, '-o', 'json')) as { items: Policy[] }
+        const policies = items.filter(({ kind }) => kind === 'ValidatingAdmissionPolicy')
+        expect(policies).not.toEqual([])
+        for (const { metadata, status } of policies) {
+          expect(status?.observedGeneration).toBe(metadata.generation)
           expect(status?.typeChecking?.expressionWarnings ?? []).toEqual([])
-        })
+        }
+      })
     })
 
     it('refuses all writes by a token that is not that of a Pod', async () => {
@@ -370,103 +303,8 @@ describe.skipIf(lacks !== undefined)(
       })
       await remove(world.client)
     })
-
-    describe('installed from deploy/manifests', () => {
-      const statusOf = async (configuration: string) =>
-        (await world.get<{ status?: ConfigurationStatus }>('Configuration', configuration))?.status
-      const shared = ['foo0', 'foo1']
-
-      beforeAll(async () => {
-        await world.clear()
-        await kubectl('apply', '-k', MANIFESTS)
-        await rolledOut('daemonset/akri-agent-daemonset')
-      })
-
-      it('offer a shared device on both nodes, and local ones on their own', async () => {
-        await world.apply(echoYaml('echo', shared, 4))
-        const nulls = { discoveryHandler: { name: 'udev', discoveryDetails: 'udevRules: [KERNEL=="null"]' } }
-        await world.apply(
-          JSON.stringify({ apiVersion: 'akri.sh/v0', kind: 'Configuration', metadata: { name: 'nulls' }, spec: nulls }),
-        )
-        await eventually(async () => expect(await world.allocatables('akri.sh/nulls')).toEqual([1, 1]))
-        for (const digest of ['8120fe', 'a19705'])
-          await eventually(async () => expect(await world.allocatables(`akri.sh/echo-${digest}`)).toEqual([4, 4]))
-        const nodes = (await world.instances()).map((instance) => instance.spec.nodes.toSorted())
-        expect(nodes.toSorted()).toEqual([[NODE_1], [...NODES], [...NODES], [NODE_2]].toSorted())
-        await eventually(async () => expect(Object.keys((await statusOf('echo'))?.nodes ?? {}).sort()).toEqual([...NODES]))
-      })
-
-      it('give slots of it to Pods at both levels, and pass on what these report', async () => {
-        const script = 'echo 2.4.1 >"$AKRI_BROKER_INFO_DIRECTORY/firmware"; exec sleep 100000'
-        for (const [index, node] of NODES.entries()) {
-          await world.apply(podYaml(`any-${index}`, { 'akri.sh/echo': 1 }, { node, script, graceSeconds: 0 }))
-          await world.apply(podYaml(`one-${index}`, { 'akri.sh/echo-8120fe': 1 }, { node, graceSeconds: 0 }))
-          await eventually(() => world.running(`any-${index}`, `one-${index}`))
-        }
-        const held = await world.holders()
-        expect(held.map((usage) => usage.replace(/^C:[^:]+:/, 'C:')).sort()).toEqual(
-          NODES.flatMap((node) => [node, `C:${node}`]).sort(),
-        )
-        await eventually(async () => {
-          const entries = (await world.list<Instance>('Instance')).flatMap(({ status }) =>
-            Object.entries(status?.brokerInfo ?? {}),
-          )
-          expect(entries).toContainEqual(['firmware', '2.4.1\n'])
-        })
-        await eventually(async () => expect((await statusOf('echo'))?.slots).toMatchObject({ claimed: 4 }))
-      })
-
-      it('follow a capacity that is raised and lowered, and a device that goes', async () => {
-        const capacities = async () =>
-          (await world.instances()).filter(({ spec }) => spec.configurationName === 'echo').map(({ spec }) => spec.capacity)
-        await world.apply(echoYaml('echo', shared, 5))
-        await eventually(async () => expect(await capacities()).toEqual([5, 5]))
-        await world.apply(echoYaml('echo', shared, 1))
-        await eventually(async () => expect(await capacities()).toEqual([1, 1]))
-        await world.apply(echoYaml('echo', ['foo0'], 1))
-        await eventually(async () => expect(await capacities()).toEqual([1]))
-      })
-
-      it('free the slots of Pods that are deleted, and give up a Configuration', async () => {
-        for (const { metadata } of await world.pods()) await world.remove('Pod', metadata.name)
-        await eventually(async () => expect(await world.holders()).toEqual([]))
-        await eventually(async () => {
-          const reported = (await world.list<Instance>('Instance')).flatMap(({ status }) => Object.keys(status?.brokerInfo ?? {}))
-          expect(reported).toEqual([])
-        })
-        for (const configuration of ['echo', 'nulls', CONFIGURATION]) await world.remove('Configuration', configuration)
-        await eventually(async () => expect(await world.instances()).toEqual([]))
-      })
-
-      it('have been refused nothing', async () => {
-        const pods = await installedPods('akri-agent')
-        expect(pods).toHaveLength(NODES.length)
-        for (const { metadata } of pods) {
-          const metrics = await kubectl('get', '--raw', `/api/v1/namespaces/akri/pods/${metadata.name}:8080/proxy/metrics`)
-          expect(metrics).toMatch(/^akri_api_requests_total\{.*status="201".*\} [1-9]/m)
-          expect(metrics.split('\n').filter((line) => /^akri_api_requests_total\{.*status="403"/.test(line))).toEqual([])
-          expect(await kubectl('-n', 'akri', 'logs', metadata.name)).not.toContain('ValidatingAdmissionPolicy')
-        }
-      })
-    })
   },
 )
-
-/** What is missing for a policy; undefined where nothing is. */
-async function missingPolicies(): Promise<string | undefined> {
-  const client = new ApiClient({
-    access: await clusterAccess({ kubeconfig: process.env.KUBECONFIG }),
-    clock: systemClock,
-    userAgent: 'akri-test',
-  })
-  try {
-    const { resources } = (await client.request({ method: 'GET', path: API })) as { resources: { kind: string }[] }
-    if (resources.some(({ kind }) => kind === 'ValidatingAdmissionPolicy')) return undefined
-    return 'needs Kubernetes 1.30 or newer, which has ValidatingAdmissionPolicy'
-  } finally {
-    client.close()
-  }
-}
 
 /** The API as an agent sees it whose Pod is on that node. */
 async function clientOfPod(world: World, name: string, node: string): Promise<ApiClient> {
@@ -481,32 +319,6 @@ async function clientOfPod(world: World, name: string, node: string): Promise<Ap
     }
     // The token is of the node that its Pod has when it is made.
     expect(spec.nodeName).toBe(node)
-    return clientOfAgent(world, { apiVersion: 'v1', kind: 'Pod', name, uid: metadata.uid })
+    return clientOfAgent(world.client, { apiVersion: 'v1', kind: 'Pod', name, uid: metadata.uid })
   })
-}
-
-/** @param boundObjectRef the Pod that the token is for @default none */
-async function clientOfAgent({ client }: World, boundObjectRef?: object): Promise<ApiClient> {
-  const request = {
-    apiVersion: 'authentication.k8s.io/v1',
-    kind: 'TokenRequest',
-    spec: { expirationSeconds: 3600, boundObjectRef },
-  }
-  const { status } = (await client.request({ method: 'POST', path: `${ACCOUNT}/token`, body: request })) as {
-    status: { token: string }
-  }
-  const access = await clusterAccess({ kubeconfig: process.env.KUBECONFIG })
-  const { ca, verify, serverName } = await access.credentials()
-  const credentials = async () => ({ ca, verify, serverName, token: status.token })
-  return new ApiClient({ access: { server: access.server, credentials }, clock: systemClock, userAgent: 'akri-test' })
-}
-
-/** Resolves where a policy refuses it, and says so. */
-async function refused(work: Promise<unknown>, because: string): Promise<void> {
-  const answer = await work.then(
-    () => 'accepted',
-    (error: unknown) => error,
-  )
-  expect(ApiError.is(answer, 403), `${because}: ${answer}`).toBe(true)
-  expect(String(answer)).toContain(because)
 }

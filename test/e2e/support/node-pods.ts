@@ -1,16 +1,14 @@
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import os from 'node:os'
 import path from 'node:path'
 import { build } from 'esbuild'
 import type { Allocated } from './allocated.js'
+import { IMAGE } from './image.js'
 import { kubectl, kubectlWith } from './kubectl.js'
 import type { AgentOptions, NodeAccess, NodeProcess } from './nodes.js'
+import { tidyUp } from './tidy-up.js'
 
 export const NAMESPACE = 'akri-test-nodes'
 const LABEL = 'akri.sh/test-node'
-/** Of the system, as deploy/manifests names it. */
-export const IMAGE = 'localhost/akri-agent:0.1.0'
 /** Where a cluster checks what Pods may, as it does by Pod Security. */
 const PRIVILEGED = { 'pod-security.kubernetes.io/enforce': 'privileged' }
 /** On a node, and by the same name in its Pod. */
@@ -151,14 +149,8 @@ async function bundled(file: string): Promise<string> {
 /** The name of a node's Pod, which runs. */
 async function providePod(node: string): Promise<string> {
   const name = `on-${node}`
-  const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-node-pod-'))
-  try {
-    const file = path.join(directory, 'objects.json')
-    await writeFile(file, JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objectsFor(name, node) }))
-    await kubectl('apply', '-f', file)
-  } finally {
-    await rm(directory, { recursive: true })
-  }
+  const objects = { apiVersion: 'v1', kind: 'List', items: objectsFor(name, node) }
+  await kubectlWith(JSON.stringify(objects), 'apply', '-f', '-')
   try {
     await kubectl('-n', NAMESPACE, 'wait', '--for=condition=Ready', `pod/${name}`, '--timeout=60s')
   } catch (error) {
@@ -215,9 +207,17 @@ function objectsFor(name: string, node: string): object[] {
 
 /** Ends everything that was made on nodes, and takes it away. */
 export async function removeNodePods(): Promise<void> {
-  const pods = (await kubectl('-n', NAMESPACE, 'get', 'pods', '-o', 'name')).split('\n').filter(Boolean)
-  for (const pod of pods) await kubectl('-n', NAMESPACE, 'exec', pod, '--', '/bin/sh', '-c', `rm -rf ${DIRECTORY}/*`)
-  await kubectl('delete', 'clusterrolebinding', NAMESPACE, '--ignore-not-found')
-  await kubectl('-n', NAMESPACE, 'delete', 'pods', '--all', '--force', '--grace-period=0')
-  await kubectl('delete', 'namespace', NAMESPACE, '--ignore-not-found')
+  const empty = (pod: string) => kubectl('-n', NAMESPACE, 'exec', pod, '--', '/bin/sh', '-c', `rm -rf ${DIRECTORY}/*`)
+  await tidyUp(
+    () => kubectl('delete', 'clusterrolebinding', NAMESPACE, '--ignore-not-found'),
+    async () => tidyUp(...(await runningPods()).map((pod) => () => empty(pod))),
+    () => kubectl('-n', NAMESPACE, 'delete', 'pods', '--all', '--force', '--grace-period=0'),
+    () => kubectl('delete', 'namespace', NAMESPACE, '--ignore-not-found'),
+  )
+}
+
+/** Where a Pod never ran, nothing was made on its node. */
+async function runningPods(): Promise<string[]> {
+  const text = await kubectl('-n', NAMESPACE, 'get', 'pods', '--field-selector=status.phase=Running', '-o', 'name')
+  return text.split('\n').filter(Boolean)
 }

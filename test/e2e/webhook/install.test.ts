@@ -2,8 +2,10 @@ import { spawn } from 'node:child_process'
 import path from 'node:path'
 import { ApiError } from '@akrijs/kube'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { kubectl, MANIFESTS, missingForInstallation, provideImage, removeImage, tidyUp } from '../install/installation.js'
+import { MANIFESTS, missingForInstallation, provideImage, removeImage } from '../install/installation.js'
+import { kubectl } from '../support/kubectl.js'
 import { NODE_1, NODE_2 } from '../support/nodes.js'
+import { tidyUp } from '../support/tidy-up.js'
 import { eventually, World } from '../support/world.js'
 
 // The webhook as an operator has it: an image, installed from deploy/manifests/webhook, reached by its Service.

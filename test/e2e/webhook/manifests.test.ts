@@ -5,7 +5,8 @@ import { describe, expect, it } from 'vitest'
 import { BUNDLED_TYPES } from '../../../webhook/src/generated/bundled-types.js'
 import { webhookOptions } from '../../../webhook/src/program/webhook-options.js'
 import { checkType } from '../../../webhook/src/schema/check-type.js'
-import { IMAGE, MANIFESTS } from '../install/installation.js'
+import { MANIFESTS } from '../install/installation.js'
+import { IMAGE } from '../support/image.js'
 
 // What the manifests of the webhook say must be what the program understands, and what they say to one another.
 
