@@ -92,10 +92,24 @@ describe.skipIf(missingForLan.length > 0)(`with node-opcua on another machine${n
 
   afterEach(() => lan.close())
 
+  const PROGRAM = path.join(import.meta.dirname, '../test-peers/node-opcua.mjs')
+
+  it('offers the server that its discovery server has heard of by multicast DNS (FindServersOnNetwork), until it ends', async () => {
+    const host = await lan.addHost(140 + (process.pid % 100))
+    const peer = await lan.spawn(host, process.execPath, [PROGRAM, host.address, 'announced'], /^announced$/m)
+    await using discovery = await discover([`opc.tcp://${host.address}:4840`])
+    const [device] = await discovery.until((devices) => devices.length === 1)
+    expect(device).toMatchObject({
+      id: `opc.tcp://${host.address}:4842/UA/Announced`,
+      properties: { OPCUA_APPLICATION_URI: 'urn:test:announced', OPCUA_APPLICATION_NAME: 'Announced' },
+    })
+    peer.kill('SIGUSR1')
+    expect(await discovery.until((devices) => devices.length === 0)).toEqual([])
+  })
+
   it('offers the server that registers with its discovery server, with secured endpoints, until it signs off', async () => {
     const host = await lan.addHost(40 + (process.pid % 100))
-    const program = path.join(import.meta.dirname, '../test-peers/node-opcua.mjs')
-    const peer = await lan.spawn(host, process.execPath, [program, host.address], /^registered$/m)
+    const peer = await lan.spawn(host, process.execPath, [PROGRAM, host.address, 'registered'], /^registered$/m)
     await using discovery = await discover([`opc.tcp://${host.address}:4840`])
     const [device] = await discovery.until((devices) => devices.length === 1)
     expect(device).toMatchObject({

@@ -1,11 +1,12 @@
-// A discovery server by node-opcua at port 4840, and a server with secured endpoints at 4841 that registers with it. SIGUSR1 ends
-// the latter in good order. Argument: the address to be known by.
+// A discovery server by node-opcua at port 4840, and a server that SIGUSR1 ends in good order: with secured endpoints at 4841,
+// registered, or at 4842, announced by multicast DNS alone, as the discovery server hears. Arguments: the address to be known by,
+// and `registered` or `announced`, which is printed when it is.
 import { mkdtempSync, rmSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import opcua from 'node-opcua'
 
-const [hostname] = process.argv.slice(2)
+const [hostname, how] = process.argv.slice(2)
 const folder = mkdtempSync(path.join(os.tmpdir(), 'akri-node-opcua-'))
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
 
@@ -27,12 +28,14 @@ const discoveryServer = new opcua.OPCUADiscoveryServer({
 })
 await discoveryServer.start()
 const serverCertificateManager = await certificates('server')
-const server = new opcua.OPCUAServer({
-  port: 4841,
+const common = {
   hostname,
   alternateHostname: hostname,
   serverCertificateManager,
   userCertificateManager: serverCertificateManager,
+}
+const registers = {
+  port: 4841,
   serverInfo: {
     applicationUri: 'urn:test:registered',
     applicationName: { text: 'Registered' },
@@ -40,10 +43,27 @@ const server = new opcua.OPCUAServer({
   },
   registerServerMethod: opcua.RegisterServerMethod.LDS,
   discoveryServerEndpointUrl: `opc.tcp://${hostname}:4840`,
+}
+const announces = {
+  port: 4842,
+  resourcePath: '/UA/Announced',
+  serverInfo: { applicationUri: 'urn:test:announced', applicationName: { text: 'Announced' } },
+}
+const server = new opcua.OPCUAServer({ ...common, ...(how === 'announced' ? announces : registers) })
+const announcement = new opcua.BonjourHolder()
+if (how === 'announced') {
+  await server.start()
+  // RegisterServerMethod.MDNS of node-opcua 2.182 would announce a note of its authors as the host.
+  const { port, resourcePath: path } = announces
+  await announcement.announcedOnMulticastSubnet({ capabilities: ['DA', 'HD'], name: 'Announced', path, host: hostname, port })
+} else {
+  const registered = new Promise((resolve) => server.once('serverRegistered', resolve))
+  await server.start()
+  await registered
+}
+process.stdout.write(`${how}\n`)
+process.once('SIGUSR1', async () => {
+  if (how === 'announced') await announcement.stopAnnouncedOnMulticastSubnet()
+  await server.shutdown(0)
 })
-const registered = new Promise((resolve) => server.once('serverRegistered', resolve))
-await server.start()
-await registered
-process.stdout.write('registered\n')
-process.once('SIGUSR1', () => server.shutdown(0))
 process.once('SIGTERM', () => process.exit(0))
