@@ -1,10 +1,11 @@
 import { systemClock } from '@akrijs/sdk'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Allocated } from '../e2e/support/allocated.js'
 import { ApiServer } from '../e2e/support/api-server.js'
 import { NodeAgents } from '../e2e/support/node-agents.js'
-import { access, missingHere, NODES, unlessHere } from '../e2e/support/nodes.js'
+import { access, missingHere, NODES, onNode, unlessHere } from '../e2e/support/nodes.js'
 import { checkSlots } from '../e2e/support/slots.js'
-import { echoYaml, eventually, podYaml, World } from '../e2e/support/world.js'
+import { echoYaml, eventually, type PodState, podYaml, World } from '../e2e/support/world.js'
 
 /** How many rounds, and from which seed; a run that fails says both. */
 const ROUNDS = Number(process.env.AKRI_CLUSTER_CHAOS_ROUNDS ?? 8)
@@ -13,6 +14,17 @@ const DESCRIPTIONS = ['foo0', 'foo1', 'foo2']
 const INSTANCES = ['cam-8120fe', 'cam-a19705']
 /** As many Pods as have room in all slots, and some more. */
 const MOST_PODS = 8
+
+interface StartedPod extends PodState {
+  readonly spec: PodState['spec'] & { readonly restartPolicy: string }
+  readonly status: PodState['status'] & { readonly containerStatuses?: readonly ContainerState[] }
+}
+
+interface ContainerState {
+  readonly containerID?: string
+  readonly restartCount: number
+  readonly state: { readonly running?: object }
+}
 
 describe.skipIf(missingHere() !== undefined)(`a cluster in which things are killed at random${unlessHere}`, () => {
   const server = new ApiServer()
@@ -31,6 +43,23 @@ describe.skipIf(missingHere() !== undefined)(`a cluster in which things are kill
     await agents?.dispose()
     await world?.close()
   })
+
+  /** Of the Pods of which a container was killed, what they had, by uid. */
+  const killed = new Map<string, readonly Allocated[]>()
+
+  async function givenTo(pod: string): Promise<Allocated[]> {
+    const given = await Promise.all(NODES.map((node) => access.allocated(node)))
+    return given.flat().filter((one) => one.pod === `${world.namespace}/${pod}`)
+  }
+
+  async function checkKilled(where: string): Promise<void> {
+    for (const { metadata, status } of await world.list<StartedPod>('Pod')) {
+      const given = killed.get(metadata.uid)
+      if (given === undefined) continue
+      expect(status.containerStatuses?.[0]?.restartCount, `${where}: ${metadata.name} is started again`).toBeGreaterThan(0)
+      expect(await givenTo(metadata.name), `${where}: ${metadata.name} keeps what it has`).toEqual(given)
+    }
+  }
 
   const random = generator(SEED)
   const pick = <T>(all: readonly T[]): T => all[Math.floor(random() * all.length)] ?? expect.fail('nothing to pick from')
@@ -51,6 +80,24 @@ describe.skipIf(missingHere() !== undefined)(`a cluster in which things are kill
       const alive = (await world.pods()).filter(({ status }) => status.phase === 'Running')
       if (alive.length > 0) await world.remove('Pod', pick(alive).metadata.name).catch(ignoreAway)
     },
+    async 'kill a container'() {
+      const alive = (await world.list<StartedPod>('Pod')).filter(({ spec, status }) => {
+        const [container] = status.containerStatuses ?? []
+        // The first time it is started again at once.
+        return spec.restartPolicy === 'Always' && container?.state.running !== undefined && container.restartCount === 0
+      })
+      if (alive.length === 0) return
+      const { metadata, spec, status } = pick(alive)
+      const id = status.containerStatuses?.[0]?.containerID?.replace('containerd://', '') ?? ''
+      const given = await eventually(() => givenTo(metadata.name))
+      try {
+        await onNode(spec.nodeName ?? '', 'ctr', '-n', 'k8s.io', 'tasks', 'kill', '--signal', 'SIGKILL', id)
+      } catch (error) {
+        // It was killed a moment ago, or its Pod was.
+        if (!/not found/.test(String(error))) throw error
+      }
+      killed.set(metadata.uid, given)
+    },
     async 'start Pods'() {
       const there = await world.pods()
       for (const { metadata, status } of there) {
@@ -60,9 +107,12 @@ describe.skipIf(missingHere() !== undefined)(`a cluster in which things are kill
       for (let index = 0; index < Math.min(3, room); index++) {
         const limits: Record<string, number> =
           random() < 0.5 ? { [`akri.sh/${pick(INSTANCES)}`]: 1 } : { 'akri.sh/cam': random() < 0.3 ? 2 : 1 }
-        // Some end by themselves.
-        const script = random() < 0.3 ? 'sleep 2' : 'exec sleep 100000'
-        await world.apply(podYaml(`p${pods++}`, limits, { script, graceSeconds: 0 })).catch(ignoreAway)
+        // Some end by themselves, and of the others the kubelet starts again what ends.
+        const ends = random() < 0.3
+        const script = ends ? 'sleep 2' : 'exec sleep 100000'
+        const pod = JSON.parse(podYaml(`p${pods++}`, limits, { script, graceSeconds: 0 }))
+        if (!ends) pod.spec.restartPolicy = 'Always'
+        await world.apply(JSON.stringify(pod)).catch(ignoreAway)
       }
     },
   }
@@ -79,7 +129,9 @@ describe.skipIf(missingHere() !== undefined)(`a cluster in which things are kill
         await blows[name]?.()
         await systemClock.sleep(random() * 800)
       }
-      await eventually(() => checkSlots(world, `round ${round} of seed ${SEED}: ${names.join(', ')}`), 75_000)
+      const where = `round ${round} of seed ${SEED}: ${names.join(', ')}`
+      await eventually(() => checkSlots(world, where))
+      await eventually(() => checkKilled(where))
       expect(await uids()).toEqual(before)
     }
   })
