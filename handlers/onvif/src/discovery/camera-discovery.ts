@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events'
 import { AkriError, type Clock, every, type Logger, messageOf } from '@akrijs/sdk'
 import type { CameraFacts } from '../device/camera.js'
+import { CameraUnreachableError, InvalidReplyError } from '../device/errors.js'
 import { RefusedCredentials } from '../device/refused-credentials.js'
 import type { NetworkPolicy } from '../network-policy.js'
 import { AddressBudget } from './address-budget.js'
@@ -71,6 +72,11 @@ export async function* discoverCameras(options: CameraDiscoveryOptions): AsyncGe
     stop.abort()
     await running
   }
+}
+
+interface Answer {
+  readonly url: string
+  readonly facts: CameraFacts
 }
 
 class CameraDiscovery {
@@ -164,29 +170,48 @@ class CameraDiscovery {
     for (const reading of this.#set.due(again)) this.#queue.add(reading.source, () => this.#read(reading))
   }
 
-  async #read({ id, uuid, urls, source }: Reading): Promise<void> {
-    const { log, signal, read } = this.#options
-    const zone = source.split('%')[1]
-    const reasons: string[] = []
-    for (const url of urls) {
-      try {
-        const facts = await read({ url, uuid, zone, refused: this.#refused }, this.#policy, signal)
-        if (this.#set.isStill(id, url, facts)) return this.#answered(id, url, facts)
-        reasons.push(`${url}: it is another camera`)
-      } catch (error) {
-        if (signal.aborted) return
-        if (!AkriError.is(error)) return this.changes.end(error)
-        reasons.push(messageOf(error))
-      }
+  async #read(reading: Reading): Promise<void> {
+    const { id, uuid, urls, source } = reading
+    const { log, signal } = this.#options
+    const failed = new Map<string, Error>()
+    try {
+      const found = await this.#firstThatAnswers(reading, urls, failed)
+      // Ids are made of URLs, and other nodes may have reached one that is before it: whoever just was not reached is asked again.
+      const unreached = [...failed].flatMap(([url, error]) => (error instanceof CameraUnreachableError ? [url] : []))
+      const better = found && (await this.#firstThatAnswers(reading, unreached, failed))
+      if (found !== undefined) return this.#answered(id, better ?? found, [...failed.keys()])
+    } catch (error) {
+      return signal.aborted ? undefined : this.changes.end(error)
     }
+    const reasons = [...failed.values()].map(messageOf)
     const failures = this.#set.failed(id)
     const tell = failures === 1 ? log.info : log.debug
     tell.call(log, { uuid, source, failures, reasons }, 'what is announced as a camera does not answer as one')
     this.#changed()
   }
 
-  #answered(id: string, url: string, facts: CameraFacts): void {
-    this.#set.answered(id, url, facts)
+  /** @param failed where it is told why others do not @throws the signal's reason; what is wrong and never should be */
+  async #firstThatAnswers(
+    { id, uuid, source }: Reading,
+    urls: readonly string[],
+    failed: Map<string, Error>,
+  ): Promise<Answer | undefined> {
+    const { signal, read } = this.#options
+    for (const url of urls) {
+      try {
+        const facts = await read({ url, uuid, zone: source.split('%')[1], refused: this.#refused }, this.#policy, signal)
+        if (this.#set.isStill(id, url, facts)) return { url, facts }
+        failed.set(url, new InvalidReplyError(`${url}: it is another camera`))
+      } catch (error) {
+        if (signal.aborted || !AkriError.is(error)) throw error
+        failed.set(url, error)
+      }
+    }
+    return undefined
+  }
+
+  #answered(id: string, { url, facts }: Answer, silent: readonly string[]): void {
+    this.#set.answered(id, url, facts, silent)
     this.#changed()
   }
 

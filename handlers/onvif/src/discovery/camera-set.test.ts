@@ -34,7 +34,7 @@ function ask(set: CameraSet, most = 0): string[] {
       return facts !== undefined && set.isStill(id, one, facts)
     })
     if (url === undefined) set.failed(id)
-    else set.answered(id, url, answering.get(url) ?? FACTS)
+    else set.answered(id, url, answering.get(url) ?? FACTS, urls.slice(0, urls.indexOf(url)))
     return urls
   })
 }
@@ -201,6 +201,71 @@ describe('the cameras that were heard of', () => {
     expect(await round(set, camera)).toEqual([at('10.0.0.9'), at('10.0.0.1')])
     await round(set, announced('a', '10.0.0.1'), camera)
     expect(urlsOf(set)).toEqual([at('10.0.0.1')])
+  })
+
+  describe('and have several URLs', () => {
+    const [first, second] = [at('10.0.0.1'), at('10.0.0.2')]
+    const camera = announced('a', '10.0.0.2', { urls: [first, second] })
+
+    /** Rounds until the camera is asked again. @returns how many, and what is asked then */
+    async function untilAsked(set: CameraSet, said: () => Announced = () => camera): Promise<[rounds: number, asked: string[]]> {
+      for (let rounds = 1; rounds < 100; rounds++) {
+        const asked = await round(set, said())
+        if (asked.length > 0) return [rounds, asked]
+      }
+      return expect.fail('it was never asked')
+    }
+
+    it('move to the first one as soon as that answers, since ids are made of it', async () => {
+      const set = setOf()
+      answering.set(second, FACTS)
+      expect(await round(set, camera)).toEqual([first, second])
+      expect(urlsOf(set)).toEqual([second])
+      // Soon at first, then as all others.
+      expect(await untilAsked(set)).toEqual([3, [first, second]])
+      expect(await untilAsked(set)).toEqual([60, [first, second]])
+      expect(urlsOf(set)).toEqual([second])
+      answering.set(first, FACTS)
+      expect(await untilAsked(set)).toEqual([60, [first, second]])
+      expect(urlsOf(set)).toEqual([first])
+      expect(await untilAsked(set)).toEqual([60, [first]])
+    })
+
+    it('stay where they are while the first one is that of another camera', async () => {
+      const set = setOf()
+      answering.set(second, FACTS)
+      await round(set, camera)
+      answering.set(first, { ...FACTS, serialNumber: '2' })
+      await untilAsked(set)
+      expect(urlsOf(set)).toEqual([second])
+    })
+
+    it('stay where they are when the order of their URLs changes', async () => {
+      const set = setOf()
+      for (const url of [first, second]) answering.set(url, FACTS)
+      await round(set, camera)
+      const turned = { ...camera, source: '10.0.0.1', urls: [second, first] }
+      expect(await untilAsked(set, () => turned)).toEqual([60, [first]])
+      expect(urlsOf(set)).toEqual([first])
+    })
+
+    it('do not move to one that they do not announce themselves', async () => {
+      const set = setOf()
+      answering.set(second, FACTS)
+      await round(set, { ...camera, urls: [at('10.0.0.66'), second], source: '10.0.0.66' })
+      answering.set(at('10.0.0.66'), FACTS)
+      expect(await untilAsked(set, () => announced('a', '10.0.0.2'))).toEqual([3, [second]])
+      expect(urlsOf(set)).toEqual([second])
+    })
+
+    it('go to the next one when the first one answers no longer', async () => {
+      const set = setOf()
+      for (const url of [first, second]) answering.set(url, FACTS)
+      await round(set, camera)
+      answering.delete(first)
+      for (let n = 0; n < 70; n++) await round(set, camera)
+      expect(urlsOf(set)).toEqual([second])
+    })
   })
 
   describe('and are told apart by UUIDs alone', () => {

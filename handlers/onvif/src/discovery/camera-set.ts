@@ -64,6 +64,8 @@ const GOODBYE_MS = 5000
 
 interface Known {
   readonly url: string
+  /** Those before it in its announcement, which did not answer when it did: it moves to the first that does, as if that always had. */
+  readonly preferred: readonly string[]
   readonly facts: CameraFacts
   /** When it answered, in milliseconds since the epoch. */
   readonly at: number
@@ -185,15 +187,18 @@ export class CameraSet {
       entry.reading = true
       const { id, uuid, announced, known: before, claims } = entry
       const urls = [
-        ...(before === undefined ? announced.urls : [before.url]),
+        ...(before === undefined ? announced.urls : [...stillPreferred(before, announced), before.url]),
         ...[...claims.values()].flatMap((claimed) => claimed.urls),
       ]
       return { id, uuid, urls: [...new Set(urls)].slice(0, MAX_URLS), source: announced.source }
     })
   }
 
-  /** @param url the one that answered */
-  answered(id: string, url: string, facts: CameraFacts): void {
+  /**
+   * @param url the one that answered
+   * @param silent those that were asked before it, and did not
+   */
+  answered(id: string, url: string, facts: CameraFacts, silent: readonly string[]): void {
     const entry = this.#entries.get(id)
     if (entry === undefined) return
     const now = this.#options.clock.now()
@@ -201,11 +206,15 @@ export class CameraSet {
     if (!announced.urls.includes(url)) entry.announced = [...claims.values()].find(({ urls }) => urls.includes(url)) ?? announced
     // What it told before it still is, where it stopped answering in between.
     const before = facts.incomplete !== undefined && known?.url === url ? known.facts : undefined
-    entry.known = { url, facts: before ?? facts, at: now }
+    const { urls } = entry.announced
+    const preferred = urls.slice(0, Math.max(urls.indexOf(url), 0)).filter((one) => silent.includes(one))
+    entry.known = { url, preferred, facts: before ?? facts, at: now }
     this.#knownAt = undefined
     entry.leaving = false
     entry.failures = 0
-    entry.due = now + this.#refreshMs(facts)
+    // Soon, before anybody has got used to where it is.
+    const isUnsettled = preferred.length > 0 && known?.url !== url
+    entry.due = now + (isUnsettled ? MIN_REFRESH_MS : this.#refreshMs(facts))
     asked(entry)
   }
 
@@ -230,10 +239,15 @@ export class CameraSet {
     return entry.failures
   }
 
-  /** Whether what answers at the URL of a camera still is that camera: while it is said to be elsewhere, another one may be there. */
+  /**
+   * Whether what answers at the URL of a camera still is that camera: while it is said to be elsewhere, another one may be there, and
+   * at a URL where nobody has answered so far.
+   */
   isStill(id: string, url: string, facts: CameraFacts): boolean {
     const { known, claims } = this.#entries.get(id) ?? {}
-    if (known === undefined || url !== known.url || claims?.size === 0) return true
+    if (known === undefined) return true
+    const isToBeTold = url === known.url ? claims?.size !== 0 : known.preferred.includes(url)
+    if (!isToBeTold) return true
     const differs = (a: string | undefined, b: string | undefined) => a !== undefined && b !== undefined && a !== b
     return !differs(known.facts.serialNumber, facts.serialNumber) && !differs(known.facts.macAddress, facts.macAddress)
   }
@@ -331,6 +345,11 @@ export class CameraSet {
 /** Whether a time is still to come. One that is further ahead than it can have been set is of a clock that was put back since. */
 function isAhead(time: number, now: number, longest: number): boolean {
   return now < time && time <= now + longest
+}
+
+/** Those that it still announces itself: others may have said the rest of them. */
+function stillPreferred({ preferred }: Known, { urls }: Announced): readonly string[] {
+  return preferred.filter((url) => urls.includes(url))
 }
 
 function isUrgent({ known, failures, leaving }: Entry): boolean {
