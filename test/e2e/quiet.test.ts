@@ -1,0 +1,103 @@
+import { performance } from 'node:perf_hooks'
+import type { Configuration } from '@akrijs/kube'
+import { systemClock } from '@akrijs/sdk'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { freePort } from './support/free-port.js'
+import { NodeAgent } from './support/node-agent.js'
+import { missingHere, NODE_1, NODES, setAvailable, unlessHere } from './support/nodes.js'
+import { echoYaml, eventually, podYaml, World } from './support/world.js'
+
+// What agents write to the API server, as they count it themselves: with what was refused, and what changed nothing.
+
+const QUIET_MS = 30_000
+/** What was begun is over: longer than changes are gathered, and than it takes to try again what another node overtook. */
+const SETTLED_MS = 3000
+/** A status is written no sooner after the last one of the same node. */
+const GATHER_MS = 250
+
+const devices = (count: number) => Array.from({ length: count }, (_, index) => `device-${index}`)
+
+describe.skipIf(missingHere() !== undefined)(`what agents write${unlessHere}`, () => {
+  const open: { readonly agent: NodeAgent; readonly port: number }[] = []
+  let world: World
+
+  beforeAll(async () => {
+    await setAvailable(true)
+    world = await World.open()
+    for (const node of NODES) {
+      const port = await freePort()
+      const agent = await NodeAgent.create(node, { METRICS_PORT: String(port) })
+      open.push({ agent, port })
+      await agent.start()
+    }
+  })
+
+  afterEach(() => world.clear())
+
+  afterAll(async () => {
+    for (const { agent } of open) await agent.dispose()
+    await world?.close()
+  })
+
+  /** By all agents since they began, by method. */
+  async function writes(): Promise<Record<string, number>> {
+    const sums: Record<string, number> = { POST: 0, PUT: 0, PATCH: 0, DELETE: 0 }
+    for (const { port } of open) {
+      const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+      for (const [, method = '', count] of text.matchAll(/^akri_api_requests_total\{method="([A-Z]+)",status="\d+"\} (\d+)$/gm))
+        if (method in sums) sums[method] = (sums[method] ?? 0) + Number(count)
+    }
+    return sums
+  }
+
+  /** Once nothing has been written for a while. */
+  async function settled(): Promise<Record<string, number>> {
+    return eventually(async () => {
+      const before = await writes()
+      await systemClock.sleep(SETTLED_MS)
+      expect(await writes()).toEqual(before)
+      return before
+    })
+  }
+
+  async function status(): Promise<Pick<NonNullable<Configuration['status']>, 'devices' | 'slots'>> {
+    const found = (await world.get<Configuration>('Configuration', 'cam'))?.status
+    return { devices: found?.devices ?? 0, slots: found?.slots ?? { total: 0, claimed: 0 } }
+  }
+
+  it('is nothing for half a minute in which nothing changes, though a Pod uses a device', async () => {
+    await world.apply(echoYaml('cam', devices(20), 2))
+    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([20, 20]))
+    await world.apply(podYaml('p', { 'akri.sh/cam': 1 }, { node: NODE_1 }))
+    await eventually(() => world.running('p'))
+    await eventually(async () => expect(await status()).toEqual({ devices: 20, slots: { total: 40, claimed: 1 } }))
+    const before = await settled()
+    await systemClock.sleep(QUIET_MS)
+    expect(await writes()).toEqual(before)
+    await world.running('p')
+
+    await world.remove('Pod', 'p')
+    await eventually(async () => expect(await status()).toMatchObject({ slots: { claimed: 0 } }))
+    // The slot, and how many there are.
+    expect(await settled()).toEqual({ ...before, PATCH: (before.PATCH ?? 0) + 2 })
+  })
+
+  it('is each of many Instances once, and a status now and then, while these are made', async () => {
+    const count = 60
+    const before = await settled()
+    const begun = performance.now()
+    await world.apply(echoYaml('cam', devices(count), 1))
+    const made = async () => (await world.instances()).filter(({ spec }) => spec.nodes.length === NODES.length)
+    await eventually(async () => expect(await made()).toHaveLength(count))
+    const tookMs = performance.now() - begun
+    await eventually(async () => expect(await status()).toEqual({ devices: count, slots: { total: count, claimed: 0 } }))
+    const after = await settled()
+    // All are made by one node and joined by the other one; where both want to make one, one of them is refused.
+    expect((after.POST ?? 0) - (before.POST ?? 0)).toBeLessThanOrEqual(2 * NODES.length * count)
+    const statuses = (after.PATCH ?? 0) - (before.PATCH ?? 0) - count
+    // With what is written last of all, and once more where another node was faster.
+    expect(statuses).toBeLessThan(NODES.length * (tookMs / GATHER_MS + 4))
+    expect(statuses).toBeGreaterThan(0)
+    expect(after).toMatchObject({ PUT: before.PUT, DELETE: before.DELETE })
+  })
+})
