@@ -216,9 +216,9 @@ class Interview {
 
   /** What the camera answers, if it does. @throws CameraUnreachableError */
   async #ask(to: Destination, call: SoapCall): Promise<XmlElement | undefined> {
-    const { session, home, credential, refused, log } = this.#options
+    const { session, home, log } = this.#options
     if (this.#authentication !== 'refused' && session.hasCredentialFor(to)) {
-      const answer = await this.#tolerate(call, session.call(to, call))
+      const answer = await this.#askWithCredential(to, call)
       if (!(answer instanceof NotAuthorizedError)) {
         if (answer !== undefined) this.#authentication = 'accepted'
         return answer
@@ -226,13 +226,24 @@ class Interview {
       // Where it is accepted otherwise, the user just may not do this.
       if (this.#authentication === 'accepted') return undefined
       this.#authentication = 'refused'
-      if (credential !== undefined) refused?.add(home, credential)
       log.debug({ camera: home.url.host, reason: answer.message }, 'the camera refuses the credential')
     }
     const answer = await this.#tolerate(call, session.callOpenly(to, call))
     if (!(answer instanceof NotAuthorizedError)) return answer
     if (this.#authentication === 'none') this.#authentication = 'required'
     return undefined
+  }
+
+  async #askWithCredential(to: Destination, call: SoapCall): Promise<XmlElement | NotAuthorizedError | undefined> {
+    const { session, home, credential, refused } = this.#options
+    const attempt = () => this.#tolerate(call, session.call(to, call))
+    if (this.#authentication === 'accepted' || refused === undefined || credential === undefined) return attempt()
+    return refused.oneByOne(home, credential, async () => {
+      if (refused.has(home, credential)) return new NotAuthorizedError(`${call.operation}: it was refused just before`)
+      const answer = await attempt()
+      if (answer instanceof NotAuthorizedError) refused.add(home, credential)
+      return answer
+    })
   }
 
   async #tolerate(call: SoapCall, asked: Promise<XmlElement>): Promise<XmlElement | NotAuthorizedError | undefined> {

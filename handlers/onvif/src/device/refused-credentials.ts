@@ -18,6 +18,8 @@ const MAX_REMEMBERED = 10_000
 export class RefusedCredentials {
   readonly #options: RefusedCredentialsOptions
   readonly #refusedAt = new Map<string, number>()
+  /** The last attempt of those that are under way, or wait for each other. */
+  readonly #last = new Map<string, Promise<unknown>>()
 
   constructor(options: RefusedCredentialsOptions) {
     this.#options = options
@@ -28,6 +30,19 @@ export class RefusedCredentials {
     const age = clock.now() - (this.#refusedAt.get(keyOf(place, credential)) ?? Number.NEGATIVE_INFINITY)
     // One of the future is of a clock that was put back since.
     return age >= 0 && age < forMs
+  }
+
+  /** Attempts with one credential at one place, one after the other: so all but the first know what became of it. */
+  async oneByOne<T>(place: Destination, credential: Credential, attempt: () => Promise<T>): Promise<T> {
+    const key = keyOf(place, credential)
+    const before = this.#last.get(key)
+    const run = before === undefined ? attempt() : before.then(attempt, attempt)
+    this.#last.set(key, run)
+    try {
+      return await run
+    } finally {
+      if (this.#last.get(key) === run) this.#last.delete(key)
+    }
   }
 
   add(place: Destination, credential: Credential): void {
