@@ -71,18 +71,17 @@ export async function readServer({ library, identity, url, endpoint, credential,
     connectionStrategy: { maxRetry: 0 },
     transportSettings: { maxMessageSize: MAX_MESSAGE, maxChunkCount: MAX_CHUNKS },
     keepSessionAlive: false,
+    // It would wait for the server to close them, with the socket open: see disconnect.
+    keepPendingSessionsOnDisconnect: true,
     requestedSessionTimeout: 30_000,
   })
   let stage: SessionStage = 'channel'
+  let session: ClientSession | undefined
   const work = (async () => {
     await client.connect(url)
     stage = 'session'
-    const session = await client.createSession(userIdentity(library, credential))
-    try {
-      return await readFacts(library, session)
-    } finally {
-      await session.close()
-    }
+    session = await client.createSession(userIdentity(library, credential))
+    return readFacts(library, session)
   })()
   try {
     return await unlessAborted(work, signal)
@@ -91,7 +90,7 @@ export async function readServer({ library, identity, url, endpoint, credential,
     const hint = isSecure && stage === 'channel' ? 'perhaps it does not trust the certificate of its client: ' : ''
     throw new OpcuaSessionError(stage, `${hint}${messageOf(cause).replace(/\s+/g, ' ')}`, { cause })
   } finally {
-    await disconnect(client)
+    await disconnect(client, session)
   }
 }
 
@@ -145,12 +144,14 @@ function dateOf(value: unknown): Date | undefined {
   return value instanceof Date && value.getUTCFullYear() > 1601 ? value : undefined
 }
 
-/** In an orderly way, if the server goes along; the socket is closed in any case. */
-async function disconnect(client: OPCUAClient): Promise<void> {
+/** A server that does not close the session in time has to forget it by itself. The socket is closed in any case. */
+async function disconnect(client: OPCUAClient, session: ClientSession | undefined): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const patience = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, CLOSE_MS)
   })
-  await Promise.race([client.disconnect().catch(() => undefined), patience])
+  await Promise.race([session?.close().catch(() => undefined), patience])
   clearTimeout(timer)
+  // Waits for nothing that the server does.
+  await client.disconnect().catch(() => undefined)
 }

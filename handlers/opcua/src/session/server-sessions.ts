@@ -12,6 +12,7 @@ import { loadNodeOpcua, type NodeOpcua } from './node-opcua.js'
 import { readServer } from './read-server.js'
 import type { SessionGate } from './session-gate.js'
 import { type SessionOutcome, sessionProperties } from './session-properties.js'
+import { withTimeLimit } from './time-limit.js'
 import { TrustedCertificates } from './trusted-certificates.js'
 
 /** How long what a session told is good for, in milliseconds. */
@@ -103,8 +104,9 @@ export class ServerSessions {
     const again = due.filter(({ server }) => this.#entries.has(server.discoveryUrl)).slice(0, AGAIN_PER_ROUND)
     const fresh = due.filter(({ server }) => !this.#entries.has(server.discoveryUrl))
     if (fresh.length + again.length === 0) return
-    const round = AbortSignal.any([signal, AbortSignal.timeout(this.#options.roundMs ?? 10_000)])
-    await inParallel([...fresh, ...again], AT_MOST, (server) => this.#read(server, round))
+    await withTimeLimit(this.#options.roundMs ?? 10_000, signal, (round) =>
+      inParallel([...fresh, ...again], AT_MOST, (server) => this.#read(server, round)),
+    )
     signal.throwIfAborted()
   }
 
@@ -114,10 +116,11 @@ export class ServerSessions {
     const entry = this.#entries.get(discoveryUrl) ?? { properties: {}, dueAt: 0, failures: 0 }
     let signal: AbortSignal | undefined
     try {
-      entry.properties = await gate.run(discoveryUrl, round, () => {
-        signal = AbortSignal.any([round, AbortSignal.timeout(sessionMs)])
-        return this.#readBy(known, entry, signal)
-      })
+      const read = (own: AbortSignal) => {
+        signal = own
+        return this.#readBy(known, entry, own)
+      }
+      entry.properties = await gate.run(discoveryUrl, round, () => withTimeLimit(sessionMs, round, read))
       entry.dueAt = clock.now() + REFRESH_MS
       entry.failures = 0
     } catch (error) {

@@ -1,0 +1,122 @@
+import { once } from 'node:events'
+import { connect, createServer, type Socket } from 'node:net'
+import { DiscoveryProperties, silentLogger, systemClock } from '@akrijs/sdk'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { eventually } from '../../../../test/support/eventually.js'
+import { SecuredServer } from '../../test-peers/secured-server.js'
+import { readEndpointUrl } from '../endpoint-url.js'
+import { ServerSessions } from './server-sessions.js'
+import { SessionGate } from './session-gate.js'
+
+const URI = 'urn:akri:test:interrupted'
+/** node-opcua waits for an answer for so long, whatever becomes of the session. */
+const LIBRARY_MS = 15_000
+let server: SecuredServer
+
+beforeAll(async () => {
+  server = await SecuredServer.start({ applicationUri: URI, modes: ['None'] })
+})
+
+afterAll(() => server.close())
+
+/** A line to the server. After so many messages of it in a session another takes its place, who never hangs up. */
+class Line {
+  /** Connections that the client has not let go of: it does not refuse what is sent to it. */
+  readonly open = new Set<Socket>()
+  url = ''
+  readonly #server = createServer({ allowHalfOpen: true }, (socket) => this.#pass(socket))
+  readonly #messages: number
+  readonly #intrude: (socket: Socket, message: Buffer) => void
+  #connections = 0
+
+  private constructor(messages: number, intrude: (socket: Socket, message: Buffer) => void) {
+    this.#messages = messages
+    this.#intrude = intrude
+  }
+
+  static async open(messages: number, intrude: (socket: Socket, message: Buffer) => void): Promise<Line> {
+    const line = new Line(messages, intrude)
+    line.#server.listen(0, '127.0.0.1')
+    await once(line.#server, 'listening')
+    const address = line.#server.address()
+    line.url = `opc.tcp://127.0.0.1:${typeof address === 'object' ? address?.port : ''}/UA/Secured`
+    return line
+  }
+
+  #pass(socket: Socket): void {
+    // The first connection asks for the endpoints.
+    const isSession = this.#connections++ > 0
+    this.open.add(socket)
+    socket.on('error', () => undefined)
+    socket.once('close', () => this.open.delete(socket))
+    const upstream = connect(readEndpointUrl(server.url)?.port ?? 0, '127.0.0.1')
+    upstream.on('error', () => undefined)
+    socket.pipe(upstream)
+    let messages = 0
+    upstream.on('data', (message) => {
+      if (isSession && ++messages > this.#messages) this.#intrude(socket, message)
+      else socket.write(message)
+    })
+    upstream.on('close', () => {
+      if (!isSession) return socket.end()
+      // Who has closed a socket, and not only said that it has no more to say, is found out by what is sent to it.
+      const timer = setInterval(() => socket.write('x'), 50)
+      socket.once('close', () => clearInterval(timer))
+      return undefined
+    })
+  }
+
+  async close(): Promise<void> {
+    for (const socket of this.open) socket.destroy()
+    await new Promise((resolve) => this.#server.close(resolve))
+  }
+}
+
+/** A chunk of an answer that never ends, every 20 ms. */
+function sendChunks(socket: Socket, message: Buffer): void {
+  let sequence = message.readUInt32LE(16)
+  const timer = setInterval(() => {
+    const chunk = Buffer.concat([message.subarray(0, 24), Buffer.alloc(10)])
+    chunk.write('C', 3, 'latin1')
+    chunk.writeUInt32LE(chunk.length, 4)
+    chunk.writeUInt32LE(sequence++, 16)
+    socket.write(chunk)
+  }, 20)
+  socket.once('close', () => clearInterval(timer))
+}
+
+// Acknowledge, and the answers to OpenSecureChannel, CreateSession, ActivateSession and Read.
+it.each([
+  [0, 'says nothing', () => undefined],
+  [1, 'says nothing', () => undefined],
+  [2, 'says nothing', () => undefined],
+  [3, 'says nothing', () => undefined],
+  [4, 'says nothing', () => undefined],
+  [2, 'sends chunks without end', sendChunks],
+  [3, 'sends chunks without end', sendChunks],
+  [4, 'sends chunks without end', sendChunks],
+] as const)(
+  'a session is over in time, and its socket closed, where the server after %i messages %s',
+  async (messages, _, intrude) => {
+    const line = await Line.open(messages, intrude)
+    try {
+      const { port = 0 } = readEndpointUrl(line.url) ?? {}
+      const sessions = await ServerSessions.open({
+        properties: new DiscoveryProperties(),
+        gate: new SessionGate(1),
+        targetOf: async ({ discoveryUrl }) => ({ addresses: ['127.0.0.1'], port, endpointUrl: discoveryUrl }),
+        clock: systemClock,
+        log: silentLogger,
+        sessionMs: 2000,
+      })
+      const application = { applicationUri: URI, productUri: '', applicationName: '' }
+      const begin = systemClock.now()
+      await sessions.update([{ server: { discoveryUrl: line.url }, application }], new AbortController().signal)
+      expect(sessions.of({ discoveryUrl: line.url })).toEqual({})
+      await eventually(() => expect(line.open.size).toBe(0))
+      expect(systemClock.now() - begin).toBeLessThan(LIBRARY_MS)
+    } finally {
+      await line.close()
+    }
+  },
+)
