@@ -203,6 +203,26 @@ describe('the cameras that were heard of', () => {
     expect(urlsOf(set)).toEqual([at('10.0.0.1')])
   })
 
+  it('are counted where they are and where they are heard from, as long as they are known', async () => {
+    const set = setOf()
+    const url = 'http://[FE80:0::1]/onvif/device_service'
+    const camera = announced('a', '10.0.0.1', { urls: [url] })
+    const neighbour = announced('b', '10.0.0.1')
+    const counts = () => ['10.0.0.1', 'fe80::1%eth0', '10.0.0.2'].map((address) => set.knownAt(address))
+    for (const one of [url, at('10.0.0.1'), at('10.0.0.2')]) answering.set(one, FACTS)
+    set.heard('ProbeMatch', camera)
+    expect(counts()).toEqual([0, 0, 0])
+    await round(set, camera, neighbour)
+    expect(counts()).toEqual([2, 1, 0])
+    set.saidGoodbye('b', '10.0.0.1')
+    expect(counts()).toEqual([1, 1, 0])
+    await round(set, { ...camera, source: 'fe80::1%eth0' })
+    expect(counts()).toEqual([0, 1, 0])
+    answering.clear()
+    for (let n = 0; n < 70; n++) await round(set, { ...camera, source: 'fe80::1%eth0' })
+    expect(counts()).toEqual([0, 0, 0])
+  })
+
   describe('and have several URLs', () => {
     const [first, second] = [at('10.0.0.1'), at('10.0.0.2')]
     const camera = announced('a', '10.0.0.2', { urls: [first, second] })
