@@ -20,11 +20,21 @@ import { createRequire } from 'node:module'
 import { DiscoveryProperties, silentLogger, systemClock } from '@akrijs/sdk'
 import { ServerSessions } from './server-sessions.js'
 import { SessionGate } from './session-gate.js'
-import '../index.js'
+import { createOpcuaHandler } from '../index.js'
+import { opcuaDetails } from '../details.js'
 
 const url = process.argv[2]
 const loaded = () => Object.keys(createRequire(import.meta.url).cache).some((file) => file.includes('node-opcua-client'))
 const before = loaded()
+const stop = new AbortController()
+const details = opcuaDetails.parse({ opcuaDiscoveryMethod: { standard: { discoveryUrls: [url] } } })
+const properties = new DiscoveryProperties()
+let plain
+for await (const devices of createOpcuaHandler().discover({ details, properties, signal: stop.signal, log: silentLogger })) {
+  plain = { found: devices.length, policies: devices[0]?.properties.OPCUA_SECURITY_POLICIES, loaded: loaded() }
+  break
+}
+stop.abort()
 try {
   const target = { addresses: ['127.0.0.1'], port: Number(new URL(url).port), endpointUrl: url }
   const sessions = await ServerSessions.open({
@@ -37,11 +47,14 @@ try {
   const application = { applicationUri: 'urn:akri:test:alone', productUri: '', applicationName: '' }
   const known = { server: { discoveryUrl: url }, application }
   await sessions.update([known], new AbortController().signal)
-  console.log(JSON.stringify({ before, after: loaded(), product: sessions.of(known.server).OPCUA_PRODUCT_NAME }))
+  console.log(JSON.stringify({ before, plain, after: loaded(), product: sessions.of(known.server).OPCUA_PRODUCT_NAME }))
 } catch (error) {
-  console.log(JSON.stringify({ before, code: error.code, kind: error.kind, message: error.message }))
+  console.log(JSON.stringify({ before, plain, code: error.code, kind: error.kind, message: error.message }))
 }
 `
+
+/** What a discovery without `serverDetails` has found, and whether it has loaded node-opcua. */
+const plain = { found: 1, policies: 'Basic256Sha256,None', loaded: false }
 
 beforeAll(async () => {
   const resolveDir = import.meta.dirname
@@ -65,13 +78,13 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-it('loads node-opcua for the first session only, writes nothing, and leaves nothing open that keeps a process alive', async () => {
+it('loads node-opcua for the first session only, and for no discovery without one, writes nothing, and leaves nothing open that keeps a process alive', async () => {
   const home = path.join(folder, 'home')
   const tmp = path.join(folder, 'tmp')
   mkdirSync(tmp)
   const env = { PATH: '', HOME: home, TMPDIR: tmp }
   const { stdout, stderr } = await run(process.execPath, [program, server.url], { env, cwd: folder, timeout: 120_000 })
-  expect(JSON.parse(stdout)).toEqual({ before: false, after: true, product: 'Mixer' })
+  expect(JSON.parse(stdout)).toEqual({ before: false, plain, after: true, product: 'Mixer' })
   expect(stderr).toBe('')
   expect(existsSync(home)).toBe(false)
 })
@@ -83,6 +96,7 @@ it('says what to install where node-opcua is not installed', async () => {
   const { stdout } = await run(process.execPath, [alone, server.url], { timeout: 120_000 })
   expect(JSON.parse(stdout)).toMatchObject({
     before: false,
+    plain,
     code: 'AKRI_ERR_OPCUA_CLIENT_MISSING',
     kind: 'terminal',
     message: expect.stringContaining('npm install node-opcua-client'),
