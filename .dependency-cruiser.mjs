@@ -25,7 +25,7 @@ export default {
       name: `arrow-from-${from.replace('/[^/]+', '')}`,
       comment: `${from} may import ${allowed.length > 0 ? allowed.join(', ') : 'no other package'}`,
       severity: 'error',
-      from: { path: `^(${from})/`, pathNot: '\\.test\\.ts$' },
+      from: { path: `^(${from})/`, pathNot: '\\.(test|contract)\\.ts$' },
       // $1 is the importing package itself.
       to: { path: `^(${ALL.join('|')})/`, pathNot: `^($1${allowed.map((to) => `|${to}`).join('')})/` },
     })),

@@ -1,7 +1,8 @@
 import { keyOf, type NodeName, objectKey, type SlotName } from '@akrijs/kube'
 import { expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
 import type { BrokerReports } from './cluster.js'
-import { eventually, found, NODE_A, NODE_B, slot, type TestedCluster } from './tested-cluster.js'
+import { found, NODE_A, NODE_B, slot, type TestedCluster } from './tested-cluster.contract.js'
 
 /** Of the contract of a cluster: what workloads report. */
 export function brokerInfoContract(tested: TestedCluster): void {

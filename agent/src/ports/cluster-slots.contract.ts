@@ -1,7 +1,8 @@
 import { keyOf, objectKey, type SlotName } from '@akrijs/kube'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { eventually, found, NODE_A, NODE_B, NODES, slot, type TestedCluster } from './tested-cluster.js'
+import { eventually } from '../../../test/support/eventually.js'
+import { found, NODE_A, NODE_B, NODES, slot, type TestedCluster } from './tested-cluster.contract.js'
 
 /** Of the contract of a cluster: who has which slot of an Instance. */
 export function slotsContract(tested: TestedCluster): void {

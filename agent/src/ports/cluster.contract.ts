@@ -1,12 +1,13 @@
 import { keyOf, objectKey } from '@akrijs/kube'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
 import { manifest } from '../test-objects.js'
 import { brokerInfoContract } from './cluster-broker-info.contract.js'
 import { instancesContract } from './cluster-instances.contract.js'
 import { slotsContract } from './cluster-slots.contract.js'
-import { type ClusterUnderTest, eventually, found, NODE_A, NODE_B, slot, TestedCluster } from './tested-cluster.js'
+import { type ClusterUnderTest, found, NODE_A, NODE_B, slot, TestedCluster } from './tested-cluster.contract.js'
 
-export type { ClusterUnderTest } from './tested-cluster.js'
+export type { ClusterUnderTest } from './tested-cluster.contract.js'
 
 /** What every adapter of the port does. Observation is by waiting: an API server tells of a write after its answer. */
 export function clusterContract(name: string, make: () => Promise<ClusterUnderTest>): void {

@@ -7,7 +7,8 @@ import {
   objectKey,
   type SlotName,
 } from '@akrijs/kube'
-import { expect, vi } from 'vitest'
+import { expect } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
 import { draftOf, manifest } from '../test-objects.js'
 import type { Cluster } from './cluster.js'
 
@@ -24,11 +25,6 @@ export interface ClusterUnderTest {
 export const NODE_A = 'node-a' as NodeName
 export const NODE_B = 'node-b' as NodeName
 export const NODES = [NODE_A, NODE_B, 'node-c' as NodeName]
-
-/** Long enough for a server that is busy, and for what it does in the background. */
-export function eventually<T>(look: () => T | Promise<T>): Promise<T> {
-  return vi.waitFor(look, { timeout: 45_000, interval: 20 })
-}
 
 export function found<T>(value: T | undefined): T {
   expect(value).toBeDefined()
