@@ -31,7 +31,10 @@ function build() {
   const manifest = { recipe, binaries: {} }
   for (const [target, compiler] of Object.entries(COMPILERS)) {
     const version = versionOf(compiler)
-    if (version === undefined) fail(`${compiler} is missing, or its headers are: install both (Debian: gcc, libc6-dev, gcc-aarch64-linux-gnu, libc6-dev-arm64-cross)`)
+    if (version === undefined)
+      fail(
+        `${compiler} is missing, or its headers are: install both (Debian: gcc, libc6-dev, gcc-aarch64-linux-gnu, libc6-dev-arm64-cross)`,
+      )
     const output = path.join(prebuilds, target, 'uevent.node')
     mkdirSync(path.dirname(output), { recursive: true })
     compile(compiler, output)
