@@ -410,7 +410,7 @@ describe('the ONVIF handler', () => {
       uuid: randomUUID(),
       xAddrs: [`http://${IP}:${dead}/`],
     })
-    const flood: DiscoveryFaults = { delayMs: 0, furtherMatches: Array.from({ length: 60 }, forged) }
+    const flood: DiscoveryFaults = { delayMs: 0, furtherMatches: Array.from({ length: 40 }, forged) }
     const forgers = await Promise.all(
       Array.from({ length: 10 }, () => DiscoveryResponder.open({ address: '127.77.0.66', announcement: forged, faults: flood })),
     )
