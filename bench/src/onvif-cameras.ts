@@ -16,11 +16,70 @@ const HELLOS = 20
 const PEER_MS = 3000
 /** As it is by default. */
 const ROUND_MS = 10_000
+/** The least that details may ask for: after that long each camera is due to be asked again. */
+const REFRESH_SECONDS = 60
+/** Rounds of this length come often enough for all that is due. */
+const REFRESH_ROUND_MS = 2000
+/** So many cameras are asked again in a round at most, however many there are; each by a few requests. */
+const AGAIN_PER_ROUND = 16
 /** The chart's flags for V8, as for every image. */
 const NODE_OPTIONS = '--max-semi-space-size=2'
 
 export async function measure(): Promise<Figure[]> {
   if (missingForLan().length > 0) return []
+  const figures = await measureDiscovery()
+  for (const count of [50, 200]) figures.push(await measureRefresh(count))
+  return figures
+}
+
+/** How many requests the busiest round takes in which all that are known are due to be asked again. */
+async function measureRefresh(count: number): Promise<Figure> {
+  const lan = new Lan()
+  const agent = await SimulatedAgent.start()
+  const open: { close(): Promise<void> }[] = []
+  try {
+    const [camerasProgram, handlerProgram] = [await bundle('cameras-program'), await bundle('handler-program')]
+    await lan.plug({ host: 'handler', addresses: ['10.77.0.1/16'] })
+    const addresses = Array.from({ length: count }, (_, n) => `10.77.1.${n + 1}`)
+    await lan.plug({ host: 'cameras', addresses: addresses.map((address) => `${address}/16`) })
+    const cameras = new Cameras(new HostProcess(lan.namespace('cameras'), camerasProgram))
+    open.push(cameras)
+    await Promise.all(addresses.map((address) => cameras.call('start', { address })))
+    const args = [agent.directory, String(REFRESH_ROUND_MS)]
+    open.push(new HostProcess(lan.namespace('handler'), handlerProgram, args, { NODE_OPTIONS }))
+    await agent.registration('onvif')
+    const session = await agent.discover('onvif', { details: JSON.stringify({ refreshSeconds: REFRESH_SECONDS }) })
+    open.push(session)
+    while ((await session.next()).length < count);
+    const { requests: toFind } = await cameras.call('counts')
+    const samples: { readonly at: number; readonly requests: number }[] = []
+    let requests = toFind
+    // More than one round asks, since each camera takes a request at least.
+    while (requests < toFind + count) {
+      requests = (await cameras.call('counts')).requests
+      samples.push({ at: performance.now(), requests })
+      await systemClock.sleep(50)
+    }
+    // Less than a round: what two of them take is not added up.
+    const within = 0.75 * REFRESH_ROUND_MS
+    const busiest = samples.map(({ at, requests: before }) => {
+      const after = samples.findLast((other) => other.at <= at + within)?.requests ?? before
+      return after - before
+    })
+    return {
+      what: `requests in the busiest round in which all of ${count} known cameras are due`,
+      value: Math.max(...busiest),
+      unit: '',
+      budget: 4 * AGAIN_PER_ROUND,
+    }
+  } finally {
+    for (const one of open.reverse()) await one.close()
+    await agent.close()
+    await lan.down()
+  }
+}
+
+async function measureDiscovery(): Promise<Figure[]> {
   const lan = new Lan()
   const agent = await SimulatedAgent.start()
   const open: { close(): Promise<void> }[] = []
@@ -80,7 +139,7 @@ export async function measure(): Promise<Figure[]> {
       { what: `datagrams sent to find ${CAMERAS} cameras`, value: sent, unit: '', budget: 40 },
       { what: `datagrams received from ${CAMERAS} cameras`, value: received, unit: '', budget: 10 * CAMERAS },
       { what: `requests to ${CAMERAS} cameras`, value: first.requests, unit: '', budget: 4 * CAMERAS },
-      { what: 'requests in a round when nothing changed', value: quiet, unit: '', budget: 16 },
+      { what: 'requests in a round when nothing changed and nothing is due', value: quiet, unit: '', budget: 16 },
       { what: `memory (RSS) of the ONVIF handler with ${CAMERAS} cameras`, value: rss, unit: 'MB', budget: 120 },
       { what: 'Hello to list, median', value: percentile(helloMs, 0.5), unit: 'ms', budget: 500 },
       { what: 'Hello to list, p99', value: percentile(helloMs, 0.99), unit: 'ms', budget: 1000 },
