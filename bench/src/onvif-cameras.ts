@@ -18,8 +18,6 @@ const PEER_MS = 3000
 const ROUND_MS = 10_000
 /** The least that details may ask for: after that long each camera is due to be asked again. */
 const REFRESH_SECONDS = 60
-/** Rounds of this length come often enough for all that is due. */
-const REFRESH_ROUND_MS = 2000
 /** So many cameras are asked again in a round at most, however many there are; each by a few requests. */
 const AGAIN_PER_ROUND = 16
 /** The chart's flags for V8, as for every image. */
@@ -45,7 +43,7 @@ async function measureRefresh(count: number): Promise<Figure> {
     const cameras = new Cameras(new HostProcess(lan.namespace('cameras'), camerasProgram))
     open.push(cameras)
     await Promise.all(addresses.map((address) => cameras.call('start', { address })))
-    const args = [agent.directory, String(REFRESH_ROUND_MS)]
+    const args = [agent.directory, String(ROUND_MS)]
     open.push(new HostProcess(lan.namespace('handler'), handlerProgram, args, { NODE_OPTIONS }))
     await agent.registration('onvif')
     const session = await agent.discover('onvif', { details: JSON.stringify({ refreshSeconds: REFRESH_SECONDS }) })
@@ -54,16 +52,16 @@ async function measureRefresh(count: number): Promise<Figure> {
     const { requests: toFind } = await cameras.call('counts')
     const samples: { readonly at: number; readonly requests: number }[] = []
     let requests = toFind
-    // More than one round asks, since each camera takes a request at least.
-    while (requests < toFind + count) {
+    // One round and a half from the first one on, of which no two are added up.
+    let begun: number | undefined
+    while (begun === undefined || performance.now() - begun < 1.5 * ROUND_MS) {
       requests = (await cameras.call('counts')).requests
       samples.push({ at: performance.now(), requests })
-      await systemClock.sleep(50)
+      if (requests > toFind) begun ??= performance.now()
+      await systemClock.sleep(100)
     }
-    // Less than a round: what two of them take is not added up.
-    const within = 0.75 * REFRESH_ROUND_MS
     const busiest = samples.map(({ at, requests: before }) => {
-      const after = samples.findLast((other) => other.at <= at + within)?.requests ?? before
+      const after = samples.findLast((other) => other.at <= at + 0.75 * ROUND_MS)?.requests ?? before
       return after - before
     })
     return {
