@@ -1,7 +1,9 @@
-import { AkriError, defineDiscoveryHandler, every } from '@akrijs/sdk'
+import { AkriError, defineDiscoveryHandler, every, withTimeLimit } from '@akrijs/sdk'
 import { z } from 'zod'
 
 const MAX_BYTES = 1024 * 1024
+/** Until all of an answer is there. */
+const TIMEOUT_MS = 5000
 
 const Sensors = z.array(z.object({ id: z.string().min(1), url: z.url() }))
 
@@ -12,14 +14,14 @@ export default defineDiscoveryHandler({
   details: z.strictObject({ url: z.url(), intervalMs: z.number().min(10).default(10_000) }),
   async *discover({ details, signal }) {
     for await (const _ of every(details.intervalMs, { signal })) {
-      const sensors = await listSensors(details.url, signal)
+      const sensors = await withTimeLimit(TIMEOUT_MS, signal, (limited) => listSensors(details.url, limited))
       yield sensors.map(({ id, url }) => ({ id, properties: { SENSOR_URL: url } }))
     }
   },
 })
 
 async function listSensors(url: string, signal: AbortSignal): Promise<z.infer<typeof Sensors>> {
-  const response = await fetch(url, { signal: AbortSignal.any([signal, AbortSignal.timeout(5000)]) })
+  const response = await fetch(url, { signal })
   if (!response.ok) throw failed(`${url} answers ${response.status}`)
   let text = ''
   for await (const part of (response.body ?? new ReadableStream<Uint8Array>()).pipeThrough(new TextDecoderStream())) {

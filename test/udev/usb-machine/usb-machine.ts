@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
+import { withTimeLimit } from '@akrijs/sdk'
 import { Guest } from '../guest.js'
 import { type KernelImage, writeInitramfs } from './kernel-image.js'
 import { connected, QemuError, Qmp } from './qmp.js'
@@ -92,12 +93,13 @@ export class UsbMachine {
 
   async #connect(): Promise<void> {
     const stop = new AbortController()
-    const signal = AbortSignal.any([stop.signal, AbortSignal.timeout(BOOT_MS)])
     void this.#exited.then(() => stop.abort())
-    this.#qmp = await Qmp.open(path.join(this.#directory, 'qmp'), signal)
-    const control = await connected(path.join(this.#directory, 'control'), signal)
-    this.#guest = new Guest(control, control)
-    await this.#guest.ready(signal)
+    await withTimeLimit(BOOT_MS, stop.signal, async (signal) => {
+      this.#qmp = await Qmp.open(path.join(this.#directory, 'qmp'), signal)
+      const control = await connected(path.join(this.#directory, 'control'), signal)
+      this.#guest = new Guest(control, control)
+      await this.#guest.ready(signal)
+    })
   }
 
   #console(): string {

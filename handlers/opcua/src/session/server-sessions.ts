@@ -1,4 +1,12 @@
-import { AkriError, type Clock, type DeviceCredentials, type DiscoveryProperties, type Logger, messageOf } from '@akrijs/sdk'
+import {
+  AkriError,
+  type Clock,
+  type DeviceCredentials,
+  type DiscoveryProperties,
+  type Logger,
+  messageOf,
+  withTimeLimit,
+} from '@akrijs/sdk'
 import { type CertificateCredential, type Credential, type KeyPair, readKeyPair, serverCredentials } from '../credentials.js'
 import { originOf, readEndpointUrl } from '../endpoint-url.js'
 import { OpcuaSessionError, OpcuaUnreachableError } from '../errors.js'
@@ -12,7 +20,6 @@ import { loadNodeOpcua, type NodeOpcua } from './node-opcua.js'
 import { readServer } from './read-server.js'
 import type { SessionGate } from './session-gate.js'
 import { type SessionOutcome, sessionProperties } from './session-properties.js'
-import { withTimeLimit } from './time-limit.js'
 import { TrustedCertificates } from './trusted-certificates.js'
 
 /** How long what a session told is good for, in milliseconds. */

@@ -1,6 +1,8 @@
 /**
- * Does work with a signal that is aborted when the given one is, or when the time is over. With AbortSignal.timeout in its place
- * there would be no limit: AbortSignal.any of Node.js 20 leaves that to the garbage collection.
+ * Does work with a signal that is aborted when the given one is, or when the time is over. It is for the work to end then.
+ * `AbortSignal.any([signal, AbortSignal.timeout(ms)])` in its place is no limit: in Node.js 20 both may be collected as garbage
+ * before the time is over.
+ * @param ms how long it may take, in milliseconds. The reason of the abort is a DOMException named TimeoutError.
  */
 export async function withTimeLimit<T>(ms: number, signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const over = new AbortController()
