@@ -78,8 +78,11 @@ describe.skipIf(missingHere() !== undefined)(`what agents write${unlessHere}`, (
 
     await world.remove('Pod', 'p')
     await eventually(async () => expect(await status()).toMatchObject({ slots: { claimed: 0 } }))
-    // The slot, and how many there are.
-    expect(await settled()).toEqual({ ...before, PATCH: (before.PATCH ?? 0) + 2 })
+    const { PATCH: patches = 0, ...others } = await settled()
+    expect(others).toMatchObject({ POST: before.POST, PUT: before.PUT, DELETE: before.DELETE })
+    // The slot, and how many there are; each once more where somebody else was faster.
+    expect(patches - (before.PATCH ?? 0)).toBeGreaterThanOrEqual(2)
+    expect(patches - (before.PATCH ?? 0)).toBeLessThanOrEqual(4)
   })
 
   it('is each of many Instances once, and a status now and then, while these are made', async () => {
