@@ -73,8 +73,8 @@ export class ConfigurationPlugin implements PluginBehaviour {
 
   #slots(): InstanceSlots[] {
     return this.#options.instances().map((served) => {
-      const { slots, heldBeyond, usable } = this.#options.slotTable(served)
-      return { instance: served.name, healthy: usable, slots, heldBeyond }
+      const { nodes, slots, heldBeyond, usable } = this.#options.slotTable(served)
+      return { instance: served.name, healthy: usable, nodes, slots, heldBeyond }
     })
   }
 

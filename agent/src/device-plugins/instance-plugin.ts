@@ -53,9 +53,9 @@ export class InstancePlugin implements PluginBehaviour {
   }
 
   prefer(requests: readonly PreferenceRequest[]): PreferredAllocationResponse['containerResponses'] {
-    const { cluster, node, given } = this.#options
-    const slots = given.over(this.#instance.name, this.#table().slots)
-    const nodes = cluster.instances.get(this.#instance.key)?.spec.nodes ?? []
+    const { node, given } = this.#options
+    const { nodes, slots: now } = this.#table()
+    const slots = given.over(this.#instance.name, now)
     return requests.map((request) => ({ deviceIDs: preferredSlots(slots, { node, nodes, ...request }) }))
   }
 

@@ -2,6 +2,7 @@ import { type InstanceName, type NodeName, parseSlotUsage, type SlotName } from 
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { advertisedIds, chooseSlots, type InstanceSlots, preferredIds } from './configuration-slots.js'
+import { preferredSlots } from './offer.js'
 
 const NODE = 'node-a' as NodeName
 
@@ -9,7 +10,7 @@ const NODE = 'node-a' as NodeName
 function camera(digest: string, usages: readonly string[], more: Partial<InstanceSlots> = {}): InstanceSlots {
   const instance = `cam-${digest}` as InstanceName
   const slots = new Map(usages.map((usage, index) => [`${instance}-${index}` as SlotName, parseSlotUsage(usage)]))
-  return { instance, healthy: true, slots, heldBeyond: 0, ...more }
+  return { instance, healthy: true, nodes: [NODE], slots, heldBeyond: 0, ...more }
 }
 
 const ids = (instances: readonly InstanceSlots[]) => advertisedIds(instances, NODE).map(({ id }) => id)
@@ -157,6 +158,29 @@ const instances = fc.array(fc.array(usage, { minLength: 1, maxLength: 4 }), { ma
       }),
     ),
   )
+})
+
+describe('nodes that choose in the same moment', () => {
+  it('A16 choose different slots of a device while there are as many, also where one of them chooses by the Instance', () => {
+    const nodes = ['node-a', 'node-b'] as NodeName[]
+    const all = camera('8120fe', ['', '', ''], { nodes })
+    const chosen = nodes.map((node) => {
+      const choice = chooseSlots([all], node, [['0']])
+      return choice.ok ? choice.containers[0]?.[0]?.slot : choice.reason
+    })
+    expect(chosen).toEqual(['cam-8120fe-0', 'cam-8120fe-2'])
+    const ofInstance = nodes.map((node) =>
+      preferredSlots(all.slots, { node, nodes, available: [...all.slots.keys()], mustInclude: [], size: 1 }),
+    )
+    expect(ofInstance.flat()).toEqual(chosen)
+  })
+
+  it('R7 A20 take none of those that have to wait for a lowered capacity, whichever they begin with', () => {
+    const nodes = ['node-a', 'node-b'] as NodeName[]
+    const all = camera('8120fe', ['', '', ''], { nodes, heldBeyond: 1 })
+    const choice = chooseSlots([all], 'node-b' as NodeName, [['0']])
+    expect(choice).toMatchObject({ ok: true, containers: [[{ slot: 'cam-8120fe-1' }]] })
+  })
 })
 
 describe('whatever the slots and the requests', () => {

@@ -1,5 +1,5 @@
 import type { InstanceName, NodeName, SlotName, SlotUsage } from '@akrijs/kube'
-import { spareSlots } from './offer.js'
+import { slotsInTurn, spareSlots } from './offer.js'
 
 // The resource of a Configuration: its ids are placeholders, and which slot an id stands for is decided when it is allocated.
 // What is advertised, what is preferred and what is allocated are all computed here, from the same slots and claims, so that
@@ -10,6 +10,8 @@ export interface InstanceSlots {
   readonly instance: InstanceName
   /** Whether its device can be given to somebody at present. */
   readonly healthy: boolean
+  /** All nodes of the Instance, in the same order for each of them. */
+  readonly nodes: readonly NodeName[]
   readonly slots: ReadonlyMap<SlotName, SlotUsage>
   /** How many slots are still held beyond the capacity, since it was lowered: as many free ones have to wait. */
   readonly heldBeyond: number
@@ -49,7 +51,7 @@ export function advertisedIds(instances: readonly InstanceSlots[], node: NodeNam
 
 /**
  * Chooses a slot for each id. An id that is claimed keeps its slot; any other takes one of the Instance with the most free
- * slots. Within one container all slots are of different Instances, or the whole request is refused.
+ * slots, as {@link slotsInTurn} has them. Within one container all slots are of different Instances, or the whole request is refused.
  */
 export function chooseSlots(
   instances: readonly InstanceSlots[],
@@ -57,7 +59,7 @@ export function chooseSlots(
   requests: readonly (readonly string[])[],
 ): SlotChoice {
   const claims = claimsOf(instances, node)
-  const free = new Map(instances.map((one) => [one.instance, freeSlots(one)]))
+  const free = new Map(instances.map((one) => [one.instance, freeInTurn(one, node)]))
   // An id that several containers ask for stands for the same slot in each of them.
   const chosen = new Map<string, ChosenSlot>()
   const containers: ChosenSlot[][] = []
@@ -151,6 +153,11 @@ function claimsOf(instances: readonly InstanceSlots[], node: NodeName): Map<stri
     }
   }
   return claims
+}
+
+function freeInTurn(one: InstanceSlots, node: NodeName): SlotName[] {
+  const free = new Set(freeSlots(one))
+  return slotsInTurn(one.slots, { node, nodes: one.nodes }).flatMap(([slot]) => (free.has(slot) ? slot : []))
 }
 
 function freeSlots({ healthy, slots, heldBeyond }: InstanceSlots): SlotName[] {

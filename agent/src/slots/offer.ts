@@ -28,10 +28,24 @@ export function offeredSlots(
 }
 
 /**
- * Which of the slots that the kubelet has left it should take: what it must take, then those that this node holds and
- * nobody uses any more, then free ones. The nodes begin at different slots, and two by two they go towards each other: those
- * that choose in the same moment do not know of each other, and who is slower is refused.
+ * The slots of an Instance in the order in which a node takes them, at both levels. The nodes begin at different slots, and two by
+ * two they go towards each other: those that choose in the same moment do not know of each other, and who is slower has to choose
+ * again, or is refused.
  * @param nodes all nodes of the Instance, in the same order for each of them
+ */
+export function slotsInTurn(
+  slots: ReadonlyMap<SlotName, SlotUsage>,
+  { node, nodes }: { readonly node: NodeName; readonly nodes: readonly NodeName[] },
+): [SlotName, SlotUsage][] {
+  const beginningAt = (index: number) => [...[...slots].slice(index), ...[...slots].slice(0, index)]
+  const position = Math.max(0, nodes.indexOf(node))
+  const share = (end: number) => (end * slots.size) / Math.max(1, nodes.length)
+  return position % 2 === 0 ? beginningAt(Math.floor(share(position))) : beginningAt(Math.ceil(share(position + 1))).toReversed()
+}
+
+/**
+ * Which of the slots that the kubelet has left it should take: what it must take, then those that this node holds and nobody uses
+ * any more, then free ones, as {@link slotsInTurn} has them.
  */
 export function preferredSlots(
   slots: ReadonlyMap<SlotName, SlotUsage>,
@@ -49,11 +63,7 @@ export function preferredSlots(
     readonly size: number
   },
 ): string[] {
-  const beginningAt = (index: number) => [...[...slots].slice(index), ...[...slots].slice(0, index)]
-  const position = Math.max(0, nodes.indexOf(node))
-  const share = (end: number) => (end * slots.size) / Math.max(1, nodes.length)
-  const inTurn =
-    position % 2 === 0 ? beginningAt(Math.floor(share(position))) : beginningAt(Math.ceil(share(position + 1))).toReversed()
+  const inTurn = slotsInTurn(slots, { node, nodes })
   const own = inTurn.filter(([, usage]) => usage.level === 'instance' && usage.node === node)
   const free = inTurn.filter(([, usage]) => usage.level === 'free')
   const left = new Set(available)

@@ -1,9 +1,11 @@
-import { type Instance, type InstanceName, type SlotName, type SlotUsage, slotsOf } from '@akrijs/kube'
+import { type Instance, type InstanceName, type NodeName, type SlotName, type SlotUsage, slotsOf } from '@akrijs/kube'
 import type { ServedInstance } from '../instances/served-instance.js'
 import type { DeviceUsage } from '../ports/cluster.js'
 
 /** The slots of an Instance as they can be given out. */
 export interface SlotTable {
+  /** Those that see the device, in the order of the Instance. */
+  readonly nodes: readonly NodeName[]
   readonly slots: ReadonlyMap<SlotName, SlotUsage>
   /** How many slots are held beyond the capacity. */
   readonly heldBeyond: number
@@ -31,7 +33,7 @@ export function slotTable(
   // Where the Instance and the Configuration differ in capacity, the smaller one holds until the Instance follows.
   const { slots, heldBeyond } = slotsOfUsage(name, Math.min(capacity, instance?.spec.capacity ?? capacity), usage)
   const leaving = instance === undefined || instance.metadata.deletionTimestamp !== undefined
-  return { slots, heldBeyond, usable: healthy && !leaving }
+  return { nodes: instance?.spec.nodes ?? [], slots, heldBeyond, usable: healthy && !leaving }
 }
 
 /** @param usage of this one Instance */
