@@ -3,19 +3,18 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { root, workspaces } from './workspaces.mjs'
 
-const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 const bin = (name) => path.join(root, 'node_modules/.bin', name)
 
-const PACKAGES = ['proto', 'sdk', 'handlers', 'kube', 'agent', 'controller', 'webhook', 'cli', 'examples', 'test', 'bench']
+const FOLDERS = [...new Set(workspaces().map(({ folder }) => folder.split('/')[0]))]
 
 const CHECKS = [
   ['style', () => run(bin('biome'), ['check', '--error-on-warnings', '.'])],
   ['types', () => run(bin('tsc'), ['--noEmit'])],
   [
     'arrows between packages',
-    () => run(bin('depcruise'), ['--config', '.dependency-cruiser.mjs', '--output-type', 'err', ...PACKAGES]),
+    () => run(bin('depcruise'), ['--config', '.dependency-cruiser.mjs', '--output-type', 'err', ...FOLDERS]),
   ],
   ['generated code', generated],
   ['docs from the code', () => run(process.execPath, ['scripts/docs.mjs', '--check'])],

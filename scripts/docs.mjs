@@ -3,23 +3,13 @@
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
+import { root, workspaces } from './workspaces.mjs'
 
-const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 const checking = process.argv.includes('--check')
-const PACKAGES = [
-  'sdk',
-  'kube',
-  'agent',
-  'controller',
-  'webhook',
-  'cli',
-  'handlers/udev',
-  'handlers/onvif',
-  'handlers/opcua',
-  'handlers/debug-echo',
-]
+const PACKAGES = workspaces()
+  .map(({ folder }) => folder)
+  .filter((folder) => !/^(proto|examples|test|bench)\b/.test(folder))
 const MEANING = {
   terminal: 'Trying again does not help: mend what the message names.',
   transient: 'It is tried again, with a back-off.',

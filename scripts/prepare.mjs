@@ -1,106 +1,123 @@
-// Makes a clone ready: installs what package-lock.json names and builds what has changed. Says what it does, and does
-// nothing where nothing is to do. `--types` also writes declaration files, as publishing needs them.
-import { spawnSync } from 'node:child_process'
+// Makes a clone ready: installs the packages of package-lock.json and builds what has changed.
+// `--types` also writes declaration files, which publishing needs.
+import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { manifestOf, reach, root, workspaces } from './workspaces.mjs'
 
-const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 const stampFile = path.join(root, '.cache/prepare.json')
 const withTypes = process.argv.includes('--types')
+const NO_SOURCES = ['node_modules', 'dist', 'recorded', 'test-peers']
 
-const OLDEST_NODE = [20, 19]
-const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
-if (major < OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor < OLDEST_NODE[1])) {
-  fail(`Node ${process.versions.node} is too old: Node ${OLDEST_NODE.join('.')} or newer is needed.`)
+const [, major, minor] = /(\d+)\.(\d+)/.exec(manifestOf('.').engines.node).map(Number)
+const [nodeMajor, nodeMinor] = process.versions.node.split('.').map(Number)
+if (nodeMajor < major || (nodeMajor === major && nodeMinor < minor)) {
+  fail(`Node ${process.versions.node} is too old: install Node ${major}.${minor} or newer`)
 }
 
 const stamp = readStamp()
 install()
-build()
+const all = workspaces()
+const isProgram = ({ manifest }) => manifest.bin !== undefined || manifest.akri !== undefined
+const packages = (withTypes ? all : reach(all, all.filter(isProgram), 'imports')).filter(({ isBuilt }) => isBuilt)
+await build()
 link()
-
-/** Packages in the order in which they are built, each with the folders whose sources end up in it. */
-function packages() {
-  const folders = (parent) =>
-    readdirSync(path.join(root, parent), { withFileTypes: true })
-      .filter((entry) => entry.isDirectory() && existsSync(path.join(root, parent, entry.name, 'tsup.config.ts')))
-      .map((entry) => `${parent}/${entry.name}`)
-  const sdk = ['scripts/program-config.ts', 'proto', 'sdk']
-  const agent = [...sdk, 'kube', 'agent']
-  const list = [{ folder: 'sdk', sources: sdk }]
-  for (const folder of [...folders('handlers'), ...folders('examples')]) list.push({ folder, sources: ['sdk', folder] })
-  list.push({ folder: 'agent', sources: agent }, { folder: 'cli', sources: [...agent, 'cli'] })
-  for (const folder of ['controller', 'webhook']) list.push({ folder, sources: [...sdk, 'kube', folder] })
-  if (withTypes) list.push({ folder: 'proto', sources: ['proto'] }, { folder: 'kube', sources: ['kube'] })
-  return list.filter(({ folder }) => existsSync(path.join(root, folder, 'tsup.config.ts')))
-}
 
 function install() {
   const lock = createHash('sha256')
     .update(readFileSync(path.join(root, 'package-lock.json')))
     .digest('hex')
-  if (stamp.lock === lock && existsSync(path.join(root, 'node_modules/.package-lock.json'))) return
-  if (existsSync(path.join(root, 'node_modules/.package-lock.json')) && npm(['ls', '--all', '--silent'], 'ignore') === 0) {
+  const isInstalled = existsSync(path.join(root, 'node_modules/.package-lock.json'))
+  if (stamp.lock === lock && isInstalled) return
+  if (isInstalled && npm(['ls', '--all', '--silent'], 'ignore') === 0) {
     writeStamp({ lock })
     return
   }
-  say('installing what package-lock.json names (npm install), once')
-  // Not `npm ci`: it wants the lock file to name the binaries of every platform, also of those that a registry lacks.
+  say('installing the packages of package-lock.json (npm install)')
+  // `npm ci` wants the lock file to name the binaries of every platform, but a registry can lack some.
   if (npm(['install', '--no-audit', '--no-fund', '--loglevel=error'], 'inherit') !== 0) fail('npm install failed: see above')
   writeStamp({ lock })
 }
 
-function build() {
-  for (const { folder, sources } of packages()) {
-    const key = `${folder}${withTypes ? ' with types' : ''}`
-    const digest = digestOf(['tsconfig.json', 'package-lock.json', ...sources])
-    const built = stamp.built?.[key] ?? stamp.built?.[`${folder} with types`]
-    if (built === digest && existsSync(path.join(root, folder, 'dist'))) continue
-    say(`building ${folder}`)
-    rmSync(path.join(root, folder, 'dist'), { recursive: true, force: true })
-    const tsup = path.join(root, 'node_modules/tsup/dist/cli-default.js')
-    const env = { ...process.env, AKRI_TYPES: withTypes ? '1' : '' }
-    const run = spawnSync(process.execPath, [tsup, '--silent'], { cwd: path.join(root, folder), stdio: 'inherit', env })
-    if (run.status !== 0) fail(`building ${folder} failed: see above`)
-    writeStamp({ built: { ...stamp.built, [`${folder} with types`]: undefined, [key]: digest } })
+/** Builds what has changed: each package after those that it needs, on all processors. */
+async function build() {
+  const waiting = new Map(packages.map((workspace) => [workspace.name, workspace]))
+  const running = new Map()
+  for (const [name, workspace] of waiting) if (isUpToDate(workspace)) waiting.delete(name)
+  while (waiting.size + running.size > 0) {
+    for (const [name, workspace] of waiting) {
+      const isReady = reach(all, [workspace], 'needs').every(
+        (needed) => needed === workspace || !(waiting.has(needed.name) || running.has(needed.name)),
+      )
+      if (!isReady || running.size >= availableParallelism()) continue
+      waiting.delete(name)
+      running.set(
+        name,
+        buildPackage(workspace).then(() => running.delete(name)),
+      )
+    }
+    await Promise.race(running.values())
   }
 }
 
-/** So that `npx akri` works: npm links programs when it installs, and there were none yet. */
+async function buildPackage(workspace) {
+  const { folder } = workspace
+  say(`building ${folder}`)
+  const digest = digestOf(workspace)
+  rmSync(path.join(root, folder, 'dist'), { recursive: true, force: true })
+  const child = spawn(process.execPath, [path.join(root, 'node_modules/tsup/dist/cli-default.js'), '--silent'], {
+    cwd: path.join(root, folder),
+    stdio: ['ignore', 'inherit', 'inherit'],
+    env: { ...process.env, AKRI_TYPES: withTypes ? '1' : '' },
+  })
+  const [code] = await once(child, 'close')
+  if (code !== 0) fail(`building ${folder} failed: see above`)
+  writeStamp({ built: { ...stamp.built, [folder]: { digest, withTypes } } })
+}
+
+function isUpToDate(workspace) {
+  const built = stamp.built?.[workspace.folder]
+  return (
+    built?.digest === digestOf(workspace) &&
+    (built.withTypes || !withTypes) &&
+    existsSync(path.join(root, workspace.folder, 'dist'))
+  )
+}
+
+/** npm links programs when it installs, and they are not built then. `npx akri` needs the link. */
 function link() {
-  const manifests = packages().map(({ folder }) => JSON.parse(readFileSync(path.join(root, folder, 'package.json'), 'utf8')))
   const isLinked = (program) => existsSync(path.join(root, 'node_modules/.bin', program))
-  const names = manifests.filter(({ bin = {} }) => !Object.keys(bin).every(isLinked)).map(({ name }) => name)
+  const names = packages.filter(({ manifest: { bin = {} } }) => !Object.keys(bin).every(isLinked)).map(({ name }) => name)
   if (names.length === 0) return
   if (npm(['rebuild', '--ignore-scripts', '--silent', ...names], 'ignore') !== 0) fail(`npm rebuild ${names.join(' ')} failed`)
 }
 
-/** A digest of names, sizes and times of all files below, without reading them. */
-function digestOf(entries) {
+/** A digest of names, sizes and times of the sources that end up in the package; it reads none. */
+function digestOf(workspace) {
   const hash = createHash('sha256')
   const visit = (relative) => {
     const file = path.join(root, relative)
-    const stat = statSync(file, { throwIfNoEntry: false })
-    if (!stat) return
-    if (!stat.isDirectory()) {
-      if (!relative.endsWith('.test.ts')) hash.update(`${relative} ${stat.size} ${stat.mtimeMs}\n`)
-      return
-    }
-    for (const name of readdirSync(file).sort()) {
-      if (!['node_modules', 'dist', 'recorded'].includes(name)) visit(path.join(relative, name))
+    const stat = statSync(file)
+    if (stat.isDirectory()) {
+      for (const name of readdirSync(file).sort()) if (!NO_SOURCES.includes(name)) visit(path.join(relative, name))
+    } else if (!relative.endsWith('.test.ts')) {
+      hash.update(`${relative} ${stat.size} ${stat.mtimeMs}\n`)
     }
   }
-  for (const entry of entries) visit(entry)
+  const folders = reach(all, [workspace], 'needs').map(({ folder }) => folder)
+  for (const entry of ['tsconfig.json', 'package-lock.json', 'scripts/program-config.ts', ...folders]) visit(entry)
   return hash.digest('hex')
 }
 
 function npm(args, stdio) {
-  const options = { cwd: root, stdio, env: process.env }
-  // Inside of an npm script, npm_execpath is the very npm that runs it.
+  const options = { cwd: root, stdio }
+  // In an npm script, npm_execpath is the npm that runs it.
   const cli = process.env.npm_execpath
-  return (cli?.endsWith('.js') ? spawnSync(process.execPath, [cli, ...args], options) : spawnSync('npm', args, options)).status
+  const isScript = cli?.endsWith('.js')
+  return spawnSync(isScript ? process.execPath : 'npm', isScript ? [cli, ...args] : args, options).status
 }
 
 function readStamp() {
