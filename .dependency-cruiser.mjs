@@ -1,16 +1,22 @@
 // The arrows between packages (docs/architecture.md). What a package may import besides itself:
 const MAY_IMPORT = {
   proto: [],
-  sdk: ['proto'],
+  runtime: [],
+  sdk: ['proto', 'runtime'],
   'handlers/[^/]+': ['sdk'],
-  kube: [],
-  agent: ['proto', 'sdk', 'kube'],
-  controller: ['sdk', 'kube'],
-  webhook: ['sdk', 'kube'],
-  cli: ['proto', 'sdk', 'handlers/[^/]+', 'kube', 'agent', 'controller', 'webhook'],
+  kube: ['runtime'],
+  api: ['runtime', 'kube/src/objects'],
+  agent: ['proto', 'runtime', 'sdk', 'kube', 'api'],
+  standalone: ['proto', 'runtime', 'sdk', 'kube', 'api', 'agent'],
+  controller: ['runtime', 'kube', 'api'],
+  webhook: ['runtime', 'kube', 'api'],
+  cli: ['runtime', 'sdk', 'handlers/[^/]+', 'kube', 'api', 'agent', 'standalone'],
   'examples/[^/]+': ['sdk'],
 }
-const ALL = ['proto', 'sdk', 'handlers', 'kube', 'agent', 'controller', 'webhook', 'cli', 'examples', 'test', 'bench']
+const ALL = [...new Set([...Object.keys(MAY_IMPORT).map((name) => name.split('/')[0]), 'test', 'bench'])]
+
+/** Tests and what supports them. */
+const TESTS = '\\.(test|contract)\\.ts$|/src/testing/'
 
 export default {
   forbidden: [
@@ -25,15 +31,15 @@ export default {
       name: `arrow-from-${from.replace('/[^/]+', '')}`,
       comment: `${from} may import ${allowed.length > 0 ? allowed.join(', ') : 'no other package'}`,
       severity: 'error',
-      from: { path: `^(${from})/`, pathNot: '\\.(test|contract)\\.ts$' },
+      from: { path: `^(${from})/`, pathNot: TESTS },
       // $1 is the importing package itself.
-      to: { path: `^(${ALL.join('|')})/`, pathNot: `^($1${allowed.map((to) => `|${to}`).join('')})/` },
+      to: { path: `^(${ALL.join('|')})/`, pathNot: `^($1${allowed.map((to) => `|${to}`).join('')})[/.]` },
     })),
     {
       name: 'no-test-support-in-programs',
       comment: 'test/ and bench/ import all; nothing but tests imports them',
       severity: 'error',
-      from: { pathNot: ['^(test|bench)/', '\\.(test|contract)\\.ts$'] },
+      from: { pathNot: ['^(test|bench)/', TESTS] },
       to: { path: '^(test|bench)/' },
     },
   ],

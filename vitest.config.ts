@@ -5,7 +5,10 @@ export default defineConfig({
   resolve: { conditions: ['akri-source'] },
   ssr: { resolve: { conditions: ['akri-source'] } },
   test: {
-    include: ['{proto,sdk,kube,agent,controller,webhook,cli,test,bench}/**/*.test.ts', '{handlers,examples}/*/**/*.test.ts'],
+    include: [
+      '{proto,runtime,sdk,kube,api,agent,standalone,controller,webhook,cli,test,bench}/**/*.test.ts',
+      '{handlers,examples}/*/**/*.test.ts',
+    ],
     exclude: ['**/node_modules/**', '**/dist/**'],
     globalSetup: ['test/support/temporary-directory.ts', 'test/e2e/support/remove-node-pods.ts'],
     // Tests wait more than they compute. Those about what a machine has once take turns: test/support/alone.ts.

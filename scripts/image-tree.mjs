@@ -26,7 +26,7 @@ const PROGRAMS = [
   { folder: 'webhook', entries: ['dist/akri-webhook.js'] },
 ]
 const PACKAGES = [
-  { folder: 'sdk', entries: ['dist/index.js', 'dist/akri-handler.js', 'dist/stdin-watch.js'] },
+  { folder: 'sdk', entries: ['dist/index.js', 'dist/network.js', 'dist/akri-handler.js', 'dist/stdin-watch.js'] },
   { folder: 'handlers/debug-echo', entries: ['dist/index.js'] },
   { folder: 'handlers/udev', entries: ['dist/index.js'], assets: ['prebuilds'] },
   { folder: 'handlers/onvif', entries: ['dist/index.js'] },
@@ -59,7 +59,14 @@ async function copyPackage({ folder, entries, assets = [] }) {
   const kept = FIELDS.filter((field) => field in manifest).map((field) => [field, manifest[field]])
   write(
     path.join(to, 'package.json'),
-    `${JSON.stringify({ ...Object.fromEntries(kept), exports: { '.': './dist/index.js' } })}\n`,
+    `${JSON.stringify({
+      ...Object.fromEntries(kept),
+      exports: Object.fromEntries(
+        Object.entries(manifest.exports)
+          .map(([name, { default: module }]) => [name, module])
+          .filter(([, module]) => entries.includes(module.slice(2))),
+      ),
+    })}\n`,
   )
 }
 

@@ -4,7 +4,14 @@ import { COMMONJS } from '../scripts/program-config.js'
 // Everything is bundled: @grpc/grpc-js alone would bring 32 packages into each author's node_modules. But for @grpc/proto-loader,
 // with all of protobufjs: grpc-js loads it for two services of its own that nobody here serves.
 export default defineConfig({
-  entry: ['src/index.ts', 'src/testing.ts', 'src/host.ts', 'src/akri-handler.ts', 'src/stdin-watch.ts'],
+  entry: {
+    index: 'src/index.ts',
+    network: 'src/network/index.ts',
+    testing: 'src/testing.ts',
+    host: 'src/host.ts',
+    'akri-handler': 'src/akri-handler.ts',
+    'stdin-watch': 'src/stdin-watch.ts',
+  },
   format: 'esm',
   platform: 'node',
   target: 'node20',

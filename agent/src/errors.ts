@@ -1,26 +1,10 @@
-import { AkriError } from '@akrijs/sdk'
+import { AkriError } from '@akrijs/runtime'
 
 /** A Secret, ConfigMap or key that a Configuration refers to is not there. The message names it, and never a value. */
 export class MissingPropertyError extends AkriError {
   constructor(message: string) {
     super('AKRI_ERR_MISSING_PROPERTY', 'transient', message)
     this.name = 'MissingPropertyError'
-  }
-}
-
-/** The state of the standalone agent cannot be written or read. */
-export class StateFileError extends AkriError {
-  constructor(message: string, options?: { cause?: unknown }) {
-    super('AKRI_ERR_STATE_FILE', 'transient', message, options)
-    this.name = 'StateFileError'
-  }
-}
-
-/** Another agent runs on the same state directory. */
-export class StateLockedError extends AkriError {
-  constructor(message: string) {
-    super('AKRI_ERR_STATE_LOCKED', 'terminal', message)
-    this.name = 'StateLockedError'
   }
 }
 
@@ -37,14 +21,6 @@ export class AllocationRefusedError extends AkriError {
   constructor(message: string) {
     super('AKRI_ERR_ALLOCATION_REFUSED', 'transient', message)
     this.name = 'AllocationRefusedError'
-  }
-}
-
-/** A Pod was refused by the simulated kubelet, for the reason that a kubelet gives. */
-export class AdmissionError extends AkriError {
-  constructor(message: string) {
-    super('AKRI_ERR_ADMISSION', 'transient', `UnexpectedAdmissionError: ${message}`)
-    this.name = 'AdmissionError'
   }
 }
 

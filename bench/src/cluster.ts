@@ -11,7 +11,7 @@ import {
   type ListAndWatchResponse,
   RegistrationClient,
 } from '@akrijs/proto/device-plugin'
-import { systemClock } from '@akrijs/sdk'
+import { systemClock } from '@akrijs/runtime'
 import { credentials, Metadata, Server, ServerCredentials, type ServerWritableStream } from '@grpc/grpc-js'
 import { NodeAgent } from '../../test/e2e/support/node-agent.js'
 import { access, missingHere, NODE_1 } from '../../test/e2e/support/nodes.js'

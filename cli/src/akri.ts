@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { AkriError, messageOf } from '@akrijs/sdk'
-import { directoryPath, handlerSpecifier, logLevelOption, nodeName, unsetEmpty, words } from '@akrijs/sdk/host'
+import { AkriError, messageOf } from '@akrijs/runtime'
+import { directoryPath, handlerSpecifier, logLevelOption, nodeName, unsetEmpty, words } from '@akrijs/runtime/program'
 import { Command, CommanderError, Option } from 'commander'
 import { type DescribeOptions, describe } from './commands/describe.js'
 import { BUILT_IN, type DiscoverCommandOptions, discover } from './commands/discover.js'

@@ -1,4 +1,4 @@
-import { AkriError } from '@akrijs/sdk'
+import { AkriError } from '@akrijs/runtime'
 
 /** Something that whoever typed the command can mend. */
 export class UsageError extends AkriError {

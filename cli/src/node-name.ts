@@ -1,4 +1,4 @@
-import { isNodeName } from '@akrijs/sdk/host'
+import { isNodeName } from '@akrijs/runtime/program'
 import { UsageError } from './errors.js'
 
 /**

@@ -2,9 +2,8 @@ import { createHash } from 'node:crypto'
 import { lstat, readlink, realpath, rename, rm, stat, symlink } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import { StateFileError } from '@akrijs/agent/standalone'
-import { messageOf } from '@akrijs/sdk'
-import { MAX_SOCKET_PATH } from '@akrijs/sdk/host'
+import { MAX_SOCKET_PATH, messageOf } from '@akrijs/runtime'
+import { StateFileError } from '@akrijs/standalone'
 
 /** The longest that a socket's name below the socket directory gets, in bytes: `kubelet/device-plugins/akri-…-xxxxxxxx.sock`. */
 const LONGEST_SOCKET = 60

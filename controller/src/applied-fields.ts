@@ -1,4 +1,4 @@
-import { isRecord } from '@akrijs/kube'
+import { isRecord } from '@akrijs/runtime'
 import * as z from 'zod'
 import type { NamedObject } from './brokers/broker-template.js'
 

@@ -1,13 +1,17 @@
 import { setMaxListeners } from 'node:events'
 import {
-  type ApiClient,
-  type ApiObject,
   CONFIGURATIONS,
   type Configuration,
   configurationOf,
-  DEPLOYMENTS,
   INSTANCES,
   type Instance,
+  parseConfigurationObject,
+  parseInstanceObject,
+} from '@akrijs/api'
+import {
+  type ApiClient,
+  type ApiObject,
+  DEPLOYMENTS,
   JOBS,
   keyOf,
   NODES,
@@ -15,14 +19,12 @@ import {
   type ObjectKey,
   objectKey,
   PODS,
-  parseConfigurationObject,
-  parseInstanceObject,
   Reflector,
   Resource,
   type ResourceKind,
   SERVICES,
 } from '@akrijs/kube'
-import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
 import { CONTROLLER, controllerOf, LABELS } from './labels.js'
 import { ObjectIndex } from './object-index.js'
 import {
@@ -135,7 +137,7 @@ export class ClusterState {
   /** Since when the API server has not been heard of, in milliseconds; undefined before it first was. */
   get silentForMs(): number | undefined {
     const last = this.instances.cache.lastContact
-    return last === undefined ? undefined : this.#options.clock.now() - last
+    return last === undefined ? undefined : this.#options.clock.monotonicMs() - last
   }
 
   instancesOf(configuration: ObjectKey): Instance[] {

@@ -1,17 +1,16 @@
 import { setMaxListeners } from 'node:events'
+import type { Configuration, Instance } from '@akrijs/api'
 import {
   type ApiClient,
   ApiUnreachableError,
-  type Configuration,
   type EventRecorder,
-  type Instance,
   keyOf,
   type NodeName,
   type ObjectKey,
   objectKey,
   ReconcileQueue,
 } from '@akrijs/kube'
-import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
 import { ConfigurationDeployment } from './brokers/configuration-deployment.js'
 import { InstanceBrokers } from './brokers/instance-brokers.js'
 import type { ClusterState } from './cluster-state.js'
@@ -66,7 +65,7 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
       async reconcile(key) {
         const lookAgainAt = await work(key)
         if (lookAgainAt === undefined) return {}
-        return { requeueAfterMs: Math.min(MAX_WAIT_MS, Math.max(0, lookAgainAt - clock.time())) }
+        return { requeueAfterMs: Math.min(MAX_WAIT_MS, Math.max(0, lookAgainAt - clock.wallMs())) }
       },
       onError(key, error, retryInMs) {
         const retry = retryInMs === undefined ? {} : { retryInMs: Math.round(retryInMs) }

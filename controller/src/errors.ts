@@ -1,4 +1,4 @@
-import { AkriError } from '@akrijs/sdk'
+import { AkriError } from '@akrijs/runtime'
 
 /** Somebody else has made an object of the name that one of ours is to have. */
 export class NameTakenError extends AkriError {

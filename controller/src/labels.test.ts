@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { alternativeName, belongsTo, labelValue, objectName, serviceName, specHash } from './labels.js'
-import { testPod } from './test-objects.js'
+import { testPod } from './testing/objects.js'
 
 describe('names', () => {
   it('C9 of Services begin with a letter and are one label of a host name', () => {

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ControllerMetrics } from './metrics.js'
 import type { Pod } from './objects.js'
-import { testPod } from './test-objects.js'
+import { testPod } from './testing/objects.js'
 
 function metricsOf(pods: () => readonly Pod[], silence?: number): ControllerMetrics {
   return new ControllerMetrics({ pods, leads: () => true, apiSilenceMs: () => silence })

@@ -1,5 +1,5 @@
 import { ApiClient, type ApiObject, type ObjectKey, objectKey, Reflector } from '@akrijs/kube'
-import { systemClock } from '@akrijs/sdk'
+import { systemClock } from '@akrijs/runtime'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ObjectIndex } from './object-index.js'

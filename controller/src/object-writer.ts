@@ -1,4 +1,5 @@
-import { ApiError, type ApiObject, type DeleteOptions, keyOf, type ObjectKey, objectKey, parseObjectMeta } from '@akrijs/kube'
+import { parseObjectMeta } from '@akrijs/api'
+import { ApiError, type ApiObject, type DeleteOptions, keyOf, type ObjectKey, objectKey } from '@akrijs/kube'
 import { FIELD_MANAGER } from './applied-fields.js'
 import type { NamedObject } from './brokers/broker-template.js'
 import type { Kind } from './cluster-state.js'

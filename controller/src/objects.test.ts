@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { parseAppliedObject, parseJob, parseNode, parsePod } from './objects.js'
-import { T0 } from './test-objects.js'
+import { T0 } from './testing/objects.js'
 
 const metadata = { name: 'x', namespace: 'plant', uid: 'u', resourceVersion: '1', creationTimestamp: new Date(T0).toISOString() }
 const seconds = (count: number) => new Date(T0 + count * 1000).toISOString()

@@ -1,4 +1,5 @@
-import { type NodeName, type ObjectMeta, parseObjectMeta } from '@akrijs/kube'
+import { parseObjectMeta } from '@akrijs/api'
+import type { NodeName, ObjectMeta } from '@akrijs/kube'
 import * as z from 'zod'
 import { appliedFields, type FieldSet } from './applied-fields.js'
 import { ANNOTATIONS, LABELS } from './labels.js'

@@ -5,7 +5,7 @@ export default defineConfig({
   format: 'esm',
   target: 'node20',
   minify: true,
-  external: ['@akrijs/sdk', /\.node$/],
+  external: [/^@akrijs\/sdk/, /\.node$/],
   noExternal: ['zod'],
   dts: process.env.AKRI_TYPES === '1',
 })

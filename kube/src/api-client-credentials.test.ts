@@ -3,11 +3,11 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import https from 'node:https'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { systemClock } from '@akrijs/sdk'
-import { ManualClock } from '@akrijs/sdk/testing'
+import { systemClock } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ApiUnreachableError, ClusterAccessError } from './errors.js'
-import { failure, get, refuse, TestServer } from './test-server.js'
+import { failure, get, refuse, TestServer } from './testing/server.js'
 
 const api = new TestServer(systemClock)
 const { connect, serve, sockets } = api

@@ -1,8 +1,8 @@
-import { systemClock } from '@akrijs/sdk'
+import { systemClock } from '@akrijs/runtime'
 import { afterEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
 import type { ApiClient } from './api-client.js'
-import { failure, refuse, TestServer } from './test-server.js'
+import { failure, refuse, TestServer } from './testing/server.js'
 
 const api = new TestServer(systemClock)
 const { connect, serve, sockets } = api

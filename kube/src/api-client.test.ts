@@ -1,12 +1,12 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { systemClock } from '@akrijs/sdk'
-import { ManualClock } from '@akrijs/sdk/testing'
+import { systemClock } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
 import { ApiError, ApiUnreachableError } from './errors.js'
-import { failure, get, refuse, TestServer } from './test-server.js'
+import { failure, get, refuse, TestServer } from './testing/server.js'
 
 const api = new TestServer(systemClock)
 const { connect, serve, sockets } = api

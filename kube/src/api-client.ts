@@ -1,13 +1,13 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import http from 'node:http'
 import https from 'node:https'
-import type { ApiClock } from './clock.js'
+import type { Clock } from '@akrijs/runtime'
 import type { ClusterAccess, Credentials } from './cluster-access.js'
 import { ApiError, type ApiStatus, ApiUnreachableError } from './errors.js'
 
 export interface ApiClientOptions {
   readonly access: ClusterAccess
-  readonly clock: ApiClock
+  readonly clock: Clock
   readonly userAgent: string
   /** How long an answer may take, from the call to its last byte, in milliseconds. @default 30000 */
   readonly timeoutMs?: number
@@ -180,9 +180,9 @@ export class ApiClient {
   async #currentCredentials(): Promise<Credentials> {
     const { access, clock } = this.#options
     const known = this.#credentials
-    if (known !== undefined && clock.now() - known.at < CREDENTIALS_MS) return known.value
+    if (known !== undefined && clock.monotonicMs() - known.at < CREDENTIALS_MS) return known.value
     const value = await access.credentials()
-    this.#credentials = { value, at: clock.now() }
+    this.#credentials = { value, at: clock.monotonicMs() }
     return value
   }
 

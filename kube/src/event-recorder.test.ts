@@ -1,10 +1,10 @@
-import { ManualClock } from '@akrijs/sdk/testing'
+import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { ApiRequest } from './api-client.js'
 import { ApiError } from './errors.js'
 import { EventRecorder, type ObjectEvent } from './event-recorder.js'
-import { objectKey } from './names.js'
-import { TestClient } from './test-client.js'
+import { objectKey } from './objects.js'
+import { TestClient } from './testing/client.js'
 
 const MINUTE = 60_000
 /** A whole second, in the middle of one. */
@@ -46,6 +46,7 @@ beforeEach(() => {
   recorder = new EventRecorder({
     client: new TestClient(clock, serve),
     clock,
+    apiVersion: 'akri.sh/v0',
     onError: (error) => errors.push(error),
     source: 'akri-agent',
     host: 'node-a',

@@ -1,11 +1,10 @@
 import { randomBytes } from 'node:crypto'
+import { type Clock, TokenBucket } from '@akrijs/runtime'
 import type { ApiClient } from './api-client.js'
-import type { ApiClock } from './clock.js'
 import { ApiError } from './errors.js'
 import { EVENTS } from './kinds.js'
-import { API_VERSION, keyParts, type ObjectKey, objectKey } from './names.js'
+import { keyParts, type ObjectKey, objectKey } from './objects.js'
 import { Resource } from './resource.js'
-import { TokenBucket } from './token-bucket.js'
 
 /** Something worth telling about one of our objects, as `kubectl describe` shows it. */
 export interface ObjectEvent {
@@ -18,10 +17,12 @@ export interface ObjectEvent {
 
 export interface EventRecorderOptions {
   readonly client: ApiClient
-  readonly clock: ApiClock
+  readonly clock: Clock
   /** An Event could not be written; it is left out. */
   onError(error: unknown): void
-  /** The component that events come from. */
+  /** The API group and version of the objects that Events regard, such as `akri.sh/v0`. */
+  readonly apiVersion: string
+  /** The component that Events come from. */
   readonly source: string
   readonly host: string
 }
@@ -89,10 +90,10 @@ export class EventRecorder {
     const folded = JSON.stringify([regarding, uid, type, reason, message])
     const known = this.#recorded.get(folded)
     const { namespace } = keyParts(regarding.key)
-    const lastTimestamp = `${new Date(clock.time()).toISOString().slice(0, 19)}Z`
-    if (known !== undefined && clock.now() - known.lastAt < FOLD_MS) {
+    const lastTimestamp = `${new Date(clock.wallMs()).toISOString().slice(0, 19)}Z`
+    if (known !== undefined && clock.monotonicMs() - known.lastAt < FOLD_MS) {
       known.count++
-      known.lastAt = clock.now()
+      known.lastAt = clock.monotonicMs()
       try {
         await this.#api.patch(objectKey(namespace, known.name), 'merge', { count: known.count, lastTimestamp }, { signal })
         return
@@ -104,19 +105,19 @@ export class EventRecorder {
     const object = this.#object(event, uid, namespace, lastTimestamp)
     await this.#api.create(namespace, object, { signal })
     this.#recorded.delete(folded)
-    this.#recorded.set(folded, { name: object.metadata.name, count: 1, lastAt: clock.now() })
+    this.#recorded.set(folded, { name: object.metadata.name, count: 1, lastAt: clock.monotonicMs() })
     const [oldest] = this.#recorded.keys()
     if (this.#recorded.size > MAX_EVENTS && oldest !== undefined) this.#recorded.delete(oldest)
   }
 
   #object({ regarding, type, reason, message }: ObjectEvent, uid: string | undefined, namespace: string, timestamp: string) {
-    const { source, host } = this.#options
+    const { apiVersion, source, host } = this.#options
     const { name } = keyParts(regarding.key)
     return {
       apiVersion: 'v1',
       kind: 'Event',
       metadata: { namespace, name: `${name}.${randomBytes(8).toString('hex')}` },
-      involvedObject: { apiVersion: API_VERSION, kind: regarding.kind, namespace, name, uid },
+      involvedObject: { apiVersion, kind: regarding.kind, namespace, name, uid },
       type,
       reason,
       // The limit of the API.

@@ -1,10 +1,6 @@
-import { GROUP, VERSION } from './names.js'
-import type { ResourceKind } from './resource.js'
+import type { ResourceKind } from './objects.js'
 
-// The kinds of objects that akri.js reads or writes.
-
-export const CONFIGURATIONS: ResourceKind = { group: GROUP, version: VERSION, plural: 'configurations' }
-export const INSTANCES: ResourceKind = { group: GROUP, version: VERSION, plural: 'instances' }
+// The kinds of Kubernetes itself that akri.js reads or writes.
 
 export const CONFIG_MAPS: ResourceKind = { group: '', version: 'v1', plural: 'configmaps' }
 export const DEPLOYMENTS: ResourceKind = { group: 'apps', version: 'v1', plural: 'deployments' }

@@ -1,9 +1,9 @@
-import { ManualClock } from '@akrijs/sdk/testing'
+import type { Clock } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { ApiClock } from './clock.js'
-import { Candidates } from './test-candidates.js'
-import type { Fate } from './test-lease.js'
+import { Candidates } from './testing/candidates.js'
+import type { Fate } from './testing/lease.js'
 
 describe('candidates on a bad network', () => {
   const world = fc.record({
@@ -36,9 +36,9 @@ describe('candidates on a bad network', () => {
         }
         const offsets = Array.from({ length: count }, () => Math.floor((random() - 0.5) * 1e9))
         for (let i = 0; i < count; i++) {
-          const own: ApiClock = {
-            now: () => clock.now(),
-            time: () => clock.time() + (offsets[i] ?? 0),
+          const own: Clock = {
+            monotonicMs: () => clock.monotonicMs(),
+            wallMs: () => clock.wallMs() + (offsets[i] ?? 0),
             sleep: (ms, signal) => clock.sleep(ms, signal),
           }
           // Whose clock is set during a request may be late by as long as that took.

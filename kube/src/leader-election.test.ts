@@ -1,10 +1,10 @@
-import { ManualClock } from '@akrijs/sdk/testing'
+import type { Clock } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { ApiClock } from './clock.js'
 import { LeaderElection } from './leader-election.js'
-import { Candidates } from './test-candidates.js'
-import { TestClient } from './test-client.js'
-import type { Fate, LeaseServer } from './test-lease.js'
+import { Candidates } from './testing/candidates.js'
+import { TestClient } from './testing/client.js'
+import type { Fate, LeaseServer } from './testing/lease.js'
 
 let clock: ManualClock
 let server: LeaseServer
@@ -69,8 +69,8 @@ describe('a candidate', () => {
     const slept: number[] = []
     const a = candidates.add('a', {
       clock: {
-        now: () => clock.now(),
-        time: () => clock.time(),
+        monotonicMs: () => clock.monotonicMs(),
+        wallMs: () => clock.wallMs(),
         sleep: (ms, signal) => {
           slept.push(ms)
           return clock.sleep(ms, signal)
@@ -222,9 +222,9 @@ describe('a leader', () => {
   it('whose time of day is set back ends its turn all the same', async () => {
     let broken = false
     let offset = 0
-    const own: ApiClock = {
-      now: () => clock.now(),
-      time: () => clock.time() + offset,
+    const own: Clock = {
+      monotonicMs: () => clock.monotonicMs(),
+      wallMs: () => clock.wallMs() + offset,
       sleep: (ms, signal) => clock.sleep(ms, signal),
     }
     const a = candidates.add('a', { clock: own, client: server.client(() => ({ refused: broken })) })
@@ -239,9 +239,9 @@ describe('a leader', () => {
     candidates.add('a')
     await clock.advance(0)
     let offset = 0
-    const own: ApiClock = {
-      now: () => clock.now(),
-      time: () => clock.time() + offset,
+    const own: Clock = {
+      monotonicMs: () => clock.monotonicMs(),
+      wallMs: () => clock.wallMs() + offset,
       sleep: (ms, signal) => clock.sleep(ms, signal),
     }
     const b = candidates.add('b', { clock: own })

@@ -1,14 +1,13 @@
+import { type Clock, isRecord } from '@akrijs/runtime'
 import type { ApiClient } from './api-client.js'
-import type { ApiClock } from './clock.js'
 import { ApiError, ApiUnreachableError } from './errors.js'
-import { isRecord } from './json.js'
 import { LEASES } from './kinds.js'
-import { objectKey } from './names.js'
+import { objectKey } from './objects.js'
 import { Resource } from './resource.js'
 
 export interface LeaderElectionOptions {
   readonly client: ApiClient
-  readonly clock: ApiClock
+  readonly clock: Clock
   /** Of the Lease. */
   readonly namespace: string
   readonly name: string
@@ -117,7 +116,7 @@ export class LeaderElection {
     // Beside the renewing, which may hang; and by a timer, because the time of day may be set back.
     const watching = (async () => {
       while (!done.signal.aborted && !turn.signal.aborted) {
-        const left = Math.min(renewDeadlineMs, Math.max(0, renewed + renewDeadlineMs - clock.now()))
+        const left = Math.min(renewDeadlineMs, Math.max(0, renewed + renewDeadlineMs - clock.monotonicMs()))
         patience = new Patience(clock, left, done.signal)
         if (await patience.isOver) endTurn()
       }
@@ -136,7 +135,7 @@ export class LeaderElection {
   /** Others may take over soon. */
   #isTooLate(renewed: number): boolean {
     const { clock, renewDeadlineMs } = this.#options
-    return clock.now() - renewed >= renewDeadlineMs
+    return clock.monotonicMs() - renewed >= renewDeadlineMs
   }
 
   /** One attempt to take the Lease, or to renew it. One that hangs leaves the time for another. */
@@ -144,7 +143,7 @@ export class LeaderElection {
     const { namespace, name, identity, onError, renewDeadlineMs } = this.#options
     const patience = new Patience(this.#options.clock, renewDeadlineMs / 2, signal)
     // Others count from when they see the renewal, which is never before it was sent.
-    const since = this.#options.clock.now()
+    const since = this.#options.clock.monotonicMs()
     try {
       const lease = leaseIn(await this.#leases.get(objectKey(namespace, name), { signal: patience.signal }))
       if (lease !== undefined && lease.holder !== identity) {
@@ -202,7 +201,7 @@ export class LeaderElection {
 
   #object(lease: Lease | undefined, holderIdentity: string) {
     const { namespace, name, clock, leaseMs } = this.#options
-    const now = `${new Date(clock.time()).toISOString().slice(0, -1)}000Z`
+    const now = `${new Date(clock.wallMs()).toISOString().slice(0, -1)}000Z`
     const taken = holderIdentity !== '' && lease?.holder !== holderIdentity
     return {
       apiVersion: 'coordination.k8s.io/v1',
@@ -228,7 +227,7 @@ class Patience {
   readonly #outer: AbortSignal | undefined
   readonly #onAbort = () => this.#abort.abort()
 
-  constructor(clock: ApiClock, ms: number, outer?: AbortSignal) {
+  constructor(clock: Clock, ms: number, outer?: AbortSignal) {
     this.#outer = outer
     if (outer?.aborted) this.#abort.abort()
     outer?.addEventListener('abort', this.#onAbort, { once: true })

@@ -1,4 +1,4 @@
-import { ManualClock } from '@akrijs/sdk/testing'
+import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ReconcileQueue, type ReconcileQueueOptions, type ReconcileResult } from './reconcile-queue.js'
 
@@ -133,7 +133,7 @@ describe('the reconcile queue', () => {
       [99, 2],
       [100, 3],
     ] as const) {
-      await clock.advance(until - clock.now())
+      await clock.advance(until - clock.monotonicMs())
       expect([until, calls.length]).toEqual([until, called])
     }
   })

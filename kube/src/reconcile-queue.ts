@@ -1,4 +1,4 @@
-import type { ApiClock } from './clock.js'
+import type { Clock } from '@akrijs/runtime'
 
 export interface ReconcileQueueOptions<Key extends string> {
   /**
@@ -7,7 +7,7 @@ export interface ReconcileQueueOptions<Key extends string> {
    */
   reconcile(key: Key, signal: AbortSignal): Promise<ReconcileResult>
   onError(key: Key, error: unknown, retryInMs: number | undefined): void
-  readonly clock: Pick<ApiClock, 'sleep'>
+  readonly clock: Pick<Clock, 'sleep'>
   /** Of [0, 1). @default Math.random */
   readonly random?: () => number
   /**

@@ -1,8 +1,8 @@
-import { ManualClock } from '@akrijs/sdk/testing'
+import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
-import { type Answer, type Collection, refuse } from './test-collection.js'
-import { ReflectedThings } from './test-things.js'
+import { type Answer, type Collection, refuse } from './testing/collection.js'
+import { ReflectedThings } from './testing/things.js'
 
 let clock: ManualClock
 let things: ReflectedThings

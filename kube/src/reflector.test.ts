@@ -1,10 +1,10 @@
 import type http from 'node:http'
-import { ManualClock } from '@akrijs/sdk/testing'
+import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
 import { Reflector } from './reflector.js'
-import { type Answer, type Collection, refuse, type Thing } from './test-collection.js'
-import { ReflectedThings } from './test-things.js'
+import { type Answer, type Collection, refuse, type Thing } from './testing/collection.js'
+import { ReflectedThings } from './testing/things.js'
 
 let clock: ManualClock
 let things: ReflectedThings

@@ -1,8 +1,7 @@
+import { type Clock, isRecord } from '@akrijs/runtime'
 import type { ApiClient } from './api-client.js'
-import type { ApiClock } from './clock.js'
 import { ApiError, ApiUnreachableError } from './errors.js'
-import { isRecord } from './json.js'
-import { keyOf, type ObjectKey } from './names.js'
+import { keyOf, type ObjectKey } from './objects.js'
 
 /** The least that every object has. */
 export interface ApiObject {
@@ -11,7 +10,7 @@ export interface ApiObject {
 
 export interface ReflectorOptions<T extends ApiObject> {
   readonly client: ApiClient
-  readonly clock: ApiClock
+  readonly clock: Clock
   /** Such as `/apis/akri.sh/v0/instances`. */
   readonly path: string
   readonly query?: { readonly labelSelector?: string; readonly fieldSelector?: string }
@@ -112,10 +111,10 @@ export class Reflector<T extends ApiObject> {
     while (!signal.aborted) {
       const listing = await this.#listIfNeeded(signal)
       // Not before: a list that takes its time and fails is no success, or a server with too much to do would get no rest.
-      const begun = clock.now()
+      const begun = clock.monotonicMs()
       const failure = listing.ok ? await this.#watch(signal) : listing.error
       if (signal.aborted) return
-      const stable = clock.now() - begun >= STABLE_MS
+      const stable = clock.monotonicMs() - begun >= STABLE_MS
       if (stable) this.#failures = 0
       if (failure === undefined && stable) continue
       // A server that ends each watch at once must not be asked in a hot loop either.
@@ -140,7 +139,7 @@ export class Reflector<T extends ApiObject> {
     const objects: unknown[] = []
     for (let next: string | undefined; ; ) {
       const page = await this.#page(next, signal)
-      this.#lastContact = this.#options.clock.now()
+      this.#lastContact = this.#options.clock.monotonicMs()
       objects.push(...page.items)
       next = page.metadata.continue || undefined
       if (next === undefined) return { objects, resourceVersion: page.metadata.resourceVersion }
@@ -175,7 +174,7 @@ export class Reflector<T extends ApiObject> {
       silence.signal,
       () => {
         opened = true
-        this.#lastContact = clock.now()
+        this.#lastContact = clock.monotonicMs()
       },
     )
     try {
@@ -189,7 +188,7 @@ export class Reflector<T extends ApiObject> {
         }
         if (next.value.done === true) return undefined
         silence.broke()
-        this.#lastContact = clock.now()
+        this.#lastContact = clock.monotonicMs()
         const event = eventIn(next.value.value)
         if (event === undefined) return new ApiUnreachableError(`watch ${path}: a line that is no event`)
         if (event.type === 'ERROR') {
@@ -275,7 +274,7 @@ export class Reflector<T extends ApiObject> {
 
 /** Aborts a watch on which nothing comes any more: a connection can be dead without an end. */
 class Silence {
-  readonly #clock: ApiClock
+  readonly #clock: Clock
   readonly #ms: number
   readonly #outer: AbortSignal
   readonly #abort = new AbortController()
@@ -283,7 +282,7 @@ class Silence {
   #timer = new AbortController()
   broken = false
 
-  constructor(clock: ApiClock, ms: number, outer: AbortSignal) {
+  constructor(clock: Clock, ms: number, outer: AbortSignal) {
     this.#clock = clock
     this.#ms = ms
     this.#outer = outer

@@ -1,9 +1,9 @@
-import { systemClock } from '@akrijs/sdk'
+import { systemClock } from '@akrijs/runtime'
 import { afterEach, describe, expect, it } from 'vitest'
 import { ObjectNameError } from './errors.js'
-import { objectKey } from './names.js'
+import { objectKey } from './objects.js'
 import { Resource } from './resource.js'
-import { failure, TestServer } from './test-server.js'
+import { failure, TestServer } from './testing/server.js'
 
 const api = new TestServer(systemClock)
 const { connect, serve } = api

@@ -1,24 +1,6 @@
 import type { ApiClient, PatchType } from './api-client.js'
 import { ApiError, ObjectNameError } from './errors.js'
-import { keyParts, type ObjectKey } from './names.js'
-
-/** A kind of object of the API. */
-export interface ResourceKind {
-  /** Empty for the core group. */
-  readonly group: string
-  readonly version: string
-  readonly plural: string
-}
-
-export type JsonPatch = readonly (
-  | { readonly op: 'add' | 'replace' | 'test'; readonly path: string; readonly value: unknown }
-  | { readonly op: 'remove'; readonly path: string }
-)[]
-
-/** One name of a path, as JSON pointers write it (RFC 6901). */
-export function pointer(...names: readonly string[]): string {
-  return names.map((name) => `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
-}
+import { type JsonPatch, keyParts, type ObjectKey, type ResourceKind } from './objects.js'
 
 export interface RequestOptions {
   readonly signal?: AbortSignal | undefined

@@ -3,12 +3,11 @@ import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { messageOf } from '@akrijs/runtime'
+import { type DiscoveryHandler, isDiscoveryHandler } from '@akrijs/runtime/handler'
+import { createLogger, logLevelOption, wholeNumber } from '@akrijs/runtime/program'
 import { Command, Option } from 'commander'
-import { createLogger } from './create-logger.js'
 import { endWithStdin } from './end-with-stdin.js'
-import { messageOf } from './errors.js'
-import { type DiscoveryHandler, isDiscoveryHandler } from './handler.js'
-import { logLevelOption, wholeNumber } from './program-options.js'
 import { serve } from './serve.js'
 
 interface Options {
@@ -44,7 +43,7 @@ const program = new Command('akri-handler')
     const handlers = await Promise.all(modules.map(load))
     const stop = new AbortController()
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop.abort())
-    const log = createLogger('akri-handler', options.logLevel)
+    const log = createLogger('akri-handler', { level: options.logLevel })
     const server = await serve(handlers, { ...options, log, signal: stop.signal })
     await server.closed
   })

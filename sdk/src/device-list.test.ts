@@ -1,6 +1,6 @@
+import type { Device } from '@akrijs/runtime/handler'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Device } from './device.js'
 import { checkDeviceList, equalDeviceLists, MAX_ID_LENGTH } from './device-list.js'
 import { InvalidDeviceListError } from './errors.js'
 

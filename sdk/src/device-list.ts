@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { DiscoverResponse } from '@akrijs/proto/discovery'
-import type { Device, DeviceList } from './device.js'
+import type { Device, DeviceList } from '@akrijs/runtime/handler'
 import { InvalidDeviceListError } from './errors.js'
 
 /** The longest id, in UTF-16 code units. */

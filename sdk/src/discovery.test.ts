@@ -1,10 +1,14 @@
+import { AkriError, silentLogger } from '@akrijs/runtime'
+import {
+  type DeviceList,
+  type DiscoverContext,
+  DiscoveryProperties,
+  defineDiscoveryHandler,
+  InvalidDetailsError,
+} from '@akrijs/runtime/handler'
 import { describe, expect, it } from 'vitest'
-import type { DeviceList } from './device.js'
 import { openDiscovery } from './discovery.js'
-import { AkriError, InvalidDetailsError, InvalidDeviceListError } from './errors.js'
-import { type DiscoverContext, defineDiscoveryHandler } from './handler.js'
-import { silentLogger } from './logger.js'
-import { DiscoveryProperties } from './properties.js'
+import { InvalidDeviceListError } from './errors.js'
 
 type Discover = (context: DiscoverContext<unknown>) => AsyncIterable<DeviceList>
 type Validate = (value: unknown) => { value: unknown } | Promise<{ value: unknown }>

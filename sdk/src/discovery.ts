@@ -1,11 +1,12 @@
-import { parseDetails } from './details.js'
-import type { Device, DeviceList } from './device.js'
+import { AkriError, Latest, type Logger, messageOf } from '@akrijs/runtime'
+import {
+  type Device,
+  type DeviceList,
+  type DiscoveryHandler,
+  type DiscoveryProperties,
+  parseDetails,
+} from '@akrijs/runtime/handler'
 import { checkDeviceList, equalDeviceLists } from './device-list.js'
-import { AkriError, messageOf } from './errors.js'
-import type { DiscoveryHandler } from './handler.js'
-import { Latest } from './latest.js'
-import type { Logger } from './logger.js'
-import type { DiscoveryProperties } from './properties.js'
 
 export interface DiscoveryRequest {
   /** The text of `discoveryDetails`. */

@@ -1,6 +1,6 @@
 import { fstatSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
-import { AkriError } from './errors.js'
+import { AkriError } from '@akrijs/runtime'
 
 /**
  * Makes this process end when its standard input does: as by SIGTERM, and by SIGKILL 5 s later. So it does not outlive whoever

@@ -1,6 +1,6 @@
+import { ManualClock } from '@akrijs/runtime/testing'
 import { describe, expect, it } from 'vitest'
 import { every } from './every.js'
-import { ManualClock } from './testing/manual-clock.js'
 
 describe('every', () => {
   it('yields at once and then at each interval, until it is aborted', async () => {
@@ -8,7 +8,7 @@ describe('every', () => {
     const stop = new AbortController()
     const times: number[] = []
     const loop = (async () => {
-      for await (const _ of every('10s', { signal: stop.signal, clock })) times.push(clock.now())
+      for await (const _ of every('10s', { signal: stop.signal, clock })) times.push(clock.monotonicMs())
     })()
     await clock.advance(25_000)
     stop.abort()
@@ -23,7 +23,7 @@ describe('every', () => {
     const times: number[] = []
     const loop = (async () => {
       for await (const round of every(1000, { signal: stop.signal, clock })) {
-        times.push(clock.now())
+        times.push(clock.monotonicMs())
         if (round === 0) await clock.sleep(2500)
       }
     })()
@@ -36,11 +36,15 @@ describe('every', () => {
   it('goes on at its interval when the clock is put back', async () => {
     const clock = new ManualClock(100_000_000)
     let shift = 0
-    const shifted = { now: () => clock.now() + shift, time: () => clock.time() + shift, sleep: clock.sleep.bind(clock) }
+    const shifted = {
+      monotonicMs: () => clock.monotonicMs() + shift,
+      wallMs: () => clock.wallMs() + shift,
+      sleep: clock.sleep.bind(clock),
+    }
     const stop = new AbortController()
     const times: number[] = []
     const loop = (async () => {
-      for await (const _ of every('10s', { signal: stop.signal, clock: shifted })) times.push(clock.now() - 100_000_000)
+      for await (const _ of every('10s', { signal: stop.signal, clock: shifted })) times.push(clock.monotonicMs() - 100_000_000)
     })()
     await clock.advance(15_000)
     shift = -86_400_000

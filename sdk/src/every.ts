@@ -1,5 +1,4 @@
-import { type Clock, systemClock } from './clock.js'
-import { AkriError } from './errors.js'
+import { AkriError, type Clock, systemClock } from '@akrijs/runtime'
 
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 }
 
@@ -13,10 +12,10 @@ export async function* every(
   { signal, clock = systemClock }: { readonly signal: AbortSignal; readonly clock?: Clock },
 ): AsyncGenerator<number, void, void> {
   const ms = toMilliseconds(interval)
-  let due = clock.now()
+  let due = clock.monotonicMs()
   for (let round = 0; !signal.aborted; round++) {
     yield round
-    const now = clock.now()
+    const now = clock.monotonicMs()
     due += ms * Math.max(1, Math.ceil((now - due) / ms))
     // Where somebody has put the clock back, nobody waits until it is as late again.
     due = Math.min(due, now + ms)

@@ -1,5 +1,5 @@
+import type { Device } from '@akrijs/runtime/handler'
 import { expect, it } from 'vitest'
-import type { Device } from './device.js'
 import { checkDeviceList } from './device-list.js'
 import { fitIntoList } from './fit-into-list.js'
 

@@ -1,4 +1,4 @@
-import type { Device } from './device.js'
+import type { Device } from '@akrijs/runtime/handler'
 import { MAX_LIST_BYTES } from './device-list.js'
 
 /** Of what a list may take: the rest is for what JSON does not count as gRPC does. */

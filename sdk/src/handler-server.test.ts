@@ -3,11 +3,11 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import http2 from 'node:http2'
 import os from 'node:os'
 import path from 'node:path'
+import { silentLogger } from '@akrijs/runtime'
+import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { expect, it, vi } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
-import { defineDiscoveryHandler } from './handler.js'
 import { serveDiscovery } from './handler-server.js'
-import { silentLogger } from './logger.js'
 import { ServeMetrics } from './metrics.js'
 
 it('holds no list but the newest for an agent that does not read', async () => {

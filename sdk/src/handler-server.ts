@@ -1,12 +1,10 @@
 import { type DiscoverRequest, type DiscoverResponse, DiscoveryHandlerService } from '@akrijs/proto/discovery'
+import { AkriError, type Logger, messageOf, SocketUnusableError } from '@akrijs/runtime'
+import type { DiscoveryHandler } from '@akrijs/runtime/handler'
 import { Server, ServerCredentials, type ServerWritableStream, status } from '@grpc/grpc-js'
 import { MAX_LIST_BYTES } from './device-list.js'
 import { openDiscovery } from './discovery.js'
-import { AkriError, messageOf } from './errors.js'
-import type { DiscoveryHandler } from './handler.js'
-import type { Logger } from './logger.js'
 import type { HandlerMetrics } from './metrics.js'
-import { SocketUnusableError } from './socket-file.js'
 import { propertiesFromWire, responseToWire } from './wire.js'
 
 export interface DiscoveryServerOptions {

@@ -1,5 +1,5 @@
-import type { Device } from './device.js'
-import { AkriError } from './errors.js'
+import { AkriError } from '@akrijs/runtime'
+import type { Device } from '@akrijs/runtime/handler'
 
 /**
  * Keeps a device that misses rounds: a lost datagram is no lost camera. Feed it what each round found, and yield what it

@@ -2,13 +2,12 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { RegistrationService } from '@akrijs/proto/discovery'
+import { type Clock, silentLogger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
-import type { Clock } from './clock.js'
-import { silentLogger } from './logger.js'
 import { keepRegistered } from './registration.js'
-import { ManualClock } from './testing/manual-clock.js'
 import { SimulatedAgent } from './testing/simulated-agent.js'
 
 let directory: string
@@ -75,8 +74,8 @@ describe('keepRegistered', () => {
   it('tries again with a growing back-off when the agent refuses, and goes on', async () => {
     const waits: number[] = []
     const clock: Clock = {
-      now: () => 0,
-      time: () => 0,
+      monotonicMs: () => 0,
+      wallMs: () => 0,
       async sleep(ms) {
         waits.push(ms)
       },

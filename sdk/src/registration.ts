@@ -1,9 +1,9 @@
 import { RegistrationClient } from '@akrijs/proto/discovery'
+import { Backoff, type Clock, type Logger, messageOf, systemClock } from '@akrijs/runtime'
 import { connectivityState, credentials, Metadata } from '@grpc/grpc-js'
-import { Backoff } from './backoff.js'
-import { type Clock, systemClock } from './clock.js'
-import { messageOf } from './errors.js'
-import type { Logger } from './logger.js'
+
+/** The agent's socket in the directory that it shares with handlers. */
+export const AGENT_SOCKET = 'agent-registration.sock'
 
 export interface RegistrationOptions {
   readonly name: string
@@ -103,7 +103,7 @@ function register(
   { name, endpoint, endpointType, shared, signal }: RegistrationOptions,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
-    const deadline = systemClock.time() + ANSWER_MS
+    const deadline = systemClock.wallMs() + ANSWER_MS
     const request = { name, endpoint, endpointType, shared }
     const call = client.registerDiscoveryHandler(request, new Metadata(), { deadline }, (error) => {
       signal.removeEventListener('abort', cancel)

@@ -1,4 +1,4 @@
-import type { Logger } from './logger.js'
+import type { Logger } from '@akrijs/runtime'
 
 export interface ServeOptions {
   /** Where the agent's `agent-registration.sock` is and the handlers' sockets go. @default DISCOVERY_HANDLERS_DIRECTORY */

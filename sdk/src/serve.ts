@@ -1,6 +1,6 @@
 import { isIPv6 } from 'node:net'
-import { AkriError } from './errors.js'
-import { type DiscoveryHandler, isDiscoveryHandler } from './handler.js'
+import { AkriError } from '@akrijs/runtime'
+import { type DiscoveryHandler, isDiscoveryHandler } from '@akrijs/runtime/handler'
 import type { HandlerServer, ServeOptions } from './serve-options.js'
 
 /**

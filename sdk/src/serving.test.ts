@@ -4,11 +4,11 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { connect } from 'node:http2'
 import os from 'node:os'
 import path from 'node:path'
+import { silentLogger } from '@akrijs/runtime'
+import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { expect, it } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../test/support/eventually.js'
-import { defineDiscoveryHandler } from './handler.js'
-import { silentLogger } from './logger.js'
 import { startServing } from './serving.js'
 
 it('leaves the socket of whoever takes over while it is still closing', async () => {

@@ -1,14 +1,12 @@
 import { chmod } from 'node:fs/promises'
 import path from 'node:path'
-import { createLogger } from './create-logger.js'
-import type { DiscoveryHandler } from './handler.js'
+import { checkSocketPath, type Logger, makeRoomForSocket } from '@akrijs/runtime'
+import type { DiscoveryHandler } from '@akrijs/runtime/handler'
+import { createLogger, type HealthServer, serveHealth } from '@akrijs/runtime/program'
 import { serveDiscovery } from './handler-server.js'
-import { type HealthServer, serveHealth } from './health-server.js'
-import type { Logger } from './logger.js'
 import { ServeMetrics } from './metrics.js'
-import { keepRegistered } from './registration.js'
+import { AGENT_SOCKET, keepRegistered } from './registration.js'
 import type { HandlerServer } from './serve-options.js'
-import { AGENT_SOCKET, checkSocketPath, makeRoomForSocket } from './socket-file.js'
 
 /** What {@link serve} found in its options and the environment. */
 export interface ServingOptions {

@@ -1,5 +1,5 @@
 // `@akrijs/sdk/testing`: what the tests of a handler need.
-export { ManualClock } from './testing/manual-clock.js'
+export { ManualClock } from '@akrijs/runtime/testing'
 export {
   type DiscoverOptions,
   DiscoveryEndedError,

@@ -1,6 +1,5 @@
-import type { Device, DeviceList } from './device.js'
+import { type Device, type DeviceList, DiscoveryProperties } from '@akrijs/runtime/handler'
 import { checkDeviceList, toWire } from './device-list.js'
-import { DiscoveryProperties } from './properties.js'
 
 // As the generated code has them; written out, so that the types of this package need no other.
 

@@ -1,4 +1,4 @@
-import { systemClock } from '@akrijs/sdk'
+import { systemClock } from '@akrijs/runtime'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Allocated } from '../e2e/support/allocated.js'
 import { ApiServer } from '../e2e/support/api-server.js'

@@ -1,7 +1,9 @@
-import { type ApiClient, CONFIGURATIONS, type ConfigurationManifest, type NodeName, objectKey, Resource } from '@akrijs/kube'
-import { silentLogger, systemClock } from '@akrijs/sdk'
-import { KubernetesCluster } from '../../agent/src/kubernetes/kubernetes-cluster.js'
-import { type ClusterUnderTest, clusterContract } from '../../agent/src/ports/cluster.contract.js'
+import { CONFIGURATIONS, type ConfigurationManifest } from '@akrijs/api'
+import { type ApiClient, type NodeName, objectKey, Resource } from '@akrijs/kube'
+import { silentLogger, systemClock } from '@akrijs/runtime'
+import { KubernetesCluster } from '../../agent/src/cluster/kubernetes-cluster.js'
+import { clusterContract } from '../../agent/src/ports/cluster.contract.js'
+import type { ClusterUnderTest } from '../../agent/src/ports/tested-cluster.contract.js'
 import { clientOfCluster } from './support/client.js'
 import { describeOnCluster } from './support/cluster.js'
 

@@ -1,4 +1,5 @@
-import { CONFIGURATIONS, INSTANCES, Resource } from '@akrijs/kube'
+import { CONFIGURATIONS, INSTANCES } from '@akrijs/api'
+import { Resource } from '@akrijs/kube'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { describeOnCluster, OwnNamespace, refusal, uniqueName } from './support/cluster.js'
 import { createInstance, type InstanceObject } from './support/instances.js'

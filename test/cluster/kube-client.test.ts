@@ -1,4 +1,5 @@
-import { type ApiError, INSTANCES, pointer, Resource } from '@akrijs/kube'
+import { INSTANCES } from '@akrijs/api'
+import { type ApiError, pointer, Resource } from '@akrijs/kube'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { describeOnCluster, OwnNamespace, refusal, uniqueName } from './support/cluster.js'
 import { createInstance, type InstanceObject, instanceOf } from './support/instances.js'

@@ -1,5 +1,5 @@
 import { LEASES, LeaderElection, Resource } from '@akrijs/kube'
-import { systemClock } from '@akrijs/sdk'
+import { systemClock } from '@akrijs/runtime'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../support/eventually.js'
 import { accessOfCluster, clientOfCluster } from './support/client.js'

@@ -1,17 +1,9 @@
-import {
-  API_VERSION,
-  CONFIGURATIONS,
-  type Configuration,
-  INSTANCES,
-  type NodeName,
-  type ObjectKey,
-  Resource,
-  type SlotName,
-} from '@akrijs/kube'
-import { silentLogger, systemClock } from '@akrijs/sdk'
+import { API_VERSION, CONFIGURATIONS, type Configuration, INSTANCES, type SlotName } from '@akrijs/api'
+import { type NodeName, type ObjectKey, Resource } from '@akrijs/kube'
+import { silentLogger, systemClock } from '@akrijs/runtime'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
-import { KubernetesCluster } from '../../agent/src/kubernetes/kubernetes-cluster.js'
-import { draftOf, manifest } from '../../agent/src/test-objects.js'
+import { KubernetesCluster } from '../../agent/src/cluster/kubernetes-cluster.js'
+import { draftOf, manifest } from '../../agent/src/testing/objects.js'
 import { describeOnCluster, OwnNamespace } from './support/cluster.js'
 
 const NODES = Array.from({ length: 50 }, (_, index) => `node-${index}` as NodeName)

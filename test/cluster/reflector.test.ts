@@ -1,5 +1,6 @@
-import { type ApiClient, INSTANCES, objectKey, Reflector, Resource } from '@akrijs/kube'
-import { systemClock } from '@akrijs/sdk'
+import { INSTANCES } from '@akrijs/api'
+import { type ApiClient, objectKey, Reflector, Resource } from '@akrijs/kube'
+import { systemClock } from '@akrijs/runtime'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../support/eventually.js'
 import { accessOfCluster, clientOfCluster } from './support/client.js'

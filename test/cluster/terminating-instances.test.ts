@@ -1,8 +1,9 @@
-import { API_VERSION, CONFIGURATIONS, INSTANCES, type NodeName, Resource, type SlotName } from '@akrijs/kube'
-import { silentLogger, systemClock } from '@akrijs/sdk'
+import { API_VERSION, CONFIGURATIONS, INSTANCES, type SlotName } from '@akrijs/api'
+import { type NodeName, Resource } from '@akrijs/kube'
+import { silentLogger, systemClock } from '@akrijs/runtime'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { KubernetesCluster } from '../../agent/src/kubernetes/kubernetes-cluster.js'
-import { draftOf, manifest } from '../../agent/src/test-objects.js'
+import { KubernetesCluster } from '../../agent/src/cluster/kubernetes-cluster.js'
+import { draftOf, manifest } from '../../agent/src/testing/objects.js'
 import { eventually } from '../support/eventually.js'
 import { describeOnCluster, OwnNamespace } from './support/cluster.js'
 

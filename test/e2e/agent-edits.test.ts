@@ -1,4 +1,4 @@
-import { systemClock } from '@akrijs/sdk'
+import { systemClock } from '@akrijs/runtime'
 import { describe, expect, it } from 'vitest'
 import { type NodeAgents, useAgents } from './support/node-agents.js'
 import { missing, NODE_1, NODE_2, NODES, unless } from './support/nodes.js'

@@ -1,4 +1,4 @@
-import { systemClock } from '@akrijs/sdk'
+import { systemClock } from '@akrijs/runtime'
 import { describe, expect, it } from 'vitest'
 import { NodeAgent } from './support/node-agent.js'
 import { type NodeAgents, useAgents } from './support/node-agents.js'

@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs'
 import path from 'node:path'
 import { type AllocateResponse, DevicePluginClient, type ListAndWatchResponse } from '@akrijs/proto/device-plugin'
-import { systemClock } from '@akrijs/sdk'
+import { systemClock } from '@akrijs/runtime'
 import { credentials, Metadata } from '@grpc/grpc-js'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { ApiServer } from './support/api-server.js'

@@ -1,4 +1,4 @@
-import { systemClock } from '@akrijs/sdk'
+import { systemClock } from '@akrijs/runtime'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { type NodeAgents, useAgents } from './support/node-agents.js'
 import { missing, NODE_1, NODE_2, NODES, unless } from './support/nodes.js'
@@ -113,7 +113,7 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
       ...ALL_USING.map((name) => [name, 'Running']),
       ...ALL_WAITING.map((name) => [name, 'Pending']),
     ])
-    for (const end = systemClock.now() + LONG_ENOUGH_MS; systemClock.now() < end; await systemClock.sleep(200))
+    for (const end = systemClock.monotonicMs() + LONG_ENOUGH_MS; systemClock.monotonicMs() < end; await systemClock.sleep(200))
       expect(await world.phases()).toEqual(phases)
     await checkSlots(world, 'restored')
     // Once it is put right nobody writes any more.

@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks'
-import type { Configuration } from '@akrijs/kube'
-import { systemClock } from '@akrijs/sdk'
+import type { Configuration } from '@akrijs/api'
+import { systemClock } from '@akrijs/runtime'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { freePort } from './support/free-port.js'
 import { NodeAgent } from './support/node-agent.js'

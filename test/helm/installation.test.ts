@@ -45,7 +45,7 @@ const webhookOff = { webhookConfiguration: { enabled: false } }
 const installations = [
   ['deploy/manifests', ['.'], webhookOff],
   ['deploy/manifests and its webhook', ['.', 'webhook'], {}],
-  ['the agent alone', ['../../kube/crds', 'agent'], { ...webhookOff, controller: { enabled: false } }],
+  ['the agent alone', ['../../api/crds', 'agent'], { ...webhookOff, controller: { enabled: false } }],
   ['host-network', ['host-network'], { ...webhookOff, agent: { hostNetwork: true } }],
   ['node-restriction', ['.', 'node-restriction'], { ...webhookOff, agent: { nodeRestriction: true } }],
   ['all-handlers', ['all-handlers'], { ...webhookOff, agent: { full: true } }],
@@ -103,8 +103,8 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
 })
 
 describe('the files of the chart', () => {
-  it('has the custom resources of kube/crds', () => {
-    const folder = path.join(root, 'kube/crds')
+  it('has the custom resources of api/crds', () => {
+    const folder = path.join(root, 'api/crds')
     const files = readdirSync(folder).filter((file) => file.endsWith('.yaml'))
     expect(readdirSync(path.join(CHART, 'crds')).sort()).toEqual(files.sort())
     for (const file of files)

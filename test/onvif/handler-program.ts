@@ -1,6 +1,6 @@
 import { serve } from '@akrijs/sdk'
 import { createOnvifHandler } from '../../handlers/onvif/src/index.js'
-import { createLogger } from '../../sdk/src/create-logger.js'
+import { createLogger } from '../../runtime/src/program/create-logger.js'
 
 // The ONVIF handler as a program, with rounds as often as the test says: DIRECTORY INTERVAL_MS.
 
@@ -9,7 +9,7 @@ const stop = new AbortController()
 process.on('disconnect', () => stop.abort())
 const server = await serve(createOnvifHandler({ intervalMs: Number(intervalMs) }), {
   directory: directory ?? '',
-  log: createLogger('akri-handler', process.env.LOG_LEVEL ?? 'error'),
+  log: createLogger('akri-handler', { level: process.env.LOG_LEVEL ?? 'error' }),
   signal: stop.signal,
 })
 await server.closed

@@ -1,17 +1,17 @@
 #!/usr/bin/env node
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { runProgram } from '@akrijs/sdk/host'
+import { startProgram } from '@akrijs/runtime/program'
 import { runWebhook } from './program/run-webhook.js'
 import { type WebhookProgramOptions, webhookOptions } from './program/webhook-options.js'
 
 // Handlers are looked for as this program's own packages are.
 const packagesFrom = path.dirname(fileURLToPath(import.meta.url))
 
-await runProgram<WebhookProgramOptions>({
+await startProgram<WebhookProgramOptions>({
   name: 'akri-webhook',
   description: 'Refuses Configurations that make no sense, and says why.',
   version: '0.1.0',
   options: webhookOptions(),
-  run: (options, own) => runWebhook(options, { packagesFrom, ...own }),
+  run: (options, context) => runWebhook(options, { packagesFrom, ...context }),
 })

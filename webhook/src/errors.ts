@@ -1,4 +1,4 @@
-import { AkriError } from '@akrijs/sdk'
+import { AkriError } from '@akrijs/runtime'
 
 /** The API server does not describe its own types, or not in a way that the webhook understands. */
 export class SchemaUnusableError extends AkriError {

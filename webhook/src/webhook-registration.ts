@@ -9,7 +9,7 @@ import {
   Reflector,
   Resource,
 } from '@akrijs/kube'
-import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
 import { at } from './json.js'
 import type { FailurePolicy } from './review/reviewer.js'
 
@@ -82,7 +82,7 @@ export class WebhookRegistration {
       this.#announced.delete(authority)
       return undefined
     }
-    const since = this.#announced.get(authority) ?? this.#options.clock.time()
+    const since = this.#announced.get(authority) ?? this.#options.clock.wallMs()
     this.#announced.set(authority, since)
     return since
   }

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import https from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
-import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
 import { WebhookPortError } from './errors.js'
 import { type AdmissionRequest, admissionReview, readAdmissionReview, type Verdict } from './review/admission-review.js'
 

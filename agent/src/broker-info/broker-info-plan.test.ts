@@ -1,4 +1,5 @@
-import type { Instance, InstanceSpec, NodeName, SlotName } from '@akrijs/kube'
+import type { Instance, InstanceSpec, SlotName } from '@akrijs/api'
+import type { NodeName } from '@akrijs/kube'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { BrokerReports } from '../ports/cluster.js'

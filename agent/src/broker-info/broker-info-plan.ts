@@ -1,4 +1,5 @@
-import { holderOf, type Instance, type NodeName, type SlotName } from '@akrijs/kube'
+import { holderOf, type Instance, type SlotName } from '@akrijs/api'
+import type { NodeName } from '@akrijs/kube'
 import type { BrokerReports } from '../ports/cluster.js'
 
 /** What is to be changed of an Instance's `brokerInfo`. */

@@ -1,17 +1,9 @@
 import { setMaxListeners } from 'node:events'
-import {
-  holderOf,
-  type Instance,
-  keyOf,
-  type NodeName,
-  type ObjectKey,
-  ReconcileQueue,
-  type SlotName,
-  type TokenBucket,
-} from '@akrijs/kube'
-import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { holderOf, type Instance, type SlotName } from '@akrijs/api'
+import { keyOf, type NodeName, type ObjectKey, ReconcileQueue } from '@akrijs/kube'
+import { type Clock, type Logger, messageOf, type TokenBucket } from '@akrijs/runtime'
+import type { GivenSlots } from '../core/slots/given-slots.js'
 import type { Cluster } from '../ports/cluster.js'
-import type { GivenSlots } from '../slots/given-slots.js'
 import { type BrokerInfoPlan, isEmpty, own, planBrokerInfo } from './broker-info-plan.js'
 import { FollowedWorkload } from './followed-workload.js'
 import { WorkloadDirectories } from './workload-directories.js'
@@ -208,7 +200,7 @@ export class BrokerInfo {
   async #round(key: ObjectKey, { atOnce = false } = {}): Promise<number | undefined> {
     const { cluster, node, clock } = this.#options
     const followed = this.#followed(key)
-    const waitMs = followed.notBefore - clock.now()
+    const waitMs = followed.notBefore - clock.monotonicMs()
     if (waitMs > 0 && !atOnce) return waitMs
     await this.#dropFreed(key, followed)
     await this.#read(key, followed)
@@ -225,7 +217,7 @@ export class BrokerInfo {
     if (!isEmpty(plan)) {
       const budgetInMs = this.#budget.take()
       if (budgetInMs > 0 && !atOnce) return budgetInMs
-      followed.notBefore = clock.now() + WRITE_MS
+      followed.notBefore = clock.monotonicMs() + WRITE_MS
       await cluster.reportBrokerInfo(key, node, reports)
     }
     for (const { fresh } of reports.workloads.values()) fresh.clear()
@@ -251,7 +243,7 @@ export class BrokerInfo {
     const { clock, cluster, log } = this.#options
     for (const [slot, workload] of [...followed.workloads]) {
       if (!workload.due) continue
-      followed.notBefore = clock.now() + READ_MS
+      followed.notBefore = clock.monotonicMs() + READ_MS
       for (const { message } of await workload.read()) {
         const said = `the workload of slot ${slot}: ${message}`
         cluster.recordEvent({ regarding: { kind: 'Instance', key }, type: 'Warning', reason: 'BrokerInfoRefused', message: said })
@@ -276,9 +268,9 @@ export class BrokerInfo {
     let next: number | undefined
     for (const slot of free) {
       if (abandoned.has(slot)) continue
-      const since = orphans.get(slot) ?? clock.now()
+      const since = orphans.get(slot) ?? clock.monotonicMs()
       orphans.set(slot, since)
-      const restMs = since + graceMs - clock.now()
+      const restMs = since + graceMs - clock.monotonicMs()
       if (restMs <= 0) abandoned.add(slot)
       else next = least(next, restMs)
     }

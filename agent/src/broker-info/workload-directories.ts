@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { chmod, mkdir, readdir, rename, rmdir } from 'node:fs/promises'
 import path from 'node:path'
-import { keyParts, type ObjectKey, objectKey, type SlotName } from '@akrijs/kube'
-import { type Logger, messageOf } from '@akrijs/sdk'
+import type { SlotName } from '@akrijs/api'
+import { keyParts, type ObjectKey, objectKey } from '@akrijs/kube'
+import { type Logger, messageOf } from '@akrijs/runtime'
 import { removeTree } from './remove-tree.js'
 
 /** The directory of a workload, which is known by the slot that it holds. */

@@ -1,4 +1,5 @@
-import { keyOf, type NodeName, objectKey, type SlotName } from '@akrijs/kube'
+import type { SlotName } from '@akrijs/api'
+import { keyOf, type NodeName, objectKey } from '@akrijs/kube'
 import { expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import type { BrokerReports } from './cluster.js'

@@ -1,7 +1,7 @@
 import { keyOf, objectKey } from '@akrijs/kube'
 import { expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
-import { draftOf } from '../test-objects.js'
+import { draftOf } from '../testing/objects.js'
 import { found, NODE_A, NODE_B, NODES, slot, type TestedCluster } from './tested-cluster.contract.js'
 
 /** Of the contract of a cluster: Instances, and the nodes that share them. */

@@ -1,4 +1,5 @@
-import { keyOf, objectKey, type SlotName } from '@akrijs/kube'
+import type { SlotName } from '@akrijs/api'
+import { keyOf, objectKey } from '@akrijs/kube'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'

@@ -1,7 +1,7 @@
 import { keyOf, objectKey } from '@akrijs/kube'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
-import { manifest } from '../test-objects.js'
+import { manifest } from '../testing/objects.js'
 import { brokerInfoContract } from './cluster-broker-info.contract.js'
 import { instancesContract } from './cluster-instances.contract.js'
 import { slotsContract } from './cluster-slots.contract.js'

@@ -1,5 +1,6 @@
-import type { Configuration, Instance, InstanceName, NodeName, NodeStatus, ObjectEvent, ObjectKey, SlotName } from '@akrijs/kube'
-import type { DiscoveryProperties } from '@akrijs/sdk'
+import type { Configuration, Instance, InstanceName, NodeStatus, SlotName } from '@akrijs/api'
+import type { NodeName, ObjectEvent, ObjectKey } from '@akrijs/kube'
+import type { DiscoveryProperties } from '@akrijs/runtime/handler'
 
 /**
  * The cluster as the agent's core sees it: custom resources, with the conflict rules of an API server. Every write says

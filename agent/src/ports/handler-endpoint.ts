@@ -1,5 +1,5 @@
-import type { DeviceList, DiscoveryProperties, ErrorKind } from '@akrijs/sdk'
-import { AkriError } from '@akrijs/sdk'
+import { AkriError, type ErrorKind } from '@akrijs/runtime'
+import type { DeviceList, DiscoveryProperties } from '@akrijs/runtime/handler'
 
 /** One place where a handler can be asked: a socket, or an object in this process. */
 export interface HandlerEndpoint {

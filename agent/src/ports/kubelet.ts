@@ -1,4 +1,5 @@
-import type { ObjectKey, SlotName } from '@akrijs/kube'
+import type { SlotName } from '@akrijs/api'
+import type { ObjectKey } from '@akrijs/kube'
 
 /** The kubelet as the agent's core sees it. */
 export interface Kubelet {

@@ -1,15 +1,8 @@
-import {
-  type Configuration,
-  type ConfigurationManifest,
-  type Instance,
-  keyOf,
-  type NodeName,
-  objectKey,
-  type SlotName,
-} from '@akrijs/kube'
+import type { Configuration, ConfigurationManifest, Instance, SlotName } from '@akrijs/api'
+import { keyOf, type NodeName, objectKey } from '@akrijs/kube'
 import { expect } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
-import { draftOf, manifest } from '../test-objects.js'
+import { draftOf, manifest } from '../testing/objects.js'
 import type { Cluster } from './cluster.js'
 
 /** What an adapter gives to be tested. */

@@ -6,7 +6,7 @@ import {
   metricsPortOption,
   nodeName,
   wholeNumber,
-} from '@akrijs/sdk/host'
+} from '@akrijs/runtime/program'
 import { Option } from 'commander'
 
 /** What `akri-agent` can be told. Each flag is also an environment variable; this table is where both come from. */

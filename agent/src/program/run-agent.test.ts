@@ -4,7 +4,8 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
-import { silentLogger } from '@akrijs/sdk'
+import { silentLogger } from '@akrijs/runtime'
+import { runInContext } from '@akrijs/runtime/program'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { runAgent } from './run-agent.js'
@@ -77,7 +78,9 @@ it('A23 says to its probes how it is, also where handlers cannot come, has metri
     slotHandover: 15,
     logLevel: 'error',
   } as const
-  running = runAgent(options, { packagesFrom: directory, log: silentLogger, signal: stop.signal })
+  running = runInContext({ log: silentLogger, signal: stop.signal }, (context) =>
+    runAgent(options, { packagesFrom: directory, ...context }),
+  )
   const ask = async (at: string) => {
     const answer = await fetch(`http://127.0.0.1:${metricsPort}${at}`)
     return [answer.status, await answer.text()] as const

@@ -1,4 +1,4 @@
-import type { Configuration, Instance } from '@akrijs/kube'
+import type { Configuration, Instance } from '@akrijs/api'
 import { dump } from 'js-yaml'
 import { NoSuchObjectError } from '../errors.js'
 import { controlSocket } from '../places.js'

@@ -1,4 +1,4 @@
-import type { Configuration, Instance } from '@akrijs/kube'
+import type { Configuration, Instance } from '@akrijs/api'
 import { askAgent } from '../control/control-client.js'
 import { UsageError } from '../errors.js'
 

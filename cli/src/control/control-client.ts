@@ -1,5 +1,5 @@
 import { request } from 'node:http'
-import { messageOf } from '@akrijs/sdk'
+import { messageOf } from '@akrijs/runtime'
 import { NoAgentError } from '../errors.js'
 
 /** The most that is read of an answer, in bytes. */

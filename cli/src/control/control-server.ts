@@ -1,9 +1,9 @@
 import { chmod, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import type { StandaloneAgent } from '@akrijs/agent/standalone'
-import { API_VERSION, objectKey } from '@akrijs/kube'
-import { makeRoomForSocket } from '@akrijs/sdk/host'
-import type { BrokerSet } from '../brokers/broker-set.js'
+import { API_VERSION } from '@akrijs/api'
+import { objectKey } from '@akrijs/kube'
+import { makeRoomForSocket } from '@akrijs/runtime'
+import type { BrokerSet, StandaloneAgent } from '@akrijs/standalone'
 
 /** What `akri get` and `akri describe` ask: the objects by the paths of the Kubernetes API, read only. */
 export async function serveControl(

@@ -1,4 +1,4 @@
-import type { Configuration, Instance } from '@akrijs/kube'
+import type { Configuration, Instance } from '@akrijs/api'
 import stringWidth from 'string-width'
 import { describe, expect, it } from 'vitest'
 import { drawAgent, type PictureInput } from './agent-picture.js'

@@ -1,8 +1,7 @@
-import type { StandaloneAgent } from '@akrijs/agent/standalone'
-import { type Configuration, type Instance, keyOf } from '@akrijs/kube'
+import type { Configuration, Instance } from '@akrijs/api'
+import { keyOf } from '@akrijs/kube'
+import type { BrokerSet, BrokerState, StandaloneAgent } from '@akrijs/standalone'
 import stringWidth from 'string-width'
-import type { BrokerState } from '../brokers/broker.js'
-import type { BrokerSet } from '../brokers/broker-set.js'
 import { deviceText } from './device-text.js'
 import { firstLine, printable, shorten } from './table.js'
 

@@ -1,4 +1,4 @@
-import { type Logger, type LogMethod, messageOf } from '@akrijs/sdk'
+import { type Logger, type LogMethod, messageOf } from '@akrijs/runtime'
 import { printable } from './table.js'
 
 const LEVELS: readonly string[] = ['debug', 'info', 'warn', 'error']

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { testPod } from '../test-objects.js'
+import { testPod } from '../testing/objects.js'
 import { restart, restartsOf } from './backoff.js'
 
 const uids = fc.uuid()

@@ -2,7 +2,7 @@ import type { NodeName } from '@akrijs/kube'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { alternativeName } from '../labels.js'
-import { testConfiguration, testInstance } from '../test-objects.js'
+import { testConfiguration, testInstance } from '../testing/objects.js'
 import { brokerDeployment, brokerJob, brokerPod, jobName } from './broker-template.js'
 
 interface Asking {

@@ -1,13 +1,6 @@
-import {
-  API_VERSION,
-  type Configuration,
-  GROUP,
-  type Instance,
-  isRecord,
-  type NodeName,
-  type OwnerReference,
-  PLACEHOLDER,
-} from '@akrijs/kube'
+import { API_VERSION, type Configuration, GROUP, type Instance, PLACEHOLDER } from '@akrijs/api'
+import type { NodeName, OwnerReference } from '@akrijs/kube'
+import { isRecord } from '@akrijs/runtime'
 import { ANNOTATIONS, CONTROLLER, jobObjectName, LABELS, labelValue, objectName } from '../labels.js'
 
 // What the controller makes for brokers. Everything in the user's spec stays as it is, but for the placeholder, the labels by

@@ -1,8 +1,8 @@
 import { keyOf } from '@akrijs/kube'
-import { silentLogger } from '@akrijs/sdk'
+import { silentLogger } from '@akrijs/runtime'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { TestApi } from '../test-api.js'
-import { testConfiguration } from '../test-objects.js'
+import { TestApi } from '../testing/api.js'
+import { testConfiguration } from '../testing/objects.js'
 import { ConfigurationDeployment } from './configuration-deployment.js'
 
 const PODS = '/api/v1/namespaces/plant/pods'

@@ -1,5 +1,5 @@
 import { type ObjectKey, objectKey } from '@akrijs/kube'
-import type { Logger } from '@akrijs/sdk'
+import type { Logger } from '@akrijs/runtime'
 import { isAsApplied } from '../applied-fields.js'
 import type { ClusterState } from '../cluster-state.js'
 import { ANNOTATIONS, belongsTo, controllerOf, specHash } from '../labels.js'

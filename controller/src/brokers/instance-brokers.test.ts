@@ -1,12 +1,13 @@
-import { type Configuration, keyOf } from '@akrijs/kube'
-import { silentLogger } from '@akrijs/sdk'
-import { ManualClock } from '@akrijs/sdk/testing'
+import type { Configuration } from '@akrijs/api'
+import { keyOf } from '@akrijs/kube'
+import { silentLogger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import type { ClusterState } from '../cluster-state.js'
 import { specHash } from '../labels.js'
-import { TestApi } from '../test-api.js'
-import { T0, testConfiguration, testInstance, testNode } from '../test-objects.js'
+import { TestApi } from '../testing/api.js'
+import { T0, testConfiguration, testInstance, testNode } from '../testing/objects.js'
 import { InstanceBrokers, isUsable } from './instance-brokers.js'
 
 const AKRI = '/apis/akri.sh/v0/namespaces/plant'
@@ -86,7 +87,7 @@ describe('the brokers of an Instance', () => {
     await start(['a'], POD_BROKER)
     const waits: number[] = []
     for (let round = 0; round < 5; round++) {
-      const wait = ((await reconcile()) ?? clock.now()) - clock.now()
+      const wait = ((await reconcile()) ?? clock.monotonicMs()) - clock.monotonicMs()
       waits.push(wait)
       if (wait > 0) {
         expect(names(PODS)).toEqual([])

@@ -1,14 +1,6 @@
-import {
-  ApiError,
-  type Configuration,
-  configurationOf,
-  type Instance,
-  keyOf,
-  type NodeName,
-  type ObjectKey,
-  objectKey,
-} from '@akrijs/kube'
-import type { Clock, Logger } from '@akrijs/sdk'
+import { type Configuration, configurationOf, type Instance } from '@akrijs/api'
+import { ApiError, keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube'
+import type { Clock, Logger } from '@akrijs/runtime'
 import type { ClusterState } from '../cluster-state.js'
 import { ANNOTATIONS, belongsTo, specHash } from '../labels.js'
 import { ObjectWriter } from '../object-writer.js'
@@ -73,7 +65,7 @@ export class InstanceBrokers {
       isUsable: (node) => isUsable(state.nodes.cache.get(objectKey('', node)), template?.nodeSelector),
       restartsOn: (node) => this.#past.get(key)?.get(node)?.restarts ?? 0,
       notBefore: (node) => this.#past.get(key)?.get(node)?.notBefore ?? 0,
-      now: clock.time(),
+      now: clock.wallMs(),
     })
     for (const pod of plan.adopt) await this.#adopt(state.pods, pod, hash ?? '')
     for (const { pod, why, restarts } of plan.remove) {
@@ -109,7 +101,7 @@ export class InstanceBrokers {
       podsOf: (job) => state.podsOwnedBy(job.metadata.uid),
       restarts: this.#past.get(key)?.get(JOB)?.restarts ?? 0,
       notBefore: this.#past.get(key)?.get(JOB)?.notBefore ?? 0,
-      now: clock.time(),
+      now: clock.wallMs(),
     })
     switch (plan.do) {
       case 'nothing':
@@ -183,7 +175,7 @@ export class InstanceBrokers {
 
   /** One that then goes, and nobody says why, must not be made in a hot loop. */
   #made(key: ObjectKey, node: NodeName): void {
-    const now = this.#options.clock.time()
+    const now = this.#options.clock.wallMs()
     const { made, at } = this.#past.get(key)?.get(node) ?? NO_PAST
     const next = restart({ restarts: made, refused: false, ranMs: now - at }, `${key} ${node}`)
     this.#remember(key, node, { restarts: 0, notBefore: now + next.waitMs, made: next.restarts, at: now })

@@ -1,8 +1,8 @@
-import type { Instance } from '@akrijs/kube'
+import type { Instance } from '@akrijs/api'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Job, Pod } from '../objects.js'
-import { T0, testInstance, testJob, testPod } from '../test-objects.js'
+import { T0, testInstance, testJob, testPod } from '../testing/objects.js'
 import { type JobPlanInput, planJob } from './job-plan.js'
 
 const instance = testInstance(['a', 'b'])

@@ -1,4 +1,4 @@
-import type { Instance, UpdateStrategy } from '@akrijs/kube'
+import type { Instance, UpdateStrategy } from '@akrijs/api'
 import { ANNOTATIONS } from '../labels.js'
 import type { Job, Pod } from '../objects.js'
 import { restart, restartsOf } from './backoff.js'

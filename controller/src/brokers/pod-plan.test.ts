@@ -1,8 +1,9 @@
-import type { Instance, NodeName } from '@akrijs/kube'
+import type { Instance } from '@akrijs/api'
+import type { NodeName } from '@akrijs/kube'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Pod } from '../objects.js'
-import { T0, type TestPod, testInstance, testPod } from '../test-objects.js'
+import { T0, type TestPod, testInstance, testPod } from '../testing/objects.js'
 import { isEnded, type PodPlanInput, planPods } from './pod-plan.js'
 
 const MINUTE = 60_000

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
-import type { Instance, NodeName, UpdateStrategy } from '@akrijs/kube'
+import type { Instance, UpdateStrategy } from '@akrijs/api'
+import type { NodeName } from '@akrijs/kube'
 import { ANNOTATIONS } from '../labels.js'
 import type { Pod } from '../objects.js'
 import { restart, restartsOf } from './backoff.js'

@@ -1,9 +1,9 @@
 import type { NodeName } from '@akrijs/kube'
-import { silentLogger } from '@akrijs/sdk'
-import { ManualClock } from '@akrijs/sdk/testing'
+import { silentLogger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { TestApi } from '../test-api.js'
-import { T0, testConfiguration, testInstance } from '../test-objects.js'
+import { TestApi } from '../testing/api.js'
+import { T0, testConfiguration, testInstance } from '../testing/objects.js'
 import { GoneNodes } from './gone-nodes.js'
 
 const INSTANCE = '/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe'
@@ -143,7 +143,7 @@ describe('a node that has gone', () => {
     await nodes.reconcile('a' as NodeName)
     expect(patches()).toHaveLength(1)
     // This API does not do what a JSON patch says: as if its agent had joined again.
-    expect(await nodes.reconcile('a' as NodeName)).toBe(clock.time() + 300_000)
+    expect(await nodes.reconcile('a' as NodeName)).toBe(clock.wallMs() + 300_000)
     expect(patches()).toHaveLength(1)
     await clock.advance(300_000)
     await nodes.reconcile('a' as NodeName)

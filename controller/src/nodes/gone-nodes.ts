@@ -1,25 +1,27 @@
 import {
-  type ApiClient,
-  ApiError,
   type Configuration,
   conditionsOf,
   GROUP,
   heldSlots,
   holderOf,
   type Instance,
+  parseObjectMeta,
+  releasePatch,
+  type SlotName,
+} from '@akrijs/api'
+import {
+  type ApiClient,
+  ApiError,
   type JsonPatch,
   keyOf,
   LEASES,
   type NodeName,
   type ObjectKey,
   objectKey,
-  parseObjectMeta,
   pointer,
   Resource,
-  releasePatch,
-  type SlotName,
 } from '@akrijs/kube'
-import type { Clock, Logger } from '@akrijs/sdk'
+import type { Clock, Logger } from '@akrijs/runtime'
 import * as z from 'zod'
 import type { ClusterState, Kind } from '../cluster-state.js'
 import type { KubernetesObject } from '../objects.js'
@@ -79,7 +81,7 @@ export class GoneNodes {
     // One that is only silent may still have an agent that says it again.
     if (gone.state === 'deleted') for (const configuration of reported) await this.#forget(configuration, node)
     if (concerned.length === 0) return undefined
-    for (const [place, at] of this.#leftAt) if (at + this.#options.graceMs <= clock.time()) this.#leftAt.delete(place)
+    for (const [place, at] of this.#leftAt) if (at + this.#options.graceMs <= clock.wallMs()) this.#leftAt.delete(place)
     const used = await resourcesOf(node, this.#options)
     let waits = false
     let left = 0
@@ -93,11 +95,11 @@ export class GoneNodes {
       const isUsed = used.has(`${GROUP}/${instance.metadata.name}`) || used.has(`${GROUP}/${instance.spec.configurationName}`)
       waits ||= isUsed
       if (!(await this.#leave(instance, node, isUsed))) continue
-      this.#leftAt.set(`${node} ${keyOf(instance)}`, clock.time())
+      this.#leftAt.set(`${node} ${keyOf(instance)}`, clock.wallMs())
       left++
     }
     if (left > 0) log.info({ node, instances: left, podsLeft: waits }, 'node has gone')
-    return waits ? earliest(next, clock.time() + LOOK_AGAIN_MS) : next
+    return waits ? earliest(next, clock.wallMs() + LOOK_AGAIN_MS) : next
   }
 
   /**
@@ -120,7 +122,7 @@ export class GoneNodes {
     if (known.ready) return { state: 'present' }
     const silentSince = Math.max(known.readySince, (await this.#renewedAt(node)) ?? 0)
     const goneAt = silentSince + graceMs
-    return goneAt <= clock.time() ? { state: 'silent' } : { state: 'present', lookAgainAt: goneAt }
+    return goneAt <= clock.wallMs() ? { state: 'silent' } : { state: 'present', lookAgainAt: goneAt }
   }
 
   /** When the node's kubelet last gave a sign of life, in milliseconds since the epoch. */
@@ -192,7 +194,7 @@ export class GoneNodes {
     let next: number | undefined
     for (const { deletedAt, remove } of marked) {
       if (Number.isNaN(deletedAt)) continue
-      if (deletedAt + graceMs <= clock.time()) await remove()
+      if (deletedAt + graceMs <= clock.wallMs()) await remove()
       else next = earliest(next, deletedAt + graceMs)
     }
     return next
@@ -203,7 +205,7 @@ export class GoneNodes {
     const { state, clock, signal } = this.#options
     const { metadata, status } = configuration
     const { [node]: _gone, ...left } = status?.nodes ?? {}
-    const conditions = conditionsOf(left, status?.conditions ?? [], new Date(clock.time()).toISOString())
+    const conditions = conditionsOf(left, status?.conditions ?? [], new Date(clock.wallMs()).toISOString())
     // With the version, so that the conditions are made of what stands there.
     const patch = { metadata: { resourceVersion: metadata.resourceVersion }, status: { conditions, nodes: { [node]: null } } }
     const { cache, api } = state.configurations

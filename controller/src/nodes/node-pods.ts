@@ -1,4 +1,5 @@
-import { type ApiClient, GROUP, type NodeName, PODS, Resource } from '@akrijs/kube'
+import { GROUP } from '@akrijs/api'
+import { type ApiClient, type NodeName, PODS, Resource } from '@akrijs/kube'
 import * as z from 'zod'
 
 const container = z.object({

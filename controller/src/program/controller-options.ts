@@ -1,5 +1,5 @@
 import os from 'node:os'
-import { kubeconfigOption, logLevelOption, metricsPortOption, wholeNumber } from '@akrijs/sdk/host'
+import { kubeconfigOption, logLevelOption, metricsPortOption, wholeNumber } from '@akrijs/runtime/program'
 import { Option } from 'commander'
 
 /** What `akri-controller` can be told. Each flag is also an environment variable; this table is where both come from. */

@@ -1,6 +1,7 @@
+import { API_VERSION } from '@akrijs/api'
 import { ApiClient, clusterAccess, EventRecorder, LeaderElection } from '@akrijs/kube'
-import { type Logger, messageOf, systemClock } from '@akrijs/sdk'
-import { aborted, serveHealth } from '@akrijs/sdk/host'
+import { aborted, messageOf, systemClock } from '@akrijs/runtime'
+import type { ProgramContext } from '@akrijs/runtime/program'
 import { ClusterState } from '../cluster-state.js'
 import { control } from '../controller.js'
 import { ControllerMetrics } from '../metrics.js'
@@ -12,65 +13,59 @@ const LEASE = 'akri-controller'
 /** Runs a replica of the controller until the signal is aborted: it does the work while it leads, and is ready to take over. */
 export async function runController(
   options: ControllerProgramOptions,
-  { log, signal }: { readonly log: Logger; readonly signal: AbortSignal },
+  { log, signal, closer, serveHealth }: ProgramContext,
 ): Promise<void> {
   const clock = systemClock
   const { identity } = options
-  // In the order in which they are to be closed.
-  const open: (() => Promise<unknown>)[] = []
   let synced = false
-  try {
-    const access = await clusterAccess({ kubeconfig: options.kubeconfig })
-    const client = new ApiClient({
-      access,
-      clock,
-      userAgent: 'akri-controller',
-      onAnswer: ({ method, status }) => metrics.apiAnswered(method, status),
-    })
-    open.unshift(async () => client.close())
-    const state = new ClusterState({ client, clock, log })
-    const election = new LeaderElection({
-      client,
-      clock,
-      namespace: options.leaseNamespace,
-      name: LEASE,
-      identity,
-      onError: (error) => log.warn({ error: messageOf(error) }, 'cannot take part in the election'),
-    })
-    const metrics = new ControllerMetrics({
-      pods: () => state.pods.cache.list(),
-      leads: () => election.leads,
-      apiSilenceMs: () => state.silentForMs,
-    })
-    // From the first moment on: a cluster that cannot be reached must show in the probes, not in a crash.
-    const health = await serveHealth({
-      port: options.metricsPort,
-      ready: () => (synced ? undefined : `waiting for the API server ${access.server.href}`),
-      metrics: () => metrics.registry.metrics(),
-    })
-    open.unshift(() => health.close())
-    state.start()
-    open.unshift(() => state.close())
-    const events = new EventRecorder({
-      client,
-      clock,
-      source: 'akri-controller',
-      host: identity,
-      onError: (error) => log.debug({ error: messageOf(error) }, 'cannot write an event'),
-    })
-    const recording = events.run(signal)
-    open.unshift(() => recording)
-    const stopped = aborted(signal)
-    await Promise.race([state.synced, stopped])
-    if (signal.aborted) return
-    synced = true
-    log.info({ identity, metricsPort: health.port }, 'controller started')
-    await election.run(signal, async (turn) => {
-      log.info({}, 'this replica leads')
-      await control({ state, client, clock, log, events, nodeGraceMs: options.nodeGrace * 1000 }, turn)
-      log.info({}, 'this replica leads no longer')
-    })
-  } finally {
-    for (const close of open) await close()
-  }
+  const access = await clusterAccess({ kubeconfig: options.kubeconfig })
+  const client = new ApiClient({
+    access,
+    clock,
+    userAgent: 'akri-controller',
+    onAnswer: ({ method, status }) => metrics.apiAnswered(method, status),
+  })
+  closer.add(() => client.close())
+  const state = new ClusterState({ client, clock, log })
+  const election = new LeaderElection({
+    client,
+    clock,
+    namespace: options.leaseNamespace,
+    name: LEASE,
+    identity,
+    onError: (error) => log.warn({ error: messageOf(error) }, 'cannot take part in the election'),
+  })
+  const metrics = new ControllerMetrics({
+    pods: () => state.pods.cache.list(),
+    leads: () => election.leads,
+    apiSilenceMs: () => state.silentForMs,
+  })
+  // From the first moment on: a cluster that cannot be reached must show in the probes, not in a crash.
+  const metricsPort = await serveHealth({
+    port: options.metricsPort,
+    ready: () => (synced ? undefined : `waiting for the API server ${access.server.href}`),
+    metrics: () => metrics.registry.metrics(),
+  })
+  state.start()
+  closer.add(() => state.close())
+  const events = new EventRecorder({
+    client,
+    clock,
+    apiVersion: API_VERSION,
+    source: 'akri-controller',
+    host: identity,
+    onError: (error) => log.debug({ error: messageOf(error) }, 'cannot write an event'),
+  })
+  const recording = events.run(signal)
+  closer.add(() => recording)
+  const stopped = aborted(signal)
+  await Promise.race([state.synced, stopped])
+  if (signal.aborted) return
+  synced = true
+  log.info({ identity, metricsPort }, 'controller started')
+  await election.run(signal, async (turn) => {
+    log.info({}, 'this replica leads')
+    await control({ state, client, clock, log, events, nodeGraceMs: options.nodeGrace * 1000 }, turn)
+    log.info({}, 'this replica leads no longer')
+  })
 }

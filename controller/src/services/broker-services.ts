@@ -1,13 +1,6 @@
-import {
-  ApiError,
-  type BrokerSpec,
-  type Configuration,
-  configurationOf,
-  type Instance,
-  type ObjectKey,
-  objectKey,
-} from '@akrijs/kube'
-import type { Logger } from '@akrijs/sdk'
+import { type BrokerSpec, type Configuration, configurationOf, type Instance } from '@akrijs/api'
+import { ApiError, type ObjectKey, objectKey } from '@akrijs/kube'
+import type { Logger } from '@akrijs/runtime'
 import { isAsApplied } from '../applied-fields.js'
 import type { NamedObject } from '../brokers/broker-template.js'
 import { isEnded } from '../brokers/pod-plan.js'

@@ -1,4 +1,4 @@
-import type { Configuration, Instance } from '@akrijs/kube'
+import type { Configuration, Instance } from '@akrijs/api'
 import { configurationLabels, instanceLabels, type NamedObject, ownerReference } from '../brokers/broker-template.js'
 import { ANNOTATIONS, CONTROLLER, LABELS, labelValue, serviceName } from '../labels.js'
 

@@ -1,4 +1,5 @@
-import { DeviceCredentials, type DiscoveryProperties, type Logger, type PasswordCredential } from '@akrijs/sdk'
+import type { DiscoveryProperties, Logger } from '@akrijs/sdk'
+import { DeviceCredentials, type PasswordCredential } from '@akrijs/sdk/network'
 
 /** What a camera is logged in to with. */
 export type Credential = Pick<PasswordCredential, 'username' | 'password'>

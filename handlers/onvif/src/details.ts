@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
-import { readNetwork } from '@akrijs/sdk'
+import { readNetwork } from '@akrijs/sdk/network'
 import * as z from 'zod'
 
 const filterList = z.strictObject({

@@ -1,14 +1,5 @@
-import {
-  type Clock,
-  type DiscoveryHandler,
-  defineDiscoveryHandler,
-  fitIntoList,
-  HostNames,
-  machineAddresses,
-  machineNetworks,
-  passesFilter,
-  readNetwork,
-} from '@akrijs/sdk'
+import { type Clock, type DiscoveryHandler, defineDiscoveryHandler, fitIntoList } from '@akrijs/sdk'
+import { HostNames, machineAddresses, machineNetworks, passesFilter, readNetwork } from '@akrijs/sdk/network'
 import { cameraCredentials } from './credentials.js'
 import { type OnvifDetails, onvifDetails } from './details.js'
 import { readCamera } from './device/camera.js'

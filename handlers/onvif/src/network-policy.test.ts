@@ -1,4 +1,4 @@
-import { type Network, readNetwork } from '@akrijs/sdk'
+import { type Network, readNetwork } from '@akrijs/sdk/network'
 import { describe, expect, it } from 'vitest'
 import { NetworkPolicy } from './network-policy.js'
 

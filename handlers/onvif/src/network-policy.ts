@@ -1,5 +1,6 @@
 import { isIP, isIPv6 } from 'node:net'
-import { AllowedNetworks, HostNames, messageOf, type Network, readNetwork } from '@akrijs/sdk'
+import { messageOf } from '@akrijs/sdk'
+import { AllowedNetworks, HostNames, type Network, readNetwork } from '@akrijs/sdk/network'
 import { CameraUnreachableError, ForbiddenAddressError } from './device/errors.js'
 
 /** Where a request goes: this very address is connected to, so that no name can mean another one in between. */

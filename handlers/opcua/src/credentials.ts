@@ -1,11 +1,6 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import {
-  type CredentialKind,
-  DeviceCredentials,
-  type DiscoveryProperties,
-  type Logger,
-  type PasswordCredential,
-} from '@akrijs/sdk'
+import type { DiscoveryProperties, Logger } from '@akrijs/sdk'
+import { type CredentialKind, DeviceCredentials, type PasswordCredential } from '@akrijs/sdk/network'
 
 export interface CertificateCredential extends KeyPair {
   readonly kind: 'certificate'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { opcuaDetails } from './details.js'
-import { ids, Rounds, standard, start } from './test-rounds.js'
+import { ids, Rounds, standard, start } from './testing/rounds.js'
 
 describe('a discovery URL by which nobody can be asked', () => {
   it('D3 is left out with a warning that says what would be right, and the others are asked', async () => {

@@ -1,4 +1,4 @@
-import { readNetwork } from '@akrijs/sdk'
+import { readNetwork } from '@akrijs/sdk/network'
 import * as z from 'zod'
 import { parseEndpointUrl } from './endpoint-url.js'
 import { OpcuaUrlError } from './errors.js'

@@ -1,9 +1,10 @@
-import { DiscoveryProperties, readNetwork, silentLogger } from '@akrijs/sdk'
+import { DiscoveryProperties, silentLogger } from '@akrijs/sdk'
+import { readNetwork } from '@akrijs/sdk/network'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { application, type SimulatedServer } from '../test-peers/simulated-server.js'
 import { opcuaDetails } from './details.js'
 import { defineOpcuaHandler } from './handler.js'
-import { clock, discoveryServer, ids, NAME_MS, Rounds, standard, start, stop } from './test-rounds.js'
+import { clock, discoveryServer, ids, NAME_MS, Rounds, standard, start, stop } from './testing/rounds.js'
 
 describe('the OPC UA handler, where names and networks decide whom it calls', () => {
   it('offers what is listed with a host name that means nothing here by the address of who was asked', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { application, DISCOVERY_SERVER, endpoint } from '../test-peers/simulated-server.js'
-import { discoveryServer, endRounds, ids, Rounds, standard, start, stop } from './test-rounds.js'
+import { discoveryServer, endRounds, ids, Rounds, standard, start, stop } from './testing/rounds.js'
 
 describe('the OPC UA handler', () => {
   it('offers a server that answers for itself, with what it says of itself and of its endpoints', async () => {

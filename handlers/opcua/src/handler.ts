@@ -1,13 +1,5 @@
-import {
-  type Clock,
-  type DiscoveryHandler,
-  defineDiscoveryHandler,
-  fitIntoList,
-  HostNames,
-  type Network,
-  passesFilter,
-  type ResolveHostName,
-} from '@akrijs/sdk'
+import { type Clock, type DiscoveryHandler, defineDiscoveryHandler, fitIntoList } from '@akrijs/sdk'
+import { HostNames, type Network, passesFilter, type ResolveHostName } from '@akrijs/sdk/network'
 import { atLeastEvery } from './at-least-every.js'
 import { type OpcuaDetails, opcuaDetails } from './details.js'
 import { describeServer } from './device-description.js'

@@ -1,5 +1,6 @@
 import net from 'node:net'
-import { HostNames, readNetwork, silentLogger, systemClock } from '@akrijs/sdk'
+import { silentLogger, systemClock } from '@akrijs/sdk'
+import { HostNames, readNetwork } from '@akrijs/sdk/network'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { SimulatedServer } from '../test-peers/simulated-server.js'
 import type { FoundServer } from './found-server.js'

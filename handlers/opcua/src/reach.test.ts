@@ -1,4 +1,4 @@
-import { HostNames, type Network, readNetwork } from '@akrijs/sdk'
+import { HostNames, type Network, readNetwork } from '@akrijs/sdk/network'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { describe, expect, it } from 'vitest'
 import type { FoundServer } from './found-server.js'

@@ -6,7 +6,7 @@ import {
   machineNetworks,
   type Network,
   readNetwork,
-} from '@akrijs/sdk'
+} from '@akrijs/sdk/network'
 import { readEndpointUrl } from './endpoint-url.js'
 import type { FoundServer } from './found-server.js'
 import type { Target } from './ua-tcp/client.js'

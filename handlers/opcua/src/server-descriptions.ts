@@ -54,7 +54,7 @@ export class ServerDescriptions {
   async update(servers: readonly FoundServer[], signal: AbortSignal): Promise<void> {
     const urls = new Set(servers.map(({ discoveryUrl }) => discoveryUrl))
     for (const url of this.#entries.keys()) if (!urls.has(url)) this.#entries.delete(url)
-    const now = this.#options.clock.now()
+    const now = this.#options.clock.monotonicMs()
     const known = servers.flatMap((server) => {
       const dueAt = this.#entries.get(server.discoveryUrl)?.dueAt
       return dueAt === undefined ? [] : { server, dueAt }
@@ -67,7 +67,7 @@ export class ServerDescriptions {
 
   /** The URLs of those that have answered lately, or answer now. */
   async heard(servers: readonly FoundServer[], signal: AbortSignal): Promise<ReadonlySet<string>> {
-    const since = this.#options.clock.now() - HEARD_MS
+    const since = this.#options.clock.monotonicMs() - HEARD_MS
     const isHeard = ({ discoveryUrl }: FoundServer) => (this.#entries.get(discoveryUrl)?.heardAt ?? since) > since
     await this.#askAll(
       servers.filter((server) => !isHeard(server)),
@@ -81,7 +81,7 @@ export class ServerDescriptions {
    * asked, and so are some of the others.
    */
   async answering(servers: readonly FoundServer[], signal: AbortSignal): Promise<ReadonlySet<string>> {
-    const since = this.#options.clock.now() - HEARD_MS
+    const since = this.#options.clock.monotonicMs() - HEARD_MS
     const isAnswering = ({ discoveryUrl }: FoundServer) => this.#entries.get(discoveryUrl)?.failures === 0
     const heardAtOf = ({ discoveryUrl }: FoundServer) => this.#entries.get(discoveryUrl)?.heardAt ?? Number.NEGATIVE_INFINITY
     const due = [...servers]
@@ -123,12 +123,12 @@ export class ServerDescriptions {
         throw new OpcuaUnreachableError('it is in no network where servers are called, or its host name does not resolve')
       }
       entry.endpoints = summarize(await ask(getEndpoints, target, { ...timeouts, signal }))
-      entry.heardAt = clock.now()
+      entry.heardAt = clock.monotonicMs()
       entry.dueAt = entry.heardAt + REFRESH_MS
       entry.failures = 0
     } catch (error) {
       if (!AkriError.is(error)) throw error
-      entry.dueAt = clock.now() + Math.min(RETRY.ceilingMs, RETRY.initialMs * 2 ** entry.failures)
+      entry.dueAt = clock.monotonicMs() + Math.min(RETRY.ceilingMs, RETRY.initialMs * 2 ** entry.failures)
       entry.failures++
       if (entry.failures === 1)
         log.info({ discoveryUrl, error: messageOf(error) }, 'server was not asked for its endpoints, or did not answer')

@@ -14,7 +14,7 @@ beforeEach(async () => {
   gathering = new UeventGathering({ clock, quietMs: 20, ceilingMs: 80 })
   told = []
   telling = (async () => {
-    for await (const change of gathering) told.push({ at: clock.now(), change })
+    for await (const change of gathering) told.push({ at: clock.monotonicMs(), change })
   })()
   await clock.advance(0)
 })

@@ -50,10 +50,14 @@ export class UeventGathering implements AsyncIterable<Change> {
         })
         continue
       }
-      const ceiling = clock.now() + ceilingMs
+      const ceiling = clock.monotonicMs() + ceilingMs
       // A rescan looks at everything anyway: the first one is not worth waiting for.
-      while (this.#events.length > 0 && !this.#stop.signal.aborted && clock.now() < Math.min(this.#last + quietMs, ceiling)) {
-        await clock.sleep(Math.min(this.#last + quietMs, ceiling) - clock.now(), this.#stop.signal).catch(() => undefined)
+      while (
+        this.#events.length > 0 &&
+        !this.#stop.signal.aborted &&
+        clock.monotonicMs() < Math.min(this.#last + quietMs, ceiling)
+      ) {
+        await clock.sleep(Math.min(this.#last + quietMs, ceiling) - clock.monotonicMs(), this.#stop.signal).catch(() => undefined)
       }
       if (this.#stop.signal.aborted) return
       yield this.#take()
@@ -68,7 +72,7 @@ export class UeventGathering implements AsyncIterable<Change> {
   }
 
   #touched(): void {
-    this.#last = this.#options.clock.now()
+    this.#last = this.#options.clock.monotonicMs()
     this.#wake?.()
   }
 }

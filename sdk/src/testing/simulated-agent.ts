@@ -2,11 +2,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { DiscoveryHandlerClient, type RegisterDiscoveryHandlerRequest, RegistrationService } from '@akrijs/proto/discovery'
+import { AkriError, makeRoomForSocket } from '@akrijs/runtime'
+import { type Device, DiscoveryProperties } from '@akrijs/runtime/handler'
 import { credentials, Server, ServerCredentials, status } from '@grpc/grpc-js'
-import type { Device } from '../device.js'
-import { AkriError } from '../errors.js'
-import { DiscoveryProperties } from '../properties.js'
-import { makeRoomForSocket } from '../socket-file.js'
 import { propertiesToWire } from '../wire.js'
 
 export interface SimulatedAgentOptions {

@@ -1,5 +1,5 @@
 import { ApiClient, type ApiClientOptions, type ClusterAccess, clusterAccess } from '@akrijs/kube'
-import { systemClock } from '@akrijs/sdk'
+import { systemClock } from '@akrijs/runtime'
 
 // The way to the cluster for tests, also for what is not run by vitest.
 

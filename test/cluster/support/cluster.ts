@@ -5,7 +5,7 @@ import { load } from 'js-yaml'
 import { beforeAll, describe, expect, vi } from 'vitest'
 import { clientOfCluster } from './client.js'
 
-const CRD_DIRECTORY = new URL('../../../kube/crds/', import.meta.url)
+const CRD_DIRECTORY = new URL('../../../api/crds/', import.meta.url)
 const CRDS = { group: 'apiextensions.k8s.io', version: 'v1', plural: 'customresourcedefinitions' }
 const NAMESPACES = { group: '', version: 'v1', plural: 'namespaces' }
 

@@ -1,4 +1,5 @@
-import { type ApiObject, INSTANCES, type ObjectKey, objectKey, Resource } from '@akrijs/kube'
+import { INSTANCES } from '@akrijs/api'
+import { type ApiObject, type ObjectKey, objectKey, Resource } from '@akrijs/kube'
 import { type OwnNamespace, uniqueName } from './cluster.js'
 
 export interface InstanceObject extends ApiObject {

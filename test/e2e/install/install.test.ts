@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { type ApiClient, ApiError, type ConfigurationStatus, type Instance } from '@akrijs/kube'
+import type { ConfigurationStatus, Instance } from '@akrijs/api'
+import { type ApiClient, ApiError } from '@akrijs/kube'
 import { load } from 'js-yaml'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { IMAGE } from '../support/image.js'

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
-import { parseManifests } from '@akrijs/kube'
+import { parseManifests } from '@akrijs/api'
 import { load, loadAll } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
 import { agentOptions } from '../../../agent/src/program/agent-options.js'

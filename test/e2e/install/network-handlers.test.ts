@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
+import type { ConfigurationStatus } from '@akrijs/api'
 import { SimulatedCamera } from '@akrijs/handler-onvif/testing'
-import type { ConfigurationStatus } from '@akrijs/kube'
 import { Bonjour } from 'bonjour-service'
 import { load } from 'js-yaml'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'

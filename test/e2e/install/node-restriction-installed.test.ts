@@ -1,5 +1,5 @@
 import path from 'node:path'
-import type { ConfigurationStatus, Instance } from '@akrijs/kube'
+import type { ConfigurationStatus, Instance } from '@akrijs/api'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { kubectl } from '../support/kubectl.js'
 import { NODE_1, NODE_2, NODES } from '../support/nodes.js'

@@ -1,5 +1,6 @@
 import path from 'node:path'
-import type { ApiClient, Instance, JsonPatch } from '@akrijs/kube'
+import type { Instance } from '@akrijs/api'
+import type { ApiClient, JsonPatch } from '@akrijs/kube'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { kubectl } from '../support/kubectl.js'
 import { NODE_1, NODE_2, NODES } from '../support/nodes.js'

@@ -1,4 +1,4 @@
-import { PodResources } from '../../../agent/src/kubelet/pod-resources.js'
+import { PodResources } from '../../../agent/src/node/kubelet/pod-resources.js'
 
 /** What a container has been given by a kubelet. */
 export interface Allocated {

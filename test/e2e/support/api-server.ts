@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { systemClock } from '@akrijs/sdk'
+import { systemClock } from '@akrijs/runtime'
 import { workDirectory } from './node-spaces.js'
 import { eventually, type World } from './world.js'
 

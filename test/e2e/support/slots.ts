@@ -1,4 +1,4 @@
-import { parseSlotUsage } from '@akrijs/kube'
+import { parseSlotUsage } from '@akrijs/api'
 import { expect } from 'vitest'
 import { access, NODES } from './nodes.js'
 import type { World } from './world.js'

@@ -1,11 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
+import { CONFIGURATIONS, INSTANCES } from '@akrijs/api'
 import {
   type ApiClient,
-  CONFIGURATIONS,
   DEPLOYMENTS,
-  INSTANCES,
   JOBS,
   type ObjectKey,
   objectKey,
@@ -15,7 +14,7 @@ import {
   SECRETS,
   SERVICES,
 } from '@akrijs/kube'
-import { systemClock } from '@akrijs/sdk'
+import { systemClock } from '@akrijs/runtime'
 import { load, loadAll } from 'js-yaml'
 import { clientOfCluster } from '../../cluster/support/client.js'
 import { access, NODES } from './nodes.js'
@@ -73,7 +72,7 @@ export class World {
   static async open(): Promise<World> {
     const client = await clientOfCluster()
     for (const file of ['configurations', 'instances']) {
-      const crd = load(readFileSync(path.join(root, `kube/crds/${file}.yaml`), 'utf8')) as Named
+      const crd = load(readFileSync(path.join(root, `api/crds/${file}.yaml`), 'utf8')) as Named
       const url = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${crd.metadata.name}`
       await client.request({
         method: 'PATCH',
@@ -254,12 +253,12 @@ export class World {
 
 /** Until it does not throw: a cluster takes its time. @param timeoutMs after which the last error is thrown */
 export async function eventually<T>(look: () => Promise<T> | T, timeoutMs = 90_000): Promise<T> {
-  const end = systemClock.now() + timeoutMs
+  const end = systemClock.monotonicMs() + timeoutMs
   while (true) {
     try {
       return await look()
     } catch (error) {
-      if (systemClock.now() > end) throw error
+      if (systemClock.monotonicMs() > end) throw error
     }
     await systemClock.sleep(100)
   }

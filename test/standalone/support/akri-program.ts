@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
-import type { Instance } from '@akrijs/kube'
+import type { Instance } from '@akrijs/api'
 import { commandOf, processesOf } from './processes.js'
 
 export const root = path.join(import.meta.dirname, '../../..')

@@ -1,6 +1,6 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
 import { CertificateUnusableError } from '../errors.js'
 import type { KeyPair } from '../webhook-server.js'
 

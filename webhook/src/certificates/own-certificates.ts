@@ -9,7 +9,7 @@ import {
   Resource,
   SECRETS,
 } from '@akrijs/kube'
-import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
 import { at } from '../json.js'
 import type { WebhookRegistration } from '../webhook-registration.js'
 import type { KeyPair } from '../webhook-server.js'
@@ -90,7 +90,7 @@ export class OwnCertificates {
     const stored = readSecret(found?.object)
     // Who makes it known where there is no registration of ours is not known; most likely nobody has to.
     const announcedAt = (authority: string) => (registration === undefined ? 0 : registration.announcedAt(authority))
-    const { certificates, nextAt } = planCertificates(completed(stored, this.#last), { now: clock.time(), names, announcedAt })
+    const { certificates, nextAt } = planCertificates(completed(stored, this.#last), { now: clock.wallMs(), names, announcedAt })
     if (!isSame(stored, certificates)) {
       const object = secretWith(certificates, found?.object ?? { metadata: { name: secret, namespace } })
       try {
@@ -106,7 +106,7 @@ export class OwnCertificates {
     registration?.announce(bundleOf(certificates.authorities))
     if (this.#last?.server.cert !== certificates.server.cert) this.#options.onRenewed(certificates.server)
     this.#last = certificates
-    return { requeueAfterMs: Math.min(Math.max(nextAt - clock.time(), 0), MAX_WAIT_MS) }
+    return { requeueAfterMs: Math.min(Math.max(nextAt - clock.wallMs(), 0), MAX_WAIT_MS) }
   }
 }
 

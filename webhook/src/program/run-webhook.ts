@@ -1,7 +1,8 @@
 import { X509Certificate } from 'node:crypto'
 import { ApiClient, clusterAccess } from '@akrijs/kube'
-import { AkriError, type DiscoveryHandler, type Logger, messageOf, systemClock } from '@akrijs/sdk'
-import { aborted, findHandlerPackages, serveHealth } from '@akrijs/sdk/host'
+import { AkriError, aborted, type Logger, messageOf, systemClock } from '@akrijs/runtime'
+import { type DiscoveryHandler, findHandlerPackages } from '@akrijs/runtime/handler'
+import type { ProgramContext } from '@akrijs/runtime/program'
 import { followGivenCertificates } from '../certificates/given-certificates.js'
 import { OwnCertificates } from '../certificates/own-certificates.js'
 import { WebhookMetrics } from '../metrics.js'
@@ -15,7 +16,7 @@ import type { WebhookProgramOptions } from './webhook-options.js'
 /** Runs one replica of the webhook until the signal is aborted. */
 export async function runWebhook(
   options: WebhookProgramOptions,
-  { packagesFrom, log, signal }: { readonly packagesFrom: string; readonly log: Logger; readonly signal: AbortSignal },
+  { packagesFrom, log, signal, closer, serveHealth }: ProgramContext & { readonly packagesFrom: string },
 ): Promise<void> {
   const clock = systemClock
   const { failurePolicy } = options
@@ -25,6 +26,7 @@ export async function runWebhook(
     clock,
     userAgent: 'akri-webhook',
   })
+  closer.add(() => client.close())
   const types = new ClusterTypes({ client, clock, log })
   let pair: KeyPair | undefined
   let server: WebhookServer | undefined
@@ -34,76 +36,73 @@ export async function runWebhook(
   })
   let notReady: string | undefined = 'starting'
   // From the first moment on: a cluster that cannot be reached must show in the probes, not in a crash.
-  const health = await serveHealth({
+  await serveHealth({
     port: options.metricsPort,
     ready: () => notReady,
     metrics: () => metrics.registry.metrics(),
   })
   const stop = new AbortController()
   const running: Promise<void>[] = []
-  try {
-    const handlers = await loadHandlers(options.handler, packagesFrom, log)
-    let onFirst = () => {}
-    const certified = new Promise<void>((resolve) => {
-      onFirst = resolve
-    })
-    const onRenewed = (renewed: KeyPair) => {
-      server?.renew(renewed)
-      pair = renewed
-      log.info({ expires: new X509Certificate(renewed.cert).validTo }, 'certificate in use')
-      onFirst()
-    }
-    const registration =
-      options.webhookConfiguration === undefined
-        ? undefined
-        : new WebhookRegistration({ client, clock, log, name: options.webhookConfiguration, failurePolicy })
-    running.push(types.run(stop.signal))
-    if (registration !== undefined) running.push(registration.run(stop.signal))
-    running.push(
-      source.kind === 'given'
-        ? followGivenCertificates({ ...source, clock, log, onRenewed }, stop.signal)
-        : new OwnCertificates({ ...source, client, clock, log, registration, onRenewed }).run(stop.signal),
-    )
-    // What runs beside ends by itself only where it cannot go on.
-    const until = (...events: readonly Promise<unknown>[]) => Promise.race([aborted(signal, stop.signal), ...running, ...events])
-
-    notReady = 'waiting for a certificate'
-    await until(certified)
-    if (signal.aborted || pair === undefined) return
-    const reviewer = new Reviewer({
-      types: () => types.current,
-      handlers,
-      names: new ClusterNamesInUse(client),
-      failurePolicy,
-      clock,
-      log,
-    })
-    const opened = await WebhookServer.open({
-      port: options.port,
-      keyPair: pair,
-      review: (request) => reviewer.review(request),
-      onReview: (...review) => metrics.reviewed(...review),
-      clock,
-      log,
-    })
-    // There may have been another one in the meantime.
-    opened.renew(pair)
-    server = opened
-    log.info({ port: opened.port, handlers: [...handlers.keys()] }, 'webhook serves')
-    notReady = 'waiting for the types of the cluster'
-    await until(types.attempted)
-    if (signal.aborted) return
-    notReady = undefined
-    await until()
-  } finally {
+  closer.add(async () => {
     notReady = 'ending'
     // Whoever sends requests to this replica hears only after a while that it is not ready any more.
     await server?.close(signal.aborted ? options.drain * 1000 : 0)
     stop.abort()
     await Promise.allSettled(running)
-    await health.close()
-    client.close()
+  })
+  const handlers = await loadHandlers(options.handler, packagesFrom, log)
+  let onFirst = () => {}
+  const certified = new Promise<void>((resolve) => {
+    onFirst = resolve
+  })
+  const onRenewed = (renewed: KeyPair) => {
+    server?.renew(renewed)
+    pair = renewed
+    log.info({ expires: new X509Certificate(renewed.cert).validTo }, 'certificate in use')
+    onFirst()
   }
+  const registration =
+    options.webhookConfiguration === undefined
+      ? undefined
+      : new WebhookRegistration({ client, clock, log, name: options.webhookConfiguration, failurePolicy })
+  running.push(types.run(stop.signal))
+  if (registration !== undefined) running.push(registration.run(stop.signal))
+  running.push(
+    source.kind === 'given'
+      ? followGivenCertificates({ ...source, clock, log, onRenewed }, stop.signal)
+      : new OwnCertificates({ ...source, client, clock, log, registration, onRenewed }).run(stop.signal),
+  )
+  // What runs beside ends by itself only where it cannot go on.
+  const until = (...events: readonly Promise<unknown>[]) => Promise.race([aborted(signal, stop.signal), ...running, ...events])
+
+  notReady = 'waiting for a certificate'
+  await until(certified)
+  if (signal.aborted || pair === undefined) return
+  const reviewer = new Reviewer({
+    types: () => types.current,
+    handlers,
+    names: new ClusterNamesInUse(client),
+    failurePolicy,
+    clock,
+    log,
+  })
+  const opened = await WebhookServer.open({
+    port: options.port,
+    keyPair: pair,
+    review: (request) => reviewer.review(request),
+    onReview: (...review) => metrics.reviewed(...review),
+    clock,
+    log,
+  })
+  // There may have been another one in the meantime.
+  opened.renew(pair)
+  server = opened
+  log.info({ port: opened.port, handlers: [...handlers.keys()] }, 'webhook serves')
+  notReady = 'waiting for the types of the cluster'
+  await until(types.attempted)
+  if (signal.aborted) return
+  notReady = undefined
+  await until()
 }
 
 type CertificateSource =

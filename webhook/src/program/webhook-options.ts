@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { handlersOption, kubeconfigOption, logLevelOption, metricsPortOption, wholeNumber, words } from '@akrijs/sdk/host'
+import { handlersOption, kubeconfigOption, logLevelOption, metricsPortOption, wholeNumber, words } from '@akrijs/runtime/program'
 import { InvalidArgumentError, Option } from 'commander'
 import type { FailurePolicy } from '../review/reviewer.js'
 

@@ -1,4 +1,4 @@
-import type { Problem } from '@akrijs/kube'
+import type { Problem } from '@akrijs/api'
 import { at } from '../json.js'
 
 /** What an API server asks: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/ */

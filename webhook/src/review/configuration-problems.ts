@@ -1,4 +1,5 @@
-import { excess, type Problem, parseConfiguration } from '@akrijs/kube'
+import { type Problem, parseConfiguration } from '@akrijs/api'
+import { excess } from '@akrijs/runtime'
 import { at } from '../json.js'
 import { checkType } from '../schema/check-type.js'
 import type { KubernetesTypes, Root } from '../schema/kubernetes-types.js'

@@ -1,6 +1,6 @@
-import { nearest, type Problem } from '@akrijs/kube'
-import { type Clock, type DiscoveryHandler, messageOf } from '@akrijs/sdk'
-import { readDetails } from '@akrijs/sdk/host'
+import type { Problem } from '@akrijs/api'
+import { type Clock, messageOf, nearest } from '@akrijs/runtime'
+import { type DiscoveryHandler, readDetails } from '@akrijs/runtime/handler'
 import { DetailsUncheckedError } from '../errors.js'
 import { at } from '../json.js'
 

@@ -1,13 +1,5 @@
-import {
-  type ApiClient,
-  ApiUnreachableError,
-  CONFIGURATIONS,
-  GROUP,
-  INSTANCES,
-  type Problem,
-  Resource,
-  type ResourceKind,
-} from '@akrijs/kube'
+import { CONFIGURATIONS, GROUP, INSTANCES, type Problem } from '@akrijs/api'
+import { type ApiClient, ApiUnreachableError, Resource, type ResourceKind } from '@akrijs/kube'
 import { at } from '../json.js'
 
 /** How long the API server may take, in milliseconds: it waits for us in the meantime. */

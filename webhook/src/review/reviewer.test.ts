@@ -1,5 +1,5 @@
-import { silentLogger } from '@akrijs/sdk'
-import { ManualClock } from '@akrijs/sdk/testing'
+import { silentLogger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'

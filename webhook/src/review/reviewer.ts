@@ -1,5 +1,5 @@
-import type { Problem } from '@akrijs/kube'
-import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import type { Problem } from '@akrijs/api'
+import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
 import { at, isSameJson } from '../json.js'
 import type { KubernetesTypes } from '../schema/kubernetes-types.js'
 import type { AdmissionRequest, Verdict } from './admission-review.js'

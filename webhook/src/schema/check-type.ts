@@ -1,4 +1,5 @@
-import { isRecord, nearest, type Problem, shorten } from '@akrijs/kube'
+import { type Problem, shorten } from '@akrijs/api'
+import { isRecord, nearest } from '@akrijs/runtime'
 import { type FieldType, fieldType, type KubernetesTypes, type Root, type Scalar } from './kubernetes-types.js'
 
 export interface CheckOptions {

@@ -1,6 +1,5 @@
 import { type ApiClient, ApiError } from '@akrijs/kube'
-import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
-import { Backoff } from '@akrijs/sdk/host'
+import { Backoff, type Clock, type Logger, messageOf } from '@akrijs/runtime'
 import { SchemaUnusableError } from '../errors.js'
 import { BUNDLED_TYPES } from '../generated/bundled-types.js'
 import { at } from '../json.js'

@@ -1,4 +1,4 @@
-import { isRecord } from '@akrijs/kube'
+import { isRecord } from '@akrijs/runtime'
 import type { KubernetesTypes, Root } from './kubernetes-types.js'
 
 /** As OpenAPI documents of Kubernetes name them. */

@@ -2,7 +2,7 @@ import { getEventListeners } from 'node:events'
 import { describe, expect, it } from 'vitest'
 import { NetworkPolicy } from '../network-policy.js'
 import { DeviceService } from '../testing/device-service.js'
-import { ask, credential, INFORMATION, NETWORK, policy } from './test-camera.js'
+import { ask, credential, INFORMATION, NETWORK, policy } from '../testing/test-camera.js'
 
 describe('what is no camera, or a bad one', () => {
   const NEVER_ENDING: readonly string[] = ['silence', 'byte-by-byte', 'endless-hope']

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { DeviceService, type DeviceServiceOptions } from '../testing/device-service.js'
-import { ask, credential, INFORMATION, policy } from './test-camera.js'
+import { ask, credential, INFORMATION, policy } from '../testing/test-camera.js'
 
 describe('the media services of a camera', () => {
   const options = { mediaProfiles: true }

@@ -5,7 +5,7 @@ import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { NetworkPolicy } from '../network-policy.js'
 import { DeviceService } from '../testing/device-service.js'
-import { ask, credential, INFORMATION } from './test-camera.js'
+import { ask, credential, INFORMATION } from '../testing/test-camera.js'
 
 const openssl = spawnSync('openssl', ['version']).status === 0
 

@@ -2,7 +2,7 @@ import os from 'node:os'
 import { describe, expect, it } from 'vitest'
 import { NetworkPolicy } from '../network-policy.js'
 import { DeviceService, type DeviceServiceOptions } from '../testing/device-service.js'
-import { ask, credential, expectNoPassword, INFORMATION, NETWORK, policy } from './test-camera.js'
+import { ask, credential, expectNoPassword, INFORMATION, NETWORK, policy } from '../testing/test-camera.js'
 
 const wrong = { username: 'operator', password: 'hunter2' }
 

@@ -1,4 +1,5 @@
-import { type AkriError, type Clock, type DeviceCredentials, type Logger, systemClock } from '@akrijs/sdk'
+import { type AkriError, type Clock, type Logger, systemClock } from '@akrijs/sdk'
+import type { DeviceCredentials } from '@akrijs/sdk/network'
 import type { Credential } from '../credentials.js'
 import type { Destination, NetworkPolicy } from '../network-policy.js'
 import { type XmlElement, XmlError } from '../xml.js'
@@ -50,7 +51,7 @@ export interface CameraRequest {
   readonly signal: AbortSignal
   readonly log: Logger
   /** @default systemClock */
-  readonly clock?: Pick<Clock, 'now'>
+  readonly clock?: Pick<Clock, 'monotonicMs'>
 }
 
 export interface MediaProfile {
@@ -99,10 +100,10 @@ export function readCamera(request: CameraRequest): Promise<CameraFacts> {
       signal: within,
       clock,
     })
-    const before = (clock ?? systemClock).now()
+    const before = (clock ?? systemClock).monotonicMs()
     // Every ONVIF device answers this to everybody; what does not is none.
     const time = readTime(await session.callOpenly(home, GET_SYSTEM_DATE_AND_TIME))
-    const now = (clock ?? systemClock).now()
+    const now = (clock ?? systemClock).monotonicMs()
     if (time !== undefined) session.clockOffsetMs = time - (before + now) / 2
     asked = new Interview({ session, home, credential, refused, policy, zone, log })
     await asked.run(mediaProfiles)

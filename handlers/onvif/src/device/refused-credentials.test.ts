@@ -1,8 +1,8 @@
 import { systemClock } from '@akrijs/sdk'
 import { describe, expect, it } from 'vitest'
 import { DeviceService } from '../testing/device-service.js'
+import { ask, credential, INFORMATION } from '../testing/test-camera.js'
 import { RefusedCredentials } from './refused-credentials.js'
-import { ask, credential, INFORMATION } from './test-camera.js'
 
 const wrong = { username: 'operator', password: 'hunter2' }
 const attemptsAt = ({ requests }: DeviceService) => requests.filter(({ body }) => body.includes('UsernameToken')).length

@@ -5,7 +5,7 @@ import type { Destination } from '../network-policy.js'
 export interface RefusedCredentialsOptions {
   /** For how long a refusal counts, in milliseconds. */
   readonly forMs: number
-  readonly clock: Pick<Clock, 'now'>
+  readonly clock: Pick<Clock, 'monotonicMs'>
 }
 
 /** More are forgotten, the oldest first. */
@@ -27,7 +27,7 @@ export class RefusedCredentials {
 
   has(place: Destination, credential: Credential): boolean {
     const { clock, forMs } = this.#options
-    const age = clock.now() - (this.#refusedAt.get(keyOf(place, credential)) ?? Number.NEGATIVE_INFINITY)
+    const age = clock.monotonicMs() - (this.#refusedAt.get(keyOf(place, credential)) ?? Number.NEGATIVE_INFINITY)
     // One of the future is of a clock that was put back since.
     return age >= 0 && age < forMs
   }
@@ -48,7 +48,7 @@ export class RefusedCredentials {
   add(place: Destination, credential: Credential): void {
     const key = keyOf(place, credential)
     this.#refusedAt.delete(key)
-    this.#refusedAt.set(key, this.#options.clock.now())
+    this.#refusedAt.set(key, this.#options.clock.monotonicMs())
     const [oldest] = this.#refusedAt.keys()
     if (this.#refusedAt.size > MAX_REMEMBERED && oldest !== undefined) this.#refusedAt.delete(oldest)
   }

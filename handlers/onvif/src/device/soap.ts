@@ -26,7 +26,7 @@ export interface SoapSessionOptions extends CertificatePolicy {
   readonly timeoutMs: number
   readonly signal: AbortSignal
   /** @default systemClock */
-  readonly clock?: Pick<Clock, 'now'> | undefined
+  readonly clock?: Pick<Clock, 'monotonicMs'> | undefined
 }
 
 /** GetProfiles of a recorder with many channels is the longest reply. For others the default limits are wide. */
@@ -37,7 +37,7 @@ export class SoapSession {
   /** By how much the camera's clock is ahead of ours, in milliseconds. */
   clockOffsetMs = 0
   readonly #options: SoapSessionOptions
-  readonly #clock: Pick<Clock, 'now'>
+  readonly #clock: Pick<Clock, 'monotonicMs'>
   #digest: { readonly answer: DigestAnswer; used: boolean } | undefined
 
   constructor(options: SoapSessionOptions) {
@@ -71,7 +71,7 @@ export class SoapSession {
       throw new NotAuthorizedError(`${call.operation}: there is no credential for ${to.url.host}`)
     }
     if (this.#digest === undefined) {
-      const token = usernameToken(credential, { time: this.#clock.now() + this.clockOffsetMs })
+      const token = usernameToken(credential, { time: this.#clock.monotonicMs() + this.clockOffsetMs })
       const reply = await this.#post(to, call, token, {})
       if (!this.#takeChallenge(reply, credential)) return responseOf(reply, call)
     }

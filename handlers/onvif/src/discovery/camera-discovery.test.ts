@@ -1,13 +1,14 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import { readNetwork, silentLogger } from '@akrijs/sdk'
+import { silentLogger } from '@akrijs/sdk'
+import { readNetwork } from '@akrijs/sdk/network'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { alone } from '../../../../test/support/alone.js'
 import { eventually } from '../../../../test/support/eventually.js'
 import { NetworkPolicy } from '../network-policy.js'
+import { announcementAt, sayHello } from '../testing/test-senders.js'
 import { type CameraDiscoveryOptions, discoverCameras } from './camera-discovery.js'
 import type { Camera } from './camera-set.js'
-import { announcementAt, sayHello } from './test-senders.js'
 
 // On the loopback interface, of which this machine has one.
 alone()

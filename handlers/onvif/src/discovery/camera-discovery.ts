@@ -160,7 +160,7 @@ class CameraDiscovery {
       const { urls, refused } = serviceUrls(announcement.xAddrs, this.#policy, this.#options)
       if (urls.length > 0) this.#set.heard(kind, { ...announcement, urls, source })
       else if (refused.length > 0) this.#tellOfPlace(announcement.uuid, source, refused)
-      else if (kind === 'Hello' && this.#hellos.take(source, 1, clock.now())) this.#discovery.probeAt(source)
+      else if (kind === 'Hello' && this.#hellos.take(source, 1, clock.monotonicMs())) this.#discovery.probeAt(source)
     }
     this.#ask(0)
   }

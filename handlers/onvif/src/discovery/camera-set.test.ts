@@ -137,7 +137,11 @@ describe('the cameras that were heard of', () => {
   it('are asked again, and back after their Bye, also when the clock has been put back', async () => {
     let shift = 0
     const set = setOf({
-      clock: { now: () => clock.now() + shift, time: () => clock.time() + shift, sleep: clock.sleep.bind(clock) },
+      clock: {
+        monotonicMs: () => clock.monotonicMs() + shift,
+        wallMs: () => clock.wallMs() + shift,
+        sleep: clock.sleep.bind(clock),
+      },
     })
     answering.set(at('10.0.0.1'), FACTS)
     const [there, silent] = [announced('a', '10.0.0.1'), announced('b', '10.0.0.2')]

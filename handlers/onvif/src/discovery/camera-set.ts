@@ -128,7 +128,7 @@ export class CameraSet {
   /** Takes an answer to a Probe, or a Hello. */
   heard(kind: 'ProbeMatch' | 'Hello', announced: Announced): void {
     const departed = departureKey(announced.uuid, announced.source)
-    const now = this.#options.clock.now()
+    const now = this.#options.clock.monotonicMs()
     if (kind === 'ProbeMatch' && isAhead(this.#departed.get(departed) ?? 0, now, GOODBYE_MS)) return
     this.#departed.delete(departed)
     const entry = this.#entryOf(announced) ?? this.#add(announced)
@@ -149,7 +149,7 @@ export class CameraSet {
       if (isFrom(source, entry.known?.url ?? entry.announced.urls[0] ?? '', entry.announced.source)) {
         gone ||= entry.known !== undefined
         this.#remove(entry)
-        this.#departed.set(departureKey(uuid, source), this.#options.clock.now() + GOODBYE_MS)
+        this.#departed.set(departureKey(uuid, source), this.#options.clock.monotonicMs() + GOODBYE_MS)
       } else if (entry.known !== undefined && this.#hurry(entry, entry.known)) entry.leaving = true
     }
     return gone
@@ -157,7 +157,7 @@ export class CameraSet {
 
   /** Ends a round: whoever was silent in too many is gone. */
   endRound(): void {
-    const now = this.#options.clock.now()
+    const now = this.#options.clock.monotonicMs()
     const there = new Set(this.#presence.round(this.#seen.values()).map(({ id }) => id))
     this.#seen = new Map()
     for (const entry of [...this.#entries.values()]) {
@@ -175,7 +175,7 @@ export class CameraSet {
    * who did not answer, as many as given, those that wait longest first. Each must be told of by {@link answered} or {@link failed}.
    */
   due(most: number): Reading[] {
-    const now = this.#options.clock.now()
+    const now = this.#options.clock.monotonicMs()
     const longest = Math.max(this.#options.refreshMs, LAST_RETRY_MS)
     const due = [...this.#entries.values()]
       .filter((entry) => !entry.reading && !isAhead(entry.due, now, longest) && this.#options.wanted(entry.announced))
@@ -201,7 +201,7 @@ export class CameraSet {
   answered(id: string, url: string, facts: CameraFacts, silent: readonly string[]): void {
     const entry = this.#entries.get(id)
     if (entry === undefined) return
-    const now = this.#options.clock.now()
+    const now = this.#options.clock.monotonicMs()
     const { announced, claims, known } = entry
     if (!announced.urls.includes(url)) entry.announced = [...claims.values()].find(({ urls }) => urls.includes(url)) ?? announced
     // What it told before it still is, where it stopped answering in between.
@@ -231,7 +231,7 @@ export class CameraSet {
   failed(id: string): number {
     const entry = this.#entries.get(id)
     if (entry === undefined) return 0
-    entry.due = this.#options.clock.now() + Math.min(FIRST_RETRY_MS * 2 ** entry.failures, LAST_RETRY_MS)
+    entry.due = this.#options.clock.monotonicMs() + Math.min(FIRST_RETRY_MS * 2 ** entry.failures, LAST_RETRY_MS)
     entry.failures++
     if (entry.failures >= MAX_FAILURES) this.#forget(entry)
     asked(entry)
@@ -257,7 +257,7 @@ export class CameraSet {
     if (!isNews) return
     claim(entry, announced)
     // Reason enough to ask again, but not over and over.
-    entry.due = Math.min(entry.due, this.#options.clock.now() + FIRST_RETRY_MS)
+    entry.due = Math.min(entry.due, this.#options.clock.monotonicMs() + FIRST_RETRY_MS)
   }
 
   #heardAtHome(entry: Entry, known: Known, kind: 'ProbeMatch' | 'Hello', announced: Announced): void {
@@ -276,7 +276,7 @@ export class CameraSet {
 
   /** @returns whether it is asked now */
   #hurry(entry: Entry, known: Known): boolean {
-    const now = this.#options.clock.now()
+    const now = this.#options.clock.monotonicMs()
     const soonest = Math.max(now, known.at + MIN_REFRESH_MS)
     entry.due = Math.min(entry.due, soonest)
     return soonest === now
@@ -309,7 +309,7 @@ export class CameraSet {
       leaving: false,
       reading: false,
       failures: 0,
-      due: this.#options.clock.now(),
+      due: this.#options.clock.monotonicMs(),
     }
     this.#entries.set(entry.id, entry)
     this.#byUuid.set(uuid, (this.#byUuid.get(uuid) ?? new Set()).add(entry))

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { type InterfaceAddresses, type MachineInterfaceOptions, machineInterfaces } from '@akrijs/sdk'
+import { type InterfaceAddresses, type MachineInterfaceOptions, machineInterfaces } from '@akrijs/sdk/network'
 
 /** An address of this machine that can be probed from. */
 export interface ProbingInterface {

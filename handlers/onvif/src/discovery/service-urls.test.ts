@@ -1,4 +1,4 @@
-import { readNetwork } from '@akrijs/sdk'
+import { readNetwork } from '@akrijs/sdk/network'
 import { describe, expect, it } from 'vitest'
 import { NetworkPolicy } from '../network-policy.js'
 import { serviceUrls } from './service-urls.js'

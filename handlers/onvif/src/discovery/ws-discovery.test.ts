@@ -3,7 +3,7 @@ import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { alone } from '../../../../test/support/alone.js'
 import { eventually } from '../../../../test/support/eventually.js'
-import { listen, sayHello } from './test-senders.js'
+import { listen, sayHello } from '../testing/test-senders.js'
 import type { UdpSocket } from './udp-socket.js'
 import { type Heard, WsDiscovery, type WsDiscoveryOptions } from './ws-discovery.js'
 

@@ -93,7 +93,7 @@ export class WsDiscovery {
     this.#seen = new Set()
     if (ofOneAddress + inAll > 0)
       log.warn({ ofOneAddress, inAll }, 'more datagrams came than are read: of one address, or of all that are no known cameras')
-    for (const [id, until] of this.#asked) if (until < clock.now()) this.#asked.delete(id)
+    for (const [id, until] of this.#asked) if (until < clock.monotonicMs()) this.#asked.delete(id)
     await this.#followInterfaces()
     for (const { on, socket } of this.#probing.values()) {
       for (const type of PROBED_TYPES) {
@@ -155,7 +155,7 @@ export class WsDiscovery {
 
   #newProbe(type: (typeof PROBED_TYPES)[number]): Uint8Array {
     const id = randomUUID()
-    this.#asked.set(id, this.#options.clock.now() + ANSWER_MS)
+    this.#asked.set(id, this.#options.clock.monotonicMs() + ANSWER_MS)
     return encodeProbe(id, type)
   }
 
@@ -235,7 +235,7 @@ export class WsDiscovery {
     // Most datagrams are repetitions: to tell them costs a fraction of reading them.
     const digest = createHash('sha1').update(address).update(bytes).digest('base64')
     if (this.#seen.has(digest) || this.#seenBefore.has(digest)) return false
-    if (!this.#budget.take(address, amountOf(bytes), clock.now())) return false
+    if (!this.#budget.take(address, amountOf(bytes), clock.monotonicMs())) return false
     if (this.#seen.size < MAX_REMEMBERED) this.#seen.add(digest)
     return true
   }

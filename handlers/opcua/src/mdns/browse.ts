@@ -109,13 +109,13 @@ class Browser {
     try {
       for (let interfacesAt = 0; !signal.aborted; ) {
         await this.#openSockets()
-        if (interfacesAt <= this.#clock.now()) {
+        if (interfacesAt <= this.#clock.monotonicMs()) {
           this.#lookAtInterfaces()
-          interfacesAt = this.#clock.now() + INTERFACES_MS
+          interfacesAt = this.#clock.monotonicMs() + INTERFACES_MS
         }
         for (const network of this.#networks.values()) await this.#tend(network)
         const next = Math.min(interfacesAt, ...[...this.#networks.values()].map((network) => this.#nextOf(network)))
-        await this.#work.wait(signal, { clock: this.#clock, ms: Math.max(0, next - this.#clock.now()) })
+        await this.#work.wait(signal, { clock: this.#clock, ms: Math.max(0, next - this.#clock.monotonicMs()) })
         await this.#clock.sleep(REST_MS, signal).catch(() => undefined)
       }
     } finally {
@@ -125,8 +125,8 @@ class Browser {
 
   async #openSockets(): Promise<void> {
     for (const family of FAMILIES) {
-      if (this.#sockets.has(family) || (this.#reopenAt.get(family) ?? 0) > this.#clock.now()) continue
-      this.#reopenAt.set(family, this.#clock.now() + REOPEN_MS)
+      if (this.#sockets.has(family) || (this.#reopenAt.get(family) ?? 0) > this.#clock.monotonicMs()) continue
+      this.#reopenAt.set(family, this.#clock.monotonicMs() + REOPEN_MS)
       const onMessage = (message: Buffer, sender: RemoteInfo) => this.#take(message, sender)
       const onBroken = (error: Error) => {
         this.#log.warn({ family, reason: messageOf(error) }, 'the multicast socket broke')
@@ -184,7 +184,7 @@ class Browser {
     }
     joined.add(family)
     // Somebody new may hear it.
-    network.schedule.begin(this.#clock.now())
+    network.schedule.begin(this.#clock.monotonicMs())
   }
 
   #leave({ local, joined }: Network, family: Family): void {
@@ -194,7 +194,7 @@ class Browser {
   /** Forgets what is over, and asks what is to be asked. */
   async #tend(network: Network): Promise<void> {
     const { local, cache, schedule } = network
-    const now = this.#clock.now()
+    const now = this.#clock.monotonicMs()
     cache.expire(now)
     // What is gone may be back soon, or may never have been gone.
     if (cache.takeRemovals() > 0) schedule.begin(now)
@@ -215,14 +215,14 @@ class Browser {
   }
 
   #nextOf({ joined, cache, schedule }: Network): number {
-    return Math.min(joined.size > 0 ? schedule.dueAt : Number.POSITIVE_INFINITY, cache.nextDue(this.#clock.now()))
+    return Math.min(joined.size > 0 ? schedule.dueAt : Number.POSITIVE_INFINITY, cache.nextDue(this.#clock.monotonicMs()))
   }
 
   #take(message: Buffer, from: RemoteInfo): void {
     const interfaces = [...this.#networks.values()].flatMap(({ local }) => local ?? [])
-    const heard = this.#reader.read(message, from, interfaces, this.#clock.now())
+    const heard = this.#reader.read(message, from, interfaces, this.#clock.monotonicMs())
     if (heard === undefined) return
-    this.#networks.get(heard.local.name)?.cache.take(heard.records, heard.sender, this.#clock.now())
+    this.#networks.get(heard.local.name)?.cache.take(heard.records, heard.sender, this.#clock.monotonicMs())
     this.#work.ring()
   }
 

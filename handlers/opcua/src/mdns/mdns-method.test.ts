@@ -1,4 +1,5 @@
-import { HostNames, type Logger, readNetwork, silentLogger } from '@akrijs/sdk'
+import { type Logger, silentLogger } from '@akrijs/sdk'
+import { HostNames, readNetwork } from '@akrijs/sdk/network'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, expect, it } from 'vitest'
 import { DISCOVERY_SERVER, SimulatedServer } from '../../test-peers/simulated-server.js'

@@ -1,4 +1,5 @@
-import { type Clock, readNetwork } from '@akrijs/sdk'
+import type { Clock } from '@akrijs/sdk'
+import { readNetwork } from '@akrijs/sdk/network'
 import { originOf, readEndpointUrl } from '../endpoint-url.js'
 import type { FoundServer } from '../found-server.js'
 import { inParallel } from '../in-parallel.js'
@@ -36,7 +37,7 @@ export async function* mdnsServers(options: MdnsMethodOptions): AsyncGenerator<r
     for (const url of asked.keys()) if (!urls.has(url)) asked.delete(url)
     for (const url of urls)
       if (!asked.has(url)) asked.set(url, { url: new DiscoveryUrl(url, options), dueAt: Number.NEGATIVE_INFINITY })
-    const now = clock.now()
+    const now = clock.monotonicMs()
     const due = [...asked.values()].filter(({ dueAt }) => dueAt <= now)
     for (const one of due) one.dueAt = now + ASK_MS
     await inParallel(due, AT_MOST, ({ url }) => url.round(signal))
@@ -74,7 +75,7 @@ class CallableUrls {
 
   async #judge(server: AnnouncedServer, before: Judged | undefined): Promise<Judged> {
     const { reach, clock, log } = this.#options
-    const now = clock.now()
+    const now = clock.monotonicMs()
     if (before !== undefined && now - before.at < ASK_MS) return before
     const url = urlByAddress(await reach.targetOf(server))
     if (url === undefined && (before === undefined || before.url !== undefined)) {

@@ -1,5 +1,5 @@
 import type { RemoteInfo } from 'node:dgram'
-import type { AllowedNetworks } from '@akrijs/sdk'
+import type { AllowedNetworks } from '@akrijs/sdk/network'
 import { type DnsName, type DnsRecord, decodeResponse, isResponse } from './dns-message.js'
 import { MDNS_PORT } from './multicast-socket.js'
 import { interfaceOf, isLinkLocal, type LocalInterface } from './networks.js'

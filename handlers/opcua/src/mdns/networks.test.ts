@@ -1,4 +1,4 @@
-import type { InterfaceAddresses } from '@akrijs/sdk'
+import type { InterfaceAddresses } from '@akrijs/sdk/network'
 import { describe, expect, it } from 'vitest'
 import { interfaceOf, localInterfaces, networkList } from './networks.js'
 

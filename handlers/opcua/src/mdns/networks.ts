@@ -1,5 +1,5 @@
 // The networks that this machine is on, and what of them is believed.
-import { AllowedNetworks, type InterfaceAddresses, machineInterfaces, readNetwork } from '@akrijs/sdk'
+import { AllowedNetworks, type InterfaceAddresses, machineInterfaces, readNetwork } from '@akrijs/sdk/network'
 
 /** An interface that multicast can be sent on. */
 export interface LocalInterface {

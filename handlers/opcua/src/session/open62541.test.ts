@@ -94,11 +94,11 @@ describe.skipIf(missingForOpen62541.length > 0)(`a session with a server of open
         cut.onMessages = (connection, count, socket) => {
           if (connection > first && count === messages) socket.destroy()
         }
-        const begin = systemClock.now()
+        const begin = systemClock.monotonicMs()
         const sessions = await open()
         await sessions.update([known(cut.url)], new AbortController().signal)
         expect([messages, sessions.of({ discoveryUrl: cut.url })]).toEqual([messages, {}])
-        expect(systemClock.now() - begin).toBeLessThan(30_000)
+        expect(systemClock.monotonicMs() - begin).toBeLessThan(30_000)
         await expect.poll(() => cut.open).toBe(0)
       }
       cut.onMessages = () => undefined

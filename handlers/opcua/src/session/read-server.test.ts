@@ -110,11 +110,11 @@ it.each([
         sessionMs: 2000,
       })
       const application = { applicationUri: URI, productUri: '', applicationName: '' }
-      const begin = systemClock.now()
+      const begin = systemClock.monotonicMs()
       await sessions.update([{ server: { discoveryUrl: line.url }, application }], new AbortController().signal)
       expect(sessions.of({ discoveryUrl: line.url })).toEqual({})
       await eventually(() => expect(line.open.size).toBe(0))
-      expect(systemClock.now() - begin).toBeLessThan(LIBRARY_MS)
+      expect(systemClock.monotonicMs() - begin).toBeLessThan(LIBRARY_MS)
     } finally {
       await line.close()
     }

@@ -1,12 +1,5 @@
-import {
-  AkriError,
-  type Clock,
-  type DeviceCredentials,
-  type DiscoveryProperties,
-  type Logger,
-  messageOf,
-  withTimeLimit,
-} from '@akrijs/sdk'
+import { AkriError, type Clock, type DiscoveryProperties, type Logger, messageOf, withTimeLimit } from '@akrijs/sdk'
+import type { DeviceCredentials } from '@akrijs/sdk/network'
 import { type CertificateCredential, type Credential, type KeyPair, readKeyPair, serverCredentials } from '../credentials.js'
 import { originOf, readEndpointUrl } from '../endpoint-url.js'
 import { OpcuaSessionError, OpcuaUnreachableError } from '../errors.js'
@@ -103,7 +96,7 @@ export class ServerSessions {
   async update(servers: readonly KnownServer[], signal: AbortSignal): Promise<void> {
     const urls = new Set(servers.map(({ server }) => server.discoveryUrl))
     for (const url of this.#entries.keys()) if (!urls.has(url)) this.#entries.delete(url)
-    const now = this.#options.clock.now()
+    const now = this.#options.clock.monotonicMs()
     const dueAtOf = ({ server }: KnownServer) => this.#entries.get(server.discoveryUrl)?.dueAt ?? Number.NEGATIVE_INFINITY
     // One that is further ahead than anything is put off is of a clock that was put back since.
     const isDue = (dueAt: number) => dueAt <= now || dueAt > now + REFRESH_MS
@@ -128,13 +121,13 @@ export class ServerSessions {
         return this.#readBy(known, entry, own)
       }
       entry.properties = await gate.run(discoveryUrl, round, () => withTimeLimit(sessionMs, round, read))
-      entry.dueAt = clock.now() + REFRESH_MS
+      entry.dueAt = clock.monotonicMs() + REFRESH_MS
       entry.failures = 0
     } catch (error) {
       // Its turn did not come in this round: that is no failure of the server, and it is as new as before.
       if (signal === undefined && round.aborted) return
       if (!signal?.aborted && !AkriError.is(error)) throw error
-      entry.dueAt = clock.now() + Math.min(RETRY.ceilingMs, RETRY.initialMs * 2 ** entry.failures)
+      entry.dueAt = clock.monotonicMs() + Math.min(RETRY.ceilingMs, RETRY.initialMs * 2 ** entry.failures)
       entry.failures++
       const reason = signal?.aborted ? `no session came about within ${sessionMs} ms` : messageOf(error)
       if (entry.failures === 1) log.info({ discoveryUrl, reason }, 'a server told nothing in a session')
@@ -179,7 +172,7 @@ export class ServerSessions {
 
   #isTrusted(certificate: Buffer, applicationUri: string): boolean {
     if (this.#options.trustAnyServer) return true
-    return this.#trusted.trust(certificate, { applicationUri, now: this.#options.clock.time() })
+    return this.#trusted.trust(certificate, { applicationUri, now: this.#options.clock.wallMs() })
   }
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { application, endpoint } from '../../test-peers/simulated-server.js'
-import { clock, discoveryServer, IMPATIENT, ids, list, Rounds, standard, start } from '../test-rounds.js'
+import { clock, discoveryServer, IMPATIENT, ids, list, Rounds, standard, start } from '../testing/rounds.js'
 
 describe('the OPC UA handler, at discovery URLs', () => {
   it('offers the servers that a discovery server lists, and not the discovery server', async () => {

@@ -1,4 +1,5 @@
-import { AkriError, type Clock, HostNameError, type HostNames, type Logger, messageOf, Presence } from '@akrijs/sdk'
+import { AkriError, type Clock, type Logger, messageOf, Presence } from '@akrijs/sdk'
+import { HostNameError, type HostNames } from '@akrijs/sdk/network'
 import { parseEndpointUrl } from '../endpoint-url.js'
 import { OpcuaServiceError, OpcuaUnreachableError } from '../errors.js'
 import type { FoundServer } from '../found-server.js'
@@ -172,7 +173,7 @@ export class DiscoveryUrl {
   /** Those that are listed no more, and answer themselves. */
   async #unlisted(listed: readonly Listed[], signal: AbortSignal): Promise<Listed[]> {
     const ids = new Set(listed.map(({ id }) => id))
-    const now = this.#options.clock.now()
+    const now = this.#options.clock.monotonicMs()
     const unlisted = this.#known.flatMap(({ id, server, unlistedAt = now }) => {
       return ids.has(id) || now - unlistedAt > UNLISTED_MS ? [] : { id, server: { ...server, isUnlisted: true }, unlistedAt }
     })

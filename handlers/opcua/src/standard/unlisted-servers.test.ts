@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { application } from '../../test-peers/simulated-server.js'
-import { clock, discoveryServer, IMPATIENT, ids, list, Rounds, standard, start } from '../test-rounds.js'
+import { clock, discoveryServer, IMPATIENT, ids, list, Rounds, standard, start } from '../testing/rounds.js'
 
 // What a discovery server knew is lost where it is restarted, and back after ten minutes at most.
 

@@ -29,10 +29,10 @@ export interface AskOptions {
  * @throws OpcuaUnreachableError, OpcuaTimeoutError, OpcuaProtocolError, OpcuaServiceError; the signal's reason when it is aborted
  */
 export async function ask<Answer>(service: DiscoveryService<Answer>, target: Target, options: AskOptions): Promise<Answer> {
-  const until = systemClock.now() + (options.totalMs ?? 5000)
+  const until = systemClock.monotonicMs() + (options.totalMs ?? 5000)
   let failure: unknown = new OpcuaUnreachableError('there is no address to call')
   for (const address of target.addresses) {
-    const leftMs = until - systemClock.now()
+    const leftMs = until - systemClock.monotonicMs()
     if (leftMs <= 0) break
     try {
       return await askAt(address, leftMs, service, target, options)
@@ -63,7 +63,7 @@ function askAt<Answer>(
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason)
-    const now = systemClock.time()
+    const now = systemClock.wallMs()
     const where = net.isIPv6(address) ? `[${address}]:${port}` : `${address}:${port}`
     const conversation = new Conversation({ endpointUrl, request: service.encodeRequest(endpointUrl, now), now, limits })
     const socket = net.connect({ host: address, port, noDelay: true })

@@ -1,0 +1,159 @@
+import { type NodeName, objectKey } from '@akrijs/kube'
+import { silentLogger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
+import { TestApi } from '../testing/api.js'
+import { KubernetesNodePods } from './node-pods.js'
+
+const PODS = '/api/v1/pods'
+const resource = 'akri.sh/cam'
+const key = objectKey('default', 'p')
+
+let clock: ManualClock
+let api: TestApi
+let pods: KubernetesNodePods
+/** How often was told that a Pod has ended or is gone. */
+let told: number
+
+beforeEach(async () => {
+  clock = new ManualClock(1_000_000)
+  api = await TestApi.open(clock)
+  pods = new KubernetesNodePods({ client: api.client, clock, log: silentLogger, node: 'node-a' as NodeName })
+  told = 0
+  pods.onGone(() => told++, new AbortController().signal)
+})
+
+afterEach(async () => {
+  await pods.close()
+  await api.close()
+})
+
+interface Wanted {
+  readonly name?: string
+  readonly node?: string
+  readonly phase?: string
+  /** How many it asks for. */
+  readonly asks?: number
+  /** It has been asked to end. */
+  readonly ending?: boolean
+  readonly graceSeconds?: number
+}
+
+function podOf({ name = 'p', node = 'node-a', phase = 'Running', asks = 1, ending = false, graceSeconds }: Wanted = {}) {
+  const limits = asks === 0 ? {} : { [resource]: String(asks) }
+  return {
+    metadata: { namespace: 'default', name, ...(ending ? { deletionTimestamp: '2026-01-01T00:00:00Z' } : {}) },
+    spec: {
+      nodeName: node,
+      ...(graceSeconds === undefined ? {} : { terminationGracePeriodSeconds: graceSeconds }),
+      containers: [{ name: 'c', resources: { limits } }],
+    },
+    status: { phase },
+  }
+}
+
+const put = (wanted?: Wanted) => api.put(PODS, podOf(wanted))
+const remove = (name?: string) => api.remove(PODS, podOf(name === undefined ? {} : { name }))
+const users = () => Object.fromEntries(pods.users(resource))
+
+let marks = 0
+
+/** What the server has told so far has been heard: a Pod that came after it is known, and has ended by then. */
+async function heard(): Promise<void> {
+  const mark = `mark-${marks++}`
+  put({ name: mark, phase: 'Succeeded', asks: 0 })
+  await eventually(() => expect(pods.hasEnded(objectKey('default', mark))).toBe(true))
+}
+
+/** Follows the API server, from a first Pod on. */
+async function follow(wanted?: Wanted): Promise<void> {
+  put(wanted)
+  pods.start()
+  await heard()
+}
+
+describe('the Pods of a node', () => {
+  it('R92 are known when all have been seen, and are those of the node that ask for the resource and have not ended', async () => {
+    put({ name: 'two', asks: 2 })
+    put({ name: 'waits', phase: 'Pending' })
+    put({ name: 'done', phase: 'Succeeded' })
+    put({ name: 'failed', phase: 'Failed' })
+    put({ name: 'ending', ending: true })
+    put({ name: 'without', asks: 0 })
+    put({ name: 'elsewhere', node: 'node-b' })
+    expect(pods.synced).toBe(false)
+    pods.start()
+    await eventually(() => expect(pods.synced).toBe(true))
+    expect(users()).toEqual({ 'default/two': 2, 'default/waits': 1, 'default/ending': 1 })
+    expect(pods.users('akri.sh/other').size).toBe(0)
+    const ended = ['two', 'waits', 'done', 'failed', 'ending', 'none'].filter((name) => pods.hasEnded(objectKey('default', name)))
+    expect(ended).toEqual(['done', 'failed'])
+  })
+
+  it.each(['Succeeded', 'Failed'])(
+    'R90 R92 are said to be gone once all of their containers have %s, and once only',
+    async (phase) => {
+      await follow()
+      expect([users(), told]).toEqual([{ [key]: 1 }, 0])
+      put({ phase })
+      await heard()
+      expect([users(), told, pods.hasEnded(key)]).toEqual([{}, 1, true])
+      put({ phase })
+      await heard()
+      expect(told).toBe(1)
+      // It is not there any more, and none of its containers runs on.
+      remove()
+      await heard()
+      expect([users(), told, pods.hasEnded(key)]).toEqual([{}, 2, false])
+    },
+  )
+
+  it('R90 use nothing any more as soon as they are gone, where somebody has waited for their containers', async () => {
+    await follow()
+    put({ ending: true })
+    await heard()
+    expect([users(), told]).toEqual([{ [key]: 1 }, 0])
+    remove()
+    await heard()
+    expect([users(), told]).toEqual([{}, 1])
+  })
+
+  it.each([
+    ['their grace period', 7, 7000],
+    ['30 s, where they name no grace period', undefined, 30_000],
+  ])('R92 that are removed by force use what they had for %s more: their containers may run on', async (_, graceSeconds, ms) => {
+    await follow({ asks: 2, ...(graceSeconds === undefined ? {} : { graceSeconds }) })
+    remove()
+    await heard()
+    expect([users(), told, pods.hasEnded(key)]).toEqual([{ [key]: 2 }, 1, false])
+    await clock.advance(ms - 1)
+    expect(users()).toEqual({ [key]: 2 })
+    await clock.advance(1)
+    expect(users()).toEqual({})
+  })
+
+  it('that ask for nothing of ours are no news', async () => {
+    await follow({ asks: 0 })
+    put({ asks: 0, phase: 'Failed' })
+    await heard()
+    remove()
+    await heard()
+    expect([users(), told]).toEqual([{}, 0])
+  })
+
+  it('R90 are said to be gone that went while the API server was not heard of', async () => {
+    await follow()
+    api.refuses = 500
+    api.cut()
+    await eventually(() => expect(api.watched).toEqual([]))
+    put({ ending: true })
+    remove()
+    api.refuses = undefined
+    await clock.untilSleeping()
+    await eventually(async () => {
+      await clock.advance(1000)
+      expect([users(), told]).toEqual([{}, 1])
+    })
+  })
+})

@@ -1,0 +1,118 @@
+import { type ApiClient, keyOf, type NodeName, type ObjectKey, PODS, Reflector, Resource } from '@akrijs/kube'
+import { type Clock, Listeners, type Logger, messageOf } from '@akrijs/runtime'
+import type { NodePods } from '../ports/kubelet.js'
+import { type PodText, podDemand } from './pod-demand.js'
+
+export interface KubernetesNodePodsOptions {
+  readonly client: ApiClient
+  readonly clock: Clock
+  readonly log: Logger
+  readonly node: NodeName
+}
+
+/** What matters of a Pod. */
+interface SeenPod {
+  readonly metadata: { readonly namespace: string; readonly name: string; readonly resourceVersion: string }
+  /** Resources of ours that its containers ask for, and how many they may have. */
+  readonly demand: ReadonlyMap<string, number>
+  /** All of its containers have ended for good. */
+  readonly ended: boolean
+  /** It has been asked to end: whoever ends it waits for its containers. */
+  readonly ending: boolean
+  readonly graceMs: number
+}
+
+/** The Pods of one node, by a watch on the API server. */
+export class KubernetesNodePods implements NodePods {
+  readonly lagMs = 1000
+  synced = false
+  readonly #options: KubernetesNodePodsOptions
+  readonly #pods: Reflector<SeenPod>
+  readonly #gone = new Listeners()
+  readonly #known = new Map<ObjectKey, SeenPod>()
+  /** Pods that were removed by force: their containers may still be running, until then. */
+  readonly #lingering = new Map<ObjectKey, { readonly pod: SeenPod; readonly until: number }>()
+  readonly #stop = new AbortController()
+  #running: Promise<void> = Promise.resolve()
+
+  constructor(options: KubernetesNodePodsOptions) {
+    const { client, clock, log, node } = options
+    this.#options = options
+    this.#pods = new Reflector({
+      client,
+      clock,
+      path: new Resource(client, PODS).path(),
+      query: { fieldSelector: `spec.nodeName=${node}` },
+      parse: parsePod,
+      onError: (error, retryInMs) =>
+        log.warn({ error: messageOf(error), retryInMs: Math.round(retryInMs) }, 'cannot follow the Pods of this node'),
+    })
+  }
+
+  start(): void {
+    this.#pods.onChange((key) => this.#follow(key), this.#stop.signal)
+    void this.#pods.synced.then(() => {
+      this.synced = true
+    })
+    this.#running = this.#pods.run(this.#stop.signal)
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort()
+    await this.#running
+  }
+
+  users(resourceName: string): ReadonlyMap<ObjectKey, number> {
+    const users = new Map<ObjectKey, number>()
+    const add = (key: ObjectKey, { demand }: SeenPod) => {
+      const most = demand.get(resourceName)
+      if (most !== undefined) users.set(key, most)
+    }
+    const now = this.#options.clock.monotonicMs()
+    for (const [key, { pod, until }] of this.#lingering) {
+      if (until <= now) this.#lingering.delete(key)
+      else add(key, pod)
+    }
+    for (const pod of this.#pods.list()) if (!pod.ended) add(keyOf(pod), pod)
+    return users
+  }
+
+  hasEnded(pod: ObjectKey): boolean {
+    return this.#pods.get(pod)?.ended === true
+  }
+
+  onGone(listener: () => void, signal: AbortSignal): void {
+    this.#gone.add(listener, signal)
+  }
+
+  #follow(key: ObjectKey): void {
+    const before = this.#known.get(key)
+    const now = this.#pods.get(key)
+    if (now !== undefined) this.#known.set(key, now)
+    else this.#known.delete(key)
+    if (before === undefined || before.demand.size === 0) return
+    if (now === undefined && !before.ended && !before.ending) {
+      // Nobody waited for its containers: the kubelet ends them when it hears of it.
+      this.#lingering.set(key, { pod: before, until: this.#options.clock.monotonicMs() + before.graceMs })
+    }
+    if (now === undefined || (now.ended && !before.ended)) this.#gone.tell()
+  }
+}
+
+const DEFAULT_GRACE_SECONDS = 30
+
+function parsePod(object: unknown): SeenPod {
+  const { metadata, spec, status } = object as PodText & {
+    metadata: { namespace: string; name: string; resourceVersion: string; deletionTimestamp?: string }
+    spec?: { terminationGracePeriodSeconds?: number }
+    status?: { phase?: string }
+  }
+  const { namespace, name, resourceVersion, deletionTimestamp } = metadata
+  return {
+    metadata: { namespace, name, resourceVersion },
+    demand: podDemand({ ...(spec === undefined ? {} : { spec }), ...(status === undefined ? {} : { status }) }),
+    ended: status?.phase === 'Succeeded' || status?.phase === 'Failed',
+    ending: deletionTimestamp !== undefined,
+    graceMs: (spec?.terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS) * 1000,
+  }
+}

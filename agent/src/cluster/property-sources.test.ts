@@ -1,0 +1,189 @@
+import type { Configuration, ConfigurationName } from '@akrijs/api'
+import { keyOf, objectKey } from '@akrijs/kube'
+import { silentLogger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { ObjectStore } from '@akrijs/standalone'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
+import { TestApi } from '../testing/api.js'
+import { configurationWith } from '../testing/objects.js'
+import { PropertySources } from './property-sources.js'
+
+const SECRETS = '/api/v1/namespaces/default/secrets'
+const CONFIG_MAPS = '/api/v1/namespaces/default/configmaps'
+const metadata = { namespace: 'default', name: 'lab' }
+const reference = { kind: 'Secret', key: objectKey('default', 'lab') } as const
+const mapReference = { ...reference, kind: 'ConfigMap' } as const
+
+let clock: ManualClock
+let api: TestApi
+let configurations: ObjectStore<Configuration>
+let sources: PropertySources
+let stop: AbortController
+let ran: Promise<void>
+
+beforeEach(async () => {
+  clock = new ManualClock(1_000_000)
+  api = await TestApi.open(clock)
+  configurations = new ObjectStore()
+  configurations.put(configurationOf('cam', { secretKeyRef: { name: 'lab', key: 'k', optional: true } }))
+  sources = new PropertySources({ client: api.client, clock, log: silentLogger, random: () => 0.5, configurations })
+  stop = new AbortController()
+  ran = sources.run(stop.signal)
+})
+
+afterEach(async () => {
+  stop.abort()
+  await ran
+  await api.close()
+})
+
+type Property = Configuration['spec']['discoveryHandler']['discoveryProperties'][number]
+type ValueFrom = Extract<Property, { valueFrom: unknown }>['valueFrom']
+
+/** A Configuration whose properties are taken from there. */
+function configurationOf(name: string, ...from: readonly ValueFrom[]): Configuration {
+  const discoveryProperties = from.map((valueFrom, index) => ({ name: `p${index}`, valueFrom }))
+  const discoveryHandler = { name: 'told', discoveryDetails: '', discoveryProperties }
+  return configurationWith({ discoveryHandler }, { name: name as ConfigurationName })
+}
+
+const base64 = (text: string) => Buffer.from(text).toString('base64')
+const putSecret = (value: string, name = 'lab') =>
+  api.put(SECRETS, { metadata: { ...metadata, name }, data: { k: base64(value) } })
+const watching = (...what: readonly string[]) =>
+  eventually(() => expect(api.watched).toEqual(what.map((one) => one.replace(' ', ' metadata.name='))))
+
+/** The server fails for a moment: what watches it is cut off, and does not come in again. */
+async function failing(): Promise<void> {
+  await watching('secrets lab')
+  api.refuses = 500
+  api.cut()
+  await eventually(() => expect(sources.look(reference)).rejects.toThrow('cannot be read'))
+}
+
+describe('what properties are taken from', () => {
+  it('A7 knows again that there is no Secret once the API server answers again', async () => {
+    expect(await sources.look(reference)).toBeUndefined()
+    await failing()
+    api.refuses = undefined
+    await eventually(async () => {
+      await clock.advance(1000)
+      expect(await sources.look(reference)).toBeUndefined()
+    })
+  })
+
+  it('has what it knew of a Secret while the API server does not answer', async () => {
+    putSecret('secret')
+    expect(await sources.look(reference)).toEqual(new Map([['k', Buffer.from('secret')]]))
+    await watching('secrets lab')
+    api.refuses = 500
+    api.cut()
+    await eventually(() => expect(api.watched).toEqual([]))
+    await clock.advance(60_000)
+    expect((await sources.look(reference))?.size).toBe(1)
+  })
+
+  it('says what a server answered that does not allow it', async () => {
+    api.refuses = 403
+    await expect(sources.look(reference)).rejects.toThrow(/Secret default\/lab cannot be read: .*403/)
+  })
+
+  it('A7 tells of each change of a Secret, and of its end', async () => {
+    const told: unknown[] = []
+    sources.onChange((key) => told.push(key), stop.signal)
+    await sources.look(reference)
+    await watching('secrets lab')
+    const before = told.length
+    putSecret('new')
+    await eventually(async () => expect((await sources.look(reference))?.get('k')).toEqual(Buffer.from('new')))
+    api.remove(SECRETS, { metadata })
+    await eventually(async () => expect(await sources.look(reference)).toBeUndefined())
+    expect(told.slice(before)).toEqual(['default/cam', 'default/cam'])
+  })
+
+  it('A7 tells the Configurations of a Secret that refer to it, and no others', async () => {
+    const other = configurationOf('other', { secretKeyRef: { name: 'elsewhere', key: 'k' } })
+    const both = configurationOf(
+      'both',
+      { secretKeyRef: { name: 'elsewhere', key: 'k' } },
+      { secretKeyRef: { name: 'lab', key: 'x' } },
+    )
+    for (const one of [other, both]) configurations.put(one)
+    await sources.look(reference)
+    const told: unknown[] = []
+    sources.onChange((key) => told.push(key), stop.signal)
+    putSecret('new')
+    await eventually(() => expect(told).toHaveLength(2))
+    expect(told).toEqual(['default/cam', 'default/both'])
+  })
+
+  it('is text in the data of a ConfigMap, which counts before its binary data, and bytes there and in a Secret', async () => {
+    const bytes = Uint8Array.of(0, 0xff, 0x80)
+    const encoded = Buffer.from(bytes).toString('base64')
+    configurations.put(
+      configurationOf('cam', { configMapKeyRef: { name: 'lab', key: 'k' } }, { secretKeyRef: { name: 'lab', key: 'k' } }),
+    )
+    // A text that is valid base64 is a text all the same.
+    const data = { text: 'grün\n', word: base64('word') }
+    api.put(CONFIG_MAPS, { metadata, data, binaryData: { raw: encoded, word: encoded } })
+    api.put(SECRETS, { metadata, data: { raw: encoded, word: base64('word') } })
+    expect(await sources.look(mapReference)).toEqual(
+      new Map([
+        ['raw', Buffer.from(bytes)],
+        ['text', Buffer.from('grün\n')],
+        ['word', Buffer.from(base64('word'))],
+      ]),
+    )
+    expect(await sources.look(reference)).toEqual(
+      new Map([
+        ['raw', Buffer.from(bytes)],
+        ['word', Buffer.from('word')],
+      ]),
+    )
+    await watching('configmaps lab', 'secrets lab')
+  })
+
+  it.each([
+    ['ConfigMap', CONFIG_MAPS, mapReference],
+    ['Secret', SECRETS, reference],
+  ] as const)('is nothing in a %s without data', async (_, path, which) => {
+    api.put(path, { metadata })
+    expect(await sources.look(which)).toEqual(new Map())
+  })
+
+  it('A7 is followed as long as a Configuration refers to it, and no longer', async () => {
+    configurations.put(configurationOf('other', { secretKeyRef: { name: 'lab', key: 'k' } }))
+    putSecret('old')
+    await sources.look(reference)
+    await watching('secrets lab')
+    configurations.remove(objectKey('default', 'cam'))
+    putSecret('new')
+    await eventually(async () => expect((await sources.look(reference))?.get('k')).toEqual(Buffer.from('new')))
+    // The same name of another kind is another object.
+    configurations.put(configurationOf('other', { configMapKeyRef: { name: 'lab', key: 'k' } }))
+    await watching()
+    await sources.look(mapReference)
+    await watching('configmaps lab')
+    configurations.remove(objectKey('default', 'other'))
+    await watching()
+    // What was known of it then says nothing of now.
+    api.remove(SECRETS, { metadata })
+    const again = configurationOf('again', { secretKeyRef: { name: 'lab', key: 'k' } })
+    configurations.put(again)
+    const told: unknown[] = []
+    sources.onChange((key) => told.push(key), stop.signal)
+    expect(await sources.look(reference)).toBeUndefined()
+    putSecret('anew')
+    await eventually(() => expect(told).toContain(keyOf(again)))
+    await eventually(async () => expect((await sources.look(reference))?.get('k')).toEqual(Buffer.from('anew')))
+  })
+
+  it('is not followed any more when the agent ends', async () => {
+    await sources.look(reference)
+    await watching('secrets lab')
+    stop.abort()
+    await ran
+    await watching()
+  })
+})

@@ -1,0 +1,146 @@
+import type { Configuration } from '@akrijs/api'
+import { type ApiClient, CONFIG_MAPS, keyOf, keyParts, type ObjectKey, Reflector, Resource, SECRETS } from '@akrijs/kube'
+import { aborted, type Clock, Listeners, type Logger, messageOf } from '@akrijs/runtime'
+import { type DataReference, referencesOf, referenceText } from '../core/discovery/property-references.js'
+import { MissingPropertyError } from '../errors.js'
+import type { ObjectCache } from '../ports/cluster.js'
+
+export interface PropertySourcesOptions {
+  readonly client: ApiClient
+  readonly clock: Clock
+  readonly log: Logger
+  readonly random: () => number
+  readonly configurations: Pick<ObjectCache<Configuration>, 'list' | 'onChange'>
+}
+
+/** The data of a Secret or ConfigMap. */
+interface DataObject {
+  readonly metadata: { readonly namespace: string; readonly name: string; readonly resourceVersion: string }
+  readonly data: ReadonlyMap<string, Uint8Array>
+}
+
+interface Source {
+  readonly reflector: Reflector<DataObject>
+  readonly stop: AbortController
+  readonly running: Promise<void>
+  /** Why it could not be read the last time that this was so, and when by the clock. */
+  failure: { readonly why: string; readonly at: number } | undefined
+  readonly settled: Promise<void>
+}
+
+const KINDS = { Secret: SECRETS, ConfigMap: CONFIG_MAPS } as const
+
+/** How long to wait for an answer of the API server before saying that there is none, in milliseconds. */
+const PATIENCE_MS = 10_000
+
+/** The Secrets and ConfigMaps that Configurations refer to, each watched for itself: the agent has no business with others. */
+export class PropertySources {
+  readonly #options: PropertySourcesOptions
+  readonly #sources = new Map<string, Source>()
+  readonly #listeners = new Listeners<[configuration: ObjectKey]>()
+  readonly #ending = new Set<Promise<void>>()
+
+  constructor(options: PropertySourcesOptions) {
+    this.#options = options
+  }
+
+  onChange(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void {
+    this.#listeners.add(listener, signal)
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { configurations } = this.#options
+    configurations.onChange(() => this.#dropUnused(), signal)
+    await aborted(signal)
+    for (const name of [...this.#sources.keys()]) this.#end(name)
+    await Promise.all(this.#ending)
+  }
+
+  /**
+   * @returns undefined where there is no such object
+   * @throws MissingPropertyError where it cannot be read
+   */
+  async look(reference: DataReference): Promise<ReadonlyMap<string, Uint8Array> | undefined> {
+    const { clock } = this.#options
+    const source = this.#sources.get(referenceText(reference)) ?? this.#begin(reference)
+    const patience = new AbortController()
+    await Promise.race([source.settled, clock.sleep(PATIENCE_MS, patience.signal).catch(() => undefined)])
+    patience.abort()
+    const found = source.reflector.get(reference.key)
+    const { failure, reflector } = source
+    // That it is not there is known only from a server that answers.
+    if (found === undefined && failure !== undefined && (reflector.lastContact ?? Number.NEGATIVE_INFINITY) <= failure.at)
+      throw new MissingPropertyError(`${reference.kind} ${reference.key} cannot be read: ${failure.why}`)
+    return found?.data
+  }
+
+  #begin(reference: DataReference): Source {
+    const { client, clock, random, log } = this.#options
+    const { namespace, name } = keyParts(reference.key)
+    const stop = new AbortController()
+    let settle = () => {}
+    const settled = new Promise<void>((resolve) => {
+      settle = resolve
+    })
+    const reflector = new Reflector<DataObject>({
+      client,
+      clock,
+      random,
+      path: new Resource(client, KINDS[reference.kind]).path(namespace),
+      query: { fieldSelector: `metadata.name=${name}` },
+      parse: (object) => parseData(reference.kind, object),
+      onError: (error, retryInMs) => {
+        const why = messageOf(error)
+        source.failure = { why, at: clock.monotonicMs() }
+        log.warn({ kind: reference.kind, object: reference.key, error: why, retryInMs }, 'cannot read a property')
+        settle()
+      },
+    })
+    reflector.onChange(() => this.#changed(reference), stop.signal)
+    const source: Source = { reflector, stop, running: reflector.run(stop.signal), failure: undefined, settled }
+    void reflector.synced.then(() => {
+      settle()
+      this.#changed(reference)
+    })
+    this.#sources.set(referenceText(reference), source)
+    return source
+  }
+
+  #changed(reference: DataReference): void {
+    for (const configuration of this.#options.configurations.list()) {
+      if (referencesOf(configuration).some((one) => referenceText(one) === referenceText(reference)))
+        this.#listeners.tell(keyOf(configuration))
+    }
+  }
+
+  #dropUnused(): void {
+    const used = new Set(
+      this.#options.configurations.list().flatMap((configuration) => referencesOf(configuration).map(referenceText)),
+    )
+    for (const name of [...this.#sources.keys()]) if (!used.has(name)) this.#end(name)
+  }
+
+  #end(name: string): void {
+    const source = this.#sources.get(name)
+    if (source === undefined) return
+    this.#sources.delete(name)
+    source.stop.abort()
+    this.#ending.add(source.running)
+    void source.running.finally(() => this.#ending.delete(source.running))
+  }
+}
+
+/** `data` of a ConfigMap is text and wins over `binaryData`, which is base64, as all of a Secret's is. */
+function parseData(kind: DataReference['kind'], object: unknown): DataObject | undefined {
+  const { metadata, data, binaryData } = object as {
+    metadata: { namespace: string; name: string; resourceVersion: string }
+    data?: Readonly<Record<string, string>>
+    binaryData?: Readonly<Record<string, string>>
+  }
+  const values = new Map<string, Uint8Array>()
+  for (const [key, value] of Object.entries(binaryData ?? {})) values.set(key, Buffer.from(value, 'base64'))
+  for (const [key, value] of Object.entries(data ?? {}))
+    values.set(key, kind === 'Secret' ? Buffer.from(value, 'base64') : Buffer.from(value))
+  const { namespace, name, resourceVersion } = metadata
+  return { metadata: { namespace, name, resourceVersion }, data: values }
+}

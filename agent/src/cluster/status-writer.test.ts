@@ -1,0 +1,430 @@
+import { CONFIGURATIONS, type Configuration, INSTANCES, type Instance, type InstanceName, type NodeStatus } from '@akrijs/api'
+import { ApiClient, ApiError, type ApiRequest, type NodeName, objectKey, Reflector, Resource } from '@akrijs/kube'
+import { type Logger, silentLogger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { configurationWith, instanceWith } from '../testing/objects.js'
+import { StatusWriter } from './status-writer.js'
+
+const NODE = 'node-a' as NodeName
+const key = objectKey('default', 'lab')
+
+/** What is written, and what is to stand there afterwards. */
+interface StatusPatch {
+  readonly metadata: { readonly resourceVersion: string }
+  readonly status: NonNullable<Configuration['status']>
+}
+
+/** An API server with the Configuration `lab`, where there is one. */
+class ConfigurationApi extends ApiClient {
+  configuration: Configuration | undefined
+  /** Their methods, but for those that follow the Configuration. */
+  readonly requests: string[] = []
+  readonly patches: StatusPatch[] = []
+  /** What is answered instead; taken from the front. */
+  readonly refusals: number[] = []
+  /** Whether who watches is told later than everybody else, if at all. */
+  late = false
+  #version = 100
+  readonly #changes: string[] = []
+  #wake: () => void = () => {}
+
+  constructor(clock: ManualClock) {
+    super({ access: { server: new URL('http://x'), credentials: async () => ({}) }, clock, userAgent: 'test' })
+  }
+
+  /** Somebody else writes it. */
+  put(configuration: Configuration): void {
+    this.#change(this.configuration === undefined ? 'ADDED' : 'MODIFIED', configuration)
+  }
+
+  remove(): void {
+    const { configuration } = this
+    if (configuration !== undefined) this.#change('DELETED', configuration)
+    this.configuration = undefined
+  }
+
+  override async request({ method, path, body }: ApiRequest): Promise<unknown> {
+    const { configuration } = this
+    if (path === '/apis/akri.sh/v0/configurations')
+      return { metadata: { resourceVersion: String(this.#version) }, items: configuration === undefined ? [] : [configuration] }
+    this.requests.push(method)
+    const refused = this.refusals.shift() ?? (configuration === undefined ? 404 : undefined)
+    if (refused !== undefined || configuration === undefined) throw refusal(refused ?? 404)
+    if (method === 'GET') return configuration
+    expect([method, path]).toEqual(['PATCH', '/apis/akri.sh/v0/namespaces/default/configurations/lab/status'])
+    const patch = body as StatusPatch
+    this.patches.push(structuredClone(patch))
+    if (patch.metadata.resourceVersion !== configuration.metadata.resourceVersion) throw refusal(409)
+    const nodes = { ...configuration.status?.nodes, ...patch.status.nodes }
+    return this.#change('MODIFIED', { ...configuration, status: { ...patch.status, nodes } })
+  }
+
+  override async *lines(_request: ApiRequest, signal: AbortSignal, onOpen?: () => void): AsyncGenerator<string, void, void> {
+    signal.addEventListener('abort', () => this.#wake(), { once: true })
+    onOpen?.()
+    while (!signal.aborted) {
+      const line = this.#changes.shift()
+      if (line !== undefined) yield line
+      else
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve
+        })
+    }
+  }
+
+  #change(type: string, { metadata, ...rest }: Configuration): Configuration {
+    const object = structuredClone({ ...rest, metadata: { ...metadata, resourceVersion: String(++this.#version) } })
+    this.configuration = object
+    if (this.late) return object
+    this.#changes.push(JSON.stringify({ type, object }))
+    this.#wake()
+    return object
+  }
+}
+
+const refusal = (status: number) => new ApiError('request', { status, reason: 'Reason', message: 'no' })
+
+let clock: ManualClock
+let api: ConfigurationApi
+let instances: Reflector<Instance>
+let writer: StatusWriter
+let warnings: unknown[]
+let stop: AbortController
+let ran: Promise<unknown>
+
+beforeEach(() => {
+  clock = new ManualClock(1_000_000)
+  api = new ConfigurationApi(clock)
+  api.put(configurationWith())
+  warnings = []
+  stop = new AbortController()
+})
+
+afterEach(async () => {
+  stop.abort()
+  await ran
+})
+
+async function begin(random = () => 1): Promise<void> {
+  const log: Logger = { ...silentLogger, warn: (fields) => warnings.push(fields) }
+  const own = new Resource(api, CONFIGURATIONS)
+  const options = { client: api, clock, random, onError: () => {} }
+  const configurations = new Reflector<Configuration>({ ...options, path: own.path(), parse })
+  instances = new Reflector<Instance>({
+    ...options,
+    path: new Resource(api, INSTANCES).path(),
+    parse: (object) => object as Instance,
+  })
+  writer = new StatusWriter({ configurations, instances, api: own, node: NODE, clock, log, random })
+  ran = Promise.all([configurations.run(stop.signal), writer.run(stop.signal)])
+  await clock.advance(0)
+}
+
+/** As the cluster does it: one that makes no sense is as it was before. */
+function parse(object: unknown, known: Configuration | undefined): Configuration | undefined {
+  const configuration = object as Configuration
+  if (configuration.spec.capacity > 0) {
+    writer.valid(configuration)
+    return configuration
+  }
+  writer.invalid(configuration, 'spec.capacity: it is 0')
+  return known
+}
+
+function reportWith(devices: number, reason = 'Discovering'): NodeStatus {
+  return { observedGeneration: 1, devices, conditions: [{ type: 'Ready', status: 'True', reason, message: 'as wished' }] }
+}
+
+const current = () => api.configuration ?? expect.fail('there is no Configuration')
+
+/** Somebody else writes what another node has to say. */
+function otherNode(devices: number): void {
+  const before = current().status ?? {
+    observedGeneration: 1,
+    conditions: [],
+    devices: 0,
+    slots: { total: 0, claimed: 0 },
+    nodes: {},
+  }
+  api.put({ ...current(), status: { ...before, nodes: { ...before.nodes, 'node-b': reportWith(devices) } } })
+}
+
+/** An Instance of the Configuration comes. */
+function device(name: string, deviceUsage: Instance['spec']['deviceUsage'], uid = 'u1'): void {
+  const owner = { apiVersion: 'akri.sh/v0', kind: 'Configuration', name: 'lab', uid }
+  instances.observe(instanceWith(deviceUsage, {}, { name: name as InstanceName, ownerReferences: [owner] }))
+}
+
+describe('the status of a node', () => {
+  it('is written half a second after it was told, once, as it is by then', async () => {
+    await begin()
+    writer.report(key, reportWith(1))
+    await clock.advance(200)
+    writer.report(key, reportWith(2))
+    await clock.advance(299)
+    expect(api.requests).toEqual([])
+    await clock.advance(1)
+    expect(api.requests).toEqual(['PATCH'])
+    expect(current().status).toEqual({
+      observedGeneration: 1,
+      devices: 0,
+      slots: { total: 0, claimed: 0 },
+      conditions: [
+        {
+          type: 'Ready',
+          status: 'True',
+          reason: 'Discovering',
+          message: 'as wished',
+          lastTransitionTime: new Date(1_000_500).toISOString(),
+        },
+      ],
+      nodes: { [NODE]: reportWith(2) },
+    })
+    await clock.advance(60_000)
+    expect(api.requests).toEqual(['PATCH'])
+  })
+
+  it('is written after between half and all of that time, so that not all nodes write at once', async () => {
+    await begin(() => 0)
+    writer.report(key, reportWith(1))
+    await clock.advance(249)
+    expect(api.requests).toEqual([])
+    await clock.advance(1)
+    expect(api.requests).toEqual(['PATCH'])
+  })
+
+  it('is not written where it stands there already, as after a restart of the agent', async () => {
+    await begin()
+    writer.report(key, reportWith(1))
+    await clock.advance(500)
+    stop.abort()
+    await ran
+
+    stop = new AbortController()
+    await begin()
+    for (let second = 0; second < 60; second++) {
+      writer.report(key, reportWith(1))
+      await clock.advance(1000)
+    }
+    expect(api.requests).toEqual(['PATCH'])
+  })
+
+  it('is not written where it is as before when it would be', async () => {
+    await begin()
+    writer.report(key, reportWith(1))
+    await clock.advance(500)
+    writer.report(key, reportWith(2))
+    await clock.advance(400)
+    writer.report(key, reportWith(1))
+    // Who has made it counts it.
+    device('lab-000001', {})
+    await clock.advance(60_000)
+    expect(api.requests).toEqual(['PATCH'])
+  })
+
+  it('is not written anew because another node writes its own', async () => {
+    await begin()
+    writer.report(key, reportWith(1))
+    await clock.advance(500)
+    for (let devices = 0; devices < 20; devices++) {
+      otherNode(devices)
+      await clock.advance(1000)
+    }
+    expect(api.requests).toEqual(['PATCH'])
+  })
+
+  it('is written with not a word of other nodes, and with a summary of all', async () => {
+    await begin()
+    otherNode(3)
+    writer.report(key, reportWith(1))
+    await clock.advance(500)
+    expect(Object.keys(api.patches[0]?.status.nodes ?? {})).toEqual([NODE])
+    expect(current().status?.nodes).toEqual({ [NODE]: reportWith(1), 'node-b': reportWith(3) })
+    expect(current().status?.conditions).toMatchObject([{ message: '2 of 2 nodes; node-a: as wished' }])
+  })
+
+  it('is written again where somebody has taken it away', async () => {
+    await begin()
+    writer.report(key, reportWith(1))
+    await clock.advance(500)
+    const { status: _gone, ...rest } = current()
+    api.put(rest)
+    await clock.advance(500)
+    expect(api.requests).toEqual(['PATCH', 'PATCH'])
+    expect(current().status?.nodes).toEqual({ [NODE]: reportWith(1) })
+  })
+
+  it('is not written for a Configuration that is there no more, nor for the next one of its name', async () => {
+    await begin()
+    writer.report(key, reportWith(1))
+    writer.changed(key)
+    api.remove()
+    await clock.advance(0)
+    api.put(configurationWith({}, { uid: 'u2' }))
+    await clock.advance(60_000)
+    expect(api.requests).toEqual([])
+    writer.report(key, reportWith(2))
+    await clock.advance(500)
+    expect(current().status?.nodes).toEqual({ [NODE]: reportWith(2) })
+  })
+})
+
+describe('what is counted', () => {
+  it('is written by the node that has changed it, though that has nothing new to say itself', async () => {
+    await begin()
+    device('lab-000001', { 'lab-000001-0': 'node-a', 'lab-000001-1': '' })
+    writer.report(key, reportWith(1))
+    await clock.advance(500)
+    expect(current().status).toMatchObject({ devices: 1, slots: { total: 2, claimed: 1 } })
+    // By another node, which writes it.
+    device('lab-000002', { 'lab-000002-0': 'node-b', 'lab-000002-1': '' })
+    // Of another Configuration, which had that name before.
+    device('lab-000003', { 'lab-000003-0': '', 'lab-000003-1': '' }, 'u0')
+    writer.report(key, reportWith(1))
+    await clock.advance(60_000)
+    expect(api.requests).toEqual(['PATCH'])
+    writer.changed(key)
+    await clock.advance(500)
+    expect(current().status).toMatchObject({ devices: 2, slots: { total: 4, claimed: 2 } })
+    device('lab-000004', {})
+    otherNode(1)
+    await clock.advance(60_000)
+    expect(api.requests).toEqual(['PATCH', 'PATCH'])
+  })
+
+  it('is written once for many changes, and not at all where they come to nothing', async () => {
+    await begin()
+    writer.report(key, reportWith(1))
+    for (let index = 0; index < 100; index++) {
+      device(`lab-${index}`, {})
+      writer.changed(key)
+    }
+    await clock.advance(500)
+    expect(current().status).toMatchObject({ devices: 100 })
+    writer.changed(key)
+    await clock.advance(60_000)
+    expect(api.requests).toEqual(['PATCH'])
+  })
+
+  it('is not written before there is something to say of the Configuration itself', async () => {
+    await begin()
+    writer.changed(key)
+    await clock.advance(60_000)
+    expect(api.requests).toEqual([])
+  })
+})
+
+describe('a status that cannot be written', () => {
+  it('is none for what a node has written itself, though nobody has told it yet', async () => {
+    await begin()
+    api.late = true
+    for (const devices of [1, 2, 2, 3]) {
+      writer.report(key, reportWith(devices))
+      await clock.advance(500)
+    }
+    expect(api.requests).toEqual(['PATCH', 'PATCH', 'PATCH'])
+  })
+
+  it('is made anew of what another node has written meanwhile, which is looked at first', async () => {
+    await begin()
+    writer.report(key, reportWith(1))
+    await clock.advance(0)
+    api.late = true
+    otherNode(3)
+    await clock.advance(500)
+    expect(api.requests).toEqual(['PATCH', 'GET'])
+    await clock.advance(500)
+    expect(api.requests).toEqual(['PATCH', 'GET', 'PATCH'])
+    expect(current().status).toMatchObject({
+      nodes: { [NODE]: reportWith(1), 'node-b': reportWith(3) },
+      conditions: [{ message: '2 of 2 nodes; node-a: as wished' }],
+    })
+    await clock.advance(60_000)
+    expect(api.requests).toHaveLength(3)
+    // Nothing is wrong where nodes write at the same time.
+    expect(warnings).toEqual([])
+  })
+
+  it('is not written again where the same stands there meanwhile', async () => {
+    await begin()
+    writer.report(key, reportWith(1))
+    await clock.advance(500)
+    const { status } = current()
+    writer.report(key, reportWith(2))
+    await clock.advance(0)
+    api.late = true
+    // Another agent of this node, which is about to be exchanged.
+    if (status !== undefined) api.put({ ...current(), status: { ...status, nodes: { [NODE]: reportWith(2) } } })
+    await clock.advance(60_000)
+    expect(api.requests).toEqual(['PATCH', 'PATCH', 'GET'])
+  })
+
+  it('is tried again with a back-off, and nothing that was to be counted is forgotten', async () => {
+    await begin()
+    writer.report(key, reportWith(1))
+    await clock.advance(500)
+    device('lab-000001', {})
+    api.refusals.push(500, 503, 500)
+    writer.changed(key)
+    await clock.advance(500 + 500 + 1000)
+    expect(api.requests).toHaveLength(4)
+    expect(warnings).toMatchObject([{ retryInMs: 500 }, { retryInMs: 1000 }, { retryInMs: 2000 }])
+    await clock.advance(2000)
+    expect(current().status).toMatchObject({ devices: 1 })
+    await clock.advance(60_000)
+    expect(api.requests).toHaveLength(5)
+  })
+
+  it('is given up where the Configuration is gone', async () => {
+    await begin()
+    api.late = true
+    api.remove()
+    writer.report(key, reportWith(1))
+    await clock.advance(60_000)
+    expect(api.requests).toEqual(['PATCH'])
+    expect(warnings).toEqual([])
+  })
+
+  it('is not tried again where the server says that it never will be right', async () => {
+    await begin()
+    api.refusals.push(422)
+    writer.report(key, reportWith(1))
+    await clock.advance(60_000)
+    expect(api.requests).toEqual(['PATCH'])
+    expect(warnings).toMatchObject([{ retryInMs: undefined }])
+  })
+})
+
+describe('a Configuration that makes no sense', () => {
+  const edit = (capacity: number) => api.put({ ...current(), spec: { ...current().spec, capacity } })
+
+  it('is told to be so in its status, once, beside what is known of it; and not any more once it is right again', async () => {
+    await begin()
+    writer.report(key, reportWith(2))
+    await clock.advance(500)
+    const before = current().status
+    edit(0)
+    await clock.advance(500)
+    const invalid = { type: 'Ready', status: 'False', reason: 'InvalidConfiguration', message: 'spec.capacity: it is 0' }
+    expect(current().status).toMatchObject({ nodes: { [NODE]: { devices: 2, conditions: [invalid] } }, conditions: [invalid] })
+    writer.report(key, reportWith(2))
+    await clock.advance(60_000)
+    expect(api.requests).toEqual(['PATCH', 'PATCH'])
+    edit(1)
+    await clock.advance(500)
+    expect(current().status).toMatchObject({ nodes: before?.nodes, conditions: [{ reason: 'Discovering' }] })
+    await clock.advance(60_000)
+    expect(api.requests).toEqual(['PATCH', 'PATCH', 'PATCH'])
+  })
+
+  it('is told to be so from the beginning, though nobody has it in a list', async () => {
+    edit(0)
+    await begin()
+    await clock.advance(60_000)
+    expect(api.requests).toEqual(['PATCH'])
+    expect(current().status).toMatchObject({
+      nodes: { [NODE]: { devices: 0, conditions: [{ type: 'Ready', reason: 'InvalidConfiguration' }] } },
+    })
+  })
+})

@@ -1,0 +1,136 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Configuration, Instance, NodeStatus } from '@akrijs/api'
+import { ApiError, keyOf, type NodeName, type ObjectKey, ReconcileQueue, type Reflector, type Resource } from '@akrijs/kube'
+import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
+import { isOwnedBy } from '../core/instances/instance-plan.js'
+import { mergeStatus } from '../core/status/merge-status.js'
+
+export interface StatusWriterOptions {
+  readonly configurations: Reflector<Configuration>
+  readonly instances: Reflector<Instance>
+  readonly api: Resource
+  readonly node: NodeName
+  readonly clock: Clock
+  readonly log: Logger
+  readonly random: () => number
+}
+
+type Known = Pick<Configuration, 'metadata' | 'status'>
+
+/** How long changes are gathered before they are written, in milliseconds. */
+const GATHER_MS = 500
+
+/**
+ * Writes what this node has to say about Configurations, and with it the summary for the whole cluster. A node writes only
+ * when its own part has changed, or when it has itself changed what is counted: else all nodes would write the same.
+ */
+export class StatusWriter {
+  readonly #options: StatusWriterOptions
+  readonly #reports = new Map<ObjectKey, NodeStatus>()
+  /** Configurations that cannot be read, and why. */
+  readonly #invalid = new Map<ObjectKey, { readonly known: Known; readonly problem: string }>()
+  /** Those whose counts this node has changed. */
+  readonly #changed = new Set<ObjectKey>()
+  readonly #queue: ReconcileQueue<ObjectKey>
+
+  constructor(options: StatusWriterOptions) {
+    this.#options = options
+    const { clock, log, random } = options
+    this.#queue = new ReconcileQueue<ObjectKey>({
+      clock,
+      random,
+      gatherMs: GATHER_MS,
+      reconcile: async (key, signal) => {
+        await this.#write(key, signal)
+        return {}
+      },
+      onError: (configuration, error, retryInMs) => {
+        const fields = { configuration, error: messageOf(error), retryInMs }
+        if (ApiError.is(error, 409)) log.debug(fields, 'status has changed meanwhile')
+        else log.warn(fields, 'cannot write the status')
+      },
+    })
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { configurations } = this.#options
+    configurations.onChange((key) => {
+      if (configurations.get(key) === undefined) this.#forget(key)
+      else if (this.#reports.has(key) && this.#isDue(key)) this.#queue.add(key)
+    }, signal)
+    await this.#queue.run(signal)
+  }
+
+  report(key: ObjectKey, report: NodeStatus): void {
+    this.#reports.set(key, report)
+    if (this.#isDue(key)) this.#queue.add(key)
+  }
+
+  /** This node has written Instances of the Configuration. */
+  changed(key: ObjectKey): void {
+    this.#changed.add(key)
+    this.#queue.add(key)
+  }
+
+  valid(configuration: Configuration): void {
+    this.#invalid.delete(keyOf(configuration))
+  }
+
+  invalid(known: Known, problem: string): void {
+    const key = keyOf(known)
+    this.#invalid.set(key, { known, problem })
+    if (this.#isDue(key)) this.#queue.add(key)
+  }
+
+  #forget(key: ObjectKey): void {
+    this.#reports.delete(key)
+    this.#changed.delete(key)
+    this.#invalid.delete(key)
+  }
+
+  #isDue(key: ObjectKey): boolean {
+    if (this.#changed.has(key)) return true
+    const report = this.#reportOf(key)
+    return report !== undefined && !isDeepStrictEqual(this.#known(key)?.status?.nodes[this.#options.node], report)
+  }
+
+  #known(key: ObjectKey): Known | undefined {
+    return this.#invalid.get(key)?.known ?? this.#options.configurations.get(key)
+  }
+
+  #reportOf(key: ObjectKey): NodeStatus | undefined {
+    const wrong = this.#invalid.get(key)
+    if (wrong === undefined) return this.#reports.get(key)
+    const ready = { type: 'Ready', status: 'False', reason: 'InvalidConfiguration', message: wrong.problem } as const
+    const before = this.#reports.get(key)
+    return {
+      observedGeneration: wrong.known.metadata.generation,
+      devices: before?.devices ?? 0,
+      conditions: [...(before?.conditions ?? []).filter(({ type }) => type !== 'Ready'), ready],
+    }
+  }
+
+  async #write(key: ObjectKey, signal: AbortSignal): Promise<void> {
+    const { configurations, instances, api, node, clock } = this.#options
+    const known = this.#known(key)
+    const report = this.#reportOf(key)
+    if (known === undefined || report === undefined || !this.#isDue(key)) return
+    this.#changed.delete(key)
+    const owned = instances.list().filter((instance) => isOwnedBy(instance, known))
+    const now = new Date(clock.wallMs()).toISOString()
+    const status = mergeStatus({ configuration: known, instances: owned, node, report, now })
+    if (isDeepStrictEqual(known.status, status)) return
+    const { resourceVersion } = known.metadata
+    // Of other nodes' parts nothing is written; with the version, so that the summary is made of what stands there.
+    const patch = { metadata: { resourceVersion }, status: { ...status, nodes: { [node]: report } } }
+    try {
+      configurations.observe(await api.patch(key, 'merge', patch, { signal, subresource: 'status' }))
+    } catch (error) {
+      if (ApiError.is(error, 404)) return
+      this.#changed.add(key)
+      // Another node has written: what it wrote is looked at first.
+      if (ApiError.is(error, 409)) configurations.observe(await api.get(key, { signal }))
+      throw error
+    }
+  }
+}

@@ -1,0 +1,61 @@
+import type { Configuration, ConfigurationName } from '@akrijs/api'
+import { keyOf } from '@akrijs/kube'
+import { ObjectStore } from '@akrijs/standalone'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { configurationWith } from '../testing/objects.js'
+import { AcceptedConfigurations } from './accepted-configurations.js'
+
+let all: ObjectStore<Configuration>
+let accepted: AcceptedConfigurations
+
+beforeEach(() => {
+  all = new ObjectStore()
+  accepted = new AcceptedConfigurations(all)
+})
+
+const configuration = (namespace: string, creationTimestamp: string, uid = namespace, name = 'cam') =>
+  configurationWith({}, { name: name as ConfigurationName, namespace, uid, creationTimestamp })
+
+const inForce = () => accepted.list().map(keyOf).sort()
+
+describe('the Configurations that are in force', () => {
+  it('A8 are of those with one name the oldest, whichever was seen first', () => {
+    const [old, young] = [configuration('b', '2026-01-01T00:00:00Z'), configuration('a', '2026-01-02T00:00:00Z')]
+    for (const order of [
+      [old, young],
+      [young, old],
+    ]) {
+      for (const one of [old, young]) all.remove(keyOf(one))
+      for (const one of order) all.put(one)
+      expect(inForce()).toEqual(['b/cam'])
+      expect(accepted.get(keyOf(old))?.metadata.uid).toBe('b')
+      expect(accepted.get(keyOf(young))).toBeUndefined()
+      expect(accepted.rival(keyOf(young))?.metadata.uid).toBe('b')
+      expect(accepted.rival(keyOf(old))).toBeUndefined()
+    }
+  })
+
+  it('A8 are told apart by their uid where they were made in the same second', () => {
+    all.put(configuration('a', '2026-01-01T00:00:00Z', '2'))
+    all.put(configuration('b', '2026-01-01T00:00:00Z', '1'))
+    expect(inForce()).toEqual(['b/cam'])
+  })
+
+  it('are all those of different names', () => {
+    all.put(configuration('a', '2026-01-01T00:00:00Z'))
+    all.put(configuration('a', '2026-01-02T00:00:00Z', 'a2', 'mic'))
+    expect(inForce()).toEqual(['a/cam', 'a/mic'])
+  })
+
+  it('A8 are followed by the next one when the one before goes, and somebody is told', () => {
+    const [old, young] = [configuration('b', '2026-01-01T00:00:00Z'), configuration('a', '2026-01-02T00:00:00Z')]
+    all.put(old)
+    all.put(young)
+    const told: string[] = []
+    accepted.onChange((key) => told.push(key), new AbortController().signal)
+    all.remove(keyOf(old))
+    expect(told).toEqual(['b/cam', 'a/cam'])
+    expect(inForce()).toEqual(['a/cam'])
+    expect(accepted.get(keyOf(young))).toBe(young)
+  })
+})

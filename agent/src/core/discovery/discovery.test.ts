@@ -1,0 +1,439 @@
+import type { Configuration } from '@akrijs/api'
+import { keyOf } from '@akrijs/kube'
+import { Latest, silentLogger } from '@akrijs/runtime'
+import { type Device, DiscoveryProperties } from '@akrijs/runtime/handler'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { ObjectStore } from '@akrijs/standalone'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { MissingPropertyError } from '../../errors.js'
+import type { Cluster } from '../../ports/cluster.js'
+import { type DiscoverRequest, DiscoveryFailedError, type HandlerEndpoint } from '../../ports/handler-endpoint.js'
+import { nobodyObserves } from '../../ports/observer.js'
+import { configurationWith } from '../../testing/objects.js'
+import { Discovery } from './discovery.js'
+import { HandlerRegistry } from './handler-registry.js'
+
+/** A handler that says what it is told to say. */
+class ToldEndpoint implements HandlerEndpoint {
+  readonly uid: string
+  readonly name = 'told'
+  readonly shared = true
+  readonly requests: DiscoverRequest[] = []
+  open = 0
+  /** Nobody listens there any more. */
+  away = false
+  #lists = new Latest<Device[]>()
+
+  constructor(uid: string) {
+    this.uid = uid
+  }
+
+  give(...ids: string[]): void {
+    this.#lists.push(ids.map((id) => ({ id })))
+  }
+
+  fail(failure: DiscoveryFailedError['failure'], message = 'on purpose'): void {
+    this.#lists.end(new DiscoveryFailedError(failure, message))
+  }
+
+  async *discover(request: DiscoverRequest, signal: AbortSignal) {
+    if (this.away) throw new DiscoveryFailedError('unreachable', 'on purpose')
+    this.requests.push(request)
+    this.open++
+    const lists = new Latest<Device[]>()
+    this.#lists = lists
+    signal.addEventListener('abort', () => lists.end(), { once: true })
+    try {
+      yield* lists
+    } finally {
+      this.open--
+    }
+  }
+}
+
+const configuration = (namespace: string, details = '', uid = `${namespace}-1`) =>
+  configurationWith({ details }, { namespace, uid })
+
+const key = keyOf(configuration('default'))
+
+let clock: ManualClock
+let configurations: ObjectStore<Configuration>
+let registry: HandlerRegistry
+let discovery: Discovery
+/** The handlers that have failed. */
+let failures: string[]
+let resolveProperties: Cluster['resolveProperties']
+let propertiesChanged: (which: typeof key) => void
+
+function make(): Discovery {
+  const cluster = {
+    configurations,
+    resolveProperties: (one: Configuration) => resolveProperties(one),
+    onPropertiesChanged: (listener: (which: typeof key) => void) => {
+      propertiesChanged = listener
+    },
+  }
+  return new Discovery({
+    cluster,
+    configurations: cluster.configurations,
+    registry,
+    clock,
+    log: silentLogger,
+    random: () => 0,
+    observer: { ...nobodyObserves, handlerFailed: (handler) => failures.push(handler) },
+    unhealthyAfterMs: 30_000,
+    removeAfterMs: 300_000,
+  })
+}
+
+beforeEach(() => {
+  clock = new ManualClock()
+  configurations = new ObjectStore()
+  registry = new HandlerRegistry()
+  failures = []
+  resolveProperties = async () => new DiscoveryProperties()
+  discovery = make()
+})
+
+afterEach(async () => {
+  await discovery.close()
+})
+
+const found = (which = key) => [...discovery.deviceSet(which).devices.keys()]
+const unhealthy = () =>
+  [...discovery.deviceSet(key).devices.values()].filter(({ healthy }) => !healthy).map(({ device }) => device.id)
+
+describe('discovery', () => {
+  it('A1 asks a handler at once when it registers, however long the Configuration has waited', async () => {
+    configurations.put(configuration('default'))
+    discovery.start()
+    await clock.advance(100_000)
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    await clock.advance(0)
+    endpoint.give('1')
+    await clock.advance(0)
+    expect(found()).toEqual(['1'])
+    expect(discovery.deviceSet(key).complete).toBe(true)
+  })
+
+  it('A2 keeps the devices of a handler that dies and comes back, and takes what it then says', async () => {
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    endpoint.give('1', '2')
+    await clock.advance(0)
+    endpoint.fail('failed')
+    await clock.advance(1000)
+    expect(found()).toEqual(['1', '2'])
+    endpoint.give('2')
+    await clock.advance(0)
+    expect(found()).toEqual(['2'])
+  })
+
+  it('A3 marks devices of a handler that stays away as unhealthy, then lets them go, and says so each time', async () => {
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    endpoint.give('1')
+    await clock.advance(0)
+    registry.drop(endpoint)
+    // As a machine without a battery does, once it has heard the time.
+    clock.set(365 * 86_400_000)
+    const told = vi.fn()
+    discovery.onChange(told, new AbortController().signal)
+    await clock.advance(29_999)
+    expect(unhealthy()).toEqual([])
+    await clock.advance(1)
+    expect(unhealthy()).toEqual(['1'])
+    expect(told).toHaveBeenCalled()
+    await clock.advance(270_000)
+    expect(found()).toEqual([])
+    expect(discovery.deviceSet(key).complete).toBe(true)
+  })
+
+  it('A2 A3 does not know what is there before a handler has come, and takes it for gone when none comes for long', async () => {
+    configurations.put(configuration('default'))
+    discovery.start()
+    await clock.advance(200_000)
+    expect(discovery.deviceSet(key).complete).toBe(false)
+    // Whoever edits the Configuration does not put it off.
+    configurations.put(configuration('default', 'edited'))
+    const told = vi.fn()
+    discovery.onChange(told, new AbortController().signal)
+    await clock.advance(99_999)
+    expect(discovery.deviceSet(key).complete).toBe(false)
+    await clock.advance(1)
+    expect(discovery.deviceSet(key)).toMatchObject({ complete: true, devices: new Map() })
+    expect(told).toHaveBeenCalledWith(key)
+  })
+
+  it('A3 takes a device for gone at once when its handler lists it no more, also while another endpoint of the handler is lost', async () => {
+    configurations.put(configuration('default'))
+    const living = new ToldEndpoint('told@a')
+    const lost = new ToldEndpoint('told@b')
+    for (const endpoint of [living, lost]) registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    living.give('1', '2')
+    lost.give('2', '3')
+    await clock.advance(0)
+    lost.fail('unreachable')
+    await clock.advance(1000)
+    living.give()
+    await clock.advance(0)
+    // What the lost one listed last is kept, whoever else had listed it.
+    expect(discovery.deviceSet(key).complete).toBe(true)
+    expect(found().sort()).toEqual(['2', '3'])
+  })
+
+  it('A3 lets the devices of a handler go after the same time, whether it is away or has been given up', async () => {
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    endpoint.give('1')
+    await clock.advance(0)
+    endpoint.away = true
+    endpoint.fail('failed')
+    await clock.advance(299_999)
+    expect(found()).toEqual(['1'])
+    // It is given up when it is next asked for.
+    await clock.advance(31_000)
+    expect(registry.size).toBe(0)
+    expect(discovery.deviceSet(key)).toMatchObject({ complete: true, devices: new Map() })
+  })
+
+  it('A5 has one stream for each Configuration when a handler registers again, and opens it anew', async () => {
+    configurations.put(configuration('default'))
+    configurations.put(configuration('other'))
+    const before = new ToldEndpoint('told@a')
+    registry.register(before)
+    discovery.start()
+    await clock.advance(0)
+    expect(before.open).toBe(2)
+    const after = new ToldEndpoint('told@a')
+    registry.register(after)
+    await clock.advance(0)
+    expect([before.open, after.open]).toEqual([0, 2])
+    expect(registry.size).toBe(1)
+  })
+
+  it('A5 uses the endpoints that it asks, unless nobody is there: the others may give way', async () => {
+    const unasked = new ToldEndpoint('told@a')
+    registry.register(unasked)
+    discovery.start()
+    const unused = () => registry.longestUnused(() => true)?.uid
+    await clock.advance(0)
+    expect(unused()).toBe('told@a')
+    configurations.put(configuration('default'))
+    const later = new ToldEndpoint('told@b')
+    registry.register(later)
+    await clock.advance(0)
+    expect(unused()).toBeUndefined()
+    for (const endpoint of [unasked, later]) endpoint.give('1')
+    await clock.advance(0)
+    // It is there and breaks: that is for its search to mend.
+    unasked.fail('failed')
+    later.away = true
+    later.fail('failed')
+    await clock.advance(1000)
+    expect(unused()).toBe('told@b')
+    later.away = false
+    await clock.advance(30_000)
+    later.give('1')
+    await clock.advance(0)
+    expect(unused()).toBeUndefined()
+    configurations.remove(key)
+    expect(unused()).toBe('told@a')
+  })
+
+  it('A6 asks the new question when details are edited, and keeps the old answer until there is a new one', async () => {
+    configurations.put(configuration('default', 'old'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    endpoint.give('1')
+    await clock.advance(0)
+    configurations.put(configuration('default', 'new'))
+    await clock.advance(0)
+    expect(endpoint.requests.map(({ details }) => details)).toEqual(['old', 'new'])
+    expect(found()).toEqual(['1'])
+    endpoint.give('2')
+    await clock.advance(0)
+    expect(found()).toEqual(['2'])
+  })
+
+  it('R57 asks nothing anew where something else of the Configuration is edited, and keeps what it has found', async () => {
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    endpoint.give('1')
+    await clock.advance(0)
+    const edited = configuration('default')
+    const brokers = [{ brokerPodSpec: { containers: [] } }, { brokerJobSpec: { template: {} } }, undefined]
+    for (const brokerSpec of brokers) {
+      configurations.put({ ...edited, spec: { ...edited.spec, ...(brokerSpec && { brokerSpec }), capacity: 7 } })
+      await clock.advance(0)
+      expect(found()).toEqual(['1'])
+      expect(discovery.deviceSet(key).complete).toBe(true)
+    }
+    expect(endpoint.requests).toHaveLength(1)
+    expect(endpoint.open).toBe(1)
+  })
+
+  it('A7 asks anew when a Secret changes, and goes on by itself when a missing one is there', async () => {
+    resolveProperties = async () => {
+      throw new MissingPropertyError('there is no Secret default/lab')
+    }
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    expect(discovery.status(key)?.endpoints[0]?.state).toMatchObject({
+      phase: 'failed',
+      reason: 'MissingProperty',
+      message: expect.stringContaining('default/lab'),
+    })
+    resolveProperties = async () => DiscoveryProperties.fromTexts({ token: 'first' })
+    await clock.advance(1000)
+    expect(endpoint.requests.map(({ properties }) => properties.text('token'))).toEqual(['first'])
+    resolveProperties = async () => DiscoveryProperties.fromTexts({ token: 'second' })
+    propertiesChanged(key)
+    await clock.advance(0)
+    expect(endpoint.requests.map(({ properties }) => properties.text('token'))).toEqual(['first', 'second'])
+  })
+
+  it.each([
+    [new MissingPropertyError('there is no Secret default/lab'), 'MissingProperty', 'there is no Secret default/lab'],
+    [new Error('the connection broke'), 'UnreadableProperty', 'the connection broke'],
+  ])('A7 A23 says nothing about a handler that is not asked, because of "%s"', async (error, reason, message) => {
+    resolveProperties = () => Promise.reject(error)
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    expect(discovery.status(key)?.endpoints[0]?.state).toEqual({ phase: 'failed', reason, message })
+    expect(failures).toEqual([])
+    resolveProperties = async () => new DiscoveryProperties()
+    await clock.advance(1000)
+    endpoint.fail('failed')
+    await clock.advance(0)
+    expect(failures).toEqual(['told'])
+  })
+
+  it('A8 keeps Configurations of one name in two namespaces apart', async () => {
+    configurations.put(configuration('default', 'a'))
+    configurations.put(configuration('other', 'b'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    endpoint.give('1')
+    await clock.advance(0)
+    expect([found(), found(keyOf(configuration('other')))]).toEqual([[], ['1']])
+  })
+
+  it('does not ask again with details that the handler has refused, until they are edited', async () => {
+    configurations.put(configuration('default', 'wrong'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    endpoint.fail('invalid-details', 'descriptions is missing')
+    await clock.advance(1_000_000)
+    expect(endpoint.requests).toHaveLength(1)
+    expect(discovery.status(key)?.endpoints[0]?.state).toEqual({ phase: 'refused', message: 'descriptions is missing' })
+    configurations.put(configuration('default', 'right'))
+    await clock.advance(0)
+    expect(endpoint.requests.map(({ details }) => details)).toEqual(['wrong', 'right'])
+  })
+
+  it('asks a handler that breaks after each of its lists ever more rarely, and at once again when it has been steady', async () => {
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    const listAndBreak = async () => {
+      endpoint.give('1')
+      await clock.advance(0)
+      endpoint.fail('failed')
+      await clock.advance(0)
+    }
+    const waits: number[] = []
+    for (let round = 0; round < 9; round++) {
+      const asked = endpoint.requests.length
+      await listAndBreak()
+      const since = clock.monotonicMs()
+      while (endpoint.requests.length === asked) await clock.advance(100)
+      waits.push(clock.monotonicMs() - since)
+    }
+    expect(waits).toEqual([500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000])
+
+    endpoint.give('1')
+    await clock.advance(30_000)
+    const asked = endpoint.requests.length
+    endpoint.fail('failed')
+    await clock.advance(500)
+    expect(endpoint.requests).toHaveLength(asked + 1)
+  })
+
+  it('R104 knows after a restart what it knew before, and lets go of what the handler then does not list', async () => {
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    endpoint.give('1', '2')
+    await clock.advance(0)
+    const snapshot = JSON.parse(JSON.stringify(discovery.snapshot()))
+    await discovery.close()
+
+    registry = new HandlerRegistry()
+    discovery = make()
+    discovery.restore(snapshot)
+    discovery.start()
+    expect(found()).toEqual(['1', '2'])
+    expect(discovery.deviceSet(key).complete).toBe(false)
+    const again = new ToldEndpoint('told@a')
+    registry.register(again)
+    await clock.advance(0)
+    again.give('2')
+    await clock.advance(0)
+    expect(found()).toEqual(['2'])
+  })
+
+  it('begins afresh for a Configuration that was deleted and made again', async () => {
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    endpoint.give('1')
+    await clock.advance(0)
+    configurations.put(configuration('default', '', 'another'))
+    expect(found()).toEqual([])
+  })
+
+  it('leaves no stream, timer or session behind', async () => {
+    configurations.put(configuration('default'))
+    const endpoint = new ToldEndpoint('told@a')
+    registry.register(endpoint)
+    discovery.start()
+    await clock.advance(0)
+    await discovery.close()
+    expect(endpoint.open).toBe(0)
+    expect(clock.sleeping).toEqual([])
+  })
+})

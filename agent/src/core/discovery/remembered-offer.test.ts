@@ -1,0 +1,56 @@
+import type { ObjectKey } from '@akrijs/kube'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { RememberedOffer } from './remembered-offer.js'
+
+const [a, b, other] = ['default/a', 'default/b', 'default/other'] as ObjectKey[] as [ObjectKey, ObjectKey, ObjectKey]
+
+let clock: ManualClock
+let stop: AbortController
+
+beforeEach(() => {
+  clock = new ManualClock()
+  stop = new AbortController()
+})
+
+function offer(...of: ObjectKey[]): { readonly offer: RememberedOffer; isMade(): Promise<boolean> } {
+  const one = new RememberedOffer({ of, clock, signal: stop.signal })
+  let made = false
+  void one.made.then(() => {
+    made = true
+  })
+  return {
+    offer: one,
+    async isMade() {
+      await new Promise((resolve) => setImmediate(resolve))
+      return made
+    },
+  }
+}
+
+describe('the offer of what is remembered', () => {
+  it('R104 is made when all Configurations have been tried, in any order, and others do not count', async () => {
+    const { offer: one, isMade } = offer(a, b)
+    one.tried(b)
+    one.tried(other)
+    one.tried(b)
+    expect(await isMade()).toBe(false)
+    one.tried(a)
+    expect(await isMade()).toBe(true)
+  })
+
+  it('is made at once where nothing is remembered', async () => {
+    expect(await offer().isMade()).toBe(true)
+  })
+
+  it('is not waited for longer than a second, nor when the agent ends', async () => {
+    const { isMade } = offer(a)
+    await clock.advance(999)
+    expect(await isMade()).toBe(false)
+    await clock.advance(1)
+    expect(await isMade()).toBe(true)
+    const { isMade: isOver } = offer(a)
+    stop.abort()
+    expect(await isOver()).toBe(true)
+  })
+})

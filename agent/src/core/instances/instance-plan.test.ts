@@ -1,0 +1,128 @@
+import { API_VERSION, type Instance, type InstanceName } from '@akrijs/api'
+import type { NodeName } from '@akrijs/kube'
+import { describe, expect, it } from 'vitest'
+import { configurationWith, instanceWith } from '../../testing/objects.js'
+import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
+import { deviceDigest } from './instance-name.js'
+import { DEVICE_ID_ANNOTATION, planInstances } from './instance-plan.js'
+
+const node = 'node-a' as NodeName
+const configuration = configurationWith({
+  handler: 'debugEcho',
+  capacity: 2,
+  brokerProperties: { SITE: 'north', A: 'of the configuration' },
+})
+
+function found(
+  ...devices: (Pick<DiscoveredDevice['device'], 'id' | 'properties'> & { shared?: boolean; healthy?: boolean })[]
+): DeviceSet {
+  return {
+    complete: true,
+    devices: new Map(
+      devices.map(({ shared = true, healthy = true, ...device }) => [
+        device.id,
+        { device, shared, healthy, endpoint: 'embedded-debugEcho' },
+      ]),
+    ),
+  }
+}
+
+function instance(
+  deviceId: string | undefined,
+  nodes: string[],
+  name = `lab-${deviceDigest(deviceId ?? 'foo0', { shared: true })}`,
+): Instance {
+  return instanceWith(
+    {},
+    { configurationName: configuration.metadata.name, nodes: nodes as NodeName[] },
+    {
+      name: name as InstanceName,
+      ownerReferences: [{ apiVersion: API_VERSION, kind: 'Configuration', name: 'lab', uid: 'u1' }],
+      ...(deviceId === undefined ? {} : { annotations: { [DEVICE_ID_ANNOTATION]: deviceId } }),
+    },
+  )
+}
+
+/** Two ids with one digest, found by search: 24 bits collide among a few thousand. */
+function twins(): [string, string] {
+  const seen = new Map<string, string>()
+  for (let n = 0; ; n++) {
+    const id = `camera-${n}`
+    const digest = deviceDigest(id, { shared: true })
+    const other = seen.get(digest)
+    if (other !== undefined) return [other, id]
+    seen.set(digest, id)
+  }
+}
+
+const plan = (devices: DeviceSet, ...instances: Instance[]) => planInstances({ configuration, node, devices, instances })
+
+describe('the plan of the Instances of a Configuration', () => {
+  it('R60 R98 has one Instance for each device, and the Configuration wins over the properties of a device', () => {
+    const { served, leave } = plan(found({ id: 'foo0', properties: { A: 'of the device', B: 'b' } }, { id: 'foo1' }))
+    expect(served.map(({ name }) => name)).toEqual(['lab-8120fe', 'lab-a19705'])
+    expect(served[0]?.properties).toEqual({ A: 'of the configuration', B: 'b', SITE: 'north' })
+    expect(leave).toEqual([])
+  })
+
+  it('R3 names a local device after its node too', () => {
+    const { served } = plan(found({ id: 'foo0', shared: false }))
+    expect(served[0]?.name).toBe('lab-fbcb99')
+  })
+
+  it('leaves the Instance of a device that a complete set does not have', () => {
+    const gone = instance('foo1', ['node-a', 'node-b'])
+    expect(plan(found({ id: 'foo0' }), gone).leave).toEqual([gone])
+  })
+
+  it('A2 leaves nothing while the set is incomplete: nothing found yet is not nothing there', () => {
+    const devices = { ...found(), complete: false }
+    expect(plan(devices, instance('foo0', ['node-a'])).leave).toEqual([])
+  })
+
+  it('does not touch an Instance that this node is not in, or that another Configuration of the same name owned', () => {
+    const former = instance('foo1', ['node-a'])
+    const elsewhere = instance('foo0', ['node-b'])
+    const owned = {
+      ...former,
+      metadata: { ...former.metadata, ownerReferences: [{ apiVersion: '', kind: 'Configuration', name: 'lab', uid: 'u0' }] },
+    }
+    expect(plan(found(), elsewhere, owned).leave).toEqual([])
+  })
+
+  it('takes an Instance without the id of its device for the one of its name: another implementation wrote it', () => {
+    const other = instance(undefined, ['node-b'], 'lab-8120fe')
+    const { served, collisions } = plan(found({ id: 'foo0' }), other)
+    expect(served[0]?.existing).toBe(other)
+    expect(collisions).toEqual([])
+  })
+
+  describe('of two devices with one digest', () => {
+    const [first, second] = twins()
+    const digest = deviceDigest(first, { shared: true })
+
+    it('serves one and names both', () => {
+      const { served, collisions } = plan(found({ id: second }, { id: first }))
+      expect(served.map(({ device }) => device.id)).toEqual([[first, second].sort()[0]])
+      expect(collisions).toEqual([{ digest, kept: [first, second].sort()[0], refused: [first, second].sort()[1] }])
+    })
+
+    it.each([first, second])('goes on with the one that has the Instance: %s', (holder) => {
+      const { served } = plan(found({ id: second }, { id: first }), instance(holder, ['node-a', 'node-b']))
+      expect(served.map(({ device }) => device.id)).toEqual([holder])
+    })
+
+    it('refuses the one whose Instance another node holds for the other', () => {
+      const { served, collisions, leave } = plan(found({ id: second }), instance(first, ['node-b']))
+      expect(served).toEqual([])
+      expect(leave).toEqual([])
+      expect(collisions).toEqual([{ digest, kept: first, refused: second }])
+    })
+
+    it('first gives up the Instance of one that is gone, then serves the other', () => {
+      const stale = instance(first, ['node-a'])
+      expect(plan(found({ id: second }), stale)).toEqual({ served: [], leave: [stale], collisions: [] })
+      expect(plan(found({ id: second })).served.map(({ device }) => device.id)).toEqual([second])
+    })
+  })
+})

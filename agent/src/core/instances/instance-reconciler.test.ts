@@ -1,0 +1,307 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import type { Configuration, ConfigurationManifest, InstanceName, SlotName } from '@akrijs/api'
+import { keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube'
+import { silentLogger, systemClock } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { StandaloneCluster, StateFile } from '@akrijs/standalone'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { manifest } from '../../testing/objects.js'
+import type { DeviceSet } from '../discovery/device-set.js'
+import { GivenSlots } from '../slots/given-slots.js'
+import { deviceDigest } from './instance-name.js'
+import { InstanceReconciler } from './instance-reconciler.js'
+import type { InstancePlugins } from './served-instance.js'
+
+const NODE = 'node-a' as NodeName
+const OTHER = 'node-b' as NodeName
+
+let directory: string
+let cluster: StandaloneCluster
+let wanted: ConfigurationManifest
+let configuration: Configuration
+let key: ObjectKey
+/** What plugins and the cluster were asked for, in order. */
+let calls: string[]
+let failing: string | undefined
+let devices: DeviceSet
+let given: GivenSlots
+let reconciler: InstanceReconciler
+let clock: ManualClock
+
+const plugins: InstancePlugins = {
+  serveConfiguration: async ({ name }) => void calls.push(`serve ${name}`),
+  withdrawConfiguration: async (which) => void calls.push(`withdraw ${which}`),
+  serve: async ({ name, healthy }) => {
+    calls.push(`serve ${name}${healthy ? '' : ' unhealthy'}`)
+    if (name === failing) throw new TypeError(`${name} cannot be served`)
+  },
+  withdraw: async (name) => void calls.push(`withdraw ${name}`),
+}
+
+beforeEach(async () => {
+  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-reconciler-'))
+  cluster = await StandaloneCluster.open({
+    file: new StateFile(path.join(directory, 'c.json')),
+    clock: systemClock,
+    log: silentLogger,
+  })
+  wanted = manifest()
+  await cluster.apply({ configurations: [wanted], data: [], complete: true })
+  configuration = cluster.configurations.list()[0] ?? expect.fail()
+  key = keyOf(configuration)
+  clock = new ManualClock(1_000_000)
+  calls = []
+  failing = undefined
+  devices = seen('foo0')
+  given = new GivenSlots({ node: NODE, pods: undefined })
+  cluster.instances.onChange((which) => calls.push(`changed ${which.slice('default/'.length)}`), new AbortController().signal)
+  reconciler = new InstanceReconciler({
+    cluster,
+    configurations: cluster.configurations,
+    plugins,
+    given,
+    node: NODE,
+    clock,
+    log: silentLogger,
+    deviceSet: () => devices,
+  })
+})
+afterEach(() => rm(directory, { recursive: true, force: true }))
+
+function seen(...ids: string[]): DeviceSet {
+  return {
+    complete: true,
+    devices: new Map(
+      ids.map((id) => [id, { device: { id, properties: { NAME: id } }, shared: true, healthy: true, endpoint: 'e' }]),
+    ),
+  }
+}
+
+const edit = (capacity: number) =>
+  cluster.apply({ configurations: [{ ...wanted, spec: { ...wanted.spec, capacity } }], data: [], complete: true })
+
+const nameOf = (id: string) => `${wanted.name}-${deviceDigest(id, { shared: true })}`
+const instanceOf = (id: string) => cluster.instances.get(objectKey('default', nameOf(id)))
+
+describe('the Instances of a node', () => {
+  it('R104 R15 are offered to the kubelet before they are created, and their Configuration before them', async () => {
+    await reconciler.reconcile(key)
+    expect(calls).toEqual([`serve ${wanted.name}`, `serve ${nameOf('foo0')}`, `changed ${nameOf('foo0')}`])
+    expect(instanceOf('foo0')?.spec).toMatchObject({ nodes: [NODE], shared: true, brokerProperties: { NAME: 'foo0' } })
+  })
+
+  it('R84 say of their slots from the first moment on what containers have', async () => {
+    given.note({ slot: `${nameOf('foo0')}-1` as SlotName, resourceName: `akri.sh/${wanted.name}`, id: '0' })
+    const seenUsages: unknown[] = []
+    cluster.instances.onChange(() => seenUsages.push(instanceOf('foo0')?.spec.deviceUsage), new AbortController().signal)
+    await reconciler.reconcile(key)
+    expect(seenUsages).toEqual([expect.objectContaining({ [`${nameOf('foo0')}-1`]: `C:0:${NODE}` })])
+  })
+
+  it('A9 have the properties of a Configuration that was edited before its handler gave a list', async () => {
+    devices = { complete: false, devices: new Map() }
+    await reconciler.reconcile(key)
+    const edited = { ...wanted, spec: { ...wanted.spec, brokerProperties: { EDITED: 'yes' } } }
+    await cluster.apply({ configurations: [edited], data: [], complete: true })
+    await reconciler.reconcile(key)
+    expect(cluster.instances.list()).toEqual([])
+    devices = seen('foo0')
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')?.spec.brokerProperties).toEqual({ EDITED: 'yes', NAME: 'foo0' })
+  })
+
+  it.each(['', 'akri.sh', 'akri.sh/cam', 'a=b=c', '/='])('A9 are joined where the name for CDI is %j', async (cdiName) => {
+    await cluster.createInstance({
+      name: nameOf('foo0') as InstanceName,
+      namespace: 'default',
+      annotations: {},
+      owner: configuration,
+      spec: {
+        configurationName: configuration.metadata.name,
+        cdiName,
+        capacity: 1,
+        brokerProperties: {},
+        shared: true,
+        nodes: [OTHER],
+        deviceUsage: {},
+      },
+    })
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')?.spec).toMatchObject({ cdiName, nodes: [OTHER, NODE] })
+    expect(calls).toContain(`serve ${nameOf('foo0')}`)
+  })
+
+  it('are not written again where nothing has changed', async () => {
+    await reconciler.reconcile(key)
+    const before = instanceOf('foo0')
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')).toBe(before)
+  })
+
+  it('R98 are joined where another node has made them, and left with their device', async () => {
+    await reconciler.reconcile(key)
+    await cluster.joinInstance(objectKey('default', nameOf('foo0')), OTHER)
+    await cluster.leaveInstance(objectKey('default', nameOf('foo0')), NODE)
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')?.spec.nodes).toEqual([OTHER, NODE])
+    devices = seen()
+    calls = []
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')?.spec.nodes).toEqual([OTHER])
+    // Nobody is offered what is being left.
+    expect(calls).toEqual([`serve ${wanted.name}`, `withdraw ${nameOf('foo0')}`, `changed ${nameOf('foo0')}`])
+  })
+
+  it('R46 R47 go with a device that is gone, and are made anew when it is back', async () => {
+    await reconciler.reconcile(key)
+    const before = instanceOf('foo0')
+    devices = seen()
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')).toBeUndefined()
+    devices = seen('foo0')
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')?.spec).toEqual(before?.spec)
+    expect(calls.filter((call) => call.endsWith(nameOf('foo0')))).toEqual([
+      `serve ${nameOf('foo0')}`,
+      `changed ${nameOf('foo0')}`,
+      `withdraw ${nameOf('foo0')}`,
+      `changed ${nameOf('foo0')}`,
+      `serve ${nameOf('foo0')}`,
+      `changed ${nameOf('foo0')}`,
+    ])
+  })
+
+  it('A10 A13 are left alone while they are on their way out, and are made anew then with what containers have', async () => {
+    await reconciler.reconcile(key)
+    const at = objectKey('default', nameOf('foo0'))
+    await cluster.joinInstance(at, OTHER)
+    // Of these nodes the first one would write the capacity, and who has left would join.
+    const leaving = async () => {
+      await edit(3)
+      const before = instanceOf('foo0') ?? expect.fail()
+      const deleted = { ...before, metadata: { ...before.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' } }
+      const list = vi.spyOn(cluster.instances, 'list').mockReturnValue([deleted])
+      expect(await reconciler.reconcile(key)).toEqual({})
+      expect(instanceOf('foo0')).toBe(before)
+      list.mockRestore()
+    }
+    await leaving()
+    await cluster.leaveInstance(at, NODE)
+    await leaving()
+    await cluster.leaveInstance(at, OTHER)
+    given.note({ slot: `${nameOf('foo0')}-1` as SlotName, resourceName: `akri.sh/${nameOf('foo0')}`, id: `${nameOf('foo0')}-1` })
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')?.spec).toMatchObject({ nodes: [NODE], capacity: 3 })
+    expect(instanceOf('foo0')?.spec.deviceUsage).toMatchObject({ [`${nameOf('foo0')}-1`]: NODE })
+    expect(calls).not.toContain(`withdraw ${nameOf('foo0')}`)
+  })
+
+  it('A11 are changed by the first of their nodes only', async () => {
+    await reconciler.reconcile(key)
+    const at = objectKey('default', nameOf('foo0'))
+    await cluster.joinInstance(at, OTHER)
+    const change = () => {
+      devices = {
+        ...devices,
+        devices: new Map([
+          ['foo0', { device: { id: 'foo0', properties: { NAME: 'new' } }, shared: true, healthy: true, endpoint: 'e' }],
+        ]),
+      }
+    }
+    change()
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')?.spec.brokerProperties).toEqual({ NAME: 'new' })
+    await cluster.leaveInstance(at, NODE)
+    await cluster.joinInstance(at, NODE)
+    await cluster.updateInstance(at, { capacity: 1, brokerProperties: { NAME: 'as the other sees it' } })
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')?.spec.brokerProperties).toEqual({ NAME: 'as the other sees it' })
+  })
+
+  it('A11 A20 get a new capacity from the next of their nodes where the first one does not write it, and keep its properties', async () => {
+    const at = objectKey('default', nameOf('foo0'))
+    await reconciler.reconcile(key)
+    await cluster.joinInstance(at, OTHER)
+    await cluster.leaveInstance(at, NODE)
+    await cluster.updateInstance(at, { capacity: 1, brokerProperties: { NAME: 'as the other sees it' } })
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')?.spec.nodes).toEqual([OTHER, NODE])
+    await edit(3)
+    expect(await reconciler.reconcile(key)).toEqual({ requeueAfterMs: 5000 })
+    await clock.advance(4000)
+    expect(await reconciler.reconcile(key)).toEqual({ requeueAfterMs: 1000 })
+    expect(instanceOf('foo0')?.spec.capacity).toBe(1)
+    await clock.advance(1000)
+    expect(await reconciler.reconcile(key)).toEqual({})
+    expect(instanceOf('foo0')?.spec).toMatchObject({ capacity: 3, brokerProperties: { NAME: 'as the other sees it' } })
+  })
+
+  it('A11 keep their capacity where this node has not heard of the edit that the first one follows', async () => {
+    const at = objectKey('default', nameOf('foo0'))
+    await reconciler.reconcile(key)
+    await cluster.joinInstance(at, OTHER)
+    await cluster.leaveInstance(at, NODE)
+    await cluster.joinInstance(at, NODE)
+    const heard = cluster.configurations.get(key)
+    await edit(3)
+    await cluster.updateInstance(at, { capacity: 3 })
+    const behind = vi.spyOn(cluster.configurations, 'get').mockReturnValue(heard)
+    vi.spyOn(cluster, 'readConfiguration').mockResolvedValue(cluster.configurations.list()[0])
+    await reconciler.reconcile(key)
+    await clock.advance(60_000)
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')?.spec.capacity).toBe(3)
+    behind.mockRestore()
+  })
+
+  it('A2 are kept while it is not known whether their devices are there', async () => {
+    await reconciler.reconcile(key)
+    devices = { complete: false, devices: new Map() }
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')?.spec.nodes).toEqual([NODE])
+  })
+
+  it('come about although one of them fails, and the failure is told', async () => {
+    devices = seen('foo0', 'foo1')
+    failing = nameOf('foo0')
+    await expect(reconciler.reconcile(key)).rejects.toThrow('cannot be served')
+    expect(instanceOf('foo0')).toBeUndefined()
+    expect(instanceOf('foo1')).toBeDefined()
+    failing = undefined
+    await reconciler.reconcile(key)
+    expect(instanceOf('foo0')).toBeDefined()
+  })
+
+  it('are withdrawn with their Configuration', async () => {
+    await reconciler.reconcile(key)
+    await cluster.apply({ configurations: [], data: [], complete: true })
+    calls = []
+    await reconciler.reconcile(key)
+    expect(calls).toEqual([`withdraw ${key}`, `withdraw ${nameOf('foo0')}`])
+  })
+
+  it('tell of two devices with one digest, once', async () => {
+    // Found by trying: their digests of three bytes are the same.
+    const [first, second] = sameDigest()
+    devices = seen(first, second)
+    await reconciler.reconcile(key)
+    await reconciler.reconcile(key)
+    expect(cluster.instances.list()).toHaveLength(1)
+    expect(reconciler.collisions(key)).toHaveLength(1)
+    expect(cluster.events.list()).toMatchObject([{ reason: 'DigestCollision', count: 1 }])
+  })
+})
+
+/** Two ids with one digest: of 2^24 digests some thousands of ids have a pair. */
+function sameDigest(): [string, string] {
+  const known = new Map<string, string>()
+  for (let number = 0; ; number++) {
+    const id = `device-${number}`
+    const digest = deviceDigest(id, { shared: true })
+    const other = known.get(digest)
+    if (other !== undefined) return [other, id]
+    known.set(digest, id)
+  }
+}

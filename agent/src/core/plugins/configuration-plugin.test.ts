@@ -1,0 +1,329 @@
+import { readdir } from 'node:fs/promises'
+import type { Configuration, InstanceName, SlotName } from '@akrijs/api'
+import { type NodeName, objectKey } from '@akrijs/kube'
+import { silentLogger, systemClock } from '@akrijs/runtime'
+import type { SimulatedKubelet, StandaloneCluster } from '@akrijs/standalone'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../../../test/support/eventually.js'
+import { DevicePlugins } from '../../node/device-plugins/device-plugins.js'
+import type { Cluster } from '../../ports/cluster.js'
+import { nobodyObserves } from '../../ports/observer.js'
+import { draftOf, manifest } from '../../testing/objects.js'
+import { TestNode } from '../../testing/plugin-node.js'
+import type { ServedInstance } from '../instances/served-instance.js'
+import type { GivenSlots } from '../slots/given-slots.js'
+import { slotTable } from '../slots/slot-table.js'
+import { ConfigurationPlugin } from './configuration-plugin.js'
+
+const NODE = 'node-a' as NodeName
+const DIGESTS = ['8120fe', 'a19705']
+
+let home: TestNode
+let cluster: StandaloneCluster
+let configuration: Configuration
+let name: string
+let kubelet: SimulatedKubelet
+let given: GivenSlots
+let plugins: DevicePlugins
+
+beforeEach(async () => {
+  home = await TestNode.open(NODE)
+  ;({ cluster, kubelet, given } = home)
+  const wanted = manifest({ capacity: 2 })
+  await cluster.apply({ configurations: [wanted], data: [], complete: true })
+  configuration = cluster.configurations.list()[0] ?? expect.fail()
+  name = configuration.metadata.name
+  plugins = new DevicePlugins({ cluster, kubelet: home.sockets, given, node: NODE, clock: systemClock, log: silentLogger })
+  await plugins.serveConfiguration({ key: objectKey('default', name), name: configuration.metadata.name })
+})
+
+afterEach(async () => {
+  await plugins.close()
+  await home.close()
+})
+
+const instanceName = (digest: string) => `${name}-${digest}` as InstanceName
+const key = (digest: string) => objectKey('default', instanceName(digest))
+const slot = (digest: string, index: number) => `${name}-${digest}-${index}` as SlotName
+const usage = () => Object.assign({}, ...cluster.instances.list().map(({ spec }) => spec.deviceUsage)) as Record<string, string>
+const held = () => Object.fromEntries(Object.entries(usage()).filter(([, holder]) => holder !== ''))
+const resource = () => `akri.sh/${name}`
+const ids = () => [...kubelet.devices(resource()).keys()]
+const health = (digest: string) => [...kubelet.devices(`akri.sh/${instanceName(digest)}`).values()]
+
+async function serve(digest: string): Promise<void> {
+  await cluster.createInstance(draftOf(configuration, 2, [NODE], digest))
+  await plugins.serve(servedOf(digest))
+}
+
+function servedOf(digest: string): ServedInstance {
+  return {
+    key: key(digest),
+    name: instanceName(digest),
+    configuration: configuration.metadata.name,
+    digest,
+    device: {
+      id: digest,
+      mounts: [{ containerPath: `/data/${digest}`, hostPath: `/srv/${digest}`, readOnly: true }],
+      deviceSpecs: [{ containerPath: `/dev/${digest}`, hostPath: `/dev/${digest}`, permissions: 'rw' }],
+    },
+    properties: { CAMERA: digest },
+    healthy: true,
+    capacity: 2,
+  }
+}
+
+/** A plugin of the same devices, whose cluster does something else. */
+function pluginOn(changed: Partial<Pick<Cluster, 'claimSlot'>>, served = (): readonly string[] => DIGESTS): ConfigurationPlugin {
+  const own = {
+    claimSlot: cluster.claimSlot.bind(cluster),
+    releaseSlot: cluster.releaseSlot.bind(cluster),
+    ...changed,
+  }
+  return new ConfigurationPlugin(
+    { key: objectKey('default', name), name: configuration.metadata.name },
+    {
+      cluster: own,
+      node: NODE,
+      given,
+      observer: nobodyObserves,
+      directories: undefined,
+      instances: () => served().map((digest) => servedOf(digest)),
+      slotTable: (instance) => slotTable(instance, cluster.instances.get(instance.key)),
+    },
+  )
+}
+
+const allocate = (plugin: ConfigurationPlugin, requests: readonly (readonly string[])[]) =>
+  plugins.claims.during((claims) => plugin.allocate(requests, claims))
+
+const pod = (uid: string, ...counts: number[]) => ({
+  uid,
+  name: uid,
+  namespace: 'default',
+  containers: counts.map((count, index) => ({ name: `c${index}`, resources: { [resource()]: count } })),
+})
+const both = async () => {
+  for (const digest of DIGESTS) await serve(digest)
+  await eventually(() => expect(ids()).toEqual(['0', '1']))
+}
+
+describe('the device plugin of a Configuration', () => {
+  it('R2 R15 is there before any device, and R21 is told of each that comes or goes', async () => {
+    await eventually(() => expect(kubelet.resources).toEqual([resource()]))
+    expect(ids()).toEqual([])
+    await serve('8120fe')
+    await eventually(() => expect(ids()).toEqual(['0']))
+    await serve('a19705')
+    await eventually(() => expect(ids()).toEqual(['0', '1']))
+    await plugins.withdraw(instanceName('8120fe'))
+    await eventually(() => expect(ids()).toEqual(['0']))
+  })
+
+  it('R29 R30 keeps the id of what runs, and has the smallest others, when slots are freed', async () => {
+    await both()
+    await kubelet.admit(pod('p', 1))
+    await kubelet.admit(pod('q', 1))
+    await kubelet.admit(pod('r', 1))
+    await eventually(() => expect(ids()).toHaveLength(4))
+    const before = held()
+    expect(Object.values(before).sort()).toEqual(['C:0:node-a', 'C:1:node-a', 'C:2:node-a'])
+    for (const uid of ['p', 'q']) kubelet.remove(uid)
+    for (const [at, usage] of Object.entries(before).filter(([, usage]) => usage !== 'C:2:node-a'))
+      await cluster.releaseSlot(objectKey('default', at.slice(0, at.lastIndexOf('-'))), at as SlotName, usage)
+    await eventually(() => expect(ids()).toEqual(['0', '1', '2']))
+    expect(Object.values(held())).toEqual(['C:2:node-a'])
+  })
+
+  it('R5 R6 R10 R38 R40 A18 gives one container all of two devices in one answer', async () => {
+    await both()
+    const granted = await kubelet.admit(pod('p', 2))
+    expect(granted.get('c0')).toMatchObject({
+      envs: { CAMERA_8120FE: '8120fe', CAMERA_A19705: 'a19705' },
+      mounts: DIGESTS.map((digest) => ({ containerPath: `/data/${digest}`, hostPath: `/srv/${digest}` })),
+      devices: DIGESTS.map((digest) => ({ containerPath: `/dev/${digest}`, permissions: 'rw' })),
+      annotations: {
+        [`akri.agent.slot-${slot('8120fe', 0)}`]: `C:0:${slot('8120fe', 0)}`,
+        [`akri.agent.slot-${slot('a19705', 0)}`]: `C:1:${slot('a19705', 0)}`,
+      },
+    })
+    expect(held()).toEqual({ [slot('8120fe', 0)]: 'C:0:node-a', [slot('a19705', 0)]: 'C:1:node-a' })
+  })
+
+  it('R16 R19 tells both levels of what it has claimed', async () => {
+    await both()
+    await kubelet.admit(pod('p', 1))
+    await eventually(() => expect(health('8120fe')).toEqual([false, true]))
+    // The claimed one, and one for each device with a free slot.
+    await eventually(() => expect(ids()).toEqual(['0', '1', '2']))
+  })
+
+  it('R16 R23 hears of what is claimed of an Instance', async () => {
+    await both()
+    const claim = (index: number) =>
+      kubelet.admit({ ...pod(`i${index}`), containers: [{ name: 'c', resources: { [`akri.sh/${instanceName('8120fe')}`]: 1 } }] })
+    await claim(0)
+    expect(ids()).toEqual(['0', '1'])
+    await claim(1)
+    await eventually(() => expect(ids()).toEqual(['0']))
+  })
+
+  it('R7 R84 gives to nobody else what a container has, although the Instance says that it is free', async () => {
+    await both()
+    await kubelet.admit(pod('p', 1))
+    const usage = 'C:0:node-a'
+    expect(held()).toEqual({ [slot('8120fe', 0)]: usage })
+    await cluster.releaseSlot(key('8120fe'), slot('8120fe', 0), usage)
+    // What is offered is what Instances say, and the kubelet knows itself that the container has "0".
+    await eventually(() => expect(ids()).toEqual(['0', '1']))
+    await kubelet.admit(pod('q', 1))
+    expect(held()).toEqual({ [slot('a19705', 0)]: 'C:1:node-a' })
+    expect(given.list().map(({ slot: which, id }) => [which, id])).toEqual([
+      [slot('8120fe', 0), '0'],
+      [slot('a19705', 0), '1'],
+    ])
+  })
+
+  it('R83 hears of what other nodes claim and free', async () => {
+    await both()
+    for (const index of [0, 1]) await cluster.claimSlot(key('a19705'), slot('a19705', index), 'node-b')
+    await eventually(() => expect(ids()).toEqual(['0']))
+    await cluster.releaseSlot(key('a19705'), slot('a19705', 1), 'node-b')
+    await eventually(() => expect(ids()).toEqual(['0', '1']))
+  })
+
+  it('R11 R12 R22 refuses what cannot be had, claims nothing for it, and says again what there is', async () => {
+    await serve('8120fe')
+    await eventually(() => expect(ids()).toEqual(['0']))
+    await kubelet.admit(pod('p', 1))
+    await eventually(() => expect(ids()).toEqual(['0', '1']))
+    kubelet.remove('p')
+    const before = held()
+    let lists = 0
+    kubelet.onChange(() => lists++, new AbortController().signal)
+    // Two ids are free, and both stand for the one device.
+    await expect(kubelet.admit(pod('q', 2))).rejects.toThrow(/both stand for Instance|2 different devices are asked for/)
+    expect(held()).toEqual(before)
+    await eventually(() => expect(lists).toBeGreaterThan(0))
+  })
+
+  it('A17 takes back what it has claimed of a request that fails in the middle', async () => {
+    await both()
+    let claims = 0
+    const plugin = pluginOn({
+      claimSlot: (...args) => {
+        if (++claims === 2) throw new TypeError('the API server is away')
+        return cluster.claimSlot(...args)
+      },
+    })
+    await expect(allocate(plugin, [['0', '1']])).rejects.toThrow('the API server is away')
+    expect(claims).toBe(2)
+    expect(held()).toEqual({})
+  })
+
+  it('A17 takes back all of it, also where the Instance of a claim has gone meanwhile', async () => {
+    await both()
+    let claims = 0
+    let served = [...DIGESTS]
+    const plugin = pluginOn(
+      {
+        claimSlot: (...args) => {
+          if (++claims === 2) {
+            served = []
+            throw new TypeError('the API server is away')
+          }
+          return cluster.claimSlot(...args)
+        },
+      },
+      () => served,
+    )
+    await expect(allocate(plugin, [['0', '1']])).rejects.toThrow('the API server is away')
+    expect(held()).toEqual({})
+  })
+
+  it('R85 chooses anew where another node was faster, and R33 A16 gives an id the slot that it had', async () => {
+    await both()
+    let faster = true
+    const plugin = pluginOn({
+      claimSlot: async (at, wanted, by) => {
+        if (faster) await cluster.claimSlot(at, wanted, 'node-b')
+        faster = false
+        return cluster.claimSlot(at, wanted, by)
+      },
+    })
+    await allocate(plugin, [['0']])
+    const first = held()
+    expect(Object.values(first).sort()).toEqual(['C:0:node-a', 'node-b'])
+    // A container that starts after the one that has just ended is given its id.
+    await allocate(plugin, [['0']])
+    expect(held()).toEqual(first)
+  })
+
+  it('R13 names to the kubelet ids of different devices', async () => {
+    await both()
+    await kubelet.admit(pod('p', 2))
+    kubelet.remove('p')
+    await eventually(() => expect(ids()).toHaveLength(4))
+    // Four ids, two of each device: any two that the kubelet picked by itself could be of one.
+    for (let round = 0; round < 5; round++) {
+      const given = await kubelet.admit(pod(`q${round}`, 2))
+      expect(given.get('c0')?.envs).toMatchObject({ CAMERA_8120FE: '8120fe', CAMERA_A19705: 'a19705' })
+      kubelet.remove(`q${round}`)
+    }
+  })
+
+  it('R20 goes with its Configuration', async () => {
+    await both()
+    await plugins.withdrawConfiguration(objectKey('default', name))
+    await eventually(() => expect(kubelet.resource(resource()).allocatable).toBe(0))
+    expect(kubelet.resource(`akri.sh/${instanceName('8120fe')}`).allocatable).toBe(2)
+  })
+
+  it('A8 cannot have the name of an Instance, and neither is harmed', async () => {
+    await serve('8120fe')
+    const other = {
+      key: objectKey('default', instanceName('8120fe')),
+      name: instanceName('8120fe') as unknown as Configuration['metadata']['name'],
+    }
+    await expect(plugins.serveConfiguration({ ...other, key: objectKey('elsewhere', 'x') })).rejects.toThrow(
+      /is the resource of default\//,
+    )
+    await eventually(() => expect(health('8120fe')).toEqual([true, true]))
+  })
+})
+
+describe('the device plugins of both levels', () => {
+  it.each([
+    {
+      level: 'Instance',
+      of: () => `akri.sh/${instanceName('8120fe')}`,
+      offered: 2,
+      id: /^.+-8120fe-[01]$/,
+      value: /^.+-8120fe-[01]$/,
+    },
+    { level: 'Configuration', of: resource, offered: 1, id: /^0$/, value: /^C:0:.+-8120fe-[01]$/ },
+  ])(
+    'R14 R100 is registered, listed, allocated from, served anew to a kubelet that restarts, and ended: of $level',
+    async (wanted) => {
+      const own = wanted.of()
+      const sockets = async () =>
+        (await readdir(kubelet.pluginDirectory)).filter((name) => name.startsWith(`akri-${own.slice(8)}-`))
+      await serve('8120fe')
+      await eventually(() => expect(kubelet.resource(own).allocatable).toBe(wanted.offered))
+      for (const id of kubelet.devices(own).keys()) expect(id).toMatch(wanted.id)
+      const given = await kubelet.admit({ ...pod('p'), containers: [{ name: 'c', resources: { [own]: 1 } }] })
+      expect(given.get('c')?.envs).toMatchObject({ CAMERA: '8120fe' })
+      const [annotation = ''] = Object.values(given.get('c')?.annotations ?? {})
+      expect(annotation).toMatch(wanted.value)
+      expect(Object.keys(held())).toHaveLength(1)
+      const before = await sockets()
+      await kubelet.restart()
+      await eventually(() => expect(kubelet.resource(own).allocatable).toBe(2))
+      const after = await sockets()
+      expect(after).not.toEqual(before)
+      await plugins.close()
+      await eventually(() => expect(kubelet.resource(own).allocatable).toBe(0))
+      expect(await sockets()).toEqual([])
+    },
+  )
+})

@@ -1,0 +1,286 @@
+import {
+  type ConfigurationName,
+  heldSlots,
+  type Instance,
+  type InstanceName,
+  resizedUsage,
+  type SlotName,
+  slotIndex,
+} from '@akrijs/api'
+import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube'
+import { AkriError, silentLogger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { ObjectStore } from '@akrijs/standalone'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { Cluster, SlotClaim } from '../../ports/cluster.js'
+import type { Allocation, NodePods } from '../../ports/kubelet.js'
+import { nobodyObserves } from '../../ports/observer.js'
+import { instanceWith } from '../../testing/objects.js'
+import type { ServedInstance } from '../instances/served-instance.js'
+import { ConfigurationPlugin } from '../plugins/configuration-plugin.js'
+import { InstancePlugin } from '../plugins/instance-plugin.js'
+import type { PluginBehaviour } from '../plugins/plugin-behaviour.js'
+import { GivenSlots, usageOf } from './given-slots.js'
+import { SlotClaims } from './slot-claims.js'
+import { SlotReconciler } from './slot-reconciler.js'
+import { slotTable } from './slot-table.js'
+
+// Two nodes and two devices, whose plugins and reconcilers are the real ones. Kubelets and the cluster are as simple as can be.
+
+const NODES = ['node-a', 'node-b'] as NodeName[]
+const DIGESTS = ['8120fe', 'a19705']
+const CONFIGURATION = 'cam' as ConfigurationName
+
+interface Container {
+  readonly pod: ObjectKey
+  readonly resourceName: string
+  readonly id: string
+  /** What its annotation says. */
+  readonly slot: SlotName
+}
+
+class World {
+  readonly clock = new ManualClock(1_000_000)
+  readonly instances = new ObjectStore<Instance>()
+  capacity = 2
+  #made = 0
+
+  readonly cluster: Pick<Cluster, 'configurations' | 'instances' | 'claimSlot' | 'restoreSlot' | 'releaseSlot' | 'recordEvent'> =
+    {
+      instances: this.instances,
+      configurations: new ObjectStore(),
+      claimSlot: (key, slot, usage) => this.#claim(key, slot, usage, false),
+      restoreSlot: (key, slot, usage) => this.#claim(key, slot, usage, true),
+      releaseSlot: async (key, slot, usage) => {
+        const instance = this.instances.get(key)
+        if (instance?.spec.deviceUsage[slot] !== usage) return 'changed'
+        this.write(instance, { [slot]: '' })
+        return 'released'
+      },
+      recordEvent: () => {},
+    }
+
+  readonly nodes = NODES.map((name) => new Node(name, this))
+
+  served(digest: string): ServedInstance {
+    const name = `${CONFIGURATION}-${digest}` as InstanceName
+    const { capacity } = this
+    const rest = { configuration: CONFIGURATION, device: { id: digest }, properties: {}, healthy: true, capacity }
+    return { key: objectKey('default', name), name, digest, ...rest }
+  }
+
+  make(digest: string, { name: node, given }: Node): void {
+    const { key, name, capacity } = this.served(digest)
+    if (this.instances.get(key) !== undefined) return
+    const deviceUsage = resizedUsage(name, capacity, given.claimsIn(name))
+    this.instances.put(instanceWith(deviceUsage, { capacity, nodes: [node] }, { name, uid: `u${this.#made++}` }))
+  }
+
+  join(digest: string, { name: node }: Node): void {
+    const instance = this.instances.get(this.served(digest).key)
+    if (instance === undefined || instance.spec.nodes.includes(node)) return
+    this.instances.put({ ...instance, spec: { ...instance.spec, nodes: [...instance.spec.nodes, node] } })
+  }
+
+  write(instance: Instance, changed: Record<string, string>, capacity = instance.spec.capacity): void {
+    const deviceUsage = resizedUsage(instance.metadata.name, capacity, { ...instance.spec.deviceUsage, ...changed })
+    this.instances.put({ ...instance, spec: { ...instance.spec, capacity, deviceUsage } })
+  }
+
+  usage(slot: SlotName): string {
+    return (
+      this.instances.list().find(({ metadata }) => slotIndex(metadata.name, slot) !== undefined)?.spec.deviceUsage[slot] ?? ''
+    )
+  }
+
+  async #claim(key: ObjectKey, slot: SlotName, usage: string, inUse: boolean): Promise<SlotClaim> {
+    const instance = this.instances.get(key)
+    const index = instance && slotIndex(instance.metadata.name, slot)
+    if (instance === undefined || index === undefined) return { outcome: 'gone' }
+    const { deviceUsage, capacity } = instance.spec
+    if (!inUse && index >= capacity) return { outcome: 'gone' }
+    const by = deviceUsage[slot] ?? ''
+    if (by !== '') return { outcome: 'taken', by }
+    if (!inUse && heldSlots(deviceUsage) >= capacity) return { outcome: 'gone' }
+    this.write(instance, { [slot]: usage })
+    return { outcome: 'claimed' }
+  }
+}
+
+class Node {
+  readonly name: NodeName
+  readonly world: World
+  readonly containers = new Map<ObjectKey, Container>()
+  /** A kubelet lists what it has given a little later, and for as long as it takes to forget a Pod. */
+  listed: readonly Container[] = []
+  given: GivenSlots
+  claims: SlotClaims
+  reconciler: SlotReconciler
+  #pods = 0
+
+  constructor(name: NodeName, world: World) {
+    this.name = name
+    this.world = world
+    ;({ given: this.given, claims: this.claims, reconciler: this.reconciler } = this.#start())
+  }
+
+  /** The agent is killed, and another one has what the file has. */
+  restart(): void {
+    const remembered = this.given.list()
+    ;({ given: this.given, claims: this.claims, reconciler: this.reconciler } = this.#start())
+    for (const one of remembered) this.given.note(one)
+  }
+
+  async look(): Promise<void> {
+    await this.world.clock.advance(10)
+    await this.reconciler.round(new AbortController().signal)
+  }
+
+  /** What a kubelet does for a Pod that asks for one of the resource. */
+  async run(digest: string | undefined): Promise<void> {
+    const plugin = this.#plugin(digest)
+    const { resourceName } = plugin
+    const taken = new Set([...this.containers.values()].filter((one) => one.resourceName === resourceName).map(({ id }) => id))
+    const [id] = plugin.advertise().flatMap((one) => (one.healthy && !taken.has(one.id) ? one.id : []))
+    if (id === undefined) return
+    try {
+      const [response] = await this.claims.during((claims) => plugin.allocate([[id]], claims))
+      const [annotation = ''] = Object.keys(response?.annotations ?? {})
+      const pod = objectKey('default', `${this.name}-${this.#pods++}`)
+      this.containers.set(pod, { pod, resourceName, id, slot: annotation.replace('akri.agent.slot-', '') as SlotName })
+    } catch (error) {
+      if (!AkriError.is(error)) throw error
+    }
+  }
+
+  #plugin(digest: string | undefined): PluginBehaviour {
+    const { world, given, name: node } = this
+    const table = (served: ServedInstance) => slotTable(served, world.instances.get(served.key))
+    const options = {
+      cluster: world.cluster,
+      node,
+      given,
+      observer: nobodyObserves,
+      directories: undefined,
+      slotTable: table,
+    }
+    if (digest !== undefined) return new InstancePlugin(world.served(digest), options)
+    const instances = () => DIGESTS.map((each) => world.served(each))
+    return new ConfigurationPlugin({ key: objectKey('default', CONFIGURATION), name: CONFIGURATION }, { ...options, instances })
+  }
+
+  #start() {
+    const { world, containers, name: node } = this
+    const { cluster, clock } = world
+    const pods: NodePods = {
+      synced: true,
+      lagMs: 0,
+      users: (resource) =>
+        new Map([...containers.values()].filter(({ resourceName }) => resourceName === resource).map(({ pod }) => [pod, 1])),
+      hasEnded: () => false,
+      onGone: () => {},
+    }
+    const kubelet = {
+      pods,
+      listAllocated: async () => {
+        const allocated = new Map<string, Allocation[]>()
+        for (const { resourceName, pod, id } of this.listed)
+          allocated.set(resourceName, [...(allocated.get(resourceName) ?? []), { pod, ids: new Set([id]) }])
+        return allocated
+      },
+    }
+    const given = new GivenSlots({ node, pods })
+    const claims = new SlotClaims(clock)
+    return { given, claims, reconciler: new SlotReconciler({ cluster, kubelet, node, clock, log: silentLogger, claims, given }) }
+  }
+}
+
+const pick = <T>(all: readonly T[], at: number): T | undefined => all[at % Math.max(1, all.length)]
+const nodeOf = (world: World, at: number): Node => pick(world.nodes, at) ?? expect.fail()
+
+/** What can happen, to the node and the device or container of two numbers. */
+const HAPPENINGS: Readonly<Record<string, (world: World, a: number, b: number) => void | Promise<void>>> = {
+  'a Pod asks for a device': (world, a, b) => nodeOf(world, a).run(pick(DIGESTS, b)),
+  'a Pod asks for any device': (world, a) => nodeOf(world, a).run(undefined),
+  'a Pod ends': (world, a, b) => {
+    const { containers } = nodeOf(world, a)
+    const one = pick([...containers.keys()], b)
+    if (one !== undefined) containers.delete(one)
+  },
+  'the kubelet takes notice': (world, a) => {
+    const node = nodeOf(world, a)
+    node.listed = [...node.containers.values()]
+  },
+  'an Instance is deleted': (world, _, b) => world.instances.remove(world.served(pick(DIGESTS, b) ?? '').key),
+  'an Instance is made': (world, a, b) => world.make(pick(DIGESTS, b) ?? '', nodeOf(world, a)),
+  'a node joins': (world, a, b) => world.join(pick(DIGESTS, b) ?? '', nodeOf(world, a)),
+  'somebody frees a slot': (world, a, b) => {
+    const instance = pick(world.instances.list(), a)
+    const slot = instance && pick(Object.keys(instance.spec.deviceUsage), b)
+    if (instance !== undefined && slot !== undefined) world.write(instance, { [slot]: '' })
+  },
+  'the capacity changes': (world, a) => {
+    world.capacity = 1 + (a % 3)
+    for (const instance of world.instances.list()) world.write(instance, {}, world.capacity)
+  },
+  'an agent is killed': (world, a) => nodeOf(world, a).restart(),
+  'an agent looks': (world, a) => nodeOf(world, a).look(),
+}
+
+async function settle(world: World): Promise<void> {
+  for (const node of world.nodes) node.listed = [...node.containers.values()]
+  for (const digest of DIGESTS) {
+    for (const node of world.nodes) world.make(digest, node)
+    for (const node of world.nodes) world.join(digest, node)
+  }
+  for (let round = 0; round < 4; round++) {
+    // Longer than the longest pause between two tries.
+    await world.clock.advance(30_000)
+    for (const node of world.nodes) await node.look()
+  }
+}
+
+describe('the slots of containers, whatever happened', () => {
+  const happening = fc.record({ what: fc.constantFrom(...Object.keys(HAPPENINGS)), a: fc.nat({ max: 5 }), b: fc.nat({ max: 5 }) })
+  const history = fc.array(happening, { maxLength: 60 })
+
+  it('R7 R84 R90 are claimed by the node of the container where nobody else has them, nothing else is, and no node gives one twice', async () => {
+    await fc.assert(
+      fc.asyncProperty(history, async (steps) => {
+        const world = new World()
+        for (const digest of DIGESTS) for (const node of world.nodes) [world.make(digest, node), world.join(digest, node)]
+        for (const { what, a, b } of steps) await HAPPENINGS[what]?.(world, a, b)
+        await settle(world)
+
+        const used = world.nodes.flatMap(({ name, containers }) =>
+          [...containers.values()].map((one) => ({ slot: one.slot, name, claim: `${one.slot} ${usageOf(one, name)}` })),
+        )
+        const claims = new Set(used.map(({ claim }) => claim))
+        // Its own, or that of another node which had been faster and still has it.
+        for (const { slot } of used) expect(claims).toContain(`${slot} ${world.usage(slot)}`)
+        expect(new Set(used.map(({ slot, name }) => `${slot} ${name}`)).size).toBe(used.length)
+        for (const { spec } of world.instances.list())
+          for (const [slot, said] of Object.entries(spec.deviceUsage))
+            if (said !== '') expect(claims).toContain(`${slot} ${said}`)
+      }),
+      { numRuns: 300 },
+    )
+  })
+
+  it('R84 of one node are of one container each, however often Instances are deleted and slots freed', async () => {
+    const own = history.map((steps) => steps.map((step) => ({ ...step, a: step.a * 2 })))
+    await fc.assert(
+      fc.asyncProperty(own, async (steps) => {
+        const world = new World()
+        for (const digest of DIGESTS) world.make(digest, nodeOf(world, 0))
+        for (const { what, a, b } of steps) {
+          await HAPPENINGS[what]?.(world, a, b)
+          const slots = [...nodeOf(world, 0).containers.values()].map(({ slot }) => slot)
+          expect(new Set(slots).size).toBe(slots.length)
+        }
+      }),
+      { numRuns: 300 },
+    )
+  })
+})

@@ -1,0 +1,96 @@
+import { type InstanceName, type SlotName, slotName, slotsOf } from '@akrijs/api'
+import type { NodeName } from '@akrijs/kube'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { offeredSlots, preferredSlots } from './offer.js'
+
+const instance = 'cam-8120fe' as InstanceName
+
+describe('what is offered', () => {
+  it('R82 R84 is what nobody else holds, and nothing of a device that cannot be seen', () => {
+    const usages = fc.array(fc.constantFrom('', 'node-a', 'node-b', 'C:0:node-a', 'C:1:node-b', 'C:', 'x:y'), { maxLength: 8 })
+    fc.assert(
+      fc.property(usages, fc.boolean(), (values, healthy) => {
+        const slots = slotsOf(
+          instance,
+          values.length,
+          Object.fromEntries(values.map((value, index) => [slotName(instance, index), value])),
+        )
+        const offered = offeredSlots(slots, { node: 'node-a' as NodeName, healthy })
+        const expected = values.map(
+          (value, index) => [slotName(instance, index), healthy && (value === '' || value === 'node-a')] as [SlotName, boolean],
+        )
+        expect([...offered]).toEqual(expected)
+      }),
+    )
+  })
+
+  it('A20 waits with as many free slots as are still held beyond a capacity that was lowered', () => {
+    const usages = fc.array(fc.constantFrom('', 'node-a', 'node-b', 'C:0:node-a'), { maxLength: 8 })
+    fc.assert(
+      fc.property(usages, fc.nat(10), (values, heldBeyond) => {
+        const slots = slotsOf(
+          instance,
+          values.length,
+          Object.fromEntries(values.map((value, index) => [slotName(instance, index), value])),
+        )
+        const offered = [...offeredSlots(slots, { node: 'node-a' as NodeName, healthy: true, heldBeyond }).values()]
+        const count = (value: string) => values.filter((one) => one === value).length
+        expect(offered.filter(Boolean)).toHaveLength(count('node-a') + Math.max(0, count('') - heldBeyond))
+      }),
+    )
+  })
+})
+
+describe('what is preferred', () => {
+  const NODES = ['node-a', 'node-b', 'node-c'] as NodeName[]
+  const slot = (index: number) => slotName(instance, index)
+  const all = (capacity: number) => Array.from({ length: capacity }, (_, index) => slot(index))
+  const preferred = (node: string, values: readonly string[], size: number, available = all(values.length), nodes = NODES) =>
+    preferredSlots(slotsOf(instance, values.length, Object.fromEntries(values.map((value, index) => [slot(index), value]))), {
+      node: node as NodeName,
+      nodes,
+      available,
+      mustInclude: [],
+      size,
+    })
+
+  it('A16 R85 differs between nodes, where there are slots enough, so that none is faster than another one', () => {
+    const free = ['', '', '', '', '', '']
+    expect(NODES.map((node) => preferred(node, free, 2))).toEqual([
+      [slot(0), slot(1)],
+      [slot(3), slot(2)],
+      [slot(4), slot(5)],
+    ])
+    expect(NODES.map((node) => preferred(node, ['', ''], 1))).toEqual([[slot(0)], [slot(1)], [slot(1)]])
+    // Whichever of two nodes takes how many.
+    const two = NODES.slice(0, 2)
+    for (let first = 0; first <= 5; first++) {
+      const [up = [], down = []] = [first, 5 - first].map((size, index) =>
+        preferred(NODES[index] ?? '', free.slice(1), size, all(5), two),
+      )
+      expect(new Set([...up, ...down]).size).toBe(5)
+    }
+    expect(preferred('node-unknown', free, 1)).toEqual([slot(0)])
+  })
+
+  it('A16 is first what this node holds and nobody uses, never what another one holds', () => {
+    expect(preferred('node-a', ['', 'node-b', 'node-a', 'C:0:node-a'], 4)).toEqual([slot(2), slot(0)])
+  })
+
+  it('is what must be taken and what is left', () => {
+    const usages = fc.array(fc.constantFrom('', 'node-a', 'node-b', 'C:0:node-a'), { maxLength: 8 })
+    fc.assert(
+      fc.property(usages, fc.array(fc.nat(9)), fc.nat(9), fc.constantFrom(...NODES), (values, left, size, node) => {
+        const available = [...new Set(left)].map(slot)
+        const mustInclude = available.slice(0, Math.min(1, size))
+        const slots = slotsOf(instance, values.length, Object.fromEntries(values.map((value, index) => [slot(index), value])))
+        const chosen = preferredSlots(slots, { node, nodes: NODES, available, mustInclude, size })
+        expect(chosen.slice(0, mustInclude.length)).toEqual(mustInclude)
+        expect(chosen.length).toBeLessThanOrEqual(size)
+        expect(new Set(chosen).size).toBe(chosen.length)
+        for (const one of chosen) expect(available).toContain(one)
+      }),
+    )
+  })
+})

@@ -1,0 +1,23 @@
+import type { SlotName } from '@akrijs/api'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { expect, it } from 'vitest'
+import { RestorePace } from './restore-pace.js'
+
+const slot = 'cam-8120fe-0' as SlotName
+
+it('a slot is claimed again at once, then after growing pauses, and at once again after a minute of peace', async () => {
+  const clock = new ManualClock(1_000_000)
+  const pace = new RestorePace(clock)
+  expect(pace.dueAt(slot)).toBeLessThanOrEqual(clock.monotonicMs())
+  for (const longest of [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]) {
+    pace.tried(slot)
+    const waitMs = pace.dueAt(slot) - clock.monotonicMs()
+    expect(waitMs).toBeGreaterThanOrEqual(longest / 2)
+    expect(waitMs).toBeLessThanOrEqual(longest)
+    expect(pace.dueAt('cam-8120fe-1' as SlotName)).toBeLessThanOrEqual(clock.monotonicMs())
+    await clock.advance(waitMs)
+  }
+  await clock.advance(60_000)
+  pace.tried(slot)
+  expect(pace.dueAt(slot) - clock.monotonicMs()).toBeLessThanOrEqual(1000)
+})

@@ -1,0 +1,36 @@
+import {
+  type Configuration,
+  type ConfigurationStatus,
+  conditionsOf,
+  heldSlots,
+  type Instance,
+  type NodeStatus,
+} from '@akrijs/api'
+import type { NodeName } from '@akrijs/kube'
+
+export interface StatusMerge {
+  readonly configuration: Pick<Configuration, 'metadata' | 'status'>
+  /** Those of this Configuration, on whatever node. */
+  readonly instances: readonly Instance[]
+  readonly node: NodeName
+  /** What that node has to say now. */
+  readonly report: NodeStatus
+  /** ISO 8601. */
+  readonly now: string
+}
+
+/** The status of a Configuration in the whole cluster, after a node has said how it stands there. */
+export function mergeStatus({ configuration, instances, node, report, now }: StatusMerge): ConfigurationStatus {
+  const before = configuration.status
+  const nodes = { ...before?.nodes, [node]: report }
+  return {
+    observedGeneration: configuration.metadata.generation,
+    conditions: conditionsOf(nodes, before?.conditions ?? [], now),
+    devices: instances.length,
+    slots: {
+      total: instances.reduce((sum, { spec }) => sum + Math.max(spec.capacity, Object.keys(spec.deviceUsage).length), 0),
+      claimed: instances.reduce((sum, { spec }) => sum + heldSlots(spec.deviceUsage), 0),
+    },
+    nodes,
+  }
+}

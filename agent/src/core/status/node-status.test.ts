@@ -1,0 +1,126 @@
+import type { Configuration, Instance, NodeStatus } from '@akrijs/api'
+import type { NodeName } from '@akrijs/kube'
+import { describe, expect, it } from 'vitest'
+import type { DeviceSet } from '../discovery/device-set.js'
+import type { SessionState } from '../discovery/discovery-session.js'
+import { mergeStatus } from './merge-status.js'
+import { nodeStatus } from './node-status.js'
+
+const configuration = { metadata: { generation: 3 } } as Configuration
+const nobody: DeviceSet = { devices: new Map(), complete: true }
+const device = (healthy: boolean) => ({ device: { id: 'x' }, shared: true, healthy, endpoint: 'e' })
+
+function report(states: readonly SessionState[], devices: DeviceSet = nobody, instances: readonly Instance[] = []): NodeStatus {
+  const endpoints = states.map((state, index) => ({ uid: `cam@${index}`, state }))
+  return nodeStatus({ configuration, discovery: { handler: 'cam', endpoints }, devices, collisions: [], instances })
+}
+
+const brief = ({ conditions }: NodeStatus) =>
+  Object.fromEntries(conditions.map(({ type, status, reason }) => [type, `${status} ${reason}`]))
+
+describe('what a node says of a Configuration', () => {
+  it.each<[string, readonly SessionState[], Record<string, string>]>([
+    ['no handler', [], { HandlerConnected: 'False NoHandler', Discovering: 'Unknown Waiting' }],
+    [
+      'a handler that is being asked',
+      [{ phase: 'opening' }],
+      { HandlerConnected: 'Unknown Connecting', Discovering: 'Unknown Waiting' },
+    ],
+    [
+      'a stream without a list',
+      [{ phase: 'open', listed: false }],
+      { HandlerConnected: 'True Connected', Discovering: 'Unknown Waiting' },
+    ],
+    [
+      'a stream with a list',
+      [{ phase: 'open', listed: true }],
+      { HandlerConnected: 'True Connected', Discovering: 'True Listening' },
+    ],
+    [
+      'refused details',
+      [{ phase: 'refused', message: 'no' }],
+      { HandlerConnected: 'True Connected', Discovering: 'False InvalidDetails' },
+    ],
+    [
+      'nobody at the endpoint',
+      [{ phase: 'failed', reason: 'Unreachable', message: 'no' }],
+      { HandlerConnected: 'False Unreachable', Discovering: 'False Unreachable' },
+    ],
+    [
+      'a missing Secret',
+      [{ phase: 'failed', reason: 'MissingProperty', message: 'no' }],
+      { HandlerConnected: 'Unknown MissingProperty', Discovering: 'False MissingProperty' },
+    ],
+    [
+      'a Secret that cannot be read',
+      [{ phase: 'failed', reason: 'UnreadableProperty', message: 'no' }],
+      { HandlerConnected: 'Unknown UnreadableProperty', Discovering: 'False UnreadableProperty' },
+    ],
+    [
+      'one of two that fails',
+      [
+        { phase: 'open', listed: true },
+        { phase: 'failed', reason: 'HandlerFailed', message: 'no' },
+      ],
+      { HandlerConnected: 'True Connected', Discovering: 'False HandlerFailed' },
+    ],
+  ])('names %s', (_title, states, expected) => {
+    expect(brief(report(states))).toMatchObject(expected)
+  })
+
+  it('is ready when each device has its Instance and its handler', () => {
+    const open: SessionState[] = [{ phase: 'open', listed: true }]
+    const one = (healthy: boolean): DeviceSet => ({ devices: new Map([['x', device(healthy)]]), complete: true })
+    const instances = [{ spec: { deviceUsage: {} } } as Instance]
+    expect(brief(report(open, one(true), instances)).Ready).toBe('True AllDevicesServed')
+    expect(brief(report(open, one(true))).Ready).toBe('Unknown Progressing')
+    expect(brief(report(open, one(false), instances)).Ready).toBe('False HandlerLost')
+    expect(brief(report(open, { devices: new Map(), complete: false })).Ready).toBe('Unknown Waiting')
+  })
+})
+
+describe('the status of a Configuration', () => {
+  const merge = (known: Configuration['status'], node: string, said: NodeStatus, now = 'now') =>
+    mergeStatus({
+      configuration: { metadata: configuration.metadata, ...(known === undefined ? {} : { status: known }) },
+      instances: [],
+      node: node as NodeName,
+      report: said,
+      now,
+    })
+  const conditionsOf = (status: ReturnType<typeof merge>) =>
+    Object.fromEntries(status.conditions.map(({ type, status: is, reason, message }) => [type, `${is} ${reason}: ${message}`]))
+
+  it('is what the only node says', () => {
+    const status = merge(undefined, 'a', report([{ phase: 'open', listed: true }]))
+    expect(conditionsOf(status)).toMatchObject({
+      HandlerConnected: 'True Connected: cam@0',
+      Ready: 'True AllDevicesServed: 0 devices',
+    })
+  })
+
+  it('has a handler where one node has one, and is not ready where one is not', () => {
+    const first = merge(undefined, 'a', report([{ phase: 'open', listed: true }]))
+    const lost: DeviceSet = { devices: new Map([['x', device(false)]]), complete: true }
+    const status = merge(first, 'b', report([], lost))
+    expect(conditionsOf(status)).toEqual({
+      HandlerConnected: 'True Connected: 1 of 2 nodes; a: cam@0',
+      Discovering: 'True Listening: 1 of 2 nodes; a: the handler tells of changes',
+      Ready: 'False HandlerLost: 1 of 2 nodes; b: 1 of 1 devices are not vouched for by their handler',
+    })
+    expect(Object.keys(status.nodes)).toEqual(['a', 'b'])
+  })
+
+  it('says that details are refused, although another node may still listen', () => {
+    const first = merge(undefined, 'a', report([{ phase: 'open', listed: true }]))
+    const status = merge(first, 'b', report([{ phase: 'refused', message: 'udevRules[0]: no' }]))
+    expect(conditionsOf(status).Discovering).toBe('False InvalidDetails: 1 of 2 nodes; b: udevRules[0]: no')
+  })
+
+  it('keeps the time of a condition for as long as its status is the same', () => {
+    const first = merge(undefined, 'a', report([{ phase: 'open', listed: false }]), 'one')
+    const second = merge(first, 'a', report([{ phase: 'open', listed: true }]), 'two')
+    const times = Object.fromEntries(second.conditions.map(({ type, lastTransitionTime }) => [type, lastTransitionTime]))
+    expect(times).toEqual({ HandlerConnected: 'one', Discovering: 'two', Ready: 'one' })
+  })
+})

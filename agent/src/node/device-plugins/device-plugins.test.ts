@@ -1,0 +1,390 @@
+import { readdir, rm } from 'node:fs/promises'
+import path from 'node:path'
+import type { ConfigurationName, InstanceName, SlotName } from '@akrijs/api'
+import { type NodeName, objectKey } from '@akrijs/kube'
+import { type AllocateResponse, DevicePluginClient } from '@akrijs/proto/device-plugin'
+import { silentLogger, systemClock } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { SimulatedKubelet, type StandaloneCluster } from '@akrijs/standalone'
+import { credentials } from '@grpc/grpc-js'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { eventually } from '../../../../test/support/eventually.js'
+import type { ServedInstance } from '../../core/instances/served-instance.js'
+import { InstancePlugin } from '../../core/plugins/instance-plugin.js'
+import type { GivenSlots } from '../../core/slots/given-slots.js'
+import { slotTable } from '../../core/slots/slot-table.js'
+import { nobodyObserves } from '../../ports/observer.js'
+import { configurationWith } from '../../testing/objects.js'
+import { TestNode } from '../../testing/plugin-node.js'
+import { NO_CHANNELZ } from '../channelz.js'
+import type { KubeletSockets } from '../kubelet/kubelet-sockets.js'
+import { DevicePlugins } from './device-plugins.js'
+import { pluginSocket } from './plugin-socket.js'
+
+const node = 'node-a' as NodeName
+const resource = 'akri.sh/cam-8120fe'
+const key = objectKey('default', 'cam-8120fe')
+const configuration = configurationWith({ capacity: 3 }, { name: 'cam' as ConfigurationName })
+const served: ServedInstance = {
+  key,
+  name: 'cam-8120fe' as InstanceName,
+  configuration: configuration.metadata.name,
+  digest: '8120fe',
+  device: {
+    id: 'foo0',
+    mounts: [{ containerPath: '/data', hostPath: '/srv/cam', readOnly: true }],
+    deviceSpecs: [{ containerPath: '/dev/video0', hostPath: '/dev/video0', permissions: 'rw' }],
+  },
+  properties: { NODE: '/dev/video0' },
+  healthy: true,
+  capacity: 3,
+}
+
+let home: TestNode
+let cluster: StandaloneCluster
+let kubelet: SimulatedKubelet
+let sockets: KubeletSockets
+let given: GivenSlots
+let plugins: DevicePlugins
+
+beforeEach(async () => {
+  home = await TestNode.open(node)
+  ;({ cluster, kubelet, sockets, given } = home)
+  plugins = new DevicePlugins({ cluster, kubelet: sockets, given, node, clock: systemClock, log: silentLogger })
+  await cluster.createInstance({
+    name: served.name,
+    namespace: 'default',
+    annotations: {},
+    owner: configuration,
+    spec: {
+      configurationName: configuration.metadata.name,
+      cdiName: 'akri.sh/cam=8120fe',
+      capacity: 3,
+      brokerProperties: {},
+      shared: true,
+      nodes: [node],
+      deviceUsage: {},
+    },
+  })
+})
+
+afterEach(async () => {
+  await plugins.close()
+  await kubelet.close()
+  await home.close()
+})
+
+const pod = (uid: string, ...containers: number[]) => ({
+  uid,
+  name: uid,
+  namespace: 'default',
+  containers: containers.map((count, index) => ({ name: `c${index}`, resources: { [resource]: count } })),
+})
+const usage = () => cluster.instances.get(key)?.spec.deviceUsage
+/** What the plugin answers a kubelet that asks for these ids, whatever it has been told that there is. */
+async function allocate(...ids: readonly string[]): Promise<AllocateResponse> {
+  const name = (await readdir(kubelet.pluginDirectory)).find((one) => one.startsWith('akri-cam-8120fe-')) ?? expect.fail()
+  const socket = `unix:${path.join(kubelet.pluginDirectory, name)}`
+  const client = new DevicePluginClient(socket, credentials.createInsecure(), NO_CHANNELZ)
+  try {
+    return await new Promise((resolve, reject) => {
+      client.allocate({ containerRequests: [{ devicesIDs: [...ids] }] }, (error, answer) =>
+        error ? reject(error) : resolve(answer),
+      )
+    })
+  } finally {
+    client.close()
+  }
+}
+const health = () => Object.fromEntries(kubelet.devices(resource))
+const slot = (index: number) => `cam-8120fe-${index}` as SlotName
+
+describe('the device plugin of an Instance', () => {
+  it('R24 R81 offers its slots by fixed ids, all healthy at first', async () => {
+    await plugins.serve(served)
+    await eventually(() => expect(health()).toEqual({ [slot(0)]: true, [slot(1)]: true, [slot(2)]: true }))
+  })
+
+  it('R83 R38 A15 shows what others hold as unhealthy, of either level, and what they free as healthy again', async () => {
+    await plugins.serve(served)
+    await cluster.claimSlot(key, slot(0), 'node-b')
+    await cluster.claimSlot(key, slot(1), 'C:0:node-a')
+    await eventually(() => expect(health()).toEqual({ [slot(0)]: false, [slot(1)]: false, [slot(2)]: true }))
+    await cluster.releaseSlot(key, slot(0), 'node-b')
+    await eventually(() => expect(health()[slot(0)]).toBe(true))
+  })
+
+  it('R77 leaves a slot that another node of the Instance frees to that node for a while, at both levels', async () => {
+    const clock = new ManualClock()
+    await plugins.close()
+    plugins = new DevicePlugins({ cluster, kubelet: sockets, given, node, clock, log: silentLogger })
+    await plugins.serveConfiguration({ key: objectKey('default', 'cam'), name: configuration.metadata.name })
+    await plugins.serve({ ...served, capacity: 1 })
+    const offered = () => [kubelet.resource(resource).allocatable, kubelet.resource('akri.sh/cam').allocatable]
+    await eventually(() => expect(offered()).toEqual([1, 1]))
+    await cluster.joinInstance(key, 'node-b' as NodeName)
+    await cluster.claimSlot(key, slot(0), 'node-b')
+    await eventually(() => expect(offered()).toEqual([0, 0]))
+    await cluster.releaseSlot(key, slot(0), 'node-b')
+    expect(usage()?.[slot(0)]).toBe('')
+    await clock.advance(14_999)
+    expect(offered()).toEqual([0, 0])
+    await clock.advance(1)
+    await eventually(() => expect(offered()).toEqual([1, 1]))
+    await kubelet.admit(pod('p', 1))
+  })
+
+  it('R7 R84 R18 R87 does not give a slot to a second container while its Instance has forgotten the first one, and says again what there is', async () => {
+    await plugins.serve({ ...served, capacity: 1 })
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
+    given.note({ slot: slot(0), resourceName: 'akri.sh/cam', id: '0' })
+    let lists = 0
+    kubelet.onChange(() => lists++, new AbortController().signal)
+    await expect(kubelet.admit(pod('p', 1))).rejects.toThrow(
+      `a container of this node has slot ${slot(0)} already, by C:0:node-a`,
+    )
+    expect(usage()?.[slot(0)]).toBe('')
+    // Although that is what it was told before.
+    await eventually(() => expect(lists).toBeGreaterThan(0))
+    given.forget({ slot: slot(0), resourceName: 'akri.sh/cam', id: '0' })
+    await kubelet.admit(pod('q', 1))
+    expect(given.list()).toEqual([{ slot: slot(0), resourceName: resource, id: slot(0) }])
+  })
+
+  it('R39 R80 R111 R113 A18 claims for its node what the kubelet chose, and gives all that the device has', async () => {
+    await plugins.serve(served)
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    const given = await kubelet.admit(pod('p', 2, 1))
+    expect(given.get('c0')).toEqual({
+      envs: { NODE: '/dev/video0', NODE_8120FE: '/dev/video0' },
+      mounts: served.device.mounts,
+      devices: served.device.deviceSpecs,
+      annotations: { [`akri.agent.slot-${slot(0)}`]: slot(0), [`akri.agent.slot-${slot(1)}`]: slot(1) },
+    })
+    expect(given.get('c1')?.annotations).toEqual({ [`akri.agent.slot-${slot(2)}`]: slot(2) })
+    expect(usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'node-a', [slot(2)]: 'node-a' })
+  })
+
+  it('R85 R87 R112 A17 refuses a slot that another node took a moment ago, claims nothing, and says at once what is left', async () => {
+    await plugins.serve(served)
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    // The other node wins the race between the kubelet's choice and our claim.
+    const claim = cluster.claimSlot.bind(cluster)
+    const spy = vi.spyOn(cluster, 'claimSlot').mockImplementation(async (where, which, who) => {
+      if (which === slot(1)) await claim(where, which, 'node-b')
+      return claim(where, which, who)
+    })
+    await expect(kubelet.admit(pod('p', 3))).rejects.toThrow(/slot cam-8120fe-1 was just taken by node node-b/)
+    spy.mockRestore()
+    expect(usage()).toEqual({ [slot(0)]: '', [slot(1)]: 'node-b', [slot(2)]: '' })
+    await eventually(() => expect(health()).toEqual({ [slot(0)]: true, [slot(1)]: false, [slot(2)]: true }))
+    await kubelet.admit(pod('q', 2))
+  })
+
+  it('R84 R92 lets nobody take back a slot that it has claimed for a request without an answer yet', async () => {
+    await plugins.serve(served)
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    const claim = cluster.claimSlot.bind(cluster)
+    const release = async () => cluster.releaseSlot(key, slot(0), node)
+    let released: unknown = 'not tried'
+    vi.spyOn(cluster, 'claimSlot').mockImplementation(async (where, which, who) => {
+      // The one before is claimed by now, and the kubelet lists neither.
+      if (which === slot(1)) released = await plugins.claims.release(slot(0), systemClock.monotonicMs(), release)
+      return claim(where, which, who)
+    })
+    await kubelet.admit(pod('p', 2))
+    expect(released).toBeUndefined()
+    expect(usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'node-a', [slot(2)]: '' })
+  })
+
+  it('A16 gives slots that its node still holds to the Pod after the one that had them', async () => {
+    await plugins.serve(served)
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    await kubelet.admit(pod('p', 3))
+    const held = usage()
+    kubelet.remove('p')
+    expect((await kubelet.admit(pod('q', 2, 1))).get('c0')?.envs).toMatchObject({ NODE: '/dev/video0' })
+    expect(usage()).toEqual(held)
+  })
+
+  it('R82 does not give a device that cannot be seen, and does not offer it', async () => {
+    await plugins.serve(served)
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    await plugins.serve({ ...served, healthy: false })
+    await eventually(() => expect(kubelet.resource(resource)).toMatchObject({ capacity: 3, allocatable: 0 }))
+    // A kubelet that has not heard of it yet.
+    const plugin = new InstancePlugin(
+      { ...served, healthy: false },
+      {
+        cluster,
+        node,
+        given,
+        observer: nobodyObserves,
+        directories: undefined,
+        slotTable: (instance) => slotTable(instance, cluster.instances.get(key)),
+      },
+    )
+    const allocation = plugins.claims.during((claims) => plugin.allocate([[slot(0)]], claims))
+    await expect(allocation).rejects.toThrow('the device of Instance cam-8120fe cannot be seen at present')
+    expect(usage()?.[slot(0)]).toBe('')
+  })
+
+  it('R88 looks now and then what is true, should it not have been told of a change', async () => {
+    const clock = new ManualClock()
+    await plugins.close()
+    vi.spyOn(cluster.instances, 'onChange').mockImplementation(() => {})
+    plugins = new DevicePlugins({ cluster, kubelet: sockets, given, node, clock, log: silentLogger })
+    await plugins.serve(served)
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    await cluster.claimSlot(key, slot(0), 'node-b')
+    await clock.advance(59_999)
+    expect(health()[slot(0)]).toBe(true)
+    await clock.advance(1)
+    await eventually(() => expect(health()).toEqual({ [slot(0)]: false, [slot(1)]: true, [slot(2)]: true }))
+  })
+
+  it('A19 gives what the device is now, not what it was when the plugin began', async () => {
+    await plugins.serve(served)
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    await plugins.serve({ ...served, properties: { NODE: '/dev/video7' } })
+    expect((await kubelet.admit(pod('p', 1))).get('c0')?.envs).toEqual({ NODE: '/dev/video7', NODE_8120FE: '/dev/video7' })
+  })
+
+  it('A20 follows the capacity, and refuses a slot beyond it without harm', async () => {
+    await plugins.serve(served)
+    await cluster.updateInstance(key, { capacity: 1, brokerProperties: {} })
+    await plugins.serve({ ...served, capacity: 1 })
+    await eventually(() => expect(health()).toEqual({ [slot(0)]: true }))
+    for (const index of [1, 2, 7])
+      await expect(allocate(slot(0), slot(index))).rejects.toThrow(
+        `Instance cam-8120fe has no slot "cam-8120fe-${index}"; its capacity is 1`,
+      )
+    expect(usage()).toEqual({ [slot(0)]: '' })
+    expect(await cluster.claimSlot(key, slot(7), 'node-a')).toEqual({ outcome: 'gone' })
+    await allocate(slot(0))
+    expect(usage()).toEqual({ [slot(0)]: 'node-a' })
+  })
+
+  it.each([
+    '',
+    '0',
+    'cam-8120fe',
+    'cam-8120fe-',
+    'cam-8120fe-01',
+    'cam-8120fe--1',
+    'cam-8120fe-1000000000',
+    'cam-a19705-0',
+    'ä\n',
+  ])('A20 A22 refuses the id %j, which is none of a slot of its Instance, and claims nothing', async (id) => {
+    await plugins.serve(served)
+    await expect(allocate(slot(0), id)).rejects.toThrow(`${JSON.stringify(id)} is not a slot of Instance cam-8120fe`)
+    expect(usage()).toEqual({ [slot(0)]: '', [slot(1)]: '', [slot(2)]: '' })
+  })
+
+  it('A20 shows no more than the beginning of an id that it refuses', async () => {
+    await plugins.serve(served)
+    await expect(allocate('x'.repeat(100_000))).rejects.toThrow(`"${'x'.repeat(200)}" is not a slot of Instance cam-8120fe`)
+  })
+
+  it.each([
+    ['node-b', 'node-b'],
+    ['C:0:node-b', 'node-b'],
+    ['C:0:node-a', 'node-a'],
+  ])('R84 R85 refuses a slot that %s has, and says which node that is', async (holder, at) => {
+    await plugins.serve(served)
+    await cluster.claimSlot(key, slot(1), holder)
+    await expect(allocate(slot(0), slot(1))).rejects.toThrow(`slot cam-8120fe-1 is taken by node ${at}`)
+    expect(usage()).toEqual({ [slot(0)]: '', [slot(1)]: holder, [slot(2)]: '' })
+  })
+
+  it('R84 A13 refuses a slot of an Instance that is on its way out, of which it offers nothing, and of one that is not there', async () => {
+    const instance = cluster.instances.get(key) ?? expect.fail()
+    await plugins.serve(served)
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    const leaving = { ...instance, metadata: { ...instance.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' } }
+    const get = vi.spyOn(cluster.instances, 'get').mockReturnValue(leaving)
+    await expect(allocate(slot(0))).rejects.toThrow('Instance cam-8120fe is being deleted')
+    // It says again what there is when it has refused something.
+    await eventually(() => expect(health()).toEqual({ [slot(0)]: false, [slot(1)]: false, [slot(2)]: false }))
+    get.mockReturnValue(undefined)
+    await expect(allocate(slot(0))).rejects.toThrow('there is no Instance cam-8120fe yet')
+    get.mockRestore()
+    expect(usage()).toEqual({ [slot(0)]: '', [slot(1)]: '', [slot(2)]: '' })
+    await allocate(slot(0))
+  })
+
+  it('A21 is served on a new socket and registered again when the kubelet has restarted', async () => {
+    await plugins.serve(served)
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    const before = await readdir(kubelet.pluginDirectory)
+    await kubelet.restart()
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    expect((await readdir(kubelet.pluginDirectory)).filter((name) => name !== 'kubelet.sock' && before.includes(name))).toEqual(
+      [],
+    )
+  })
+
+  it('A21 is registered again when the kubelet has given up on it and has not restarted, on the same socket', async () => {
+    await plugins.serve(served)
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    const before = await readdir(kubelet.pluginDirectory)
+    for (let round = 0; round < 2; round++) {
+      kubelet.giveUp(resource)
+      expect(kubelet.resource(resource).allocatable).toBe(0)
+      await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    }
+    expect(await readdir(kubelet.pluginDirectory)).toEqual(before)
+  })
+
+  it('is registered when a kubelet comes that was not there at first', async () => {
+    await kubelet.close()
+    await plugins.serve(served)
+    kubelet = await SimulatedKubelet.start({ directory: home.directory })
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+  })
+
+  it('R17 A23 leaves no socket behind', async () => {
+    await plugins.serve(served)
+    await plugins.withdraw(served.name)
+    expect(await readdir(kubelet.pluginDirectory)).toEqual(['kubelet.sock'])
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(0))
+  })
+
+  it('A22 is one, and registered once, however often it is reconciled', async () => {
+    const registered = vi.spyOn(sockets, 'register')
+    const configurationKey = objectKey('default', 'cam')
+    for (let round = 0; round < 5; round++) {
+      await plugins.serveConfiguration({ key: configurationKey, name: configuration.metadata.name })
+      await plugins.serve(served)
+    }
+    expect(registered.mock.calls.map(([{ resourceName }]) => resourceName)).toEqual(['akri.sh/cam', resource])
+    expect(plugins.size).toBe(2)
+    expect((await readdir(kubelet.pluginDirectory)).filter((name) => name.startsWith('akri-'))).toHaveLength(2)
+    await plugins.withdraw(served.name)
+    await plugins.withdrawConfiguration(configurationKey)
+    expect(await readdir(kubelet.pluginDirectory)).toEqual(['kubelet.sock'])
+  })
+
+  it('A8 does not serve two Instances of one name', async () => {
+    await plugins.serve(served)
+    await expect(plugins.serve({ ...served, key: objectKey('other', 'cam-8120fe') })).rejects.toThrow(/default\/cam-8120fe/)
+  })
+
+  it('A23 has a socket whose path fits, however long the name of the Instance is', () => {
+    const long = pluginSocket('/var/lib/kubelet/device-plugins', `akri.sh/${'a'.repeat(63)}`)
+    expect(Buffer.byteLength(long)).toBeLessThanOrEqual(107)
+    expect(pluginSocket('/var/lib/kubelet/device-plugins', 'akri.sh/cam')).toMatch(/akri-cam-[0-9a-f]{8}\.sock$/)
+  })
+
+  it('A21 A23 serves on another socket when somebody has removed its own', async () => {
+    await plugins.serve(served)
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    const own = async () => (await readdir(kubelet.pluginDirectory)).filter((name) => name.startsWith('akri-'))
+    const [before = ''] = await own()
+    await rm(path.join(kubelet.pluginDirectory, before))
+    await eventually(async () => expect(await own()).toHaveLength(1))
+    expect(await own()).not.toEqual([before])
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
+    await kubelet.admit(pod('p', 1))
+  })
+})

@@ -1,0 +1,216 @@
+import { type ConfigurationName, type InstanceName, slotIndex } from '@akrijs/api'
+import { keyParts, type NodeName, type ObjectKey } from '@akrijs/kube'
+import type { Clock, Logger } from '@akrijs/runtime'
+import type { InstancePlugins, ServedConfiguration, ServedInstance } from '../../core/instances/served-instance.js'
+import type { WorkloadDirectoryMaker } from '../../core/plugins/allocation.js'
+import { ConfigurationPlugin } from '../../core/plugins/configuration-plugin.js'
+import { InstancePlugin } from '../../core/plugins/instance-plugin.js'
+import type { PluginBehaviour } from '../../core/plugins/plugin-behaviour.js'
+import type { GivenSlots } from '../../core/slots/given-slots.js'
+import { SlotClaims } from '../../core/slots/slot-claims.js'
+import { SlotHandover } from '../../core/slots/slot-handover.js'
+import { type SlotTable, slotTable } from '../../core/slots/slot-table.js'
+import { ResourceTakenError } from '../../errors.js'
+import type { Cluster } from '../../ports/cluster.js'
+import type { Kubelet } from '../../ports/kubelet.js'
+import { type AgentObserver, nobodyObserves } from '../../ports/observer.js'
+import type { ServedPlugin } from '../liveness.js'
+import { DevicePluginServer } from './plugin-server.js'
+
+export interface DevicePluginsOptions {
+  readonly cluster: Cluster
+  readonly kubelet: Kubelet
+  readonly node: NodeName
+  readonly clock: Clock
+  readonly log: Logger
+  /** @default nobody */
+  readonly observer?: AgentObserver
+  /** Where is noted which slots containers are given. */
+  readonly given: GivenSlots
+  /** @default workloads get no directory */
+  readonly directories?: WorkloadDirectoryMaker | undefined
+  /** How long a slot that another node frees is left to that node, in milliseconds. @default 15000 */
+  readonly slotHandoverMs?: number | undefined
+}
+
+interface RunningPlugin<Behaviour extends PluginBehaviour> {
+  readonly key: ObjectKey
+  readonly behaviour: Behaviour
+  readonly server: DevicePluginServer
+  readonly started: Promise<void>
+}
+
+/** How often each plugin looks whether it told the kubelet the truth, in milliseconds, should a change have been missed. */
+const REFRESH_MS = 60_000
+
+/**
+ * Longer than the scheduler puts a Pod off that found no node: 10 s at most, and a second until it looks
+ * (`podMaxBackoffSeconds` in the KubeSchedulerConfiguration API).
+ */
+const SLOT_HANDOVER_MS = 15_000
+
+/** The device plugins of this node: one for each Instance, and one for each Configuration. */
+export class DevicePlugins implements InstancePlugins {
+  readonly claims: SlotClaims
+  readonly #options: DevicePluginsOptions & {
+    readonly observer: AgentObserver
+    readonly directories: WorkloadDirectoryMaker | undefined
+  }
+  readonly #instances = new Map<InstanceName, RunningPlugin<InstancePlugin>>()
+  readonly #configurations = new Map<ConfigurationName, RunningPlugin<ConfigurationPlugin>>()
+  readonly #handover: SlotHandover
+  readonly #stop = new AbortController()
+  readonly #refreshing: Promise<void>
+  /** Plugins of Configurations to be looked at once what happens now is over. */
+  readonly #toReadvertise = new Set<ConfigurationName>()
+
+  constructor(options: DevicePluginsOptions) {
+    this.#options = { observer: nobodyObserves, directories: undefined, ...options }
+    this.claims = new SlotClaims(options.clock)
+    this.#handover = new SlotHandover({
+      node: options.node,
+      clock: options.clock,
+      leftForMs: options.slotHandoverMs ?? SLOT_HANDOVER_MS,
+      onOver: (key) => this.#readvertise(key),
+    })
+    options.cluster.instances.onChange((key) => this.#instanceChanged(key), this.#stop.signal)
+    this.#refreshing = this.#refresh()
+  }
+
+  async serveConfiguration(configuration: ServedConfiguration): Promise<void> {
+    const { key, name } = configuration
+    const running = this.#configurations.get(name)
+    if (running !== undefined) {
+      checkTaken(running, key)
+      return running.started
+    }
+    const behaviour = new ConfigurationPlugin(configuration, {
+      ...this.#options,
+      instances: () => this.#servedOf(name),
+      slotTable: (instance) => this.#slotTable(instance),
+    })
+    this.#checkFree(behaviour, key)
+    const plugin = this.#start(key, behaviour)
+    this.#configurations.set(name, plugin)
+    await plugin.started
+  }
+
+  async withdrawConfiguration(key: ObjectKey): Promise<void> {
+    for (const [name, running] of this.#configurations) {
+      if (running.key !== key) continue
+      this.#configurations.delete(name)
+      await running.server.stop()
+    }
+  }
+
+  async serve(instance: ServedInstance): Promise<void> {
+    const running = this.#instances.get(instance.name)
+    if (running !== undefined) {
+      checkTaken(running, instance.key)
+      // Of each Instance, whenever one of its Configuration changes: most have not.
+      if (running.behaviour.update(instance)) this.#readvertise(instance.key)
+      return running.started
+    }
+    const behaviour = new InstancePlugin(instance, {
+      ...this.#options,
+      slotTable: (served) => this.#slotTable(served),
+    })
+    this.#checkFree(behaviour, instance.key)
+    const plugin = this.#start(instance.key, behaviour)
+    this.#instances.set(instance.name, plugin)
+    this.#readvertiseLater(instance.configuration)
+    await plugin.started
+  }
+
+  async withdraw(name: InstanceName): Promise<void> {
+    const running = this.#instances.get(name)
+    if (running === undefined) return
+    this.#instances.delete(name)
+    this.claims.forget((slot) => slotIndex(name, slot) !== undefined)
+    this.#readvertiseLater(running.behaviour.instance.configuration)
+    await running.server.stop()
+  }
+
+  /** How many plugins run. */
+  get size(): number {
+    return this.#instances.size + this.#configurations.size
+  }
+
+  /** Those that are served now. */
+  get served(): ServedPlugin[] {
+    return this.#all.flatMap(({ behaviour: { resourceName }, server: { socket } }) =>
+      socket === undefined ? [] : { resourceName, socket },
+    )
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort()
+    this.#handover.close()
+    await this.#refreshing
+    await Promise.all([...this.#configurations.values()].map(({ key }) => this.withdrawConfiguration(key)))
+    await Promise.all([...this.#instances.keys()].map((name) => this.withdraw(name)))
+  }
+
+  get #all(): readonly RunningPlugin<PluginBehaviour>[] {
+    return [...this.#instances.values(), ...this.#configurations.values()]
+  }
+
+  #start<Behaviour extends PluginBehaviour>(key: ObjectKey, behaviour: Behaviour): RunningPlugin<Behaviour> {
+    const { kubelet, clock, log, observer } = this.#options
+    const own = log.child({ resource: behaviour.resourceName })
+    const server = new DevicePluginServer({ behaviour, kubelet, claims: this.claims, clock, log: own, observer })
+    return { key, behaviour, server, started: server.start() }
+  }
+
+  #servedOf(configuration: ConfigurationName): readonly ServedInstance[] {
+    return [...this.#instances.values()]
+      .map(({ behaviour }) => behaviour.instance)
+      .filter((instance) => instance.configuration === configuration)
+  }
+
+  /** A Configuration may be named as the Instance of another one is. */
+  #checkFree({ resourceName }: PluginBehaviour, key: ObjectKey): void {
+    const other = this.#all.find(({ behaviour }) => behaviour.resourceName === resourceName)
+    if (other !== undefined) checkTaken(other, key)
+  }
+
+  #slotTable(served: ServedInstance): SlotTable {
+    const instance = this.#options.cluster.instances.get(served.key)
+    return slotTable(served, instance, instance && this.#handover.usage(served.key, instance))
+  }
+
+  #instanceChanged(key: ObjectKey): void {
+    this.#handover.changed(key, this.#options.cluster.instances.get(key))
+    this.#readvertise(key)
+  }
+
+  #readvertise(key: ObjectKey): void {
+    const running = this.#instances.get(keyParts(key).name as InstanceName)
+    if (running?.key !== key) return
+    running.server.readvertise()
+    this.#readvertiseLater(running.behaviour.instance.configuration)
+  }
+
+  /** Many Instances change at once where a handler finds many devices: the list of all of them is made once. */
+  #readvertiseLater(configuration: ConfigurationName): void {
+    if (this.#toReadvertise.has(configuration)) return
+    this.#toReadvertise.add(configuration)
+    setImmediate(() => {
+      this.#toReadvertise.delete(configuration)
+      this.#configurations.get(configuration)?.server.readvertise()
+    })
+  }
+
+  async #refresh(): Promise<void> {
+    const { clock } = this.#options
+    while (!this.#stop.signal.aborted) {
+      await clock.sleep(REFRESH_MS, this.#stop.signal).catch(() => undefined)
+      for (const { server } of this.#all) server.readvertise()
+    }
+  }
+}
+
+/** The name of a resource has no namespace: of two objects the first is served. */
+function checkTaken({ key, behaviour }: RunningPlugin<PluginBehaviour>, other: ObjectKey): void {
+  if (key !== other) throw new ResourceTakenError(`${behaviour.resourceName} is the resource of ${key}; ${other} cannot have it`)
+}

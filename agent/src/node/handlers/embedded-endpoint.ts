@@ -1,0 +1,63 @@
+import { AkriError, aborted, type Logger, messageOf } from '@akrijs/runtime'
+import type { DeviceList, DiscoveryHandler } from '@akrijs/runtime/handler'
+import { openDiscovery } from '@akrijs/sdk/host'
+import { type DiscoverRequest, DiscoveryFailedError, embeddedUid, type HandlerEndpoint } from '../../ports/handler-endpoint.js'
+
+export interface EmbeddedHandler {
+  readonly name: string
+  /** Imports the handler. Called when a Configuration first needs it, and again after a failure. */
+  load(): Promise<DiscoveryHandler>
+}
+
+/** A handler in this process. */
+export class EmbeddedEndpoint implements HandlerEndpoint {
+  readonly uid: string
+  readonly name: string
+  readonly #log: Logger
+  readonly #load: () => Promise<DiscoveryHandler>
+  readonly #after: Promise<void>
+  #handler: DiscoveryHandler | undefined
+
+  /** @param after what is to be done before the handler is imported: that keeps the one thread busy. Must not reject. */
+  constructor({ name, load }: EmbeddedHandler, log: Logger, after: Promise<void>) {
+    this.name = name
+    this.uid = embeddedUid(name)
+    this.#load = load
+    this.#after = after
+    this.#log = log.child({ handler: name })
+  }
+
+  /** Known once the handler has been loaded, and so before its first list. */
+  get shared(): boolean {
+    return this.#handler?.shared ?? false
+  }
+
+  async *discover(
+    { details, properties, configuration }: DiscoverRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<DeviceList, void, void> {
+    try {
+      const handler = this.#handler ?? (await this.#loaded(signal))
+      if (handler === undefined) return
+      yield* openDiscovery(handler, { details, properties, signal, log: this.#log.child({ configuration }) })
+    } catch (error) {
+      const invalid = AkriError.is(error) && error.code === 'AKRI_ERR_INVALID_DETAILS'
+      throw new DiscoveryFailedError(invalid ? 'invalid-details' : 'failed', messageOf(error), { cause: error })
+    }
+  }
+
+  /** Undefined where the signal is aborted before: an import may never come to its end. */
+  async #loaded(signal: AbortSignal): Promise<DiscoveryHandler | undefined> {
+    const done = new AbortController()
+    const stopped = aborted(signal, done.signal)
+    try {
+      await Promise.race([this.#after, stopped])
+      if (signal.aborted) return undefined
+      const handler = await Promise.race([this.#load(), stopped])
+      if (handler !== undefined) this.#handler = handler
+      return this.#handler
+    } finally {
+      done.abort()
+    }
+  }
+}

@@ -1,0 +1,133 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import type { Logger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { eventually } from '../../../../test/support/eventually.js'
+import { IsolatedHandler } from './isolated-handler.js'
+
+describe('a handler in a process of its own', () => {
+  let directory: string
+  let clock: ManualClock
+  let said: { readonly message: string; readonly fields: object }[]
+  let handler: IsolatedHandler | undefined
+
+  beforeEach(async () => {
+    directory = await mkdtemp(path.join(os.tmpdir(), 'akri-isolated-'))
+    clock = new ManualClock()
+    said = []
+  })
+
+  afterEach(async () => {
+    await handler?.close()
+    handler = undefined
+    await rm(directory, { recursive: true, force: true })
+  })
+
+  /** Runs a script as the program, in which `directory` is the one that handlers share with the agent. */
+  function run(script: string): IsolatedHandler {
+    const note = (fields: object, message: string) => said.push({ message, fields })
+    const log: Logger = { debug: note, info: note, warn: note, error: note, child: () => log }
+    const program = file('program.cjs')
+    writeFileSync(program, `const directory = process.env.DISCOVERY_HANDLERS_DIRECTORY; ${script}`)
+    handler = new IsolatedHandler({ name: 'sensor', program, module: '/opt/sensor.js', directory, clock, log })
+    return handler
+  }
+
+  const ends = () => said.filter(({ message }) => message === 'isolated handler ended').map(({ fields }) => fields)
+  const file = (name: string) => path.join(directory, name)
+  const written = (name: string, text: string) => eventually(async () => expect(await readFile(file(name), 'utf8')).toBe(text))
+
+  it('is started again when it ends, each time later up to a ceiling, and is said to have ended with the reason', async () => {
+    run('process.exit(3)')
+    const waits: number[] = []
+    for (let life = 0; life < 9; life++) {
+      await clock.untilSleeping()
+      const [wait = 0] = clock.sleeping
+      waits.push(wait)
+      await clock.advance(wait)
+    }
+    // Each is twice the one before, less a part by chance; none is longer than the ceiling.
+    for (const [index, wait] of waits.entries()) {
+      const most = Math.min(30_000, 500 * 2 ** index)
+      expect(wait).toBeGreaterThanOrEqual(most / 2)
+      expect(wait).toBeLessThanOrEqual(most)
+    }
+    expect(ends()[0]).toMatchObject({ handler: 'sensor', reason: 'it exited with code 3', retryInMs: waits[0] })
+  })
+
+  it('begins anew after it has lived for long', async () => {
+    run(`
+      const { existsSync, rmSync, writeFileSync } = require('node:fs')
+      writeFileSync(directory + '/lives', 'yes')
+      setInterval(() => { if (existsSync(directory + '/end')) { rmSync(directory + '/end'); process.exit(1) } }, 10)`)
+    const end = async () => {
+      await written('lives', 'yes')
+      await rm(file('lives'))
+      await writeFile(file('end'), '')
+      await clock.untilSleeping()
+      return clock.sleeping[0] ?? 0
+    }
+    for (let life = 0; life < 3; life++) await clock.advance(await end())
+    await written('lives', 'yes')
+    await clock.advance(60_000)
+    expect(await end()).toBeLessThanOrEqual(500)
+  })
+
+  it('is told where the agent is, and nothing of the network of the Pod around it', async () => {
+    vi.stubEnv('POD_IP', '10.0.0.1')
+    vi.stubEnv('METRICS_PORT', '8080')
+    try {
+      run(`
+        const { POD_IP, METRICS_PORT } = process.env
+        require('node:fs').writeFileSync(directory + '/told', JSON.stringify({ POD_IP, METRICS_PORT }))
+        setInterval(() => {}, 1000)`)
+      await written('told', '{}')
+    } finally {
+      vi.unstubAllEnvs()
+    }
+  })
+
+  it('is told to end when the agent lets go of a pipe, and is out of the reach of a Ctrl-C that is meant for the agent', async () => {
+    const own = run(`
+      const { fstatSync, writeFileSync } = require('node:fs')
+      writeFileSync(directory + '/told', [...process.argv.slice(2), fstatSync(0).isSocket()].join(' '))
+      setInterval(() => {}, 1000)`)
+    await written('told', '--until-stdin-ends /opt/sensor.js true')
+    // Fields of proc(5) after the name: state, parent, group.
+    const [, , group] = readFileSync(`/proc/${own.pid}/stat`, 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ')
+    expect(Number(group)).toBe(own.pid)
+  })
+
+  it('is ended with the agent, by force where it does not end when it is asked to, and is not started again', async () => {
+    const own = run(`
+      process.on('SIGTERM', () => require('node:fs').writeFileSync(directory + '/asked', 'yes'))
+      setInterval(() => {}, 1000)
+      require('node:fs').writeFileSync(directory + '/lives', 'yes')`)
+    await written('lives', 'yes')
+    const { pid = 0 } = own
+    const closed = own.close()
+    await written('asked', 'yes')
+    await clock.untilSleeping()
+    expect(clock.sleeping).toEqual([5000])
+    await clock.advance(5000)
+    await closed
+    expect(() => process.kill(pid, 0)).toThrow('ESRCH')
+    expect([own.pid, ends()]).toEqual([undefined, []])
+  })
+
+  it('that cannot be started at all is tried again too', async () => {
+    vi.spyOn(process, 'execPath', 'get').mockReturnValue(file('no-such-node'))
+    try {
+      run('')
+      await clock.untilSleeping()
+      expect(ends()).toMatchObject([{ reason: expect.stringMatching(/cannot be started: .*ENOENT/) }])
+    } finally {
+      vi.restoreAllMocks()
+    }
+  })
+})

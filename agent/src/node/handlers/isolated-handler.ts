@@ -1,0 +1,127 @@
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+import { Backoff, type Clock, type Logger, messageOf, splitLines } from '@akrijs/runtime'
+import { type HandlerPackage, HandlerPackageError, packageDirectory } from '@akrijs/runtime/handler'
+
+export interface IsolatedHandlerOptions {
+  readonly name: string
+  /** The path of the program that serves the handler of a module. */
+  readonly program: string
+  /** The path of the handler's module. */
+  readonly module: string
+  /** The directory that handlers share with the agent. */
+  readonly directory: string
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** Between two lives of a handler, in milliseconds. */
+const BACKOFF = { initialMs: 500, ceilingMs: 30_000 }
+/** A handler that has lived this long did not fail at its start, in milliseconds. */
+const STABLE_MS = 60_000
+/** How long it may take to end when it is asked to, in milliseconds. */
+const TERM_MS = 5000
+
+/**
+ * A handler in a process of its own: it registers over its socket like any sidecar, and what it breaks or leaks stays its
+ * own. Started again when it ends, and ended with this process, however that ends.
+ */
+export class IsolatedHandler {
+  readonly #options: IsolatedHandlerOptions
+  readonly #stop = new AbortController()
+  readonly #running: Promise<void>
+  #pid: number | undefined
+
+  constructor(options: IsolatedHandlerOptions) {
+    this.#options = options
+    this.#running = this.#run()
+  }
+
+  /** The process that runs at present. */
+  get pid(): number | undefined {
+    return this.#pid
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort()
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    const { clock, log, name } = this.#options
+    const backoff = new Backoff(BACKOFF)
+    while (!this.#stop.signal.aborted) {
+      const begun = clock.monotonicMs()
+      const reason = await this.#once()
+      if (this.#stop.signal.aborted) return
+      if (clock.monotonicMs() - begun >= STABLE_MS) backoff.reset()
+      const retryInMs = backoff.next()
+      log.warn({ handler: name, reason, retryInMs }, 'isolated handler ended')
+      await clock.sleep(retryInMs, this.#stop.signal).catch(() => undefined)
+    }
+  }
+
+  /** One life. @returns how it ended */
+  async #once(): Promise<string> {
+    const { program, module, directory, clock, log, name } = this.#options
+    // It is to serve on its socket here, whatever a Pod around the agent says.
+    const { POD_IP: _ours, METRICS_PORT: _port, ...env } = process.env
+    // A group of its own, so that a Ctrl-C that is meant for the agent does not end it first. Nothing is written to its
+    // standard input, whose end tells it that this process is gone.
+    const child = spawn(process.execPath, [program, '--until-stdin-ends', module], {
+      env: { ...env, DISCOVERY_HANDLERS_DIRECTORY: directory },
+      detached: true,
+      stdio: ['pipe', 'pipe', 'pipe'],
+    })
+    this.#pid = child.pid
+    for (const stream of [child.stdout, child.stderr])
+      splitLines(stream, (line) => log.debug({ handler: name, line }, 'isolated handler says'))
+    const ended = new Promise<string>((resolve) => {
+      child.once('error', (error) => resolve(`it cannot be started: ${messageOf(error)}`))
+      child.once('exit', (code, signal) => resolve(signal === null ? `it exited with code ${code}` : `it was ended by ${signal}`))
+    })
+    const patience = new AbortController()
+    const onStop = () => {
+      child.kill('SIGTERM')
+      clock.sleep(TERM_MS, patience.signal).then(
+        () => child.kill('SIGKILL'),
+        () => {
+          // It ended in time.
+        },
+      )
+    }
+    this.#stop.signal.addEventListener('abort', onStop, { once: true })
+    if (this.#stop.signal.aborted) onStop()
+    const end = await ended
+    patience.abort()
+    this.#stop.signal.removeEventListener('abort', onStop)
+    this.#pid = undefined
+    return end
+  }
+}
+
+/**
+ * Runs each handler in a process of its own.
+ * @param options.from a directory: the SDK, which serves them, is looked for as a module in there would
+ * @returns ends all of them
+ * @throws HandlerPackageError where there is no SDK
+ */
+export function runIsolated(
+  handlers: readonly HandlerPackage[],
+  { from, ...options }: { readonly from: string } & Pick<IsolatedHandlerOptions, 'directory' | 'clock' | 'log'>,
+): () => Promise<unknown> {
+  const program = handlerProgram(from)
+  const running = handlers.map(({ name, module }) => new IsolatedHandler({ ...options, name, program, module }))
+  return () => Promise.all(running.map((handler) => handler.close()))
+}
+
+/** The program that serves the handler of a module. */
+function handlerProgram(from: string): string {
+  const directory = packageDirectory('@akrijs/sdk', from)
+  const program = directory && path.join(directory, 'dist/akri-handler.js')
+  if (program !== undefined && existsSync(program)) return program
+  throw new HandlerPackageError(
+    `@akrijs/sdk is not installed where ${from} can find it, and isolated handlers need it; run npm install @akrijs/sdk`,
+  )
+}

@@ -1,0 +1,294 @@
+import { chmod, mkdir, mkdtemp, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import net from 'node:net'
+import os from 'node:os'
+import path from 'node:path'
+import type { Configuration } from '@akrijs/api'
+import { keyOf } from '@akrijs/kube'
+import { RegistrationClient } from '@akrijs/proto/discovery'
+import { aborted, silentLogger, systemClock } from '@akrijs/runtime'
+import { DiscoveryProperties, defineDiscoveryHandler } from '@akrijs/runtime/handler'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { serve } from '@akrijs/sdk'
+import { ObjectStore } from '@akrijs/standalone'
+import { credentials } from '@grpc/grpc-js'
+import fc from 'fast-check'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../../../test/support/eventually.js'
+import { Discovery } from '../../core/discovery/discovery.js'
+import { HandlerRegistry } from '../../core/discovery/handler-registry.js'
+import { configurationWith } from '../../testing/objects.js'
+import { EmbeddedEndpoint } from './embedded-endpoint.js'
+import { type RegistrationServer, serveRegistration } from './registration-server.js'
+
+let directory: string
+let registry: HandlerRegistry
+let server: RegistrationServer
+let client: RegistrationClient
+const listeners: net.Server[] = []
+
+beforeEach(async () => {
+  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-'))
+  registry = new HandlerRegistry()
+  server = await serveRegistration({ directory, registry, log: silentLogger })
+  client = new RegistrationClient(`unix:${server.socket}`, credentials.createInsecure())
+})
+
+afterEach(async () => {
+  client.close()
+  await server.close()
+  for (const listener of listeners.splice(0)) listener.close()
+  await rm(directory, { recursive: true, force: true })
+})
+
+/** A socket where somebody listens. */
+async function socket(file: string): Promise<string> {
+  const listener = net.createServer()
+  listeners.push(listener)
+  await new Promise<void>((resolve) => listener.listen(file, resolve))
+  return file
+}
+
+function register(name: string, endpoint: string, type = 0, shared = false): Promise<string> {
+  return new Promise((resolve) => {
+    // A type that the contract does not know is what is sent here too.
+    const endpointType = type as 0
+    client.registerDiscoveryHandler({ name, endpoint, endpointType, shared }, (error) => resolve(error?.message ?? 'taken'))
+  })
+}
+
+const uids = (name: string) => registry.endpoints(name).map(({ uid }) => uid)
+
+const range = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, index) => first + index)
+
+async function registerPorts(name: string, first: number, last: number): Promise<string[]> {
+  const answers: string[] = []
+  for (const port of range(first, last)) answers.push(await register(name, `http://10.0.0.7:${port}`, 1))
+  return answers
+}
+
+/** Of the endpoints that {@link registerPorts} has registered. */
+const ports = (name: string) =>
+  uids(name)
+    .map((uid) => Number(uid.split(':').at(-1)))
+    .sort((a, b) => a - b)
+
+/** A handler that has one device. */
+const toldHandler = defineDiscoveryHandler({
+  name: 'told',
+  shared: true,
+  details: { '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value }) } },
+  async *discover({ signal }) {
+    yield [{ id: '1' }]
+    await aborted(signal)
+  },
+})
+
+describe('the registration of handlers', () => {
+  it('takes a socket in its directory, and an address of the network', async () => {
+    const file = await socket(path.join(directory, 'a.sock'))
+    expect(await register('a', file)).toBe('taken')
+    expect(await register('a', 'http://10.0.0.7:10000', 1, true)).toBe('taken')
+    expect(await register('a', 'http://[fd00::7]:10000', 1)).toBe('taken')
+    expect(uids('a')).toEqual([`a@${file}`, 'a@http://10.0.0.7:10000', 'a@http://[fd00::7]:10000'].sort())
+  })
+
+  it('A5 is one endpoint however often it is repeated, and follows what it says of sharing', async () => {
+    const file = await socket(path.join(directory, 'a.sock'))
+    for (const shared of [false, true]) await register('a', file, 0, shared)
+    expect(registry.endpoints('a').map(({ shared }) => shared)).toEqual([true])
+  })
+
+  it('A9 refuses what makes no sense with what would be right, and goes on', async () => {
+    await mkdir(path.join(directory, 'sub'))
+    const outside = await mkdtemp(path.join(os.tmpdir(), 'akri-out-'))
+    const elsewhere = await socket(path.join(outside, 'x.sock'))
+    await symlink(elsewhere, path.join(directory, 'link.sock'))
+    await writeFile(path.join(directory, 'file.sock'), '')
+    const cases: [string, string, number, RegExp][] = [
+      ['a', '/x', 7, /INVALID_ARGUMENT.*endpoint_type 7 is not known; it is UDS \(0\) or NETWORK \(1\)/],
+      ['', '/x', 0, /name "" is not a handler name/],
+      ['a b', '/x', 0, /not a handler name/],
+      ['a', 'relative.sock', 0, /not an absolute path/],
+      ['a', elsewhere, 0, /is not in /],
+      ['a', path.join(directory, 'link.sock'), 0, /is not in /],
+      ['a', `${directory}/sub/../../${path.basename(outside)}/x.sock`, 0, /is not in /],
+      ['a', path.join(directory, 'none.sock'), 0, /is not there/],
+      ['a', path.join(directory, 'file.sock'), 0, /is not a socket/],
+      ['a', server.socket, 0, /the agent's own/],
+      ['a', 'https://10.0.0.7:1', 1, /not http:\/\/address:port/],
+      ['a', 'http://user@10.0.0.7:1', 1, /not http:\/\/address:port/],
+      ['a', 'unix:/x', 1, /not http:\/\/address:port/],
+    ]
+    for (const [name, endpoint, type, message] of cases) expect(await register(name, endpoint, type)).toMatch(message)
+    expect(registry.size).toBe(0)
+    await rm(outside, { recursive: true, force: true })
+  })
+
+  it('takes no more than it can remember', async () => {
+    await registerPorts('other', 1, 1)
+    expect(await registerPorts('a', 1, 40)).toEqual(Array(40).fill('taken'))
+    expect([ports('a'), ports('other')]).toEqual([range(9, 40), [1]])
+    for (let number = 1; number <= 10; number++) await registerPorts(`b${number}`, 1, 32)
+    expect(registry.size).toBe(256)
+    // Of all, those went that had registered longest ago; who registers again is the last of them.
+    expect(['other', 'a', 'b1', 'b2', 'b3'].map(ports)).toEqual([[], [], [], [], range(1, 32)])
+    await registerPorts('b3', 1, 1)
+    await registerPorts('c', 1, 2)
+    expect(ports('b3')).toEqual([1, ...range(4, 32)])
+    expect(registry.size).toBe(256)
+  })
+
+  it('takes no place of a handler that is in use, and refuses where all are', async () => {
+    const inUse = (...used: number[]) => {
+      const end = new AbortController()
+      registry.keepUsed(({ uid }) => used.some((port) => uid.endsWith(`:${port}`)), end.signal)
+      return end
+    }
+    inUse(1, 7)
+    await registerPorts('a', 1, 70)
+    expect(ports('a')).toEqual([1, 7, ...range(41, 70)])
+    const all = inUse(...range(1, 70))
+    expect(await register('a', 'http://10.0.0.7:99', 1)).toMatch(/RESOURCE_EXHAUSTED.*32 endpoints of a and 32 in all.*in use/)
+    expect(await register('a', 'http://10.0.0.7:70', 1)).toBe('taken')
+    expect(await register('b', 'http://10.0.0.7:99', 1)).toBe('taken')
+    all.abort()
+    expect(await register('a', 'http://10.0.0.7:99', 1)).toBe('taken')
+    expect(ports('a')).toEqual([1, 7, ...range(42, 70), 99])
+  })
+
+  it('takes no place of a handler in this process, which does not register again', async () => {
+    const load = () => Promise.reject(new TypeError('nobody asks'))
+    registry.register(new EmbeddedEndpoint({ name: 'a', load }, silentLogger, Promise.resolve()))
+    await registerPorts('a', 1, 40)
+    for (let number = 1; number <= 10; number++) await registerPorts(`b${number}`, 1, 32)
+    expect(registry.endpoints('a').map(({ uid }) => uid)).toEqual(['embedded-a'])
+    expect(registry.size).toBe(256)
+  })
+
+  it('A9 survives whatever is sent', async () => {
+    const text = fc.oneof(
+      fc.string(),
+      fc.string({ unit: 'binary' }),
+      fc.constantFrom(directory, `${directory}/`, 'http://', 'http://[', '/\0'),
+    )
+    await fc.assert(
+      fc.asyncProperty(text, text, fc.integer({ min: -5, max: 5 }), async (name, endpoint, type) => {
+        expect(await register(name, endpoint, type)).toMatch(/^taken$|^3 INVALID_ARGUMENT/)
+      }),
+      { numRuns: 200 },
+    )
+  })
+
+  it('refuses to take the place of an agent that lives, and takes that of one that died', async () => {
+    await expect(serveRegistration({ directory, registry, log: silentLogger })).rejects.toThrow(/is served by another process/)
+    await server.close()
+    await writeFile(server.socket, '').then(() => chmod(server.socket, 0o600))
+    await expect(serveRegistration({ directory, registry, log: silentLogger })).rejects.toThrow(/it is not a socket/)
+    await rm(server.socket)
+    server = await serveRegistration({ directory, registry, log: silentLogger })
+    expect((await stat(server.socket)).isSocket()).toBe(true)
+  })
+
+  it('is met by a handler that the SDK serves, whose lists then come through', async () => {
+    const handler = defineDiscoveryHandler({
+      name: 'told',
+      shared: true,
+      details: { '~standard': { version: 1, vendor: 'test', validate: (value) => ({ value }) } },
+      async *discover({ details }) {
+        yield [{ id: JSON.stringify(details) }]
+      },
+    })
+    const serving = await serve(handler, { directory, log: silentLogger, environment: {} })
+    try {
+      await eventually(() => expect(uids('told')).toHaveLength(1))
+      const [endpoint] = registry.endpoints('told')
+      const stop = new AbortController()
+      const { DiscoveryProperties } = await import('@akrijs/sdk')
+      const request = { configuration: 'default/lab', details: 'a: 1', properties: new DiscoveryProperties() }
+      for await (const list of endpoint?.discover(request, stop.signal) ?? []) {
+        expect(list).toMatchObject([{ id: '{"a":1}' }])
+        stop.abort()
+      }
+      expect(endpoint?.shared).toBe(true)
+    } finally {
+      await serving.close()
+    }
+  })
+})
+
+describe('a flood of registrations', () => {
+  let configurations: ObjectStore<Configuration>
+  let discovery: Discovery
+  let serving: Awaited<ReturnType<typeof serve>> | undefined
+
+  beforeEach(() => {
+    configurations = new ObjectStore()
+    const cluster = { resolveProperties: async () => new DiscoveryProperties(), onPropertiesChanged() {} }
+    discovery = new Discovery({ cluster, configurations, registry, clock: systemClock, log: silentLogger })
+    discovery.start()
+  })
+
+  afterEach(async () => {
+    await discovery.close()
+    await serving?.close()
+    serving = undefined
+  })
+
+  const serveTold = async () => {
+    serving = await serve(toldHandler, { directory, log: silentLogger, environment: {} })
+  }
+
+  const found = () => [...discovery.deviceSet(keyOf(configurationWith())).devices.keys()]
+  const junk = async (count: number) => {
+    const answers = range(1, count).map((number) => register(`junk${number}`, 'http://10.0.0.7:1', 1))
+    expect(await Promise.all(answers)).toEqual(Array(count).fill('taken'))
+  }
+
+  it('A5 under names that nobody asks for does not lock out a handler that a Configuration waits for', async () => {
+    configurations.put(configurationWith())
+    await junk(300)
+    await serveTold()
+    await eventually(() => expect(found()).toEqual(['1']))
+    // Nor does it take the place of the handler once it is in use.
+    await junk(300)
+    expect(uids('told')).toHaveLength(1)
+    expect(registry.size).toBe(256)
+  })
+
+  it('A5 under a name that nobody asks for yet does not lock out the handler of that name', async () => {
+    // As a handler of the network does whose Pod gets another address each time.
+    await registerPorts('told', 1, 40)
+    await serveTold()
+    await eventually(() => expect(uids('told').some((uid) => uid.startsWith(`told@${directory}`))).toBe(true))
+    configurations.put(configurationWith())
+    await eventually(() => expect(found()).toEqual(['1']))
+    expect(uids('told')).toHaveLength(32)
+  })
+
+  it('A5 under a name that is asked for does not lock out its handler once nobody is found at the others', async () => {
+    configurations.put(configurationWith())
+    for (const port of range(1, 32)) await register('told', `http://127.0.0.1:${port}`, 1)
+    await eventually(() => {
+      const states = discovery.status(keyOf(configurationWith()))?.endpoints.map(({ state }) => state)
+      expect(states).toEqual(Array(32).fill(expect.objectContaining({ phase: 'failed', reason: 'Unreachable' })))
+    })
+    await serveTold()
+    await eventually(() => expect(found()).toEqual(['1']))
+    expect(uids('told')).toHaveLength(32)
+  })
+
+  it('A5 is followed by the return of a handler that lives and gave way', async () => {
+    await server.close()
+    const clock = new ManualClock()
+    server = await serveRegistration({ directory, registry, log: silentLogger, clock })
+    await serveTold()
+    await eventually(() => expect(uids('told')).toHaveLength(1))
+    await junk(300)
+    expect(uids('told')).toEqual([])
+    await clock.advance(9999)
+    expect(uids('told')).toEqual([])
+    await clock.advance(1)
+    await eventually(() => expect(uids('told')).toHaveLength(1))
+    expect(registry.size).toBe(256)
+  })
+})

@@ -1,0 +1,69 @@
+import { GROUP, type SlotName } from '@akrijs/api'
+import { type ObjectKey, objectKey } from '@akrijs/kube'
+import { type Container, type ListContainersResponse, RuntimeServiceClient } from '@akrijs/proto/runtime'
+import { messageOf } from '@akrijs/runtime'
+import { SLOT_ANNOTATION } from '../../core/plugins/allocation.js'
+import { KubeletUnavailableError } from '../../errors.js'
+import type { Allocation, Allocations } from '../../ports/kubelet.js'
+import type { AllocationSource } from './allocation-source.js'
+import { LocalService } from './local-service.js'
+
+/** The largest list of containers that is read, in bytes: the limit of the kubelet's own client. */
+const MAX_LIST_BYTES = 16 * 1024 * 1024
+
+/** The state of a container that is over. */
+const EXITED = 2
+
+/**
+ * The container runtime's account, from the annotations that each container has for its slots: for kubelets that do not
+ * serve podresources. A container that waits to be started again has exited; its Pod is still there.
+ */
+export class ContainerRuntime implements AllocationSource {
+  readonly #service: LocalService<RuntimeServiceClient>
+
+  constructor(socket: string) {
+    this.#service = new LocalService(RuntimeServiceClient, socket, MAX_LIST_BYTES)
+  }
+
+  async list(signal: AbortSignal): Promise<Allocations> {
+    const allocated = new Map<string, Allocation[]>()
+    for (const container of (await this.#ask(signal)).containers) {
+      if (container.state === EXITED) continue
+      for (const { resourceName, id, slot } of slotsIn(container)) {
+        const ofResource = allocated.get(resourceName) ?? []
+        allocated.set(resourceName, [...ofResource, { pod: podOf(container), ids: new Set([id]), slots: new Map([[id, slot]]) }])
+      }
+    }
+    return allocated
+  }
+
+  async #ask(signal: AbortSignal): Promise<ListContainersResponse> {
+    try {
+      return await this.#service.ask<ListContainersResponse>(signal, (client, metadata, options, done) =>
+        client.listContainers({}, metadata, options, done),
+      )
+    } catch (error) {
+      throw new KubeletUnavailableError(`the container runtime did not list its containers: ${messageOf(error)}`, {
+        cause: error,
+      })
+    }
+  }
+}
+
+function podOf({ labels }: Container): ObjectKey {
+  return objectKey(labels['io.kubernetes.pod.namespace'] ?? '', labels['io.kubernetes.pod.name'] ?? '')
+}
+
+/** `akri.agent.slot-<slot>: <slot>`, or `C:<virtual id>:<slot>` for one that was asked for through the Configuration. */
+function slotsIn({ annotations }: Container): { resourceName: string; id: string; slot: SlotName }[] {
+  return Object.entries(annotations).flatMap(([name, value]) => {
+    if (!name.startsWith(SLOT_ANNOTATION)) return []
+    const [, instance, configuration] = /^((.+)-[0-9a-f]{6})-\d+$/.exec(name.slice(SLOT_ANNOTATION.length)) ?? []
+    if (instance === undefined || configuration === undefined) return []
+    const slot = name.slice(SLOT_ANNOTATION.length) as SlotName
+    const [, virtualId] = /^C:([^:]+):/.exec(value) ?? []
+    return virtualId === undefined
+      ? [{ resourceName: `${GROUP}/${instance}`, id: slot, slot }]
+      : [{ resourceName: `${GROUP}/${configuration}`, id: virtualId, slot }]
+  })
+}

@@ -1,0 +1,182 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { link, mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { createServer, type Server as NetServer } from 'node:net'
+import os from 'node:os'
+import path from 'node:path'
+import { type RegisterRequest, RegistrationService } from '@akrijs/proto/device-plugin'
+import { PodResourcesListerService } from '@akrijs/proto/pod-resources'
+import { silentLogger, systemClock } from '@akrijs/runtime'
+import { Server, ServerCredentials, type sendUnaryData, status } from '@grpc/grpc-js'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { eventually } from '../../../../test/support/eventually.js'
+import { KubeletSockets } from './kubelet-sockets.js'
+
+let directory: string
+let plugins: string
+let sockets: KubeletSockets
+const open: (() => unknown)[] = []
+
+beforeEach(async () => {
+  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-k-'))
+  plugins = path.join(directory, 'p')
+  await mkdir(plugins)
+  sockets = new KubeletSockets({
+    pluginDirectory: plugins,
+    podResourcesSocket: path.join(directory, 'r.sock'),
+    clock: systemClock,
+    log: silentLogger,
+  })
+})
+
+afterEach(async () => {
+  await sockets.close()
+  for (const close of open.splice(0)) await close()
+  await rm(directory, { recursive: true, force: true })
+})
+
+async function grpc(
+  socket: string,
+  service: Parameters<Server['addService']>[0],
+  methods: Parameters<Server['addService']>[1],
+): Promise<Server> {
+  const server = new Server()
+  server.addService(service, methods)
+  await new Promise<void>((resolve, reject) =>
+    server.bindAsync(`unix:${socket}`, ServerCredentials.createInsecure(), (error) => (error ? reject(error) : resolve())),
+  )
+  open.unshift(() => server.forceShutdown())
+  return server
+}
+
+const kubelet = (answer: (request: RegisterRequest) => Parameters<sendUnaryData<object>>[0]) =>
+  grpc(path.join(plugins, 'kubelet.sock'), RegistrationService, {
+    register: ({ request }: { request: RegisterRequest }, done: sendUnaryData<object>) => done(answer(request), {}),
+  })
+
+function listen(socket: string): Promise<NetServer> {
+  const server = createServer()
+  open.unshift(() => server.close())
+  return new Promise((resolve) => server.listen(socket, () => resolve(server)))
+}
+
+/** The socket of a process that was killed: the file is there, and nobody behind it. */
+async function deadSocket(socket: string): Promise<void> {
+  const child: ChildProcess = spawn(process.execPath, [
+    '-e',
+    `require('net').createServer().listen(${JSON.stringify(socket)}, () => console.log('up'))`,
+  ])
+  await new Promise((resolve) => child.stdout?.once('data', resolve))
+  const ended = new Promise((resolve) => child.once('exit', resolve))
+  child.kill('SIGKILL')
+  await ended
+}
+
+const plugin = { resourceName: 'akri.sh/cam', socketName: 'akri-cam.sock', preferredAllocation: true }
+
+describe('the sockets of a kubelet', () => {
+  it('A23 are cleared of those that an agent which died has left, and of no others', async () => {
+    await deadSocket(path.join(plugins, 'akri-dead.sock'))
+    await deadSocket(path.join(plugins, 'other-dead.sock'))
+    await listen(path.join(plugins, 'akri-alive.sock'))
+    await writeFile(path.join(plugins, 'akri-file.sock'), 'no socket')
+    await writeFile(path.join(plugins, 'kubelet_internal_checkpoint'), '{}')
+    await sockets.open()
+    expect((await readdir(plugins)).sort()).toEqual([
+      'akri-alive.sock',
+      'akri-file.sock',
+      'kubelet_internal_checkpoint',
+      'other-dead.sock',
+    ])
+  })
+
+  it('take a registration with what the kubelet wants to know', async () => {
+    let asked: RegisterRequest | undefined
+    await kubelet((request) => {
+      asked = request
+      return null
+    })
+    await sockets.register(plugin, new AbortController().signal)
+    expect(asked).toEqual({
+      version: 'v1beta1',
+      endpoint: 'akri-cam.sock',
+      resourceName: 'akri.sh/cam',
+      options: { preStartRequired: false, getPreferredAllocationAvailable: true },
+    })
+  })
+
+  it('say why a registration failed, and that it may succeed later', async () => {
+    await expect(sockets.register(plugin, new AbortController().signal)).rejects.toMatchObject({
+      code: 'AKRI_ERR_KUBELET_UNAVAILABLE',
+      kind: 'transient',
+    })
+    await kubelet(() => ({ code: status.INVALID_ARGUMENT, details: 'the version is not supported' }))
+    await expect(sockets.register(plugin, new AbortController().signal)).rejects.toThrow(
+      'akri.sh/cam: 3 INVALID_ARGUMENT: the version is not supported',
+    )
+  })
+
+  it('give up a registration when they are told to', async () => {
+    const stop = new AbortController()
+    await grpc(path.join(plugins, 'kubelet.sock'), RegistrationService, { register: () => stop.abort() })
+    await expect(sockets.register(plugin, stop.signal)).rejects.toThrow(/CANCELLED/)
+  })
+
+  it('A21 tell of a kubelet that made its socket anew, and of nothing else', async () => {
+    await listen(path.join(plugins, 'kubelet.sock'))
+    await sockets.open()
+    const [restarted, looked] = [vi.fn(), vi.fn()]
+    sockets.onRestart(restarted, new AbortController().signal)
+    sockets.onLook(looked, new AbortController().signal)
+    await writeFile(path.join(plugins, 'something'), '')
+    await listen(path.join(plugins, 'new.sock'))
+    await eventually(() => expect(looked).toHaveBeenCalledWith(new Set(['kubelet.sock', 'new.sock', 'something'])))
+    expect(restarted).not.toHaveBeenCalled()
+    await rename(path.join(plugins, 'new.sock'), path.join(plugins, 'kubelet.sock'))
+    await eventually(() => expect(restarted).toHaveBeenCalledTimes(1))
+  })
+
+  it('A21 tell of one whose socket has the inode number of the one before', async () => {
+    const [socket, aside] = [path.join(plugins, 'kubelet.sock'), path.join(directory, 'aside.sock')]
+    await listen(socket)
+    await link(socket, aside)
+    const { ino, ctimeMs } = await stat(socket)
+    await sockets.open()
+    const [restarted, looked] = [vi.fn(), vi.fn()]
+    sockets.onRestart(restarted, new AbortController().signal)
+    sockets.onLook(looked, new AbortController().signal)
+    await eventually(() => expect(looked).toHaveBeenCalled())
+    expect(restarted).not.toHaveBeenCalled()
+    await rm(socket)
+    await rename(aside, socket)
+    const anew = await stat(socket)
+    expect(anew.ino).toBe(ino)
+    expect(anew.ctimeMs).toBeGreaterThan(ctimeMs)
+    await eventually(() => expect(restarted).toHaveBeenCalledTimes(1))
+  })
+
+  it('add up what all containers of all Pods have', async () => {
+    const devices = (...deviceIds: string[]) => [{ resourceName: 'akri.sh/cam', deviceIds, topology: undefined }]
+    const container = (name: string, ...ids: string[]) => ({
+      name,
+      devices: devices(...ids),
+      cpuIds: [],
+      memory: [],
+      dynamicResources: [],
+    })
+    await grpc(path.join(directory, 'r.sock'), PodResourcesListerService, {
+      list: (_call: unknown, done: sendUnaryData<object>) =>
+        done(null, {
+          podResources: [
+            { name: 'a', namespace: 'default', containers: [container('x', '0', '1'), container('y', '2')] },
+            { name: 'b', namespace: 'other', containers: [container('z', '3')] },
+          ],
+        }),
+      getAllocatableResources: () => {},
+      get: () => {},
+    })
+    const all = await sockets.listAllocated(new AbortController().signal)
+    expect([...all].map(([resource, pods]) => [resource, pods.map(({ pod, ids }) => `${pod} ${[...ids]}`)])).toEqual([
+      ['akri.sh/cam', ['default/a 0,1', 'default/a 2', 'other/b 3']],
+    ])
+  })
+})

@@ -1,0 +1,211 @@
+import { once } from 'node:events'
+import { link, mkdtemp, readdir, rename, rm } from 'node:fs/promises'
+import net from 'node:net'
+import os from 'node:os'
+import path from 'node:path'
+import type { NodeName } from '@akrijs/kube'
+import { type Clock, silentLogger, systemClock } from '@akrijs/runtime'
+import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
+import { serveHealth } from '@akrijs/runtime/program'
+import { SimulatedKubelet, StandaloneCluster, StateFile } from '@akrijs/standalone'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { z } from 'zod'
+import { eventually } from '../../../test/support/eventually.js'
+import { KubeletSockets } from '../node/kubelet/kubelet-sockets.js'
+import { manifest } from '../testing/objects.js'
+import { type Agent, startAgent } from './agent.js'
+import { AgentMetrics } from './metrics.js'
+
+const NODE = 'node-a' as NodeName
+
+let directory: string
+let cluster: StandaloneCluster
+let kubelet: SimulatedKubelet
+let sockets: KubeletSockets
+let metrics: AgentMetrics
+let agent: Agent | undefined
+
+beforeEach(async () => {
+  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-agent-'))
+  const file = new StateFile(path.join(directory, 'cluster.json'))
+  cluster = await StandaloneCluster.open({ file, clock: systemClock, log: silentLogger })
+  kubelet = await SimulatedKubelet.start({ directory: path.join(directory, 'k') })
+  sockets = new KubeletSockets({
+    pluginDirectory: kubelet.pluginDirectory,
+    podResourcesSocket: kubelet.podResourcesSocket,
+    pods: kubelet.nodePods,
+    clock: systemClock,
+    log: silentLogger,
+  })
+  await sockets.open()
+  metrics = new AgentMetrics({
+    node: NODE,
+    configurations: () => cluster.configurations.list(),
+    instances: () => cluster.instances.list(),
+    endpoints: () => agent?.registry.size ?? 0,
+    apiSilenceMs: () => undefined,
+  })
+})
+
+afterEach(async () => {
+  await agent?.close()
+  agent = undefined
+  await sockets.close()
+  await kubelet.close()
+  await cluster.close()
+  await rm(directory, { recursive: true, force: true })
+})
+
+/** Finds one device where its details say `found`, and fails otherwise. */
+const handler = defineDiscoveryHandler({
+  name: 'told',
+  shared: true,
+  details: z.object({ found: z.boolean() }),
+  async *discover({ details }) {
+    if (!details.found) throw new TypeError('no such bus')
+    yield [{ id: 'foo0' }]
+  },
+})
+
+const discoveryHandler = (found: boolean) => ({ name: 'told', discoveryDetails: `found: ${found}`, discoveryProperties: [] })
+
+async function start(load = async () => handler, clock: Clock = systemClock): Promise<void> {
+  agent = await startAgent({
+    cluster,
+    kubelet: sockets,
+    clock,
+    log: silentLogger,
+    node: NODE,
+    observer: metrics,
+    handlersDirectory: directory,
+    checkpointFile: path.join(directory, 'checkpoint.json'),
+    embedded: [{ name: 'told', load }],
+  })
+}
+
+/** The values of what begins with these words, as Prometheus reads them. */
+async function measured(...lines: readonly string[]): Promise<(number | undefined)[]> {
+  const text = await metrics.registry.metrics()
+  return lines.map((line) => {
+    const found = text.split('\n').find((one) => one.startsWith(`${line} `))
+    return found === undefined ? undefined : Number(found.slice(line.length + 1))
+  })
+}
+
+it('A23 an agent counts what happens, from the answer of a handler to the slot that is free again', async () => {
+  const [good, bad] = [
+    manifest({ discoveryHandler: discoveryHandler(true) }),
+    manifest({ discoveryHandler: discoveryHandler(false) }),
+  ]
+  await start()
+  await cluster.apply({ configurations: [good, bad], data: [], complete: true })
+  const resource = `akri.sh/${good.name}-8120fe`
+  await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
+  await eventually(async () =>
+    expect(
+      await measured(
+        `akri_instance_count{configuration="${good.name}",is_shared="true"}`,
+        `akri_discovery_response_time_count{configuration="${good.name}"}`,
+        'akri_discovery_response_result{discovery_handler_name="told",result="Success"}',
+        'akri_plugin_registrations_total{result="accepted"}',
+        'akri_handler_endpoints',
+      ),
+    ).toEqual([1, 1, 1, 3, 1]),
+  )
+  await eventually(async () => {
+    const [failures] = await measured('akri_discovery_response_result{discovery_handler_name="told",result="Fail"}')
+    expect(failures).toBeGreaterThan(0)
+  })
+
+  const container = { name: 'main', resources: { [resource]: 1 } }
+  await kubelet.admit({ uid: 'p', name: 'p', namespace: 'default', containers: [container] })
+  const held = `akri_slots{configuration="${good.name}",holder="this_node"}`
+  expect(
+    await measured(
+      'akri_allocations_total{level="instance",result="granted"}',
+      'akri_slot_claims_total{level="instance",outcome="claimed"}',
+      held,
+      'akri_slot_reclaims_total',
+    ),
+  ).toEqual([1, 1, 1, 0])
+  kubelet.remove('p')
+  await eventually(async () => expect(await measured(held, 'akri_slot_reclaims_total')).toEqual([0, 1]))
+})
+
+it('an agent that was restarted offers what it remembers before it imports a handler, and ends although that import never does', async () => {
+  const configuration = manifest({ discoveryHandler: discoveryHandler(true) })
+  const resource = `akri.sh/${configuration.name}-8120fe`
+  const registrations = () => measured('akri_plugin_registrations_total{result="accepted"}')
+  await start()
+  await cluster.apply({ configurations: [configuration], data: [], complete: true })
+  await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
+  expect(await registrations()).toEqual([2])
+  await agent?.close()
+  await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(0))
+
+  let atImport: ReturnType<typeof registrations> | undefined
+  await start(() => {
+    atImport = registrations()
+    return new Promise(() => {})
+  })
+  await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
+  await eventually(async () => expect(await atImport).toEqual([4]))
+})
+
+it('an agent is healthy while it mends what becomes of its sockets, and says which device plugin does not answer where it does not', async () => {
+  let ahead = 0
+  const configuration = manifest({ discoveryHandler: discoveryHandler(true) })
+  const resource = `akri.sh/${configuration.name}-8120fe`
+  await start(undefined, { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + ahead })
+  const health = await serveHealth({
+    port: 0,
+    host: '127.0.0.1',
+    ready: () => undefined,
+    healthy: async () => agent?.healthy(),
+    metrics: async () => '',
+  })
+  const probe = async () => {
+    const answer = await fetch(`http://127.0.0.1:${health.port}/healthz`)
+    return [answer.status, (await answer.text()).trim()]
+  }
+  const socketOf = async () => {
+    const names = await readdir(kubelet.pluginDirectory)
+    return names
+      .filter((name) => name.startsWith(`akri-${resource.slice(8)}-`))
+      .map((name) => path.join(kubelet.pluginDirectory, name))
+  }
+  const settled = async () => {
+    await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
+    ahead += 15_000
+  }
+  try {
+    await cluster.apply({ configurations: [configuration], data: [], complete: true })
+    await settled()
+    expect(await probe()).toEqual([200, 'ok'])
+
+    await kubelet.restart()
+    expect(await probe()).toEqual([200, 'ok'])
+    await settled()
+    expect(await probe()).toEqual([200, 'ok'])
+
+    const [removed = ''] = await socketOf()
+    await rm(removed)
+    expect(await probe()).toEqual([200, 'ok'])
+    await eventually(async () => expect(await socketOf()).toHaveLength(1))
+    ahead += 15_000
+    expect(await probe()).toEqual([200, 'ok'])
+
+    // There is a socket, so that nobody misses one, and nobody listens on it.
+    const [lost = ''] = await socketOf()
+    const dying = net.createServer()
+    await once(dying.listen(path.join(directory, 'dying.sock')), 'listening')
+    await link(path.join(directory, 'dying.sock'), path.join(directory, 'dead.sock'))
+    await new Promise((resolve) => dying.close(resolve))
+    await rename(path.join(directory, 'dead.sock'), lost)
+    expect(await probe()).toEqual([200, 'ok'])
+    ahead += 15_000
+    expect(await probe()).toEqual([503, `the device plugin of ${resource} does not answer on ${lost}`])
+  } finally {
+    await health.close()
+  }
+})

@@ -1,0 +1,50 @@
+import type { Configuration, Instance } from '@akrijs/api'
+import { expect, it } from 'vitest'
+import { AgentMetrics } from './metrics.js'
+
+const instance = (shared: boolean, nodes: string[], deviceUsage: Record<string, string>) =>
+  ({ spec: { configurationName: 'cam', shared, nodes, capacity: 2, deviceUsage } }) as unknown as Instance
+
+it('counts the Instances and slots of its own node as they are, and what happens under the names of the existing system', async () => {
+  let instances = [
+    instance(true, ['a', 'b'], { 's-0': 'a', 's-1': 'C:0:b' }),
+    instance(false, ['a'], {}),
+    instance(true, ['b'], { 't-0': 'b', 't-1': '' }),
+  ]
+  const metrics = new AgentMetrics({
+    node: 'a',
+    configurations: () => [{ metadata: { name: 'cam' }, spec: { discoveryHandler: { name: 'onvif' } } } as Configuration],
+    instances: () => instances,
+    endpoints: () => 3,
+    apiSilenceMs: () => 1500,
+  })
+  metrics.handlerAnswered('cam', 'udev', 0.3)
+  metrics.handlerAnswered('cam', 'udev', undefined)
+  metrics.handlerFailed('udev')
+  const text = await metrics.registry.metrics()
+  for (const line of [
+    'akri_instance_count{configuration="cam",is_shared="true"} 1',
+    'akri_instance_count{configuration="cam",is_shared="false"} 1',
+    'akri_slots{configuration="cam",holder="none"} 2',
+    'akri_slots{configuration="cam",holder="this_node"} 1',
+    'akri_slots{configuration="cam",holder="other_node"} 1',
+    'akri_handler_endpoints 3',
+    'akri_allocations_total{level="instance",result="refused"} 0',
+    'akri_slot_claims_total{level="configuration",outcome="taken"} 0',
+    'akri_slot_reclaims_total 0',
+    'akri_slot_restores_total{outcome="restored"} 0',
+    'akri_plugin_registrations_total{result="failed"} 0',
+    'akri_api_silence_seconds 1.5',
+    'akri_discovery_response_result{discovery_handler_name="udev",result="Success"} 2',
+    'akri_discovery_response_result{discovery_handler_name="udev",result="Fail"} 1',
+    'akri_discovery_response_result{discovery_handler_name="onvif",result="Success"} 0',
+    'akri_discovery_response_result{discovery_handler_name="onvif",result="Fail"} 0',
+    'akri_discovery_response_time_bucket{le="0.5",configuration="cam"} 1',
+    'akri_discovery_response_time_count{configuration="cam"} 1',
+  ])
+    expect(text).toContain(`${line}\n`)
+  // Of what is gone nothing is left.
+  instances = []
+  expect(await metrics.registry.metrics()).toContain('akri_instance_count{configuration="cam",is_shared="true"} 0\n')
+  expect(await metrics.registry.metrics()).not.toContain('akri_slots{')
+})

@@ -1,0 +1,143 @@
+import { type Configuration, heldSlots, holderOf, type Instance } from '@akrijs/api'
+import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import type { AgentObserver, PluginLevel } from '../ports/observer.js'
+
+/** What the gauges are computed from, whenever somebody looks. */
+export interface MeasuredState {
+  readonly node: string
+  configurations(): readonly Configuration[]
+  instances(): readonly Instance[]
+  /** How many handler endpoints there are. */
+  endpoints(): number
+  /** Since when the API server has not been heard of, in milliseconds; undefined before it first was. */
+  apiSilenceMs(): number | undefined
+}
+
+const RESULTS = ['Success', 'Fail'] as const
+const LEVELS: readonly PluginLevel[] = ['instance', 'configuration']
+
+/** What an agent counts. The first three names are those of the existing system. */
+export class AgentMetrics implements AgentObserver {
+  readonly registry = new Registry()
+  readonly #state: MeasuredState
+  readonly #responseTime = new Histogram({
+    name: 'akri_discovery_response_time',
+    help: 'Seconds from asking a handler to its first list',
+    labelNames: ['configuration'],
+    buckets: [0.25, 0.5, 1, 1.5, 2, 3, 5, 10, 60],
+    registers: [this.registry],
+  })
+  readonly #responses: Counter
+  readonly #allocations = this.#counter('akri_allocations_total', 'Allocate calls of the kubelet', ['level', 'result'])
+  readonly #claims = this.#counter('akri_slot_claims_total', 'Slots that were claimed', ['level', 'outcome'])
+  readonly #reclaims = this.#counter('akri_slot_reclaims_total', 'Slots that were taken back', [])
+  readonly #restores = this.#counter('akri_slot_restores_total', 'Claims of running containers that an Instance had lost', [
+    'outcome',
+  ])
+  readonly #registrations = this.#counter('akri_plugin_registrations_total', 'Registrations with the kubelet', ['result'])
+  readonly #requests = this.#counter('akri_api_requests_total', 'Requests to the API server', ['method', 'status'])
+
+  constructor(state: MeasuredState) {
+    this.#state = state
+    this.#responses = new Counter({
+      name: 'akri_discovery_response_result',
+      help: 'Answers of handlers',
+      labelNames: ['discovery_handler_name', 'result'],
+      registers: [this.registry],
+      // Of a handler that is asked for there is something to see before it has answered.
+      collect() {
+        for (const { spec } of state.configurations())
+          for (const result of RESULTS) this.inc({ discovery_handler_name: spec.discoveryHandler.name, result }, 0)
+      },
+    })
+    // What has not happened yet is 0, rather than not there: a rate begins with it.
+    for (const level of LEVELS) {
+      for (const result of ['granted', 'refused'] as const) this.#allocations.inc({ level, result }, 0)
+      for (const outcome of ['claimed', 'taken', 'gone'] as const) this.#claims.inc({ level, outcome }, 0)
+    }
+    for (const outcome of ['restored', 'taken', 'unknown'] as const) this.#restores.inc({ outcome }, 0)
+    for (const result of ['accepted', 'failed'] as const) this.#registrations.inc({ result }, 0)
+    this.#gauge('akri_instance_count', 'Instances that this node is in', ['configuration', 'is_shared'], (gauge) => {
+      for (const { metadata } of state.configurations())
+        for (const shared of ['true', 'false']) gauge.set({ configuration: metadata.name, is_shared: shared }, 0)
+      for (const { spec } of this.#own()) gauge.inc({ configuration: spec.configurationName, is_shared: String(spec.shared) })
+    })
+    this.#gauge(
+      'akri_slots',
+      'Slots of these Instances: free, held by this node, held by others',
+      ['configuration', 'holder'],
+      (gauge) => {
+        for (const { spec } of this.#own()) {
+          const held = heldSlots(spec.deviceUsage)
+          const here = Object.values(spec.deviceUsage).filter((usage) => holderOf(usage) === state.node).length
+          const total = Math.max(spec.capacity, Object.keys(spec.deviceUsage).length)
+          const configuration = spec.configurationName
+          gauge.inc({ configuration, holder: 'none' }, total - held)
+          gauge.inc({ configuration, holder: 'this_node' }, here)
+          gauge.inc({ configuration, holder: 'other_node' }, held - here)
+        }
+      },
+    )
+    this.#gauge('akri_api_silence_seconds', 'Since when the API server has not been heard of', [], (gauge) => {
+      const silence = state.apiSilenceMs()
+      if (silence !== undefined) gauge.set(silence / 1000)
+    })
+    this.#gauge('akri_handler_endpoints', 'Handlers that are loaded or have registered', [], (gauge) =>
+      gauge.set(state.endpoints()),
+    )
+  }
+
+  handlerAnswered(configuration: string, handler: string, seconds: number | undefined): void {
+    this.#responses.inc({ discovery_handler_name: handler, result: 'Success' })
+    if (seconds !== undefined) this.#responseTime.observe({ configuration }, seconds)
+  }
+
+  handlerFailed(handler: string): void {
+    this.#responses.inc({ discovery_handler_name: handler, result: 'Fail' })
+  }
+
+  allocated(level: PluginLevel, result: 'granted' | 'refused'): void {
+    this.#allocations.inc({ level, result })
+  }
+
+  claimed(level: PluginLevel, outcome: 'claimed' | 'taken' | 'gone'): void {
+    this.#claims.inc({ level, outcome })
+  }
+
+  reclaimed(): void {
+    this.#reclaims.inc()
+  }
+
+  restored(outcome: 'restored' | 'taken' | 'unknown'): void {
+    this.#restores.inc({ outcome })
+  }
+
+  registered(result: 'accepted' | 'failed'): void {
+    this.#registrations.inc({ result })
+  }
+
+  apiAnswered(method: string, status: number): void {
+    this.#requests.inc({ method, status: String(status) })
+  }
+
+  #own(): Instance[] {
+    return this.#state.instances().filter(({ spec }) => spec.nodes.some((node) => node === this.#state.node))
+  }
+
+  #counter(name: string, help: string, labelNames: string[]): Counter {
+    return new Counter({ name, help, labelNames, registers: [this.registry] })
+  }
+
+  #gauge(name: string, help: string, labelNames: string[], collect: (gauge: Gauge) => void): void {
+    new Gauge({
+      name,
+      help,
+      labelNames,
+      registers: [this.registry],
+      collect() {
+        this.reset()
+        collect(this)
+      },
+    })
+  }
+}

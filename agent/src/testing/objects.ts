@@ -1,0 +1,100 @@
+import {
+  API_VERSION,
+  type Configuration,
+  type ConfigurationManifest,
+  type ConfigurationName,
+  type Instance,
+  type InstanceName,
+} from '@akrijs/api'
+import type { NodeName } from '@akrijs/kube'
+
+// Objects for tests.
+
+const AS_MADE = { namespace: 'default', uid: 'u1', generation: 1, resourceVersion: '1', creationTimestamp: '' }
+
+/** The Instance `cam-8120fe` of the Configuration `cam`: two slots of a device that `node-a` sees, unless it is told otherwise. */
+export function instanceWith(
+  deviceUsage: Instance['spec']['deviceUsage'],
+  spec: Partial<Instance['spec']> = {},
+  metadata: Partial<Instance['metadata']> = {},
+): Instance {
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Instance',
+    metadata: {
+      name: 'cam-8120fe' as InstanceName,
+      ...AS_MADE,
+      ...metadata,
+    },
+    spec: {
+      configurationName: 'cam' as ConfigurationName,
+      cdiName: 'akri.sh/cam=8120fe',
+      capacity: 2,
+      brokerProperties: {},
+      shared: true,
+      nodes: ['node-a' as NodeName],
+      deviceUsage,
+      ...spec,
+    },
+  }
+}
+
+/** The Configuration `lab` of the handler `told`, one device at a time, unless it is told otherwise. */
+export function configurationWith(
+  { handler = 'told', details = '', ...spec }: Partial<Configuration['spec']> & { handler?: string; details?: string } = {},
+  metadata: Partial<Configuration['metadata']> = {},
+): Configuration {
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Configuration',
+    metadata: {
+      name: 'lab' as ConfigurationName,
+      ...AS_MADE,
+      ...metadata,
+    },
+    spec: {
+      discoveryHandler: { name: handler, discoveryDetails: details, discoveryProperties: [] },
+      capacity: 1,
+      brokerProperties: {},
+      ...spec,
+    },
+  }
+}
+
+let names = 0
+
+/** A Configuration of a name that no other test has. */
+export function manifest(spec: Partial<ConfigurationManifest['spec']> = {}): ConfigurationManifest {
+  return {
+    name: `lab-${process.pid}-${++names}` as ConfigurationName,
+    namespace: 'default',
+    labels: {},
+    annotations: {},
+    spec: {
+      discoveryHandler: { name: 'debugEcho', discoveryDetails: '', discoveryProperties: [] },
+      capacity: 1,
+      brokerProperties: {},
+      ...spec,
+    },
+  }
+}
+
+/** What a node makes an Instance of. */
+export function draftOf(owner: Configuration, capacity: number, nodes: readonly NodeName[], digest: string) {
+  const { name, namespace } = owner.metadata
+  return {
+    name: `${name}-${digest}` as InstanceName,
+    namespace,
+    annotations: {},
+    owner,
+    spec: {
+      configurationName: name,
+      cdiName: `akri.sh/${name}=${digest}`,
+      capacity,
+      brokerProperties: {},
+      shared: true,
+      nodes,
+      deviceUsage: {},
+    },
+  }
+}

@@ -1,0 +1,41 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import os from 'node:os'
+import path from 'node:path'
+import type { NodeName } from '@akrijs/kube'
+import { silentLogger, systemClock } from '@akrijs/runtime'
+import { SimulatedKubelet, StandaloneCluster, StateFile } from '@akrijs/standalone'
+import { GivenSlots } from '../core/slots/given-slots.js'
+import { KubeletSockets } from '../node/kubelet/kubelet-sockets.js'
+
+/** What device plugins have around them, for tests: a cluster, and a kubelet behind its sockets. */
+export class TestNode {
+  readonly directory: string
+  readonly cluster: StandaloneCluster
+  readonly kubelet: SimulatedKubelet
+  readonly sockets: KubeletSockets
+  readonly given: GivenSlots
+
+  private constructor(directory: string, cluster: StandaloneCluster, kubelet: SimulatedKubelet, node: NodeName) {
+    const { pluginDirectory, podResourcesSocket, nodePods } = kubelet
+    this.directory = directory
+    this.cluster = cluster
+    this.kubelet = kubelet
+    this.sockets = new KubeletSockets({ pluginDirectory, podResourcesSocket, clock: systemClock, log: silentLogger })
+    this.given = new GivenSlots({ node, pods: nodePods })
+  }
+
+  static async open(node: NodeName): Promise<TestNode> {
+    const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-'))
+    const file = new StateFile(path.join(directory, 'cluster.json'))
+    const cluster = await StandaloneCluster.open({ file, clock: systemClock, log: silentLogger })
+    const opened = new TestNode(directory, cluster, await SimulatedKubelet.start({ directory }), node)
+    await opened.sockets.open()
+    return opened
+  }
+
+  async close(): Promise<void> {
+    await this.sockets.close()
+    await this.kubelet.close()
+    await rm(this.directory, { recursive: true, force: true })
+  }
+}

@@ -1,0 +1,148 @@
+import type { Configuration, Instance, SlotName } from '@akrijs/api'
+import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube'
+import { silentLogger } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { ObjectStore } from '@akrijs/standalone'
+import { GivenSlots } from '../core/slots/given-slots.js'
+import { SlotClaims } from '../core/slots/slot-claims.js'
+import { SlotReconciler } from '../core/slots/slot-reconciler.js'
+import { KubeletUnavailableError } from '../errors.js'
+import type { Allocation, NodePods } from '../ports/kubelet.js'
+import { instanceWith } from './objects.js'
+
+// For tests of the reconciler: the Instance `cam-8120fe` with slots that one Pod may have, by the resource of either level.
+
+export const key = objectKey('default', 'cam-8120fe')
+export const pod = objectKey('default', 'pod')
+export const slot = (index: number) => `cam-8120fe-${index}` as SlotName
+export const holds = (...ids: string[]) => new Map([['akri.sh/cam-8120fe', [{ pod, ids: new Set(ids) }]]])
+export const holdsAny = (...ids: string[]) => new Map([['akri.sh/cam', [{ pod, ids: new Set(ids) }]]])
+
+/** The reconciler of `node-a`, with a cluster and a kubelet that are as a test says. */
+export class TestReconciler {
+  readonly clock = new ManualClock(1_000_000)
+  readonly instances = new ObjectStore<Instance>()
+  readonly configurations = new ObjectStore<Configuration>()
+  readonly claims = new SlotClaims(this.clock)
+  readonly given: GivenSlots
+  readonly reconciler: SlotReconciler
+  readonly stop = new AbortController()
+  /** What the kubelet lists; undefined while it cannot be asked. */
+  listed: Map<string, Allocation[]> | undefined = new Map()
+  /** The Pods that ask for `akri.sh/cam-8120fe`, and for how many; undefined where nobody watches Pods. */
+  users: Map<ObjectKey, number> | undefined
+  /** Whether all Pods have been seen. */
+  synced = true
+  readonly ended = new Set<ObjectKey>()
+  /** What was written: the slot and what it says since. */
+  readonly written: string[] = []
+  readonly events: string[] = []
+  /** The messages of its log, of what is worth a line. */
+  readonly said: string[] = []
+  /** How often the kubelet was asked. */
+  asked = 0
+  /** Whether the API server is away. */
+  failing = false
+  /** Whether the kubelet does not answer. */
+  hanging = false
+  /** Tells that a Pod has ended or is gone. */
+  podGone = () => {}
+  /** What the Instance has otherwise than usual. */
+  #spec: Partial<Instance['spec']> = {}
+  #ran: Promise<void> | undefined
+
+  constructor() {
+    const node = 'node-a' as NodeName
+    const pods = this.#pods()
+    const watched = () => this.users && pods
+    this.given = new GivenSlots({
+      node,
+      get pods() {
+        return watched()
+      },
+    })
+    this.reconciler = new SlotReconciler({
+      clock: this.clock,
+      log: { ...silentLogger, info: (_fields, message) => this.said.push(message) },
+      node,
+      claims: this.claims,
+      given: this.given,
+      cluster: {
+        instances: this.instances,
+        configurations: this.configurations,
+        restoreSlot: async (_key, which, wanted) => {
+          if (this.failing) throw new TypeError('the API server is away')
+          const by = this.usage()[which] ?? ''
+          if (by !== '') return { outcome: 'taken', by }
+          this.#write(which, wanted)
+          return { outcome: 'claimed' }
+        },
+        releaseSlot: async (_key, which, held) => {
+          if (this.usage()[which] !== held) return 'changed'
+          this.#write(which, '')
+          return 'released'
+        },
+        recordEvent: ({ regarding, reason, message }) =>
+          this.events.push(`${regarding.kind} ${regarding.key} ${reason}: ${message}`),
+      },
+      kubelet: {
+        listAllocated: async (signal) => {
+          this.asked++
+          if (this.hanging) await new Promise((_, reject) => signal.addEventListener('abort', reject, { once: true }))
+          if (this.listed === undefined) throw new KubeletUnavailableError('away')
+          return this.listed
+        },
+        get pods(): NodePods | undefined {
+          return watched()
+        },
+      },
+    })
+  }
+
+  run(): void {
+    this.#ran = this.reconciler.run(this.stop.signal)
+  }
+
+  async end(): Promise<void> {
+    this.stop.abort()
+    await this.#ran
+  }
+
+  /** Writes the Instance. */
+  put(deviceUsage: Record<string, string>, more: Partial<Instance['spec']> = {}): void {
+    this.#spec = more
+    this.instances.put(instanceWith(deviceUsage, { capacity: 3, ...more }))
+  }
+
+  usage(): Readonly<Record<string, string>> {
+    return this.instances.get(key)?.spec.deviceUsage ?? {}
+  }
+
+  /** As the plugins do for a container. */
+  claim(...slots: SlotName[]): Promise<void> {
+    return this.claims.during(async ({ claim }) => {
+      for (const one of slots) await claim(one, async () => undefined)
+    })
+  }
+
+  #write(which: SlotName, wanted: string): void {
+    this.written.push(`${which} ${wanted === '' ? 'free' : wanted}`)
+    this.put({ ...this.usage(), [which]: wanted }, this.#spec)
+  }
+
+  #pods(): NodePods {
+    const { ended } = this
+    const [synced, users] = [() => this.synced, () => this.users]
+    return {
+      get synced() {
+        return synced()
+      },
+      lagMs: 100,
+      users: (resource) => new Map(resource.startsWith('akri.sh/cam') ? users() : []),
+      hasEnded: (one) => ended.has(one),
+      onGone: (listener) => {
+        this.podGone = listener
+      },
+    }
+  }
+}

@@ -1,0 +1,124 @@
+import type { NodeName, ObjectMeta } from '@akrijs/kube/objects'
+import { isRecord } from '@akrijs/runtime'
+import * as z from 'zod'
+import { type Problem, parseConfiguration } from './configuration-schema.js'
+import { API_VERSION, type ConfigurationName, type InstanceName } from './names.js'
+import type { Configuration, ConfigurationStatus, Instance, InstanceStatus } from './types.js'
+
+// Objects as an API server gives them. What the schema of the server guarantees is checked all the same: the CRD that is
+// installed may be an older one, or another system's.
+
+const text = z.string()
+const texts = z.record(text, text)
+const metadata = z.object({
+  name: text,
+  namespace: text,
+  uid: text,
+  resourceVersion: text,
+  creationTimestamp: text,
+  generation: z.number().int().catch(0),
+  deletionTimestamp: text.optional(),
+  labels: texts.optional().catch(undefined),
+  annotations: texts.optional().catch(undefined),
+  ownerReferences: z
+    .array(z.object({ apiVersion: text, kind: text, name: text, uid: text, controller: z.boolean().optional() }))
+    .optional()
+    .catch(undefined),
+  finalizers: z.array(text).optional().catch(undefined),
+})
+
+const conditionFields = {
+  type: z.enum(['HandlerConnected', 'Discovering', 'Ready']),
+  status: z.enum(['True', 'False', 'Unknown']),
+  reason: text,
+  message: text,
+}
+const count = z.number().int()
+const status = z.object({
+  observedGeneration: count,
+  conditions: z.array(z.object({ ...conditionFields, lastTransitionTime: text })),
+  devices: count,
+  slots: z.object({ total: count, claimed: count }),
+  nodes: z.record(text, z.object({ observedGeneration: count, devices: count, conditions: z.array(z.object(conditionFields)) })),
+})
+
+const instance = z.object({
+  metadata,
+  spec: z.object({
+    configurationName: text,
+    cdiName: text,
+    capacity: count.min(0),
+    brokerProperties: texts.nullish(),
+    shared: z.boolean().nullish(),
+    nodes: z.array(text).nullish(),
+    deviceUsage: texts.nullish(),
+  }),
+  status: z
+    .object({
+      brokerJob: z.object({ name: text, specHash: text }).optional().catch(undefined),
+      brokerInfo: texts.optional().catch(undefined),
+      brokerInfoSlots: texts.optional().catch(undefined),
+    })
+    .optional()
+    .catch(undefined),
+})
+
+/** Reads the metadata of any object that a server gave; that of a node has an empty namespace. @returns undefined where it is none */
+export function parseObjectMeta(object: unknown): ObjectMeta<string> | undefined {
+  const parsed = z.object({ metadata: metadata.extend({ namespace: text.default('') }) }).safeParse(object)
+  return parsed.success ? (present(parsed.data.metadata) as ObjectMeta<string>) : undefined
+}
+
+export type ParsedConfigurationObject =
+  | { readonly ok: true; readonly configuration: Configuration }
+  | {
+      readonly ok: false
+      readonly problems: readonly Problem[]
+      /** What can be said of it all the same; undefined where it is no object of the API at all. */
+      readonly found: Pick<Configuration, 'metadata' | 'status'> | undefined
+    }
+
+/** Reads a Configuration that a server gave. Never throws. */
+export function parseConfigurationObject(object: unknown): ParsedConfigurationObject {
+  const envelope = z.object({ metadata, status: status.optional().catch(undefined) }).safeParse(object)
+  const found = envelope.success
+    ? {
+        metadata: present(envelope.data.metadata) as ObjectMeta<ConfigurationName>,
+        ...(envelope.data.status === undefined ? {} : { status: envelope.data.status as ConfigurationStatus }),
+      }
+    : undefined
+  const parsed = parseConfiguration({ apiVersion: API_VERSION, kind: 'Configuration', ...(isRecord(object) ? object : {}) })
+  if (!parsed.ok) return { ok: false, problems: parsed.problems, found }
+  if (found === undefined) return { ok: false, problems: [{ path: 'metadata', message: 'it is incomplete' }], found }
+  return {
+    ok: true,
+    configuration: { apiVersion: API_VERSION, kind: 'Configuration', ...found, spec: parsed.configuration.spec },
+  }
+}
+
+/** Reads an Instance that a server gave, of this system or another one's. @returns undefined where it is none */
+export function parseInstanceObject(object: unknown): Instance | undefined {
+  const parsed = instance.safeParse(object)
+  if (!parsed.success) return undefined
+  const { spec, status } = parsed.data
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Instance',
+    metadata: present(parsed.data.metadata) as ObjectMeta<InstanceName>,
+    spec: {
+      configurationName: spec.configurationName as ConfigurationName,
+      cdiName: spec.cdiName,
+      capacity: spec.capacity,
+      brokerProperties: spec.brokerProperties ?? {},
+      shared: spec.shared ?? false,
+      nodes: (spec.nodes ?? []) as NodeName[],
+      deviceUsage: spec.deviceUsage ?? {},
+    },
+    ...(status === undefined ? {} : { status: present(status) as InstanceStatus }),
+  }
+}
+
+/** Without the keys whose value is undefined. */
+function present(value: object): object {
+  return Object.fromEntries(Object.entries(value).filter(([, inner]) => inner !== undefined))
+}

@@ -1,0 +1,255 @@
+import { excess, nearest } from '@akrijs/runtime'
+import * as z from 'zod'
+import { API_VERSION, type ConfigurationName } from './names.js'
+import type { ConfigurationSpec } from './types.js'
+
+/** What somebody writes into a file: a Configuration without what a cluster adds. */
+export interface ConfigurationManifest {
+  readonly name: ConfigurationName
+  readonly namespace: string
+  readonly labels: Readonly<Record<string, string>>
+  readonly annotations: Readonly<Record<string, string>>
+  readonly spec: ConfigurationSpec
+}
+
+/** Something in a document that is not as it should be. */
+export interface Problem {
+  /** Such as `spec.discoveryHandler.name`; empty for the whole document. */
+  readonly path: string
+  /** What is wrong, what stands there, and what would be right. */
+  readonly message: string
+}
+
+export type ParsedConfiguration =
+  | { readonly ok: true; readonly configuration: ConfigurationManifest }
+  | { readonly ok: false; readonly problems: readonly Problem[] }
+
+/** The most slots that an Instance may have: each is a key of the object, and a device of the kubelet. */
+const MAX_CAPACITY = 10_000
+
+/**
+ * The part of a resource name behind `akri.sh/` has 63 characters at most (the kubelet refuses longer ones), and that of
+ * an Instance ends in a dash and six digits.
+ */
+const MAX_NAME_LENGTH = 63 - '-123456'.length
+
+/** How many problems are told: more help nobody, and a document may have hundreds of thousands. */
+const MAX_PROBLEMS = 100
+
+const text = z.string()
+const dnsSubdomain = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
+const absentOr = <T extends z.ZodType>(schema: T) => schema.nullish().transform((value) => value ?? undefined)
+
+const keySelector = z.strictObject({
+  name: text.min(1),
+  key: text.min(1),
+  namespace: absentOr(text.min(1)),
+  optional: absentOr(z.boolean()),
+})
+
+const property = z
+  .strictObject({
+    name: text.regex(/^[_A-Za-z][_A-Za-z0-9]*$/, 'write a letter or _, then letters, digits and _'),
+    value: absentOr(text),
+    valueFrom: absentOr(
+      z
+        .strictObject({ secretKeyRef: absentOr(keySelector), configMapKeyRef: absentOr(keySelector) })
+        .transform((from, context) => {
+          if (from.secretKeyRef && !from.configMapKeyRef) return { secretKeyRef: from.secretKeyRef }
+          if (from.configMapKeyRef && !from.secretKeyRef) return { configMapKeyRef: from.configMapKeyRef }
+          context.addIssue({ code: 'custom', message: 'give one of secretKeyRef and configMapKeyRef' })
+          return z.NEVER
+        }),
+    ),
+  })
+  .transform(({ name, value, valueFrom }, context) => {
+    if (valueFrom === undefined) return value === undefined ? { name } : { name, value }
+    if (value === undefined) return { name, valueFrom }
+    context.addIssue({ code: 'custom', message: 'give one of value and valueFrom' })
+    return z.NEVER
+  })
+
+// What stands inside of these is Kubernetes' own, and kept as it is.
+const anything = z.record(text, z.unknown())
+
+const spec = z.strictObject({
+  discoveryHandler: z.strictObject({
+    name: text.min(1),
+    discoveryDetails: text.nullish().transform((details) => details ?? ''),
+    discoveryProperties: z
+      .array(property)
+      .nullish()
+      .transform((properties) => properties ?? [])
+      .superRefine((properties, context) => {
+        const names = new Set<string>()
+        for (const [index, { name }] of properties.entries()) {
+          if (names.has(name))
+            context.addIssue({ code: 'custom', path: [index, 'name'], message: 'another property has this name' })
+          names.add(name)
+        }
+      }),
+  }),
+  capacity: z
+    .number()
+    .int()
+    .min(1)
+    .max(MAX_CAPACITY)
+    .nullish()
+    .transform((capacity) => capacity ?? 1),
+  brokerSpec: absentOr(
+    z
+      .strictObject({
+        brokerPodSpec: absentOr(anything),
+        brokerJobSpec: absentOr(anything),
+        brokerDeploymentSpec: absentOr(anything),
+        updateStrategy: absentOr(
+          z.strictObject({ type: absentOr(z.enum(['RollingUpdate', 'OnDelete'])).transform((type) => type ?? 'RollingUpdate') }),
+        ),
+      })
+      .transform(({ updateStrategy, ...templates }, context) => {
+        const given = Object.entries(templates).filter(([, template]) => template !== undefined)
+        if (given.length > 1) {
+          const names = given.map(([name]) => name).join(' and ')
+          context.addIssue({ code: 'custom', message: `give one of ${names}` })
+          return z.NEVER
+        }
+        if (given.length === 0) return undefined
+        return { ...Object.fromEntries(given), ...(updateStrategy === undefined ? {} : { updateStrategy }) }
+      }),
+  ),
+  instanceServiceSpec: absentOr(anything),
+  configurationServiceSpec: absentOr(anything),
+  brokerProperties: z
+    .record(text.min(1).regex(/^[^=\0]+$/, 'it names an environment variable: no = and no NUL'), text)
+    .nullish()
+    .transform((properties) => properties ?? {}),
+})
+
+const manifest = z.strictObject({
+  apiVersion: z.literal(API_VERSION),
+  kind: z.literal('Configuration'),
+  metadata: z.looseObject({
+    name: text
+      .max(MAX_NAME_LENGTH, `write at most ${MAX_NAME_LENGTH} characters, so that akri.sh/<name>-<digest> can name a resource`)
+      .regex(dnsSubdomain, 'write lower-case letters, digits, - and ., beginning and ending with a letter or digit'),
+    namespace: text
+      .max(63)
+      .regex(
+        /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/,
+        'write lower-case letters, digits and -, beginning and ending with a letter or digit',
+      )
+      .nullish()
+      .transform((namespace) => namespace ?? 'default'),
+    labels: z
+      .record(text, text)
+      .nullish()
+      .transform((labels) => labels ?? {}),
+    annotations: z
+      .record(text, text)
+      .nullish()
+      .transform((annotations) => annotations ?? {}),
+  }),
+  spec,
+  status: z.unknown().optional(),
+})
+
+/** Reads a Configuration that somebody wrote. Never throws. */
+export function parseConfiguration(object: unknown): ParsedConfiguration {
+  const tooMuch = excess(object)
+  if (tooMuch !== undefined) return { ok: false, problems: [{ path: '', message: tooMuch }] }
+  const result = manifest.safeParse(object)
+  if (!result.success) {
+    const problems = result.error.issues.slice(0, MAX_PROBLEMS).flatMap((issue) => describe(issue, object))
+    // One for each place: a value of the wrong type breaks the other rules as well.
+    const first = new Map([...problems].reverse().map((problem) => [problem.path, problem]))
+    return { ok: false, problems: problems.filter((problem) => first.get(problem.path) === problem).slice(0, MAX_PROBLEMS) }
+  }
+  const { metadata } = result.data
+  return {
+    ok: true,
+    configuration: {
+      name: metadata.name as ConfigurationName,
+      namespace: metadata.namespace,
+      labels: metadata.labels,
+      annotations: metadata.annotations,
+      spec: withoutUndefined(result.data.spec) as ConfigurationSpec,
+    },
+  }
+}
+
+function describe(issue: z.core.$ZodIssue, root: unknown): Problem[] {
+  const path = pathText(issue.path)
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.slice(0, MAX_PROBLEMS).map((key) => ({
+      path: pathText([...issue.path, key]),
+      message: `there is no such field${suggestion(key)}`,
+    }))
+  }
+  const value = valueAt(root, issue.path)
+  const shown = value === undefined ? '' : `; it is ${shorten(value)}`
+  const message =
+    value === undefined && issue.code === 'invalid_type' ? `it is missing; ${issue.message}` : `${issue.message}${shown}`
+  return [{ path, message }]
+}
+
+function pathText(path: readonly PropertyKey[]): string {
+  return path.map((key, index) => (typeof key === 'number' ? `[${key}]` : `${index > 0 ? '.' : ''}${String(key)}`)).join('')
+}
+
+const FIELDS = [
+  'apiVersion',
+  'kind',
+  'metadata',
+  'spec',
+  'discoveryHandler',
+  'name',
+  'discoveryDetails',
+  'discoveryProperties',
+  'value',
+  'valueFrom',
+  'secretKeyRef',
+  'configMapKeyRef',
+  'key',
+  'namespace',
+  'optional',
+  'capacity',
+  'brokerSpec',
+  'brokerPodSpec',
+  'brokerJobSpec',
+  'brokerDeploymentSpec',
+  'updateStrategy',
+  'instanceServiceSpec',
+  'configurationServiceSpec',
+  'brokerProperties',
+]
+
+function suggestion(key: string): string {
+  if (FIELDS.includes(key)) return ' at this place'
+  const near = nearest(key, FIELDS)
+  return near === undefined ? '' : `; did you mean ${near}?`
+}
+
+function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {
+  let value = root
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined
+    value = Reflect.get(value, key)
+  }
+  return value
+}
+
+/** A value as it is shown in a message. */
+export function shorten(value: unknown): string {
+  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'a list' : 'a mapping'
+  const shown = typeof value === 'string' ? JSON.stringify(value) : String(value)
+  return shown.length > 60 ? `${shown.slice(0, 60)}…` : shown
+}
+
+/** zod keeps keys whose value became undefined; the types say that they are absent. */
+function withoutUndefined(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutUndefined)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([key, inner]) => (inner === undefined ? [] : [[key, withoutUndefined(inner)]])),
+  )
+}

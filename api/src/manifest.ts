@@ -1,0 +1,122 @@
+import { excess } from '@akrijs/runtime'
+import { loadAll, YAMLException } from 'js-yaml'
+import { type ConfigurationManifest, type Problem, parseConfiguration, shorten } from './configuration-schema.js'
+
+/** A Secret or a ConfigMap: values by key, as bytes. */
+export interface KeyedData {
+  readonly kind: 'Secret' | 'ConfigMap'
+  readonly name: string
+  readonly namespace: string
+  readonly data: ReadonlyMap<string, Uint8Array>
+}
+
+export interface Manifest {
+  /** Counted from 1. */
+  readonly document: number
+  readonly content:
+    | { readonly kind: 'Configuration'; readonly configuration: ConfigurationManifest }
+    | { readonly kind: 'Data'; readonly data: KeyedData }
+}
+
+export interface ManifestProblem extends Problem {
+  readonly file: string
+  /** Counted from 1; 0 where the file as a whole cannot be read. */
+  readonly document: number
+}
+
+export interface Manifests {
+  readonly manifests: readonly Manifest[]
+  readonly problems: readonly ManifestProblem[]
+}
+
+/** The largest file of manifests, in bytes. */
+export const MAX_MANIFEST_BYTES = 4 * 1024 * 1024
+
+/** Reads the documents of one file: Configurations, and the Secrets and ConfigMaps that they refer to. Never throws. */
+export function parseManifests(text: string, file: string): Manifests {
+  const problems: ManifestProblem[] = []
+  const manifests: Manifest[] = []
+  const refuse = (document: number, path: string, message: string) => problems.push({ file, document, path, message })
+  if (Buffer.byteLength(text) > MAX_MANIFEST_BYTES) {
+    refuse(0, '', `the file has more than ${MAX_MANIFEST_BYTES} bytes`)
+    return { manifests, problems }
+  }
+  let documents: unknown[]
+  try {
+    documents = loadAll(text)
+  } catch (error) {
+    const mark = error instanceof YAMLException ? error.mark : undefined
+    const place = mark ? ` in line ${mark.line + 1}, column ${mark.column + 1}` : ''
+    refuse(0, '', `it is not YAML: ${error instanceof YAMLException ? error.reason : String(error)}${place}`)
+    return { manifests, problems }
+  }
+  // Before anything goes through it: an alias costs a few bytes, and what it stands for may be large, or itself.
+  const tooMuch = excess(documents)
+  if (tooMuch !== undefined) {
+    refuse(0, '', tooMuch)
+    return { manifests, problems }
+  }
+  for (const { document, at, object } of documents.flatMap(itemsOf)) {
+    if (object === null || object === undefined) continue
+    const kind = fieldOf(object, 'kind')
+    if (kind === 'Configuration') {
+      const parsed = parseConfiguration(object)
+      if (parsed.ok) manifests.push({ document, content: { kind: 'Configuration', configuration: parsed.configuration } })
+      else for (const problem of parsed.problems) refuse(document, at + problem.path, problem.message)
+    } else if (kind === 'Secret' || kind === 'ConfigMap') {
+      const data = readData(kind, object, (path, message) => refuse(document, at + path, message))
+      if (data !== undefined) manifests.push({ document, content: { kind: 'Data', data } })
+    } else {
+      refuse(
+        document,
+        `${at}kind`,
+        `it is ${kind === undefined ? 'missing' : shorten(kind)}; Configuration, Secret and ConfigMap are used here`,
+      )
+    }
+  }
+  return { manifests, problems }
+}
+
+interface Item {
+  readonly document: number
+  /** The path of the object in its document, as a prefix. */
+  readonly at: string
+  readonly object: unknown
+}
+
+function itemsOf(content: unknown, index: number): Item[] {
+  const document = index + 1
+  const items = fieldOf(content, 'kind') === 'List' ? fieldOf(content, 'items') : undefined
+  if (!Array.isArray(items)) return [{ document, at: '', object: content }]
+  return items.map((object: unknown, item) => ({ document, at: `items[${item}].`, object }))
+}
+
+function readData(
+  kind: KeyedData['kind'],
+  object: unknown,
+  refuse: (path: string, message: string) => void,
+): KeyedData | undefined {
+  const name = fieldOf(fieldOf(object, 'metadata'), 'name')
+  const namespace = fieldOf(fieldOf(object, 'metadata'), 'namespace') ?? 'default'
+  if (typeof name !== 'string' || name === '') return void refuse('metadata.name', 'it must be a name')
+  if (typeof namespace !== 'string') return void refuse('metadata.namespace', 'it must be a name')
+  const data = new Map<string, Uint8Array>()
+  // Later ones win, as in Kubernetes: a Secret's stringData over its data, a ConfigMap's data over its binaryData.
+  const fields = kind === 'Secret' ? (['data', 'stringData'] as const) : (['binaryData', 'data'] as const)
+  for (const field of fields) {
+    const encoded = kind === 'Secret' ? field === 'data' : field === 'binaryData'
+    for (const [key, value] of Object.entries(fieldOf(object, field) ?? {})) {
+      const at = `${field}.${key}`
+      // Never shown in full: it is a secret.
+      if (typeof value !== 'string') return void refuse(at, `it must be a text, not of type ${typeof value}`)
+      if (encoded && !/^[A-Za-z0-9+/]*={0,2}$/.test(value.replace(/\s+/g, '')))
+        return void refuse(at, 'it must be base64; write plain text into the other field')
+      data.set(key, Buffer.from(value, encoded ? 'base64' : 'utf8'))
+    }
+  }
+  return { kind, name, namespace, data }
+}
+
+function fieldOf(object: unknown, field: string): unknown {
+  return typeof object === 'object' && object !== null && Object.hasOwn(object, field) ? Reflect.get(object, field) : undefined
+}

@@ -1,0 +1,139 @@
+import type { Configuration, ConfigurationSpec, Instance } from '@akrijs/api'
+import type { NodeName } from '@akrijs/kube'
+import { ANNOTATIONS } from '../labels.js'
+import type { ClusterNode, Job, Pod } from '../objects.js'
+
+// Objects for tests, as the API server would give them.
+
+export const T0 = Date.parse('2026-01-01T00:00:00Z')
+
+const at = (ms: number) => new Date(ms).toISOString()
+
+export function testConfiguration(spec: Partial<ConfigurationSpec> = {}): Configuration {
+  return {
+    apiVersion: 'akri.sh/v0',
+    kind: 'Configuration',
+    metadata: {
+      name: 'cam' as Configuration['metadata']['name'],
+      namespace: 'plant',
+      uid: 'uid-cam',
+      generation: 3,
+      resourceVersion: '1',
+      creationTimestamp: at(T0),
+    },
+    spec: {
+      discoveryHandler: { name: 'onvif', discoveryDetails: '', discoveryProperties: [] },
+      capacity: 1,
+      brokerProperties: {},
+      ...spec,
+    },
+  }
+}
+
+export function testInstance(
+  nodes: readonly string[],
+  more: { capacity?: number; shared?: boolean; name?: string } = {},
+): Instance {
+  const { capacity = 1, shared = true, name = 'cam-8120fe' } = more
+  return {
+    apiVersion: 'akri.sh/v0',
+    kind: 'Instance',
+    metadata: {
+      name: name as Instance['metadata']['name'],
+      namespace: 'plant',
+      uid: `uid-${name}`,
+      generation: 1,
+      resourceVersion: '1',
+      creationTimestamp: at(T0),
+      ownerReferences: [{ apiVersion: 'akri.sh/v0', kind: 'Configuration', name: 'cam', uid: 'uid-cam', controller: true }],
+    },
+    spec: {
+      configurationName: 'cam' as Instance['spec']['configurationName'],
+      cdiName: 'akri.sh/cam=8120fe',
+      capacity,
+      brokerProperties: {},
+      shared,
+      nodes: nodes as NodeName[],
+      deviceUsage: {},
+    },
+  }
+}
+
+export interface TestPod extends Partial<Omit<Pod, 'metadata' | 'node' | 'targetNode'>> {
+  readonly name?: string
+  readonly hash?: string | undefined
+  readonly restarts?: number
+  readonly createdAt?: number
+  readonly leaves?: boolean
+  readonly scheduled?: boolean
+}
+
+/** A broker Pod of a node; one that runs and is ready, unless it says otherwise. */
+export function testPod(targetNode: string, more: TestPod = {}): Pod {
+  const {
+    name = `${targetNode}-pod`,
+    hash = 'now',
+    restarts = 0,
+    createdAt = T0,
+    leaves = false,
+    scheduled = true,
+    ...rest
+  } = more
+  const annotations = {
+    ...('hash' in more && more.hash === undefined ? {} : { [ANNOTATIONS.specHash]: hash }),
+    [ANNOTATIONS.targetNode]: targetNode,
+    [ANNOTATIONS.restarts]: String(restarts),
+  }
+  return {
+    metadata: {
+      name,
+      namespace: 'plant',
+      uid: `uid-${name}-${createdAt}`,
+      generation: 1,
+      resourceVersion: '1',
+      creationTimestamp: at(createdAt),
+      annotations,
+      ownerReferences: [
+        { apiVersion: 'akri.sh/v0', kind: 'Instance', name: 'cam-8120fe', uid: 'uid-cam-8120fe', controller: true },
+      ],
+      ...(leaves ? { deletionTimestamp: at(createdAt) } : {}),
+    },
+    node: (scheduled ? targetNode : '') as NodeName | '',
+    targetNode: targetNode as NodeName,
+    phase: 'Running',
+    reason: '',
+    ready: more.phase === undefined || more.phase === 'Running',
+    startedAt: scheduled ? createdAt : undefined,
+    endedAt: undefined,
+    hasRun: true,
+    ...rest,
+  }
+}
+
+export function testJob(
+  name: string,
+  more: Partial<Omit<Job, 'metadata'>> & { hash?: string | undefined; leaves?: boolean } = {},
+): Job {
+  const { hash = 'now', leaves = false, ...rest } = more
+  return {
+    metadata: {
+      name,
+      namespace: 'plant',
+      uid: `uid-${name}`,
+      generation: 1,
+      resourceVersion: '1',
+      creationTimestamp: at(T0),
+      annotations: 'hash' in more && more.hash === undefined ? {} : { [ANNOTATIONS.specHash]: hash },
+      ...(leaves ? { deletionTimestamp: at(T0) } : {}),
+    },
+    outcome: undefined,
+    endedAt: undefined,
+    ...rest,
+  }
+}
+
+/** A node that new Pods may go to. */
+export function testNode(name: string): ClusterNode {
+  const metadata = { name, namespace: '', uid: `uid-${name}`, generation: 1, resourceVersion: '1', creationTimestamp: at(T0) }
+  return { metadata, ready: true, readySince: T0, schedulable: true }
+}

@@ -1,0 +1,115 @@
+import { type Device, DiscoveryProperties, type Logger, silentLogger } from '@akrijs/sdk'
+import { openDiscovery } from '@akrijs/sdk/host'
+import type { Network } from '@akrijs/sdk/network'
+import { ManualClock } from '@akrijs/sdk/testing'
+import { afterEach, beforeEach } from 'vitest'
+import { DISCOVERY_SERVER, endpoint, SimulatedServer } from '../../test-peers/simulated-server.js'
+import { defineOpcuaHandler, type OpcuaHandlerOptions } from '../handler.js'
+
+const ROUND_MS = 10_000
+/** How long a host name is waited for. */
+export const NAME_MS = 3000
+/** As long as a busy machine may need for an answer. */
+const UNHURRIED = { connectMs: 15_000, totalMs: 15_000 }
+/** Where a server is silent: each question to it is waited for to its end. */
+export const IMPATIENT = { timeouts: { connectMs: 1500, totalMs: 1500 } }
+
+export let clock: ManualClock
+export let stop: AbortController
+const servers: SimulatedServer[] = []
+
+beforeEach(() => {
+  clock = new ManualClock(1_000_000)
+  stop = new AbortController()
+})
+
+afterEach(async () => {
+  stop.abort()
+  await Promise.all(servers.splice(0).map((server) => server.close()))
+})
+
+/** Ends the discoveries that run now; those that begin later run on. */
+export function endRounds(): void {
+  stop.abort()
+  stop = new AbortController()
+}
+
+export async function start(options: Parameters<typeof SimulatedServer.start>[0] = {}): Promise<SimulatedServer> {
+  const server = await SimulatedServer.start(options)
+  servers.push(server)
+  return server
+}
+
+/** A discovery server that lists these. */
+export async function discoveryServer(...listed: readonly SimulatedServer[]): Promise<SimulatedServer> {
+  const lds = await start()
+  list(lds, listed)
+  return lds
+}
+
+export function list(lds: SimulatedServer, listed: readonly SimulatedServer[]): void {
+  lds.applications = [DISCOVERY_SERVER, ...listed.flatMap(({ applications }) => applications)]
+  lds.endpoints = [endpoint(DISCOVERY_SERVER)]
+}
+
+export const standard = (discoveryUrls: readonly string[], more: object = {}) => ({
+  opcuaDiscoveryMethod: { standard: { discoveryUrls } },
+  ...more,
+})
+
+/** A discovery whose rounds a test lets pass. */
+export class Rounds {
+  readonly lists: Device[][] = []
+  readonly logged: { readonly level: string; readonly message: string; readonly fields: Readonly<Record<string, unknown>> }[] = []
+  readonly ended: Promise<void>
+
+  constructor(details: object, options: Partial<OpcuaHandlerOptions> = {}) {
+    const ownNetworks = (): Network[] => []
+    const handler = defineOpcuaHandler({ clock, ownNetworks, timeouts: UNHURRIED, ...options })
+    const properties = new DiscoveryProperties()
+    this.ended = this.#collect(
+      openDiscovery(handler, { details: JSON.stringify(details), properties, signal: stop.signal, log: this.#logger({}) }),
+    )
+    // Awaited by those tests that expect an end.
+    this.ended.catch(() => {})
+  }
+
+  /** Waits until the first round is over. */
+  async first(): Promise<Device[] | undefined> {
+    await untilRoundIsOver()
+    return this.lists.at(-1)
+  }
+
+  async next(): Promise<Device[] | undefined> {
+    await untilRoundIsOver()
+    await clock.advance(ROUND_MS)
+    return this.first()
+  }
+
+  async #collect(lists: AsyncIterable<Device[]>): Promise<void> {
+    for await (const one of lists) this.lists.push(one)
+  }
+
+  #logger(bound: Readonly<Record<string, unknown>>): Logger {
+    const log = (level: string) => (fields: Readonly<Record<string, unknown>>, message: string) => {
+      this.logged.push({ level, message, fields: { ...bound, ...fields } })
+    }
+    return {
+      ...silentLogger,
+      info: log('info'),
+      warn: log('warn'),
+      error: log('error'),
+      child: (fields) => this.#logger({ ...bound, ...fields }),
+    }
+  }
+}
+
+/** What waits for the next round waits for longer than what waits for a name, or not at all where the clock has overtaken the round. */
+async function untilRoundIsOver(): Promise<void> {
+  const { signal } = stop
+  await clock.untilSleeping()
+  const isOver = () => clock.sleeping.some((ms) => ms === 0 || ms > NAME_MS)
+  while (!signal.aborted && !isOver()) await new Promise((resolve) => setImmediate(resolve))
+}
+
+export const ids = (devices: readonly Device[] = []) => devices.map(({ id }) => id)

@@ -1,0 +1,64 @@
+// The vocabulary of any Kubernetes program: names, keys, metadata, kinds and patches of objects. Pure.
+
+export type Brand<Name extends string> = string & { readonly __brand: Name }
+
+export type NodeName = Brand<'NodeName'>
+/** `<namespace>/<name>`. */
+export type ObjectKey = Brand<'ObjectKey'>
+
+export function objectKey(namespace: string, name: string): ObjectKey {
+  return `${namespace}/${name}` as ObjectKey
+}
+
+/** The two parts of a key. The namespace of what has none is empty. */
+export function keyParts(key: ObjectKey): { readonly namespace: string; readonly name: string } {
+  const slash = key.indexOf('/')
+  return { namespace: key.slice(0, slash), name: key.slice(slash + 1) }
+}
+
+export function keyOf(object: { readonly metadata: { readonly namespace: string; readonly name: string } }): ObjectKey {
+  return objectKey(object.metadata.namespace, object.metadata.name)
+}
+
+export interface ObjectMeta<Name extends string> {
+  readonly name: Name
+  readonly namespace: string
+  readonly uid: string
+  /** Raised by every change of the spec. */
+  readonly generation: number
+  /** Changed by every write. Opaque. */
+  readonly resourceVersion: string
+  readonly creationTimestamp: string
+  readonly deletionTimestamp?: string
+  readonly labels?: Readonly<Record<string, string>>
+  readonly annotations?: Readonly<Record<string, string>>
+  readonly ownerReferences?: readonly OwnerReference[]
+  readonly finalizers?: readonly string[]
+}
+
+export interface OwnerReference {
+  readonly apiVersion: string
+  readonly kind: string
+  readonly name: string
+  readonly uid: string
+  readonly controller?: boolean
+  readonly blockOwnerDeletion?: boolean
+}
+
+/** A kind of object of the API. */
+export interface ResourceKind {
+  /** Empty for the core group. */
+  readonly group: string
+  readonly version: string
+  readonly plural: string
+}
+
+export type JsonPatch = readonly (
+  | { readonly op: 'add' | 'replace' | 'test'; readonly path: string; readonly value: unknown }
+  | { readonly op: 'remove'; readonly path: string }
+)[]
+
+/** One name of a path, as JSON pointers write it (RFC 6901). */
+export function pointer(...names: readonly string[]): string {
+  return names.map((name) => `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
+}

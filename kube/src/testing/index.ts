@@ -1,0 +1,2 @@
+export { TestClient } from './client.js'
+export type { TestClock } from './clock.js'

@@ -1,0 +1,158 @@
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { messageOf } from '../errors.js'
+import { HandlerPackageError } from './errors.js'
+import { type DiscoveryHandler, HANDLER_CONTRACT, isDiscoveryHandler } from './handler.js'
+
+/** An npm package that holds a handler, known by its package.json alone. */
+export interface HandlerPackage {
+  /** Of the handler, as Configurations name it. */
+  readonly name: string
+  readonly package: string
+  readonly version: string
+  /** The module that exports the handler as its default. */
+  readonly module: string
+  /** Imports the handler. */
+  load(): Promise<DiscoveryHandler>
+}
+
+/**
+ * Finds a handler's package and checks what its package.json says: `"akri": { "contract": 1, "handlers": [{ "name": "udev" }] }`.
+ * Nothing of it is imported yet.
+ *
+ * @param specifier the name of an npm package, or the path of one (`./sensor`, `/opt/sensor`)
+ * @param from a directory: packages are looked for as a module in there would
+ * @throws HandlerPackageError that names the package and the fix
+ */
+export async function findHandlerPackage(specifier: string, from: string): Promise<HandlerPackage> {
+  const directory = packageDirectory(specifier, from)
+  const refuse = (what: string): never => {
+    throw new HandlerPackageError(`handler package ${specifier}: ${what}`)
+  }
+  if (directory === undefined)
+    return refuse(
+      isPath(specifier)
+        ? `there is no package.json in ${path.resolve(from, specifier)}; give the directory of the package`
+        : `it is not installed where ${from} can find it; run npm install ${specifier}`,
+    )
+  const file = path.join(directory, 'package.json')
+  const manifest = await readFile(file, 'utf8')
+    .then((text): unknown => JSON.parse(text))
+    .catch((error: unknown) => refuse(`${file} cannot be read: ${messageOf(error)}`))
+  const akri = field(manifest, 'akri')
+  if (akri === undefined)
+    return refuse(
+      `${file} has no field "akri"; a handler's package has "akri": { "contract": ${HANDLER_CONTRACT}, "handlers": [{ "name": "…" }] }`,
+    )
+  const contract = field(akri, 'contract')
+  if (contract !== HANDLER_CONTRACT) {
+    const fix =
+      typeof contract === 'number' && contract > HANDLER_CONTRACT
+        ? 'install a newer akri.js'
+        : 'install a newer version of the package'
+    return refuse(`it is made for contract ${JSON.stringify(contract)}, and this program has ${HANDLER_CONTRACT}; ${fix}`)
+  }
+  const handlers = field(akri, 'handlers')
+  const name = Array.isArray(handlers) && handlers.length === 1 ? field(handlers[0], 'name') : undefined
+  if (typeof name !== 'string') return refuse(`akri.handlers in ${file} must name one handler: [{ "name": "…" }]`)
+  const version = field(manifest, 'version')
+  const module =
+    mainModule(manifest, directory) ??
+    refuse(`"exports" or "main" in ${file} names no module that is there; has the package been built?`)
+  return {
+    name,
+    package: specifier,
+    version: typeof version === 'string' ? version : 'unknown',
+    module,
+    load: () => load(specifier, name, module),
+  }
+}
+
+/** Finds several. One that cannot be used does not take the others down. */
+export async function findHandlerPackages(
+  specifiers: readonly string[],
+  from: string,
+  onUnusable: (error: unknown) => void,
+): Promise<HandlerPackage[]> {
+  const found: HandlerPackage[] = []
+  for (const specifier of specifiers) {
+    try {
+      found.push(await findHandlerPackage(specifier, from))
+    } catch (error) {
+      onUnusable(error)
+    }
+  }
+  return found
+}
+
+async function load(specifier: string, name: string, module: string): Promise<DiscoveryHandler> {
+  let loaded: unknown
+  try {
+    loaded = await import(pathToFileURL(module).href)
+  } catch (error) {
+    throw new HandlerPackageError(`handler package ${specifier} cannot be loaded: ${messageOf(error)}`, { cause: error })
+  }
+  const handler = field(loaded, 'default')
+  if (!isDiscoveryHandler(handler)) {
+    throw new HandlerPackageError(
+      `handler package ${specifier}: ${module} does not export what defineDiscoveryHandler gives as its default`,
+    )
+  }
+  if (handler.contract !== HANDLER_CONTRACT) {
+    throw new HandlerPackageError(
+      `handler package ${specifier} was built with contract ${handler.contract}; this program has ${HANDLER_CONTRACT}`,
+    )
+  }
+  if (handler.name !== name) {
+    throw new HandlerPackageError(
+      `handler package ${specifier} exports a handler ${handler.name}, but its package.json names ${name}`,
+    )
+  }
+  return handler
+}
+
+/** Whether a handler's package is given by its path, not by its name. */
+export function isPath(specifier: string): boolean {
+  return /^\.{0,2}\//.test(specifier)
+}
+
+/** Where a package is installed, as a module in `from` would find it. */
+export function packageDirectory(specifier: string, from: string): string | undefined {
+  if (isPath(specifier)) {
+    const directory = path.resolve(from, specifier)
+    return existsSync(path.join(directory, 'package.json')) ? directory : undefined
+  }
+  // Not by resolving <name>/package.json: "exports" may hide it.
+  for (const modules of createRequire(path.join(from, 'x.js')).resolve.paths(specifier) ?? []) {
+    if (existsSync(path.join(modules, specifier, 'package.json'))) return path.join(modules, specifier)
+  }
+  return undefined
+}
+
+/** The file that an import of the package gives: by "exports" as Node reads it, else "main". */
+function mainModule(manifest: unknown, directory: string): string | undefined {
+  const exports = field(manifest, 'exports')
+  const dot = field(exports, '.') ?? exports
+  const target = dot === undefined ? (field(manifest, 'main') ?? 'index.js') : importTarget(dot)
+  if (typeof target !== 'string') return undefined
+  const file = path.resolve(directory, target)
+  // Node too refuses what leads out of the package.
+  return file.startsWith(`${path.resolve(directory)}${path.sep}`) && existsSync(file) ? file : undefined
+}
+
+/** The first of the conditions that hold for an import, in their order. */
+function importTarget(target: unknown): unknown {
+  if (typeof target !== 'object' || target === null || Array.isArray(target)) return target
+  for (const [condition, inner] of Object.entries(target)) {
+    const found = ['import', 'node', 'module-sync', 'default'].includes(condition) ? importTarget(inner) : undefined
+    if (typeof found === 'string') return found
+  }
+  return undefined
+}
+
+function field(object: unknown, name: string): unknown {
+  return typeof object === 'object' && object !== null && name in object ? Reflect.get(object, name) : undefined
+}

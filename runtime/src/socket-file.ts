@@ -1,0 +1,74 @@
+import { randomBytes } from 'node:crypto'
+import { link, lstat, mkdir, rename, rm } from 'node:fs/promises'
+import net from 'node:net'
+import path from 'node:path'
+import { AkriError } from './errors.js'
+
+/** The longest path of a unix socket on Linux, in bytes: sun_path less its final NUL. */
+export const MAX_SOCKET_PATH = 107
+
+/** A unix socket cannot be made at its path: too long, taken by somebody who serves, or not ours to write. */
+export class SocketUnusableError extends AkriError {
+  constructor(message: string, options?: { cause?: unknown }) {
+    super('AKRI_ERR_SOCKET_UNUSABLE', 'terminal', message, options)
+    this.name = 'SocketUnusableError'
+  }
+}
+
+/**
+ * Makes room for a server at this path: makes its directory, and removes the socket of a program that has died.
+ * @throws SocketUnusableError where the path is too long, is something else than a socket, or is served already
+ */
+export async function makeRoomForSocket(file: string): Promise<void> {
+  checkSocketPath(file)
+  await mkdir(path.dirname(file), { recursive: true })
+  const stat = await lstat(file).catch(absent)
+  if (stat === undefined) return
+  if (!stat.isSocket())
+    throw new SocketUnusableError(`${file} is in the way: it is not a socket. Remove it, or give another directory`)
+  if ((await isServed(file)) || !(await removeStale(file)))
+    throw new SocketUnusableError(`${file} is served by another process already`)
+}
+
+/**
+ * Removes the socket of a program that has died. Of two that do so at the same time, one may have made its own socket before
+ * the other removes what it looked at: so it is put aside and looked at again.
+ * @returns false where somebody serves after all
+ */
+async function removeStale(file: string): Promise<boolean> {
+  // No longer than the name that it has: paths of sockets are short.
+  const name = randomBytes(16).toString('hex').slice(0, path.basename(file).length)
+  const aside = path.join(path.dirname(file), name)
+  if (!(await rename(file, aside).then(() => true, absent))) return true
+  const served = await isServed(aside)
+  // Not renamed back: whatever stands there by now stays.
+  if (served) await link(aside, file).catch(() => undefined)
+  await rm(aside, { force: true })
+  return !served
+}
+
+export function checkSocketPath(file: string): void {
+  const bytes = Buffer.byteLength(file)
+  if (bytes > MAX_SOCKET_PATH) {
+    throw new SocketUnusableError(
+      `${file} has ${bytes} bytes; the path of a socket has ${MAX_SOCKET_PATH} at most. Give a shorter directory`,
+    )
+  }
+}
+
+/** Whether somebody listens there, or may: only a connection that is refused proves that nobody does. */
+export function isServed(file: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = net.connect(file)
+    socket.once('connect', () => {
+      socket.destroy()
+      resolve(true)
+    })
+    socket.once('error', (error) => resolve(!('code' in error && (error.code === 'ECONNREFUSED' || error.code === 'ENOENT'))))
+  })
+}
+
+export function absent(error: unknown): undefined {
+  if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+  throw error
+}

@@ -1,0 +1,92 @@
+import type { Clock } from '../clock.js'
+
+interface Sleeper {
+  readonly due: number
+  readonly wake: () => void
+}
+
+/** A clock that stands still until it is told to go on. */
+export class ManualClock implements Clock {
+  #now: number
+  #setBy = 0
+  readonly #sleepers = new Set<Sleeper>()
+  readonly #watchers = new Set<() => void>()
+
+  constructor(now = 0) {
+    this.#now = now
+  }
+
+  monotonicMs(): number {
+    return this.#now
+  }
+
+  wallMs(): number {
+    return this.#now + this.#setBy
+  }
+
+  /** Sets the machine's clock, in milliseconds; less than 0 puts it back. Nobody wakes by that. */
+  set(byMs: number): void {
+    this.#setBy += byMs
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) return reject(signal.reason)
+      const sleeper: Sleeper = {
+        due: this.#now + Math.max(0, ms),
+        wake: () => {
+          this.#sleepers.delete(sleeper)
+          signal?.removeEventListener('abort', onAbort)
+          resolve()
+        },
+      }
+      const onAbort = () => {
+        this.#sleepers.delete(sleeper)
+        reject(signal?.reason)
+      }
+      signal?.addEventListener('abort', onAbort, { once: true })
+      this.#sleepers.add(sleeper)
+      for (const watcher of this.#watchers) watcher()
+    })
+  }
+
+  /** Milliseconds from now until each sleeper wakes, in order. */
+  get sleeping(): number[] {
+    return [...this.#sleepers].map(({ due }) => due - this.#now).sort((a, b) => a - b)
+  }
+
+  /** Resolves once at least so many sleep. */
+  async untilSleeping(count = 1): Promise<void> {
+    while (this.#sleepers.size < count) {
+      await new Promise<void>((resolve) => {
+        const watcher = () => {
+          this.#watchers.delete(watcher)
+          resolve()
+        }
+        this.#watchers.add(watcher)
+      })
+    }
+  }
+
+  /**
+   * Lets time pass: wakes sleepers in the order in which they are due, each with the clock at its time, and lets what they
+   * resume run before the next one.
+   */
+  async advance(ms: number): Promise<void> {
+    const end = this.#now + ms
+    for (;;) {
+      await settle()
+      const next = [...this.#sleepers].filter(({ due }) => due <= end).sort((a, b) => a.due - b.due)[0]
+      if (next === undefined) break
+      this.#now = Math.max(this.#now, next.due)
+      next.wake()
+    }
+    this.#now = end
+    await settle()
+  }
+}
+
+/** Lets promises that can go on go on. */
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve))
+}

@@ -1,0 +1,208 @@
+import type { Logger } from '@akrijs/runtime'
+import type { DiscoveryProperties } from '@akrijs/runtime/handler'
+
+/** What a device is logged in to with. */
+export interface PasswordCredential {
+  readonly kind: 'password'
+  /** Not empty. */
+  readonly username: string
+  /** Empty where none was given. */
+  readonly password: string
+}
+
+/** A kind of credential beside user names with passwords: two texts, such as a certificate and its key. */
+export interface CredentialKind<C> {
+  /** What the two are called: `first` and `second` in lists, `first_ref` in lists of references, `first_<device>` as properties. */
+  readonly parts: readonly [first: string, second: string]
+  /** What the two have to be, for the log, such as `an RSA certificate and its key, in PEM`. */
+  readonly expected: string
+  /** Undefined where the two are no such credential. */
+  read(first: string, second: string): C | undefined
+}
+
+export interface DeviceCredentialsOptions<Other> {
+  /** Is told which property cannot be used, and never what it holds. */
+  readonly log: Logger
+  /** One spelling for all that stand for the same device: in upper or lower case, with `_` for what names of properties cannot have. */
+  readonly spelling: (device: string) => string
+  /** Another kind than user names with passwords; it counts before those of the same form. @default none */
+  readonly other?: CredentialKind<Other>
+}
+
+/** The name under which a credential is for every device that has none of its own. */
+const DEFAULT = 'default'
+const LIST = 'device_credential_list'
+const REFERENCES = 'device_credential_ref_list'
+
+/** What is expected there, for the log. */
+const PASSWORD = 'a username, and a password (in base64 where base64encoded is true)'
+const PASSWORD_REFERENCES = 'a username_ref, and a password_ref where there is a password, that name properties with text'
+
+/**
+ * Credentials of devices, out of the `discoveryProperties` of a Configuration, in the forms that Akri's handlers have. Of several for
+ * one device the last counts:
+ * 1. `device_credential_list`: a JSON list of names of properties; each holds
+ *    `{"<device>": {"username", "password"?, "base64encoded"?}}`, and `base64encoded` says that the password is
+ * 2. `device_credential_ref_list`: the same with `{"username_ref", "password_ref"?}`, which name properties
+ * 3. `username_<device>` and `password_<device>`
+ * 4. `username_default` and `password_default`, for all that have none of their own
+ *
+ * What cannot be read is left out. Make one for each call of `discover`: who changes a Secret causes another call.
+ */
+export class DeviceCredentials<Other = never> {
+  readonly #byDevice = new Map<string, PasswordCredential | Other>()
+  readonly #spelling: (device: string) => string
+
+  constructor(properties: DiscoveryProperties, options: DeviceCredentialsOptions<Other>) {
+    this.#spelling = options.spelling
+    const reader = new CredentialReader(properties, options)
+    for (const [device, credential] of reader.all()) this.#byDevice.set(this.#spelling(device), credential)
+  }
+
+  /** The credential of a device by the first of its names that has one, or else the one for all. */
+  for(...names: readonly string[]): PasswordCredential | Other | undefined {
+    for (const name of [...names, DEFAULT]) {
+      const credential = this.#byDevice.get(this.#spelling(name))
+      if (credential !== undefined) return credential
+    }
+    return undefined
+  }
+}
+
+interface Found {
+  readonly property: string
+  readonly device: string
+}
+
+interface Listed extends Found {
+  readonly entry: Readonly<Record<string, unknown>>
+}
+
+class CredentialReader<Other> {
+  readonly #properties: DiscoveryProperties
+  readonly #log: Logger
+  readonly #other: CredentialKind<Other> | undefined
+
+  constructor(properties: DiscoveryProperties, { log, other }: DeviceCredentialsOptions<Other>) {
+    this.#properties = properties
+    this.#log = log
+    this.#other = other
+  }
+
+  /** Those that count before others come behind them. */
+  *all(): Generator<readonly [device: string, PasswordCredential | Other]> {
+    for (const listed of this.#listed(LIST)) {
+      const { entry } = listed
+      const credential = this.#has(entry) ? this.#otherOf((part) => entry[part]) : listedPassword(entry)
+      yield* this.#kept(listed, credential, [PASSWORD, this.#other?.expected])
+    }
+    for (const listed of this.#listed(REFERENCES)) {
+      const { entry } = listed
+      const credential = this.#has(entry, '_ref')
+        ? this.#otherOf((part) => this.#referred(entry[`${part}_ref`]))
+        : passwordCredential(this.#referred(entry.username_ref), this.#passwordOf(entry.password_ref))
+      yield* this.#kept(listed, credential, [PASSWORD_REFERENCES, this.#other?.expected])
+    }
+    for (const found of this.#single('username')) {
+      const credential = passwordCredential(this.#properties.text(found.property), this.#passwordOf(`password_${found.device}`))
+      yield* this.#kept(found, credential, ['a user name that is not empty, and a password of text'])
+    }
+    if (this.#other === undefined) return
+    for (const found of this.#single(this.#other.parts[0])) {
+      const credential = this.#otherOf((part) => this.#properties.text(`${part}_${found.device}`))
+      yield* this.#kept(found, credential, [this.#other.expected])
+    }
+  }
+
+  /** The devices in each of the properties whose names stand in the list. */
+  *#listed(list: string): Generator<Listed> {
+    if (!this.#properties.has(list)) return
+    const names = this.#json(list)
+    if (!Array.isArray(names) || !names.every((name) => typeof name === 'string')) {
+      this.#log.warn({ property: list }, 'this is not a JSON list of names of properties')
+      return
+    }
+    for (const property of new Set(names)) {
+      const devices = this.#json(property)
+      if (!isMapping(devices)) {
+        this.#log.warn({ property, list }, 'there is no JSON mapping of credentials in this property')
+        continue
+      }
+      for (const [device, entry] of Object.entries(devices)) yield { property, device, entry: isMapping(entry) ? entry : {} }
+    }
+  }
+
+  /** The properties `<part>_<device>`. */
+  *#single(part: string): Generator<Found> {
+    const prefix = `${part}_`
+    for (const property of this.#properties.names) {
+      const device = property.startsWith(prefix) ? property.slice(prefix.length) : ''
+      if (device !== '') yield { property, device }
+    }
+  }
+
+  *#kept<C>(found: Found, credential: C | undefined, forms: (string | undefined)[]): Generator<readonly [string, C]> {
+    const { property, device } = found
+    if (credential !== undefined) yield [device, credential]
+    else {
+      const expected = forms.filter((form) => form !== undefined).join('; or ')
+      this.#log.warn({ property, device, expected }, 'this credential cannot be used')
+    }
+  }
+
+  /** Whether an entry is of the other kind. It is not one of a password as well: nobody would know which is meant. */
+  #has(entry: Listed['entry'], suffix = ''): boolean {
+    return this.#other?.parts.some((part) => entry[`${part}${suffix}`] !== undefined) ?? false
+  }
+
+  #otherOf(textOf: (part: string) => unknown): Other | undefined {
+    if (this.#other === undefined) return undefined
+    const [first, second] = this.#other.parts.map(textOf)
+    return typeof first === 'string' && typeof second === 'string' ? this.#other.read(first, second) : undefined
+  }
+
+  #referred(name: unknown): string | undefined {
+    return typeof name === 'string' ? this.#properties.text(name) : undefined
+  }
+
+  /** A property that is missing, or has no value, is an empty password. */
+  #passwordOf(name: unknown): string | undefined {
+    if (name === undefined || name === null) return ''
+    if (typeof name !== 'string') return undefined
+    return this.#properties.get(name) === undefined ? '' : this.#properties.text(name)
+  }
+
+  #json(property: string): unknown {
+    try {
+      return JSON.parse(this.#properties.text(property) ?? '')
+    } catch {
+      // The error would quote the text.
+      return undefined
+    }
+  }
+}
+
+function listedPassword({ username, password, base64encoded }: Listed['entry']): PasswordCredential | undefined {
+  const text = password ?? ''
+  const encoded = base64encoded ?? false
+  if (typeof text !== 'string' || typeof encoded !== 'boolean') return undefined
+  return passwordCredential(username, encoded ? decodeBase64(text) : text)
+}
+
+function passwordCredential(username: unknown, password: string | undefined): PasswordCredential | undefined {
+  if (typeof username !== 'string' || username === '' || password === undefined) return undefined
+  return { kind: 'password', username, password }
+}
+
+function decodeBase64(base64: string): string | undefined {
+  if (!/^[A-Za-z0-9+/\s]*={0,2}\s*$/.test(base64)) return undefined
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.from(base64, 'base64'))
+  } catch {
+    return undefined
+  }
+}
+
+function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,55 @@
+import { describe, expect, it } from 'vitest'
+import { processorMs } from '../../../test/support/processor-ms.js'
+import { passesFilter } from './filter-list.js'
+
+describe('passesFilter', () => {
+  it.each([
+    ['no filter, value unknown', undefined, undefined, true],
+    ['Include of it', { items: ['a'] }, 'a', true],
+    ['Include of another', { items: ['b'] }, 'a', false],
+    ['Include of nothing', { items: [] }, 'a', false],
+    ['Exclude of it', { items: ['a'], action: 'Exclude' as const }, 'a', false],
+    ['Exclude of another', { items: ['b'], action: 'Exclude' as const }, 'a', true],
+    ['Exclude of nothing, value unknown', { items: [], action: 'Exclude' as const }, undefined, true],
+    ['Exclude of something, value unknown', { items: ['b'], action: 'Exclude' as const }, undefined, false],
+    ['Include of one of several values', { items: ['b'] }, ['a', 'b'], true],
+    ['Exclude of one of several values', { items: ['b'], action: 'Exclude' as const }, ['a', 'b'], false],
+  ])('%s', (_, filter, value, passes) => {
+    expect(passesFilter(filter, value)).toBe(passes)
+  })
+
+  it('tells upper from lower case unless told not to', () => {
+    expect(passesFilter({ items: ['AA:BB'] }, 'aa:bb')).toBe(false)
+    expect(passesFilter({ items: ['AA:BB'] }, 'aa:bb', { ignoreCase: true })).toBe(true)
+  })
+
+  it('says the same of one list however it was asked before: by upper and lower case or not, by either action', () => {
+    const items = ['AA:BB', 'cc:dd']
+    for (let time = 0; time < 2; time++) {
+      for (const [value, exactly, ignoringCase] of [
+        ['AA:BB', true, true],
+        ['aa:bb', false, true],
+        ['CC:DD', false, true],
+        ['ee:ff', false, false],
+      ] as const) {
+        expect(passesFilter({ items }, value)).toBe(exactly)
+        expect(passesFilter({ items }, value, { ignoreCase: true })).toBe(ignoringCase)
+        expect(passesFilter({ items, action: 'Exclude' }, value)).toBe(!exactly)
+        expect(passesFilter({ items, action: 'Exclude' }, value, { ignoreCase: true })).toBe(!ignoringCase)
+      }
+    }
+    expect(passesFilter({ items: ['aa:bb'] }, 'aa:bb')).toBe(true)
+  })
+
+  it('answers ten thousand questions about ten thousand items without reading them all each time', () => {
+    const items = Array.from({ length: 10_000 }, (_, index) => `AA:BB:${index}`)
+    const begun = processorMs()
+    let passed = 0
+    for (let index = 0; index < 10_000; index++) {
+      if (passesFilter({ items }, `aa:bb:${index}`, { ignoreCase: true })) passed++
+      if (passesFilter({ items, action: 'Exclude' }, `AA:BB:${index}`)) passed++
+    }
+    expect(passed).toBe(10_000)
+    expect(processorMs() - begun).toBeLessThan(2000)
+  })
+})

@@ -1,0 +1,300 @@
+import { promises as dns } from 'node:dns'
+import { setImmediate } from 'node:timers/promises'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { HostNames, type HostNamesOptions } from './host-names.js'
+
+const MINUTE_MS = 60_000
+const PATIENCE_MS = 3000
+
+/** Of a whole process: its answers come when the test says so. */
+class Resolver {
+  readonly asked: string[] = []
+  most = 0
+  readonly #underWay: { readonly host: string; readonly answer: (addresses: readonly string[]) => void }[] = []
+  readonly #failing = new Set<string>()
+
+  readonly resolve = (host: string): Promise<readonly string[]> => {
+    this.asked.push(host)
+    return new Promise((resolve, reject) => {
+      const answer = (addresses: readonly string[]) =>
+        this.#failing.has(host) ? reject(new TypeError(`getaddrinfo ENOTFOUND ${host}`)) : resolve(addresses)
+      this.#underWay.push({ host, answer })
+      this.most = Math.max(this.most, this.#underWay.length)
+    })
+  }
+
+  /** Ends the lookup that is under way, and lets what comes after it begin. */
+  async answer(...addresses: readonly string[]): Promise<void> {
+    await settle()
+    for (const { host, answer } of this.#underWay.splice(0)) answer(addresses.length > 0 ? addresses : [`${host}'s`])
+    await settle()
+  }
+
+  async answerAll(): Promise<void> {
+    await settle()
+    while (this.#underWay.length > 0) await this.answer()
+  }
+
+  fail(host: string): void {
+    this.#failing.add(host)
+  }
+
+  mend(): void {
+    this.#failing.clear()
+  }
+}
+
+let resolver = new Resolver()
+
+// A lookup that nobody answers would hold up those of the next test.
+afterEach(async () => {
+  vi.restoreAllMocks()
+  await resolver.answerAll()
+  resolver = new Resolver()
+})
+
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 3; turn++) await setImmediate()
+}
+
+function open(more: HostNamesOptions = {}) {
+  const clock = new ManualClock()
+  return { clock, names: new HostNames({ clock, resolve: resolver.resolve, ...more }) }
+}
+
+/** What a name means, or why it does not. */
+async function look(names: HostNames, host: string): Promise<readonly string[] | string> {
+  return names.addressesOf(host).catch((error: Error) => error.message)
+}
+
+const lookAll = (names: HostNames, hosts: readonly string[]) => Promise.all(hosts.map((host) => look(names, host)))
+
+const notYet = (host: string) => `the host name ${host} does not resolve: there is no answer yet`
+
+describe('a host name', () => {
+  it('that is an address is not looked up', async () => {
+    const { names } = open()
+    expect(await names.addressesOf('10.0.0.1')).toEqual(['10.0.0.1'])
+    expect(await names.addressesOf('fd00::1')).toEqual(['fd00::1'])
+    expect(resolver.asked).toEqual([])
+  })
+
+  it('is resolved as the system does', async () => {
+    const names = new HostNames()
+    const [address] = await names.addressesOf('localhost')
+    expect(['127.0.0.1', '::1']).toContain(address)
+    vi.spyOn(dns, 'lookup').mockImplementation(async () => [{ address: '192.0.2.1' }, { address: 'fd00::1' }] as never)
+    expect(await names.addressesOf('both')).toEqual(['192.0.2.1', 'fd00::1'])
+  })
+
+  it('that means nothing is an error that says why', async () => {
+    const { names } = open()
+    resolver.fail('plc1')
+    const looking = names.addressesOf('plc1')
+    await Promise.all([
+      expect(looking).rejects.toMatchObject({
+        name: 'HostNameError',
+        code: 'AKRI_ERR_HOST_NAME',
+        kind: 'transient',
+        message: 'the host name plc1 does not resolve: getaddrinfo ENOTFOUND plc1',
+        cause: expect.any(TypeError),
+      }),
+      resolver.answer(),
+    ])
+    const none = new HostNames({ resolve: async () => [] })
+    await expect(none.addressesOf('plc1')).rejects.toThrow('plc1 does not resolve: it has no address')
+  })
+
+  it('is looked up once a minute, and a known one is not waited for', async () => {
+    const { clock, names } = open()
+    const first = names.addressesOf('plc1')
+    await resolver.answer('10.0.0.1')
+    expect(await first).toEqual(['10.0.0.1'])
+    await clock.advance(MINUTE_MS - 1)
+    expect(await names.addressesOf('plc1')).toEqual(['10.0.0.1'])
+    expect(resolver.asked).toHaveLength(1)
+    await clock.advance(1)
+    expect(await names.addressesOf('plc1')).toEqual(['10.0.0.1'])
+    await resolver.answer('10.0.0.2')
+    expect(await names.addressesOf('plc1')).toEqual(['10.0.0.2'])
+    expect(resolver.asked).toHaveLength(2)
+  })
+
+  it('that does not resolve is looked up once a minute too', async () => {
+    const { clock, names } = open()
+    resolver.fail('plc1')
+    const first = look(names, 'plc1')
+    await resolver.answer()
+    expect(await first).toContain('ENOTFOUND')
+    await clock.advance(MINUTE_MS - 1)
+    expect(await look(names, 'plc1')).toContain('ENOTFOUND')
+    expect(resolver.asked).toHaveLength(1)
+    resolver.mend()
+    await clock.advance(1)
+    expect(await look(names, 'plc1')).toContain('ENOTFOUND')
+    await resolver.answer('10.0.0.1')
+    expect(await look(names, 'plc1')).toEqual(['10.0.0.1'])
+  })
+
+  it('that has resolved counts as one that does for five minutes more', async () => {
+    const { clock, names } = open()
+    const round = async () => {
+      const looking = look(names, 'plc1')
+      await resolver.answer('10.0.0.1')
+      await looking
+      return look(names, 'plc1')
+    }
+    expect(await round()).toEqual(['10.0.0.1'])
+    resolver.fail('plc1')
+    for (let minute = 1; minute < 5; minute++) {
+      await clock.advance(MINUTE_MS)
+      expect(await round()).toEqual(['10.0.0.1'])
+    }
+    await clock.advance(MINUTE_MS)
+    expect(await round()).toContain('ENOTFOUND')
+    resolver.mend()
+    await clock.advance(MINUTE_MS)
+    expect(await round()).toEqual(['10.0.0.1'])
+  })
+
+  it('means what it meant while the resolver is slow, and is waited for when that is old', async () => {
+    const { clock, names } = open()
+    const first = names.addressesOf('plc1')
+    await resolver.answer('10.0.0.1')
+    await first
+    await clock.advance(5 * MINUTE_MS)
+    const waiting = look(names, 'plc1')
+    await clock.advance(PATIENCE_MS)
+    expect(await waiting).toEqual(['10.0.0.1'])
+    await clock.advance(60 * MINUTE_MS)
+    expect(await look(names, 'plc1')).toEqual(['10.0.0.1'])
+    await resolver.answer('10.0.0.2')
+    expect(await look(names, 'plc1')).toEqual(['10.0.0.2'])
+    await clock.advance(5 * MINUTE_MS)
+    const again = look(names, 'plc1')
+    await resolver.answer('10.0.0.3')
+    expect(await again).toEqual(['10.0.0.3'])
+  })
+})
+
+describe('host names', () => {
+  const hosts = ['a', 'b', 'c', 'd']
+
+  it('are waited for together, and once: what takes longer does not resolve until it has answered', async () => {
+    const { clock, names } = open()
+    const first = lookAll(names, hosts)
+    await clock.advance(PATIENCE_MS)
+    expect(await first).toEqual(hosts.map(notYet))
+    expect(await lookAll(names, hosts)).toEqual(hosts.map(notYet))
+    expect(clock.sleeping).toEqual([])
+    await resolver.answerAll()
+    expect(await lookAll(names, hosts)).toEqual(hosts.map((host) => [`${host}'s`]))
+    expect(resolver.most).toBe(1)
+  })
+
+  it('are looked up one after the other, each once, however often they are wanted meanwhile', async () => {
+    const { clock, names } = open()
+    for (let minute = 0; minute < 10; minute++) {
+      const looking = lookAll(names, hosts)
+      await clock.advance(MINUTE_MS)
+      expect(await looking).toEqual(hosts.map(notYet))
+    }
+    expect(resolver.asked).toEqual(['a'])
+    await resolver.answerAll()
+    expect(resolver.asked).toEqual(hosts)
+  })
+
+  it('that nobody wants any more when their turn comes are not looked up, but when they are wanted again', async () => {
+    const { clock, names } = open()
+    const first = lookAll(names, ['a', 'b', 'unwanted'])
+    await clock.advance(MINUTE_MS)
+    await first
+    await look(names, 'b')
+    await clock.advance(4 * MINUTE_MS)
+    await resolver.answerAll()
+    expect(resolver.asked).toEqual(['a', 'b'])
+    const again = look(names, 'unwanted')
+    await resolver.answer()
+    expect(await again).toEqual(["unwanted's"])
+  })
+
+  it('are neither waited for nor looked up when the signal is aborted', async () => {
+    const stop = new AbortController()
+    const { clock, names } = open({ signal: stop.signal })
+    const looks = Promise.allSettled(hosts.map((host) => names.addressesOf(host)))
+    await settle()
+    stop.abort()
+    const { reason } = stop.signal
+    expect(await looks).toEqual(hosts.map(() => ({ status: 'rejected', reason })))
+    await expect(names.addressesOf('e')).rejects.toBe(reason)
+    expect(clock.sleeping).toEqual([])
+    await resolver.answerAll()
+    expect(resolver.asked).toEqual(['a'])
+  })
+
+  it('are five thousand at most: more do not resolve until the one that was wanted longest ago is not any more', async () => {
+    const { clock, names } = open({ resolve: async () => ['10.0.0.1'] })
+    await Promise.all(Array.from({ length: 5000 }, (_, index) => names.addressesOf(`host${index}`)))
+    await clock.advance(MINUTE_MS)
+    await names.addressesOf('host0')
+    await expect(names.addressesOf('one-more')).rejects.toThrow('one-more does not resolve: 5000 others are wanted already')
+    await clock.advance(4 * MINUTE_MS)
+    expect(await names.addressesOf('one-more')).toEqual(['10.0.0.1'])
+    // Those that are still wanted stay known.
+    expect(await names.addressesOf('host0')).toEqual(['10.0.0.1'])
+  })
+})
+
+describe('host names of several handlers in one process', () => {
+  it('are looked up one at a time: what hangs for one holds up the other, but not what that knows already', async () => {
+    const [cameras, servers] = [open(), open()]
+    const known = servers.names.addressesOf('known')
+    await resolver.answer('10.0.0.1')
+    await known
+
+    await cameras.clock.advance(MINUTE_MS)
+    await servers.clock.advance(MINUTE_MS)
+    const hanging = [look(cameras.names, 'hangs-1'), look(servers.names, 'hangs-2'), look(servers.names, 'new')]
+    await settle()
+    expect(resolver.asked).toEqual(['known', 'hangs-1'])
+    expect(await servers.names.addressesOf('known')).toEqual(['10.0.0.1'])
+    await cameras.clock.advance(PATIENCE_MS)
+    await servers.clock.advance(PATIENCE_MS)
+    expect(await Promise.all(hanging)).toEqual([notYet('hangs-1'), notYet('hangs-2'), notYet('new')])
+
+    // As the system does after its time.
+    resolver.fail('hangs-1')
+    resolver.fail('hangs-2')
+    await resolver.answer()
+    expect(resolver.asked).toEqual(['known', 'hangs-1', 'hangs-2'])
+    await resolver.answerAll()
+    expect(await look(servers.names, 'new')).toEqual(["new's"])
+    expect(await look(servers.names, 'hangs-2')).toContain('ENOTFOUND')
+    expect(resolver.most).toBe(1)
+  })
+
+  it('take turns, however many one of them wants', async () => {
+    const [many, few] = [open(), open()]
+    const thousand = Array.from({ length: 1000 }, (_, index) => `many${index}`)
+    const [first, second] = [lookAll(many.names, thousand), lookAll(few.names, ['few0', 'few1'])]
+    for (let turn = 0; turn < 5; turn++) await resolver.answer()
+    expect(await second).toEqual([["few0's"], ["few1's"]])
+    expect(resolver.asked).toEqual(['many0', 'few0', 'many1', 'few1', 'many2', 'many3'])
+    await many.clock.advance(PATIENCE_MS)
+    await first
+  })
+
+  it('are looked up one at a time also where each handler has a copy of this package', async () => {
+    vi.resetModules()
+    const copy = await import('./host-names.js')
+    expect(copy.HostNames).not.toBe(HostNames)
+    const { clock, names } = open()
+    const others = new copy.HostNames({ clock, resolve: resolver.resolve })
+    const looking = [names.addressesOf('a'), others.addressesOf('b'), names.addressesOf('c')]
+    await resolver.answerAll()
+    expect(await Promise.all(looking)).toEqual([["a's"], ["b's"], ["c's"]])
+    expect(resolver.asked).toEqual(['a', 'b', 'c'])
+    expect(resolver.most).toBe(1)
+  })
+})

@@ -1,0 +1,156 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { systemClock } from '@akrijs/runtime'
+import { describe, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
+import { BrokerLedger } from './broker-ledger.js'
+import { BrokerProcess } from './broker-process.js'
+
+function start(script: string) {
+  const lines: string[] = []
+  const broker = new BrokerProcess({
+    file: '/bin/sh',
+    args: ['-c', script],
+    env: { PATH: process.env.PATH ?? '' },
+    workingDirectory: undefined,
+    clock: systemClock,
+    onLine: (line) => lines.push(line),
+  })
+  return { broker, lines }
+}
+
+/** Gone, or dead and only not yet reaped by its parent. */
+function isGone(pid: number): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, 'utf8')
+      .replace(/^.*\) /s, '')
+      .startsWith('Z')
+  } catch {
+    return true
+  }
+}
+
+describe('the process of a broker', () => {
+  it('says how it ended', async () => {
+    expect(await start('exit 3').broker.ended).toEqual({ succeeded: false, reason: 'it exited with code 3' })
+    expect(await start('exit 0').broker.ended).toEqual({ succeeded: true, reason: 'it exited with code 0' })
+    expect(await start('kill -9 $$').broker.ended).toEqual({ succeeded: false, reason: 'it was ended by SIGKILL' })
+  })
+
+  it.each([
+    ['/no/such', 'its command /no/such does not exist'],
+    ['/etc/passwd/such', 'its command /etc/passwd/such does not exist'],
+    ['no-such', 'its command no-such does not exist in PATH'],
+    ['/etc/passwd', 'its command /etc/passwd is no program, or may not be run'],
+  ])('says why %s cannot be started', async (file, reason) => {
+    const env = { PATH: '/bin' }
+    const broker = new BrokerProcess({ file, args: [], env, workingDirectory: undefined, clock: systemClock, onLine: () => {} })
+    expect(await broker.ended).toEqual({
+      succeeded: false,
+      reason: `it cannot be started: ${reason}`,
+      field: 'command[0]',
+    })
+  })
+
+  it.each([
+    ['/no/such', 'does not exist'],
+    ['/etc/passwd', 'is not a directory'],
+  ])('says why it cannot be started in %s', async (workingDirectory, why) => {
+    const broker = new BrokerProcess({
+      file: '/bin/true',
+      args: [],
+      env: {},
+      workingDirectory,
+      clock: systemClock,
+      onLine: () => {},
+    })
+    expect(await broker.ended).toEqual({
+      succeeded: false,
+      reason: `it cannot be started: its workingDir ${workingDirectory} ${why}`,
+      field: 'workingDir',
+    })
+  })
+
+  it('says that the interpreter of a script does not exist', async () => {
+    const file = path.join(mkdtempSync(path.join(os.tmpdir(), 'akri-broker-')), 'script')
+    writeFileSync(file, '#!/no/such/interpreter\n', { mode: 0o755 })
+    const broker = new BrokerProcess({
+      file,
+      args: [],
+      env: {},
+      workingDirectory: undefined,
+      clock: systemClock,
+      onLine: () => {},
+    })
+    expect((await broker.ended).reason).toBe(
+      `it cannot be started: the interpreter that its command ${file} names does not exist`,
+    )
+  })
+
+  it('says that its working directory does not exist', async () => {
+    const workingDirectory = '/no/such/directory'
+    const broker = new BrokerProcess({ file: 'true', args: [], env: {}, workingDirectory, clock: systemClock, onLine: () => {} })
+    expect((await broker.ended).reason).toBe('it cannot be started: its workingDir /no/such/directory does not exist')
+  })
+
+  it('ends with everything that it started, also what ignores being asked', async () => {
+    const { broker, lines } = start('sh -c "trap \'\' TERM; echo \\$\\$; while :; do sleep 1; done" & wait')
+    await eventually(() => expect(lines).toHaveLength(1))
+    await broker.stop()
+    await eventually(() => expect(isGone(Number(lines[0]))).toBe(true))
+  })
+
+  it('bounds a line without an end', async () => {
+    const { broker, lines } = start('head -c 300000 /dev/zero | tr "\\0" x; echo; echo last')
+    await broker.ended
+    await eventually(() => expect(lines.at(-1)).toBe('last'))
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(2000)
+  })
+})
+
+describe('the ledger of brokers', () => {
+  const file = () => path.join(mkdtempSync(path.join(os.tmpdir(), 'akri-ledger-')), 'brokers.json')
+
+  it('ends what an agent that was killed has left, and only that', async () => {
+    const at = file()
+    const left = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' })
+    const other = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' })
+    const ended = once(left, 'exit')
+    try {
+      new BrokerLedger(at).add(left.pid ?? 0)
+      const kept: unknown[] = JSON.parse(readFileSync(at, 'utf8'))
+      // The number of a broker of long ago, which another program has by now.
+      writeFileSync(at, JSON.stringify([...kept, { pid: other.pid, started: '1' }]))
+      expect(await new BrokerLedger(at).endLeftovers()).toEqual([left.pid])
+      await ended
+      expect(isGone(other.pid ?? 0)).toBe(false)
+      expect(await new BrokerLedger(at).endLeftovers()).toEqual([])
+    } finally {
+      left.kill('SIGKILL')
+      other.kill('SIGKILL')
+    }
+  })
+
+  it('ends what a broker has left running that is dead itself', async () => {
+    const at = file()
+    // The shell leads the group and ends; what it has started goes on.
+    const leader = spawn('sh', ['-c', 'sleep 1000 & echo $!; read wait'], { detached: true, stdio: ['pipe', 'pipe', 'ignore'] })
+    const ended = once(leader, 'exit')
+    const member = Number(String((await once(leader.stdout, 'data'))[0]))
+    new BrokerLedger(at).add(leader.pid ?? 0)
+    leader.kill('SIGKILL')
+    await ended
+    expect(isGone(member)).toBe(false)
+    expect(await new BrokerLedger(at).endLeftovers()).toEqual([leader.pid])
+    await eventually(() => expect(isGone(member)).toBe(true))
+  })
+
+  it('takes a file that makes no sense for an empty one', async () => {
+    const at = file()
+    writeFileSync(at, '[{"pid": 1, "started": "1"}, nonsense')
+    expect(await new BrokerLedger(at).endLeftovers()).toEqual([])
+  })
+})

@@ -1,0 +1,317 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { request } from 'node:http'
+import os from 'node:os'
+import path from 'node:path'
+import { objectKey } from '@akrijs/kube'
+import { silentLogger, systemClock } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { askAgent } from '../../../cli/src/control/control-client.js'
+import { serveControl } from '../../../cli/src/control/control-server.js'
+import { eventually } from '../../../test/support/eventually.js'
+import { type StandaloneAgent, startStandalone } from '../standalone.js'
+import { BrokerLedger } from './broker-ledger.js'
+import { BrokerSet, type BrokerSetOptions } from './broker-set.js'
+import { FinishedJobs } from './finished-jobs.js'
+
+let directory: string
+let standalone: StandaloneAgent
+let brokers: BrokerSet
+let lines: string[]
+let warnings: unknown[]
+/** What was logged, with its level. */
+let said: { level: string; message: string; retryInMs?: number }[]
+
+const write = (command: string) =>
+  writeBroker(`brokerPodSpec: { containers: [{ name: b, command: ${JSON.stringify(command.split(' '))} }] }`)
+
+const writeJob = (script: string, job = '') =>
+  writeBroker(
+    `brokerJobSpec: { ${job} template: { spec: { containers: [{ command: [/bin/sh, -c, ${JSON.stringify(script)}] }] } } }`,
+  )
+
+const writeBroker = (broker: string, capacity = 2) =>
+  writeFileSync(
+    path.join(directory, 'c.yaml'),
+    `apiVersion: akri.sh/v0
+kind: Configuration
+metadata: { name: echo }
+spec:
+  discoveryHandler: { name: debugEcho, discoveryDetails: 'descriptions: ["foo0"]' }
+  capacity: ${capacity}
+  brokerSpec: { ${broker} }
+`,
+  )
+
+/** Anew, with a clock that stands still. */
+async function restart(): Promise<ManualClock> {
+  await brokers.close()
+  const clock = new ManualClock()
+  brokers = new BrokerSet({ ...(await options()), clock })
+  return clock
+}
+
+const saidOf = (level: string, message: string) => said.filter((one) => one.level === level && one.message === message)
+
+const state = () => {
+  const [instance] = standalone.cluster.instances.list()
+  return instance && brokers.state(objectKey(instance.metadata.namespace, instance.metadata.name))
+}
+const pid = () => {
+  const now = state()
+  return now?.phase === 'running' ? now.pid : undefined
+}
+const used = () =>
+  standalone.cluster.instances.list().flatMap(({ spec }) => Object.values(spec.deviceUsage).filter((usage) => usage !== ''))
+    .length
+
+beforeEach(async () => {
+  directory = mkdtempSync(path.join(os.tmpdir(), 'akri-b-'))
+  lines = []
+  warnings = []
+  said = []
+  write('sleep 1000')
+  standalone = await startStandalone({
+    manifests: [path.join(directory, 'c.yaml')],
+    stateDirectory: path.join(directory, 's'),
+    node: 'node-a',
+    handlers: ['@akrijs/handler-debug-echo'],
+    handlersFrom: import.meta.dirname,
+    log: silentLogger,
+  })
+  brokers = new BrokerSet(await options())
+  brokers.start()
+})
+
+async function options(): Promise<BrokerSetOptions> {
+  return {
+    standalone,
+    ledger: new BrokerLedger(path.join(directory, 'brokers.json')),
+    finished: await FinishedJobs.open(path.join(directory, 'jobs.json')),
+    clock: systemClock,
+    log: {
+      ...silentLogger,
+      info: (fields: object, message: string) => void said.push({ level: 'info', ...fields, message }),
+      warn: (fields: object, message: string) => {
+        warnings.push(fields)
+        said.push({ level: 'warn', ...fields, message })
+      },
+      error: (fields: object, message: string) => void said.push({ level: 'error', ...fields, message }),
+    },
+    environment: process.env,
+    onLine: (_, line) => lines.push(line),
+    onChange: () => {},
+  }
+}
+
+afterEach(async () => {
+  await brokers.close()
+  await standalone.close()
+  await rm(directory, { recursive: true, force: true })
+})
+
+const patience = { timeout: 45_000, interval: 20 }
+
+describe('the brokers of a machine', () => {
+  it('R48 run once for each Instance, with a slot of their own', async () => {
+    await vi.waitFor(() => expect(pid()).toBeGreaterThan(1), patience)
+    expect(used()).toBe(1)
+  })
+
+  it('are started again when they end, with one slot all the time', async () => {
+    const first = await vi.waitFor(() => pid() ?? expect.fail('none runs'), patience)
+    process.kill(first, 'SIGKILL')
+    await vi.waitFor(() => expect(pid() !== undefined && pid() !== first).toBe(true), patience)
+    await vi.waitFor(() => expect(used()).toBe(1), patience)
+  })
+
+  it('of an edited Configuration are replaced, and one slot is allocated in the end', async () => {
+    const first = await vi.waitFor(() => pid() ?? expect.fail('none runs'), patience)
+    write('sleep 2000')
+    await vi.waitFor(() => expect(existsSync(`/proc/${first}`) || pid() === undefined).toBe(false), patience)
+    expect(readFileSync(`/proc/${pid()}/cmdline`, 'utf8')).toContain('2000')
+    expect(standalone.kubelet.resource(`akri.sh/${standalone.cluster.instances.list()[0]?.metadata.name}`).allocated).toBe(1)
+  })
+
+  it('whose command does not exist say so', async () => {
+    await vi.waitFor(() => expect(pid()).toBeDefined(), patience)
+    write('/no/such/broker')
+    await vi.waitFor(
+      () => expect(state()).toMatchObject({ phase: 'waiting', reason: expect.stringContaining('/no/such/broker') }),
+      patience,
+    )
+  })
+
+  it('that cannot be started are an error with file, path and reason: once for each change, however often they are tried', async () => {
+    const file = path.join(directory, 'c.yaml')
+    const at = 'spec.brokerSpec.brokerPodSpec.containers[0]'
+    const cannot = 'it cannot be started: its'
+    write('/no/such/broker')
+    await eventually(() => expect(saidOf('info', 'broker is not running').length).toBeGreaterThan(1))
+    const first = {
+      level: 'error',
+      message: 'broker cannot run',
+      file,
+      path: `${at}.command[0]`,
+      error: `${cannot} command /no/such/broker does not exist`,
+    }
+    expect(said.filter(({ level }) => level === 'error')).toEqual([first])
+    writeBroker(`brokerPodSpec: { containers: [{ command: [/bin/true], workingDir: /no/such }] }`)
+    const second = { ...first, path: `${at}.workingDir`, error: `${cannot} workingDir /no/such does not exist` }
+    await eventually(() => expect(said.filter(({ level }) => level === 'error')).toEqual([first, second]))
+    writeBroker(`brokerPodSpec: { containers: [{ command: sh -c x }] }`)
+    const third = { ...first, path: `${at}.command`, error: expect.stringContaining('"sh -c x" is no list') }
+    await eventually(() => expect(said.filter(({ level }) => level === 'error')).toEqual([first, second, third]))
+    expect(state()).toMatchObject({ phase: 'none', reason: expect.stringContaining(`${at}.command: "sh -c x" is no list`) })
+  })
+
+  it('that ask for more slots than a device has are refused with file and path, and run when the capacity is raised', async () => {
+    const asking = `brokerPodSpec: { containers: [{ command: [sleep, '1000'], resources: { limits: { '{{PLACEHOLDER}}': '3' } } }] }`
+    writeBroker(asking)
+    await eventually(() =>
+      expect(saidOf('error', 'broker cannot run')).toEqual([
+        expect.objectContaining({
+          file: path.join(directory, 'c.yaml'),
+          path: 'spec.brokerSpec.brokerPodSpec.containers[0].resources.limits["{{PLACEHOLDER}}"]',
+          error: expect.stringContaining('3 is more than spec.capacity, which is 2'),
+        }),
+      ]),
+    )
+    expect(state()).toMatchObject({ phase: 'waiting', reason: expect.stringMatching(/^for 3 of akri\.sh\/echo-/) })
+    writeBroker(asking, 3)
+    await eventually(() => expect(pid()).toBeGreaterThan(1))
+    expect(used()).toBe(3)
+  })
+
+  it('wait for a slot that others have, say so once after five seconds, and are not tried in vain', async () => {
+    await eventually(() => expect(pid()).toBeGreaterThan(1))
+    const clock = await restart()
+    const resource = `akri.sh/${standalone.cluster.instances.list()[0]?.metadata.name}`
+    await standalone.kubelet.admit({
+      uid: 'other',
+      name: 'other',
+      namespace: 'default',
+      containers: [{ name: 'main', resources: { [resource]: 2 } }],
+    })
+    said = []
+    brokers.start()
+    await eventually(() => expect(state()).toEqual({ phase: 'waiting', reason: `for 1 of ${resource}` }))
+    await clock.advance(4999)
+    expect(said).toEqual([])
+    await clock.advance(1)
+    await clock.advance(60_000)
+    const waits = { level: 'warn', message: 'broker waits for a slot', resource, wanted: 1, allocatable: 2, allocated: 2 }
+    expect(said).toEqual([{ ...waits, broker: resource.replace('akri.sh/', '') }])
+    standalone.kubelet.remove('other')
+    await eventually(() => expect(pid()).toBeGreaterThan(1))
+    expect(said.map(({ message }) => message)).toEqual(['broker waits for a slot', 'broker started'])
+  })
+
+  it('that have run for ten seconds before they end are started again as soon as at first', async () => {
+    const clock = await restart()
+    brokers.start()
+    const ends = () => saidOf('info', 'broker is not running')
+    /** Kills the broker. @returns the wait after that, in milliseconds, which is over then */
+    const kill = async () => {
+      const before = ends().length
+      process.kill(await eventually(() => pid() ?? expect.fail('none runs')), 'SIGKILL')
+      const { retryInMs = 0 } = await eventually(() => ends()[before] ?? expect.fail('it goes on'))
+      await clock.advance(retryInMs)
+      return retryInMs
+    }
+    // Each wait is up to half shorter than twice the one before, and the first one is at most a second.
+    for (const least of [500, 1000, 2000]) expect(await kill()).toBeGreaterThanOrEqual(least)
+    await eventually(() => expect(pid()).toBeGreaterThan(1))
+    await clock.advance(9999)
+    expect(await kill()).toBeGreaterThanOrEqual(4000)
+    await eventually(() => expect(pid()).toBeGreaterThan(1))
+    await clock.advance(10_000)
+    expect(await kill()).toBeLessThanOrEqual(1000)
+  })
+
+  it('R52 R53 that are Jobs run to their end once, also over a restart of the agent, and free their slot', async () => {
+    writeJob(`echo ran >> ${directory}/runs; echo "$DEBUG_ECHO_DESCRIPTION"`, 'completions: 2,')
+    const runs = () => (existsSync(`${directory}/runs`) ? readFileSync(`${directory}/runs`, 'utf8').match(/ran/g)?.length : 0)
+    await vi.waitFor(() => expect(state()).toEqual({ phase: 'completed' }), patience)
+    expect(runs()).toBe(2)
+    expect(lines).toContain('foo0')
+    await vi.waitFor(() => expect(used()).toBe(0), patience)
+    await brokers.close()
+    brokers = new BrokerSet(await options())
+    brokers.start()
+    expect(state()).toEqual({ phase: 'completed' })
+    // Another spec is another Job.
+    writeJob(`echo ran again >> ${directory}/runs`)
+    await vi.waitFor(() => expect(runs()).toBe(3), patience)
+  })
+
+  it('R53 that are Jobs are over also while there is no room to write that down, which is done as soon as there is', async () => {
+    const file = path.join(directory, 'jobs.json')
+    symlinkSync('/dev/full', `${file}.next`)
+    writeJob('true')
+    await vi.waitFor(() => expect(state()).toEqual({ phase: 'completed' }), patience)
+    await vi.waitFor(
+      () => expect(warnings).toContainEqual(expect.objectContaining({ file, error: expect.stringContaining('ENOSPC') })),
+      patience,
+    )
+    rmSync(`${file}.next`)
+    await vi.waitFor(() => expect(readFileSync(file, 'utf8')).toContain('completed'), patience)
+  })
+
+  it('R52 that are Jobs are tried again as often as backoffLimit says', async () => {
+    writeJob(`echo ran >> ${directory}/runs; exit 7`, 'backoffLimit: 1,')
+    await vi.waitFor(() => expect(state()).toEqual({ phase: 'failed', reason: 'it exited with code 7' }), patience)
+    expect(readFileSync(`${directory}/runs`, 'utf8')).toBe('ran\nran\n')
+  })
+
+  it('go on while there is no room to write down that they run, which is done as soon as there is', async () => {
+    const first = await vi.waitFor(() => pid() ?? expect.fail('none runs'), patience)
+    const ledger = path.join(directory, 'brokers.json')
+    // What is written there meets a disk that is full.
+    symlinkSync('/dev/full', `${ledger}.next`)
+    write('sleep 2000')
+    await vi.waitFor(() => expect(warnings).toContainEqual(expect.objectContaining({ file: ledger })), patience)
+    const second = await vi.waitFor(() => pid() ?? expect.fail('none runs'), patience)
+    expect(second).not.toBe(first)
+    expect(warnings[0]).toMatchObject({ pid: second, error: expect.stringContaining('ENOSPC') })
+    rmSync(`${ledger}.next`)
+    await vi.waitFor(() => expect(JSON.parse(readFileSync(ledger, 'utf8'))).toMatchObject([{ pid: second }]), patience)
+    expect(pid()).toBe(second)
+  })
+
+  it('end with the agent', async () => {
+    const first = await vi.waitFor(() => pid() ?? expect.fail('none runs'), patience)
+    await brokers.close()
+    expect(existsSync(`/proc/${first}`)).toBe(false)
+    expect(readFileSync(path.join(directory, 'brokers.json'), 'utf8')).toBe('[]')
+  })
+})
+
+describe('the control socket', () => {
+  it('gives objects by their paths in Kubernetes to its owner only, and outlives odd requests', async () => {
+    const socket = path.join(directory, 'control.sock')
+    const control = await serveControl(socket, standalone, brokers)
+    try {
+      expect(statSync(socket).mode & 0o777).toBe(0o600)
+      for (const odd of ['//', '/%zz', '/apis/akri.sh/v0/pods']) expect(await askAgent(socket, odd)).toBeUndefined()
+      const deleted = new Promise((resolve) =>
+        request({ socketPath: socket, path: '/apis/akri.sh/v0/configurations', method: 'DELETE' }, ({ statusCode }) =>
+          resolve(statusCode),
+        ).end(),
+      )
+      expect(await deleted).toBe(404)
+      await vi.waitFor(
+        async () =>
+          expect(await askAgent(socket, '/apis/akri.sh/v0/configurations')).toMatchObject({
+            kind: 'ConfigurationList',
+            items: [{ metadata: { name: 'echo' } }],
+          }),
+        patience,
+      )
+    } finally {
+      await control.close()
+    }
+    await expect(askAgent(socket, '/problems')).rejects.toThrow(/none is running there/)
+  })
+})

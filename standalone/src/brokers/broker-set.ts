@@ -1,0 +1,91 @@
+import { configurationOf, GROUP, type Problem } from '@akrijs/api'
+import { keyOf, type ObjectKey } from '@akrijs/kube'
+import type { StandaloneAgent } from '../standalone.js'
+import { Broker, type BrokerOptions, type BrokerState } from './broker.js'
+import { planBroker } from './broker-command.js'
+
+export interface BrokerSetOptions extends BrokerOptions {
+  readonly standalone: Pick<StandaloneAgent, 'cluster' | 'kubelet' | 'fileOf'>
+}
+
+/**
+ * The brokers of this machine: one for each Instance whose Configuration has a brokerSpec with a command, as in a cluster
+ * each node that sees a device has one Pod, or each Instance one Job. It gets a slot as a Pod would, and so never more run
+ * than the capacity allows.
+ */
+export class BrokerSet {
+  readonly #options: BrokerSetOptions
+  readonly #brokers = new Map<ObjectKey, Broker>()
+  readonly #stop = new AbortController()
+  readonly #ending = new Set<Promise<void>>()
+  /** What has been told of the brokerSpec of each Configuration, as it is. */
+  readonly #told = new Map<ObjectKey, { readonly spec: string; readonly problems: Set<string> }>()
+  #lives = 0
+
+  constructor(options: BrokerSetOptions) {
+    this.#options = options
+  }
+
+  start(): void {
+    const { cluster } = this.#options.standalone
+    cluster.instances.onChange((key) => this.#follow(key), this.#stop.signal)
+    cluster.configurations.onChange((key) => {
+      if (cluster.configurations.get(key) === undefined) this.#told.delete(key)
+      for (const instance of cluster.instances.list()) if (configurationOf(instance) === key) this.#follow(keyOf(instance))
+    }, this.#stop.signal)
+    this.#options.finished.keepOnly(new Set(cluster.instances.list().map(({ metadata }) => metadata.uid)))
+    for (const instance of cluster.instances.list()) this.#follow(keyOf(instance))
+  }
+
+  state(instance: ObjectKey): BrokerState | undefined {
+    return this.#brokers.get(instance)?.state
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort()
+    for (const key of [...this.#brokers.keys()]) this.#end(key)
+    await Promise.all(this.#ending)
+  }
+
+  #follow(key: ObjectKey): void {
+    if (this.#stop.signal.aborted) return
+    const { cluster } = this.#options.standalone
+    const instance = cluster.instances.get(key)
+    const configuration = instance && cluster.configurations.get(configurationOf(instance))
+    const brokerSpec = configuration?.spec.brokerSpec
+    const text = JSON.stringify(brokerSpec)
+    const before = this.#brokers.get(key)
+    // Slots come and go all the time; only another Instance or another spec is another broker.
+    if (before !== undefined && before.uid === instance?.metadata.uid && before.spec === text) return
+    this.#end(key)
+    if (instance === undefined || brokerSpec === undefined) return
+    const plan = planBroker(brokerSpec, `${GROUP}/${instance.metadata.name}`)
+    const place = {
+      nextLife: () => ++this.#lives,
+      capacity: () => cluster.instances.get(key)?.spec.capacity,
+      refuse: (problem: Problem) => this.#refuse(configurationOf(instance), text, problem),
+    }
+    this.#brokers.set(key, new Broker(instance, text, plan, this.#options, place))
+  }
+
+  /** Once for all brokers of a Configuration, until its brokerSpec is another one. */
+  #refuse(configuration: ObjectKey, spec: string, { path, message }: Problem): void {
+    const { log, standalone } = this.#options
+    const before = this.#told.get(configuration)
+    const told = before?.spec === spec ? before : { spec, problems: new Set<string>() }
+    this.#told.set(configuration, told)
+    const problem = `${path}: ${message}`
+    if (told.problems.has(problem)) return
+    told.problems.add(problem)
+    log.error({ file: standalone.fileOf(configuration), path, error: message }, 'broker cannot run')
+  }
+
+  #end(key: ObjectKey): void {
+    const broker = this.#brokers.get(key)
+    if (broker === undefined) return
+    this.#brokers.delete(key)
+    const ending = broker.close()
+    this.#ending.add(ending)
+    void ending.finally(() => this.#ending.delete(ending))
+  }
+}

@@ -1,0 +1,112 @@
+import type { Configuration, Instance } from '@akrijs/api'
+import { keyOf, type ObjectKey } from '@akrijs/kube'
+import { type ClusterState, specDigest } from '../state/state-file.js'
+import type { ObjectStore } from './object-store.js'
+
+/** The objects of a cluster while they are being changed: nobody sees the changes before they are published. */
+export class ClusterDraft {
+  readonly configurations: DraftObjects<Configuration>
+  readonly instances: DraftObjects<Instance>
+  #remembered: ClusterState['configurations']
+  #resourceVersion: number
+  #forgot = false
+
+  constructor(
+    stores: { readonly configurations: ObjectStore<Configuration>; readonly instances: ObjectStore<Instance> },
+    before: Pick<ClusterState, 'resourceVersion'> & { readonly remembered: ClusterState['configurations'] },
+  ) {
+    this.configurations = new DraftObjects(stores.configurations)
+    this.instances = new DraftObjects(stores.instances)
+    this.#remembered = before.remembered
+    this.#resourceVersion = before.resourceVersion
+  }
+
+  /** What is known from before the restart of Configurations that have not been named since. */
+  get remembered(): ClusterState['configurations'] {
+    return this.#remembered
+  }
+
+  get resourceVersion(): number {
+    return this.#resourceVersion
+  }
+
+  get changed(): boolean {
+    return this.configurations.changed || this.instances.changed || this.#forgot
+  }
+
+  nextVersion(): string {
+    this.#resourceVersion++
+    return String(this.#resourceVersion)
+  }
+
+  forgetRemembered(): void {
+    this.#forgot ||= Object.keys(this.#remembered).some((key) => this.configurations.get(key as ObjectKey) === undefined)
+    this.#remembered = {}
+  }
+
+  /** What is to stand in the file. */
+  state(): ClusterState {
+    const known = this.configurations.list().map((configuration) => {
+      const { uid, generation, creationTimestamp } = configuration.metadata
+      return [keyOf(configuration), { uid, generation, creationTimestamp, spec: specDigest(configuration.spec) }] as const
+    })
+    return {
+      configurations: { ...this.#remembered, ...Object.fromEntries(known) },
+      instances: this.instances.list(),
+      resourceVersion: this.#resourceVersion,
+    }
+  }
+
+  publish(): void {
+    this.configurations.publish()
+    this.instances.publish()
+  }
+}
+
+/** The objects of one kind, with changes that are not in the store yet. */
+class DraftObjects<T extends { readonly metadata: { readonly namespace: string; readonly name: string } }> {
+  readonly #store: ObjectStore<T>
+  readonly #objects: Map<ObjectKey, T>
+  readonly #changed = new Set<ObjectKey>()
+  readonly #told = new Set<ObjectKey>()
+
+  constructor(store: ObjectStore<T>) {
+    this.#store = store
+    this.#objects = new Map(store.list().map((object) => [keyOf(object), object]))
+  }
+
+  get changed(): boolean {
+    return this.#changed.size > 0
+  }
+
+  get(key: ObjectKey): T | undefined {
+    return this.#objects.get(key)
+  }
+
+  list(): readonly T[] {
+    return [...this.#objects.values()]
+  }
+
+  put(object: T): void {
+    this.#objects.set(keyOf(object), object)
+    this.#changed.add(keyOf(object))
+  }
+
+  /** A change that is not worth a write: it tells of this run only. */
+  tell(object: T): void {
+    this.#objects.set(keyOf(object), object)
+    this.#told.add(keyOf(object))
+  }
+
+  remove(key: ObjectKey): void {
+    if (this.#objects.delete(key)) this.#changed.add(key)
+  }
+
+  publish(): void {
+    for (const key of new Set([...this.#changed, ...this.#told])) {
+      const object = this.#objects.get(key)
+      if (object === undefined) this.#store.remove(key)
+      else this.#store.put(object)
+    }
+  }
+}

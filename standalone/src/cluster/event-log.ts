@@ -1,0 +1,41 @@
+import type { ObjectEvent } from '@akrijs/kube'
+import type { Clock } from '@akrijs/runtime'
+
+export interface RecordedEvent extends ObjectEvent {
+  readonly count: number
+  readonly firstTimestamp: string
+  readonly lastTimestamp: string
+}
+
+/** How many different events are kept. */
+const MAX_EVENTS = 500
+
+/** What happened lately. An event that says the same again raises the count of the first. */
+export class EventLog {
+  readonly #clock: Clock
+  readonly #events = new Map<string, RecordedEvent>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  record(event: ObjectEvent): void {
+    const key = JSON.stringify([event.regarding, event.reason, event.message])
+    const now = new Date(this.#clock.wallMs()).toISOString()
+    const before = this.#events.get(key)
+    // Newest last, so that the oldest is the one to go.
+    this.#events.delete(key)
+    this.#events.set(key, {
+      ...event,
+      count: (before?.count ?? 0) + 1,
+      firstTimestamp: before?.firstTimestamp ?? now,
+      lastTimestamp: now,
+    })
+    const [oldest] = this.#events.keys()
+    if (this.#events.size > MAX_EVENTS && oldest !== undefined) this.#events.delete(oldest)
+  }
+
+  list(): readonly RecordedEvent[] {
+    return [...this.#events.values()]
+  }
+}

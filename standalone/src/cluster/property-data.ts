@@ -1,0 +1,48 @@
+import { type DataReference, type ObjectCache, referencesOf, referenceText } from '@akrijs/agent'
+import type { Configuration, KeyedData } from '@akrijs/api'
+import { keyOf, type ObjectKey, objectKey } from '@akrijs/kube'
+import { Listeners } from '@akrijs/runtime'
+
+/** The Secrets and ConfigMaps of the files, which Configurations refer to. */
+export class PropertyData {
+  readonly #configurations: Pick<ObjectCache<Configuration>, 'list'>
+  readonly #data = new Map<string, KeyedData>()
+  readonly #listeners = new Listeners<[configuration: ObjectKey]>()
+
+  constructor(configurations: Pick<ObjectCache<Configuration>, 'list'>) {
+    this.#configurations = configurations
+  }
+
+  /** @returns undefined where there is no such object */
+  look(reference: DataReference): ReadonlyMap<string, Uint8Array> | undefined {
+    return this.#data.get(referenceText(reference))?.data
+  }
+
+  /** Takes what the files say. @param complete whether what is not named is to go */
+  apply(data: readonly KeyedData[], complete: boolean): void {
+    const before = new Map(this.#data)
+    if (complete) this.#data.clear()
+    for (const one of data) this.#data.set(referenceText({ kind: one.kind, key: objectKey(one.namespace, one.name) }), one)
+    const changed = new Set(
+      [...before.keys(), ...this.#data.keys()].filter((name) => !isSame(before.get(name), this.#data.get(name))),
+    )
+    if (changed.size === 0) return
+    for (const configuration of this.#configurations.list()) {
+      if (referencesOf(configuration).some((reference) => changed.has(referenceText(reference))))
+        this.#listeners.tell(keyOf(configuration))
+    }
+  }
+
+  /** Calls back with each Configuration that refers to something that has changed. */
+  onChange(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void {
+    this.#listeners.add(listener, signal)
+  }
+}
+
+function isSame(a: KeyedData | undefined, b: KeyedData | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b
+  return (
+    a.data.size === b.data.size &&
+    [...a.data].every(([key, value]) => Buffer.from(value).equals(b.data.get(key) ?? Buffer.alloc(0)) && b.data.has(key))
+  )
+}

@@ -1,0 +1,327 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { MissingPropertyError } from '@akrijs/agent'
+import type { ConfigurationManifest, KeyedData, SlotName } from '@akrijs/api'
+import { keyOf, type NodeName, objectKey } from '@akrijs/kube'
+import { silentLogger, systemClock, temporaryOf } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { clusterContract } from '../../../agent/src/ports/cluster.contract.js'
+import type { ClusterUnderTest } from '../../../agent/src/ports/tested-cluster.contract.js'
+import { draftOf, manifest } from '../../../agent/src/testing/objects.js'
+import { StateFileError } from '../errors.js'
+import { type ClusterState, StateFile } from '../state/state-file.js'
+import { StandaloneCluster } from './standalone-cluster.js'
+
+const NODE = 'node-a' as NodeName
+const warnings: string[] = []
+const log = { ...silentLogger, warn: (_fields: object, message: string) => void warnings.push(message) }
+
+let directory: string
+let file: string
+
+beforeEach(async () => {
+  directory = await mkdtemp(path.join(tmpdir(), 'akri-cluster-'))
+  file = path.join(directory, 'cluster.json')
+  warnings.length = 0
+})
+afterEach(() => rm(directory, { recursive: true, force: true }))
+
+const open = (clock = systemClock) => StandaloneCluster.open({ file: new StateFile(file), clock, log })
+const complete = (configurations: readonly ConfigurationManifest[], data: readonly KeyedData[] = []) => ({
+  configurations,
+  data,
+  complete: true,
+})
+
+clusterContract('standalone', async (): Promise<ClusterUnderTest> => {
+  const own = await mkdtemp(path.join(tmpdir(), 'akri-contract-'))
+  const reopen = () => StandaloneCluster.open({ file: new StateFile(path.join(own, 'cluster.json')), clock: systemClock, log })
+  const wanted = new Map<string, ConfigurationManifest>()
+  let cluster = await reopen()
+  const apply = () => cluster.apply(complete([...wanted.values()]))
+  return {
+    cluster,
+    applyConfiguration: (one) => {
+      wanted.set(objectKey(one.namespace, one.name), one)
+      return apply()
+    },
+    removeConfiguration: (one) => {
+      wanted.delete(objectKey(one.namespace, one.name))
+      return apply()
+    },
+    restart: async () => {
+      await cluster.close()
+      cluster = await reopen()
+      await apply()
+      return cluster
+    },
+    dispose: async () => {
+      await cluster.close()
+      await rm(own, { recursive: true, force: true })
+    },
+  }
+})
+
+async function withInstance(cluster: StandaloneCluster, wanted = manifest()) {
+  await cluster.apply(complete([wanted]))
+  const owner = cluster.configurations.get(objectKey(wanted.namespace, wanted.name))
+  expect(owner).toBeDefined()
+  if (owner === undefined) throw new TypeError('no Configuration')
+  const draft = draftOf(owner, 2, [NODE], '8120fe')
+  await cluster.createInstance(draft)
+  return { wanted, key: objectKey(draft.namespace, draft.name), slot: `${draft.name}-0` as SlotName }
+}
+
+describe('the state of the standalone cluster', () => {
+  it('has a claim in the file before the claimer hears of it', async () => {
+    const cluster = await open()
+    const { key, slot } = await withInstance(cluster)
+    await cluster.claimSlot(key, slot, NODE)
+    expect(JSON.parse(await readFile(file, 'utf8')).state.instances[0].spec.deviceUsage[slot]).toBe(NODE)
+  })
+
+  it('refuses a claim that cannot be written, and remembers nothing of it', async () => {
+    const cluster = await open()
+    const { key, slot } = await withInstance(cluster)
+    const before = cluster.instances.get(key)
+    // A directory in the way of the temporary file: it fails for root as well.
+    await mkdir(`${temporaryOf(file)}/x`, { recursive: true })
+    await expect(cluster.claimSlot(key, slot, NODE)).rejects.toThrow(StateFileError)
+    await expect(cluster.claimSlot(key, slot, NODE)).rejects.toThrow(`${file} cannot be written`)
+    expect(cluster.instances.get(key)).toBe(before)
+    await rm(temporaryOf(file), { recursive: true })
+    expect(await cluster.claimSlot(key, slot, NODE)).toEqual({ outcome: 'claimed' })
+  })
+
+  it('refuses a claim on a full disk, and says so', async () => {
+    const cluster = await open()
+    const { key, slot } = await withInstance(cluster)
+    const content = await readFile(file, 'utf8')
+    await symlink('/dev/full', temporaryOf(file))
+    await expect(cluster.claimSlot(key, slot, NODE)).rejects.toThrow('ENOSPC')
+    expect(cluster.instances.get(key)?.spec.deviceUsage[slot]).toBe('')
+    expect(await readFile(file, 'utf8')).toBe(content)
+  })
+
+  it.each([
+    ['half a file', '{"version":1,"state":{"inst'],
+    ['an empty file', ''],
+    ['a newer version', '{"version":2,"state":{}}'],
+    ['something else', '[]'],
+    ['a negative capacity', JSON.stringify({ version: 1, state: { configurations: {}, instances: [{}], resourceVersion: 1 } })],
+  ])('sets %s aside, warns, and starts without it', async (_title, content) => {
+    await writeFile(file, content)
+    const cluster = await open()
+    expect(cluster.instances.list()).toEqual([])
+    expect(warnings).toEqual(['state file is unusable, starting without it'])
+    const aside = (await readdir(directory)).filter((name) => name.startsWith('cluster.json.corrupt'))
+    expect(await Promise.all(aside.map((name) => readFile(path.join(directory, name), 'utf8')))).toEqual([content])
+  })
+
+  it('does not touch the file where nothing changes', async () => {
+    const cluster = await open()
+    const { wanted, key } = await withInstance(cluster)
+    await rm(file)
+    await cluster.apply(complete([structuredClone(wanted)]))
+    await cluster.joinInstance(key, NODE)
+    await cluster.updateInstance(key, { capacity: 2, brokerProperties: {} })
+    expect(await readdir(directory)).toEqual([])
+  })
+
+  it('keeps the uid of a Configuration and its Instances over a restart', async () => {
+    const before = await open()
+    const { wanted, key } = await withInstance(before)
+    const uid = before.configurations.list()[0]?.metadata.uid
+    const after = await open()
+    await after.apply(complete([wanted]))
+    expect(after.configurations.list()[0]?.metadata.uid).toBe(uid)
+    expect(after.instances.get(key)).toEqual(before.instances.get(key))
+  })
+
+  it('raises the generation of a Configuration that was edited while no agent ran', async () => {
+    const { wanted } = await withInstance(await open())
+    const same = await open()
+    await same.apply(complete([wanted]))
+    expect(same.configurations.list()[0]?.metadata.generation).toBe(1)
+    const edited = await open()
+    await edited.apply(complete([{ ...wanted, spec: { ...wanted.spec, capacity: 9 } }]))
+    expect(edited.configurations.list()[0]?.metadata.generation).toBe(2)
+  })
+
+  it('writes changes that come while the file is being written all at once', async () => {
+    let writes = 0
+    class CountedFile extends StateFile {
+      override async save(state: ClusterState): Promise<void> {
+        writes++
+        await super.save(state)
+      }
+    }
+    const cluster = await StandaloneCluster.open({ file: new CountedFile(file), clock: systemClock, log })
+    const wanted = manifest()
+    await cluster.apply(complete([wanted]))
+    const owner = cluster.configurations.list()[0] ?? expect.fail()
+    writes = 0
+    const digests = Array.from({ length: 1000 }, (_, index) => String(index).padStart(6, '0'))
+    await Promise.all(digests.map((digest) => cluster.createInstance(draftOf(owner, 2, [NODE], digest))))
+    expect(writes).toBeLessThanOrEqual(2)
+    expect((await open()).instances.list()).toHaveLength(1000)
+  })
+
+  it('gives up what other nodes see and hold, and deletes what nobody else sees', async () => {
+    const cluster = await open()
+    const { key, slot } = await withInstance(cluster)
+    const owner = cluster.configurations.list()[0] ?? expect.fail()
+    const other = 'node-b' as NodeName
+    const local = draftOf(owner, 1, [NODE], 'a19705')
+    await cluster.createInstance(local)
+    await cluster.claimSlot(objectKey(local.namespace, local.name), `${local.name}-0` as SlotName, NODE)
+    await cluster.joinInstance(key, other)
+    await cluster.claimSlot(key, slot, `C:3:${NODE}`)
+    const own = slot.replace(/0$/, '1') as SlotName
+    await cluster.claimSlot(key, own, other)
+    expect(await cluster.keepOnlyNode(other)).toEqual([NODE])
+    expect(cluster.instances.list().map(({ spec }) => [spec.nodes, spec.deviceUsage])).toEqual([
+      [[other], { [slot]: '', [own]: other }],
+    ])
+    expect((await open()).instances.list()).toEqual(cluster.instances.list())
+    await rm(file)
+    expect(await cluster.keepOnlyNode(other)).toEqual([])
+    expect(await readdir(directory)).toEqual([])
+  })
+
+  it('deletes the Instances of a Configuration that went while no agent ran', async () => {
+    await withInstance(await open())
+    const after = await open()
+    await after.apply(complete([]))
+    expect(after.instances.list()).toEqual([])
+    expect((await open()).instances.list()).toEqual([])
+  })
+
+  it('A2 deletes nothing on a restart while a file cannot be read', async () => {
+    const before = await open()
+    const { wanted, key } = await withInstance(before)
+    const after = await open()
+    await after.apply({ configurations: [manifest()], data: [], complete: false })
+    expect(after.instances.get(key)).toEqual(before.instances.get(key))
+    await after.apply(complete([wanted]))
+    expect(after.instances.get(key)).toEqual(before.instances.get(key))
+    expect(after.configurations.list()[0]?.metadata.uid).toBe(before.configurations.list()[0]?.metadata.uid)
+  })
+
+  it('takes no Configuration and no Secret away while a file cannot be read', async () => {
+    const cluster = await open()
+    const wanted = manifest(tokenFrom({ name: 'lab', key: 'token' }))
+    await cluster.apply(complete([wanted], [secret('default', 's3')]))
+    await cluster.apply({ configurations: [], data: [], complete: false })
+    const kept = cluster.configurations.get(objectKey('default', wanted.name))
+    expect(kept).toBeDefined()
+    if (kept) expect((await cluster.resolveProperties(kept)).text('token')).toBe('s3')
+  })
+
+  it('gives out objects that nobody can change', async () => {
+    const cluster = await open()
+    const { key, slot } = await withInstance(cluster)
+    const usage: Record<string, string> = cluster.instances.get(key)?.spec.deviceUsage ?? {}
+    expect(() => {
+      usage[slot] = 'mine'
+    }).toThrow(TypeError)
+  })
+
+  it('keeps a property named __proto__ as what it is', async () => {
+    const cluster = await open()
+    const { wanted, key } = await withInstance(cluster)
+    await cluster.updateInstance(key, { capacity: 1, brokerProperties: JSON.parse('{"__proto__":"x","constructor":"y"}') })
+    expect(Object.entries(cluster.instances.get(key)?.spec.brokerProperties ?? {})).toEqual([
+      ['__proto__', 'x'],
+      ['constructor', 'y'],
+    ])
+    const after = await open()
+    await after.apply(complete([wanted]))
+    expect(after.instances.list()).toHaveLength(1)
+  })
+})
+
+describe('properties of a Configuration', () => {
+  it('A7 resolves a Secret in the namespace of the Configuration unless another is named', async () => {
+    const cluster = await open()
+    const own = { ...manifest(tokenFrom({ name: 'lab', key: 'token' })), namespace: 'site' }
+    const other = { ...manifest(tokenFrom({ name: 'lab', key: 'token', namespace: 'default' })), namespace: 'site' }
+    await cluster.apply(complete([own, other], [secret('default', 'd'), secret('site', 's')]))
+    const texts = await Promise.all(
+      cluster.configurations.list().map(async (one) => (await cluster.resolveProperties(one)).text('token')),
+    )
+    expect(texts).toEqual(['s', 'd'])
+  })
+
+  it('A7 names the Secret, the key and the namespace that are missing', async () => {
+    const cluster = await open()
+    await cluster.apply(complete([manifest(tokenFrom({ name: 'lab', key: 'token' }))]))
+    const resolve = async () => cluster.resolveProperties(cluster.configurations.list()[0] ?? expect.fail())
+    await expect(resolve()).rejects.toThrow(MissingPropertyError)
+    await expect(resolve()).rejects.toMatchObject({ code: 'AKRI_ERR_MISSING_PROPERTY', kind: 'transient' })
+    await expect(resolve()).rejects.toThrow('there is no Secret default/lab')
+    await cluster.apply(complete([manifest(tokenFrom({ name: 'lab', key: 'toKen' }))], [secret('default', 's')]))
+    await expect(resolve()).rejects.toThrow('Secret default/lab has no key toKen')
+  })
+
+  it('leaves out what is optional and missing, and keeps what has no value', async () => {
+    const cluster = await open()
+    const discoveryProperties = [
+      { name: 'gone', valueFrom: { configMapKeyRef: { name: 'x', key: 'y', optional: true } } },
+      { name: 'bare' },
+      { name: 'empty', value: '' },
+    ]
+    await cluster.apply(complete([manifest({ discoveryHandler: { name: 'h', discoveryDetails: '', discoveryProperties } })]))
+    const properties = await cluster.resolveProperties(cluster.configurations.list()[0] ?? expect.fail())
+    expect([...properties.entries()]).toEqual([
+      ['bare', undefined],
+      ['empty', Buffer.alloc(0)],
+    ])
+  })
+
+  it('A7 tells of a changed Secret to the Configurations that use it, and to no others', async () => {
+    const cluster = await open()
+    const user = manifest(tokenFrom({ name: 'lab', key: 'token' }))
+    const configurations = [user, manifest(), manifest(tokenFrom({ name: 'lab', key: 'token', namespace: 'site' }))]
+    await cluster.apply(complete(configurations, [secret('default', 'a')]))
+    const told = vi.fn()
+    cluster.onPropertiesChanged(told, new AbortController().signal)
+    await cluster.apply(complete(configurations, [secret('default', 'a')]))
+    expect(told).not.toHaveBeenCalled()
+    await cluster.apply(complete(configurations, [secret('default', 'b')]))
+    expect(told.mock.calls).toEqual([[objectKey('default', user.name)]])
+    await cluster.apply(complete(configurations, []))
+    expect(told).toHaveBeenCalledTimes(2)
+  })
+})
+
+describe('events', () => {
+  it('folds an event that says the same again, and keeps a bounded number', async () => {
+    const clock = new ManualClock(1000)
+    const cluster = await open(clock)
+    const { wanted } = await withInstance(cluster)
+    const key = keyOf({ metadata: wanted })
+    const event = (message: string) =>
+      cluster.recordEvent({ regarding: { kind: 'Configuration', key }, type: 'Warning', reason: 'NoHandler', message })
+    event('one')
+    await clock.advance(500)
+    event('one')
+    expect(cluster.events.list()).toMatchObject([
+      { message: 'one', count: 2, firstTimestamp: '1970-01-01T00:00:01.000Z', lastTimestamp: '1970-01-01T00:00:01.500Z' },
+    ])
+    for (let index = 0; index < 2000; index++) event(String(index))
+    expect(cluster.events.list().length).toBeLessThanOrEqual(500)
+    expect(cluster.events.list().at(-1)?.message).toBe('1999')
+  })
+})
+
+function tokenFrom(secretKeyRef: { name: string; key: string; namespace?: string }): Partial<ConfigurationManifest['spec']> {
+  const discoveryProperties = [{ name: 'token', valueFrom: { secretKeyRef } }]
+  return { discoveryHandler: { name: 'h', discoveryDetails: '', discoveryProperties } }
+}
+
+function secret(namespace: string, token: string): KeyedData {
+  return { kind: 'Secret', name: 'lab', namespace, data: new Map([['token', Buffer.from(token)]]) }
+}

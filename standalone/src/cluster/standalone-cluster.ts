@@ -1,0 +1,351 @@
+import { randomUUID } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
+import {
+  type BrokerReports,
+  type Cluster,
+  changedStatus,
+  type DeviceUsage,
+  type InstanceChange,
+  type InstanceDraft,
+  isEmpty,
+  isOwnedBy,
+  mergeStatus,
+  planBrokerInfo,
+  resolveReferences,
+  type SlotClaim,
+} from '@akrijs/agent'
+import {
+  API_VERSION,
+  type Configuration,
+  type ConfigurationManifest,
+  freeAmong,
+  heldSlots,
+  holderOf,
+  type Instance,
+  type KeyedData,
+  type NodeStatus,
+  resizedUsage,
+  type SlotName,
+  slotIndex,
+} from '@akrijs/api'
+import { keyOf, type NodeName, type ObjectEvent, type ObjectKey, objectKey } from '@akrijs/kube'
+import type { Clock, Logger } from '@akrijs/runtime'
+import type { DiscoveryProperties } from '@akrijs/runtime/handler'
+import { type ClusterState, type StateFile, specDigest } from '../state/state-file.js'
+import { ClusterDraft } from './cluster-draft.js'
+import { EventLog } from './event-log.js'
+import { ObjectStore } from './object-store.js'
+import { PropertyData } from './property-data.js'
+
+export interface StandaloneClusterOptions {
+  readonly file: StateFile
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** The objects that are to be there, as the files of the user say. */
+export interface DesiredObjects {
+  readonly configurations: readonly ConfigurationManifest[]
+  readonly data: readonly KeyedData[]
+  /** Whether what is not named is to go. Not while a file cannot be read: what it would name is not known. */
+  readonly complete: boolean
+}
+
+interface PendingChange {
+  /** Changes the draft. @returns what tells the caller, once the draft is in the file */
+  make(draft: ClusterDraft): () => void
+  fail(error: unknown): void
+}
+
+/**
+ * A cluster of one process, with the conflict rules of an API server. Instances and claims are in a file before anybody
+ * hears of them; what cannot be written has not happened.
+ */
+export class StandaloneCluster implements Cluster {
+  readonly configurations = new ObjectStore<Configuration>()
+  readonly instances = new ObjectStore<Instance>()
+  readonly events: EventLog
+  readonly #options: StandaloneClusterOptions
+  readonly #data = new PropertyData(this.configurations)
+  /** Of Configurations from before the restart that the files have not named yet. */
+  #remembered: ClusterState['configurations']
+  #resourceVersion: number
+  /** Changes that come while others are being written: the next write takes all of them. */
+  #pending: PendingChange[] = []
+  #committing: Promise<void> = Promise.resolve()
+
+  private constructor(options: StandaloneClusterOptions, state: ClusterState) {
+    this.#options = options
+    this.#remembered = state.configurations
+    this.#resourceVersion = state.resourceVersion
+    this.events = new EventLog(options.clock)
+    for (const instance of state.instances) this.instances.put(instance)
+  }
+
+  static async open(options: StandaloneClusterOptions): Promise<StandaloneCluster> {
+    return new StandaloneCluster(options, await options.file.load(options.log))
+  }
+
+  /** Makes the objects of the user those, and no others. Instances of a Configuration that is gone go with it. */
+  async apply(desired: DesiredObjects): Promise<void> {
+    await this.#change((draft) => {
+      const wanted = new Map(desired.configurations.map((manifest) => [objectKey(manifest.namespace, manifest.name), manifest]))
+      for (const [key, manifest] of wanted) this.#applyConfiguration(draft, key, manifest)
+      if (desired.complete) {
+        for (const configuration of draft.configurations.list()) {
+          if (!wanted.has(keyOf(configuration))) draft.configurations.remove(keyOf(configuration))
+        }
+        // Whoever is not in the files any more is forgotten, also if it went while no agent ran.
+        draft.forgetRemembered()
+      }
+      const uids = new Set(draft.configurations.list().map(({ metadata }) => metadata.uid))
+      // From before the restart, and perhaps in the file that cannot be read.
+      for (const { uid } of Object.values(draft.remembered)) uids.add(uid)
+      for (const instance of draft.instances.list()) {
+        if (!instance.metadata.ownerReferences?.some((owner) => uids.has(owner.uid))) draft.instances.remove(keyOf(instance))
+      }
+    })
+    this.#data.apply(desired.data, desired.complete)
+  }
+
+  /**
+   * Lets every other node leave all Instances and gives its slots back: the machine has had another name, and whoever had that one
+   * does not come any more. An Instance that nobody else sees goes.
+   * @returns the other nodes
+   */
+  keepOnlyNode(node: NodeName): Promise<NodeName[]> {
+    return this.#change((draft) => {
+      const others = new Set<NodeName>()
+      for (const instance of draft.instances.list()) {
+        const { capacity, deviceUsage } = instance.spec
+        const nodes = instance.spec.nodes.filter((one) => one === node)
+        const freed = Object.entries(deviceUsage).filter(([, usage]) => usage !== '' && holderOf(usage) !== node)
+        if (nodes.length === instance.spec.nodes.length && freed.length === 0) continue
+        const holders = freed.flatMap(([, usage]) => holderOf(usage) ?? [])
+        for (const one of [...instance.spec.nodes, ...holders]) if (one !== node) others.add(one)
+        if (nodes.length === 0) {
+          draft.instances.remove(keyOf(instance))
+          continue
+        }
+        const usage = { ...deviceUsage, ...Object.fromEntries(freed.map(([slot]) => [slot, ''])) }
+        putSpec(draft, instance, { nodes, deviceUsage: resizedUsage(instance.metadata.name, capacity, usage) })
+      }
+      return [...others].sort()
+    })
+  }
+
+  createInstance({ name, namespace, annotations, owner, spec }: InstanceDraft): Promise<'created' | 'exists'> {
+    return this.#change((draft) => {
+      if (draft.instances.get(objectKey(namespace, name)) !== undefined) return 'exists'
+      const { name: ownerName, uid } = owner.metadata
+      draft.instances.put({
+        apiVersion: API_VERSION,
+        kind: 'Instance',
+        metadata: {
+          name,
+          namespace,
+          uid: randomUUID(),
+          generation: 1,
+          resourceVersion: draft.nextVersion(),
+          creationTimestamp: this.#now(),
+          annotations,
+          ownerReferences: [{ apiVersion: API_VERSION, kind: 'Configuration', name: ownerName, uid, controller: true }],
+        },
+        spec: { ...spec, deviceUsage: resizedUsage(name, spec.capacity, spec.deviceUsage) },
+      })
+      return 'created'
+    })
+  }
+
+  joinInstance(key: ObjectKey, node: NodeName, claims: DeviceUsage = {}): Promise<'joined' | 'already-joined' | 'gone'> {
+    return this.#change((draft) => {
+      const instance = draft.instances.get(key)
+      if (instance === undefined) return 'gone'
+      if (instance.spec.nodes.includes(node)) return 'already-joined'
+      const deviceUsage = { ...instance.spec.deviceUsage, ...Object.fromEntries(freeAmong(instance, claims)) }
+      putSpec(draft, instance, { nodes: [...instance.spec.nodes, node], deviceUsage })
+      return 'joined'
+    })
+  }
+
+  leaveInstance(key: ObjectKey, node: NodeName): Promise<'left' | 'deleted' | 'gone'> {
+    return this.#change((draft) => {
+      const instance = draft.instances.get(key)
+      if (instance === undefined || !instance.spec.nodes.includes(node)) return 'gone'
+      const nodes = instance.spec.nodes.filter((other) => other !== node)
+      if (nodes.length === 0) {
+        draft.instances.remove(key)
+        return 'deleted'
+      }
+      const { capacity, deviceUsage } = instance.spec
+      const freed = Object.entries(deviceUsage).map(([slot, usage]) => [slot, holderOf(usage) === node ? '' : usage])
+      putSpec(draft, instance, { nodes, deviceUsage: resizedUsage(instance.metadata.name, capacity, Object.fromEntries(freed)) })
+      return 'left'
+    })
+  }
+
+  async readConfiguration(key: ObjectKey): Promise<Configuration | undefined> {
+    return this.configurations.get(key)
+  }
+
+  updateInstance(key: ObjectKey, fields: InstanceChange): Promise<'updated' | 'gone'> {
+    return this.#change((draft) => {
+      const instance = draft.instances.get(key)
+      if (instance === undefined) return 'gone'
+      const deviceUsage = resizedUsage(instance.metadata.name, fields.capacity, instance.spec.deviceUsage)
+      putSpec(draft, instance, { ...fields, deviceUsage })
+      return 'updated'
+    })
+  }
+
+  claimSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<SlotClaim> {
+    return this.#claim(key, slot, usage, { inUse: false })
+  }
+
+  restoreSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<SlotClaim> {
+    return this.#claim(key, slot, usage, { inUse: true })
+  }
+
+  releaseSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<'released' | 'changed' | 'gone'> {
+    return this.#change((draft) => {
+      const instance = draft.instances.get(key)
+      if (instance === undefined) return 'gone'
+      if (instance.spec.deviceUsage[slot] !== usage || usage === '') return 'changed'
+      const freed = { ...instance.spec.deviceUsage, [slot]: '' }
+      putSpec(draft, instance, { deviceUsage: resizedUsage(instance.metadata.name, instance.spec.capacity, freed) })
+      return 'released'
+    })
+  }
+
+  reportBrokerInfo(key: ObjectKey, node: NodeName, reports: BrokerReports): Promise<'reported' | 'gone'> {
+    return this.#change((draft) => {
+      const instance = draft.instances.get(key)
+      if (instance === undefined) return 'gone'
+      const plan = planBrokerInfo(instance, node, reports)
+      if (isEmpty(plan)) return 'reported'
+      const metadata = { ...instance.metadata, resourceVersion: draft.nextVersion() }
+      // Not for the file: after a restart it is read anew from where it was written.
+      draft.instances.tell({ ...instance, metadata, status: changedStatus(instance.status, plan) })
+      return 'reported'
+    })
+  }
+
+  async resolveProperties(configuration: Configuration): Promise<DiscoveryProperties> {
+    return resolveReferences(configuration, async (reference) => this.#data.look(reference))
+  }
+
+  onPropertiesChanged(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void {
+    this.#data.onChange(listener, signal)
+  }
+
+  async reportStatus(key: ObjectKey, node: NodeName, report: NodeStatus): Promise<void> {
+    await this.#change((draft) => {
+      const configuration = draft.configurations.get(key)
+      if (configuration === undefined) return
+      const instances = draft.instances.list().filter((instance) => isOwnedBy(instance, configuration))
+      const status = mergeStatus({ configuration, instances, node, report, now: this.#now() })
+      if (isDeepStrictEqual(configuration.status, status)) return
+      const metadata = { ...configuration.metadata, resourceVersion: draft.nextVersion() }
+      draft.configurations.tell({ ...configuration, status, metadata })
+    })
+  }
+
+  recordEvent(event: ObjectEvent): void {
+    this.events.record(event)
+  }
+
+  /** Resolves when every change so far is in the file or refused. */
+  async close(): Promise<void> {
+    await this.#committing
+  }
+
+  /** @param inUse whether the capacity does not matter any more: the slot is used already */
+  #claim(key: ObjectKey, slot: SlotName, usage: string, { inUse }: { readonly inUse: boolean }): Promise<SlotClaim> {
+    return this.#change((draft): SlotClaim => {
+      const instance = draft.instances.get(key)
+      const index = instance && slotIndex(instance.metadata.name, slot)
+      if (instance === undefined || index === undefined) return { outcome: 'gone' }
+      const { deviceUsage, capacity } = instance.spec
+      if (!inUse && index >= capacity) return { outcome: 'gone' }
+      const holder = deviceUsage[slot] ?? ''
+      if (holder !== '') return { outcome: 'taken', by: holder }
+      // Slots beyond a capacity that was lowered count for as long as they are held.
+      if (!inUse && heldSlots(deviceUsage) >= capacity) return { outcome: 'gone' }
+      putSpec(draft, instance, { deviceUsage: { ...deviceUsage, [slot]: usage } })
+      return { outcome: 'claimed' }
+    })
+  }
+
+  #applyConfiguration(draft: ClusterDraft, key: ObjectKey, manifest: ConfigurationManifest): void {
+    const { name, namespace, labels, annotations, spec } = manifest
+    const there = draft.configurations.get(key)
+    const { labels: oldLabels, annotations: oldAnnotations } = there?.metadata ?? {}
+    const same = there !== undefined && isDeepStrictEqual(there.spec, spec)
+    if (same && isDeepStrictEqual(oldLabels, labels) && isDeepStrictEqual(oldAnnotations, annotations)) return
+    const remembered = Object.hasOwn(draft.remembered, key) ? draft.remembered[key] : undefined
+    const known = there?.metadata ?? remembered
+    const sameSpec = same || (there === undefined && (remembered?.spec ?? specDigest(spec)) === specDigest(spec))
+    draft.configurations.put({
+      apiVersion: API_VERSION,
+      kind: 'Configuration',
+      metadata: {
+        name,
+        namespace,
+        labels,
+        annotations,
+        uid: known?.uid ?? randomUUID(),
+        generation: known === undefined ? 1 : known.generation + (sameSpec ? 0 : 1),
+        resourceVersion: draft.nextVersion(),
+        creationTimestamp: known?.creationTimestamp ?? this.#now(),
+      },
+      spec,
+      ...(there?.status === undefined ? {} : { status: there.status }),
+    })
+  }
+
+  /** Each change sees the outcome of the one before. One that is refused is told to its caller, and does not stop others. */
+  #change<T>(work: (draft: ClusterDraft) => T): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const make = (draft: ClusterDraft) => {
+        const result = work(draft)
+        return () => resolve(result)
+      }
+      this.#pending.push({ make, fail: reject })
+      if (this.#pending.length === 1) this.#committing = this.#committing.then(() => this.#commit())
+    })
+  }
+
+  /** Writes, then shows. */
+  async #commit(): Promise<void> {
+    const changes = this.#pending.splice(0)
+    const draft = new ClusterDraft(this, { remembered: this.#remembered, resourceVersion: this.#resourceVersion })
+    let answers: (() => void)[]
+    try {
+      answers = changes.map((change) => change.make(draft))
+      if (draft.changed) await this.#options.file.save(draft.state())
+    } catch (error) {
+      // Each of them may have seen what another one has changed: none has happened.
+      for (const change of changes) change.fail(error)
+      return
+    }
+    this.#remembered = draft.remembered
+    this.#resourceVersion = draft.resourceVersion
+    draft.publish()
+    for (const answer of answers) answer()
+  }
+
+  #now(): string {
+    return new Date(this.#options.clock.wallMs()).toISOString()
+  }
+}
+
+function putSpec(draft: ClusterDraft, instance: Instance, change: Partial<Instance['spec']>): void {
+  const spec = { ...instance.spec, ...change }
+  if (isDeepStrictEqual(spec, instance.spec)) return
+  const { metadata } = instance
+  draft.instances.put({
+    ...instance,
+    metadata: { ...metadata, generation: metadata.generation + 1, resourceVersion: draft.nextVersion() },
+    spec,
+  })
+}

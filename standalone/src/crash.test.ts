@@ -1,0 +1,94 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { objectKey } from '@akrijs/kube'
+import { silentLogger, systemClock } from '@akrijs/runtime'
+import { build } from 'esbuild'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { StandaloneCluster } from './cluster/standalone-cluster.js'
+import { StateFile } from './state/state-file.js'
+
+const here = path.dirname(fileURLToPath(import.meta.url))
+const SLOTS = 4
+let directory: string
+let program: string
+
+/** Claims and frees the slots of one Instance for ever, and says each outcome once it is promised. */
+const CLAIMER = `
+import { StandaloneCluster } from './standalone-cluster.js'
+import { StateFile } from './state-file.js'
+import { silentLogger, systemClock } from '@akrijs/sdk'
+import { writeSync } from 'node:fs'
+const [file, round] = process.argv.slice(2)
+const cluster = await StandaloneCluster.open({ file: new StateFile(file), clock: systemClock, log: silentLogger })
+const spec = { discoveryHandler: { name: 'h', discoveryDetails: '', discoveryProperties: [] }, capacity: ${SLOTS}, brokerProperties: {} }
+await cluster.apply({ configurations: [{ name: 'lab', namespace: 'default', labels: {}, annotations: {}, spec }], data: [], complete: true })
+const [owner] = cluster.configurations.list()
+await cluster.createInstance({ name: 'lab-8120fe', namespace: 'default', annotations: {}, owner, spec: {
+  configurationName: 'lab', cdiName: 'akri.sh/lab=8120fe', capacity: ${SLOTS}, brokerProperties: {}, shared: true, nodes: ['n'], deviceUsage: {} } })
+writeSync(1, 'ready\\n')
+for (let count = 0; ; count++) {
+  const slot = 'lab-8120fe-' + (count % ${SLOTS})
+  const holder = cluster.instances.get('default/lab-8120fe').spec.deviceUsage[slot]
+  const usage = holder === '' ? 'n-' + round + '-' + count : ''
+  // Before: it may be in the file although the process did not live to tell.
+  writeSync(1, 'try ' + slot + ' ' + usage + '\\n')
+  if (holder === '') await cluster.claimSlot('default/lab-8120fe', slot, usage)
+  else await cluster.releaseSlot('default/lab-8120fe', slot, holder)
+  writeSync(1, 'done ' + slot + ' ' + usage + '\\n')
+}
+`
+
+beforeAll(async () => {
+  directory = await mkdtemp(path.join(tmpdir(), 'akri-crash-'))
+  program = path.join(directory, 'claimer.mjs')
+  await build({
+    stdin: { contents: CLAIMER, resolveDir: here, loader: 'ts' },
+    outfile: program,
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    target: 'node20',
+    conditions: ['akri-source'],
+    // What of the bundle is CommonJS asks for Node's modules at run time.
+    banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)" },
+  })
+})
+afterAll(() => rm(directory, { recursive: true, force: true }))
+
+it('keeps every acknowledged claim and release when the process is killed at any moment', async () => {
+  const file = path.join(directory, 'cluster.json')
+  let acknowledged = new Map<string, string>()
+  for (let round = 0; round < 12; round++) {
+    const child = spawn(process.execPath, [program, file, String(round)], { stdio: ['ignore', 'pipe', 'inherit'] })
+    const tried = new Map<string, string>()
+    let lines = 0
+    // A different number of lines in each round: the kill falls into any step of a write.
+    const end = 5 + ((round * 37) % 90)
+    for await (const line of createInterface({ input: child.stdout })) {
+      const [word, slot = '', usage = ''] = line.split(' ')
+      if (word === 'try') tried.set(slot, usage)
+      if (word === 'done') {
+        acknowledged.set(slot, usage)
+        tried.delete(slot)
+      }
+      if (++lines === end) setTimeout(() => child.kill('SIGKILL'), round % 4)
+    }
+    if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')
+    expect(child.signalCode).toBe('SIGKILL')
+
+    const cluster = await StandaloneCluster.open({ file: new StateFile(file), clock: systemClock, log: silentLogger })
+    const usage = cluster.instances.get(objectKey('default', 'lab-8120fe'))?.spec.deviceUsage ?? {}
+    expect(Object.keys(usage)).toHaveLength(SLOTS)
+    for (const [slot, holder] of acknowledged) {
+      if (tried.has(slot)) expect([holder, tried.get(slot)]).toContain(usage[slot])
+      else expect(usage[slot]).toBe(holder)
+    }
+    acknowledged = new Map(Object.entries(usage))
+  }
+  expect((await readdir(directory)).filter((name) => name.includes('corrupt'))).toEqual([])
+})

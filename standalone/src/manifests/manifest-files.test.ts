@@ -1,0 +1,113 @@
+import { execFileSync } from 'node:child_process'
+import { mkdir, mkdtemp, rename, rm, truncate, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { silentLogger, systemClock } from '@akrijs/runtime'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { ManifestReader, type ManifestSet, watchManifests } from './manifest-files.js'
+
+let directory: string
+
+beforeEach(async () => {
+  directory = await mkdtemp(path.join(tmpdir(), 'akri-manifests-'))
+})
+afterEach(() => rm(directory, { recursive: true, force: true }))
+
+const at = (name: string) => path.join(directory, name)
+const configuration = (name: string, namespace = 'default', capacity = 1) =>
+  `apiVersion: akri.sh/v0\nkind: Configuration\nmetadata: { name: ${name}, namespace: ${namespace} }\nspec: { capacity: ${capacity}, discoveryHandler: { name: udev } }\n`
+const namesOf = (set: ManifestSet | undefined) => set?.desired.configurations.map(({ name }) => name as string)
+
+it('reads the yaml, yml and json files of a directory, and no others', async () => {
+  await writeFile(at('b.yml'), configuration('b'))
+  await writeFile(at('a.yaml'), configuration('a'))
+  await writeFile(at('c.json'), JSON.stringify({ kind: 'Secret', metadata: { name: 's' }, stringData: { k: 'v' } }))
+  await writeFile(at('.hidden.yaml'), configuration('hidden'))
+  await writeFile(at('README.md'), 'not yaml: [')
+  const set = await new ManifestReader([directory]).read()
+  expect(set.problems).toEqual([])
+  expect(namesOf(set)).toEqual(['a', 'b'])
+  expect([...set.files]).toEqual([
+    ['default/a', at('a.yaml')],
+    ['default/b', at('b.yml')],
+  ])
+  expect(set.desired.data.map(({ name }) => name)).toEqual(['s'])
+  expect(set.desired.complete).toBe(true)
+})
+
+it('A8 refuses the second Configuration of a name, in whatever namespace, and names both places', async () => {
+  await writeFile(at('a.yaml'), configuration('lab'))
+  await writeFile(at('b.yaml'), `${configuration('other')}---\n${configuration('lab', 'site')}`)
+  const set = await new ManifestReader([directory]).read()
+  expect(namesOf(set)).toEqual(['lab', 'other'])
+  expect(set.desired.configurations[0]?.namespace).toBe('default')
+  expect(set.problems).toEqual([
+    { file: at('b.yaml'), document: 2, path: 'metadata.name', message: expect.stringContaining(at('a.yaml')) },
+  ])
+})
+
+it('counts a file that broke with what it said before, and the others with what they say', async () => {
+  await writeFile(at('a.yaml'), configuration('a', 'default', 3))
+  await writeFile(at('b.yaml'), configuration('b'))
+  const reader = new ManifestReader([directory])
+  await reader.read()
+  await writeFile(at('a.yaml'), configuration('a').replace('capacity: 1', 'capacity: 0'))
+  await writeFile(at('b.yaml'), configuration('b', 'default', 2))
+  const broken = await reader.read()
+  expect(broken.desired.configurations.map(({ spec }) => spec.capacity)).toEqual([3, 2])
+  expect(broken.problems).toMatchObject([{ file: at('a.yaml'), path: 'spec.capacity' }])
+  await rm(at('a.yaml'))
+  expect(namesOf(await reader.read())).toEqual(['b'])
+})
+
+it('says that it does not know everything while a file was never readable', async () => {
+  await writeFile(at('a.yaml'), configuration('a'))
+  await writeFile(at('b.yaml'), 'a: [')
+  const set = await new ManifestReader([directory]).read()
+  expect(namesOf(set)).toEqual(['a'])
+  expect(set.desired.complete).toBe(false)
+  expect(set.problems).toMatchObject([{ file: at('b.yaml'), document: 0 }])
+})
+
+it('reports a path that is not there, and goes on with the others', async () => {
+  await writeFile(at('a.yaml'), configuration('a'))
+  const set = await new ManifestReader([at('gone'), at('a.yaml')]).read()
+  expect(namesOf(set)).toEqual(['a'])
+  expect(set.desired.complete).toBe(false)
+  expect(set.problems).toMatchObject([{ file: at('gone'), message: expect.stringContaining('ENOENT') }])
+})
+
+it('waits for no pipe, reads nothing without bounds, says so, and goes on with the others', async () => {
+  await writeFile(at('a.yaml'), configuration('a'))
+  execFileSync('mkfifo', [at('b.yaml')])
+  await mkdir(at('c.yaml'))
+  await writeFile(at('d.yaml'), '')
+  await truncate(at('d.yaml'), 2 ** 40)
+  const set = await new ManifestReader([directory, '/dev/zero']).read()
+  expect(namesOf(set)).toEqual(['a'])
+  expect(set.problems.map(({ file, message }) => `${file} ${message}`)).toEqual([
+    `${at('b.yaml')} it is not a regular file`,
+    `${at('c.yaml')} it is not a regular file`,
+    `${at('d.yaml')} it has more than 4194304 bytes`,
+    '/dev/zero it is not a regular file',
+  ])
+})
+
+it('yields at once, again after each change, and ends with its signal', async () => {
+  await writeFile(at('a.yaml'), configuration('a'))
+  const stop = new AbortController()
+  const sets = watchManifests([directory], { clock: systemClock, log: silentLogger, signal: stop.signal })
+  const following = async () => namesOf((await sets.next()).value ?? undefined)
+  expect(await following()).toEqual(['a'])
+  const second = following()
+  // As editors do: another file, then its name.
+  await writeFile(at('b.tmp'), configuration('b'))
+  await rename(at('b.tmp'), at('b.yaml'))
+  expect(await second).toEqual(['a', 'b'])
+  const third = following()
+  await rm(at('a.yaml'))
+  expect(await third).toEqual(['b'])
+  const end = sets.next()
+  stop.abort()
+  expect((await end).done).toBe(true)
+})

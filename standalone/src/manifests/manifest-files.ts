@@ -1,0 +1,163 @@
+import { watch } from 'node:fs'
+import { readdir, readFile, stat } from 'node:fs/promises'
+import path from 'node:path'
+import { MAX_MANIFEST_BYTES, type Manifest, type ManifestProblem, parseManifests } from '@akrijs/api'
+import { type ObjectKey, objectKey } from '@akrijs/kube'
+import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
+import type { DesiredObjects } from '../cluster/standalone-cluster.js'
+
+export interface ManifestSet {
+  readonly desired: DesiredObjects
+  /** Where each Configuration stands. */
+  readonly files: ReadonlyMap<ObjectKey, string>
+  readonly problems: readonly ManifestProblem[]
+}
+
+export interface WatchOptions {
+  readonly clock: Clock
+  readonly log: Logger
+  readonly signal: AbortSignal
+}
+
+/** How long files must be quiet before they are read again, in milliseconds: editors write in several steps. */
+const QUIET_MS = 100
+/** How often they are read although nobody said that they changed: not every file system tells. */
+const POLL_MS = 30_000
+
+/**
+ * What the files say: files, and the `*.yaml`, `*.yml` and `*.json` of directories. Yields at once, and again after every
+ * change. A file that cannot be read any more counts with what it said before.
+ */
+export async function* watchManifests(
+  paths: readonly string[],
+  { clock, log, signal }: WatchOptions,
+): AsyncGenerator<ManifestSet, void, void> {
+  const reader = new ManifestReader(paths)
+  let last: string | undefined
+  while (!signal.aborted) {
+    // Listening begins before reading, so that nothing between the two is missed.
+    const changed = nextChange(paths, { clock, log, signal })
+    const set = await reader.read()
+    const text = JSON.stringify(set, (_key, value) => (value instanceof Map ? [...value] : value))
+    if (text !== last) yield set
+    last = text
+    await changed
+  }
+}
+
+/** Reads the files, and remembers the last good content of each. */
+export class ManifestReader {
+  readonly #paths: readonly string[]
+  readonly #good = new Map<string, readonly Manifest[]>()
+
+  constructor(paths: readonly string[]) {
+    this.#paths = paths
+  }
+
+  async read(): Promise<ManifestSet> {
+    const problems: ManifestProblem[] = []
+    const found: { readonly file: string; readonly manifest: Manifest }[] = []
+    const files = await this.#files(problems)
+    let complete = problems.length === 0
+    for (const file of files) {
+      const parsed = await readManifests(file)
+      problems.push(...parsed.problems)
+      if (parsed.problems.length === 0) this.#good.set(file, parsed.manifests)
+      const before = this.#good.get(file)
+      // Of a file that was never good, what can be read counts; what else it would say is not known.
+      if (parsed.problems.length > 0 && before === undefined) complete = false
+      for (const manifest of parsed.problems.length === 0 || before === undefined ? parsed.manifests : before)
+        found.push({ file, manifest })
+    }
+    for (const file of [...this.#good.keys()]) if (!files.includes(file)) this.#good.delete(file)
+    const { files: places, ...objects } = withoutTwins(found, problems)
+    return { desired: { ...objects, complete }, files: places, problems }
+  }
+
+  async #files(problems: ManifestProblem[]): Promise<string[]> {
+    const files: string[] = []
+    for (const given of this.#paths) {
+      try {
+        if (!(await stat(given)).isDirectory()) files.push(given)
+        else {
+          const names = (await readdir(given)).filter((name) => /\.(ya?ml|json)$/.test(name) && !name.startsWith('.')).sort()
+          files.push(...names.map((name) => path.join(given, name)))
+        }
+      } catch (error) {
+        problems.push({ file: given, document: 0, path: '', message: `it cannot be read: ${messageOf(error)}` })
+      }
+    }
+    return [...new Set(files)]
+  }
+}
+
+async function readManifests(file: string): Promise<ReturnType<typeof parseManifests>> {
+  try {
+    const found = await stat(file)
+    // To read a pipe is to wait for somebody who writes, and a device may have no end.
+    if (!found.isFile()) return unreadable(file, 'it is not a regular file')
+    if (found.size > MAX_MANIFEST_BYTES) return unreadable(file, `it has more than ${MAX_MANIFEST_BYTES} bytes`)
+    return parseManifests(await readFile(file, 'utf8'), file)
+  } catch (error) {
+    return unreadable(file, `it cannot be read: ${messageOf(error)}`)
+  }
+}
+
+function unreadable(file: string, message: string): ReturnType<typeof parseManifests> {
+  return { manifests: [], problems: [{ file, document: 0, path: '', message }] }
+}
+
+/** Of two Configurations with one name the first counts: the name stands in resource names, which have no namespace. */
+function withoutTwins(
+  found: readonly { readonly file: string; readonly manifest: Manifest }[],
+  problems: ManifestProblem[],
+): Omit<DesiredObjects, 'complete'> & Pick<ManifestSet, 'files'> {
+  const configurations = new Map<string, { readonly file: string; readonly content: DesiredObjects['configurations'][number] }>()
+  const data = new Map<string, DesiredObjects['data'][number]>()
+  for (const { file, manifest } of found) {
+    const { content, document } = manifest
+    if (content.kind === 'Data') {
+      data.set(`${content.data.kind}/${content.data.namespace}/${content.data.name}`, content.data)
+      continue
+    }
+    const first = configurations.get(content.configuration.name)
+    if (first === undefined) configurations.set(content.configuration.name, { file, content: content.configuration })
+    else {
+      const message = `there is a Configuration ${content.configuration.name} in ${first.file} already (namespace ${first.content.namespace}); this one is left out`
+      problems.push({ file, document, path: 'metadata.name', message })
+    }
+  }
+  const kept = [...configurations.values()]
+  const files = new Map(kept.map(({ file, content }) => [objectKey(content.namespace, content.name), file]))
+  return { configurations: kept.map(({ content }) => content), data: [...data.values()], files }
+}
+
+/** Resolves once files have changed and are quiet, after the poll interval, or when the signal is aborted. */
+async function nextChange(paths: readonly string[], { clock, log, signal }: WatchOptions): Promise<void> {
+  const done = new AbortController()
+  const onAbort = () => done.abort()
+  signal.addEventListener('abort', onAbort, { once: true })
+  let woken: (() => void) | undefined
+  const changed = new Promise<void>((resolve) => {
+    woken = resolve
+  })
+  const watchers = paths.flatMap((given) => {
+    try {
+      const watcher = watch(given, { persistent: false }, () => woken?.())
+      watcher.on('error', (error) => log.debug({ path: given, error: error.message }, 'cannot watch files any more'))
+      return [watcher]
+    } catch (error) {
+      log.debug({ path: given, error: messageOf(error) }, 'cannot watch files')
+      return []
+    }
+  })
+  const sleep = (ms: number) => clock.sleep(ms, done.signal).catch(() => undefined)
+  try {
+    if (signal.aborted) return
+    await Promise.race([changed.then(() => sleep(QUIET_MS)), sleep(POLL_MS)])
+  } finally {
+    done.abort()
+    signal.removeEventListener('abort', onAbort)
+    for (const watcher of watchers) watcher.close()
+  }
+}

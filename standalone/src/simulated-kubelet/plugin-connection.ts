@@ -1,0 +1,69 @@
+import { NO_CHANNELZ } from '@akrijs/agent'
+import {
+  type AllocateResponse,
+  DevicePluginClient,
+  type ListAndWatchResponse,
+  type PreferredAllocationResponse,
+} from '@akrijs/proto/device-plugin'
+import { type ClientReadableStream, credentials } from '@grpc/grpc-js'
+
+/** The kubelet's end of one plugin: what it advertised last, and how to ask it. */
+export class PluginConnection {
+  readonly resourceName: string
+  readonly #client: DevicePluginClient
+  readonly #stream: ClientReadableStream<ListAndWatchResponse>
+  readonly #preferred: boolean
+  /** Health by id, as the plugin said last; empty since it is gone. */
+  devices: ReadonlyMap<string, boolean> = new Map()
+  connected = true
+
+  constructor(resourceName: string, socket: string, preferredAllocation: boolean, onChange: () => void) {
+    this.resourceName = resourceName
+    this.#preferred = preferredAllocation
+    this.#client = new DevicePluginClient(`unix:${socket}`, credentials.createInsecure(), NO_CHANNELZ)
+    this.#stream = this.#client.listAndWatch({})
+    this.#stream.on('data', ({ devices }: ListAndWatchResponse) => {
+      this.devices = new Map(devices.map(({ ID, health }) => [ID, health === 'Healthy']))
+      onChange()
+    })
+    // A kubelet takes all devices of a plugin that went away for unhealthy.
+    const gone = () => {
+      if (!this.connected) return
+      this.connected = false
+      this.devices = new Map([...this.devices.keys()].map((id) => [id, false]))
+      this.#client.close()
+      onChange()
+    }
+    this.#stream.on('error', gone)
+    this.#stream.on('end', gone)
+  }
+
+  get healthy(): string[] {
+    return [...this.devices].filter(([, healthy]) => healthy).map(([id]) => id)
+  }
+
+  /** Which of the free ids to take: those that the plugin prefers, else the first ones. */
+  async choose(available: readonly string[], size: number): Promise<string[]> {
+    if (!this.#preferred) return available.slice(0, size)
+    const containerRequests = [{ availableDeviceIDs: [...available], mustIncludeDeviceIDs: [], allocationSize: size }]
+    const response = await new Promise<PreferredAllocationResponse>((resolve, reject) => {
+      this.#client.getPreferredAllocation({ containerRequests }, (error, answer) => (error ? reject(error) : resolve(answer)))
+    })
+    const preferred = (response.containerResponses[0]?.deviceIDs ?? []).filter((id) => available.includes(id)).slice(0, size)
+    return [...preferred, ...available.filter((id) => !preferred.includes(id))].slice(0, size)
+  }
+
+  allocate(ids: readonly string[]): Promise<AllocateResponse> {
+    return new Promise((resolve, reject) => {
+      this.#client.allocate({ containerRequests: [{ devicesIDs: [...ids] }] }, (error, answer) =>
+        error ? reject(error) : resolve(answer),
+      )
+    })
+  }
+
+  close(): void {
+    this.connected = false
+    this.#stream.cancel()
+    this.#client.close()
+  }
+}
