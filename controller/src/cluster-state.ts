@@ -24,7 +24,7 @@ import {
   type ResourceKind,
   SERVICES,
 } from '@akrijs/kube'
-import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
+import type { Clock, Logger } from '@akrijs/runtime'
 import { CONTROLLER, controllerOf, LABELS } from './labels.js'
 import { ObjectIndex } from './object-index.js'
 import {
@@ -205,7 +205,7 @@ export class ClusterState {
       query,
       parse,
       onError: (error, retryInMs) =>
-        log.warn({ path, error: messageOf(error), retryInMs: Math.round(retryInMs) }, 'cannot follow the API server'),
+        log.warn({ path, err: error, retryInMs: Math.round(retryInMs) }, 'cannot follow the API server'),
     })
     return { cache, api }
   }

@@ -69,7 +69,7 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
       },
       onError(key, error, retryInMs) {
         const retry = retryInMs === undefined ? {} : { retryInMs: Math.round(retryInMs) }
-        log.warn({ kind, key, error: messageOf(error), ...retry }, 'cannot be brought to where it should be')
+        log.warn({ kind, key, err: error, ...retry }, 'cannot be brought to where it should be')
         if (kind !== 'Node' && !(error instanceof ApiUnreachableError)) tell(kind, key as string as ObjectKey, error)
       },
     })

@@ -1,25 +1,4 @@
-/** Known by every package of akri.js, whichever copy of it made the error: see AkriError in @akrijs/sdk. */
-const MARK = Symbol.for('akri.error')
-
-/** The base of the errors of this package. */
-export class KubeError extends Error {
-  readonly code: `AKRI_ERR_${string}`
-  /** `terminal`: nothing gets better by trying again. `transient`: the world may be better later. */
-  readonly kind: 'terminal' | 'transient'
-  readonly [MARK] = true
-
-  constructor(
-    code: `AKRI_ERR_${string}`,
-    kind: 'terminal' | 'transient',
-    message: string,
-    options?: { readonly cause?: unknown },
-  ) {
-    super(message, options)
-    this.name = 'KubeError'
-    this.code = code
-    this.kind = kind
-  }
-}
+import { AkriError, defineError } from '@akrijs/runtime'
 
 /** What the API server says of a request that it refuses: its `Status`. */
 export interface ApiStatus {
@@ -33,7 +12,7 @@ export interface ApiStatus {
 }
 
 /** The API server refused a request. */
-export class ApiError extends KubeError {
+export class ApiError extends AkriError {
   readonly status: number
   readonly reason: string
   readonly retryAfterMs: number | undefined
@@ -42,37 +21,26 @@ export class ApiError extends KubeError {
     // What is wrong with the request itself stays wrong; a missing right may be given later.
     const kind = status === 400 || status === 405 || status === 413 || status === 415 || status === 422 ? 'terminal' : 'transient'
     super('AKRI_ERR_API', kind, `${request}: ${status} ${reason}: ${message}`)
-    this.name = 'ApiError'
     this.status = status
     this.reason = reason
     this.retryAfterMs = retryAfterMs
   }
 
-  static is(error: unknown, status: number): error is ApiError {
-    return error instanceof ApiError && error.status === status
+  /** @param status the HTTP status. @default any */
+  static override is(error: unknown, status?: number): error is ApiError {
+    return error instanceof ApiError && (status === undefined || error.status === status)
   }
 }
 
 /** The API server cannot be reached, or does not answer as one. Whether the request was carried out is not known. */
-export class ApiUnreachableError extends KubeError {
-  constructor(message: string, options?: { readonly cause?: unknown }) {
-    super('AKRI_ERR_API_UNREACHABLE', 'transient', message, options)
-    this.name = 'ApiUnreachableError'
-  }
-}
+export class ApiUnreachableError extends defineError('AKRI_ERR_API_UNREACHABLE', 'transient') {}
 
 /** There is nothing that says which cluster to use, or it makes no sense. */
-export class ClusterAccessError extends KubeError {
-  constructor(message: string, options?: { readonly cause?: unknown }) {
-    super('AKRI_ERR_CLUSTER_ACCESS', 'terminal', message, options)
-    this.name = 'ClusterAccessError'
-  }
-}
+export class ClusterAccessError extends defineError('AKRI_ERR_CLUSTER_ACCESS', 'terminal') {}
 
 /** What was given is no name of an object, and would make the path of something else. */
-export class ObjectNameError extends KubeError {
+export class ObjectNameError extends defineError('AKRI_ERR_OBJECT_NAME', 'terminal') {
   constructor(name: string) {
-    super('AKRI_ERR_OBJECT_NAME', 'terminal', `${JSON.stringify(name)} is no name of an object`)
-    this.name = 'ObjectNameError'
+    super(`${JSON.stringify(name)} is no name of an object`)
   }
 }

@@ -32,14 +32,25 @@ export class AkriError extends Error {
   }
 }
 
+/** The class of all errors with one code. */
+export interface ErrorClass {
+  new (message: string, options?: { readonly cause?: unknown }): AkriError
+  /** Whether an error has this code, from whichever installed copy of akri.js. */
+  is(error: unknown): error is AkriError
+}
+
 /**
  * The base class of one error: `class StateFileError extends defineError('AKRI_ERR_STATE_FILE', 'transient') {}`.
  * The error's `name` comes from the code, because bundlers rename classes.
  */
-export function defineError(code: ErrorCode, kind: ErrorKind) {
+export function defineError(code: ErrorCode, kind: ErrorKind): ErrorClass {
   return class extends AkriError {
     constructor(message: string, options?: { readonly cause?: unknown }) {
       super(code, kind, message, options)
+    }
+
+    static override is(error: unknown): error is AkriError {
+      return AkriError.is(error) && error.code === code
     }
   }
 }

@@ -2,18 +2,13 @@ import { randomBytes } from 'node:crypto'
 import { link, lstat, mkdir, rename, rm } from 'node:fs/promises'
 import net from 'node:net'
 import path from 'node:path'
-import { AkriError } from './errors.js'
+import { defineError } from './errors.js'
 
 /** The longest path of a unix socket on Linux, in bytes: sun_path less its final NUL. */
 export const MAX_SOCKET_PATH = 107
 
 /** A unix socket cannot be made at its path: too long, taken by somebody who serves, or not ours to write. */
-export class SocketUnusableError extends AkriError {
-  constructor(message: string, options?: { cause?: unknown }) {
-    super('AKRI_ERR_SOCKET_UNUSABLE', 'terminal', message, options)
-    this.name = 'SocketUnusableError'
-  }
-}
+export class SocketUnusableError extends defineError('AKRI_ERR_SOCKET_UNUSABLE', 'terminal') {}
 
 /**
  * Makes room for a server at this path: makes its directory, and removes the socket of a program that has died.

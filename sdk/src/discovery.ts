@@ -1,4 +1,4 @@
-import { AkriError, Latest, type Logger, messageOf } from '@akrijs/runtime'
+import { AkriError, defineError, Latest, type Logger, messageOf } from '@akrijs/runtime'
 import {
   type Device,
   type DeviceList,
@@ -17,12 +17,7 @@ export interface DiscoveryRequest {
 }
 
 /** A handler threw, and not one of the errors that this package knows. gRPC: UNKNOWN. */
-export class HandlerFailedError extends AkriError {
-  constructor(message: string, options?: { cause?: unknown }) {
-    super('AKRI_ERR_HANDLER_FAILED', 'transient', message, options)
-    this.name = 'HandlerFailedError'
-  }
-}
+export class HandlerFailedError extends defineError('AKRI_ERR_HANDLER_FAILED', 'transient') {}
 
 /**
  * Asks a handler, and owns everything that is the same for all handlers: parses and validates the details, checks each
@@ -69,7 +64,7 @@ export async function* openDiscovery<Details>(
   }
   // Not awaited at the end: a handler that ignores its signal must not hold up those who asked.
   run().catch((error: unknown) => {
-    if (stop.signal.aborted) return log.debug({ error: messageOf(error) }, 'handler ended')
+    if (stop.signal.aborted) return log.debug({ err: error }, 'handler ended')
     lists.end(failureOf(handler, error))
   })
 

@@ -1,6 +1,6 @@
 import { fstatSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
-import { AkriError } from '@akrijs/runtime'
+import { InvalidOptionError } from '@akrijs/runtime'
 
 /**
  * Makes this process end when its standard input does: as by SIGTERM, and by SIGKILL 5 s later. So it does not outlive whoever
@@ -11,9 +11,7 @@ import { AkriError } from '@akrijs/runtime'
 export function endWithStdin(): void {
   const stdin = fstatSync(0)
   if (!stdin.isFIFO() && !stdin.isSocket()) {
-    throw new AkriError(
-      'AKRI_ERR_INVALID_OPTION',
-      'terminal',
+    throw new InvalidOptionError(
       'the standard input is not a pipe, so nobody can hold it open: leave out --until-stdin-ends, or start this with a pipe',
     )
   }

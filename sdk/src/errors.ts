@@ -1,9 +1,4 @@
-import { AkriError } from '@akrijs/runtime'
+import { defineError } from '@akrijs/runtime'
 
 /** A handler gave a device list that breaks the contract: the message names the device and the rule. gRPC: INTERNAL. */
-export class InvalidDeviceListError extends AkriError {
-  constructor(message: string) {
-    super('AKRI_ERR_INVALID_DEVICE_LIST', 'bug', message)
-    this.name = 'InvalidDeviceListError'
-  }
-}
+export class InvalidDeviceListError extends defineError('AKRI_ERR_INVALID_DEVICE_LIST', 'bug') {}

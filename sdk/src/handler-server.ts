@@ -88,7 +88,7 @@ async function answer(
     else call.end()
   } catch (error) {
     metrics.errors.inc()
-    log.warn({ error: messageOf(error) }, 'discovery failed')
+    log.warn({ err: error }, 'discovery failed')
     call.emit('error', { code: statusOf(error), details: messageOf(error) })
   } finally {
     closing.removeEventListener('abort', onClosing)

@@ -2,6 +2,7 @@ export {
   AkriError,
   aborted,
   type Clock,
+  defineError,
   type ErrorKind,
   type Logger,
   type LogMethod,

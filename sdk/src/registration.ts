@@ -1,5 +1,5 @@
 import { RegistrationClient } from '@akrijs/proto/discovery'
-import { Backoff, type Clock, type Logger, messageOf, systemClock } from '@akrijs/runtime'
+import { Backoff, type Clock, type Logger, systemClock } from '@akrijs/runtime'
 import { connectivityState, credentials, Metadata } from '@grpc/grpc-js'
 
 /** The agent's socket in the directory that it shares with handlers. */
@@ -58,7 +58,7 @@ export async function keepRegistered(options: RegistrationOptions): Promise<void
       wait = reconnect.next()
     } catch (error) {
       wait = refused.next()
-      if (!signal.aborted) log.warn({ error: messageOf(error), retryInMs: wait }, 'registration refused')
+      if (!signal.aborted) log.warn({ err: error, retryInMs: wait }, 'registration refused')
     } finally {
       client.close()
     }

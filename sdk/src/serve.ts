@@ -1,5 +1,5 @@
 import { isIPv6 } from 'node:net'
-import { AkriError } from '@akrijs/runtime'
+import { type AkriError, InvalidOptionError } from '@akrijs/runtime'
 import { type DiscoveryHandler, isDiscoveryHandler } from '@akrijs/runtime/handler'
 import type { HandlerServer, ServeOptions } from './serve-options.js'
 
@@ -46,5 +46,5 @@ function portOf(text: string | undefined): number | undefined {
 }
 
 function invalid(message: string): AkriError {
-  return new AkriError('AKRI_ERR_INVALID_OPTION', 'terminal', message)
+  return new InvalidOptionError(message)
 }

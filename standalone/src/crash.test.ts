@@ -19,9 +19,9 @@ let program: string
 
 /** Claims and frees the slots of one Instance for ever, and says each outcome once it is promised. */
 const CLAIMER = `
-import { StandaloneCluster } from './standalone-cluster.js'
-import { StateFile } from './state-file.js'
-import { silentLogger, systemClock } from '@akrijs/sdk'
+import { StandaloneCluster } from './cluster/standalone-cluster.js'
+import { StateFile } from './state/state-file.js'
+import { silentLogger, systemClock } from '@akrijs/runtime'
 import { writeSync } from 'node:fs'
 const [file, round] = process.argv.slice(2)
 const cluster = await StandaloneCluster.open({ file: new StateFile(file), clock: systemClock, log: silentLogger })

@@ -88,7 +88,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
     const handlerProblems: ManifestProblem[] = []
     const handlers = await findHandlerPackages(options.handlers, options.handlersFrom, (error) => {
       handlerProblems.push({ file: '--handler', document: 0, path: '', message: messageOf(error) })
-      log.error({ error: messageOf(error) }, 'handler cannot be used')
+      log.error({ err: error }, 'handler cannot be used')
     })
 
     let problems: readonly ManifestProblem[] = handlerProblems
@@ -138,7 +138,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
         for (const retryInMs of backoff()) {
           const applied = await apply(set).then(
             () => true,
-            (error: unknown) => log.error({ error: messageOf(error), retryInMs }, 'manifests cannot be applied'),
+            (error: unknown) => log.error({ err: error, retryInMs }, 'manifests cannot be applied'),
           )
           if (applied === true || stop.signal.aborted) break
           await clock.sleep(retryInMs, stop.signal).catch(() => undefined)

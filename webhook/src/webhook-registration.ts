@@ -9,7 +9,7 @@ import {
   Reflector,
   Resource,
 } from '@akrijs/kube'
-import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
+import type { Clock, Logger } from '@akrijs/runtime'
 import { at } from './json.js'
 import type { FailurePolicy } from './review/reviewer.js'
 
@@ -51,8 +51,7 @@ export class WebhookRegistration {
       path: this.#resource.path(),
       query: { fieldSelector: `metadata.name=${name}` },
       parse: registered,
-      onError: (error, retryInMs) =>
-        log.warn({ error: messageOf(error), retryInMs }, 'the ValidatingWebhookConfiguration cannot be watched'),
+      onError: (error, retryInMs) => log.warn({ err: error, retryInMs }, 'the ValidatingWebhookConfiguration cannot be watched'),
     })
     this.#queue = new ReconcileQueue({
       clock,
@@ -61,7 +60,7 @@ export class WebhookRegistration {
         return {}
       },
       onError: (_key, error, retryInMs) =>
-        log.warn({ error: messageOf(error), retryInMs }, 'the ValidatingWebhookConfiguration cannot be written'),
+        log.warn({ err: error, retryInMs }, 'the ValidatingWebhookConfiguration cannot be written'),
     })
   }
 
@@ -119,7 +118,7 @@ export class WebhookRegistration {
     } catch (error) {
       // Somebody was faster, and what he wrote is on its way to us.
       if (!ApiError.is(error, 409) && !ApiError.is(error, 422)) throw error
-      log.warn({ error: messageOf(error) }, 'the ValidatingWebhookConfiguration was not as it was seen')
+      log.warn({ err: error }, 'the ValidatingWebhookConfiguration was not as it was seen')
     }
   }
 }

@@ -137,7 +137,7 @@ export class WebhookServer {
     } catch (error) {
       if (response.destroyed) return
       const status = error instanceof Refusal ? error.status : 500
-      if (status === 500) this.#options.log.error({ error: messageOf(error) }, 'a review failed')
+      if (status === 500) this.#options.log.error({ err: error }, 'a review failed')
       // What is left of the request is not read: the connection cannot be used again.
       response.setHeader('connection', 'close')
       if (status === 405) response.setHeader('allow', 'POST')

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events'
 import { holderOf, type Instance, type SlotName } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey, ReconcileQueue } from '@akrijs/kube'
-import { type Clock, type Logger, messageOf, type TokenBucket } from '@akrijs/runtime'
+import type { Clock, Logger, TokenBucket } from '@akrijs/runtime'
 import type { GivenSlots } from '../core/slots/given-slots.js'
 import type { Cluster } from '../ports/cluster.js'
 import { type BrokerInfoPlan, isEmpty, own, planBrokerInfo } from './broker-info-plan.js'
@@ -73,7 +73,7 @@ export class BrokerInfo {
         return requeueAfterMs === undefined ? {} : { requeueAfterMs }
       },
       onError: (instance, error, retryInMs) =>
-        log.warn({ instance, error: messageOf(error), retryInMs }, 'what workloads report cannot be passed on'),
+        log.warn({ instance, err: error, retryInMs }, 'what workloads report cannot be passed on'),
     })
   }
 
@@ -82,7 +82,7 @@ export class BrokerInfo {
     const { cluster, log, directory, given } = this.#options
     const left = await this.#directories.open().catch((error: unknown) => {
       // Devices are more important.
-      log.error({ directory, error: messageOf(error) }, 'workloads cannot report: their directories cannot be made')
+      log.error({ directory, err: error }, 'workloads cannot report: their directories cannot be made')
       return []
     })
     void this.#directories.removeAside()
@@ -109,7 +109,7 @@ export class BrokerInfo {
       return path
     } catch (error) {
       this.#unfollow(instance, slot)
-      this.#options.log.warn({ slot, error: messageOf(error) }, 'a workload gets no directory to report by')
+      this.#options.log.warn({ slot, err: error }, 'a workload gets no directory to report by')
       return undefined
     }
   }
@@ -128,7 +128,7 @@ export class BrokerInfo {
     if (workload === undefined) return
     workload.expire()
     await this.#exclusively(key, () => this.#round(key, { atOnce: true })).catch((error: unknown) => {
-      this.#options.log.warn({ slot, error: messageOf(error) }, 'what a workload wrote last cannot be passed on')
+      this.#options.log.warn({ slot, err: error }, 'what a workload wrote last cannot be passed on')
     })
   }
 

@@ -3,7 +3,7 @@ import { chmod, mkdir, readdir, rename, rmdir } from 'node:fs/promises'
 import path from 'node:path'
 import type { SlotName } from '@akrijs/api'
 import { keyParts, type ObjectKey, objectKey } from '@akrijs/kube'
-import { type Logger, messageOf } from '@akrijs/runtime'
+import type { Logger } from '@akrijs/runtime'
 import { removeTree } from './remove-tree.js'
 
 /** The directory of a workload, which is known by the slot that it holds. */
@@ -133,7 +133,7 @@ export class WorkloadDirectories {
       await removeTree(directory, this.#stop.signal)
     } catch (error) {
       this.#aside.set(directory, 'failed')
-      if (state === 'new') this.#log.warn({ directory, error: messageOf(error) }, 'what a workload has left cannot be removed')
+      if (state === 'new') this.#log.warn({ directory, err: error }, 'what a workload has left cannot be removed')
       return
     }
     await this.#exclusively(() => this.#removeIfEmpty(path.dirname(directory)))

@@ -31,7 +31,7 @@ import {
   Reflector,
   Resource,
 } from '@akrijs/kube'
-import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
+import type { Clock, Logger } from '@akrijs/runtime'
 import type { DiscoveryProperties } from '@akrijs/runtime/handler'
 import { isEmpty, planBrokerInfo } from '../broker-info/broker-info-plan.js'
 import { resolveReferences } from '../core/discovery/property-references.js'
@@ -82,7 +82,7 @@ export class KubernetesCluster implements Cluster {
     const { random } = this.#options
     this.#instanceApi = new Resource(client, INSTANCES)
     const onError = (path: string) => (error: unknown, retryInMs: number) =>
-      log.warn({ path, error: messageOf(error), retryInMs: Math.round(retryInMs) }, 'cannot follow the API server')
+      log.warn({ path, err: error, retryInMs: Math.round(retryInMs) }, 'cannot follow the API server')
     this.#configurationApi = new Resource(client, CONFIGURATIONS)
     this.#instances = new Reflector({
       client,
@@ -119,7 +119,7 @@ export class KubernetesCluster implements Cluster {
       client,
       clock,
       apiVersion: API_VERSION,
-      onError: (error) => log.debug({ error: messageOf(error) }, 'cannot write an event'),
+      onError: (error) => log.debug({ err: error }, 'cannot write an event'),
       source: 'akri-agent',
       host: options.node,
     })

@@ -1,5 +1,5 @@
 import { type ApiClient, keyOf, type NodeName, type ObjectKey, PODS, Reflector, Resource } from '@akrijs/kube'
-import { type Clock, Listeners, type Logger, messageOf } from '@akrijs/runtime'
+import { type Clock, Listeners, type Logger } from '@akrijs/runtime'
 import type { NodePods } from '../ports/kubelet.js'
 import { type PodText, podDemand } from './pod-demand.js'
 
@@ -45,7 +45,7 @@ export class KubernetesNodePods implements NodePods {
       query: { fieldSelector: `spec.nodeName=${node}` },
       parse: parsePod,
       onError: (error, retryInMs) =>
-        log.warn({ error: messageOf(error), retryInMs: Math.round(retryInMs) }, 'cannot follow the Pods of this node'),
+        log.warn({ err: error, retryInMs: Math.round(retryInMs) }, 'cannot follow the Pods of this node'),
     })
   }
 

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Configuration, Instance, NodeStatus } from '@akrijs/api'
 import { ApiError, keyOf, type NodeName, type ObjectKey, ReconcileQueue, type Reflector, type Resource } from '@akrijs/kube'
-import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
+import type { Clock, Logger } from '@akrijs/runtime'
 import { isOwnedBy } from '../core/instances/instance-plan.js'
 import { mergeStatus } from '../core/status/merge-status.js'
 
@@ -45,7 +45,7 @@ export class StatusWriter {
         return {}
       },
       onError: (configuration, error, retryInMs) => {
-        const fields = { configuration, error: messageOf(error), retryInMs }
+        const fields = { configuration, err: error, retryInMs }
         if (ApiError.is(error, 409)) log.debug(fields, 'status has changed meanwhile')
         else log.warn(fields, 'cannot write the status')
       },

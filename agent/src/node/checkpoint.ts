@@ -1,6 +1,6 @@
 import type { SlotName } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube'
-import { type Logger, messageOf, readDurableFile, replaceFile } from '@akrijs/runtime'
+import { type Logger, readDurableFile, replaceFile } from '@akrijs/runtime'
 import { checkDeviceList } from '@akrijs/sdk/host'
 import * as z from 'zod'
 import type { DiscoverySnapshot } from '../core/discovery/discovery.js'
@@ -95,7 +95,7 @@ export class Checkpoint {
         await replaceFile(this.#path, text)
         this.#last = text
       } catch (error) {
-        this.#log.warn({ file: this.#path, error: messageOf(error) }, 'cannot write the checkpoint')
+        this.#log.warn({ file: this.#path, err: error }, 'cannot write the checkpoint')
       }
     })
     this.#writing = this.#next

@@ -1,6 +1,6 @@
 import { configurationOf, type NodeStatus } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey, ReconcileQueue } from '@akrijs/kube'
-import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
+import type { Clock, Logger } from '@akrijs/runtime'
 import { BrokerInfo } from '../broker-info/broker-info.js'
 import { AcceptedConfigurations } from '../core/accepted-configurations.js'
 import type { AgeingOptions } from '../core/discovery/device-ageing.js'
@@ -115,8 +115,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         await reportStatus(key)
       }
     },
-    onError: (configuration, error, retryInMs) =>
-      log.warn({ configuration, error: messageOf(error), retryInMs }, 'reconcile failed'),
+    onError: (configuration, error, retryInMs) => log.warn({ configuration, err: error, retryInMs }, 'reconcile failed'),
   })
 
   async function reportStatus(key: ObjectKey): Promise<void> {
@@ -180,9 +179,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       await registration.close()
       await save()
       // What ended just before us is not to be found only by the agent after us.
-      await slots
-        .round(stop.signal)
-        .catch((error: unknown) => log.debug({ error: messageOf(error) }, 'last look for unused slots failed'))
+      await slots.round(stop.signal).catch((error: unknown) => log.debug({ err: error }, 'last look for unused slots failed'))
       await save()
       stop.abort()
       await discovery.close()

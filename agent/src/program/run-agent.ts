@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 import { ApiClient, clusterAccess, type NodeName } from '@akrijs/kube'
-import { aborted, messageOf, systemClock } from '@akrijs/runtime'
+import { aborted, systemClock } from '@akrijs/runtime'
 import { findHandlerPackages } from '@akrijs/runtime/handler'
 import type { ProgramContext } from '@akrijs/runtime/program'
 import { KubernetesCluster } from '../cluster/kubernetes-cluster.js'
@@ -63,7 +63,7 @@ export async function runAgent(
   await kubelet.open()
   closer.add(() => kubelet.close())
   const handlers = await findHandlerPackages(options.handler, packagesFrom, (error) =>
-    log.error({ error: messageOf(error) }, 'handler cannot be used'),
+    log.error({ err: error }, 'handler cannot be used'),
   )
 
   starting = `waiting for the API server ${access.server.href}`

@@ -1,7 +1,5 @@
-import { type Logger, type LogMethod, messageOf } from '@akrijs/runtime'
+import { errorText, LOG_LEVELS, type Logger, type LogLevel, type LogMethod, levelOf } from '@akrijs/runtime'
 import { printable } from './table.js'
-
-const LEVELS: readonly string[] = ['debug', 'info', 'warn', 'error']
 
 /** A logger whose lines are for people: time, level, message, fields. */
 export function peopleLogger(
@@ -10,9 +8,10 @@ export function peopleLogger(
   bound: Readonly<Record<string, unknown>> = {},
 ): Logger {
   const method =
-    (name: string): LogMethod =>
+    (asked: LogLevel): LogMethod =>
     (fields, message) => {
-      if (LEVELS.indexOf(level) > LEVELS.indexOf(name)) return
+      const name = levelOf(asked, fields)
+      if (LOG_LEVELS.findIndex((known) => known === level) > LOG_LEVELS.indexOf(name)) return
       const shown = Object.entries({ ...bound, ...fields })
         .map(([key, value]) => [key, text(value)] as const)
         .filter(([, value]) => value !== '')
@@ -31,7 +30,7 @@ export function peopleLogger(
 /** Empty where there is nothing to say. */
 function text(value: unknown): string {
   if (Array.isArray(value)) return value.map(text).filter(Boolean).join(',')
-  if (value instanceof Error) return text(messageOf(value))
+  if (value instanceof Error) return text(errorText(value))
   const plain = typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
   return /^[\w./:@=-]*$/.test(plain) ? plain : JSON.stringify(plain)
 }

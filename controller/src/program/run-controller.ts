@@ -1,6 +1,6 @@
 import { API_VERSION } from '@akrijs/api'
 import { ApiClient, clusterAccess, EventRecorder, LeaderElection } from '@akrijs/kube'
-import { aborted, messageOf, systemClock } from '@akrijs/runtime'
+import { aborted, systemClock } from '@akrijs/runtime'
 import type { ProgramContext } from '@akrijs/runtime/program'
 import { ClusterState } from '../cluster-state.js'
 import { control } from '../controller.js'
@@ -33,7 +33,7 @@ export async function runController(
     namespace: options.leaseNamespace,
     name: LEASE,
     identity,
-    onError: (error) => log.warn({ error: messageOf(error) }, 'cannot take part in the election'),
+    onError: (error) => log.warn({ err: error }, 'cannot take part in the election'),
   })
   const metrics = new ControllerMetrics({
     pods: () => state.pods.cache.list(),
@@ -54,7 +54,7 @@ export async function runController(
     apiVersion: API_VERSION,
     source: 'akri-controller',
     host: identity,
-    onError: (error) => log.debug({ error: messageOf(error) }, 'cannot write an event'),
+    onError: (error) => log.debug({ err: error }, 'cannot write an event'),
   })
   const recording = events.run(signal)
   closer.add(() => recording)

@@ -1,4 +1,4 @@
-import { AkriError } from '@akrijs/sdk'
+import { AkriError, defineError } from '@akrijs/sdk'
 
 /** How a peer broke the rules of UA-TCP. */
 export type ProtocolFault =
@@ -41,28 +41,13 @@ export class OpcuaServiceError extends AkriError {
 }
 
 /** There is no connection to an OPC UA server: its name is not known, it refuses, or it hangs up. */
-export class OpcuaUnreachableError extends AkriError {
-  constructor(message: string, options?: { cause?: unknown }) {
-    super('AKRI_ERR_OPCUA_UNREACHABLE', 'transient', message, options)
-    this.name = 'OpcuaUnreachableError'
-  }
-}
+export class OpcuaUnreachableError extends defineError('AKRI_ERR_OPCUA_UNREACHABLE', 'transient') {}
 
 /** An OPC UA server has not answered in full within the time that a question may take. */
-export class OpcuaTimeoutError extends AkriError {
-  constructor(message: string) {
-    super('AKRI_ERR_OPCUA_TIMEOUT', 'transient', message)
-    this.name = 'OpcuaTimeoutError'
-  }
-}
+export class OpcuaTimeoutError extends defineError('AKRI_ERR_OPCUA_TIMEOUT', 'transient') {}
 
 /** A URL by which no OPC UA server can be called. */
-export class OpcuaUrlError extends AkriError {
-  constructor(message: string) {
-    super('AKRI_ERR_OPCUA_URL', 'terminal', message)
-    this.name = 'OpcuaUrlError'
-  }
-}
+export class OpcuaUrlError extends defineError('AKRI_ERR_OPCUA_URL', 'terminal') {}
 
 /** How far a session with a server has come: `channel` is what it goes over, and is opened before anything is said of a user. */
 export type SessionStage = 'channel' | 'session'
@@ -79,9 +64,4 @@ export class OpcuaSessionError extends AkriError {
 }
 
 /** Sessions with OPC UA servers are wanted, and the package that opens them is not installed. */
-export class OpcuaClientMissingError extends AkriError {
-  constructor(message: string, options?: { cause?: unknown }) {
-    super('AKRI_ERR_OPCUA_CLIENT_MISSING', 'terminal', message, options)
-    this.name = 'OpcuaClientMissingError'
-  }
-}
+export class OpcuaClientMissingError extends defineError('AKRI_ERR_OPCUA_CLIENT_MISSING', 'terminal') {}

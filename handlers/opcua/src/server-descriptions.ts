@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events'
-import { AkriError, type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { AkriError, type Clock, type Logger } from '@akrijs/sdk'
 import { type EndpointSummary, summarize } from './endpoint-summary.js'
 import { OpcuaTimeoutError, OpcuaUnreachableError } from './errors.js'
 import type { FoundServer } from './found-server.js'
@@ -131,7 +131,7 @@ export class ServerDescriptions {
       entry.dueAt = clock.monotonicMs() + Math.min(RETRY.ceilingMs, RETRY.initialMs * 2 ** entry.failures)
       entry.failures++
       if (entry.failures === 1)
-        log.info({ discoveryUrl, error: messageOf(error) }, 'server was not asked for its endpoints, or did not answer')
+        log.info({ discoveryUrl, err: error }, 'server was not asked for its endpoints, or did not answer')
     }
   }
 }

@@ -162,5 +162,5 @@ class UnansweredEvents {
 }
 
 function owned(work: Promise<void>, log: Logger): void {
-  work.catch((error: unknown) => log.error({ error: messageOf(error) }, 'watching for devices failed'))
+  work.catch((error: unknown) => log.error({ err: error }, 'watching for devices failed'))
 }

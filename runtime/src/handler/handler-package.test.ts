@@ -5,7 +5,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { findHandlerPackage } from './handler-package.js'
 
-const sdk = pathToFileURL(path.join(path.dirname(fileURLToPath(import.meta.url)), '../dist/index.js')).href
+const sdk = pathToFileURL(path.join(path.dirname(fileURLToPath(import.meta.url)), '../../../sdk/dist/index.js')).href
 
 let directory: string
 

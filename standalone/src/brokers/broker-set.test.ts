@@ -252,7 +252,10 @@ describe('the brokers of a machine', () => {
     writeJob('true')
     await vi.waitFor(() => expect(state()).toEqual({ phase: 'completed' }), patience)
     await vi.waitFor(
-      () => expect(warnings).toContainEqual(expect.objectContaining({ file, error: expect.stringContaining('ENOSPC') })),
+      () =>
+        expect(warnings).toContainEqual(
+          expect.objectContaining({ file, err: expect.objectContaining({ message: expect.stringContaining('ENOSPC') }) }),
+        ),
       patience,
     )
     rmSync(`${file}.next`)
@@ -274,7 +277,10 @@ describe('the brokers of a machine', () => {
     await vi.waitFor(() => expect(warnings).toContainEqual(expect.objectContaining({ file: ledger })), patience)
     const second = await vi.waitFor(() => pid() ?? expect.fail('none runs'), patience)
     expect(second).not.toBe(first)
-    expect(warnings[0]).toMatchObject({ pid: second, error: expect.stringContaining('ENOSPC') })
+    expect(warnings[0]).toMatchObject({
+      pid: second,
+      err: expect.objectContaining({ message: expect.stringContaining('ENOSPC') }),
+    })
     rmSync(`${ledger}.next`)
     await vi.waitFor(() => expect(JSON.parse(readFileSync(ledger, 'utf8'))).toMatchObject([{ pid: second }]), patience)
     expect(pid()).toBe(second)

@@ -219,7 +219,7 @@ export class Broker {
         write()
         return
       } catch (error) {
-        log.warn({ broker: this.#name, ...fields, error: messageOf(error), retryInMs }, consequence)
+        log.warn({ broker: this.#name, ...fields, err: error, retryInMs }, consequence)
       }
       await clock.sleep(retryInMs, signal).catch(() => undefined)
       if (signal.aborted) return

@@ -147,7 +147,7 @@ async function nextChange(paths: readonly string[], { clock, log, signal }: Watc
       watcher.on('error', (error) => log.debug({ path: given, error: error.message }, 'cannot watch files any more'))
       return [watcher]
     } catch (error) {
-      log.debug({ path: given, error: messageOf(error) }, 'cannot watch files')
+      log.debug({ path: given, err: error }, 'cannot watch files')
       return []
     }
   })

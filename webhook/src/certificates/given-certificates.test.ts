@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import { silentLogger } from '@akrijs/runtime'
+import { messageOf, silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { KeyPair } from '../webhook-server.js'
@@ -36,7 +36,7 @@ async function give({ cert, key }: KeyPair) {
 }
 
 function follow(signal: AbortSignal) {
-  const log = { ...silentLogger, warn: (fields: { error?: unknown }) => void warnings.push(String(fields.error)) }
+  const log = { ...silentLogger, warn: (fields: { err?: unknown }) => void warnings.push(messageOf(fields.err)) }
   return followGivenCertificates({ certFile, keyFile, clock, log, onRenewed: (pair) => renewed.push(pair) }, signal)
 }
 

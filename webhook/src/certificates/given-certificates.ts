@@ -36,7 +36,7 @@ export async function followGivenCertificates(options: GivenCertificatesOptions,
       onRenewed(read)
     } catch (error) {
       // Once for each: it may be half written, or stay wrong for days.
-      if (messageOf(error) !== problem) log.warn({ error: messageOf(error) }, 'the certificate cannot be renewed')
+      if (messageOf(error) !== problem) log.warn({ err: error }, 'the certificate cannot be renewed')
       problem = messageOf(error)
     }
   }

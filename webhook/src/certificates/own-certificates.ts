@@ -9,7 +9,7 @@ import {
   Resource,
   SECRETS,
 } from '@akrijs/kube'
-import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
+import type { Clock, Logger } from '@akrijs/runtime'
 import { at } from '../json.js'
 import type { WebhookRegistration } from '../webhook-registration.js'
 import type { KeyPair } from '../webhook-server.js'
@@ -61,13 +61,12 @@ export class OwnCertificates {
       path: this.#secrets.path(namespace),
       query: { fieldSelector: `metadata.name=${secret}` },
       parse: storedSecret,
-      onError: (error, retryInMs) =>
-        log.warn({ error: messageOf(error), retryInMs }, 'the Secret of certificates cannot be watched'),
+      onError: (error, retryInMs) => log.warn({ err: error, retryInMs }, 'the Secret of certificates cannot be watched'),
     })
     this.#queue = new ReconcileQueue({
       clock,
       reconcile: () => this.#reconcile(),
-      onError: (_key, error, retryInMs) => log.warn({ error: messageOf(error), retryInMs }, 'certificates cannot be kept up'),
+      onError: (_key, error, retryInMs) => log.warn({ err: error, retryInMs }, 'certificates cannot be kept up'),
     })
   }
 

@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { ApiClient, clusterAccess } from '@akrijs/kube'
-import { AkriError, aborted, type Logger, messageOf, systemClock } from '@akrijs/runtime'
+import { type AkriError, aborted, InvalidOptionError, type Logger, systemClock } from '@akrijs/runtime'
 import { type DiscoveryHandler, findHandlerPackages } from '@akrijs/runtime/handler'
 import type { ProgramContext } from '@akrijs/runtime/program'
 import { followGivenCertificates } from '../certificates/given-certificates.js'
@@ -119,7 +119,7 @@ function certificateSource(options: WebhookProgramOptions): CertificateSource {
 }
 
 function unusable(message: string): AkriError {
-  return new AkriError('AKRI_ERR_INVALID_OPTION', 'terminal', message)
+  return new InvalidOptionError(message)
 }
 
 /** One that cannot be loaded is told, and what is for it is not checked. */
@@ -128,7 +128,7 @@ async function loadHandlers(
   from: string,
   log: Logger,
 ): Promise<ReadonlyMap<string, DiscoveryHandler>> {
-  const onUnusable = (error: unknown) => log.error({ error: messageOf(error) }, 'handler cannot be used')
+  const onUnusable = (error: unknown) => log.error({ err: error }, 'handler cannot be used')
   const handlers = new Map<string, DiscoveryHandler>()
   for (const { name, load } of await findHandlerPackages(specifiers, from, onUnusable)) {
     try {

@@ -1,5 +1,5 @@
 import { type ApiClient, ApiError } from '@akrijs/kube'
-import { Backoff, type Clock, type Logger, messageOf } from '@akrijs/runtime'
+import { Backoff, type Clock, type Logger } from '@akrijs/runtime'
 import { SchemaUnusableError } from '../errors.js'
 import { BUNDLED_TYPES } from '../generated/bundled-types.js'
 import { at } from '../json.js'
@@ -61,7 +61,7 @@ export class ClusterTypes {
         if (signal.aborted) return
         waitMs = retries.next()
         const used = this.current.version
-        log.warn({ error: messageOf(error), retryInMs: waitMs, used }, 'types of the cluster cannot be read')
+        log.warn({ err: error, retryInMs: waitMs, used }, 'types of the cluster cannot be read')
       } finally {
         this.#onAttempted()
       }

@@ -1,6 +1,6 @@
 import { GROUP, heldSlots, holderOf, type Instance, parseSlotUsage, type SlotName } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube'
-import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
+import type { Clock, Logger } from '@akrijs/runtime'
 import type { Cluster } from '../../ports/cluster.js'
 import type { Allocation, Allocations, Kubelet } from '../../ports/kubelet.js'
 import { type AgentObserver, nobodyObserves } from '../../ports/observer.js'
@@ -95,7 +95,7 @@ export class SlotReconciler {
     const late = new AbortController()
     const either = AbortSignal.any([signal, late.signal])
     const learning = this.#learn(either).catch((error: unknown) => {
-      if (!signal.aborted) log.warn({ error: messageOf(error) }, 'it is not known yet which slots are used')
+      if (!signal.aborted) log.warn({ err: error }, 'it is not known yet which slots are used')
     })
     const waiting = clock.sleep(FIRST_LOOK_MS, either).catch(() => undefined)
     await Promise.race([learning, waiting])
@@ -115,7 +115,7 @@ export class SlotReconciler {
       this.#lookAt = clock.monotonicMs() + intervalMs
       await this.round(signal).catch((error: unknown) => {
         if (signal.aborted) return
-        log.warn({ error: messageOf(error) }, 'cannot look for unused slots')
+        log.warn({ err: error }, 'cannot look for unused slots')
         if (lostClaims(given.used(), cluster.instances.list(), node).length > 0) this.#lookBy(clock.monotonicMs() + RETRY_MS)
       })
       while (!signal.aborted && this.#lookAt > clock.monotonicMs()) {
@@ -191,7 +191,7 @@ export class SlotReconciler {
         continue
       }
       await this.#release(one, asked).catch((error: unknown) => {
-        log.warn({ slot: one.slot, error: messageOf(error) }, 'slot cannot be reclaimed')
+        log.warn({ slot: one.slot, err: error }, 'slot cannot be reclaimed')
       })
     }
   }
@@ -259,7 +259,7 @@ export class SlotReconciler {
         if (this.#pace.dueAt(slot) <= clock.monotonicMs()) {
           this.#pace.tried(slot)
           await this.#restore(one).catch((error: unknown) => {
-            log.warn({ slot, error: messageOf(error) }, 'slot cannot be claimed again now')
+            log.warn({ slot, err: error }, 'slot cannot be claimed again now')
           })
         }
         this.#lookBy(this.#pace.dueAt(slot))

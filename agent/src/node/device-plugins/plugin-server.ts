@@ -95,7 +95,7 @@ export class DevicePluginServer {
 
   #enqueue(work: () => Promise<void>): Promise<void> {
     this.#work = this.#work.then(work).catch((error: unknown) => {
-      if (!this.#stop.signal.aborted) this.#options.log.error({ error: messageOf(error) }, 'device plugin failed')
+      if (!this.#stop.signal.aborted) this.#options.log.error({ err: error }, 'device plugin failed')
     })
     return this.#work
   }
@@ -123,7 +123,7 @@ export class DevicePluginServer {
     try {
       if (this.#serving === undefined) await this.#serve()
     } catch (error) {
-      this.#options.log.warn({ error: messageOf(error) }, 'cannot serve the device plugin')
+      this.#options.log.warn({ err: error }, 'cannot serve the device plugin')
       await this.#stopServing()
       return false
     }
@@ -159,7 +159,7 @@ export class DevicePluginServer {
       return true
     } catch (error) {
       observer.registered('failed')
-      if (!this.#stop.signal.aborted) log[level]({ error: messageOf(error) }, 'cannot register with the kubelet')
+      if (!this.#stop.signal.aborted) log[level]({ err: error }, 'cannot register with the kubelet')
       return false
     }
   }
@@ -266,7 +266,7 @@ export class DevicePluginServer {
       return { containerResponses }
     } catch (error) {
       observer.allocated(behaviour.level, 'refused')
-      log.warn({ ids, error: messageOf(error) }, 'allocation refused')
+      log.warn({ ids, err: error }, 'allocation refused')
       // The kubelet asked for what it should not have: tell it anew what there is, even if that is what it was told.
       for (const stream of this.#streams) stream.repeat(this.#list())
       throw error

@@ -66,7 +66,7 @@ export async function serveRegistration(options: RegistrationServerOptions): Pro
       take(call.request, call.getPeer()).then(
         () => answer(null, {}),
         (error: unknown) => {
-          log.warn({ error: messageOf(error) }, 'registration refused')
+          log.warn({ err: error }, 'registration refused')
           answer({ code: error instanceof RegistrationRefusedError ? error.status : status.INTERNAL, details: messageOf(error) })
         },
       )
@@ -83,7 +83,7 @@ export async function serveRegistration(options: RegistrationServerOptions): Pro
     listener.once('error', refuse)
     listener.listen(socket, () => {
       listener.off('error', refuse)
-      listener.on('error', (error) => log.error({ error: messageOf(error) }, 'a connection of a handler was not accepted'))
+      listener.on('error', (error) => log.error({ err: error }, 'a connection of a handler was not accepted'))
       resolve()
     })
   })

@@ -144,7 +144,7 @@ export class KubeletSockets implements Kubelet {
       })
       return watcher
     } catch (error) {
-      this.#options.log.debug({ error: messageOf(error) }, 'cannot watch the directory of the kubelet')
+      this.#options.log.debug({ err: error }, 'cannot watch the directory of the kubelet')
       return undefined
     }
   }

@@ -50,7 +50,7 @@ export async function* browseServers(options: BrowseOptions): AsyncGenerator<rea
   const until = AbortSignal.any([signal, done.signal])
   const browser = new Browser({ ...options, clock })
   const running = browser.run(until).catch((error: unknown) => {
-    log.error({ error: messageOf(error) }, 'browsing for servers failed')
+    log.error({ err: error }, 'browsing for servers failed')
   })
   try {
     await clock.sleep(FIRST_LIST_MS, until).catch(() => undefined)

@@ -165,7 +165,7 @@ export class DiscoveryUrl {
       signal.throwIfAborted()
       if (!(error instanceof OpcuaServiceError)) throw error
       this.#withoutMulticast = isUnsupported(error.statusCode)
-      this.#log.debug({ error: messageOf(error) }, 'no FindServersOnNetwork')
+      this.#log.debug({ err: error }, 'no FindServersOnNetwork')
       return []
     }
   }
