@@ -13,7 +13,9 @@ const MAY_IMPORT = {
   cli: ['runtime', 'sdk', 'handlers/[^/]+', 'kube', 'api', 'agent', 'standalone'],
   'examples/[^/]+': ['sdk'],
 }
-const ALL = [...new Set([...Object.keys(MAY_IMPORT).map((name) => name.split('/')[0]), 'test', 'bench'])]
+const ALL = [
+  ...new Set([...Object.keys(MAY_IMPORT).map((name) => name.split('/')[0]), 'test', 'bench']),
+]
 
 /** Tests and what supports them. */
 const TESTS = '\\.(test|contract)\\.ts$|/src/testing/'
@@ -33,7 +35,10 @@ export default {
       severity: 'error',
       from: { path: `^(${from})/`, pathNot: TESTS },
       // $1 is the importing package itself.
-      to: { path: `^(${ALL.join('|')})/`, pathNot: `^($1${allowed.map((to) => `|${to}`).join('')})[/.]` },
+      to: {
+        path: `^(${ALL.join('|')})/`,
+        pathNot: `^($1${allowed.map((to) => `|${to}`).join('')})[/.]`,
+      },
     })),
     {
       name: 'no-test-support-in-programs',
@@ -48,6 +53,9 @@ export default {
     exclude: { path: '(^|/)(dist|native)/' },
     tsPreCompilationDeps: true,
     tsConfig: { fileName: 'tsconfig.json' },
-    enhancedResolveOptions: { conditionNames: ['akri-source', 'import', 'node', 'default', 'types'], exportsFields: ['exports'] },
+    enhancedResolveOptions: {
+      conditionNames: ['akri-source', 'import', 'node', 'default', 'types'],
+      exportsFields: ['exports'],
+    },
   },
 }

@@ -16,13 +16,25 @@ const manifestFile = path.join(prebuilds, 'MANIFEST.json')
 
 const COMPILERS = { 'linux-x64': 'x86_64-linux-gnu-gcc', 'linux-arm64': 'aarch64-linux-gnu-gcc' }
 const FLAGS = [
-  ...['-std=c17', '-Os', '-fPIC', '-shared', '-Wall', '-Wextra', '-Werror', '-fvisibility=hidden', '-fno-stack-protector'],
+  ...[
+    '-std=c17',
+    '-Os',
+    '-fPIC',
+    '-shared',
+    '-Wall',
+    '-Wextra',
+    '-Werror',
+    '-fvisibility=hidden',
+    '-fno-stack-protector',
+  ],
   // No library is named, neither here nor in the result: all that is called is in the process that loads it.
   ...['-nostdlib', '-U_FORTIFY_SOURCE', '-Wl,-z,relro,-z,now', '-Wl,--build-id=none', '-s'],
 ]
 
 const sha256 = (data) => createHash('sha256').update(data).digest('hex')
-const recipe = sha256(Buffer.concat([readFileSync(source), Buffer.from(JSON.stringify([COMPILERS, FLAGS]))]))
+const recipe = sha256(
+  Buffer.concat([readFileSync(source), Buffer.from(JSON.stringify([COMPILERS, FLAGS]))]),
+)
 
 if (process.argv.includes('--check')) check()
 else build()
@@ -46,7 +58,9 @@ function build() {
 function check() {
   const manifest = JSON.parse(readFileSync(manifestFile, 'utf8'))
   if (manifest.recipe !== recipe)
-    fail('handlers/udev/native/uevent.c or its flags have changed: run node scripts/build-addon.mjs')
+    fail(
+      'handlers/udev/native/uevent.c or its flags have changed: run node scripts/build-addon.mjs',
+    )
   const folder = mkdtempSync(path.join(os.tmpdir(), 'akri-addon-'))
   try {
     for (const [target, { compiler, sha256: wanted }] of Object.entries(manifest.binaries)) {
@@ -55,7 +69,8 @@ function check() {
       if (versionOf(COMPILERS[target]) !== compiler) continue
       const output = path.join(folder, `${target}.node`)
       compile(COMPILERS[target], output)
-      if (sha256(readFileSync(output)) !== wanted) fail(`${target}/uevent.node is not what ${compiler} makes of the source`)
+      if (sha256(readFileSync(output)) !== wanted)
+        fail(`${target}/uevent.node is not what ${compiler} makes of the source`)
     }
   } finally {
     rmSync(folder, { recursive: true, force: true })
@@ -63,7 +78,10 @@ function check() {
 }
 
 function compile(compiler, output) {
-  const headers = path.join(path.dirname(createRequire(import.meta.url).resolve('node-api-headers')), 'include')
+  const headers = path.join(
+    path.dirname(createRequire(import.meta.url).resolve('node-api-headers')),
+    'include',
+  )
   const run = spawnSync(compiler, [...FLAGS, `-I${headers}`, '-o', output, 'uevent.c'], {
     cwd: path.dirname(source),
     encoding: 'utf8',
@@ -73,7 +91,9 @@ function compile(compiler, output) {
 
 /** Undefined where it is not here, or without the C library's headers, which are a package of their own. */
 function versionOf(compiler) {
-  const headers = spawnSync(compiler, ['-fsyntax-only', '-x', 'c', '-'], { input: '#include <errno.h>' })
+  const headers = spawnSync(compiler, ['-fsyntax-only', '-x', 'c', '-'], {
+    input: '#include <errno.h>',
+  })
   const run = spawnSync(compiler, ['--version'], { encoding: 'utf8' })
   return headers.status === 0 && run.status === 0 ? run.stdout.split('\n')[0] : undefined
 }

@@ -14,7 +14,14 @@ const CHECKS = [
   ['types', () => run(bin('tsc'), ['--noEmit'])],
   [
     'arrows between packages',
-    () => run(bin('depcruise'), ['--config', '.dependency-cruiser.mjs', '--output-type', 'err', ...FOLDERS]),
+    () =>
+      run(bin('depcruise'), [
+        '--config',
+        '.dependency-cruiser.mjs',
+        '--output-type',
+        'err',
+        ...FOLDERS,
+      ]),
   ],
   ['generated code', generated],
   ['docs from the code', () => run(process.execPath, ['scripts/docs.mjs', '--check'])],
@@ -49,7 +56,9 @@ function generated() {
         .map((name) => [name, readFileSync(path.join(directory, name), 'utf8')])
     const wanted = JSON.stringify(read(path.join(folder, 'src/generated')))
     const found = JSON.stringify(read(path.join(root, 'proto/src/generated')))
-    return wanted === found ? undefined : 'proto/src/generated is not what proto/*.proto give: run `npm run generate -w proto`'
+    return wanted === found
+      ? undefined
+      : 'proto/src/generated is not what proto/*.proto give: run `npm run generate -w proto`'
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }

@@ -20,14 +20,17 @@ const MEANING = {
 const PLAIN = {
   AKRI_ERR_INVALID_INTERVAL: 'An interval of a handler is not a duration such as `10s`.',
   AKRI_ERR_INVALID_OPTION: 'An option of a program makes no sense; the message names it.',
-  AKRI_ERR_INVALID_PRESENCE: 'The number of rounds that a device may miss is not a whole number from 0 on.',
+  AKRI_ERR_INVALID_PRESENCE:
+    'The number of rounds that a device may miss is not a whole number from 0 on.',
   AKRI_ERR_PORT_UNUSABLE: 'The port for health and metrics cannot be listened on.',
-  AKRI_ERR_SIMULATED_AGENT: 'A test of a handler waits in vain: no registration, no list, or not the handler that was asked for.',
+  AKRI_ERR_SIMULATED_AGENT:
+    'A test of a handler waits in vain: no registration, no list, or not the handler that was asked for.',
   AKRI_ERR_UNIMPLEMENTED: 'The kubelet asks for a preference of a plugin that has none.',
 }
 
 const changed = [writeIfOther('docs/errors.md', errorsPage())]
-for (const { file, mark, table } of optionTables()) changed.push(writeIfOther(file, between(file, mark, table)))
+for (const { file, mark, table } of optionTables())
+  changed.push(writeIfOther(file, between(file, mark, table)))
 if (checking && changed.includes(true)) {
   process.stderr.write('the docs are not what the code says: run node scripts/docs.mjs\n')
   process.exit(1)
@@ -53,7 +56,12 @@ function errorsPage() {
   const codes = new Map()
   for (const folder of PACKAGES) {
     for (const file of sources(path.join(root, folder, 'src'))) {
-      const source = ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.Latest, true)
+      const source = ts.createSourceFile(
+        file,
+        readFileSync(file, 'utf8'),
+        ts.ScriptTarget.Latest,
+        true,
+      )
       const visit = (node) => {
         if (ts.isStringLiteral(node) && /^AKRI_ERR_\w+$/.test(node.text)) note(node, folder)
         ts.forEachChild(node, visit)
@@ -107,7 +115,9 @@ ${rows.join('\n')}
 function kindsOf(expression) {
   if (expression === undefined) return []
   if (ts.isStringLiteral(expression)) return [expression.text]
-  const found = Object.keys(MEANING).filter((kind) => new RegExp(`'${kind}'`).test(expression.getSourceFile().text))
+  const found = Object.keys(MEANING).filter((kind) =>
+    new RegExp(`'${kind}'`).test(expression.getSourceFile().text),
+  )
   return found
 }
 
@@ -121,7 +131,9 @@ function ownerOf(node) {
 
 function sources(directory) {
   return readdirSync(directory, { withFileTypes: true, recursive: true })
-    .filter((entry) => entry.isFile() && entry.name.endsWith('.ts') && !entry.name.endsWith('.test.ts'))
+    .filter(
+      (entry) => entry.isFile() && entry.name.endsWith('.ts') && !entry.name.endsWith('.test.ts'),
+    )
     .map((entry) => path.join(entry.parentPath, entry.name))
     .sort()
 }
@@ -129,19 +141,46 @@ function sources(directory) {
 /** What the programs themselves say of their options. */
 function optionTables() {
   return [
-    { file: 'docs/standalone.md', mark: 'options of akri run', table: optionsOf('cli/dist/akri.js', 'run') },
-    { file: 'docs/standalone.md', mark: 'options of akri discover', table: optionsOf('cli/dist/akri.js', 'discover') },
-    { file: 'docs/operators.md', mark: 'options of akri-agent', table: optionsOf('agent/dist/akri-agent.js') },
-    { file: 'docs/brokers.md', mark: 'options of akri-controller', table: optionsOf('controller/dist/akri-controller.js') },
-    { file: 'docs/webhook.md', mark: 'options of akri-webhook', table: optionsOf('webhook/dist/akri-webhook.js') },
-    { file: 'docs/handler-authors.md', mark: 'options of akri-handler', table: optionsOf('sdk/dist/akri-handler.js') },
+    {
+      file: 'docs/standalone.md',
+      mark: 'options of akri run',
+      table: optionsOf('cli/dist/akri.js', 'run'),
+    },
+    {
+      file: 'docs/standalone.md',
+      mark: 'options of akri discover',
+      table: optionsOf('cli/dist/akri.js', 'discover'),
+    },
+    {
+      file: 'docs/operators.md',
+      mark: 'options of akri-agent',
+      table: optionsOf('agent/dist/akri-agent.js'),
+    },
+    {
+      file: 'docs/brokers.md',
+      mark: 'options of akri-controller',
+      table: optionsOf('controller/dist/akri-controller.js'),
+    },
+    {
+      file: 'docs/webhook.md',
+      mark: 'options of akri-webhook',
+      table: optionsOf('webhook/dist/akri-webhook.js'),
+    },
+    {
+      file: 'docs/handler-authors.md',
+      mark: 'options of akri-handler',
+      table: optionsOf('sdk/dist/akri-handler.js'),
+    },
   ]
 }
 
 function optionsOf(program, ...command) {
   // Defaults that depend on who runs it must be the same for everybody who writes the docs.
   const env = { PATH: process.env.PATH, HOME: '/root', AKRI_STATE_DIRECTORY: '' }
-  const help = execFileSync(process.execPath, [path.join(root, program), ...command, '--help'], { encoding: 'utf8', env })
+  const help = execFileSync(process.execPath, [path.join(root, program), ...command, '--help'], {
+    encoding: 'utf8',
+    env,
+  })
   // Without a terminal the help is 80 columns wide.
   const lines = help
     .slice(help.indexOf('Options:'))
@@ -153,11 +192,15 @@ function optionsOf(program, ...command) {
     if (flag === undefined || /--help|--version/.test(flag)) return []
     const note = /\s*\(((?:default|choices|env): .*)\)$/.exec(rest)
     const parts = note?.[1] ?? ''
-    const part = (name) => new RegExp(`(?:^|, )${name}: (.*?)(?=, (?:default|env|choices): |$)`).exec(parts)?.[1] ?? ''
+    const part = (name) =>
+      new RegExp(`(?:^|, )${name}: (.*?)(?=, (?:default|env|choices): |$)`).exec(parts)?.[1] ?? ''
     const meaning =
-      (note ? rest.slice(0, note.index) : rest) + (part('choices') ? `: ${part('choices').replaceAll('"', '')}` : '')
+      (note ? rest.slice(0, note.index) : rest) +
+      (part('choices') ? `: ${part('choices').replaceAll('"', '')}` : '')
     // It depends on who runs it.
-    const standard = flag.startsWith('--state-dir ') ? 'see State' : part('default').replaceAll('"', '')
+    const standard = flag.startsWith('--state-dir ')
+      ? 'see State'
+      : part('default').replaceAll('"', '')
     return [`| \`${flag}\` | ${part('env') && `\`${part('env')}\``} | ${standard} | ${meaning} |`]
   })
   return ['| Flag | Environment | Default | Meaning |', '|---|---|---|---|', ...rows].join('\n')
@@ -167,6 +210,7 @@ function between(file, mark, table) {
   const text = readFileSync(path.join(root, file), 'utf8')
   const [begin, end] = [`<!-- ${mark} -->`, `<!-- end of ${mark} -->`]
   const [from, to] = [text.indexOf(begin), text.indexOf(end)]
-  if (from < 0 || to < from) throw new TypeError(`${file} has no place for the ${mark}: ${begin} … ${end}`)
+  if (from < 0 || to < from)
+    throw new TypeError(`${file} has no place for the ${mark}: ${begin} … ${end}`)
   return `${text.slice(0, from + begin.length)}\n${table}\n${text.slice(to)}`
 }

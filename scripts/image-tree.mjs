@@ -26,7 +26,10 @@ const PROGRAMS = [
   { folder: 'webhook', entries: ['dist/akri-webhook.js'] },
 ]
 const PACKAGES = [
-  { folder: 'sdk', entries: ['dist/index.js', 'dist/network.js', 'dist/akri-handler.js', 'dist/stdin-watch.js'] },
+  {
+    folder: 'sdk',
+    entries: ['dist/index.js', 'dist/network.js', 'dist/akri-handler.js', 'dist/stdin-watch.js'],
+  },
   { folder: 'handlers/debug-echo', entries: ['dist/index.js'] },
   { folder: 'handlers/udev', entries: ['dist/index.js'], assets: ['prebuilds'] },
   { folder: 'handlers/onvif', entries: ['dist/index.js'] },
@@ -36,7 +39,8 @@ const PACKAGES = [
 const FIELDS = ['name', 'version', 'license', 'type', 'akri']
 
 const out = process.argv[2]
-if (out === undefined || process.argv.length > 3) fail('usage: node scripts/image-tree.mjs DIRECTORY')
+if (out === undefined || process.argv.length > 3)
+  fail('usage: node scripts/image-tree.mjs DIRECTORY')
 const target = path.resolve(out)
 if (existsSync(target) && readdirSync(target).some((name) => name !== 'app'))
   fail(`${target} holds other things: name an empty directory`)
@@ -45,7 +49,10 @@ rmSync(app, { recursive: true, force: true })
 
 const { version } = manifestOf('agent')
 for (const one of PROGRAMS) await copyModules(one, app)
-write(path.join(app, 'package.json'), `${JSON.stringify({ name: 'akri-agent', version, private: true, type: 'module' })}\n`)
+write(
+  path.join(app, 'package.json'),
+  `${JSON.stringify({ name: 'akri-agent', version, private: true, type: 'module' })}\n`,
+)
 write(path.join(app, 'LICENSE'), readFileSync(path.join(root, 'LICENSE')))
 for (const one of PACKAGES) await copyPackage(one)
 const { digest, bytes, files } = seal(app)
@@ -74,7 +81,8 @@ async function copyPackage({ folder, entries, assets = [] }) {
 async function copyModules({ folder, entries }, to) {
   const from = path.join(root, folder)
   for (const entry of entries)
-    if (!existsSync(path.join(from, entry))) fail(`${folder}/${entry} is missing: run node scripts/prepare.mjs`)
+    if (!existsSync(path.join(from, entry)))
+      fail(`${folder}/${entry} is missing: run node scripts/prepare.mjs`)
   const { metafile } = await build({
     absWorkingDir: from,
     entryPoints: entries,
@@ -106,7 +114,8 @@ function manifestOf(folder) {
 
 function write(file, content) {
   // Modules of several programs are in one directory; those that they share are named after what is in them.
-  if (existsSync(file) && !readFileSync(file).equals(Buffer.from(content))) fail(`${file} would be two different files`)
+  if (existsSync(file) && !readFileSync(file).equals(Buffer.from(content)))
+    fail(`${file} would be two different files`)
   mkdirSync(path.dirname(file), { recursive: true })
   writeFileSync(file, content)
 }

@@ -3,7 +3,15 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { availableParallelism } from 'node:os'
 import path from 'node:path'
 import { manifestOf, reach, root, workspaces } from './workspaces.mjs'
@@ -22,7 +30,9 @@ const stamp = readStamp()
 install()
 const all = workspaces()
 const isProgram = ({ manifest }) => manifest.bin !== undefined || manifest.akri !== undefined
-const packages = (withTypes ? all : reach(all, all.filter(isProgram), 'imports')).filter(({ isBuilt }) => isBuilt)
+const packages = (withTypes ? all : reach(all, all.filter(isProgram), 'imports')).filter(
+  ({ isBuilt }) => isBuilt,
+)
 await build()
 link()
 
@@ -38,7 +48,8 @@ function install() {
   }
   say('installing the packages of package-lock.json (npm install)')
   // `npm ci` wants the lock file to name the binaries of every platform, but a registry can lack some.
-  if (npm(['install', '--no-audit', '--no-fund', '--loglevel=error'], 'inherit') !== 0) fail('npm install failed: see above')
+  if (npm(['install', '--no-audit', '--no-fund', '--loglevel=error'], 'inherit') !== 0)
+    fail('npm install failed: see above')
   writeStamp({ lock })
 }
 
@@ -68,11 +79,15 @@ async function buildPackage(workspace) {
   say(`building ${folder}`)
   const digest = digestOf(workspace)
   rmSync(path.join(root, folder, 'dist'), { recursive: true, force: true })
-  const child = spawn(process.execPath, [path.join(root, 'node_modules/tsup/dist/cli-default.js'), '--silent'], {
-    cwd: path.join(root, folder),
-    stdio: ['ignore', 'inherit', 'inherit'],
-    env: { ...process.env, AKRI_TYPES: withTypes ? '1' : '' },
-  })
+  const child = spawn(
+    process.execPath,
+    [path.join(root, 'node_modules/tsup/dist/cli-default.js'), '--silent'],
+    {
+      cwd: path.join(root, folder),
+      stdio: ['ignore', 'inherit', 'inherit'],
+      env: { ...process.env, AKRI_TYPES: withTypes ? '1' : '' },
+    },
+  )
   const [code] = await once(child, 'close')
   if (code !== 0) fail(`building ${folder} failed: see above`)
   writeStamp({ built: { ...stamp.built, [folder]: { digest, withTypes } } })
@@ -90,9 +105,12 @@ function isUpToDate(workspace) {
 /** npm links programs when it installs, and they are not built then. `npx akri` needs the link. */
 function link() {
   const isLinked = (program) => existsSync(path.join(root, 'node_modules/.bin', program))
-  const names = packages.filter(({ manifest: { bin = {} } }) => !Object.keys(bin).every(isLinked)).map(({ name }) => name)
+  const names = packages
+    .filter(({ manifest: { bin = {} } }) => !Object.keys(bin).every(isLinked))
+    .map(({ name }) => name)
   if (names.length === 0) return
-  if (npm(['rebuild', '--ignore-scripts', '--silent', ...names], 'ignore') !== 0) fail(`npm rebuild ${names.join(' ')} failed`)
+  if (npm(['rebuild', '--ignore-scripts', '--silent', ...names], 'ignore') !== 0)
+    fail(`npm rebuild ${names.join(' ')} failed`)
 }
 
 /** A digest of names, sizes and times of the sources that end up in the package; it reads none. */
@@ -102,13 +120,20 @@ function digestOf(workspace) {
     const file = path.join(root, relative)
     const stat = statSync(file)
     if (stat.isDirectory()) {
-      for (const name of readdirSync(file).sort()) if (!NO_SOURCES.includes(name)) visit(path.join(relative, name))
+      for (const name of readdirSync(file).sort())
+        if (!NO_SOURCES.includes(name)) visit(path.join(relative, name))
     } else if (!relative.endsWith('.test.ts')) {
       hash.update(`${relative} ${stat.size} ${stat.mtimeMs}\n`)
     }
   }
   const folders = reach(all, [workspace], 'needs').map(({ folder }) => folder)
-  for (const entry of ['tsconfig.json', 'package-lock.json', 'scripts/program-config.ts', ...folders]) visit(entry)
+  for (const entry of [
+    'tsconfig.json',
+    'package-lock.json',
+    'scripts/program-config.ts',
+    ...folders,
+  ])
+    visit(entry)
   return hash.digest('hex')
 }
 
@@ -117,7 +142,8 @@ function npm(args, stdio) {
   // In an npm script, npm_execpath is the npm that runs it.
   const cli = process.env.npm_execpath
   const isScript = cli?.endsWith('.js')
-  return spawnSync(isScript ? process.execPath : 'npm', isScript ? [cli, ...args] : args, options).status
+  return spawnSync(isScript ? process.execPath : 'npm', isScript ? [cli, ...args] : args, options)
+    .status
 }
 
 function readStamp() {

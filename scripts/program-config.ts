@@ -14,7 +14,9 @@ export const COMMONJS = [
  * How programs are built: into one file, which starts faster and takes half the memory, and into others for what is imported
  * only where it is needed. Handlers stay packages of their own.
  */
-export function programConfig(options: Pick<Options, 'entry' | 'outDir' | 'minify' | 'clean'>): Options {
+export function programConfig(
+  options: Pick<Options, 'entry' | 'outDir' | 'minify' | 'clean'>,
+): Options {
   return {
     format: 'esm',
     platform: 'node',
@@ -27,7 +29,13 @@ export function programConfig(options: Pick<Options, 'entry' | 'outDir' | 'minif
     dts: false,
     banner: { js: COMMONJS },
     esbuildOptions(esbuild) {
-      esbuild.conditions = ['akri-source', ...(esbuild.conditions ?? []), 'import', 'node', 'default']
+      esbuild.conditions = [
+        'akri-source',
+        ...(esbuild.conditions ?? []),
+        'import',
+        'node',
+        'default',
+      ]
     },
     ...options,
   }

@@ -10,10 +10,15 @@ const wantsHelp = given.includes('--help') || given.includes('-h')
 const isDemo = given.includes('--demo') && !wantsHelp
 const options = given.filter((one) => one !== '--demo')
 
-const prepared = spawnSync(process.execPath, [path.join(root, 'scripts/prepare.mjs')], { cwd: root, stdio: 'inherit' })
+const prepared = spawnSync(process.execPath, [path.join(root, 'scripts/prepare.mjs')], {
+  cwd: root,
+  stdio: 'inherit',
+})
 if (prepared.status !== 0) process.exit(prepared.status ?? 1)
 if (wantsHelp)
-  process.stdout.write('npm start -- --demo adds simulated cameras and OPC UA servers. Other options are those of akri run:\n\n')
+  process.stdout.write(
+    'npm start -- --demo adds simulated cameras and OPC UA servers. Other options are those of akri run:\n\n',
+  )
 
 const demo = isDemo ? await (await import('./demo/demo.mjs')).startDevices() : undefined
 const own = demo?.options ?? ['-f', path.join(root, 'examples/standalone')]

@@ -21,7 +21,8 @@ rmSync(report)
 const all = sum.testResults.flatMap((file) =>
   file.assertionResults.map((test) => ({ ...test, file: path.relative(root, file.name) })),
 )
-for (const { fullName } of all.filter(({ status }) => status === 'pending' || status === 'skipped')) say('skipped', fullName)
+for (const { fullName } of all.filter(({ status }) => status === 'pending' || status === 'skipped'))
+  say('skipped', fullName)
 // Once more at the end, where they are seen.
 if (checks !== 0) say('failed', 'a check: see the first lines')
 for (const { file, fullName, failureMessages } of all.filter(({ status }) => status === 'failed')) {
@@ -29,15 +30,21 @@ for (const { file, fullName, failureMessages } of all.filter(({ status }) => sta
 }
 // A file that cannot even be loaded, or whose hooks fail, counts as one failed test.
 const broken = sum.testResults.filter(
-  (file) => file.status === 'failed' && file.assertionResults.every(({ status }) => status !== 'failed'),
+  (file) =>
+    file.status === 'failed' && file.assertionResults.every(({ status }) => status !== 'failed'),
 )
 for (const { name, message } of broken)
-  say('failed', `${path.relative(root, name)}: ${message.split('\n', 1)[0] || 'a hook of it: see above'}`)
+  say(
+    'failed',
+    `${path.relative(root, name)}: ${message.split('\n', 1)[0] || 'a hook of it: see above'}`,
+  )
 // What was thrown outside of any test.
 const unhandled = tests !== 0 && sum.numFailedTests + broken.length === 0
 if (unhandled) say('failed', `vitest ended with ${tests}: see above`)
 const failed = sum.numFailedTests + broken.length + (unhandled ? 1 : 0) + (checks === 0 ? 0 : 1)
-process.stdout.write(`${sum.numPassedTests} passed, ${failed} failed, ${sum.numPendingTests + sum.numTodoTests} skipped\n`)
+process.stdout.write(
+  `${sum.numPassedTests} passed, ${failed} failed, ${sum.numPendingTests + sum.numTodoTests} skipped\n`,
+)
 process.exit(failed > 0 ? 1 : 0)
 
 function say(what, text) {

@@ -21,11 +21,13 @@ export const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
  */
 export function workspaces() {
   const manifests = new Map(folders().map((folder) => [manifestOf(folder).name, folder]))
-  const internal = (dependencies = {}) => Object.keys(dependencies).filter((name) => manifests.has(name))
+  const internal = (dependencies = {}) =>
+    Object.keys(dependencies).filter((name) => manifests.has(name))
   /** @type {Map<string, Workspace>} */
   const sorted = new Map()
   const visit = (name, from) => {
-    if (from.includes(name)) throw new TypeError(`circular packages: ${[...from, name].join(' -> ')}`)
+    if (from.includes(name))
+      throw new TypeError(`circular packages: ${[...from, name].join(' -> ')}`)
     if (sorted.has(name)) return
     const folder = manifests.get(name)
     const manifest = manifestOf(folder)
@@ -49,7 +51,8 @@ export function workspaces() {
 export function reach(all, start, arrow) {
   const names = new Set(start.map(({ name }) => name))
   // The loop also visits the names that it adds.
-  for (const name of names) for (const next of all.find((workspace) => workspace.name === name)[arrow]) names.add(next)
+  for (const name of names)
+    for (const next of all.find((workspace) => workspace.name === name)[arrow]) names.add(next)
   return all.filter(({ name }) => names.has(name))
 }
 

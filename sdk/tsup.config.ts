@@ -19,7 +19,19 @@ export default defineConfig({
   minify: true,
   noExternal: [/^(?!@grpc\/proto-loader$)/],
   external: ['@grpc/proto-loader'],
-  dts: process.env.AKRI_TYPES === '1' ? { resolve: true } : false,
+  dts:
+    process.env.AKRI_TYPES === '1'
+      ? {
+          resolve: true,
+          // The declarations of this private package are bundled as well.
+          compilerOptions: {
+            paths: {
+              '@akrijs/runtime': ['../runtime/dist/index.d.ts'],
+              '@akrijs/runtime/*': ['../runtime/dist/*.d.ts'],
+            },
+          },
+        }
+      : false,
   banner: { js: COMMONJS },
   esbuildOptions(options) {
     options.conditions = ['akri-source', ...(options.conditions ?? []), 'import', 'node', 'default']

@@ -10,7 +10,8 @@ const packagesFrom = path.dirname(fileURLToPath(import.meta.url))
 
 await startProgram<AgentProgramOptions>({
   name: 'akri-agent',
-  description: 'The Akri agent of one node of a Kubernetes: finds its devices and gives them to Pods.',
+  description:
+    'The Akri agent of one node of a Kubernetes: finds its devices and gives them to Pods.',
   version: '0.1.0',
   options: agentOptions(),
   run: (options, context) => runAgent(options, { packagesFrom, ...context }),

@@ -4,10 +4,16 @@ import { defineError } from '@akrijs/runtime'
 export class MissingPropertyError extends defineError('AKRI_ERR_MISSING_PROPERTY', 'transient') {}
 
 /** The kubelet cannot be reached, or refuses. */
-export class KubeletUnavailableError extends defineError('AKRI_ERR_KUBELET_UNAVAILABLE', 'transient') {}
+export class KubeletUnavailableError extends defineError(
+  'AKRI_ERR_KUBELET_UNAVAILABLE',
+  'transient',
+) {}
 
 /** What a container asks for cannot be given. The kubelet shows the message in the Pod's status. */
-export class AllocationRefusedError extends defineError('AKRI_ERR_ALLOCATION_REFUSED', 'transient') {}
+export class AllocationRefusedError extends defineError(
+  'AKRI_ERR_ALLOCATION_REFUSED',
+  'transient',
+) {}
 
 /** Two Instances of one name, in two namespaces, cannot both have the resource of that name. */
 export class ResourceTakenError extends defineError('AKRI_ERR_RESOURCE_TAKEN', 'transient') {}

@@ -1,7 +1,12 @@
 // For the standalone agent and the CLI.
 export { changedStatus, isEmpty, planBrokerInfo } from './broker-info/broker-info-plan.js'
 export type { AgeingOptions } from './core/discovery/device-ageing.js'
-export { type DataReference, referencesOf, referenceText, resolveReferences } from './core/discovery/property-references.js'
+export {
+  type DataReference,
+  referencesOf,
+  referenceText,
+  resolveReferences,
+} from './core/discovery/property-references.js'
 export { isOwnedBy } from './core/instances/instance-plan.js'
 export { mergeStatus } from './core/status/merge-status.js'
 export * from './errors.js'

@@ -21,7 +21,15 @@ const metadata = z.object({
   labels: texts.optional().catch(undefined),
   annotations: texts.optional().catch(undefined),
   ownerReferences: z
-    .array(z.object({ apiVersion: text, kind: text, name: text, uid: text, controller: z.boolean().optional() }))
+    .array(
+      z.object({
+        apiVersion: text,
+        kind: text,
+        name: text,
+        uid: text,
+        controller: z.boolean().optional(),
+      }),
+    )
     .optional()
     .catch(undefined),
   finalizers: z.array(text).optional().catch(undefined),
@@ -39,7 +47,14 @@ const status = z.object({
   conditions: z.array(z.object({ ...conditionFields, lastTransitionTime: text })),
   devices: count,
   slots: z.object({ total: count, claimed: count }),
-  nodes: z.record(text, z.object({ observedGeneration: count, devices: count, conditions: z.array(z.object(conditionFields)) })),
+  nodes: z.record(
+    text,
+    z.object({
+      observedGeneration: count,
+      devices: count,
+      conditions: z.array(z.object(conditionFields)),
+    }),
+  ),
 })
 
 const instance = z.object({
@@ -65,7 +80,9 @@ const instance = z.object({
 
 /** Reads the metadata of any object that a server gave; that of a node has an empty namespace. @returns undefined where it is none */
 export function parseObjectMeta(object: unknown): ObjectMeta<string> | undefined {
-  const parsed = z.object({ metadata: metadata.extend({ namespace: text.default('') }) }).safeParse(object)
+  const parsed = z
+    .object({ metadata: metadata.extend({ namespace: text.default('') }) })
+    .safeParse(object)
   return parsed.success ? (present(parsed.data.metadata) as ObjectMeta<string>) : undefined
 }
 
@@ -80,19 +97,33 @@ export type ParsedConfigurationObject =
 
 /** Reads a Configuration that a server gave. Never throws. */
 export function parseConfigurationObject(object: unknown): ParsedConfigurationObject {
-  const envelope = z.object({ metadata, status: status.optional().catch(undefined) }).safeParse(object)
+  const envelope = z
+    .object({ metadata, status: status.optional().catch(undefined) })
+    .safeParse(object)
   const found = envelope.success
     ? {
         metadata: present(envelope.data.metadata) as ObjectMeta<ConfigurationName>,
-        ...(envelope.data.status === undefined ? {} : { status: envelope.data.status as ConfigurationStatus }),
+        ...(envelope.data.status === undefined
+          ? {}
+          : { status: envelope.data.status as ConfigurationStatus }),
       }
     : undefined
-  const parsed = parseConfiguration({ apiVersion: API_VERSION, kind: 'Configuration', ...(isRecord(object) ? object : {}) })
+  const parsed = parseConfiguration({
+    apiVersion: API_VERSION,
+    kind: 'Configuration',
+    ...(isRecord(object) ? object : {}),
+  })
   if (!parsed.ok) return { ok: false, problems: parsed.problems, found }
-  if (found === undefined) return { ok: false, problems: [{ path: 'metadata', message: 'it is incomplete' }], found }
+  if (found === undefined)
+    return { ok: false, problems: [{ path: 'metadata', message: 'it is incomplete' }], found }
   return {
     ok: true,
-    configuration: { apiVersion: API_VERSION, kind: 'Configuration', ...found, spec: parsed.configuration.spec },
+    configuration: {
+      apiVersion: API_VERSION,
+      kind: 'Configuration',
+      ...found,
+      spec: parsed.configuration.spec,
+    },
   }
 }
 

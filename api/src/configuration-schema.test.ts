@@ -11,7 +11,11 @@ const minimal = {
 }
 
 function withSpec(spec: object, metadata: object = {}) {
-  return { ...minimal, metadata: { ...minimal.metadata, ...metadata }, spec: { ...minimal.spec, ...spec } }
+  return {
+    ...minimal,
+    metadata: { ...minimal.metadata, ...metadata },
+    spec: { ...minimal.spec, ...spec },
+  }
 }
 
 function problemsOf(object: unknown) {
@@ -65,20 +69,31 @@ describe('a Configuration', () => {
     ['brokerJobSpec', 'brokerDeploymentSpec'],
   ])('R50 has %s or %s as its broker, not both', (one, other) => {
     expect(problemsOf(withSpec({ brokerSpec: { [one]: {}, [other]: {} } }))).toEqual([
-      { path: 'spec.brokerSpec', message: expect.stringContaining(`give one of ${one} and ${other}`) },
+      {
+        path: 'spec.brokerSpec',
+        message: expect.stringContaining(`give one of ${one} and ${other}`),
+      },
     ])
   })
 
   it('has a strategy for updates of its broker, rolling if it does not say', () => {
     const brokerSpec = (updateStrategy: unknown) => {
-      const parsed = parseConfiguration(withSpec({ brokerSpec: { brokerPodSpec: {}, updateStrategy } }))
+      const parsed = parseConfiguration(
+        withSpec({ brokerSpec: { brokerPodSpec: {}, updateStrategy } }),
+      )
       return parsed.ok ? parsed.configuration.spec.brokerSpec : parsed.problems
     }
     expect(brokerSpec(null)).toEqual({ brokerPodSpec: {} })
     expect(brokerSpec({})).toEqual({ brokerPodSpec: {}, updateStrategy: { type: 'RollingUpdate' } })
-    expect(brokerSpec({ type: 'OnDelete' })).toEqual({ brokerPodSpec: {}, updateStrategy: { type: 'OnDelete' } })
+    expect(brokerSpec({ type: 'OnDelete' })).toEqual({
+      brokerPodSpec: {},
+      updateStrategy: { type: 'OnDelete' },
+    })
     expect(brokerSpec({ type: 'Recreate' })).toEqual([
-      { path: 'spec.brokerSpec.updateStrategy.type', message: expect.stringContaining('"OnDelete"') },
+      {
+        path: 'spec.brokerSpec.updateStrategy.type',
+        message: expect.stringContaining('"OnDelete"'),
+      },
     ])
   })
 
@@ -110,13 +125,24 @@ describe('a Configuration', () => {
       'spec.discoveryHandler.discoverydetails',
       'did you mean discoveryDetails?',
     ],
-    [{ spec: { ...minimal.spec, brokerSpec: { brokerPod: {} } } }, 'spec.brokerSpec.brokerPod', 'there is no such field'],
-    [{ spec: { ...minimal.spec, discoveryDetails: '' } }, 'spec.discoveryDetails', 'there is no such field at this place'],
+    [
+      { spec: { ...minimal.spec, brokerSpec: { brokerPod: {} } } },
+      'spec.brokerSpec.brokerPod',
+      'there is no such field',
+    ],
+    [
+      { spec: { ...minimal.spec, discoveryDetails: '' } },
+      'spec.discoveryDetails',
+      'there is no such field at this place',
+    ],
   ])('refuses a field that it does not know (%#)', (wrong, path, message) => {
-    expect(problemsOf({ ...minimal, ...wrong })).toEqual([{ path, message: expect.stringContaining(message) }])
+    expect(problemsOf({ ...minimal, ...wrong })).toEqual([
+      { path, message: expect.stringContaining(message) },
+    ])
   })
 
-  const withProperty = (...discoveryProperties: object[]) => withSpec({ discoveryHandler: { name: 'h', discoveryProperties } })
+  const withProperty = (...discoveryProperties: object[]) =>
+    withSpec({ discoveryHandler: { name: 'h', discoveryProperties } })
   const ref = { name: 'lab', key: 'token' }
 
   it('takes every form of a discovery property', () => {
@@ -126,30 +152,60 @@ describe('a Configuration', () => {
       { name: 'C1', valueFrom: { configMapKeyRef: ref } },
     ]
     const parsed = parseConfiguration(withProperty(...properties))
-    expect(parsed.ok && parsed.configuration.spec.discoveryHandler.discoveryProperties).toEqual(properties)
+    expect(parsed.ok && parsed.configuration.spec.discoveryHandler.discoveryProperties).toEqual(
+      properties,
+    )
   })
 
   it.each([
     ['[0].name', withProperty({ name: 'a-b', value: '' }), 'write a letter or _'],
-    ['[0]', withProperty({ name: 'a', value: '', valueFrom: { secretKeyRef: ref } }), 'give one of value and valueFrom'],
-    ['[0].valueFrom', withProperty({ name: 'a', valueFrom: {} }), 'give one of secretKeyRef and configMapKeyRef'],
-    ['[0].valueFrom.secretKeyRef.key', withProperty({ name: 'a', valueFrom: { secretKeyRef: { name: 'x' } } }), 'missing'],
-    ['[1].name', withProperty({ name: 'a', value: '' }, { name: 'a', value: 'b' }), 'another property has this name'],
+    [
+      '[0]',
+      withProperty({ name: 'a', value: '', valueFrom: { secretKeyRef: ref } }),
+      'give one of value and valueFrom',
+    ],
+    [
+      '[0].valueFrom',
+      withProperty({ name: 'a', valueFrom: {} }),
+      'give one of secretKeyRef and configMapKeyRef',
+    ],
+    [
+      '[0].valueFrom.secretKeyRef.key',
+      withProperty({ name: 'a', valueFrom: { secretKeyRef: { name: 'x' } } }),
+      'missing',
+    ],
+    [
+      '[1].name',
+      withProperty({ name: 'a', value: '' }, { name: 'a', value: 'b' }),
+      'another property has this name',
+    ],
   ])('refuses a discovery property that is wrong at %s', (at, object, message) => {
     const path = `spec.discoveryHandler.discoveryProperties${at}`
     expect(problemsOf(object)).toEqual([{ path, message: expect.stringContaining(message) }])
   })
 
   it('never throws, whatever it is given', () => {
-    const leaf = fc.anything({ withNullPrototype: true, withBigInt: true, withDate: true, withMap: true })
+    const leaf = fc.anything({
+      withNullPrototype: true,
+      withBigInt: true,
+      withDate: true,
+      withMap: true,
+    })
     const nearly = fc.record(
       {
         apiVersion: fc.constant('akri.sh/v0'),
         kind: fc.constant('Configuration'),
-        metadata: fc.oneof(leaf, fc.record({ name: fc.oneof(fc.constant('a'), leaf), labels: leaf })),
+        metadata: fc.oneof(
+          leaf,
+          fc.record({ name: fc.oneof(fc.constant('a'), leaf), labels: leaf }),
+        ),
         spec: fc.oneof(
           leaf,
-          fc.record({ discoveryHandler: fc.record({ name: leaf, discoveryProperties: leaf }), capacity: leaf, brokerSpec: leaf }),
+          fc.record({
+            discoveryHandler: fc.record({ name: leaf, discoveryProperties: leaf }),
+            capacity: leaf,
+            brokerSpec: leaf,
+          }),
         ),
       },
       { requiredKeys: [] },
@@ -167,7 +223,10 @@ describe('a Configuration', () => {
 
   it('tells no more problems than anybody reads, however many there are', () => {
     const many = Array.from({ length: 100_000 }, (_, index) => index)
-    const properties = [...many.map((index) => ({ name: `p${index}` })), ...many.map((index) => ({ name: `p${index}` }))]
+    const properties = [
+      ...many.map((index) => ({ name: `p${index}` })),
+      ...many.map((index) => ({ name: `p${index}` })),
+    ]
     const spec = {
       discoveryHandler: { name: 'udev', discoveryProperties: properties },
       brokerProperties: Object.fromEntries(many.map((index) => [`a=${index}`, 'x'])),

@@ -38,7 +38,8 @@ const MAX_PROBLEMS = 100
 
 const text = z.string()
 const dnsSubdomain = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
-const absentOr = <T extends z.ZodType>(schema: T) => schema.nullish().transform((value) => value ?? undefined)
+const absentOr = <T extends z.ZodType>(schema: T) =>
+  schema.nullish().transform((value) => value ?? undefined)
 
 const keySelector = z.strictObject({
   name: text.min(1),
@@ -53,11 +54,18 @@ const property = z
     value: absentOr(text),
     valueFrom: absentOr(
       z
-        .strictObject({ secretKeyRef: absentOr(keySelector), configMapKeyRef: absentOr(keySelector) })
+        .strictObject({
+          secretKeyRef: absentOr(keySelector),
+          configMapKeyRef: absentOr(keySelector),
+        })
         .transform((from, context) => {
           if (from.secretKeyRef && !from.configMapKeyRef) return { secretKeyRef: from.secretKeyRef }
-          if (from.configMapKeyRef && !from.secretKeyRef) return { configMapKeyRef: from.configMapKeyRef }
-          context.addIssue({ code: 'custom', message: 'give one of secretKeyRef and configMapKeyRef' })
+          if (from.configMapKeyRef && !from.secretKeyRef)
+            return { configMapKeyRef: from.configMapKeyRef }
+          context.addIssue({
+            code: 'custom',
+            message: 'give one of secretKeyRef and configMapKeyRef',
+          })
           return z.NEVER
         }),
     ),
@@ -84,7 +92,11 @@ const spec = z.strictObject({
         const names = new Set<string>()
         for (const [index, { name }] of properties.entries()) {
           if (names.has(name))
-            context.addIssue({ code: 'custom', path: [index, 'name'], message: 'another property has this name' })
+            context.addIssue({
+              code: 'custom',
+              path: [index, 'name'],
+              message: 'another property has this name',
+            })
           names.add(name)
         }
       }),
@@ -103,7 +115,11 @@ const spec = z.strictObject({
         brokerJobSpec: absentOr(anything),
         brokerDeploymentSpec: absentOr(anything),
         updateStrategy: absentOr(
-          z.strictObject({ type: absentOr(z.enum(['RollingUpdate', 'OnDelete'])).transform((type) => type ?? 'RollingUpdate') }),
+          z.strictObject({
+            type: absentOr(z.enum(['RollingUpdate', 'OnDelete'])).transform(
+              (type) => type ?? 'RollingUpdate',
+            ),
+          }),
         ),
       })
       .transform(({ updateStrategy, ...templates }, context) => {
@@ -114,13 +130,19 @@ const spec = z.strictObject({
           return z.NEVER
         }
         if (given.length === 0) return undefined
-        return { ...Object.fromEntries(given), ...(updateStrategy === undefined ? {} : { updateStrategy }) }
+        return {
+          ...Object.fromEntries(given),
+          ...(updateStrategy === undefined ? {} : { updateStrategy }),
+        }
       }),
   ),
   instanceServiceSpec: absentOr(anything),
   configurationServiceSpec: absentOr(anything),
   brokerProperties: z
-    .record(text.min(1).regex(/^[^=\0]+$/, 'it names an environment variable: no = and no NUL'), text)
+    .record(
+      text.min(1).regex(/^[^=\0]+$/, 'it names an environment variable: no = and no NUL'),
+      text,
+    )
     .nullish()
     .transform((properties) => properties ?? {}),
 })
@@ -130,8 +152,14 @@ const manifest = z.strictObject({
   kind: z.literal('Configuration'),
   metadata: z.looseObject({
     name: text
-      .max(MAX_NAME_LENGTH, `write at most ${MAX_NAME_LENGTH} characters, so that akri.sh/<name>-<digest> can name a resource`)
-      .regex(dnsSubdomain, 'write lower-case letters, digits, - and ., beginning and ending with a letter or digit'),
+      .max(
+        MAX_NAME_LENGTH,
+        `write at most ${MAX_NAME_LENGTH} characters, so that akri.sh/<name>-<digest> can name a resource`,
+      )
+      .regex(
+        dnsSubdomain,
+        'write lower-case letters, digits, - and ., beginning and ending with a letter or digit',
+      ),
     namespace: text
       .max(63)
       .regex(
@@ -159,10 +187,17 @@ export function parseConfiguration(object: unknown): ParsedConfiguration {
   if (tooMuch !== undefined) return { ok: false, problems: [{ path: '', message: tooMuch }] }
   const result = manifest.safeParse(object)
   if (!result.success) {
-    const problems = result.error.issues.slice(0, MAX_PROBLEMS).flatMap((issue) => describe(issue, object))
+    const problems = result.error.issues
+      .slice(0, MAX_PROBLEMS)
+      .flatMap((issue) => describe(issue, object))
     // One for each place: a value of the wrong type breaks the other rules as well.
     const first = new Map([...problems].reverse().map((problem) => [problem.path, problem]))
-    return { ok: false, problems: problems.filter((problem) => first.get(problem.path) === problem).slice(0, MAX_PROBLEMS) }
+    return {
+      ok: false,
+      problems: problems
+        .filter((problem) => first.get(problem.path) === problem)
+        .slice(0, MAX_PROBLEMS),
+    }
   }
   const { metadata } = result.data
   return {
@@ -188,12 +223,18 @@ function describe(issue: z.core.$ZodIssue, root: unknown): Problem[] {
   const value = valueAt(root, issue.path)
   const shown = value === undefined ? '' : `; it is ${shorten(value)}`
   const message =
-    value === undefined && issue.code === 'invalid_type' ? `it is missing; ${issue.message}` : `${issue.message}${shown}`
+    value === undefined && issue.code === 'invalid_type'
+      ? `it is missing; ${issue.message}`
+      : `${issue.message}${shown}`
   return [{ path, message }]
 }
 
 function pathText(path: readonly PropertyKey[]): string {
-  return path.map((key, index) => (typeof key === 'number' ? `[${key}]` : `${index > 0 ? '.' : ''}${String(key)}`)).join('')
+  return path
+    .map((key, index) =>
+      typeof key === 'number' ? `[${key}]` : `${index > 0 ? '.' : ''}${String(key)}`,
+    )
+    .join('')
 }
 
 const FIELDS = [
@@ -240,7 +281,8 @@ function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {
 
 /** A value as it is shown in a message. */
 export function shorten(value: unknown): string {
-  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'a list' : 'a mapping'
+  if (typeof value === 'object' && value !== null)
+    return Array.isArray(value) ? 'a list' : 'a mapping'
   const shown = typeof value === 'string' ? JSON.stringify(value) : String(value)
   return shown.length > 60 ? `${shown.slice(0, 60)}…` : shown
 }
@@ -250,6 +292,8 @@ function withoutUndefined(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutUndefined)
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(
-    Object.entries(value).flatMap(([key, inner]) => (inner === undefined ? [] : [[key, withoutUndefined(inner)]])),
+    Object.entries(value).flatMap(([key, inner]) =>
+      inner === undefined ? [] : [[key, withoutUndefined(inner)]],
+    ),
   )
 }

@@ -17,20 +17,29 @@ interface CustomResourceDefinition {
     readonly versions: readonly {
       readonly name: string
       readonly subresources: object
-      readonly additionalPrinterColumns: readonly { readonly name: string; readonly jsonPath: string }[]
+      readonly additionalPrinterColumns: readonly {
+        readonly name: string
+        readonly jsonPath: string
+      }[]
       readonly schema: { readonly openAPIV3Schema: Schema }
     }[]
   }
 }
 
 const definitionOf = (file: string) =>
-  load(readFileSync(path.join(import.meta.dirname, '../crds', file), 'utf8')) as CustomResourceDefinition
+  load(
+    readFileSync(path.join(import.meta.dirname, '../crds', file), 'utf8'),
+  ) as CustomResourceDefinition
 
 function partsOf({ spec: { versions } }: CustomResourceDefinition) {
   const [version = expect.fail('there is no version')] = versions
   const { spec = expect.fail('there is no spec') } = version.schema.openAPIV3Schema.properties
   const columns = version.additionalPrinterColumns.map(({ name, jsonPath }) => [name, jsonPath])
-  return { version, fields: spec.properties, columns: Object.fromEntries(columns) as Record<string, string> }
+  return {
+    version,
+    fields: spec.properties,
+    columns: Object.fromEntries(columns) as Record<string, string>,
+  }
 }
 
 describe('the custom resource Configuration', () => {
@@ -41,10 +50,18 @@ describe('the custom resource Configuration', () => {
     expect(definition.metadata.name).toBe('configurations.akri.sh')
     expect(definition.spec).toMatchObject({
       scope: 'Namespaced',
-      names: { kind: 'Configuration', plural: 'configurations', singular: 'configuration', shortNames: ['akric'] },
+      names: {
+        kind: 'Configuration',
+        plural: 'configurations',
+        singular: 'configuration',
+        shortNames: ['akric'],
+      },
       versions: [{ name: 'v0', served: true, storage: true }],
     })
-    expect(columns).toMatchObject({ Capacity: '.spec.capacity', Age: '.metadata.creationTimestamp' })
+    expect(columns).toMatchObject({
+      Capacity: '.spec.capacity',
+      Age: '.metadata.creationTimestamp',
+    })
   })
 
   it('R58 R95 has a discovery handler, a capacity, brokers, Services, and what is told to all brokers', () => {
@@ -72,7 +89,11 @@ describe('the custom resource Configuration', () => {
       fields.instanceServiceSpec,
       fields.configurationServiceSpec,
     ])
-      expect(spec).toMatchObject({ type: 'object', nullable: true, 'x-kubernetes-preserve-unknown-fields': true })
+      expect(spec).toMatchObject({
+        type: 'object',
+        nullable: true,
+        'x-kubernetes-preserve-unknown-fields': true,
+      })
   })
 
   it('has a status of its own', () => {

@@ -10,7 +10,11 @@ const slotPath = (slot: string) => pointer('spec', 'deviceUsage', slot)
 
 /** The whole object must be the one that was read. */
 const sameVersion = ({ metadata }: Instance) =>
-  ({ op: 'test', path: pointer('metadata', 'resourceVersion'), value: metadata.resourceVersion }) as const
+  ({
+    op: 'test',
+    path: pointer('metadata', 'resourceVersion'),
+    value: metadata.resourceVersion,
+  }) as const
 
 /** Writes who holds a slot that is free in this Instance. */
 export function claimPatch(instance: Instance, slot: SlotName, usage: string): JsonPatch {
@@ -19,9 +23,11 @@ export function claimPatch(instance: Instance, slot: SlotName, usage: string): J
   // Another system leaves free slots out, and what is absent cannot be tested for itself. And where slots beyond a lowered
   // capacity are held, one more claim may be one too many, whichever slot it takes.
   const beyond = Object.entries(deviceUsage).some(
-    ([name, held]) => held !== '' && (slotIndex(instance.metadata.name, name) ?? capacity) >= capacity,
+    ([name, held]) =>
+      held !== '' && (slotIndex(instance.metadata.name, name) ?? capacity) >= capacity,
   )
-  if (!Object.hasOwn(deviceUsage, slot) || beyond) return [sameVersion(instance), { op: 'add', path, value: usage }]
+  if (!Object.hasOwn(deviceUsage, slot) || beyond)
+    return [sameVersion(instance), { op: 'add', path, value: usage }]
   return [
     { op: 'test', path, value: '' },
     { op: 'replace', path, value: usage },

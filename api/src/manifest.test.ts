@@ -13,7 +13,10 @@ function dataOf(text: string) {
 }
 
 it('reads all documents of a file, and leaves empty ones out', () => {
-  const { manifests, problems } = parseManifests(`---\n${CONFIGURATION}---\n# nothing\n---\n${CONFIGURATION}`, 'lab.yaml')
+  const { manifests, problems } = parseManifests(
+    `---\n${CONFIGURATION}---\n# nothing\n---\n${CONFIGURATION}`,
+    'lab.yaml',
+  )
   expect(problems).toEqual([])
   expect(manifests.map(({ document, content }) => [document, content.kind])).toEqual([
     [1, 'Configuration'],
@@ -27,7 +30,12 @@ it('reads JSON, and the items of a List', () => {
   const { manifests, problems } = parseManifests(JSON.stringify(list), 'lab.json')
   expect(manifests).toHaveLength(1)
   expect(problems).toEqual([
-    { file: 'lab.json', document: 1, path: 'items[1].kind', message: expect.stringContaining('it is "Pod"') },
+    {
+      file: 'lab.json',
+      document: 1,
+      path: 'items[1].kind',
+      message: expect.stringContaining('it is "Pod"'),
+    },
   ])
 })
 
@@ -45,7 +53,12 @@ it('goes on behind a document that is wrong, and says which it is', () => {
 
 it('says in which line and column YAML ends to be YAML', () => {
   expect(parseManifests('a: 1\nb: [', 'f').problems).toEqual([
-    { file: 'f', document: 0, path: '', message: expect.stringMatching(/^it is not YAML: .* in line [23], column \d+$/) },
+    {
+      file: 'f',
+      document: 0,
+      path: '',
+      message: expect.stringMatching(/^it is not YAML: .* in line [23], column \d+$/),
+    },
   ])
 })
 
@@ -82,7 +95,9 @@ it('never shows the value of a Secret in a message', () => {
 })
 
 it('refuses a file that is too large', () => {
-  expect(parseManifests(' '.repeat(4 * 1024 * 1024 + 1), 'f').problems[0]?.message).toContain('more than 4194304 bytes')
+  expect(parseManifests(' '.repeat(4 * 1024 * 1024 + 1), 'f').problems[0]?.message).toContain(
+    'more than 4194304 bytes',
+  )
 })
 
 it.each([
@@ -92,7 +107,10 @@ it.each([
   ],
   ['an alias of itself', 'kind: Configuration\nspec: &a { b: *a }'],
   ['a deep nesting', `${'['.repeat(5000)}${']'.repeat(5000)}`],
-  ['a million blanks in base64', `kind: Secret\nmetadata: { name: s }\ndata: { a: "${' '.repeat(1_000_000)}!" }`],
+  [
+    'a million blanks in base64',
+    `kind: Secret\nmetadata: { name: s }\ndata: { a: "${' '.repeat(1_000_000)}!" }`,
+  ],
 ])('refuses %s quickly', (_title, text) => {
   const start = processorMs()
   expect(parseManifests(text, 'f').problems).toHaveLength(1)

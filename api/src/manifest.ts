@@ -1,6 +1,11 @@
 import { excess } from '@akrijs/runtime'
 import { loadAll, YAMLException } from 'js-yaml'
-import { type ConfigurationManifest, type Problem, parseConfiguration, shorten } from './configuration-schema.js'
+import {
+  type ConfigurationManifest,
+  type Problem,
+  parseConfiguration,
+  shorten,
+} from './configuration-schema.js'
 
 /** A Secret or a ConfigMap: values by key, as bytes. */
 export interface KeyedData {
@@ -36,7 +41,8 @@ export const MAX_MANIFEST_BYTES = 4 * 1024 * 1024
 export function parseManifests(text: string, file: string): Manifests {
   const problems: ManifestProblem[] = []
   const manifests: Manifest[] = []
-  const refuse = (document: number, path: string, message: string) => problems.push({ file, document, path, message })
+  const refuse = (document: number, path: string, message: string) =>
+    problems.push({ file, document, path, message })
   if (Buffer.byteLength(text) > MAX_MANIFEST_BYTES) {
     refuse(0, '', `the file has more than ${MAX_MANIFEST_BYTES} bytes`)
     return { manifests, problems }
@@ -47,7 +53,11 @@ export function parseManifests(text: string, file: string): Manifests {
   } catch (error) {
     const mark = error instanceof YAMLException ? error.mark : undefined
     const place = mark ? ` in line ${mark.line + 1}, column ${mark.column + 1}` : ''
-    refuse(0, '', `it is not YAML: ${error instanceof YAMLException ? error.reason : String(error)}${place}`)
+    refuse(
+      0,
+      '',
+      `it is not YAML: ${error instanceof YAMLException ? error.reason : String(error)}${place}`,
+    )
     return { manifests, problems }
   }
   // Before anything goes through it: an alias costs a few bytes, and what it stands for may be large, or itself.
@@ -61,8 +71,13 @@ export function parseManifests(text: string, file: string): Manifests {
     const kind = fieldOf(object, 'kind')
     if (kind === 'Configuration') {
       const parsed = parseConfiguration(object)
-      if (parsed.ok) manifests.push({ document, content: { kind: 'Configuration', configuration: parsed.configuration } })
-      else for (const problem of parsed.problems) refuse(document, at + problem.path, problem.message)
+      if (parsed.ok)
+        manifests.push({
+          document,
+          content: { kind: 'Configuration', configuration: parsed.configuration },
+        })
+      else
+        for (const problem of parsed.problems) refuse(document, at + problem.path, problem.message)
     } else if (kind === 'Secret' || kind === 'ConfigMap') {
       const data = readData(kind, object, (path, message) => refuse(document, at + path, message))
       if (data !== undefined) manifests.push({ document, content: { kind: 'Data', data } })
@@ -98,17 +113,20 @@ function readData(
 ): KeyedData | undefined {
   const name = fieldOf(fieldOf(object, 'metadata'), 'name')
   const namespace = fieldOf(fieldOf(object, 'metadata'), 'namespace') ?? 'default'
-  if (typeof name !== 'string' || name === '') return void refuse('metadata.name', 'it must be a name')
+  if (typeof name !== 'string' || name === '')
+    return void refuse('metadata.name', 'it must be a name')
   if (typeof namespace !== 'string') return void refuse('metadata.namespace', 'it must be a name')
   const data = new Map<string, Uint8Array>()
   // Later ones win, as in Kubernetes: a Secret's stringData over its data, a ConfigMap's data over its binaryData.
-  const fields = kind === 'Secret' ? (['data', 'stringData'] as const) : (['binaryData', 'data'] as const)
+  const fields =
+    kind === 'Secret' ? (['data', 'stringData'] as const) : (['binaryData', 'data'] as const)
   for (const field of fields) {
     const encoded = kind === 'Secret' ? field === 'data' : field === 'binaryData'
     for (const [key, value] of Object.entries(fieldOf(object, field) ?? {})) {
       const at = `${field}.${key}`
       // Never shown in full: it is a secret.
-      if (typeof value !== 'string') return void refuse(at, `it must be a text, not of type ${typeof value}`)
+      if (typeof value !== 'string')
+        return void refuse(at, `it must be a text, not of type ${typeof value}`)
       if (encoded && !/^[A-Za-z0-9+/]*={0,2}$/.test(value.replace(/\s+/g, '')))
         return void refuse(at, 'it must be base64; write plain text into the other field')
       data.set(key, Buffer.from(value, encoded ? 'base64' : 'utf8'))
@@ -118,5 +136,7 @@ function readData(
 }
 
 function fieldOf(object: unknown, field: string): unknown {
-  return typeof object === 'object' && object !== null && Object.hasOwn(object, field) ? Reflect.get(object, field) : undefined
+  return typeof object === 'object' && object !== null && Object.hasOwn(object, field)
+    ? Reflect.get(object, field)
+    : undefined
 }

@@ -26,7 +26,11 @@ describe('the usage of a slot', () => {
     const usage = fc.oneof(
       fc.constant({ level: 'free' as const }),
       node.map((name) => ({ level: 'instance' as const, node: name })),
-      fc.tuple(fc.nat(), node).map(([id, name]) => ({ level: 'configuration' as const, virtualId: String(id), node: name })),
+      fc.tuple(fc.nat(), node).map(([id, name]) => ({
+        level: 'configuration' as const,
+        virtualId: String(id),
+        node: name,
+      })),
     )
     fc.assert(
       fc.property(usage, (one) => {
@@ -37,7 +41,8 @@ describe('the usage of a slot', () => {
 
   it('A15 is free where the slot is left out, also when it stood there before', () => {
     const [first, second] = ['cam-8120fe-0', 'cam-8120fe-1']
-    const levels = (usage: Record<string, string>) => [...slotsOf(instance, 2, usage)].map(([slot, { level }]) => [slot, level])
+    const levels = (usage: Record<string, string>) =>
+      [...slotsOf(instance, 2, usage)].map(([slot, { level }]) => [slot, level])
     expect(levels({ [first]: 'node-b', [second]: '' })).toEqual([
       [first, 'instance'],
       [second, 'free'],
@@ -52,7 +57,9 @@ describe('the usage of a slot', () => {
     fc.assert(
       fc.property(fc.nat({ max: 50 }), (capacity) => {
         const names = [...slotsOf(instance, capacity, {}).keys()]
-        expect(names.map((name) => slotIndex(instance, name))).toEqual(Array.from({ length: capacity }, (_, index) => index))
+        expect(names.map((name) => slotIndex(instance, name))).toEqual(
+          Array.from({ length: capacity }, (_, index) => index),
+        )
       }),
     )
   })
@@ -70,7 +77,10 @@ describe('the usage of a slot', () => {
   })
 
   it('is not confused by keys that every object has', () => {
-    const usage = JSON.parse('{"__proto__": "node-b", "constructor": "node-b"}') as Record<string, string>
+    const usage = JSON.parse('{"__proto__": "node-b", "constructor": "node-b"}') as Record<
+      string,
+      string
+    >
     expect([...slotsOf(instance, 1, usage).values()]).toEqual([{ level: 'free' }])
   })
 })

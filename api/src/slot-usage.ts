@@ -45,7 +45,10 @@ export function slotsOf(
   const slots = new Map<SlotName, SlotUsage>()
   for (let index = 0; index < capacity; index++) {
     const name = slotName(instance, index)
-    slots.set(name, parseSlotUsage(Object.hasOwn(deviceUsage, name) ? deviceUsage[name] : undefined))
+    slots.set(
+      name,
+      parseSlotUsage(Object.hasOwn(deviceUsage, name) ? deviceUsage[name] : undefined),
+    )
   }
   return slots
 }
@@ -61,7 +64,8 @@ export function resizedUsage(
     const name = slotName(instance, index)
     slots.set(name, Object.hasOwn(deviceUsage, name) ? (deviceUsage[name] ?? '') : '')
   }
-  for (const [slot, holder] of Object.entries(deviceUsage)) if (holder !== '') slots.set(slot, holder)
+  for (const [slot, holder] of Object.entries(deviceUsage))
+    if (holder !== '') slots.set(slot, holder)
   return Object.fromEntries(slots)
 }
 

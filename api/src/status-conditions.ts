@@ -24,21 +24,38 @@ export function conditionsOf(
     const spoken = summary(type, nodes)
     if (spoken === undefined) return []
     const known = before.find((condition) => condition.type === type)
-    return [{ ...spoken, lastTransitionTime: known?.status === spoken.status ? known.lastTransitionTime : now }]
+    return [
+      {
+        ...spoken,
+        lastTransitionTime: known?.status === spoken.status ? known.lastTransitionTime : now,
+      },
+    ]
   })
 }
 
-function summary(type: Condition['type'], nodes: Readonly<Record<string, NodeStatus>>): Judgement | undefined {
+function summary(
+  type: Condition['type'],
+  nodes: Readonly<Record<string, NodeStatus>>,
+): Judgement | undefined {
   const judgements = Object.entries(nodes)
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .flatMap(([node, { conditions }]) => conditions.filter((one) => one.type === type).map((judgement) => ({ node, judgement })))
+    .flatMap(([node, { conditions }]) =>
+      conditions.filter((one) => one.type === type).map((judgement) => ({ node, judgement })),
+    )
   // Details that a handler refuses are refused everywhere, and nothing but an edit helps.
   const refused = judgements.find(({ judgement }) => judgement.reason === 'InvalidDetails')
   const order = SPEAKS[type]
   const first =
     refused ??
-    order.map((status) => judgements.find(({ judgement }) => judgement.status === status)).find((found) => found !== undefined)
+    order
+      .map((status) => judgements.find(({ judgement }) => judgement.status === status))
+      .find((found) => found !== undefined)
   if (first === undefined || judgements.length === 1) return first?.judgement
-  const alike = judgements.filter(({ judgement }) => judgement.status === first.judgement.status).length
-  return { ...first.judgement, message: `${alike} of ${judgements.length} nodes; ${first.node}: ${first.judgement.message}` }
+  const alike = judgements.filter(
+    ({ judgement }) => judgement.status === first.judgement.status,
+  ).length
+  return {
+    ...first.judgement,
+    message: `${alike} of ${judgements.length} nodes; ${first.node}: ${first.judgement.message}`,
+  }
 }

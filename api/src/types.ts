@@ -32,7 +32,9 @@ export type DiscoveryProperty =
   | { readonly name: string; readonly value?: string }
   | {
       readonly name: string
-      readonly valueFrom: { readonly secretKeyRef: KeySelector } | { readonly configMapKeyRef: KeySelector }
+      readonly valueFrom:
+        | { readonly secretKeyRef: KeySelector }
+        | { readonly configMapKeyRef: KeySelector }
     }
 
 export interface KeySelector {

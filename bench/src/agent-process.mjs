@@ -59,7 +59,8 @@ export async function measure() {
           budget: 1000,
           peer: node.start,
         })
-      const peer = count === 100 ? { name: "the existing system's limits", value: PEER_MB } : node.memory
+      const peer =
+        count === 100 ? { name: "the existing system's limits", value: PEER_MB } : node.memory
       figures.push({
         what: `memory (RSS) with ${count} devices`,
         value: memory,
@@ -79,21 +80,34 @@ async function start(folder, file, instances) {
   const begun = performance.now()
   const child = spawn(
     process.execPath,
-    [...FLAGS, akri, 'run', '--plain', '--log-level', 'warn', '--state-dir', path.join(folder, 's'), '-f', file],
+    [
+      ...FLAGS,
+      akri,
+      'run',
+      '--plain',
+      '--log-level',
+      'warn',
+      '--state-dir',
+      path.join(folder, 's'),
+      '-f',
+      file,
+    ],
     { stdio: 'ignore' },
   )
   const ended = new Promise((resolve) => child.once('exit', resolve))
   const socketPath = path.join(folder, 's/control.sock')
   for (;;) {
     if ((await offered(socketPath)) >= instances) break
-    if (performance.now() - begun > 120_000) throw new Error('the agent did not get ready in two minutes')
+    if (performance.now() - begun > 120_000)
+      throw new Error('the agent did not get ready in two minutes')
     // Each look costs the agent about a millisecond, of the time that is measured.
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
   const startMs = performance.now() - begun
   return {
     startMs,
-    residentMegabytes: () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))[1]) / 1024,
+    residentMegabytes: () =>
+      Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))[1]) / 1024,
     async stop() {
       child.kill('SIGTERM')
       await ended
@@ -109,7 +123,9 @@ function offered(socketPath) {
       response.on('data', (chunk) => {
         text += chunk
       })
-      response.on('end', () => resolve(JSON.parse(text).items.filter(({ allocatable }) => allocatable > 0).length))
+      response.on('end', () =>
+        resolve(JSON.parse(text).items.filter(({ allocatable }) => allocatable > 0).length),
+      )
     })
     call.on('error', () => resolve(-1))
   })

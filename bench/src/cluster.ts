@@ -12,7 +12,13 @@ import {
   RegistrationClient,
 } from '@akrijs/proto/device-plugin'
 import { systemClock } from '@akrijs/runtime'
-import { credentials, Metadata, Server, ServerCredentials, type ServerWritableStream } from '@grpc/grpc-js'
+import {
+  credentials,
+  Metadata,
+  Server,
+  ServerCredentials,
+  type ServerWritableStream,
+} from '@grpc/grpc-js'
 import { NodeAgent } from '../../test/e2e/support/node-agent.js'
 import { access, missingHere, NODE_1 } from '../../test/e2e/support/nodes.js'
 import { container, echoYaml, eventually, podYaml, World } from '../../test/e2e/support/world.js'
@@ -73,34 +79,55 @@ async function measureAllocate(world: World): Promise<Figure[]> {
       peer: { name: 'a bare PATCH', value: peer },
     }
   }
-  return [figure('Allocate of one slot, median', 0.5, 2), figure('Allocate of one slot, p99', 0.99, 1.5)]
+  return [
+    figure('Allocate of one slot, median', 0.5, 2),
+    figure('Allocate of one slot, p99', 0.99, 1.5),
+  ]
 }
 
 /** In turns, each of a slot of its own: what is taken from under an agent it takes back. */
-async function allocateBatch(world: World, batch: number, { bare, ours }: { bare: number[]; ours: number[] }): Promise<void> {
+async function allocateBatch(
+  world: World,
+  batch: number,
+  { bare, ours }: { bare: number[]; ours: number[] },
+): Promise<void> {
   // One more, for whom nothing is measured.
   const capacity = 2 * ROUNDS_PER_DEVICE + 1
   // Other ones than before: of those the agent knows what it gave, and gives it again without a write.
-  const descriptions = Array.from({ length: ALLOCATED_DEVICES }, (_, index) => `device-${batch}-${index}`)
+  const descriptions = Array.from(
+    { length: ALLOCATED_DEVICES },
+    (_, index) => `device-${batch}-${index}`,
+  )
   await world.apply(echoYaml('bench', descriptions, capacity))
-  await eventually(async () => equal(await world.allocatable(NODE, 'akri.sh/bench'), ALLOCATED_DEVICES))
+  await eventually(async () =>
+    equal(await world.allocatable(NODE, 'akri.sh/bench'), ALLOCATED_DEVICES),
+  )
   const names = (await world.instances()).map(({ metadata }) => metadata.name)
   // What an init container has the kubelet does not list: as long as it runs, the agent takes back nothing that may be its own.
-  await world.apply(initPodYaml('holder', Object.fromEntries(names.map((name) => [`akri.sh/${name}`, 1]))))
+  await world.apply(
+    initPodYaml('holder', Object.fromEntries(names.map((name) => [`akri.sh/${name}`, 1]))),
+  )
   await eventually(async () => equal((await world.holders()).length, names.length))
   const usage = await world.usage()
   const free = names.map((name) =>
-    Array.from({ length: capacity }, (_, index) => `${name}-${index}`).filter((slot) => usage[slot] === ''),
+    Array.from({ length: capacity }, (_, index) => `${name}-${index}`).filter(
+      (slot) => usage[slot] === '',
+    ),
   )
   const directory = pluginDirectory()
   const clients = names.map((name) => {
     const socket = readdirSync(directory).find((file) => file.startsWith(`akri-${name}`)) ?? ''
-    return new DevicePluginClient(`unix:${path.join(directory, socket)}`, credentials.createInsecure())
+    return new DevicePluginClient(
+      `unix:${path.join(directory, socket)}`,
+      credentials.createInsecure(),
+    )
   })
   const allocate = (device: number, slot: number) =>
     new Promise<AllocateResponse>((resolve, reject) => {
       const request = { containerRequests: [{ devicesIDs: [free[device]?.[slot] ?? ''] }] }
-      clients[device]?.allocate(request, new Metadata(), (error, response) => (error ? reject(error) : resolve(response)))
+      clients[device]?.allocate(request, new Metadata(), (error, response) =>
+        error ? reject(error) : resolve(response),
+      )
     })
   const patch = (device: number, slot: number) => {
     const path = `/spec/deviceUsage/${free[device]?.[slot]}`
@@ -139,7 +166,10 @@ async function measureRelease(world: World): Promise<Figure[]> {
     const name = `p${round}`
     await world.apply(podYaml(name, { 'akri.sh/bench-8120fe': 1 }, { node: NODE }))
     await eventually(async () =>
-      equal((await world.pods()).find(({ metadata }) => metadata.name === name)?.status.phase, 'Running'),
+      equal(
+        (await world.pods()).find(({ metadata }) => metadata.name === name)?.status.phase,
+        'Running',
+      ),
     )
     await world.remove('Pod', name)
     while ((await world.get('Pod', name)) !== undefined) await systemClock.sleep(10)
@@ -149,7 +179,15 @@ async function measureRelease(world: World): Promise<Figure[]> {
   }
   await world.clear()
   const peer = { name: 'the existing system, at best', value: 20_000 }
-  return [{ what: 'Pod gone to slot free, slowest of ten', value: Math.max(...times), unit: 'ms', budget: 2000, peer }]
+  return [
+    {
+      what: 'Pod gone to slot free, slowest of ten',
+      value: Math.max(...times),
+      unit: 'ms',
+      budget: 2000,
+      peer,
+    },
+  ]
 }
 
 /** From the kubelet's new socket to all plugins registered, and from the start of a killed agent to the same. */
@@ -222,18 +260,29 @@ async function restartKubelet(): Promise<void> {
  * registers it, all at once. These have no devices, and need not find out that the kubelet has restarted.
  */
 async function registerBare(count: number): Promise<void> {
-  const kubelet = new RegistrationClient(`unix:${path.join(pluginDirectory(), 'kubelet.sock')}`, credentials.createInsecure())
+  const kubelet = new RegistrationClient(
+    `unix:${path.join(pluginDirectory(), 'kubelet.sock')}`,
+    credentials.createInsecure(),
+  )
   const servers = Array.from({ length: count }, () => new Server())
   const serveAndRegister = async (server: Server, index: number) => {
     const endpoint = `bench-bare-${index}.sock`
     server.addService(DevicePluginService, {
-      listAndWatch: (call: ServerWritableStream<Empty, ListAndWatchResponse>) => call.write({ devices: [] }),
+      listAndWatch: (call: ServerWritableStream<Empty, ListAndWatchResponse>) =>
+        call.write({ devices: [] }),
     })
     await new Promise<void>((resolve, reject) => {
       const address = `unix:${path.join(pluginDirectory(), endpoint)}`
-      server.bindAsync(address, ServerCredentials.createInsecure(), (error) => (error ? reject(error) : resolve()))
+      server.bindAsync(address, ServerCredentials.createInsecure(), (error) =>
+        error ? reject(error) : resolve(),
+      )
     })
-    const request = { version: 'v1beta1', endpoint, resourceName: `bench.akri.sh/bare-${index}`, options: undefined }
+    const request = {
+      version: 'v1beta1',
+      endpoint,
+      resourceName: `bench.akri.sh/bare-${index}`,
+      options: undefined,
+    }
     await new Promise<void>((resolve, reject) => {
       kubelet.register(request, (error) => (error ? reject(error) : resolve()))
     })
@@ -252,10 +301,14 @@ async function measureMemory(world: World, agent: NodeAgent): Promise<Figure[]> 
   for (const count of [0, 100, 1000]) {
     const descriptions = Array.from({ length: count }, (_, index) => `device-${index}`)
     await world.apply(echoYaml('bench', descriptions, 1))
-    await eventually(async () => equal(await world.allocatable(NODE, 'akri.sh/bench'), count), 300_000)
+    await eventually(
+      async () => equal(await world.allocatable(NODE, 'akri.sh/bench'), count),
+      300_000,
+    )
     // What was only needed for the start is let go of; statuses are written.
     await systemClock.sleep(10_000)
-    const megabytes = Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${agent.pid}/status`, 'utf8'))?.[1]) / 1024
+    const megabytes =
+      Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${agent.pid}/status`, 'utf8'))?.[1]) / 1024
     figures.push({
       what: `memory (RSS) in a cluster with ${count} devices`,
       value: megabytes,
@@ -284,8 +337,10 @@ async function timed(work: () => Promise<unknown>): Promise<number> {
   return performance.now() - begun
 }
 
-const registrations = () => counter(/^akri_plugin_registrations_total\{result="accepted"\} (\d+)$/gm)
-const requests = () => counter(/^akri_api_requests_total\{method="(?:POST|PUT|PATCH|DELETE)",status="\d+"\} (\d+)$/gm)
+const registrations = () =>
+  counter(/^akri_plugin_registrations_total\{result="accepted"\} (\d+)$/gm)
+const requests = () =>
+  counter(/^akri_api_requests_total\{method="(?:POST|PUT|PATCH|DELETE)",status="\d+"\} (\d+)$/gm)
 
 /** The sum of what the agent counts under these names; 0 while it does not answer. */
 async function counter(pattern: RegExp): Promise<number> {

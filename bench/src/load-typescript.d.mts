@@ -4,4 +4,6 @@
  */
 export function bundleTypeScript(file: string): Promise<string>
 /** Imports a module of the workspace's sources. */
-export function loadTypeScript(file: string): Promise<{ measure(): Promise<import('./table.d.mjs').Figure[]> }>
+export function loadTypeScript(
+  file: string,
+): Promise<{ measure(): Promise<import('./table.d.mjs').Figure[]> }>

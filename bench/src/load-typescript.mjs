@@ -10,7 +10,10 @@ const ownDirectories = {
   name: 'own-directories',
   setup(/** @type {import('esbuild').PluginBuild} */ bundle) {
     bundle.onLoad({ filter: /\/test\/.*\.ts$/ }, ({ path: source }) => ({
-      contents: readFileSync(source, 'utf8').replaceAll('import.meta.dirname', JSON.stringify(path.dirname(source))),
+      contents: readFileSync(source, 'utf8').replaceAll(
+        'import.meta.dirname',
+        JSON.stringify(path.dirname(source)),
+      ),
       loader: 'ts',
     }))
   },
@@ -28,7 +31,9 @@ export async function bundleTypeScript(/** @type {string} */ file) {
     target: 'node20',
     conditions: ['akri-source'],
     external: ['@kubernetes/client-node', 'esbuild', 'node-opcua'],
-    banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)" },
+    banner: {
+      js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)",
+    },
     plugins: [ownDirectories],
     logLevel: 'error',
   })

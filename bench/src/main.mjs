@@ -10,7 +10,15 @@ const cluster = await loadTypeScript('bench/src/cluster.ts')
 const onvif = await loadTypeScript('bench/src/onvif-cameras.ts')
 const opcua = await loadTypeScript('bench/src/opcua.ts')
 const opcuaSession = await loadTypeScript('bench/src/opcua-session.ts')
-const all = { plug: plugToList, process: agentProcess, sdk: sdkSize, onvif, opcua, 'opcua-session': opcuaSession, cluster }
+const all = {
+  plug: plugToList,
+  process: agentProcess,
+  sdk: sdkSize,
+  onvif,
+  opcua,
+  'opcua-session': opcuaSession,
+  cluster,
+}
 // With names as arguments only those.
 const wanted = process.argv.slice(2)
 for (const [name, { measure }] of Object.entries(all)) {

@@ -1,3 +1,5 @@
 import type { Figure } from './table.mjs'
 
-export function nodeAlone(flags?: readonly string[]): Promise<Record<'start' | 'memory', NonNullable<Figure['peer']>>>
+export function nodeAlone(
+  flags?: readonly string[],
+): Promise<Record<'start' | 'memory', NonNullable<Figure['peer']>>>

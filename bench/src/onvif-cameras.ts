@@ -36,7 +36,10 @@ async function measureRefresh(count: number): Promise<Figure> {
   const agent = await SimulatedAgent.start()
   const open: { close(): Promise<void> }[] = []
   try {
-    const [camerasProgram, handlerProgram] = [await bundle('cameras-program'), await bundle('handler-program')]
+    const [camerasProgram, handlerProgram] = [
+      await bundle('cameras-program'),
+      await bundle('handler-program'),
+    ]
     await lan.plug({ host: 'handler', addresses: ['10.77.0.1/16'] })
     const addresses = Array.from({ length: count }, (_, n) => `10.77.1.${n + 1}`)
     await lan.plug({ host: 'cameras', addresses: addresses.map((address) => `${address}/16`) })
@@ -46,7 +49,9 @@ async function measureRefresh(count: number): Promise<Figure> {
     const args = [agent.directory, String(ROUND_MS)]
     open.push(new HostProcess(lan.namespace('handler'), handlerProgram, args, { NODE_OPTIONS }))
     await agent.registration('onvif')
-    const session = await agent.discover('onvif', { details: JSON.stringify({ refreshSeconds: REFRESH_SECONDS }) })
+    const session = await agent.discover('onvif', {
+      details: JSON.stringify({ refreshSeconds: REFRESH_SECONDS }),
+    })
     open.push(session)
     while ((await session.next()).length < count);
     const { requests: toFind } = await cameras.call('counts')
@@ -61,7 +66,8 @@ async function measureRefresh(count: number): Promise<Figure> {
       await systemClock.sleep(100)
     }
     const busiest = samples.map(({ at, requests: before }) => {
-      const after = samples.findLast((other) => other.at <= at + 0.75 * ROUND_MS)?.requests ?? before
+      const after =
+        samples.findLast((other) => other.at <= at + 0.75 * ROUND_MS)?.requests ?? before
       return after - before
     })
     return {
@@ -82,18 +88,29 @@ async function measureDiscovery(): Promise<Figure[]> {
   const agent = await SimulatedAgent.start()
   const open: { close(): Promise<void> }[] = []
   try {
-    const [camerasProgram, handlerProgram] = [await bundle('cameras-program'), await bundle('handler-program')]
+    const [camerasProgram, handlerProgram] = [
+      await bundle('cameras-program'),
+      await bundle('handler-program'),
+    ]
     await lan.plug({ host: 'handler', addresses: ['10.77.0.1/16'] })
     const addresses = Array.from({ length: CAMERAS }, (_, n) => `10.77.1.${n + 1}`)
     // Of one address no more datagrams are read in a round than a camera sends that is switched on and off a few times.
     const lateAddresses = Array.from({ length: HELLOS }, (_, n) => `10.77.2.${n + 1}`)
-    await lan.plug({ host: 'cameras', addresses: [...addresses, ...lateAddresses].map((address) => `${address}/16`) })
+    await lan.plug({
+      host: 'cameras',
+      addresses: [...addresses, ...lateAddresses].map((address) => `${address}/16`),
+    })
     const cameras = new Cameras(new HostProcess(lan.namespace('cameras'), camerasProgram))
     open.push(cameras)
     await Promise.all(addresses.map((address) => cameras.call('start', { address })))
-    const handler = new HostProcess(lan.namespace('handler'), handlerProgram, [agent.directory, String(ROUND_MS)], {
-      NODE_OPTIONS,
-    })
+    const handler = new HostProcess(
+      lan.namespace('handler'),
+      handlerProgram,
+      [agent.directory, String(ROUND_MS)],
+      {
+        NODE_OPTIONS,
+      },
+    )
     open.push(handler)
     await agent.registration('onvif')
 
@@ -135,10 +152,30 @@ async function measureDiscovery(): Promise<Figure[]> {
         peer: { name: 'how long node-onvif waits', value: PEER_MS },
       },
       { what: `datagrams sent to find ${CAMERAS} cameras`, value: sent, unit: '', budget: 40 },
-      { what: `datagrams received from ${CAMERAS} cameras`, value: received, unit: '', budget: 10 * CAMERAS },
-      { what: `requests to ${CAMERAS} cameras`, value: first.requests, unit: '', budget: 4 * CAMERAS },
-      { what: 'requests in a round when nothing changed and nothing is due', value: quiet, unit: '', budget: 16 },
-      { what: `memory (RSS) of the ONVIF handler with ${CAMERAS} cameras`, value: rss, unit: 'MB', budget: 120 },
+      {
+        what: `datagrams received from ${CAMERAS} cameras`,
+        value: received,
+        unit: '',
+        budget: 10 * CAMERAS,
+      },
+      {
+        what: `requests to ${CAMERAS} cameras`,
+        value: first.requests,
+        unit: '',
+        budget: 4 * CAMERAS,
+      },
+      {
+        what: 'requests in a round when nothing changed and nothing is due',
+        value: quiet,
+        unit: '',
+        budget: 16,
+      },
+      {
+        what: `memory (RSS) of the ONVIF handler with ${CAMERAS} cameras`,
+        value: rss,
+        unit: 'MB',
+        budget: 120,
+      },
       { what: 'Hello to list, median', value: percentile(helloMs, 0.5), unit: 'ms', budget: 500 },
       { what: 'Hello to list, p99', value: percentile(helloMs, 0.99), unit: 'ms', budget: 1000 },
     ]
@@ -151,13 +188,18 @@ async function measureDiscovery(): Promise<Figure[]> {
 
 /** What the host has sent and received by UDP over IPv4 so far. */
 function datagrams(namespace: string): readonly [sent: number, received: number] {
-  const snmp = execFileSync('ip', ['netns', 'exec', namespace, 'cat', '/proc/net/snmp'], { encoding: 'utf8' })
-  const [names = [], values = []] = [...snmp.matchAll(/^Udp: (.*)$/gm)].map(([, line]) => line?.split(' ') ?? [])
+  const snmp = execFileSync('ip', ['netns', 'exec', namespace, 'cat', '/proc/net/snmp'], {
+    encoding: 'utf8',
+  })
+  const [names = [], values = []] = [...snmp.matchAll(/^Udp: (.*)$/gm)].map(
+    ([, line]) => line?.split(' ') ?? [],
+  )
   const value = (name: string) => Number(values[names.indexOf(name)])
   return [value('OutDatagrams'), value('InDatagrams')]
 }
 
 function residentMegabytes(pid: number): number {
-  const [, kilobytes] = /^VmRSS:\s*(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
+  const [, kilobytes] =
+    /^VmRSS:\s*(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
   return Number(kilobytes) / 1024
 }

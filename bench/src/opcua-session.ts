@@ -23,7 +23,13 @@ export async function measure(): Promise<Figure[]> {
   try {
     const without = await handlerMemory(server.url, false)
     const withSession = await handlerMemory(server.url, true)
-    const { stdout } = await promisify(execFile)(process.execPath, [...FLAGS, '--input-type=module', '-e', PEER, server.url])
+    const { stdout } = await promisify(execFile)(process.execPath, [
+      ...FLAGS,
+      '--input-type=module',
+      '-e',
+      PEER,
+      server.url,
+    ])
     const peer = Number(/^\d+$/m.exec(stdout)?.[0]) / 1024 / 1024
     return [
       {
@@ -33,7 +39,12 @@ export async function measure(): Promise<Figure[]> {
         budget: 130,
         peer: { name: "node-opcua's client, one session", value: peer },
       },
-      { what: 'OPC UA handler, memory that serverDetails add', value: withSession - without, unit: 'MB', budget: 70 },
+      {
+        what: 'OPC UA handler, memory that serverDetails add',
+        value: withSession - without,
+        unit: 'MB',
+        budget: 70,
+      },
     ]
   } finally {
     await server.close()
@@ -44,19 +55,28 @@ export async function measure(): Promise<Figure[]> {
 async function handlerMemory(url: string, serverDetails: boolean): Promise<number> {
   const agent = await SimulatedAgent.start()
   const program = path.join(process.cwd(), 'sdk/dist/akri-handler.js')
-  const child = spawn(process.execPath, [...FLAGS, program, path.join(process.cwd(), 'handlers/opcua/dist/index.js')], {
-    env: { ...process.env, DISCOVERY_HANDLERS_DIRECTORY: agent.directory, LOG_LEVEL: 'warn' },
-    stdio: ['ignore', 'inherit', 'inherit'],
-  })
+  const child = spawn(
+    process.execPath,
+    [...FLAGS, program, path.join(process.cwd(), 'handlers/opcua/dist/index.js')],
+    {
+      env: { ...process.env, DISCOVERY_HANDLERS_DIRECTORY: agent.directory, LOG_LEVEL: 'warn' },
+      stdio: ['ignore', 'inherit', 'inherit'],
+    },
+  )
   const ended = new Promise((resolve) => child.once('exit', resolve))
   try {
     await agent.registration('opcua')
     const opcuaDiscoveryMethod = { standard: { discoveryUrls: [url] } }
-    const session = await agent.discover('opcua', { details: JSON.stringify({ opcuaDiscoveryMethod, serverDetails }) })
+    const session = await agent.discover('opcua', {
+      details: JSON.stringify({ opcuaDiscoveryMethod, serverDetails }),
+    })
     const [device] = await session.next()
     const wanted = serverDetails ? 'anonymous' : undefined
-    if (device?.properties?.OPCUA_SERVER_DETAILS !== wanted) throw new TypeError(`the handler offers ${JSON.stringify(device)}`)
-    return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) / 1024
+    if (device?.properties?.OPCUA_SERVER_DETAILS !== wanted)
+      throw new TypeError(`the handler offers ${JSON.stringify(device)}`)
+    return (
+      Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) / 1024
+    )
   } finally {
     child.kill('SIGTERM')
     await ended

@@ -35,7 +35,19 @@ export async function measure() {
   stop.abort()
   const peer = (value) => ({ name: 'polling every 10 s', value })
   return [
-    { what: 'plug to list, median', value: percentile(times, 0.5), unit: 'ms', budget: 100, peer: peer(POLLING_MS / 2) },
-    { what: 'plug to list, p99', value: percentile(times, 0.99), unit: 'ms', budget: 100, peer: peer(POLLING_MS) },
+    {
+      what: 'plug to list, median',
+      value: percentile(times, 0.5),
+      unit: 'ms',
+      budget: 100,
+      peer: peer(POLLING_MS / 2),
+    },
+    {
+      what: 'plug to list, p99',
+      value: percentile(times, 0.99),
+      unit: 'ms',
+      budget: 100,
+      peer: peer(POLLING_MS),
+    },
   ]
 }

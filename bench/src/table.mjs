@@ -12,7 +12,9 @@ export function printFigures(/** @type {Figure[]} */ figures) {
     peer ? `${round(value / peer.value)} x ${peer.name} (${round(peer.value)} ${unit})` : '',
   ])
   const header = ['what', 'measured', 'budget', '', 'ratio']
-  const widths = header.map((_, column) => Math.max(...[header, ...rows].map((row) => row[column].length)))
+  const widths = header.map((_, column) =>
+    Math.max(...[header, ...rows].map((row) => row[column].length)),
+  )
   for (const row of [header, ...rows]) {
     process.stdout.write(
       `${row

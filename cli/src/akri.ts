@@ -2,7 +2,14 @@
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { AkriError, messageOf } from '@akrijs/runtime'
-import { directoryPath, handlerSpecifier, logLevelOption, nodeName, unsetEmpty, words } from '@akrijs/runtime/program'
+import {
+  directoryPath,
+  handlerSpecifier,
+  logLevelOption,
+  nodeName,
+  unsetEmpty,
+  words,
+} from '@akrijs/runtime/program'
 import { Command, CommanderError, Option } from 'commander'
 import { type DescribeOptions, describe } from './commands/describe.js'
 import { BUILT_IN, type DiscoverCommandOptions, discover } from './commands/discover.js'
@@ -32,7 +39,9 @@ const builtInHandlers = Object.values(BUILT_IN)
 const collect = (value: string, all: string[]) => [...all, value]
 
 const program = new Command('akri')
-  .description('Finds the devices around this machine, makes each one an Instance, and shares it out to brokers.')
+  .description(
+    'Finds the devices around this machine, makes each one an Instance, and shares it out to brokers.',
+  )
   .version('0.1.0')
   .showHelpAfterError('(akri --help says more)')
   .exitOverride()
@@ -41,18 +50,29 @@ program
   .command('run')
   .description('run the agent of this machine')
   .addOption(
-    new Option('-f, --file <path>', 'Configurations: a file or a directory; may be given several times')
+    new Option(
+      '-f, --file <path>',
+      'Configurations: a file or a directory; may be given several times',
+    )
       .argParser(collect)
       .default([], 'none'),
   )
   .addOption(
-    new Option('--handler <package>', 'a handler to load: npm package or path; may be given several times, or with commas')
-      .argParser((text: string, all: string[]) => [...(all === builtInHandlers ? [] : all), ...words(text).map(handlerSpecifier)])
+    new Option(
+      '--handler <package>',
+      'a handler to load: npm package or path; may be given several times, or with commas',
+    )
+      .argParser((text: string, all: string[]) => [
+        ...(all === builtInHandlers ? [] : all),
+        ...words(text).map(handlerSpecifier),
+      ])
       .default(builtInHandlers, builtInHandlers.join(', ')),
   )
   .option('--isolated', 'run each handler in a process of its own', false)
   .addOption(
-    new Option('--node <name>', 'the name of this node; without it the host name').env('AGENT_NODE_NAME').argParser(nodeName),
+    new Option('--node <name>', 'the name of this node; without it the host name')
+      .env('AGENT_NODE_NAME')
+      .argParser(nodeName),
   )
   .addOption(stateDir())
   .addOption(logLevelOption())
@@ -70,22 +90,36 @@ program
   .option('--details <file>', 'discoveryDetails from a file, or from - (standard input)')
   .option('--details-text <yaml>', 'discoveryDetails')
   .addOption(
-    new Option('--property <name=value>', 'a discovery property; NAME=@FILE reads it; may be given several times')
+    new Option(
+      '--property <name=value>',
+      'a discovery property; NAME=@FILE reads it; may be given several times',
+    )
       .argParser(collect)
       .default([], 'none'),
   )
   .option('--watch', 'go on, and show each change', false)
-  .addOption(new Option('--once', 'end after the first list (this is what happens without --watch)').conflicts('watch'))
+  .addOption(
+    new Option(
+      '--once',
+      'end after the first list (this is what happens without --watch)',
+    ).conflicts('watch'),
+  )
   .option('--json', 'a line of JSON for each list', false)
   .addOption(logLevelOption('warn'))
-  .action((handler: string, options: DiscoverCommandOptions) => discover(handler, options, packagesFrom))
+  .action((handler: string, options: DiscoverCommandOptions) =>
+    discover(handler, options, packagesFrom),
+  )
 
 program
   .command('get')
   .description('show Configurations or Instances of the agent that runs')
   .argument('<kind>', 'configurations or instances')
   .argument('[name]')
-  .addOption(new Option('-o, --output <form>', 'form').choices(['table', 'wide', 'json', 'yaml']).default('table'))
+  .addOption(
+    new Option('-o, --output <form>', 'form')
+      .choices(['table', 'wide', 'json', 'yaml'])
+      .default('table'),
+  )
   .addOption(stateDir())
   .action((kind: string, name: string | undefined, options: GetOptions) => get(kind, name, options))
 

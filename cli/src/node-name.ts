@@ -15,5 +15,7 @@ export function nodeNameOfHost(hostname: string): string {
     .filter((part) => part !== '')
     .join('.')
   if (isNodeName(name)) return name
-  throw new UsageError(`of the host name ${JSON.stringify(hostname)} no name of a node can be made; give one with --node`)
+  throw new UsageError(
+    `of the host name ${JSON.stringify(hostname)} no name of a node can be made; give one with --node`,
+  )
 }

@@ -2,12 +2,20 @@ import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { controlSocket, defaultStateDirectory, leaveWordOfSockets, socketDirectory, takeWordOfSocketsBack } from './places.js'
+import {
+  controlSocket,
+  defaultStateDirectory,
+  leaveWordOfSockets,
+  socketDirectory,
+  takeWordOfSocketsBack,
+} from './places.js'
 
 describe('where the standalone agent keeps things', () => {
   it('is the directory that is named, else by the user', () => {
     expect(defaultStateDirectory({ AKRI_STATE_DIRECTORY: '/srv/akri' })).toBe('/srv/akri')
-    expect(defaultStateDirectory({ AKRI_STATE_DIRECTORY: 'relative' })).toBe(path.resolve('relative'))
+    expect(defaultStateDirectory({ AKRI_STATE_DIRECTORY: 'relative' })).toBe(
+      path.resolve('relative'),
+    )
     const own = defaultStateDirectory({ XDG_STATE_HOME: '/home/x/.state' })
     expect(own).toBe(process.getuid?.() === 0 ? '/var/lib/akri-standalone' : '/home/x/.state/akri')
   })
@@ -54,7 +62,9 @@ describe('where the standalone agent keeps things', () => {
     onTestFinished(() => rm(state, { recursive: true }))
     await mkdir(path.join(state, 'sockets'))
     const refused = leaveWordOfSockets(state, path.join(state, 'a'))
-    await expect(refused).rejects.toThrow(`${path.join(state, 'sockets')} is to be a link to the sockets`)
+    await expect(refused).rejects.toThrow(
+      `${path.join(state, 'sockets')} is to be a link to the sockets`,
+    )
   })
 
   it('has its sockets in one place, however the path of its state is spelt', async () => {
@@ -65,6 +75,7 @@ describe('where the standalone agent keeps things', () => {
     await mkdir(long)
     await symlink(long, link)
     const short = await socketDirectory(long)
-    for (const other of [`${long}/`, path.relative('', long), link]) expect(await socketDirectory(other)).toBe(short)
+    for (const other of [`${long}/`, path.relative('', long), link])
+      expect(await socketDirectory(other)).toBe(short)
   })
 })

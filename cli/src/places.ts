@@ -11,7 +11,9 @@ const LONGEST_SOCKET = 60
 const SOCKETS_LINK = 'sockets'
 
 /** Where the standalone agent keeps its state: AKRI_STATE_DIRECTORY, /var/lib/akri-standalone for root, else by XDG. */
-export function defaultStateDirectory(environment: Readonly<Record<string, string | undefined>> = process.env): string {
+export function defaultStateDirectory(
+  environment: Readonly<Record<string, string | undefined>> = process.env,
+): string {
   if (environment.AKRI_STATE_DIRECTORY) return path.resolve(environment.AKRI_STATE_DIRECTORY)
   if (process.getuid?.() === 0) return '/var/lib/akri-standalone'
   return path.join(environment.XDG_STATE_HOME || path.join(os.homedir(), '.local/state'), 'akri')
@@ -49,9 +51,12 @@ export async function takeWordOfSocketsBack(stateDirectory: string): Promise<voi
 
 function inTheWay(file: string): (error: unknown) => never {
   return (error) => {
-    throw new StateFileError(`${file} is to be a link to the sockets: ${messageOf(error)}; remove what is there`, {
-      cause: error,
-    })
+    throw new StateFileError(
+      `${file} is to be a link to the sockets: ${messageOf(error)}; remove what is there`,
+      {
+        cause: error,
+      },
+    )
   }
 }
 

@@ -19,7 +19,8 @@ export class StopSignals {
   /** @param beforeEnd what has to be done, without waiting, before the process is ended at once */
   constructor(beforeEnd: () => void) {
     this.#beforeEnd = beforeEnd
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => this.#received(signal))
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+      process.on(signal, () => this.#received(signal))
   }
 
   /** Aborted when everything is to be ended in order. */

@@ -31,14 +31,25 @@ const APPLIED = {
 describe('the fields that the controller has applied', () => {
   it('are those of its own manager, by applying only', () => {
     const other = { manager: 'kubectl-patch', operation: 'Update', fieldsV1: { 'f:spec': {} } }
-    const updated = { manager: 'akri-controller', operation: 'Update', fieldsV1: { 'f:status': {} } }
+    const updated = {
+      manager: 'akri-controller',
+      operation: 'Update',
+      fieldsV1: { 'f:status': {} },
+    }
     const applied = { manager: 'akri-controller', operation: 'Apply', fieldsV1: FIELDS }
-    expect(appliedFields({ metadata: { managedFields: [other, updated, applied] } })).toEqual(FIELDS)
+    expect(appliedFields({ metadata: { managedFields: [other, updated, applied] } })).toEqual(
+      FIELDS,
+    )
     expect(appliedFields({ metadata: { managedFields: [other, updated] } })).toEqual({})
   })
 
   it('are none of an object that says nothing of them, or nonsense', () => {
-    for (const object of [undefined, {}, { metadata: {} }, { metadata: { managedFields: [{ fieldsV1: 7 }] } }])
+    for (const object of [
+      undefined,
+      {},
+      { metadata: {} },
+      { metadata: { managedFields: [{ fieldsV1: 7 }] } },
+    ])
       expect(appliedFields(object)).toEqual({})
   })
 })
@@ -52,8 +63,16 @@ describe('what was applied', () => {
   it.each([
     ['a value', { 'f:port': {} }, { type: 'ClusterIP' }],
     ['a key of a map', { 'f:selector': { 'f:c': {} } }, { selector: { a: 'b', c: 'd' } }],
-    ['an element of a list', { 'f:ports': { 'k:{"port":80}': { '.': {}, 'f:port': {} } } }, { ports: [{ port: 81 }] }],
-    ['a key of an element', { 'f:ports': { 'k:{"port":80}': { 'f:port': {} } } }, { ports: [{ port: 80, name: 'p' }] }],
+    [
+      'an element of a list',
+      { 'f:ports': { 'k:{"port":80}': { '.': {}, 'f:port': {} } } },
+      { ports: [{ port: 81 }] },
+    ],
+    [
+      'a key of an element',
+      { 'f:ports': { 'k:{"port":80}': { 'f:port': {} } } },
+      { ports: [{ port: 80, name: 'p' }] },
+    ],
     ['an element of a set', { 'f:finalizers': { 'v:"a"': {} } }, { finalizers: ['a', 'b'] }],
   ])('has changed where somebody has taken %s', (_what, fields, spec) => {
     expect(isAmong({ spec }, { 'f:spec': { ...fields, 'f:own': {} } })).toBe(false)

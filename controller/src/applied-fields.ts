@@ -28,11 +28,18 @@ export function appliedFields(object: unknown): FieldSet {
   const parsed = managed.safeParse(object)
   if (!parsed.success) return {}
   const { managedFields } = parsed.data.metadata
-  return managedFields.find(({ manager, operation }) => manager === FIELD_MANAGER && operation === 'Apply')?.fieldsV1 ?? {}
+  return (
+    managedFields.find(
+      ({ manager, operation }) => manager === FIELD_MANAGER && operation === 'Apply',
+    )?.fieldsV1 ?? {}
+  )
 }
 
 /** Whether nobody has changed anything of what is to be applied since it was. */
-export function isAsApplied({ fields }: { readonly fields: FieldSet }, { metadata, spec }: NamedObject): boolean {
+export function isAsApplied(
+  { fields }: { readonly fields: FieldSet },
+  { metadata, spec }: NamedObject,
+): boolean {
   const { labels, annotations, ownerReferences } = metadata
   return isAmong({ metadata: { labels, annotations, ownerReferences }, spec }, fields)
 }
@@ -43,12 +50,18 @@ export function isAmong(value: unknown, fields: unknown): boolean {
   if (value === null || value === undefined) return true
   if (Array.isArray(value)) {
     if (value.length === 0) return true
-    return isRecord(fields) && (isWhole(fields) || value.every((element) => isElementAmong(element, fields)))
+    return (
+      isRecord(fields) &&
+      (isWhole(fields) || value.every((element) => isElementAmong(element, fields)))
+    )
   }
   if (!isRecord(value)) return fields !== undefined
   const entries = Object.entries(value)
   if (entries.length === 0) return true
-  return isRecord(fields) && (isWhole(fields) || entries.every(([key, inner]) => isAmong(inner, fields[`f:${key}`])))
+  return (
+    isRecord(fields) &&
+    (isWhole(fields) || entries.every(([key, inner]) => isAmong(inner, fields[`f:${key}`])))
+  )
 }
 
 function isElementAmong(element: unknown, fields: FieldSet): boolean {
@@ -61,7 +74,12 @@ function isElementAmong(element: unknown, fields: FieldSet): boolean {
 /** A key may be left out of the element where it has a default. */
 function isKnownBy(element: FieldSet, path: string): boolean {
   const keys = parsed(path.slice(2))
-  return isRecord(keys) && Object.entries(keys).every(([key, value]) => element[key] === undefined || element[key] === value)
+  return (
+    isRecord(keys) &&
+    Object.entries(keys).every(
+      ([key, value]) => element[key] === undefined || element[key] === value,
+    )
+  )
 }
 
 function parsed(text: string): unknown {

@@ -28,7 +28,10 @@ describe('what is known of a cluster', () => {
     api.put(CONFIGURATION, { metadata, ...rest })
     state = (await api.start()).state
     const broken = { ...rest, spec: { ...rest.spec, capacity: -1 } }
-    api.put(CONFIGURATION, { metadata: { ...metadata, deletionTimestamp: '2026-01-01T00:00:00Z' }, ...broken })
+    api.put(CONFIGURATION, {
+      metadata: { ...metadata, deletionTimestamp: '2026-01-01T00:00:00Z' },
+      ...broken,
+    })
     await eventually(() => expect(known()?.metadata.deletionTimestamp).toBeDefined())
     expect(known()?.spec.capacity).toBe(1)
     // Deleted and made again while nobody watched: the spec of the old one is nothing to it.
@@ -50,11 +53,19 @@ describe('what is known of a cluster', () => {
 
   it('tells of a node with the Instances that it sees when Pods can run there no more, or again, and of no other change', async () => {
     const node = (more: object = {}, ready = 'True') => {
-      const conditions = [{ type: 'Ready', status: ready, lastTransitionTime: '2026-01-01T00:00:00Z' }]
-      api.put(NODE, { metadata: { name: 'a', uid: 'uid-a', ...more }, spec: {}, status: { conditions } })
+      const conditions = [
+        { type: 'Ready', status: ready, lastTransitionTime: '2026-01-01T00:00:00Z' },
+      ]
+      api.put(NODE, {
+        metadata: { name: 'a', uid: 'uid-a', ...more },
+        spec: {},
+        status: { conditions },
+      })
     }
     api.put('/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe', { ...testInstance(['a']) })
-    api.put('/apis/akri.sh/v0/namespaces/plant/instances/cam-a19705', { ...testInstance(['b'], { name: 'cam-a19705' }) })
+    api.put('/apis/akri.sh/v0/namespaces/plant/instances/cam-a19705', {
+      ...testInstance(['b'], { name: 'cam-a19705' }),
+    })
     node()
     state = (await api.start()).state
     const told: unknown[] = []
@@ -69,6 +80,8 @@ describe('what is known of a cluster', () => {
     ] as const)
       node(more, ready)
     api.remove(NODE)
-    await eventually(() => expect(told).toEqual(Array.from({ length: 5 }, () => ['a', ['plant/cam-8120fe']])))
+    await eventually(() =>
+      expect(told).toEqual(Array.from({ length: 5 }, () => ['a', ['plant/cam-8120fe']])),
+    )
   })
 })

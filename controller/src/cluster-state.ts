@@ -89,7 +89,9 @@ export class ClusterState {
       // The agents say in its status what is wrong with it. Its last good spec counts for as long as it is the same one; that
       // it is being deleted must be known, or what goes with it would be made again and again.
       const { metadata } = parsed.found ?? {}
-      return known !== undefined && metadata?.uid === known.metadata.uid ? { ...known, metadata } : undefined
+      return known !== undefined && metadata?.uid === known.metadata.uid
+        ? { ...known, metadata }
+        : undefined
     })
     this.instances = this.#kind(INSTANCES, parseInstanceObject)
     this.pods = this.#kind(PODS, parsePod, OURS)
@@ -100,8 +102,16 @@ export class ClusterState {
     const { signal } = this.#stop
     this.synced = Promise.all(this.#caches().map(({ synced }) => synced)).then(() => undefined)
     this.#instancesByConfiguration = new ObjectIndex(this.instances.cache, configurationOf, signal)
-    this.#podsByOwner = new ObjectIndex(this.pods.cache, ({ metadata }) => controllerOf(metadata)?.uid, signal)
-    this.#jobsByOwner = new ObjectIndex(this.jobs.cache, ({ metadata }) => controllerOf(metadata)?.uid, signal)
+    this.#podsByOwner = new ObjectIndex(
+      this.pods.cache,
+      ({ metadata }) => controllerOf(metadata)?.uid,
+      signal,
+    )
+    this.#jobsByOwner = new ObjectIndex(
+      this.jobs.cache,
+      ({ metadata }) => controllerOf(metadata)?.uid,
+      signal,
+    )
     const labelled = <T extends KubernetesObject>({ cache }: Kind<T>, label: string) =>
       new ObjectIndex(cache, ({ metadata }) => labelledKey(metadata, label), signal)
     this.#podsByInstance = labelled(this.pods, LABELS.instance)
@@ -174,7 +184,10 @@ export class ClusterState {
   }
 
   /** Calls back with a node that came or went, or where Pods can run now or no longer, and the Instances that it sees. */
-  onNodeChange(listener: (node: NodeName, seenBy: readonly ObjectKey[]) => void, signal: AbortSignal): void {
+  onNodeChange(
+    listener: (node: NodeName, seenBy: readonly ObjectKey[]) => void,
+    signal: AbortSignal,
+  ): void {
     const known = new Map<ObjectKey, string>()
     this.nodes.cache.onChange((key) => {
       const node = this.nodes.cache.get(key)
@@ -205,19 +218,28 @@ export class ClusterState {
       query,
       parse,
       onError: (error, retryInMs) =>
-        log.warn({ path, err: error, retryInMs: Math.round(retryInMs) }, 'cannot follow the API server'),
+        log.warn(
+          { path, err: error, retryInMs: Math.round(retryInMs) },
+          'cannot follow the API server',
+        ),
     })
     return { cache, api }
   }
 
   #caches() {
     const { configurations, instances, pods, jobs, services, deployments, nodes } = this
-    return [configurations, instances, pods, jobs, services, deployments, nodes].map(({ cache }) => cache as Reflector<ApiObject>)
+    return [configurations, instances, pods, jobs, services, deployments, nodes].map(
+      ({ cache }) => cache as Reflector<ApiObject>,
+    )
   }
 }
 
 /** What decides whether Pods can run there. */
-function whatCounts({ ready, schedulable, metadata: { labels, deletionTimestamp } }: ClusterNode): unknown {
+function whatCounts({
+  ready,
+  schedulable,
+  metadata: { labels, deletionTimestamp },
+}: ClusterNode): unknown {
   return { ready, schedulable, labels, leaves: deletionTimestamp !== undefined }
 }
 
@@ -231,7 +253,10 @@ function ownerKey(metadata: KubernetesObject['metadata'], kind: string): ObjectK
 }
 
 /** What a label names in the object's own namespace. Names of Configurations and Instances are never too long for a label. */
-function labelledKey({ namespace, labels }: KubernetesObject['metadata'], label: string): ObjectKey | undefined {
+function labelledKey(
+  { namespace, labels }: KubernetesObject['metadata'],
+  label: string,
+): ObjectKey | undefined {
   const value = labels?.[label]
   return value === undefined ? undefined : objectKey(namespace, value)
 }

@@ -21,19 +21,26 @@ describe('the work of a controller', () => {
   })
 
   it('is no hot loop where a node says that it was heard of in the far future, and ends with its turn', async () => {
-    const conditions = [{ type: 'Ready', status: 'Unknown', lastTransitionTime: '9999-01-01T00:00:00Z' }]
+    const conditions = [
+      { type: 'Ready', status: 'Unknown', lastTransitionTime: '9999-01-01T00:00:00Z' },
+    ]
     api.put('/api/v1/nodes/a', { metadata: { name: 'a' }, status: { conditions } })
     api.put(`${AKRI}/configurations/cam`, { ...testConfiguration() })
     api.put(`${AKRI}/instances/cam-8120fe`, { ...testInstance(['a']) })
     const { client, state } = await api.start()
     const turn = new AbortController()
     const clock = new ManualClock(T0)
-    const work = control({ state, client, clock, log: silentLogger, events: { record() {} } }, turn.signal)
+    const work = control(
+      { state, client, clock, log: silentLogger, events: { record() {} } },
+      turn.signal,
+    )
     await clock.untilSleeping()
     // A timer of more than 24 days would end at once.
     expect(clock.sleeping).toEqual([3_600_000])
     await clock.advance(3_600_000)
-    await eventually(() => expect(api.requests.filter(({ path }) => path === LEASE)).toHaveLength(2))
+    await eventually(() =>
+      expect(api.requests.filter(({ path }) => path === LEASE)).toHaveLength(2),
+    )
     turn.abort()
     await work
     expect(clock.sleeping).toEqual([])

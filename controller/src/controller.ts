@@ -70,12 +70,18 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
       onError(key, error, retryInMs) {
         const retry = retryInMs === undefined ? {} : { retryInMs: Math.round(retryInMs) }
         log.warn({ kind, key, err: error, ...retry }, 'cannot be brought to where it should be')
-        if (kind !== 'Node' && !(error instanceof ApiUnreachableError)) tell(kind, key as string as ObjectKey, error)
+        if (kind !== 'Node' && !(error instanceof ApiUnreachableError))
+          tell(kind, key as string as ObjectKey, error)
       },
     })
   const tell = (kind: 'Configuration' | 'Instance', key: ObjectKey, error: unknown) => {
     const object = (kind === 'Instance' ? state.instances : state.configurations).cache.get(key)
-    const event = { regarding: { kind, key }, type: 'Warning', reason: 'BrokerFailed', message: messageOf(error) } as const
+    const event = {
+      regarding: { kind, key },
+      type: 'Warning',
+      reason: 'BrokerFailed',
+      message: messageOf(error),
+    } as const
     events.record(event, object?.metadata.uid)
   }
   const instances = [
@@ -91,11 +97,13 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
 
   /** Nodes that stand somewhere and may have gone. */
   const suspect = (names: Iterable<NodeName>) => {
-    for (const name of names) if (state.nodes.cache.get(objectKey('', name))?.ready !== true) nodes.add(name)
+    for (const name of names)
+      if (state.nodes.cache.get(objectKey('', name))?.ready !== true) nodes.add(name)
   }
   /** Also nodes that are there may have left something that nobody takes away. */
   const finalize = (object: Configuration | Instance) => {
-    if (object.metadata.deletionTimestamp !== undefined) for (const name of markersOf(object)) nodes.add(name)
+    if (object.metadata.deletionTimestamp !== undefined)
+      for (const name of markersOf(object)) nodes.add(name)
   }
   const instanceChanged = (key: ObjectKey) => {
     for (const one of instances) one.add(key)
@@ -118,6 +126,7 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
     for (const key of seenBy) instanceChanged(key)
   }, turn)
   for (const instance of state.instances.cache.list()) instanceChanged(keyOf(instance))
-  for (const configuration of state.configurations.cache.list()) configurationChanged(keyOf(configuration))
+  for (const configuration of state.configurations.cache.list())
+    configurationChanged(keyOf(configuration))
   await Promise.all([...instances, ...configurations, nodes].map((one) => one.run(turn)))
 }

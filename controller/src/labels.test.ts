@@ -1,6 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { alternativeName, belongsTo, labelValue, objectName, serviceName, specHash } from './labels.js'
+import {
+  alternativeName,
+  belongsTo,
+  labelValue,
+  objectName,
+  serviceName,
+  specHash,
+} from './labels.js'
 import { testPod } from './testing/objects.js'
 
 describe('names', () => {
@@ -25,7 +32,9 @@ describe('names', () => {
 
 describe('the hash of a spec', () => {
   it('is that of its content, whatever the order of the keys', () => {
-    expect(specHash({ a: 1, b: [{ c: null, d: 'x' }] })).toBe(specHash({ b: [{ d: 'x', c: null }], a: 1 }))
+    expect(specHash({ a: 1, b: [{ c: null, d: 'x' }] })).toBe(
+      specHash({ b: [{ d: 'x', c: null }], a: 1 }),
+    )
     expect(specHash({ a: undefined, b: 1 })).toBe(specHash({ b: 1 }))
     const specs = fc.object({
       key: fc.constantFrom('a', 'b', 'c'),
@@ -46,7 +55,9 @@ describe('what belongs to an object', () => {
     const pod = testPod('a')
     expect(belongsTo(pod, 'uid-cam-8120fe')).toBe(true)
     expect(belongsTo(pod, 'uid-other')).toBe(false)
-    expect(belongsTo({ metadata: { ...pod.metadata, ownerReferences: [] } }, 'uid-cam-8120fe')).toBe(false)
+    expect(
+      belongsTo({ metadata: { ...pod.metadata, ownerReferences: [] } }, 'uid-cam-8120fe'),
+    ).toBe(false)
   })
 })
 

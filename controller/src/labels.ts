@@ -59,7 +59,9 @@ export function specHash(spec: unknown): string {
 }
 
 /** The owner that made an object and keeps it as it should be. */
-export function controllerOf({ ownerReferences }: Pick<ObjectMeta<string>, 'ownerReferences'>): OwnerReference | undefined {
+export function controllerOf({
+  ownerReferences,
+}: Pick<ObjectMeta<string>, 'ownerReferences'>): OwnerReference | undefined {
   return ownerReferences?.find(({ controller }) => controller === true)
 }
 

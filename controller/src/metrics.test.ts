@@ -23,8 +23,12 @@ describe('the metrics of a controller', () => {
       fc.asyncProperty(fc.array(anyPod, { maxLength: 10 }), async (given) => {
         pods = given.map(({ node, phase, configuration, isOwned, scheduled }) => {
           const pod = testPod(node, { phase, scheduled })
-          const labels = configuration === undefined ? {} : { 'akri.sh/configuration': configuration }
-          return { ...pod, metadata: { ...pod.metadata, labels, ...(isOwned ? {} : { ownerReferences: [] }) } }
+          const labels =
+            configuration === undefined ? {} : { 'akri.sh/configuration': configuration }
+          return {
+            ...pod,
+            metadata: { ...pod.metadata, labels, ...(isOwned ? {} : { ownerReferences: [] }) },
+          }
         })
         const real = given.filter(
           ({ phase, configuration, isOwned }) =>
@@ -34,8 +38,12 @@ describe('the metrics of a controller', () => {
         const found = (gauge?.values ?? []).filter(({ value }) => value > 0)
         for (const configuration of ['cam', '"\\\n', '__proto__'])
           for (const node of ['a', 'b']) {
-            const count = real.filter((pod) => pod.configuration === configuration && pod.node === node).length
-            const value = found.find(({ labels }) => labels.configuration === configuration && labels.node === node)?.value
+            const count = real.filter(
+              (pod) => pod.configuration === configuration && pod.node === node,
+            ).length
+            const value = found.find(
+              ({ labels }) => labels.configuration === configuration && labels.node === node,
+            )?.value
             expect(value ?? 0).toBe(count)
           }
         expect(found.reduce((sum, { value }) => sum + value, 0)).toBe(real.length)
@@ -45,7 +53,9 @@ describe('the metrics of a controller', () => {
 
   it('say nothing of a silence before the server was heard of', async () => {
     const silenceOf = async (metrics: ControllerMetrics) =>
-      (await metrics.registry.getSingleMetric('akri_api_silence_seconds')?.get())?.values.map(({ value }) => value)
+      (await metrics.registry.getSingleMetric('akri_api_silence_seconds')?.get())?.values.map(
+        ({ value }) => value,
+      )
     expect(await silenceOf(metricsOf(() => [], 1500))).toEqual([1.5])
     expect(await metricsOf(() => []).registry.metrics()).toContain('akri_controller_leads 1')
   })

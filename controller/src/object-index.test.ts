@@ -73,14 +73,19 @@ describe('an index', () => {
   })
 
   it('is what a look at all objects would find, whatever they have been', () => {
-    const step = fc.record({ name: fc.constantFrom('a', 'b', 'c'), colour: fc.constantFrom('red', 'blue', undefined) })
+    const step = fc.record({
+      name: fc.constantFrom('a', 'b', 'c'),
+      colour: fc.constantFrom('red', 'blue', undefined),
+    })
     fc.assert(
       fc.property(fc.array(step), (steps) => {
         const { put, cache, names } = indexed()
         for (const { name, colour } of steps) put(name, colour)
         for (const colour of ['red', 'blue']) {
           const all = ['a', 'b', 'c'].map((name): ObjectKey => objectKey('plant', name))
-          const found = all.flatMap((key) => cache.get(key) ?? []).filter((object) => object.colour === colour)
+          const found = all
+            .flatMap((key) => cache.get(key) ?? [])
+            .filter((object) => object.colour === colour)
           expect(names(colour).toSorted()).toEqual(found.map(({ metadata }) => metadata.name))
         }
       }),

@@ -1,5 +1,12 @@
 import { parseObjectMeta } from '@akrijs/api'
-import { ApiError, type ApiObject, type DeleteOptions, keyOf, type ObjectKey, objectKey } from '@akrijs/kube'
+import {
+  ApiError,
+  type ApiObject,
+  type DeleteOptions,
+  keyOf,
+  type ObjectKey,
+  objectKey,
+} from '@akrijs/kube'
 import { FIELD_MANAGER } from './applied-fields.js'
 import type { NamedObject } from './brokers/broker-template.js'
 import type { Kind } from './cluster-state.js'
@@ -33,7 +40,10 @@ export class ObjectWriter<T extends ApiObject & KubernetesObject> {
 
   /** Whether it is on its way out, by what the server said or by what was asked of it. */
   isLeaving({ metadata }: KubernetesObject): boolean {
-    return metadata.deletionTimestamp !== undefined || this.#leaving.get(keyOf({ metadata })) === metadata.uid
+    return (
+      metadata.deletionTimestamp !== undefined ||
+      this.#leaving.get(keyOf({ metadata })) === metadata.uid
+    )
   }
 
   /**
@@ -41,10 +51,15 @@ export class ObjectWriter<T extends ApiObject & KubernetesObject> {
    * @returns false where it was there already, and the cache has not yet heard of it
    * @throws ApiError, ApiUnreachableError; NameTakenError where the other name is taken as well
    */
-  async create({ namespace, name, of, make, isIt }: Creation<T>, signal: AbortSignal): Promise<boolean> {
+  async create(
+    { namespace, name, of, make, isIt }: Creation<T>,
+    signal: AbortSignal,
+  ): Promise<boolean> {
     for (const candidate of [name, alternativeName(name, of)]) {
       try {
-        this.#kind.cache.observe(await this.#kind.api.create(namespace, make(candidate), { signal }))
+        this.#kind.cache.observe(
+          await this.#kind.api.create(namespace, make(candidate), { signal }),
+        )
         return true
       } catch (error) {
         if (!ApiError.is(error, 409)) throw error
@@ -55,7 +70,9 @@ export class ObjectWriter<T extends ApiObject & KubernetesObject> {
         if (known !== undefined && isIt(known)) return false
       }
     }
-    throw new NameTakenError(`${name} in ${namespace} belongs to somebody else, and so does the name that would do instead`)
+    throw new NameTakenError(
+      `${name} in ${namespace} belongs to somebody else, and so does the name that would do instead`,
+    )
   }
 
   /**
@@ -74,13 +91,17 @@ export class ObjectWriter<T extends ApiObject & KubernetesObject> {
   }
 
   /** Deletes this very object, not one that has its name by now. */
-  async remove({ metadata }: KubernetesObject, options: DeleteOptions & { readonly signal: AbortSignal }): Promise<void> {
+  async remove(
+    { metadata }: KubernetesObject,
+    options: DeleteOptions & { readonly signal: AbortSignal },
+  ): Promise<void> {
     if (this.isLeaving({ metadata })) return
     const key = keyOf({ metadata })
     try {
       const asked = await this.#kind.api.delete(key, { uid: metadata.uid }, options)
       // The watch may have been faster than the answer, and says it once.
-      if (asked && this.#kind.cache.get(key)?.metadata.uid === metadata.uid) this.#leaving.set(key, metadata.uid)
+      if (asked && this.#kind.cache.get(key)?.metadata.uid === metadata.uid)
+        this.#leaving.set(key, metadata.uid)
     } catch (error) {
       // Another one has its name: the cache is about to hear of it.
       if (!ApiError.is(error, 409)) throw error
@@ -94,6 +115,7 @@ export class ObjectWriter<T extends ApiObject & KubernetesObject> {
 
   #changed(key: ObjectKey): void {
     const uid = this.#leaving.get(key)
-    if (uid !== undefined && this.#kind.cache.get(key)?.metadata.uid !== uid) this.#leaving.delete(key)
+    if (uid !== undefined && this.#kind.cache.get(key)?.metadata.uid !== uid)
+      this.#leaving.delete(key)
   }
 }

@@ -84,7 +84,10 @@ const podStatus = z
     containerStatuses: undefined,
     initContainerStatuses: undefined,
   })
-const pod = z.object({ spec: z.object({ nodeName: text }).catch({ nodeName: '' }), status: podStatus })
+const pod = z.object({
+  spec: z.object({ nodeName: text }).catch({ nodeName: '' }),
+  status: podStatus,
+})
 
 export function parsePod(object: unknown): Pod | undefined {
   const metadata = parseObjectMeta(object)
@@ -92,20 +95,27 @@ export function parsePod(object: unknown): Pod | undefined {
   if (metadata === undefined || !parsed.success) return undefined
   const { spec, status } = parsed.data
   const all = [...(status.initContainerStatuses ?? []), ...(status.containerStatuses ?? [])]
-  const ends = all.flatMap(({ state: now, lastState }) => [now?.terminated, lastState?.terminated]).filter(isPresent)
+  const ends = all
+    .flatMap(({ state: now, lastState }) => [now?.terminated, lastState?.terminated])
+    .filter(isPresent)
   const finished = ends.flatMap(({ finishedAt }) => finishedAt ?? [])
   // Labels and annotations can be edited, where it is cannot.
-  const target = spec.nodeName || (metadata.annotations?.[ANNOTATIONS.targetNode] ?? metadata.labels?.[LABELS.targetNode])
+  const target =
+    spec.nodeName ||
+    (metadata.annotations?.[ANNOTATIONS.targetNode] ?? metadata.labels?.[LABELS.targetNode])
   return {
     metadata,
     node: spec.nodeName as NodeName | '',
     targetNode: target as NodeName | undefined,
     phase: status.phase,
     reason: status.reason,
-    ready: status.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') === true,
+    ready:
+      status.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True') === true,
     startedAt: status.startTime,
     endedAt: finished.length > 0 ? Math.max(...finished) : undefined,
-    hasRun: all.some(({ state: now }) => now?.running !== undefined) || ends.some(({ startedAt }) => startedAt !== undefined),
+    hasRun:
+      all.some(({ state: now }) => now?.running !== undefined) ||
+      ends.some(({ startedAt }) => startedAt !== undefined),
   }
 }
 
@@ -119,7 +129,11 @@ export function parseJob(object: unknown): Job | undefined {
     ({ type, status }) => status === 'True' && (type === 'Complete' || type === 'Failed'),
   )
   if (end === undefined) return { metadata, outcome: undefined, endedAt: undefined }
-  return { metadata, outcome: end.type === 'Complete' ? 'complete' : 'failed', endedAt: end.lastTransitionTime }
+  return {
+    metadata,
+    outcome: end.type === 'Complete' ? 'complete' : 'failed',
+    endedAt: end.lastTransitionTime,
+  }
 }
 
 /** Of what it says nothing is read but who says so. */
@@ -129,7 +143,9 @@ export function parseAppliedObject(object: unknown): AppliedObject | undefined {
 }
 
 const node = z.object({
-  spec: z.object({ unschedulable: z.boolean().optional().catch(undefined) }).catch({ unschedulable: undefined }),
+  spec: z
+    .object({ unschedulable: z.boolean().optional().catch(undefined) })
+    .catch({ unschedulable: undefined }),
   status: z.object({ conditions }).catch({ conditions: undefined }),
 })
 

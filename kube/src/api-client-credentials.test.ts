@@ -24,7 +24,8 @@ describe('credentials', () => {
       {},
       withToken(() => `token-${++reads}`),
     )
-    api.answer = ({ headers }, response) => response.writeHead(headers.authorization === 'Bearer token-2' ? 200 : 401).end('{}')
+    api.answer = ({ headers }, response) =>
+      response.writeHead(headers.authorization === 'Bearer token-2' ? 200 : 401).end('{}')
     expect(await get(client)).toEqual({})
     api.answer = refuse(401, { reason: 'Unauthorized', message: 'who are you' })
     expect(await failure(get(client))).toMatchObject({ status: 401 })
@@ -57,7 +58,9 @@ describe('credentials', () => {
     const client = connect(await serve(), {}, async () => {
       throw new ClusterAccessError('the token cannot be read')
     })
-    expect(await failure(get(client))).toMatchObject({ message: expect.stringContaining('the token cannot be read') })
+    expect(await failure(get(client))).toMatchObject({
+      message: expect.stringContaining('the token cannot be read'),
+    })
   })
 })
 
@@ -80,7 +83,8 @@ describe.skipIf(!openssl)(`TLS${openssl ? '' : ' (needs openssl)'}`, () => {
 
   const file = (name: string) => path.join(directory, name)
   const pem = (name: string) => readFileSync(file(name), 'utf8')
-  const run = (...args: string[]) => execFileSync('openssl', args, { cwd: directory, stdio: 'pipe' })
+  const run = (...args: string[]) =>
+    execFileSync('openssl', args, { cwd: directory, stdio: 'pipe' })
 
   const newKey = (name: string) => [
     ...['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', `${name}.key`],
@@ -140,7 +144,9 @@ describe.skipIf(!openssl)(`TLS${openssl ? '' : ' (needs openssl)'}`, () => {
     const url = await serve(https.createServer({ cert: pem('server.crt'), key: pem('server.key') }))
     const ca = pem('one.crt')
     expect(String(await failure(get(connect(url, {}, async () => ({ ca })))))).toMatch(/altnames/i)
-    expect(await get(connect(url, {}, async () => ({ ca, serverName: 'kubernetes.example' })))).toEqual({})
+    expect(
+      await get(connect(url, {}, async () => ({ ca, serverName: 'kubernetes.example' }))),
+    ).toEqual({})
     expect(await get(connect(url, {}, async () => ({ verify: false })))).toEqual({})
   })
 
@@ -157,7 +163,13 @@ describe.skipIf(!openssl)(`TLS${openssl ? '' : ' (needs openssl)'}`, () => {
     })
     const url = await serve(server)
     const ca = pem('one.crt')
-    expect(await get(connect(url, {}, async () => ({ ca, cert: pem('client.crt'), key: pem('client.key') })))).toEqual({})
-    expect(await failure(get(connect(url, {}, async () => ({ ca }))))).toBeInstanceOf(ApiUnreachableError)
+    expect(
+      await get(
+        connect(url, {}, async () => ({ ca, cert: pem('client.crt'), key: pem('client.key') })),
+      ),
+    ).toEqual({})
+    expect(await failure(get(connect(url, {}, async () => ({ ca }))))).toBeInstanceOf(
+      ApiUnreachableError,
+    )
   })
 })

@@ -10,7 +10,10 @@ const { connect, serve, sockets } = api
 afterEach(() => api.reset())
 
 describe('lines', () => {
-  async function linesOf(client: ApiClient, signal = new AbortController().signal): Promise<string[]> {
+  async function linesOf(
+    client: ApiClient,
+    signal = new AbortController().signal,
+  ): Promise<string[]> {
     const lines: string[] = []
     for await (const line of client.lines({ method: 'GET', path: '/x' }, signal)) lines.push(line)
     return lines
@@ -82,7 +85,10 @@ describe('lines', () => {
   it('leaves no connection to who does not read on', async () => {
     const client = connect(await serve())
     api.answer = (_request, response) => response.write('a\nb\n')
-    for await (const line of client.lines({ method: 'GET', path: '/x' }, new AbortController().signal)) {
+    for await (const line of client.lines(
+      { method: 'GET', path: '/x' },
+      new AbortController().signal,
+    )) {
       expect(line).toBe('a')
       break
     }

@@ -43,17 +43,22 @@ describe('connections', () => {
   it.each([
     { method: 'POST', body: {} },
     { method: 'PATCH', patch: 'json', body: [] },
-  ] as const)('does not send a $method $patch again, which may have been carried out', async (request) => {
-    const client = connect(await serve())
-    await get(client)
-    let requests = 0
-    api.answer = ({ socket }) => {
-      requests++
-      socket.destroy()
-    }
-    expect(await failure(client.request({ path: '/x', ...request }))).toBeInstanceOf(ApiUnreachableError)
-    expect(requests).toBe(1)
-  })
+  ] as const)(
+    'does not send a $method $patch again, which may have been carried out',
+    async (request) => {
+      const client = connect(await serve())
+      await get(client)
+      let requests = 0
+      api.answer = ({ socket }) => {
+        requests++
+        socket.destroy()
+      }
+      expect(await failure(client.request({ path: '/x', ...request }))).toBeInstanceOf(
+        ApiUnreachableError,
+      )
+      expect(requests).toBe(1)
+    },
+  )
 
   it('does not send again what a new connection lost', async () => {
     const client = connect(await serve())
@@ -86,7 +91,12 @@ describe('answers', () => {
     [500, 'InternalError', 'transient'],
   ])('makes a refusal with %i %s one that is %s', async (status, reason, kind) => {
     const client = connect(await serve())
-    api.answer = refuse(status, { kind: 'Status', status: 'Failure', reason, message: 'because of this' })
+    api.answer = refuse(status, {
+      kind: 'Status',
+      status: 'Failure',
+      reason,
+      message: 'because of this',
+    })
     const error = await failure(get(client))
     expect(error).toBeInstanceOf(ApiError)
     expect(error).toMatchObject({ code: 'AKRI_ERR_API', status, reason, kind })
@@ -106,7 +116,9 @@ describe('answers', () => {
   it('takes the message of a Status that has no reason', async () => {
     const client = connect(await serve())
     api.answer = refuse(500, { message: 'no more room' })
-    expect(await failure(get(client))).toMatchObject({ message: expect.stringMatching(/: no more room$/) })
+    expect(await failure(get(client))).toMatchObject({
+      message: expect.stringMatching(/: no more room$/),
+    })
   })
 
   it('keeps a message short', async () => {
@@ -196,7 +208,11 @@ describe('a server with too much to do', () => {
     let requests = 0
     api.answer = (request, response) => {
       if (requests++ === 0)
-        refuse(429, { reason: 'TooManyRequests', message: 'later' }, { 'retry-after': '7' })(request, response)
+        refuse(
+          429,
+          { reason: 'TooManyRequests', message: 'later' },
+          { 'retry-after': '7' },
+        )(request, response)
       else response.end('{"ok":true}')
     }
     const answered = get(client)
@@ -212,7 +228,11 @@ describe('a server with too much to do', () => {
     let requests = 0
     api.answer = (request, response) => {
       requests++
-      refuse(429, { reason: 'TooManyRequests', message: 'later' }, { 'retry-after': '100000' })(request, response)
+      refuse(
+        429,
+        { reason: 'TooManyRequests', message: 'later' },
+        { 'retry-after': '100000' },
+      )(request, response)
     }
     const failed = failure(get(client))
     for (let i = 0; i < 5; i++) {

@@ -53,7 +53,8 @@ const IDLE_MS = 30_000
 
 /** Speaks to one API server over connections that are kept. */
 export class ApiClient {
-  readonly #options: Required<Omit<ApiClientOptions, 'onAnswer'>> & Pick<ApiClientOptions, 'onAnswer'>
+  readonly #options: Required<Omit<ApiClientOptions, 'onAnswer'>> &
+    Pick<ApiClientOptions, 'onAnswer'>
   #credentials: { readonly value: Credentials; readonly at: number } | undefined
   #agent: { readonly agent: https.Agent | http.Agent; readonly of: string } | undefined
 
@@ -89,7 +90,10 @@ export class ApiClient {
       return text === '' ? undefined : parseJson(text, response, title)
     } catch (error) {
       if (error instanceof ApiError) throw error
-      if (late) throw new ApiUnreachableError(`${title}: no answer within ${timeoutMs} ms`, { cause: error })
+      if (late)
+        throw new ApiUnreachableError(`${title}: no answer within ${timeoutMs} ms`, {
+          cause: error,
+        })
       throw unreachable(title, error)
     } finally {
       clearTimeout(timer)
@@ -102,7 +106,11 @@ export class ApiClient {
    * @param onOpen called when there is an answer, though no line of it has come yet
    * @throws ApiError, ApiUnreachableError
    */
-  async *lines(request: ApiRequest, signal: AbortSignal, onOpen?: () => void): AsyncGenerator<string, void, void> {
+  async *lines(
+    request: ApiRequest,
+    signal: AbortSignal,
+    onOpen?: () => void,
+  ): AsyncGenerator<string, void, void> {
     const title = `${request.method} ${request.path}`
     let response: IncomingMessage | undefined
     try {
@@ -138,7 +146,8 @@ export class ApiClient {
         this.#credentials = undefined
         continue
       }
-      if (status !== 429 || attempt++ >= MAX_RETRIES) throw new ApiError(`${request.method} ${request.path}`, failure)
+      if (status !== 429 || attempt++ >= MAX_RETRIES)
+        throw new ApiError(`${request.method} ${request.path}`, failure)
       await clock.sleep(Math.min(failure.retryAfterMs ?? 1000, MAX_RETRY_AFTER_MS), signal)
     }
   }
@@ -160,7 +169,8 @@ export class ApiClient {
     const { access, userAgent } = this.#options
     const credentials = await untilAborted(this.#currentCredentials(), signal)
     const url = new URL(access.server.href.replace(/\/$/, '') + path)
-    for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, String(value))
+    for (const [name, value] of Object.entries(query))
+      if (value !== undefined) url.searchParams.set(name, String(value))
     const text = body === undefined ? undefined : JSON.stringify(body)
     const headers: Record<string, string> = { accept: 'application/json', 'user-agent': userAgent }
     if (credentials.token !== undefined) headers.authorization = `Bearer ${credentials.token}`
@@ -171,7 +181,11 @@ export class ApiClient {
     const agent = this.#agentFor(credentials)
     return new Promise((resolve) => {
       const secure = url.protocol === 'https:'
-      const call = (secure ? https : http).request(url, { method, headers, agent, signal }, (response) => resolve({ response }))
+      const call = (secure ? https : http).request(
+        url,
+        { method, headers, agent, signal },
+        (response) => resolve({ response }),
+      )
       call.on('error', (error) => resolve({ error, lost: call.reusedSocket && isReset(error) }))
       call.end(text)
     })
@@ -228,7 +242,10 @@ function isReset(error: Error): boolean {
 
 function unreachable(title: string, error: unknown): ApiUnreachableError {
   if (error instanceof ApiUnreachableError) return error
-  return new ApiUnreachableError(`${title}: ${error instanceof Error ? error.message : String(error)}`, { cause: error })
+  return new ApiUnreachableError(
+    `${title}: ${error instanceof Error ? error.message : String(error)}`,
+    { cause: error },
+  )
 }
 
 function parseJson(text: string, { headers }: IncomingMessage, title: string): unknown {
@@ -240,19 +257,28 @@ function parseJson(text: string, { headers }: IncomingMessage, title: string): u
   }
 }
 
-async function readAll(response: IncomingMessage, maxBytes: number, title: string): Promise<string> {
+async function readAll(
+  response: IncomingMessage,
+  maxBytes: number,
+  title: string,
+): Promise<string> {
   const chunks: Buffer[] = []
   let bytes = 0
   for await (const chunk of response) {
     if (!Buffer.isBuffer(chunk)) continue
     bytes += chunk.length
-    if (bytes > maxBytes) throw new ApiUnreachableError(`${title}: the answer has more than ${maxBytes} bytes`)
+    if (bytes > maxBytes)
+      throw new ApiUnreachableError(`${title}: the answer has more than ${maxBytes} bytes`)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString('utf8')
 }
 
-async function* splitLines(response: IncomingMessage, maxBytes: number, title: string): AsyncGenerator<string, void, void> {
+async function* splitLines(
+  response: IncomingMessage,
+  maxBytes: number,
+  title: string,
+): AsyncGenerator<string, void, void> {
   let parts: Buffer[] = []
   let bytes = 0
   for await (const chunk of response) {
@@ -265,7 +291,8 @@ async function* splitLines(response: IncomingMessage, maxBytes: number, title: s
       rest = rest.subarray(end + 1)
     }
     bytes += rest.length
-    if (bytes > maxBytes) throw new ApiUnreachableError(`${title}: a line has more than ${maxBytes} bytes`)
+    if (bytes > maxBytes)
+      throw new ApiUnreachableError(`${title}: a line has more than ${maxBytes} bytes`)
     if (rest.length > 0) parts.push(rest)
   }
 }
@@ -277,8 +304,16 @@ async function failureOf(response: IncomingMessage): Promise<ApiStatus> {
   const text = await readAll(response, MAX_ERROR_BYTES, 'error').catch(() => '')
   try {
     const body: unknown = JSON.parse(text)
-    if (typeof body === 'object' && body !== null && 'message' in body && typeof body.message === 'string') {
-      const reason = 'reason' in body && typeof body.reason === 'string' ? body.reason : (response.statusMessage ?? '')
+    if (
+      typeof body === 'object' &&
+      body !== null &&
+      'message' in body &&
+      typeof body.message === 'string'
+    ) {
+      const reason =
+        'reason' in body && typeof body.reason === 'string'
+          ? body.reason
+          : (response.statusMessage ?? '')
       return { status, reason, message: body.message.slice(0, MAX_MESSAGE), retryAfterMs }
     }
   } catch {
@@ -290,5 +325,7 @@ async function failureOf(response: IncomingMessage): Promise<ApiStatus> {
 /** Seconds; the other form of the header, a date, API servers do not use. */
 function retryAfterOf(headers: IncomingHttpHeaders): number | undefined {
   const seconds = Number(headers['retry-after'])
-  return headers['retry-after'] !== undefined && Number.isFinite(seconds) && seconds >= 0 ? seconds * 1000 : undefined
+  return headers['retry-after'] !== undefined && Number.isFinite(seconds) && seconds >= 0
+    ? seconds * 1000
+    : undefined
 }

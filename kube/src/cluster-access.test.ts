@@ -48,7 +48,10 @@ function kubeconfig({ cluster = {}, user = {}, context, name = 'one' }: Parts = 
 }
 
 async function credentialsOf(parts: Parts) {
-  const access = await clusterAccess({ kubeconfig: write('config', kubeconfig(parts)), environment: {} })
+  const access = await clusterAccess({
+    kubeconfig: write('config', kubeconfig(parts)),
+    environment: {},
+  })
   return access.credentials()
 }
 
@@ -78,7 +81,9 @@ describe('a Pod', () => {
   })
 
   it('has brackets around an IPv6 address', () => {
-    const access = inClusterAccess({ environment: { KUBERNETES_SERVICE_HOST: 'fd00::1', KUBERNETES_SERVICE_PORT: '6443' } })
+    const access = inClusterAccess({
+      environment: { KUBERNETES_SERVICE_HOST: 'fd00::1', KUBERNETES_SERVICE_PORT: '6443' },
+    })
     expect(access?.server.href).toBe('https://[fd00::1]:6443/')
   })
 
@@ -92,7 +97,9 @@ describe('a Pod', () => {
 
   it('says that its environment makes no address', async () => {
     const wrong = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: 'tcp://x' }
-    expect((await refusal(clusterAccess({ environment: wrong }))).message).toContain('KUBERNETES_SERVICE_PORT')
+    expect((await refusal(clusterAccess({ environment: wrong }))).message).toContain(
+      'KUBERNETES_SERVICE_PORT',
+    )
   })
 
   it('uses a kubeconfig that is named rather than its own cluster', async () => {
@@ -100,12 +107,13 @@ describe('a Pod', () => {
     expect(access.server.host).toBe('one.example:6443')
   })
 
-  it.each([{}, { KUBERNETES_SERVICE_HOST: '10.96.0.1' }, { KUBERNETES_SERVICE_HOST: '', KUBERNETES_SERVICE_PORT: '' }])(
-    'is not what has the environment %j',
-    (other) => {
-      expect(inClusterAccess({ environment: other })).toBeUndefined()
-    },
-  )
+  it.each([
+    {},
+    { KUBERNETES_SERVICE_HOST: '10.96.0.1' },
+    { KUBERNETES_SERVICE_HOST: '', KUBERNETES_SERVICE_PORT: '' },
+  ])('is not what has the environment %j', (other) => {
+    expect(inClusterAccess({ environment: other })).toBeUndefined()
+  })
 })
 
 describe('a kubeconfig', () => {
@@ -115,7 +123,14 @@ describe('a kubeconfig', () => {
         cluster: { 'certificate-authority-data': base64('CA'), 'tls-server-name': 'kubernetes' },
         user: { 'client-certificate-data': base64('CERT'), 'client-key-data': base64('KEY') },
       }),
-    ).toEqual({ ca: 'CA', cert: 'CERT', key: 'KEY', token: undefined, verify: true, serverName: 'kubernetes' })
+    ).toEqual({
+      ca: 'CA',
+      cert: 'CERT',
+      key: 'KEY',
+      token: undefined,
+      verify: true,
+      serverName: 'kubernetes',
+    })
   })
 
   it('gives certificates in files beside it, as they are at the moment', async () => {
@@ -126,7 +141,10 @@ describe('a kubeconfig', () => {
       cluster: { 'certificate-authority': 'ca.pem' },
       user: { 'client-certificate': 'cert.pem', 'client-key': 'key.pem' },
     }
-    const access = await clusterAccess({ kubeconfig: write('config', kubeconfig(parts)), environment: {} })
+    const access = await clusterAccess({
+      kubeconfig: write('config', kubeconfig(parts)),
+      environment: {},
+    })
     expect(await access.credentials()).toMatchObject({ ca: 'CA', cert: 'CERT', key: 'KEY' })
     write('ca.pem', 'CA 2')
     write('cert.pem', 'CERT 2')
@@ -134,15 +152,24 @@ describe('a kubeconfig', () => {
   })
 
   it('gives a token', async () => {
-    expect(await credentialsOf({ user: { token: 'secret' } })).toMatchObject({ token: 'secret', verify: true })
+    expect(await credentialsOf({ user: { token: 'secret' } })).toMatchObject({
+      token: 'secret',
+      verify: true,
+    })
   })
 
   it('may say that the server is not to be checked', async () => {
-    expect(await credentialsOf({ cluster: { 'insecure-skip-tls-verify': true } })).toMatchObject({ verify: false })
+    expect(await credentialsOf({ cluster: { 'insecure-skip-tls-verify': true } })).toMatchObject({
+      verify: false,
+    })
   })
 
   it('runs a plugin to log in', async () => {
-    const answer = { apiVersion: 'client.authentication.k8s.io/v1', kind: 'ExecCredential', status: { token: 'from-plugin' } }
+    const answer = {
+      apiVersion: 'client.authentication.k8s.io/v1',
+      kind: 'ExecCredential',
+      status: { token: 'from-plugin' },
+    }
     const plugin = write('plugin', `#!/bin/sh\necho '${JSON.stringify(answer)}'\n`)
     chmodSync(plugin, 0o755)
     const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: plugin, args: [] }
@@ -166,7 +193,9 @@ describe('a kubeconfig', () => {
   })
 
   it('refuses an authority that is not there', async () => {
-    const { message } = await refusal(credentialsOf({ cluster: { 'certificate-authority': '/nowhere/ca.pem' } }))
+    const { message } = await refusal(
+      credentialsOf({ cluster: { 'certificate-authority': '/nowhere/ca.pem' } }),
+    )
     expect(message).toContain('/nowhere/ca.pem')
   })
 
@@ -181,7 +210,9 @@ describe('a kubeconfig', () => {
   })
 
   it('is found by KUBECONFIG', async () => {
-    const access = await clusterAccess({ environment: { KUBECONFIG: write('config', kubeconfig()) } })
+    const access = await clusterAccess({
+      environment: { KUBECONFIG: write('config', kubeconfig()) },
+    })
     expect(access.server.host).toBe('one.example:6443')
   })
 
@@ -197,7 +228,9 @@ describe('a kubeconfig', () => {
 
   it('is refused when two files have different clusters of one name', async () => {
     const files = [write('one', kubeconfig()), write('other', kubeconfig())]
-    const { message } = await refusal(clusterAccess({ environment: { KUBECONFIG: files.join(path.delimiter) } }))
+    const { message } = await refusal(
+      clusterAccess({ environment: { KUBECONFIG: files.join(path.delimiter) } }),
+    )
     expect(message).toContain(file('other'))
   })
 
@@ -224,7 +257,9 @@ describe('a kubeconfig', () => {
     ['a server that is no address', kubeconfig({ cluster: { server: 'one.example' } })],
     ['a server of another protocol', kubeconfig({ cluster: { server: 'ftp://one.example' } })],
   ])('is refused by name when it has %s', async (_what, content) => {
-    const { message } = await refusal(clusterAccess({ kubeconfig: write('config', content), environment: {} }))
+    const { message } = await refusal(
+      clusterAccess({ kubeconfig: write('config', content), environment: {} }),
+    )
     expect(message).toContain(file('config'))
   })
 })

@@ -67,7 +67,9 @@ export function inClusterAccess({
   }
   const server = `https://${host.includes(':') ? `[${host}]` : host}:${port}`
   if (!URL.canParse(server))
-    throw new ClusterAccessError(`KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT make no address: ${server}`)
+    throw new ClusterAccessError(
+      `KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT make no address: ${server}`,
+    )
   return {
     server: new URL(server),
     credentials: async () => ({ ca: await read('ca.crt'), token: (await read('token')).trim() }),

@@ -19,7 +19,10 @@ export class ApiError extends AkriError {
 
   constructor(request: string, { status, reason, message, retryAfterMs }: ApiStatus) {
     // What is wrong with the request itself stays wrong; a missing right may be given later.
-    const kind = status === 400 || status === 405 || status === 413 || status === 415 || status === 422 ? 'terminal' : 'transient'
+    const kind =
+      status === 400 || status === 405 || status === 413 || status === 415 || status === 422
+        ? 'terminal'
+        : 'transient'
     super('AKRI_ERR_API', kind, `${request}: ${status} ${reason}: ${message}`)
     this.status = status
     this.reason = reason

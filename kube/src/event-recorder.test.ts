@@ -74,7 +74,8 @@ async function serve({ method, path, body }: ApiRequest): Promise<unknown> {
   return event
 }
 
-const refusal = (status: number) => new ApiError('request', { status, reason: 'Reason', message: 'no' })
+const refusal = (status: number) =>
+  new ApiError('request', { status, reason: 'Reason', message: 'no' })
 
 const written = () => [...events.values()]
 const counts = () => written().map(({ count }) => count)
@@ -89,13 +90,21 @@ async function record(event: Partial<ObjectEvent> = {}, uid = 'u1'): Promise<voi
 describe('an event', () => {
   it('is written into the namespace of its object, as those are which kubectl shows', async () => {
     await record()
-    expect([...events.keys()]).toEqual([expect.stringMatching(/^\/api\/v1\/namespaces\/lab\/events\/cam-8120fe\.[0-9a-f]{16}$/)])
+    expect([...events.keys()]).toEqual([
+      expect.stringMatching(/^\/api\/v1\/namespaces\/lab\/events\/cam-8120fe\.[0-9a-f]{16}$/),
+    ])
     expect(written()).toEqual([
       {
         apiVersion: 'v1',
         kind: 'Event',
         metadata: { namespace: 'lab', name: expect.stringMatching(/^cam-8120fe\./) },
-        involvedObject: { apiVersion: 'akri.sh/v0', kind: 'Instance', namespace: 'lab', name: 'cam-8120fe', uid: 'u1' },
+        involvedObject: {
+          apiVersion: 'akri.sh/v0',
+          kind: 'Instance',
+          namespace: 'lab',
+          name: 'cam-8120fe',
+          uid: 'u1',
+        },
         type: 'Warning',
         reason: 'DeviceLost',
         message: 'node-a does not see it any more',
@@ -145,7 +154,9 @@ describe('an event that repeats itself', () => {
     await clock.advance(60_000)
     await record()
     await record()
-    expect(written()).toMatchObject([{ count: 3, firstTimestamp: '2026-01-01T00:00:00Z', lastTimestamp: '2026-01-01T00:01:00Z' }])
+    expect(written()).toMatchObject([
+      { count: 3, firstTimestamp: '2026-01-01T00:00:00Z', lastTimestamp: '2026-01-01T00:01:00Z' },
+    ])
     expect(methods).toEqual(['POST', 'PATCH', 'PATCH'])
   })
 
@@ -167,7 +178,10 @@ describe('an event that repeats itself', () => {
 
   it.each<[string, Partial<ObjectEvent>, string?]>([
     ['another object', { regarding: { kind: 'Instance', key: objectKey('lab', 'cam-a19705') } }],
-    ['an object of another namespace', { regarding: { kind: 'Instance', key: objectKey('home', 'cam-8120fe') } }],
+    [
+      'an object of another namespace',
+      { regarding: { kind: 'Instance', key: objectKey('home', 'cam-8120fe') } },
+    ],
     ['another kind', { regarding: { kind: 'Configuration', key: lost.regarding.key } }],
     ['an object that was made anew', {}, 'u2'],
     ['another type', { type: 'Normal' }],

@@ -95,7 +95,12 @@ export class EventRecorder {
       known.count++
       known.lastAt = clock.monotonicMs()
       try {
-        await this.#api.patch(objectKey(namespace, known.name), 'merge', { count: known.count, lastTimestamp }, { signal })
+        await this.#api.patch(
+          objectKey(namespace, known.name),
+          'merge',
+          { count: known.count, lastTimestamp },
+          { signal },
+        )
         return
       } catch (error) {
         // The server has forgotten it: a new one.
@@ -105,12 +110,21 @@ export class EventRecorder {
     const object = this.#object(event, uid, namespace, lastTimestamp)
     await this.#api.create(namespace, object, { signal })
     this.#recorded.delete(folded)
-    this.#recorded.set(folded, { name: object.metadata.name, count: 1, lastAt: clock.monotonicMs() })
+    this.#recorded.set(folded, {
+      name: object.metadata.name,
+      count: 1,
+      lastAt: clock.monotonicMs(),
+    })
     const [oldest] = this.#recorded.keys()
     if (this.#recorded.size > MAX_EVENTS && oldest !== undefined) this.#recorded.delete(oldest)
   }
 
-  #object({ regarding, type, reason, message }: ObjectEvent, uid: string | undefined, namespace: string, timestamp: string) {
+  #object(
+    { regarding, type, reason, message }: ObjectEvent,
+    uid: string | undefined,
+    namespace: string,
+    timestamp: string,
+  ) {
     const { apiVersion, source, host } = this.#options
     const { name } = keyParts(regarding.key)
     return {

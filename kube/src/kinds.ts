@@ -6,7 +6,11 @@ export const CONFIG_MAPS: ResourceKind = { group: '', version: 'v1', plural: 'co
 export const DEPLOYMENTS: ResourceKind = { group: 'apps', version: 'v1', plural: 'deployments' }
 export const EVENTS: ResourceKind = { group: '', version: 'v1', plural: 'events' }
 export const JOBS: ResourceKind = { group: 'batch', version: 'v1', plural: 'jobs' }
-export const LEASES: ResourceKind = { group: 'coordination.k8s.io', version: 'v1', plural: 'leases' }
+export const LEASES: ResourceKind = {
+  group: 'coordination.k8s.io',
+  version: 'v1',
+  plural: 'leases',
+}
 export const NODES: ResourceKind = { group: '', version: 'v1', plural: 'nodes' }
 export const PODS: ResourceKind = { group: '', version: 'v1', plural: 'pods' }
 export const SECRETS: ResourceKind = { group: '', version: 'v1', plural: 'secrets' }

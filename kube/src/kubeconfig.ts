@@ -10,7 +10,9 @@ import { ClusterAccessError } from './errors.js'
  * @param files one file, or several as KUBECONFIG lists them. @default ~/.kube/config
  * @throws ClusterAccessError
  */
-export function kubeconfigAccess(files: string = path.join(homedir(), '.kube', 'config')): ClusterAccess {
+export function kubeconfigAccess(
+  files: string = path.join(homedir(), '.kube', 'config'),
+): ClusterAccess {
   const config = load(files)
   const cluster = config.getCurrentCluster()
   if (cluster === null)
@@ -18,19 +20,26 @@ export function kubeconfigAccess(files: string = path.join(homedir(), '.kube', '
       `kubeconfig ${files}: its current context ${JSON.stringify(config.getCurrentContext() ?? '')} names no cluster in it`,
     )
   if (!URL.canParse(cluster.server) || !/^https?:$/.test(new URL(cluster.server).protocol))
-    throw new ClusterAccessError(`kubeconfig ${files}: the server ${JSON.stringify(cluster.server)} is no address of one`)
+    throw new ClusterAccessError(
+      `kubeconfig ${files}: the server ${JSON.stringify(cluster.server)} is no address of one`,
+    )
   // Left out, it would be another way to the cluster or another user than what was asked for.
   const user = config.getCurrentUser()
-  if (cluster.proxyUrl) throw new ClusterAccessError(`kubeconfig ${files}: proxy-url is not supported`)
-  if (user?.username) throw new ClusterAccessError(`kubeconfig ${files}: username and password are not supported`)
-  if (user?.impersonateUser) throw new ClusterAccessError(`kubeconfig ${files}: to act as another user is not supported`)
+  if (cluster.proxyUrl)
+    throw new ClusterAccessError(`kubeconfig ${files}: proxy-url is not supported`)
+  if (user?.username)
+    throw new ClusterAccessError(`kubeconfig ${files}: username and password are not supported`)
+  if (user?.impersonateUser)
+    throw new ClusterAccessError(`kubeconfig ${files}: to act as another user is not supported`)
   return {
     server: new URL(cluster.server),
     async credentials(): Promise<Credentials> {
       // Also runs plugins (exec, OIDC) and keeps what they give for as long as it is good.
       const options: { headers?: unknown; ca?: unknown; cert?: unknown; key?: unknown } = {}
       try {
-        await config.applyToHTTPSOptions(options as Parameters<KubeConfig['applyToHTTPSOptions']>[0])
+        await config.applyToHTTPSOptions(
+          options as Parameters<KubeConfig['applyToHTTPSOptions']>[0],
+        )
         return {
           ca: await pemOf(cluster.caData, cluster.caFile),
           cert: text(options.cert),
@@ -40,9 +49,12 @@ export function kubeconfigAccess(files: string = path.join(homedir(), '.kube', '
           serverName: cluster.tlsServerName,
         }
       } catch (error) {
-        throw new ClusterAccessError(`user ${user?.name ?? ''} of kubeconfig ${files} cannot log in: ${String(error)}`, {
-          cause: error,
-        })
+        throw new ClusterAccessError(
+          `user ${user?.name ?? ''} of kubeconfig ${files} cannot log in: ${String(error)}`,
+          {
+            cause: error,
+          },
+        )
       }
     },
   }
@@ -58,7 +70,10 @@ function load(files: string): KubeConfig {
     try {
       config.mergeConfig(other, Boolean(config.getCurrentContext()))
     } catch (error) {
-      throw new ClusterAccessError(`kubeconfig ${file} does not go with ${first}: ${String(error)}`, { cause: error })
+      throw new ClusterAccessError(
+        `kubeconfig ${file} does not go with ${first}: ${String(error)}`,
+        { cause: error },
+      )
     }
   }
   return config
@@ -71,14 +86,22 @@ function loadFile(file: string): KubeConfig {
     return config
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT')
-      throw new ClusterAccessError(`there is no kubeconfig ${file}; outside a Pod, name one with --kubeconfig or KUBECONFIG`, {
-        cause: error,
-      })
-    throw new ClusterAccessError(`kubeconfig ${file} cannot be used: ${String(error)}`, { cause: error })
+      throw new ClusterAccessError(
+        `there is no kubeconfig ${file}; outside a Pod, name one with --kubeconfig or KUBECONFIG`,
+        {
+          cause: error,
+        },
+      )
+    throw new ClusterAccessError(`kubeconfig ${file} cannot be used: ${String(error)}`, {
+      cause: error,
+    })
   }
 }
 
-async function pemOf(data: string | undefined, file: string | undefined): Promise<string | undefined> {
+async function pemOf(
+  data: string | undefined,
+  file: string | undefined,
+): Promise<string | undefined> {
   if (data !== undefined) return Buffer.from(data, 'base64').toString('utf8')
   return file === undefined ? undefined : await readFile(file, 'utf8')
 }

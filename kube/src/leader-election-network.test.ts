@@ -43,10 +43,16 @@ describe('candidates on a bad network', () => {
           }
           // Whose clock is set during a request may be late by as long as that took.
           const endsIn = () => (setsClock ? 0 : Math.floor(random() * 4999))
-          candidates.add(`candidate-${i}`, { client: candidates.server.client(fate), clock: own, random, endsIn })
+          candidates.add(`candidate-${i}`, {
+            client: candidates.server.client(fate),
+            clock: own,
+            random,
+            endsIn,
+          })
         }
         for (let step = 0; step < 60; step++) {
-          if (setsClock && random() < 0.3) offsets[Math.floor(random() * count)] = Math.floor((random() - 0.5) * 100_000)
+          if (setsClock && random() < 0.3)
+            offsets[Math.floor(random() * count)] = Math.floor((random() - 0.5) * 100_000)
           await clock.advance(5000)
         }
         well = true

@@ -45,7 +45,12 @@ describe('a candidate', () => {
   ])(
     'takes a Lease over that has not changed for as long as it is good, by its own clock: last renewed %s',
     async (_when, renewTime) => {
-      server.set({ holderIdentity: 'dead', leaseDurationSeconds: 15, leaseTransitions: 4, ...(renewTime ? { renewTime } : {}) })
+      server.set({
+        holderIdentity: 'dead',
+        leaseDurationSeconds: 15,
+        leaseTransitions: 4,
+        ...(renewTime ? { renewTime } : {}),
+      })
       const a = candidates.add('a')
       await clock.advance(14_999)
       expect(a.turns).toEqual([])
@@ -95,29 +100,40 @@ describe('a candidate', () => {
     server.set({ holderIdentity: '' }, { labels: { a: 'b' }, ownerReferences: [{ uid: '1' }] })
     candidates.add('a')
     await clock.advance(10_000)
-    expect(server.lease?.metadata).toMatchObject({ labels: { a: 'b' }, ownerReferences: [{ uid: '1' }] })
+    expect(server.lease?.metadata).toMatchObject({
+      labels: { a: 'b' },
+      ownerReferences: [{ uid: '1' }],
+    })
   })
 
-  it.each([['text'], [5], [{}], [{ metadata: {} }], [{ metadata: { resourceVersion: '1' }, spec: 5 }], [null]])(
-    'goes on asking where the answer is %j',
-    async (answer) => {
-      let wrong = true
-      const right = server.client()
-      const a = candidates.add('a', {
-        client: new TestClient(clock, (request) => (wrong ? Promise.resolve(answer) : right.request(request))),
-      })
-      await clock.advance(10_000)
-      expect(a.turns).toEqual([])
-      expect(a.errors.length).toBeGreaterThan(3)
-      wrong = false
-      await clock.advance(2500)
-      expect(a.election.leads).toBe(true)
-    },
-  )
+  it.each([
+    ['text'],
+    [5],
+    [{}],
+    [{ metadata: {} }],
+    [{ metadata: { resourceVersion: '1' }, spec: 5 }],
+    [null],
+  ])('goes on asking where the answer is %j', async (answer) => {
+    let wrong = true
+    const right = server.client()
+    const a = candidates.add('a', {
+      client: new TestClient(clock, (request) =>
+        wrong ? Promise.resolve(answer) : right.request(request),
+      ),
+    })
+    await clock.advance(10_000)
+    expect(a.turns).toEqual([])
+    expect(a.errors.length).toBeGreaterThan(3)
+    wrong = false
+    await clock.advance(2500)
+    expect(a.election.leads).toBe(true)
+  })
 
   it('of two leads only one when both are as fast', async () => {
     for (let i = 0; i < 5; i++)
-      candidates.add(`candidate-${i}`, { client: server.client(() => ({ arrivesIn: 10, answeredIn: 10 })) })
+      candidates.add(`candidate-${i}`, {
+        client: server.client(() => ({ arrivesIn: 10, answeredIn: 10 })),
+      })
     await clock.advance(60_000)
     expect(candidates.all.filter(({ election }) => election.leads)).toHaveLength(1)
     expect(candidates.all.flatMap(({ turns }) => turns)).toHaveLength(1)
@@ -170,7 +186,9 @@ describe('a leader', () => {
     ['are never answered', { answeredIn: Number.POSITIVE_INFINITY }],
   ])('whose requests %s ends its turn before another one takes over', async (_what, fate) => {
     let broken = false
-    const a = candidates.add('a', { client: server.client(({ method }) => (broken && method === 'PUT' ? fate : {})) })
+    const a = candidates.add('a', {
+      client: server.client(({ method }) => (broken && method === 'PUT' ? fate : {})),
+    })
     await clock.advance(0)
     const b = candidates.add('b')
     await clock.advance(20_000)
@@ -184,7 +202,9 @@ describe('a leader', () => {
   it('stays it where one renewal hangs', async () => {
     let requests = 0
     const a = candidates.add('a', {
-      client: server.client(() => (++requests === 5 ? { arrivesIn: Number.POSITIVE_INFINITY } : {})),
+      client: server.client(() =>
+        ++requests === 5 ? { arrivesIn: Number.POSITIVE_INFINITY } : {},
+      ),
     })
     await clock.advance(60_000)
     expect(a.turns).toEqual([{ from: 1_000_000 }])
@@ -192,7 +212,9 @@ describe('a leader', () => {
 
   it('counts from before it asked: an answer that comes late gives no more time', async () => {
     let fate: Fate = {}
-    const a = candidates.add('a', { client: server.client(({ method }) => (method === 'PUT' ? fate : {})) })
+    const a = candidates.add('a', {
+      client: server.client(({ method }) => (method === 'PUT' ? fate : {})),
+    })
     await clock.advance(1999)
     // Sent 2 s after the beginning, and answered 6.5 s after it; nothing arrives after that.
     fate = { answeredIn: 4500 }
@@ -227,7 +249,10 @@ describe('a leader', () => {
       wallMs: () => clock.wallMs() + offset,
       sleep: (ms, signal) => clock.sleep(ms, signal),
     }
-    const a = candidates.add('a', { clock: own, client: server.client(() => ({ refused: broken })) })
+    const a = candidates.add('a', {
+      clock: own,
+      client: server.client(() => ({ refused: broken })),
+    })
     await clock.advance(4000)
     broken = true
     offset = -3_600_000
@@ -282,7 +307,9 @@ describe('the end', () => {
   })
 
   it('gives back also where a renewal of its own comes in between', async () => {
-    const a = candidates.add('a', { client: server.client(({ method }) => (method === 'PUT' ? { arrivesIn: 100 } : {})) })
+    const a = candidates.add('a', {
+      client: server.client(({ method }) => (method === 'PUT' ? { arrivesIn: 100 } : {})),
+    })
     await clock.advance(2050)
     const stopped = a.stop()
     await clock.advance(1000)

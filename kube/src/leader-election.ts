@@ -42,7 +42,9 @@ interface Lease {
 }
 
 /** `lost`: another one holds the Lease. `unknown`: there was no answer, or somebody wrote in the same moment. */
-type Hold = { readonly state: 'held'; readonly since: number } | { readonly state: 'lost' | 'unknown' }
+type Hold =
+  | { readonly state: 'held'; readonly since: number }
+  | { readonly state: 'lost' | 'unknown' }
 
 /**
  * Of several candidates lets one lead at a time, by a Lease that it renews. Others judge by their own clocks how long the
@@ -59,7 +61,13 @@ export class LeaderElection {
   #leads = false
 
   constructor(options: LeaderElectionOptions) {
-    this.#options = { leaseMs: 15_000, renewDeadlineMs: 10_000, retryMs: 2000, random: Math.random, ...options }
+    this.#options = {
+      leaseMs: 15_000,
+      renewDeadlineMs: 10_000,
+      retryMs: 2000,
+      random: Math.random,
+      ...options,
+    }
     this.#leases = new Resource(options.client, LEASES)
   }
 
@@ -88,7 +96,11 @@ export class LeaderElection {
     }
   }
 
-  async #leadUntilLost(signal: AbortSignal, since: number, lead: (turn: AbortSignal) => Promise<void>): Promise<void> {
+  async #leadUntilLost(
+    signal: AbortSignal,
+    since: number,
+    lead: (turn: AbortSignal) => Promise<void>,
+  ): Promise<void> {
     const { clock, retryMs, renewDeadlineMs } = this.#options
     const turn = new AbortController()
     const done = new AbortController()
@@ -116,7 +128,10 @@ export class LeaderElection {
     // Beside the renewing, which may hang; and by a timer, because the time of day may be set back.
     const watching = (async () => {
       while (!done.signal.aborted && !turn.signal.aborted) {
-        const left = Math.min(renewDeadlineMs, Math.max(0, renewed + renewDeadlineMs - clock.monotonicMs()))
+        const left = Math.min(
+          renewDeadlineMs,
+          Math.max(0, renewed + renewDeadlineMs - clock.monotonicMs()),
+        )
         patience = new Patience(clock, left, done.signal)
         if (await patience.isOver) endTurn()
       }
@@ -145,15 +160,19 @@ export class LeaderElection {
     // Others count from when they see the renewal, which is never before it was sent.
     const since = this.#options.clock.monotonicMs()
     try {
-      const lease = leaseIn(await this.#leases.get(objectKey(namespace, name), { signal: patience.signal }))
+      const lease = leaseIn(
+        await this.#leases.get(objectKey(namespace, name), { signal: patience.signal }),
+      )
       if (lease !== undefined && lease.holder !== identity) {
         this.#mayHold = false
         if (lease.holder !== '' && !this.#hasRunOut(lease)) return { state: 'lost' }
       }
       this.#mayHold = true
       const object = this.#object(lease, identity)
-      if (lease === undefined) await this.#leases.create(namespace, object, { signal: patience.signal })
-      else await this.#leases.replace(objectKey(namespace, name), object, { signal: patience.signal })
+      if (lease === undefined)
+        await this.#leases.create(namespace, object, { signal: patience.signal })
+      else
+        await this.#leases.replace(objectKey(namespace, name), object, { signal: patience.signal })
       return { state: 'held', since }
     } catch (error) {
       // 409: somebody else was faster.
@@ -168,7 +187,10 @@ export class LeaderElection {
   #hasRunOut({ renewal, durationMs }: Lease): boolean {
     if (this.#seen?.renewal !== renewal) {
       this.#seen?.patience.end()
-      this.#seen = { renewal, patience: new Patience(this.#options.clock, Math.min(durationMs, MAX_LEASE_MS)) }
+      this.#seen = {
+        renewal,
+        patience: new Patience(this.#options.clock, Math.min(durationMs, MAX_LEASE_MS)),
+      }
     }
     return this.#seen.patience.signal.aborted
   }
@@ -179,7 +201,8 @@ export class LeaderElection {
     const patience = new Patience(clock, GIVE_BACK_MS)
     try {
       // A renewal of ours that was under way may arrive between reading and writing.
-      for (let attempt = 0; this.#mayHold && attempt < GIVE_BACK_ATTEMPTS; attempt++) await this.#release(patience.signal)
+      for (let attempt = 0; this.#mayHold && attempt < GIVE_BACK_ATTEMPTS; attempt++)
+        await this.#release(patience.signal)
     } catch (error) {
       // It runs out by itself.
       onError(error)
@@ -192,7 +215,8 @@ export class LeaderElection {
     const { namespace, name, identity } = this.#options
     try {
       const lease = leaseIn(await this.#leases.get(objectKey(namespace, name), { signal }))
-      if (lease?.holder === identity) await this.#leases.replace(objectKey(namespace, name), this.#object(lease, ''), { signal })
+      if (lease?.holder === identity)
+        await this.#leases.replace(objectKey(namespace, name), this.#object(lease, ''), { signal })
       this.#mayHold = false
     } catch (error) {
       if (!ApiError.is(error, 409)) throw error

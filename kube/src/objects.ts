@@ -16,7 +16,9 @@ export function keyParts(key: ObjectKey): { readonly namespace: string; readonly
   return { namespace: key.slice(0, slash), name: key.slice(slash + 1) }
 }
 
-export function keyOf(object: { readonly metadata: { readonly namespace: string; readonly name: string } }): ObjectKey {
+export function keyOf(object: {
+  readonly metadata: { readonly namespace: string; readonly name: string }
+}): ObjectKey {
   return objectKey(object.metadata.namespace, object.metadata.name)
 }
 

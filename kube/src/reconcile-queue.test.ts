@@ -1,6 +1,10 @@
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { ReconcileQueue, type ReconcileQueueOptions, type ReconcileResult } from './reconcile-queue.js'
+import {
+  ReconcileQueue,
+  type ReconcileQueueOptions,
+  type ReconcileResult,
+} from './reconcile-queue.js'
 
 class TestError extends Error {
   readonly kind: string
@@ -31,7 +35,9 @@ afterEach(async () => {
   await ran
 })
 
-function start(options: Pick<ReconcileQueueOptions<string>, 'concurrency' | 'gatherMs' | 'random'> = {}): ReconcileQueue<string> {
+function start(
+  options: Pick<ReconcileQueueOptions<string>, 'concurrency' | 'gatherMs' | 'random'> = {},
+): ReconcileQueue<string> {
   const queue = new ReconcileQueue<string>({
     random: () => 1,
     ...options,

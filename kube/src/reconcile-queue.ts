@@ -49,7 +49,14 @@ export class ReconcileQueue<Key extends string> {
   readonly #settling = new Set<() => void>()
 
   constructor(options: ReconcileQueueOptions<Key>) {
-    this.#options = { random: Math.random, gatherMs: 0, concurrency: 4, initialBackoffMs: 500, ceilingMs: 30_000, ...options }
+    this.#options = {
+      random: Math.random,
+      gatherMs: 0,
+      concurrency: 4,
+      initialBackoffMs: 500,
+      ceilingMs: 30_000,
+      ...options,
+    }
   }
 
   add(key: Key): void {
@@ -80,7 +87,11 @@ export class ReconcileQueue<Key extends string> {
   }
 
   #isBusy(): boolean {
-    return this.#waiting.size > 0 || this.#running.size > 0 || [...this.#later.values()].some(({ gathers }) => gathers)
+    return (
+      this.#waiting.size > 0 ||
+      this.#running.size > 0 ||
+      [...this.#later.values()].some(({ gathers }) => gathers)
+    )
   }
 
   #tellSettled(): void {

@@ -41,7 +41,9 @@ describe('what a write answered', () => {
   })
 
   it('is not removed by something older that makes no sense', async () => {
-    await things.follow({ parse: (object) => ((object as Thing).value === 'bad' ? undefined : (object as Thing)) })
+    await things.follow({
+      parse: (object) => ((object as Thing).value === 'bad' ? undefined : (object as Thing)),
+    })
     things.reflector.observe(thing('a', '500', 'written'))
     event('MODIFIED', thing('a', '300', 'bad'))
     await seen(['a'])
@@ -95,7 +97,9 @@ describe('what a write answered', () => {
     await things.follow()
     things.reflector.observe(thing('a', '5000', 'lost by the backup'))
     api.lists.push((_query, response) =>
-      response.end(JSON.stringify({ metadata: { resourceVersion: '50' }, items: [thing('b', '40', 'there')] })),
+      response.end(
+        JSON.stringify({ metadata: { resourceVersion: '50' }, items: [thing('b', '40', 'there')] }),
+      ),
     )
     api.watched.push(refuse(410, 'Expired'))
     await clock.advance(5000)

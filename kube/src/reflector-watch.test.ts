@@ -66,7 +66,10 @@ describe('watching', () => {
     await eventually(() => expect(api.count('list')).toBe(2))
     await things.watching()
 
-    api.send({ type: 'ERROR', object: { kind: 'Status', code: 410, reason: 'Expired', message: 'too old' } })
+    api.send({
+      type: 'ERROR',
+      object: { kind: 'Status', code: 410, reason: 'Expired', message: 'too old' },
+    })
     await things.afterFailures(2)
     await eventually(() => expect(api.count('list')).toBe(3))
     expect(errors[1]?.[0]).toContain('too old')
@@ -103,7 +106,14 @@ describe('watching', () => {
 
   it('is not upset by events without an object', async () => {
     await things.follow()
-    for (const object of [undefined, null, 5, {}, { metadata: 5 }, { metadata: { name: 'x', namespace: 7 } }])
+    for (const object of [
+      undefined,
+      null,
+      5,
+      {},
+      { metadata: 5 },
+      { metadata: { name: 'x', namespace: 7 } },
+    ])
       api.send({ type: 'MODIFIED', object })
     api.put('a', 1)
     await things.converged()
@@ -119,7 +129,10 @@ describe('watching', () => {
     for (let minute = 0; minute < 2; minute++) {
       for (let second = 0; second < 60; second++) {
         await clock.advance(1000)
-        await vi.waitFor(() => expect(clock.sleeping.length).toBe(1), { timeout: 45_000, interval: 1 })
+        await vi.waitFor(() => expect(clock.sleeping.length).toBe(1), {
+          timeout: 45_000,
+          interval: 1,
+        })
       }
       asked.push(api.count('watch'))
     }

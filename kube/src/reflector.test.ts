@@ -33,7 +33,9 @@ describe('listing', () => {
   it('begins again when the list has become too old to go on', async () => {
     for (let i = 0; i < 5; i++) api.put(`thing-${i}`, i)
     const first: Answer = (_query, response) =>
-      response.end(JSON.stringify({ metadata: { resourceVersion: '1', continue: 'old' }, items: [] }))
+      response.end(
+        JSON.stringify({ metadata: { resourceVersion: '1', continue: 'old' }, items: [] }),
+      )
     api.lists.push(first, refuse(410, 'Expired'))
     things.begin({ pageSize: 2 })
     await things.afterFailures(1)
@@ -61,7 +63,12 @@ describe('listing', () => {
 
   it('leaves out what has no name', async () => {
     api.lists.push((_query, response) =>
-      response.end(JSON.stringify({ metadata: { resourceVersion: '1' }, items: [null, 1, {}, { metadata: { name: 5 } }] })),
+      response.end(
+        JSON.stringify({
+          metadata: { resourceVersion: '1' },
+          items: [null, 1, {}, { metadata: { name: 5 } }],
+        }),
+      ),
     )
     things.begin()
     await things.reflector.synced
@@ -73,7 +80,9 @@ describe('listing', () => {
     things.begin()
     for (let i = 1; i <= 9; i++) await things.afterFailures(i)
     await things.reflector.synced
-    expect(errors.map(([, ms]) => ms)).toEqual([500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000])
+    expect(errors.map(([, ms]) => ms)).toEqual([
+      500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000,
+    ])
   })
 
   it('tries again after between half and all of that time, so that not all who lost a server come back to it at once', async () => {
@@ -107,13 +116,17 @@ describe('listing', () => {
 
   it('asks for what it was made for only', async () => {
     await things.follow({ query: { fieldSelector: 'metadata.name=a' } })
-    expect(api.requests.map((query) => query.get('fieldSelector'))).toEqual(['metadata.name=a', 'metadata.name=a'])
+    expect(api.requests.map((query) => query.get('fieldSelector'))).toEqual([
+      'metadata.name=a',
+      'metadata.name=a',
+    ])
   })
 })
 
 describe('the cache', () => {
   it('leaves out what makes no sense, and takes away what makes none any more', async () => {
-    const parse = (object: unknown) => ((object as Thing).value === 'bad' ? undefined : (object as Thing))
+    const parse = (object: unknown) =>
+      (object as Thing).value === 'bad' ? undefined : (object as Thing)
     api.put('a', 1)
     api.put('b', 'bad')
     await things.follow({ parse })
@@ -125,7 +138,8 @@ describe('the cache', () => {
   })
 
   it('keeps what it has where that is what the parser says', async () => {
-    const parse = (object: unknown, known: Thing | undefined) => ((object as Thing).value === 'bad' ? known : (object as Thing))
+    const parse = (object: unknown, known: Thing | undefined) =>
+      (object as Thing).value === 'bad' ? known : (object as Thing)
     api.put('a', 1)
     await things.follow({ parse })
     api.put('a', 'bad')
@@ -181,7 +195,11 @@ describe('the end', () => {
   it.each([
     ['it lists', () => api.lists.push(() => {}), () => expect(api.count('list')).toBe(1)],
     ['it watches', () => {}, () => expect(api.watches.size).toBe(1)],
-    ['it waits to try again', () => api.lists.push(refuse(500, 'x')), () => expect(errors).toHaveLength(1)],
+    [
+      'it waits to try again',
+      () => api.lists.push(refuse(500, 'x')),
+      () => expect(errors).toHaveLength(1),
+    ],
   ])('comes at once while %s, and leaves nothing open', async (_what, before, until) => {
     before()
     things.begin()

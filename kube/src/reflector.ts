@@ -5,7 +5,11 @@ import { keyOf, type ObjectKey } from './objects.js'
 
 /** The least that every object has. */
 export interface ApiObject {
-  readonly metadata: { readonly namespace: string; readonly name: string; readonly resourceVersion: string }
+  readonly metadata: {
+    readonly namespace: string
+    readonly name: string
+    readonly resourceVersion: string
+  }
 }
 
 export interface ReflectorOptions<T extends ApiObject> {
@@ -62,7 +66,14 @@ export class Reflector<T extends ApiObject> {
   #lastContact: number | undefined
 
   constructor(options: ReflectorOptions<T>) {
-    this.#options = { random: Math.random, pageSize: 500, watchSeconds: 200, silenceMs: 90_000, query: {}, ...options }
+    this.#options = {
+      random: Math.random,
+      pageSize: 500,
+      watchSeconds: 200,
+      silenceMs: 90_000,
+      query: {},
+      ...options,
+    }
     this.synced = new Promise((resolve) => {
       this.#onSynced = resolve
     })
@@ -100,7 +111,8 @@ export class Reflector<T extends ApiObject> {
     const parsed = this.#options.parse(object, known)
     if (parsed === undefined) return undefined
     // The watch is further than that and knows of no such object: it went before the answer came.
-    if (known === undefined && isOlderOrSame(versionIn(object), this.#resourceVersion)) return parsed
+    if (known === undefined && isOlderOrSame(versionIn(object), this.#resourceVersion))
+      return parsed
     this.#observed.add(key)
     this.#put(parsed)
     return parsed
@@ -150,13 +162,20 @@ export class Reflector<T extends ApiObject> {
     const { client, path, query, pageSize } = this.#options
     try {
       return listIn(
-        await client.request({ method: 'GET', path, query: { ...query, limit: pageSize, continue: next }, signal }),
+        await client.request({
+          method: 'GET',
+          path,
+          query: { ...query, limit: pageSize, continue: next },
+          signal,
+        }),
         path,
       )
     } catch (error) {
       if (next === undefined || !ApiError.is(error, EXPIRED)) throw error
       // The next round begins again with the first page.
-      throw new ApiUnreachableError(`list ${path}: it changed too much while it was read`, { cause: error })
+      throw new ApiUnreachableError(`list ${path}: it changed too much while it was read`, {
+        cause: error,
+      })
     }
   }
 
@@ -169,7 +188,13 @@ export class Reflector<T extends ApiObject> {
       {
         method: 'GET',
         path,
-        query: { ...query, watch: true, allowWatchBookmarks: true, timeoutSeconds, resourceVersion: this.#resourceVersion },
+        query: {
+          ...query,
+          watch: true,
+          allowWatchBookmarks: true,
+          timeoutSeconds,
+          resourceVersion: this.#resourceVersion,
+        },
       },
       silence.signal,
       () => {
@@ -184,17 +209,22 @@ export class Reflector<T extends ApiObject> {
           if (ApiError.is(next.error, EXPIRED)) this.#resourceVersion = undefined
           if (!silence.broken) return next.error
           // Once it was open there may just have been nothing to say: whether the server is there the next one tells.
-          return opened ? undefined : new ApiUnreachableError(`watch ${path}: nothing came for ${silenceMs} ms`)
+          return opened
+            ? undefined
+            : new ApiUnreachableError(`watch ${path}: nothing came for ${silenceMs} ms`)
         }
         if (next.value.done === true) return undefined
         silence.broke()
         this.#lastContact = clock.monotonicMs()
         const event = eventIn(next.value.value)
-        if (event === undefined) return new ApiUnreachableError(`watch ${path}: a line that is no event`)
+        if (event === undefined)
+          return new ApiUnreachableError(`watch ${path}: a line that is no event`)
         if (event.type === 'ERROR') {
           // Whatever it is, what happened since is not known: 410 and "too old" come here too.
           this.#resourceVersion = undefined
-          return new ApiUnreachableError(`watch ${path}: ${JSON.stringify(event.object).slice(0, 300)}`)
+          return new ApiUnreachableError(
+            `watch ${path}: ${JSON.stringify(event.object).slice(0, 300)}`,
+          )
         }
         this.#apply(event.type, event.object)
       }
@@ -220,14 +250,20 @@ export class Reflector<T extends ApiObject> {
     const gone = new Set(this.#objects.keys())
     for (const key of this.#observed) {
       const known = this.#objects.get(key)
-      if (known !== undefined && isOlder(resourceVersion, known.metadata.resourceVersion)) gone.delete(key)
+      if (known !== undefined && isOlder(resourceVersion, known.metadata.resourceVersion))
+        gone.delete(key)
     }
     for (const object of objects) {
       const key = keyIn(object)
       if (key === undefined) continue
       gone.delete(key)
       const known = this.#objects.get(key)
-      if (this.#observed.has(key) && known !== undefined && isOlder(versionIn(object), known.metadata.resourceVersion)) continue
+      if (
+        this.#observed.has(key) &&
+        known !== undefined &&
+        isOlder(versionIn(object), known.metadata.resourceVersion)
+      )
+        continue
       this.#take(key, object, known)
     }
     for (const key of gone) this.#remove(key)
@@ -246,7 +282,8 @@ export class Reflector<T extends ApiObject> {
     const known = this.#objects.get(key)
     if (
       known !== undefined &&
-      (known === object || isOlderOrSame(object.metadata.resourceVersion, known.metadata.resourceVersion))
+      (known === object ||
+        isOlderOrSame(object.metadata.resourceVersion, known.metadata.resourceVersion))
     )
       return
     this.#set(key, object)
@@ -318,7 +355,9 @@ class Silence {
   }
 }
 
-type Attempt<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: unknown }
+type Attempt<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly error: unknown }
 
 /** Only what the server does is caught: what listeners throw must not be taken for it. */
 async function attempt<T>(work: () => Promise<T>): Promise<Attempt<T>> {
@@ -338,7 +377,10 @@ function listIn(page: unknown, path: string): ListPage {
   if (isRecord(page) && Array.isArray(page.items) && isRecord(page.metadata)) {
     const { resourceVersion, continue: next } = page.metadata
     if (typeof resourceVersion === 'string')
-      return { items: page.items, metadata: { resourceVersion, ...(typeof next === 'string' ? { continue: next } : {}) } }
+      return {
+        items: page.items,
+        metadata: { resourceVersion, ...(typeof next === 'string' ? { continue: next } : {}) },
+      }
   }
   throw new ApiUnreachableError(`list ${path}: the answer is no list`)
 }
@@ -346,7 +388,9 @@ function listIn(page: unknown, path: string): ListPage {
 function eventIn(line: string): { type: string; object: unknown } | undefined {
   try {
     const event: unknown = JSON.parse(line)
-    return isRecord(event) && typeof event.type === 'string' ? { type: event.type, object: event.object } : undefined
+    return isRecord(event) && typeof event.type === 'string'
+      ? { type: event.type, object: event.object }
+      : undefined
   } catch {
     return undefined
   }
@@ -358,7 +402,9 @@ function metadataOf(object: unknown): Record<string, unknown> {
 
 function keyIn(object: unknown): ObjectKey | undefined {
   const { namespace = '', name } = metadataOf(object)
-  return typeof name === 'string' && typeof namespace === 'string' ? keyOf({ metadata: { namespace, name } }) : undefined
+  return typeof name === 'string' && typeof namespace === 'string'
+    ? keyOf({ metadata: { namespace, name } })
+    : undefined
 }
 
 function versionIn(object: unknown): string | undefined {

@@ -20,8 +20,14 @@ describe('paths', () => {
     }
     const things = new Resource(client, { group: 'a.b', version: 'v1', plural: 'things' })
     await things.get(objectKey('name space', 'x/../y?z#ü%'))
-    expect(url).toBe('/prefix/apis/a.b/v1/namespaces/name%20space/things/x%2F..%2Fy%3Fz%23%C3%BC%25')
-    await client.request({ method: 'GET', path: '/x', query: { labelSelector: 'a=b&c,d', limit: 5, continue: undefined } })
+    expect(url).toBe(
+      '/prefix/apis/a.b/v1/namespaces/name%20space/things/x%2F..%2Fy%3Fz%23%C3%BC%25',
+    )
+    await client.request({
+      method: 'GET',
+      path: '/x',
+      query: { labelSelector: 'a=b&c,d', limit: 5, continue: undefined },
+    })
     expect(url).toBe('/prefix/x?labelSelector=a%3Db%26c%2Cd&limit=5')
   })
 
@@ -32,26 +38,31 @@ describe('paths', () => {
       url = request.url
       response.end('{}')
     }
-    await new Resource(client, { group: '', version: 'v1', plural: 'nodes' }).get(objectKey('', 'a'))
+    await new Resource(client, { group: '', version: 'v1', plural: 'nodes' }).get(
+      objectKey('', 'a'),
+    )
     expect(url).toBe('/api/v1/nodes/a')
   })
 
-  it.each(['', '.', '..'])('sends nothing for an object named "%s": the path would be of something else', async (name) => {
-    const client = connect(await serve())
-    let requests = 0
-    api.answer = (_request, response) => {
-      requests++
-      response.end('{}')
-    }
-    const things = new Resource(client, { group: 'a.b', version: 'v1', plural: 'things' })
-    for (const work of [
-      things.get(objectKey('n', name)),
-      things.delete(objectKey('n', name)),
-      things.replace(objectKey('n', name), {}),
-      things.patch(objectKey('n', name), 'merge', {}),
-      things.apply(objectKey('n', name), {}, 'm'),
-    ])
-      expect(await failure(work)).toBeInstanceOf(ObjectNameError)
-    expect(requests).toBe(0)
-  })
+  it.each(['', '.', '..'])(
+    'sends nothing for an object named "%s": the path would be of something else',
+    async (name) => {
+      const client = connect(await serve())
+      let requests = 0
+      api.answer = (_request, response) => {
+        requests++
+        response.end('{}')
+      }
+      const things = new Resource(client, { group: 'a.b', version: 'v1', plural: 'things' })
+      for (const work of [
+        things.get(objectKey('n', name)),
+        things.delete(objectKey('n', name)),
+        things.replace(objectKey('n', name), {}),
+        things.patch(objectKey('n', name), 'merge', {}),
+        things.apply(objectKey('n', name), {}, 'm'),
+      ])
+        expect(await failure(work)).toBeInstanceOf(ObjectNameError)
+      expect(requests).toBe(0)
+    },
+  )
 })

@@ -34,7 +34,9 @@ export class Resource {
 
   /** Where all objects of the kind are, or those of a namespace. Kinds that have no namespaces: `''`. */
   path(namespace = ''): string {
-    return namespace === '' ? `${this.#base}/${this.#plural}` : `${this.#base}/namespaces/${segment(namespace)}/${this.#plural}`
+    return namespace === ''
+      ? `${this.#base}/${this.#plural}`
+      : `${this.#base}/namespaces/${segment(namespace)}/${this.#plural}`
   }
 
   /** @returns undefined where there is no such object */
@@ -48,25 +50,52 @@ export class Resource {
   }
 
   async create(namespace: string, object: unknown, options: RequestOptions = {}): Promise<unknown> {
-    return this.#client.request({ method: 'POST', path: this.path(namespace), body: object, ...options })
+    return this.#client.request({
+      method: 'POST',
+      path: this.path(namespace),
+      body: object,
+      ...options,
+    })
   }
 
   patch(key: ObjectKey, type: 'json', patch: JsonPatch, options?: WriteOptions): Promise<unknown>
   patch(key: ObjectKey, type: 'merge', patch: object, options?: WriteOptions): Promise<unknown>
-  async patch(key: ObjectKey, type: PatchType, patch: unknown, { subresource, ...options }: WriteOptions = {}): Promise<unknown> {
+  async patch(
+    key: ObjectKey,
+    type: PatchType,
+    patch: unknown,
+    { subresource, ...options }: WriteOptions = {},
+  ): Promise<unknown> {
     const path = this.#pathOf(key) + (subresource === undefined ? '' : `/${subresource}`)
     return this.#client.request({ method: 'PATCH', path, body: patch, patch: type, ...options })
   }
 
   /** Server-side apply: makes the fields of the object those of the manager, and takes away what it applied before. */
-  async apply(key: ObjectKey, object: object, manager: string, { subresource, ...options }: WriteOptions = {}): Promise<unknown> {
+  async apply(
+    key: ObjectKey,
+    object: object,
+    manager: string,
+    { subresource, ...options }: WriteOptions = {},
+  ): Promise<unknown> {
     const path = this.#pathOf(key) + (subresource === undefined ? '' : `/${subresource}`)
     const query = { fieldManager: manager, force: true }
-    return this.#client.request({ method: 'PATCH', path, query, body: object, patch: 'apply', ...options })
+    return this.#client.request({
+      method: 'PATCH',
+      path,
+      query,
+      body: object,
+      patch: 'apply',
+      ...options,
+    })
   }
 
   async replace(key: ObjectKey, object: unknown, options: RequestOptions = {}): Promise<unknown> {
-    return this.#client.request({ method: 'PUT', path: this.#pathOf(key), body: object, ...options })
+    return this.#client.request({
+      method: 'PUT',
+      path: this.#pathOf(key),
+      body: object,
+      ...options,
+    })
   }
 
   /**
@@ -79,7 +108,13 @@ export class Resource {
     options: DeleteOptions = {},
   ): Promise<boolean> {
     const { propagationPolicy, gracePeriodSeconds, signal } = options
-    const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions, propagationPolicy, gracePeriodSeconds }
+    const body = {
+      apiVersion: 'v1',
+      kind: 'DeleteOptions',
+      preconditions,
+      propagationPolicy,
+      gracePeriodSeconds,
+    }
     try {
       await this.#client.request({ method: 'DELETE', path: this.#pathOf(key), body, signal })
       return true

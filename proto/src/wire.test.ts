@@ -48,7 +48,8 @@ const RECORDED = {
     },
   },
   podResources: {
-    bytes: '0a330a017012016e1a2b0a046d61696e12130a0b616b72692e73682f63616d1201301201311a020003220a0a066d656d6f72791005',
+    bytes:
+      '0a330a017012016e1a2b0a046d61696e12130a0b616b72692e73682f63616d1201301201311a020003220a0a066d656d6f72791005',
     means: {
       podResources: [
         {
@@ -57,7 +58,9 @@ const RECORDED = {
           containers: [
             {
               name: 'main',
-              devices: [{ resourceName: 'akri.sh/cam', deviceIds: ['0', '1'], topology: undefined }],
+              devices: [
+                { resourceName: 'akri.sh/cam', deviceIds: ['0', '1'], topology: undefined },
+              ],
               cpuIds: [0, 3],
               memory: [{ memoryType: 'memory', size: 5, topology: undefined }],
               dynamicResources: [],
@@ -83,7 +86,9 @@ describe('bytes of another implementation', () => {
 
   it.each(MESSAGES)('are written as they were recorded: %s', (name, message) => {
     const decoded = message.decode(Buffer.from(RECORDED[name].bytes, 'hex'))
-    const encoded = (message.encode as (value: typeof decoded) => { finish(): Uint8Array })(decoded).finish()
+    const encoded = (message.encode as (value: typeof decoded) => { finish(): Uint8Array })(
+      decoded,
+    ).finish()
     expect(Buffer.from(encoded).toString('hex')).toBe(RECORDED[name].bytes)
   })
 })
@@ -92,16 +97,22 @@ describe('the discovery contract on the wire', () => {
   const root = peer('discovery.proto')
 
   it('names the methods as other implementations call them', () => {
-    expect(discovery.RegistrationService.registerDiscoveryHandler.path).toBe('/v0.Registration/RegisterDiscoveryHandler')
+    expect(discovery.RegistrationService.registerDiscoveryHandler.path).toBe(
+      '/v0.Registration/RegisterDiscoveryHandler',
+    )
     expect(discovery.DiscoveryHandlerService.discover.path).toBe('/v0.DiscoveryHandler/Discover')
     expect(discovery.DiscoveryHandlerService.discover.responseStream).toBe(true)
   })
 
   it('tells an empty property from one that has no value', () => {
     const type = root.lookupType('v0.ByteData')
-    expect(Buffer.from(discovery.ByteData.encode({ vec: Buffer.alloc(0) }).finish()).toString('hex')).toBe('0a00')
+    expect(
+      Buffer.from(discovery.ByteData.encode({ vec: Buffer.alloc(0) }).finish()).toString('hex'),
+    ).toBe('0a00')
     expect(discovery.ByteData.encode({ vec: undefined }).finish()).toHaveLength(0)
-    expect(discovery.ByteData.decode(type.encode({ vec: Buffer.alloc(0) }).finish()).vec).toHaveLength(0)
+    expect(
+      discovery.ByteData.decode(type.encode({ vec: Buffer.alloc(0) }).finish()).vec,
+    ).toHaveLength(0)
     expect(discovery.ByteData.decode(type.encode({}).finish()).vec).toBeUndefined()
   })
 
@@ -115,14 +126,20 @@ describe('the discovery contract on the wire', () => {
         text,
         { noNullPrototype: true },
       ),
-      mounts: fc.array(fc.record({ containerPath: text, hostPath: text, readOnly: fc.boolean() }), { maxLength: 3 }),
-      deviceSpecs: fc.array(fc.record({ containerPath: text, hostPath: text, permissions: text }), { maxLength: 3 }),
+      mounts: fc.array(fc.record({ containerPath: text, hostPath: text, readOnly: fc.boolean() }), {
+        maxLength: 3,
+      }),
+      deviceSpecs: fc.array(fc.record({ containerPath: text, hostPath: text, permissions: text }), {
+        maxLength: 3,
+      }),
     })
     fc.assert(
       fc.property(fc.array(device, { maxLength: 4 }), (devices) => {
         const ours = discovery.DiscoverResponse.encode({ devices }).finish()
         expect(type.toObject(type.decode(ours), { defaults: true })).toEqual({ devices })
-        expect(discovery.DiscoverResponse.decode(type.encode({ devices }).finish())).toEqual({ devices })
+        expect(discovery.DiscoverResponse.decode(type.encode({ devices }).finish())).toEqual({
+          devices,
+        })
       }),
     )
   })
@@ -183,13 +200,18 @@ describe('the device plugin API on the wire', () => {
 
   it('reads what a kubelet asks', () => {
     const allocate = root.lookupType('v1beta1.AllocateRequest')
-    const bytes = allocate.encode({ containerRequests: [{ devicesIDs: ['a-0', 'a-1'] }, { devicesIDs: ['b-0'] }] }).finish()
-    expect(plugin.AllocateRequest.decode(bytes).containerRequests.map((request) => request.devicesIDs)).toEqual([
-      ['a-0', 'a-1'],
-      ['b-0'],
-    ])
+    const bytes = allocate
+      .encode({ containerRequests: [{ devicesIDs: ['a-0', 'a-1'] }, { devicesIDs: ['b-0'] }] })
+      .finish()
+    expect(
+      plugin.AllocateRequest.decode(bytes).containerRequests.map((request) => request.devicesIDs),
+    ).toEqual([['a-0', 'a-1'], ['b-0']])
     const preferred = root.lookupType('v1beta1.PreferredAllocationRequest')
-    const wish = { containerRequests: [{ availableDeviceIDs: ['0', '1'], mustIncludeDeviceIDs: ['1'], allocationSize: 1 }] }
+    const wish = {
+      containerRequests: [
+        { availableDeviceIDs: ['0', '1'], mustIncludeDeviceIDs: ['1'], allocationSize: 1 },
+      ],
+    }
     expect(plugin.PreferredAllocationRequest.decode(preferred.encode(wish).finish())).toEqual(wish)
   })
 })
@@ -199,11 +221,20 @@ describe('the podresources API on the wire', () => {
 
   it('reads what a kubelet lists, also with fields that it does not know', () => {
     const type = root.lookupType('v1.ListPodResourcesResponse')
-    const container = { name: 'main', devices: [{ resourceName: 'akri.sh/cam', deviceIds: ['0', '1'] }], cpuIds: [0, 3] }
-    const bytes = type.encode({ podResources: [{ name: 'p', namespace: 'n', containers: [container] }] }).finish()
+    const container = {
+      name: 'main',
+      devices: [{ resourceName: 'akri.sh/cam', deviceIds: ['0', '1'] }],
+      cpuIds: [0, 3],
+    }
+    const bytes = type
+      .encode({ podResources: [{ name: 'p', namespace: 'n', containers: [container] }] })
+      .finish()
     const unknown = Buffer.from('7a0568656c6c6f', 'hex')
     const list = resources.ListPodResourcesResponse.decode(Buffer.concat([bytes, unknown]))
-    expect(list.podResources[0]?.containers[0]?.devices[0]).toMatchObject({ resourceName: 'akri.sh/cam', deviceIds: ['0', '1'] })
+    expect(list.podResources[0]?.containers[0]?.devices[0]).toMatchObject({
+      resourceName: 'akri.sh/cam',
+      deviceIds: ['0', '1'],
+    })
     expect(resources.PodResourcesListerService.list.path).toBe('/v1.PodResourcesLister/List')
   })
 })

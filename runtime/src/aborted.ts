@@ -2,6 +2,10 @@
 export function aborted(signal: AbortSignal, until?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve()
-    signal.addEventListener('abort', () => resolve(), until === undefined ? { once: true } : { once: true, signal: until })
+    signal.addEventListener(
+      'abort',
+      () => resolve(),
+      until === undefined ? { once: true } : { once: true, signal: until },
+    )
   })
 }

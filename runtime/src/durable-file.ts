@@ -55,7 +55,8 @@ export async function readDurableFile<T>(
   try {
     text = await readFile(file, 'utf8')
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return { state: 'absent' }
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT')
+      return { state: 'absent' }
     throw error
   }
   const result = parseJson(text, parse)
@@ -74,7 +75,8 @@ async function removeLeftovers(file: string): Promise<void> {
     if (!name.startsWith(`${path.basename(file)}.`) || !name.endsWith('.tmp')) continue
     const leftover = path.join(directory, name)
     const found = await stat(leftover).catch(() => undefined)
-    if (found !== undefined && systemClock.wallMs() - found.mtimeMs > LEFTOVER_MS) await rm(leftover, { force: true })
+    if (found !== undefined && systemClock.wallMs() - found.mtimeMs > LEFTOVER_MS)
+      await rm(leftover, { force: true })
   }
 }
 

@@ -20,7 +20,12 @@ export class AkriError extends Error {
   readonly kind: ErrorKind
   readonly [MARK] = true
 
-  constructor(code: ErrorCode, kind: ErrorKind, message: string, options?: { readonly cause?: unknown }) {
+  constructor(
+    code: ErrorCode,
+    kind: ErrorKind,
+    message: string,
+    options?: { readonly cause?: unknown },
+  ) {
     super(message, options)
     this.name = nameOf(code)
     this.code = code
@@ -78,7 +83,9 @@ export function kindOf(error: unknown): ErrorKind {
     error instanceof RangeError ||
     error instanceof ReferenceError ||
     codeOf(error) === 'ERR_ASSERTION'
-  return isEngineError && !(error instanceof Error && error.cause !== undefined) ? 'bug' : 'transient'
+  return isEngineError && !(error instanceof Error && error.cause !== undefined)
+    ? 'bug'
+    : 'transient'
 }
 
 /** The message of anything that was thrown, for the status of an object or for a person. Loggers take the error itself. */
@@ -106,7 +113,9 @@ export function errorFields(error: unknown, withStack = kindOf(error) === 'bug')
     ...(link instanceof Error ? { name: link.name, ...withCode(link) } : {}),
     ...(AkriError.is(link) ? { kind: link.kind } : {}),
     message: textOf(link),
-    ...(withStack && link instanceof Error && link.stack !== undefined ? { stack: link.stack } : {}),
+    ...(withStack && link instanceof Error && link.stack !== undefined
+      ? { stack: link.stack }
+      : {}),
     ...(cause === undefined ? {} : { cause }),
   })
   return causes.reduce<ErrorFields>((cause, link) => fieldsOf(link, cause), fieldsOf(first))
@@ -116,14 +125,16 @@ export function errorFields(error: unknown, withStack = kindOf(error) === 'bug')
 export function errorText(error: unknown): string {
   const texts: string[] = []
   // Some messages already end with the message of their cause.
-  for (const text of chainOf(error).map(textOf)) if (!texts.some((before) => before.includes(text))) texts.push(text)
+  for (const text of chainOf(error).map(textOf))
+    if (!texts.some((before) => before.includes(text))) texts.push(text)
   const code = AkriError.is(error) ? `${error.code} ` : ''
   return `${code}${texts.join(': ')}`
 }
 
 function chainOf(error: unknown): unknown[] {
   const chain: unknown[] = []
-  for (let link = error; link !== undefined && chain.length < MAX_CAUSES; link = causeOf(link)) chain.push(link)
+  for (let link = error; link !== undefined && chain.length < MAX_CAUSES; link = causeOf(link))
+    chain.push(link)
   return chain
 }
 
@@ -135,7 +146,10 @@ function causeOf(error: unknown): unknown {
 }
 
 function textOf(error: unknown): string {
-  return messageOf(error) || String(codeOf(error) ?? (error instanceof Error ? error.name : 'an empty message'))
+  return (
+    messageOf(error) ||
+    String(codeOf(error) ?? (error instanceof Error ? error.name : 'an empty message'))
+  )
 }
 
 function codeOf(error: unknown): string | number | undefined {

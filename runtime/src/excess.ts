@@ -13,7 +13,8 @@ export function excess(root: unknown): string | undefined {
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     const { value, depth } = next
     values++
-    if (values + open.length > MAX_VALUES) return `it has more than ${MAX_VALUES} values, with its aliases`
+    if (values + open.length > MAX_VALUES)
+      return `it has more than ${MAX_VALUES} values, with its aliases`
     if (typeof value !== 'object' || value === null) continue
     if (depth >= MAX_DEPTH) return `it is nested more than ${MAX_DEPTH} deep`
     for (const inner of Object.values(value)) open.push({ value: inner, depth: depth + 1 })

@@ -20,7 +20,9 @@ export async function makeRoomForSocket(file: string): Promise<void> {
   const stat = await lstat(file).catch(absent)
   if (stat === undefined) return
   if (!stat.isSocket())
-    throw new SocketUnusableError(`${file} is in the way: it is not a socket. Remove it, or give another directory`)
+    throw new SocketUnusableError(
+      `${file} is in the way: it is not a socket. Remove it, or give another directory`,
+    )
   if ((await isServed(file)) || !(await removeStale(file)))
     throw new SocketUnusableError(`${file} is served by another process already`)
 }
@@ -59,7 +61,9 @@ export function isServed(file: string): Promise<boolean> {
       socket.destroy()
       resolve(true)
     })
-    socket.once('error', (error) => resolve(!('code' in error && (error.code === 'ECONNREFUSED' || error.code === 'ENOENT'))))
+    socket.once('error', (error) =>
+      resolve(!('code' in error && (error.code === 'ECONNREFUSED' || error.code === 'ENOENT'))),
+    )
   })
 }
 

@@ -4,9 +4,16 @@
  * before the time is over.
  * @param ms how long it may take, in milliseconds. The reason of the abort is a DOMException named TimeoutError.
  */
-export async function withTimeLimit<T>(ms: number, signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+export async function withTimeLimit<T>(
+  ms: number,
+  signal: AbortSignal,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
   const over = new AbortController()
-  const timer = setTimeout(() => over.abort(new DOMException(`it took longer than ${ms} ms`, 'TimeoutError')), ms)
+  const timer = setTimeout(
+    () => over.abort(new DOMException(`it took longer than ${ms} ms`, 'TimeoutError')),
+    ms,
+  )
   try {
     return await work(AbortSignal.any([signal, over.signal]))
   } finally {

@@ -23,10 +23,17 @@ const KEPT_COMPLAINTS = 2000
  * @returns what `akri run` needs to be told to find them
  */
 export async function startDevices() {
-  process.stderr.write('akri: starting two simulated cameras and two OPC UA servers, on this machine only (some seconds)\n')
+  process.stderr.write(
+    'akri: starting two simulated cameras and two OPC UA servers, on this machine only (some seconds)\n',
+  )
   const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-demo-'))
   const configuration = path.join(directory, 'opcua-servers.yaml')
-  const yard = new SimulatedDevice('camera-yard', [path.join(here, 'camera.mjs'), randomUUID(), 'operator', 'demo'])
+  const yard = new SimulatedDevice('camera-yard', [
+    path.join(here, 'camera.mjs'),
+    randomUUID(),
+    'operator',
+    'demo',
+  ])
   const devices = [
     new SimulatedDevice('camera-gate', [path.join(here, 'camera.mjs'), randomUUID()]),
     yard,
@@ -39,7 +46,11 @@ export async function startDevices() {
     process.exit(1)
   }
   yard.comeAndGo()
-  const files = [path.join(examples, 'demo/cameras.yaml'), path.join(examples, 'standalone/memory-devices.yaml'), configuration]
+  const files = [
+    path.join(examples, 'demo/cameras.yaml'),
+    path.join(examples, 'standalone/memory-devices.yaml'),
+    configuration,
+  ]
   const handlers = ['onvif', 'opcua', 'udev'].map((name) => `@akrijs/handler-${name}`)
   return { options: [...files.flatMap((file) => ['-f', file]), '--handler', handlers.join(',')] }
 }
@@ -60,7 +71,10 @@ class SimulatedDevice {
   start() {
     const [file, ...args] = this.#program
     // In a session of its own: Ctrl-C is for the agent, whose end closes the channel, and that ends the device.
-    const child = fork(file, [this.#title, ...args], { detached: true, stdio: ['ignore', 'ignore', 'pipe', 'ipc'] })
+    const child = fork(file, [this.#title, ...args], {
+      detached: true,
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+    })
     this.#child = child
     let complaints = ''
     child.stderr.setEncoding('utf8').on('data', (text) => {
@@ -72,7 +86,11 @@ class SimulatedDevice {
         child.once('exit', (code) => this.#startIn(code === 0 ? AWAY_MS : LOST_MS))
         resolve()
       })
-      child.once('exit', () => reject(new Error(`the simulated device ${this.#title} did not start: ${complaints.trim()}`)))
+      child.once('exit', () =>
+        reject(
+          new Error(`the simulated device ${this.#title} did not start: ${complaints.trim()}`),
+        ),
+      )
     })
   }
 

@@ -10,7 +10,8 @@ const { default: opcua } = await import('node-opcua')
 const root = path.join(path.dirname(fileURLToPath(import.meta.url)), '../..')
 const { MessageSecurityMode, OPCUACertificateManager, OPCUAServer, SecurityPolicy } = opcua
 // It would print for people.
-for (const silence of [opcua.setDebugLogger, opcua.setWarningLogger, opcua.setErrorLogger]) silence(() => {})
+for (const silence of [opcua.setDebugLogger, opcua.setWarningLogger, opcua.setErrorLogger])
+  silence(() => {})
 
 /** By the URL that examples/demo gives each: any port may be in use. */
 const SERVERS = new Map([
@@ -45,12 +46,19 @@ async function startServer({ name, least, spread }) {
     },
     securityPolicies: [SecurityPolicy.None],
     securityModes: [MessageSecurityMode.None],
-    serverCertificateManager: new OPCUACertificateManager({ rootFolder: path.join(certificates, 'server') }),
-    userCertificateManager: new OPCUACertificateManager({ rootFolder: path.join(certificates, 'users') }),
+    serverCertificateManager: new OPCUACertificateManager({
+      rootFolder: path.join(certificates, 'server'),
+    }),
+    userCertificateManager: new OPCUACertificateManager({
+      rootFolder: path.join(certificates, 'users'),
+    }),
   })
   await server.initialize()
   const namespace = server.engine.addressSpace.getOwnNamespace()
-  const machine = namespace.addObject({ browseName: name, organizedBy: server.engine.addressSpace.rootFolder.objects })
+  const machine = namespace.addObject({
+    browseName: name,
+    organizedBy: server.engine.addressSpace.rootFolder.objects,
+  })
   namespace.addAnalogDataItem({
     browseName: 'Temperature',
     nodeId: 's=Temperature',
@@ -59,7 +67,9 @@ async function startServer({ name, least, spread }) {
     engineeringUnitsRange: { low: 0, high: 500 },
     engineeringUnits: opcua.standardUnits.degree_celsius,
     minimumSamplingInterval: 1000,
-    value: { get: () => new opcua.Variant({ dataType: 'Double', value: temperature(least, spread) }) },
+    value: {
+      get: () => new opcua.Variant({ dataType: 'Double', value: temperature(least, spread) }),
+    },
   })
   await server.start()
   return server

@@ -22,22 +22,37 @@ interface Options {
 const port = wholeNumber(0, 65_535)
 
 const program = new Command('akri-handler')
-  .description('Serves the discovery handler that each module exports as its default to the Akri agent.')
+  .description(
+    'Serves the discovery handler that each module exports as its default to the Akri agent.',
+  )
   .argument('<module...>', 'paths of modules, or names of npm packages')
   .addOption(
-    new Option('--directory <path>', "where the agent's agent-registration.sock is and the sockets of handlers go").env(
-      'DISCOVERY_HANDLERS_DIRECTORY',
+    new Option(
+      '--directory <path>',
+      "where the agent's agent-registration.sock is and the sockets of handlers go",
+    ).env('DISCOVERY_HANDLERS_DIRECTORY'),
+  )
+  .addOption(
+    new Option('--pod-ip <address>', 'serve on this address instead of a unix socket').env(
+      'POD_IP',
     ),
   )
-  .addOption(new Option('--pod-ip <address>', 'serve on this address instead of a unix socket').env('POD_IP'))
   .addOption(
-    new Option('--port <port>', 'port on that address; each further handler takes the next one').default(10_000).argParser(port),
+    new Option('--port <port>', 'port on that address; each further handler takes the next one')
+      .default(10_000)
+      .argParser(port),
   )
   .addOption(
-    new Option('--metrics-port <port>', 'serve /healthz, /readyz and /metrics there').env('METRICS_PORT').argParser(port),
+    new Option('--metrics-port <port>', 'serve /healthz, /readyz and /metrics there')
+      .env('METRICS_PORT')
+      .argParser(port),
   )
   .addOption(logLevelOption())
-  .option('--until-stdin-ends', 'end when the standard input does, so as not to outlive whoever holds that pipe open', false)
+  .option(
+    '--until-stdin-ends',
+    'end when the standard input does, so as not to outlive whoever holds that pipe open',
+    false,
+  )
   .action(async (modules: string[], options: Options) => {
     if (options.untilStdinEnds) endWithStdin()
     const handlers = await Promise.all(modules.map(load))
@@ -50,7 +65,10 @@ const program = new Command('akri-handler')
 
 async function load(specifier: string): Promise<DiscoveryHandler> {
   const module: unknown = await import(urlOf(specifier))
-  const handler = typeof module === 'object' && module !== null && 'default' in module ? module.default : undefined
+  const handler =
+    typeof module === 'object' && module !== null && 'default' in module
+      ? module.default
+      : undefined
   if (isDiscoveryHandler(handler)) return handler
   return program.error(
     `akri-handler: ${specifier} does not export a handler as its default; export what defineDiscoveryHandler gives`,

@@ -12,11 +12,27 @@ describe('checkDeviceList', () => {
     ['a device that is not an object', [1], /device 0/],
     ['a hole in the array', new Array(1), /device 0 is undefined/],
     ['an empty id', [{ id: '' }], /device 0: id is empty/],
-    ['an id that is too long', [{ id: 'x'.repeat(MAX_ID_LENGTH + 1) }], /2049 characters, more than 2048/],
+    [
+      'an id that is too long',
+      [{ id: 'x'.repeat(MAX_ID_LENGTH + 1) }],
+      /2049 characters, more than 2048/,
+    ],
     ['two devices of one id', [{ id: 'cam' }, { id: 'cam' }], /two devices have the id "cam"/],
-    ['a relative host path', [{ id: 'cam', deviceSpecs: [{ ...spec, hostPath: 'dev/a' }] }], /"cam".*hostPath is "dev\/a"/],
-    ['a path with ..', [{ id: 'cam', mounts: [{ containerPath: '/a', hostPath: '/a/../b' }] }], /"cam".*mounts\[0\]\.hostPath/],
-    ['bad permissions', [{ id: 'cam', deviceSpecs: [{ ...spec, permissions: 'rr' }] }], /"cam".*permissions is "rr"/],
+    [
+      'a relative host path',
+      [{ id: 'cam', deviceSpecs: [{ ...spec, hostPath: 'dev/a' }] }],
+      /"cam".*hostPath is "dev\/a"/,
+    ],
+    [
+      'a path with ..',
+      [{ id: 'cam', mounts: [{ containerPath: '/a', hostPath: '/a/../b' }] }],
+      /"cam".*mounts\[0\]\.hostPath/,
+    ],
+    [
+      'bad permissions',
+      [{ id: 'cam', deviceSpecs: [{ ...spec, permissions: 'rr' }] }],
+      /"cam".*permissions is "rr"/,
+    ],
     ['a property that is not text', [{ id: 'cam', properties: { A: 1 } }], /"cam".*property "A"/],
     ['a property name with =', [{ id: 'cam', properties: { 'A=B': '' } }], /"cam".*"A=B"/],
     [
@@ -30,29 +46,42 @@ describe('checkDeviceList', () => {
   })
 
   it('fills in what is optional', () => {
-    expect(checkDeviceList([{ id: 'cam' }])).toEqual([{ id: 'cam', properties: {}, mounts: [], deviceSpecs: [] }])
+    expect(checkDeviceList([{ id: 'cam' }])).toEqual([
+      { id: 'cam', properties: {}, mounts: [], deviceSpecs: [] },
+    ])
   })
 
   it('throws nothing but InvalidDeviceListError, whatever it is given', () => {
     const entry = fc.record(
-      { id: fc.anything(), properties: fc.anything(), mounts: fc.anything(), deviceSpecs: fc.anything() },
+      {
+        id: fc.anything(),
+        properties: fc.anything(),
+        mounts: fc.anything(),
+        deviceSpecs: fc.anything(),
+      },
       { requiredKeys: [] },
     )
     fc.assert(
-      fc.property(fc.oneof(fc.anything(), fc.array(entry), fc.sparseArray(entry, { maxNumElements: 5 })), (list) => {
-        try {
-          checkDeviceList(list)
-        } catch (error) {
-          expect(error).toBeInstanceOf(InvalidDeviceListError)
-        }
-      }),
+      fc.property(
+        fc.oneof(fc.anything(), fc.array(entry), fc.sparseArray(entry, { maxNumElements: 5 })),
+        (list) => {
+          try {
+            checkDeviceList(list)
+          } catch (error) {
+            expect(error).toBeInstanceOf(InvalidDeviceListError)
+          }
+        },
+      ),
     )
   })
 })
 
 describe('equalDeviceLists', () => {
   const devices = fc.uniqueArray(
-    fc.record({ id: fc.string({ minLength: 1 }), properties: fc.dictionary(fc.string(), fc.string()) }),
+    fc.record({
+      id: fc.string({ minLength: 1 }),
+      properties: fc.dictionary(fc.string(), fc.string()),
+    }),
     { selector: ({ id }) => id },
   )
 
@@ -60,7 +89,10 @@ describe('equalDeviceLists', () => {
     fc.assert(
       fc.property(devices, (list: Device[]) => {
         const turned = list
-          .map((device) => ({ ...device, properties: Object.fromEntries(Object.entries(device.properties ?? {}).reverse()) }))
+          .map((device) => ({
+            ...device,
+            properties: Object.fromEntries(Object.entries(device.properties ?? {}).reverse()),
+          }))
           .reverse()
         expect(equalDeviceLists(list, turned)).toBe(true)
       }),

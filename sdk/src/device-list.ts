@@ -15,13 +15,16 @@ export const MAX_LIST_BYTES = 4 * 1024 * 1024
  * @throws InvalidDeviceListError naming the device and the rule
  */
 export function checkDeviceList(list: unknown): Required<Device>[] {
-  if (!Array.isArray(list)) throw new InvalidDeviceListError(`a device list is an array; this is ${kindOf(list)}`)
+  if (!Array.isArray(list))
+    throw new InvalidDeviceListError(`a device list is an array; this is ${kindOf(list)}`)
   const ids = new Set<string>()
   // Array.from, since map leaves out the holes of an array.
   const devices = Array.from(list, (entry: unknown, index) => {
     const device = checkDevice(entry, index)
     if (ids.has(device.id))
-      throw new InvalidDeviceListError(`two devices have the id ${quote(device.id)}; an id tells a device from all others`)
+      throw new InvalidDeviceListError(
+        `two devices have the id ${quote(device.id)}; an id tells a device from all others`,
+      )
     ids.add(device.id)
     return device
   })
@@ -42,12 +45,19 @@ export function equalDeviceLists(a: DeviceList, b: DeviceList): boolean {
 }
 
 function checkDevice(entry: unknown, index: number): Required<Device> {
-  if (!isRecord(entry)) throw new InvalidDeviceListError(`device ${index} is ${kindOf(entry)}; it must be an object`)
+  if (!isRecord(entry))
+    throw new InvalidDeviceListError(`device ${index} is ${kindOf(entry)}; it must be an object`)
   const { id } = entry
-  if (typeof id !== 'string') throw new InvalidDeviceListError(`device ${index}: id is ${kindOf(id)}; it must be a string`)
-  if (id === '') throw new InvalidDeviceListError(`device ${index}: id is empty; it must tell the device from all others`)
+  if (typeof id !== 'string')
+    throw new InvalidDeviceListError(`device ${index}: id is ${kindOf(id)}; it must be a string`)
+  if (id === '')
+    throw new InvalidDeviceListError(
+      `device ${index}: id is empty; it must tell the device from all others`,
+    )
   if (id.length > MAX_ID_LENGTH) {
-    throw new InvalidDeviceListError(`device ${index}: id has ${id.length} characters, more than ${MAX_ID_LENGTH}: ${quote(id)}`)
+    throw new InvalidDeviceListError(
+      `device ${index}: id has ${id.length} characters, more than ${MAX_ID_LENGTH}: ${quote(id)}`,
+    )
   }
   const refuse = (what: string): never => {
     throw new InvalidDeviceListError(`device ${quote(id)}: ${what}`)
@@ -55,14 +65,16 @@ function checkDevice(entry: unknown, index: number): Required<Device> {
   return {
     id,
     properties: checkProperties(entry.properties ?? {}, refuse),
-    mounts: checkEntries(entry.mounts ?? [], 'mounts', refuse).map(({ containerPath, hostPath, readOnly }, n) => ({
-      containerPath: checkPath(containerPath, `mounts[${n}].containerPath`, refuse),
-      hostPath: checkPath(hostPath, `mounts[${n}].hostPath`, refuse),
-      readOnly:
-        typeof (readOnly ?? false) === 'boolean'
-          ? readOnly === true
-          : refuse(`mounts[${n}].readOnly is ${kindOf(readOnly)}; it must be a boolean`),
-    })),
+    mounts: checkEntries(entry.mounts ?? [], 'mounts', refuse).map(
+      ({ containerPath, hostPath, readOnly }, n) => ({
+        containerPath: checkPath(containerPath, `mounts[${n}].containerPath`, refuse),
+        hostPath: checkPath(hostPath, `mounts[${n}].hostPath`, refuse),
+        readOnly:
+          typeof (readOnly ?? false) === 'boolean'
+            ? readOnly === true
+            : refuse(`mounts[${n}].readOnly is ${kindOf(readOnly)}; it must be a boolean`),
+      }),
+    ),
     deviceSpecs: checkEntries(entry.deviceSpecs ?? [], 'deviceSpecs', refuse).map(
       ({ containerPath, hostPath, permissions }, n) => ({
         containerPath: checkPath(containerPath, `deviceSpecs[${n}].containerPath`, refuse),
@@ -76,13 +88,15 @@ function checkDevice(entry: unknown, index: number): Required<Device> {
 type Refuse = (what: string) => never
 
 function checkProperties(properties: unknown, refuse: Refuse): Record<string, string> {
-  if (!isRecord(properties)) return refuse(`properties is ${kindOf(properties)}; it must be an object of strings`)
+  if (!isRecord(properties))
+    return refuse(`properties is ${kindOf(properties)}; it must be an object of strings`)
   const checked: [string, string][] = []
   for (const [name, value] of Object.entries(properties)) {
     // They become environment variables, where a name ends at the first '=' and all ends at NUL.
     if (name === '' || name.includes('=') || name.includes('\0'))
       refuse(`property name ${quote(name)} cannot name an environment variable`)
-    if (typeof value !== 'string') return refuse(`property ${quote(name)} is ${kindOf(value)}; it must be a string`)
+    if (typeof value !== 'string')
+      return refuse(`property ${quote(name)} is ${kindOf(value)}; it must be a string`)
     if (value.includes('\0')) refuse(`property ${quote(name)} holds a NUL character`)
     checked.push([name, value])
   }
@@ -91,11 +105,14 @@ function checkProperties(properties: unknown, refuse: Refuse): Record<string, st
 
 function checkEntries(list: unknown, name: string, refuse: Refuse): Record<string, unknown>[] {
   if (!Array.isArray(list)) return refuse(`${name} is ${kindOf(list)}; it must be an array`)
-  return list.map((entry, n) => (isRecord(entry) ? entry : refuse(`${name}[${n}] is ${kindOf(entry)}; it must be an object`)))
+  return list.map((entry, n) =>
+    isRecord(entry) ? entry : refuse(`${name}[${n}] is ${kindOf(entry)}; it must be an object`),
+  )
 }
 
 function checkPath(value: unknown, where: string, refuse: Refuse): string {
-  if (typeof value !== 'string') return refuse(`${where} is ${kindOf(value)}; it must be an absolute path`)
+  if (typeof value !== 'string')
+    return refuse(`${where} is ${kindOf(value)}; it must be an absolute path`)
   if (!value.startsWith('/')) refuse(`${where} is ${quote(value)}; it must be an absolute path`)
   if (value.includes('\0') || path.posix.normalize(value) !== value)
     refuse(`${where} is ${quote(value)}; it must have no '..', '.', '//' or NUL`)
@@ -103,7 +120,12 @@ function checkPath(value: unknown, where: string, refuse: Refuse): string {
 }
 
 function checkPermissions(value: unknown, where: string, refuse: Refuse): string {
-  if (typeof value === 'string' && /^[rwm]{1,3}$/.test(value) && new Set(value).size === value.length) return value
+  if (
+    typeof value === 'string' &&
+    /^[rwm]{1,3}$/.test(value) &&
+    new Set(value).size === value.length
+  )
+    return value
   return refuse(
     `${where} is ${typeof value === 'string' ? quote(value) : kindOf(value)}; it must be made of r, w and m, each at most once`,
   )
@@ -115,7 +137,8 @@ function encodedSize(devices: Required<Device>[]): number {
 
 function largest(devices: Required<Device>[]): Required<Device> | undefined {
   return devices.reduce<Required<Device> | undefined>(
-    (most, device) => (most !== undefined && encodedSize([most]) >= encodedSize([device]) ? most : device),
+    (most, device) =>
+      most !== undefined && encodedSize([most]) >= encodedSize([device]) ? most : device,
     undefined,
   )
 }
@@ -125,7 +148,11 @@ export function toWire(device: Required<Device>): DiscoverResponse['devices'][nu
   return {
     id: device.id,
     properties: { ...device.properties },
-    mounts: device.mounts.map(({ containerPath, hostPath, readOnly = false }) => ({ containerPath, hostPath, readOnly })),
+    mounts: device.mounts.map(({ containerPath, hostPath, readOnly = false }) => ({
+      containerPath,
+      hostPath,
+      readOnly,
+    })),
     deviceSpecs: device.deviceSpecs.map((spec) => ({ ...spec })),
   }
 }
@@ -134,8 +161,16 @@ function canonical({ id, properties = {}, mounts = [], deviceSpecs = [] }: Devic
   return JSON.stringify([
     id,
     Object.entries(properties).sort(([a], [b]) => (a < b ? -1 : 1)),
-    mounts.map(({ containerPath, hostPath, readOnly = false }) => [containerPath, hostPath, readOnly]),
-    deviceSpecs.map(({ containerPath, hostPath, permissions }) => [containerPath, hostPath, permissions]),
+    mounts.map(({ containerPath, hostPath, readOnly = false }) => [
+      containerPath,
+      hostPath,
+      readOnly,
+    ]),
+    deviceSpecs.map(({ containerPath, hostPath, permissions }) => [
+      containerPath,
+      hostPath,
+      permissions,
+    ]),
   ])
 }
 

@@ -15,12 +15,20 @@ type Validate = (value: unknown) => { value: unknown } | Promise<{ value: unknow
 
 function open(
   discover: Discover,
-  { details = '', validate = (value) => ({ value }) }: { details?: string; validate?: Validate } = {},
+  {
+    details = '',
+    validate = (value) => ({ value }),
+  }: { details?: string; validate?: Validate } = {},
 ) {
   const stop = new AbortController()
   const schema = { '~standard': { version: 1, vendor: 'test', validate } } as const
   const handler = defineDiscoveryHandler({ name: 'test', shared: false, details: schema, discover })
-  const request = { details, properties: new DiscoveryProperties(), signal: stop.signal, log: silentLogger }
+  const request = {
+    details,
+    properties: new DiscoveryProperties(),
+    signal: stop.signal,
+    log: silentLogger,
+  }
   return { stop, lists: openDiscovery(handler, request) }
 }
 
@@ -33,7 +41,10 @@ describe('openDiscovery', () => {
     })
     expect(idsOf((await lists.next()).value ?? undefined)).toEqual(['a'])
     const end = lists.next()
-    const first = await Promise.race([end, new Promise((resolve) => setImmediate(() => resolve('open')))])
+    const first = await Promise.race([
+      end,
+      new Promise((resolve) => setImmediate(() => resolve('open'))),
+    ])
     expect(first).toBe('open')
     stop.abort()
     expect(await end).toEqual({ done: true, value: undefined })
@@ -89,7 +100,9 @@ describe('openDiscovery', () => {
   })
 
   it('tells wrong details, a wrong list and a handler that throws apart', async () => {
-    await expect(open(async function* () {}, { details: 'a: [' }).lists.next()).rejects.toBeInstanceOf(InvalidDetailsError)
+    await expect(
+      open(async function* () {}, { details: 'a: [' }).lists.next(),
+    ).rejects.toBeInstanceOf(InvalidDetailsError)
     const twins = open(async function* () {
       yield [{ id: 'a' }, { id: 'a' }]
     })
@@ -99,7 +112,10 @@ describe('openDiscovery', () => {
       yield* []
       throw cause
     })
-    await expect(thrown.lists.next()).rejects.toMatchObject({ code: 'AKRI_ERR_HANDLER_FAILED', cause })
+    await expect(thrown.lists.next()).rejects.toMatchObject({
+      code: 'AKRI_ERR_HANDLER_FAILED',
+      cause,
+    })
   })
 
   it('takes a schema that throws as a failure of the handler', async () => {

@@ -76,7 +76,10 @@ export async function* openDiscovery<Details>(
   }
 }
 
-async function detailsOf<Details>(handler: DiscoveryHandler<Details>, text: string): Promise<{ readonly details: Details }> {
+async function detailsOf<Details>(
+  handler: DiscoveryHandler<Details>,
+  text: string,
+): Promise<{ readonly details: Details }> {
   try {
     return { details: await parseDetails(text, handler.details) }
   } catch (error) {
@@ -86,7 +89,9 @@ async function detailsOf<Details>(handler: DiscoveryHandler<Details>, text: stri
 
 function failureOf(handler: { readonly name: string }, error: unknown): AkriError {
   if (AkriError.is(error)) return error
-  return new HandlerFailedError(`handler ${handler.name} failed: ${messageOf(error)}`, { cause: error })
+  return new HandlerFailedError(`handler ${handler.name} failed: ${messageOf(error)}`, {
+    cause: error,
+  })
 }
 
 /** Undefined once the signal is aborted: a schema may take its time, or never answer. */

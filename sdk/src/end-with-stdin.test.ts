@@ -42,7 +42,11 @@ async function handler(imported: string, discover: string): Promise<string> {
 }
 
 /** @param stdin the pipe that somebody holds, or none */
-function start(file: string, args: readonly string[], stdin: 'pipe' | 'ignore' = 'pipe'): ReturnType<typeof endOf> {
+function start(
+  file: string,
+  args: readonly string[],
+  stdin: 'pipe' | 'ignore' = 'pipe',
+): ReturnType<typeof endOf> {
   const { POD_IP: _none, ...env } = process.env
   child = spawn(process.execPath, [program, ...args, file], {
     env: { ...env, DISCOVERY_HANDLERS_DIRECTORY: directory },
@@ -76,7 +80,9 @@ describe('akri-handler --until-stdin-ends', () => {
   })
 
   it('ends also while its handler is still being loaded, however long that takes', async () => {
-    const ended = start(await handler(`process.stdout.write('loading'); for (;;) {}`, ''), ['--until-stdin-ends'])
+    const ended = start(await handler(`process.stdout.write('loading'); for (;;) {}`, ''), [
+      '--until-stdin-ends',
+    ])
     await new Promise((resolve) => child.stdout?.once('data', resolve))
     letGo()
     expect(await ended).toBe('SIGTERM')
@@ -98,18 +104,23 @@ describe('akri-handler --until-stdin-ends', () => {
       said += String(part)
     })
     expect(await ended).toBe(1)
-    expect(said).toMatch(/^akri-handler: the standard input is not a pipe.*leave out --until-stdin-ends[^\n]*\n$/)
+    expect(said).toMatch(
+      /^akri-handler: the standard input is not a pipe.*leave out --until-stdin-ends[^\n]*\n$/,
+    )
   })
 })
 
 describe('akri-handler as people and Kubernetes start it', () => {
-  it.each(['ignore', 'pipe'] as const)('serves on whatever becomes of its standard input (%s)', async (stdin) => {
-    start(await handler('', ''), [], stdin)
-    await agent.registration('held')
-    child.stdin?.destroy()
-    agent.die()
-    await agent.comeBack()
-    await agent.registration('held', 2)
-    expect(await (await agent.discover('held')).next()).toMatchObject([{ id: 'one' }])
-  })
+  it.each(['ignore', 'pipe'] as const)(
+    'serves on whatever becomes of its standard input (%s)',
+    async (stdin) => {
+      start(await handler('', ''), [], stdin)
+      await agent.registration('held')
+      child.stdin?.destroy()
+      agent.die()
+      await agent.comeBack()
+      await agent.registration('held', 2)
+      expect(await (await agent.discover('held')).next()).toMatchObject([{ id: 'one' }])
+    },
+  )
 })

@@ -8,7 +8,8 @@ describe('every', () => {
     const stop = new AbortController()
     const times: number[] = []
     const loop = (async () => {
-      for await (const _ of every('10s', { signal: stop.signal, clock })) times.push(clock.monotonicMs())
+      for await (const _ of every('10s', { signal: stop.signal, clock }))
+        times.push(clock.monotonicMs())
     })()
     await clock.advance(25_000)
     stop.abort()
@@ -44,7 +45,8 @@ describe('every', () => {
     const stop = new AbortController()
     const times: number[] = []
     const loop = (async () => {
-      for await (const _ of every('10s', { signal: stop.signal, clock: shifted })) times.push(clock.monotonicMs() - 100_000_000)
+      for await (const _ of every('10s', { signal: stop.signal, clock: shifted }))
+        times.push(clock.monotonicMs() - 100_000_000)
     })()
     await clock.advance(15_000)
     shift = -86_400_000
@@ -54,13 +56,19 @@ describe('every', () => {
     expect(times).toEqual([0, 10_000, 20_000, 30_000, 40_000])
   })
 
-  it.each(['10', '0s', '-1s', 'soon', 0, Number.NaN])('refuses %s as an interval', async (interval) => {
-    const rounds = every(interval, { signal: new AbortController().signal, clock: new ManualClock() })
-    await expect(
-      (async () => {
-        await rounds.next()
-        await rounds.next()
-      })(),
-    ).rejects.toThrow(/is not an interval/)
-  })
+  it.each(['10', '0s', '-1s', 'soon', 0, Number.NaN])(
+    'refuses %s as an interval',
+    async (interval) => {
+      const rounds = every(interval, {
+        signal: new AbortController().signal,
+        clock: new ManualClock(),
+      })
+      await expect(
+        (async () => {
+          await rounds.next()
+          await rounds.next()
+        })(),
+      ).rejects.toThrow(/is not an interval/)
+    },
+  )
 })

@@ -29,8 +29,10 @@ export async function* every(
 }
 
 function toMilliseconds(interval: number | string): number {
-  const [, digits, unit] = typeof interval === 'string' ? (/^(\d+(?:\.\d+)?)(ms|s|m|h)$/.exec(interval) ?? []) : []
-  const ms = typeof interval === 'number' ? interval : Number(digits) * (UNITS[unit ?? ''] ?? Number.NaN)
+  const [, digits, unit] =
+    typeof interval === 'string' ? (/^(\d+(?:\.\d+)?)(ms|s|m|h)$/.exec(interval) ?? []) : []
+  const ms =
+    typeof interval === 'number' ? interval : Number(digits) * (UNITS[unit ?? ''] ?? Number.NaN)
   if (Number.isFinite(ms) && ms >= 1) return ms
   throw new AkriError(
     'AKRI_ERR_INVALID_INTERVAL',

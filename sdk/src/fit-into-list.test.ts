@@ -16,11 +16,14 @@ it.each<[string, Device['properties']]>([
   ['long values', { A: 'x'.repeat(10_000) }],
   ['many short ones', Object.fromEntries(Array.from({ length: 500 }, (_, n) => [`P${n}`, 'x']))],
   ['other characters', { A: 'ä€😀'.repeat(1000) }],
-])('leaves out those for which there is no room, and what it keeps is a list that is taken: %s', (_, properties) => {
-  const all = named(2000, properties)
-  const { devices, leftOut } = fitIntoList(all)
-  expect(leftOut).toBeGreaterThan(0)
-  expect(devices).toEqual(all.slice(0, all.length - leftOut))
-  expect(() => checkDeviceList(devices)).not.toThrow()
-  expect(() => checkDeviceList(all)).toThrow(/bytes, more than/)
-})
+])(
+  'leaves out those for which there is no room, and what it keeps is a list that is taken: %s',
+  (_, properties) => {
+    const all = named(2000, properties)
+    const { devices, leftOut } = fitIntoList(all)
+    expect(leftOut).toBeGreaterThan(0)
+    expect(devices).toEqual(all.slice(0, all.length - leftOut))
+    expect(() => checkDeviceList(devices)).not.toThrow()
+    expect(() => checkDeviceList(all)).toThrow(/bytes, more than/)
+  },
+)

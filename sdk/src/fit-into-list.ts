@@ -8,7 +8,9 @@ const SHARE = 0.75
  * The first of these devices, each id once, that one list has room for: a list that is too large is refused as a whole. For who
  * finds devices that others say to be there, and as many as they like.
  */
-export function fitIntoList<D extends Device>(devices: Iterable<D>): { readonly devices: D[]; readonly leftOut: number } {
+export function fitIntoList<D extends Device>(
+  devices: Iterable<D>,
+): { readonly devices: D[]; readonly leftOut: number } {
   const kept = new Map<string, D>()
   let bytes = 0
   let leftOut = 0

@@ -17,10 +17,13 @@ it('holds no list but the newest for an agent that does not read', async () => {
   const handler = defineDiscoveryHandler({
     name: 'slow',
     shared: false,
-    details: { '~standard': { version: 1, vendor: 'test', validate: (value: unknown) => ({ value }) } },
+    details: {
+      '~standard': { version: 1, vendor: 'test', validate: (value: unknown) => ({ value }) },
+    },
     async *discover() {
       // One list is more than the 64 KiB that a peer takes without reading.
-      for (; round < rounds; round++) yield [{ id: `n${round}`, properties: { FILL: 'x'.repeat(200_000) } }]
+      for (; round < rounds; round++)
+        yield [{ id: `n${round}`, properties: { FILL: 'x'.repeat(200_000) } }]
       yield [{ id: 'last' }]
       round++
     },
@@ -28,7 +31,12 @@ it('holds no list but the newest for an agent that does not read', async () => {
   const socketPath = path.join(directory, 'slow.sock')
   const metrics = new ServeMetrics(['slow']).of('slow')
   const sent = vi.spyOn(metrics.lists, 'inc')
-  const server = await serveDiscovery({ handler, address: `unix:${socketPath}`, log: silentLogger, metrics })
+  const server = await serveDiscovery({
+    handler,
+    address: `unix:${socketPath}`,
+    log: silentLogger,
+    metrics,
+  })
   // Not a client of grpc-js: that one takes in whatever comes, read or not.
   const session = http2.connect('http://localhost', { path: socketPath })
   try {

@@ -1,4 +1,8 @@
-import { type DiscoverRequest, type DiscoverResponse, DiscoveryHandlerService } from '@akrijs/proto/discovery'
+import {
+  type DiscoverRequest,
+  type DiscoverResponse,
+  DiscoveryHandlerService,
+} from '@akrijs/proto/discovery'
 import { AkriError, type Logger, messageOf, SocketUnusableError } from '@akrijs/runtime'
 import type { DiscoveryHandler } from '@akrijs/runtime/handler'
 import { Server, ServerCredentials, type ServerWritableStream, status } from '@grpc/grpc-js'
@@ -23,20 +27,35 @@ export interface DiscoveryServer {
   close(): Promise<void>
 }
 
-export async function serveDiscovery({ handler, address, log, metrics }: DiscoveryServerOptions): Promise<DiscoveryServer> {
+export async function serveDiscovery({
+  handler,
+  address,
+  log,
+  metrics,
+}: DiscoveryServerOptions): Promise<DiscoveryServer> {
   const closing = new AbortController()
   const streams = new Set<Promise<void>>()
-  const server = new Server({ 'grpc.max_send_message_length': MAX_LIST_BYTES, 'grpc.max_receive_message_length': MAX_LIST_BYTES })
+  const server = new Server({
+    'grpc.max_send_message_length': MAX_LIST_BYTES,
+    'grpc.max_receive_message_length': MAX_LIST_BYTES,
+  })
   server.addService(DiscoveryHandlerService, {
     discover: (call: ServerWritableStream<DiscoverRequest, DiscoverResponse>) => {
-      const stream = answer(call, handler, closing.signal, log, metrics).finally(() => streams.delete(stream))
+      const stream = answer(call, handler, closing.signal, log, metrics).finally(() =>
+        streams.delete(stream),
+      )
       streams.add(stream)
     },
   })
   const port = await new Promise<number>((resolve, reject) => {
     server.bindAsync(address, ServerCredentials.createInsecure(), (error, bound) => {
       if (error)
-        reject(new SocketUnusableError(`handler ${handler.name} cannot listen on ${address}: ${error.message}`, { cause: error }))
+        reject(
+          new SocketUnusableError(
+            `handler ${handler.name} cannot listen on ${address}: ${error.message}`,
+            { cause: error },
+          ),
+        )
       else resolve(bound)
     })
   })
@@ -79,12 +98,21 @@ async function answer(
   try {
     const { discoveryDetails: details, discoveryProperties } = call.request
     const properties = propertiesFromWire(discoveryProperties)
-    for await (const list of openDiscovery(handler, { details, properties, signal: gone.signal, log })) {
+    for await (const list of openDiscovery(handler, {
+      details,
+      properties,
+      signal: gone.signal,
+      log,
+    })) {
       await sent(call, responseToWire(list), gone.signal)
       metrics.lists.inc()
       metrics.devices.set(list.length)
     }
-    if (closing.aborted) call.emit('error', { code: status.UNAVAILABLE, details: `handler ${handler.name} is shutting down` })
+    if (closing.aborted)
+      call.emit('error', {
+        code: status.UNAVAILABLE,
+        details: `handler ${handler.name} is shutting down`,
+      })
     else call.end()
   } catch (error) {
     metrics.errors.inc()

@@ -3,12 +3,28 @@ import { Counter, Gauge, Registry } from 'prom-client'
 /** What a program that serves handlers counts. */
 export class ServeMetrics {
   readonly registry = new Registry()
-  readonly #streams = this.#gauge('akri_handler_streams', 'Discoveries that agents have open', ['handler'])
-  readonly #devices = this.#gauge('akri_handler_devices', 'Devices in the list sent last', ['handler'])
-  readonly #registered = this.#gauge('akri_handler_registered', 'Whether the agent knows the handler (1) or not (0)', ['handler'])
+  readonly #streams = this.#gauge('akri_handler_streams', 'Discoveries that agents have open', [
+    'handler',
+  ])
+  readonly #devices = this.#gauge('akri_handler_devices', 'Devices in the list sent last', [
+    'handler',
+  ])
+  readonly #registered = this.#gauge(
+    'akri_handler_registered',
+    'Whether the agent knows the handler (1) or not (0)',
+    ['handler'],
+  )
   readonly #lists = this.#counter('akri_handler_lists_total', 'Device lists sent', ['handler'])
-  readonly #errors = this.#counter('akri_handler_errors_total', 'Discoveries that ended with an error', ['handler'])
-  readonly #registrations = this.#counter('akri_handler_registrations_total', 'Registrations with an agent', ['handler'])
+  readonly #errors = this.#counter(
+    'akri_handler_errors_total',
+    'Discoveries that ended with an error',
+    ['handler'],
+  )
+  readonly #registrations = this.#counter(
+    'akri_handler_registrations_total',
+    'Registrations with an agent',
+    ['handler'],
+  )
 
   /** @param handlers who are served: of them 0 is shown before anything has happened, so that nobody takes it for not measured */
   constructor(handlers: readonly string[]) {

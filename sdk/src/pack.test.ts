@@ -32,12 +32,19 @@ export default defineDiscoveryHandler({
 
 beforeAll(async () => {
   if (!existsSync(path.join(sdk, 'dist/index.d.ts')))
-    await run('npx', ['tsup'], { cwd: sdk, env: { ...process.env, AKRI_TYPES: '1' } })
+    for (const cwd of [path.join(root, 'runtime'), sdk])
+      await run('npx', ['tsup'], { cwd, env: { ...process.env, AKRI_TYPES: '1' } })
   project = await mkdtemp(path.join(os.tmpdir(), 'akri-pack-'))
-  const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', project], { cwd: sdk })
+  const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', project], {
+    cwd: sdk,
+  })
   const packed: { filename: string }[] = JSON.parse(stdout)
   await writeFile(path.join(project, 'package.json'), '{"private":true,"type":"module"}')
-  await run('npm', ['install', '--offline', '--no-audit', '--no-fund', `./${packed[0]?.filename}`], { cwd: project })
+  await run(
+    'npm',
+    ['install', '--offline', '--no-audit', '--no-fund', `./${packed[0]?.filename}`],
+    { cwd: project },
+  )
   await writeFile(path.join(project, 'handler.js'), HANDLER)
   await writeFile(path.join(project, 'typed.ts'), TYPED)
 }, 180_000)
@@ -59,12 +66,21 @@ it('installs as one package of at most 10 MB', async () => {
 })
 
 it('has types that check strictly in a project of its own', async () => {
-  const options = ['--noEmit', '--strict', '--skipLibCheck', 'false', '--module', 'nodenext', '--target', 'es2023']
+  const options = [
+    '--noEmit',
+    '--strict',
+    '--skipLibCheck',
+    'false',
+    '--module',
+    'nodenext',
+    '--target',
+    'es2023',
+  ]
   const types = ['--typeRoots', path.join(root, 'node_modules/@types'), '--types', 'node']
   const tsc = path.join(root, 'node_modules/typescript/bin/tsc')
-  const { stdout } = await run(process.execPath, [tsc, ...options, ...types, 'typed.ts'], { cwd: project }).catch(
-    (error: { stdout: string }) => error,
-  )
+  const { stdout } = await run(process.execPath, [tsc, ...options, ...types, 'typed.ts'], {
+    cwd: project,
+  }).catch((error: { stdout: string }) => error)
   expect(stdout).toBe('')
 })
 
@@ -75,16 +91,30 @@ it('serves by akri-handler, survives kill -9 on its stale socket, logs no secret
   let log = ''
   let child: ChildProcess | undefined
   const start = () => {
-    const env = { ...process.env, DISCOVERY_HANDLERS_DIRECTORY: directory, POD_IP: '', LOG_LEVEL: 'debug' }
-    const started = spawn(process.execPath, ['node_modules/@akrijs/sdk/dist/akri-handler.js', 'handler.js'], {
-      cwd: project,
-      env,
-    })
+    const env = {
+      ...process.env,
+      DISCOVERY_HANDLERS_DIRECTORY: directory,
+      POD_IP: '',
+      LOG_LEVEL: 'debug',
+    }
+    const started = spawn(
+      process.execPath,
+      ['node_modules/@akrijs/sdk/dist/akri-handler.js', 'handler.js'],
+      {
+        cwd: project,
+        env,
+      },
+    )
     started.stderr.on('data', (part) => {
       log += String(part)
     })
     child = started
-    return { child: started, exit: new Promise((resolve) => started.once('exit', (code, signal) => resolve(code ?? signal))) }
+    return {
+      child: started,
+      exit: new Promise((resolve) =>
+        started.once('exit', (code, signal) => resolve(code ?? signal)),
+      ),
+    }
   }
   try {
     const first = start()
@@ -118,21 +148,36 @@ it('serves by akri-handler, survives kill -9 on its stale socket, logs no secret
 it('akri-handler loads a package that exports to import only, and says in one line what it cannot load', async () => {
   const installed = path.join(project, 'node_modules/only-import')
   await mkdir(installed)
-  await writeFile(path.join(installed, 'package.json'), '{"type":"module","exports":{".":{"import":"./handler.js"}}}')
+  await writeFile(
+    path.join(installed, 'package.json'),
+    '{"type":"module","exports":{".":{"import":"./handler.js"}}}',
+  )
   await writeFile(path.join(installed, 'handler.js'), HANDLER)
   await writeFile(path.join(project, 'plain.js'), 'export default 1')
   const agent = await SimulatedAgent.start()
   const env = { ...process.env, DISCOVERY_HANDLERS_DIRECTORY: agent.directory, POD_IP: '' }
   const bin = 'node_modules/@akrijs/sdk/dist/akri-handler.js'
-  const child = spawn(process.execPath, [bin, 'only-import'], { cwd: project, env, stdio: 'ignore' })
+  const child = spawn(process.execPath, [bin, 'only-import'], {
+    cwd: project,
+    env,
+    stdio: 'ignore',
+  })
   try {
-    expect((await agent.registration('packed')).endpoint).toBe(path.join(agent.directory, 'packed.sock'))
+    expect((await agent.registration('packed')).endpoint).toBe(
+      path.join(agent.directory, 'packed.sock'),
+    )
     for (const [module, reason] of [
       ['./plain.js', 'does not export a handler as its default'],
       ['no-such-package', "Cannot find module 'no-such-package'"],
     ] as const) {
-      const failure: unknown = await run(process.execPath, [bin, module], { cwd: project, env }).catch((error: unknown) => error)
-      expect(failure).toMatchObject({ code: 1, stderr: expect.stringMatching(/^akri-handler: [^\n]+\n$/) })
+      const failure: unknown = await run(process.execPath, [bin, module], {
+        cwd: project,
+        env,
+      }).catch((error: unknown) => error)
+      expect(failure).toMatchObject({
+        code: 1,
+        stderr: expect.stringMatching(/^akri-handler: [^\n]+\n$/),
+      })
       expect(failure).toMatchObject({ stderr: expect.stringContaining(reason) })
     }
   } finally {

@@ -4,7 +4,13 @@ import path from 'node:path'
 import { RegistrationService } from '@akrijs/proto/discovery'
 import { type Clock, silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
-import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js'
+import {
+  Server,
+  ServerCredentials,
+  type ServerUnaryCall,
+  type sendUnaryData,
+  status,
+} from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
 import { keepRegistered } from './registration.js'
@@ -43,7 +49,10 @@ async function agentThatAnswers(answer: (count: number) => status): Promise<Serv
   let count = 0
   const server = new Server()
   server.addService(RegistrationService, {
-    registerDiscoveryHandler: (_: ServerUnaryCall<object, object>, reply: sendUnaryData<object>) => {
+    registerDiscoveryHandler: (
+      _: ServerUnaryCall<object, object>,
+      reply: sendUnaryData<object>,
+    ) => {
       const code = answer(++count)
       if (code === status.OK) reply(null, {})
       else reply({ code, details: 'not now' })
@@ -51,7 +60,9 @@ async function agentThatAnswers(answer: (count: number) => status): Promise<Serv
   })
   const address = `unix:${path.join(directory, 'agent-registration.sock')}`
   await new Promise<void>((resolve, reject) => {
-    server.bindAsync(address, ServerCredentials.createInsecure(), (error) => (error ? reject(error) : resolve()))
+    server.bindAsync(address, ServerCredentials.createInsecure(), (error) =>
+      error ? reject(error) : resolve(),
+    )
   })
   return server
 }
@@ -81,7 +92,9 @@ describe('keepRegistered', () => {
       },
     }
     const registered = vi.fn()
-    const server = await agentThatAnswers((count) => (count > 7 ? status.OK : status.RESOURCE_EXHAUSTED))
+    const server = await agentThatAnswers((count) =>
+      count > 7 ? status.OK : status.RESOURCE_EXHAUSTED,
+    )
     try {
       void start(clock, registered)
       await eventually(() => expect(registered).toHaveBeenCalledWith(true))

@@ -34,11 +34,15 @@ export async function keepRegistered(options: RegistrationOptions): Promise<void
   const refused = new Backoff(REFUSED)
   let waiting = false
   while (!signal.aborted) {
-    const client = new RegistrationClient(`unix:${options.agentSocket}`, credentials.createInsecure(), {
-      // Never idle: an idle channel drops its connection, and with it the news that the agent is gone.
-      'grpc.client_idle_timeout_ms': 2 ** 31 - 1,
-      'grpc.enable_retries': 0,
-    })
+    const client = new RegistrationClient(
+      `unix:${options.agentSocket}`,
+      credentials.createInsecure(),
+      {
+        // Never idle: an idle channel drops its connection, and with it the news that the agent is gone.
+        'grpc.client_idle_timeout_ms': 2 ** 31 - 1,
+        'grpc.enable_retries': 0,
+      },
+    )
     let wait: number | undefined
     try {
       if (await connected(client, signal)) {
@@ -69,9 +73,14 @@ export async function keepRegistered(options: RegistrationOptions): Promise<void
 /** Whether the channel got a connection, at its first attempt. */
 async function connected(client: RegistrationClient, signal: AbortSignal): Promise<boolean> {
   const channel = client.getChannel()
-  for (let state = channel.getConnectivityState(true); !signal.aborted; state = channel.getConnectivityState(true)) {
+  for (
+    let state = channel.getConnectivityState(true);
+    !signal.aborted;
+    state = channel.getConnectivityState(true)
+  ) {
     if (state === connectivityState.READY) return true
-    if (state === connectivityState.TRANSIENT_FAILURE || state === connectivityState.SHUTDOWN) return false
+    if (state === connectivityState.TRANSIENT_FAILURE || state === connectivityState.SHUTDOWN)
+      return false
     await stateChange(client, state, signal)
   }
   return false
@@ -84,7 +93,11 @@ async function disconnected(client: RegistrationClient, signal: AbortSignal): Pr
   }
 }
 
-function stateChange(client: RegistrationClient, from: connectivityState, signal: AbortSignal): Promise<void> {
+function stateChange(
+  client: RegistrationClient,
+  from: connectivityState,
+  signal: AbortSignal,
+): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {
       signal.removeEventListener('abort', done)

@@ -26,9 +26,22 @@ afterEach(async () => {
 
 type Discover = DiscoveryHandlerDefinition<Record<string, unknown>>['discover']
 const handlerOf = (name: string, discover: Discover) =>
-  defineDiscoveryHandler({ name, shared: false, details: z.record(z.string(), z.unknown()), discover })
-async function start(handlers: Parameters<typeof serve>[0], options: Parameters<typeof serve>[1] = {}) {
-  const server = await serve(handlers, { directory, log: silentLogger, environment: {}, ...options })
+  defineDiscoveryHandler({
+    name,
+    shared: false,
+    details: z.record(z.string(), z.unknown()),
+    discover,
+  })
+async function start(
+  handlers: Parameters<typeof serve>[0],
+  options: Parameters<typeof serve>[1] = {},
+) {
+  const server = await serve(handlers, {
+    directory,
+    log: silentLogger,
+    environment: {},
+    ...options,
+  })
   stop.push(() => server.close())
   return server
 }
@@ -40,19 +53,26 @@ describe('serve', () => {
   it('A4 an idle handler registers again when the agent has died and come back', async () => {
     const { metricsPort } = await start(handlerOf('idle', one), { metricsPort: 0 })
     // Before it has the answer, it would only try again what has failed.
-    await eventually(async () => expect((await fetch(`http://127.0.0.1:${metricsPort}/readyz`)).status).toBe(200))
+    await eventually(async () =>
+      expect((await fetch(`http://127.0.0.1:${metricsPort}/readyz`)).status).toBe(200),
+    )
     agent.die()
     await agent.comeBack()
-    expect(await agent.registration('idle', 2)).toMatchObject({ endpointType: 'UDS', shared: false })
+    expect(await agent.registration('idle', 2)).toMatchObject({
+      endpointType: 'UDS',
+      shared: false,
+    })
     expect(await (await agent.discover('idle')).next()).toMatchObject([{ id: 'one' }])
   })
 
   it('serves several handlers from one process and removes their sockets at the end', async () => {
     const server = await start([handlerOf('first', one), handlerOf('second', one)])
-    for (const name of ['first', 'second']) expect(await (await agent.discover(name)).next()).toMatchObject([{ id: 'one' }])
+    for (const name of ['first', 'second'])
+      expect(await (await agent.discover(name)).next()).toMatchObject([{ id: 'one' }])
     await server.close()
     await server.closed
-    for (const name of ['first', 'second']) await expect(stat(path.join(directory, `${name}.sock`))).rejects.toThrow('ENOENT')
+    for (const name of ['first', 'second'])
+      await expect(stat(path.join(directory, `${name}.sock`))).rejects.toThrow('ENOENT')
   })
 
   it.each([['127.0.0.1'], ['::1']])('serves on the network when POD_IP is %s', async (podIp) => {
@@ -68,7 +88,9 @@ describe('serve', () => {
 
   it('refuses a socket that another server listens on, and a file that is no socket', async () => {
     await start(handlerOf('taken', one))
-    await expect(start(handlerOf('taken', one))).rejects.toThrow(/taken\.sock is served by another process already/)
+    await expect(start(handlerOf('taken', one))).rejects.toThrow(
+      /taken\.sock is served by another process already/,
+    )
     await writeFile(path.join(directory, 'plain.sock'), 'x')
     await expect(start(handlerOf('plain', one))).rejects.toThrow(/it is not a socket/)
   })
@@ -91,7 +113,9 @@ describe('serve', () => {
     await eventually(async () => expect((await get('/readyz')).status).toBe(200))
     expect(await counted()).toContain('akri_handler_registered{handler="seen"} 1\n')
     agent.die()
-    await eventually(async () => expect(await (await get('/readyz')).text()).toContain('not registered with the agent: seen'))
+    await eventually(async () =>
+      expect(await (await get('/readyz')).text()).toContain('not registered with the agent: seen'),
+    )
     expect((await get('/healthz')).status).toBe(200)
     expect(await counted()).toContain('akri_handler_registered{handler="seen"} 0\n')
     expect((await get('/other')).status).toBe(404)
@@ -101,7 +125,13 @@ describe('serve', () => {
     agent.die()
     const { metricsPort } = await start(handlerOf('early', one), { metricsPort: 0 })
     const text = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text()
-    for (const name of ['registered', 'streams', 'lists_total', 'errors_total', 'registrations_total'])
+    for (const name of [
+      'registered',
+      'streams',
+      'lists_total',
+      'errors_total',
+      'registrations_total',
+    ])
       expect(text).toContain(`akri_handler_${name}{handler="early"} 0\n`)
   })
 })

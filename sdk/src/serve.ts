@@ -18,10 +18,14 @@ export async function serve(
   const environment = options.environment ?? process.env
   const directory = options.directory ?? environment.DISCOVERY_HANDLERS_DIRECTORY
   if (directory === undefined || directory === '') {
-    throw invalid('no directory for sockets: set DISCOVERY_HANDLERS_DIRECTORY, as the agent has it (/var/lib/akri in the chart)')
+    throw invalid(
+      'no directory for sockets: set DISCOVERY_HANDLERS_DIRECTORY, as the agent has it (/var/lib/akri in the chart)',
+    )
   }
   const podIp = options.podIp ?? environment.POD_IP
-  const twice = list.find((handler, index) => list.findIndex(({ name }) => name === handler.name) !== index)
+  const twice = list.find(
+    (handler, index) => list.findIndex(({ name }) => name === handler.name) !== index,
+  )
   if (list.length === 0) throw invalid('there is no handler to serve')
   if (twice !== undefined) throw invalid(`two handlers have the name ${twice.name}`)
   // gRPC, logs and metrics are loaded here, so that a module that only defines a handler stays light.

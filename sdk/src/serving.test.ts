@@ -23,11 +23,21 @@ it('leaves the socket of whoever takes over while it is still closing', async ()
     },
   })
   const serveIt = () =>
-    startServing([handler], { directory, network: undefined, metricsPort: undefined, log: silentLogger, signal: undefined })
+    startServing([handler], {
+      directory,
+      network: undefined,
+      metricsPort: undefined,
+      log: silentLogger,
+      signal: undefined,
+    })
   const first = await serveIt()
   // Takes nothing that it is sent, so that its stream cannot end and the server waits for it.
   const peer = connect('http://localhost', { settings: { initialWindowSize: 0 }, path: socket })
-  const stream = peer.request({ ':method': 'POST', ':path': '/v0.DiscoveryHandler/Discover', 'content-type': 'application/grpc' })
+  const stream = peer.request({
+    ':method': 'POST',
+    ':path': '/v0.DiscoveryHandler/Discover',
+    'content-type': 'application/grpc',
+  })
   for (const one of [peer, stream]) one.on('error', () => {})
   stream.end(Buffer.alloc(5))
   await once(stream, 'response')

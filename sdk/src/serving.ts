@@ -17,7 +17,10 @@ export interface ServingOptions {
   readonly signal: AbortSignal | undefined
 }
 
-export async function startServing(handlers: readonly DiscoveryHandler[], options: ServingOptions): Promise<HandlerServer> {
+export async function startServing(
+  handlers: readonly DiscoveryHandler[],
+  options: ServingOptions,
+): Promise<HandlerServer> {
   const { directory, network, metricsPort, log = createLogger('akri-handler') } = options
   const stop = new AbortController()
   const names = handlers.map(({ name }) => name)
@@ -35,7 +38,8 @@ export async function startServing(handlers: readonly DiscoveryHandler[], option
 
   try {
     checkSocketPath(path.join(directory, AGENT_SOCKET))
-    health = metricsPort === undefined ? undefined : await serveHealthOf(metricsPort, waitingFor, metrics)
+    health =
+      metricsPort === undefined ? undefined : await serveHealthOf(metricsPort, waitingFor, metrics)
     for (const [index, handler] of handlers.entries()) {
       const running = await startHandler(handler, {
         directory,
@@ -87,9 +91,18 @@ interface RunningHandler {
 
 async function startHandler(
   handler: DiscoveryHandler,
-  { directory, network, log, metrics }: Pick<ServingOptions, 'directory' | 'network'> & { log: Logger; metrics: ServeMetrics },
+  {
+    directory,
+    network,
+    log,
+    metrics,
+  }: Pick<ServingOptions, 'directory' | 'network'> & { log: Logger; metrics: ServeMetrics },
 ): Promise<RunningHandler> {
-  const common = { handler, log: log.child({ handler: handler.name }), metrics: metrics.of(handler.name) }
+  const common = {
+    handler,
+    log: log.child({ handler: handler.name }),
+    metrics: metrics.of(handler.name),
+  }
   if (network) {
     const server = await serveDiscovery({ ...common, address: `${network.host}:${network.port}` })
     return { endpoint: `http://${network.host}:${server.port}`, close: () => server.close() }
@@ -103,10 +116,17 @@ async function startHandler(
   return { endpoint: socket, close: () => server.close() }
 }
 
-function serveHealthOf(port: number, waitingFor: ReadonlySet<string>, metrics: ServeMetrics): Promise<HealthServer> {
+function serveHealthOf(
+  port: number,
+  waitingFor: ReadonlySet<string>,
+  metrics: ServeMetrics,
+): Promise<HealthServer> {
   return serveHealth({
     port,
-    ready: () => (waitingFor.size === 0 ? undefined : `not registered with the agent: ${[...waitingFor].join(', ')}`),
+    ready: () =>
+      waitingFor.size === 0
+        ? undefined
+        : `not registered with the agent: ${[...waitingFor].join(', ')}`,
     metrics: () => metrics.registry.metrics(),
   })
 }

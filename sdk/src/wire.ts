@@ -35,7 +35,10 @@ export function listFromWire(response: WireResponse): Required<Device>[] {
 
 export function propertiesToWire(properties: DiscoveryProperties): WireProperties {
   return Object.fromEntries(
-    [...properties.entries()].map(([name, bytes]) => [name, { vec: bytes === undefined ? undefined : Buffer.from(bytes) }]),
+    [...properties.entries()].map(([name, bytes]) => [
+      name,
+      { vec: bytes === undefined ? undefined : Buffer.from(bytes) },
+    ]),
   )
 }
 

@@ -55,7 +55,9 @@ beforeAll(async () => {
     target: 'node20',
     conditions: ['akri-source'],
     // What of the bundle is CommonJS asks for Node's modules at run time.
-    banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)" },
+    banner: {
+      js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)",
+    },
   })
 })
 afterAll(() => rm(directory, { recursive: true, force: true }))
@@ -64,7 +66,9 @@ it('keeps every acknowledged claim and release when the process is killed at any
   const file = path.join(directory, 'cluster.json')
   let acknowledged = new Map<string, string>()
   for (let round = 0; round < 12; round++) {
-    const child = spawn(process.execPath, [program, file, String(round)], { stdio: ['ignore', 'pipe', 'inherit'] })
+    const child = spawn(process.execPath, [program, file, String(round)], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
     const tried = new Map<string, string>()
     let lines = 0
     // A different number of lines in each round: the kill falls into any step of a write.
@@ -81,7 +85,11 @@ it('keeps every acknowledged claim and release when the process is killed at any
     if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')
     expect(child.signalCode).toBe('SIGKILL')
 
-    const cluster = await StandaloneCluster.open({ file: new StateFile(file), clock: systemClock, log: silentLogger })
+    const cluster = await StandaloneCluster.open({
+      file: new StateFile(file),
+      clock: systemClock,
+      log: silentLogger,
+    })
     const usage = cluster.instances.get(objectKey('default', 'lab-8120fe'))?.spec.deviceUsage ?? {}
     expect(Object.keys(usage)).toHaveLength(SLOTS)
     for (const [slot, holder] of acknowledged) {

@@ -1,9 +1,22 @@
 import { lstat, realpath, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { type AgeingOptions, type Agent, KubeletSockets, runIsolated, startAgent } from '@akrijs/agent'
+import {
+  type AgeingOptions,
+  type Agent,
+  KubeletSockets,
+  runIsolated,
+  startAgent,
+} from '@akrijs/agent'
 import type { ManifestProblem } from '@akrijs/api'
 import type { NodeName, ObjectKey } from '@akrijs/kube'
-import { backoff, type Clock, Listeners, type Logger, messageOf, systemClock } from '@akrijs/runtime'
+import {
+  backoff,
+  type Clock,
+  Listeners,
+  type Logger,
+  messageOf,
+  systemClock,
+} from '@akrijs/runtime'
 import { findHandlerPackages, type HandlerPackage } from '@akrijs/runtime/handler'
 import { StandaloneCluster } from './cluster/standalone-cluster.js'
 import { StateFileError } from './errors.js'
@@ -70,10 +83,17 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
     await lock.release()
   }
   try {
-    const cluster = await StandaloneCluster.open({ file: new StateFile(path.join(stateDirectory, 'cluster.json')), clock, log })
+    const cluster = await StandaloneCluster.open({
+      file: new StateFile(path.join(stateDirectory, 'cluster.json')),
+      clock,
+      log,
+    })
     const others = await cluster.keepOnlyNode(node)
-    if (others.length > 0) log.warn({ node, others }, 'state is of another node: its Instances and slots are given up')
-    const kubelet = await SimulatedKubelet.start({ directory: path.join(socketDirectory, 'kubelet') })
+    if (others.length > 0)
+      log.warn({ node, others }, 'state is of another node: its Instances and slots are given up')
+    const kubelet = await SimulatedKubelet.start({
+      directory: path.join(socketDirectory, 'kubelet'),
+    })
     open.unshift(() => kubelet.close())
     const sockets = new KubeletSockets({
       pluginDirectory: kubelet.pluginDirectory,
@@ -102,11 +122,19 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
       await cluster.apply(set.desired)
       problems = [...handlerProblems, ...set.problems]
       for (const { file, document, path: at, message } of set.problems)
-        log.error({ file, ...(document > 0 ? { document } : {}), path: at, error: message }, 'manifest refused')
+        log.error(
+          { file, ...(document > 0 ? { document } : {}), path: at, error: message },
+          'manifest refused',
+        )
       listeners.tell()
     }
     const loaded = handlers.map(({ name }) => name)
-    tellHandlerProblems(cluster.configurations, { loaded, fileOf: (key) => files.get(key), log, signal: stop.signal })
+    tellHandlerProblems(cluster.configurations, {
+      loaded,
+      fileOf: (key) => files.get(key),
+      log,
+      signal: stop.signal,
+    })
     await apply(first.value)
 
     const handlersDirectory = path.join(socketDirectory, 'handlers')
@@ -127,7 +155,12 @@ export async function startStandalone(options: StandaloneOptions): Promise<Stand
       () => cluster.close(),
     )
     if (options.isolated) {
-      const end = runIsolated(handlers, { from: options.handlersFrom, directory: handlersDirectory, clock, log })
+      const end = runIsolated(handlers, {
+        from: options.handlersFrom,
+        directory: handlersDirectory,
+        clock,
+        log,
+      })
       // After the agent: a handler that ends while it is listened to is one that failed.
       open.splice(1, 0, end)
     }

@@ -26,116 +26,151 @@ interface ContainerState {
   readonly state: { readonly running?: object }
 }
 
-describe.skipIf(missingHere() !== undefined)(`a cluster in which things are killed at random${unlessHere}`, () => {
-  const server = new ApiServer()
-  let world: World
-  let agents: NodeAgents
-  let pods = 0
+describe.skipIf(missingHere() !== undefined)(
+  `a cluster in which things are killed at random${unlessHere}`,
+  () => {
+    const server = new ApiServer()
+    let world: World
+    let agents: NodeAgents
+    let pods = 0
 
-  beforeAll(async () => {
-    world = await World.open()
-    agents = await NodeAgents.start()
-    await world.apply(echoYaml('cam', DESCRIPTIONS, 2))
-    for (const node of NODES) await eventually(async () => expect(await world.allocatable(node, 'akri.sh/cam')).toBe(3))
-  })
+    beforeAll(async () => {
+      world = await World.open()
+      agents = await NodeAgents.start()
+      await world.apply(echoYaml('cam', DESCRIPTIONS, 2))
+      for (const node of NODES)
+        await eventually(async () => expect(await world.allocatable(node, 'akri.sh/cam')).toBe(3))
+    })
 
-  afterAll(async () => {
-    await agents?.dispose()
-    await world?.close()
-  })
+    afterAll(async () => {
+      await agents?.dispose()
+      await world?.close()
+    })
 
-  /** Of the Pods of which a container was killed, what they had, by uid. */
-  const killed = new Map<string, readonly Allocated[]>()
+    /** Of the Pods of which a container was killed, what they had, by uid. */
+    const killed = new Map<string, readonly Allocated[]>()
 
-  async function givenTo(pod: string): Promise<Allocated[]> {
-    const given = await Promise.all(NODES.map((node) => access.allocated(node)))
-    return given.flat().filter((one) => one.pod === `${world.namespace}/${pod}`)
-  }
-
-  async function checkKilled(where: string): Promise<void> {
-    for (const { metadata, status } of await world.list<StartedPod>('Pod')) {
-      const given = killed.get(metadata.uid)
-      if (given === undefined) continue
-      expect(status.containerStatuses?.[0]?.restartCount, `${where}: ${metadata.name} is started again`).toBeGreaterThan(0)
-      expect(await givenTo(metadata.name), `${where}: ${metadata.name} keeps what it has`).toEqual(given)
+    async function givenTo(pod: string): Promise<Allocated[]> {
+      const given = await Promise.all(NODES.map((node) => access.allocated(node)))
+      return given.flat().filter((one) => one.pod === `${world.namespace}/${pod}`)
     }
-  }
 
-  const random = generator(SEED)
-  const pick = <T>(all: readonly T[]): T => all[Math.floor(random() * all.length)] ?? expect.fail('nothing to pick from')
-
-  const blows: Readonly<Record<string, () => Promise<void>>> = {
-    async 'kill an agent'() {
-      const agent = agents.on(pick(NODES))
-      await agent.stop('SIGKILL')
-      await agent.start()
-    },
-    async 'kill a kubelet'() {
-      await access.killKubelet(pick(NODES)).catch(ignoreGone)
-    },
-    async 'kill the API server'() {
-      await server.restart(world, random() * 1500)
-    },
-    async 'kill a Pod'() {
-      const alive = (await world.pods()).filter(({ status }) => status.phase === 'Running')
-      if (alive.length > 0) await world.remove('Pod', pick(alive).metadata.name).catch(ignoreAway)
-    },
-    async 'kill a container'() {
-      const alive = (await world.list<StartedPod>('Pod')).filter(({ spec, status }) => {
-        const [container] = status.containerStatuses ?? []
-        // The first time it is started again at once.
-        return spec.restartPolicy === 'Always' && container?.state.running !== undefined && container.restartCount === 0
-      })
-      if (alive.length === 0) return
-      const { metadata, spec, status } = pick(alive)
-      const id = status.containerStatuses?.[0]?.containerID?.replace('containerd://', '') ?? ''
-      const given = await eventually(() => givenTo(metadata.name))
-      try {
-        await onNode(spec.nodeName ?? '', 'ctr', '-n', 'k8s.io', 'tasks', 'kill', '--signal', 'SIGKILL', id)
-      } catch (error) {
-        // It was killed a moment ago, or its Pod was.
-        if (!/not found/.test(String(error))) throw error
+    async function checkKilled(where: string): Promise<void> {
+      for (const { metadata, status } of await world.list<StartedPod>('Pod')) {
+        const given = killed.get(metadata.uid)
+        if (given === undefined) continue
+        expect(
+          status.containerStatuses?.[0]?.restartCount,
+          `${where}: ${metadata.name} is started again`,
+        ).toBeGreaterThan(0)
+        expect(
+          await givenTo(metadata.name),
+          `${where}: ${metadata.name} keeps what it has`,
+        ).toEqual(given)
       }
-      killed.set(metadata.uid, given)
-    },
-    async 'start Pods'() {
-      const there = await world.pods()
-      for (const { metadata, status } of there) {
-        if (status.phase === 'Failed' || status.phase === 'Succeeded') await world.remove('Pod', metadata.name).catch(ignoreAway)
-      }
-      const room = MOST_PODS - there.filter(({ status }) => status.phase === 'Running' || status.phase === 'Pending').length
-      for (let index = 0; index < Math.min(3, room); index++) {
-        const limits: Record<string, number> =
-          random() < 0.5 ? { [`akri.sh/${pick(INSTANCES)}`]: 1 } : { 'akri.sh/cam': random() < 0.3 ? 2 : 1 }
-        // Some end by themselves, and of the others the kubelet starts again what ends.
-        const ends = random() < 0.3
-        const script = ends ? 'sleep 2' : 'exec sleep 100000'
-        const pod = JSON.parse(podYaml(`p${pods++}`, limits, { script, graceSeconds: 0 }))
-        if (!ends) pod.spec.restartPolicy = 'Always'
-        await world.apply(JSON.stringify(pod)).catch(ignoreAway)
-      }
-    },
-  }
-
-  it(`R84 R90 A2 A21 each slot that is held belongs to a container, and no two containers have one (${ROUNDS} rounds, seed ${SEED})`, {
-    timeout: 300_000 + ROUNDS * 90_000,
-  }, async () => {
-    const uids = async () => (await world.instances()).map(({ metadata }) => `${metadata.name} ${metadata.uid}`).sort()
-    const before = await uids()
-    expect(before).toHaveLength(3)
-    for (let round = 0; round < ROUNDS; round++) {
-      const names = ['start Pods', ...Array.from({ length: 2 + Math.floor(random() * 2) }, () => pick(Object.keys(blows)))]
-      for (const name of names) {
-        await blows[name]?.()
-        await systemClock.sleep(random() * 800)
-      }
-      const where = `round ${round} of seed ${SEED}: ${names.join(', ')}`
-      await eventually(() => checkSlots(world, where))
-      await eventually(() => checkKilled(where))
-      expect(await uids()).toEqual(before)
     }
-  })
-})
+
+    const random = generator(SEED)
+    const pick = <T>(all: readonly T[]): T =>
+      all[Math.floor(random() * all.length)] ?? expect.fail('nothing to pick from')
+
+    const blows: Readonly<Record<string, () => Promise<void>>> = {
+      async 'kill an agent'() {
+        const agent = agents.on(pick(NODES))
+        await agent.stop('SIGKILL')
+        await agent.start()
+      },
+      async 'kill a kubelet'() {
+        await access.killKubelet(pick(NODES)).catch(ignoreGone)
+      },
+      async 'kill the API server'() {
+        await server.restart(world, random() * 1500)
+      },
+      async 'kill a Pod'() {
+        const alive = (await world.pods()).filter(({ status }) => status.phase === 'Running')
+        if (alive.length > 0) await world.remove('Pod', pick(alive).metadata.name).catch(ignoreAway)
+      },
+      async 'kill a container'() {
+        const alive = (await world.list<StartedPod>('Pod')).filter(({ spec, status }) => {
+          const [container] = status.containerStatuses ?? []
+          // The first time it is started again at once.
+          return (
+            spec.restartPolicy === 'Always' &&
+            container?.state.running !== undefined &&
+            container.restartCount === 0
+          )
+        })
+        if (alive.length === 0) return
+        const { metadata, spec, status } = pick(alive)
+        const id = status.containerStatuses?.[0]?.containerID?.replace('containerd://', '') ?? ''
+        const given = await eventually(() => givenTo(metadata.name))
+        try {
+          await onNode(
+            spec.nodeName ?? '',
+            'ctr',
+            '-n',
+            'k8s.io',
+            'tasks',
+            'kill',
+            '--signal',
+            'SIGKILL',
+            id,
+          )
+        } catch (error) {
+          // It was killed a moment ago, or its Pod was.
+          if (!/not found/.test(String(error))) throw error
+        }
+        killed.set(metadata.uid, given)
+      },
+      async 'start Pods'() {
+        const there = await world.pods()
+        for (const { metadata, status } of there) {
+          if (status.phase === 'Failed' || status.phase === 'Succeeded')
+            await world.remove('Pod', metadata.name).catch(ignoreAway)
+        }
+        const room =
+          MOST_PODS -
+          there.filter(({ status }) => status.phase === 'Running' || status.phase === 'Pending')
+            .length
+        for (let index = 0; index < Math.min(3, room); index++) {
+          const limits: Record<string, number> =
+            random() < 0.5
+              ? { [`akri.sh/${pick(INSTANCES)}`]: 1 }
+              : { 'akri.sh/cam': random() < 0.3 ? 2 : 1 }
+          // Some end by themselves, and of the others the kubelet starts again what ends.
+          const ends = random() < 0.3
+          const script = ends ? 'sleep 2' : 'exec sleep 100000'
+          const pod = JSON.parse(podYaml(`p${pods++}`, limits, { script, graceSeconds: 0 }))
+          if (!ends) pod.spec.restartPolicy = 'Always'
+          await world.apply(JSON.stringify(pod)).catch(ignoreAway)
+        }
+      },
+    }
+
+    it(`R84 R90 A2 A21 each slot that is held belongs to a container, and no two containers have one (${ROUNDS} rounds, seed ${SEED})`, {
+      timeout: 300_000 + ROUNDS * 90_000,
+    }, async () => {
+      const uids = async () =>
+        (await world.instances()).map(({ metadata }) => `${metadata.name} ${metadata.uid}`).sort()
+      const before = await uids()
+      expect(before).toHaveLength(3)
+      for (let round = 0; round < ROUNDS; round++) {
+        const names = [
+          'start Pods',
+          ...Array.from({ length: 2 + Math.floor(random() * 2) }, () => pick(Object.keys(blows))),
+        ]
+        for (const name of names) {
+          await blows[name]?.()
+          await systemClock.sleep(random() * 800)
+        }
+        const where = `round ${round} of seed ${SEED}: ${names.join(', ')}`
+        await eventually(() => checkSlots(world, where))
+        await eventually(() => checkKilled(where))
+        expect(await uids()).toEqual(before)
+      }
+    })
+  },
+)
 
 /** The same numbers for the same seed: a linear congruential generator. */
 function generator(seed: number): () => number {

@@ -13,7 +13,12 @@ describeOnCluster('the cluster of an API server', () => {
     const api = new Resource(client, CONFIGURATIONS)
     const applied = new Set<string>()
     const open = () => {
-      const cluster = new KubernetesCluster({ client, clock: systemClock, log: silentLogger, node: 'node-a' as NodeName })
+      const cluster = new KubernetesCluster({
+        client,
+        clock: systemClock,
+        log: silentLogger,
+        node: 'node-a' as NodeName,
+      })
       cluster.start()
       return cluster
     }
@@ -22,7 +27,12 @@ describeOnCluster('the cluster of an API server', () => {
       cluster,
       async applyConfiguration({ name, namespace, spec }: ConfigurationManifest) {
         applied.add(objectKey(namespace, name))
-        const object = { apiVersion: 'akri.sh/v0', kind: 'Configuration', metadata: { name, namespace }, spec }
+        const object = {
+          apiVersion: 'akri.sh/v0',
+          kind: 'Configuration',
+          metadata: { name, namespace },
+          spec,
+        }
         await api.apply(objectKey(namespace, name), object, 'contract')
       },
       async removeConfiguration({ name, namespace }) {

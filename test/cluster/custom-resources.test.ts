@@ -44,8 +44,16 @@ describeOnCluster('the client on an API server', () => {
       ['a capacity of 10001', { capacity: 10_001 }, 'capacity'],
       ['a capacity that is a text', { capacity: '1' }, 'capacity'],
       ['a Pod and a Job', { brokerSpec: { brokerPodSpec: {}, brokerJobSpec: {} } }, 'brokerSpec'],
-      ['a Pod and a Deployment', { brokerSpec: { brokerPodSpec: pod, brokerDeploymentSpec: {} } }, 'brokerSpec'],
-      ['a Job and a Deployment', { brokerSpec: { brokerJobSpec: {}, brokerDeploymentSpec: { template: {} } } }, 'brokerSpec'],
+      [
+        'a Pod and a Deployment',
+        { brokerSpec: { brokerPodSpec: pod, brokerDeploymentSpec: {} } },
+        'brokerSpec',
+      ],
+      [
+        'a Job and a Deployment',
+        { brokerSpec: { brokerJobSpec: {}, brokerDeploymentSpec: { template: {} } } },
+        'brokerSpec',
+      ],
       [
         'a Job and a Deployment where the Pod is null',
         { brokerSpec: { brokerPodSpec: null, brokerJobSpec: {}, brokerDeploymentSpec: {} } },
@@ -53,7 +61,13 @@ describeOnCluster('the client on an API server', () => {
       ],
       [
         'all kinds of brokers',
-        { brokerSpec: { brokerPodSpec: pod, brokerJobSpec: { template: {} }, brokerDeploymentSpec: { template: {} } } },
+        {
+          brokerSpec: {
+            brokerPodSpec: pod,
+            brokerJobSpec: { template: {} },
+            brokerDeploymentSpec: { template: {} },
+          },
+        },
         'brokerSpec',
       ],
       ['a property without a value', property({}), 'discoveryProperties'],
@@ -68,7 +82,11 @@ describeOnCluster('the client on an API server', () => {
         'valueFrom',
       ],
       ['a property with an empty source', property({ valueFrom: {} }), 'valueFrom'],
-      ['a source without a key', property({ valueFrom: { secretKeyRef: { name: 'secret' } } }), 'key'],
+      [
+        'a source without a key',
+        property({ valueFrom: { secretKeyRef: { name: 'secret' } } }),
+        'key',
+      ],
       ['a property named as no variable can be', property({ name: '1-a', value: 'a' }), 'name'],
       ['a broker property that is no text', { brokerProperties: { A: 5 } }, 'brokerProperties'],
     ])('refuses %s, and says where', async (_what, spec, where) => {
@@ -78,7 +96,9 @@ describeOnCluster('the client on an API server', () => {
     })
 
     it('refuses a name that makes names of resources that are too long', async () => {
-      const error = await refusal(configurations.create(home.name, configurationOf({}, 'x'.repeat(57))))
+      const error = await refusal(
+        configurations.create(home.name, configurationOf({}, 'x'.repeat(57))),
+      )
       expect(error).toMatchObject({ status: 422 })
       expect(error.message).toContain('metadata.name')
       await configurations.create(home.name, configurationOf({}, 'x'.repeat(56)))
@@ -86,7 +106,12 @@ describeOnCluster('the client on an API server', () => {
 
     it.each([
       ['a value', property({ value: 'a' })],
-      ['a Secret', property({ valueFrom: { secretKeyRef: { ...reference, namespace: 'other', optional: true } } })],
+      [
+        'a Secret',
+        property({
+          valueFrom: { secretKeyRef: { ...reference, namespace: 'other', optional: true } },
+        }),
+      ],
       ['a ConfigMap', property({ valueFrom: { configMapKeyRef: reference } })],
       ['no properties', { discoveryHandler: { name: 'debugEcho', discoveryProperties: null } }],
       ['a Pod', { brokerSpec: { brokerPodSpec: pod } }],
@@ -96,13 +121,21 @@ describeOnCluster('the client on an API server', () => {
         'a Pod where the others are null',
         { brokerSpec: { brokerPodSpec: pod, brokerJobSpec: null, brokerDeploymentSpec: null } },
       ],
-      ['a Job where the Pod is null', { brokerSpec: { brokerPodSpec: null, brokerJobSpec: { template: {} } } }],
-      ['a Deployment where the Job is null', { brokerSpec: { brokerJobSpec: null, brokerDeploymentSpec: { template: {} } } }],
+      [
+        'a Job where the Pod is null',
+        { brokerSpec: { brokerPodSpec: null, brokerJobSpec: { template: {} } } },
+      ],
+      [
+        'a Deployment where the Job is null',
+        { brokerSpec: { brokerJobSpec: null, brokerDeploymentSpec: { template: {} } } },
+      ],
       ['brokers that are null', { brokerSpec: { brokerPodSpec: null, brokerJobSpec: null } }],
       ['no broker', { brokerSpec: null }],
     ])('R51 R59 accepts %s and keeps it', async (_what, spec) => {
       expect(await configurations.create(home.name, configurationOf(spec))).toMatchObject({
-        spec: JSON.parse(JSON.stringify(spec).replaceAll(',"discoveryProperties":null', '')) as object,
+        spec: JSON.parse(
+          JSON.stringify(spec).replaceAll(',"discoveryProperties":null', ''),
+        ) as object,
       })
     })
 
@@ -116,11 +149,22 @@ describeOnCluster('the client on an API server', () => {
       const object = configurationOf({})
       const own = home.key(object.metadata.name)
       const status = { devices: 3, conditions: [condition('Ready', 'True')] }
-      expect(await configurations.create(home.name, { ...object, status })).not.toHaveProperty('status')
+      expect(await configurations.create(home.name, { ...object, status })).not.toHaveProperty(
+        'status',
+      )
       await configurations.patch(own, 'merge', { status })
       expect(await configurations.get(own)).not.toHaveProperty('status')
-      await configurations.patch(own, 'merge', { status, spec: { capacity: 9 } }, { subresource: 'status' })
-      expect(await configurations.get(own)).toMatchObject({ status, spec: { capacity: 1 }, metadata: { generation: 1 } })
+      await configurations.patch(
+        own,
+        'merge',
+        { status, spec: { capacity: 9 } },
+        { subresource: 'status' },
+      )
+      expect(await configurations.get(own)).toMatchObject({
+        status,
+        spec: { capacity: 1 },
+        metadata: { generation: 1 },
+      })
     })
 
     it('lets each node write what it has to say without a word of the others', async () => {
@@ -130,7 +174,12 @@ describeOnCluster('the client on an API server', () => {
       const nodes = Array.from({ length: 10 }, (_, i) => `node-${i}`)
       await Promise.all(
         nodes.map((node, i) =>
-          configurations.patch(own, 'merge', { status: { nodes: { [node]: { devices: i } } } }, { subresource: 'status' }),
+          configurations.patch(
+            own,
+            'merge',
+            { status: { nodes: { [node]: { devices: i } } } },
+            { subresource: 'status' },
+          ),
         ),
       )
       expect(await configurations.get(own)).toMatchObject({
@@ -142,12 +191,18 @@ describeOnCluster('the client on an API server', () => {
   describe('the schema of an Instance', () => {
     it('has defaults', async () => {
       const { object } = await created()
-      expect(object.spec).toMatchObject({ nodes: [], deviceUsage: {}, brokerProperties: {}, shared: false })
+      expect(object.spec).toMatchObject({
+        nodes: [],
+        deviceUsage: {},
+        brokerProperties: {},
+        shared: false,
+      })
     })
 
     it('refuses a node that is there already', async () => {
       const { key: own } = await created({ nodes: ['node-a'] })
-      const join = (node: string) => instances.patch(own, 'json', [{ op: 'add', path: '/spec/nodes/-', value: node }])
+      const join = (node: string) =>
+        instances.patch(own, 'json', [{ op: 'add', path: '/spec/nodes/-', value: node }])
       expect(await join('node-b')).toMatchObject({ spec: { nodes: ['node-a', 'node-b'] } })
       const error = await refusal(join('node-b'))
       expect(error).toMatchObject({ status: 422, reason: 'Invalid' })
@@ -157,7 +212,11 @@ describeOnCluster('the client on an API server', () => {
     it('loses none of many nodes that join at the same time', async () => {
       const { key: own } = await created()
       const nodes = Array.from({ length: 20 }, (_, i) => `node-${i}`)
-      await Promise.all(nodes.map((node) => instances.patch(own, 'json', [{ op: 'add', path: '/spec/nodes/-', value: node }])))
+      await Promise.all(
+        nodes.map((node) =>
+          instances.patch(own, 'json', [{ op: 'add', path: '/spec/nodes/-', value: node }]),
+        ),
+      )
       const { spec } = (await instances.get(own)) as InstanceObject
       expect((spec.nodes as string[]).toSorted()).toEqual(nodes.toSorted())
     })
@@ -165,5 +224,11 @@ describeOnCluster('the client on an API server', () => {
 })
 
 function condition(type: string, status: string) {
-  return { type, status, reason: 'Reason', message: 'message', lastTransitionTime: '2026-01-01T00:00:00Z' }
+  return {
+    type,
+    status,
+    reason: 'Reason',
+    message: 'message',
+    lastTransitionTime: '2026-01-01T00:00:00Z',
+  }
 }

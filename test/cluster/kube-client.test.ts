@@ -47,7 +47,8 @@ describeOnCluster('the client on an API server', () => {
       )
       expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
       for (const outcome of outcomes)
-        if (outcome.status === 'rejected') expect([409, 422]).toContain((outcome.reason as ApiError).status)
+        if (outcome.status === 'rejected')
+          expect([409, 422]).toContain((outcome.reason as ApiError).status)
     })
 
     it('by JSON: names with slashes and tildes are found', async () => {
@@ -60,7 +61,9 @@ describeOnCluster('the client on an API server', () => {
 
     it('by merging: what is null goes, what is not named stays', async () => {
       const { key: own } = await created({ deviceUsage: { a: '1', b: '2' } })
-      const patched = (await instances.patch(own, 'merge', { spec: { deviceUsage: { a: null, c: '3' } } })) as InstanceObject
+      const patched = (await instances.patch(own, 'merge', {
+        spec: { deviceUsage: { a: null, c: '3' } },
+      })) as InstanceObject
       expect(patched.spec).toMatchObject({ deviceUsage: { b: '2', c: '3' }, capacity: 2 })
     })
 
@@ -70,13 +73,18 @@ describeOnCluster('the client on an API server', () => {
         instances.apply(home.key(name), instanceOf(home.name, name, { brokerProperties }), 'tests')
       await apply({ A: '1', B: '2' })
       await instances.patch(home.key(name), 'merge', { spec: { brokerProperties: { other: 'x' } } })
-      expect(await apply({ B: '3' })).toMatchObject({ spec: { brokerProperties: { B: '3', other: 'x' } } })
+      expect(await apply({ B: '3' })).toMatchObject({
+        spec: { brokerProperties: { B: '3', other: 'x' } },
+      })
       const { spec } = (await instances.get(home.key(name))) as InstanceObject
       expect(spec.brokerProperties).toEqual({ B: '3', other: 'x' })
     })
 
     it('of what is not there are 404', async () => {
-      expect(await refusal(instances.patch(home.key('nothing'), 'merge', {}))).toMatchObject({ status: 404, reason: 'NotFound' })
+      expect(await refusal(instances.patch(home.key('nothing'), 'merge', {}))).toMatchObject({
+        status: 404,
+        reason: 'NotFound',
+      })
       expect(await instances.get(home.key('nothing'))).toBeUndefined()
     })
   })
@@ -92,22 +100,36 @@ describeOnCluster('the client on an API server', () => {
       const { key: own, object } = await created()
       await instances.replace(own, { ...object, spec: { ...object.spec, capacity: 3 } })
       const late = instances.replace(own, { ...object, spec: { ...object.spec, capacity: 4 } })
-      expect(await refusal(late)).toMatchObject({ status: 409, reason: 'Conflict', kind: 'transient' })
+      expect(await refusal(late)).toMatchObject({
+        status: 409,
+        reason: 'Conflict',
+        kind: 'transient',
+      })
     })
 
     it('delete what is as it must be only, and say whether it was there', async () => {
       const { key: own, object } = await created()
       const { uid, resourceVersion } = object.metadata
       await instances.patch(own, 'merge', { spec: { capacity: 3 } })
-      expect(await refusal(instances.delete(own, { uid: 'another' }))).toMatchObject({ status: 409, reason: 'Conflict' })
-      expect(await refusal(instances.delete(own, { uid, resourceVersion }))).toMatchObject({ status: 409 })
+      expect(await refusal(instances.delete(own, { uid: 'another' }))).toMatchObject({
+        status: 409,
+        reason: 'Conflict',
+      })
+      expect(await refusal(instances.delete(own, { uid, resourceVersion }))).toMatchObject({
+        status: 409,
+      })
       expect(await instances.delete(own, { uid })).toBe(true)
       expect(await instances.delete(own)).toBe(false)
     })
 
     it('to a namespace that is not there are 404', async () => {
       expect(
-        await refusal(instances.create('akri-test-nowhere', { ...instanceOf(home.name, 'a'), metadata: { name: 'a' } })),
+        await refusal(
+          instances.create('akri-test-nowhere', {
+            ...instanceOf(home.name, 'a'),
+            metadata: { name: 'a' },
+          }),
+        ),
       ).toMatchObject({
         status: 404,
       })

@@ -80,7 +80,9 @@ describeOnCluster('the client on an API server', () => {
       await systemClock.sleep(8000)
       expect(leading).toEqual(['a'])
       await a.stop()
-      const lease = (await new Resource(home.client, LEASES).get(home.key(name))) as { spec: { holderIdentity: string } }
+      const lease = (await new Resource(home.client, LEASES).get(home.key(name))) as {
+        spec: { holderIdentity: string }
+      }
       expect(lease.spec.holderIdentity).not.toBe('a')
       await leads('b')
       expect(atOnce).toBe(1)

@@ -1,4 +1,10 @@
-import { API_VERSION, CONFIGURATIONS, type Configuration, INSTANCES, type SlotName } from '@akrijs/api'
+import {
+  API_VERSION,
+  CONFIGURATIONS,
+  type Configuration,
+  INSTANCES,
+  type SlotName,
+} from '@akrijs/api'
 import { type NodeName, type ObjectKey, Resource } from '@akrijs/kube'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
@@ -21,7 +27,12 @@ describeOnCluster('fifty nodes on one API server', () => {
     const common = { client: home.client, clock: systemClock, log: silentLogger, answerMs: 60_000 }
     clusters = NODES.map((node) => new KubernetesCluster({ ...common, node }))
     for (const cluster of clusters) cluster.start()
-    await Promise.all(clusters.flatMap(({ configurations, instances }) => [configurations.synced, instances.synced]))
+    await Promise.all(
+      clusters.flatMap(({ configurations, instances }) => [
+        configurations.synced,
+        instances.synced,
+      ]),
+    )
   })
 
   afterAll(async () => {
@@ -34,7 +45,12 @@ describeOnCluster('fifty nodes on one API server', () => {
     const key = home.key(name)
     await new Resource(home.client, CONFIGURATIONS).apply(
       key,
-      { apiVersion: API_VERSION, kind: 'Configuration', metadata: { name, namespace: home.name }, spec },
+      {
+        apiVersion: API_VERSION,
+        kind: 'Configuration',
+        metadata: { name, namespace: home.name },
+        spec,
+      },
       'test',
     )
     return vi.waitFor(() => {
@@ -56,11 +72,16 @@ describeOnCluster('fifty nodes on one API server', () => {
       const key = home.key(draft.name)
       const created = await Promise.all(
         clusters.map((cluster, index) =>
-          cluster.createInstance({ ...draft, spec: { ...draft.spec, nodes: [NODES[index] ?? expect.fail()] } }),
+          cluster.createInstance({
+            ...draft,
+            spec: { ...draft.spec, nodes: [NODES[index] ?? expect.fail()] },
+          }),
         ),
       )
       expect(created.filter((outcome) => outcome === 'created')).toHaveLength(1)
-      const joined = await Promise.all(clusters.map((cluster, index) => cluster.joinInstance(key, NODES[index] ?? expect.fail())))
+      const joined = await Promise.all(
+        clusters.map((cluster, index) => cluster.joinInstance(key, NODES[index] ?? expect.fail())),
+      )
       expect(joined.filter((outcome) => outcome === 'already-joined')).toHaveLength(1)
       const now = await raw(key)
       expect(now?.spec.nodes.toSorted()).toEqual(NODES.toSorted())
@@ -68,24 +89,38 @@ describeOnCluster('fifty nodes on one API server', () => {
 
       const claims = await Promise.all(
         clusters.map((cluster, index) =>
-          cluster.claimSlot(key, `${draft.name}-${index % CAPACITY}` as SlotName, NODES[index] ?? ''),
+          cluster.claimSlot(
+            key,
+            `${draft.name}-${index % CAPACITY}` as SlotName,
+            NODES[index] ?? '',
+          ),
         ),
       )
       const winners = NODES.filter((_, index) => claims[index]?.outcome === 'claimed')
       expect(winners).toHaveLength(CAPACITY)
-      expect(Object.values((await raw(key))?.spec.deviceUsage ?? {}).sort()).toEqual(winners.toSorted())
+      expect(Object.values((await raw(key))?.spec.deviceUsage ?? {}).sort()).toEqual(
+        winners.toSorted(),
+      )
 
-      const left = await Promise.all(clusters.map((cluster, index) => cluster.leaveInstance(key, NODES[index] ?? expect.fail())))
+      const left = await Promise.all(
+        clusters.map((cluster, index) => cluster.leaveInstance(key, NODES[index] ?? expect.fail())),
+      )
       expect(left.filter((outcome) => outcome === 'deleted')).toHaveLength(1)
       expect(await raw(key)).toBeUndefined()
-      for (const cluster of clusters) await vi.waitFor(() => expect(cluster.instances.get(key)).toBeUndefined(), patience)
+      for (const cluster of clusters)
+        await vi.waitFor(() => expect(cluster.instances.get(key)).toBeUndefined(), patience)
     }
   })
 
   it('R79 claim and free slots of an Instance that the existing system wrote: only what is held stands there', async () => {
     const owner = await configuration()
     const [cluster = expect.fail()] = clusters
-    const { name, spec } = draftOf(owner, 3, [NODES[0] ?? expect.fail(), NODES[1] ?? expect.fail()], 'a19705')
+    const { name, spec } = draftOf(
+      owner,
+      3,
+      [NODES[0] ?? expect.fail(), NODES[1] ?? expect.fail()],
+      'a19705',
+    )
     const key = home.key(name)
     await new Resource(home.client, INSTANCES).create(home.name, {
       apiVersion: API_VERSION,
@@ -96,11 +131,19 @@ describeOnCluster('fifty nodes on one API server', () => {
     await vi.waitFor(() => expect(cluster.instances.get(key)).toBeDefined(), patience)
     const slot = (index: number) => `${name}-${index}` as SlotName
     expect(await cluster.claimSlot(key, slot(0), 'node-0')).toEqual({ outcome: 'claimed' })
-    expect(await cluster.claimSlot(key, slot(1), 'node-0')).toEqual({ outcome: 'taken', by: `C:${owner.metadata.name}-0:node-1` })
+    expect(await cluster.claimSlot(key, slot(1), 'node-0')).toEqual({
+      outcome: 'taken',
+      by: `C:${owner.metadata.name}-0:node-1`,
+    })
     expect(await cluster.releaseSlot(key, slot(0), 'node-0')).toBe('released')
-    expect((await raw(key))?.spec.deviceUsage).toEqual({ [slot(0)]: '', [slot(1)]: `C:${owner.metadata.name}-0:node-1` })
+    expect((await raw(key))?.spec.deviceUsage).toEqual({
+      [slot(0)]: '',
+      [slot(1)]: `C:${owner.metadata.name}-0:node-1`,
+    })
     // What others have put there to hold it is not ours to take away.
     expect((await raw(key))?.metadata).toMatchObject({ finalizers: ['akri.test/node-1'] })
-    await new Resource(home.client, INSTANCES).patch(key, 'merge', { metadata: { finalizers: null } })
+    await new Resource(home.client, INSTANCES).patch(key, 'merge', {
+      metadata: { finalizers: null },
+    })
   })
 })

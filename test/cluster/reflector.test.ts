@@ -40,9 +40,13 @@ describeOnCluster('the client on an API server', () => {
     })
 
     const there = (name: string) => objectKey(own, name)
-    const put = (name: string, spec: object = {}) => instances.create(own, instanceOf(own, name, spec))
+    const put = (name: string, spec: object = {}) =>
+      instances.create(own, instanceOf(own, name, spec))
 
-    function follow(through = client, options: { pageSize?: number; silenceMs?: number; onError?: () => void } = {}) {
+    function follow(
+      through = client,
+      options: { pageSize?: number; silenceMs?: number; onError?: () => void } = {},
+    ) {
       const reflector = new Reflector<InstanceObject>({
         client: through,
         clock: systemClock,
@@ -56,10 +60,17 @@ describeOnCluster('the client on an API server', () => {
     }
 
     const stateOf = (objects: readonly InstanceObject[]) =>
-      objects.map(({ metadata, spec }) => `${metadata.name} ${metadata.resourceVersion} ${JSON.stringify(spec)}`).toSorted()
+      objects
+        .map(
+          ({ metadata, spec }) =>
+            `${metadata.name} ${metadata.resourceVersion} ${JSON.stringify(spec)}`,
+        )
+        .toSorted()
 
     async function truth(): Promise<string[]> {
-      const list = (await client.request({ method: 'GET', path: instances.path(own) })) as { items: InstanceObject[] }
+      const list = (await client.request({ method: 'GET', path: instances.path(own) })) as {
+        items: InstanceObject[]
+      }
       return stateOf(list.items)
     }
 
@@ -114,7 +125,9 @@ describeOnCluster('the client on an API server', () => {
         Array.from({ length: 20 }, async (_, i) => {
           reflector.observe(await put(`thing-${i}`))
           for (let capacity = 3; capacity < 8; capacity++) {
-            reflector.observe(await instances.patch(there(`thing-${i}`), 'merge', { spec: { capacity } }))
+            reflector.observe(
+              await instances.patch(there(`thing-${i}`), 'merge', { spec: { capacity } }),
+            )
             expect(reflector.get(there(`thing-${i}`))?.spec.capacity).toBe(capacity)
           }
         }),
@@ -178,17 +191,20 @@ describeOnCluster('the client on an API server', () => {
         await converged(reflector)
       })
 
-      it.each([429, 500, 503, 410, 401])('knows the truth after all was refused with %i for a while', async (status) => {
-        const { proxy, reflector, failures } = await behindProxy()
-        proxy.refuse(status)
-        proxy.cut()
-        await change('refused')
-        await eventually(() => expect(failures()).toBeGreaterThan(1))
-        const asked = proxy.requests
-        proxy.heal()
-        await converged(reflector)
-        expect(asked).toBeLessThan(30)
-      })
+      it.each([429, 500, 503, 410, 401])(
+        'knows the truth after all was refused with %i for a while',
+        async (status) => {
+          const { proxy, reflector, failures } = await behindProxy()
+          proxy.refuse(status)
+          proxy.cut()
+          await change('refused')
+          await eventually(() => expect(failures()).toBeGreaterThan(1))
+          const asked = proxy.requests
+          proxy.heal()
+          await converged(reflector)
+          expect(asked).toBeLessThan(30)
+        },
+      )
     })
   })
 })

@@ -15,7 +15,12 @@ describeOnCluster('an Instance that is deleted and that a finalizer holds', () =
 
   beforeAll(async () => {
     home = await OwnNamespace.make()
-    cluster = new KubernetesCluster({ client: home.client, clock: systemClock, log: silentLogger, node: NODE_A })
+    cluster = new KubernetesCluster({
+      client: home.client,
+      clock: systemClock,
+      log: silentLogger,
+      node: NODE_A,
+    })
     cluster.start()
     await Promise.all([cluster.configurations.synced, cluster.instances.synced])
   })
@@ -28,29 +33,50 @@ describeOnCluster('an Instance that is deleted and that a finalizer holds', () =
   it('A10 A13 takes no node in, cannot be made again before it has gone, and then takes in all of them with what they have', async () => {
     const api = new Resource(home.client, INSTANCES)
     const { name, spec } = manifest({ capacity: 2 })
-    const object = { apiVersion: API_VERSION, kind: 'Configuration', metadata: { name, namespace: home.name }, spec }
+    const object = {
+      apiVersion: API_VERSION,
+      kind: 'Configuration',
+      metadata: { name, namespace: home.name },
+      spec,
+    }
     await new Resource(home.client, CONFIGURATIONS).apply(home.key(name), object, 'test')
-    const owner = await eventually(() => cluster.configurations.get(home.key(name)) ?? expect.fail())
+    const owner = await eventually(
+      () => cluster.configurations.get(home.key(name)) ?? expect.fail(),
+    )
     const draft = draftOf(owner, 2, [NODE_A], '8120fe')
     const key = home.key(draft.name)
     const slot = `${draft.name}-1` as SlotName
     expect(await cluster.createInstance(draft)).toBe('created')
     // As agents of the existing system do it.
     const finalizers = { metadata: { name: draft.name, finalizers: [NODE_B] } }
-    await api.apply(key, { apiVersion: API_VERSION, kind: 'Instance', ...finalizers }, `${NODE_B}-fin`)
+    await api.apply(
+      key,
+      { apiVersion: API_VERSION, kind: 'Instance', ...finalizers },
+      `${NODE_B}-fin`,
+    )
     await api.delete(key)
-    await eventually(() => expect(cluster.instances.get(key)?.metadata.deletionTimestamp).toBeDefined())
+    await eventually(() =>
+      expect(cluster.instances.get(key)?.metadata.deletionTimestamp).toBeDefined(),
+    )
 
     expect(await cluster.joinInstance(key, NODE_B)).toBe('gone')
     expect(await cluster.joinInstance(key, NODE_B, { [slot]: NODE_B })).toBe('gone')
-    expect(await cluster.createInstance({ ...draft, spec: { ...draft.spec, nodes: [NODE_B] } })).toBe('exists')
-    expect(cluster.instances.get(key)?.spec).toMatchObject({ nodes: [NODE_A], deviceUsage: { [slot]: '' } })
+    expect(
+      await cluster.createInstance({ ...draft, spec: { ...draft.spec, nodes: [NODE_B] } }),
+    ).toBe('exists')
+    expect(cluster.instances.get(key)?.spec).toMatchObject({
+      nodes: [NODE_A],
+      deviceUsage: { [slot]: '' },
+    })
 
     await api.patch(key, 'merge', { metadata: { finalizers: null } })
     await eventually(() => expect(cluster.instances.get(key)).toBeUndefined())
     expect(await cluster.joinInstance(key, NODE_A)).toBe('gone')
     expect(await cluster.createInstance(draft)).toBe('created')
     expect(await cluster.joinInstance(key, NODE_B, { [slot]: NODE_B })).toBe('joined')
-    expect(cluster.instances.get(key)?.spec).toMatchObject({ nodes: [NODE_A, NODE_B], deviceUsage: { [slot]: NODE_B } })
+    expect(cluster.instances.get(key)?.spec).toMatchObject({
+      nodes: [NODE_A, NODE_B],
+      deviceUsage: { [slot]: NODE_B },
+    })
   })
 })

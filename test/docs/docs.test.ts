@@ -20,7 +20,9 @@ const text = (file: string) => readFileSync(path.join(root, file), 'utf8')
 
 /** The blocks of one language, each with where it stands. */
 function blocks(file: string, language: string): { where: string; code: string }[] {
-  return [...text(file).matchAll(new RegExp(`^[ ]*\`\`\`${language}\\n(.*?)^[ ]*\`\`\`$`, 'gms'))].map((found) => ({
+  return [
+    ...text(file).matchAll(new RegExp(`^[ ]*\`\`\`${language}\\n(.*?)^[ ]*\`\`\`$`, 'gms')),
+  ].map((found) => ({
     where: `${file}:${text(file).slice(0, found.index).split('\n').length}`,
     code: found[1] ?? '',
   }))
@@ -39,21 +41,31 @@ function complaints(modules: ReadonlyMap<string, string>): string[] {
   const { config } = ts.readConfigFile(path.join(root, 'tsconfig.json'), ts.sys.readFile)
   const { options } = ts.convertCompilerOptionsFromJson(config.compilerOptions, root)
   const host = ts.createCompilerHost(options)
-  const files = new Map([...modules].map(([name, code]) => [path.join(import.meta.dirname, name), code]))
+  const files = new Map(
+    [...modules].map(([name, code]) => [path.join(import.meta.dirname, name), code]),
+  )
   const { fileExists, readFile, getSourceFile } = host
   host.fileExists = (file) => files.has(file) || fileExists(file)
   host.readFile = (file) => files.get(file) ?? readFile(file)
   host.getSourceFile = (file, languageVersion, ...rest) => {
     const code = files.get(file)
-    return code === undefined ? getSourceFile(file, languageVersion, ...rest) : ts.createSourceFile(file, code, languageVersion)
+    return code === undefined
+      ? getSourceFile(file, languageVersion, ...rest)
+      : ts.createSourceFile(file, code, languageVersion)
   }
   // JavaScript has no types to declare, and what is shown is a part of something.
   const lenient = { noImplicitAny: false, noUnusedLocals: false, noUnusedParameters: false }
   const program = ts.createProgram([...files.keys()], { ...options, ...lenient }, host)
   return [...files.keys()].flatMap((name) => {
     const file = program.getSourceFile(name)
-    const found = [...program.getSyntacticDiagnostics(file), ...program.getSemanticDiagnostics(file)]
-    return found.map(({ messageText }) => `${path.basename(name)}: ${ts.flattenDiagnosticMessageText(messageText, ' ')}`)
+    const found = [
+      ...program.getSyntacticDiagnostics(file),
+      ...program.getSemanticDiagnostics(file),
+    ]
+    return found.map(
+      ({ messageText }) =>
+        `${path.basename(name)}: ${ts.flattenDiagnosticMessageText(messageText, ' ')}`,
+    )
   })
 }
 
@@ -64,9 +76,14 @@ const DETAILS = new Map<string, z.ZodType>([
 ])
 
 const isConfiguration = (object: unknown) =>
-  typeof object === 'object' && object !== null && 'kind' in object && object.kind === 'Configuration'
+  typeof object === 'object' &&
+  object !== null &&
+  'kind' in object &&
+  object.kind === 'Configuration'
 
-const shown = pages.flatMap((file) => blocks(file, 'yaml').filter(({ code }) => loadAll(code).some(isConfiguration)))
+const shown = pages.flatMap((file) =>
+  blocks(file, 'yaml').filter(({ code }) => loadAll(code).some(isConfiguration)),
+)
 const examples = [
   ...inFolder('examples/standalone', '.yaml'),
   ...inFolder('examples/demo', '.yaml'),
@@ -79,29 +96,41 @@ const examples = [
 
 describe('R67 what the docs show', () => {
   it.each(pages)('%s links to what is there', (page) => {
-    const links = [...text(page).matchAll(/\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)/g)].map(([, link = '']) => link)
-    expect(links.filter((link) => !existsSync(path.join(root, path.dirname(page), link)))).toEqual([])
+    const links = [...text(page).matchAll(/\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)/g)].map(
+      ([, link = '']) => link,
+    )
+    expect(links.filter((link) => !existsSync(path.join(root, path.dirname(page), link)))).toEqual(
+      [],
+    )
   })
 
-  it.each([...shown, ...examples])('$where is a Configuration that is understood', async ({ where, code }) => {
-    const parsed = parseManifests(code, where)
-    expect(parsed.problems).toEqual([])
-    const configurations = parsed.manifests.flatMap(({ content }) =>
-      content.kind === 'Configuration' ? [content.configuration] : [],
-    )
-    expect(configurations.length).toBeGreaterThan(0)
-    for (const { spec } of configurations) {
-      const schema = DETAILS.get(spec.discoveryHandler.name)
-      if (schema === undefined) continue
-      expect(await readDetails(spec.discoveryHandler.discoveryDetails, schema)).toMatchObject({ ok: true })
-    }
-  })
+  it.each([...shown, ...examples])(
+    '$where is a Configuration that is understood',
+    async ({ where, code }) => {
+      const parsed = parseManifests(code, where)
+      expect(parsed.problems).toEqual([])
+      const configurations = parsed.manifests.flatMap(({ content }) =>
+        content.kind === 'Configuration' ? [content.configuration] : [],
+      )
+      expect(configurations.length).toBeGreaterThan(0)
+      for (const { spec } of configurations) {
+        const schema = DETAILS.get(spec.discoveryHandler.name)
+        if (schema === undefined) continue
+        expect(await readDetails(spec.discoveryHandler.discoveryDetails, schema)).toMatchObject({
+          ok: true,
+        })
+      }
+    },
+  )
 
   it('is code that compiles', () => {
     const shownCode = pages.flatMap((file) => [...blocks(file, 'ts'), ...blocks(file, 'js')])
     expect(shownCode.length).toBeGreaterThan(2)
     // As modules: each ends with an export, so that no name of one is known to another.
-    const modules = shownCode.map(({ where, code }) => [`${where.replace(/[^a-z0-9]/gi, '-')}.ts`, `${code}\nexport {}`] as const)
+    const modules = shownCode.map(
+      ({ where, code }) =>
+        [`${where.replace(/[^a-z0-9]/gi, '-')}.ts`, `${code}\nexport {}`] as const,
+    )
     expect(complaints(new Map([['of-the-reader.ts', OF_THE_READER], ...modules]))).toEqual([])
   })
 

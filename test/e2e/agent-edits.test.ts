@@ -17,70 +17,110 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
 
   it('A6 A19 A20 R7 follows edits of capacity, details and properties, and leaves what runs alone', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1))
-    await eventually(async () => expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([1, 1]))
+    await eventually(async () =>
+      expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([1, 1]),
+    )
     await world.apply(podYaml('p', { 'akri.sh/cam-8120fe': 1 }, { node: NODE_1 }))
     await eventually(() => world.running('p'))
     const uid = (await world.instances())[0]?.metadata.uid
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 3, { brokerProperties: { SITE: 'south' } }))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
-    await eventually(async () => expect(await world.allocatable(NODE_2, 'akri.sh/cam-8120fe')).toBe(2))
+    await eventually(async () =>
+      expect(await world.allocatable(NODE_2, 'akri.sh/cam-8120fe')).toBe(2),
+    )
     await world.apply(podYaml('q', { 'akri.sh/cam-8120fe': 1 }, { node: NODE_2 }))
     await eventually(async () => expect(await world.logs('q')).toContain('SITE=south'))
     // Lowered below what is held: nothing is taken away, and nothing new is given.
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
     await eventually(async () =>
-      expect(Object.values((await world.instances())[0]?.spec.deviceUsage ?? {}).filter(Boolean)).toHaveLength(2),
+      expect(
+        Object.values((await world.instances())[0]?.spec.deviceUsage ?? {}).filter(Boolean),
+      ).toHaveLength(2),
     )
-    await eventually(async () => expect(await world.allocatable(NODE_2, 'akri.sh/cam-a19705')).toBe(1))
-    expect((await world.instances()).find(({ metadata }) => metadata.name === 'cam-8120fe')?.metadata.uid).toBe(uid)
+    await eventually(async () =>
+      expect(await world.allocatable(NODE_2, 'akri.sh/cam-a19705')).toBe(1),
+    )
+    expect(
+      (await world.instances()).find(({ metadata }) => metadata.name === 'cam-8120fe')?.metadata
+        .uid,
+    ).toBe(uid)
     await world.running('p', 'q')
     await world.remove('Configuration', 'cam')
     await eventually(async () => expect(await world.instances()).toEqual([]))
-    await eventually(async () => expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([0, 0]))
+    await eventually(async () =>
+      expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([0, 0]),
+    )
     // Pods that somebody made himself go on.
     await world.running('p', 'q')
   })
 
   it('A11 A20 follows a raised capacity also where the agent of the first node is away', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1, { brokerProperties: { SITE: 'south' } }))
-    await eventually(async () => expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([1, 1]))
+    await eventually(async () =>
+      expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([1, 1]),
+    )
     const [first, second] = (await world.instances())[0]?.spec.nodes ?? []
-    const [away, here] = first === NODE_1 ? ([NODE_1, NODE_2] as const) : ([NODE_2, NODE_1] as const)
+    const [away, here] =
+      first === NODE_1 ? ([NODE_1, NODE_2] as const) : ([NODE_2, NODE_1] as const)
     expect([away, here]).toEqual([first, second])
     await agents.on(away).stop('SIGKILL')
     try {
       await world.apply(echoYaml('cam', ['foo0'], 3, { brokerProperties: { SITE: 'north' } }))
-      await eventually(async () => expect(await world.allocatable(here, 'akri.sh/cam-8120fe')).toBe(3))
+      await eventually(async () =>
+        expect(await world.allocatable(here, 'akri.sh/cam-8120fe')).toBe(3),
+      )
       // What a device is the first node says, and nobody else.
-      expect((await world.instances())[0]?.spec).toMatchObject({ capacity: 3, brokerProperties: { SITE: 'south' } })
+      expect((await world.instances())[0]?.spec).toMatchObject({
+        capacity: 3,
+        brokerProperties: { SITE: 'south' },
+      })
     } finally {
       await agents.on(away).start()
     }
-    await eventually(async () => expect((await world.instances())[0]?.spec.brokerProperties).toMatchObject({ SITE: 'north' }))
+    await eventually(async () =>
+      expect((await world.instances())[0]?.spec.brokerProperties).toMatchObject({ SITE: 'north' }),
+    )
   })
 
   it('R99 A10 puts back what somebody has edited of an Instance, and makes the Instance anew that somebody has deleted', async () => {
     const name = 'cam-8120fe'
     await world.apply(echoYaml('cam', ['foo0'], 2, { brokerProperties: { SITE: 'north' } }))
-    await eventually(async () => expect(await world.allocatables(`akri.sh/${name}`)).toEqual([2, 2]))
+    await eventually(async () =>
+      expect(await world.allocatables(`akri.sh/${name}`)).toEqual([2, 2]),
+    )
     await world.apply(podYaml('p', { [`akri.sh/${name}`]: 1 }, { node: NODE_1 }))
     await eventually(() => world.running('p'))
-    const instance = async () => (await world.get<InstanceState>('Instance', name)) ?? expect.fail('there is no Instance')
+    const instance = async () =>
+      (await world.get<InstanceState>('Instance', name)) ?? expect.fail('there is no Instance')
     const { metadata, spec } = await instance()
-    const edits = [{ nodes: [] }, { capacity: 5 }, { brokerProperties: { SITE: 'south', DOOR: 'open' } }]
+    const edits = [
+      { nodes: [] },
+      { capacity: 5 },
+      { brokerProperties: { SITE: 'south', DOOR: 'open' } },
+    ]
     for (const edit of edits) {
       await world.api('Instance').patch(world.key(name), 'merge', { spec: edit })
       await eventually(async () => {
         const now = await instance()
-        expect({ ...now.spec, nodes: now.spec.nodes.toSorted() }).toEqual({ ...spec, nodes: [...NODES] })
+        expect({ ...now.spec, nodes: now.spec.nodes.toSorted() }).toEqual({
+          ...spec,
+          nodes: [...NODES],
+        })
       })
     }
     // What is left out is free, and what is no slot of the Instance is nobody's.
-    const free = Object.keys(spec.deviceUsage).find((slot) => spec.deviceUsage[slot] === '') ?? expect.fail('no slot is free')
-    await world.api('Instance').patch(world.key(name), 'merge', { spec: { deviceUsage: { [free]: null, 'cam-8120fe-x': '' } } })
+    const free =
+      Object.keys(spec.deviceUsage).find((slot) => spec.deviceUsage[slot] === '') ??
+      expect.fail('no slot is free')
+    await world.api('Instance').patch(world.key(name), 'merge', {
+      spec: { deviceUsage: { [free]: null, 'cam-8120fe-x': '' } },
+    })
     await world.apply(podYaml('q', { [`akri.sh/${name}`]: 1 }, { node: NODE_2 }))
     await eventually(() => world.running('p', 'q'))
-    expect((await instance()).spec.deviceUsage).toMatchObject({ ...spec.deviceUsage, [free]: NODE_2 })
+    expect((await instance()).spec.deviceUsage).toMatchObject({
+      ...spec.deviceUsage,
+      [free]: NODE_2,
+    })
     await world.remove('Pod', 'q')
     await world.remove('Pod', 'p')
     await eventually(async () => expect(await world.holders()).toEqual([]))
@@ -124,7 +164,12 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
     )
     expect(await world.instances()).toEqual([])
     await world.apply(
-      JSON.stringify({ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'lab' }, stringData: { token: 's3cret-word' } }),
+      JSON.stringify({
+        apiVersion: 'v1',
+        kind: 'Secret',
+        metadata: { name: 'lab' },
+        stringData: { token: 's3cret-word' },
+      }),
     )
     await eventually(async () => expect(await world.instances()).toHaveLength(1))
     await eventually(async () => expect(await condition('Ready')).toMatchObject({ status: 'True' }))
@@ -140,10 +185,9 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
       await systemClock.sleep(1100)
       await other.apply(echoYaml('cam', ['foo1'], 1))
       await eventually(async () => {
-        const found = await other.get<{ status?: { conditions: { type: string; reason: string; message: string }[] } }>(
-          'Configuration',
-          'cam',
-        )
+        const found = await other.get<{
+          status?: { conditions: { type: string; reason: string; message: string }[] }
+        }>('Configuration', 'cam')
         expect(found?.status?.conditions.find(({ type }) => type === 'Ready')).toMatchObject({
           reason: 'NameTaken',
           message: expect.stringContaining(world.namespace),
@@ -151,7 +195,11 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
       })
       expect(await other.instances()).toEqual([])
       await world.remove('Configuration', 'cam')
-      await eventually(async () => expect((await other.instances()).map(({ metadata }) => metadata.name)).toEqual(['cam-a19705']))
+      await eventually(async () =>
+        expect((await other.instances()).map(({ metadata }) => metadata.name)).toEqual([
+          'cam-a19705',
+        ]),
+      )
     } finally {
       await other.close()
     }
@@ -164,19 +212,22 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
         apiVersion: 'akri.sh/v0',
         kind: 'Configuration',
         metadata: { name: 'bad' },
-        spec: { discoveryHandler: { name: 'udev', discoveryDetails: 'udevRules: [KERNEL="null"]' } },
+        spec: {
+          discoveryHandler: { name: 'udev', discoveryDetails: 'udevRules: [KERNEL="null"]' },
+        },
       }),
     )
     await eventually(async () => {
-      const found = await world.get<{ status?: { conditions: { type: string; reason: string; message: string }[] } }>(
-        'Configuration',
-        'bad',
-      )
+      const found = await world.get<{
+        status?: { conditions: { type: string; reason: string; message: string }[] }
+      }>('Configuration', 'bad')
       expect(found?.status?.conditions.find(({ type }) => type === 'Discovering')).toMatchObject({
         reason: 'InvalidDetails',
         message: expect.stringContaining('udevRules[0]'),
       })
     })
-    await eventually(async () => expect((await world.instances()).map(({ spec }) => spec.configurationName)).toEqual(['good']))
+    await eventually(async () =>
+      expect((await world.instances()).map(({ spec }) => spec.configurationName)).toEqual(['good']),
+    )
   })
 })

@@ -2,7 +2,17 @@ import { systemClock } from '@akrijs/runtime'
 import { describe, expect, it } from 'vitest'
 import { NodeAgent } from './support/node-agent.js'
 import { type NodeAgents, useAgents } from './support/node-agents.js'
-import { access, filesBelow, missing, missingHere, NODE_1, NODE_2, onNode, unless, unlessHere } from './support/nodes.js'
+import {
+  access,
+  filesBelow,
+  missing,
+  missingHere,
+  NODE_1,
+  NODE_2,
+  onNode,
+  unless,
+  unlessHere,
+} from './support/nodes.js'
 import { echoYaml, eventually, type InstanceState, podYaml, type World } from './support/world.js'
 
 // Agents and kubelets that end, come back, are exchanged or fall silent, while Pods use devices.
@@ -12,7 +22,11 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
   let agents: NodeAgents
 
   const identities = (instances: readonly InstanceState[]) =>
-    instances.map(({ metadata, spec }) => ({ uid: metadata.uid, generation: metadata.generation, spec }))
+    instances.map(({ metadata, spec }) => ({
+      uid: metadata.uid,
+      generation: metadata.generation,
+      spec,
+    }))
 
   useAgents((opened) => {
     world = opened.world
@@ -24,7 +38,9 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
     await world.apply(podYaml('p', { 'akri.sh/cam': 2 }, { node: NODE_1 }))
     await eventually(() => world.running('p'))
-    await eventually(async () => expect(await world.holders()).toEqual([`C:0:${NODE_1}`, `C:1:${NODE_1}`]))
+    await eventually(async () =>
+      expect(await world.holders()).toEqual([`C:0:${NODE_1}`, `C:1:${NODE_1}`]),
+    )
     const before = identities(await world.instances())
     const pods = (await world.pods()).map(({ metadata }) => metadata.uid)
     for (let round = 0; round < 3; round++) {
@@ -41,7 +57,9 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
     await world.running('p')
     // Of the sockets of those that were killed none is left.
     const files = () => filesBelow(NODE_1, '/var/lib/kubelet/device-plugins')
-    await eventually(async () => expect((await files()).filter((name) => name.startsWith('akri-'))).toHaveLength(3))
+    await eventually(async () =>
+      expect((await files()).filter((name) => name.startsWith('akri-'))).toHaveLength(3),
+    )
     await world.apply(podYaml('q', { 'akri.sh/cam-a19705': 1 }, { node: NODE_1 }))
     await eventually(() => world.running('p', 'q'))
   })
@@ -53,8 +71,12 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
       const young = NodeAgent.beside(old)
       try {
         await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2))
-        await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
-        await world.apply(podYaml('p', { 'akri.sh/cam': 1, 'akri.sh/cam-a19705': 1 }, { node: NODE_1 }))
+        await eventually(async () =>
+          expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]),
+        )
+        await world.apply(
+          podYaml('p', { 'akri.sh/cam': 1, 'akri.sh/cam-a19705': 1 }, { node: NODE_1 }),
+        )
         await eventually(() => world.running('p'))
         await eventually(async () => expect(await world.allocatable(NODE_1, 'akri.sh/cam')).toBe(3))
         const before = identities(await world.instances())
@@ -63,7 +85,9 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
           await young.start()
           await eventually(async () => expect(await young.exitCode()).toBe(1))
         }
-        expect(await young.output()).toContain('agent-registration.sock is served by another process already')
+        expect(await young.output()).toContain(
+          'agent-registration.sock is served by another process already',
+        )
         expect(await world.registrations(NODE_1)).toBe(registered)
         await old.stop(signal)
         await young.start()
@@ -87,9 +111,13 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
     await eventually(() => world.running('p'))
     const before = identities(await world.instances())
     await access.killKubelet(NODE_1)
-    await eventually(async () => expect(await agents.on(NODE_1).output()).toMatch(/the kubelet restarted/))
+    await eventually(async () =>
+      expect(await agents.on(NODE_1).output()).toMatch(/the kubelet restarted/),
+    )
     // Once for each plugin, by a count that began anew with the kubelet.
-    await eventually(async () => expect(await world.registrations(NODE_1)).toBeGreaterThanOrEqual(2))
+    await eventually(async () =>
+      expect(await world.registrations(NODE_1)).toBeGreaterThanOrEqual(2),
+    )
     await world.apply(podYaml('q', { 'akri.sh/cam-8120fe': 1 }, { node: NODE_1 }))
     await eventually(() => world.running('p', 'q'))
     const after = identities(await world.instances())
@@ -110,7 +138,9 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
         await eventually(async () => expect(await world.isReady(NODE_2)).toBe(false))
         expect(identities(await world.instances())).toEqual(before)
         await world.apply(podYaml('q', { 'akri.sh/cam': 1 }, { node: NODE_1 }))
-        await eventually(async () => expect(await world.holders()).toEqual([`C:0:${NODE_1}`, `C:0:${NODE_2}`]))
+        await eventually(async () =>
+          expect(await world.holders()).toEqual([`C:0:${NODE_1}`, `C:0:${NODE_2}`]),
+        )
         await eventually(async () => expect((await world.phases()).q).toBe('Running'))
       } finally {
         await onNode(NODE_2, '--restart', 'kubelet', 'CONT')

@@ -45,12 +45,22 @@ describe.skipIf(missingHere() !== undefined)(`Secrets that handlers are given${u
   })
 
   const secret = (token: string) =>
-    JSON.stringify({ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'lab' }, stringData: { token } })
-  const digests = async () => (await world.instances()).map(({ spec }) => spec.brokerProperties.DIGEST)
+    JSON.stringify({
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: { name: 'lab' },
+      stringData: { token },
+    })
+  const digests = async () =>
+    (await world.instances()).map(({ spec }) => spec.brokerProperties.DIGEST)
 
   it('A7 reach it anew when they are changed and when they are gone, and stand in no log, no object and no file', async () => {
     const from = { valueFrom: { secretKeyRef: { name: 'lab', key: 'token', optional: true } } }
-    const discoveryHandler = { name: 'teller', discoveryDetails: '', discoveryProperties: [{ name: 'token', ...from }] }
+    const discoveryHandler = {
+      name: 'teller',
+      discoveryDetails: '',
+      discoveryProperties: [{ name: 'token', ...from }],
+    }
     const configuration = {
       apiVersion: 'akri.sh/v0',
       kind: 'Configuration',
@@ -63,13 +73,17 @@ describe.skipIf(missingHere() !== undefined)(`Secrets that handlers are given${u
     for (const value of values) {
       await world.apply(secret(value))
       await eventually(async () => expect(await digests()).toEqual([digestOf(value)]))
-      await eventually(async () => expect((await files())['checkpoint.json']).toContain(digestOf(value)))
+      await eventually(async () =>
+        expect((await files())['checkpoint.json']).toContain(digestOf(value)),
+      )
       await nowhere(values)
     }
     // What an agent says that starts with it, too.
     await agent.stop()
     await agent.start()
-    await eventually(async () => expect(await agent.output()).toMatch(/agent started.*agent started/s))
+    await eventually(async () =>
+      expect(await agent.output()).toMatch(/agent started.*agent started/s),
+    )
     await world.remove('Secret', 'lab')
     await eventually(async () => expect(await digests()).toEqual(['none']))
     // It says all that it has to say.
@@ -79,7 +93,8 @@ describe.skipIf(missingHere() !== undefined)(`Secrets that handlers are given${u
 
   async function nowhere(values: readonly string[]): Promise<void> {
     const places: Record<string, string> = { ...(await files()), output: await agent.output() }
-    for (const kind of ['Instance', 'Configuration', 'Event']) places[kind] = JSON.stringify(await objects(kind))
+    for (const kind of ['Instance', 'Configuration', 'Event'])
+      places[kind] = JSON.stringify(await objects(kind))
     for (const [place, text] of Object.entries(places))
       for (const value of values)
         for (const spelled of [value, base64(value), Buffer.from(value).toString('hex')])
@@ -90,13 +105,17 @@ describe.skipIf(missingHere() !== undefined)(`Secrets that handlers are given${u
   async function files(): Promise<Record<string, string>> {
     const found = await readdir(agent.directory, { recursive: true, withFileTypes: true })
     // One that has just taken the place of another is found by its new name.
-    const text = (file: Dirent) => readFile(path.join(file.parentPath, file.name), 'utf8').catch(() => '')
+    const text = (file: Dirent) =>
+      readFile(path.join(file.parentPath, file.name), 'utf8').catch(() => '')
     const read = async (file: Dirent) => [file.name, await text(file)] as const
     return Object.fromEntries(await Promise.all(found.filter((file) => file.isFile()).map(read)))
   }
 
   function objects(kind: string): Promise<unknown> {
     if (kind !== 'Event') return world.list(kind)
-    return world.client.request({ method: 'GET', path: `/api/v1/namespaces/${world.namespace}/events` })
+    return world.client.request({
+      method: 'GET',
+      path: `/api/v1/namespaces/${world.namespace}/events`,
+    })
   }
 })

@@ -1,7 +1,16 @@
 import { describe, expect, it } from 'vitest'
 import { NodeAgent } from './support/node-agent.js'
 import { type NodeAgents, useAgents } from './support/node-agents.js'
-import { access, missing, NODE_1, NODE_2, NODES, onNode, setAvailable, unless } from './support/nodes.js'
+import {
+  access,
+  missing,
+  NODE_1,
+  NODE_2,
+  NODES,
+  onNode,
+  setAvailable,
+  unless,
+} from './support/nodes.js'
 import { echoYaml, eventually, podYaml, type World } from './support/world.js'
 
 // One agent for each node of a real Kubernetes, with its real kubelets, scheduler and API server: from devices to slots of containers.
@@ -21,9 +30,14 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
     for (const digest of ['8120fe', 'a19705'])
-      await eventually(async () => expect(await world.allocatables(`akri.sh/cam-${digest}`)).toEqual([2, 2]))
+      await eventually(async () =>
+        expect(await world.allocatables(`akri.sh/cam-${digest}`)).toEqual([2, 2]),
+      )
     const instances = await world.instances()
-    expect(instances.map(({ metadata }) => metadata.name).sort()).toEqual(['cam-8120fe', 'cam-a19705'])
+    expect(instances.map(({ metadata }) => metadata.name).sort()).toEqual([
+      'cam-8120fe',
+      'cam-a19705',
+    ])
     for (const { spec } of instances) {
       expect(spec.nodes.toSorted()).toEqual([...NODES])
       expect(Object.values(spec.deviceUsage)).toEqual(['', ''])
@@ -49,9 +63,13 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
     expect(new Set(instances.map(({ metadata }) => metadata.name)).size).toBe(2)
     expect(instances.flatMap(({ spec }) => spec.nodes).sort()).toEqual([...NODES])
     await eventually(async () => expect(await world.allocatables('akri.sh/nulls')).toEqual([1, 1]))
-    await world.apply(podYaml('p', { 'akri.sh/nulls': 1 }, { script: 'ls -l $UDEV_DEVNODE; exec sleep 100000' }))
+    await world.apply(
+      podYaml('p', { 'akri.sh/nulls': 1 }, { script: 'ls -l $UDEV_DEVNODE; exec sleep 100000' }),
+    )
     await eventually(() => world.running('p'))
-    await eventually(async () => expect(await world.logs('p')).toMatch(/^crw.* 1, +3 .*\/dev\/null$/))
+    await eventually(async () =>
+      expect(await world.logs('p')).toMatch(/^crw.* 1, +3 .*\/dev\/null$/),
+    )
   })
 
   it('R5 R6 R10 R32 R38 R60 R106 R113 gives a container that asks for two devices of a Configuration two different ones, and all that they have', async () => {
@@ -68,7 +86,8 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
     expect(env).toContain('DEBUG_ECHO_DESCRIPTION_A19705=foo1')
     expect(env).toMatch(/^SITE=north$/m)
     expect(env).toMatch(/^SITE_8120FE=north$/m)
-    for (const { spec } of await world.instances()) expect(spec.brokerProperties).toMatchObject({ SITE: 'north' })
+    for (const { spec } of await world.instances())
+      expect(spec.brokerProperties).toMatchObject({ SITE: 'north' })
     const node = (await world.pods())[0]?.spec.nodeName
     expect(await world.holders()).toEqual([`C:0:${node}`, `C:1:${node}`])
     const usage = await world.usage()
@@ -79,10 +98,16 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
   it('R39 R40 writes each slot into the annotations of the container', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 2))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
-    await world.apply(podYaml('annotated', { 'akri.sh/cam': 1, 'akri.sh/cam-8120fe': 1 }, { node: NODE_1 }))
+    await world.apply(
+      podYaml('annotated', { 'akri.sh/cam': 1, 'akri.sh/cam-8120fe': 1 }, { node: NODE_1 }),
+    )
     await eventually(() => world.running('annotated'))
-    const ids = (await onNode(NODE_1, 'ctr', '-n', 'k8s.io', 'containers', 'ls', '-q')).trim().split('\n')
-    const all = await Promise.all(ids.map((id) => onNode(NODE_1, 'ctr', '-n', 'k8s.io', 'containers', 'info', id)))
+    const ids = (await onNode(NODE_1, 'ctr', '-n', 'k8s.io', 'containers', 'ls', '-q'))
+      .trim()
+      .split('\n')
+    const all = await Promise.all(
+      ids.map((id) => onNode(NODE_1, 'ctr', '-n', 'k8s.io', 'containers', 'info', id)),
+    )
     const own = all.filter((info) => info.includes(world.namespace) && info.includes('annotated'))
     const annotations = own.flatMap((info) => Object.entries(findAnnotations(JSON.parse(info))))
     const usage = await world.usage()
@@ -101,20 +126,26 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
     await eventually(() => world.running('pair'))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([0, 0]))
     await world.apply(podYaml('late', { 'akri.sh/cam-8120fe': 1 }))
-    await eventually(async () => expect(await world.phases()).toEqual({ three: 'Pending', pair: 'Running', late: 'Pending' }))
+    await eventually(async () =>
+      expect(await world.phases()).toEqual({ three: 'Pending', pair: 'Running', late: 'Pending' }),
+    )
     expect(await world.holders()).toHaveLength(2)
   })
 
   it('R77 R83 R90 gives the slot of a Pod that went to one that waits', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1))
-    await eventually(async () => expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([1, 1]))
+    await eventually(async () =>
+      expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([1, 1]),
+    )
     await world.apply(podYaml('first', { 'akri.sh/cam-8120fe': 1 }))
     await eventually(() => world.running('first'))
     const holder = (await world.pods())[0]?.spec.nodeName ?? ''
     expect(await world.holders()).toEqual([holder])
     // The other node says so to its kubelet.
     const other = NODES.find((node) => node !== holder) ?? NODES[0]
-    await eventually(async () => expect(await world.allocatable(other, 'akri.sh/cam-8120fe')).toBe(0))
+    await eventually(async () =>
+      expect(await world.allocatable(other, 'akri.sh/cam-8120fe')).toBe(0),
+    )
     await world.apply(podYaml('second', { 'akri.sh/cam-8120fe': 1 }))
     await world.remove('Pod', 'first')
     await eventually(() => world.running('second'))
@@ -130,7 +161,9 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
     // Any device would do for the other one, also this one's.
     await eventually(async () => expect((await world.phases()).il).not.toBe('Pending'))
     await world.apply(podYaml('cl', { 'akri.sh/cam': 1 }, { script: 'sleep 1' }))
-    await eventually(async () => expect(await world.phases()).toEqual({ il: 'Succeeded', cl: 'Succeeded' }))
+    await eventually(async () =>
+      expect(await world.phases()).toEqual({ il: 'Succeeded', cl: 'Succeeded' }),
+    )
     await eventually(async () => expect(await world.holders()).toEqual([]))
   })
 
@@ -138,22 +171,33 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
     ['on both nodes', undefined],
     // As soon as they end, the node offers less again than its scheduler may still think: an id for each device.
     ['on one node', NODES[0]],
-  ])('A16 R33 refuses no Pod where a device is free: one right after the other, many at once, %s', async (_, node) => {
-    await world.apply(echoYaml('cam', ['foo0', 'foo1', 'foo2'], 2))
-    await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([3, 3]))
-    for (let round = 0; round < 3; round++) {
-      const names = Array.from({ length: 6 }, (_, index) => `p${round}-${index}`)
-      const options = { script: 'sleep 1', graceSeconds: 0, ...(node === undefined ? {} : { node }) }
-      await Promise.all(names.map((name) => world.apply(podYaml(name, { 'akri.sh/cam': 1 }, options))))
-      await eventually(async () => {
-        const own = (await world.pods()).filter(({ metadata }) => names.includes(metadata.name))
-        // With the message: it says who refused what.
-        expect(own.filter(({ status }) => status.phase === 'Failed').map(({ status }) => status)).toEqual([])
-        for (const { status } of own) expect(status.phase).toBe('Succeeded')
-      })
-    }
-    expect(await world.refused()).toEqual([])
-  })
+  ])(
+    'A16 R33 refuses no Pod where a device is free: one right after the other, many at once, %s',
+    async (_, node) => {
+      await world.apply(echoYaml('cam', ['foo0', 'foo1', 'foo2'], 2))
+      await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([3, 3]))
+      for (let round = 0; round < 3; round++) {
+        const names = Array.from({ length: 6 }, (_, index) => `p${round}-${index}`)
+        const options = {
+          script: 'sleep 1',
+          graceSeconds: 0,
+          ...(node === undefined ? {} : { node }),
+        }
+        await Promise.all(
+          names.map((name) => world.apply(podYaml(name, { 'akri.sh/cam': 1 }, options))),
+        )
+        await eventually(async () => {
+          const own = (await world.pods()).filter(({ metadata }) => names.includes(metadata.name))
+          // With the message: it says who refused what.
+          expect(
+            own.filter(({ status }) => status.phase === 'Failed').map(({ status }) => status),
+          ).toEqual([])
+          for (const { status } of own) expect(status.phase).toBe('Succeeded')
+        })
+      }
+      expect(await world.refused()).toEqual([])
+    },
+  )
 
   it('R17 R46 R47 loses a device that goes and finds it when it is back', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1))
@@ -166,7 +210,10 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
   })
 
   it('R91 frees the slots of Pods that went by what the container runtime says, where that is wanted', async () => {
-    const other = await NodeAgent.create(NODE_2, { AKRI_CRI_SOCKET: access.runtimeSocket(NODE_2), LOG_LEVEL: 'debug' })
+    const other = await NodeAgent.create(NODE_2, {
+      AKRI_CRI_SOCKET: access.runtimeSocket(NODE_2),
+      LOG_LEVEL: 'debug',
+    })
     await agents.on(NODE_2).stop()
     await other.start()
     try {
@@ -178,13 +225,16 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
       await world.apply(podYaml('cl', { 'akri.sh/cam': 1 }, { node: NODE_2 }))
       await eventually(() => world.running('il', 'cl'))
       // Several rounds of looking: what runs keeps what it has.
-      const rounds = async () => (await other.output()).split('reclaiming unused slots - start').length
+      const rounds = async () =>
+        (await other.output()).split('reclaiming unused slots - start').length
       const before = await rounds()
       await eventually(async () => expect(await rounds()).toBeGreaterThan(before + 1))
       expect(await other.output()).not.toContain('cannot look for unused slots')
       expect(await world.holders()).toHaveLength(2)
       await world.remove('Pod', 'il')
-      await eventually(async () => expect((await world.holders()).filter((holder) => holder === NODE_2)).toEqual([]))
+      await eventually(async () =>
+        expect((await world.holders()).filter((holder) => holder === NODE_2)).toEqual([]),
+      )
       expect(await world.holders()).toHaveLength(1)
       await world.remove('Pod', 'cl')
       await eventually(async () => expect(await world.holders()).toEqual([]))
@@ -200,7 +250,8 @@ function findAnnotations(info: unknown): Record<string, string> {
   const found: Record<string, string> = {}
   const visit = (value: unknown) => {
     // containerd keeps what the kubelet asked for as JSON in base64.
-    if (typeof value === 'string' && decoded(value).includes('akri.agent.slot-')) visit(JSON.parse(decoded(value)))
+    if (typeof value === 'string' && decoded(value).includes('akri.agent.slot-'))
+      visit(JSON.parse(decoded(value)))
     if (typeof value !== 'object' || value === null) return
     for (const [key, inner] of Object.entries(value)) {
       if (key.startsWith('akri.agent.slot-') && typeof inner === 'string') found[key] = inner

@@ -1,6 +1,10 @@
 import { readdirSync } from 'node:fs'
 import path from 'node:path'
-import { type AllocateResponse, DevicePluginClient, type ListAndWatchResponse } from '@akrijs/proto/device-plugin'
+import {
+  type AllocateResponse,
+  DevicePluginClient,
+  type ListAndWatchResponse,
+} from '@akrijs/proto/device-plugin'
 import { systemClock } from '@akrijs/runtime'
 import { credentials, Metadata } from '@grpc/grpc-js'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
@@ -47,12 +51,17 @@ describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${u
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2))
     await eventually(async () => expect(await world.allocatable(NODE_1, 'akri.sh/cam')).toBe(2))
     await world.apply(podYaml('p', { 'akri.sh/cam': 1 }, { node: NODE_1 }))
-    await eventually(async () => expect((await world.pods())[0]?.status).toMatchObject({ phase: 'Running' }))
+    await eventually(async () =>
+      expect((await world.pods())[0]?.status).toMatchObject({ phase: 'Running' }),
+    )
   }
 
   const state = async () => ({
     instances: (await world.instances()).map(({ metadata, spec }) => ({ uid: metadata.uid, spec })),
-    pods: (await world.pods()).map(({ metadata, status }) => ({ uid: metadata.uid, phase: status.phase })),
+    pods: (await world.pods()).map(({ metadata, status }) => ({
+      uid: metadata.uid,
+      phase: status.phase,
+    })),
   })
 
   it('keeps Instances, slots and Pods when the API server is killed and comes back, and follows what is changed then', async () => {
@@ -65,7 +74,12 @@ describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${u
     for (const instance of before.instances) expect(after.instances).toContainEqual(instance)
     expect(after.pods).toEqual(before.pods)
     await world.apply(podYaml('q', { 'akri.sh/cam': 2 }, { node: NODE_1 }))
-    await eventually(async () => expect((await world.pods()).map(({ status }) => status.phase)).toEqual(['Running', 'Running']))
+    await eventually(async () =>
+      expect((await world.pods()).map(({ status }) => status.phase)).toEqual([
+        'Running',
+        'Running',
+      ]),
+    )
   })
 
   it('goes on offering devices while the API server answers nobody, refuses a claim with a clear error, and catches up after', async () => {
@@ -75,7 +89,9 @@ describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${u
     server.freeze()
     try {
       expect(await listed(plugin)).toEqual(['cam-8120fe-0', 'cam-8120fe-1'])
-      await expect(allocate(plugin, 'cam-8120fe-1')).rejects.toThrow(/UNAVAILABLE.*instances\/cam-8120fe: no answer within/)
+      await expect(allocate(plugin, 'cam-8120fe-1')).rejects.toThrow(
+        /UNAVAILABLE.*instances\/cam-8120fe: no answer within/,
+      )
     } finally {
       plugin.close()
       server.thaw()
@@ -93,14 +109,18 @@ describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${u
     const shared = await access.makeDirectory(NODE_1)
     await ready()
     const script = 'until [ -e /shared/end ]; do sleep 1; done'
-    await world.apply(podYaml('ends', { 'akri.sh/cam-8120fe': 1 }, { node: NODE_1, script, shared }))
+    await world.apply(
+      podYaml('ends', { 'akri.sh/cam-8120fe': 1 }, { node: NODE_1, script, shared }),
+    )
     await eventually(() => world.running('p', 'ends'))
     await eventually(async () => expect(await world.holders()).toEqual([`C:0:${NODE_1}`, NODE_1]))
     const before = await state()
     const registered = await world.registrations(NODE_1)
     const given = await access.allocated(NODE_1)
     const said = (await agent.output()).length
-    const free = Object.entries(await world.usage()).find(([slot, usage]) => slot.startsWith('cam-a19705') && usage === '')
+    const free = Object.entries(await world.usage()).find(
+      ([slot, usage]) => slot.startsWith('cam-a19705') && usage === '',
+    )
     const plugin = pluginOf('cam-a19705')
     const offered = await listed(plugin)
     server.freeze()
@@ -110,10 +130,14 @@ describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${u
       await onNode(NODE_1, 'touch', path.join(shared, 'end'))
       await eventually(async () => {
         const waits = (await agent.output()).slice(said).matchAll(/"retryInMs":(\d+)/g)
-        expect(Math.max(0, ...Array.from(waits, ([, ms]) => Number(ms)))).toBeGreaterThan(LONG_WAIT_MS)
+        expect(Math.max(0, ...Array.from(waits, ([, ms]) => Number(ms)))).toBeGreaterThan(
+          LONG_WAIT_MS,
+        )
       })
       expect(await listed(plugin)).toEqual(offered)
-      await expect(allocate(plugin, free?.[0] ?? '')).rejects.toThrow(/UNAVAILABLE.*instances\/cam-a19705.*ECONNREFUSED/)
+      await expect(allocate(plugin, free?.[0] ?? '')).rejects.toThrow(
+        /UNAVAILABLE.*instances\/cam-a19705.*ECONNREFUSED/,
+      )
       expect((await access.allocated(NODE_1)).filter(({ pod }) => pod.endsWith('/p'))).toEqual(
         given.filter(({ pod }) => pod.endsWith('/p')),
       )
@@ -121,17 +145,26 @@ describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${u
       plugin.close()
       await start(world)
     }
-    await eventually(async () => expect(await world.phases()).toEqual({ p: 'Running', ends: 'Succeeded' }))
+    await eventually(async () =>
+      expect(await world.phases()).toEqual({ p: 'Running', ends: 'Succeeded' }),
+    )
     await eventually(async () => expect(await world.holders()).toEqual([`C:0:${NODE_1}`]))
     await world.apply(echoYaml('cam', ['foo0', 'foo1', 'foo2'], 2))
     await eventually(async () => {
-      const { metadata, status } = (await world.get<ConfigurationState>('Configuration', 'cam')) ?? expect.fail('not there')
-      expect(status).toMatchObject({ observedGeneration: metadata.generation, devices: 3, slots: { total: 6, claimed: 1 } })
+      const { metadata, status } =
+        (await world.get<ConfigurationState>('Configuration', 'cam')) ?? expect.fail('not there')
+      expect(status).toMatchObject({
+        observedGeneration: metadata.generation,
+        devices: 3,
+        slots: { total: 6, claimed: 1 },
+      })
     })
     await world.apply(podYaml('q', { 'akri.sh/cam': 3 }, { node: NODE_1 }))
     await eventually(() => world.running('p', 'q'))
     const after = await state()
-    expect(after.instances.map(({ uid }) => uid)).toEqual(expect.arrayContaining(before.instances.map(({ uid }) => uid)))
+    expect(after.instances.map(({ uid }) => uid)).toEqual(
+      expect.arrayContaining(before.instances.map(({ uid }) => uid)),
+    )
     expect(after.pods).toContainEqual(before.pods[1])
     // The new device's, and no other one.
     expect(await world.registrations(NODE_1)).toBe(registered + 1)
@@ -146,13 +179,18 @@ describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${u
     await agent.start()
     await eventually(async () => {
       const answer = await fetch(`http://127.0.0.1:${port}/readyz`)
-      expect([answer.status, await answer.text()]).toEqual([503, expect.stringContaining('waiting for the API server')])
+      expect([answer.status, await answer.text()]).toEqual([
+        503,
+        expect.stringContaining('waiting for the API server'),
+      ])
     })
     server.thaw()
     // Once for each plugin. What the node says that it has may still be of the time before.
     await eventually(async () => expect(await world.registrations(NODE_1)).toBe(registered + 3))
     expect(await state()).toEqual(before)
-    await world.apply(podYaml('q', { 'akri.sh/cam-8120fe': 1, 'akri.sh/cam-a19705': 1 }, { node: NODE_1 }))
+    await world.apply(
+      podYaml('q', { 'akri.sh/cam-8120fe': 1, 'akri.sh/cam-a19705': 1 }, { node: NODE_1 }),
+    )
     await eventually(() => world.running('p', 'q'))
   })
 })
@@ -160,8 +198,13 @@ describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${u
 /** As the kubelet reaches it. */
 function pluginOf(instance: string): DevicePluginClient {
   const directory = path.join(access.kubeletDirectory(NODE_1), 'device-plugins')
-  const socket = readdirSync(directory).find((name) => name.startsWith(`akri-${instance}`)) ?? expect.fail('no socket')
-  return new DevicePluginClient(`unix:${path.join(directory, socket)}`, credentials.createInsecure())
+  const socket =
+    readdirSync(directory).find((name) => name.startsWith(`akri-${instance}`)) ??
+    expect.fail('no socket')
+  return new DevicePluginClient(
+    `unix:${path.join(directory, socket)}`,
+    credentials.createInsecure(),
+  )
 }
 
 /** The ids that a plugin offers first of all. */
@@ -179,6 +222,8 @@ function listed(plugin: DevicePluginClient): Promise<string[]> {
 function allocate(plugin: DevicePluginClient, id: string): Promise<AllocateResponse> {
   const request = { containerRequests: [{ devicesIDs: [id] }] }
   return new Promise((resolve, reject) => {
-    plugin.allocate(request, new Metadata(), (error, response) => (error ? reject(error) : resolve(response)))
+    plugin.allocate(request, new Metadata(), (error, response) =>
+      error ? reject(error) : resolve(response),
+    )
   })
 }

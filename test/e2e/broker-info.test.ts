@@ -23,9 +23,11 @@ describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, () =>
   let world: World
   let agent: NodeAgent
 
-  const instance = async () => (await world.get<ReportedInstance>('Instance', INSTANCE)) ?? expect.fail('no Instance')
+  const instance = async () =>
+    (await world.get<ReportedInstance>('Instance', INSTANCE)) ?? expect.fail('no Instance')
   const info = async () => (await instance()).status?.brokerInfo ?? {}
-  const directoryOf = (slot: string) => path.join(agent.directory, 's/broker-info', `${world.namespace}_${INSTANCE}`, slot)
+  const directoryOf = (slot: string) =>
+    path.join(agent.directory, 's/broker-info', `${world.namespace}_${INSTANCE}`, slot)
 
   const shell = (script: string) => onNode(NODE, 'sh', '-c', script)
 
@@ -52,7 +54,9 @@ describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, () =>
   async function shown(name: string, content: string): Promise<number> {
     await eventually(async () => expect((await info())[name]).toBe(content))
     // By the node's own clock.
-    const [now, written] = (await shell(`date +%s.%N; stat -c %.9Y ${directoryOf(SLOT)}/${name}`)).split('\n').map(Number)
+    const [now, written] = (await shell(`date +%s.%N; stat -c %.9Y ${directoryOf(SLOT)}/${name}`))
+      .split('\n')
+      .map(Number)
     return 1000 * ((now ?? Number.NaN) - (written ?? Number.NaN))
   }
 
@@ -87,19 +91,28 @@ describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, () =>
       })
     ).metadata
     // The look itself takes up to a tenth of a second and more, and a busy machine more than that.
-    const took = [await shown('firmware-version', '1.0\n'), await shown('firmware-version', '1.1\n')]
+    const took = [
+      await shown('firmware-version', '1.0\n'),
+      await shown('firmware-version', '1.1\n'),
+    ]
     expect(Math.min(...took)).toBeLessThan(1300)
     expect(Math.max(...took)).toBeLessThan(10_000)
-    await eventually(async () => expect(await info()).toEqual({ 'firmware-version': '1.1\n', state: 'done\n' }))
+    await eventually(async () =>
+      expect(await info()).toEqual({ 'firmware-version': '1.1\n', state: 'done\n' }),
+    )
     expect((await instance()).metadata.generation).toBe(generation)
     expect(await shell(`stat -c %u ${directoryOf(SLOT)}/state`)).toBe('4711\n')
 
     await world.remove('Pod', 'writer')
-    await eventually(async () => expect(Object.values((await instance()).spec.deviceUsage)).toEqual(['']))
+    await eventually(async () =>
+      expect(Object.values((await instance()).spec.deviceUsage)).toEqual(['']),
+    )
     const freed = systemClock.monotonicMs()
     await eventually(async () => expect(await info()).toEqual({}))
     expect(systemClock.monotonicMs() - freed).toBeLessThan(10_000)
-    await eventually(async () => expect(await shell(`ls -d ${directoryOf(SLOT)} 2>&1 || true`)).toContain('No such file'))
+    await eventually(async () =>
+      expect(await shell(`ls -d ${directoryOf(SLOT)} 2>&1 || true`)).toContain('No such file'),
+    )
   })
 
   it('R69 keep their files when the kubelet restarts a container, and an init container hands its own on', async () => {
@@ -111,11 +124,19 @@ describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, () =>
     })
     await world.apply(again)
     await eventually(async () =>
-      expect(await info()).toMatchObject({ first: 'by init\n', runs: expect.stringMatching(/^(run\n){2,}$/) }),
+      expect(await info()).toMatchObject({
+        first: 'by init\n',
+        runs: expect.stringMatching(/^(run\n){2,}$/),
+      }),
     )
     await world.remove('Pod', 'again')
     await eventually(async () => expect(await info()).toEqual({}))
-    await world.apply(reporter('next', 'report second "by another"; ls -A "$AKRI_BROKER_INFO_DIRECTORY"; exec sleep 100000'))
+    await world.apply(
+      reporter(
+        'next',
+        'report second "by another"; ls -A "$AKRI_BROKER_INFO_DIRECTORY"; exec sleep 100000',
+      ),
+    )
     await eventually(async () => expect(await info()).toEqual({ second: 'by another\n' }))
     // What is reported is seen before the kubelet says that the container runs.
     await eventually(async () => expect(await world.logs('next')).toBe('second'))
@@ -134,11 +155,17 @@ describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, () =>
     await eventually(async () => expect(await info()).toEqual({ a: '1\n', b: '1\n' }))
     await agent.stop('SIGKILL')
     const reports = path.dirname(directoryOf(SLOT))
-    const slotOfStays = path.dirname((await filesBelow(NODE, reports)).find((file) => path.basename(file) === 'a') ?? '')
+    const slotOfStays = path.dirname(
+      (await filesBelow(NODE, reports)).find((file) => path.basename(file) === 'a') ?? '',
+    )
     await onNode(NODE, 'touch', `${directoryOf(slotOfStays)}/.go`)
     await world.remove('Pod', 'goes')
-    await eventually(async () => expect(await onNode(NODE, 'cat', `${directoryOf(slotOfStays)}/a`)).toBe('2\n'))
-    await eventually(async () => expect((await world.pods()).map(({ metadata }) => metadata.name)).toEqual(['stays']))
+    await eventually(async () =>
+      expect(await onNode(NODE, 'cat', `${directoryOf(slotOfStays)}/a`)).toBe('2\n'),
+    )
+    await eventually(async () =>
+      expect((await world.pods()).map(({ metadata }) => metadata.name)).toEqual(['stays']),
+    )
     expect(await info()).toEqual({ a: '1\n', b: '1\n' })
     await agent.start()
     await eventually(async () => expect(await info()).toEqual({ a: '2\n' }))
@@ -147,7 +174,8 @@ describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, () =>
 
   it('R69 cannot flood the API server, however fast they write', async () => {
     await offered(2)
-    const loop = (name: string) => `i=0; while true; do i=$((i+1)); echo $i >"$AKRI_BROKER_INFO_DIRECTORY/${name}"; done`
+    const loop = (name: string) =>
+      `i=0; while true; do i=$((i+1)); echo $i >"$AKRI_BROKER_INFO_DIRECTORY/${name}"; done`
     await world.apply(reporter('loop-a', loop('a')))
     await world.apply(reporter('loop-b', loop('b')))
     await eventually(async () => expect(Object.keys(await info()).sort()).toEqual(['a', 'b']))
@@ -179,16 +207,22 @@ describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, () =>
       'exec sleep 100000',
     ].join('; ')
     await world.apply(reporter('odd', script))
-    await eventually(async () => expect(await info()).toEqual({ seen: `${INSTANCE}\n`, above: '0\n' }))
+    await eventually(async () =>
+      expect(await info()).toEqual({ seen: `${INSTANCE}\n`, above: '0\n' }),
+    )
     const events = await eventually(async () => {
-      const { items } = (await world.client.request({ method: 'GET', path: `/api/v1/namespaces/${world.namespace}/events` })) as {
+      const { items } = (await world.client.request({
+        method: 'GET',
+        path: `/api/v1/namespaces/${world.namespace}/events`,
+      })) as {
         items: { reason: string; message: string; involvedObject: { kind: string; name: string } }[]
       }
       const own = items.filter(({ reason }) => reason === 'BrokerInfoRefused')
       expect(own).toHaveLength(2)
       return own
     })
-    for (const { involvedObject } of events) expect(involvedObject).toMatchObject({ kind: 'Instance', name: INSTANCE })
+    for (const { involvedObject } of events)
+      expect(involvedObject).toMatchObject({ kind: 'Instance', name: INSTANCE })
     expect(events.map(({ message }) => message).sort()).toEqual([
       `the workload of slot ${SLOT}: "large" has more than 4096 bytes`,
       `the workload of slot ${SLOT}: "passwd" is not a regular file`,

@@ -34,7 +34,8 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
     await noInstances()
   }
   const deleteInstances = async () => {
-    for (const { metadata } of await world.instances()) await world.remove('Instance', metadata.name)
+    for (const { metadata } of await world.instances())
+      await world.remove('Instance', metadata.name)
   }
   const free = async () => {
     const edit = (name: string, deviceUsage: object) =>
@@ -51,7 +52,8 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
       await agents.on(NODE_1).start()
     }
   }
-  const versions = async () => (await world.instances()).map(({ metadata }) => `${metadata.name} ${metadata.resourceVersion}`)
+  const versions = async () =>
+    (await world.instances()).map(({ metadata }) => `${metadata.name} ${metadata.resourceVersion}`)
   const restored = () =>
     eventually(async () => {
       expect(await world.usage()).toEqual(held)
@@ -74,8 +76,12 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
     await apply()
     for (const { level, resource } of LEVELS) {
       for (const [index, node] of NODES.entries()) {
-        await eventually(async () => expect(await world.allocatable(node, resource)).toBeGreaterThan(0))
-        await world.apply(podYaml(using(level)[index] ?? '', { [resource]: 1 }, { node, graceSeconds: 0 }))
+        await eventually(async () =>
+          expect(await world.allocatable(node, resource)).toBeGreaterThan(0),
+        )
+        await world.apply(
+          podYaml(using(level)[index] ?? '', { [resource]: 1 }, { node, graceSeconds: 0 }),
+        )
         await eventually(() => world.running(...using(level).slice(0, index + 1)))
       }
       await eventually(async () => expect(await world.allocatables(resource)).toEqual([1, 1]))
@@ -87,8 +93,14 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
 
   it.each<[string, () => Promise<unknown>]>([
     ['Instances are deleted', deleteInstances],
-    ['Instances are deleted again and again', async () => [await deleteInstances(), await restored(), await deleteInstances()]],
-    ['Configurations are deleted and applied again', async () => [await removeAll(), await apply()]],
+    [
+      'Instances are deleted again and again',
+      async () => [await deleteInstances(), await restored(), await deleteInstances()],
+    ],
+    [
+      'Configurations are deleted and applied again',
+      async () => [await removeAll(), await apply()],
+    ],
     [
       'Configurations are deleted and applied again, while the agent of a node is dead',
       async () => {
@@ -96,12 +108,17 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
         await withoutAgent(async () => {
           await apply()
           // Long enough for a Pod that waits to be given what the other node is told to be free.
-          await eventually(async () => expect(await world.instances()).toHaveLength(CONFIGURATIONS.length))
+          await eventually(async () =>
+            expect(await world.instances()).toHaveLength(CONFIGURATIONS.length),
+          )
           await systemClock.sleep(LONG_ENOUGH_MS)
         })
       },
     ],
-    ['details are edited so that the devices go and come', async () => [await apply([]), await noInstances(), await apply()]],
+    [
+      'details are edited so that the devices go and come',
+      async () => [await apply([]), await noInstances(), await apply()],
+    ],
     ['somebody frees slots, or removes their keys', free],
   ])('R7 R84 are given to nobody else, of both levels and both nodes, when %s', async (_, blow) => {
     const before = new Set(await versions())
@@ -113,7 +130,11 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
       ...ALL_USING.map((name) => [name, 'Running']),
       ...ALL_WAITING.map((name) => [name, 'Pending']),
     ])
-    for (const end = systemClock.monotonicMs() + LONG_ENOUGH_MS; systemClock.monotonicMs() < end; await systemClock.sleep(200))
+    for (
+      const end = systemClock.monotonicMs() + LONG_ENOUGH_MS;
+      systemClock.monotonicMs() < end;
+      await systemClock.sleep(200)
+    )
       expect(await world.phases()).toEqual(phases)
     await checkSlots(world, 'restored')
     // Once it is put right nobody writes any more.
@@ -133,7 +154,8 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
     const slots = Object.keys(held).filter((slot) => held[slot]?.endsWith(NODE_1))
     await eventually(async () => {
       const said = (await events('SlotUsedTwice')).map(({ message }) => message)
-      for (const slot of slots) expect(said).toContainEqual(expect.stringContaining(`has slot ${slot}, and it is given to`))
+      for (const slot of slots)
+        expect(said).toContainEqual(expect.stringContaining(`has slot ${slot}, and it is given to`))
     })
     const now = await versions()
     await systemClock.sleep(15_000)

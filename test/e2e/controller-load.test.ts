@@ -12,7 +12,11 @@ const BROKERS = INSTANCES * NODES.length
 const OVERHEAD = 60
 
 interface Made {
-  readonly metadata: { readonly name: string; readonly uid: string; readonly labels: Readonly<Record<string, string>> }
+  readonly metadata: {
+    readonly name: string
+    readonly uid: string
+    readonly labels: Readonly<Record<string, string>>
+  }
 }
 
 describe.skipIf(missing() !== undefined)(`the load of a controller${unless}`, () => {
@@ -30,7 +34,9 @@ describe.skipIf(missing() !== undefined)(`the load of a controller${unless}`, ()
     const limits = { '{{PLACEHOLDER}}': '1' }
     const brokerPodSpec = { containers: [{ name: 'c', image: 'x', resources: { limits } }] }
     const ports = [{ name: 'p', port: 80, protocol: 'TCP' }]
-    await world.apply(echoYaml('cam', [], 2, { brokerSpec: { brokerPodSpec }, instanceServiceSpec: { ports } }))
+    await world.apply(
+      echoYaml('cam', [], 2, { brokerSpec: { brokerPodSpec }, instanceServiceSpec: { ports } }),
+    )
     const configuration = (await world.get<Made>('Configuration', 'cam')) ?? expect.fail()
     const owner = {
       apiVersion: 'akri.sh/v0',
@@ -45,7 +51,13 @@ describe.skipIf(missing() !== undefined)(`the load of a controller${unless}`, ()
         apiVersion: 'akri.sh/v0',
         kind: 'Instance',
         metadata: { name, ownerReferences: [owner] },
-        spec: { configurationName: 'cam', cdiName: `akri.sh/${name}`, capacity: 2, shared: true, nodes: [...NODES] },
+        spec: {
+          configurationName: 'cam',
+          cdiName: `akri.sh/${name}`,
+          capacity: 2,
+          shared: true,
+          nodes: [...NODES],
+        },
       })
     }
   })
@@ -71,13 +83,23 @@ describe.skipIf(missing() !== undefined)(`the load of a controller${unless}`, ()
     const before = await requests()
     const pods = await world.list<Made>('Pod')
     // As a kubelet would say it, of one broker of each Instance.
-    for (const { metadata } of pods.filter(({ metadata: { labels } }) => labels['akri.sh/target-node'] === NODES[0])) {
+    for (const { metadata } of pods.filter(
+      ({ metadata: { labels } }) => labels['akri.sh/target-node'] === NODES[0],
+    )) {
       const conditions = [{ type: 'Ready', status: 'True' }]
       await world
         .api('Pod')
-        .patch(world.key(metadata.name), 'merge', { status: { phase: 'Running', conditions } }, { subresource: 'status' })
+        .patch(
+          world.key(metadata.name),
+          'merge',
+          { status: { phase: 'Running', conditions } },
+          { subresource: 'status' },
+        )
     }
-    await eventually(async () => expect(await world.list('Service')).toHaveLength(INSTANCES), 120_000)
+    await eventually(
+      async () => expect(await world.list('Service')).toHaveLength(INSTANCES),
+      120_000,
+    )
     const after = await eventually(async () => {
       const now = await requests()
       expect(now.PATCH - before.PATCH).toBeGreaterThanOrEqual(INSTANCES)
@@ -89,7 +111,8 @@ describe.skipIf(missing() !== undefined)(`the load of a controller${unless}`, ()
   })
 
   it('changes nothing when it is started anew, and asks for nothing but its lists', async () => {
-    const uids = async () => (await world.list<Made>('Pod')).map(({ metadata }) => metadata.uid).sort()
+    const uids = async () =>
+      (await world.list<Made>('Pod')).map(({ metadata }) => metadata.uid).sort()
     const before = await uids()
     await controller.stop()
     await controller.lead()

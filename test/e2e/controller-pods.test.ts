@@ -35,7 +35,9 @@ describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}
     await cordon(node, true)
     try {
       await world.remove('Pod', broker?.metadata.name ?? '')
-      await eventually(async () => expect((await runningPodsIn(world, 1))[0]?.spec.nodeName).toBe(other))
+      await eventually(async () =>
+        expect((await runningPodsIn(world, 1))[0]?.spec.nodeName).toBe(other),
+      )
     } finally {
       await cordon(node, false)
     }
@@ -52,7 +54,9 @@ describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}
     await world.apply(echoYaml('cam', ['foo0'], 1, { brokerSpec: { brokerPodSpec: podSpec() } }))
     const [first] = await eventually(() => runningPodsIn(world, 1))
     await world.remove('Pod', first?.metadata.name ?? '')
-    await eventually(async () => expect((await runningPodsIn(world, 1))[0]?.metadata.uid).not.toBe(first?.metadata.uid))
+    await eventually(async () =>
+      expect((await runningPodsIn(world, 1))[0]?.metadata.uid).not.toBe(first?.metadata.uid),
+    )
 
     const history = await History.begin<Made>(world, 'Pod')
     try {
@@ -64,7 +68,9 @@ describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}
         return found
       })
       expect(broken.map(({ restarts }) => restarts)).toEqual([0, 1, 2, 3])
-      const waits = broken.map(({ createdAt }, index) => createdAt - (broken[index - 1]?.endedAt ?? createdAt))
+      const waits = broken.map(
+        ({ createdAt }, index) => createdAt - (broken[index - 1]?.endedAt ?? createdAt),
+      )
       expect(waits[2]).toBeGreaterThanOrEqual(2000)
       expect(waits[3]).toBeGreaterThanOrEqual(4000)
     } finally {
@@ -75,7 +81,9 @@ describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}
   it('R86 R89 C6 makes a broker again that the kubelet refused', async () => {
     // No node has so much of it: the Pod waits, and the test is the kubelet that refuses it.
     await world.apply(
-      echoYaml('cam', ['foo0'], 1, { brokerSpec: { brokerPodSpec: podSpec('true', {}, { 'akri.sh/cam-8120fe': '7' }) } }),
+      echoYaml('cam', ['foo0'], 1, {
+        brokerSpec: { brokerPodSpec: podSpec('true', {}, { 'akri.sh/cam-8120fe': '7' }) },
+      }),
     )
     const [pod] = await eventually(async () => {
       const found = await alivePodsIn(world)
@@ -101,16 +109,20 @@ describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}
     })
     await world.apply(echoYaml('cam', ['foo0'], 2, spec('v1')))
     const before = await eventually(() => runningPodsIn(world, 2))
-    await eventually(async () => expect(await namesIn(world, 'Service')).toEqual(['cam-8120fe-svc']))
+    await eventually(async () =>
+      expect(await namesIn(world, 'Service')).toEqual(['cam-8120fe-svc']),
+    )
     const ids = await instanceIdsIn(world)
     const [service1] = await world.list<Made>('Service')
     const history = await History.begin<Made>(world, 'Pod')
     try {
-      await world.apply(echoYaml('cam', ['foo0'], 2, { ...spec('v2'), instanceServiceSpec: service(8080) }))
+      await world.apply(
+        echoYaml('cam', ['foo0'], 2, { ...spec('v2'), instanceServiceSpec: service(8080) }),
+      )
       await eventually(async () => {
-        expect(ready(await podsIn(world)).map(({ spec: { containers } }) => containers[0].command[2])).toEqual(
-          Array(2).fill('echo v2; exec sleep 100000'),
-        )
+        expect(
+          ready(await podsIn(world)).map(({ spec: { containers } }) => containers[0].command[2]),
+        ).toEqual(Array(2).fill('echo v2; exec sleep 100000'))
       })
     } finally {
       await history.end()
@@ -118,17 +130,23 @@ describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}
     // The history begins with one Pod after the other.
     const counts = history.moments.slice(1).map((moment) => ready(moment).length)
     expect(Math.min(...counts)).toBe(1)
-    for (const { metadata } of before) expect((await podsIn(world)).map((pod) => pod.metadata.uid)).not.toContain(metadata.uid)
+    for (const { metadata } of before)
+      expect((await podsIn(world)).map((pod) => pod.metadata.uid)).not.toContain(metadata.uid)
     expect(await instanceIdsIn(world)).toEqual(ids)
     // The Service kept its address, and has the new port.
     await eventually(async () => {
       const [service2] = await world.list<Made>('Service')
       expect(service2?.spec.ports[0].port).toBe(8080)
-      expect([service2?.metadata.uid, service2?.spec.clusterIP]).toEqual([service1?.metadata.uid, service1?.spec.clusterIP])
+      expect([service2?.metadata.uid, service2?.spec.clusterIP]).toEqual([
+        service1?.metadata.uid,
+        service1?.spec.clusterIP,
+      ])
     })
 
     const uids = (await runningPodsIn(world, 2)).map(({ metadata }) => metadata.uid)
-    await world.apply(echoYaml('cam', ['foo0'], 2, spec('v3', { updateStrategy: { type: 'OnDelete' } })))
+    await world.apply(
+      echoYaml('cam', ['foo0'], 2, spec('v3', { updateStrategy: { type: 'OnDelete' } })),
+    )
     await world.remove('Pod', `${NODE_1}-cam-8120fe-pod`)
     await eventually(async () => {
       const commands = Object.fromEntries(
@@ -137,9 +155,14 @@ describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}
           containers[0].command[2].slice(0, 7),
         ]),
       )
-      expect(commands).toEqual({ [`${NODE_1}-cam-8120fe-pod`]: 'echo v3', [`${NODE_2}-cam-8120fe-pod`]: 'echo v2' })
+      expect(commands).toEqual({
+        [`${NODE_1}-cam-8120fe-pod`]: 'echo v3',
+        [`${NODE_2}-cam-8120fe-pod`]: 'echo v2',
+      })
     })
-    expect((await runningPodsIn(world, 2)).filter(({ metadata }) => uids.includes(metadata.uid))).toHaveLength(1)
+    expect(
+      (await runningPodsIn(world, 2)).filter(({ metadata }) => uids.includes(metadata.uid)),
+    ).toHaveLength(1)
 
     // A broker spec that is removed takes brokers and Services with it.
     await world.apply(echoYaml('cam', ['foo0'], 2))
@@ -152,6 +175,11 @@ describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}
 
   async function cordon(node: string, unschedulable: boolean): Promise<void> {
     const body = { spec: { unschedulable } }
-    await world.client.request({ method: 'PATCH', path: `/api/v1/nodes/${node}`, body, patch: 'merge' })
+    await world.client.request({
+      method: 'PATCH',
+      path: `/api/v1/nodes/${node}`,
+      body,
+      patch: 'merge',
+    })
   }
 })

@@ -1,7 +1,17 @@
 import { describe, expect, it } from 'vitest'
 import { countedBrokers, useController } from './support/controlled-world.js'
 import { HostController } from './support/host-controller.js'
-import { addresses, alivePodsIn, isBroker, type Made, namesIn, podSpec, podsIn, runningPodsIn, service } from './support/made.js'
+import {
+  addresses,
+  alivePodsIn,
+  isBroker,
+  type Made,
+  namesIn,
+  podSpec,
+  podsIn,
+  runningPodsIn,
+  service,
+} from './support/made.js'
 import { missing, NODE_1, NODE_2, NODES, setAvailable, unless } from './support/nodes.js'
 import { echoYaml, eventually, podYaml, type World } from './support/world.js'
 
@@ -40,24 +50,40 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
       'akri.sh/instance': 'cam-8120fe',
       'akri.sh/target-node': NODE_1,
     })
-    expect(first?.metadata.ownerReferences).toMatchObject([{ kind: 'Instance', name: 'cam-8120fe' }])
+    expect(first?.metadata.ownerReferences).toMatchObject([
+      { kind: 'Instance', name: 'cam-8120fe' },
+    ])
     expect(first?.spec.nodeName).toBe(NODE_1)
     expect(first?.spec.containers[0].resources).toEqual({
       limits: { 'akri.sh/cam-8120fe': '1' },
       requests: { 'akri.sh/cam-8120fe': '1' },
     })
-    await eventually(async () => expect(await world.logs(`${NODE_1}-cam-8120fe-pod`)).toMatch(/^DEBUG_ECHO_DESCRIPTION=foo0$/m))
+    await eventually(async () =>
+      expect(await world.logs(`${NODE_1}-cam-8120fe-pod`)).toMatch(
+        /^DEBUG_ECHO_DESCRIPTION=foo0$/m,
+      ),
+    )
     expect(await world.logs(`${NODE_1}-cam-8120fe-pod`)).toMatch(/^SITE=north$/m)
     expect(await world.holders()).toEqual([NODE_1, NODE_1, NODE_2, NODE_2])
 
-    await eventually(async () => expect(await namesIn(world, 'Service')).toEqual(['cam-8120fe-svc', 'cam-a19705-svc', 'cam-svc']))
+    await eventually(async () =>
+      expect(await namesIn(world, 'Service')).toEqual([
+        'cam-8120fe-svc',
+        'cam-a19705-svc',
+        'cam-svc',
+      ]),
+    )
     const services = await world.list<Made>('Service')
     expect(services.map(({ spec }) => [spec.selector, spec.ports[0].port])).toEqual([
       [{ controller: 'akri.sh', 'akri.sh/instance': 'cam-8120fe' }, 80],
       [{ controller: 'akri.sh', 'akri.sh/instance': 'cam-a19705' }, 80],
       [{ controller: 'akri.sh', 'akri.sh/configuration': 'cam' }, 81],
     ])
-    expect(services.map(({ metadata }) => metadata.ownerReferences?.[0]?.kind)).toEqual(['Instance', 'Instance', 'Configuration'])
+    expect(services.map(({ metadata }) => metadata.ownerReferences?.[0]?.kind)).toEqual([
+      'Instance',
+      'Instance',
+      'Configuration',
+    ])
     // The Services find them.
     for (const [name, count] of [
       ['cam-8120fe-svc', 2],
@@ -69,14 +95,20 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
 
   it('R80 R101 R104 R105 R111 R112 R114 goes from a Configuration to a broker as the architecture says, step by step', async () => {
     // A slow start: each step can be seen.
-    const spec = podSpec('env; exec sleep 100000', { nodeSelector: { 'kubernetes.io/hostname': NODE_1 } })
+    const spec = podSpec('env; exec sleep 100000', {
+      nodeSelector: { 'kubernetes.io/hostname': NODE_1 },
+    })
     await world.apply(echoYaml('cam', ['foo0'], 3, { brokerSpec: { brokerPodSpec: spec } }))
     // 2. The agents found the device, and each listed its node. All slots are free.
     await eventually(async () => {
       const [instance] = await world.instances()
       expect(instance?.spec).toMatchObject({ configurationName: 'cam', shared: true, capacity: 3 })
       expect(instance?.spec.nodes.toSorted()).toEqual([...NODES])
-      expect(Object.keys(instance?.spec.deviceUsage ?? {})).toEqual(['cam-8120fe-0', 'cam-8120fe-1', 'cam-8120fe-2'])
+      expect(Object.keys(instance?.spec.deviceUsage ?? {})).toEqual([
+        'cam-8120fe-0',
+        'cam-8120fe-1',
+        'cam-8120fe-2',
+      ])
     })
     // 3. The controller made a Pod for a node of the list that may have it, which asks for the Instance.
     const [broker] = await eventually(() => runningPodsIn(world, 1))
@@ -86,15 +118,28 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     const taken = Object.keys(usage).filter((slot) => usage[slot] === NODE_1)
     expect(Object.values(usage).filter(Boolean)).toEqual([NODE_1])
     // 5. What is taken is offered to nobody else: two are left for Pods of the other node, and not a third.
-    await eventually(async () => expect(await world.allocatable(NODE_2, 'akri.sh/cam-8120fe')).toBe(2))
-    for (const name of ['x', 'y', 'z']) await world.apply(podYaml(name, { 'akri.sh/cam-8120fe': 1 }, { node: NODE_2 }))
+    await eventually(async () =>
+      expect(await world.allocatable(NODE_2, 'akri.sh/cam-8120fe')).toBe(2),
+    )
+    for (const name of ['x', 'y', 'z'])
+      await world.apply(podYaml(name, { 'akri.sh/cam-8120fe': 1 }, { node: NODE_2 }))
     await eventually(async () => {
-      const others = (await alivePodsIn(world)).filter(({ metadata }) => metadata.ownerReferences === undefined)
-      expect(others.map(({ status }) => status.phase).sort()).toEqual(['Pending', 'Running', 'Running'])
+      const others = (await alivePodsIn(world)).filter(
+        ({ metadata }) => metadata.ownerReferences === undefined,
+      )
+      expect(others.map(({ status }) => status.phase).sort()).toEqual([
+        'Pending',
+        'Running',
+        'Running',
+      ])
     })
     expect((await world.holders()).sort()).toEqual([NODE_1, NODE_2, NODE_2])
     expect((await world.usage())[taken[0] ?? '']).toBe(NODE_1)
-    await eventually(async () => expect(await world.logs(broker?.metadata.name ?? '')).toMatch(/^DEBUG_ECHO_DESCRIPTION=foo0$/m))
+    await eventually(async () =>
+      expect(await world.logs(broker?.metadata.name ?? '')).toMatch(
+        /^DEBUG_ECHO_DESCRIPTION=foo0$/m,
+      ),
+    )
   })
 
   it('R43 R46 R47 R56 R62 takes brokers and Services away with the device, and brings them back; Pods of others go on', async () => {
@@ -108,7 +153,8 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     await eventually(async () => expect(await namesIn(world, 'Service')).toHaveLength(2))
     await world.apply(podYaml('own', { 'akri.sh/cam-8120fe': 1 }))
     await eventually(() => runningPodsIn(world, 3))
-    const own = async () => (await podsIn(world)).find(({ metadata }) => metadata.name === 'own')?.metadata.uid
+    const own = async () =>
+      (await podsIn(world)).find(({ metadata }) => metadata.name === 'own')?.metadata.uid
     const before = await own()
     await setAvailable(false)
     await eventually(async () => {
@@ -123,7 +169,11 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
   })
 
   it('C8 leaves alone what others have made with its labels and its names', async () => {
-    const labels = { controller: 'akri.sh', 'akri.sh/configuration': 'cam', 'akri.sh/instance': 'cam-8120fe' }
+    const labels = {
+      controller: 'akri.sh',
+      'akri.sh/configuration': 'cam',
+      'akri.sh/instance': 'cam-8120fe',
+    }
     const foreign = (name: string, own: object) =>
       JSON.stringify({
         apiVersion: 'v1',
@@ -132,7 +182,9 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
         spec: podSpec('exec sleep 100000', {}, {}),
       })
     await world.apply(foreign(`${NODE_1}-cam-8120fe-pod`, labels))
-    await world.apply(foreign('only-configuration', { controller: 'akri.sh', 'akri.sh/configuration': 'cam' }))
+    await world.apply(
+      foreign('only-configuration', { controller: 'akri.sh', 'akri.sh/configuration': 'cam' }),
+    )
     await world.apply(
       JSON.stringify({
         apiVersion: 'v1',
@@ -142,7 +194,10 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
       }),
     )
     await world.apply(
-      echoYaml('cam', ['foo0'], 2, { brokerSpec: { brokerPodSpec: podSpec() }, instanceServiceSpec: service(80) }),
+      echoYaml('cam', ['foo0'], 2, {
+        brokerSpec: { brokerPodSpec: podSpec() },
+        instanceServiceSpec: service(80),
+      }),
     )
     await eventually(() => runningPodsIn(world, 4))
     const found = await runningPodsIn(world, 4)
@@ -152,21 +207,33 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
       expect.stringMatching(new RegExp(`^${NODE_1}-cam-8120fe-pod-[0-9a-f]{10}$`)),
       `${NODE_2}-cam-8120fe-pod`,
     ])
-    await eventually(() => expect(controller.output).toMatch(/cam-8120fe-svc in [a-z0-9-]+ belongs to somebody else/))
+    await eventually(() =>
+      expect(controller.output).toMatch(/cam-8120fe-svc in [a-z0-9-]+ belongs to somebody else/),
+    )
     const [service1] = await world.list<Made>('Service')
     expect(service1?.spec.ports[0].port).toBe(7)
     expect(service1?.metadata.ownerReferences).toBeUndefined()
     await world.apply(echoYaml('cam', ['foo0'], 2))
-    await eventually(async () => expect(await namesIn(world, 'Pod')).toEqual([`${NODE_1}-cam-8120fe-pod`, 'only-configuration']))
+    await eventually(async () =>
+      expect(await namesIn(world, 'Pod')).toEqual([
+        `${NODE_1}-cam-8120fe-pod`,
+        'only-configuration',
+      ]),
+    )
     expect(await namesIn(world, 'Service')).toEqual(['cam-8120fe-svc'])
   })
 
   it('C1 C10 goes on where it was when it is killed, and hands over to a replica, without a broker too many', async () => {
     const other = new HostController('two', world.namespace)
     await world.apply(
-      echoYaml('cam', ['foo0', 'foo1'], 2, { brokerSpec: { brokerPodSpec: podSpec() }, instanceServiceSpec: service(80) }),
+      echoYaml('cam', ['foo0', 'foo1'], 2, {
+        brokerSpec: { brokerPodSpec: podSpec() },
+        instanceServiceSpec: service(80),
+      }),
     )
-    const before = (await eventually(() => runningPodsIn(world, 4))).map(({ metadata }) => metadata.uid)
+    const before = (await eventually(() => runningPodsIn(world, 4))).map(
+      ({ metadata }) => metadata.uid,
+    )
     other.start()
     try {
       await controller.stop('SIGKILL')
@@ -178,7 +245,11 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
       expect(after.filter((uid) => before.includes(uid))).toHaveLength(3)
       controller.start()
       // In the middle of its work: half of what is to be done may be done.
-      await world.apply(echoYaml('cam', ['foo0', 'foo1', 'foo2', 'foo3'], 2, { brokerSpec: { brokerPodSpec: podSpec() } }))
+      await world.apply(
+        echoYaml('cam', ['foo0', 'foo1', 'foo2', 'foo3'], 2, {
+          brokerSpec: { brokerPodSpec: podSpec() },
+        }),
+      )
       await eventually(async () => expect((await podsIn(world)).length).toBeGreaterThan(4))
       await other.stop('SIGKILL')
       await eventually(() => runningPodsIn(world, 8))

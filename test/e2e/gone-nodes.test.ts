@@ -18,7 +18,9 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, () => 
 
   beforeAll(async () => {
     world = await World.open()
-    controller = new HostController('one', world.namespace, { AKRI_NODE_GRACE: String(GRACE_SECONDS) })
+    controller = new HostController('one', world.namespace, {
+      AKRI_NODE_GRACE: String(GRACE_SECONDS),
+    })
     await controller.lead()
     await world.apply(echoYaml('cam', [], 2))
     configuration = (await world.get('Configuration', 'cam')) ?? expect.fail()
@@ -26,8 +28,11 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, () => 
 
   afterEach(async () => {
     for (const name of ['ghost-1', 'ghost-2'])
-      await world.client.request({ method: 'DELETE', path: `${nodePath}/${name}` }).catch(() => undefined)
-    for (const { metadata } of await world.instances()) await world.remove('Instance', metadata.name)
+      await world.client
+        .request({ method: 'DELETE', path: `${nodePath}/${name}` })
+        .catch(() => undefined)
+    for (const { metadata } of await world.instances())
+      await world.remove('Instance', metadata.name)
   })
 
   afterAll(async () => {
@@ -41,7 +46,10 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, () => 
       nodes: [NODE_1, 'ghost-1'],
       deviceUsage: { 'cam-8120fe-0': 'C:0:ghost-1', 'cam-8120fe-1': NODE_1 },
     })
-    await instance('cam-a19705', { nodes: ['ghost-1'], deviceUsage: { 'cam-a19705-0': 'ghost-1', 'cam-a19705-1': '' } })
+    await instance('cam-a19705', {
+      nodes: ['ghost-1'],
+      deviceUsage: { 'cam-a19705-0': 'ghost-1', 'cam-a19705-1': '' },
+    })
     await world.client.request({ method: 'DELETE', path: `${nodePath}/ghost-1` })
     await eventually(async () =>
       expect(await spec('cam-8120fe')).toMatchObject({
@@ -54,12 +62,18 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, () => 
     await createNode('ghost-1')
     await join('cam-8120fe', 'ghost-1')
     await claim('cam-8120fe', 'cam-8120fe-0', 'ghost-1')
-    expect(await spec('cam-8120fe')).toMatchObject({ nodes: [NODE_1, 'ghost-1'], deviceUsage: { 'cam-8120fe-0': 'ghost-1' } })
+    expect(await spec('cam-8120fe')).toMatchObject({
+      nodes: [NODE_1, 'ghost-1'],
+      deviceUsage: { 'cam-8120fe-0': 'ghost-1' },
+    })
   })
 
   it('C1 are found also when they went while no controller was there', async () => {
     await controller.stop('SIGKILL')
-    await instance('cam-8120fe', { nodes: [NODE_1, 'ghost-1'], deviceUsage: { 'cam-8120fe-0': 'ghost-1', 'cam-8120fe-1': '' } })
+    await instance('cam-8120fe', {
+      nodes: [NODE_1, 'ghost-1'],
+      deviceUsage: { 'cam-8120fe-0': 'ghost-1', 'cam-8120fe-1': '' },
+    })
     await controller.lead()
     await eventually(async () =>
       expect(await spec('cam-8120fe')).toMatchObject({
@@ -80,7 +94,9 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, () => 
         spec: {
           nodeName: 'ghost-1',
           tolerations: [{ operator: 'Exists' }],
-          containers: [{ name: 'c', image: 'x', resources: { limits: { 'akri.sh/cam-8120fe': '1' } } }],
+          containers: [
+            { name: 'c', image: 'x', resources: { limits: { 'akri.sh/cam-8120fe': '1' } } },
+          ],
         },
       },
     })
@@ -100,7 +116,9 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, () => 
       path: `/api/v1/namespaces/${world.namespace}/pods/user`,
       query: { gracePeriodSeconds: 0 },
     })
-    await eventually(async () => expect((await spec('cam-8120fe'))?.deviceUsage['cam-8120fe-0']).toBe(''))
+    await eventually(async () =>
+      expect((await spec('cam-8120fe'))?.deviceUsage['cam-8120fe-0']).toBe(''),
+    )
   })
 
   it('A13 C3 lose the finalizers that agents of the existing system left, and no others go', async () => {
@@ -110,18 +128,25 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, () => 
       ['ghost-1', 'ghost-1-fin'],
       ['ghost-2', 'somebody-else'],
     ] as const)
-      await world
-        .api('Instance')
-        .apply(
-          world.key('cam-8120fe'),
-          { apiVersion: 'akri.sh/v0', kind: 'Instance', metadata: { name: 'cam-8120fe', finalizers: [finalizer] } },
-          manager,
-        )
+      await world.api('Instance').apply(
+        world.key('cam-8120fe'),
+        {
+          apiVersion: 'akri.sh/v0',
+          kind: 'Instance',
+          metadata: { name: 'cam-8120fe', finalizers: [finalizer] },
+        },
+        manager,
+      )
     await eventually(async () => {
-      const found = await world.get<{ metadata: { finalizers?: string[] } }>('Instance', 'cam-8120fe')
+      const found = await world.get<{ metadata: { finalizers?: string[] } }>(
+        'Instance',
+        'cam-8120fe',
+      )
       expect(found?.metadata.finalizers).toEqual(['ghost-2'])
     })
-    await world.api('Instance').patch(world.key('cam-8120fe'), 'merge', { metadata: { finalizers: null } })
+    await world
+      .api('Instance')
+      .patch(world.key('cam-8120fe'), 'merge', { metadata: { finalizers: null } })
   })
 
   it('are no more in the status of a Configuration, which is ready as far as those are that are left', async () => {
@@ -134,18 +159,31 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, () => 
     const summary = {
       observedGeneration: 1,
       conditions: [
-        { type: 'Ready', status: 'False', reason: 'Said', message: '1 of 2', lastTransitionTime: '2026-01-01T00:00:00Z' },
+        {
+          type: 'Ready',
+          status: 'False',
+          reason: 'Said',
+          message: '1 of 2',
+          lastTransitionTime: '2026-01-01T00:00:00Z',
+        },
       ],
       devices: 0,
       slots: { total: 0, claimed: 0 },
     }
     const status = { ...summary, nodes: { 'ghost-1': says('False'), [NODE_1]: says('True') } }
-    await world.api('Configuration').patch(world.key('cam'), 'merge', { status }, { subresource: 'status' })
+    await world
+      .api('Configuration')
+      .patch(world.key('cam'), 'merge', { status }, { subresource: 'status' })
     await world.client.request({ method: 'DELETE', path: `${nodePath}/ghost-1` })
     await eventually(async () => {
-      const now = await world.get<{ status: { nodes: object; conditions: object[] } }>('Configuration', 'cam')
+      const now = await world.get<{ status: { nodes: object; conditions: object[] } }>(
+        'Configuration',
+        'cam',
+      )
       expect(Object.keys(now?.status.nodes ?? {})).toEqual([NODE_1])
-      expect(now?.status.conditions).toMatchObject([{ type: 'Ready', status: 'True', message: 'so' }])
+      expect(now?.status.conditions).toMatchObject([
+        { type: 'Ready', status: 'True', message: 'so' },
+      ])
     })
   })
 
@@ -155,7 +193,15 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, () => 
     const body = {
       metadata: { name },
       status: {
-        conditions: [{ type: 'Ready', status: 'True', reason: 'x', lastHeartbeatTime: heartbeat, lastTransitionTime: heartbeat }],
+        conditions: [
+          {
+            type: 'Ready',
+            status: 'True',
+            reason: 'x',
+            lastHeartbeatTime: heartbeat,
+            lastTransitionTime: heartbeat,
+          },
+        ],
       },
     }
     await world.client.request({ method: 'POST', path: nodePath, body })
@@ -177,16 +223,31 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, () => 
       metadata: {
         name,
         ownerReferences: [
-          { apiVersion: 'akri.sh/v0', kind: 'Configuration', name: 'cam', uid: configuration.metadata.uid, controller: true },
+          {
+            apiVersion: 'akri.sh/v0',
+            kind: 'Configuration',
+            name: 'cam',
+            uid: configuration.metadata.uid,
+            controller: true,
+          },
         ],
       },
-      spec: { configurationName: 'cam', cdiName: 'akri.sh/cam=x', capacity: 2, shared: true, nodes, deviceUsage },
+      spec: {
+        configurationName: 'cam',
+        cdiName: 'akri.sh/cam=x',
+        capacity: 2,
+        shared: true,
+        nodes,
+        deviceUsage,
+      },
     })
   }
 
   /** As an agent does. */
   async function join(name: string, node: string): Promise<void> {
-    await world.api('Instance').patch(world.key(name), 'json', [{ op: 'add', path: '/spec/nodes/-', value: node }])
+    await world
+      .api('Instance')
+      .patch(world.key(name), 'json', [{ op: 'add', path: '/spec/nodes/-', value: node }])
   }
 
   async function claim(name: string, slot: string, usage: string): Promise<void> {

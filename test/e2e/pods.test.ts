@@ -1,13 +1,21 @@
 import { describe, expect, it } from 'vitest'
 import { type NodeAgents, useAgents } from './support/node-agents.js'
 import { makeDirectories, missing, NODE_1, NODE_2, NODES, onNode, unless } from './support/nodes.js'
-import { container, deploymentYaml, echoYaml, eventually, podYaml, type World } from './support/world.js'
+import {
+  container,
+  deploymentYaml,
+  echoYaml,
+  eventually,
+  podYaml,
+  type World,
+} from './support/world.js'
 
 // What people run: Pods of every kind, made and ended by them and by the controllers of Kubernetes.
 
 const ONE_BY_ONE = { type: 'RollingUpdate', rollingUpdate: { maxSurge: 0, maxUnavailable: 1 } }
 const ALL_AT_ONCE = { type: 'Recreate' }
-const sum = (counts: readonly (number | undefined)[]) => counts.reduce<number>((all, count = 0) => all + count, 0)
+const sum = (counts: readonly (number | undefined)[]) =>
+  counts.reduce<number>((all, count = 0) => all + count, 0)
 /** The longest that a Configuration may have. */
 const LONG_NAME = 'a-camera-behind-the-third-door-of-the-second-floor-north'
 
@@ -25,7 +33,9 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
 
   const rolledOut = (name: string, replicas: number) =>
     eventually(async () => {
-      const { metadata, status } = (await world.get<DeploymentState>('Deployment', name)) ?? expect.fail(`no Deployment ${name}`)
+      const { metadata, status } =
+        (await world.get<DeploymentState>('Deployment', name)) ??
+        expect.fail(`no Deployment ${name}`)
       const all = { replicas, updatedReplicas: replicas, availableReplicas: replicas }
       expect(status).toMatchObject({ observedGeneration: metadata.generation, ...all })
     })
@@ -63,9 +73,13 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
     try {
       await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
       await eventually(async () => expect(await world.allocatable(NODE_1, 'akri.sh/cam')).toBe(2))
-      await world.apply(deploymentYaml('d', { 'akri.sh/cam': 1 }, { replicas: 4, strategy: ONE_BY_ONE }))
+      await world.apply(
+        deploymentYaml('d', { 'akri.sh/cam': 1 }, { replicas: 4, strategy: ONE_BY_ONE }),
+      )
       const look = async () =>
-        (await world.pods()).map(({ spec, status }) => `${status.phase} on ${spec.nodeName ?? 'no node'}`).toSorted()
+        (await world.pods())
+          .map(({ spec, status }) => `${status.phase} on ${spec.nodeName ?? 'no node'}`)
+          .toSorted()
       await eventually(async () =>
         expect(await look()).toEqual([
           'Pending on no node',
@@ -89,17 +103,21 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
       { name: 'cl', resource: 'akri.sh/cam', devices: ['foo0', 'foo1'] },
       { name: 'il', resource: 'akri.sh/lab-8120fe', devices: ['foo0'] },
     ]
-    for (const { name, resource } of levels) await world.apply(manyContainers(name, { [resource]: 1 }))
+    for (const { name, resource } of levels)
+      await world.apply(manyContainers(name, { [resource]: 1 }))
     await eventually(() => world.running('cl', 'il'))
     expect(await world.holders()).toEqual([`C:0:${NODE_1}`, `C:1:${NODE_1}`, NODE_1, NODE_1])
     for (const { name, devices } of levels) {
       const described = async (container: string) =>
-        /^DEBUG_ECHO_DESCRIPTION=(.*)$/m.exec(await world.logs(name, container))?.[1] ?? expect.fail('no device yet')
+        /^DEBUG_ECHO_DESCRIPTION=(.*)$/m.exec(await world.logs(name, container))?.[1] ??
+        expect.fail('no device yet')
       const given = await eventually(() => Promise.all(['i0', 'i1', 'c0', 'c1'].map(described)))
       for (const device of given) expect(devices).toContain(device)
       expect(new Set(given.slice(2))).toEqual(new Set(devices))
     }
-    await eventually(async () => expect(await world.phases()).toEqual({ cl: 'Succeeded', il: 'Succeeded' }))
+    await eventually(async () =>
+      expect(await world.phases()).toEqual({ cl: 'Succeeded', il: 'Succeeded' }),
+    )
     await eventually(async () => expect(await world.holders()).toEqual([]))
   })
 
@@ -127,23 +145,32 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
     ['by force', 0, 10],
     // A kubelet takes its time until it says that a Pod has gone.
     ['in peace', 1, 2],
-  ])('A16 R33 admits a Pod as soon as the one of its name has gone, %s, on the last slots', async (_, graceSeconds, rounds) => {
-    await world.apply(echoYaml('cam', ['foo0'], 1))
-    await world.apply(echoYaml('lab', ['foo0'], 1))
-    await offered('akri.sh/cam', 1, 1)
-    await offered('akri.sh/lab-8120fe', 1, 1)
-    for (let round = 0; round < rounds; round++) {
-      if (round > 0) {
-        await world.remove('Pod', 'p')
-        await eventually(async () => expect(await world.get('Pod', 'p')).toBeUndefined())
+  ])(
+    'A16 R33 admits a Pod as soon as the one of its name has gone, %s, on the last slots',
+    async (_, graceSeconds, rounds) => {
+      await world.apply(echoYaml('cam', ['foo0'], 1))
+      await world.apply(echoYaml('lab', ['foo0'], 1))
+      await offered('akri.sh/cam', 1, 1)
+      await offered('akri.sh/lab-8120fe', 1, 1)
+      for (let round = 0; round < rounds; round++) {
+        if (round > 0) {
+          await world.remove('Pod', 'p')
+          await eventually(async () => expect(await world.get('Pod', 'p')).toBeUndefined())
+        }
+        await world.apply(
+          podYaml(
+            'p',
+            { 'akri.sh/cam': 1, 'akri.sh/lab-8120fe': 1 },
+            { node: NODE_1, graceSeconds },
+          ),
+        )
+        await eventually(async () => {
+          expect(await world.refused()).toEqual([])
+          await world.running('p')
+        })
       }
-      await world.apply(podYaml('p', { 'akri.sh/cam': 1, 'akri.sh/lab-8120fe': 1 }, { node: NODE_1, graceSeconds }))
-      await eventually(async () => {
-        expect(await world.refused()).toEqual([])
-        await world.running('p')
-      })
-    }
-  })
+    },
+  )
 
   it('R48 R77 R78 lets no more containers use a device at once than its capacity, and all that wait in turn', async () => {
     const shared = await makeDirectories()
@@ -151,9 +178,11 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
       await world.apply(echoYaml('cam', ['foo0'], 2))
       await offered('akri.sh/cam-8120fe', 2, 2)
       // Each leaves a trace while it runs, and counts those that it finds: of its node, or of all where they share their files.
-      const script = 'mkdir /shared/$HOSTNAME && ls /shared | wc -l && sleep 1 && rmdir /shared/$HOSTNAME'
+      const script =
+        'mkdir /shared/$HOSTNAME && ls /shared | wc -l && sleep 1 && rmdir /shared/$HOSTNAME'
       let made = 0
-      const make = () => world.apply(podYaml(`p${made++}`, { 'akri.sh/cam-8120fe': 1 }, { script, shared }))
+      const make = () =>
+        world.apply(podYaml(`p${made++}`, { 'akri.sh/cam-8120fe': 1 }, { script, shared }))
       for (let index = 0; index < 5; index++) await make()
       const replaced = new Set<string>()
       const finished = await eventually(async () => {
@@ -161,17 +190,26 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
         // What a node has is known to the scheduler a little later. Where two nodes were given one Pod too many, another one
         // is made, as a Job does.
         for (const { metadata, status } of pods) {
-          if (status.phase !== 'Failed' || replaced.has(metadata.name) || (await world.holders()).length === 2) continue
+          if (
+            status.phase !== 'Failed' ||
+            replaced.has(metadata.name) ||
+            (await world.holders()).length === 2
+          )
+            continue
           expect(status.reason).toBe('UnexpectedAdmissionError')
           replaced.add(metadata.name)
           await make()
         }
-        expect(pods.filter(({ status }) => status.phase === 'Running').length).toBeLessThanOrEqual(2)
+        expect(pods.filter(({ status }) => status.phase === 'Running').length).toBeLessThanOrEqual(
+          2,
+        )
         const done = pods.filter(({ status }) => status.phase === 'Succeeded')
         expect(done).toHaveLength(5)
         return done
       })
-      const counts = await Promise.all(finished.map(async ({ metadata }) => Number(await world.logs(metadata.name))))
+      const counts = await Promise.all(
+        finished.map(async ({ metadata }) => Number(await world.logs(metadata.name))),
+      )
       expect(Math.min(...counts)).toBeGreaterThanOrEqual(1)
       expect(Math.max(...counts)).toBeLessThanOrEqual(2)
       await eventually(async () => expect(await world.holders()).toEqual([]))
@@ -187,7 +225,9 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
         apiVersion: 'akri.sh/v0',
         kind: 'Configuration',
         metadata: { name: 'nulls' },
-        spec: { discoveryHandler: { name: 'udev', discoveryDetails: 'udevRules: [KERNEL=="null"]' } },
+        spec: {
+          discoveryHandler: { name: 'udev', discoveryDetails: 'udevRules: [KERNEL=="null"]' },
+        },
       }),
     )
     await offered('akri.sh/nulls', 1, 1)
@@ -201,8 +241,14 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
     expect(env).toMatch(/^DEBUG_ECHO_DESCRIPTION=foo0$/m)
     const node = (await world.pods())[0]?.spec.nodeName ?? expect.fail('the Pod has no node')
     const instances = await world.instances()
-    const held = instances.filter(({ spec }) => Object.values(spec.deviceUsage).includes(`C:0:${node}`))
-    expect(held.map(({ spec }) => [spec.configurationName, spec.shared, spec.nodes.toSorted()]).toSorted()).toEqual([
+    const held = instances.filter(({ spec }) =>
+      Object.values(spec.deviceUsage).includes(`C:0:${node}`),
+    )
+    expect(
+      held
+        .map(({ spec }) => [spec.configurationName, spec.shared, spec.nodes.toSorted()])
+        .toSorted(),
+    ).toEqual([
       ['cam', true, [...NODES]],
       ['nulls', false, [node]],
     ])
@@ -214,7 +260,9 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
     await world.apply(echoYaml(LONG_NAME, ['foo0'], 2))
     await offered(`akri.sh/${LONG_NAME}`, 1, 1)
     await offered(`akri.sh/${instance}`, 2, 2)
-    await world.apply(podYaml('p', { [`akri.sh/${LONG_NAME}`]: 1, [`akri.sh/${instance}`]: 1 }, { node: NODE_1 }))
+    await world.apply(
+      podYaml('p', { [`akri.sh/${LONG_NAME}`]: 1, [`akri.sh/${instance}`]: 1 }, { node: NODE_1 }),
+    )
     await eventually(() => world.running('p'))
     expect(await world.holders()).toEqual([`C:0:${NODE_1}`, NODE_1])
     await world.remove('Pod', 'p')

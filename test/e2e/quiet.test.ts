@@ -44,7 +44,9 @@ describe.skipIf(missingHere() !== undefined)(`what agents write${unlessHere}`, (
     const sums: Record<string, number> = { POST: 0, PUT: 0, PATCH: 0, DELETE: 0 }
     for (const { port } of open) {
       const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
-      for (const [, method = '', count] of text.matchAll(/^akri_api_requests_total\{method="([A-Z]+)",status="\d+"\} (\d+)$/gm))
+      for (const [, method = '', count] of text.matchAll(
+        /^akri_api_requests_total\{method="([A-Z]+)",status="\d+"\} (\d+)$/gm,
+      ))
         if (method in sums) sums[method] = (sums[method] ?? 0) + Number(count)
     }
     return sums
@@ -60,7 +62,9 @@ describe.skipIf(missingHere() !== undefined)(`what agents write${unlessHere}`, (
     })
   }
 
-  async function status(): Promise<Pick<NonNullable<Configuration['status']>, 'devices' | 'slots'>> {
+  async function status(): Promise<
+    Pick<NonNullable<Configuration['status']>, 'devices' | 'slots'>
+  > {
     const found = (await world.get<Configuration>('Configuration', 'cam'))?.status
     return { devices: found?.devices ?? 0, slots: found?.slots ?? { total: 0, claimed: 0 } }
   }
@@ -70,7 +74,9 @@ describe.skipIf(missingHere() !== undefined)(`what agents write${unlessHere}`, (
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([20, 20]))
     await world.apply(podYaml('p', { 'akri.sh/cam': 1 }, { node: NODE_1 }))
     await eventually(() => world.running('p'))
-    await eventually(async () => expect(await status()).toEqual({ devices: 20, slots: { total: 40, claimed: 1 } }))
+    await eventually(async () =>
+      expect(await status()).toEqual({ devices: 20, slots: { total: 40, claimed: 1 } }),
+    )
     const before = await settled()
     await systemClock.sleep(QUIET_MS)
     expect(await writes()).toEqual(before)
@@ -90,10 +96,13 @@ describe.skipIf(missingHere() !== undefined)(`what agents write${unlessHere}`, (
     const before = await settled()
     const begun = performance.now()
     await world.apply(echoYaml('cam', devices(count), 1))
-    const made = async () => (await world.instances()).filter(({ spec }) => spec.nodes.length === NODES.length)
+    const made = async () =>
+      (await world.instances()).filter(({ spec }) => spec.nodes.length === NODES.length)
     await eventually(async () => expect(await made()).toHaveLength(count))
     const tookMs = performance.now() - begun
-    await eventually(async () => expect(await status()).toEqual({ devices: count, slots: { total: count, claimed: 0 } }))
+    await eventually(async () =>
+      expect(await status()).toEqual({ devices: count, slots: { total: count, claimed: 0 } }),
+    )
     const after = await settled()
     // All are made by one node and joined by the other one; where both want to make one, one of them is refused.
     expect((after.POST ?? 0) - (before.POST ?? 0)).toBeLessThanOrEqual(2 * NODES.length * count)

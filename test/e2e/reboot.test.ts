@@ -3,12 +3,21 @@ import { type NodeAgents, useAgents } from './support/node-agents.js'
 import { missingHere, NODE_1, unlessHere } from './support/nodes.js'
 import { powerOff, powerOn } from './support/power.js'
 import { checkSlots } from './support/slots.js'
-import { deploymentYaml, echoYaml, eventually, type PodState, podYaml, type World } from './support/world.js'
+import {
+  deploymentYaml,
+  echoYaml,
+  eventually,
+  type PodState,
+  podYaml,
+  type World,
+} from './support/world.js'
 
 const STRATEGY = { type: 'Recreate' }
 
 interface RestartedPod extends PodState {
-  readonly status: PodState['status'] & { readonly containerStatuses?: readonly { readonly restartCount: number }[] }
+  readonly status: PodState['status'] & {
+    readonly containerStatuses?: readonly { readonly restartCount: number }[]
+  }
 }
 
 describe.skipIf(missingHere() !== undefined)(`a node that loses its power${unlessHere}`, () => {
@@ -30,16 +39,23 @@ describe.skipIf(missingHere() !== undefined)(`a node that loses its power${unles
       await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
       await world.apply(echoYaml('lab', ['foo0'], 4))
       await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
-      await eventually(async () => expect(await world.allocatables('akri.sh/lab-8120fe')).toEqual([4, 4]))
+      await eventually(async () =>
+        expect(await world.allocatables('akri.sh/lab-8120fe')).toEqual([4, 4]),
+      )
       const options = { replicas: 2, strategy: STRATEGY, node: NODE_1 }
       await world.apply(deploymentYaml('cl', { 'akri.sh/cam': 1 }, options))
       await world.apply(deploymentYaml('il', { 'akri.sh/lab-8120fe': 1 }, options))
-      await world.apply(podYaml('gone', { 'akri.sh/lab-8120fe': 1 }, { node: NODE_1, graceSeconds: 0 }))
+      await world.apply(
+        podYaml('gone', { 'akri.sh/lab-8120fe': 1 }, { node: NODE_1, graceSeconds: 0 }),
+      )
       await world.apply(podYaml('once', { 'akri.sh/lab-8120fe': 1 }, { node: NODE_1 }))
-      const ofDeployments = async () => (await world.pods()).filter(({ metadata }) => /^[ci]l-/.test(metadata.name))
+      const ofDeployments = async () =>
+        (await world.pods()).filter(({ metadata }) => /^[ci]l-/.test(metadata.name))
       await eventually(async () => {
         const pods = await world.pods()
-        expect(pods.map(({ status }) => status.phase)).toEqual(Array.from({ length: 6 }, () => 'Running'))
+        expect(pods.map(({ status }) => status.phase)).toEqual(
+          Array.from({ length: 6 }, () => 'Running'),
+        )
       })
       const before = (await ofDeployments()).map(({ metadata }) => metadata.name)
       const instances = (await world.instances()).map(({ metadata }) => metadata.uid)
@@ -79,7 +95,9 @@ describe.skipIf(missingHere() !== undefined)(`a node that loses its power${unles
       expect(await world.holders()).toEqual([`C:0:${NODE_1}`, `C:1:${NODE_1}`, NODE_1, NODE_1])
       expect((await world.instances()).map(({ metadata }) => metadata.uid)).toEqual(instances)
       for (const { metadata } of await ofDeployments())
-        await eventually(async () => expect(await world.logs(metadata.name)).toMatch(/^DEBUG_ECHO_DESCRIPTION=foo[01]$/m))
+        await eventually(async () =>
+          expect(await world.logs(metadata.name)).toMatch(/^DEBUG_ECHO_DESCRIPTION=foo[01]$/m),
+        )
       // And the node takes what comes.
       await world.apply(podYaml('next', { 'akri.sh/lab-8120fe': 2 }, { node: NODE_1 }))
       await eventually(() => world.running('next'))

@@ -44,12 +44,20 @@ describe.skipIf(missingHere() !== undefined)(`how soon an agent acts${unlessHere
     const looks = async () => (await agent.output()).split('reclaiming unused slots - start').length
     try {
       await world.apply(echoYaml('cam', ['foo0'], 2))
-      await eventually(async () => expect(await world.allocatable(NODE_1, 'akri.sh/cam-8120fe')).toBe(2))
+      await eventually(async () =>
+        expect(await world.allocatable(NODE_1, 'akri.sh/cam-8120fe')).toBe(2),
+      )
       const finished: number[] = []
       const gone: number[] = []
       for (let round = 0; round < ROUNDS; round++) {
         const script = `until [ -e /shared/${round} ]; do sleep 0.2; done`
-        await world.apply(podYaml('finishes', { 'akri.sh/cam-8120fe': 1 }, { node: NODE_1, script, shared: directory }))
+        await world.apply(
+          podYaml(
+            'finishes',
+            { 'akri.sh/cam-8120fe': 1 },
+            { node: NODE_1, script, shared: directory },
+          ),
+        )
         await world.apply(podYaml('goes', { 'akri.sh/cam-8120fe': 1 }, { node: NODE_1 }))
         await eventually(() => world.running('finishes', 'goes'))
         // What it has just looked at it does not look at again for ten seconds, unless it is told.
@@ -57,10 +65,14 @@ describe.skipIf(missingHere() !== undefined)(`how soon an agent acts${unlessHere
         await eventually(async () => expect(await looks()).toBeGreaterThan(before))
         await onNode(NODE_1, 'touch', path.join(directory, String(round)))
         await eventually(async () => expect((await world.phases()).finishes).toBe('Succeeded'))
-        finished.push(await timed(() => eventually(async () => expect(await world.holders()).toHaveLength(1))))
+        finished.push(
+          await timed(() => eventually(async () => expect(await world.holders()).toHaveLength(1))),
+        )
         await world.remove('Pod', 'goes')
         await eventually(async () => expect(await world.get('Pod', 'goes')).toBeUndefined())
-        gone.push(await timed(() => eventually(async () => expect(await world.holders()).toEqual([]))))
+        gone.push(
+          await timed(() => eventually(async () => expect(await world.holders()).toEqual([]))),
+        )
         await world.remove('Pod', 'finishes')
         await eventually(async () => expect(await world.pods()).toEqual([]))
       }
@@ -73,7 +85,9 @@ describe.skipIf(missingHere() !== undefined)(`how soon an agent acts${unlessHere
 
   it('A21 registers everything anew within seconds of the socket of a kubelet that restarts', async () => {
     await world.apply(echoYaml('cam', DESCRIPTIONS, 1))
-    await eventually(async () => expect(await world.allocatable(NODE_1, 'akri.sh/cam')).toBe(DESCRIPTIONS.length))
+    await eventually(async () =>
+      expect(await world.allocatable(NODE_1, 'akri.sh/cam')).toBe(DESCRIPTIONS.length),
+    )
     const socket = path.join(access.kubeletDirectory(NODE_1), 'device-plugins/kubelet.sock')
     const identity = () => {
       const { ino, ctimeMs } = statSync(socket)
@@ -93,7 +107,9 @@ describe.skipIf(missingHere() !== undefined)(`how soon an agent acts${unlessHere
 
   it('A2 registers everything that it knew within seconds of its start', async () => {
     await world.apply(echoYaml('cam', DESCRIPTIONS, 1))
-    await eventually(async () => expect(await world.allocatable(NODE_1, 'akri.sh/cam')).toBe(DESCRIPTIONS.length))
+    await eventually(async () =>
+      expect(await world.allocatable(NODE_1, 'akri.sh/cam')).toBe(DESCRIPTIONS.length),
+    )
     const took: number[] = []
     for (let round = 0; round < ROUNDS; round++) {
       const before = await world.registrations(NODE_1)

@@ -10,12 +10,19 @@ import { HostWebhook } from './webhook/host-webhook.js'
 
 // Two replicas of the webhook as processes of this machine. Each is registered, so that each is asked for every Configuration.
 
-const REGISTRATIONS = { group: 'admissionregistration.k8s.io', version: 'v1', plural: 'validatingwebhookconfigurations' }
+const REGISTRATIONS = {
+  group: 'admissionregistration.k8s.io',
+  version: 'v1',
+  plural: 'validatingwebhookconfigurations',
+}
 const LABEL = 'akri-webhook-test'
 const SECRET = 'webhook-certificates'
 
 interface Registration {
-  readonly webhooks: readonly { readonly failurePolicy: string; readonly clientConfig: { readonly caBundle?: string } }[]
+  readonly webhooks: readonly {
+    readonly failurePolicy: string
+    readonly clientConfig: { readonly caBundle?: string }
+  }[]
 }
 
 describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
@@ -33,14 +40,18 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
       body: { metadata: { labels: { [LABEL]: value } } },
       patch: 'merge',
     })
-  const registration = async () => (await registrations.get(objectKey('', registrationName))) as Registration
+  const registration = async () =>
+    (await registrations.get(objectKey('', registrationName))) as Registration
   const secretKey = () => objectKey(world.namespace, SECRET)
 
   const configuration = (spec: object, name = `lab-${count++}`, namespace = world.namespace) => ({
     apiVersion: 'akri.sh/v0',
     kind: 'Configuration',
     metadata: { name, namespace },
-    spec: { discoveryHandler: { name: 'debugEcho', discoveryDetails: 'descriptions: [foo0]' }, ...spec },
+    spec: {
+      discoveryHandler: { name: 'debugEcho', discoveryDetails: 'descriptions: [foo0]' },
+      ...spec,
+    },
   })
   const create = (object: ReturnType<typeof configuration>) =>
     world.client.request({
@@ -58,12 +69,15 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
   /** The certificate that a replica serves at present. */
   const served = (replica: HostWebhook) =>
     new Promise<X509Certificate>((resolve, reject) => {
-      const socket = tls.connect({ host: HOST, port: replica.port, rejectUnauthorized: false }, () => {
-        const certificate = socket.getPeerX509Certificate()
-        socket.destroy()
-        if (certificate === undefined) reject(new Error('no certificate'))
-        else resolve(certificate)
-      })
+      const socket = tls.connect(
+        { host: HOST, port: replica.port, rejectUnauthorized: false },
+        () => {
+          const certificate = socket.getPeerX509Certificate()
+          socket.destroy()
+          if (certificate === undefined) reject(new Error('no certificate'))
+          else resolve(certificate)
+        },
+      )
       socket.on('error', reject)
     })
 
@@ -72,7 +86,11 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
     registrations = new Resource(world.client, REGISTRATIONS)
     registrationName = `akri-test-${world.namespace}`
     other = `akri-${randomBytes(3).toString('hex')}`
-    await world.client.request({ method: 'POST', path: '/api/v1/namespaces', body: { metadata: { name: other } } })
+    await world.client.request({
+      method: 'POST',
+      path: '/api/v1/namespaces',
+      body: { metadata: { name: other } },
+    })
     for (const namespace of [world.namespace, other]) await labelled(namespace, 'yes')
     const env = {
       POD_NAMESPACE: world.namespace,
@@ -87,7 +105,14 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
       webhooks: replicas.map(({ url }, index) => ({
         name: `replica-${index}.akri.sh`,
         clientConfig: { url },
-        rules: [{ apiGroups: ['akri.sh'], apiVersions: ['v0'], operations: ['CREATE', 'UPDATE'], resources: ['configurations'] }],
+        rules: [
+          {
+            apiGroups: ['akri.sh'],
+            apiVersions: ['v0'],
+            operations: ['CREATE', 'UPDATE'],
+            resources: ['configurations'],
+          },
+        ],
         namespaceSelector: { matchLabels: { [LABEL]: 'yes' } },
         admissionReviewVersions: ['v1', 'v1beta1'],
         sideEffects: 'None',
@@ -106,16 +131,23 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
   afterAll(async () => {
     await registrations?.delete(objectKey('', registrationName))
     await Promise.all((replicas ?? []).map((replica) => replica.stop()))
-    if (other !== undefined) await world.client.request({ method: 'DELETE', path: `/api/v1/namespaces/${other}` })
+    if (other !== undefined)
+      await world.client.request({ method: 'DELETE', path: `/api/v1/namespaces/${other}` })
     await world?.close()
   })
 
   it('knows the fields of this cluster', async () => {
-    const { gitVersion } = (await world.client.request({ method: 'GET', path: '/version' })) as { gitVersion: string }
+    const { gitVersion } = (await world.client.request({ method: 'GET', path: '/version' })) as {
+      gitVersion: string
+    }
     for (const replica of replicas)
-      expect(await replica.metrics()).toContain(`akri_webhook_types_info{source="cluster",version="${gitVersion}"} 1`)
+      expect(await replica.metrics()).toContain(
+        `akri_webhook_types_info{source="cluster",version="${gitVersion}"} 1`,
+      )
     const { message } = await refusal(
-      configuration({ brokerSpec: { brokerPodSpec: { containers: [], xUnknownSyntheticField: 1 } } }),
+      configuration({
+        brokerSpec: { brokerPodSpec: { containers: [], xUnknownSyntheticField: 1 } },
+      }),
     )
     expect(message).toContain(
       `spec.brokerSpec.brokerPodSpec.xUnknownSyntheticField: there is no such field in Kubernetes ${gitVersion}`,
@@ -123,8 +155,11 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
   })
 
   it('has fields bundled that are of the same types as those of this cluster', async () => {
-    const types = typesOf(schemasIn(await world.client.request({ method: 'GET', path: '/openapi/v2' })), '')?.types ?? {}
-    const shape = (text: string) => text.replace('!', '').replace(/(io\.k8s\.|(Core)?V\d).*$/, 'object')
+    const types =
+      typesOf(schemasIn(await world.client.request({ method: 'GET', path: '/openapi/v2' })), '')
+        ?.types ?? {}
+    const shape = (text: string) =>
+      text.replace('!', '').replace(/(io\.k8s\.|(Core)?V\d).*$/, 'object')
     let compared = 0
     for (const [name, fields] of Object.entries(types)) {
       const bundled = BUNDLED_TYPES.types[`V1${name.slice(name.lastIndexOf('.') + 1)}`] ?? {}
@@ -145,9 +180,16 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
       {
         capacity: 2,
         brokerSpec: {
-          brokerPodSpec: { containers: [{ name: 'b', image: 'i', resources: { limits: { '{{PLACEHOLDER}}': '1' } } }] },
+          brokerPodSpec: {
+            containers: [
+              { name: 'b', image: 'i', resources: { limits: { '{{PLACEHOLDER}}': '1' } } },
+            ],
+          },
         },
-        instanceServiceSpec: { type: 'ClusterIP', ports: [{ name: 'p', port: 0, targetPort: 0, protocol: 'TCP' }] },
+        instanceServiceSpec: {
+          type: 'ClusterIP',
+          ports: [{ name: 'p', port: 0, targetPort: 0, protocol: 'TCP' }],
+        },
         configurationServiceSpec: { type: 'ClusterIP', ports: [{ port: 80, targetPort: 'http' }] },
         brokerProperties: { SITE: 'north' },
       },
@@ -155,13 +197,21 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
     [
       'R66 R50',
       'a Job as broker',
-      { brokerSpec: { brokerJobSpec: { template: { spec: { restartPolicy: 'Never', containers: [] } } } } },
+      {
+        brokerSpec: {
+          brokerJobSpec: { template: { spec: { restartPolicy: 'Never', containers: [] } } },
+        },
+      },
     ],
     ['R66 R51', 'no broker', {}],
     [
       'R66',
       'a Deployment as broker',
-      { brokerSpec: { brokerDeploymentSpec: { replicas: 2, template: { spec: { containers: [] } } } } },
+      {
+        brokerSpec: {
+          brokerDeploymentSpec: { replicas: 2, template: { spec: { containers: [] } } },
+        },
+      },
     ],
   ])('%s lets pass %s', async (_tags, _what, spec) => {
     await create(configuration(spec))
@@ -194,7 +244,12 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
     ],
     [
       'two properties of one name',
-      { discoveryHandler: { name: 'x', discoveryProperties: ['x', 'y'].map((value) => ({ name: 'a', value })) } },
+      {
+        discoveryHandler: {
+          name: 'x',
+          discoveryProperties: ['x', 'y'].map((value) => ({ name: 'a', value })),
+        },
+      },
       'spec.discoveryHandler.discoveryProperties[1].name',
       /another property has this name/,
     ],
@@ -224,7 +279,12 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
         apiVersion: 'akri.sh/v0',
         kind: 'Instance',
         metadata: { name: device },
-        spec: { configurationName: taken, cdiName: `akri.sh/${taken}=0a1b2c`, capacity: 1, nodes: ['node-1'] },
+        spec: {
+          configurationName: taken,
+          cdiName: `akri.sh/${taken}=0a1b2c`,
+          capacity: 1,
+          nodes: ['node-1'],
+        },
       }),
     )
     const { message } = await refusal(configuration({}, device))
@@ -240,9 +300,12 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
     Object.assign(wrong.metadata, { finalizers: ['akri.sh/test'] })
     await eventually(() => create(wrong))
     await labelled(world.namespace, 'yes')
-    const patch = (change: object) => world.api('Configuration').patch(world.key('wrong'), 'merge', change)
+    const patch = (change: object) =>
+      world.api('Configuration').patch(world.key('wrong'), 'merge', change)
     await eventually(async () =>
-      expect(() => patch({ spec: { capacity: 2 } })).rejects.toThrow('brokerPodSpec.nonsense: there is no such field'),
+      expect(() => patch({ spec: { capacity: 2 } })).rejects.toThrow(
+        'brokerPodSpec.nonsense: there is no such field',
+      ),
     )
     await patch({ metadata: { labels: { a: 'b' } } })
     await world.remove('Configuration', 'wrong')
@@ -267,7 +330,9 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
 
   it('goes over to other certificates while Configurations come all the time', async () => {
     const before = await Promise.all(replicas.map(served))
-    const [bundleBefore] = (await registration()).webhooks.map(({ clientConfig }) => clientConfig.caBundle)
+    const [bundleBefore] = (await registration()).webhooks.map(
+      ({ clientConfig }) => clientConfig.caBundle,
+    )
     let asked = 0
     let ends = false
     const asking = (async () => {

@@ -9,7 +9,8 @@ const root = path.join(import.meta.dirname, '../..')
 
 export const CHART = path.join(root, 'deploy/helm/akri')
 /** What is missing to render the chart; undefined where nothing is. */
-export const missingForChart = spawnSync('helm', ['version']).status === 0 ? undefined : 'needs helm'
+export const missingForChart =
+  spawnSync('helm', ['version']).status === 0 ? undefined : 'needs helm'
 
 export type Values = Readonly<Record<string, unknown>>
 
@@ -17,12 +18,19 @@ export type Values = Readonly<Record<string, unknown>>
 export interface KubernetesObject {
   readonly apiVersion: string
   readonly kind: string
-  readonly metadata: { readonly name: string; readonly namespace?: string; readonly labels?: Readonly<Record<string, string>> }
+  readonly metadata: {
+    readonly name: string
+    readonly namespace?: string
+    readonly labels?: Readonly<Record<string, string>>
+  }
   readonly spec?: unknown
 }
 
 /** What the chart installs by these values. @throws with what Helm says, where it refuses them */
-export async function render(values: Values = {}, namespace = 'akri'): Promise<readonly KubernetesObject[]> {
+export async function render(
+  values: Values = {},
+  namespace = 'akri',
+): Promise<readonly KubernetesObject[]> {
   const options = ['-n', namespace, '-f', '-', '--kube-version', '1.34.0']
   const rendering = run('helm', ['template', 'akri', CHART, ...options])
   rendering.child.stdin?.end(dump(values))
@@ -33,4 +41,6 @@ export async function render(values: Values = {}, namespace = 'akri'): Promise<r
 export const readChart = (file: string) => readFileSync(path.join(CHART, file), 'utf8')
 export const chartYaml = load(readChart('Chart.yaml')) as Readonly<Record<string, unknown>>
 export const customResources = (): KubernetesObject[] =>
-  readdirSync(path.join(CHART, 'crds')).map((file) => load(readChart(`crds/${file}`)) as KubernetesObject)
+  readdirSync(path.join(CHART, 'crds')).map(
+    (file) => load(readChart(`crds/${file}`)) as KubernetesObject,
+  )

@@ -32,7 +32,8 @@ interface Configuration extends KubernetesObject {
 
 const EXAMPLES = path.join(CHART, '../../manifests/examples')
 const handlers = new Map([debugEcho, onvif, opcua, udev].map((handler) => [handler.name, handler]))
-const isConfiguration = (object: KubernetesObject): object is Configuration => object.kind === 'Configuration'
+const isConfiguration = (object: KubernetesObject): object is Configuration =>
+  object.kind === 'Configuration'
 const detailsOf = ({ spec }: Configuration) => load(spec.discoveryHandler.discoveryDetails)
 const problemsOf = async (configuration: Configuration) => [
   ...configurationProblems(configuration, BUNDLED_TYPES),
@@ -42,7 +43,8 @@ const problemsOf = async (configuration: Configuration) => [
 /** The one Configuration that these values make. */
 async function configurationOf(handler: string, values: Values): Promise<Configuration> {
   const objects = await render({ [handler]: { configuration: { enabled: true, ...values } } })
-  const [configuration = expect.fail('there is no Configuration'), ...others] = objects.filter(isConfiguration)
+  const [configuration = expect.fail('there is no Configuration'), ...others] =
+    objects.filter(isConfiguration)
   expect(others).toEqual([])
   return configuration
 }
@@ -58,7 +60,11 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
   it.each([
     ['udev', 'udev.yaml', { discoveryDetails: { udevRules: [videoRule], permissions: 'rw' } }],
     ['onvif', 'onvif.yaml', {}],
-    ['opcua', 'opcua.yaml', { discoveryDetails: { discoveryUrls: ['opc.tcp://plc-1.example:4840/'] } }],
+    [
+      'opcua',
+      'opcua.yaml',
+      { discoveryDetails: { discoveryUrls: ['opc.tcp://plc-1.example:4840/'] } },
+    ],
     ['debugEcho', 'debug-echo.yaml', {}],
   ])('R97 can be what the example of %s is', async (handler, file, values) => {
     const example = load(readFileSync(path.join(EXAMPLES, file), 'utf8')) as Configuration
@@ -78,9 +84,14 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     const [, values = expect.fail('it shows no values')] = /```yaml\n(.*?)```/s.exec(page) ?? []
     const objects = await render(load(values) as Values)
     const configurations = objects.filter(isConfiguration)
-    expect(configurations.map(({ metadata }) => metadata.name).sort()).toEqual(['akri-onvif', 'cameras'])
+    expect(configurations.map(({ metadata }) => metadata.name).sort()).toEqual([
+      'akri-onvif',
+      'cameras',
+    ])
     for (const configuration of configurations) expect(await problemsOf(configuration)).toEqual([])
-    expect(objects.some(({ metadata }) => metadata.name === 'akri-onvif-discovery-daemonset')).toBe(true)
+    expect(objects.some(({ metadata }) => metadata.name === 'akri-onvif-discovery-daemonset')).toBe(
+      true,
+    )
   })
 
   it('R97 of udev says what its values say', async () => {
@@ -88,9 +99,16 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       name: 'lab.cameras',
       capacity: 10_000,
       brokerProperties: { ROOM: 'lab', 'a b': 'it\'s "5"' },
-      discoveryDetails: { udevRules: ['KERNEL=="video[0-9]*", ATTR{name}!="Loop{back}"', videoRule], groupRecursive: true },
+      discoveryDetails: {
+        udevRules: ['KERNEL=="video[0-9]*", ATTR{name}!="Loop{back}"', videoRule],
+        groupRecursive: true,
+      },
       brokerPod: {
-        image: { repository: 'registry.example:5000/camera-broker', tag: '1.0', pullPolicy: 'Always' },
+        image: {
+          repository: 'registry.example:5000/camera-broker',
+          tag: '1.0',
+          pullPolicy: 'Always',
+        },
         env: { MODE: 'fast', RATE: 30 },
         envFrom: { secretRef: ['cameras'], configMapRef: ['settings'] },
         securityContext: { runAsNonRoot: true },
@@ -107,7 +125,10 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       udevRules: ['KERNEL=="video[0-9]*", ATTR{name}!="Loop{back}"', videoRule],
       groupRecursive: true,
     })
-    expect(configuration.spec).toMatchObject({ capacity: 10_000, brokerProperties: { ROOM: 'lab', 'a b': 'it\'s "5"' } })
+    expect(configuration.spec).toMatchObject({
+      capacity: 10_000,
+      brokerProperties: { ROOM: 'lab', 'a b': 'it\'s "5"' },
+    })
     expect(configuration.spec.instanceServiceSpec).toEqual({
       type: 'NodePort',
       ports: [{ name: 'http', port: 81, targetPort: 'http', protocol: 'TCP' }],
@@ -143,7 +164,10 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       ipAddresses: { action: 'Exclude', items: ['192.168.1.10'] },
       macAddresses: { action: 'Include', items: [] },
       scopes: { action: 'Include', items: ['onvif://www.onvif.org/location/hall-1'] },
-      uuids: { action: 'Exclude', items: ['4c4c4544-0051-3510-8052-b4c04f4d3132', '007', '1e3', 'yes'] },
+      uuids: {
+        action: 'Exclude',
+        items: ['4c4c4544-0051-3510-8052-b4c04f4d3132', '007', '1e3', 'yes'],
+      },
       discoveryTimeoutSeconds: 5,
       probeAddresses: ['192.168.7.20', 'fe80::1%eth0'],
       allowedNetworks: ['10.0.0.0/8'],
@@ -154,7 +178,11 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       { name: 'username_default', valueFrom: { secretKeyRef: selector } },
       { name: 'password_default', value: '{{ not a template }}' },
     ]
-    const configuration = await configurationOf('onvif', { discoveryDetails, discoveryProperties, capacity: 3 })
+    const configuration = await configurationOf('onvif', {
+      discoveryDetails,
+      discoveryProperties,
+      capacity: 3,
+    })
     expect(await problemsOf(configuration)).toEqual([])
     expect(detailsOf(configuration)).toEqual(discoveryDetails)
     expect(configuration.spec.discoveryHandler.discoveryProperties).toEqual(discoveryProperties)
@@ -164,12 +192,17 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     [{}, { standard: { discoveryUrls: ['opc.tcp://localhost:4840/'] } }],
     [{ discoveryUrls: ['opc.tcp://a:1'] }, { standard: { discoveryUrls: ['opc.tcp://a:1'] } }],
     [{ opcuaDiscoveryMethod: { mdns: {} } }, { mdns: {} }],
-  ])('takes the discovery method of OPC UA in the old way, and in that of its handler: %j', async (details, method) => {
-    const applicationNames = { action: 'Exclude', items: ['Test bench'] }
-    const configuration = await configurationOf('opcua', { discoveryDetails: { ...details, applicationNames } })
-    expect(await problemsOf(configuration)).toEqual([])
-    expect(detailsOf(configuration)).toEqual({ opcuaDiscoveryMethod: method, applicationNames })
-  })
+  ])(
+    'takes the discovery method of OPC UA in the old way, and in that of its handler: %j',
+    async (details, method) => {
+      const applicationNames = { action: 'Exclude', items: ['Test bench'] }
+      const configuration = await configurationOf('opcua', {
+        discoveryDetails: { ...details, applicationNames },
+      })
+      expect(await problemsOf(configuration)).toEqual([])
+      expect(detailsOf(configuration)).toEqual({ opcuaDiscoveryMethod: method, applicationNames })
+    },
+  )
 
   it('makes a Job of what brokerJob says', async () => {
     const brokerJob = {
@@ -206,7 +239,9 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
   ])('has the image latest for a %s whose image has no tag: %j', async (broker, image) => {
     const values = { [broker]: { image: { repository: 'registry.example:5000/broker', ...image } } }
     const { spec } = await configurationOf('debugEcho', values)
-    expect(JSON.stringify(spec.brokerSpec)).toContain('"image":"registry.example:5000/broker:latest"')
+    expect(JSON.stringify(spec.brokerSpec)).toContain(
+      '"image":"registry.example:5000/broker:latest"',
+    )
   })
 
   it('has Services of the ports that the existing chart has, for broker Pods, and their pull secrets', async () => {
@@ -216,7 +251,9 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       udev: { configuration: { enabled: true, brokerPod, discoveryDetails: { udevRules: [''] } } },
       debugEcho: { configuration: { enabled: true, brokerPod, brokerJob: brokerPod } },
     })
-    const ports = objects.filter(isConfiguration).map(({ spec }) => [spec.instanceServiceSpec, spec.configurationServiceSpec])
+    const ports = objects
+      .filter(isConfiguration)
+      .map(({ spec }) => [spec.instanceServiceSpec, spec.configurationServiceSpec])
     const service = (port: number, targetPort: number) => ({
       type: 'ClusterIP',
       ports: [{ name: 'grpc', port, targetPort, protocol: 'TCP' }],
@@ -226,7 +263,9 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       [service(80, 8083), service(80, 8083)],
     ])
     for (const { spec } of objects.filter(isConfiguration))
-      expect(spec.brokerSpec).toMatchObject({ brokerPodSpec: { imagePullSecrets: [{ name: 'registry' }] } })
+      expect(spec.brokerSpec).toMatchObject({
+        brokerPodSpec: { imagePullSecrets: [{ name: 'registry' }] },
+      })
   })
 
   it('writes numbers as they were written, up to where Helm would round them', async () => {
@@ -249,7 +288,9 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       e: '1e6',
       '7': '-7',
     })
-    await expect(configurationOf('debugEcho', { brokerProperties: { serial: 12345678901234567000 } })).rejects.toThrow(/serial/)
+    await expect(
+      configurationOf('debugEcho', { brokerProperties: { serial: 12345678901234567000 } }),
+    ).rejects.toThrow(/serial/)
   })
 
   it('lets the webhook come after a Configuration of the same release, however strict it will be', async () => {
@@ -257,14 +298,23 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       const objects = await render(values)
       const webhook = objects.find(({ kind }) => kind === 'ValidatingWebhookConfiguration')
       const deployment = JSON.stringify(
-        objects.find(({ kind, metadata }) => kind === 'Deployment' && metadata.name === 'akri-webhook-configuration'),
+        objects.find(
+          ({ kind, metadata }) =>
+            kind === 'Deployment' && metadata.name === 'akri-webhook-configuration',
+        ),
       )
       const [, strict] = /"AKRI_FAILURE_POLICY","value":"(\w+)"/.exec(deployment) ?? []
       return [Reflect.get(webhook ?? {}, 'webhooks')?.[0].failurePolicy, strict]
     }
     expect(await policyOf({})).toEqual(['Fail', 'Fail'])
-    expect(await policyOf({ webhookConfiguration: { failurePolicy: 'Ignore' } })).toEqual(['Ignore', 'Ignore'])
-    expect(await policyOf({ debugEcho: { configuration: { enabled: true } } })).toEqual(['Ignore', 'Fail'])
+    expect(await policyOf({ webhookConfiguration: { failurePolicy: 'Ignore' } })).toEqual([
+      'Ignore',
+      'Ignore',
+    ])
+    expect(await policyOf({ debugEcho: { configuration: { enabled: true } } })).toEqual([
+      'Ignore',
+      'Fail',
+    ])
   })
 
   it('keeps every text as it is: quotes, braces, lines, what looks like YAML or like a template', async () => {
@@ -315,19 +365,31 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     ]
     const text = fc.oneof(
       fc.string({ unit: 'grapheme-composite' }),
-      fc.string({ unit: fc.constantFrom('{', '}', '"', "'", '\n', ' ', '-', ':', '#', '\\', '|', 'a', '\t') }),
+      fc.string({
+        unit: fc.constantFrom('{', '}', '"', "'", '\n', ' ', '-', ':', '#', '\\', '|', 'a', '\t'),
+      }),
     )
     const texts = fc.array(text, { minLength: 1, maxLength: 100 })
     const property = fc.asyncProperty(texts, async (some) => {
       // Of several newlines at the very end Helm's toYaml takes one away.
       const udevRules = [...some, ...nasty]
-      const brokerProperties = Object.fromEntries(udevRules.map((value, index) => [`p${index}`, value]))
+      const brokerProperties = Object.fromEntries(
+        udevRules.map((value, index) => [`p${index}`, value]),
+      )
       const brokerPod = { image: { repository: 'b' }, env: brokerProperties }
-      const configuration = await configurationOf('udev', { discoveryDetails: { udevRules }, brokerProperties, brokerPod })
+      const configuration = await configurationOf('udev', {
+        discoveryDetails: { udevRules },
+        brokerProperties,
+        brokerPod,
+      })
       expect(detailsOf(configuration)).toEqual({ udevRules })
       expect(configuration.spec.brokerProperties).toEqual(brokerProperties)
-      const container = Reflect.get(Object(configuration.spec.brokerSpec), 'brokerPodSpec').containers[0]
-      const env = container.env.map(({ name, value }: { name: string; value: string }) => [name, value])
+      const container = Reflect.get(Object(configuration.spec.brokerSpec), 'brokerPodSpec')
+        .containers[0]
+      const env = container.env.map(({ name, value }: { name: string; value: string }) => [
+        name,
+        value,
+      ])
       expect(Object.fromEntries(env)).toEqual(brokerProperties)
     })
     await fc.assert(property, { numRuns: 30, seed: 20_261_122 })
@@ -339,10 +401,16 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     ['udev', { discoveryDetails: { udevRules: 'KERNEL=="a"' } }, /udevRules/],
     [
       'opcua',
-      { discoveryDetails: { discoveryUrls: ['opc.tcp://a:1'], opcuaDiscoveryMethod: { mdns: {} } } },
+      {
+        discoveryDetails: { discoveryUrls: ['opc.tcp://a:1'], opcuaDiscoveryMethod: { mdns: {} } },
+      },
       /give one of discoveryUrls and opcuaDiscoveryMethod/,
     ],
-    ['onvif', { discoveryProperties: [{ name: 'a', value: 'b', valueFrom: {} }] }, /discoveryProperties/],
+    [
+      'onvif',
+      { discoveryProperties: [{ name: 'a', value: 'b', valueFrom: {} }] },
+      /discoveryProperties/,
+    ],
     ['onvif', { name: 'a'.repeat(57) }, /\bname\b/],
   ])('of %s is refused: %j', async (handler, values, message) => {
     await expect(configurationOf(handler, values)).rejects.toThrow(message)

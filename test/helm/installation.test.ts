@@ -2,7 +2,14 @@ import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { CHART, chartYaml, customResources, type KubernetesObject, missingForChart, render } from './chart.js'
+import {
+  CHART,
+  chartYaml,
+  customResources,
+  type KubernetesObject,
+  missingForChart,
+  render,
+} from './chart.js'
 import { kustomize } from './kustomize.js'
 
 // Two ways to install, one installation: what the chart makes is what deploy/manifests has, to the last field.
@@ -16,7 +23,8 @@ const HELMS_LABELS = [
   'helm.sh/chart',
 ] as const
 
-const nameOf = ({ kind, metadata }: KubernetesObject) => `${kind} ${metadata.namespace ?? ''}/${metadata.name}`
+const nameOf = ({ kind, metadata }: KubernetesObject) =>
+  `${kind} ${metadata.namespace ?? ''}/${metadata.name}`
 
 /** By name: the order is Helm's. The namespace is made by who installs, as Helm wants it. */
 function byName(objects: readonly KubernetesObject[]): Record<string, KubernetesObject> {
@@ -38,19 +46,41 @@ function withoutHelm(object: KubernetesObject): KubernetesObject {
     nameOf(object),
   ).toEqual(HELMS_LABELS)
   expect(JSON.stringify(object.spec ?? {})).not.toContain('helm.sh')
-  return { ...object, metadata: { ...object.metadata, labels: Object.fromEntries(labels.filter(([label]) => !isHelms(label))) } }
+  return {
+    ...object,
+    metadata: {
+      ...object.metadata,
+      labels: Object.fromEntries(labels.filter(([label]) => !isHelms(label))),
+    },
+  }
 }
 
 const webhookOff = { webhookConfiguration: { enabled: false } }
 const installations = [
   ['deploy/manifests', ['.'], webhookOff],
   ['deploy/manifests and its webhook', ['.', 'webhook'], {}],
-  ['the agent alone', ['../../api/crds', 'agent'], { ...webhookOff, controller: { enabled: false } }],
+  [
+    'the agent alone',
+    ['../../api/crds', 'agent'],
+    { ...webhookOff, controller: { enabled: false } },
+  ],
   ['host-network', ['host-network'], { ...webhookOff, agent: { hostNetwork: true } }],
-  ['node-restriction', ['.', 'node-restriction'], { ...webhookOff, agent: { nodeRestriction: true } }],
+  [
+    'node-restriction',
+    ['.', 'node-restriction'],
+    { ...webhookOff, agent: { nodeRestriction: true } },
+  ],
   ['all-handlers', ['all-handlers'], { ...webhookOff, agent: { full: true } }],
-  ['handlers/onvif', ['.', 'handlers/onvif'], { ...webhookOff, onvif: { discovery: { enabled: true } } }],
-  ['handlers/opcua', ['.', 'handlers/opcua'], { ...webhookOff, opcua: { discovery: { enabled: true } } }],
+  [
+    'handlers/onvif',
+    ['.', 'handlers/onvif'],
+    { ...webhookOff, onvif: { discovery: { enabled: true } } },
+  ],
+  [
+    'handlers/opcua',
+    ['.', 'handlers/opcua'],
+    { ...webhookOff, opcua: { discovery: { enabled: true } } },
+  ],
   [
     'handlers/opcua-host-network',
     ['.', 'handlers/opcua-host-network'],
@@ -88,9 +118,14 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
   })
 
   it('has the names and the labels of selectors that the existing chart has', async () => {
-    const objects = await render({ onvif: { discovery: { enabled: true } }, opcua: { discovery: { enabled: true } } })
+    const objects = await render({
+      onvif: { discovery: { enabled: true } },
+      opcua: { discovery: { enabled: true } },
+    })
     const names = objects.flatMap(({ kind, metadata }) =>
-      kind === 'DaemonSet' || kind === 'Deployment' ? [[metadata.name, metadata.labels?.['app.kubernetes.io/name']]] : [],
+      kind === 'DaemonSet' || kind === 'Deployment'
+        ? [[metadata.name, metadata.labels?.['app.kubernetes.io/name']]]
+        : [],
     )
     expect(Object.fromEntries(names)).toEqual({
       'akri-agent-daemonset': 'akri-agent',
@@ -108,11 +143,20 @@ describe('the files of the chart', () => {
     const files = readdirSync(folder).filter((file) => file.endsWith('.yaml'))
     expect(readdirSync(path.join(CHART, 'crds')).sort()).toEqual(files.sort())
     for (const file of files)
-      expect(readFileSync(path.join(CHART, 'crds', file), 'utf8')).toBe(readFileSync(path.join(folder, file), 'utf8'))
+      expect(readFileSync(path.join(CHART, 'crds', file), 'utf8')).toBe(
+        readFileSync(path.join(folder, file), 'utf8'),
+      )
   })
 
   it('is of the version of what it installs', () => {
-    const { version } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as { version: string }
-    expect(chartYaml).toMatchObject({ apiVersion: 'v2', name: 'akri', version, appVersion: version })
+    const { version } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as {
+      version: string
+    }
+    expect(chartYaml).toMatchObject({
+      apiVersion: 'v2',
+      name: 'akri',
+      version,
+      appVersion: version,
+    })
   })
 })

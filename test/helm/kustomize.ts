@@ -15,18 +15,30 @@ interface Kustomization {
 
 /** What `kubectl kustomize` makes of a directory, as far as deploy/manifests uses it. */
 export function kustomize(directory: string): KubernetesObject[] {
-  const file = ['kustomization.yaml', 'kustomization.yml'].map((name) => path.join(directory, name)).find(existsSync)
+  const file = ['kustomization.yaml', 'kustomization.yml']
+    .map((name) => path.join(directory, name))
+    .find(existsSync)
   if (file === undefined) throw new Error(`${directory} has no kustomization`)
-  const { resources = [], bases = [], patchesJson6902 = [] } = load(readFileSync(file, 'utf8')) as Kustomization
+  const {
+    resources = [],
+    bases = [],
+    patchesJson6902 = [],
+  } = load(readFileSync(file, 'utf8')) as Kustomization
   const objects = [
     ...bases.flatMap((base) => kustomize(path.join(directory, base))),
-    ...resources.flatMap((one) => loadAll(readFileSync(path.join(directory, one), 'utf8')) as KubernetesObject[]),
+    ...resources.flatMap(
+      (one) => loadAll(readFileSync(path.join(directory, one), 'utf8')) as KubernetesObject[],
+    ),
   ]
   for (const { path: patch, target } of patchesJson6902) {
     const patched = objects.filter(
-      ({ kind, metadata }) => kind === target.kind && metadata.name === target.name && metadata.namespace === target.namespace,
+      ({ kind, metadata }) =>
+        kind === target.kind &&
+        metadata.name === target.name &&
+        metadata.namespace === target.namespace,
     )
-    if (patched.length !== 1) throw new Error(`${file}: ${patched.length} objects are ${target.kind} ${target.name}`)
+    if (patched.length !== 1)
+      throw new Error(`${file}: ${patched.length} objects are ${target.kind} ${target.name}`)
     apply(patched[0], load(readFileSync(path.join(directory, patch), 'utf8')) as PatchOperation[])
   }
   return objects
@@ -36,10 +48,15 @@ function apply(object: unknown, patch: readonly PatchOperation[]): void {
   for (const { op, path: pointer, value } of patch) {
     const keys = pointer.slice(1).split('/')
     const last = keys.pop() ?? ''
-    const at = keys.reduce((inner: unknown, key) => Reflect.get(inner as object, key), object) as object
+    const at = keys.reduce(
+      (inner: unknown, key) => Reflect.get(inner as object, key),
+      object,
+    ) as object
     if (op === 'test') {
-      if (Reflect.get(at, last) !== value) throw new Error(`${pointer} is not ${JSON.stringify(value)}`)
-    } else if (op === 'replace' || (op === 'add' && !Array.isArray(at))) Reflect.set(at, last, value)
+      if (Reflect.get(at, last) !== value)
+        throw new Error(`${pointer} is not ${JSON.stringify(value)}`)
+    } else if (op === 'replace' || (op === 'add' && !Array.isArray(at)))
+      Reflect.set(at, last, value)
     else throw new Error(`${op} ${pointer} is not known here`)
   }
 }

@@ -22,7 +22,10 @@ interface Workload extends KubernetesObject {
         readonly nodeSelector: object
         readonly tolerations?: readonly object[]
         readonly imagePullSecrets?: readonly object[]
-        readonly volumes?: readonly { readonly name: string; readonly hostPath: { readonly path: string } }[]
+        readonly volumes?: readonly {
+          readonly name: string
+          readonly hostPath: { readonly path: string }
+        }[]
         readonly containers: readonly {
           readonly image: string
           readonly imagePullPolicy: string
@@ -36,12 +39,16 @@ interface Workload extends KubernetesObject {
 }
 
 const schema = JSON.parse(readChart('values.schema.json')) as Schema
-const notOffered = load(readChart('not-offered.yaml')) as Readonly<Record<string, { accept: readonly unknown[]; why: string }>>
+const notOffered = load(readChart('not-offered.yaml')) as Readonly<
+  Record<string, { accept: readonly unknown[]; why: string }>
+>
 
 const schemaAt = (...keys: string[]) =>
-  keys.reduce((at: Schema | undefined, key) => at?.properties?.[key], schema) ?? expect.fail(`there is no ${keys.join('.')}`)
+  keys.reduce((at: Schema | undefined, key) => at?.properties?.[key], schema) ??
+  expect.fail(`there is no ${keys.join('.')}`)
 const keysOf = ({ properties = {} }: Schema) => Object.keys(properties).sort()
-const isWorkload = (object: KubernetesObject): object is Workload => /^(DaemonSet|Deployment)$/.test(object.kind)
+const isWorkload = (object: KubernetesObject): object is Workload =>
+  /^(DaemonSet|Deployment)$/.test(object.kind)
 
 /** `{ a: { b: value } }` of `a.b`, for several paths. */
 function nested(values: Iterable<readonly [path: string, value: unknown]>): Values {
@@ -59,7 +66,9 @@ function nested(values: Iterable<readonly [path: string, value: unknown]>): Valu
 }
 
 /** What is set, of all that there is: by the names of the workloads. */
-async function workloads(values: Values): Promise<Readonly<Record<string, Workload['spec']['template']['spec']>>> {
+async function workloads(
+  values: Values,
+): Promise<Readonly<Record<string, Workload['spec']['template']['spec']>>> {
   const found = (await render(values)).filter(isWorkload)
   return Object.fromEntries(found.map(({ metadata, spec }) => [metadata.name, spec.template.spec]))
 }
@@ -87,7 +96,8 @@ const title = `values of the chart${missingForChart === undefined ? '' : ` (${mi
 
 describe.skipIf(missingForChart !== undefined)(title, () => {
   const containerOf = async (name: string, values: Values) => {
-    const [container = expect.fail(`${name} is not there`)] = (await workloads(values))[name]?.containers ?? []
+    const [container = expect.fail(`${name} is not there`)] =
+      (await workloads(values))[name]?.containers ?? []
     return { ...container, env: new Map(container.env.map((one) => [one.name, one.value])) }
   }
 
@@ -124,15 +134,24 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
 
   it('of the existing chart that cannot be are refused, all at once and each with what to do', async () => {
     const paths = Object.keys(notOffered)
-    const values = nested(paths.map((path) => [path, path.endsWith('.enabled') ? path.startsWith('rbac') === false : 'anything']))
+    const values = nested(
+      paths.map((path) => [
+        path,
+        path.endsWith('.enabled') ? path.startsWith('rbac') === false : 'anything',
+      ]),
+    )
     const said = String(await render(values).catch((error: unknown) => error))
     const lines = said.split('\n').filter((line) => line.includes(' is not offered: '))
     const wanted = Object.entries(notOffered).map(([path, { why }]) => [path, why])
-    expect(lines.map((line) => [line.split(':', 1)[0], line.split(' is not offered: ', 2)[1]]).sort()).toEqual(wanted.sort())
+    expect(
+      lines.map((line) => [line.split(':', 1)[0], line.split(' is not offered: ', 2)[1]]).sort(),
+    ).toEqual(wanted.sort())
   })
 
   it('of the existing chart that change nothing are accepted', async () => {
-    const accepted = Object.entries(notOffered).map(([path, { accept }]) => [path, accept[0] ?? null] as const)
+    const accepted = Object.entries(notOffered).map(
+      ([path, { accept }]) => [path, accept[0] ?? null] as const,
+    )
     const others = [
       ['onvif.discovery.port', 10_000],
       ['udev.discovery.port', 10_000],
@@ -147,14 +166,22 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
 
   it('that name images of the existing system are refused', async () => {
     const values = { agent: { image: { repository: 'ghcr.io/project-akri/akri/agent' } } }
-    await expect(render(values)).rejects.toThrow('ghcr.io/project-akri/akri/agent is an image of the existing system')
+    await expect(render(values)).rejects.toThrow(
+      'ghcr.io/project-akri/akri/agent is an image of the existing system',
+    )
   })
 
   it('name the image of all, and of each', async () => {
     const image = { repository: 'registry.example:5000/akri', tag: '1.2', pullPolicy: 'Always' }
-    const common = nested([...everything, ['image', image], ['imagePullSecrets', [{ name: 'registry' }]]])
+    const common = nested([
+      ...everything,
+      ['image', image],
+      ['imagePullSecrets', [{ name: 'registry' }]],
+    ])
     for (const pod of Object.values(await workloads(common))) {
-      expect(pod.containers).toMatchObject([{ image: 'registry.example:5000/akri:1.2', imagePullPolicy: 'Always' }])
+      expect(pod.containers).toMatchObject([
+        { image: 'registry.example:5000/akri:1.2', imagePullPolicy: 'Always' },
+      ])
       expect(pod.imagePullSecrets).toEqual([{ name: 'registry' }])
     }
     for (const [at, name] of programs) {
@@ -167,10 +194,18 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
   })
 
   it('choose nodes for each program', async () => {
-    const toleration = { key: 'camera', operator: 'Exists', effect: 'NoExecute', tolerationSeconds: 1_000_000 }
+    const toleration = {
+      key: 'camera',
+      operator: 'Exists',
+      effect: 'NoExecute',
+      tolerationSeconds: 1_000_000,
+    }
     for (const [at, name] of programs) {
       const chosen = { nodeSelectors: { camera: 'true' }, tolerations: [toleration] }
-      const values = nested([...everything, ...Object.entries(chosen).map(([key, value]) => [`${at}.${key}`, value] as const)])
+      const values = nested([
+        ...everything,
+        ...Object.entries(chosen).map(([key, value]) => [`${at}.${key}`, value] as const),
+      ])
       expect((await workloads(values))[name]).toMatchObject({
         nodeSelector: { 'kubernetes.io/os': 'linux', camera: 'true' },
         tolerations: [toleration],
@@ -178,28 +213,42 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     }
   })
 
-  it.each(programs)('give %s memory, of which a fifth at least is not for the heap', async (at, name) => {
-    const heaps: number[] = []
-    for (const memoryLimit of ['192Mi', '400Mi', '2Gi']) {
-      const { env, resources } = await containerOf(name, nested([...everything, [`${at}.resources.memoryLimit`, memoryLimit]]))
-      expect(resources.limits).toEqual({ memory: memoryLimit })
-      heaps.push(Number(/--max-old-space-size=(\d+)$/.exec(env.get('NODE_OPTIONS') ?? '')?.[1]))
-    }
-    const limits = [192, 400, 2048]
-    for (const [index, limit] of limits.entries()) expect((heaps[index] ?? 0) / limit).toBeLessThanOrEqual(0.8)
-    expect(heaps).toEqual(heaps.toSorted((a, b) => a - b))
-    // What the existing chart gives.
-    await expect(render(nested([...everything, [`${at}.resources.memoryLimit`, '79Mi']]))).rejects.toThrow(
-      `${at}.resources.memoryLimit: 79Mi is too little: Node.js needs`,
-    )
-  })
+  it.each(programs)(
+    'give %s memory, of which a fifth at least is not for the heap',
+    async (at, name) => {
+      const heaps: number[] = []
+      for (const memoryLimit of ['192Mi', '400Mi', '2Gi']) {
+        const { env, resources } = await containerOf(
+          name,
+          nested([...everything, [`${at}.resources.memoryLimit`, memoryLimit]]),
+        )
+        expect(resources.limits).toEqual({ memory: memoryLimit })
+        heaps.push(Number(/--max-old-space-size=(\d+)$/.exec(env.get('NODE_OPTIONS') ?? '')?.[1]))
+      }
+      const limits = [192, 400, 2048]
+      for (const [index, limit] of limits.entries())
+        expect((heaps[index] ?? 0) / limit).toBeLessThanOrEqual(0.8)
+      expect(heaps).toEqual(heaps.toSorted((a, b) => a - b))
+      // What the existing chart gives.
+      await expect(
+        render(nested([...everything, [`${at}.resources.memoryLimit`, '79Mi']])),
+      ).rejects.toThrow(`${at}.resources.memoryLimit: 79Mi is too little: Node.js needs`)
+    },
+  )
 
   it('set options by their variables, as texts', async () => {
     const { env } = await containerOf(AGENT, {
       agent: { env: { AKRI_SLOT_GRACE: 1_000_000, AKRI_ISOLATED: 'on' }, logLevel: 'debug' },
     })
-    expect(Object.fromEntries(env)).toMatchObject({ AKRI_SLOT_GRACE: '1000000', AKRI_ISOLATED: 'on', LOG_LEVEL: 'debug' })
-    const values = { webhookConfiguration: { env: { AKRI_DRAIN: 0 } }, controller: { env: { AKRI_NODE_GRACE: 60 } } }
+    expect(Object.fromEntries(env)).toMatchObject({
+      AKRI_SLOT_GRACE: '1000000',
+      AKRI_ISOLATED: 'on',
+      LOG_LEVEL: 'debug',
+    })
+    const values = {
+      webhookConfiguration: { env: { AKRI_DRAIN: 0 } },
+      controller: { env: { AKRI_NODE_GRACE: 60 } },
+    }
     expect((await containerOf(WEBHOOK, values)).env.get('AKRI_DRAIN')).toBe('0')
     expect((await containerOf(CONTROLLER, values)).env.get('AKRI_NODE_GRACE')).toBe('60')
   })
@@ -210,13 +259,20 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       ['onvif.discovery', ONVIF],
       ['opcua.discovery', OPCUA],
     ] as const) {
-      const { env, ports } = await containerOf(name, nested([...everything, [`${at}.metricsPort`, 19_000]]))
-      expect([env.get('METRICS_PORT'), ports]).toEqual(['19000', [{ name: 'metrics', containerPort: 19_000 }]])
+      const { env, ports } = await containerOf(
+        name,
+        nested([...everything, [`${at}.metricsPort`, 19_000]]),
+      )
+      expect([env.get('METRICS_PORT'), ports]).toEqual([
+        '19000',
+        [{ name: 'metrics', containerPort: 19_000 }],
+      ])
     }
   })
 
   it('say which handlers the agent loads, and the webhook knows', async () => {
-    const loaded = async (values: Values) => (await containerOf(AGENT, values)).env.get('AKRI_HANDLERS')
+    const loaded = async (values: Values) =>
+      (await containerOf(AGENT, values)).env.get('AKRI_HANDLERS')
     const [udev, debugEcho] = ['@akrijs/handler-udev', '@akrijs/handler-debug-echo']
     const off = { discovery: { enabled: false } }
     expect(await loaded({})).toBe(`${udev},${debugEcho}`)
@@ -229,7 +285,8 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     )
     const { env } = await containerOf(WEBHOOK, { agent: { handlers: [mine] } })
     expect(env.get('AKRI_HANDLERS')?.split(',')).toContain(mine)
-    const shared = async (values: Values) => (await containerOf(AGENT, values)).env.get('DEBUG_ECHO_INSTANCES_SHARED')
+    const shared = async (values: Values) =>
+      (await containerOf(AGENT, values)).env.get('DEBUG_ECHO_INSTANCES_SHARED')
     expect(await shared({})).toBeUndefined()
     expect(await shared({ debugEcho: { configuration: { shared: false } } })).toBe('false')
   })
@@ -242,7 +299,8 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       udev: '/run/other',
     }
     const pods = await workloads(nested([...everything, ['agent.host', host]]))
-    const paths = (name: string) => Object.fromEntries(pods[name]?.volumes?.map((one) => [one.name, one.hostPath.path]) ?? [])
+    const paths = (name: string) =>
+      Object.fromEntries(pods[name]?.volumes?.map((one) => [one.name, one.hostPath.path]) ?? [])
     expect(paths(AGENT)).toEqual({
       handlers: host.discoveryHandlers,
       // Containers have directories below it mounted, by this very name.
@@ -251,7 +309,8 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       'pod-resources': host.kubeletPodResources,
       udev: host.udev,
     })
-    for (const handler of [ONVIF, OPCUA]) expect(paths(handler)).toEqual({ handlers: host.discoveryHandlers })
+    for (const handler of [ONVIF, OPCUA])
+      expect(paths(handler)).toEqual({ handlers: host.discoveryHandlers })
   })
 
   it('leave out what is not wanted', async () => {
@@ -279,7 +338,11 @@ describe('values.schema.json', () => {
         'METRICS_PORT',
       ],
     ],
-    ['controller', controllerOptions(), ['KUBECONFIG', 'LOG_LEVEL', 'METRICS_PORT', 'POD_NAME', 'POD_NAMESPACE']],
+    [
+      'controller',
+      controllerOptions(),
+      ['KUBECONFIG', 'LOG_LEVEL', 'METRICS_PORT', 'POD_NAME', 'POD_NAMESPACE'],
+    ],
     [
       'webhookConfiguration',
       webhookOptions(),
@@ -298,10 +361,13 @@ describe('values.schema.json', () => {
         'POD_NAMESPACE',
       ],
     ],
-  ] as const)('knows all options of %s, but those that have values of their own', (name, options, others) => {
-    const known = options.map(({ envVar }) => envVar ?? '').sort()
-    expect([...keysOf(schemaAt(name, 'env')), ...others].sort()).toEqual(known)
-  })
+  ] as const)(
+    'knows all options of %s, but those that have values of their own',
+    (name, options, others) => {
+      const known = options.map(({ envVar }) => envVar ?? '').sort()
+      expect([...keysOf(schemaAt(name, 'env')), ...others].sort()).toEqual(known)
+    },
+  )
 
   it.each([
     ['udev', udevDetails, []],
@@ -316,7 +382,8 @@ describe('values.schema.json', () => {
     const open: string[] = []
     const visit = (at: unknown, path: string) => {
       if (typeof at !== 'object' || at === null) return
-      if (Reflect.get(at, 'type') === 'object' && Reflect.get(at, 'additionalProperties') !== false) open.push(path)
+      if (Reflect.get(at, 'type') === 'object' && Reflect.get(at, 'additionalProperties') !== false)
+        open.push(path)
       for (const [key, inner] of Object.entries(at)) visit(inner, `${path}/${key}`)
     }
     visit(schema, '')
@@ -332,7 +399,9 @@ describe('values.schema.json', () => {
 
   it('is a schema that Helm of all versions knows, each of whose references leads somewhere', () => {
     expect(Reflect.get(schema, '$schema')).toBe('http://json-schema.org/draft-07/schema#')
-    const names = [...JSON.stringify(schema).matchAll(/"\$ref":"#\/definitions\/(\w+)"/g)].map(([, name]) => name)
+    const names = [...JSON.stringify(schema).matchAll(/"\$ref":"#\/definitions\/(\w+)"/g)].map(
+      ([, name]) => name,
+    )
     expect([...new Set(names)].sort()).toEqual(Object.keys(schema.definitions ?? {}).sort())
   })
 })

@@ -1,8 +1,14 @@
-import { type DiscoveryFaults, SimulatedCamera, type SimulatedCameraOptions } from '../../handlers/onvif/src/testing/index.js'
+import {
+  type DiscoveryFaults,
+  SimulatedCamera,
+  type SimulatedCameraOptions,
+} from '../../handlers/onvif/src/testing/index.js'
 
 /** What a test can have the simulated cameras of a host do. */
 export interface CameraCommands {
-  start(options: SimulatedCameraOptions): Promise<{ readonly index: number; readonly uuid: string; readonly url: string }>
+  start(
+    options: SimulatedCameraOptions,
+  ): Promise<{ readonly index: number; readonly uuid: string; readonly url: string }>
   /** @returns the new URL of the device service */
   move(index: number, address: string): Promise<string>
   hello(index: number): Promise<void>
@@ -37,8 +43,12 @@ const commands: CameraCommands = {
     Object.assign(at(index).faults, faults)
   },
   async counts() {
-    const sum = (value: (camera: SimulatedCamera) => number) => cameras.reduce((total, camera) => total + value(camera), 0)
-    return { probes: sum(({ probes }) => probes), requests: sum(({ service }) => service.requests.length) }
+    const sum = (value: (camera: SimulatedCamera) => number) =>
+      cameras.reduce((total, camera) => total + value(camera), 0)
+    return {
+      probes: sum(({ probes }) => probes),
+      requests: sum(({ service }) => service.requests.length),
+    }
   },
 }
 

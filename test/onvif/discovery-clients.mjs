@@ -7,7 +7,9 @@ const byNodeOnvif = (await nodeOnvif.startProbe()).map(({ urn, xaddrs }) => ({ u
 
 onvif.Discovery.on('error', () => {})
 const byOnvif = await new Promise((resolve, reject) => {
-  onvif.Discovery.probe({ timeout: 2000, resolve: false }, (error, answers) => (error ? reject(error) : resolve(answers)))
+  onvif.Discovery.probe({ timeout: 2000, resolve: false }, (error, answers) =>
+    error ? reject(error) : resolve(answers),
+  )
 })
 const matches = byOnvif.map(({ probeMatches }) => {
   const { endpointReference, XAddrs } = probeMatches.probeMatch

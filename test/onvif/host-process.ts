@@ -18,7 +18,9 @@ export async function bundle(name: 'cameras-program' | 'handler-program'): Promi
     format: 'esm',
     target: 'node20',
     conditions: ['akri-source'],
-    banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)" },
+    banner: {
+      js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)",
+    },
     logLevel: 'error',
   })
   process.once('exit', () => rmSync(outfile, { force: true }))
@@ -29,7 +31,12 @@ export async function bundle(name: 'cameras-program' | 'handler-program'): Promi
 export class HostProcess {
   readonly #child: ChildProcess
 
-  constructor(namespace: string, file: string, args: readonly string[] = [], env: Readonly<Record<string, string>> = {}) {
+  constructor(
+    namespace: string,
+    file: string,
+    args: readonly string[] = [],
+    env: Readonly<Record<string, string>> = {},
+  ) {
     const stdio = ['ignore', 'inherit', 'inherit', 'ipc'] as const
     const command = ['netns', 'exec', namespace, process.execPath, file, ...args]
     this.#child = spawn('ip', command, { stdio: [...stdio], env: { ...process.env, ...env } })

@@ -15,7 +15,9 @@ import { Lan, missingForLan } from './lan.js'
 
 const missing = missingForLan()
 const title =
-  missing.length > 0 ? `the ONVIF handler on a network (needs ${missing.join(', ')})` : 'the ONVIF handler on a network'
+  missing.length > 0
+    ? `the ONVIF handler on a network (needs ${missing.join(', ')})`
+    : 'the ONVIF handler on a network'
 
 interface Found {
   readonly index: number
@@ -27,7 +29,11 @@ const idOf = ({ url, uuid }: Found) => `${url}-${uuid}`
 const idsOf = (devices: readonly Device[]) => devices.map(({ id }) => id).sort()
 
 /** Reads lists until one has exactly these cameras: on a busy machine some answer after the first round. */
-async function untilFound(session: SimulatedDiscovery, found: readonly Found[], patienceMs = 30_000): Promise<void> {
+async function untilFound(
+  session: SimulatedDiscovery,
+  found: readonly Found[],
+  patienceMs = 30_000,
+): Promise<void> {
   const wanted = JSON.stringify(found.map(idOf).sort())
   while (JSON.stringify(idsOf(await session.next(patienceMs))) !== wanted);
 }
@@ -44,7 +50,10 @@ describe.skipIf(missing.length > 0)(title, () => {
   let open: { close(): Promise<void> }[]
 
   beforeAll(async () => {
-    programs = { cameras: await bundle('cameras-program'), handler: await bundle('handler-program') }
+    programs = {
+      cameras: await bundle('cameras-program'),
+      handler: await bundle('handler-program'),
+    }
   })
 
   beforeEach(async () => {
@@ -66,7 +75,12 @@ describe.skipIf(missing.length > 0)(title, () => {
   }
 
   async function discover(details: object = {}, intervalMs = 1000): Promise<SimulatedDiscovery> {
-    open.push(new HostProcess(lan.namespace('handler'), programs.handler, [agent.directory, String(intervalMs)]))
+    open.push(
+      new HostProcess(lan.namespace('handler'), programs.handler, [
+        agent.directory,
+        String(intervalMs),
+      ]),
+    )
     const session = await agent.discover('onvif', { details: JSON.stringify(details) })
     open.push(session)
     return session
@@ -103,7 +117,12 @@ describe.skipIf(missing.length > 0)(title, () => {
 
   it('D2 finds cameras on every interface, also by IPv6 alone', async () => {
     await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
-    await lan.plug({ host: 'handler', interface: 'eth1', network: 'other', addresses: ['10.78.0.1/24', 'fd78::1/64'] })
+    await lan.plug({
+      host: 'handler',
+      interface: 'eth1',
+      network: 'other',
+      addresses: ['10.78.0.1/24', 'fd78::1/64'],
+    })
     await lan.plug({ host: 'one', addresses: ['10.77.0.2/24'] })
     await lan.plug({ host: 'two', network: 'other', addresses: ['10.78.0.2/24'] })
     await lan.plug({ host: 'three', network: 'other', addresses: ['fd78::3/64'] })
@@ -184,7 +203,12 @@ describe.skipIf(missing.length > 0)(title, () => {
     const session = await discover()
     await untilFound(session, [one])
     for (const _ of [1, 2]) {
-      await lan.plug({ host: 'handler', interface: 'eth1', network: 'other', addresses: ['10.78.0.1/24'] })
+      await lan.plug({
+        host: 'handler',
+        interface: 'eth1',
+        network: 'other',
+        addresses: ['10.78.0.1/24'],
+      })
       await untilFound(session, [one, two])
       await lan.unplug('handler', 'eth1')
       await untilFound(session, [one])
@@ -197,18 +221,28 @@ describe.skipIf(missing.length > 0)(title, () => {
     const host = cameras('one')
     const one = await camera(host, { address: '10.77.0.2' })
     const session = await discover({ deviceId: 'uuid' })
-    expect(await session.next()).toMatchObject([{ id: one.uuid, properties: { ONVIF_DEVICE_IP_ADDRESS: '10.77.0.2' } }])
+    expect(await session.next()).toMatchObject([
+      { id: one.uuid, properties: { ONVIF_DEVICE_IP_ADDRESS: '10.77.0.2' } },
+    ])
     await lan.addAddress('one', '10.77.0.3/24')
     const url = await host.call('move', one.index, '10.77.0.3')
     expect(await session.next()).toMatchObject([
-      { id: one.uuid, properties: { ONVIF_DEVICE_IP_ADDRESS: '10.77.0.3', ONVIF_DEVICE_SERVICE_URL: url } },
+      {
+        id: one.uuid,
+        properties: { ONVIF_DEVICE_IP_ADDRESS: '10.77.0.3', ONVIF_DEVICE_SERVICE_URL: url },
+      },
     ])
   })
 
   it('finds a camera behind a router by its address', async () => {
     await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
     await lan.plug({ host: 'router', addresses: ['10.77.0.254/24'] })
-    await lan.plug({ host: 'router', interface: 'eth1', network: 'far', addresses: ['10.99.0.254/24'] })
+    await lan.plug({
+      host: 'router',
+      interface: 'eth1',
+      network: 'far',
+      addresses: ['10.99.0.254/24'],
+    })
     await lan.plug({ host: 'far', network: 'far', addresses: ['10.99.0.2/24'] })
     await lan.forward('router')
     await lan.route('handler', '10.99.0.0/24', '10.77.0.254')
@@ -216,7 +250,9 @@ describe.skipIf(missing.length > 0)(title, () => {
     const far = await camera(cameras('far'), { address: '10.99.0.2' })
     const without = await discover()
     expect(await without.next()).toEqual([])
-    const session = await agent.discover('onvif', { details: JSON.stringify({ probeAddresses: ['10.99.0.2'] }) })
+    const session = await agent.discover('onvif', {
+      details: JSON.stringify({ probeAddresses: ['10.99.0.2'] }),
+    })
     open.push(session)
     await untilFound(session, [far])
   })
@@ -242,7 +278,9 @@ describe.skipIf(missing.length > 0)(title, () => {
       for (let n = 0; n < 10; n++) {
         const xAddrs = node.addresses.map((own) => `http://${own}:${node.port}/`)
         const one = await camera(forger, { address, xAddrs })
-        const furtherMatches = Array.from({ length: 40 }, (_, port) => forged(`http://${address}:${port + 1}/`))
+        const furtherMatches = Array.from({ length: 40 }, (_, port) =>
+          forged(`http://${address}:${port + 1}/`),
+        )
         await forger.call('faults', one.index, { delayMs: 0, furtherMatches })
       }
     }
@@ -275,8 +313,17 @@ describe.skipIf(missing.length > 0)(title, () => {
   })
 
   it('hears Hello and Bye on all interfaces, also beside one with two addresses, and on one whose address went and came', async () => {
-    await lan.plug({ host: 'handler', interface: 'aa0', addresses: ['10.77.0.1/24', '10.77.0.9/24'] })
-    await lan.plug({ host: 'handler', interface: 'bb0', network: 'other', addresses: ['10.78.0.1/24'] })
+    await lan.plug({
+      host: 'handler',
+      interface: 'aa0',
+      addresses: ['10.77.0.1/24', '10.77.0.9/24'],
+    })
+    await lan.plug({
+      host: 'handler',
+      interface: 'bb0',
+      network: 'other',
+      addresses: ['10.78.0.1/24'],
+    })
     await lan.plug({ host: 'one', addresses: ['10.77.0.2/24'] })
     await lan.plug({ host: 'two', network: 'other', addresses: ['10.78.0.2/24'] })
     const [one, two] = [cameras('one'), cameras('two')]
@@ -316,8 +363,14 @@ describe.skipIf(missing.length > 0)(title, () => {
       found.push(await camera(cameras(`h${n}`), { address: `10.77.0.${n}` }))
     }
     const client = [process.execPath, path.join(import.meta.dirname, 'discovery-clients.mjs')]
-    const { stdout } = await promisify(execFile)('ip', ['netns', 'exec', lan.namespace('client'), ...client])
-    const answers: Record<string, { readonly urn: string; readonly xaddrs: readonly string[] }[]> = JSON.parse(stdout)
+    const { stdout } = await promisify(execFile)('ip', [
+      'netns',
+      'exec',
+      lan.namespace('client'),
+      ...client,
+    ])
+    const answers: Record<string, { readonly urn: string; readonly xaddrs: readonly string[] }[]> =
+      JSON.parse(stdout)
     const wanted = found.map(({ uuid, url }) => ({ urn: `urn:uuid:${uuid}`, xaddrs: [url] }))
     for (const name of ['node-onvif', 'onvif']) {
       expect(answers[name]).toHaveLength(wanted.length)
@@ -328,7 +381,10 @@ describe.skipIf(missing.length > 0)(title, () => {
   it('goes on by probing alone where another program has the port to itself', async () => {
     await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
     await lan.plug({ host: 'one', addresses: ['10.77.0.2/24'] })
-    const holder = new HostProcess(lan.namespace('handler'), path.join(import.meta.dirname, 'port-holder.mjs'))
+    const holder = new HostProcess(
+      lan.namespace('handler'),
+      path.join(import.meta.dirname, 'port-holder.mjs'),
+    )
     open.push(holder)
     await once(holder.child, 'message')
     const host = cameras('one')

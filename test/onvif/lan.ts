@@ -45,10 +45,16 @@ export class Lan {
     await ip(`-n ${there} link add ${port} type veth peer name ${name} netns ${here}`)
     await ip(`-n ${there} link set ${port} master ${network} up`)
     // A card that is taken out and put in again is the same card to its neighbours.
-    const mac = createHash('sha256').update(`${host} ${name}`).digest('hex').slice(0, 10).replace(/../g, ':$&')
+    const mac = createHash('sha256')
+      .update(`${host} ${name}`)
+      .digest('hex')
+      .slice(0, 10)
+      .replace(/../g, ':$&')
     await ip(`-n ${here} link set ${name} address 02${mac}`)
     // All at once: a host may have hundreds. IPv6 would wait for a second to see whether somebody else has the address.
-    const lines = addresses.map((address) => `addr add ${address} dev ${name}${address.includes(':') ? ' nodad' : ''}`)
+    const lines = addresses.map(
+      (address) => `addr add ${address} dev ${name}${address.includes(':') ? ' nodad' : ''}`,
+    )
     await batch(here, [...lines, `link set ${name} up`])
   }
 
@@ -73,9 +79,20 @@ export class Lan {
 
   /** The interfaces of a host that have joined this group of IPv4, by name. */
   async listening(host: string, group: string): Promise<string[]> {
-    const { stdout } = await execute('ip', ['-n', this.namespace(host), '-json', 'maddress', 'show'])
-    const all: { readonly ifname: string; readonly maddr: readonly { readonly address?: string }[] }[] = JSON.parse(stdout)
-    return all.filter(({ maddr }) => maddr.some(({ address }) => address === group)).map(({ ifname }) => ifname)
+    const { stdout } = await execute('ip', [
+      '-n',
+      this.namespace(host),
+      '-json',
+      'maddress',
+      'show',
+    ])
+    const all: {
+      readonly ifname: string
+      readonly maddr: readonly { readonly address?: string }[]
+    }[] = JSON.parse(stdout)
+    return all
+      .filter(({ maddr }) => maddr.some(({ address }) => address === group))
+      .map(({ ifname }) => ifname)
   }
 
   /** Makes a router of a host. */
@@ -90,7 +107,18 @@ export class Lan {
 
   /** The link-local address of an interface, with its zone. */
   async linkLocal(host: string, name = 'eth0'): Promise<string> {
-    const { stdout } = await execute('ip', ['-n', this.namespace(host), '-6', '-o', 'addr', 'show', 'dev', name, 'scope', 'link'])
+    const { stdout } = await execute('ip', [
+      '-n',
+      this.namespace(host),
+      '-6',
+      '-o',
+      'addr',
+      'show',
+      'dev',
+      name,
+      'scope',
+      'link',
+    ])
     return `${/inet6 (fe80:[0-9a-f:]+)/.exec(stdout)?.[1]}%${name}`
   }
 
@@ -106,7 +134,8 @@ export class Lan {
     const namespace = this.namespace(host)
     await ip(`netns add ${namespace}`)
     await ip(`-n ${namespace} link set lo up`)
-    const noDad = 'echo 0 > /proc/sys/net/ipv6/conf/default/accept_dad; echo 0 > /proc/sys/net/ipv6/conf/all/accept_dad'
+    const noDad =
+      'echo 0 > /proc/sys/net/ipv6/conf/default/accept_dad; echo 0 > /proc/sys/net/ipv6/conf/all/accept_dad'
     await execute('ip', ['netns', 'exec', namespace, 'sh', '-c', noDad])
   }
 

@@ -20,14 +20,18 @@ afterEach(() => akri.dispose())
 
 const info = async () =>
   Object.fromEntries(
-    (await akri.instances()).map(({ spec, status }) => [spec.brokerProperties.DEBUG_ECHO_DESCRIPTION, status?.brokerInfo ?? {}]),
+    (await akri.instances()).map(({ spec, status }) => [
+      spec.brokerProperties.DEBUG_ECHO_DESCRIPTION,
+      status?.brokerInfo ?? {},
+    ]),
   )
 const patience = { timeout: 45_000, interval: 100 }
 
 /** A Configuration of one device whose broker runs a script. */
 function configuration(kind: 'Pod' | 'Job', script: string): Promise<string> {
   const spec = { containers: [{ name: 'b', command: ['/bin/sh', '-c', script] }] }
-  const brokerSpec = kind === 'Pod' ? { brokerPodSpec: spec } : { brokerJobSpec: { template: { spec } } }
+  const brokerSpec =
+    kind === 'Pod' ? { brokerPodSpec: spec } : { brokerJobSpec: { template: { spec } } }
   const discoveryHandler = { name: 'debugEcho', discoveryDetails: 'descriptions: [foo0]' }
   const object = {
     apiVersion: 'akri.sh/v0',
@@ -52,7 +56,9 @@ describe('brokers of one machine', () => {
       patience,
     )
     const [first] = await akri.instances()
-    expect(load(await akri.ask('get', 'instances', String(first?.metadata.name), '-o', 'yaml'))).toMatchObject({
+    expect(
+      load(await akri.ask('get', 'instances', String(first?.metadata.name), '-o', 'yaml')),
+    ).toMatchObject({
       status: { brokerInfo: { 'firmware-version': expect.any(String) } },
     })
     expect(await akri.ask('describe', 'instance', String(first?.metadata.name))).toMatch(
@@ -64,11 +70,17 @@ describe('brokers of one machine', () => {
     const end = path.join(akri.directory, 'end')
     const script = `echo done >$AKRI_BROKER_INFO_DIRECTORY/state; until [ -e ${end} ]; do sleep 0.1; done`
     akri.start('-f', await configuration('Job', script))
-    await vi.waitFor(async () => expect(await info()).toEqual({ foo0: { state: 'done\n' } }), patience)
+    await vi.waitFor(
+      async () => expect(await info()).toEqual({ foo0: { state: 'done\n' } }),
+      patience,
+    )
     await writeFile(end, '')
     await vi.waitFor(async () => expect(await info()).toEqual({ foo0: {} }), patience)
     expect(akri.output).toContain('job completed')
-    await vi.waitFor(async () => expect(await readdir(path.join(akri.state, 'broker-info'))).toEqual([]), patience)
+    await vi.waitFor(
+      async () => expect(await readdir(path.join(akri.state, 'broker-info'))).toEqual([]),
+      patience,
+    )
   })
 
   it('R69 have their report seen by whoever follows Instances, however soon they end', async () => {
@@ -87,7 +99,12 @@ describe('brokers of one machine', () => {
       cluster.instances.onChange(() => seen.push(current()), new AbortController().signal)
       const resource = 'akri.sh/lab-8120fe'
       await vi.waitFor(() => expect(kubelet.resource(resource).allocatable).toBe(1), patience)
-      const pod = { uid: 'p', name: 'p', namespace: 'default', containers: [{ name: 'c', resources: { [resource]: 1 } }] }
+      const pod = {
+        uid: 'p',
+        name: 'p',
+        namespace: 'default',
+        containers: [{ name: 'c', resources: { [resource]: 1 } }],
+      }
       const [mount] = (await kubelet.admit(pod)).get('c')?.mounts ?? []
       await writeFile(path.join(mount?.hostPath ?? '', 'state'), 'done')
       kubelet.remove('p')
@@ -99,7 +116,8 @@ describe('brokers of one machine', () => {
   })
 
   it('R69 begin anew where the agent was killed', async () => {
-    const script = 'cd $AKRI_BROKER_INFO_DIRECTORY; n=$(ls -A | wc -l); echo $n >found; exec sleep 1000'
+    const script =
+      'cd $AKRI_BROKER_INFO_DIRECTORY; n=$(ls -A | wc -l); echo $n >found; exec sleep 1000'
     akri.start('-f', await configuration('Pod', script))
     await vi.waitFor(async () => expect(await info()).toEqual({ foo0: { found: '0\n' } }), patience)
     const file = path.join(akri.state, 'broker-info/default_lab-8120fe/lab-8120fe-0/stale')
@@ -112,10 +130,18 @@ describe('brokers of one machine', () => {
 
   it('R74 read what the kernel says of a USB device, as the example does', async () => {
     const { spec } = load(await readFile(example('usb-firmware.yaml'), 'utf8')) as {
-      spec: { brokerSpec: { brokerJobSpec: { template: { spec: { containers: { command: string[] }[] } } } } }
+      spec: {
+        brokerSpec: {
+          brokerJobSpec: { template: { spec: { containers: { command: string[] }[] } } }
+        }
+      }
     }
-    const [file = '', ...args] = spec.brokerSpec.brokerJobSpec.template.spec.containers[0]?.command ?? []
-    const [device, reports] = [path.join(akri.directory, 'sys/devices/usb1/1-1'), path.join(akri.directory, 'reports')]
+    const [file = '', ...args] =
+      spec.brokerSpec.brokerJobSpec.template.spec.containers[0]?.command ?? []
+    const [device, reports] = [
+      path.join(akri.directory, 'sys/devices/usb1/1-1'),
+      path.join(akri.directory, 'reports'),
+    ]
     await mkdir(device, { recursive: true })
     await mkdir(reports)
     await writeFile(path.join(device, 'bcdDevice'), '0210\n')
@@ -128,7 +154,10 @@ describe('brokers of one machine', () => {
       PATH: process.env.PATH,
     }
     execFileSync(file, args, { env })
-    const written = (await readdir(reports)).map(async (name) => [name, await readFile(path.join(reports, name), 'utf8')])
+    const written = (await readdir(reports)).map(async (name) => [
+      name,
+      await readFile(path.join(reports, name), 'utf8'),
+    ])
     expect(Object.fromEntries(await Promise.all(written))).toEqual({
       'firmware-version': '2.10',
       product: 'C922 Pro Stream Webcam',

@@ -25,18 +25,26 @@ beforeEach(async () => {
 
 afterEach(() => akri.dispose())
 
-const title = missing.length > 0 ? `npm start -- --demo (needs ${missing.join(', ')})` : 'npm start -- --demo'
+const title =
+  missing.length > 0 ? `npm start -- --demo (needs ${missing.join(', ')})` : 'npm start -- --demo'
 
 describe.skipIf(missing.length > 0)(title, () => {
   it('finds cameras, OPC UA servers and devices of udev, with brokers that use them, and leaves nothing behind', async () => {
     akri.startDemo()
-    await vi.waitFor(async () => expect(await found()).toEqual(['cameras', 'cameras', ...MACHINE, ...SERVERS]), patience)
+    await vi.waitFor(
+      async () => expect(await found()).toEqual(['cameras', 'cameras', ...MACHINE, ...SERVERS]),
+      patience,
+    )
     // Through the program, as a person would ask.
     await vi.waitFor(async () => {
       const instances = await akri.instances()
-      const reported = (configuration: string) => instances.filter(of(configuration)).map(({ status }) => status?.brokerInfo)
+      const reported = (configuration: string) =>
+        instances.filter(of(configuration)).map(({ status }) => status?.brokerInfo)
       const picture = { snapshot: expect.stringMatching(/^\d+ bytes/) }
-      const value = expect.objectContaining({ connected: 'yes', value: expect.stringMatching(/^\d+(\.\d)?$/) })
+      const value = expect.objectContaining({
+        connected: 'yes',
+        value: expect.stringMatching(/^\d+(\.\d)?$/),
+      })
       expect(reported('cameras')).toEqual([picture, picture])
       expect(reported('opcua-servers')).toEqual([value, value])
     }, patience)
@@ -54,8 +62,12 @@ describe.skipIf(missing.length > 0)(title, () => {
   it('leaves no process behind when it is killed', async () => {
     akri.startDemo()
     await vi.waitFor(async () => {
-      const used = (await look()).filter(({ spec }) => Object.values(spec.deviceUsage).includes('node-a'))
-      expect(used.map(({ spec }) => spec.configurationName)).toEqual(expect.arrayContaining(['cameras', 'opcua-servers']))
+      const used = (await look()).filter(({ spec }) =>
+        Object.values(spec.deviceUsage).includes('node-a'),
+      )
+      expect(used.map(({ spec }) => spec.configurationName)).toEqual(
+        expect.arrayContaining(['cameras', 'opcua-servers']),
+      )
     }, patience)
     const all = processes()
     await akri.stop('SIGKILL')
@@ -74,7 +86,10 @@ const of =
 
 /** Straight from the socket: a program for each look would take most of the time. */
 async function look(): Promise<Instance[]> {
-  const { items } = (await askAgent(path.join(akri.state, 'control.sock'), '/apis/akri.sh/v0/instances')) as {
+  const { items } = (await askAgent(
+    path.join(akri.state, 'control.sock'),
+    '/apis/akri.sh/v0/instances',
+  )) as {
     items: Instance[]
   }
   return items
@@ -85,11 +100,16 @@ async function found(): Promise<string[]> {
 }
 
 async function cameraGate(): Promise<Instance[]> {
-  return (await look()).filter(({ spec }) => spec.brokerProperties.ONVIF_DEVICE_SCOPES?.includes('/name/camera-gate'))
+  return (await look()).filter(({ spec }) =>
+    spec.brokerProperties.ONVIF_DEVICE_SCOPES?.includes('/name/camera-gate'),
+  )
 }
 
 async function pidOf(name: string): Promise<number> {
-  return processes().find((pid) => status(pid).startsWith(`Name:\t${name}\n`)) ?? expect.fail(`there is no process ${name}`)
+  return (
+    processes().find((pid) => status(pid).startsWith(`Name:\t${name}\n`)) ??
+    expect.fail(`there is no process ${name}`)
+  )
 }
 
 /** The program and all that it has started, whatever group they are in. */

@@ -37,15 +37,24 @@ describe('akri discover', () => {
 
   it('shows what a handler finds, for people', () => {
     const { stdout, stderr, status } = akri.run(['discover', 'udev', '--details-text', NULL])
-    expect(stdout).toMatch(/^ID +PROPERTIES +NODES\n\/devices\/virtual\/mem\/null +UDEV_DEVNODE=\/dev\/null +\/dev\/null:rwm\n$/)
+    expect(stdout).toMatch(
+      /^ID +PROPERTIES +NODES\n\/devices\/virtual\/mem\/null +UDEV_DEVNODE=\/dev\/null +\/dev\/null:rwm\n$/,
+    )
     expect([stderr, status]).toEqual(['', 0])
-    expect(akri.run(['discover', 'udev', '--details-text', 'udevRules: []']).stdout).toBe('nothing found\n')
+    expect(akri.run(['discover', 'udev', '--details-text', 'udevRules: []']).stdout).toBe(
+      'nothing found\n',
+    )
   })
 
   it('shows it for machines, one list on one line', () => {
-    const [list, ...rest] = akri.run(['discover', 'udev', '--details-text', NULL, '--json']).stdout.split('\n')
+    const [list, ...rest] = akri
+      .run(['discover', 'udev', '--details-text', NULL, '--json'])
+      .stdout.split('\n')
     expect(JSON.parse(list ?? '')).toMatchObject([
-      { id: '/devices/virtual/mem/null', deviceSpecs: [{ hostPath: '/dev/null', permissions: 'rwm' }] },
+      {
+        id: '/devices/virtual/mem/null',
+        deviceSpecs: [{ hostPath: '/dev/null', permissions: 'rwm' }],
+      },
     ])
     expect(rest).toEqual([''])
   })
@@ -54,16 +63,29 @@ describe('akri discover', () => {
     const yaml = await akri.write('details.yaml', NULL)
     const json = await akri.write('details.json', JSON.stringify({ udevRules: ['KERNEL=="null"'] }))
     for (const file of [yaml, json])
-      expect(akri.run(['discover', 'udev', '--details', file]).stdout).toContain('/devices/virtual/mem/null')
-    expect(akri.run(['discover', 'udev', '--details', '-'], NULL).stdout).toContain('/devices/virtual/mem/null')
+      expect(akri.run(['discover', 'udev', '--details', file]).stdout).toContain(
+        '/devices/virtual/mem/null',
+      )
+    expect(akri.run(['discover', 'udev', '--details', '-'], NULL).stdout).toContain(
+      '/devices/virtual/mem/null',
+    )
   })
 
   it('ends quietly when its reader has enough, also while it watches', async () => {
     // More than a pipe holds.
-    const descriptions = Array.from({ length: 5000 }, (_, index) => `device-${index}-${'x'.repeat(40)}`)
+    const descriptions = Array.from(
+      { length: 5000 },
+      (_, index) => `device-${index}-${'x'.repeat(40)}`,
+    )
     const file = await akri.write('details.json', JSON.stringify({ descriptions }))
     for (const form of ['--json', '--once']) {
-      const { output, status, errors } = await cutShort(['discover', 'debugEcho', '--details', file, form])
+      const { output, status, errors } = await cutShort([
+        'discover',
+        'debugEcho',
+        '--details',
+        file,
+        form,
+      ])
       expect(output).not.toBe('')
       expect([status, errors]).toEqual([0, ''])
     }
@@ -73,17 +95,25 @@ describe('akri discover', () => {
 
   it('says so where its output cannot be written, and does not watch on', async () => {
     await using full = await open('/dev/full', 'w')
-    const { status, stderr } = spawnSync(process.execPath, [program, 'discover', 'udev', '--details-text', NULL, '--watch'], {
-      encoding: 'utf8',
-      stdio: ['ignore', full.fd, 'pipe'],
-    })
+    const { status, stderr } = spawnSync(
+      process.execPath,
+      [program, 'discover', 'udev', '--details-text', NULL, '--watch'],
+      {
+        encoding: 'utf8',
+        stdio: ['ignore', full.fd, 'pipe'],
+      },
+    )
     expect(stderr).toMatch(/^akri: standard output cannot be written: .*ENOSPC.*\n$/)
     expect(status).toBe(1)
   })
 
   it('hands properties on, from the command line and from files', async () => {
     await mkdir(path.join(akri.directory, 'secret'))
-    const manifest = { name: 'secret', exports: './secret.mjs', akri: { contract: 1, handlers: [{ name: 'secret' }] } }
+    const manifest = {
+      name: 'secret',
+      exports: './secret.mjs',
+      akri: { contract: 1, handlers: [{ name: 'secret' }] },
+    }
     await akri.write('secret/package.json', JSON.stringify(manifest))
     await akri.write(
       'secret/secret.mjs',
@@ -99,16 +129,26 @@ describe('akri discover', () => {
     )
     const file = await akri.write('password', 's3cret=@x')
     const given = ['--property', 'user=anna', '--property', `password=@${file}`]
-    expect(akri.run(['discover', './secret', ...given]).stdout).toMatch(/^it +PASSWORD=s3cret=@x USER_NAME=anna/m)
+    expect(akri.run(['discover', './secret', ...given]).stdout).toMatch(
+      /^it +PASSWORD=s3cret=@x USER_NAME=anna/m,
+    )
   })
 
   it.each([
     [['none-such'], 1, /none-such.*npm install none-such/],
     [['Udev', '--details-text', 'x'], 2, /there is no handler Udev; did you mean udev\?/],
-    [['./none-such'], 1, /there is no package\.json in \/.*\/none-such; give the directory of the package/],
+    [
+      ['./none-such'],
+      1,
+      /there is no package\.json in \/.*\/none-such; give the directory of the package/,
+    ],
     [['udev', '--details-text', 'udevRules: [RUN+="x"]'], 1, /udevRules\[0\].*line 1, column 1/s],
     [['udev', '--details-text', 'udevRules: [', '--json'], 1, /discoveryDetails/],
-    [['udev', '--details', 'none-such.yaml'], 2, /--details none-such\.yaml cannot be read: .*ENOENT/],
+    [
+      ['udev', '--details', 'none-such.yaml'],
+      2,
+      /--details none-such\.yaml cannot be read: .*ENOENT/,
+    ],
     [['udev', '--details', 'a', '--details-text', 'b'], 2, /--details.*--details-text/],
     [['udev', '--property', '1=x'], 2, /--property "1=x" is not NAME=VALUE or NAME=@FILE/],
     [['udev', '--property', 'a=@none-such'], 2, /--property none-such cannot be read/],

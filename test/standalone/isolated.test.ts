@@ -26,9 +26,18 @@ spec:
 `,
   )
 const start = (file: string) =>
-  akri.start('-f', file, '--isolated', '--handler', '@akrijs/handler-debug-echo,@akrijs/handler-udev')
+  akri.start(
+    '-f',
+    file,
+    '--isolated',
+    '--handler',
+    '@akrijs/handler-debug-echo,@akrijs/handler-udev',
+  )
 const found = async () => (await akri.instances()).map(({ metadata }) => metadata.name)
-const sockets = () => ['debugEcho', 'udev'].map((name) => path.join(akri.state, 'handlers', `${name}.sock`)).filter(existsSync)
+const sockets = () =>
+  ['debugEcho', 'udev']
+    .map((name) => path.join(akri.state, 'handlers', `${name}.sock`))
+    .filter(existsSync)
 
 describe('akri run --isolated', () => {
   it('leaves no handler behind when it is killed, and works with new ones when it is started again', async () => {
@@ -41,7 +50,10 @@ describe('akri run --isolated', () => {
     expect(sockets()).toEqual([])
 
     start(await write('foo0', 'foo1'))
-    await vi.waitFor(async () => expect(await found()).toEqual(['lab-8120fe', 'lab-a19705']), patience)
+    await vi.waitFor(
+      async () => expect(await found()).toEqual(['lab-8120fe', 'lab-a19705']),
+      patience,
+    )
     expect(akri.handlers).toHaveLength(2)
     const second = akri.handlers
     expect(await akri.stop('SIGTERM')).toBe(0)
@@ -61,9 +73,21 @@ spec:
 `,
     )
     for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-      akri.start('-f', lab, '-f', nulls, '--isolated', '--handler', '@akrijs/handler-debug-echo,@akrijs/handler-udev')
-      await eventually(async () => expect(await found()).toEqual(expect.arrayContaining(['lab-8120fe'])))
-      await eventually(async () => expect(await akri.ask('get', 'configurations')).toMatch(/nulls +udev +1 +1 +Ready/))
+      akri.start(
+        '-f',
+        lab,
+        '-f',
+        nulls,
+        '--isolated',
+        '--handler',
+        '@akrijs/handler-debug-echo,@akrijs/handler-udev',
+      )
+      await eventually(async () =>
+        expect(await found()).toEqual(expect.arrayContaining(['lab-8120fe'])),
+      )
+      await eventually(async () =>
+        expect(await akri.ask('get', 'configurations')).toMatch(/nulls +udev +1 +1 +Ready/),
+      )
       const before = akri.output.length
       expect(await akri.stop(signal)).toBe(0)
       expect(akri.output.slice(before)).toContain('agent stopped')
@@ -73,7 +97,11 @@ spec:
 
   it('leaves no handler behind that it has only begun to start when it is killed', async () => {
     const file = await write('foo0')
-    for (const reached of [() => akri.handlers.length > 0, () => akri.handlers.length > 1, () => sockets().length > 0]) {
+    for (const reached of [
+      () => akri.handlers.length > 0,
+      () => akri.handlers.length > 1,
+      () => sockets().length > 0,
+    ]) {
       start(file)
       await vi.waitFor(() => expect(reached()).toBe(true), { timeout: 45_000, interval: 1 })
       const all = akri.handlers

@@ -23,35 +23,48 @@ afterEach(() => akri.dispose())
 
 const configuration = (name: string, spec: string) =>
   `apiVersion: akri.sh/v0\nkind: Configuration\nmetadata: { name: ${name} }\nspec:\n${spec}`
-const nullDevice = (broker: string) => `  discoveryHandler: { name: udev, discoveryDetails: 'udevRules: [KERNEL=="null"]' }
+const nullDevice = (
+  broker: string,
+) => `  discoveryHandler: { name: udev, discoveryDetails: 'udevRules: [KERNEL=="null"]' }
   capacity: 2
   brokerProperties: { SITE: north }
   brokerSpec: { brokerPodSpec: { containers: [{ name: b, command: ${broker} }] } }`
 
 const brokerPids = async () =>
-  (JSON.parse(await readFile(path.join(akri.state, 'brokers.json'), 'utf8')) as { pid: number }[]).map(({ pid }) => pid)
+  (
+    JSON.parse(await readFile(path.join(akri.state, 'brokers.json'), 'utf8')) as { pid: number }[]
+  ).map(({ pid }) => pid)
 const patience = { timeout: 45_000, interval: 100 }
 
 describe('akri run', () => {
   it('R49 R106 R113 runs a broker for a real device, with the environment that Allocate gives, and leaves nothing behind', async () => {
-    const file = await akri.write('a.yaml', configuration('nulls', nullDevice(`[/bin/sh, -c, 'env; exec sleep 1000']`)))
+    const file = await akri.write(
+      'a.yaml',
+      configuration('nulls', nullDevice(`[/bin/sh, -c, 'env; exec sleep 1000']`)),
+    )
     akri.start('-f', file)
     await vi.waitFor(() => expect(akri.output).toContain('UDEV_DEVNODE=/dev/null'), patience)
     const own = [...akri.output.matchAll(/^\[nulls-[0-9a-f]{6}] (\w+)=/gm)].map(([, name]) => name)
     const [instance] = await akri.instances()
     const digest = String(instance?.metadata.name.slice(-6)).toUpperCase()
-    const allocated = ['UDEV_DEVPATH', 'UDEV_DEVNODE', 'SITE', 'AKRI_BROKER_INFO_DIRECTORY'].flatMap((name) => [
-      name,
-      `${name}_${digest}`,
-    ])
+    const allocated = [
+      'UDEV_DEVPATH',
+      'UDEV_DEVNODE',
+      'SITE',
+      'AKRI_BROKER_INFO_DIRECTORY',
+    ].flatMap((name) => [name, `${name}_${digest}`])
     const ofEveryProcess = ['PATH', 'HOME', 'LANG', 'TMPDIR', 'TZ', 'PWD', 'OLDPWD', 'SHLVL', '_']
-    expect(own.filter((name) => !ofEveryProcess.includes(name ?? '')).sort()).toEqual([...allocated].sort())
+    expect(own.filter((name) => !ofEveryProcess.includes(name ?? '')).sort()).toEqual(
+      [...allocated].sort(),
+    )
     expect(Object.values(instance?.spec.deviceUsage ?? {})).toEqual(['node-a', ''])
 
     const [pid = 0] = await brokerPids()
     expect(await akri.stop('SIGINT')).toBe(0)
     expect(isAlive(pid)).toBe(false)
-    const kept = JSON.parse(await readFile(path.join(akri.state, 'cluster.json'), 'utf8')) as { state: { instances: Instance[] } }
+    const kept = JSON.parse(await readFile(path.join(akri.state, 'cluster.json'), 'utf8')) as {
+      state: { instances: Instance[] }
+    }
     expect(Object.values(kept.state.instances[0]?.spec.deviceUsage ?? {})).toEqual(['', ''])
   })
 
@@ -59,16 +72,25 @@ describe('akri run', () => {
     ['SIGINT', 'cluster.json'],
     ['SIGTERM', 'brokers.json'],
     ['SIGHUP', 'jobs.json'],
-  ] as const)('ends by %s also while it starts and its file %s does not answer', async (signal, name) => {
-    await mkdir(akri.state)
-    const file = path.join(akri.state, name)
-    execFileSync('mkfifo', [file])
-    akri.start('-f', await akri.write('a.yaml', configuration('nulls', nullDevice(`[/bin/sh, -c, 'exec sleep 1000']`))))
-    // A pipe cannot be opened to write before somebody reads, and whoever reads waits for as long as nothing is written.
-    const { O_WRONLY, O_NONBLOCK } = constants
-    await using _pipe = await vi.waitFor(() => open(file, O_WRONLY | O_NONBLOCK), patience)
-    expect(await akri.stop(signal)).toBeNull()
-  })
+  ] as const)(
+    'ends by %s also while it starts and its file %s does not answer',
+    async (signal, name) => {
+      await mkdir(akri.state)
+      const file = path.join(akri.state, name)
+      execFileSync('mkfifo', [file])
+      akri.start(
+        '-f',
+        await akri.write(
+          'a.yaml',
+          configuration('nulls', nullDevice(`[/bin/sh, -c, 'exec sleep 1000']`)),
+        ),
+      )
+      // A pipe cannot be opened to write before somebody reads, and whoever reads waits for as long as nothing is written.
+      const { O_WRONLY, O_NONBLOCK } = constants
+      await using _pipe = await vi.waitFor(() => open(file, O_WRONLY | O_NONBLOCK), patience)
+      expect(await akri.stop(signal)).toBeNull()
+    },
+  )
 
   it('ends at once by a second signal, and leaves no broker', async () => {
     const stubborn = `[/bin/sh, -c, 'trap "" TERM INT; echo deaf; while :; do sleep 1; done']`
@@ -87,27 +109,54 @@ describe('akri run', () => {
   })
 
   it('R49 R90 starts a broker again when it ends, each time with a slot', async () => {
-    akri.start('-f', await akri.write('a.yaml', configuration('nulls', nullDevice(`[/bin/sh, -c, 'echo here I am']`))))
-    await vi.waitFor(() => expect(akri.output.match(/here I am/g)?.length ?? 0).toBeGreaterThan(2), patience)
+    akri.start(
+      '-f',
+      await akri.write(
+        'a.yaml',
+        configuration('nulls', nullDevice(`[/bin/sh, -c, 'echo here I am']`)),
+      ),
+    )
+    await vi.waitFor(
+      () => expect(akri.output.match(/here I am/g)?.length ?? 0).toBeGreaterThan(2),
+      patience,
+    )
     expect(akri.output).toContain('it exited with code 0')
   })
 
   it('goes on with the rest when something in the files is wrong, and says what, where and why', async () => {
     await akri.write(
       'a-good.yaml',
-      configuration('good', `  discoveryHandler: { name: debugEcho, discoveryDetails: 'descriptions: [foo0]' }`),
+      configuration(
+        'good',
+        `  discoveryHandler: { name: debugEcho, discoveryDetails: 'descriptions: [foo0]' }`,
+      ),
     )
     await akri.write('b-yaml.yaml', 'kind: [')
-    await akri.write('c-capacity.yaml', configuration('zero', `  discoveryHandler: { name: debugEcho }\n  capacity: 0`))
-    await akri.write('d-field.yaml', configuration('field', `  discoveryHandler: { name: debugEcho, discoveryDetail: x }`))
+    await akri.write(
+      'c-capacity.yaml',
+      configuration('zero', `  discoveryHandler: { name: debugEcho }\n  capacity: 0`),
+    )
+    await akri.write(
+      'd-field.yaml',
+      configuration('field', `  discoveryHandler: { name: debugEcho, discoveryDetail: x }`),
+    )
     await akri.write(
       'e-rule.yaml',
-      configuration('rule', `  discoveryHandler: { name: udev, discoveryDetails: 'udevRules: [KERNEL="null"]' }`),
+      configuration(
+        'rule',
+        `  discoveryHandler: { name: udev, discoveryDetails: 'udevRules: [KERNEL="null"]' }`,
+      ),
     )
-    await akri.write('f-handler.yaml', configuration('handler', `  discoveryHandler: { name: none-such }`))
+    await akri.write(
+      'f-handler.yaml',
+      configuration('handler', `  discoveryHandler: { name: none-such }`),
+    )
     await akri.write(
       'g-twin.yaml',
-      configuration('good', `  discoveryHandler: { name: debugEcho, discoveryDetails: 'descriptions: [foo1]' }`),
+      configuration(
+        'good',
+        `  discoveryHandler: { name: debugEcho, discoveryDetails: 'descriptions: [foo1]' }`,
+      ),
     )
     await akri.write(
       'h-command.yaml',
@@ -118,7 +167,11 @@ describe('akri run', () => {
     )
     akri.start('-f', akri.directory)
     await vi.waitFor(
-      async () => expect((await akri.instances()).map(({ spec }) => spec.configurationName).sort()).toEqual(['command', 'good']),
+      async () =>
+        expect((await akri.instances()).map(({ spec }) => spec.configurationName).sort()).toEqual([
+          'command',
+          'good',
+        ]),
       patience,
     )
     await vi.waitFor(
@@ -134,21 +187,29 @@ describe('akri run', () => {
     expect(akri.output).toMatch(/g-twin\.yaml.*a-good\.yaml/)
     await vi.waitFor(() => {
       expect(akri.output).toMatch(/e-rule\.yaml.*discoveryDetails.*udevRules\[0\].*line 1, column/)
-      expect(akri.output).toMatch(/f-handler\.yaml.*spec\.discoveryHandler\.name.*no handler none-such/)
+      expect(akri.output).toMatch(
+        /f-handler\.yaml.*spec\.discoveryHandler\.name.*no handler none-such/,
+      )
     }, patience)
     const table = () => akri.ask('get', 'configurations')
     await vi.waitFor(
-      async () => expect(await table()).toMatch(/rule .*InvalidDetails: .*udevRules\[0\].*line 1, column/),
+      async () =>
+        expect(await table()).toMatch(/rule .*InvalidDetails: .*udevRules\[0\].*line 1, column/),
       patience,
     )
     expect(await table()).toMatch(/handler .*NoHandler: no handler none-such/)
     const described = await akri.ask('describe', 'configuration', 'rule')
-    expect(described).toMatch(/InvalidDetails .*udevRules\[0\].*line 1, column.*\n +KERNEL="null"\n +\^/)
+    expect(described).toMatch(
+      /InvalidDetails .*udevRules\[0\].*line 1, column.*\n +KERNEL="null"\n +\^/,
+    )
     expect(described).not.toContain('\u{fffd}')
   })
 
   it('refuses a state directory on which another agent works', async () => {
-    const file = await akri.write('a.yaml', configuration('nulls', nullDevice(`[/bin/sh, -c, 'exec sleep 1000']`)))
+    const file = await akri.write(
+      'a.yaml',
+      configuration('nulls', nullDevice(`[/bin/sh, -c, 'exec sleep 1000']`)),
+    )
     akri.start('-f', file)
     await vi.waitFor(() => expect(akri.output).toContain('agent started'), patience)
     const second = akri.run(['run', '--plain', '-f', file])
@@ -160,7 +221,10 @@ describe('akri run', () => {
     const long = path.join(akri.directory, 'x'.repeat(90))
     await mkdir(long)
     await symlink(long, akri.state)
-    const file = await akri.write('a.yaml', configuration('nulls', nullDevice(`[/bin/sh, -c, 'exec sleep 1000']`)))
+    const file = await akri.write(
+      'a.yaml',
+      configuration('nulls', nullDevice(`[/bin/sh, -c, 'exec sleep 1000']`)),
+    )
     akri.start('-f', file)
     await vi.waitFor(async () => expect(await akri.instances()).toHaveLength(1), patience)
     expect(akri.run(['get', 'instances', '--state-dir', long]).stdout).toContain('nulls')
@@ -173,28 +237,36 @@ describe('akri run', () => {
     expect(second.stderr).toContain(`another agent works on ${long}`)
   })
 
-  it.skipIf(process.getuid?.() !== 0)('puts no sockets where somebody else has been before (needs root)', async () => {
-    const long = path.join(akri.directory, 'x'.repeat(90))
-    await mkdir(long)
-    const sockets = await socketDirectory(long)
-    onTestFinished(() => rm(sockets, { recursive: true, force: true }))
-    await mkdir(sockets)
-    await chown(sockets, 65534, 65534)
-    const file = await akri.write('a.yaml', configuration('nulls', nullDevice(`[/bin/sh, -c, 'exec sleep 1000']`)))
-    const refused = akri.run(['run', '--plain', '-f', file, '--state-dir', long])
-    expect(refused.stderr).toContain(`${sockets} belongs to user 65534, not to 0`)
-    expect(refused.status).toBe(1)
-    await rm(sockets, { recursive: true })
-    await symlink(akri.directory, sockets)
-    expect(akri.run(['run', '--plain', '-f', file, '--state-dir', long]).stderr).toContain(`${sockets} is a link; remove it`)
-    // What root was told to use is another matter.
-    const own = path.join(akri.directory, 'o')
-    await mkdir(own)
-    await chown(own, 65534, 65534)
-    await symlink(own, akri.state)
-    akri.start('-f', file)
-    await vi.waitFor(async () => expect(await akri.instances()).toHaveLength(1), patience)
-  })
+  it.skipIf(process.getuid?.() !== 0)(
+    'puts no sockets where somebody else has been before (needs root)',
+    async () => {
+      const long = path.join(akri.directory, 'x'.repeat(90))
+      await mkdir(long)
+      const sockets = await socketDirectory(long)
+      onTestFinished(() => rm(sockets, { recursive: true, force: true }))
+      await mkdir(sockets)
+      await chown(sockets, 65534, 65534)
+      const file = await akri.write(
+        'a.yaml',
+        configuration('nulls', nullDevice(`[/bin/sh, -c, 'exec sleep 1000']`)),
+      )
+      const refused = akri.run(['run', '--plain', '-f', file, '--state-dir', long])
+      expect(refused.stderr).toContain(`${sockets} belongs to user 65534, not to 0`)
+      expect(refused.status).toBe(1)
+      await rm(sockets, { recursive: true })
+      await symlink(akri.directory, sockets)
+      expect(akri.run(['run', '--plain', '-f', file, '--state-dir', long]).stderr).toContain(
+        `${sockets} is a link; remove it`,
+      )
+      // What root was told to use is another matter.
+      const own = path.join(akri.directory, 'o')
+      await mkdir(own)
+      await chown(own, 65534, 65534)
+      await symlink(own, akri.state)
+      akri.start('-f', file)
+      await vi.waitFor(async () => expect(await akri.instances()).toHaveLength(1), patience)
+    },
+  )
 
   it.each([
     [['get', 'instances'], 1, /no agent answers on .*akri run/s],
@@ -202,7 +274,11 @@ describe('akri run', () => {
     [['run'], 2, /nothing to run: give Configurations with -f/],
     [['run', '--node', ''], 2, /--node <name>.*write a DNS name/],
     [['run', '--node', 'C:1:x'], 2, /--node <name>.*write a DNS name/],
-    [['get', 'instances', '--state-dir', ''], 2, /--state-dir <directory>.*write the path of a directory/],
+    [
+      ['get', 'instances', '--state-dir', ''],
+      2,
+      /--state-dir <directory>.*write the path of a directory/,
+    ],
   ])('says what is wrong with %j', (args, status, message) => {
     const result = akri.run(args)
     expect(result.stderr).toMatch(message)
@@ -210,16 +286,29 @@ describe('akri run', () => {
   })
 
   it('takes empty variables of the environment for ones that are not there', () => {
-    const environment = { AKRI_STATE_DIRECTORY: '', XDG_STATE_HOME: akri.directory, AGENT_NODE_NAME: '', LOG_LEVEL: '' }
-    const state = process.getuid?.() === 0 ? '/var/lib/akri-standalone' : path.join(akri.directory, 'akri')
-    expect(akri.run(['get', 'instances'], '', environment).stderr).toContain(`no agent answers on ${state}/control.sock`)
-    expect(akri.run(['run', '--state-dir', akri.state], '', environment).stderr).toContain('nothing to run')
+    const environment = {
+      AKRI_STATE_DIRECTORY: '',
+      XDG_STATE_HOME: akri.directory,
+      AGENT_NODE_NAME: '',
+      LOG_LEVEL: '',
+    }
+    const state =
+      process.getuid?.() === 0 ? '/var/lib/akri-standalone' : path.join(akri.directory, 'akri')
+    expect(akri.run(['get', 'instances'], '', environment).stderr).toContain(
+      `no agent answers on ${state}/control.sock`,
+    )
+    expect(akri.run(['run', '--state-dir', akri.state], '', environment).stderr).toContain(
+      'nothing to run',
+    )
   })
 
   it(`R84 R90 A2 loses no slot, doubles none and changes no Instance when agent, handler and broker are killed at any moment (${ROUNDS} rounds)`, {
     timeout: 300_000 + ROUNDS * 10_000,
   }, async () => {
-    const file = await akri.write('a.yaml', configuration('nulls', nullDevice(`[/bin/sh, -c, 'exec sleep 1000']`)))
+    const file = await akri.write(
+      'a.yaml',
+      configuration('nulls', nullDevice(`[/bin/sh, -c, 'exec sleep 1000']`)),
+    )
     const identity = ({ metadata, spec }: Instance) => ({
       uid: metadata.uid,
       name: metadata.name,
@@ -228,7 +317,10 @@ describe('akri run', () => {
     })
     // Straight from the socket: a program for each look would take most of the time.
     const look = async () => {
-      const { items } = (await askAgent(path.join(akri.state, 'control.sock'), '/apis/akri.sh/v0/instances')) as {
+      const { items } = (await askAgent(
+        path.join(akri.state, 'control.sock'),
+        '/apis/akri.sh/v0/instances',
+      )) as {
         items: Instance[]
       }
       return items
@@ -239,7 +331,11 @@ describe('akri run', () => {
           const pids = (await brokerPids()).filter(isAlive)
           expect(pids).toHaveLength(1)
           const now = await look()
-          expect(now.map(({ spec }) => Object.values(spec.deviceUsage).filter((usage) => usage !== '').length)).toEqual([1])
+          expect(
+            now.map(
+              ({ spec }) => Object.values(spec.deviceUsage).filter((usage) => usage !== '').length,
+            ),
+          ).toEqual([1])
           return { pids, instances: now.map(identity) }
         },
         { timeout: 45_000, interval: 50 },
@@ -263,7 +359,10 @@ describe('akri run', () => {
     const killed = { agent: 0, handler: 0, broker: 0 }
     for (let round = 0; round < ROUNDS; round++) {
       const before = await brokerPids()
-      const victims = [['agent'], ['handler'], ['broker'], ['broker', 'handler', 'agent'], ['agent', 'agent']][round % 5] ?? []
+      const victims =
+        [['agent'], ['handler'], ['broker'], ['broker', 'handler', 'agent'], ['agent', 'agent']][
+          round % 5
+        ] ?? []
       for (const victim of victims) {
         if (victim === 'agent') {
           await akri.stop('SIGKILL')

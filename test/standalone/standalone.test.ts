@@ -83,7 +83,12 @@ describe('the standalone agent', () => {
       brokerProperties: { DEBUG_ECHO_DESCRIPTION: 'foo0', SITE: 'north' },
       deviceUsage: { 'lab-8120fe-0': '', 'lab-8120fe-1': '' },
     })
-    await eventually(() => expect(agent.kubelet.resource('akri.sh/lab-8120fe')).toMatchObject({ capacity: 2, allocatable: 2 }))
+    await eventually(() =>
+      expect(agent.kubelet.resource('akri.sh/lab-8120fe')).toMatchObject({
+        capacity: 2,
+        allocatable: 2,
+      }),
+    )
   })
 
   it('R90 is the only node of its machine: after one with another name it has all slots, and no Instance twice', async () => {
@@ -105,9 +110,15 @@ describe('the standalone agent', () => {
     await agent.kubelet.admit(pod('p2', resource))
     expect(usage(agent, 'lab-8120fe')).toEqual({ 'lab-8120fe-0': 'n2' })
     expect(warned).toEqual([
-      { node: 'n2', others: ['n1'], message: 'state is of another node: its Instances and slots are given up' },
+      {
+        node: 'n2',
+        others: ['n1'],
+        message: 'state is of another node: its Instances and slots are given up',
+      },
     ])
-    expect(readdirSync(path.join(directory, 'state')).filter((name) => name.includes('corrupt'))).toEqual([])
+    expect(
+      readdirSync(path.join(directory, 'state')).filter((name) => name.includes('corrupt')),
+    ).toEqual([])
   })
 
   it('R39 R80 R82 R106 R113 gives a container its slot, environment and annotation, and R90 takes the slot back when its Pod is gone', async () => {
@@ -137,10 +148,17 @@ describe('the standalone agent', () => {
     })
     expect(usage(agent, 'lab-8120fe')).toEqual({ 'lab-8120fe-0': 'node-a', 'lab-8120fe-1': '' })
     await agent.kubelet.admit(pod('p2', resource))
-    await expect(agent.kubelet.admit(pod('p3', resource))).rejects.toThrow(/UnexpectedAdmissionError.*Available: 0/)
-    expect(usage(agent, 'lab-8120fe')).toEqual({ 'lab-8120fe-0': 'node-a', 'lab-8120fe-1': 'node-a' })
+    await expect(agent.kubelet.admit(pod('p3', resource))).rejects.toThrow(
+      /UnexpectedAdmissionError.*Available: 0/,
+    )
+    expect(usage(agent, 'lab-8120fe')).toEqual({
+      'lab-8120fe-0': 'node-a',
+      'lab-8120fe-1': 'node-a',
+    })
     agent.kubelet.remove('p1')
-    await eventually(() => expect(usage(agent, 'lab-8120fe')).toEqual({ 'lab-8120fe-0': '', 'lab-8120fe-1': 'node-a' }))
+    await eventually(() =>
+      expect(usage(agent, 'lab-8120fe')).toEqual({ 'lab-8120fe-0': '', 'lab-8120fe-1': 'node-a' }),
+    )
     await agent.kubelet.admit(pod('p4', resource))
   })
 
@@ -166,7 +184,9 @@ describe('the standalone agent', () => {
     expect(Object.values(before?.spec.deviceUsage ?? {})).toEqual(['node-a', ''])
     await agent.cluster.updateInstance(key, { capacity: 5, brokerProperties: { SITE: 'south' } })
     await eventually(() => expect(agent.cluster.instances.get(key)?.spec).toEqual(before?.spec))
-    expect(await agent.cluster.leaveInstance(key, before?.spec.nodes[0] ?? expect.fail())).toBe('deleted')
+    expect(await agent.cluster.leaveInstance(key, before?.spec.nodes[0] ?? expect.fail())).toBe(
+      'deleted',
+    )
     await eventually(() => expect(agent.cluster.instances.get(key)?.spec).toEqual(before?.spec))
     expect(agent.cluster.instances.get(key)?.metadata.uid).not.toBe(before?.metadata.uid)
   })
@@ -179,11 +199,18 @@ describe('the standalone agent', () => {
     const before = first.cluster.instances.list()
     await first.close()
     const second = await start()
-    await eventually(() => expect(second.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(2))
+    await eventually(() =>
+      expect(second.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(2),
+    )
     // The simulated kubelet ended with the agent, and its Pods with it.
-    await eventually(() => expect(usage(second, 'lab-8120fe')).toEqual({ 'lab-8120fe-0': '', 'lab-8120fe-1': '' }))
+    await eventually(() =>
+      expect(usage(second, 'lab-8120fe')).toEqual({ 'lab-8120fe-0': '', 'lab-8120fe-1': '' }),
+    )
     await second.agent.settled()
-    const lasting = ({ metadata, spec }: Instance) => ({ uid: metadata.uid, spec: { ...spec, deviceUsage: {} } })
+    const lasting = ({ metadata, spec }: Instance) => ({
+      uid: metadata.uid,
+      spec: { ...spec, deviceUsage: {} },
+    })
     expect(second.cluster.instances.list().map(lasting)).toEqual(before.map(lasting))
   })
 
@@ -207,7 +234,8 @@ describe('the standalone agent', () => {
     expect(pids()).toHaveLength(1)
     process.kill(Number(first), 'SIGKILL')
     await eventually(() => expect(pids().filter((pid) => pid !== first)).toHaveLength(1))
-    const endpoint = () => agent.agent.discovery.status(objectKey('default', 'lab'))?.endpoints[0]?.state
+    const endpoint = () =>
+      agent.agent.discovery.status(objectKey('default', 'lab'))?.endpoints[0]?.state
     await eventually(() => expect(endpoint()).toEqual({ phase: 'open', listed: true }))
     expect(agent.cluster.instances.list()).toEqual(before)
     expect(agent.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(1)
@@ -241,7 +269,10 @@ describe('the standalone agent', () => {
   it('does what was edited while its state could not be written, as soon as it can', async () => {
     await configure(1, ['foo0'])
     const said: string[] = []
-    const log = { ...silentLogger, error: (_fields: unknown, message: string) => said.push(message) }
+    const log = {
+      ...silentLogger,
+      error: (_fields: unknown, message: string) => said.push(message),
+    }
     const agent = await start({ log: { ...log, child: () => log } })
     await eventually(() => expect(names(agent)).toEqual(['lab-8120fe']))
     // Nothing can be renamed into the place of a directory.

@@ -30,7 +30,13 @@ async function echo(): Promise<string> {
   const directory = path.join(akri.directory, 'echo')
   await mkdir(directory)
   const akriField = { contract: 1, handlers: [{ name: 'debugEcho' }] }
-  const manifest = { name: 'own-echo', version: '1.0.0', type: 'module', exports: './echo.js', akri: akriField }
+  const manifest = {
+    name: 'own-echo',
+    version: '1.0.0',
+    type: 'module',
+    exports: './echo.js',
+    akri: akriField,
+  }
   await writeFile(path.join(directory, 'package.json'), JSON.stringify(manifest))
   const built = pathToFileURL(path.join(root, 'handlers/debug-echo/dist/index.js')).href
   const options = { availabilityFile: availability(), intervalMs: 50 }
@@ -45,18 +51,35 @@ async function echo(): Promise<string> {
 
 const availability = () => path.join(akri.directory, 'availability')
 
-async function start(size: { columns: number; rows: number }, options: readonly string[], ...descriptions: readonly string[]) {
+async function start(
+  size: { columns: number; rows: number },
+  options: readonly string[],
+  ...descriptions: readonly string[]
+) {
   const configuration = {
     apiVersion: 'akri.sh/v0',
     kind: 'Configuration',
-    metadata: { name: 'lab', annotations: { 'kubernetes.io/description': `what is in the laboratory${HOSTILE}` } },
+    metadata: {
+      name: 'lab',
+      annotations: { 'kubernetes.io/description': `what is in the laboratory${HOSTILE}` },
+    },
     spec: {
       discoveryHandler: { name: 'debugEcho', discoveryDetails: JSON.stringify({ descriptions }) },
-      brokerSpec: { brokerPodSpec: { containers: [{ name: 'b', command: ['/bin/sh', '-c', BROKER] }] } },
+      brokerSpec: {
+        brokerPodSpec: { containers: [{ name: 'b', command: ['/bin/sh', '-c', BROKER] }] },
+      },
     },
   }
-  const files = [await akri.write('lab.json', JSON.stringify(configuration)), await akri.write('bad.yaml', `kind: "${HOSTILE}"`)]
-  const command = akri.command(...files.flatMap((file) => ['-f', file]), '--handler', await echo(), ...options)
+  const files = [
+    await akri.write('lab.json', JSON.stringify(configuration)),
+    await akri.write('bad.yaml', `kind: "${HOSTILE}"`),
+  ]
+  const command = akri.command(
+    ...files.flatMap((file) => ['-f', file]),
+    '--handler',
+    await echo(),
+    ...options,
+  )
   // As a shell, which has the terminal before and after.
   terminal = new Terminal(size, [
     '/bin/sh',
@@ -103,7 +126,11 @@ async function interrupt(): Promise<void> {
 function expectTerminalBack(): void {
   const { lines, modes, styled, cursor } = terminal.screen
   expect(lines).toEqual(['before', 'after'])
-  expect({ modes: [...modes].sort(), styled, cursor }).toEqual({ modes: [25, 7], styled: false, cursor: { column: 0, row: 2 } })
+  expect({ modes: [...modes].sort(), styled, cursor }).toEqual({
+    modes: [25, 7],
+    styled: false,
+    cursor: { column: 0, row: 2 },
+  })
 }
 
 const title = `the live view of akri run in a terminal${missing === undefined ? '' : ` (needs ${missing})`}`
@@ -141,7 +168,12 @@ describe.skipIf(missing !== undefined)(title, () => {
   )
 
   it('keeps each line within the terminal, however narrow that is or becomes', async () => {
-    await start({ columns: 24, rows: 12 }, [], 'a long description of a device that is somewhere', 'カメラカメラカメラカメラ')
+    await start(
+      { columns: 24, rows: 12 },
+      [],
+      'a long description of a device that is somewhere',
+      'カメラカメラカメラカメラ',
+    )
     await untilShown(/^lab {2}2 devices/m)
     expect(shown()).toMatch(/^ {2}lab-[0-9a-f]{6} {2}● {2}/m)
     expect(terminal.screen.overflow).toBe(0)

@@ -6,14 +6,19 @@ describe('fuzzing', () => {
     const { parameters, timeoutMs } = fuzz({ runs: 2000 }, {})
     expect(parameters).toEqual({ numRuns: 2000, seed: 20_261_121 })
     expect(timeoutMs).toBe(40_000)
-    expect(fuzz({ runs: 2000, seed: 5 }, { AKRI_FUZZ_RUNS: '', AKRI_FUZZ_SEED: '' }).parameters).toEqual({
+    expect(
+      fuzz({ runs: 2000, seed: 5 }, { AKRI_FUZZ_RUNS: '', AKRI_FUZZ_SEED: '' }).parameters,
+    ).toEqual({
       numRuns: 2000,
       seed: 5,
     })
   })
 
   it('is longer and otherwise by variables, and its test may take as much longer', () => {
-    const { parameters, timeoutMs } = fuzz({ runs: 2000, msPerRun: 3 }, { AKRI_FUZZ_RUNS: '1000000', AKRI_FUZZ_SEED: '-7' })
+    const { parameters, timeoutMs } = fuzz(
+      { runs: 2000, msPerRun: 3 },
+      { AKRI_FUZZ_RUNS: '1000000', AKRI_FUZZ_SEED: '-7' },
+    )
     expect(parameters).toEqual({ numRuns: 1_000_000, seed: -7 })
     expect(timeoutMs).toBe(3_020_000)
   })

@@ -32,7 +32,10 @@ export function fuzz(
   env: Readonly<Record<string, string | undefined>> = process.env,
 ): Fuzz {
   const numRuns = numberOf('AKRI_FUZZ_RUNS', env, { least: 1, otherwise: runs })
-  const parameters = { numRuns, seed: numberOf('AKRI_FUZZ_SEED', env, { least: -(2 ** 31), otherwise: seed }) }
+  const parameters = {
+    numRuns,
+    seed: numberOf('AKRI_FUZZ_SEED', env, { least: -(2 ** 31), otherwise: seed }),
+  }
   return { parameters, timeoutMs: LEAST_MS + numRuns * msPerRun }
 }
 

@@ -41,14 +41,19 @@ export class DeviceWatch {
   }
 
   /** The first list from the last one on that satisfies. */
-  async until(what: string, satisfied: (list: TimedList) => boolean, timeoutMs = 15_000): Promise<TimedList> {
+  async until(
+    what: string,
+    satisfied: (list: TimedList) => boolean,
+    timeoutMs = 15_000,
+  ): Promise<TimedList> {
     if (this.last !== undefined && satisfied(this.last)) return this.last
     let timer: NodeJS.Timeout | undefined
     try {
       return await new Promise<TimedList>((resolve, reject) => {
         const waiting = { satisfied, resolve, reject }
         this.#waiting.push(waiting)
-        const tooLate = () => reject(new DeviceWatchError(`waited ${timeoutMs} ms for ${what}; ${this.#state()}`))
+        const tooLate = () =>
+          reject(new DeviceWatchError(`waited ${timeoutMs} ms for ${what}; ${this.#state()}`))
         timer = setTimeout(tooLate, timeoutMs)
       })
     } finally {
@@ -59,7 +64,8 @@ export class DeviceWatch {
   /** Until exactly these devices are there. */
   untilIds(ids: readonly string[], timeoutMs?: number): Promise<TimedList> {
     const wanted = JSON.stringify([...ids].sort())
-    const satisfied = ({ devices }: TimedList) => JSON.stringify(devices.map(({ id }) => id).sort()) === wanted
+    const satisfied = ({ devices }: TimedList) =>
+      JSON.stringify(devices.map(({ id }) => id).sort()) === wanted
     return this.until(`exactly ${ids.join(', ') || 'nothing'}`, satisfied, timeoutMs)
   }
 
@@ -73,7 +79,8 @@ export class DeviceWatch {
   }
 
   end(reason = 'it was stopped'): void {
-    for (const { reject } of this.#waiting.splice(0)) reject(new DeviceWatchError(`the discovery ended: ${reason}`))
+    for (const { reject } of this.#waiting.splice(0))
+      reject(new DeviceWatchError(`the discovery ended: ${reason}`))
   }
 
   stop(): void {

@@ -29,7 +29,12 @@ async function watch(id, details) {
   watches.set(id, stop)
   delay.reset()
   const properties = new DiscoveryProperties()
-  const request = { details: JSON.stringify(details), properties, signal: stop.signal, log: silentLogger }
+  const request = {
+    details: JSON.stringify(details),
+    properties,
+    signal: stop.signal,
+    log: silentLogger,
+  }
   try {
     for await (const list of openDiscovery(handler, request)) {
       say({ id, list, at: Number(process.hrtime.bigint()) / 1e6, heldUpMs: delay.max / 1e6 })

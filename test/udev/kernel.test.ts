@@ -1,5 +1,14 @@
 import { execFile, spawnSync } from 'node:child_process'
-import { accessSync, constants, existsSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  accessSync,
+  constants,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
@@ -41,7 +50,12 @@ type Lists = AsyncGenerator<readonly Device[], void, void>
 
 function discover(...udevRules: string[]): Lists {
   const properties = new DiscoveryProperties()
-  return openDiscovery(udev, { details: JSON.stringify({ udevRules }), properties, signal: stop.signal, log: silentLogger })
+  return openDiscovery(udev, {
+    details: JSON.stringify({ udevRules }),
+    properties,
+    signal: stop.signal,
+    log: silentLogger,
+  })
 }
 
 async function next(lists: Lists): Promise<readonly Device[]> {
@@ -73,58 +87,84 @@ describe("the udev handler and this machine's kernel", () => {
       id,
       properties: { UDEV_DEVPATH: id, UDEV_DEVNODE: `/dev/zram${number}` },
       mounts: [],
-      deviceSpecs: [{ containerPath: `/dev/zram${number}`, hostPath: `/dev/zram${number}`, permissions: 'rwm' }],
+      deviceSpecs: [
+        { containerPath: `/dev/zram${number}`, hostPath: `/dev/zram${number}`, permissions: 'rwm' },
+      ],
     })
     await remove()
     expect(ids(await next(lists))).toEqual(before)
   })
 
-  it.skipIf(!withLoop)('finds a device whose attributes come to match, and loses it again (needs root and losetup)', async () => {
-    const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-loop-'))
-    undo.push(async () => rmSync(directory, { recursive: true, force: true }))
-    const file = path.join(directory, 'disk')
-    writeFileSync(file, '')
-    truncateSync(file, 96 * 512)
-    const byFile = discover(`SUBSYSTEM=="block", KERNEL=="loop*", ATTR{loop/backing_file}=="${file}"`)
-    const bySize = discover(`SUBSYSTEM=="block", ATTR{loop/backing_file}=="${directory}/*", ATTR{size}=="96"`)
-    expect([await next(byFile), await next(bySize)]).toEqual([[], []])
-    const { stdout } = await run('losetup', ['--find', '--show', '--read-only', file])
-    const node = stdout.trim()
-    const detach = once(() => run('losetup', ['--detach', node]))
-    undo.push(detach)
-    const id = `/devices/virtual/block/${path.basename(node)}`
-    for (const lists of [byFile, bySize]) {
-      expect(await next(lists)).toMatchObject([{ id, properties: { UDEV_DEVNODE: node } }])
-    }
-    await detach()
-    expect([await next(byFile), await next(bySize)]).toEqual([[], []])
-  })
+  it.skipIf(!withLoop)(
+    'finds a device whose attributes come to match, and loses it again (needs root and losetup)',
+    async () => {
+      const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-loop-'))
+      undo.push(async () => rmSync(directory, { recursive: true, force: true }))
+      const file = path.join(directory, 'disk')
+      writeFileSync(file, '')
+      truncateSync(file, 96 * 512)
+      const byFile = discover(
+        `SUBSYSTEM=="block", KERNEL=="loop*", ATTR{loop/backing_file}=="${file}"`,
+      )
+      const bySize = discover(
+        `SUBSYSTEM=="block", ATTR{loop/backing_file}=="${directory}/*", ATTR{size}=="96"`,
+      )
+      expect([await next(byFile), await next(bySize)]).toEqual([[], []])
+      const { stdout } = await run('losetup', ['--find', '--show', '--read-only', file])
+      const node = stdout.trim()
+      const detach = once(() => run('losetup', ['--detach', node]))
+      undo.push(detach)
+      const id = `/devices/virtual/block/${path.basename(node)}`
+      for (const lists of [byFile, bySize]) {
+        expect(await next(lists)).toMatchObject([{ id, properties: { UDEV_DEVNODE: node } }])
+      }
+      await detach()
+      expect([await next(byFile), await next(bySize)]).toEqual([[], []])
+    },
+  )
 
-  it.skipIf(!withLinks)('finds network links, which have no node, under the names that they are given (needs root)', async () => {
-    const name = `akk${process.pid % 100_000}`
-    const lists = discover(`SUBSYSTEM=="net", KERNEL=="${name}*"`)
-    expect(await next(lists)).toEqual([])
-    await run('ip', ['link', 'add', `${name}a`, 'type', 'veth', 'peer', 'name', `${name}b`])
-    const remove = once(() => run('ip', ['link', 'del', `${name}b`]))
-    undo.push(remove)
-    const idOf = (suffix: string) => `/devices/virtual/net/${name}${suffix}`
-    await until(lists, [idOf('a'), idOf('b')])
-    await run('ip', ['link', 'set', `${name}a`, 'name', `${name}c`])
-    const devices = await until(lists, [idOf('b'), idOf('c')])
-    const link = (id: string) => ({ id, properties: { UDEV_DEVPATH: id }, mounts: [], deviceSpecs: [] })
-    expect(devices).toEqual([link(idOf('b')), link(idOf('c'))])
-    // One end takes the other with it.
-    await remove()
-    await until(lists, [])
-  })
+  it.skipIf(!withLinks)(
+    'finds network links, which have no node, under the names that they are given (needs root)',
+    async () => {
+      const name = `akk${process.pid % 100_000}`
+      const lists = discover(`SUBSYSTEM=="net", KERNEL=="${name}*"`)
+      expect(await next(lists)).toEqual([])
+      await run('ip', ['link', 'add', `${name}a`, 'type', 'veth', 'peer', 'name', `${name}b`])
+      const remove = once(() => run('ip', ['link', 'del', `${name}b`]))
+      undo.push(remove)
+      const idOf = (suffix: string) => `/devices/virtual/net/${name}${suffix}`
+      await until(lists, [idOf('a'), idOf('b')])
+      await run('ip', ['link', 'set', `${name}a`, 'name', `${name}c`])
+      const devices = await until(lists, [idOf('b'), idOf('c')])
+      const link = (id: string) => ({
+        id,
+        properties: { UDEV_DEVPATH: id },
+        mounts: [],
+        deviceSpecs: [],
+      })
+      expect(devices).toEqual([link(idOf('b')), link(idOf('c'))])
+      // One end takes the other with it.
+      await remove()
+      await until(lists, [])
+    },
+  )
 
-  it.skipIf(!withTtys)('finds terminals with their nodes (needs a kernel with virtual terminals)', async () => {
-    const devices = await next(discover('SUBSYSTEM=="tty", KERNEL=="tty[0-9]"', 'SUBSYSTEM=="tty", KERNEL=="console"'))
-    const byId = new Map(devices.map((device) => [device.id, device]))
-    expect(byId.get('/devices/virtual/tty/tty0')).toMatchObject({ properties: { UDEV_DEVNODE: '/dev/tty0' } })
-    expect(byId.get('/devices/virtual/tty/console')).toMatchObject({ properties: { UDEV_DEVNODE: '/dev/console' } })
-    expect(devices).toHaveLength(11)
-  })
+  it.skipIf(!withTtys)(
+    'finds terminals with their nodes (needs a kernel with virtual terminals)',
+    async () => {
+      const devices = await next(
+        discover('SUBSYSTEM=="tty", KERNEL=="tty[0-9]"', 'SUBSYSTEM=="tty", KERNEL=="console"'),
+      )
+      const byId = new Map(devices.map((device) => [device.id, device]))
+      expect(byId.get('/devices/virtual/tty/tty0')).toMatchObject({
+        properties: { UDEV_DEVNODE: '/dev/tty0' },
+      })
+      expect(byId.get('/devices/virtual/tty/console')).toMatchObject({
+        properties: { UDEV_DEVNODE: '/dev/console' },
+      })
+      expect(devices).toHaveLength(11)
+    },
+  )
 })
 
 function writable(file: string): boolean {

@@ -13,10 +13,13 @@ const RECORDED = path.resolve(import.meta.dirname, '../../handlers/udev/recorded
 const NAMESPACES = ['--mount', '--net', '--pid', '--fork', '--kill-child', '--mount-proc']
 /** What the kernel says of a device; all else in a recording is udevd's. */
 const FROM_KERNEL = new Set(
-  'SUBSYSTEM DEVTYPE DEVNAME MAJOR MINOR BUSNUM DEVNUM PRODUCT TYPE DRIVER INTERFACE MODALIAS NAME PHYS'.split(' '),
+  'SUBSYSTEM DEVTYPE DEVNAME MAJOR MINOR BUSNUM DEVNUM PRODUCT TYPE DRIVER INTERFACE MODALIAS NAME PHYS'.split(
+    ' ',
+  ),
 )
 /** Rules of an operator. */
-const OPERATOR_RULES = 'SUBSYSTEM=="tty", ENV{ID_VENDOR_ID}=="0403", TAG+="akri", ENV{AKRI_BAY}="7"\n'
+const OPERATOR_RULES =
+  'SUBSYSTEM=="tty", ENV{ID_VENDOR_ID}=="0403", TAG+="akri", ENV{AKRI_BAY}="7"\n'
 
 const has = (command: string, ...args: string[]) => spawnSync(command, args).status === 0
 const missing = [
@@ -41,7 +44,15 @@ class UdevdWorld {
     writeFileSync(path.join(directory, 'rules.d/95-akri.rules'), OPERATOR_RULES)
     const file = path.join(RECORDED, recording)
     // umockdev lays the tree out; what runs later does without it.
-    const copy = ['env', '-u', 'LD_PRELOAD', 'sh', '-c', 'cp -a "$UMOCKDEV_DIR/sys" "$UMOCKDEV_DIR/dev" "$0"', directory]
+    const copy = [
+      'env',
+      '-u',
+      'LD_PRELOAD',
+      'sh',
+      '-c',
+      'cp -a "$UMOCKDEV_DIR/sys" "$UMOCKDEV_DIR/dev" "$0"',
+      directory,
+    ]
     await promisify(execFile)('umockdev-run', ['-d', file, '--', ...copy])
     const devices = devicesOf(readFileSync(file, 'utf8'))
     for (const { DEVPATH = '', SUBSYSTEM: _, ...rest } of devices) {
@@ -59,7 +70,9 @@ class UdevdWorld {
     this.#devices = devices
     const world = path.join(import.meta.dirname, 'udevd-world.sh')
     const guest = [process.execPath, path.join(import.meta.dirname, 'guest-program.mjs')]
-    const child = spawn('unshare', [...NAMESPACES, world, directory, ...guest], { stdio: ['pipe', 'pipe', 'inherit'] })
+    const child = spawn('unshare', [...NAMESPACES, world, directory, ...guest], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    })
     this.#process = child
     this.guest = new Guest(child.stdout, child.stdin)
   }
@@ -72,17 +85,23 @@ class UdevdWorld {
 
   async close(): Promise<void> {
     this.guest.close()
-    if (this.#process.exitCode === null && this.#process.signalCode === null) await once(this.#process, 'exit')
+    if (this.#process.exitCode === null && this.#process.signalCode === null)
+      await once(this.#process, 'exit')
     rmSync(this.#directory, { recursive: true, force: true })
   }
 
   async #inject(events: readonly Event[]): Promise<void> {
-    await this.guest.run(`python3 ${path.join(import.meta.dirname, 'inject-uevents.py')}`, JSON.stringify(events))
+    await this.guest.run(
+      `python3 ${path.join(import.meta.dirname, 'inject-uevents.py')}`,
+      JSON.stringify(events),
+    )
   }
 }
 
 const title =
-  missing.length > 0 ? `the udev handler beside a udevd (needs ${missing.join(', ')})` : 'the udev handler beside a udevd'
+  missing.length > 0
+    ? `the udev handler beside a udevd (needs ${missing.join(', ')})`
+    : 'the udev handler beside a udevd'
 
 describe.skipIf(missing.length > 0)(title, () => {
   let world: UdevdWorld | undefined
@@ -93,36 +112,49 @@ describe.skipIf(missing.length > 0)(title, () => {
   })
 
   it.each([
-    ['usb-serial', 'SUBSYSTEM=="tty", ENV{ID_SERIAL}=="QEMU_QEMU_USB_SERIAL_FTDI77", ENV{ID_BUS}=="usb"', '/dev/ttyUSB0'],
+    [
+      'usb-serial',
+      'SUBSYSTEM=="tty", ENV{ID_SERIAL}=="QEMU_QEMU_USB_SERIAL_FTDI77", ENV{ID_BUS}=="usb"',
+      '/dev/ttyUSB0',
+    ],
     [
       'usb-kbd',
       'SUBSYSTEM=="input", KERNEL=="event*", ENV{ID_INPUT_KEYBOARD}=="1", ENV{ID_VENDOR_ID}=="0627"',
       '/dev/input/event1',
     ],
     ['usb-storage', 'SUBSYSTEM=="block", ENV{ID_BUS}=="usb", ENV{ID_TYPE}=="disk"', '/dev/sda'],
-  ])('finds a device of %s by what udevd found out, from when it did until the device goes', async (recording, rule, node) => {
-    world = await UdevdWorld.open(`${recording}.umockdev`)
-    const lists = await world.guest.watch({ udevRules: [rule] })
-    expect(lists.ids).toEqual([])
-    for (let round = 0; round < 2; round++) {
-      await world.tell('add')
-      const { devices } = await lists.until('the device', ({ devices }) => devices.length > 0)
-      expect(devices).toMatchObject([{ properties: { UDEV_DEVNODE: node }, deviceSpecs: [{ hostPath: node }] }])
-      await world.tell('remove')
-      await lists.untilIds([])
-    }
-    expect(lists.lists.map(({ devices }) => devices.length)).toEqual([0, 1, 0, 1, 0])
-  })
+  ])(
+    'finds a device of %s by what udevd found out, from when it did until the device goes',
+    async (recording, rule, node) => {
+      world = await UdevdWorld.open(`${recording}.umockdev`)
+      const lists = await world.guest.watch({ udevRules: [rule] })
+      expect(lists.ids).toEqual([])
+      for (let round = 0; round < 2; round++) {
+        await world.tell('add')
+        const { devices } = await lists.until('the device', ({ devices }) => devices.length > 0)
+        expect(devices).toMatchObject([
+          { properties: { UDEV_DEVNODE: node }, deviceSpecs: [{ hostPath: node }] },
+        ])
+        await world.tell('remove')
+        await lists.untilIds([])
+      }
+      expect(lists.lists.map(({ devices }) => devices.length)).toEqual([0, 1, 0, 1, 0])
+    },
+  )
 
   it("finds by the tags and properties of an operator's rules, also when these change", async () => {
     world = await UdevdWorld.open('usb-serial.umockdev')
     const seventh = await world.guest.watch({ udevRules: ['TAG=="akri", ENV{AKRI_BAY}=="7"'] })
-    const eighth = await world.guest.watch({ udevRules: ['TAGS=="akri", SUBSYSTEM=="tty", ENV{AKRI_BAY}=="8"'] })
+    const eighth = await world.guest.watch({
+      udevRules: ['TAGS=="akri", SUBSYSTEM=="tty", ENV{AKRI_BAY}=="8"'],
+    })
     await world.tell('add')
     const tty = '/devices/pci0000:00/0000:00:05.0/usb1/1-2/1-2:1.0/ttyUSB0/tty/ttyUSB0'
     await seventh.untilIds([tty])
     expect(eighth.ids).toEqual([])
-    await world.guest.run(`sed -i 's/"7"/"8"/' /run/udev/rules.d/95-akri.rules && udevadm control --reload`)
+    await world.guest.run(
+      `sed -i 's/"7"/"8"/' /run/udev/rules.d/95-akri.rules && udevadm control --reload`,
+    )
     await world.tell('change')
     await Promise.all([seventh.untilIds([]), eighth.untilIds([tty])])
     await world.guest.run('echo >/run/udev/rules.d/95-akri.rules && udevadm control --reload')
@@ -132,7 +164,9 @@ describe.skipIf(missing.length > 0)(title, () => {
 
   it("listens to udevd's own group: it does not only look once its patience with udevd is over", async () => {
     world = await UdevdWorld.open('usb-serial.umockdev')
-    const lists = await world.guest.watch({ udevRules: ['SUBSYSTEM=="tty", ENV{ID_SERIAL_SHORT}=="FTDI77"'] })
+    const lists = await world.guest.watch({
+      udevRules: ['SUBSYSTEM=="tty", ENV{ID_SERIAL_SHORT}=="FTDI77"'],
+    })
     const took: number[] = []
     for (let round = 0; round < 3; round++) {
       const started = performance.now()
@@ -155,7 +189,8 @@ function devicesOf(recording: string): Event[] {
     const [name = '', value = ''] = text.split(/=(.*)/s)
     const device = devices.at(-1)
     // The kernel names nodes relative to /dev.
-    if (kind === 'E' && device !== undefined && FROM_KERNEL.has(name)) device[name] = value.replace(/^\/dev\//, '')
+    if (kind === 'E' && device !== undefined && FROM_KERNEL.has(name))
+      device[name] = value.replace(/^\/dev\//, '')
   }
   return devices.sort((a, b) => ((a.DEVPATH ?? '') < (b.DEVPATH ?? '') ? -1 : 1))
 }

@@ -7,12 +7,19 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const home = path.dirname(path.dirname(fileURLToPath(import.meta.url)))
 const models = path.join(
-  path.dirname(createRequire(path.join(home, '../kube/package.json')).resolve('@kubernetes/client-node')),
+  path.dirname(
+    createRequire(path.join(home, '../kube/package.json')).resolve('@kubernetes/client-node'),
+  ),
   'gen/models',
 )
 
 /** See src/schema/kubernetes-types.ts. */
-const ROOTS = { podSpec: 'V1PodSpec', jobSpec: 'V1JobSpec', deploymentSpec: 'V1DeploymentSpec', serviceSpec: 'V1ServiceSpec' }
+const ROOTS = {
+  podSpec: 'V1PodSpec',
+  jobSpec: 'V1JobSpec',
+  deploymentSpec: 'V1DeploymentSpec',
+  serviceSpec: 'V1ServiceSpec',
+}
 
 /** The models say `string` of a quantity; the API server also takes a number. */
 const QUANTITIES = {
@@ -41,7 +48,9 @@ for (const open = Object.values(ROOTS); open.length > 0; ) {
   types[name] = Object.fromEntries(fields.sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-const version = /OpenAPI spec version: (\S+)/.exec(readFileSync(path.join(models, 'V1PodSpec.js'), 'utf8'))?.[1]
+const version = /OpenAPI spec version: (\S+)/.exec(
+  readFileSync(path.join(models, 'V1PodSpec.js'), 'utf8'),
+)?.[1]
 const text = `// Written by scripts/bundled-types.mjs.
 import type { KubernetesTypes } from '../schema/kubernetes-types.js'
 

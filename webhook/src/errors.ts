@@ -7,7 +7,10 @@ export class SchemaUnusableError extends defineError('AKRI_ERR_SCHEMA_UNUSABLE',
 export class DetailsUncheckedError extends defineError('AKRI_ERR_DETAILS_UNCHECKED', 'transient') {}
 
 /** The certificate that the webhook is to serve with, or its key, cannot be read or used. */
-export class CertificateUnusableError extends defineError('AKRI_ERR_CERTIFICATE_UNUSABLE', 'terminal') {}
+export class CertificateUnusableError extends defineError(
+  'AKRI_ERR_CERTIFICATE_UNUSABLE',
+  'terminal',
+) {}
 
 /** The port of the webhook cannot be listened on. */
 export class WebhookPortError extends defineError('AKRI_ERR_WEBHOOK_PORT', 'terminal') {}

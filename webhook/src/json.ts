@@ -2,7 +2,13 @@
 export function at(value: unknown, ...path: readonly string[]): unknown {
   let found = value
   for (const name of path) {
-    if (typeof found !== 'object' || found === null || Array.isArray(found) || !Object.hasOwn(found, name)) return undefined
+    if (
+      typeof found !== 'object' ||
+      found === null ||
+      Array.isArray(found) ||
+      !Object.hasOwn(found, name)
+    )
+      return undefined
     found = Reflect.get(found, name)
   }
   return found
@@ -14,7 +20,13 @@ export function isSameJson(one: unknown, other: unknown): boolean {
   for (let pair = open.pop(); pair !== undefined; pair = open.pop()) {
     const [a, b] = pair
     if (a === b) continue
-    if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null || Array.isArray(a) !== Array.isArray(b))
+    if (
+      typeof a !== 'object' ||
+      typeof b !== 'object' ||
+      a === null ||
+      b === null ||
+      Array.isArray(a) !== Array.isArray(b)
+    )
       return false
     const keys = Object.keys(a)
     if (keys.length !== Object.keys(b).length) return false

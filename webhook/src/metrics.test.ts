@@ -9,7 +9,8 @@ it('counts reviews by what came of them, whatever is asked for, and tells when t
     types: () => ({ source: 'bundled', version: 'v1.34.0' }),
   })
   metrics.reviewed('CREATE', 'denied', 0.002)
-  for (const operation of ['', 'x'.repeat(100), 'CONNECT']) metrics.reviewed(operation, 'allowed', 0.002)
+  for (const operation of ['', 'x'.repeat(100), 'CONNECT'])
+    metrics.reviewed(operation, 'allowed', 0.002)
   const before = await metrics.registry.metrics()
   expect(before).toContain('akri_webhook_reviews_total{operation="CREATE",outcome="denied"} 1')
   expect(before).toContain('akri_webhook_reviews_total{operation="other",outcome="allowed"} 3')
@@ -17,7 +18,11 @@ it('counts reviews by what came of them, whatever is asked for, and tells when t
   expect(before).toContain('akri_webhook_types_info{source="bundled",version="v1.34.0"} 1')
   expect(before).not.toMatch(/^akri_webhook_certificate_expiry/m)
   const validity = { notBefore: new Date(), notAfter: new Date('2030-01-01T00:00:00Z') }
-  certificate = issueServerCertificate(['localhost'], validity, issueAuthority('test', validity)).cert
+  certificate = issueServerCertificate(
+    ['localhost'],
+    validity,
+    issueAuthority('test', validity),
+  ).cert
   expect(await metrics.registry.metrics()).toContain(
     `akri_webhook_certificate_expiry_timestamp_seconds ${Date.parse('2030-01-01T00:00:00Z') / 1000}`,
   )

@@ -50,7 +50,10 @@ export class WebhookMetrics {
 
   reviewed(operation: string, outcome: Verdict['outcome'] | 'failed', seconds: number): void {
     // Whoever asks may write there what he likes.
-    this.#reviews.inc({ operation: ['CREATE', 'UPDATE', 'DELETE'].includes(operation) ? operation : 'other', outcome })
+    this.#reviews.inc({
+      operation: ['CREATE', 'UPDATE', 'DELETE'].includes(operation) ? operation : 'other',
+      outcome,
+    })
     this.#duration.observe(seconds)
   }
 }

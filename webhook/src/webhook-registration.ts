@@ -13,7 +13,11 @@ import type { Clock, Logger } from '@akrijs/runtime'
 import { at } from './json.js'
 import type { FailurePolicy } from './review/reviewer.js'
 
-const KIND = { group: 'admissionregistration.k8s.io', version: 'v1', plural: 'validatingwebhookconfigurations' }
+const KIND = {
+  group: 'admissionregistration.k8s.io',
+  version: 'v1',
+  plural: 'validatingwebhookconfigurations',
+}
 
 export interface WebhookRegistrationOptions {
   readonly client: ApiClient
@@ -51,7 +55,8 @@ export class WebhookRegistration {
       path: this.#resource.path(),
       query: { fieldSelector: `metadata.name=${name}` },
       parse: registered,
-      onError: (error, retryInMs) => log.warn({ err: error, retryInMs }, 'the ValidatingWebhookConfiguration cannot be watched'),
+      onError: (error, retryInMs) =>
+        log.warn({ err: error, retryInMs }, 'the ValidatingWebhookConfiguration cannot be watched'),
     })
     this.#queue = new ReconcileQueue({
       clock,
@@ -95,7 +100,8 @@ export class WebhookRegistration {
     const { log, name } = this.#options
     this.#reflector.onChange(() => this.#queue.add('registration'), signal)
     void this.#reflector.synced.then(() => {
-      if (this.#registered === undefined) log.warn({ name }, 'there is no such ValidatingWebhookConfiguration yet')
+      if (this.#registered === undefined)
+        log.warn({ name }, 'there is no such ValidatingWebhookConfiguration yet')
     })
     await Promise.all([this.#reflector.run(signal), this.#queue.run(signal)])
   }
@@ -111,9 +117,15 @@ export class WebhookRegistration {
     if (found === undefined) return
     const patch = registrationPatch(found.webhooks, failurePolicy, this.#bundle)
     if (patch.length === 0) return
-    const sameVersion = { op: 'test', path: '/metadata/resourceVersion', value: found.metadata.resourceVersion } as const
+    const sameVersion = {
+      op: 'test',
+      path: '/metadata/resourceVersion',
+      value: found.metadata.resourceVersion,
+    } as const
     try {
-      this.#reflector.observe(await this.#resource.patch(objectKey('', name), 'json', [sameVersion, ...patch]))
+      this.#reflector.observe(
+        await this.#resource.patch(objectKey('', name), 'json', [sameVersion, ...patch]),
+      )
       log.info({ name, failurePolicy }, 'ValidatingWebhookConfiguration written')
     } catch (error) {
       // Somebody was faster, and what he wrote is on its way to us.
@@ -123,13 +135,19 @@ export class WebhookRegistration {
   }
 }
 
-function registrationPatch(webhooks: readonly unknown[], failurePolicy: FailurePolicy, bundle: string | undefined): JsonPatch {
+function registrationPatch(
+  webhooks: readonly unknown[],
+  failurePolicy: FailurePolicy,
+  bundle: string | undefined,
+): JsonPatch {
   const caBundle = Buffer.from(bundle ?? '', 'utf8').toString('base64')
   return webhooks.flatMap((webhook, index) => {
     const path = (...names: string[]) => pointer('webhooks', String(index), ...names)
     const wrongBundle = bundle !== undefined && bundleIn(webhook) !== bundle
     return [
-      ...(wrongBundle ? [{ op: 'add', path: path('clientConfig', 'caBundle'), value: caBundle } as const] : []),
+      ...(wrongBundle
+        ? [{ op: 'add', path: path('clientConfig', 'caBundle'), value: caBundle } as const]
+        : []),
       ...(at(webhook, 'failurePolicy') === failurePolicy
         ? []
         : [{ op: 'add', path: path('failurePolicy'), value: failurePolicy } as const]),
@@ -143,8 +161,12 @@ function bundleIn(webhook: unknown): string | undefined {
 }
 
 function registered(object: unknown): Registered | undefined {
-  const [name, resourceVersion] = [at(object, 'metadata', 'name'), at(object, 'metadata', 'resourceVersion')]
+  const [name, resourceVersion] = [
+    at(object, 'metadata', 'name'),
+    at(object, 'metadata', 'resourceVersion'),
+  ]
   const webhooks = at(object, 'webhooks') ?? []
-  if (typeof name !== 'string' || typeof resourceVersion !== 'string' || !Array.isArray(webhooks)) return undefined
+  if (typeof name !== 'string' || typeof resourceVersion !== 'string' || !Array.isArray(webhooks))
+    return undefined
   return { metadata: { name, namespace: '', resourceVersion }, webhooks }
 }

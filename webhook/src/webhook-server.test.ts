@@ -8,7 +8,10 @@ import { issueAuthority, issueServerCertificate } from './certificates/x509.js'
 import type { AdmissionRequest, Verdict } from './review/admission-review.js'
 import { WebhookServer } from './webhook-server.js'
 
-const validity = { notBefore: new Date(Date.now() - 60_000), notAfter: new Date(Date.now() + 3_600_000) }
+const validity = {
+  notBefore: new Date(Date.now() - 60_000),
+  notAfter: new Date(Date.now() + 3_600_000),
+}
 const authority = issueAuthority('test', validity)
 const keyPair = issueServerCertificate(['localhost'], validity, authority)
 const ALLOWED: Verdict = { outcome: 'allowed', warnings: [] }
@@ -18,12 +21,19 @@ const question = JSON.stringify({
   kind: 'AdmissionReview',
   request: { uid: 'u', operation: 'CREATE', object: {} },
 })
-const answer = { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', response: { uid: 'u', allowed: true } }
+const answer = {
+  apiVersion: 'admission.k8s.io/v1',
+  kind: 'AdmissionReview',
+  response: { uid: 'u', allowed: true },
+}
 
 let server: WebhookServer
 let outcomes: string[]
 
-async function open(review: (request: AdmissionRequest) => Promise<Verdict> = async () => ALLOWED, clock: Clock = systemClock) {
+async function open(
+  review: (request: AdmissionRequest) => Promise<Verdict> = async () => ALLOWED,
+  clock: Clock = systemClock,
+) {
   outcomes = []
   server = await WebhookServer.open({
     port: 0,
@@ -46,16 +56,28 @@ interface Answer {
 
 function ask(
   body: string | Buffer,
-  { method = 'POST', path = '/validate?timeout=5s', headers = {}, agent = false as https.Agent | false } = {},
+  {
+    method = 'POST',
+    path = '/validate?timeout=5s',
+    headers = {},
+    agent = false as https.Agent | false,
+  } = {},
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    const options = { host: '127.0.0.1', port: server.port, servername: 'localhost', ca: authority.cert }
+    const options = {
+      host: '127.0.0.1',
+      port: server.port,
+      servername: 'localhost',
+      ca: authority.cert,
+    }
     const call = https.request({ ...options, method, path, headers, agent }, (response) => {
       let text = ''
       response.on('data', (chunk) => {
         text += String(chunk)
       })
-      response.on('end', () => resolve({ status: response.statusCode ?? 0, text, headers: response.headers }))
+      response.on('end', () =>
+        resolve({ status: response.statusCode ?? 0, text, headers: response.headers }),
+      )
     })
     call.on('error', reject)
     call.end(body)
@@ -63,9 +85,18 @@ function ask(
 }
 
 /** A connection that speaks TLS, and what comes on it until it ends. */
-function connection(): Promise<{ socket: tls.TLSSocket; received: Promise<string>; certificate: string | undefined }> {
+function connection(): Promise<{
+  socket: tls.TLSSocket
+  received: Promise<string>
+  certificate: string | undefined
+}> {
   return new Promise((resolve, reject) => {
-    const socket = tls.connect({ host: '127.0.0.1', port: server.port, servername: 'localhost', ca: authority.cert })
+    const socket = tls.connect({
+      host: '127.0.0.1',
+      port: server.port,
+      servername: 'localhost',
+      ca: authority.cert,
+    })
     let text = ''
     const received = new Promise<string>((done) => {
       socket.on('data', (chunk) => {
@@ -73,17 +104,22 @@ function connection(): Promise<{ socket: tls.TLSSocket; received: Promise<string
       })
       socket.on('close', () => done(text))
     })
-    socket.on('secureConnect', () => resolve({ socket, received, certificate: socket.getPeerX509Certificate()?.fingerprint256 }))
+    socket.on('secureConnect', () =>
+      resolve({ socket, received, certificate: socket.getPeerX509Certificate()?.fingerprint256 }),
+    )
     socket.on('error', reject)
   })
 }
 
-const large = (bytes: number) => `${question.slice(0, -1)},"more":"${'x'.repeat(bytes - question.length - 10)}"}`
+const large = (bytes: number) =>
+  `${question.slice(0, -1)},"more":"${'x'.repeat(bytes - question.length - 10)}"}`
 
 describe('the server of the webhook', () => {
   it('R66 answers a review', async () => {
     await open()
-    const { status, text } = await ask(question, { headers: { 'content-type': 'application/json' } })
+    const { status, text } = await ask(question, {
+      headers: { 'content-type': 'application/json' },
+    })
     expect([status, JSON.parse(text)]).toEqual([200, answer])
     expect(outcomes).toEqual(['CREATE allowed'])
   })
@@ -91,12 +127,30 @@ describe('the server of the webhook', () => {
   it.each<[string, string | Buffer, object, number, RegExp]>([
     ['another path', question, { path: '/' }, 404, /there is \/validate/],
     ['another method', '', { method: 'GET' }, 405, /only POST/],
-    ['another type of content', question, { headers: { 'content-type': 'text/yaml' } }, 415, /application\/json/],
+    [
+      'another type of content',
+      question,
+      { headers: { 'content-type': 'text/yaml' } },
+      415,
+      /application\/json/,
+    ],
     ['what is no JSON', '{', {}, 400, /no JSON/],
     ['nothing', '', {}, 400, /no JSON/],
     ['bytes that are no text', Buffer.from([0xff, 0xfe]), {}, 400, /no JSON/],
-    ['no request', '{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}', {}, 400, /has no request/],
-    ['more values than it has room for', `[${'{},'.repeat(200_000)}{}]`, {}, 413, /more than 300000 values/],
+    [
+      'no request',
+      '{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}',
+      {},
+      400,
+      /has no request/,
+    ],
+    [
+      'more values than it has room for',
+      `[${'{},'.repeat(200_000)}{}]`,
+      {},
+      413,
+      /more than 300000 values/,
+    ],
     ['more than it reads', large(4 * 1024 * 1024 + 1), {}, 413, /more than 4194304 bytes/],
     [
       'more than it reads, and does not say so',
@@ -165,7 +219,9 @@ describe('the server of the webhook', () => {
     socket.destroy()
     await received
     const half = await connection()
-    half.socket.write(`POST /validate HTTP/1.1\r\nhost: a\r\ncontent-length: ${question.length}\r\n\r\n${question}`)
+    half.socket.write(
+      `POST /validate HTTP/1.1\r\nhost: a\r\ncontent-length: ${question.length}\r\n\r\n${question}`,
+    )
     half.socket.end()
     expect(await half.received).toContain('200 OK')
     expect(await ask(question)).toMatchObject({ status: 200 })
@@ -175,11 +231,19 @@ describe('the server of the webhook', () => {
     await open()
     const version = (most: tls.SecureVersion) =>
       new Promise((resolve, reject) => {
-        const options = { host: '127.0.0.1', port: server.port, servername: 'localhost', ca: authority.cert }
-        const socket = tls.connect({ ...options, minVersion: 'TLSv1', maxVersion: most, ciphers: 'DEFAULT@SECLEVEL=0' }, () => {
-          resolve(socket.getProtocol())
-          socket.destroy()
-        })
+        const options = {
+          host: '127.0.0.1',
+          port: server.port,
+          servername: 'localhost',
+          ca: authority.cert,
+        }
+        const socket = tls.connect(
+          { ...options, minVersion: 'TLSv1', maxVersion: most, ciphers: 'DEFAULT@SECLEVEL=0' },
+          () => {
+            resolve(socket.getProtocol())
+            socket.destroy()
+          },
+        )
         socket.on('error', reject)
       })
     expect(await version('TLSv1.3')).toBe('TLSv1.3')
@@ -199,7 +263,9 @@ describe('the server of the webhook', () => {
       // The connections that were open go on.
       expect(await ask(question, { agent })).toMatchObject({ status: 200 })
       for (const { socket, received } of [before, after]) {
-        socket.end(`POST /validate HTTP/1.1\r\nhost: a\r\ncontent-length: ${question.length}\r\n\r\n${question}`)
+        socket.end(
+          `POST /validate HTTP/1.1\r\nhost: a\r\ncontent-length: ${question.length}\r\n\r\n${question}`,
+        )
         expect(await received).toContain('200 OK')
       }
     } finally {
@@ -250,7 +316,10 @@ describe('the server of the webhook', () => {
       expect((await ask(question, { agent })).headers.connection).toBe('keep-alive')
       const closed = server.close(5000)
       for (let more = 0; more < 3; more++)
-        expect(await ask(question, { agent })).toMatchObject({ status: 200, headers: { connection: 'close' } })
+        expect(await ask(question, { agent })).toMatchObject({
+          status: 200,
+          headers: { connection: 'close' },
+        })
       await clock.advance(5000)
       await closed
       await expect(ask(question)).rejects.toThrow('ECONNREFUSED')
@@ -262,7 +331,14 @@ describe('the server of the webhook', () => {
   it('says which port it cannot have', async () => {
     await open()
     const { port } = server
-    const options = { port, host: '127.0.0.1', keyPair, review: async () => ALLOWED, clock: systemClock, log: silentLogger }
+    const options = {
+      port,
+      host: '127.0.0.1',
+      keyPair,
+      review: async () => ALLOWED,
+      clock: systemClock,
+      log: silentLogger,
+    }
     await expect(WebhookServer.open(options)).rejects.toThrow(`cannot listen on port ${port}`)
   })
 })

@@ -3,7 +3,12 @@ import https from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
 import { WebhookPortError } from './errors.js'
-import { type AdmissionRequest, admissionReview, readAdmissionReview, type Verdict } from './review/admission-review.js'
+import {
+  type AdmissionRequest,
+  admissionReview,
+  readAdmissionReview,
+  type Verdict,
+} from './review/admission-review.js'
 
 /** PEM. */
 export interface KeyPair {
@@ -86,7 +91,9 @@ export class WebhookServer {
       socket.once('close', () => this.#sockets.delete(socket))
     })
     // Who does not speak TLS, or does not trust us, says so to himself.
-    this.#server.on('tlsClientError', (error) => options.log.debug({ error: error.message }, 'no TLS'))
+    this.#server.on('tlsClientError', (error) =>
+      options.log.debug({ error: error.message }, 'no TLS'),
+    )
   }
 
   /** @throws WebhookPortError */
@@ -95,7 +102,11 @@ export class WebhookServer {
     const server = webhook.#server
     await new Promise<void>((resolve, reject) => {
       server.once('error', (error) =>
-        reject(new WebhookPortError(`cannot listen on port ${options.port}: ${error.message}`, { cause: error })),
+        reject(
+          new WebhookPortError(`cannot listen on port ${options.port}: ${error.message}`, {
+            cause: error,
+          }),
+        ),
       )
       server.listen(options.port, options.host, resolve)
     })
@@ -141,7 +152,12 @@ export class WebhookServer {
       // What is left of the request is not read: the connection cannot be used again.
       response.setHeader('connection', 'close')
       if (status === 405) response.setHeader('allow', 'POST')
-      reply(response, status, 'text/plain; charset=utf-8', `${status === 500 ? 'the review failed' : messageOf(error)}\n`)
+      reply(
+        response,
+        status,
+        'text/plain; charset=utf-8',
+        `${status === 500 ? 'the review failed' : messageOf(error)}\n`,
+      )
     }
   }
 
@@ -149,7 +165,8 @@ export class WebhookServer {
     if (request.url?.split('?')[0] !== '/validate') throw new Refusal(404, 'there is /validate')
     if (request.method !== 'POST') throw new Refusal(405, 'only POST')
     const type = request.headers['content-type']
-    if (type !== undefined && !/^application\/json(;|$)/i.test(type)) throw new Refusal(415, 'send application/json')
+    if (type !== undefined && !/^application\/json(;|$)/i.test(type))
+      throw new Refusal(415, 'send application/json')
     if (Number(request.headers['content-length'] ?? 0) > MAX_BODY) throw tooLarge()
     const body = { bytes: 0 }
     try {
@@ -202,7 +219,8 @@ export class WebhookServer {
 }
 
 function parse(body: Buffer): unknown {
-  if (mostValues(body) > MAX_VALUES) throw new Refusal(413, `the body has more than ${MAX_VALUES} values`)
+  if (mostValues(body) > MAX_VALUES)
+    throw new Refusal(413, `the body has more than ${MAX_VALUES} values`)
   try {
     return JSON.parse(body.toString('utf8'))
   } catch {
@@ -222,5 +240,7 @@ function tooLarge(): Refusal {
 }
 
 function reply(response: ServerResponse, status: number, type: string, text: string): void {
-  response.writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(text) }).end(text)
+  response
+    .writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(text) })
+    .end(text)
 }

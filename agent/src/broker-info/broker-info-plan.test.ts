@@ -3,7 +3,13 @@ import type { NodeName } from '@akrijs/kube'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { BrokerReports } from '../ports/cluster.js'
-import { changedStatus, isEmpty, MAX_INSTANCE_BYTES, MAX_INSTANCE_ENTRIES, planBrokerInfo } from './broker-info-plan.js'
+import {
+  changedStatus,
+  isEmpty,
+  MAX_INSTANCE_BYTES,
+  MAX_INSTANCE_ENTRIES,
+  planBrokerInfo,
+} from './broker-info-plan.js'
 
 const A = 'node-a' as NodeName
 const B = 'node-b' as NodeName
@@ -23,7 +29,11 @@ function reports(
   abandoned: SlotName[] = [],
 ): BrokerReports {
   const workloads = Object.entries(files).map(
-    ([name, content]) => [name as SlotName, { files: new Map(Object.entries(content)), fresh: new Set(fresh) }] as const,
+    ([name, content]) =>
+      [
+        name as SlotName,
+        { files: new Map(Object.entries(content)), fresh: new Set(fresh) },
+      ] as const,
   )
   return { workloads: new Map(workloads), abandoned: new Set(abandoned) }
 }
@@ -52,12 +62,20 @@ describe('what stands in brokerInfo', () => {
   })
 
   it('R69 is not touched by a node whose workloads have not written it', () => {
-    const subject = instance({ [slot(0)]: A, [slot(1)]: B }, { brokerInfo: { a: '1' }, brokerInfoSlots: { a: slot(1) } })
-    expect(isEmpty(planBrokerInfo(subject, A, reports({ [slot(0)]: {} }, [], [slot(1)])))).toBe(true)
+    const subject = instance(
+      { [slot(0)]: A, [slot(1)]: B },
+      { brokerInfo: { a: '1' }, brokerInfoSlots: { a: slot(1) } },
+    )
+    expect(isEmpty(planBrokerInfo(subject, A, reports({ [slot(0)]: {} }, [], [slot(1)])))).toBe(
+      true,
+    )
   })
 
   it('R69 goes with the slot of its workload, once it is free and somebody says that it is over', () => {
-    const subject = instance({ [slot(0)]: '' }, { brokerInfo: { a: '1' }, brokerInfoSlots: { a: slot(0) } })
+    const subject = instance(
+      { [slot(0)]: '' },
+      { brokerInfo: { a: '1' }, brokerInfoSlots: { a: slot(0) } },
+    )
     expect(isEmpty(planBrokerInfo(subject, B, reports({})))).toBe(true)
     expect(planBrokerInfo(subject, B, reports({}, [], [slot(0)])).remove).toEqual(['a'])
     const beyond = instance({}, subject.status)
@@ -65,7 +83,10 @@ describe('what stands in brokerInfo', () => {
   })
 
   it('R69 of a slot that this node holds goes where its workload has no directory', () => {
-    const subject = instance({ [slot(0)]: A }, { brokerInfo: { a: '1' }, brokerInfoSlots: { a: slot(0) } })
+    const subject = instance(
+      { [slot(0)]: A },
+      { brokerInfo: { a: '1' }, brokerInfoSlots: { a: slot(0) } },
+    )
     expect(planBrokerInfo(subject, A, reports({})).remove).toEqual(['a'])
   })
 
@@ -88,7 +109,10 @@ describe('what stands in brokerInfo', () => {
   })
 
   it('R69 of somebody who is not known stays, unless a workload writes it', () => {
-    const subject = instance({ [slot(0)]: A }, { brokerInfo: { note: 'by hand', version: 'by hand' } })
+    const subject = instance(
+      { [slot(0)]: A },
+      { brokerInfo: { note: 'by hand', version: 'by hand' } },
+    )
     const next = after(subject, A, reports({ [slot(0)]: { version: '1' } }))
     expect(entries(next)).toEqual({ note: 'by hand', version: '1' })
     expect(owners(next)).toEqual({ version: slot(0) })
@@ -105,13 +129,20 @@ describe('what stands in brokerInfo', () => {
   it('R69 is not confused by a slot that is no slot', () => {
     for (const odd of ['__proto__', 'constructor', '', 'cam']) {
       const status = { brokerInfo: { a: '1' }, brokerInfoSlots: { a: odd } }
-      expect(() => planBrokerInfo(instance({ [slot(0)]: A }, status), A, reports({}, [], [odd as SlotName]))).not.toThrow()
+      expect(() =>
+        planBrokerInfo(instance({ [slot(0)]: A }, status), A, reports({}, [], [odd as SlotName])),
+      ).not.toThrow()
     }
   })
 
   it('R69 has room for so many entries, and what is there stays', () => {
     const many = (from: number, count: number) =>
-      Object.fromEntries(Array.from({ length: count }, (_, index) => [`f${String(from + index).padStart(4, '0')}`, 'x']))
+      Object.fromEntries(
+        Array.from({ length: count }, (_, index) => [
+          `f${String(from + index).padStart(4, '0')}`,
+          'x',
+        ]),
+      )
     const subject = instance({ [slot(0)]: A, [slot(1)]: B })
     const first = after(subject, A, reports({ [slot(0)]: many(0, MAX_INSTANCE_ENTRIES - 1) }))
     const plan = planBrokerInfo(first, B, reports({ [slot(1)]: many(5000, 3) }))
@@ -122,7 +153,11 @@ describe('what stands in brokerInfo', () => {
 
   it('R69 has room for so many bytes; what has outgrown them goes, because it is not true any more', () => {
     const half = 'x'.repeat(MAX_INSTANCE_BYTES / 2)
-    const subject = after(instance({ [slot(0)]: A }), A, reports({ [slot(0)]: { a: half, b: half } }))
+    const subject = after(
+      instance({ [slot(0)]: A }),
+      A,
+      reports({ [slot(0)]: { a: half, b: half } }),
+    )
     const grown = reports({ [slot(0)]: { a: half, b: `${half}x` } }, ['b'])
     const plan = planBrokerInfo(subject, A, grown)
     expect(plan).toEqual({ set: [], remove: ['b'], leftOut: [{ name: 'b', slot: slot(0) }] })
@@ -132,10 +167,18 @@ describe('what stands in brokerInfo', () => {
   })
 
   it('R69 comes to rest, with each workload or none behind an entry, whatever two nodes do in turns', () => {
-    const files = fc.dictionary(fc.constantFrom('a', 'b', 'c', 'constructor'), fc.constantFrom('1', '2'), { maxKeys: 4 })
+    const files = fc.dictionary(
+      fc.constantFrom('a', 'b', 'c', 'constructor'),
+      fc.constantFrom('1', '2'),
+      { maxKeys: 4 },
+    )
     const step = fc.oneof(
       fc.record({ do: fc.constant('write' as const), index: fc.nat({ max: 3 }), files }),
-      fc.record({ do: fc.constant('hold' as const), index: fc.nat({ max: 3 }), by: fc.constantFrom(A, B, '') }),
+      fc.record({
+        do: fc.constant('hold' as const),
+        index: fc.nat({ max: 3 }),
+        by: fc.constantFrom(A, B, ''),
+      }),
       fc.record({ do: fc.constant('report' as const), node: fc.constantFrom(A, B) }),
     )
     fc.assert(
@@ -145,18 +188,24 @@ describe('what stands in brokerInfo', () => {
         const fresh = new Map<SlotName, Set<string>>()
         let subject: Subject = instance({})
         const abandoned = new Set([0, 1, 2, 3].map(slot))
-        const current = (): Subject => ({ ...subject, spec: { ...subject.spec, deviceUsage: Object.fromEntries(usage) } })
+        const current = (): Subject => ({
+          ...subject,
+          spec: { ...subject.spec, deviceUsage: Object.fromEntries(usage) },
+        })
         const report = (node: NodeName) => {
           const own = [...written].filter(([name]) => usage.get(name) === node)
           const workloads = own.map(
-            ([name, content]) => [name, { files: content, fresh: fresh.get(name) ?? new Set<string>() }] as const,
+            ([name, content]) =>
+              [name, { files: content, fresh: fresh.get(name) ?? new Set<string>() }] as const,
           )
           const given = { workloads: new Map(workloads), abandoned }
           const now = current()
           const plan = planBrokerInfo(now, node, given)
           for (const { slot: of } of plan.set) expect(usage.get(of)).toBe(node)
           for (const name of plan.remove) {
-            const owner = Object.hasOwn(now.status?.brokerInfoSlots ?? {}, name) ? now.status?.brokerInfoSlots?.[name] : undefined
+            const owner = Object.hasOwn(now.status?.brokerInfoSlots ?? {}, name)
+              ? now.status?.brokerInfoSlots?.[name]
+              : undefined
             expect([node, '', undefined]).toContain(usage.get(owner as SlotName))
           }
           subject = after(now, node, given)
@@ -174,7 +223,11 @@ describe('what stands in brokerInfo', () => {
             const before = written.get(slot(one.index))
             fresh.set(
               slot(one.index),
-              new Set([...content].filter(([name, text]) => before?.get(name) !== text).map(([name]) => name)),
+              new Set(
+                [...content]
+                  .filter(([name, text]) => before?.get(name) !== text)
+                  .map(([name]) => name),
+              ),
             )
             written.set(slot(one.index), content)
           }

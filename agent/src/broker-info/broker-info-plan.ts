@@ -4,7 +4,11 @@ import type { BrokerReports } from '../ports/cluster.js'
 
 /** What is to be changed of an Instance's `brokerInfo`. */
 export interface BrokerInfoPlan {
-  readonly set: readonly { readonly name: string; readonly content: string; readonly slot: SlotName }[]
+  readonly set: readonly {
+    readonly name: string
+    readonly content: string
+    readonly slot: SlotName
+  }[]
   readonly remove: readonly string[]
   /** What the Instance has no room for. */
   readonly leftOut: readonly { readonly name: string; readonly slot: SlotName }[]
@@ -36,7 +40,8 @@ export function planBrokerInfo(
   const entries = new Map(before)
   for (const [name, { slot }] of before) {
     if (slot === undefined) continue
-    const over = holder(slot) === node ? !workloads.get(slot as SlotName)?.files.has(name) : isAbandoned(slot)
+    const over =
+      holder(slot) === node ? !workloads.get(slot as SlotName)?.files.has(name) : isAbandoned(slot)
     if (over) entries.delete(name)
   }
 
@@ -53,7 +58,9 @@ export function planBrokerInfo(
   const set = [...entries].flatMap(([name, { content, slot }]) => {
     const known = before.get(name)
     const same = known !== undefined && known.content === content && known.slot === slot
-    return same || slot === undefined || content === undefined ? [] : [{ name, content, slot: slot as SlotName }]
+    return same || slot === undefined || content === undefined
+      ? []
+      : [{ name, content, slot: slot as SlotName }]
   })
   return { set, remove: [...before.keys()].filter((name) => !entries.has(name)), leftOut }
 
@@ -63,10 +70,15 @@ export function planBrokerInfo(
 }
 
 /** The status with the changes. */
-export function changedStatus(status: Instance['status'], { set, remove }: BrokerInfoPlan): NonNullable<Instance['status']> {
+export function changedStatus(
+  status: Instance['status'],
+  { set, remove }: BrokerInfoPlan,
+): NonNullable<Instance['status']> {
   const gone = new Set(remove)
-  const changed = (map: Readonly<Record<string, string>> = {}, written: readonly (readonly [string, string])[]) =>
-    Object.fromEntries([...Object.entries(map).filter(([name]) => !gone.has(name)), ...written])
+  const changed = (
+    map: Readonly<Record<string, string>> = {},
+    written: readonly (readonly [string, string])[],
+  ) => Object.fromEntries([...Object.entries(map).filter(([name]) => !gone.has(name)), ...written])
   return {
     ...status,
     brokerInfo: changed(
@@ -84,13 +96,24 @@ export function isEmpty({ set, remove }: BrokerInfoPlan): boolean {
   return set.length === 0 && remove.length === 0
 }
 
-function entriesOf({ brokerInfo = {}, brokerInfoSlots = {} }: NonNullable<Instance['status']>): Map<string, Entry> {
+function entriesOf({
+  brokerInfo = {},
+  brokerInfoSlots = {},
+}: NonNullable<Instance['status']>): Map<string, Entry> {
   const names = new Set([...Object.keys(brokerInfo), ...Object.keys(brokerInfoSlots)])
-  return new Map([...names].map((name) => [name, { content: own(brokerInfo, name), slot: own(brokerInfoSlots, name) }]))
+  return new Map(
+    [...names].map((name) => [
+      name,
+      { content: own(brokerInfo, name), slot: own(brokerInfoSlots, name) },
+    ]),
+  )
 }
 
 /** Takes out of what is new or has changed what there is no room for; what stands there as it was has its room. */
-function withinBounds(entries: Map<string, Entry>, before: ReadonlyMap<string, Entry>): BrokerInfoPlan['leftOut'] {
+function withinBounds(
+  entries: Map<string, Entry>,
+  before: ReadonlyMap<string, Entry>,
+): BrokerInfoPlan['leftOut'] {
   const changed: [string, Entry][] = []
   let count = 0
   let bytes = 0

@@ -34,10 +34,13 @@ beforeEach(async () => {
   })
   const wanted = manifest()
   await cluster.apply({ configurations: [wanted], data: [], complete: true })
-  const owner = cluster.configurations.get(objectKey(wanted.namespace, wanted.name)) ?? expect.fail('no Configuration')
+  const owner =
+    cluster.configurations.get(objectKey(wanted.namespace, wanted.name)) ??
+    expect.fail('no Configuration')
   const draft = draftOf(owner, 4, [NODE, OTHER], '8120fe')
   await cluster.createInstance(draft)
-  instance = cluster.instances.get(objectKey(draft.namespace, draft.name)) ?? expect.fail('no Instance')
+  instance =
+    cluster.instances.get(objectKey(draft.namespace, draft.name)) ?? expect.fail('no Instance')
   writes = []
   given = new GivenSlots({ node: NODE, pods: undefined })
   brokerInfo = start()
@@ -63,7 +66,14 @@ function start(): BrokerInfo {
       return cluster.reportBrokerInfo(...given)
     },
   }
-  return new BrokerInfo({ cluster: observed, node: NODE, given, clock: systemClock, log: silentLogger, directory: root() })
+  return new BrokerInfo({
+    cluster: observed,
+    node: NODE,
+    given,
+    clock: systemClock,
+    log: silentLogger,
+    directory: root(),
+  })
 }
 
 /** As an Allocate does it. */
@@ -80,7 +90,8 @@ describe('what workloads report', () => {
     const own = await allocate(0)
     expect(own).toBe(path.join(root(), `default_${instance.metadata.name}`, slot(0)))
     expect((await stat(own)).mode & 0o7777).toBe(0o777)
-    for (const above of [root(), path.dirname(own)]) expect((await stat(above)).mode & 0o077).toBe(0)
+    for (const above of [root(), path.dirname(own)])
+      expect((await stat(above)).mode & 0o077).toBe(0)
   })
 
   it('R69 stands in brokerInfo soon, and again after each change', async () => {
@@ -112,9 +123,13 @@ describe('what workloads report', () => {
   it('R68 is in a new directory for the next one that is given the slot, although the one before still writes', async () => {
     const own = await allocate(0)
     await writeFile(path.join(own, 'a'), 'of the first')
-    const writer = spawn('/bin/sh', ['-c', 'while true; do echo old >late 2>/dev/null; done'], { cwd: own })
+    const writer = spawn('/bin/sh', ['-c', 'while true; do echo old >late 2>/dev/null; done'], {
+      cwd: own,
+    })
     try {
-      await eventually(() => expect(info()).toEqual({ a: 'of the first', late: expect.any(String) }))
+      await eventually(() =>
+        expect(info()).toEqual({ a: 'of the first', late: expect.any(String) }),
+      )
       expect(await brokerInfo.open(key(), slot(0))).toBe(own)
       expect(await readdir(own)).toEqual([])
       await writeFile(path.join(own, 'b'), 'of the second')
@@ -160,7 +175,8 @@ describe('what workloads report', () => {
 
   it('R69 survives the agent, and what was written, freed or left meanwhile is found by the next one', async () => {
     const [first, second, third] = [await allocate(0), await allocate(1), await allocate(2)]
-    for (const own of [first, second, third]) await writeFile(path.join(own, path.basename(own)), '1')
+    for (const own of [first, second, third])
+      await writeFile(path.join(own, path.basename(own)), '1')
     await eventually(() => expect(Object.keys(info())).toHaveLength(3))
     await brokerInfo.close()
     await writeFile(path.join(first, slot(0)), '2')
@@ -172,7 +188,9 @@ describe('what workloads report', () => {
     await brokerInfo.start()
     // Of the third the other node says what is true.
     await eventually(() => expect(info()).toEqual({ [slot(0)]: '2', [slot(2)]: '1' }))
-    await eventually(async () => expect(await readdir(root())).toEqual([path.basename(path.dirname(first))]))
+    await eventually(async () =>
+      expect(await readdir(root())).toEqual([path.basename(path.dirname(first))]),
+    )
     await eventually(async () => expect(await readdir(path.dirname(first))).toEqual([slot(0)]))
     await writeFile(path.join(first, slot(0)), '3')
     await eventually(() => expect(info()[slot(0)]).toBe('3'))
@@ -208,7 +226,9 @@ describe('what workloads report', () => {
   it('R69 is written about once a second and no more, however fast a workload writes', async () => {
     const own = await allocate(0)
     const script = 'i=0; while true; do i=$((i+1)); echo $i >a; echo $i >b; done'
-    const writers = [0, 1].map(() => spawn('/bin/sh', ['-c', script], { cwd: own, stdio: 'ignore' }))
+    const writers = [0, 1].map(() =>
+      spawn('/bin/sh', ['-c', script], { cwd: own, stdio: 'ignore' }),
+    )
     const cpu = process.cpuUsage()
     const begun = systemClock.monotonicMs()
     try {
@@ -223,7 +243,10 @@ describe('what workloads report', () => {
     // Reading what is written costs next to nothing too.
     expect((user + system) / 1e6 / seconds).toBeLessThan(0.5)
     const last = Object.fromEntries(
-      ['a', 'b'].map((name) => [name, execFileSync('cat', [path.join(own, name)], { encoding: 'utf8' })]),
+      ['a', 'b'].map((name) => [
+        name,
+        execFileSync('cat', [path.join(own, name)], { encoding: 'utf8' }),
+      ]),
     )
     await eventually(() => expect(info()).toEqual(last))
   })
@@ -269,7 +292,10 @@ describe('what workloads report', () => {
     await eventually(async () => expect(await readdir(path.dirname(own))).toEqual([slot(0)]))
   })
 
-  it.each(['../x', 'a/b', '..', '', 'x_y'])('R68 makes no directory for a slot called %j', async (name) => {
-    expect(await brokerInfo.open(key(), name as SlotName)).toBeUndefined()
-  })
+  it.each(['../x', 'a/b', '..', '', 'x_y'])(
+    'R68 makes no directory for a slot called %j',
+    async (name) => {
+      expect(await brokerInfo.open(key(), name as SlotName)).toBeUndefined()
+    },
+  )
 })

@@ -82,14 +82,18 @@ export class BrokerInfo {
     const { cluster, log, directory, given } = this.#options
     const left = await this.#directories.open().catch((error: unknown) => {
       // Devices are more important.
-      log.error({ directory, err: error }, 'workloads cannot report: their directories cannot be made')
+      log.error(
+        { directory, err: error },
+        'workloads cannot report: their directories cannot be made',
+      )
       return []
     })
     void this.#directories.removeAside()
     for (const { instance, slot, path } of left) this.#follow(instance, slot, path, false)
     cluster.instances.onChange((key) => this.#changed(key), this.#stop.signal)
     given.onChange((slot) => {
-      for (const [key, { workloads }] of this.#instances) if (workloads.has(slot)) this.#queue.add(key)
+      for (const [key, { workloads }] of this.#instances)
+        if (workloads.has(slot)) this.#queue.add(key)
     }, this.#stop.signal)
     for (const instance of cluster.instances.list()) this.#changed(keyOf(instance))
     for (const key of this.#instances.keys()) this.#queue.add(key)
@@ -127,16 +131,22 @@ export class BrokerInfo {
     const workload = this.#instances.get(key)?.workloads.get(slot)
     if (workload === undefined) return
     workload.expire()
-    await this.#exclusively(key, () => this.#round(key, { atOnce: true })).catch((error: unknown) => {
-      this.#options.log.warn({ slot, err: error }, 'what a workload wrote last cannot be passed on')
-    })
+    await this.#exclusively(key, () => this.#round(key, { atOnce: true })).catch(
+      (error: unknown) => {
+        this.#options.log.warn(
+          { slot, err: error },
+          'what a workload wrote last cannot be passed on',
+        )
+      },
+    )
   }
 
   async close(): Promise<void> {
     this.#stop.abort()
     await this.#running
     await Promise.all([...this.#instances.values()].map(({ round }) => round))
-    for (const { workloads } of this.#instances.values()) for (const workload of workloads.values()) workload.close()
+    for (const { workloads } of this.#instances.values())
+      for (const workload of workloads.values()) workload.close()
     await this.#directories.close()
   }
 
@@ -222,14 +232,20 @@ export class BrokerInfo {
     }
     for (const { fresh } of reports.workloads.values()) fresh.clear()
     const deaf = [...followed.workloads.values()].some(({ listening }) => !listening)
-    if (followed.workloads.size === 0 && followed.abandoned.size === 0 && followed.orphans.size === 0) this.#instances.delete(key)
+    if (
+      followed.workloads.size === 0 &&
+      followed.abandoned.size === 0 &&
+      followed.orphans.size === 0
+    )
+      this.#instances.delete(key)
     return least(orphansInMs, deaf ? this.#poll(followed) : undefined)
   }
 
   /** The directories of workloads whose slots this node does not hold any more, and no container has. */
   async #dropFreed(key: ObjectKey, { workloads, abandoned }: Followed): Promise<void> {
     const { cluster, given } = this.#options
-    const isFree = (slot: SlotName) => !this.#holds(cluster.instances.get(key), slot) && given.at(slot).length === 0
+    const isFree = (slot: SlotName) =>
+      !this.#holds(cluster.instances.get(key), slot) && given.at(slot).length === 0
     for (const [slot, workload] of [...workloads]) {
       if (!isFree(slot) || !(await this.#directories.drop(workload, () => isFree(slot)))) continue
       abandoned.add(slot)
@@ -246,7 +262,12 @@ export class BrokerInfo {
       followed.notBefore = clock.monotonicMs() + READ_MS
       for (const { message } of await workload.read()) {
         const said = `the workload of slot ${slot}: ${message}`
-        cluster.recordEvent({ regarding: { kind: 'Instance', key }, type: 'Warning', reason: 'BrokerInfoRefused', message: said })
+        cluster.recordEvent({
+          regarding: { kind: 'Instance', key },
+          type: 'Warning',
+          reason: 'BrokerInfoRefused',
+          message: said,
+        })
         log.warn({ slot, reason: message }, 'what a workload has written is left out')
       }
     }
@@ -256,10 +277,17 @@ export class BrokerInfo {
    * Entries whose slot is free and had no directory here: of a node that is gone, or that is about to take them away itself.
    * @returns when the next of them is due, in milliseconds
    */
-  #followOrphans({ spec, status }: Instance, { workloads, abandoned, orphans }: Followed): number | undefined {
+  #followOrphans(
+    { spec, status }: Instance,
+    { workloads, abandoned, orphans }: Followed,
+  ): number | undefined {
     const { clock, node } = this.#options
     const named = new Set(Object.values(status?.brokerInfoSlots ?? {}) as SlotName[])
-    const free = new Set([...named].filter((slot) => (own(spec.deviceUsage, slot) ?? '') === '' && !workloads.has(slot)))
+    const free = new Set(
+      [...named].filter(
+        (slot) => (own(spec.deviceUsage, slot) ?? '') === '' && !workloads.has(slot),
+      ),
+    )
     for (const slot of [...abandoned]) if (!free.has(slot)) abandoned.delete(slot)
     for (const slot of [...orphans.keys()]) if (!free.has(slot)) orphans.delete(slot)
     const index = spec.nodes.indexOf(node)
@@ -297,7 +325,10 @@ export class BrokerInfo {
   }
 
   #holds(instance: Instance | undefined, slot: SlotName): boolean {
-    return instance !== undefined && holderOf(own(instance.spec.deviceUsage, slot)) === this.#options.node
+    return (
+      instance !== undefined &&
+      holderOf(own(instance.spec.deviceUsage, slot)) === this.#options.node
+    )
   }
 
   #exclusively<T>(key: ObjectKey, work: () => Promise<T>): Promise<T> {

@@ -46,7 +46,8 @@ export class FollowedWorkload implements BrokerReport {
     this.#listen()
     try {
       const { files, refused } = await readWorkload(this.path)
-      for (const [name, content] of files) if (this.#known && this.files.get(name) !== content) this.fresh.add(name)
+      for (const [name, content] of files)
+        if (this.#known && this.files.get(name) !== content) this.fresh.add(name)
       for (const name of this.fresh) if (!files.has(name)) this.fresh.delete(name)
       this.files = files
       this.#known = true

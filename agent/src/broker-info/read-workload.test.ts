@@ -9,7 +9,13 @@ import { build } from 'esbuild'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
-import { MAX_ENTRIES, MAX_FILE_BYTES, MAX_FILES, MAX_WORKLOAD_BYTES, readWorkload } from './read-workload.js'
+import {
+  MAX_ENTRIES,
+  MAX_FILE_BYTES,
+  MAX_FILES,
+  MAX_WORKLOAD_BYTES,
+  readWorkload,
+} from './read-workload.js'
 
 const SECRET = 'the secret of somebody else'
 
@@ -43,7 +49,10 @@ describe('the directory of a workload', () => {
     await write('firmware-version', '2.4.1\n')
     await write('Status.txt', 'grün')
     await write('empty', '')
-    expect(await read()).toEqual({ files: { 'firmware-version': '2.4.1\n', 'Status.txt': 'grün', empty: '' }, reasons: [] })
+    expect(await read()).toEqual({
+      files: { 'firmware-version': '2.4.1\n', 'Status.txt': 'grün', empty: '' },
+      reasons: [],
+    })
   })
 
   it('R69 is empty where it is gone, or something else is in its place', async () => {
@@ -61,16 +70,28 @@ describe('the directory of a workload', () => {
 
   it.each([
     ['a link', () => symlink(path.join(outside, 'secret'), at('x')), 'type'],
-    ['a link to a file beside it', () => write('.y', 'y').then(() => symlink('.y', at('x'))), 'type'],
+    [
+      'a link to a file beside it',
+      () => write('.y', 'y').then(() => symlink('.y', at('x'))),
+      'type',
+    ],
     ['a directory', () => mkdir(at('x')), 'type'],
     ['a pipe', async () => void execFileSync('mkfifo', [at('x')]), 'type'],
     ['another name of a file elsewhere', () => link(path.join(outside, 'secret'), at('x')), 'link'],
     ['a file that is too large', () => write('x', 'x'.repeat(MAX_FILE_BYTES + 1)), 'size'],
-    ['a file of many gigabytes', () => write('x', '').then(() => truncate(at('x'), 2 ** 40)), 'size'],
+    [
+      'a file of many gigabytes',
+      () => write('x', '').then(() => truncate(at('x'), 2 ** 40)),
+      'size',
+    ],
     ['what is not UTF-8', () => write('x', Uint8Array.of(0x66, 0xff)), 'text'],
     ['half of a character', () => write('x', Uint8Array.of(0xc3)), 'text'],
     ['a name with a space', () => write('a b', 'x'), 'name'],
-    ['a name of two hundred characters that are not plain', () => write('ä'.repeat(100), 'x'), 'name'],
+    [
+      'a name of two hundred characters that are not plain',
+      () => write('ä'.repeat(100), 'x'),
+      'name',
+    ],
     ['the name of what every object has', () => write('__proto__', 'x'), 'name'],
     ['a name that looks like an option', () => write('-rf', 'x'), 'name'],
   ])('R69 has no entry for %s, and says why', async (_what, make, reason) => {
@@ -94,24 +115,32 @@ describe('the directory of a workload', () => {
     },
   )
 
-  it.skipIf(noPython)('R69 does not wait for whoever keeps a file for himself (needs python3)', async () => {
-    await write('x', 'kept')
-    // A write lease (F_SETLEASE): whoever opens the file has to wait for its holder.
-    const python =
-      'import fcntl,os,sys,time;f=os.open(sys.argv[1],os.O_RDWR);fcntl.fcntl(f,fcntl.F_SETLEASE,1);print("kept",flush=True);import signal;signal.signal(signal.SIGIO,signal.SIG_IGN);time.sleep(60)'
-    const keeper = spawn('python3', ['-c', python, at('x')], { stdio: ['ignore', 'pipe', 'inherit'] })
-    await new Promise((resolve) => keeper.stdout.once('data', resolve))
-    try {
-      expect(await read()).toEqual({ files: {}, reasons: ['access'] })
-    } finally {
-      keeper.kill('SIGKILL')
-    }
-  })
+  it.skipIf(noPython)(
+    'R69 does not wait for whoever keeps a file for himself (needs python3)',
+    async () => {
+      await write('x', 'kept')
+      // A write lease (F_SETLEASE): whoever opens the file has to wait for its holder.
+      const python =
+        'import fcntl,os,sys,time;f=os.open(sys.argv[1],os.O_RDWR);fcntl.fcntl(f,fcntl.F_SETLEASE,1);print("kept",flush=True);import signal;signal.signal(signal.SIGIO,signal.SIG_IGN);time.sleep(60)'
+      const keeper = spawn('python3', ['-c', python, at('x')], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      })
+      await new Promise((resolve) => keeper.stdout.once('data', resolve))
+      try {
+        expect(await read()).toEqual({ files: {}, reasons: ['access'] })
+      } finally {
+        keeper.kill('SIGKILL')
+      }
+    },
+  )
 
   it('R69 has as many files as the bound, the first by name, and as many bytes', async () => {
-    for (let index = 0; index < MAX_FILES + 5; index++) await write(`f${String(index).padStart(3, '0')}`, String(index))
+    for (let index = 0; index < MAX_FILES + 5; index++)
+      await write(`f${String(index).padStart(3, '0')}`, String(index))
     const { files, reasons } = await read()
-    expect(Object.keys(files)).toEqual(Array.from({ length: MAX_FILES }, (_, index) => `f${String(index).padStart(3, '0')}`))
+    expect(Object.keys(files)).toEqual(
+      Array.from({ length: MAX_FILES }, (_, index) => `f${String(index).padStart(3, '0')}`),
+    )
     expect(reasons).toEqual(['count'])
   })
 
@@ -147,10 +176,16 @@ describe('the directory of a workload', () => {
       format: 'esm',
     })
     await chmod(outside, 0o755)
-    const drop = process.getuid?.() === 0 ? ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] : []
+    const drop =
+      process.getuid?.() === 0
+        ? ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
+        : []
     const [file = '', ...args] = [...drop, process.execPath, built]
     const message = '"x" cannot be read by the agent; let everybody read it'
-    expect(JSON.parse(execFileSync(file, args, { encoding: 'utf8' }))).toEqual([[], [{ reason: 'access', message }]])
+    expect(JSON.parse(execFileSync(file, args, { encoding: 'utf8' }))).toEqual([
+      [],
+      [{ reason: 'access', message }],
+    ])
   })
 
   it('R69 never gives what is outside, and never fails, while names change their meaning all the time', async () => {
@@ -178,7 +213,19 @@ for (let round = 0; ; round++) {
 
   it('R69 is within its bounds and within itself, whatever is in it', async () => {
     const name = fc.oneof(
-      fc.constantFrom('a', 'b', '__proto__', 'constructor', '.hidden', '-', '_', '..a', 'a\nb', '\u{1F600}', 'CON'),
+      fc.constantFrom(
+        'a',
+        'b',
+        '__proto__',
+        'constructor',
+        '.hidden',
+        '-',
+        '_',
+        '..a',
+        'a\nb',
+        '\u{1F600}',
+        'CON',
+      ),
       fc
         .string({ minLength: 1, maxLength: 60, unit: 'binary' })
         .filter((text) => !/[/\0]/.test(text) && text !== '.' && text !== '..'),
@@ -189,13 +236,21 @@ for (let round = 0; ; round++) {
       fc.integer({ min: 0, max: 2 * MAX_FILE_BYTES }).map((length) => 'x'.repeat(length)),
     )
     const entry = fc.oneof(
-      fc.record({ make: fc.constant('file' as const), name, content, mode: fc.constantFrom(0o644, 0o000) }),
+      fc.record({
+        make: fc.constant('file' as const),
+        name,
+        content,
+        mode: fc.constantFrom(0o644, 0o000),
+      }),
       fc.record({
         make: fc.constant('link' as const),
         name,
         to: fc.constantFrom('../secret', '/etc/passwd', '.', 'a', '/dev/zero'),
       }),
-      fc.record({ make: fc.constantFrom('directory' as const, 'hard link' as const, 'pipe' as const), name }),
+      fc.record({
+        make: fc.constantFrom('directory' as const, 'hard link' as const, 'pipe' as const),
+        name,
+      }),
     )
     await fc.assert(
       fc.asyncProperty(fc.array(entry, { maxLength: 60 }), async (entries) => {
@@ -208,7 +263,8 @@ for (let round = 0; ; round++) {
               chmodSync(at(one.name), one.mode)
             } else if (one.make === 'link') symlinkSync(one.to, at(one.name))
             else if (one.make === 'directory') await mkdir(at(one.name))
-            else if (one.make === 'hard link') await link(path.join(outside, 'secret'), at(one.name))
+            else if (one.make === 'hard link')
+              await link(path.join(outside, 'secret'), at(one.name))
             else execFileSync('mkfifo', ['-m', '666', '--', at(one.name)], { stdio: 'ignore' })
           } catch {
             // The name is taken, or none.

@@ -10,7 +10,16 @@ export interface WorkloadContents {
 
 /** Why something is left out. One message for each reason: there may be any number of files. */
 export interface Refusal {
-  readonly reason: 'name' | 'type' | 'link' | 'size' | 'text' | 'access' | 'count' | 'total' | 'entries'
+  readonly reason:
+    | 'name'
+    | 'type'
+    | 'link'
+    | 'size'
+    | 'text'
+    | 'access'
+    | 'count'
+    | 'total'
+    | 'entries'
   readonly message: string
 }
 
@@ -44,7 +53,11 @@ const DENIED = ['EACCES', 'EPERM', 'EAGAIN', 'EBUSY', 'ETXTBSY']
 export async function readWorkload(directory: string): Promise<WorkloadContents> {
   const found = await openOr(directory, DIRECTORY)
   if (found === 'gone') return { files: new Map(), refused: [] }
-  if (found === 'denied') return { files: new Map(), refused: [{ reason: 'access', message: 'the directory cannot be read' }] }
+  if (found === 'denied')
+    return {
+      files: new Map(),
+      refused: [{ reason: 'access', message: 'the directory cannot be read' }],
+    }
   try {
     return await readFiles(found)
   } finally {
@@ -59,22 +72,32 @@ async function readFiles(directory: FileHandle): Promise<WorkloadContents> {
   }
   const files = new Map<string, string>()
   const names = await namesIn(directory)
-  if (names === undefined) refuse('entries', `there are more than ${MAX_ENTRIES} entries; nothing is read`)
+  if (names === undefined)
+    refuse('entries', `there are more than ${MAX_ENTRIES} entries; nothing is read`)
   let bytes = 0
   for (const name of names ?? []) {
     if (!NAME.test(name)) {
-      refuse('name', `${shown(name)} is no name; write letters, digits, "-", "_" and ".", beginning with a letter or a digit`)
+      refuse(
+        'name',
+        `${shown(name)} is no name; write letters, digits, "-", "_" and ".", beginning with a letter or a digit`,
+      )
       continue
     }
     if (files.size >= MAX_FILES) {
-      refuse('count', `there are more than ${MAX_FILES} files; ${shown(name)} and those after it are left out`)
+      refuse(
+        'count',
+        `there are more than ${MAX_FILES} files; ${shown(name)} and those after it are left out`,
+      )
       break
     }
     const read = await readFileIn(directory, name)
     if (read === undefined) continue
     if ('reason' in read) refuse(read.reason, `${shown(name)} ${read.message}`)
     else if (bytes + read.content.length > MAX_WORKLOAD_BYTES)
-      refuse('total', `all files together have more than ${MAX_WORKLOAD_BYTES} bytes; ${shown(name)} is left out`)
+      refuse(
+        'total',
+        `all files together have more than ${MAX_WORKLOAD_BYTES} bytes; ${shown(name)} is left out`,
+      )
     else {
       bytes += read.content.length
       files.set(name, read.content.toString('utf8'))
@@ -95,7 +118,10 @@ async function namesIn(directory: FileHandle): Promise<string[] | undefined> {
 }
 
 /** @returns undefined where it has just gone */
-async function readFileIn(directory: FileHandle, name: string): Promise<{ readonly content: Buffer } | Refusal | undefined> {
+async function readFileIn(
+  directory: FileHandle,
+  name: string,
+): Promise<{ readonly content: Buffer } | Refusal | undefined> {
   const found = await openOr(`${pathOf(directory)}/${name}`, FIND)
   if (found === 'gone') return undefined
   if (found === 'denied') return { reason: 'access', message: 'cannot be read' }
@@ -105,7 +131,8 @@ async function readFileIn(directory: FileHandle, name: string): Promise<{ readon
     // That which was looked at, whatever the name stands for by now.
     const file = await openOr(pathOf(found), READ)
     if (file === 'gone') return undefined
-    if (file === 'denied') return { reason: 'access', message: 'cannot be read by the agent; let everybody read it' }
+    if (file === 'denied')
+      return { reason: 'access', message: 'cannot be read by the agent; let everybody read it' }
     return await contentOf(file)
   } finally {
     await found.close()
@@ -114,7 +141,8 @@ async function readFileIn(directory: FileHandle, name: string): Promise<{ readon
 
 function wrongWith(found: Stats): Refusal | undefined {
   if (!found.isFile()) return { reason: 'type', message: 'is not a regular file' }
-  if (found.nlink > 1) return { reason: 'link', message: 'has another name somewhere (a hard link)' }
+  if (found.nlink > 1)
+    return { reason: 'link', message: 'has another name somewhere (a hard link)' }
   if (found.size > MAX_FILE_BYTES) return tooLarge
   return undefined
 }

@@ -44,7 +44,10 @@ export async function removeTree(directory: string, signal: AbortSignal): Promis
 }
 
 /** @returns false where there is no such directory any more, or something else in its place */
-async function pinned(directory: string | Buffer, work: (path: string) => Promise<unknown>): Promise<boolean> {
+async function pinned(
+  directory: string | Buffer,
+  work: (path: string) => Promise<unknown>,
+): Promise<boolean> {
   const handle = await open(directory, FIND).catch(unless('ENOENT', 'ENOTDIR', 'ELOOP'))
   if (handle === undefined) return false
   try {
@@ -66,15 +69,17 @@ async function eachEntry(
   for await (const entry of await opendir(directory, { encoding: 'buffer' as BufferEncoding })) {
     if (signal.aborted) return
     // Something else may have its name by now: the next pass will see.
-    await work(Buffer.concat([Buffer.from(`${directory}/`), Buffer.from(entry.name)]), entry.isDirectory()).catch(
-      unless('ENOENT', 'EISDIR', 'ENOTDIR', 'ENOTEMPTY'),
-    )
+    await work(
+      Buffer.concat([Buffer.from(`${directory}/`), Buffer.from(entry.name)]),
+      entry.isDirectory(),
+    ).catch(unless('ENOENT', 'EISDIR', 'ENOTDIR', 'ENOTEMPTY'))
   }
 }
 
 function unless(...codes: readonly string[]): (error: unknown) => undefined {
   return (error) => {
-    if (error instanceof Error && 'code' in error && codes.includes(String(error.code))) return undefined
+    if (error instanceof Error && 'code' in error && codes.includes(String(error.code)))
+      return undefined
     throw error
   }
 }

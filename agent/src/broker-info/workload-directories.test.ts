@@ -29,8 +29,17 @@ const parent = () => path.join(root, 'd/factory_cam-8120fe')
 /** Runs a script with what it imports from this folder in a process that is started by another command. */
 async function runBy(command: readonly string[], script: string): Promise<unknown> {
   const built = path.join(root, 'script.mjs')
-  const options = { bundle: true, platform: 'node', format: 'esm', conditions: ['akri-source'] } satisfies BuildOptions
-  await build({ stdin: { contents: script, resolveDir: import.meta.dirname }, outfile: built, ...options })
+  const options = {
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    conditions: ['akri-source'],
+  } satisfies BuildOptions
+  await build({
+    stdin: { contents: script, resolveDir: import.meta.dirname },
+    outfile: built,
+    ...options,
+  })
   const [file = '', ...args] = [...command, process.execPath, built]
   return JSON.parse(execFileSync(file, args, { encoding: 'utf8', timeout: 60_000 }))
 }
@@ -122,7 +131,10 @@ describe('the directories of workloads', () => {
         await directories.close()
         console.log(JSON.stringify([readdirSync(own), warnings]))`
       const uncapable = ['setpriv', '--inh-caps=-all', '--bounding-set=-all']
-      expect(await runBy(uncapable, script)).toEqual([[], ['what a workload has left cannot be removed']])
+      expect(await runBy(uncapable, script)).toEqual([
+        [],
+        ['what a workload has left cannot be removed'],
+      ])
     },
   )
 

@@ -99,7 +99,10 @@ export class WorkloadDirectories {
   }
 
   /** Removes the directory, if `isFree` still says so when its turn comes. @returns whether it did */
-  drop({ path: directory }: Pick<WorkloadDirectory, 'path'>, isFree: () => boolean): Promise<boolean> {
+  drop(
+    { path: directory }: Pick<WorkloadDirectory, 'path'>,
+    isFree: () => boolean,
+  ): Promise<boolean> {
     return this.#exclusively(async () => {
       if (!isFree()) return false
       await this.#putAside(directory)
@@ -124,8 +127,11 @@ export class WorkloadDirectories {
     await this.#removing
   }
 
-  async #removeAll(due: readonly (readonly [directory: string, state: 'new' | 'failed'])[]): Promise<void> {
-    for (const [directory, state] of due) if (!this.#stop.signal.aborted) await this.#remove(directory, state)
+  async #removeAll(
+    due: readonly (readonly [directory: string, state: 'new' | 'failed'])[],
+  ): Promise<void> {
+    for (const [directory, state] of due)
+      if (!this.#stop.signal.aborted) await this.#remove(directory, state)
   }
 
   async #remove(directory: string, state: 'new' | 'failed'): Promise<void> {
@@ -133,7 +139,8 @@ export class WorkloadDirectories {
       await removeTree(directory, this.#stop.signal)
     } catch (error) {
       this.#aside.set(directory, 'failed')
-      if (state === 'new') this.#log.warn({ directory, err: error }, 'what a workload has left cannot be removed')
+      if (state === 'new')
+        this.#log.warn({ directory, err: error }, 'what a workload has left cannot be removed')
       return
     }
     await this.#exclusively(() => this.#removeIfEmpty(path.dirname(directory)))
@@ -147,7 +154,10 @@ export class WorkloadDirectories {
   /** Renamed within its parent: of a directory that a container has changed the rights of nothing else is sure to succeed. */
   async #putAside(directory: string): Promise<void> {
     this.#prepared.delete(directory)
-    const aside = path.join(path.dirname(directory), `${GONE_PREFIX}${randomBytes(6).toString('hex')}`)
+    const aside = path.join(
+      path.dirname(directory),
+      `${GONE_PREFIX}${randomBytes(6).toString('hex')}`,
+    )
     try {
       await rename(directory, aside)
     } catch (error) {
@@ -159,7 +169,8 @@ export class WorkloadDirectories {
 
   #pathOf(instance: ObjectKey, slot: SlotName): string {
     const { namespace, name } = keyParts(instance)
-    for (const step of [namespace, name, slot]) if (!STEP.test(step)) throw new TypeError(`${JSON.stringify(step)} is no name`)
+    for (const step of [namespace, name, slot])
+      if (!STEP.test(step)) throw new TypeError(`${JSON.stringify(step)} is no name`)
     return path.join(this.#root, `${namespace}${SEPARATOR}${name}`, slot)
   }
 

@@ -5,16 +5,23 @@ import type { BrokerInfoPlan } from '../broker-info/broker-info-plan.js'
 const MAPS = ['brokerInfo', 'brokerInfoSlots'] as const
 
 /** Changes entries of `status.brokerInfo`, if they are still whose they were, and the slots of their writers still held so. */
-export function brokerInfoPatch({ spec, status, metadata }: Instance, { set, remove }: BrokerInfoPlan): JsonPatch {
+export function brokerInfoPatch(
+  { spec, status, metadata }: Instance,
+  { set, remove }: BrokerInfoPlan,
+): JsonPatch {
   const slots = [...new Set(set.map(({ slot }) => slot))]
-  const held = slots.map((slot) => test(pointer('spec', 'deviceUsage', slot), spec.deviceUsage[slot] ?? ''))
+  const held = slots.map((slot) =>
+    test(pointer('spec', 'deviceUsage', slot), spec.deviceUsage[slot] ?? ''),
+  )
   const owners = status?.brokerInfoSlots ?? {}
   const owned = [...set.map(({ name }) => name), ...remove]
     .filter((name) => Object.hasOwn(owners, name))
     .map((name) => test(pointer('status', 'brokerInfoSlots', name), owners[name]))
   const missing = [
     ...(status === undefined ? [add(pointer('status'), {})] : []),
-    ...MAPS.filter((map) => status?.[map] === undefined).map((map) => add(pointer('status', map), {})),
+    ...MAPS.filter((map) => status?.[map] === undefined).map((map) =>
+      add(pointer('status', map), {}),
+    ),
   ]
   const written = set.flatMap(({ name, content, slot }) => [
     add(pointer('status', 'brokerInfo', name), content),
@@ -26,7 +33,10 @@ export function brokerInfoPatch({ spec, status, metadata }: Instance, { set, rem
     ),
   )
   // What is absent cannot be tested for itself.
-  const unchanged = missing.length === 0 ? [] : [test(pointer('metadata', 'resourceVersion'), metadata.resourceVersion)]
+  const unchanged =
+    missing.length === 0
+      ? []
+      : [test(pointer('metadata', 'resourceVersion'), metadata.resourceVersion)]
   return [...unchanged, ...held, ...owned, ...missing, ...written, ...removed]
 }
 

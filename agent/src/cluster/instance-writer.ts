@@ -1,5 +1,11 @@
 import { INSTANCES, type Instance } from '@akrijs/api'
-import { ApiError, type JsonPatch, type ObjectKey, type Reflector, type Resource } from '@akrijs/kube'
+import {
+  ApiError,
+  type JsonPatch,
+  type ObjectKey,
+  type Reflector,
+  type Resource,
+} from '@akrijs/kube'
 import type { Clock } from '@akrijs/runtime'
 import { ClusterBusyError, OutdatedResourceError } from '../errors.js'
 
@@ -58,15 +64,26 @@ export class InstanceWriter {
       const found = await api.get(key, { timeoutMs: answerMs })
       const now = found === undefined ? undefined : this.wrote(found)
       // Nobody was faster: it is the write itself that the server does not want.
-      if (refusal?.status === 422 && fresh && now?.metadata.resourceVersion === instance?.metadata.resourceVersion) throw refusal
+      if (
+        refusal?.status === 422 &&
+        fresh &&
+        now?.metadata.resourceVersion === instance?.metadata.resourceVersion
+      )
+        throw refusal
       // It is there, and has no such part.
-      if (refusal?.status === 404 && 'subresource' in step && now?.metadata.uid === instance?.metadata.uid) {
+      if (
+        refusal?.status === 404 &&
+        'subresource' in step &&
+        now?.metadata.uid === instance?.metadata.uid
+      ) {
         if (now !== undefined) throw outdated(refusal)
       }
       instance = now
       fresh = true
     }
-    throw new ClusterBusyError(`Instance ${key} was changed by others each time that it was to be changed`)
+    throw new ClusterBusyError(
+      `Instance ${key} was changed by others each time that it was to be changed`,
+    )
   }
 
   /** Takes over what the server answered. @returns undefined where that is no Instance */
@@ -77,14 +94,18 @@ export class InstanceWriter {
   }
 
   /** @returns why the server refused it; undefined where it is written */
-  async #write<T>(key: ObjectKey, step: Exclude<Step<T>, { readonly done: T }>): Promise<ApiError | undefined> {
+  async #write<T>(
+    key: ObjectKey,
+    step: Exclude<Step<T>, { readonly done: T }>,
+  ): Promise<ApiError | undefined> {
     const { api, cache, answerMs } = this.#options
     try {
       if ('subresource' in step) {
         const { patch, subresource } = step
         // Nothing that is counted in the status of its Configuration.
         cache.observe(await api.patch(key, 'json', patch, { subresource, timeoutMs: answerMs }))
-      } else if ('patch' in step) this.wrote(await api.patch(key, 'json', step.patch, { timeoutMs: answerMs }))
+      } else if ('patch' in step)
+        this.wrote(await api.patch(key, 'json', step.patch, { timeoutMs: answerMs }))
       else {
         const { uid, resourceVersion } = step.remove.metadata
         // Gone already is as good.

@@ -82,7 +82,10 @@ export class KubernetesCluster implements Cluster {
     const { random } = this.#options
     this.#instanceApi = new Resource(client, INSTANCES)
     const onError = (path: string) => (error: unknown, retryInMs: number) =>
-      log.warn({ path, err: error, retryInMs: Math.round(retryInMs) }, 'cannot follow the API server')
+      log.warn(
+        { path, err: error, retryInMs: Math.round(retryInMs) },
+        'cannot follow the API server',
+      )
     this.#configurationApi = new Resource(client, CONFIGURATIONS)
     this.#instances = new Reflector({
       client,
@@ -102,7 +105,10 @@ export class KubernetesCluster implements Cluster {
     })
     this.instances = this.#instances
     this.configurations = this.#configurations
-    this.#properties = new PropertySources({ ...this.#options, configurations: this.#configurations })
+    this.#properties = new PropertySources({
+      ...this.#options,
+      configurations: this.#configurations,
+    })
     this.#statuses = new StatusWriter({
       ...this.#options,
       configurations: this.#configurations,
@@ -148,7 +154,13 @@ export class KubernetesCluster implements Cluster {
     return last === undefined ? undefined : this.#options.clock.monotonicMs() - last
   }
 
-  async createInstance({ name, namespace, annotations, owner, spec }: InstanceDraft): Promise<'created' | 'exists'> {
+  async createInstance({
+    name,
+    namespace,
+    annotations,
+    owner,
+    spec,
+  }: InstanceDraft): Promise<'created' | 'exists'> {
     try {
       const created = await this.#instanceApi.create(namespace, {
         apiVersion: API_VERSION,
@@ -177,12 +189,19 @@ export class KubernetesCluster implements Cluster {
     }
   }
 
-  joinInstance(key: ObjectKey, node: NodeName, claims: DeviceUsage = {}): Promise<'joined' | 'already-joined' | 'gone'> {
+  joinInstance(
+    key: ObjectKey,
+    node: NodeName,
+    claims: DeviceUsage = {},
+  ): Promise<'joined' | 'already-joined' | 'gone'> {
     return this.#writer.change(key, (instance) => {
       // One that is on its way out takes nobody in: who joins it would go with it.
-      if (instance === undefined || instance.metadata.deletionTimestamp !== undefined) return { done: 'gone' }
+      if (instance === undefined || instance.metadata.deletionTimestamp !== undefined)
+        return { done: 'gone' }
       if (instance.spec.nodes.includes(node)) return { done: 'already-joined' }
-      const claiming = freeAmong(instance, claims).flatMap(([slot, usage]) => claimPatch(instance, slot, usage))
+      const claiming = freeAmong(instance, claims).flatMap(([slot, usage]) =>
+        claimPatch(instance, slot, usage),
+      )
       return { patch: [...joinPatch(node), ...claiming], result: 'joined' }
     })
   }
@@ -217,7 +236,11 @@ export class KubernetesCluster implements Cluster {
     return this.#claim(key, slot, usage, { inUse: true })
   }
 
-  releaseSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<'released' | 'changed' | 'gone'> {
+  releaseSlot(
+    key: ObjectKey,
+    slot: SlotName,
+    usage: string,
+  ): Promise<'released' | 'changed' | 'gone'> {
     return this.#writer.change(key, (instance) => {
       if (instance === undefined) return { done: 'gone' }
       if (instance.spec.deviceUsage[slot] !== usage || usage === '') return { done: 'changed' }
@@ -225,7 +248,11 @@ export class KubernetesCluster implements Cluster {
     })
   }
 
-  async reportBrokerInfo(key: ObjectKey, node: NodeName, reports: BrokerReports): Promise<'reported' | 'gone'> {
+  async reportBrokerInfo(
+    key: ObjectKey,
+    node: NodeName,
+    reports: BrokerReports,
+  ): Promise<'reported' | 'gone'> {
     const outcome = await this.#writer.change<'reported' | 'written' | 'gone'>(key, (instance) => {
       if (instance === undefined) return { done: 'gone' }
       const plan = planBrokerInfo(instance, node, reports)
@@ -257,7 +284,10 @@ export class KubernetesCluster implements Cluster {
   }
 
   /** One that makes no sense is as it was before; what is wrong stands in its status. */
-  #parseConfiguration(object: unknown, known: Configuration | undefined): Configuration | undefined {
+  #parseConfiguration(
+    object: unknown,
+    known: Configuration | undefined,
+  ): Configuration | undefined {
     const parsed = parseConfigurationObject(object)
     if (parsed.ok) {
       this.#statuses.valid(parsed.configuration)
@@ -265,13 +295,24 @@ export class KubernetesCluster implements Cluster {
     }
     if (parsed.found === undefined) return known
     const { metadata, status } = parsed.found
-    this.#options.log.warn({ configuration: keyOf({ metadata }), problems: parsed.problems.map(textOf) }, 'configuration refused')
-    this.#statuses.invalid({ metadata, ...(status === undefined ? {} : { status }) }, parsed.problems.map(textOf).join('; '))
+    this.#options.log.warn(
+      { configuration: keyOf({ metadata }), problems: parsed.problems.map(textOf) },
+      'configuration refused',
+    )
+    this.#statuses.invalid(
+      { metadata, ...(status === undefined ? {} : { status }) },
+      parsed.problems.map(textOf).join('; '),
+    )
     return known
   }
 
   /** @param inUse whether the capacity does not matter any more: the slot is used already */
-  #claim(key: ObjectKey, slot: SlotName, usage: string, { inUse }: { readonly inUse: boolean }): Promise<SlotClaim> {
+  #claim(
+    key: ObjectKey,
+    slot: SlotName,
+    usage: string,
+    { inUse }: { readonly inUse: boolean },
+  ): Promise<SlotClaim> {
     return this.#writer.change<SlotClaim>(key, (instance) => {
       const index = instance && slotIndex(instance.metadata.name, slot)
       if (instance === undefined || index === undefined) return { done: { outcome: 'gone' } }
@@ -284,7 +325,10 @@ export class KubernetesCluster implements Cluster {
   }
 }
 
-function isAlready(instance: Instance, { capacity, brokerProperties }: Pick<Instance['spec'], 'capacity' | 'brokerProperties'>) {
+function isAlready(
+  instance: Instance,
+  { capacity, brokerProperties }: Pick<Instance['spec'], 'capacity' | 'brokerProperties'>,
+) {
   const { spec, metadata } = instance
   const wanted = Object.keys(resizedUsage(metadata.name, capacity, spec.deviceUsage))
     .sort()

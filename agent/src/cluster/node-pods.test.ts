@@ -19,7 +19,12 @@ let told: number
 beforeEach(async () => {
   clock = new ManualClock(1_000_000)
   api = await TestApi.open(clock)
-  pods = new KubernetesNodePods({ client: api.client, clock, log: silentLogger, node: 'node-a' as NodeName })
+  pods = new KubernetesNodePods({
+    client: api.client,
+    clock,
+    log: silentLogger,
+    node: 'node-a' as NodeName,
+  })
   told = 0
   pods.onGone(() => told++, new AbortController().signal)
 })
@@ -40,10 +45,21 @@ interface Wanted {
   readonly graceSeconds?: number
 }
 
-function podOf({ name = 'p', node = 'node-a', phase = 'Running', asks = 1, ending = false, graceSeconds }: Wanted = {}) {
+function podOf({
+  name = 'p',
+  node = 'node-a',
+  phase = 'Running',
+  asks = 1,
+  ending = false,
+  graceSeconds,
+}: Wanted = {}) {
   const limits = asks === 0 ? {} : { [resource]: String(asks) }
   return {
-    metadata: { namespace: 'default', name, ...(ending ? { deletionTimestamp: '2026-01-01T00:00:00Z' } : {}) },
+    metadata: {
+      namespace: 'default',
+      name,
+      ...(ending ? { deletionTimestamp: '2026-01-01T00:00:00Z' } : {}),
+    },
     spec: {
       nodeName: node,
       ...(graceSeconds === undefined ? {} : { terminationGracePeriodSeconds: graceSeconds }),
@@ -87,7 +103,9 @@ describe('the Pods of a node', () => {
     await eventually(() => expect(pods.synced).toBe(true))
     expect(users()).toEqual({ 'default/two': 2, 'default/waits': 1, 'default/ending': 1 })
     expect(pods.users('akri.sh/other').size).toBe(0)
-    const ended = ['two', 'waits', 'done', 'failed', 'ending', 'none'].filter((name) => pods.hasEnded(objectKey('default', name)))
+    const ended = ['two', 'waits', 'done', 'failed', 'ending', 'none'].filter((name) =>
+      pods.hasEnded(objectKey('default', name)),
+    )
     expect(ended).toEqual(['done', 'failed'])
   })
 
@@ -122,16 +140,19 @@ describe('the Pods of a node', () => {
   it.each([
     ['their grace period', 7, 7000],
     ['30 s, where they name no grace period', undefined, 30_000],
-  ])('R92 that are removed by force use what they had for %s more: their containers may run on', async (_, graceSeconds, ms) => {
-    await follow({ asks: 2, ...(graceSeconds === undefined ? {} : { graceSeconds }) })
-    remove()
-    await heard()
-    expect([users(), told, pods.hasEnded(key)]).toEqual([{ [key]: 2 }, 1, false])
-    await clock.advance(ms - 1)
-    expect(users()).toEqual({ [key]: 2 })
-    await clock.advance(1)
-    expect(users()).toEqual({})
-  })
+  ])(
+    'R92 that are removed by force use what they had for %s more: their containers may run on',
+    async (_, graceSeconds, ms) => {
+      await follow({ asks: 2, ...(graceSeconds === undefined ? {} : { graceSeconds }) })
+      remove()
+      await heard()
+      expect([users(), told, pods.hasEnded(key)]).toEqual([{ [key]: 2 }, 1, false])
+      await clock.advance(ms - 1)
+      expect(users()).toEqual({ [key]: 2 })
+      await clock.advance(1)
+      expect(users()).toEqual({})
+    },
+  )
 
   it('that ask for nothing of ours are no news', async () => {
     await follow({ asks: 0 })

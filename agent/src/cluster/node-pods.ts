@@ -1,4 +1,12 @@
-import { type ApiClient, keyOf, type NodeName, type ObjectKey, PODS, Reflector, Resource } from '@akrijs/kube'
+import {
+  type ApiClient,
+  keyOf,
+  type NodeName,
+  type ObjectKey,
+  PODS,
+  Reflector,
+  Resource,
+} from '@akrijs/kube'
 import { type Clock, Listeners, type Logger } from '@akrijs/runtime'
 import type { NodePods } from '../ports/kubelet.js'
 import { type PodText, podDemand } from './pod-demand.js'
@@ -12,7 +20,11 @@ export interface KubernetesNodePodsOptions {
 
 /** What matters of a Pod. */
 interface SeenPod {
-  readonly metadata: { readonly namespace: string; readonly name: string; readonly resourceVersion: string }
+  readonly metadata: {
+    readonly namespace: string
+    readonly name: string
+    readonly resourceVersion: string
+  }
   /** Resources of ours that its containers ask for, and how many they may have. */
   readonly demand: ReadonlyMap<string, number>
   /** All of its containers have ended for good. */
@@ -45,7 +57,10 @@ export class KubernetesNodePods implements NodePods {
       query: { fieldSelector: `spec.nodeName=${node}` },
       parse: parsePod,
       onError: (error, retryInMs) =>
-        log.warn({ err: error, retryInMs: Math.round(retryInMs) }, 'cannot follow the Pods of this node'),
+        log.warn(
+          { err: error, retryInMs: Math.round(retryInMs) },
+          'cannot follow the Pods of this node',
+        ),
     })
   }
 
@@ -93,7 +108,10 @@ export class KubernetesNodePods implements NodePods {
     if (before === undefined || before.demand.size === 0) return
     if (now === undefined && !before.ended && !before.ending) {
       // Nobody waited for its containers: the kubelet ends them when it hears of it.
-      this.#lingering.set(key, { pod: before, until: this.#options.clock.monotonicMs() + before.graceMs })
+      this.#lingering.set(key, {
+        pod: before,
+        until: this.#options.clock.monotonicMs() + before.graceMs,
+      })
     }
     if (now === undefined || (now.ended && !before.ended)) this.#gone.tell()
   }
@@ -103,14 +121,22 @@ const DEFAULT_GRACE_SECONDS = 30
 
 function parsePod(object: unknown): SeenPod {
   const { metadata, spec, status } = object as PodText & {
-    metadata: { namespace: string; name: string; resourceVersion: string; deletionTimestamp?: string }
+    metadata: {
+      namespace: string
+      name: string
+      resourceVersion: string
+      deletionTimestamp?: string
+    }
     spec?: { terminationGracePeriodSeconds?: number }
     status?: { phase?: string }
   }
   const { namespace, name, resourceVersion, deletionTimestamp } = metadata
   return {
     metadata: { namespace, name, resourceVersion },
-    demand: podDemand({ ...(spec === undefined ? {} : { spec }), ...(status === undefined ? {} : { status }) }),
+    demand: podDemand({
+      ...(spec === undefined ? {} : { spec }),
+      ...(status === undefined ? {} : { status }),
+    }),
     ended: status?.phase === 'Succeeded' || status?.phase === 'Failed',
     ending: deletionTimestamp !== undefined,
     graceMs: (spec?.terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS) * 1000,

@@ -5,7 +5,9 @@ const asks = (count: string | number, restartPolicy?: string): ContainerText => 
   ...(restartPolicy === undefined ? {} : { restartPolicy }),
   resources: { limits: { 'akri.sh/cam': String(count), cpu: '2' } },
 })
-const initialized = (is: boolean) => ({ conditions: [{ type: 'Initialized', status: is ? 'True' : 'False' }] })
+const initialized = (is: boolean) => ({
+  conditions: [{ type: 'Initialized', status: is ? 'True' : 'False' }],
+})
 const demandOf = (containers: ContainerText[], initContainers: ContainerText[], is: boolean) =>
   podDemand({ spec: { containers, initContainers }, status: initialized(is) }).get('akri.sh/cam')
 
@@ -13,7 +15,13 @@ describe('what a Pod may have of a resource', () => {
   it.each<[string, ContainerText[], ContainerText[], number | undefined, number | undefined]>([
     ['of one container', [asks(2)], [], 2, 2],
     ['of all its containers together', [asks(2), asks(1)], [], 3, 3],
-    ['of the init container that asks for most, until it has ended', [asks(1)], [asks(1), asks(3), asks(2)], 3, 1],
+    [
+      'of the init container that asks for most, until it has ended',
+      [asks(1)],
+      [asks(1), asks(3), asks(2)],
+      3,
+      1,
+    ],
     ['of an init container alone, none after it has ended', [{}], [asks(1)], 1, 0],
     ['of an init container that runs on, as of the others', [asks(1)], [asks(1, 'Always')], 2, 2],
     ['of an init container beside one that runs on', [asks(1)], [asks(1, 'Always'), asks(3)], 4, 2],
@@ -36,8 +44,8 @@ describe('what a Pod may have of a resource', () => {
   it('is nothing for what is no Pod, and of resources of others', () => {
     expect(podDemand({})).toEqual(new Map())
     expect([...podDemand({ spec: { containers: [asks(1)] } }).keys()]).toEqual(['akri.sh/cam'])
-    expect(podDemand({ spec: { containers: [{ resources: { requests: { 'akri.sh/a': '1' } } }] } })).toEqual(
-      new Map([['akri.sh/a', 1]]),
-    )
+    expect(
+      podDemand({ spec: { containers: [{ resources: { requests: { 'akri.sh/a': '1' } } }] } }),
+    ).toEqual(new Map([['akri.sh/a', 1]]))
   })
 })

@@ -2,8 +2,13 @@ import { GROUP } from '@akrijs/api'
 
 /** Of a Pod, what says how much its containers use of resources. */
 export interface PodText {
-  readonly spec?: { readonly containers?: readonly ContainerText[]; readonly initContainers?: readonly ContainerText[] }
-  readonly status?: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] }
+  readonly spec?: {
+    readonly containers?: readonly ContainerText[]
+    readonly initContainers?: readonly ContainerText[]
+  }
+  readonly status?: {
+    readonly conditions?: readonly { readonly type: string; readonly status: string }[]
+  }
 }
 
 export interface ContainerText {
@@ -21,7 +26,8 @@ export interface ContainerText {
  * any more, and the kubelet does not list them (https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers).
  */
 export function podDemand({ spec, status }: PodText): ReadonlyMap<string, number> {
-  const initialized = status?.conditions?.some((one) => one.type === 'Initialized' && one.status === 'True') === true
+  const initialized =
+    status?.conditions?.some((one) => one.type === 'Initialized' && one.status === 'True') === true
   const demand = new Map<string, number>()
   const initContainers = spec?.initContainers ?? []
   const containers = spec?.containers ?? []
@@ -34,20 +40,30 @@ export function podDemand({ spec, status }: PodText): ReadonlyMap<string, number
       else highest = Math.max(highest, lasting + asked)
     }
     for (const container of containers) lasting += askedBy(container, resource)
-    if (highest > 0 || lasting > 0) demand.set(resource, initialized ? lasting : Math.max(lasting, highest))
+    if (highest > 0 || lasting > 0)
+      demand.set(resource, initialized ? lasting : Math.max(lasting, highest))
   }
   return demand
 }
 
 function resourcesOf({ resources }: ContainerText): string[] {
-  return Object.keys({ ...resources?.requests, ...resources?.limits }).filter((name) => name.startsWith(`${GROUP}/`))
+  return Object.keys({ ...resources?.requests, ...resources?.limits }).filter((name) =>
+    name.startsWith(`${GROUP}/`),
+  )
 }
 
 function askedBy({ resources }: ContainerText, resource: string): number {
   return wholeNumber(resources?.limits?.[resource] ?? resources?.requests?.[resource] ?? '0')
 }
 
-const SUFFIXES: Readonly<Record<string, number>> = { k: 1e3, M: 1e6, G: 1e9, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30 }
+const SUFFIXES: Readonly<Record<string, number>> = {
+  k: 1e3,
+  M: 1e6,
+  G: 1e9,
+  Ki: 2 ** 10,
+  Mi: 2 ** 20,
+  Gi: 2 ** 30,
+}
 
 /** A quantity of what can only be had whole; the API server writes 1000 as 1k. One of another form is some. */
 function wholeNumber(quantity: string): number {

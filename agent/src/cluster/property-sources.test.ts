@@ -26,8 +26,16 @@ beforeEach(async () => {
   clock = new ManualClock(1_000_000)
   api = await TestApi.open(clock)
   configurations = new ObjectStore()
-  configurations.put(configurationOf('cam', { secretKeyRef: { name: 'lab', key: 'k', optional: true } }))
-  sources = new PropertySources({ client: api.client, clock, log: silentLogger, random: () => 0.5, configurations })
+  configurations.put(
+    configurationOf('cam', { secretKeyRef: { name: 'lab', key: 'k', optional: true } }),
+  )
+  sources = new PropertySources({
+    client: api.client,
+    clock,
+    log: silentLogger,
+    random: () => 0.5,
+    configurations,
+  })
   stop = new AbortController()
   ran = sources.run(stop.signal)
 })
@@ -52,7 +60,9 @@ const base64 = (text: string) => Buffer.from(text).toString('base64')
 const putSecret = (value: string, name = 'lab') =>
   api.put(SECRETS, { metadata: { ...metadata, name }, data: { k: base64(value) } })
 const watching = (...what: readonly string[]) =>
-  eventually(() => expect(api.watched).toEqual(what.map((one) => one.replace(' ', ' metadata.name='))))
+  eventually(() =>
+    expect(api.watched).toEqual(what.map((one) => one.replace(' ', ' metadata.name='))),
+  )
 
 /** The server fails for a moment: what watches it is cut off, and does not come in again. */
 async function failing(): Promise<void> {
@@ -86,7 +96,9 @@ describe('what properties are taken from', () => {
 
   it('says what a server answered that does not allow it', async () => {
     api.refuses = 403
-    await expect(sources.look(reference)).rejects.toThrow(/Secret default\/lab cannot be read: .*403/)
+    await expect(sources.look(reference)).rejects.toThrow(
+      /Secret default\/lab cannot be read: .*403/,
+    )
   })
 
   it('A7 tells of each change of a Secret, and of its end', async () => {
@@ -96,7 +108,9 @@ describe('what properties are taken from', () => {
     await watching('secrets lab')
     const before = told.length
     putSecret('new')
-    await eventually(async () => expect((await sources.look(reference))?.get('k')).toEqual(Buffer.from('new')))
+    await eventually(async () =>
+      expect((await sources.look(reference))?.get('k')).toEqual(Buffer.from('new')),
+    )
     api.remove(SECRETS, { metadata })
     await eventually(async () => expect(await sources.look(reference)).toBeUndefined())
     expect(told.slice(before)).toEqual(['default/cam', 'default/cam'])
@@ -122,7 +136,11 @@ describe('what properties are taken from', () => {
     const bytes = Uint8Array.of(0, 0xff, 0x80)
     const encoded = Buffer.from(bytes).toString('base64')
     configurations.put(
-      configurationOf('cam', { configMapKeyRef: { name: 'lab', key: 'k' } }, { secretKeyRef: { name: 'lab', key: 'k' } }),
+      configurationOf(
+        'cam',
+        { configMapKeyRef: { name: 'lab', key: 'k' } },
+        { secretKeyRef: { name: 'lab', key: 'k' } },
+      ),
     )
     // A text that is valid base64 is a text all the same.
     const data = { text: 'grün\n', word: base64('word') }
@@ -159,7 +177,9 @@ describe('what properties are taken from', () => {
     await watching('secrets lab')
     configurations.remove(objectKey('default', 'cam'))
     putSecret('new')
-    await eventually(async () => expect((await sources.look(reference))?.get('k')).toEqual(Buffer.from('new')))
+    await eventually(async () =>
+      expect((await sources.look(reference))?.get('k')).toEqual(Buffer.from('new')),
+    )
     // The same name of another kind is another object.
     configurations.put(configurationOf('other', { configMapKeyRef: { name: 'lab', key: 'k' } }))
     await watching()
@@ -176,7 +196,9 @@ describe('what properties are taken from', () => {
     expect(await sources.look(reference)).toBeUndefined()
     putSecret('anew')
     await eventually(() => expect(told).toContain(keyOf(again)))
-    await eventually(async () => expect((await sources.look(reference))?.get('k')).toEqual(Buffer.from('anew')))
+    await eventually(async () =>
+      expect((await sources.look(reference))?.get('k')).toEqual(Buffer.from('anew')),
+    )
   })
 
   it('is not followed any more when the agent ends', async () => {

@@ -1,7 +1,20 @@
 import type { Configuration } from '@akrijs/api'
-import { type ApiClient, CONFIG_MAPS, keyOf, keyParts, type ObjectKey, Reflector, Resource, SECRETS } from '@akrijs/kube'
+import {
+  type ApiClient,
+  CONFIG_MAPS,
+  keyOf,
+  keyParts,
+  type ObjectKey,
+  Reflector,
+  Resource,
+  SECRETS,
+} from '@akrijs/kube'
 import { aborted, type Clock, Listeners, type Logger, messageOf } from '@akrijs/runtime'
-import { type DataReference, referencesOf, referenceText } from '../core/discovery/property-references.js'
+import {
+  type DataReference,
+  referencesOf,
+  referenceText,
+} from '../core/discovery/property-references.js'
 import { MissingPropertyError } from '../errors.js'
 import type { ObjectCache } from '../ports/cluster.js'
 
@@ -15,7 +28,11 @@ export interface PropertySourcesOptions {
 
 /** The data of a Secret or ConfigMap. */
 interface DataObject {
-  readonly metadata: { readonly namespace: string; readonly name: string; readonly resourceVersion: string }
+  readonly metadata: {
+    readonly namespace: string
+    readonly name: string
+    readonly resourceVersion: string
+  }
   readonly data: ReadonlyMap<string, Uint8Array>
 }
 
@@ -64,13 +81,22 @@ export class PropertySources {
     const { clock } = this.#options
     const source = this.#sources.get(referenceText(reference)) ?? this.#begin(reference)
     const patience = new AbortController()
-    await Promise.race([source.settled, clock.sleep(PATIENCE_MS, patience.signal).catch(() => undefined)])
+    await Promise.race([
+      source.settled,
+      clock.sleep(PATIENCE_MS, patience.signal).catch(() => undefined),
+    ])
     patience.abort()
     const found = source.reflector.get(reference.key)
     const { failure, reflector } = source
     // That it is not there is known only from a server that answers.
-    if (found === undefined && failure !== undefined && (reflector.lastContact ?? Number.NEGATIVE_INFINITY) <= failure.at)
-      throw new MissingPropertyError(`${reference.kind} ${reference.key} cannot be read: ${failure.why}`)
+    if (
+      found === undefined &&
+      failure !== undefined &&
+      (reflector.lastContact ?? Number.NEGATIVE_INFINITY) <= failure.at
+    )
+      throw new MissingPropertyError(
+        `${reference.kind} ${reference.key} cannot be read: ${failure.why}`,
+      )
     return found?.data
   }
 
@@ -92,12 +118,21 @@ export class PropertySources {
       onError: (error, retryInMs) => {
         const why = messageOf(error)
         source.failure = { why, at: clock.monotonicMs() }
-        log.warn({ kind: reference.kind, object: reference.key, error: why, retryInMs }, 'cannot read a property')
+        log.warn(
+          { kind: reference.kind, object: reference.key, error: why, retryInMs },
+          'cannot read a property',
+        )
         settle()
       },
     })
     reflector.onChange(() => this.#changed(reference), stop.signal)
-    const source: Source = { reflector, stop, running: reflector.run(stop.signal), failure: undefined, settled }
+    const source: Source = {
+      reflector,
+      stop,
+      running: reflector.run(stop.signal),
+      failure: undefined,
+      settled,
+    }
     void reflector.synced.then(() => {
       settle()
       this.#changed(reference)
@@ -108,14 +143,18 @@ export class PropertySources {
 
   #changed(reference: DataReference): void {
     for (const configuration of this.#options.configurations.list()) {
-      if (referencesOf(configuration).some((one) => referenceText(one) === referenceText(reference)))
+      if (
+        referencesOf(configuration).some((one) => referenceText(one) === referenceText(reference))
+      )
         this.#listeners.tell(keyOf(configuration))
     }
   }
 
   #dropUnused(): void {
     const used = new Set(
-      this.#options.configurations.list().flatMap((configuration) => referencesOf(configuration).map(referenceText)),
+      this.#options.configurations
+        .list()
+        .flatMap((configuration) => referencesOf(configuration).map(referenceText)),
     )
     for (const name of [...this.#sources.keys()]) if (!used.has(name)) this.#end(name)
   }
@@ -138,7 +177,8 @@ function parseData(kind: DataReference['kind'], object: unknown): DataObject | u
     binaryData?: Readonly<Record<string, string>>
   }
   const values = new Map<string, Uint8Array>()
-  for (const [key, value] of Object.entries(binaryData ?? {})) values.set(key, Buffer.from(value, 'base64'))
+  for (const [key, value] of Object.entries(binaryData ?? {}))
+    values.set(key, Buffer.from(value, 'base64'))
   for (const [key, value] of Object.entries(data ?? {}))
     values.set(key, kind === 'Secret' ? Buffer.from(value, 'base64') : Buffer.from(value))
   const { namespace, name, resourceVersion } = metadata

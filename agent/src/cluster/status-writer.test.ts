@@ -1,5 +1,20 @@
-import { CONFIGURATIONS, type Configuration, INSTANCES, type Instance, type InstanceName, type NodeStatus } from '@akrijs/api'
-import { ApiClient, ApiError, type ApiRequest, type NodeName, objectKey, Reflector, Resource } from '@akrijs/kube'
+import {
+  CONFIGURATIONS,
+  type Configuration,
+  INSTANCES,
+  type Instance,
+  type InstanceName,
+  type NodeStatus,
+} from '@akrijs/api'
+import {
+  ApiClient,
+  ApiError,
+  type ApiRequest,
+  type NodeName,
+  objectKey,
+  Reflector,
+  Resource,
+} from '@akrijs/kube'
 import { type Logger, silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -30,7 +45,11 @@ class ConfigurationApi extends ApiClient {
   #wake: () => void = () => {}
 
   constructor(clock: ManualClock) {
-    super({ access: { server: new URL('http://x'), credentials: async () => ({}) }, clock, userAgent: 'test' })
+    super({
+      access: { server: new URL('http://x'), credentials: async () => ({}) },
+      clock,
+      userAgent: 'test',
+    })
   }
 
   /** Somebody else writes it. */
@@ -47,20 +66,31 @@ class ConfigurationApi extends ApiClient {
   override async request({ method, path, body }: ApiRequest): Promise<unknown> {
     const { configuration } = this
     if (path === '/apis/akri.sh/v0/configurations')
-      return { metadata: { resourceVersion: String(this.#version) }, items: configuration === undefined ? [] : [configuration] }
+      return {
+        metadata: { resourceVersion: String(this.#version) },
+        items: configuration === undefined ? [] : [configuration],
+      }
     this.requests.push(method)
     const refused = this.refusals.shift() ?? (configuration === undefined ? 404 : undefined)
     if (refused !== undefined || configuration === undefined) throw refusal(refused ?? 404)
     if (method === 'GET') return configuration
-    expect([method, path]).toEqual(['PATCH', '/apis/akri.sh/v0/namespaces/default/configurations/lab/status'])
+    expect([method, path]).toEqual([
+      'PATCH',
+      '/apis/akri.sh/v0/namespaces/default/configurations/lab/status',
+    ])
     const patch = body as StatusPatch
     this.patches.push(structuredClone(patch))
-    if (patch.metadata.resourceVersion !== configuration.metadata.resourceVersion) throw refusal(409)
+    if (patch.metadata.resourceVersion !== configuration.metadata.resourceVersion)
+      throw refusal(409)
     const nodes = { ...configuration.status?.nodes, ...patch.status.nodes }
     return this.#change('MODIFIED', { ...configuration, status: { ...patch.status, nodes } })
   }
 
-  override async *lines(_request: ApiRequest, signal: AbortSignal, onOpen?: () => void): AsyncGenerator<string, void, void> {
+  override async *lines(
+    _request: ApiRequest,
+    signal: AbortSignal,
+    onOpen?: () => void,
+  ): AsyncGenerator<string, void, void> {
     signal.addEventListener('abort', () => this.#wake(), { once: true })
     onOpen?.()
     while (!signal.aborted) {
@@ -74,7 +104,10 @@ class ConfigurationApi extends ApiClient {
   }
 
   #change(type: string, { metadata, ...rest }: Configuration): Configuration {
-    const object = structuredClone({ ...rest, metadata: { ...metadata, resourceVersion: String(++this.#version) } })
+    const object = structuredClone({
+      ...rest,
+      metadata: { ...metadata, resourceVersion: String(++this.#version) },
+    })
     this.configuration = object
     if (this.late) return object
     this.#changes.push(JSON.stringify({ type, object }))
@@ -83,7 +116,8 @@ class ConfigurationApi extends ApiClient {
   }
 }
 
-const refusal = (status: number) => new ApiError('request', { status, reason: 'Reason', message: 'no' })
+const refusal = (status: number) =>
+  new ApiError('request', { status, reason: 'Reason', message: 'no' })
 
 let clock: ManualClock
 let api: ConfigurationApi
@@ -133,7 +167,11 @@ function parse(object: unknown, known: Configuration | undefined): Configuration
 }
 
 function reportWith(devices: number, reason = 'Discovering'): NodeStatus {
-  return { observedGeneration: 1, devices, conditions: [{ type: 'Ready', status: 'True', reason, message: 'as wished' }] }
+  return {
+    observedGeneration: 1,
+    devices,
+    conditions: [{ type: 'Ready', status: 'True', reason, message: 'as wished' }],
+  }
 }
 
 const current = () => api.configuration ?? expect.fail('there is no Configuration')
@@ -147,13 +185,18 @@ function otherNode(devices: number): void {
     slots: { total: 0, claimed: 0 },
     nodes: {},
   }
-  api.put({ ...current(), status: { ...before, nodes: { ...before.nodes, 'node-b': reportWith(devices) } } })
+  api.put({
+    ...current(),
+    status: { ...before, nodes: { ...before.nodes, 'node-b': reportWith(devices) } },
+  })
 }
 
 /** An Instance of the Configuration comes. */
 function device(name: string, deviceUsage: Instance['spec']['deviceUsage'], uid = 'u1'): void {
   const owner = { apiVersion: 'akri.sh/v0', kind: 'Configuration', name: 'lab', uid }
-  instances.observe(instanceWith(deviceUsage, {}, { name: name as InstanceName, ownerReferences: [owner] }))
+  instances.observe(
+    instanceWith(deviceUsage, {}, { name: name as InstanceName, ownerReferences: [owner] }),
+  )
 }
 
 describe('the status of a node', () => {
@@ -241,7 +284,9 @@ describe('the status of a node', () => {
     await clock.advance(500)
     expect(Object.keys(api.patches[0]?.status.nodes ?? {})).toEqual([NODE])
     expect(current().status?.nodes).toEqual({ [NODE]: reportWith(1), 'node-b': reportWith(3) })
-    expect(current().status?.conditions).toMatchObject([{ message: '2 of 2 nodes; node-a: as wished' }])
+    expect(current().status?.conditions).toMatchObject([
+      { message: '2 of 2 nodes; node-a: as wished' },
+    ])
   })
 
   it('is written again where somebody has taken it away', async () => {
@@ -355,7 +400,8 @@ describe('a status that cannot be written', () => {
     await clock.advance(0)
     api.late = true
     // Another agent of this node, which is about to be exchanged.
-    if (status !== undefined) api.put({ ...current(), status: { ...status, nodes: { [NODE]: reportWith(2) } } })
+    if (status !== undefined)
+      api.put({ ...current(), status: { ...status, nodes: { [NODE]: reportWith(2) } } })
     await clock.advance(60_000)
     expect(api.requests).toEqual(['PATCH', 'PATCH', 'GET'])
   })
@@ -397,7 +443,8 @@ describe('a status that cannot be written', () => {
 })
 
 describe('a Configuration that makes no sense', () => {
-  const edit = (capacity: number) => api.put({ ...current(), spec: { ...current().spec, capacity } })
+  const edit = (capacity: number) =>
+    api.put({ ...current(), spec: { ...current().spec, capacity } })
 
   it('is told to be so in its status, once, beside what is known of it; and not any more once it is right again', async () => {
     await begin()
@@ -406,14 +453,25 @@ describe('a Configuration that makes no sense', () => {
     const before = current().status
     edit(0)
     await clock.advance(500)
-    const invalid = { type: 'Ready', status: 'False', reason: 'InvalidConfiguration', message: 'spec.capacity: it is 0' }
-    expect(current().status).toMatchObject({ nodes: { [NODE]: { devices: 2, conditions: [invalid] } }, conditions: [invalid] })
+    const invalid = {
+      type: 'Ready',
+      status: 'False',
+      reason: 'InvalidConfiguration',
+      message: 'spec.capacity: it is 0',
+    }
+    expect(current().status).toMatchObject({
+      nodes: { [NODE]: { devices: 2, conditions: [invalid] } },
+      conditions: [invalid],
+    })
     writer.report(key, reportWith(2))
     await clock.advance(60_000)
     expect(api.requests).toEqual(['PATCH', 'PATCH'])
     edit(1)
     await clock.advance(500)
-    expect(current().status).toMatchObject({ nodes: before?.nodes, conditions: [{ reason: 'Discovering' }] })
+    expect(current().status).toMatchObject({
+      nodes: before?.nodes,
+      conditions: [{ reason: 'Discovering' }],
+    })
     await clock.advance(60_000)
     expect(api.requests).toEqual(['PATCH', 'PATCH', 'PATCH'])
   })
@@ -424,7 +482,9 @@ describe('a Configuration that makes no sense', () => {
     await clock.advance(60_000)
     expect(api.requests).toEqual(['PATCH'])
     expect(current().status).toMatchObject({
-      nodes: { [NODE]: { devices: 0, conditions: [{ type: 'Ready', reason: 'InvalidConfiguration' }] } },
+      nodes: {
+        [NODE]: { devices: 0, conditions: [{ type: 'Ready', reason: 'InvalidConfiguration' }] },
+      },
     })
   })
 })

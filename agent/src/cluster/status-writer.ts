@@ -1,6 +1,14 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Configuration, Instance, NodeStatus } from '@akrijs/api'
-import { ApiError, keyOf, type NodeName, type ObjectKey, ReconcileQueue, type Reflector, type Resource } from '@akrijs/kube'
+import {
+  ApiError,
+  keyOf,
+  type NodeName,
+  type ObjectKey,
+  ReconcileQueue,
+  type Reflector,
+  type Resource,
+} from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/runtime'
 import { isOwnedBy } from '../core/instances/instance-plan.js'
 import { mergeStatus } from '../core/status/merge-status.js'
@@ -91,7 +99,10 @@ export class StatusWriter {
   #isDue(key: ObjectKey): boolean {
     if (this.#changed.has(key)) return true
     const report = this.#reportOf(key)
-    return report !== undefined && !isDeepStrictEqual(this.#known(key)?.status?.nodes[this.#options.node], report)
+    return (
+      report !== undefined &&
+      !isDeepStrictEqual(this.#known(key)?.status?.nodes[this.#options.node], report)
+    )
   }
 
   #known(key: ObjectKey): Known | undefined {
@@ -101,7 +112,12 @@ export class StatusWriter {
   #reportOf(key: ObjectKey): NodeStatus | undefined {
     const wrong = this.#invalid.get(key)
     if (wrong === undefined) return this.#reports.get(key)
-    const ready = { type: 'Ready', status: 'False', reason: 'InvalidConfiguration', message: wrong.problem } as const
+    const ready = {
+      type: 'Ready',
+      status: 'False',
+      reason: 'InvalidConfiguration',
+      message: wrong.problem,
+    } as const
     const before = this.#reports.get(key)
     return {
       observedGeneration: wrong.known.metadata.generation,
@@ -122,9 +138,14 @@ export class StatusWriter {
     if (isDeepStrictEqual(known.status, status)) return
     const { resourceVersion } = known.metadata
     // Of other nodes' parts nothing is written; with the version, so that the summary is made of what stands there.
-    const patch = { metadata: { resourceVersion }, status: { ...status, nodes: { [node]: report } } }
+    const patch = {
+      metadata: { resourceVersion },
+      status: { ...status, nodes: { [node]: report } },
+    }
     try {
-      configurations.observe(await api.patch(key, 'merge', patch, { signal, subresource: 'status' }))
+      configurations.observe(
+        await api.patch(key, 'merge', patch, { signal, subresource: 'status' }),
+      )
     } catch (error) {
       if (ApiError.is(error, 404)) return
       this.#changed.add(key)

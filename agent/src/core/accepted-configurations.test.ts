@@ -13,14 +13,21 @@ beforeEach(() => {
   accepted = new AcceptedConfigurations(all)
 })
 
-const configuration = (namespace: string, creationTimestamp: string, uid = namespace, name = 'cam') =>
-  configurationWith({}, { name: name as ConfigurationName, namespace, uid, creationTimestamp })
+const configuration = (
+  namespace: string,
+  creationTimestamp: string,
+  uid = namespace,
+  name = 'cam',
+) => configurationWith({}, { name: name as ConfigurationName, namespace, uid, creationTimestamp })
 
 const inForce = () => accepted.list().map(keyOf).sort()
 
 describe('the Configurations that are in force', () => {
   it('A8 are of those with one name the oldest, whichever was seen first', () => {
-    const [old, young] = [configuration('b', '2026-01-01T00:00:00Z'), configuration('a', '2026-01-02T00:00:00Z')]
+    const [old, young] = [
+      configuration('b', '2026-01-01T00:00:00Z'),
+      configuration('a', '2026-01-02T00:00:00Z'),
+    ]
     for (const order of [
       [old, young],
       [young, old],
@@ -48,7 +55,10 @@ describe('the Configurations that are in force', () => {
   })
 
   it('A8 are followed by the next one when the one before goes, and somebody is told', () => {
-    const [old, young] = [configuration('b', '2026-01-01T00:00:00Z'), configuration('a', '2026-01-02T00:00:00Z')]
+    const [old, young] = [
+      configuration('b', '2026-01-01T00:00:00Z'),
+      configuration('a', '2026-01-02T00:00:00Z'),
+    ]
     all.put(old)
     all.put(young)
     const told: string[] = []

@@ -26,7 +26,8 @@ export class AcceptedConfigurations implements ObjectCache<Configuration> {
     const first = new Map<string, Configuration>()
     for (const configuration of this.#all.list()) {
       const known = first.get(configuration.metadata.name)
-      if (known === undefined || comesBefore(configuration, known)) first.set(configuration.metadata.name, configuration)
+      if (known === undefined || comesBefore(configuration, known))
+        first.set(configuration.metadata.name, configuration)
     }
     return [...first.values()]
   }
@@ -35,7 +36,10 @@ export class AcceptedConfigurations implements ObjectCache<Configuration> {
   rival(key: ObjectKey): Configuration | undefined {
     const configuration = this.#all.get(key)
     if (configuration === undefined) return undefined
-    const first = this.#namesakes(configuration.metadata.name).reduce((a, b) => (comesBefore(a, b) ? a : b), configuration)
+    const first = this.#namesakes(configuration.metadata.name).reduce(
+      (a, b) => (comesBefore(a, b) ? a : b),
+      configuration,
+    )
     return first === configuration ? undefined : first
   }
 
@@ -43,7 +47,8 @@ export class AcceptedConfigurations implements ObjectCache<Configuration> {
   onChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
     this.#all.onChange((key) => {
       listener(key)
-      for (const other of this.#namesakes(keyParts(key).name)) if (keyOf(other) !== key) listener(keyOf(other))
+      for (const other of this.#namesakes(keyParts(key).name))
+        if (keyOf(other) !== key) listener(keyOf(other))
     }, signal)
   }
 

@@ -48,9 +48,20 @@ describe('the checkpoint', () => {
     await open().save(() => content)
     const said: unknown[] = []
     const note = (fields: object, message: string) => void said.push({ ...fields, message })
-    const other = new Checkpoint(file, 'node-b' as NodeName, { ...silentLogger, info: note, warn: note })
+    const other = new Checkpoint(file, 'node-b' as NodeName, {
+      ...silentLogger,
+      info: note,
+      warn: note,
+    })
     expect(await other.load()).toEqual(nothing)
-    expect(said).toEqual([{ file, node: 'node-b', of: NODE, message: 'checkpoint is of another node, starting without it' }])
+    expect(said).toEqual([
+      {
+        file,
+        node: 'node-b',
+        of: NODE,
+        message: 'checkpoint is of another node, starting without it',
+      },
+    ])
     await other.save(() => content)
     expect(await other.load()).toEqual(content)
     expect(await readdir(directory)).toEqual(['checkpoint.json'])

@@ -65,13 +65,19 @@ export class Checkpoint {
         key,
         { uid, lists: lists.map(({ lostSince, ...rest }) => ({ ...rest, lostSince })) },
       ])
-      const value = { discovery: Object.fromEntries(discovery) as DiscoverySnapshot, given: parsed.data.given }
+      const value = {
+        discovery: Object.fromEntries(discovery) as DiscoverySnapshot,
+        given: parsed.data.given,
+      }
       return { value: { of: parsed.data.node, value } }
     })
     if (content.state === 'read') {
       const { of, value } = content.value
       if (of === this.#node) return value
-      this.#log.info({ file: this.#path, node: this.#node, of }, 'checkpoint is of another node, starting without it')
+      this.#log.info(
+        { file: this.#path, node: this.#node, of },
+        'checkpoint is of another node, starting without it',
+      )
     }
     if (content.state === 'unusable') {
       this.#log.warn(

@@ -43,7 +43,9 @@ afterEach(async () => {
 const fileOf = (name: string) => path.join(directory, `${name}.sock`)
 
 async function serve(name: string, onDial = () => {}): Promise<string> {
-  const server = net.createServer((socket) => socket.on('error', () => {}).destroy()).on('connection', onDial)
+  const server = net
+    .createServer((socket) => socket.on('error', () => {}).destroy())
+    .on('connection', onDial)
   servers.push(server)
   await once(server.listen(fileOf(name)), 'listening')
   return fileOf(name)
@@ -114,7 +116,9 @@ describe('the liveness of an agent', () => {
       expect(await liveness.problem()).toBeUndefined()
       await clock.advance(1)
       for (let probe = 0; probe < 3; probe++)
-        expect(await liveness.problem()).toBe(`the device plugin of akri.sh/cam-8120fe does not answer on ${lost.socket}`)
+        expect(await liveness.problem()).toBe(
+          `the device plugin of akri.sh/cam-8120fe does not answer on ${lost.socket}`,
+        )
       plugins = [...plugins.slice(0, 2), { ...lost, socket: await serve('anew') }]
       expect(await liveness.problem()).toBeUndefined()
     },

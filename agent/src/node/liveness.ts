@@ -58,13 +58,17 @@ export class Liveness {
     const served = this.#options.plugins()
     const sockets = new Set(served.map(({ socket }) => socket))
     // One that is served anew has another socket.
-    for (const socket of [...this.#silent.keys()]) if (!sockets.has(socket)) this.#silent.delete(socket)
+    for (const socket of [...this.#silent.keys()])
+      if (!sockets.has(socket)) this.#silent.delete(socket)
     // One after the other: what the kubelet asks for meanwhile comes in between.
     for (const { socket } of this.#toDial(served)) {
       if (await isServed(socket)) this.#silent.delete(socket)
       else if (!this.#silent.has(socket)) this.#silent.set(socket, clock.monotonicMs())
     }
-    const lost = served.find(({ socket }) => clock.monotonicMs() - (this.#silent.get(socket) ?? clock.monotonicMs()) >= MEND_MS)
+    const lost = served.find(
+      ({ socket }) =>
+        clock.monotonicMs() - (this.#silent.get(socket) ?? clock.monotonicMs()) >= MEND_MS,
+    )
     return lost && `the device plugin of ${lost.resourceName} does not answer on ${lost.socket}`
   }
 
@@ -73,7 +77,9 @@ export class Liveness {
     const isSilent = ({ socket }: ServedPlugin) => this.#silent.has(socket)
     const again = served.filter(isSilent).slice(0, DIALS)
     const first = this.#next % Math.max(1, served.length)
-    const others = [...served.slice(first), ...served.slice(0, first)].filter((one) => !isSilent(one))
+    const others = [...served.slice(first), ...served.slice(0, first)].filter(
+      (one) => !isSilent(one),
+    )
     this.#next = first + DIALS - again.length
     return [...again, ...others.slice(0, DIALS - again.length)]
   }

@@ -17,10 +17,17 @@ export function brokerInfoContract(tested: TestedCluster): void {
     const report = (files: Record<string, string>) =>
       tested.cluster.reportBrokerInfo(keyOf(made), NODE_A, reported({ [slot(made, 0)]: files }))
     expect(await report({ 'firmware-version': '1.0', constructor: '' })).toBe('reported')
-    await eventually(() => expect(tested.infoOf(made)).toEqual({ 'firmware-version': '1.0', constructor: '' }))
+    await eventually(() =>
+      expect(tested.infoOf(made)).toEqual({ 'firmware-version': '1.0', constructor: '' }),
+    )
     expect(await report({ 'firmware-version': '1.1', state: 'ä\n\0"' })).toBe('reported')
-    await eventually(() => expect(tested.infoOf(made)).toEqual({ 'firmware-version': '1.1', state: 'ä\n\0"' }))
-    expect(tested.current(made)?.status?.brokerInfoSlots).toEqual({ 'firmware-version': slot(made, 0), state: slot(made, 0) })
+    await eventually(() =>
+      expect(tested.infoOf(made)).toEqual({ 'firmware-version': '1.1', state: 'ä\n\0"' }),
+    )
+    expect(tested.current(made)?.status?.brokerInfoSlots).toEqual({
+      'firmware-version': slot(made, 0),
+      state: slot(made, 0),
+    })
     expect(tested.current(made)?.spec).toEqual(before.spec)
     expect(tested.current(made)?.metadata.generation).toBe(before.metadata.generation)
     expect(await report({})).toBe('reported')
@@ -37,11 +44,19 @@ export function brokerInfoContract(tested: TestedCluster): void {
         NODE_A,
         reported({ [slot(made, 0)]: { a: '1' }, [slot(made, 2)]: { c: '1' } }),
       ),
-      tested.cluster.reportBrokerInfo(keyOf(made), NODE_B, reported({ [slot(made, 1)]: { b: '1' } })),
+      tested.cluster.reportBrokerInfo(
+        keyOf(made),
+        NODE_B,
+        reported({ [slot(made, 1)]: { b: '1' } }),
+      ),
     ])
     await eventually(() => expect(tested.infoOf(made)).toEqual({ a: '1', b: '1' }))
     await tested.cluster.releaseSlot(keyOf(made), slot(made, 0), NODE_A)
-    await tested.cluster.reportBrokerInfo(keyOf(made), NODE_B, reported({ [slot(made, 1)]: { b: '2' } }))
+    await tested.cluster.reportBrokerInfo(
+      keyOf(made),
+      NODE_B,
+      reported({ [slot(made, 1)]: { b: '2' } }),
+    )
     await eventually(() => expect(tested.infoOf(made)).toEqual({ a: '1', b: '2' }))
     const over = [slot(made, 0), slot(made, 1)]
     await tested.cluster.reportBrokerInfo(keyOf(made), NODE_A, reported({}, over))
@@ -70,18 +85,37 @@ export function brokerInfoContract(tested: TestedCluster): void {
         const node = `node-${index}` as NodeName
         await tested.cluster.claimSlot(keyOf(made), slot(made, index), node)
         for (const round of ['1', '2', '3'])
-          await tested.cluster.reportBrokerInfo(keyOf(made), node, reported({ [slot(made, index)]: { [`f${index}`]: round } }))
+          await tested.cluster.reportBrokerInfo(
+            keyOf(made),
+            node,
+            reported({ [slot(made, index)]: { [`f${index}`]: round } }),
+          )
       }),
     )
-    await eventually(() => expect(tested.infoOf(made)).toEqual({ f0: '3', f1: '3', f2: '3', f3: '3', f4: '3' }))
-    expect(Object.values(tested.usageOf(made) ?? {})).toEqual(['node-0', 'node-1', 'node-2', 'node-3', 'node-4'])
+    await eventually(() =>
+      expect(tested.infoOf(made)).toEqual({ f0: '3', f1: '3', f2: '3', f3: '3', f4: '3' }),
+    )
+    expect(Object.values(tested.usageOf(made) ?? {})).toEqual([
+      'node-0',
+      'node-1',
+      'node-2',
+      'node-3',
+      'node-4',
+    ])
   })
 }
 
 /** By slot the files that its workload has. */
-function reported(files: Readonly<Record<string, Readonly<Record<string, string>>>>, abandoned: SlotName[] = []): BrokerReports {
+function reported(
+  files: Readonly<Record<string, Readonly<Record<string, string>>>>,
+  abandoned: SlotName[] = [],
+): BrokerReports {
   const workloads = Object.entries(files).map(
-    ([name, own]) => [name as SlotName, { files: new Map(Object.entries(own)), fresh: new Set<string>() }] as const,
+    ([name, own]) =>
+      [
+        name as SlotName,
+        { files: new Map(Object.entries(own)), fresh: new Set<string>() },
+      ] as const,
   )
   return { workloads: new Map(workloads), abandoned: new Set(abandoned) }
 }

@@ -2,7 +2,14 @@ import { keyOf, objectKey } from '@akrijs/kube'
 import { expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { draftOf } from '../testing/objects.js'
-import { found, NODE_A, NODE_B, NODES, slot, type TestedCluster } from './tested-cluster.contract.js'
+import {
+  found,
+  NODE_A,
+  NODE_B,
+  NODES,
+  slot,
+  type TestedCluster,
+} from './tested-cluster.contract.js'
 
 /** Of the contract of a cluster: Instances, and the nodes that share them. */
 export function instancesContract(tested: TestedCluster): void {
@@ -15,8 +22,15 @@ export function instancesContract(tested: TestedCluster): void {
   it('R84 makes an Instance with the claims that it is given, and its other slots are free', async () => {
     const draft = draftOf(await tested.configuration(), 2, [NODE_A], '8120fe')
     const claims = { [`${draft.name}-1`]: `C:0:${NODE_A}` }
-    expect(await tested.cluster.createInstance({ ...draft, spec: { ...draft.spec, deviceUsage: claims } })).toBe('created')
-    const made = await eventually(() => found(tested.cluster.instances.get(objectKey(draft.namespace, draft.name))))
+    expect(
+      await tested.cluster.createInstance({
+        ...draft,
+        spec: { ...draft.spec, deviceUsage: claims },
+      }),
+    ).toBe('created')
+    const made = await eventually(() =>
+      found(tested.cluster.instances.get(objectKey(draft.namespace, draft.name))),
+    )
     expect(made.spec.deviceUsage).toEqual({ [`${draft.name}-0`]: '', ...claims })
   })
 
@@ -26,13 +40,20 @@ export function instancesContract(tested: TestedCluster): void {
       .list()
       .find(({ metadata }) => metadata.name === (made.spec.configurationName as string))
     expect(made.metadata.ownerReferences).toMatchObject([
-      { apiVersion: 'akri.sh/v0', kind: 'Configuration', uid: owner?.metadata.uid, controller: true },
+      {
+        apiVersion: 'akri.sh/v0',
+        kind: 'Configuration',
+        uid: owner?.metadata.uid,
+        controller: true,
+      },
     ])
   })
 
   it('R98 creates an Instance once, whoever asks', async () => {
     const owner = await tested.configuration()
-    const outcomes = await Promise.all(NODES.map((node) => tested.cluster.createInstance(draftOf(owner, 1, [node], '8120fe'))))
+    const outcomes = await Promise.all(
+      NODES.map((node) => tested.cluster.createInstance(draftOf(owner, 1, [node], '8120fe'))),
+    )
     expect(outcomes.toSorted()).toEqual(['created', 'exists', 'exists'])
   })
 
@@ -46,7 +67,9 @@ export function instancesContract(tested: TestedCluster): void {
     await eventually(() => expect(tested.current(made)?.spec.nodes).toEqual([NODE_A]))
     expect(tested.usageOf(made)).toEqual({ [slot(made, 0)]: NODE_A, [slot(made, 1)]: '' })
     expect(await tested.cluster.releaseSlot(keyOf(made), slot(made, 0), NODE_A)).toBe('released')
-    expect(await tested.cluster.claimSlot(keyOf(made), slot(made, 0), `C:1:${NODE_A}`)).toEqual({ outcome: 'claimed' })
+    expect(await tested.cluster.claimSlot(keyOf(made), slot(made, 0), `C:1:${NODE_A}`)).toEqual({
+      outcome: 'claimed',
+    })
   })
 
   it('deletes an Instance with its last node', async () => {
@@ -55,9 +78,13 @@ export function instancesContract(tested: TestedCluster): void {
     await eventually(() => expect(tested.current(made)).toBeUndefined())
     expect(await tested.cluster.leaveInstance(keyOf(made), NODE_A)).toBe('gone')
     expect(await tested.cluster.joinInstance(keyOf(made), NODE_B)).toBe('gone')
-    expect(await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_B)).toEqual({ outcome: 'gone' })
+    expect(await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_B)).toEqual({
+      outcome: 'gone',
+    })
     expect(await tested.cluster.releaseSlot(keyOf(made), slot(made, 0), NODE_A)).toBe('gone')
-    expect(await tested.cluster.updateInstance(keyOf(made), { capacity: 2, brokerProperties: {} })).toBe('gone')
+    expect(
+      await tested.cluster.updateInstance(keyOf(made), { capacity: 2, brokerProperties: {} }),
+    ).toBe('gone')
   })
 
   it('A10 never loses a node that joins while the last one leaves', async () => {
@@ -65,7 +92,10 @@ export function instancesContract(tested: TestedCluster): void {
     for (let round = 0; round < 10; round++) {
       const [leave, join] = await Promise.all(
         round % 2 === 0
-          ? [tested.cluster.leaveInstance(keyOf(made), NODE_A), tested.cluster.joinInstance(keyOf(made), NODE_B)]
+          ? [
+              tested.cluster.leaveInstance(keyOf(made), NODE_A),
+              tested.cluster.joinInstance(keyOf(made), NODE_B),
+            ]
           : await Promise.all([
               tested.cluster.joinInstance(keyOf(made), NODE_B),
               tested.cluster.leaveInstance(keyOf(made), NODE_A),
@@ -80,9 +110,13 @@ export function instancesContract(tested: TestedCluster): void {
       }
       await eventually(() => expect(tested.current(made)).toBeUndefined())
       const owner = found(
-        tested.cluster.configurations.list().find(({ metadata }) => metadata.name === made.spec.configurationName),
+        tested.cluster.configurations
+          .list()
+          .find(({ metadata }) => metadata.name === made.spec.configurationName),
       )
-      expect(await tested.cluster.createInstance(draftOf(owner, 1, [NODE_A], '8120fe'))).toBe('created')
+      expect(await tested.cluster.createInstance(draftOf(owner, 1, [NODE_A], '8120fe'))).toBe(
+        'created',
+      )
       await eventually(() => found(tested.current(made)))
     }
   })
@@ -90,7 +124,9 @@ export function instancesContract(tested: TestedCluster): void {
   it('A10 is deleted by the last of nodes that leave at the same moment', async () => {
     for (let round = 0; round < 10; round++) {
       const made = await tested.instance(1, round % 2 === 0 ? NODES : NODES.toReversed())
-      const outcomes = await Promise.all(NODES.map((node) => tested.cluster.leaveInstance(keyOf(made), node)))
+      const outcomes = await Promise.all(
+        NODES.map((node) => tested.cluster.leaveInstance(keyOf(made), node)),
+      )
       expect(outcomes.toSorted()).toEqual(['deleted', 'left', 'left'])
       await eventually(() => expect(tested.current(made)).toBeUndefined())
     }
@@ -98,22 +134,48 @@ export function instancesContract(tested: TestedCluster): void {
 
   it('A11 changes properties and capacity of an Instance that several nodes share', async () => {
     const made = await tested.instance(1, [NODE_A, NODE_B])
-    expect(await tested.cluster.updateInstance(keyOf(made), { capacity: 2, brokerProperties: { SITE: 'north' } })).toBe('updated')
-    expect(await tested.cluster.updateInstance(keyOf(made), { capacity: 3, brokerProperties: { SITE: 'south' } })).toBe('updated')
-    await eventually(() => expect(tested.current(made)?.spec).toMatchObject({ capacity: 3, brokerProperties: { SITE: 'south' } }))
+    expect(
+      await tested.cluster.updateInstance(keyOf(made), {
+        capacity: 2,
+        brokerProperties: { SITE: 'north' },
+      }),
+    ).toBe('updated')
+    expect(
+      await tested.cluster.updateInstance(keyOf(made), {
+        capacity: 3,
+        brokerProperties: { SITE: 'south' },
+      }),
+    ).toBe('updated')
+    await eventually(() =>
+      expect(tested.current(made)?.spec).toMatchObject({
+        capacity: 3,
+        brokerProperties: { SITE: 'south' },
+      }),
+    )
     expect(await tested.cluster.updateInstance(keyOf(made), { capacity: 4 })).toBe('updated')
-    await eventually(() => expect(tested.current(made)?.spec).toMatchObject({ capacity: 4, brokerProperties: { SITE: 'south' } }))
+    await eventually(() =>
+      expect(tested.current(made)?.spec).toMatchObject({
+        capacity: 4,
+        brokerProperties: { SITE: 'south' },
+      }),
+    )
   })
 
   it('writes nothing where nothing changes', async () => {
     const made = await tested.instance(2)
-    await tested.cluster.updateInstance(keyOf(made), { capacity: 2, brokerProperties: { A: '1', B: '2' } })
+    await tested.cluster.updateInstance(keyOf(made), {
+      capacity: 2,
+      brokerProperties: { A: '1', B: '2' },
+    })
     await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)
     const before = await eventually(() => {
       expect(tested.usageOf(made)?.[slot(made, 0)]).toBe(NODE_A)
       return found(tested.current(made))
     })
-    await tested.cluster.updateInstance(keyOf(made), { capacity: 2, brokerProperties: { B: '2', A: '1' } })
+    await tested.cluster.updateInstance(keyOf(made), {
+      capacity: 2,
+      brokerProperties: { B: '2', A: '1' },
+    })
     await tested.cluster.joinInstance(keyOf(made), NODE_A)
     await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_B)
     await tested.cluster.releaseSlot(keyOf(made), slot(made, 0), NODE_B)

@@ -3,7 +3,14 @@ import { keyOf, objectKey } from '@akrijs/kube'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
-import { found, NODE_A, NODE_B, NODES, slot, type TestedCluster } from './tested-cluster.contract.js'
+import {
+  found,
+  NODE_A,
+  NODE_B,
+  NODES,
+  slot,
+  type TestedCluster,
+} from './tested-cluster.contract.js'
 
 /** Of the contract of a cluster: who has which slot of an Instance. */
 export function slotsContract(tested: TestedCluster): void {
@@ -11,9 +18,17 @@ export function slotsContract(tested: TestedCluster): void {
     const made = await tested.instance(1)
     const [key, own, beyond] = [keyOf(made), slot(made, 0), slot(made, 4)]
     expect(await tested.cluster.claimSlot(key, own, NODE_B)).toEqual({ outcome: 'claimed' })
-    expect(await tested.cluster.restoreSlot(key, own, NODE_A)).toEqual({ outcome: 'taken', by: NODE_B })
-    expect(await tested.cluster.restoreSlot(key, beyond, `C:0:${NODE_A}`)).toEqual({ outcome: 'claimed' })
-    expect(await tested.cluster.restoreSlot(key, beyond, NODE_B)).toEqual({ outcome: 'taken', by: `C:0:${NODE_A}` })
+    expect(await tested.cluster.restoreSlot(key, own, NODE_A)).toEqual({
+      outcome: 'taken',
+      by: NODE_B,
+    })
+    expect(await tested.cluster.restoreSlot(key, beyond, `C:0:${NODE_A}`)).toEqual({
+      outcome: 'claimed',
+    })
+    expect(await tested.cluster.restoreSlot(key, beyond, NODE_B)).toEqual({
+      outcome: 'taken',
+      by: `C:0:${NODE_A}`,
+    })
     expect(tested.usageOf(made)).toEqual({ [own]: NODE_B, [beyond]: `C:0:${NODE_A}` })
     // Nobody gets one before both have ended.
     expect(await tested.cluster.releaseSlot(key, own, NODE_B)).toBe('released')
@@ -21,8 +36,12 @@ export function slotsContract(tested: TestedCluster): void {
     expect(await tested.cluster.releaseSlot(key, beyond, `C:0:${NODE_A}`)).toBe('released')
     expect(tested.usageOf(made)).toEqual({ [own]: '' })
     expect(await tested.cluster.restoreSlot(key, own, NODE_A)).toEqual({ outcome: 'claimed' })
-    expect(await tested.cluster.restoreSlot(key, 'nonsense' as SlotName, NODE_A)).toEqual({ outcome: 'gone' })
-    expect(await tested.cluster.restoreSlot(objectKey('default', 'none-8120fe'), own, NODE_A)).toEqual({ outcome: 'gone' })
+    expect(await tested.cluster.restoreSlot(key, 'nonsense' as SlotName, NODE_A)).toEqual({
+      outcome: 'gone',
+    })
+    expect(
+      await tested.cluster.restoreSlot(objectKey('default', 'none-8120fe'), own, NODE_A),
+    ).toEqual({ outcome: 'gone' })
   })
 
   it('R84 lets a node join with what its containers have, and takes from nobody what they have by now', async () => {
@@ -33,29 +52,46 @@ export function slotsContract(tested: TestedCluster): void {
     expect(await tested.cluster.joinInstance(key, NODE_B, claims)).toBe('joined')
     expect(tested.current(made)?.spec.nodes).toEqual([NODE_A, NODE_B])
     expect(tested.usageOf(made)).toEqual({ ...claims, [taken]: NODE_A })
-    expect(await tested.cluster.joinInstance(key, NODE_B, { [taken]: NODE_B })).toBe('already-joined')
+    expect(await tested.cluster.joinInstance(key, NODE_B, { [taken]: NODE_B })).toBe(
+      'already-joined',
+    )
     expect(tested.usageOf(made)?.[taken]).toBe(NODE_A)
   })
 
   it('R80 writes who claims a slot, and R85 tells the second who has it', async () => {
     const made = await tested.instance(1)
-    expect(await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)).toEqual({ outcome: 'claimed' })
-    expect(await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_B)).toEqual({ outcome: 'taken', by: NODE_A })
+    expect(await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)).toEqual({
+      outcome: 'claimed',
+    })
+    expect(await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_B)).toEqual({
+      outcome: 'taken',
+      by: NODE_A,
+    })
     await eventually(() => expect(tested.usageOf(made)).toEqual({ [slot(made, 0)]: NODE_A }))
   })
 
-  it.each(['1', '00', '-1', '999999999999', 'x', ''])('has no slot of index %j in an Instance of capacity 1', async (index) => {
-    const made = await tested.instance(1)
-    const before = tested.current(made)
-    const wrong = `${made.metadata.name}-${index}` as SlotName
-    expect(await tested.cluster.claimSlot(keyOf(made), wrong, NODE_A)).toEqual({ outcome: 'gone' })
-    expect(tested.current(made)).toBe(before)
-  })
+  it.each(['1', '00', '-1', '999999999999', 'x', ''])(
+    'has no slot of index %j in an Instance of capacity 1',
+    async (index) => {
+      const made = await tested.instance(1)
+      const before = tested.current(made)
+      const wrong = `${made.metadata.name}-${index}` as SlotName
+      expect(await tested.cluster.claimSlot(keyOf(made), wrong, NODE_A)).toEqual({
+        outcome: 'gone',
+      })
+      expect(tested.current(made)).toBe(before)
+    },
+  )
 
   it('R84 gives five slots to five of fifty who claim at once', async () => {
     const made = await tested.instance(5)
-    const claims = Array.from({ length: 50 }, (_, index) => ({ slot: slot(made, index % 5), usage: `node-${index}` }))
-    const outcomes = await Promise.all(claims.map((one) => tested.cluster.claimSlot(keyOf(made), one.slot, one.usage)))
+    const claims = Array.from({ length: 50 }, (_, index) => ({
+      slot: slot(made, index % 5),
+      usage: `node-${index}`,
+    }))
+    const outcomes = await Promise.all(
+      claims.map((one) => tested.cluster.claimSlot(keyOf(made), one.slot, one.usage)),
+    )
     const winners = claims.filter((_, index) => outcomes[index]?.outcome === 'claimed')
     expect(new Set(winners.map((one) => one.slot)).size).toBe(5)
     expect(winners).toHaveLength(5)
@@ -80,16 +116,26 @@ export function slotsContract(tested: TestedCluster): void {
   it('adds slots at once when the capacity is raised, and keeps held ones until they are freed when it is lowered', async () => {
     const made = await tested.instance(2)
     await tested.cluster.updateInstance(keyOf(made), { capacity: 4, brokerProperties: {} })
-    await eventually(() => expect(Object.values(tested.usageOf(made) ?? {})).toEqual(['', '', '', '']))
+    await eventually(() =>
+      expect(Object.values(tested.usageOf(made) ?? {})).toEqual(['', '', '', '']),
+    )
     await tested.cluster.claimSlot(keyOf(made), slot(made, 3), NODE_A)
     await tested.cluster.updateInstance(keyOf(made), { capacity: 1, brokerProperties: {} })
-    await eventually(() => expect(tested.usageOf(made)).toEqual({ [slot(made, 0)]: '', [slot(made, 3)]: NODE_A }))
-    expect(await tested.cluster.claimSlot(keyOf(made), slot(made, 2), NODE_A)).toEqual({ outcome: 'gone' })
+    await eventually(() =>
+      expect(tested.usageOf(made)).toEqual({ [slot(made, 0)]: '', [slot(made, 3)]: NODE_A }),
+    )
+    expect(await tested.cluster.claimSlot(keyOf(made), slot(made, 2), NODE_A)).toEqual({
+      outcome: 'gone',
+    })
     // As many as the capacity are held, if not those.
-    expect(await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)).toEqual({ outcome: 'gone' })
+    expect(await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)).toEqual({
+      outcome: 'gone',
+    })
     await tested.cluster.releaseSlot(keyOf(made), slot(made, 3), NODE_A)
     await eventually(() => expect(tested.usageOf(made)).toEqual({ [slot(made, 0)]: '' }))
-    expect(await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)).toEqual({ outcome: 'claimed' })
+    expect(await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)).toEqual({
+      outcome: 'claimed',
+    })
   })
 
   it('R84 never gives a slot twice and never loses one, whatever the nodes do at once', async () => {
@@ -98,49 +144,67 @@ export function slotsContract(tested: TestedCluster): void {
     const step = fc.oneof(
       { weight: 6, arbitrary: fc.record({ do: fc.constant('claim' as const), node, index }) },
       { weight: 4, arbitrary: fc.record({ do: fc.constant('release' as const), node, index }) },
-      { weight: 1, arbitrary: fc.record({ do: fc.constant('resize' as const), capacity: fc.integer({ min: 1, max: 5 }) }) },
+      {
+        weight: 1,
+        arbitrary: fc.record({
+          do: fc.constant('resize' as const),
+          capacity: fc.integer({ min: 1, max: 5 }),
+        }),
+      },
     )
     await fc.assert(
-      fc.asyncProperty(fc.array(fc.array(step, { maxLength: 8 }), { maxLength: 5 }), async (batches) => {
-        const made = await tested.instance(3, NODES)
-        // What the answers say must be what the object holds.
-        const held = new Map<string, string>()
-        let claims = 0
-        for (const batch of batches) {
-          const mine = new Map(held)
-          await Promise.all(
-            batch.map(async (one) => {
-              if (one.do === 'resize') {
-                await tested.cluster.updateInstance(keyOf(made), { capacity: one.capacity, brokerProperties: {} })
-                return
-              }
-              const wanted = slot(made, one.index)
-              if (one.do === 'claim') {
-                // Each claim has a usage of its own, so that it is known whose stands there.
-                const usage = `C:${claims++}:${one.node}`
-                const { outcome } = await tested.cluster.claimSlot(keyOf(made), wanted, usage)
-                if (outcome !== 'claimed') return
-                expect(held.has(wanted)).toBe(false)
-                held.set(wanted, usage)
-                return
-              }
-              const usage = mine.get(wanted)
-              if (usage === undefined) return
-              mine.delete(wanted)
-              // Forgotten before the answer: somebody may claim it the moment it is free.
-              held.delete(wanted)
-              expect(await tested.cluster.releaseSlot(keyOf(made), wanted, usage)).toBe('released')
-            }),
-          )
-          await eventually(() => {
-            const now = found(tested.current(made)).spec
-            const taken = Object.entries(now.deviceUsage).filter(([, usage]) => usage !== '')
-            expect(Object.fromEntries(taken)).toEqual(Object.fromEntries(held))
-            for (let at = 0; at < now.capacity; at++) expect(Object.hasOwn(now.deviceUsage, slot(made, at))).toBe(true)
+      fc.asyncProperty(
+        fc.array(fc.array(step, { maxLength: 8 }), { maxLength: 5 }),
+        async (batches) => {
+          const made = await tested.instance(3, NODES)
+          // What the answers say must be what the object holds.
+          const held = new Map<string, string>()
+          let claims = 0
+          for (const batch of batches) {
+            const mine = new Map(held)
+            await Promise.all(
+              batch.map(async (one) => {
+                if (one.do === 'resize') {
+                  await tested.cluster.updateInstance(keyOf(made), {
+                    capacity: one.capacity,
+                    brokerProperties: {},
+                  })
+                  return
+                }
+                const wanted = slot(made, one.index)
+                if (one.do === 'claim') {
+                  // Each claim has a usage of its own, so that it is known whose stands there.
+                  const usage = `C:${claims++}:${one.node}`
+                  const { outcome } = await tested.cluster.claimSlot(keyOf(made), wanted, usage)
+                  if (outcome !== 'claimed') return
+                  expect(held.has(wanted)).toBe(false)
+                  held.set(wanted, usage)
+                  return
+                }
+                const usage = mine.get(wanted)
+                if (usage === undefined) return
+                mine.delete(wanted)
+                // Forgotten before the answer: somebody may claim it the moment it is free.
+                held.delete(wanted)
+                expect(await tested.cluster.releaseSlot(keyOf(made), wanted, usage)).toBe(
+                  'released',
+                )
+              }),
+            )
+            await eventually(() => {
+              const now = found(tested.current(made)).spec
+              const taken = Object.entries(now.deviceUsage).filter(([, usage]) => usage !== '')
+              expect(Object.fromEntries(taken)).toEqual(Object.fromEntries(held))
+              for (let at = 0; at < now.capacity; at++)
+                expect(Object.hasOwn(now.deviceUsage, slot(made, at))).toBe(true)
+            })
+          }
+          await tested.adapter.removeConfiguration({
+            namespace: made.metadata.namespace,
+            name: made.spec.configurationName,
           })
-        }
-        await tested.adapter.removeConfiguration({ namespace: made.metadata.namespace, name: made.spec.configurationName })
-      }),
+        },
+      ),
       { numRuns: 25, endOnFailure: true },
     )
   })

@@ -5,7 +5,14 @@ import { manifest } from '../testing/objects.js'
 import { brokerInfoContract } from './cluster-broker-info.contract.js'
 import { instancesContract } from './cluster-instances.contract.js'
 import { slotsContract } from './cluster-slots.contract.js'
-import { type ClusterUnderTest, found, NODE_A, NODE_B, slot, TestedCluster } from './tested-cluster.contract.js'
+import {
+  type ClusterUnderTest,
+  found,
+  NODE_A,
+  NODE_B,
+  slot,
+  TestedCluster,
+} from './tested-cluster.contract.js'
 
 export type { ClusterUnderTest } from './tested-cluster.contract.js'
 
@@ -27,18 +34,26 @@ export function clusterContract(name: string, make: () => Promise<ClusterUnderTe
 function configurationsContract(tested: TestedCluster): void {
   it('knows a Configuration as it stands now, and none that is not there', async () => {
     const { metadata, spec } = await tested.configuration()
-    expect(await tested.cluster.readConfiguration(keyOf({ metadata }))).toMatchObject({ metadata: { uid: metadata.uid }, spec })
-    expect(await tested.cluster.readConfiguration(objectKey(metadata.namespace, 'none'))).toBeUndefined()
+    expect(await tested.cluster.readConfiguration(keyOf({ metadata }))).toMatchObject({
+      metadata: { uid: metadata.uid },
+      spec,
+    })
+    expect(
+      await tested.cluster.readConfiguration(objectKey(metadata.namespace, 'none')),
+    ).toBeUndefined()
   })
 
   it('deletes the Instances of a Configuration with it', async () => {
     const made = await tested.instance(1)
-    await tested.adapter.removeConfiguration({ namespace: made.metadata.namespace, name: made.spec.configurationName })
+    await tested.adapter.removeConfiguration({
+      namespace: made.metadata.namespace,
+      name: made.spec.configurationName,
+    })
     await eventually(() => expect(tested.current(made)).toBeUndefined())
     await eventually(() =>
-      expect(tested.cluster.configurations.list().map(({ metadata }) => metadata.name)).not.toContain(
-        made.spec.configurationName,
-      ),
+      expect(
+        tested.cluster.configurations.list().map(({ metadata }) => metadata.name),
+      ).not.toContain(made.spec.configurationName),
     )
   })
 
@@ -46,8 +61,17 @@ function configurationsContract(tested: TestedCluster): void {
     const wanted = manifest()
     await tested.adapter.applyConfiguration(wanted)
     const first = await tested.seen(wanted)
-    const condition = { type: 'Ready', status: 'False', reason: 'HandlerLost', message: 'gone' } as const
-    const report = { observedGeneration: first.metadata.generation, devices: 4, conditions: [condition] }
+    const condition = {
+      type: 'Ready',
+      status: 'False',
+      reason: 'HandlerLost',
+      message: 'gone',
+    } as const
+    const report = {
+      observedGeneration: first.metadata.generation,
+      devices: 4,
+      conditions: [condition],
+    }
     await tested.cluster.reportStatus(keyOf(first), NODE_A, report)
     const second = await eventually(() => {
       const now = found(tested.cluster.configurations.get(keyOf(first)))
@@ -59,7 +83,9 @@ function configurationsContract(tested: TestedCluster): void {
     expect(second.metadata.generation).toBe(first.metadata.generation)
     expect(second.metadata.resourceVersion).not.toBe(first.metadata.resourceVersion)
     await tested.adapter.applyConfiguration({ ...wanted, spec: { ...wanted.spec, capacity: 7 } })
-    await eventually(() => expect(tested.cluster.configurations.get(keyOf(first))?.spec.capacity).toBe(7))
+    await eventually(() =>
+      expect(tested.cluster.configurations.get(keyOf(first))?.spec.capacity).toBe(7),
+    )
     expect(tested.cluster.configurations.get(keyOf(first))).toMatchObject({
       status,
       metadata: { uid: first.metadata.uid, generation: first.metadata.generation + 1 },
@@ -81,7 +107,8 @@ function configurationsContract(tested: TestedCluster): void {
   })
 
   it('keeps Instances and claims over a restart', async (context) => {
-    if (tested.adapter.restart === undefined) return context.skip('the adapter keeps nothing of its own')
+    if (tested.adapter.restart === undefined)
+      return context.skip('the adapter keeps nothing of its own')
     const made = await tested.instance(2)
     await tested.cluster.claimSlot(keyOf(made), slot(made, 1), NODE_A)
     const before = await eventually(() => {
@@ -89,7 +116,9 @@ function configurationsContract(tested: TestedCluster): void {
       return tested.current(made)
     })
     const identities = () =>
-      tested.cluster.configurations.list().map(({ metadata: { uid, generation }, spec }) => ({ uid, generation, spec }))
+      tested.cluster.configurations
+        .list()
+        .map(({ metadata: { uid, generation }, spec }) => ({ uid, generation, spec }))
     const configurations = identities()
     await tested.restart()
     await eventually(() => expect(tested.current(made)).toEqual(before))

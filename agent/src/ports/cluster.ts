@@ -20,7 +20,11 @@ export interface Cluster {
    * Adds the node to `spec.nodes`.
    * @param claims what containers of the node have; of these the slots that are free are claimed with it, as by `restoreSlot`
    */
-  joinInstance(key: ObjectKey, node: NodeName, claims?: DeviceUsage): Promise<'joined' | 'already-joined' | 'gone'>
+  joinInstance(
+    key: ObjectKey,
+    node: NodeName,
+    claims?: DeviceUsage,
+  ): Promise<'joined' | 'already-joined' | 'gone'>
   /**
    * Takes the node out of `spec.nodes` and frees what it holds; the last node to leave deletes the Instance, unless
    * another joins at that moment.
@@ -37,7 +41,11 @@ export interface Cluster {
    */
   restoreSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<SlotClaim>
   /** Compare-and-swap on the one slot: it is freed only if it still holds `usage`. */
-  releaseSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<'released' | 'changed' | 'gone'>
+  releaseSlot(
+    key: ObjectKey,
+    slot: SlotName,
+    usage: string,
+  ): Promise<'released' | 'changed' | 'gone'>
 
   /**
    * The properties of a Configuration with their Secrets and ConfigMaps.
@@ -52,7 +60,11 @@ export interface Cluster {
    * nodes stay. What is the same is not written; `generation` stays.
    * @throws OutdatedResourceError where the cluster has no place for it
    */
-  reportBrokerInfo(key: ObjectKey, node: NodeName, reports: BrokerReports): Promise<'reported' | 'gone'>
+  reportBrokerInfo(
+    key: ObjectKey,
+    node: NodeName,
+    reports: BrokerReports,
+  ): Promise<'reported' | 'gone'>
 
   /** Says how a Configuration stands on this node. To be called whenever it may have changed: what is the same is not written. */
   reportStatus(configuration: ObjectKey, node: NodeName, status: NodeStatus): Promise<void>

@@ -42,10 +42,11 @@ export interface DiscoverRequest {
  */
 export type DiscoveryFailure = 'invalid-details' | 'unreachable' | 'failed'
 
-const KINDS = { 'invalid-details': 'terminal', unreachable: 'transient', failed: 'transient' } as const satisfies Record<
-  DiscoveryFailure,
-  ErrorKind
->
+const KINDS = {
+  'invalid-details': 'terminal',
+  unreachable: 'transient',
+  failed: 'transient',
+} as const satisfies Record<DiscoveryFailure, ErrorKind>
 
 /** A handler cannot be asked, refuses what it is asked, or has stopped to answer. */
 export class DiscoveryFailedError extends AkriError {

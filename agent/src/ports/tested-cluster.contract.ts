@@ -9,7 +9,9 @@ import type { Cluster } from './cluster.js'
 export interface ClusterUnderTest {
   readonly cluster: Cluster
   applyConfiguration(configuration: ConfigurationManifest): Promise<void>
-  removeConfiguration(configuration: Pick<ConfigurationManifest, 'namespace' | 'name'>): Promise<void>
+  removeConfiguration(
+    configuration: Pick<ConfigurationManifest, 'namespace' | 'name'>,
+  ): Promise<void>
   /** Ends the adapter and opens it again on the same objects, where it has anything of its own to lose. */
   restart?(): Promise<Cluster>
   dispose(): Promise<void>
@@ -25,7 +27,8 @@ export function found<T>(value: T | undefined): T {
   return value
 }
 
-export const slot = (object: Instance, index: number) => `${object.metadata.name}-${index}` as SlotName
+export const slot = (object: Instance, index: number) =>
+  `${object.metadata.name}-${index}` as SlotName
 
 /** The cluster of the test that runs, and what tests of the contract make and see there. */
 export class TestedCluster {
@@ -62,11 +65,17 @@ export class TestedCluster {
   }
 
   /** An Instance of a Configuration of its own. */
-  async instance(capacity: number, nodes: readonly NodeName[] = [NODE_A], device = '8120fe'): Promise<Instance> {
+  async instance(
+    capacity: number,
+    nodes: readonly NodeName[] = [NODE_A],
+    device = '8120fe',
+  ): Promise<Instance> {
     const owner = await this.configuration()
     const draft = draftOf(owner, capacity, nodes, device)
     expect(await this.cluster.createInstance(draft)).toBe('created')
-    return eventually(() => found(this.cluster.instances.get(objectKey(draft.namespace, draft.name))))
+    return eventually(() =>
+      found(this.cluster.instances.get(objectKey(draft.namespace, draft.name))),
+    )
   }
 
   current(object: Instance): Instance | undefined {

@@ -12,7 +12,9 @@ describe('the options of the agent', () => {
   it('R92 let a slot be without a container for five minutes where the container runtime is asked, and 20 s where the kubelet is', () => {
     expect(slotGraceMs(parsed())).toBe(20_000)
     expect(slotGraceMs(parsed('--cri-socket', '/run/containerd/containerd.sock'))).toBe(300_000)
-    expect(slotGraceMs(parsed('--cri-socket', '/run/containerd/containerd.sock', '--slot-grace', '60'))).toBe(60_000)
+    expect(
+      slotGraceMs(parsed('--cri-socket', '/run/containerd/containerd.sock', '--slot-grace', '60')),
+    ).toBe(60_000)
     expect(slotGraceMs(parsed('--slot-grace', '60'))).toBe(60_000)
     expect(() => parsed('--slot-grace', '0')).toThrow('slot-grace')
   })

@@ -35,7 +35,10 @@ export function agentOptions(): Option[] {
       .env('AGENT_NODE_NAME')
       .argParser(nodeName)
       .makeOptionMandatory(),
-    new Option('--handlers-directory <path>', 'the directory that is shared with discovery handlers')
+    new Option(
+      '--handlers-directory <path>',
+      'the directory that is shared with discovery handlers',
+    )
       .env('DISCOVERY_HANDLERS_DIRECTORY')
       .default('/var/lib/akri'),
     new Option('--plugin-directory <path>', "the kubelet's directory of device plugins")
@@ -52,7 +55,10 @@ export function agentOptions(): Option[] {
       .env('AKRI_STATE_DIRECTORY')
       .argParser(directoryPath)
       .default('/var/lib/akri-agent'),
-    new Option('--broker-info <switch>', 'whether containers get a directory by which they can report')
+    new Option(
+      '--broker-info <switch>',
+      'whether containers get a directory by which they can report',
+    )
       .env('AKRI_BROKER_INFO')
       .choices(['on', 'off'])
       .default('on'),
@@ -64,7 +70,10 @@ export function agentOptions(): Option[] {
       .default('off'),
     kubeconfigOption(),
     metricsPortOption(),
-    new Option('--unhealthy-after <seconds>', 'how long a device is offered that its handler does not vouch for')
+    new Option(
+      '--unhealthy-after <seconds>',
+      'how long a device is offered that its handler does not vouch for',
+    )
       .env('AKRI_UNHEALTHY_AFTER')
       .argParser(wholeNumber(0, 86_400))
       .default(30),
@@ -90,6 +99,9 @@ export function agentOptions(): Option[] {
 }
 
 /** Longer where the container runtime is asked: to it, a container that restarts is gone for a while. */
-export function slotGraceMs({ slotGrace, criSocket }: Pick<AgentProgramOptions, 'slotGrace' | 'criSocket'>): number {
+export function slotGraceMs({
+  slotGrace,
+  criSocket,
+}: Pick<AgentProgramOptions, 'slotGrace' | 'criSocket'>): number {
   return (slotGrace ?? (criSocket === undefined ? 20 : 300)) * 1000
 }

@@ -67,7 +67,11 @@ const handler = defineDiscoveryHandler({
   },
 })
 
-const discoveryHandler = (found: boolean) => ({ name: 'told', discoveryDetails: `found: ${found}`, discoveryProperties: [] })
+const discoveryHandler = (found: boolean) => ({
+  name: 'told',
+  discoveryDetails: `found: ${found}`,
+  discoveryProperties: [],
+})
 
 async function start(load = async () => handler, clock: Clock = systemClock): Promise<void> {
   agent = await startAgent({
@@ -113,7 +117,9 @@ it('A23 an agent counts what happens, from the answer of a handler to the slot t
     ).toEqual([1, 1, 1, 3, 1]),
   )
   await eventually(async () => {
-    const [failures] = await measured('akri_discovery_response_result{discovery_handler_name="told",result="Fail"}')
+    const [failures] = await measured(
+      'akri_discovery_response_result{discovery_handler_name="told",result="Fail"}',
+    )
     expect(failures).toBeGreaterThan(0)
   })
 
@@ -129,7 +135,9 @@ it('A23 an agent counts what happens, from the answer of a handler to the slot t
     ),
   ).toEqual([1, 1, 1, 0])
   kubelet.remove('p')
-  await eventually(async () => expect(await measured(held, 'akri_slot_reclaims_total')).toEqual([0, 1]))
+  await eventually(async () =>
+    expect(await measured(held, 'akri_slot_reclaims_total')).toEqual([0, 1]),
+  )
 })
 
 it('an agent that was restarted offers what it remembers before it imports a handler, and ends although that import never does', async () => {
@@ -204,7 +212,10 @@ it('an agent is healthy while it mends what becomes of its sockets, and says whi
     await rename(path.join(directory, 'dead.sock'), lost)
     expect(await probe()).toEqual([200, 'ok'])
     ahead += 15_000
-    expect(await probe()).toEqual([503, `the device plugin of ${resource} does not answer on ${lost}`])
+    expect(await probe()).toEqual([
+      503,
+      `the device plugin of ${resource} does not answer on ${lost}`,
+    ])
   } finally {
     await health.close()
   }

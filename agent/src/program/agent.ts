@@ -75,7 +75,10 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const discovery = new Discovery({ ...options, configurations, registry, observer })
   const { brokerInfoDirectory: directory, offerBrokerInfo = true } = options
   const given = new GivenSlots({ node, pods: kubelet.pods })
-  const brokerInfo = directory === undefined ? undefined : new BrokerInfo({ cluster, node, clock, log, directory, given })
+  const brokerInfo =
+    directory === undefined
+      ? undefined
+      : new BrokerInfo({ cluster, node, clock, log, directory, given })
   const plugins = new DevicePlugins({
     cluster,
     kubelet,
@@ -88,7 +91,16 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     slotHandoverMs: options.slotHandoverMs,
   })
   const deviceSet = (key: ObjectKey) => discovery.deviceSet(key)
-  const reconciler = new InstanceReconciler({ cluster, configurations, plugins, given, node, clock, log, deviceSet })
+  const reconciler = new InstanceReconciler({
+    cluster,
+    configurations,
+    plugins,
+    given,
+    node,
+    clock,
+    log,
+    deviceSet,
+  })
   const checkpoint = new Checkpoint(options.checkpointFile, node, log)
   const slots = new SlotReconciler({
     cluster,
@@ -99,7 +111,9 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     claims: plugins.claims,
     given,
     observer,
-    ...(brokerInfo === undefined ? {} : { beforeRelease: (key, slot) => brokerInfo.flush(key, slot) }),
+    ...(brokerInfo === undefined
+      ? {}
+      : { beforeRelease: (key, slot) => brokerInfo.flush(key, slot) }),
     ...(options.slotGraceMs === undefined ? {} : { graceMs: options.slotGraceMs }),
   })
 
@@ -115,19 +129,26 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
         await reportStatus(key)
       }
     },
-    onError: (configuration, error, retryInMs) => log.warn({ configuration, err: error, retryInMs }, 'reconcile failed'),
+    onError: (configuration, error, retryInMs) =>
+      log.warn({ configuration, err: error, retryInMs }, 'reconcile failed'),
   })
 
   async function reportStatus(key: ObjectKey): Promise<void> {
     const rival = configurations.rival(key)
-    if (rival !== undefined) return report(key, refusedStatus(cluster.configurations.get(key), rival))
+    if (rival !== undefined)
+      return report(key, refusedStatus(cluster.configurations.get(key), rival))
     const configuration = configurations.get(key)
     const status = discovery.status(key)
     if (configuration === undefined || status === undefined) return events.forget(key)
-    const instances = cluster.instances.list().filter((one) => configurationOf(one) === key && one.spec.nodes.includes(node))
+    const instances = cluster.instances
+      .list()
+      .filter((one) => configurationOf(one) === key && one.spec.nodes.includes(node))
     const devices = discovery.deviceSet(key)
     const collisions = reconciler.collisions(key)
-    await report(key, nodeStatus({ configuration, discovery: status, devices, collisions, instances }))
+    await report(
+      key,
+      nodeStatus({ configuration, discovery: status, devices, collisions, instances }),
+    )
   }
 
   async function report(key: ObjectKey, status: NodeStatus): Promise<void> {
@@ -142,7 +163,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   await slots.begin(stop.signal)
   // After that: what its workload still uses is not to be dropped.
   await brokerInfo?.start()
-  const save = () => checkpoint.save(() => ({ discovery: discovery.snapshot(), given: given.list() }))
+  const save = () =>
+    checkpoint.save(() => ({ discovery: discovery.snapshot(), given: given.list() }))
   given.onChange(() => void save(), stop.signal)
   discovery.onChange((key) => {
     queue.add(key)
@@ -152,17 +174,34 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   cluster.instances.onChange((key) => {
     const instance = cluster.instances.get(key)
     // Of an Instance that is gone only the name is left, which begins with its Configuration's.
-    queue.add(instance === undefined ? (key.slice(0, key.lastIndexOf('-')) as ObjectKey) : configurationOf(instance))
+    queue.add(
+      instance === undefined
+        ? (key.slice(0, key.lastIndexOf('-')) as ObjectKey)
+        : configurationOf(instance),
+    )
   }, stop.signal)
 
   const rememberedOf = configurations.list().filter((configuration) => {
     const known = remembered.discovery[keyOf(configuration)]
-    return known?.uid === configuration.metadata.uid && known.lists.some(({ devices = [] }) => devices.length > 0)
+    return (
+      known?.uid === configuration.metadata.uid &&
+      known.lists.some(({ devices = [] }) => devices.length > 0)
+    )
   })
   const offer = new RememberedOffer({ of: rememberedOf.map(keyOf), clock, signal: stop.signal })
-  for (const handler of options.embedded) registry.register(new EmbeddedEndpoint(handler, log, offer.made))
-  const registration = await serveRegistration({ directory: options.handlersDirectory, registry, log })
-  const liveness = new Liveness({ registration: registration.socket, plugins: () => plugins.served, clock, log })
+  for (const handler of options.embedded)
+    registry.register(new EmbeddedEndpoint(handler, log, offer.made))
+  const registration = await serveRegistration({
+    directory: options.handlersDirectory,
+    registry,
+    log,
+  })
+  const liveness = new Liveness({
+    registration: registration.socket,
+    plugins: () => plugins.served,
+    clock,
+    log,
+  })
   discovery.start()
   // Also those that are not in force: their status says why.
   for (const configuration of cluster.configurations.list()) queue.add(keyOf(configuration))
@@ -179,7 +218,9 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       await registration.close()
       await save()
       // What ended just before us is not to be found only by the agent after us.
-      await slots.round(stop.signal).catch((error: unknown) => log.debug({ err: error }, 'last look for unused slots failed'))
+      await slots
+        .round(stop.signal)
+        .catch((error: unknown) => log.debug({ err: error }, 'last look for unused slots failed'))
       await save()
       stop.abort()
       await discovery.close()

@@ -3,7 +3,9 @@ import { expect, it } from 'vitest'
 import { AgentMetrics } from './metrics.js'
 
 const instance = (shared: boolean, nodes: string[], deviceUsage: Record<string, string>) =>
-  ({ spec: { configurationName: 'cam', shared, nodes, capacity: 2, deviceUsage } }) as unknown as Instance
+  ({
+    spec: { configurationName: 'cam', shared, nodes, capacity: 2, deviceUsage },
+  }) as unknown as Instance
 
 it('counts the Instances and slots of its own node as they are, and what happens under the names of the existing system', async () => {
   let instances = [
@@ -13,7 +15,9 @@ it('counts the Instances and slots of its own node as they are, and what happens
   ]
   const metrics = new AgentMetrics({
     node: 'a',
-    configurations: () => [{ metadata: { name: 'cam' }, spec: { discoveryHandler: { name: 'onvif' } } } as Configuration],
+    configurations: () => [
+      { metadata: { name: 'cam' }, spec: { discoveryHandler: { name: 'onvif' } } } as Configuration,
+    ],
     instances: () => instances,
     endpoints: () => 3,
     apiSilenceMs: () => 1500,
@@ -45,6 +49,8 @@ it('counts the Instances and slots of its own node as they are, and what happens
     expect(text).toContain(`${line}\n`)
   // Of what is gone nothing is left.
   instances = []
-  expect(await metrics.registry.metrics()).toContain('akri_instance_count{configuration="cam",is_shared="true"} 0\n')
+  expect(await metrics.registry.metrics()).toContain(
+    'akri_instance_count{configuration="cam",is_shared="true"} 0\n',
+  )
   expect(await metrics.registry.metrics()).not.toContain('akri_slots{')
 })

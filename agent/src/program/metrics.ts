@@ -28,14 +28,29 @@ export class AgentMetrics implements AgentObserver {
     registers: [this.registry],
   })
   readonly #responses: Counter
-  readonly #allocations = this.#counter('akri_allocations_total', 'Allocate calls of the kubelet', ['level', 'result'])
-  readonly #claims = this.#counter('akri_slot_claims_total', 'Slots that were claimed', ['level', 'outcome'])
-  readonly #reclaims = this.#counter('akri_slot_reclaims_total', 'Slots that were taken back', [])
-  readonly #restores = this.#counter('akri_slot_restores_total', 'Claims of running containers that an Instance had lost', [
+  readonly #allocations = this.#counter('akri_allocations_total', 'Allocate calls of the kubelet', [
+    'level',
+    'result',
+  ])
+  readonly #claims = this.#counter('akri_slot_claims_total', 'Slots that were claimed', [
+    'level',
     'outcome',
   ])
-  readonly #registrations = this.#counter('akri_plugin_registrations_total', 'Registrations with the kubelet', ['result'])
-  readonly #requests = this.#counter('akri_api_requests_total', 'Requests to the API server', ['method', 'status'])
+  readonly #reclaims = this.#counter('akri_slot_reclaims_total', 'Slots that were taken back', [])
+  readonly #restores = this.#counter(
+    'akri_slot_restores_total',
+    'Claims of running containers that an Instance had lost',
+    ['outcome'],
+  )
+  readonly #registrations = this.#counter(
+    'akri_plugin_registrations_total',
+    'Registrations with the kubelet',
+    ['result'],
+  )
+  readonly #requests = this.#counter('akri_api_requests_total', 'Requests to the API server', [
+    'method',
+    'status',
+  ])
 
   constructor(state: MeasuredState) {
     this.#state = state
@@ -47,21 +62,32 @@ export class AgentMetrics implements AgentObserver {
       // Of a handler that is asked for there is something to see before it has answered.
       collect() {
         for (const { spec } of state.configurations())
-          for (const result of RESULTS) this.inc({ discovery_handler_name: spec.discoveryHandler.name, result }, 0)
+          for (const result of RESULTS)
+            this.inc({ discovery_handler_name: spec.discoveryHandler.name, result }, 0)
       },
     })
     // What has not happened yet is 0, rather than not there: a rate begins with it.
     for (const level of LEVELS) {
-      for (const result of ['granted', 'refused'] as const) this.#allocations.inc({ level, result }, 0)
-      for (const outcome of ['claimed', 'taken', 'gone'] as const) this.#claims.inc({ level, outcome }, 0)
+      for (const result of ['granted', 'refused'] as const)
+        this.#allocations.inc({ level, result }, 0)
+      for (const outcome of ['claimed', 'taken', 'gone'] as const)
+        this.#claims.inc({ level, outcome }, 0)
     }
-    for (const outcome of ['restored', 'taken', 'unknown'] as const) this.#restores.inc({ outcome }, 0)
+    for (const outcome of ['restored', 'taken', 'unknown'] as const)
+      this.#restores.inc({ outcome }, 0)
     for (const result of ['accepted', 'failed'] as const) this.#registrations.inc({ result }, 0)
-    this.#gauge('akri_instance_count', 'Instances that this node is in', ['configuration', 'is_shared'], (gauge) => {
-      for (const { metadata } of state.configurations())
-        for (const shared of ['true', 'false']) gauge.set({ configuration: metadata.name, is_shared: shared }, 0)
-      for (const { spec } of this.#own()) gauge.inc({ configuration: spec.configurationName, is_shared: String(spec.shared) })
-    })
+    this.#gauge(
+      'akri_instance_count',
+      'Instances that this node is in',
+      ['configuration', 'is_shared'],
+      (gauge) => {
+        for (const { metadata } of state.configurations())
+          for (const shared of ['true', 'false'])
+            gauge.set({ configuration: metadata.name, is_shared: shared }, 0)
+        for (const { spec } of this.#own())
+          gauge.inc({ configuration: spec.configurationName, is_shared: String(spec.shared) })
+      },
+    )
     this.#gauge(
       'akri_slots',
       'Slots of these Instances: free, held by this node, held by others',
@@ -69,7 +95,9 @@ export class AgentMetrics implements AgentObserver {
       (gauge) => {
         for (const { spec } of this.#own()) {
           const held = heldSlots(spec.deviceUsage)
-          const here = Object.values(spec.deviceUsage).filter((usage) => holderOf(usage) === state.node).length
+          const here = Object.values(spec.deviceUsage).filter(
+            (usage) => holderOf(usage) === state.node,
+          ).length
           const total = Math.max(spec.capacity, Object.keys(spec.deviceUsage).length)
           const configuration = spec.configurationName
           gauge.inc({ configuration, holder: 'none' }, total - held)
@@ -78,12 +106,20 @@ export class AgentMetrics implements AgentObserver {
         }
       },
     )
-    this.#gauge('akri_api_silence_seconds', 'Since when the API server has not been heard of', [], (gauge) => {
-      const silence = state.apiSilenceMs()
-      if (silence !== undefined) gauge.set(silence / 1000)
-    })
-    this.#gauge('akri_handler_endpoints', 'Handlers that are loaded or have registered', [], (gauge) =>
-      gauge.set(state.endpoints()),
+    this.#gauge(
+      'akri_api_silence_seconds',
+      'Since when the API server has not been heard of',
+      [],
+      (gauge) => {
+        const silence = state.apiSilenceMs()
+        if (silence !== undefined) gauge.set(silence / 1000)
+      },
+    )
+    this.#gauge(
+      'akri_handler_endpoints',
+      'Handlers that are loaded or have registered',
+      [],
+      (gauge) => gauge.set(state.endpoints()),
     )
   }
 
@@ -121,7 +157,9 @@ export class AgentMetrics implements AgentObserver {
   }
 
   #own(): Instance[] {
-    return this.#state.instances().filter(({ spec }) => spec.nodes.some((node) => node === this.#state.node))
+    return this.#state
+      .instances()
+      .filter(({ spec }) => spec.nodes.some((node) => node === this.#state.node))
   }
 
   #counter(name: string, help: string, labelNames: string[]): Counter {

@@ -26,7 +26,14 @@ beforeEach(async () => {
     response.writeHead(200, { 'content-type': 'application/json' })
     // A watch goes on, and tells of nothing.
     if (request.url?.includes('watch=')) return response.flushHeaders()
-    return response.end(JSON.stringify({ apiVersion: 'v1', kind: 'List', metadata: { resourceVersion: '1' }, items: [] }))
+    return response.end(
+      JSON.stringify({
+        apiVersion: 'v1',
+        kind: 'List',
+        metadata: { resourceVersion: '1' },
+        items: [],
+      }),
+    )
   })
   await once(api.listen(0, '127.0.0.1'), 'listening')
 })
@@ -42,9 +49,18 @@ afterEach(async () => {
 async function kubeconfig(): Promise<string> {
   const file = path.join(directory, 'kubeconfig')
   const { port } = api.address() as AddressInfo
-  const cluster = { name: 'c', cluster: { server: `http://127.0.0.1:${port}`, 'insecure-skip-tls-verify': true } }
+  const cluster = {
+    name: 'c',
+    cluster: { server: `http://127.0.0.1:${port}`, 'insecure-skip-tls-verify': true },
+  }
   const context = { name: 'x', context: { cluster: 'c', user: 'u' } }
-  const config = { apiVersion: 'v1', kind: 'Config', 'current-context': 'x', clusters: [cluster], contexts: [context] }
+  const config = {
+    apiVersion: 'v1',
+    kind: 'Config',
+    'current-context': 'x',
+    clusters: [cluster],
+    contexts: [context],
+  }
   await writeFile(file, JSON.stringify({ ...config, users: [{ name: 'u', user: {} }] }))
   return file
 }
@@ -86,15 +102,25 @@ it('A23 says to its probes how it is, also where handlers cannot come, has metri
     return [answer.status, await answer.text()] as const
   }
   // It waits for a cluster that cannot be reached, and is not started anew for that.
-  await eventually(async () => expect(await ask('/readyz')).toEqual([503, expect.stringContaining('waiting for the API server')]))
+  await eventually(async () =>
+    expect(await ask('/readyz')).toEqual([
+      503,
+      expect.stringContaining('waiting for the API server'),
+    ]),
+  )
   expect((await ask('/healthz'))[0]).toBe(200)
   serving = true
   await eventually(async () => expect((await ask('/readyz'))[0]).toBe(200))
   expect((await ask('/healthz'))[0]).toBe(200)
-  expect((await ask('/metrics'))[1]).toMatch(/^akri_api_requests_total\{method="GET",status="200"\} [1-9]/m)
+  expect((await ask('/metrics'))[1]).toMatch(
+    /^akri_api_requests_total\{method="GET",status="200"\} [1-9]/m,
+  )
   expect(await readdir(handlers)).toEqual(['agent-registration.sock'])
   await rm(path.join(handlers, 'agent-registration.sock'))
-  expect(await ask('/healthz')).toEqual([503, `${handlers}/agent-registration.sock does not answer\n`])
+  expect(await ask('/healthz')).toEqual([
+    503,
+    `${handlers}/agent-registration.sock does not answer\n`,
+  ])
 
   stop.abort()
   await running

@@ -16,7 +16,13 @@ import { AgentMetrics } from './metrics.js'
 /** Runs the agent of one node of a Kubernetes until the signal is aborted. */
 export async function runAgent(
   options: AgentProgramOptions,
-  { packagesFrom, log, signal, closer, serveHealth }: ProgramContext & { readonly packagesFrom: string },
+  {
+    packagesFrom,
+    log,
+    signal,
+    closer,
+    serveHealth,
+  }: ProgramContext & { readonly packagesFrom: string },
 ): Promise<void> {
   const clock = systemClock
   const node = options.node as NodeName
@@ -55,7 +61,9 @@ export async function runAgent(
   const kubelet = new KubeletSockets({
     pluginDirectory: options.pluginDirectory,
     podResourcesSocket: options.podResourcesSocket,
-    ...(options.criSocket === undefined ? {} : { allocations: new ContainerRuntime(options.criSocket) }),
+    ...(options.criSocket === undefined
+      ? {}
+      : { allocations: new ContainerRuntime(options.criSocket) }),
     pods,
     clock,
     log,
@@ -68,7 +76,10 @@ export async function runAgent(
 
   starting = `waiting for the API server ${access.server.href}`
   const stopped = aborted(signal)
-  await Promise.race([Promise.all([cluster.configurations.synced, cluster.instances.synced]), stopped])
+  await Promise.race([
+    Promise.all([cluster.configurations.synced, cluster.instances.synced]),
+    stopped,
+  ])
   if (signal.aborted) return
   const running = await startAgent({
     cluster,
@@ -90,7 +101,14 @@ export async function runAgent(
   agent = running
   if (options.isolated === 'on')
     // Closed after the agent: the agent would take the end of a handler that it listens to for a failure.
-    closer.add(runIsolated(handlers, { from: packagesFrom, directory: options.handlersDirectory, clock, log }))
+    closer.add(
+      runIsolated(handlers, {
+        from: packagesFrom,
+        directory: options.handlersDirectory,
+        clock,
+        log,
+      }),
+    )
   closer.add(() => running.close())
   await stopped
 }

@@ -6,7 +6,11 @@ import type { Clock } from '@akrijs/runtime'
 
 /** What an object needs to be told from others. Fields may be selected by, where their names stand here. */
 interface TestObject {
-  readonly metadata: { readonly namespace: string; readonly name: string; readonly [more: string]: unknown }
+  readonly metadata: {
+    readonly namespace: string
+    readonly name: string
+    readonly [more: string]: unknown
+  }
   readonly spec?: Readonly<Record<string, unknown>>
   readonly [more: string]: unknown
 }
@@ -34,7 +38,9 @@ export class TestApi {
     const { port } = server.address() as AddressInfo
     const access = { server: new URL(`http://127.0.0.1:${port}`), credentials: async () => ({}) }
     this.client = new ApiClient({ access, clock, userAgent: 'test' })
-    server.on('request', ({ url = '' }, response) => this.#answer(new URL(url, access.server), response))
+    server.on('request', ({ url = '' }, response) =>
+      this.#answer(new URL(url, access.server), response),
+    )
   }
 
   static async open(clock: Clock): Promise<TestApi> {
@@ -84,7 +90,9 @@ export class TestApi {
 
   #answer(url: URL, response: http.ServerResponse): void {
     if (this.refuses !== undefined) {
-      response.writeHead(this.refuses).end(JSON.stringify({ reason: 'InternalError', message: 'no' }))
+      response
+        .writeHead(this.refuses)
+        .end(JSON.stringify({ reason: 'InternalError', message: 'no' }))
     } else if (url.searchParams.has('watch')) {
       response.flushHeaders()
       this.#watches.set(response, url)
@@ -92,7 +100,9 @@ export class TestApi {
       const since = Number(url.searchParams.get('resourceVersion'))
       for (const change of this.#history) if (change.version > since) tell(response, url, change)
     } else {
-      const items = [...this.#objects.values()].flatMap(({ path, object }) => (isMeant(url, path, object) ? object : []))
+      const items = [...this.#objects.values()].flatMap(({ path, object }) =>
+        isMeant(url, path, object) ? object : [],
+      )
       response.end(JSON.stringify({ metadata: { resourceVersion: String(this.#version) }, items }))
     }
   }
@@ -104,7 +114,10 @@ function tell(response: http.ServerResponse, url: URL, { path, type, object }: C
 
 function isMeant(url: URL, path: string, { metadata, spec }: TestObject): boolean {
   const [field = '', value] = (url.searchParams.get('fieldSelector') ?? '').split('=')
-  const fields: Record<string, unknown> = { 'metadata.name': metadata.name, 'spec.nodeName': spec?.nodeName }
+  const fields: Record<string, unknown> = {
+    'metadata.name': metadata.name,
+    'spec.nodeName': spec?.nodeName,
+  }
   return url.pathname === path && fields[field] === value
 }
 

@@ -10,7 +10,13 @@ import type { NodeName } from '@akrijs/kube'
 
 // Objects for tests.
 
-const AS_MADE = { namespace: 'default', uid: 'u1', generation: 1, resourceVersion: '1', creationTimestamp: '' }
+const AS_MADE = {
+  namespace: 'default',
+  uid: 'u1',
+  generation: 1,
+  resourceVersion: '1',
+  creationTimestamp: '',
+}
 
 /** The Instance `cam-8120fe` of the Configuration `cam`: two slots of a device that `node-a` sees, unless it is told otherwise. */
 export function instanceWith(
@@ -41,7 +47,11 @@ export function instanceWith(
 
 /** The Configuration `lab` of the handler `told`, one device at a time, unless it is told otherwise. */
 export function configurationWith(
-  { handler = 'told', details = '', ...spec }: Partial<Configuration['spec']> & { handler?: string; details?: string } = {},
+  {
+    handler = 'told',
+    details = '',
+    ...spec
+  }: Partial<Configuration['spec']> & { handler?: string; details?: string } = {},
   metadata: Partial<Configuration['metadata']> = {},
 ): Configuration {
   return {
@@ -80,7 +90,12 @@ export function manifest(spec: Partial<ConfigurationManifest['spec']> = {}): Con
 }
 
 /** What a node makes an Instance of. */
-export function draftOf(owner: Configuration, capacity: number, nodes: readonly NodeName[], digest: string) {
+export function draftOf(
+  owner: Configuration,
+  capacity: number,
+  nodes: readonly NodeName[],
+  digest: string,
+) {
   const { name, namespace } = owner.metadata
   return {
     name: `${name}-${digest}` as InstanceName,

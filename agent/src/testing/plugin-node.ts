@@ -15,12 +15,22 @@ export class TestNode {
   readonly sockets: KubeletSockets
   readonly given: GivenSlots
 
-  private constructor(directory: string, cluster: StandaloneCluster, kubelet: SimulatedKubelet, node: NodeName) {
+  private constructor(
+    directory: string,
+    cluster: StandaloneCluster,
+    kubelet: SimulatedKubelet,
+    node: NodeName,
+  ) {
     const { pluginDirectory, podResourcesSocket, nodePods } = kubelet
     this.directory = directory
     this.cluster = cluster
     this.kubelet = kubelet
-    this.sockets = new KubeletSockets({ pluginDirectory, podResourcesSocket, clock: systemClock, log: silentLogger })
+    this.sockets = new KubeletSockets({
+      pluginDirectory,
+      podResourcesSocket,
+      clock: systemClock,
+      log: silentLogger,
+    })
     this.given = new GivenSlots({ node, pods: nodePods })
   }
 
@@ -28,7 +38,12 @@ export class TestNode {
     const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-'))
     const file = new StateFile(path.join(directory, 'cluster.json'))
     const cluster = await StandaloneCluster.open({ file, clock: systemClock, log: silentLogger })
-    const opened = new TestNode(directory, cluster, await SimulatedKubelet.start({ directory }), node)
+    const opened = new TestNode(
+      directory,
+      cluster,
+      await SimulatedKubelet.start({ directory }),
+      node,
+    )
     await opened.sockets.open()
     return opened
   }

@@ -15,8 +15,10 @@ import { instanceWith } from './objects.js'
 export const key = objectKey('default', 'cam-8120fe')
 export const pod = objectKey('default', 'pod')
 export const slot = (index: number) => `cam-8120fe-${index}` as SlotName
-export const holds = (...ids: string[]) => new Map([['akri.sh/cam-8120fe', [{ pod, ids: new Set(ids) }]]])
-export const holdsAny = (...ids: string[]) => new Map([['akri.sh/cam', [{ pod, ids: new Set(ids) }]]])
+export const holds = (...ids: string[]) =>
+  new Map([['akri.sh/cam-8120fe', [{ pod, ids: new Set(ids) }]]])
+export const holdsAny = (...ids: string[]) =>
+  new Map([['akri.sh/cam', [{ pod, ids: new Set(ids) }]]])
 
 /** The reconciler of `node-a`, with a cluster and a kubelet that are as a test says. */
 export class TestReconciler {
@@ -88,7 +90,10 @@ export class TestReconciler {
       kubelet: {
         listAllocated: async (signal) => {
           this.asked++
-          if (this.hanging) await new Promise((_, reject) => signal.addEventListener('abort', reject, { once: true }))
+          if (this.hanging)
+            await new Promise((_, reject) =>
+              signal.addEventListener('abort', reject, { once: true }),
+            )
           if (this.listed === undefined) throw new KubeletUnavailableError('away')
           return this.listed
         },

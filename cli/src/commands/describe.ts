@@ -10,13 +10,23 @@ export interface DescribeOptions {
 }
 
 /** `akri describe`: one object with all that is known about it. */
-export async function describe(kindText: string, name: string, { stateDir }: DescribeOptions): Promise<void> {
+export async function describe(
+  kindText: string,
+  name: string,
+  { stateDir }: DescribeOptions,
+): Promise<void> {
   const socket = await controlSocket(stateDir)
   const { items } = await objectsOf(socket, kindOf(kindText))
   const object = items.find(({ metadata }) => metadata.name === name)
   if (object === undefined) throw new NoSuchObjectError(`there is no ${kindText} ${name}`)
   const events = (await askAgent(socket, '/events')) as {
-    items: { regarding: { key: string }; lastTimestamp: string; type: string; reason: string; message: string }[]
+    items: {
+      regarding: { key: string }
+      lastTimestamp: string
+      type: string
+      reason: string
+      message: string
+    }[]
   }
   const brokers = (await askAgent(socket, '/brokers')) as {
     items: { instance: string; state?: { phase: string; reason?: string; pid?: number } }[]
@@ -38,18 +48,23 @@ export async function describe(kindText: string, name: string, { stateDir }: Des
       `Slots:      ${object.status.slots.claimed} of ${object.status.slots.total} claimed`,
       '',
     )
-    const rows = object.status.conditions.map(({ type, status, reason, message, lastTransitionTime }) => [
-      type,
-      status,
-      reason,
-      lastTransitionTime,
-      message,
-    ])
+    const rows = object.status.conditions.map(
+      ({ type, status, reason, message, lastTransitionTime }) => [
+        type,
+        status,
+        reason,
+        lastTransitionTime,
+        message,
+      ],
+    )
     lines.push(...formatMessages(['CONDITION', 'STATUS', 'REASON', 'SINCE', 'MESSAGE'], rows))
   }
   const reported = object.kind === 'Instance' ? Object.entries(object.status?.brokerInfo ?? {}) : []
   if (reported.length > 0) {
-    const rows = reported.map(([name, content]) => [name, content.trimEnd().replaceAll('\n', ' | ')])
+    const rows = reported.map(([name, content]) => [
+      name,
+      content.trimEnd().replaceAll('\n', ' | '),
+    ])
     lines.push('', ...formatTable(['REPORTED', 'CONTENT'], rows).split('\n'))
   }
   const broker = brokers.items.find(({ instance }) => instance === metadata.name)?.state
@@ -57,7 +72,9 @@ export async function describe(kindText: string, name: string, { stateDir }: Des
     const { phase, pid, reason = '' } = broker
     lines.push('', `Broker:     ${phase} ${pid ?? firstLine(reason)}`, ...linesBelow(reason))
   }
-  const own = events.items.filter(({ regarding }) => regarding.key === `${metadata.namespace}/${metadata.name}`)
+  const own = events.items.filter(
+    ({ regarding }) => regarding.key === `${metadata.namespace}/${metadata.name}`,
+  )
   if (own.length > 0)
     lines.push(
       '',

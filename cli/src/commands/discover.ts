@@ -26,11 +26,19 @@ export const BUILT_IN: Readonly<Record<string, string>> = {
 }
 
 /** `akri discover`: what a handler finds, without an agent. */
-export async function discover(handler: string, options: DiscoverCommandOptions, packagesFrom: string): Promise<void> {
-  const specifier = Object.hasOwn(BUILT_IN, handler) ? (BUILT_IN[handler] ?? handler) : handlerSpecifier(handler)
+export async function discover(
+  handler: string,
+  options: DiscoverCommandOptions,
+  packagesFrom: string,
+): Promise<void> {
+  const specifier = Object.hasOwn(BUILT_IN, handler)
+    ? (BUILT_IN[handler] ?? handler)
+    : handlerSpecifier(handler)
   const found = await findHandlerPackage(specifier, packagesFrom).catch((error: unknown) => {
     const meant = nearest(handler, Object.keys(BUILT_IN))
-    throw meant === undefined ? error : new UsageError(`there is no handler ${handler}; did you mean ${meant}?`, { cause: error })
+    throw meant === undefined
+      ? error
+      : new UsageError(`there is no handler ${handler}; did you mean ${meant}?`, { cause: error })
   })
   const stop = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
@@ -62,7 +70,8 @@ function table(list: DeviceList): string {
 }
 
 async function detailsOf({ details, detailsText }: DiscoverCommandOptions): Promise<string> {
-  if (details !== undefined && detailsText !== undefined) throw new UsageError('give one of --details and --details-text')
+  if (details !== undefined && detailsText !== undefined)
+    throw new UsageError('give one of --details and --details-text')
   return details === undefined ? (detailsText ?? '') : await readText(details, '--details')
 }
 

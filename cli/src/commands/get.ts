@@ -12,21 +12,31 @@ export interface GetOptions {
 }
 
 /** `akri get`: objects of the agent that runs. */
-export async function get(kindText: string, name: string | undefined, { stateDir, output }: GetOptions): Promise<void> {
+export async function get(
+  kindText: string,
+  name: string | undefined,
+  { stateDir, output }: GetOptions,
+): Promise<void> {
   const kind = kindOf(kindText)
   const list = await objectsOf(await controlSocket(stateDir), kind)
-  const items = name === undefined ? list.items : list.items.filter(({ metadata }) => metadata.name === name)
-  if (name !== undefined && items.length === 0) throw new NoSuchObjectError(`there is no ${kindText} ${name}`)
+  const items =
+    name === undefined ? list.items : list.items.filter(({ metadata }) => metadata.name === name)
+  if (name !== undefined && items.length === 0)
+    throw new NoSuchObjectError(`there is no ${kindText} ${name}`)
   const answer = name === undefined ? list : items[0]
   if (output === 'json') process.stdout.write(`${JSON.stringify(answer, undefined, 2)}\n`)
   else if (output === 'yaml') process.stdout.write(dump(answer))
-  else process.stdout.write(`${items.length === 0 ? `no ${kind}` : tableOf(items, output === 'wide')}\n`)
+  else
+    process.stdout.write(
+      `${items.length === 0 ? `no ${kind}` : tableOf(items, output === 'wide')}\n`,
+    )
 }
 
 function tableOf(items: readonly (Configuration | Instance)[], wide: boolean): string {
   const configurations = items.filter((item) => item.kind === 'Configuration')
   const instances = items.filter((item) => item.kind === 'Instance')
-  const columns = configurations.length > 0 ? configurationColumns(configurations) : instanceColumns(instances)
+  const columns =
+    configurations.length > 0 ? configurationColumns(configurations) : instanceColumns(instances)
   const shown = columns.filter((column) => wide || !column.wide)
   const rows = items.map((_, row) => shown.map(({ cells }) => cells[row] ?? ''))
   return formatTable(
@@ -43,14 +53,23 @@ interface Column {
 }
 
 function configurationColumns(configurations: readonly Configuration[]): Column[] {
-  const column = (title: string, cell: (one: Configuration) => string) => ({ title, cells: configurations.map(cell) })
+  const column = (title: string, cell: (one: Configuration) => string) => ({
+    title,
+    cells: configurations.map(cell),
+  })
   return [
     column('NAME', ({ metadata }) => metadata.name),
     { ...column('NAMESPACE', ({ metadata }) => metadata.namespace), wide: true },
     column('HANDLER', ({ spec }) => spec.discoveryHandler.name),
     column('CAPACITY', ({ spec }) => String(spec.capacity)),
     column('DEVICES', ({ status }) => String(status?.devices ?? 0)),
-    { ...column('SLOTS USED', ({ status }) => `${status?.slots.claimed ?? 0}/${status?.slots.total ?? 0}`), wide: true },
+    {
+      ...column(
+        'SLOTS USED',
+        ({ status }) => `${status?.slots.claimed ?? 0}/${status?.slots.total ?? 0}`,
+      ),
+      wide: true,
+    },
     { ...column('CREATED', ({ metadata }) => metadata.creationTimestamp), wide: true },
     column('STATUS', ({ status }) => {
       const wrong = status?.conditions.find((condition) => condition.status === 'False')
@@ -60,7 +79,10 @@ function configurationColumns(configurations: readonly Configuration[]): Column[
 }
 
 function instanceColumns(instances: readonly Instance[]): Column[] {
-  const column = (title: string, cell: (one: Instance) => string) => ({ title, cells: instances.map(cell) })
+  const column = (title: string, cell: (one: Instance) => string) => ({
+    title,
+    cells: instances.map(cell),
+  })
   return [
     column('NAME', ({ metadata }) => metadata.name),
     { ...column('NAMESPACE', ({ metadata }) => metadata.namespace), wide: true },

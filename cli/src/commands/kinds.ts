@@ -18,11 +18,18 @@ const KINDS: Readonly<Record<string, Kind>> = {
 export function kindOf(text: string): Kind {
   const kind = KINDS[text.toLowerCase()]
   if (kind === undefined)
-    throw new UsageError(`${JSON.stringify(text)} is not known; there are configurations (akric) and instances (akrii)`)
+    throw new UsageError(
+      `${JSON.stringify(text)} is not known; there are configurations (akric) and instances (akrii)`,
+    )
   return kind
 }
 
 /** All objects of a kind that the agent has. @throws NoAgentError */
-export async function objectsOf(socket: string, kind: Kind): Promise<{ readonly items: readonly (Configuration | Instance)[] }> {
-  return (await askAgent(socket, `/apis/akri.sh/v0/${kind}`)) as { items: (Configuration | Instance)[] }
+export async function objectsOf(
+  socket: string,
+  kind: Kind,
+): Promise<{ readonly items: readonly (Configuration | Instance)[] }> {
+  return (await askAgent(socket, `/apis/akri.sh/v0/${kind}`)) as {
+    items: (Configuration | Instance)[]
+  }
 }

@@ -1,11 +1,22 @@
 import os from 'node:os'
 import path from 'node:path'
 import { aborted, systemClock } from '@akrijs/runtime'
-import { BrokerLedger, BrokerSet, FinishedJobs, makeStateDirectory, startStandalone } from '@akrijs/standalone'
+import {
+  BrokerLedger,
+  BrokerSet,
+  FinishedJobs,
+  makeStateDirectory,
+  startStandalone,
+} from '@akrijs/standalone'
 import { serveControl } from '../control/control-server.js'
 import { UsageError } from '../errors.js'
 import { nodeNameOfHost } from '../node-name.js'
-import { controlSocketIn, leaveWordOfSockets, socketDirectory, takeWordOfSocketsBack } from '../places.js'
+import {
+  controlSocketIn,
+  leaveWordOfSockets,
+  socketDirectory,
+  takeWordOfSocketsBack,
+} from '../places.js'
 import { StopSignals } from '../stop-signals.js'
 import { drawAgent } from '../view/agent-picture.js'
 import { LiveView } from '../view/live-view.js'
@@ -30,7 +41,8 @@ export async function run(
   { file, handler, isolated, stateDir, node, logLevel, plain }: RunOptions,
   packagesFrom: string,
 ): Promise<void> {
-  if (file.length === 0) throw new UsageError('nothing to run: give Configurations with -f FILE or -f DIRECTORY')
+  if (file.length === 0)
+    throw new UsageError('nothing to run: give Configurations with -f FILE or -f DIRECTORY')
   const live = process.stdout.isTTY && !plain
   let view: LiveView | undefined
   const ledger = new BrokerLedger(path.join(stateDir, 'brokers.json'))
@@ -63,7 +75,8 @@ export async function run(
     log,
   })
   const left = await ledger.endLeftovers()
-  if (left.length > 0) log.warn({ pids: left }, 'ended brokers that an agent that was killed has left running')
+  if (left.length > 0)
+    log.warn({ pids: left }, 'ended brokers that an agent that was killed has left running')
   const finished = await FinishedJobs.open(path.join(stateDir, 'jobs.json'))
   stop.endInOrder()
   const brokers = new BrokerSet({
@@ -77,7 +90,9 @@ export async function run(
     onChange: redraw,
   })
   brokers.start()
-  const serving = leaveWordOfSockets(stateDir, sockets).then(() => serveControl(controlSocketIn(sockets), standalone, brokers))
+  const serving = leaveWordOfSockets(stateDir, sockets).then(() =>
+    serveControl(controlSocketIn(sockets), standalone, brokers),
+  )
   const control = await serving.catch(async (error: unknown) => {
     await brokers.close()
     await standalone.close()

@@ -17,12 +17,15 @@ export function askAgent(socket: string, path: string): Promise<unknown> {
       let bytes = 0
       response.on('data', (chunk: Buffer) => {
         bytes += chunk.length
-        if (bytes > MAX_BYTES) call.destroy(new NoAgentError(`the answer has more than ${MAX_BYTES} bytes`))
+        if (bytes > MAX_BYTES)
+          call.destroy(new NoAgentError(`the answer has more than ${MAX_BYTES} bytes`))
         else chunks.push(chunk)
       })
       // The agent ended in the middle of its answer.
       response.on('error', (error) => call.destroy(error))
-      response.on('aborted', () => reject(new NoAgentError(`the agent on ${socket} ended while it answered`)))
+      response.on('aborted', () =>
+        reject(new NoAgentError(`the agent on ${socket} ended while it answered`)),
+      )
       response.on('end', () => {
         if (response.statusCode !== 200) return resolve(undefined)
         try {
@@ -35,11 +38,16 @@ export function askAgent(socket: string, path: string): Promise<unknown> {
     call.on('timeout', () => call.destroy(new NoAgentError('the agent does not answer')))
     call.on('error', (error) => {
       const why =
-        'code' in error && (error.code === 'ENOENT' || error.code === 'ECONNREFUSED') ? 'none is running there' : messageOf(error)
+        'code' in error && (error.code === 'ENOENT' || error.code === 'ECONNREFUSED')
+          ? 'none is running there'
+          : messageOf(error)
       reject(
-        new NoAgentError(`no agent answers on ${socket}: ${why}. Start one with akri run, or say where it is with --state-dir`, {
-          cause: error,
-        }),
+        new NoAgentError(
+          `no agent answers on ${socket}: ${why}. Start one with akri run, or say where it is with --state-dir`,
+          {
+            cause: error,
+          },
+        ),
       )
     })
     call.end()

@@ -14,7 +14,8 @@ export async function serveControl(
   await makeRoomForSocket(socket)
   const server = createServer({ maxHeaderSize: 8192 }, (request, response) => {
     request.resume()
-    const answer = request.method === 'GET' ? look(request.url ?? '/', standalone, brokers) : undefined
+    const answer =
+      request.method === 'GET' ? look(request.url ?? '/', standalone, brokers) : undefined
     response.writeHead(answer === undefined ? 404 : 200, { 'content-type': 'application/json' })
     response.end(JSON.stringify(answer ?? { message: 'not found' }))
   })
@@ -32,23 +33,38 @@ export async function serveControl(
   }
 }
 
-function look(url: string, { cluster, problems, kubelet }: StandaloneAgent, brokers: BrokerSet): unknown {
+function look(
+  url: string,
+  { cluster, problems, kubelet }: StandaloneAgent,
+  brokers: BrokerSet,
+): unknown {
   const pathname = url.replace(/[?#].*$/s, '')
   if (pathname === '/problems') return { items: problems }
   if (pathname === '/events') return { items: cluster.events.list() }
-  if (pathname === '/resources') return { items: kubelet.resources.map((name) => ({ name, ...kubelet.resource(name) })) }
+  if (pathname === '/resources')
+    return { items: kubelet.resources.map((name) => ({ name, ...kubelet.resource(name) })) }
   if (pathname === '/brokers') {
     return {
-      items: cluster.instances
-        .list()
-        .map(({ metadata }) => ({ instance: metadata.name, state: brokers.state(objectKey(metadata.namespace, metadata.name)) })),
+      items: cluster.instances.list().map(({ metadata }) => ({
+        instance: metadata.name,
+        state: brokers.state(objectKey(metadata.namespace, metadata.name)),
+      })),
     }
   }
-  const found = /^\/apis\/akri\.sh\/v0\/(?:namespaces\/([^/]+)\/)?(configurations|instances)(?:\/([^/]+))?$/.exec(pathname)
+  const found =
+    /^\/apis\/akri\.sh\/v0\/(?:namespaces\/([^/]+)\/)?(configurations|instances)(?:\/([^/]+))?$/.exec(
+      pathname,
+    )
   if (found === null) return undefined
   const [, namespace, kind, name] = found
   const store = kind === 'instances' ? cluster.instances : cluster.configurations
-  const items = store.list().filter(({ metadata }) => namespace === undefined || metadata.namespace === namespace)
+  const items = store
+    .list()
+    .filter(({ metadata }) => namespace === undefined || metadata.namespace === namespace)
   if (name !== undefined) return items.find(({ metadata }) => metadata.name === name)
-  return { apiVersion: API_VERSION, kind: kind === 'instances' ? 'InstanceList' : 'ConfigurationList', items }
+  return {
+    apiVersion: API_VERSION,
+    kind: kind === 'instances' ? 'InstanceList' : 'ConfigurationList',
+    items,
+  }
 }

@@ -4,7 +4,13 @@ import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
 import { silentLogger, systemClock } from '@akrijs/runtime'
-import { BrokerLedger, BrokerSet, FinishedJobs, type StandaloneAgent, startStandalone } from '@akrijs/standalone'
+import {
+  BrokerLedger,
+  BrokerSet,
+  FinishedJobs,
+  type StandaloneAgent,
+  startStandalone,
+} from '@akrijs/standalone'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { askAgent } from './control-client.js'
 import { serveControl } from './control-server.js'
@@ -64,10 +70,18 @@ describe('what an agent of one machine answers', () => {
     const [instance] = standalone.cluster.instances.list()
     const all = { apiVersion: 'akri.sh/v0', kind: 'InstanceList', items: [instance] }
     expect(await askAgent(socket(), '/apis/akri.sh/v0/instances')).toEqual(all)
-    expect(await askAgent(socket(), '/apis/akri.sh/v0/namespaces/plant/instances?limit=500')).toEqual(all)
-    expect(await askAgent(socket(), '/apis/akri.sh/v0/namespaces/other/instances')).toMatchObject({ items: [] })
-    expect(await askAgent(socket(), '/apis/akri.sh/v0/namespaces/plant/instances/lab-8120fe')).toEqual(instance)
-    expect(await askAgent(socket(), '/apis/akri.sh/v0/configurations/lab')).toMatchObject({ metadata: { name: 'lab' } })
+    expect(
+      await askAgent(socket(), '/apis/akri.sh/v0/namespaces/plant/instances?limit=500'),
+    ).toEqual(all)
+    expect(await askAgent(socket(), '/apis/akri.sh/v0/namespaces/other/instances')).toMatchObject({
+      items: [],
+    })
+    expect(
+      await askAgent(socket(), '/apis/akri.sh/v0/namespaces/plant/instances/lab-8120fe'),
+    ).toEqual(instance)
+    expect(await askAgent(socket(), '/apis/akri.sh/v0/configurations/lab')).toMatchObject({
+      metadata: { name: 'lab' },
+    })
     expect(await askAgent(socket(), '/resources')).toMatchObject({
       items: expect.arrayContaining([expect.objectContaining({ name: 'akri.sh/lab-8120fe' })]),
     })
@@ -88,10 +102,13 @@ describe('what an agent of one machine answers', () => {
   it('changes nothing, whatever it is asked', async () => {
     for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) {
       const status = await new Promise<number | undefined>((resolve, reject) => {
-        const call = request({ socketPath: socket(), path: '/apis/akri.sh/v0/instances/lab-8120fe', method }, (response) => {
-          response.resume()
-          resolve(response.statusCode)
-        })
+        const call = request(
+          { socketPath: socket(), path: '/apis/akri.sh/v0/instances/lab-8120fe', method },
+          (response) => {
+            response.resume()
+            resolve(response.statusCode)
+          },
+        )
         call.on('error', reject).end('{"spec":{}}')
       })
       expect(status).toBe(404)
@@ -104,7 +121,9 @@ describe('what an agent of one machine answers', () => {
   })
 
   it('is not taken over by a second agent', async () => {
-    await expect(serveControl(socket(), standalone, brokers)).rejects.toThrow('is served by another process already')
+    await expect(serveControl(socket(), standalone, brokers)).rejects.toThrow(
+      'is served by another process already',
+    )
   })
 })
 
@@ -116,28 +135,38 @@ describe('who asks an agent', () => {
   })
 
   afterEach(async () => {
-    await new Promise((resolve) => (server === undefined ? resolve(undefined) : server.close(resolve)))
+    await new Promise((resolve) =>
+      server === undefined ? resolve(undefined) : server.close(resolve),
+    )
   })
 
   /** Something that answers on a socket. */
   async function answering(answer: (socket: net.Socket) => void): Promise<string> {
     const socket = at('other.sock')
-    server = net.createServer((connection) => connection.once('data', () => answer(connection)).on('error', () => {}))
+    server = net.createServer((connection) =>
+      connection.once('data', () => answer(connection)).on('error', () => {}),
+    )
     await new Promise<void>((resolve) => server?.listen(socket, resolve))
     return socket
   }
 
   it('is told that none runs there, and how to start one', async () => {
-    await expect(askAgent(at('none.sock'), '/')).rejects.toThrow(/none is running there\. Start one with akri run.*--state-dir/)
+    await expect(askAgent(at('none.sock'), '/')).rejects.toThrow(
+      /none is running there\. Start one with akri run.*--state-dir/,
+    )
   })
 
   it('is told that what answers is no agent', async () => {
     const page = 'HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello'
-    await expect(askAgent(await answering((socket) => socket.end(page)), '/')).rejects.toThrow(/is no agent/)
+    await expect(askAgent(await answering((socket) => socket.end(page)), '/')).rejects.toThrow(
+      /is no agent/,
+    )
   })
 
   it('is told that the agent ended while it answered', async () => {
     const half = 'HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{"items":'
-    await expect(askAgent(await answering((socket) => socket.end(half)), '/')).rejects.toThrow(/ended while it answered/)
+    await expect(askAgent(await answering((socket) => socket.end(half)), '/')).rejects.toThrow(
+      /ended while it answered/,
+    )
   })
 })

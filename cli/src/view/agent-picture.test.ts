@@ -3,7 +3,11 @@ import stringWidth from 'string-width'
 import { describe, expect, it } from 'vitest'
 import { drawAgent, type PictureInput } from './agent-picture.js'
 
-const instance = (name: string, configuration: string, properties: Record<string, string> = { UDEV_DEVNODE: '/dev/null' }) =>
+const instance = (
+  name: string,
+  configuration: string,
+  properties: Record<string, string> = { UDEV_DEVNODE: '/dev/null' },
+) =>
   ({
     metadata: { name, namespace: 'default' },
     spec: {
@@ -13,12 +17,24 @@ const instance = (name: string, configuration: string, properties: Record<string
     },
   }) as unknown as Instance
 
-const configuration = (name: string, ready: 'True' | 'False' = 'True', message = '', annotations = {}) =>
+const configuration = (
+  name: string,
+  ready: 'True' | 'False' = 'True',
+  message = '',
+  annotations = {},
+) =>
   ({
     metadata: { name, namespace: 'default', annotations },
     status: {
       devices: 1,
-      conditions: [{ type: 'Ready', status: ready, reason: ready === 'True' ? 'AllDevicesServed' : 'HandlerLost', message }],
+      conditions: [
+        {
+          type: 'Ready',
+          status: ready,
+          reason: ready === 'True' ? 'AllDevicesServed' : 'HandlerLost',
+          message,
+        },
+      ],
     },
   }) as unknown as Configuration
 
@@ -28,8 +44,15 @@ function draw(
   more: Partial<PictureInput> = {},
   problems: readonly object[] = [],
 ): string[] {
-  const cluster = { configurations: { list: () => configurations }, instances: { list: () => instances } }
-  const standalone = { cluster, problems, handlers: [{ name: 'udev' }] } as unknown as PictureInput['standalone']
+  const cluster = {
+    configurations: { list: () => configurations },
+    instances: { list: () => instances },
+  }
+  const standalone = {
+    cluster,
+    problems,
+    handlers: [{ name: 'udev' }],
+  } as unknown as PictureInput['standalone']
   const brokers = { state: () => undefined } as PictureInput['brokers']
   return drawAgent({ standalone, brokers, lines: [], columns: 80, rows: 24, ...more }).map(plain)
 }
@@ -41,47 +64,71 @@ describe('the live view', () => {
   it('shows each device under its Configuration, with its slots', () => {
     const lines = draw([configuration('nulls')], [instance('nulls-8120fe', 'nulls')])
     expect(lines).toContain('nulls  1 device')
-    expect(lines.find((line) => line.includes('nulls-8120fe'))).toMatch(/nulls-8120fe {2}●○ {2}\/dev\/null/)
+    expect(lines.find((line) => line.includes('nulls-8120fe'))).toMatch(
+      /nulls-8120fe {2}●○ {2}\/dev\/null/,
+    )
   })
 
   it('says what a Configuration is for, as far as there is room', () => {
-    const described = configuration('nulls', 'True', '', { 'kubernetes.io/description': 'nothing comes of them' })
+    const described = configuration('nulls', 'True', '', {
+      'kubernetes.io/description': 'nothing comes of them',
+    })
     expect(draw([described], [])).toContain('nulls  1 device  nothing comes of them')
     expect(draw([described], [], { columns: 35 })).toContain('nulls  1 device  nothing comes of…')
     expect(draw([described], [], { columns: 24 })).toContain('nulls  1 device')
   })
 
   it('shows what brokers report', () => {
-    const reporting = { ...instance('nulls-8120fe', 'nulls'), status: { brokerInfo: { value: '21.5\n', level: 'low' } } }
+    const reporting = {
+      ...instance('nulls-8120fe', 'nulls'),
+      status: { brokerInfo: { value: '21.5\n', level: 'low' } },
+    }
     expect(draw([configuration('nulls')], [reporting as unknown as Instance])).toContainEqual(
       expect.stringMatching(/\/dev\/null.* {2}value=21\.5 {2}level=low/),
     )
   })
 
   it('says what is wrong', () => {
-    expect(draw([configuration('cams', 'False', '2 of 2 devices')], [])).toContain('cams  HandlerLost: 2 of 2 devices')
+    expect(draw([configuration('cams', 'False', '2 of 2 devices')], [])).toContain(
+      'cams  HandlerLost: 2 of 2 devices',
+    )
   })
 
   it('keeps to the terminal, however much there is, and says how much it leaves out', () => {
     const many = Array.from({ length: 20 }, (_, index) => configuration(`c${index}`))
     const devices = many.flatMap(({ metadata }) =>
-      Array.from({ length: 50 }, (_, index) => instance(`${metadata.name}-${index}`, metadata.name, { A: 'x'.repeat(500) })),
+      Array.from({ length: 50 }, (_, index) =>
+        instance(`${metadata.name}-${index}`, metadata.name, { A: 'x'.repeat(500) }),
+      ),
     )
-    const lines = draw(many, devices, { columns: 60, rows: 30, lines: Array.from({ length: 50 }, () => 'y'.repeat(300)) })
+    const lines = draw(many, devices, {
+      columns: 60,
+      rows: 30,
+      lines: Array.from({ length: 50 }, () => 'y'.repeat(300)),
+    })
     expect(lines.length).toBeLessThanOrEqual(30)
     for (const line of lines) expect(stringWidth(line)).toBeLessThan(60)
-    expect(draw([many[0] ?? expect.fail()], devices.slice(0, 50), { rows: 20 }).join('\n')).toMatch(/and \d+ more/)
+    expect(draw([many[0] ?? expect.fail()], devices.slice(0, 50), { rows: 20 }).join('\n')).toMatch(
+      /and \d+ more/,
+    )
   })
 
   it('fits into any terminal, however small', () => {
-    const devices = ['カメラ'.repeat(20), '\u0301'.repeat(2000), 'x'.repeat(500)].map((text, index) =>
-      instance(`c-${index}`, 'c'.repeat(60), { A: text }),
+    const devices = ['カメラ'.repeat(20), '\u0301'.repeat(2000), 'x'.repeat(500)].map(
+      (text, index) => instance(`c-${index}`, 'c'.repeat(60), { A: text }),
     )
     const problems = [{ file: 'f'.repeat(50), document: 0, path: '', message: 'no' }]
-    const described = configuration('c'.repeat(60), 'True', '', { 'kubernetes.io/description': 'nothing comes of them' })
+    const described = configuration('c'.repeat(60), 'True', '', {
+      'kubernetes.io/description': 'nothing comes of them',
+    })
     for (let columns = 1; columns < 90; columns += 8) {
       for (let rows = 1; rows < 14; rows++) {
-        const lines = draw([described], devices, { columns, rows, lines: ['y'.repeat(300)] }, problems)
+        const lines = draw(
+          [described],
+          devices,
+          { columns, rows, lines: ['y'.repeat(300)] },
+          problems,
+        )
         expect(lines.length).toBeLessThanOrEqual(rows)
         for (const line of lines) {
           expect(stringWidth(line)).toBeLessThanOrEqual(columns - 1 || 1)
@@ -106,7 +153,9 @@ describe('the live view', () => {
 
   it('lets nothing of a device or a broker reach the terminal as a command', () => {
     const evil = '\u001b]0;owned\u0007\u001b[2J\r\nfake line'
-    const drawn = draw([configuration('c')], [instance('c-1', 'c', { UDEV_DEVNODE: evil })], { lines: [evil] }).join('\n')
+    const drawn = draw([configuration('c')], [instance('c-1', 'c', { UDEV_DEVNODE: evil })], {
+      lines: [evil],
+    }).join('\n')
     // biome-ignore lint/suspicious/noControlCharactersInRegex: none of these may be there
     expect(drawn).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f\u0080-\u009f]/)
     expect(drawn.split('\n').some((line) => line.startsWith('fake line'))).toBe(false)

@@ -39,23 +39,31 @@ export function drawAgent({ standalone, brokers, lines, columns, rows }: Picture
     '',
   ]
   const blocks = cluster.configurations.list().map((configuration) => {
-    const owned = instances.filter(({ spec }) => spec.configurationName === configuration.metadata.name)
+    const owned = instances.filter(
+      ({ spec }) => spec.configurationName === configuration.metadata.name,
+    )
     return { configuration, owned }
   })
   // Devices have the greater part of the room.
   const wrong = problems
     .slice(0, Math.max(1, Math.floor(rows / 4)))
     .map(({ file, path, message }) =>
-      row([{ text: `${file}${path === '' ? '' : `: ${path}`}: ${firstLine(message)}`, style: red }], columns),
+      row(
+        [{ text: `${file}${path === '' ? '' : `: ${path}`}: ${firstLine(message)}`, style: red }],
+        columns,
+      ),
     )
   const kept = Math.max(Math.min(3, Math.floor(rows / 6)), Math.min(8, rows - 20))
-  const said = lines.slice(Math.max(0, lines.length - kept)).map((text) => row([{ text, style: dim }], columns))
+  const said = lines
+    .slice(Math.max(0, lines.length - kept))
+    .map((text) => row([{ text, style: dim }], columns))
   const below = [wrong, said].flatMap((part) => (part.length > 0 ? ['', ...part] : []))
 
   const room = Math.max(1, rows - head.length - below.length)
   const devices = fit(blocks, room, {
     headline: (configuration) => headline(configuration, columns),
-    left: (count) => row([{ text: `    and ${count} more (akri get instances)`, style: dim }], columns),
+    left: (count) =>
+      row([{ text: `    and ${count} more (akri get instances)`, style: dim }], columns),
     instance: (instance) => drawInstance(instance, brokers, columns),
   })
   return [...head, ...devices, ...below].slice(0, rows)
@@ -130,14 +138,29 @@ function row(parts: readonly Part[], columns: number): string {
   return shown.join('  ')
 }
 
-function drawInstance(instance: Instance, brokers: Pick<BrokerSet, 'state'>, columns: number): string {
+function drawInstance(
+  instance: Instance,
+  brokers: Pick<BrokerSet, 'state'>,
+  columns: number,
+): string {
   const slots = Object.values(instance.spec.deviceUsage)
   const used = slots.filter((usage) => usage !== '').length
-  const dots = slots.length <= 10 ? slots.map((usage) => (usage === '' ? '○' : '●')).join('') : `${used}/${slots.length}`
+  const dots =
+    slots.length <= 10
+      ? slots.map((usage) => (usage === '' ? '○' : '●')).join('')
+      : `${used}/${slots.length}`
   const state = brokers.state(keyOf(instance))
   const broker = state === undefined ? '' : `broker ${brokerText(state)}`
-  const reported = Object.entries(instance.status?.brokerInfo ?? {}).map(([name, content]) => `${name}=${content.trim()}`)
-  const text = [`  ${instance.metadata.name}`, dots, deviceText(instance.spec.brokerProperties), broker, ...reported].join('  ')
+  const reported = Object.entries(instance.status?.brokerInfo ?? {}).map(
+    ([name, content]) => `${name}=${content.trim()}`,
+  )
+  const text = [
+    `  ${instance.metadata.name}`,
+    dots,
+    deviceText(instance.spec.brokerProperties),
+    broker,
+    ...reported,
+  ].join('  ')
   return row([{ text, style: plain }], columns)
 }
 

@@ -13,11 +13,19 @@ describe('a line of the log for people', () => {
   })
 
   it('has quotes where a value would run into the next, and none where it is plain', () => {
-    expect(line({ error: 'no such file', node: 'node-a' })).toBe('info  something happened error="no such file" node=node-a')
+    expect(line({ error: 'no such file', node: 'node-a' })).toBe(
+      'info  something happened error="no such file" node=node-a',
+    )
   })
 
   it('has lists with commas, and nothing of what is empty', () => {
-    const fields = { handlers: ['debugEcho', 'udev'], ids: [['a-0'], ['a-1', 'a-2']], path: '', none: undefined, left: [] }
+    const fields = {
+      handlers: ['debugEcho', 'udev'],
+      ids: [['a-0'], ['a-1', 'a-2']],
+      path: '',
+      none: undefined,
+      left: [],
+    }
     expect(line(fields)).toBe('info  something happened handlers=debugEcho,udev ids=a-0,a-1,a-2')
   })
 
@@ -26,7 +34,9 @@ describe('a line of the log for people', () => {
     expect(line({ err: new TypeError('fetch failed', { cause: refused }) })).toBe(
       'info  something happened err="fetch failed: connect ECONNREFUSED 10.0.0.5:80"',
     )
-    expect(line({ err: new TypeError('it is broken') })).toMatch(/^error something happened err="it is broken"/)
+    expect(line({ err: new TypeError('it is broken') })).toMatch(
+      /^error something happened err="it is broken"/,
+    )
     expect(line({ name: '\u001b[31mred' })).not.toContain('\u001b')
   })
 

@@ -1,5 +1,14 @@
-import { errorText, LOG_LEVELS, type Logger, type LogLevel, type LogMethod, levelOf } from '@akrijs/runtime'
+import {
+  errorText,
+  LOG_LEVELS,
+  type Logger,
+  type LogLevel,
+  type LogMethod,
+  levelOf,
+} from '@akrijs/runtime'
 import { printable } from './table.js'
+
+const LEVELS: readonly string[] = LOG_LEVELS
 
 /** A logger whose lines are for people: time, level, message, fields. */
 export function peopleLogger(
@@ -11,12 +20,16 @@ export function peopleLogger(
     (asked: LogLevel): LogMethod =>
     (fields, message) => {
       const name = levelOf(asked, fields)
-      if (LOG_LEVELS.findIndex((known) => known === level) > LOG_LEVELS.indexOf(name)) return
+      if (LEVELS.indexOf(level) > LEVELS.indexOf(name)) return
       const shown = Object.entries({ ...bound, ...fields })
         .map(([key, value]) => [key, text(value)] as const)
         .filter(([, value]) => value !== '')
         .map(([key, value]) => `${key}=${value}`)
-      write(printable([new Date().toTimeString().slice(0, 8), name.padEnd(5), message, ...shown].join(' ')))
+      write(
+        printable(
+          [new Date().toTimeString().slice(0, 8), name.padEnd(5), message, ...shown].join(' '),
+        ),
+      )
     }
   return {
     debug: method('debug'),

@@ -21,7 +21,8 @@ describe('tables', () => {
   })
 
   it('have the first line of a message, and its others below, where a rule and its caret stand under each other', () => {
-    const message = 'udevRules[0]: line 1, column 7\r\n  KERNEL="null"\n        ^ \u001b[2Jwrite ==\n'
+    const message =
+      'udevRules[0]: line 1, column 7\r\n  KERNEL="null"\n        ^ \u001b[2Jwrite ==\n'
     expect(
       formatMessages(
         ['REASON', 'MESSAGE'],

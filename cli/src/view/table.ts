@@ -1,14 +1,21 @@
 import stringWidth from 'string-width'
 
 /** Columns as kubectl prints them. Whatever comes from a device is made harmless first. */
-export function formatTable(header: readonly string[], rows: readonly (readonly string[])[]): string {
+export function formatTable(
+  header: readonly string[],
+  rows: readonly (readonly string[])[],
+): string {
   const lines = [header, ...rows.map((row) => row.map(printable))]
-  const widths = header.map((_, column) => Math.max(...lines.map((line) => stringWidth(line[column] ?? ''))))
+  const widths = header.map((_, column) =>
+    Math.max(...lines.map((line) => stringWidth(line[column] ?? ''))),
+  )
   return lines
     .map((line) =>
       line
         .map((cell, column) =>
-          column === line.length - 1 ? cell : cell + ' '.repeat((widths[column] ?? 0) - stringWidth(cell) + 3),
+          column === line.length - 1
+            ? cell
+            : cell + ' '.repeat((widths[column] ?? 0) - stringWidth(cell) + 3),
         )
         .join('')
         .trimEnd(),
@@ -17,7 +24,10 @@ export function formatTable(header: readonly string[], rows: readonly (readonly 
 }
 
 /** Columns of which the last may have several lines: the first one stands in its column, the others below it, indented. */
-export function formatMessages(header: readonly string[], rows: readonly (readonly string[])[]): string[] {
+export function formatMessages(
+  header: readonly string[],
+  rows: readonly (readonly string[])[],
+): string[] {
   const below = rows.map((row) => linesBelow(row.at(-1) ?? ''))
   const table = formatTable(
     header,

@@ -27,7 +27,9 @@ describe('the wait before a broker is made again', () => {
   })
 
   it('reads any annotation as a count that is not too large', () => {
-    const withCount = (text: string) => ({ metadata: { ...testPod('a').metadata, annotations: { 'akri.sh/restarts': text } } })
+    const withCount = (text: string) => ({
+      metadata: { ...testPod('a').metadata, annotations: { 'akri.sh/restarts': text } },
+    })
     for (const [text, count] of [
       ['3', 3],
       ['-1', 0],
@@ -41,7 +43,9 @@ describe('the wait before a broker is made again', () => {
     fc.assert(
       fc.property(fc.string(), uids, (text, uid) => {
         const restarts = restartsOf(withCount(text))
-        expect(Number.isFinite(restart({ restarts, refused: true, ranMs: 0 }, uid).waitMs)).toBe(true)
+        expect(Number.isFinite(restart({ restarts, refused: true, ranMs: 0 }, uid).waitMs)).toBe(
+          true,
+        )
       }),
     )
   })

@@ -33,7 +33,8 @@ export function restart(
   uid: string,
 ): { readonly restarts: number; readonly waitMs: number } {
   const before = ranMs >= STABLE_MS ? 0 : restarts
-  const wait = before === 0 ? (refused ? REFUSED_MS : 0) : Math.min(CEILING_MS, FIRST_MS * 2 ** (before - 1))
+  const wait =
+    before === 0 ? (refused ? REFUSED_MS : 0) : Math.min(CEILING_MS, FIRST_MS * 2 ** (before - 1))
   // Those that were refused together must not come back together. By the uid: asked again, the answer is the same.
   return { restarts: before + 1, waitMs: wait * (1 + fraction(uid) / 2) }
 }

@@ -6,7 +6,11 @@ import { testConfiguration, testInstance } from '../testing/objects.js'
 import { brokerDeployment, brokerJob, brokerPod, jobName } from './broker-template.js'
 
 interface Asking {
-  readonly resources: { readonly limits?: object; readonly requests?: object; readonly claims?: object }
+  readonly resources: {
+    readonly limits?: object
+    readonly requests?: object
+    readonly claims?: object
+  }
 }
 
 interface Spec extends Asking {
@@ -14,7 +18,11 @@ interface Spec extends Asking {
   readonly initContainers: readonly [Asking]
   readonly affinity: {
     readonly podAntiAffinity?: object
-    readonly nodeAffinity: { readonly requiredDuringSchedulingIgnoredDuringExecution: { readonly nodeSelectorTerms: object } }
+    readonly nodeAffinity: {
+      readonly requiredDuringSchedulingIgnoredDuringExecution: {
+        readonly nodeSelectorTerms: object
+      }
+    }
   }
   readonly template: { readonly metadata: { readonly labels: object }; readonly spec: Spec }
   readonly selector: { readonly matchLabels: object }
@@ -22,7 +30,11 @@ interface Spec extends Asking {
 }
 
 interface Made {
-  readonly metadata: Record<string, Record<string, string>> & { name: string; namespace: string; ownerReferences: unknown[] }
+  readonly metadata: Record<string, Record<string, string>> & {
+    name: string
+    namespace: string
+    ownerReferences: unknown[]
+  }
   readonly spec: Spec
 }
 
@@ -36,7 +48,13 @@ const shared = testInstance(['node-a'], { capacity: 2 })
 const local = testInstance(['node-a'], { shared: false })
 
 function pod(spec: object, { instance = shared, node = NODE, restarts = 0 } = {}): Made {
-  return brokerPod({ instance, node, spec: spec as Record<string, unknown>, hash: 'h', restarts }) as Made
+  return brokerPod({
+    instance,
+    node,
+    spec: spec as Record<string, unknown>,
+    hash: 'h',
+    restarts,
+  }) as Made
 }
 
 describe('a broker Pod', () => {
@@ -67,8 +85,15 @@ describe('a broker Pod', () => {
   })
 
   it('R110 asks for its Instance where the placeholder stands, in containers of both kinds and for the Pod as a whole', () => {
-    const { spec } = pod({ containers: [broker], initContainers: [broker], resources: broker.resources })
-    const expected = { limits: { 'akri.sh/cam-8120fe': '1', cpu: '2' }, requests: { 'akri.sh/cam-8120fe': '1' } }
+    const { spec } = pod({
+      containers: [broker],
+      initContainers: [broker],
+      resources: broker.resources,
+    })
+    const expected = {
+      limits: { 'akri.sh/cam-8120fe': '1', cpu: '2' },
+      requests: { 'akri.sh/cam-8120fe': '1' },
+    }
     expect(spec.containers[0].resources).toEqual(expected)
     expect(spec.initContainers[0].resources).toEqual(expected)
     expect(spec.resources).toEqual(expected)
@@ -76,14 +101,20 @@ describe('a broker Pod', () => {
 
   it('C9 keeps everything else of the spec, claims too', () => {
     const spec = {
-      containers: [{ ...broker, resources: { claims: [{ name: 'gpu' }], limits: { '{{PLACEHOLDER}}': '1' } } }],
+      containers: [
+        { ...broker, resources: { claims: [{ name: 'gpu' }], limits: { '{{PLACEHOLDER}}': '1' } } },
+      ],
       hostNetwork: true,
       tolerations: [{ operator: 'Exists' }],
       somethingNewer: { than: 'us' },
       affinity: { podAntiAffinity: { x: 1 } },
     }
     const { spec: made } = pod(spec)
-    expect(made).toMatchObject({ hostNetwork: true, tolerations: spec.tolerations, somethingNewer: { than: 'us' } })
+    expect(made).toMatchObject({
+      hostNetwork: true,
+      tolerations: spec.tolerations,
+      somethingNewer: { than: 'us' },
+    })
     expect(made.containers[0].resources.claims).toEqual([{ name: 'gpu' }])
     expect(made.affinity.podAntiAffinity).toEqual({ x: 1 })
   })
@@ -96,7 +127,9 @@ describe('a broker Pod', () => {
     expect(terms()).toEqual([{ matchFields: [pin] }])
     const zone = { matchExpressions: [{ key: 'zone', operator: 'In', values: ['x'] }] }
     const other = { matchFields: [{ key: 'metadata.name', operator: 'NotIn', values: ['node-b'] }] }
-    const required = { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [zone, other] } }
+    const required = {
+      requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [zone, other] },
+    }
     // Terms are alternatives: the node has to stand in each.
     expect(terms({ nodeAffinity: required })).toEqual([
       { ...zone, matchFields: [pin] },
@@ -108,23 +141,42 @@ describe('a broker Pod', () => {
     const label = /^(?=.{1,63}$)[a-z0-9A-Z]([-a-z0-9A-Z_.]*[a-z0-9A-Z])?$/
     // Without a size fast-check tries short ones only.
     const text = (pattern: RegExp) => fc.stringMatching(pattern, { size: 'max' })
-    const name = text(/^[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?){0,2}$/)
+    const name = text(
+      /^[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?){0,2}$/,
+    )
     fc.assert(
-      fc.property(name, text(/^[a-z0-9]([-a-z0-9]{0,54}[a-z0-9])?$/), fc.boolean(), (node, configuration, isShared) => {
-        const instance = testInstance([node], { name: `${configuration}-8120fe`, shared: isShared })
-        const { metadata } = pod({ containers: [] }, { instance, node: node as NodeName })
-        expect(metadata.name).toMatch(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/)
-        expect(metadata.name.length).toBeLessThanOrEqual(253)
-        for (const value of Object.values(metadata.labels ?? {})) expect(value).toMatch(label)
-        expect(metadata.annotations?.['akri.sh/target-node']).toBe(node)
-      }),
+      fc.property(
+        name,
+        text(/^[a-z0-9]([-a-z0-9]{0,54}[a-z0-9])?$/),
+        fc.boolean(),
+        (node, configuration, isShared) => {
+          const instance = testInstance([node], {
+            name: `${configuration}-8120fe`,
+            shared: isShared,
+          })
+          const { metadata } = pod({ containers: [] }, { instance, node: node as NodeName })
+          expect(metadata.name).toMatch(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/)
+          expect(metadata.name.length).toBeLessThanOrEqual(253)
+          for (const value of Object.values(metadata.labels ?? {})) expect(value).toMatch(label)
+          expect(metadata.annotations?.['akri.sh/target-node']).toBe(node)
+        },
+      ),
     )
   })
 
   it('is made of any spec without an error', () => {
     fc.assert(
       fc.property(
-        fc.object({ key: fc.constantFrom('containers', 'resources', 'limits', 'affinity', 'nodeAffinity', 'x') }),
+        fc.object({
+          key: fc.constantFrom(
+            'containers',
+            'resources',
+            'limits',
+            'affinity',
+            'nodeAffinity',
+            'x',
+          ),
+        }),
         (spec) => {
           pod(spec)
         },
@@ -143,13 +195,19 @@ describe('a broker Job', () => {
       spec: { restartPolicy: 'Never', containers: [broker] },
     },
   }
-  const job = brokerJob({ instance: shared, spec, hash: 'h', restarts: 0 }, jobName(shared, testConfiguration())) as Made
+  const job = brokerJob(
+    { instance: shared, spec, hash: 'h', restarts: 0 },
+    jobName(shared, testConfiguration()),
+  ) as Made
 
   it('R52 R54 has what its spec says, and no node', () => {
     expect(job.metadata.name).toBe('cam-8120fe-3-job')
     expect(job.spec).toMatchObject({ backoffLimit: 3, parallelism: 2, completions: 4 })
     expect(job.spec.template.spec.affinity).toBeUndefined()
-    expect(job.spec.template.spec.containers[0].resources.limits).toEqual({ 'akri.sh/cam-8120fe': '1', cpu: '2' })
+    expect(job.spec.template.spec.containers[0].resources.limits).toEqual({
+      'akri.sh/cam-8120fe': '1',
+      cpu: '2',
+    })
   })
 
   it('C9 has a name that can be a label of its Pods, however long that of its Instance is', () => {
@@ -163,7 +221,12 @@ describe('a broker Job', () => {
 
   it('C5 has Pods that Services find, with the labels and annotations of the template kept', () => {
     expect(job.spec.template.metadata).toEqual({
-      labels: { mine: 'x', controller: 'akri.sh', 'akri.sh/configuration': 'cam', 'akri.sh/instance': 'cam-8120fe' },
+      labels: {
+        mine: 'x',
+        controller: 'akri.sh',
+        'akri.sh/configuration': 'cam',
+        'akri.sh/instance': 'cam-8120fe',
+      },
       annotations: { note: 'y' },
     })
   })
@@ -175,7 +238,10 @@ describe('the Deployment of a Configuration', () => {
     const made = brokerDeployment(testConfiguration(), spec, 'h') as unknown as Made
     expect(made.metadata.name).toBe('cam-deployment')
     expect(made.spec.replicas).toBe(3)
-    expect(made.spec.template.spec.containers[0].resources.limits).toEqual({ 'akri.sh/cam': '1', cpu: '2' })
+    expect(made.spec.template.spec.containers[0].resources.limits).toEqual({
+      'akri.sh/cam': '1',
+      cpu: '2',
+    })
     expect(made.spec.template.metadata.labels).toEqual(made.spec.selector.matchLabels)
     expect(made.spec.selector.matchLabels).toEqual({
       app: 'cam-deployment',

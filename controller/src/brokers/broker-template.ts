@@ -1,7 +1,14 @@
 import { API_VERSION, type Configuration, GROUP, type Instance, PLACEHOLDER } from '@akrijs/api'
 import type { NodeName, OwnerReference } from '@akrijs/kube'
 import { isRecord } from '@akrijs/runtime'
-import { ANNOTATIONS, CONTROLLER, jobObjectName, LABELS, labelValue, objectName } from '../labels.js'
+import {
+  ANNOTATIONS,
+  CONTROLLER,
+  jobObjectName,
+  LABELS,
+  labelValue,
+  objectName,
+} from '../labels.js'
 
 // What the controller makes for brokers. Everything in the user's spec stays as it is, but for the placeholder, the labels by
 // which brokers are found, and the node of a Pod.
@@ -9,7 +16,11 @@ import { ANNOTATIONS, CONTROLLER, jobObjectName, LABELS, labelValue, objectName 
 type Fields = Readonly<Record<string, unknown>>
 
 export interface NamedObject {
-  readonly metadata: { readonly name: string; readonly namespace: string; readonly [field: string]: unknown }
+  readonly metadata: {
+    readonly name: string
+    readonly namespace: string
+    readonly [field: string]: unknown
+  }
   readonly [field: string]: unknown
 }
 
@@ -26,7 +37,10 @@ export function podName({ metadata, spec }: Instance, node: NodeName): string {
 }
 
 /** A broker Pod for one node of an Instance. */
-export function brokerPod({ instance, node, spec, hash, restarts }: PodOptions, name = podName(instance, node)): object {
+export function brokerPod(
+  { instance, node, spec, hash, restarts }: PodOptions,
+  name = podName(instance, node),
+): object {
   return {
     apiVersion: 'v1',
     kind: 'Pod',
@@ -45,12 +59,18 @@ export function brokerPod({ instance, node, spec, hash, restarts }: PodOptions, 
       },
       ownerReferences: [ownerReference('Instance', instance)],
     },
-    spec: { ...withResource(spec, `${GROUP}/${instance.metadata.name}`), affinity: pinnedTo(node, spec.affinity) },
+    spec: {
+      ...withResource(spec, `${GROUP}/${instance.metadata.name}`),
+      affinity: pinnedTo(node, spec.affinity),
+    },
   }
 }
 
 /** The generation tells the Jobs of one Instance apart: a name is free again only when the old one has gone. */
-export function jobName({ metadata }: Instance, { metadata: { generation } }: Configuration): string {
+export function jobName(
+  { metadata }: Instance,
+  { metadata: { generation } }: Configuration,
+): string {
   return jobObjectName(`${metadata.name}-${generation}-job`)
 }
 
@@ -93,7 +113,11 @@ export function deploymentName({ metadata }: Configuration): string {
 }
 
 /** The one Deployment of a Configuration: its Pods ask for any of the devices. */
-export function brokerDeployment(configuration: Configuration, spec: Fields, hash: string): NamedObject {
+export function brokerDeployment(
+  configuration: Configuration,
+  spec: Fields,
+  hash: string,
+): NamedObject {
   const { name, namespace } = configuration.metadata
   const template = record(spec.template)
   const labels = configurationLabels(configuration)
@@ -110,10 +134,15 @@ export function brokerDeployment(configuration: Configuration, spec: Fields, has
     spec: {
       ...spec,
       // Of its own, so that it cannot take Pods of another Deployment.
-      selector: { matchLabels: { ...labels, [LABELS.app]: labelValue(deploymentName(configuration)) } },
+      selector: {
+        matchLabels: { ...labels, [LABELS.app]: labelValue(deploymentName(configuration)) },
+      },
       template: {
         ...template,
-        metadata: withLabels(template.metadata, { ...labels, [LABELS.app]: labelValue(deploymentName(configuration)) }),
+        metadata: withLabels(template.metadata, {
+          ...labels,
+          [LABELS.app]: labelValue(deploymentName(configuration)),
+        }),
         spec: withResource(record(template.spec), `${GROUP}/${name}`),
       },
     },
@@ -132,7 +161,10 @@ export function configurationLabels({ metadata }: Configuration): Record<string,
   return { [LABELS.controller]: CONTROLLER, [LABELS.configuration]: labelValue(metadata.name) }
 }
 
-export function ownerReference(kind: 'Instance' | 'Configuration', { metadata }: Instance | Configuration): OwnerReference {
+export function ownerReference(
+  kind: 'Instance' | 'Configuration',
+  { metadata }: Instance | Configuration,
+): OwnerReference {
   return {
     apiVersion: API_VERSION,
     kind,
@@ -145,7 +177,8 @@ export function ownerReference(kind: 'Instance' | 'Configuration', { metadata }:
 
 /** The PodSpec with the resource in the place of the placeholder, in whatever asks for resources. */
 function withResource(spec: Fields, resource: string): Fields {
-  const containers = (list: unknown) => (Array.isArray(list) ? list.map((one) => asking(one, resource)) : list)
+  const containers = (list: unknown) =>
+    Array.isArray(list) ? list.map((one) => asking(one, resource)) : list
   return {
     ...asking(spec, resource),
     ...('containers' in spec ? { containers: containers(spec.containers) } : {}),
@@ -158,7 +191,12 @@ function asking<T>(value: T, resource: string): T {
   if (!isRecord(value) || !isRecord(value.resources)) return value
   const renamed = (quantities: unknown) =>
     isRecord(quantities)
-      ? Object.fromEntries(Object.entries(quantities).map(([name, amount]) => [name === PLACEHOLDER ? resource : name, amount]))
+      ? Object.fromEntries(
+          Object.entries(quantities).map(([name, amount]) => [
+            name === PLACEHOLDER ? resource : name,
+            amount,
+          ]),
+        )
       : quantities
   const { resources } = value
   return {
@@ -179,7 +217,10 @@ function pinnedTo(node: NodeName, affinity: unknown): Fields {
   const pin = { key: 'metadata.name', operator: 'In', values: [node] }
   const terms = (given.length > 0 ? given : [{}]).map((term) => {
     const { matchFields } = record(term)
-    return { ...record(term), matchFields: [...(Array.isArray(matchFields) ? matchFields : []), pin] }
+    return {
+      ...record(term),
+      matchFields: [...(Array.isArray(matchFields) ? matchFields : []), pin],
+    }
   })
   return {
     ...record(affinity),

@@ -20,11 +20,20 @@ describe('the Deployment of a Configuration', () => {
 
   it('C8 R86 loses its Pods that no kubelet let in, and those of others with its labels stay', async () => {
     const configuration = testConfiguration({ brokerSpec: { brokerDeploymentSpec: {} } })
-    const controller = (kind: string, name: string, uid: string) => ({ apiVersion: 'x/v1', kind, name, uid, controller: true })
+    const controller = (kind: string, name: string, uid: string) => ({
+      apiVersion: 'x/v1',
+      kind,
+      name,
+      uid,
+      controller: true,
+    })
     const named = (name: string) => ({ name, namespace: 'plant' })
     api.put('/apis/akri.sh/v0/namespaces/plant/configurations/cam', { ...configuration })
     api.put('/apis/apps/v1/namespaces/plant/deployments/cam-deployment', {
-      metadata: { ...named('cam-deployment'), ownerReferences: [controller('Configuration', 'cam', 'uid-cam')] },
+      metadata: {
+        ...named('cam-deployment'),
+        ownerReferences: [controller('Configuration', 'cam', 'uid-cam')],
+      },
     })
     for (const [name, owner] of [
       ['own', 'cam-deployment-5d'],
@@ -40,7 +49,11 @@ describe('the Deployment of a Configuration', () => {
       })
     const signal = new AbortController().signal
     const { state } = await api.start()
-    await new ConfigurationDeployment({ state, log: silentLogger, signal }).reconcile(keyOf(configuration))
-    expect([...api.objects.keys()].filter((path) => path.startsWith(PODS))).toEqual([`${PODS}/foreign`])
+    await new ConfigurationDeployment({ state, log: silentLogger, signal }).reconcile(
+      keyOf(configuration),
+    )
+    expect([...api.objects.keys()].filter((path) => path.startsWith(PODS))).toEqual([
+      `${PODS}/foreign`,
+    ])
   })
 })

@@ -31,19 +31,22 @@ export class ConfigurationDeployment {
     const { state, log, signal } = this.#options
     const configuration = state.configurations.cache.get(key)
     // What it owned goes with it.
-    if (configuration === undefined || configuration.metadata.deletionTimestamp !== undefined) return
+    if (configuration === undefined || configuration.metadata.deletionTimestamp !== undefined)
+      return
     const { brokerSpec } = configuration.spec
     const { namespace, uid } = configuration.metadata
     const found = state.deployments.cache.get(objectKey(namespace, deploymentName(configuration)))
     const own = found !== undefined && belongsTo(found, uid) ? found : undefined
     if (brokerSpec === undefined || !('brokerDeploymentSpec' in brokerSpec)) {
-      if (own !== undefined) await this.#deployments.remove(own, { propagationPolicy: 'Background', signal })
+      if (own !== undefined)
+        await this.#deployments.remove(own, { propagationPolicy: 'Background', signal })
       return
     }
     if (own !== undefined) await this.#removeRefused(key, own.metadata.name)
     const hash = specHash(brokerSpec.brokerDeploymentSpec)
     const deployment = brokerDeployment(configuration, brokerSpec.brokerDeploymentSpec, hash)
-    if (own?.metadata.annotations?.[ANNOTATIONS.specHash] === hash && isAsApplied(own, deployment)) return
+    if (own?.metadata.annotations?.[ANNOTATIONS.specHash] === hash && isAsApplied(own, deployment))
+      return
     await this.#deployments.apply(deployment, uid, signal)
     log.info({ configuration: configuration.metadata.name }, 'deployment applied')
   }
@@ -52,7 +55,8 @@ export class ConfigurationDeployment {
   async #removeRefused(key: ObjectKey, deployment: string): Promise<void> {
     const { state, log, signal } = this.#options
     for (const pod of state.podsLabelled('configuration', key)) {
-      if (!isOf(pod, deployment) || !isRefused(pod) || pod.hasRun || this.#pods.isLeaving(pod)) continue
+      if (!isOf(pod, deployment) || !isRefused(pod) || pod.hasRun || this.#pods.isLeaving(pod))
+        continue
       await this.#pods.remove(pod, { gracePeriodSeconds: 0, signal })
       log.info({ pod: pod.metadata.name }, 'refused broker removed')
     }
@@ -62,5 +66,8 @@ export class ConfigurationDeployment {
 /** Whether a ReplicaSet of the Deployment made it: those are named after it, and after the digest of the template. */
 function isOf({ metadata }: Pod, deployment: string): boolean {
   const owner = controllerOf(metadata)
-  return owner?.kind === 'ReplicaSet' && owner.name === `${deployment}-${metadata.labels?.['pod-template-hash']}`
+  return (
+    owner?.kind === 'ReplicaSet' &&
+    owner.name === `${deployment}-${metadata.labels?.['pod-template-hash']}`
+  )
 }

@@ -25,18 +25,32 @@ describe('the brokers of an Instance', () => {
   const instance = testInstance(['n.a', 'n-a'], { capacity: 2 })
   const reconcile = () => brokers.reconcile(keyOf(instance))
   const names = (path: string) =>
-    [...api.objects.keys()].filter((key) => key.startsWith(`${path}/`)).map((key) => key.slice(path.length + 1))
+    [...api.objects.keys()]
+      .filter((key) => key.startsWith(`${path}/`))
+      .map((key) => key.slice(path.length + 1))
 
-  async function start(nodes: readonly string[], broker: Partial<Configuration['spec']>): Promise<void> {
+  async function start(
+    nodes: readonly string[],
+    broker: Partial<Configuration['spec']>,
+  ): Promise<void> {
     for (const node of nodes)
       api.put(`/api/v1/nodes/${node}`, {
         metadata: { name: node },
-        status: { conditions: [{ type: 'Ready', status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z' }] },
+        status: {
+          conditions: [
+            { type: 'Ready', status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z' },
+          ],
+        },
       })
     api.put(`${AKRI}/configurations/cam`, { ...testConfiguration(broker) })
     api.put(`${AKRI}/instances/cam-8120fe`, { ...testInstance(nodes, { capacity: nodes.length }) })
     state = (await api.start()).state
-    brokers = new InstanceBrokers({ state, clock, log: silentLogger, signal: new AbortController().signal })
+    brokers = new InstanceBrokers({
+      state,
+      clock,
+      log: silentLogger,
+      signal: new AbortController().signal,
+    })
   }
 
   beforeEach(() => {
@@ -53,7 +67,8 @@ describe('the brokers of an Instance', () => {
     // As where two writes of one quota meet: 409, and no Pod.
     const pod = `${PODS}/a-cam-8120fe-pod`
     api.isSilent = true
-    api.meanwhile = ({ method }) => (method === 'POST' ? api.put(pod, { metadata: { name: 'x' } }) : api.remove(pod))
+    api.meanwhile = ({ method }) =>
+      method === 'POST' ? api.put(pod, { metadata: { name: 'x' } }) : api.remove(pod)
     await expect(reconcile()).rejects.toThrow('409')
     api.meanwhile = () => {}
     await reconcile()
@@ -63,11 +78,20 @@ describe('the brokers of an Instance', () => {
   it('R43 R46 go when none is wanted any more, and no Pod goes that somebody made himself, whatever labels it has', async () => {
     await start(['a'], POD_BROKER)
     await reconcile()
-    const labels = { controller: 'akri.sh', 'akri.sh/configuration': 'cam', 'akri.sh/instance': 'cam-8120fe' }
-    api.put(`${PODS}/own`, { metadata: { name: 'own', namespace: 'plant', labels }, status: { phase: 'Running' } })
+    const labels = {
+      controller: 'akri.sh',
+      'akri.sh/configuration': 'cam',
+      'akri.sh/instance': 'cam-8120fe',
+    }
+    api.put(`${PODS}/own`, {
+      metadata: { name: 'own', namespace: 'plant', labels },
+      status: { phase: 'Running' },
+    })
     await eventually(() => expect(state.pods.cache.list()).toHaveLength(2))
     api.put(`${AKRI}/configurations/cam`, { ...testConfiguration() })
-    await eventually(() => expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined())
+    await eventually(() =>
+      expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined(),
+    )
     await reconcile()
     expect(names(PODS)).toEqual(['own'])
   })
@@ -76,10 +100,13 @@ describe('the brokers of an Instance', () => {
     await start(['n.a', 'n-a'], POD_BROKER)
     await reconcile()
     await reconcile()
-    expect(names(PODS)).toEqual(['n-a-cam-8120fe-pod', expect.stringMatching(/^n-a-cam-8120fe-pod-[0-9a-f]{10}$/)])
-    expect(new Set(state.podsOwnedBy(instance.metadata.uid).map(({ targetNode }) => targetNode))).toEqual(
-      new Set(instance.spec.nodes),
-    )
+    expect(names(PODS)).toEqual([
+      'n-a-cam-8120fe-pod',
+      expect.stringMatching(/^n-a-cam-8120fe-pod-[0-9a-f]{10}$/),
+    ])
+    expect(
+      new Set(state.podsOwnedBy(instance.metadata.uid).map(({ targetNode }) => targetNode)),
+    ).toEqual(new Set(instance.spec.nodes))
     expect(api.sent('POST')).toHaveLength(3)
   })
 
@@ -97,7 +124,8 @@ describe('the brokers of an Instance', () => {
       await vanish()
     }
     expect(waits.slice(0, 2)).toEqual([0, 0])
-    for (const [index, least] of [2000, 4000, 8000].entries()) expect(waits[index + 2]).toBeGreaterThanOrEqual(least)
+    for (const [index, least] of [2000, 4000, 8000].entries())
+      expect(waits[index + 2]).toBeGreaterThanOrEqual(least)
     // Once it has been there for long, it begins anew.
     await clock.advance(60_000)
     await reconcile()
@@ -135,9 +163,22 @@ describe('the brokers of an Instance', () => {
     await reconcile()
     const [job] = state.jobs.cache.list()
     const refused = { phase: 'Failed', reason: 'UnexpectedAdmissionError' }
-    const owner = { apiVersion: 'batch/v1', kind: 'Job', name: 'j', uid: job?.metadata.uid, controller: true }
-    api.put(`${PODS}/x`, { metadata: { name: 'x', namespace: 'plant', ownerReferences: [owner] }, status: refused })
-    const failed = { conditions: [{ type: 'Failed', status: 'True', lastTransitionTime: new Date(T0).toISOString() }] }
+    const owner = {
+      apiVersion: 'batch/v1',
+      kind: 'Job',
+      name: 'j',
+      uid: job?.metadata.uid,
+      controller: true,
+    }
+    api.put(`${PODS}/x`, {
+      metadata: { name: 'x', namespace: 'plant', ownerReferences: [owner] },
+      status: refused,
+    })
+    const failed = {
+      conditions: [
+        { type: 'Failed', status: 'True', lastTransitionTime: new Date(T0).toISOString() },
+      ],
+    }
     api.put(`${JOBS}/cam-8120fe-3-job`, {
       ...api.objects.get(`${JOBS}/cam-8120fe-3-job`),
       status: failed,
@@ -152,7 +193,9 @@ describe('the brokers of an Instance', () => {
     await clock.advance(due - T0)
     await reconcile()
     expect(names(JOBS)).toEqual(['cam-8120fe-3-job'])
-    expect(state.jobs.cache.list()[0]?.metadata.annotations).toMatchObject({ 'akri.sh/restarts': '1' })
+    expect(state.jobs.cache.list()[0]?.metadata.annotations).toMatchObject({
+      'akri.sh/restarts': '1',
+    })
   })
 
   it('go only where Pods of their selector can', () => {

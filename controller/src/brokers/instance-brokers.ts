@@ -44,8 +44,12 @@ export class InstanceBrokers {
     }
     const configuration = state.configurations.cache.get(configurationOf(instance))
     // Without its Configuration an Instance goes as well, and with it what it owns.
-    if (configuration === undefined || !belongsTo(instance, configuration.metadata.uid)) return undefined
-    const times = [await this.#reconcilePods(instance, configuration), await this.#reconcileJob(instance, configuration)]
+    if (configuration === undefined || !belongsTo(instance, configuration.metadata.uid))
+      return undefined
+    const times = [
+      await this.#reconcilePods(instance, configuration),
+      await this.#reconcileJob(instance, configuration),
+    ]
     const known = times.filter((time) => time !== undefined)
     return known.length > 0 ? Math.min(...known) : undefined
   }
@@ -53,7 +57,10 @@ export class InstanceBrokers {
   async #reconcilePods(instance: Instance, { spec }: Configuration): Promise<number | undefined> {
     const { state, clock, log, signal } = this.#options
     const { brokerSpec } = spec
-    const template = brokerSpec !== undefined && 'brokerPodSpec' in brokerSpec ? brokerSpec.brokerPodSpec : undefined
+    const template =
+      brokerSpec !== undefined && 'brokerPodSpec' in brokerSpec
+        ? brokerSpec.brokerPodSpec
+        : undefined
     const hash = template && specHash(template)
     const { uid, namespace } = instance.metadata
     const key = keyOf(instance)
@@ -62,7 +69,8 @@ export class InstanceBrokers {
       specHash: hash,
       strategy: brokerSpec?.updateStrategy?.type ?? 'RollingUpdate',
       pods: state.podsOwnedBy(uid).map((pod) => (this.#pods.isLeaving(pod) ? leaving(pod) : pod)),
-      isUsable: (node) => isUsable(state.nodes.cache.get(objectKey('', node)), template?.nodeSelector),
+      isUsable: (node) =>
+        isUsable(state.nodes.cache.get(objectKey('', node)), template?.nodeSelector),
       restartsOn: (node) => this.#past.get(key)?.get(node)?.restarts ?? 0,
       notBefore: (node) => this.#past.get(key)?.get(node)?.notBefore ?? 0,
       now: clock.wallMs(),
@@ -72,13 +80,21 @@ export class InstanceBrokers {
       log.info({ pod: pod.metadata.name, why }, 'broker removed')
       // Of one that has ended nothing has to be waited for.
       await this.#pods.remove(pod, { ...(isEnded(pod) ? { gracePeriodSeconds: 0 } : {}), signal })
-      if (pod.targetNode !== undefined) this.#remember(key, pod.targetNode, { ...NO_PAST, restarts })
+      if (pod.targetNode !== undefined)
+        this.#remember(key, pod.targetNode, { ...NO_PAST, restarts })
     }
     for (const { node, restarts } of plan.create) {
-      const make = (name: string) => brokerPod({ instance, node, spec: template ?? {}, hash: hash ?? '', restarts }, name)
+      const make = (name: string) =>
+        brokerPod({ instance, node, spec: template ?? {}, hash: hash ?? '', restarts }, name)
       const isIt = (pod: Pod) => belongsTo(pod, uid) && pod.targetNode === node
       // Names of nodes can be different, and the names of their Pods the same.
-      const creation = { namespace, name: podName(instance, node), of: `${uid} ${node}`, make, isIt }
+      const creation = {
+        namespace,
+        name: podName(instance, node),
+        of: `${uid} ${node}`,
+        make,
+        isIt,
+      }
       if (!(await this.#pods.create(creation, signal))) continue
       this.#made(key, node)
       log.info({ instance: instance.metadata.name, node, restarts }, 'broker created')
@@ -86,10 +102,16 @@ export class InstanceBrokers {
     return plan.lookAgainAt
   }
 
-  async #reconcileJob(instance: Instance, configuration: Configuration): Promise<number | undefined> {
+  async #reconcileJob(
+    instance: Instance,
+    configuration: Configuration,
+  ): Promise<number | undefined> {
     const { state, clock, log, signal } = this.#options
     const { brokerSpec } = configuration.spec
-    const template = brokerSpec !== undefined && 'brokerJobSpec' in brokerSpec ? brokerSpec.brokerJobSpec : undefined
+    const template =
+      brokerSpec !== undefined && 'brokerJobSpec' in brokerSpec
+        ? brokerSpec.brokerJobSpec
+        : undefined
     const hash = template && specHash(template)
     const { uid, namespace } = instance.metadata
     const key = keyOf(instance)
@@ -124,16 +146,27 @@ export class InstanceBrokers {
         await this.#writeStatus(instance, null)
         return undefined
       case 'repeat':
-        log.info({ job: plan.job.metadata.name }, 'none of its Pods was let in: the job is made again')
+        log.info(
+          { job: plan.job.metadata.name },
+          'none of its Pods was let in: the job is made again',
+        )
         this.#remember(key, JOB, { ...NO_PAST, restarts: plan.restarts })
         await this.#jobs.remove(plan.job, { propagationPolicy: 'Foreground', signal })
         return undefined
       case 'create': {
         if (!(await this.#isYetToBeMade(instance, hash))) return undefined
         const make = (name: string) =>
-          brokerJob({ instance, spec: template ?? {}, hash: hash ?? '', restarts: plan.restarts }, name)
+          brokerJob(
+            { instance, spec: template ?? {}, hash: hash ?? '', restarts: plan.restarts },
+            name,
+          )
         const isIt = (job: Job) => belongsTo(job, uid)
-        if (await this.#jobs.create({ namespace, name: jobName(instance, configuration), of: uid, make, isIt }, signal))
+        if (
+          await this.#jobs.create(
+            { namespace, name: jobName(instance, configuration), of: uid, make, isIt },
+            signal,
+          )
+        )
           log.info({ instance: instance.metadata.name, restarts: plan.restarts }, 'job created')
         this.#past.get(key)?.delete(JOB)
         return undefined
@@ -146,16 +179,26 @@ export class InstanceBrokers {
     const { state, signal } = this.#options
     const { cache, api } = state.instances
     const now = cache.observe(await api.get(keyOf(instance), { signal }))
-    return now !== undefined && now.metadata.uid === instance.metadata.uid && now.status?.brokerJob?.specHash !== hash
+    return (
+      now !== undefined &&
+      now.metadata.uid === instance.metadata.uid &&
+      now.status?.brokerJob?.specHash !== hash
+    )
   }
 
-  async #writeStatus(instance: Instance, brokerJob: { name: string; specHash: string } | null): Promise<void> {
+  async #writeStatus(
+    instance: Instance,
+    brokerJob: { name: string; specHash: string } | null,
+  ): Promise<void> {
     const { state, signal } = this.#options
     const { uid } = instance.metadata
     const patch = { metadata: { uid }, status: { brokerJob } }
     try {
       state.instances.cache.observe(
-        await state.instances.api.patch(keyOf(instance), 'merge', patch, { subresource: 'status', signal }),
+        await state.instances.api.patch(keyOf(instance), 'merge', patch, {
+          subresource: 'status',
+          signal,
+        }),
       )
     } catch (error) {
       // It has gone, or another one has its name by now.
@@ -163,7 +206,11 @@ export class InstanceBrokers {
     }
   }
 
-  async #adopt<T extends Pod | Job>(kind: ClusterState['pods' | 'jobs'], { metadata }: T, hash: string): Promise<void> {
+  async #adopt<T extends Pod | Job>(
+    kind: ClusterState['pods' | 'jobs'],
+    { metadata }: T,
+    hash: string,
+  ): Promise<void> {
     const { signal } = this.#options
     const patch = { metadata: { uid: metadata.uid, annotations: { [ANNOTATIONS.specHash]: hash } } }
     try {
@@ -178,7 +225,12 @@ export class InstanceBrokers {
     const now = this.#options.clock.wallMs()
     const { made, at } = this.#past.get(key)?.get(node) ?? NO_PAST
     const next = restart({ restarts: made, refused: false, ranMs: now - at }, `${key} ${node}`)
-    this.#remember(key, node, { restarts: 0, notBefore: now + next.waitMs, made: next.restarts, at: now })
+    this.#remember(key, node, {
+      restarts: 0,
+      notBefore: now + next.waitMs,
+      made: next.restarts,
+      at: now,
+    })
   }
 
   #remember(key: ObjectKey, broker: NodeName | typeof JOB, past: Past): void {
@@ -203,7 +255,13 @@ const NO_PAST: Past = { restarts: 0, notBefore: 0, made: 0, at: 0 }
 
 /** Whether a new broker could run there, as far as that can be told without being the scheduler. */
 export function isUsable(node: ClusterNode | undefined, nodeSelector: unknown): boolean {
-  if (node === undefined || !node.ready || !node.schedulable || node.metadata.deletionTimestamp !== undefined) return false
+  if (
+    node === undefined ||
+    !node.ready ||
+    !node.schedulable ||
+    node.metadata.deletionTimestamp !== undefined
+  )
+    return false
   if (typeof nodeSelector !== 'object' || nodeSelector === null) return true
   // What is no text is for the server to refuse, with a reason.
   return Object.entries(nodeSelector).every(
@@ -212,5 +270,8 @@ export function isUsable(node: ClusterNode | undefined, nodeSelector: unknown): 
 }
 
 function leaving<T extends KubernetesObject>(object: T): T {
-  return { ...object, metadata: { ...object.metadata, deletionTimestamp: object.metadata.creationTimestamp } }
+  return {
+    ...object,
+    metadata: { ...object.metadata, deletionTimestamp: object.metadata.creationTimestamp },
+  }
 }

@@ -7,9 +7,16 @@ import { type JobPlanInput, planJob } from './job-plan.js'
 
 const instance = testInstance(['a', 'b'])
 
-const made = (name: string, specHash = 'now'): Instance => ({ ...instance, status: { brokerJob: { name, specHash } } })
+const made = (name: string, specHash = 'now'): Instance => ({
+  ...instance,
+  status: { brokerJob: { name, specHash } },
+})
 
-function plan(of: Instance, jobs: readonly Job[], more: Partial<JobPlanInput> & { pods?: readonly Pod[] } = {}) {
+function plan(
+  of: Instance,
+  jobs: readonly Job[],
+  more: Partial<JobPlanInput> & { pods?: readonly Pod[] } = {},
+) {
   const { pods = [], ...rest } = more
   return planJob({
     instance: of,
@@ -42,7 +49,9 @@ describe('the broker Job of an Instance', () => {
     const old = testJob('cam-8120fe-2-job', { hash: 'before', outcome: 'complete', endedAt: T0 })
     const before = made('cam-8120fe-2-job', 'before')
     expect(plan(before, [old])).toEqual({ do: 'remove', jobs: [old], why: 'the spec has changed' })
-    expect(plan(before, [{ ...old, metadata: { ...old.metadata, deletionTimestamp: 'now' } }])).toEqual({ do: 'nothing' })
+    expect(
+      plan(before, [{ ...old, metadata: { ...old.metadata, deletionTimestamp: 'now' } }]),
+    ).toEqual({ do: 'nothing' })
     expect(plan(before, [])).toEqual({ do: 'create', restarts: 0 })
   })
 
@@ -55,7 +64,10 @@ describe('the broker Job of an Instance', () => {
 
   it('R51 goes when none is wanted any more', () => {
     const job = testJob('cam-8120fe-3-job')
-    expect(plan(instance, [job], { specHash: undefined })).toMatchObject({ do: 'remove', jobs: [job] })
+    expect(plan(instance, [job], { specHash: undefined })).toMatchObject({
+      do: 'remove',
+      jobs: [job],
+    })
     expect(plan(instance, [], { specHash: undefined })).toEqual({ do: 'nothing' })
   })
 
@@ -65,7 +77,12 @@ describe('the broker Job of an Instance', () => {
   })
 
   describe('whose Pods no kubelet let in', () => {
-    const refused = testPod('a', { phase: 'Failed', reason: 'UnexpectedAdmissionError', ready: false, hasRun: false })
+    const refused = testPod('a', {
+      phase: 'Failed',
+      reason: 'UnexpectedAdmissionError',
+      ready: false,
+      hasRun: false,
+    })
     const failed = testJob('cam-8120fe-3-job', { outcome: 'failed', endedAt: T0 })
     const of = made('cam-8120fe-3-job')
 
@@ -73,19 +90,36 @@ describe('the broker Job of an Instance', () => {
       const first = plan(instance, [failed], { pods: [refused, refused] })
       expect(first).toMatchObject({ do: 'nothing', lookAgainAt: expect.any(Number) })
       const now = (first.do === 'nothing' ? first.lookAgainAt : undefined) ?? 0
-      expect(plan(of, [failed], { pods: [refused] })).toEqual({ do: 'forget', job: failed, restarts: 1, notBefore: now })
-      expect(plan(instance, [failed], { pods: [refused], now })).toEqual({ do: 'repeat', job: failed, restarts: 1 })
+      expect(plan(of, [failed], { pods: [refused] })).toEqual({
+        do: 'forget',
+        job: failed,
+        restarts: 1,
+        notBefore: now,
+      })
+      expect(plan(instance, [failed], { pods: [refused], now })).toEqual({
+        do: 'repeat',
+        job: failed,
+        restarts: 1,
+      })
       expect(plan(instance, [], { restarts: 1 })).toEqual({ do: 'create', restarts: 1 })
     })
 
     it('waits also where the Job goes by itself, such as by its ttlSecondsAfterFinished', () => {
-      expect(plan(instance, [], { restarts: 1, notBefore: T0 + 1 })).toEqual({ do: 'nothing', lookAgainAt: T0 + 1 })
-      expect(plan(instance, [], { restarts: 1, notBefore: T0 })).toEqual({ do: 'create', restarts: 1 })
+      expect(plan(instance, [], { restarts: 1, notBefore: T0 + 1 })).toEqual({
+        do: 'nothing',
+        lookAgainAt: T0 + 1,
+      })
+      expect(plan(instance, [], { restarts: 1, notBefore: T0 })).toEqual({
+        do: 'create',
+        restarts: 1,
+      })
     })
 
     it('stays failed where one of them has run', () => {
       const ran = testPod('b', { phase: 'Failed', ready: false })
-      expect(plan(of, [failed], { pods: [refused, ran], now: T0 + 3_600_000 })).toEqual({ do: 'nothing' })
+      expect(plan(of, [failed], { pods: [refused, ran], now: T0 + 3_600_000 })).toEqual({
+        do: 'nothing',
+      })
       expect(plan(of, [failed], { pods: [], now: T0 + 3_600_000 })).toEqual({ do: 'nothing' })
     })
   })
@@ -97,7 +131,12 @@ describe('whatever Jobs there are', () => {
     outcome: fc.constantFrom('complete' as const, 'failed' as const, undefined),
     leaves: fc.boolean(),
   })
-  const refused = testPod('a', { phase: 'Failed', reason: 'OutOfakri.sh/cam', ready: false, hasRun: false })
+  const refused = testPod('a', {
+    phase: 'Failed',
+    reason: 'OutOfakri.sh/cam',
+    ready: false,
+    hasRun: false,
+  })
 
   it('C4 the Instance comes to rest, with at most one Job, without having made more than one, or one that was made before', () => {
     fc.assert(
@@ -122,7 +161,8 @@ describe('whatever Jobs there are', () => {
               jobs = [...jobs, testJob('new')]
             } else if (found.do === 'remember') of = made(found.job.metadata.name)
             else if (found.do === 'forget') of = instance
-            else if (found.do === 'adopt') jobs = jobs.map((job) => (job === found.job ? testJob(job.metadata.name) : job))
+            else if (found.do === 'adopt')
+              jobs = jobs.map((job) => (job === found.job ? testJob(job.metadata.name) : job))
             else if (found.do === 'remove') jobs = jobs.filter((job) => !found.jobs.includes(job))
             else if (found.do === 'repeat') jobs = jobs.filter((job) => job !== found.job)
             return found
@@ -135,7 +175,9 @@ describe('whatever Jobs there are', () => {
           expect(step()).toEqual({ do: 'nothing' })
           expect(jobs.length).toBeLessThanOrEqual(specHash === undefined ? 0 : 1)
           expect(created).toBeLessThanOrEqual(1)
-          const wasMade = remembered === specHash || given.some(({ hash, leaves }) => hash !== 'before' && !leaves)
+          const wasMade =
+            remembered === specHash ||
+            given.some(({ hash, leaves }) => hash !== 'before' && !leaves)
           if (wasMade && !isRefused) expect(created).toBe(0)
         },
       ),

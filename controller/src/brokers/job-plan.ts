@@ -34,14 +34,30 @@ export type JobPlan =
   | { readonly do: 'adopt'; readonly job: Job }
   | { readonly do: 'remove'; readonly jobs: readonly Job[]; readonly why: string }
   /** None of its Pods was let in by a kubelet: it is as if it had never been made, also where it goes by itself. */
-  | { readonly do: 'forget'; readonly job: Job; readonly restarts: number; readonly notBefore: number }
+  | {
+      readonly do: 'forget'
+      readonly job: Job
+      readonly restarts: number
+      readonly notBefore: number
+    }
   /** Takes it away for another one. */
   | { readonly do: 'repeat'; readonly job: Job; readonly restarts: number }
 
-export function planJob({ instance, specHash, strategy, jobs, podsOf, restarts, notBefore, now }: JobPlanInput): JobPlan {
+export function planJob({
+  instance,
+  specHash,
+  strategy,
+  jobs,
+  podsOf,
+  restarts,
+  notBefore,
+  now,
+}: JobPlanInput): JobPlan {
   const present = jobs.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
   if (specHash === undefined || instance.metadata.deletionTimestamp !== undefined)
-    return present.length > 0 ? { do: 'remove', jobs: present, why: 'no Job is wanted' } : { do: 'nothing' }
+    return present.length > 0
+      ? { do: 'remove', jobs: present, why: 'no Job is wanted' }
+      : { do: 'nothing' }
 
   const made = instance.status?.brokerJob
   const current = present.find((job) => hashOf(job) === specHash)
@@ -58,10 +74,16 @@ export function planJob({ instance, specHash, strategy, jobs, podsOf, restarts, 
       const isKnown = made?.specHash === specHash && made.name === current.metadata.name
       return isKnown ? { do: 'nothing' } : { do: 'remember', job: current }
     }
-    const next = restart({ restarts: restartsOf(current), refused: true, ranMs: 0 }, current.metadata.uid)
+    const next = restart(
+      { restarts: restartsOf(current), refused: true, ranMs: 0 },
+      current.metadata.uid,
+    )
     const due = (current.endedAt ?? 0) + next.waitMs
-    if (made !== undefined) return { do: 'forget', job: current, restarts: next.restarts, notBefore: due }
-    return due <= now ? { do: 'repeat', job: current, restarts: next.restarts } : { do: 'nothing', lookAgainAt: due }
+    if (made !== undefined)
+      return { do: 'forget', job: current, restarts: next.restarts, notBefore: due }
+    return due <= now
+      ? { do: 'repeat', job: current, restarts: next.restarts }
+      : { do: 'nothing', lookAgainAt: due }
   }
   // The old one still uses the device.
   if (jobs.length > 0 || made?.specHash === specHash) return { do: 'nothing' }
@@ -70,11 +92,17 @@ export function planJob({ instance, specHash, strategy, jobs, podsOf, restarts, 
 
 /** Whether it failed without ever having run: then its limit was used up by refusals. */
 function wasRefused({ outcome }: Job, pods: readonly Pod[]): boolean {
-  return outcome === 'failed' && pods.some(isRefused) && pods.every((pod) => isRefused(pod) && !pod.hasRun)
+  return (
+    outcome === 'failed' &&
+    pods.some(isRefused) &&
+    pods.every((pod) => isRefused(pod) && !pod.hasRun)
+  )
 }
 
 function newest(jobs: readonly Job[]): Job | undefined {
-  return jobs.toSorted((a, b) => (a.metadata.creationTimestamp < b.metadata.creationTimestamp ? 1 : -1))[0]
+  return jobs.toSorted((a, b) =>
+    a.metadata.creationTimestamp < b.metadata.creationTimestamp ? 1 : -1,
+  )[0]
 }
 
 function hashOf({ metadata }: Job): string | undefined {

@@ -33,9 +33,15 @@ describe('the broker Pods of an Instance', () => {
   it('R44 R45 R63 are one for each of its nodes, and none elsewhere', () => {
     const instance = testInstance(['a', 'b'], { capacity: 2 })
     expect(plan(instance, [])).toMatchObject({ creates: ['a', 'b'], removes: [] })
-    expect(plan(instance, [testPod('a'), testPod('c')])).toMatchObject({ creates: [], removes: ['c-pod'] })
+    expect(plan(instance, [testPod('a'), testPod('c')])).toMatchObject({
+      creates: [],
+      removes: ['c-pod'],
+    })
     // The one that goes has its slot until it has gone.
-    expect(plan(instance, [testPod('a'), testPod('c', { leaves: true })])).toMatchObject({ creates: [], removes: [] })
+    expect(plan(instance, [testPod('a'), testPod('c', { leaves: true })])).toMatchObject({
+      creates: [],
+      removes: [],
+    })
     expect(plan(instance, [testPod('a')])).toMatchObject({ creates: ['b'], removes: [] })
   })
 
@@ -53,7 +59,9 @@ describe('the broker Pods of an Instance', () => {
     ).toMatchObject({ creates: [], removes: [] })
     // A node that comes takes no broker away from where it runs.
     const running = creates.map((node) => testPod(node))
-    expect(plan(testInstance([...nodes, 'z0', 'z1', 'z2'], { capacity: 5 }), running)).toMatchObject({ creates: [], removes: [] })
+    expect(
+      plan(testInstance([...nodes, 'z0', 'z1', 'z2'], { capacity: 5 }), running),
+    ).toMatchObject({ creates: [], removes: [] })
   })
 
   it('are spread over the nodes', () => {
@@ -69,10 +77,16 @@ describe('the broker Pods of an Instance', () => {
     const instance = testInstance(['a', 'b'])
     const isUsable = (node: NodeName) => node === 'b'
     expect(plan(instance, [], { isUsable }).creates).toEqual(['b'])
-    expect(plan(instance, [testPod('a', failed())], { isUsable })).toMatchObject({ creates: ['b'], removes: ['a-pod'] })
+    expect(plan(instance, [testPod('a', failed())], { isUsable })).toMatchObject({
+      creates: ['b'],
+      removes: ['a-pod'],
+    })
     // One that runs is left alone: that its node is cordoned means nothing to it.
     expect(plan(instance, [testPod('a')], { isUsable })).toMatchObject({ creates: [], removes: [] })
-    expect(plan(instance, [], { isUsable: () => false })).toMatchObject({ creates: [], removes: [] })
+    expect(plan(instance, [], { isUsable: () => false })).toMatchObject({
+      creates: [],
+      removes: [],
+    })
   })
 
   it('R48 are fewer when the capacity is lowered, and none of those that run is exchanged for another', () => {
@@ -155,12 +169,17 @@ describe('a broker that ended', () => {
   it('C6 waits where it went again and again as soon as it was made, and holds nobody else up', () => {
     const notBefore = (node: NodeName) => (node === 'a' ? T0 + 2000 : 0)
     const instance = testInstance(['a', 'b'], { capacity: 2 })
-    expect(plan(instance, [], { notBefore })).toMatchObject({ creates: ['b'], lookAgainAt: T0 + 2000 })
+    expect(plan(instance, [], { notBefore })).toMatchObject({
+      creates: ['b'],
+      lookAgainAt: T0 + 2000,
+    })
     expect(plan(instance, [], { notBefore, now: T0 + 2000 }).creates).toEqual(['a', 'b'])
   })
 
   it('hands the number of its restarts on', () => {
-    expect(plan(testInstance(['a']), [], { restartsOn: () => 4 }).create).toEqual([{ node: 'a', restarts: 4 }])
+    expect(plan(testInstance(['a']), [], { restartsOn: () => 4 }).create).toEqual([
+      { node: 'a', restarts: 4 },
+    ])
     // And stays where it was.
     const instance = testInstance(['a', 'b'])
     for (const node of ['a', 'b']) {
@@ -175,13 +194,21 @@ describe('a broker that is pending', () => {
 
   it('R86 R89 C6 is made again after five minutes on its node, by time alone', () => {
     const pod = testPod('a', pending)
-    expect(plan(testInstance(['a']), [pod])).toMatchObject({ removes: [], lookAgainAt: T0 + 5 * MINUTE })
-    expect(plan(testInstance(['a']), [pod], { now: T0 + 5 * MINUTE }).remove).toMatchObject([{ restarts: 1 }])
+    expect(plan(testInstance(['a']), [pod])).toMatchObject({
+      removes: [],
+      lookAgainAt: T0 + 5 * MINUTE,
+    })
+    expect(plan(testInstance(['a']), [pod], { now: T0 + 5 * MINUTE }).remove).toMatchObject([
+      { restarts: 1 },
+    ])
   })
 
   it('R76 stays for as long as no node has room for it', () => {
     const pod = testPod('a', { ...pending, scheduled: false })
-    expect(plan(testInstance(['a']), [pod], { now: T0 + 60 * MINUTE })).toMatchObject({ creates: [], removes: [] })
+    expect(plan(testInstance(['a']), [pod], { now: T0 + 60 * MINUTE })).toMatchObject({
+      creates: [],
+      removes: [],
+    })
   })
 
   it('R77 is tried on another node after five minutes without room', () => {
@@ -189,7 +216,10 @@ describe('a broker that is pending', () => {
     const instance = testInstance(['a', 'b'])
     expect(plan(instance, [pod])).toMatchObject({ removes: [], lookAgainAt: T0 + 5 * MINUTE })
     // The new one comes once the old one has gone.
-    expect(plan(instance, [pod], { now: T0 + 5 * MINUTE })).toMatchObject({ creates: [], removes: ['a-pod'] })
+    expect(plan(instance, [pod], { now: T0 + 5 * MINUTE })).toMatchObject({
+      creates: [],
+      removes: ['a-pod'],
+    })
   })
 })
 
@@ -204,7 +234,10 @@ describe('a changed spec', () => {
         ['a', 'b', 'c'].map((node) => old(node)),
       ).removes,
     ).toHaveLength(1)
-    expect(plan(instance, [old('a', { leaves: true }), old('b'), old('c')])).toMatchObject({ creates: [], removes: [] })
+    expect(plan(instance, [old('a', { leaves: true }), old('b'), old('c')])).toMatchObject({
+      creates: [],
+      removes: [],
+    })
     expect(plan(instance, [old('b'), old('c')])).toMatchObject({ creates: ['a'], removes: [] })
     const starting = testPod('a', { phase: 'Pending', ready: false, scheduled: false })
     expect(plan(instance, [starting, old('b'), old('c')]).removes).toEqual([])
@@ -214,8 +247,14 @@ describe('a changed spec', () => {
   })
 
   it('exchanges those that do not work at once, without waiting', () => {
-    const pods = [old('a', { ready: false }), old('b', failed({ restarts: 9, endedAt: T0 })), old('c')]
-    expect(plan(instance, pods).remove.map(({ pod, restarts }) => [pod.metadata.name, restarts])).toEqual(
+    const pods = [
+      old('a', { ready: false }),
+      old('b', failed({ restarts: 9, endedAt: T0 })),
+      old('c'),
+    ]
+    expect(
+      plan(instance, pods).remove.map(({ pod, restarts }) => [pod.metadata.name, restarts]),
+    ).toEqual(
       expect.arrayContaining([
         ['a-pod', 0],
         ['b-pod', 0],
@@ -225,16 +264,25 @@ describe('a changed spec', () => {
 
   it('is not held up by a broker for which there has been no room for long', () => {
     const stuck = testPod('a', { phase: 'Pending', ready: false, scheduled: false })
-    expect(plan(instance, [stuck, old('b'), old('c')], { now: T0 + 5 * MINUTE }).removes).toHaveLength(1)
+    expect(
+      plan(instance, [stuck, old('b'), old('c')], { now: T0 + 5 * MINUTE }).removes,
+    ).toHaveLength(1)
   })
 
   it('waits with OnDelete until somebody deletes the broker', () => {
-    expect(plan(instance, [old('a'), old('b')], { strategy: 'OnDelete' })).toMatchObject({ creates: ['c'], removes: [] })
+    expect(plan(instance, [old('a'), old('b')], { strategy: 'OnDelete' })).toMatchObject({
+      creates: ['c'],
+      removes: [],
+    })
   })
 
   it('takes brokers of before there were hashes for what they should be', () => {
     const pod = testPod('a', { hash: undefined })
-    expect(plan(testInstance(['a']), [pod])).toMatchObject({ creates: [], removes: [], adopt: [pod] })
+    expect(plan(testInstance(['a']), [pod])).toMatchObject({
+      creates: [],
+      removes: [],
+      adopt: [pod],
+    })
   })
 })
 
@@ -268,30 +316,49 @@ describe('whatever there is', () => {
 
   it('R48 R114 there are never more brokers than the capacity, nor two on one node, because of a plan', () => {
     fc.assert(
-      fc.property(instances, pods, usable, fc.nat({ max: 20 * MINUTE }), (instance, existing, good, later) => {
-        const { create, remove, adopt } = plan(instance, existing, { isUsable: (node) => good.includes(node), now: T0 + later })
-        const alive = existing.filter((pod) => !isEnded(pod))
-        if (create.length > 0) expect(alive.length + create.length).toBeLessThanOrEqual(instance.spec.capacity)
-        for (const { node } of create) {
-          expect(instance.spec.nodes).toContain(node)
-          expect(good).toContain(node)
-          expect(existing.map(({ targetNode }) => targetNode)).not.toContain(node)
-        }
-        const removed = remove.map(({ pod }) => pod)
-        expect(new Set(removed).size).toBe(removed.length)
-        for (const pod of removed) expect(pod.metadata.deletionTimestamp).toBeUndefined()
-        for (const pod of adopt) expect(removed).not.toContain(pod)
-      }),
+      fc.property(
+        instances,
+        pods,
+        usable,
+        fc.nat({ max: 20 * MINUTE }),
+        (instance, existing, good, later) => {
+          const { create, remove, adopt } = plan(instance, existing, {
+            isUsable: (node) => good.includes(node),
+            now: T0 + later,
+          })
+          const alive = existing.filter((pod) => !isEnded(pod))
+          if (create.length > 0)
+            expect(alive.length + create.length).toBeLessThanOrEqual(instance.spec.capacity)
+          for (const { node } of create) {
+            expect(instance.spec.nodes).toContain(node)
+            expect(good).toContain(node)
+            expect(existing.map(({ targetNode }) => targetNode)).not.toContain(node)
+          }
+          const removed = remove.map(({ pod }) => pod)
+          expect(new Set(removed).size).toBe(removed.length)
+          for (const pod of removed) expect(pod.metadata.deletionTimestamp).toBeUndefined()
+          for (const pod of adopt) expect(removed).not.toContain(pod)
+        },
+      ),
     )
   })
 
   it('nothing is made on a node where something is removed in the same plan', () => {
     fc.assert(
-      fc.property(instances, pods, usable, fc.nat({ max: 20 * MINUTE }), (instance, existing, good, later) => {
-        const { create, remove } = plan(instance, existing, { isUsable: (node) => good.includes(node), now: T0 + later })
-        const removed = remove.map(({ pod }) => pod.targetNode)
-        for (const { node } of create) expect(removed).not.toContain(node)
-      }),
+      fc.property(
+        instances,
+        pods,
+        usable,
+        fc.nat({ max: 20 * MINUTE }),
+        (instance, existing, good, later) => {
+          const { create, remove } = plan(instance, existing, {
+            isUsable: (node) => good.includes(node),
+            now: T0 + later,
+          })
+          const removed = remove.map(({ pod }) => pod.targetNode)
+          for (const { node } of create) expect(removed).not.toContain(node)
+        },
+      ),
     )
   })
 
@@ -306,20 +373,32 @@ describe('whatever there is', () => {
           world = world
             .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
             .map((pod) => (isEnded(pod) ? pod : testPod(pod.targetNode ?? '', kept(pod))))
-          const { create, remove, adopt } = plan(instance, world, { isUsable: (node) => good.includes(node), now })
+          const { create, remove, adopt } = plan(instance, world, {
+            isUsable: (node) => good.includes(node),
+            now,
+          })
           const removed = new Set(remove.map(({ pod }) => pod))
           world = world.map((pod) => {
-            if (removed.has(pod)) return testPod(pod.targetNode ?? '', { ...kept(pod), leaves: true })
-            return adopt.includes(pod) ? testPod(pod.targetNode ?? '', { ...kept(pod), hash: 'now' }) : pod
+            if (removed.has(pod))
+              return testPod(pod.targetNode ?? '', { ...kept(pod), leaves: true })
+            return adopt.includes(pod)
+              ? testPod(pod.targetNode ?? '', { ...kept(pod), hash: 'now' })
+              : pod
           })
-          for (const { node } of create) world.push(testPod(node, { name: `new-${step}-${node}`, createdAt: now }))
+          for (const { node } of create)
+            world.push(testPod(node, { name: `new-${step}-${node}`, createdAt: now }))
         }
-        const running = world.filter(({ phase, metadata }) => phase === 'Running' && metadata.deletionTimestamp === undefined)
+        const running = world.filter(
+          ({ phase, metadata }) => phase === 'Running' && metadata.deletionTimestamp === undefined,
+        )
         const places = new Set(world.map(({ targetNode }) => targetNode))
         expect(places.size).toBe(world.length)
-        const possible = instance.spec.nodes.filter((node) => good.includes(node) || places.has(node))
+        const possible = instance.spec.nodes.filter(
+          (node) => good.includes(node) || places.has(node),
+        )
         expect(world.length).toBe(Math.min(instance.spec.capacity, possible.length))
-        for (const { metadata } of running) expect(metadata.annotations?.['akri.sh/broker-spec-hash']).toBe('now')
+        for (const { metadata } of running)
+          expect(metadata.annotations?.['akri.sh/broker-spec-hash']).toBe('now')
       }),
     )
   })

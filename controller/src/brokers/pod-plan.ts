@@ -55,7 +55,9 @@ export function planPods(input: PodPlanInput): PodPlan {
   }
 
   const times: number[] = []
-  const places = new Map<NodeName, Place>(instance.spec.nodes.map((node) => [node, { node, pod: undefined }]))
+  const places = new Map<NodeName, Place>(
+    instance.spec.nodes.map((node) => [node, { node, pod: undefined }]),
+  )
   for (const pod of sorted(pods)) {
     const place = pod.targetNode === undefined ? undefined : places.get(pod.targetNode)
     if (place === undefined) remove(pod, 'its node does not see the device')
@@ -63,14 +65,18 @@ export function planPods(input: PodPlanInput): PodPlan {
     else place.pod = pod
   }
 
-  const standings = new Map([...places.values()].map((place) => [place, standing(place, input, times)]))
+  const standings = new Map(
+    [...places.values()].map((place) => [place, standing(place, input, times)]),
+  )
   const ranked = [...places.values()].sort(
     (a, b) =>
-      STANDING.indexOf(standings.get(a) ?? 'unusable') - STANDING.indexOf(standings.get(b) ?? 'unusable') ||
+      STANDING.indexOf(standings.get(a) ?? 'unusable') -
+        STANDING.indexOf(standings.get(b) ?? 'unusable') ||
       weight(instance, b.node) - weight(instance, a.node),
   )
   const chosen = ranked.slice(0, Math.max(0, instance.spec.capacity))
-  for (const { pod } of ranked.slice(chosen.length)) if (pod !== undefined) remove(pod, 'as many as the capacity run elsewhere')
+  for (const { pod } of ranked.slice(chosen.length))
+    if (pod !== undefined) remove(pod, 'as many as the capacity run elsewhere')
 
   // Those that are on their way out still use what they have.
   let room = instance.spec.capacity - pods.filter((pod) => !isEnded(pod)).length
@@ -92,7 +98,8 @@ export function planPods(input: PodPlanInput): PodPlan {
       unavailable++
       continue
     }
-    const isOutdated = input.strategy === 'RollingUpdate' && hashOf(pod) !== undefined && hashOf(pod) !== specHash
+    const isOutdated =
+      input.strategy === 'RollingUpdate' && hashOf(pod) !== undefined && hashOf(pod) !== specHash
     if (isEnded(pod)) {
       unavailable++
       const next = restart(endOf(pod), pod.metadata.uid)
@@ -107,7 +114,8 @@ export function planPods(input: PodPlanInput): PodPlan {
       // One for which there has been no room for long must not hold up the others.
       if (standings.get(place) !== 'stuck') unavailable++
       if (pod.startedAt === undefined) continue
-      if (pod.startedAt + PENDING_MS <= now) remove(pod, 'it was pending for too long', restartsOf(pod) + 1)
+      if (pod.startedAt + PENDING_MS <= now)
+        remove(pod, 'it was pending for too long', restartsOf(pod) + 1)
       else times.push(pod.startedAt + PENDING_MS)
     } else if (!pod.ready) unavailable++
   }
@@ -116,8 +124,16 @@ export function planPods(input: PodPlanInput): PodPlan {
   if (next !== undefined && unavailable === 0) remove(next, 'the spec has changed')
 
   const gone = new Set(removed.map(({ pod }) => pod))
-  const adopt = pods.filter((pod) => !gone.has(pod) && hashOf(pod) === undefined && pod.metadata.deletionTimestamp === undefined)
-  return { remove: removed, create, adopt, lookAgainAt: times.length > 0 ? Math.min(...times) : undefined }
+  const adopt = pods.filter(
+    (pod) =>
+      !gone.has(pod) && hashOf(pod) === undefined && pod.metadata.deletionTimestamp === undefined,
+  )
+  return {
+    remove: removed,
+    create,
+    adopt,
+    lookAgainAt: times.length > 0 ? Math.min(...times) : undefined,
+  }
 }
 
 interface Place {
@@ -125,7 +141,11 @@ interface Place {
   pod: Pod | undefined
 }
 
-function standing({ node, pod }: Place, { isUsable, restartsOn, now }: PodPlanInput, times: number[]): Standing {
+function standing(
+  { node, pod }: Place,
+  { isUsable, restartsOn, now }: PodPlanInput,
+  times: number[],
+): Standing {
   if (pod === undefined) {
     if (!isUsable(node)) return 'unusable'
     return restartsOn(node) > 0 ? 'restarts' : 'free'
@@ -143,13 +163,18 @@ function standing({ node, pod }: Place, { isUsable, restartsOn, now }: PodPlanIn
 /** The best one of a node first: what stays of several is the one that is used. */
 function sorted(pods: readonly Pod[]): Pod[] {
   const rank = (pod: Pod) =>
-    (pod.metadata.deletionTimestamp === undefined ? 0 : 4) + (isEnded(pod) ? 2 : 0) + (pod.phase === 'Running' ? 0 : 1)
+    (pod.metadata.deletionTimestamp === undefined ? 0 : 4) +
+    (isEnded(pod) ? 2 : 0) +
+    (pod.phase === 'Running' ? 0 : 1)
   return pods.toSorted((a, b) => rank(a) - rank(b) || (a.metadata.name < b.metadata.name ? -1 : 1))
 }
 
 /** Spreads the brokers of many Instances over the nodes, and gives the same nodes again to the same Instance. */
 function weight({ metadata }: Instance, node: NodeName): number {
-  return createHash('sha256').update(`${metadata.namespace}/${metadata.name} ${node}`).digest().readUInt32BE()
+  return createHash('sha256')
+    .update(`${metadata.namespace}/${metadata.name} ${node}`)
+    .digest()
+    .readUInt32BE()
 }
 
 export function isEnded({ phase }: Pod): boolean {
@@ -168,7 +193,8 @@ function endedAt({ endedAt: ended, startedAt, metadata }: Pod, now: number): num
 }
 
 function endOf(pod: Pod): { restarts: number; refused: boolean; ranMs: number } {
-  const ranMs = pod.endedAt === undefined || pod.startedAt === undefined ? 0 : pod.endedAt - pod.startedAt
+  const ranMs =
+    pod.endedAt === undefined || pod.startedAt === undefined ? 0 : pod.endedAt - pod.startedAt
   return { restarts: restartsOf(pod), refused: isRefused(pod), ranMs }
 }
 

@@ -16,7 +16,10 @@ describe('a node that has gone', () => {
   beforeEach(() => {
     api = new TestApi()
     const instance = testInstance(['a', 'b'])
-    api.put(INSTANCE, { ...instance, spec: { ...instance.spec, deviceUsage: { 'cam-8120fe-0': 'a' } } })
+    api.put(INSTANCE, {
+      ...instance,
+      spec: { ...instance.spec, deviceUsage: { 'cam-8120fe-0': 'a' } },
+    })
   })
 
   afterEach(async () => {
@@ -35,7 +38,11 @@ describe('a node that has gone', () => {
 
   const node = (ready: 'True' | 'Unknown') => ({
     metadata: { name: 'a' },
-    status: { conditions: [{ type: 'Ready', status: ready, lastTransitionTime: new Date(T0).toISOString() }] },
+    status: {
+      conditions: [
+        { type: 'Ready', status: ready, lastTransitionTime: new Date(T0).toISOString() },
+      ],
+    },
   })
 
   const patches = () => api.sent('PATCH')
@@ -54,14 +61,21 @@ describe('a node that has gone', () => {
   })
 
   it('takes an Instance with it that only it saw, unless somebody joins at this moment', async () => {
-    const { resourceVersion } = api.put(INSTANCE, { ...testInstance(['a']) }).metadata as { resourceVersion: string }
+    const { resourceVersion } = api.put(INSTANCE, { ...testInstance(['a']) }).metadata as {
+      resourceVersion: string
+    }
     await leave()
-    expect(api.sent('DELETE')).toMatchObject([{ preconditions: { uid: 'uid-cam-8120fe', resourceVersion } }])
+    expect(api.sent('DELETE')).toMatchObject([
+      { preconditions: { uid: 'uid-cam-8120fe', resourceVersion } },
+    ])
   })
 
   it('keeps its slots while a Pod is there that may still run, and is looked at again', async () => {
     const limits = { 'akri.sh/cam': '1' }
-    api.put(`${PODS}/user`, { metadata: { name: 'user' }, spec: { containers: [{ resources: { limits } }] } })
+    api.put(`${PODS}/user`, {
+      metadata: { name: 'user' },
+      spec: { containers: [{ resources: { limits } }] },
+    })
     expect(await leave()).toBe(T0 + 10_000)
     expect(patches()).toEqual([
       [
@@ -72,7 +86,12 @@ describe('a node that has gone', () => {
   })
 
   it.each([
-    ['the one that its agent of the existing system has left', ['x', 'a', 'akri.test/y'], 'a-fin', 1],
+    [
+      'the one that its agent of the existing system has left',
+      ['x', 'a', 'akri.test/y'],
+      'a-fin',
+      1,
+    ],
     ['none that somebody else has put there', ['a'], 'somebody', undefined],
   ])('A13 loses of finalizers %s', async (_what, finalizers, manager, index) => {
     const object = { ...testInstance(['b']) }
@@ -91,7 +110,10 @@ describe('a node that has gone', () => {
     const object = testInstance(['b'])
     const managedFields = [{ manager: 'a-fin', operation: 'Apply' }]
     const deletionTimestamp = new Date(T0).toISOString()
-    api.put(INSTANCE, { ...object, metadata: { ...object.metadata, finalizers: ['a'], managedFields, deletionTimestamp } })
+    api.put(INSTANCE, {
+      ...object,
+      metadata: { ...object.metadata, finalizers: ['a'], managedFields, deletionTimestamp },
+    })
     api.put('/api/v1/nodes/a', node('True'))
     const clock = new ManualClock(T0 + 299_000)
     const nodes = await goneNodes(clock)
@@ -130,10 +152,15 @@ describe('a node that has gone', () => {
       slots: { total: 1, claimed: 0 },
       nodes: { a: says('False'), b: says('True') },
     }
-    const { resourceVersion } = api.put(CONFIGURATION, { ...testConfiguration(), status }).metadata as { resourceVersion: string }
+    const { resourceVersion } = api.put(CONFIGURATION, { ...testConfiguration(), status })
+      .metadata as { resourceVersion: string }
     await leave()
-    const conditions = [{ ...known, status: 'True', lastTransitionTime: new Date(T0).toISOString() }]
-    expect(patches()).toEqual([{ metadata: { resourceVersion }, status: { conditions, nodes: { a: null } } }])
+    const conditions = [
+      { ...known, status: 'True', lastTransitionTime: new Date(T0).toISOString() },
+    ]
+    expect(patches()).toEqual([
+      { metadata: { resourceVersion }, status: { conditions, nodes: { a: null } } },
+    ])
   })
 
   it('is not taken out again and again where its agent lives and its kubelet does not', async () => {
@@ -160,7 +187,8 @@ describe('a node that has gone', () => {
   })
 
   it('is an error where nobody was faster: the write itself is refused', async () => {
-    api.refusal = ({ method }) => (method === 'PATCH' ? { status: 422, message: 'spec.nodes: not so' } : undefined)
+    api.refusal = ({ method }) =>
+      method === 'PATCH' ? { status: 422, message: 'spec.nodes: not so' } : undefined
     await expect(leave()).rejects.toThrow(/422.*spec\.nodes: not so/)
   })
 })

@@ -65,23 +65,31 @@ export class GoneNodes {
   async removeUnseen(key: ObjectKey): Promise<undefined> {
     const instance = this.#options.state.instances.cache.get(key)
     if (instance === undefined || instance.metadata.deletionTimestamp !== undefined) return
-    if (instance.spec.nodes.length === 0 && heldSlots(instance.spec.deviceUsage) === 0) await this.#remove(instance)
+    if (instance.spec.nodes.length === 0 && heldSlots(instance.spec.deviceUsage) === 0)
+      await this.#remove(instance)
   }
 
   /** @returns when to look again, in milliseconds since the epoch, if nothing happens before */
   async reconcile(node: NodeName): Promise<number | undefined> {
     const { state, clock, log } = this.#options
     const concerned = state.instances.cache.list().filter((instance) => isConcerned(instance, node))
-    const marked = [...this.#finalizedBy(state.configurations, node), ...this.#finalizedBy(state.instances, node)]
-    const reported = state.configurations.cache.list().filter((configuration) => reportersOf(configuration).includes(node))
+    const marked = [
+      ...this.#finalizedBy(state.configurations, node),
+      ...this.#finalizedBy(state.instances, node),
+    ]
+    const reported = state.configurations.cache
+      .list()
+      .filter((configuration) => reportersOf(configuration).includes(node))
     if (concerned.length + marked.length + reported.length === 0) return undefined
     const gone = await this.#goneSince(node)
     if (gone.state === 'present') return earliest(gone.lookAgainAt, await this.#release(marked))
     for (const { remove } of marked) await remove()
     // One that is only silent may still have an agent that says it again.
-    if (gone.state === 'deleted') for (const configuration of reported) await this.#forget(configuration, node)
+    if (gone.state === 'deleted')
+      for (const configuration of reported) await this.#forget(configuration, node)
     if (concerned.length === 0) return undefined
-    for (const [place, at] of this.#leftAt) if (at + this.#options.graceMs <= clock.wallMs()) this.#leftAt.delete(place)
+    for (const [place, at] of this.#leftAt)
+      if (at + this.#options.graceMs <= clock.wallMs()) this.#leftAt.delete(place)
     const used = await resourcesOf(node, this.#options)
     let waits = false
     let left = 0
@@ -92,7 +100,9 @@ export class GoneNodes {
         next = earliest(next, backAt)
         continue
       }
-      const isUsed = used.has(`${GROUP}/${instance.metadata.name}`) || used.has(`${GROUP}/${instance.spec.configurationName}`)
+      const isUsed =
+        used.has(`${GROUP}/${instance.metadata.name}`) ||
+        used.has(`${GROUP}/${instance.spec.configurationName}`)
       waits ||= isUsed
       if (!(await this.#leave(instance, node, isUsed))) continue
       this.#leftAt.set(`${node} ${keyOf(instance)}`, clock.wallMs())
@@ -118,18 +128,25 @@ export class GoneNodes {
     const key = objectKey('', node)
     const known = state.nodes.cache.get(key)
     // The cache may not have heard of it yet.
-    if (known === undefined) return { state: (await state.nodes.api.get(key, { signal })) === undefined ? 'deleted' : 'present' }
+    if (known === undefined)
+      return {
+        state: (await state.nodes.api.get(key, { signal })) === undefined ? 'deleted' : 'present',
+      }
     if (known.ready) return { state: 'present' }
     const silentSince = Math.max(known.readySince, (await this.#renewedAt(node)) ?? 0)
     const goneAt = silentSince + graceMs
-    return goneAt <= clock.wallMs() ? { state: 'silent' } : { state: 'present', lookAgainAt: goneAt }
+    return goneAt <= clock.wallMs()
+      ? { state: 'silent' }
+      : { state: 'present', lookAgainAt: goneAt }
   }
 
   /** When the node's kubelet last gave a sign of life, in milliseconds since the epoch. */
   async #renewedAt(node: NodeName): Promise<number | undefined> {
     const { signal } = this.#options
     const lease = await this.#leases.get(objectKey(LEASE_NAMESPACE, node), { signal })
-    const { renewTime } = ((lease as { spec?: unknown } | undefined)?.spec ?? {}) as { renewTime?: unknown }
+    const { renewTime } = ((lease as { spec?: unknown } | undefined)?.spec ?? {}) as {
+      renewTime?: unknown
+    }
     const time = typeof renewTime === 'string' ? Date.parse(renewTime) : Number.NaN
     return Number.isNaN(time) ? undefined : time
   }
@@ -148,7 +165,9 @@ export class GoneNodes {
     if (left.length === 0 && heldSlots(deviceUsage) === freed.length) {
       return this.#remove(instance)
     }
-    const patch: JsonPatch[number][] = freed.flatMap(([slot, usage]) => releasePatch(instance, slot as SlotName, usage))
+    const patch: JsonPatch[number][] = freed.flatMap(([slot, usage]) =>
+      releasePatch(instance, slot as SlotName, usage),
+    )
     if (left.length < nodes.length)
       patch.push(
         { op: 'test', path: pointer('spec', 'nodes'), value: nodes },
@@ -169,10 +188,12 @@ export class GoneNodes {
     const { state, signal } = this.#options
     const { uid, resourceVersion } = instance.metadata
     const preconditions = { uid, resourceVersion }
-    return state.instances.api.delete(keyOf(instance), preconditions, { propagationPolicy: 'Background', signal }).then(
-      () => true,
-      (error: unknown) => this.#overtaken(state.instances, instance, error),
-    )
+    return state.instances.api
+      .delete(keyOf(instance), preconditions, { propagationPolicy: 'Background', signal })
+      .then(
+        () => true,
+        (error: unknown) => this.#overtaken(state.instances, instance, error),
+      )
   }
 
   /** The existing system's agents put the names of their nodes there: nobody is left to take this one away. */
@@ -205,9 +226,16 @@ export class GoneNodes {
     const { state, clock, signal } = this.#options
     const { metadata, status } = configuration
     const { [node]: _gone, ...left } = status?.nodes ?? {}
-    const conditions = conditionsOf(left, status?.conditions ?? [], new Date(clock.wallMs()).toISOString())
+    const conditions = conditionsOf(
+      left,
+      status?.conditions ?? [],
+      new Date(clock.wallMs()).toISOString(),
+    )
     // With the version, so that the conditions are made of what stands there.
-    const patch = { metadata: { resourceVersion: metadata.resourceVersion }, status: { conditions, nodes: { [node]: null } } }
+    const patch = {
+      metadata: { resourceVersion: metadata.resourceVersion },
+      status: { conditions, nodes: { [node]: null } },
+    }
     const { cache, api } = state.configurations
     const written = (changed: unknown) => cache.observe(changed)
     await api
@@ -215,7 +243,11 @@ export class GoneNodes {
       .then(written, (error) => this.#overtaken(state.configurations, configuration, error))
   }
 
-  async #removeFinalizer(kind: Kind<Configuration> | Kind<Instance>, key: ObjectKey, node: NodeName): Promise<void> {
+  async #removeFinalizer(
+    kind: Kind<Configuration> | Kind<Instance>,
+    key: ObjectKey,
+    node: NodeName,
+  ): Promise<void> {
     const { signal } = this.#options
     const found = await kind.api.get(key, { signal })
     const metadata = parseObjectMeta(found)
@@ -230,14 +262,20 @@ export class GoneNodes {
       { op: 'test', path, value: node },
       { op: 'remove', path },
     ]
-    await kind.api.patch(key, 'json', patch, { signal }).catch((error) => this.#overtaken(kind, { metadata }, error))
+    await kind.api
+      .patch(key, 'json', patch, { signal })
+      .catch((error) => this.#overtaken(kind, { metadata }, error))
   }
 
   /**
    * What was to be changed has changed meanwhile, which brings it back here, or has gone; or else the write itself is refused.
    * @returns false: nothing has been written
    */
-  async #overtaken(kind: Kind<Configuration> | Kind<Instance>, { metadata }: KubernetesObject, error: unknown): Promise<false> {
+  async #overtaken(
+    kind: Kind<Configuration> | Kind<Instance>,
+    { metadata }: KubernetesObject,
+    error: unknown,
+  ): Promise<false> {
     if (ApiError.is(error, 404) || ApiError.is(error, 409)) return false
     // A test that failed, or a schema that does not allow it: the answer is the same.
     if (!ApiError.is(error, 422)) throw error
@@ -262,7 +300,9 @@ interface Marked {
   remove(): Promise<void>
 }
 
-type Presence = { readonly state: 'deleted' | 'silent' } | { readonly state: 'present'; readonly lookAgainAt?: number }
+type Presence =
+  | { readonly state: 'deleted' | 'silent' }
+  | { readonly state: 'present'; readonly lookAgainAt?: number }
 
 /** Nodes that stand in an Instance, because they see the device or because they hold a slot of it. */
 export function nodesOf({ spec }: Instance): Set<NodeName> {
@@ -272,7 +312,9 @@ export function nodesOf({ spec }: Instance): Set<NodeName> {
 
 /** What may be the names of nodes in the finalizers of an object: those of others have a domain. */
 export function markersOf({ metadata }: Configuration | Instance): NodeName[] {
-  return (metadata.finalizers ?? []).filter((name) => !name.includes('/') && !BUILT_IN.has(name)) as NodeName[]
+  return (metadata.finalizers ?? []).filter(
+    (name) => !name.includes('/') && !BUILT_IN.has(name),
+  ) as NodeName[]
 }
 
 /** The nodes that have said something of a Configuration. */

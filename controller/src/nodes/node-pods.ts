@@ -4,7 +4,10 @@ import * as z from 'zod'
 
 const container = z.object({
   resources: z
-    .object({ limits: z.record(z.string(), z.unknown()).nullish(), requests: z.record(z.string(), z.unknown()).nullish() })
+    .object({
+      limits: z.record(z.string(), z.unknown()).nullish(),
+      requests: z.record(z.string(), z.unknown()).nullish(),
+    })
     .nullish()
     .catch(undefined),
 })
@@ -13,7 +16,9 @@ const page = z.object({
   metadata: z.object({ continue: z.string().optional() }).catch({}),
   items: z.array(
     z.object({
-      spec: z.object({ containers, initContainers: containers }).catch({ containers: undefined, initContainers: undefined }),
+      spec: z
+        .object({ containers, initContainers: containers })
+        .catch({ containers: undefined, initContainers: undefined }),
       status: z.object({ phase: z.string() }).catch({ phase: 'Unknown' }),
     }),
   ),
@@ -33,10 +38,15 @@ export async function resourcesOf(
   let next: string | undefined
   do {
     const query = { fieldSelector: `spec.nodeName=${node}`, limit: 500, continue: next }
-    const { items, metadata } = page.parse(await client.request({ method: 'GET', path, query, signal }))
+    const { items, metadata } = page.parse(
+      await client.request({ method: 'GET', path, query, signal }),
+    )
     for (const { spec, status } of items) {
       if (status.phase === 'Succeeded' || status.phase === 'Failed') continue
-      for (const { resources: asked } of [...(spec.containers ?? []), ...(spec.initContainers ?? [])])
+      for (const { resources: asked } of [
+        ...(spec.containers ?? []),
+        ...(spec.initContainers ?? []),
+      ])
         for (const name of Object.keys({ ...asked?.limits, ...asked?.requests }))
           if (name.startsWith(`${GROUP}/`)) resources.add(name)
     }

@@ -65,7 +65,10 @@ export async function runController(
   log.info({ identity, metricsPort }, 'controller started')
   await election.run(signal, async (turn) => {
     log.info({}, 'this replica leads')
-    await control({ state, client, clock, log, events, nodeGraceMs: options.nodeGrace * 1000 }, turn)
+    await control(
+      { state, client, clock, log, events, nodeGraceMs: options.nodeGrace * 1000 },
+      turn,
+    )
     log.info({}, 'this replica leads no longer')
   })
 }

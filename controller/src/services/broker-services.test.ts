@@ -12,7 +12,11 @@ const POD = '/api/v1/namespaces/plant/pods/a-pod'
 const SERVICE = '/api/v1/namespaces/plant/services/cam-8120fe-svc'
 const PORTS = { ports: [{ name: 'p', port: 80, protocol: 'TCP' }] }
 const SPEC = { brokerSpec: { brokerPodSpec: {} }, instanceServiceSpec: PORTS }
-const LABELS = { controller: 'akri.sh', 'akri.sh/instance': 'cam-8120fe', 'akri.sh/configuration': 'cam' }
+const LABELS = {
+  controller: 'akri.sh',
+  'akri.sh/instance': 'cam-8120fe',
+  'akri.sh/configuration': 'cam',
+}
 
 let api: TestApi
 const instance = testInstance(['a'])
@@ -27,14 +31,25 @@ afterEach(async () => {
 })
 
 const broker = (phase: string) =>
-  api.put(POD, { metadata: { name: 'a-pod', namespace: 'plant', labels: LABELS }, status: { phase } })
-const configuration = (spec: Partial<ConfigurationSpec>) => api.put(`${AKRI}/configurations/cam`, { ...testConfiguration(spec) })
-const writes = () => api.requests.filter(({ method }) => method !== 'GET').map(({ method, path }) => `${method} ${path}`)
+  api.put(POD, {
+    metadata: { name: 'a-pod', namespace: 'plant', labels: LABELS },
+    status: { phase },
+  })
+const configuration = (spec: Partial<ConfigurationSpec>) =>
+  api.put(`${AKRI}/configurations/cam`, { ...testConfiguration(spec) })
+const writes = () =>
+  api.requests
+    .filter(({ method }) => method !== 'GET')
+    .map(({ method, path }) => `${method} ${path}`)
 
 /** A controller that has seen everything. */
 async function controller() {
   const { state } = await api.start()
-  const services = new BrokerServices({ state, log: silentLogger, signal: new AbortController().signal })
+  const services = new BrokerServices({
+    state,
+    log: silentLogger,
+    signal: new AbortController().signal,
+  })
   return {
     state,
     reconcile: () => services.reconcileInstance(keyOf(instance)),
@@ -50,12 +65,16 @@ describe('the Service of an Instance', () => {
     await reconcile()
     expect(writes()).toEqual([])
     broker('Running')
-    await eventually(() => expect(state.podsLabelled('instance', keyOf(instance))[0]?.phase).toBe('Running'))
+    await eventually(() =>
+      expect(state.podsLabelled('instance', keyOf(instance))[0]?.phase).toBe('Running'),
+    )
     await reconcile()
     await reconcile()
     expect(writes()).toEqual([`PATCH ${SERVICE}`])
     expect(api.objects.get(SERVICE)).toMatchObject({
-      metadata: { ownerReferences: [{ kind: 'Instance', uid: instance.metadata.uid, controller: true }] },
+      metadata: {
+        ownerReferences: [{ kind: 'Instance', uid: instance.metadata.uid, controller: true }],
+      },
       spec: { ...PORTS, selector: { controller: 'akri.sh', 'akri.sh/instance': 'cam-8120fe' } },
     })
   })
@@ -68,10 +87,16 @@ describe('the Service of an Instance', () => {
     const made = api.objects.get(SERVICE) ?? expect.fail('no Service')
     const fieldsV1 = { 'f:metadata': {}, 'f:spec': { 'f:ports': {} } }
     const managedFields = [{ manager: 'akri-controller', operation: 'Apply', fieldsV1 }]
-    api.put(SERVICE, { ...made, metadata: { ...made.metadata, managedFields }, spec: { ...PORTS, selector: { mine: 'x' } } })
+    api.put(SERVICE, {
+      ...made,
+      metadata: { ...made.metadata, managedFields },
+      spec: { ...PORTS, selector: { mine: 'x' } },
+    })
     await eventually(() => expect(state.services.cache.list()[0]?.fields).toEqual(fieldsV1))
     await reconcile()
-    expect(api.objects.get(SERVICE)).toMatchObject({ spec: { selector: { controller: 'akri.sh' } } })
+    expect(api.objects.get(SERVICE)).toMatchObject({
+      spec: { selector: { controller: 'akri.sh' } },
+    })
     await reconcile()
     expect(writes()).toEqual([`PATCH ${SERVICE}`, `PATCH ${SERVICE}`])
   })
@@ -86,7 +111,9 @@ describe('the Service of an Instance', () => {
     await reconcile()
     expect(api.objects.has(SERVICE)).toBe(true)
     configuration({ instanceServiceSpec: PORTS })
-    await eventually(() => expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined())
+    await eventually(() =>
+      expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined(),
+    )
     await reconcile()
     expect(api.objects.has(SERVICE)).toBe(false)
   })
@@ -94,17 +121,25 @@ describe('the Service of an Instance', () => {
   it.each([
     ['has our labels', LABELS],
     ['has none of them', {}],
-  ])('C8 is not made, nor removed, where somebody else has one of its name that %s', async (_what, labels) => {
-    configuration(SPEC)
-    broker('Running')
-    const foreign = api.put(SERVICE, { metadata: { name: 'cam-8120fe-svc', namespace: 'plant', labels }, spec: { ports: [] } })
-    const { state, reconcile } = await controller()
-    await expect(reconcile()).rejects.toThrow('cam-8120fe-svc in plant belongs to somebody else')
-    configuration({})
-    await eventually(() => expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined())
-    await reconcile()
-    expect([api.objects.get(SERVICE), writes()]).toEqual([foreign, []])
-  })
+  ])(
+    'C8 is not made, nor removed, where somebody else has one of its name that %s',
+    async (_what, labels) => {
+      configuration(SPEC)
+      broker('Running')
+      const foreign = api.put(SERVICE, {
+        metadata: { name: 'cam-8120fe-svc', namespace: 'plant', labels },
+        spec: { ports: [] },
+      })
+      const { state, reconcile } = await controller()
+      await expect(reconcile()).rejects.toThrow('cam-8120fe-svc in plant belongs to somebody else')
+      configuration({})
+      await eventually(() =>
+        expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined(),
+      )
+      await reconcile()
+      expect([api.objects.get(SERVICE), writes()]).toEqual([foreign, []])
+    },
+  )
 
   it('is made anew where the server allows no change in place', async () => {
     configuration(SPEC)
@@ -113,9 +148,15 @@ describe('the Service of an Instance', () => {
     await reconcile()
     const uid = state.services.cache.list()[0]?.metadata.uid
     configuration({ ...SPEC, instanceServiceSpec: { ...PORTS, clusterIP: '10.0.0.9' } })
-    await eventually(() => expect(state.configurations.cache.list()[0]?.spec.instanceServiceSpec).toHaveProperty('clusterIP'))
+    await eventually(() =>
+      expect(state.configurations.cache.list()[0]?.spec.instanceServiceSpec).toHaveProperty(
+        'clusterIP',
+      ),
+    )
     api.refusal = ({ method }) =>
-      method === 'PATCH' && api.objects.has(SERVICE) ? { status: 422, message: 'spec.clusterIP: field is immutable' } : undefined
+      method === 'PATCH' && api.objects.has(SERVICE)
+        ? { status: 422, message: 'spec.clusterIP: field is immutable' }
+        : undefined
     await reconcile()
     expect(api.objects.get(SERVICE)).toMatchObject({ spec: { clusterIP: '10.0.0.9' } })
     expect(state.services.cache.list()[0]?.metadata.uid).not.toBe(uid)
@@ -128,7 +169,9 @@ describe('the Service of an Instance', () => {
     await reconcile()
     const uid = state.services.cache.list()[0]?.metadata.uid
     configuration({})
-    await eventually(() => expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined())
+    await eventually(() =>
+      expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined(),
+    )
     await reconcile()
     expect(api.sent('DELETE')).toMatchObject([{ preconditions: { uid } }])
   })
@@ -144,16 +187,26 @@ describe('the Service of a Configuration', () => {
     await reconcileConfiguration()
     expect(writes()).toEqual([])
     broker('Running')
-    await eventually(() => expect(state.podsLabelled('configuration', keyOf(testConfiguration()))[0]?.phase).toBe('Running'))
+    await eventually(() =>
+      expect(state.podsLabelled('configuration', keyOf(testConfiguration()))[0]?.phase).toBe(
+        'Running',
+      ),
+    )
     await reconcileConfiguration()
     await reconcileConfiguration()
     expect(writes()).toEqual([`PATCH ${ALL}`])
     expect(api.objects.get(ALL)).toMatchObject({
-      metadata: { ownerReferences: [{ kind: 'Configuration', uid: testConfiguration().metadata.uid, controller: true }] },
+      metadata: {
+        ownerReferences: [
+          { kind: 'Configuration', uid: testConfiguration().metadata.uid, controller: true },
+        ],
+      },
       spec: { ...PORTS, selector: { controller: 'akri.sh', 'akri.sh/configuration': 'cam' } },
     })
     configuration({ ...SPEC })
-    await eventually(() => expect(state.configurations.cache.list()[0]?.spec.configurationServiceSpec).toBeUndefined())
+    await eventually(() =>
+      expect(state.configurations.cache.list()[0]?.spec.configurationServiceSpec).toBeUndefined(),
+    )
     await reconcileConfiguration()
     expect(api.objects.has(ALL)).toBe(false)
   })

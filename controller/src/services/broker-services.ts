@@ -34,12 +34,20 @@ export class BrokerServices {
     const { state } = this.#options
     const instance = state.instances.cache.get(key)
     const configuration = instance && this.#configurationOf(instance)
-    if (instance === undefined || configuration === undefined || instance.metadata.deletionTimestamp !== undefined) return
+    if (
+      instance === undefined ||
+      configuration === undefined ||
+      instance.metadata.deletionTimestamp !== undefined
+    )
+      return
     const { brokerSpec, instanceServiceSpec } = configuration.spec
     await this.#reconcile({
       owner: instance,
       // The Pods of a Deployment are for no Instance in particular.
-      spec: brokerSpec !== undefined && 'brokerDeploymentSpec' in brokerSpec ? undefined : instanceServiceSpec,
+      spec:
+        brokerSpec !== undefined && 'brokerDeploymentSpec' in brokerSpec
+          ? undefined
+          : instanceServiceSpec,
       make: (spec, hash) => instanceService(instance, spec, hash),
       pods: state.podsLabelled('instance', key),
       expected: this.#expectsBrokers(brokerSpec, [instance]),
@@ -49,7 +57,8 @@ export class BrokerServices {
   async reconcileConfiguration(key: ObjectKey): Promise<undefined> {
     const { state } = this.#options
     const configuration = state.configurations.cache.get(key)
-    if (configuration === undefined || configuration.metadata.deletionTimestamp !== undefined) return
+    if (configuration === undefined || configuration.metadata.deletionTimestamp !== undefined)
+      return
     const { brokerSpec, configurationServiceSpec } = configuration.spec
     await this.#reconcile({
       owner: configuration,
@@ -74,7 +83,8 @@ export class BrokerServices {
       log.info({ service: name }, 'service removed')
       return
     }
-    if (own?.metadata.annotations?.[ANNOTATIONS.specHash] === hash && isAsApplied(own, service)) return
+    if (own?.metadata.annotations?.[ANNOTATIONS.specHash] === hash && isAsApplied(own, service))
+      return
     if (own === undefined && !pods.some(({ phase }) => phase === 'Running')) return
     await this.#apply(service, owner.metadata.uid, own)
     log.info({ service: name }, 'service applied')
@@ -98,13 +108,17 @@ export class BrokerServices {
     if (brokerSpec === undefined) return false
     if ('brokerDeploymentSpec' in brokerSpec) return true
     if ('brokerPodSpec' in brokerSpec) return instances.some(({ spec }) => spec.nodes.length > 0)
-    return instances.some(({ metadata }) => state.jobsOwnedBy(metadata.uid).some(({ outcome }) => outcome === undefined))
+    return instances.some(({ metadata }) =>
+      state.jobsOwnedBy(metadata.uid).some(({ outcome }) => outcome === undefined),
+    )
   }
 
   #configurationOf(instance: Instance): Configuration | undefined {
     const { state } = this.#options
     const configuration = state.configurations.cache.get(configurationOf(instance))
-    return configuration !== undefined && belongsTo(instance, configuration.metadata.uid) ? configuration : undefined
+    return configuration !== undefined && belongsTo(instance, configuration.metadata.uid)
+      ? configuration
+      : undefined
   }
 }
 

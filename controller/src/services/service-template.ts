@@ -1,5 +1,10 @@
 import type { Configuration, Instance } from '@akrijs/api'
-import { configurationLabels, instanceLabels, type NamedObject, ownerReference } from '../brokers/broker-template.js'
+import {
+  configurationLabels,
+  instanceLabels,
+  type NamedObject,
+  ownerReference,
+} from '../brokers/broker-template.js'
 import { ANNOTATIONS, CONTROLLER, LABELS, labelValue, serviceName } from '../labels.js'
 
 // The Services of an Instance and of a Configuration: the user's spec, and a selector that finds the brokers, also those of
@@ -14,7 +19,11 @@ export function instanceService(instance: Instance, spec: Fields, hash: string):
 }
 
 /** The Service by which all devices of a Configuration are reached. */
-export function configurationService(configuration: Configuration, spec: Fields, hash: string): NamedObject {
+export function configurationService(
+  configuration: Configuration,
+  spec: Fields,
+  hash: string,
+): NamedObject {
   const { [LABELS.configuration]: own } = configurationLabels(configuration)
   return service(configuration, 'Configuration', { [LABELS.configuration]: own ?? '' }, spec, hash)
 }

@@ -27,7 +27,9 @@ export class TestApi {
   /** Runs before an answer: what happens in the meantime. */
   meanwhile: (request: TestRequest) => void = () => {}
   /** What is answered instead of what would be; undefined where it is as usual. */
-  refusal: (request: TestRequest) => { readonly status: number; readonly message: string } | undefined = () => undefined
+  refusal: (
+    request: TestRequest,
+  ) => { readonly status: number; readonly message: string } | undefined = () => undefined
   /** Whether watches tell nothing: who watches is behind. */
   isSilent = false
   readonly #watches = new Map<string, Set<http.ServerResponse>>()
@@ -44,7 +46,11 @@ export class TestApi {
     this.#server.listen(0, '127.0.0.1')
     await once(this.#server, 'listening')
     const server = new URL(`http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`)
-    const client = new ApiClient({ access: { server, credentials: async () => ({}) }, clock: systemClock, userAgent: 'test' })
+    const client = new ApiClient({
+      access: { server, credentials: async () => ({}) },
+      clock: systemClock,
+      userAgent: 'test',
+    })
     const state = new ClusterState({ client, clock: systemClock, log: silentLogger })
     state.start()
     await state.synced
@@ -83,13 +89,17 @@ export class TestApi {
     const found = this.objects.get(path)
     if (found === undefined) return
     this.objects.delete(path)
-    const object = { ...found, metadata: { ...found.metadata, resourceVersion: String(++this.#version) } }
+    const object = {
+      ...found,
+      metadata: { ...found.metadata, resourceVersion: String(++this.#version) },
+    }
     this.#tell(path, { type: 'DELETED', object })
   }
 
   #tell(path: string, event: { readonly type: string; readonly object: Stored }): void {
     if (this.isSilent) return
-    for (const watch of this.#watches.get(collectionOf(path)) ?? []) watch.write(`${JSON.stringify(event)}\n`)
+    for (const watch of this.#watches.get(collectionOf(path)) ?? [])
+      watch.write(`${JSON.stringify(event)}\n`)
   }
 
   /** The bodies of the requests of a method. */
@@ -119,12 +129,18 @@ export class TestApi {
 
   #do({ method, path, body, manager }: TestRequest): [number, unknown] {
     const sent = body as Stored & { readonly metadata: { readonly name?: string } }
-    const target = method === 'POST' ? `${path}/${sent.metadata.name}` : path.replace(/\/status$/, '')
+    const target =
+      method === 'POST' ? `${path}/${sent.metadata.name}` : path.replace(/\/status$/, '')
     const found = this.objects.get(target)
-    if (method === 'POST') return found === undefined ? [201, this.put(target, sent)] : [409, { message: 'AlreadyExists' }]
+    if (method === 'POST')
+      return found === undefined
+        ? [201, this.put(target, sent)]
+        : [409, { message: 'AlreadyExists' }]
     if (manager !== undefined) return [200, this.#apply(target, sent, manager)]
     if (found === undefined) {
-      const items = [...this.objects].filter(([key]) => collectionOf(key) === path).map(([, object]) => object)
+      const items = [...this.objects]
+        .filter(([key]) => collectionOf(key) === path)
+        .map(([, object]) => object)
       return KINDS.some((kind) => path.endsWith(`/${kind}`))
         ? [200, { metadata: { resourceVersion: String(this.#version) }, items }]
         : [404, { message: 'NotFound' }]
@@ -132,15 +148,23 @@ export class TestApi {
     if (method === 'DELETE') this.remove(target)
     return [
       200,
-      method === 'PATCH' ? this.put(target, { ...found, ...sent, metadata: { ...found.metadata, ...sent.metadata } }) : found,
+      method === 'PATCH'
+        ? this.put(target, { ...found, ...sent, metadata: { ...found.metadata, ...sent.metadata } })
+        : found,
     ]
   }
 
   /** What is applied is all the manager's. */
   #apply(path: string, sent: Stored, manager: string): Stored {
-    const managedFields = [{ manager, operation: 'Apply', fieldsV1: { 'f:metadata': {}, 'f:spec': {} } }]
+    const managedFields = [
+      { manager, operation: 'Apply', fieldsV1: { 'f:metadata': {}, 'f:spec': {} } },
+    ]
     const found = this.objects.get(path)
-    return this.put(path, { ...found, ...sent, metadata: { ...found?.metadata, ...sent.metadata, managedFields } })
+    return this.put(path, {
+      ...found,
+      ...sent,
+      metadata: { ...found?.metadata, ...sent.metadata, managedFields },
+    })
   }
 }
 

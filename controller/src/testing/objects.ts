@@ -45,7 +45,15 @@ export function testInstance(
       generation: 1,
       resourceVersion: '1',
       creationTimestamp: at(T0),
-      ownerReferences: [{ apiVersion: 'akri.sh/v0', kind: 'Configuration', name: 'cam', uid: 'uid-cam', controller: true }],
+      ownerReferences: [
+        {
+          apiVersion: 'akri.sh/v0',
+          kind: 'Configuration',
+          name: 'cam',
+          uid: 'uid-cam',
+          controller: true,
+        },
+      ],
     },
     spec: {
       configurationName: 'cam' as Instance['spec']['configurationName'],
@@ -94,7 +102,13 @@ export function testPod(targetNode: string, more: TestPod = {}): Pod {
       creationTimestamp: at(createdAt),
       annotations,
       ownerReferences: [
-        { apiVersion: 'akri.sh/v0', kind: 'Instance', name: 'cam-8120fe', uid: 'uid-cam-8120fe', controller: true },
+        {
+          apiVersion: 'akri.sh/v0',
+          kind: 'Instance',
+          name: 'cam-8120fe',
+          uid: 'uid-cam-8120fe',
+          controller: true,
+        },
       ],
       ...(leaves ? { deletionTimestamp: at(createdAt) } : {}),
     },
@@ -123,7 +137,8 @@ export function testJob(
       generation: 1,
       resourceVersion: '1',
       creationTimestamp: at(T0),
-      annotations: 'hash' in more && more.hash === undefined ? {} : { [ANNOTATIONS.specHash]: hash },
+      annotations:
+        'hash' in more && more.hash === undefined ? {} : { [ANNOTATIONS.specHash]: hash },
       ...(leaves ? { deletionTimestamp: at(T0) } : {}),
     },
     outcome: undefined,
@@ -134,6 +149,13 @@ export function testJob(
 
 /** A node that new Pods may go to. */
 export function testNode(name: string): ClusterNode {
-  const metadata = { name, namespace: '', uid: `uid-${name}`, generation: 1, resourceVersion: '1', creationTimestamp: at(T0) }
+  const metadata = {
+    name,
+    namespace: '',
+    uid: `uid-${name}`,
+    generation: 1,
+    resourceVersion: '1',
+    creationTimestamp: at(T0),
+  }
   return { metadata, ready: true, readySince: T0, schedulable: true }
 }

@@ -9,13 +9,18 @@ import { eventually } from '../../../test/support/eventually.js'
 
 it('is loaded by an agent by the name of its package, and its sensors become Instances', async () => {
   const sensors = JSON.stringify([{ id: 'hall', url: 'http://hall/' }])
-  const web = createServer((_, response) => void response.writeHead(200, { connection: 'close' }).end(sensors))
+  const web = createServer(
+    (_, response) => void response.writeHead(200, { connection: 'close' }).end(sensors),
+  )
   await new Promise<void>((resolve) => web.listen(0, '127.0.0.1', resolve))
   const address = web.address()
   const port = typeof address === 'object' && address !== null ? address.port : 0
   const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-sensor-'))
   const file = path.join(directory, 'sensors.yaml')
-  const discoveryHandler = { name: 'http-sensor', discoveryDetails: `url: http://127.0.0.1:${port}/` }
+  const discoveryHandler = {
+    name: 'http-sensor',
+    discoveryDetails: `url: http://127.0.0.1:${port}/`,
+  }
   await writeFile(
     file,
     JSON.stringify({
@@ -35,7 +40,9 @@ it('is loaded by an agent by the name of its package, and its sensors become Ins
   })
   try {
     await eventually(() =>
-      expect(agent.cluster.instances.list().map(({ spec }) => spec.brokerProperties)).toEqual([{ SENSOR_URL: 'http://hall/' }]),
+      expect(agent.cluster.instances.list().map(({ spec }) => spec.brokerProperties)).toEqual([
+        { SENSOR_URL: 'http://hall/' },
+      ]),
     )
   } finally {
     await agent.close()

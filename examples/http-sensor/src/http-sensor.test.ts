@@ -4,7 +4,10 @@ import { SimulatedAgent } from '@akrijs/sdk/testing'
 import { expect, it } from 'vitest'
 import handler from './http-sensor.js'
 
-async function withSensors(answer: () => [number, string], use: (agent: SimulatedAgent, details: string) => Promise<void>) {
+async function withSensors(
+  answer: () => [number, string],
+  use: (agent: SimulatedAgent, details: string) => Promise<void>,
+) {
   const web = createServer((_, response) => {
     const [code, body] = answer()
     response.writeHead(code, { connection: 'close' }).end(body)
@@ -13,7 +16,11 @@ async function withSensors(answer: () => [number, string], use: (agent: Simulate
   const address = web.address()
   const port = typeof address === 'object' && address !== null ? address.port : 0
   const agent = await SimulatedAgent.start()
-  const server = await serve(handler, { directory: agent.directory, log: silentLogger, environment: {} })
+  const server = await serve(handler, {
+    directory: agent.directory,
+    log: silentLogger,
+    environment: {},
+  })
   try {
     await use(agent, `url: http://127.0.0.1:${port}/\nintervalMs: 20`)
   } finally {
@@ -30,7 +37,9 @@ it('follows the list of sensors', async () => {
     () => [200, JSON.stringify(sensors)],
     async (agent, details) => {
       const session = await agent.discover('http-sensor', { details })
-      expect(await session.next()).toMatchObject([{ id: 'hall', properties: { SENSOR_URL: 'http://hall/' } }])
+      expect(await session.next()).toMatchObject([
+        { id: 'hall', properties: { SENSOR_URL: 'http://hall/' } },
+      ])
       sensors = []
       expect(await session.next()).toEqual([])
     },
@@ -45,7 +54,9 @@ it.each<[string, number, string]>([
   await withSensors(
     () => [code, body],
     async (agent, details) => {
-      await expect((await agent.discover('http-sensor', { details })).next()).rejects.toThrow(reason)
+      await expect((await agent.discover('http-sensor', { details })).next()).rejects.toThrow(
+        reason,
+      )
     },
   )
 })
@@ -54,7 +65,9 @@ it('refuses details without a URL', async () => {
   await withSensors(
     () => [200, '[]'],
     async (agent) => {
-      await expect((await agent.discover('http-sensor')).next()).rejects.toThrow(/INVALID_ARGUMENT.*url/)
+      await expect((await agent.discover('http-sensor')).next()).rejects.toThrow(
+        /INVALID_ARGUMENT.*url/,
+      )
     },
   )
 })

@@ -14,7 +14,9 @@ export default defineDiscoveryHandler({
   details: z.strictObject({ url: z.url(), intervalMs: z.number().min(10).default(10_000) }),
   async *discover({ details, signal }) {
     for await (const _ of every(details.intervalMs, { signal })) {
-      const sensors = await withTimeLimit(TIMEOUT_MS, signal, (limited) => listSensors(details.url, limited))
+      const sensors = await withTimeLimit(TIMEOUT_MS, signal, (limited) =>
+        listSensors(details.url, limited),
+      )
       yield sensors.map(({ id, url }) => ({ id, properties: { SENSOR_URL: url } }))
     }
   },
@@ -24,7 +26,9 @@ async function listSensors(url: string, signal: AbortSignal): Promise<z.infer<ty
   const response = await fetch(url, { signal })
   if (!response.ok) throw failed(`${url} answers ${response.status}`)
   let text = ''
-  for await (const part of (response.body ?? new ReadableStream<Uint8Array>()).pipeThrough(new TextDecoderStream())) {
+  for await (const part of (response.body ?? new ReadableStream<Uint8Array>()).pipeThrough(
+    new TextDecoderStream(),
+  )) {
     text += part
     if (text.length > MAX_BYTES) throw failed(`${url} sends more than ${MAX_BYTES} characters`)
   }

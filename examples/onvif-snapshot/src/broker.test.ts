@@ -23,7 +23,9 @@ afterEach(async () => {
 })
 
 const reported = () =>
-  existsSync(path.join(directory, 'snapshot')) ? readFileSync(path.join(directory, 'snapshot'), 'utf8') : ''
+  existsSync(path.join(directory, 'snapshot'))
+    ? readFileSync(path.join(directory, 'snapshot'), 'utf8')
+    : ''
 
 /** The environment that a container with the camera has. */
 const environment = (url: string, password = credential.password) => ({
@@ -38,7 +40,9 @@ function freePort(): Promise<number> {
   return new Promise((resolve) => {
     const server = createServer().listen(0, () => {
       const address = server.address()
-      server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0))
+      server.close(() =>
+        resolve(typeof address === 'object' && address !== null ? address.port : 0),
+      )
     })
   })
 }
@@ -68,7 +72,10 @@ describe('the broker of an ONVIF camera', () => {
     running = run({ ...environment(camera.url), SNAPSHOT_PORT: String(port) }, stop.signal)
     await expect.poll(reported).toContain('166 bytes')
     const reply = await fetch(`http://127.0.0.1:${port}/`)
-    expect([reply.headers.get('content-type'), (await reply.arrayBuffer()).byteLength]).toEqual(['image/jpeg', 166])
+    expect([reply.headers.get('content-type'), (await reply.arrayBuffer()).byteLength]).toEqual([
+      'image/jpeg',
+      166,
+    ])
     stop.abort()
     await running
     await expect(fetch(`http://127.0.0.1:${port}/`)).rejects.toThrow()
@@ -96,8 +103,8 @@ describe('the broker of an ONVIF camera', () => {
 
   it('ends where it has no camera, or its interval is none', async () => {
     await expect(run({}, stop.signal)).rejects.toThrow('ONVIF_DEVICE_SERVICE_URL is not set')
-    await expect(run({ ...environment('http://x/'), SNAPSHOT_SECONDS: 'often' }, stop.signal)).rejects.toThrow(
-      'SNAPSHOT_SECONDS is often',
-    )
+    await expect(
+      run({ ...environment('http://x/'), SNAPSHOT_SECONDS: 'often' }, stop.signal),
+    ).rejects.toThrow('SNAPSHOT_SECONDS is often')
   })
 })

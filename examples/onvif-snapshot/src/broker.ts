@@ -9,14 +9,27 @@ import { takeSnapshot } from './snapshot.js'
  * `SNAPSHOT_PORT`, where it is set; when it was taken, or why there is none, shows in the camera's Instance.
  */
 export async function run(environment: NodeJS.ProcessEnv, signal: AbortSignal): Promise<void> {
-  const { ONVIF_DEVICE_SERVICE_URL: url, ONVIF_USERNAME: username, ONVIF_PASSWORD: password } = environment
-  if (url === undefined) throw new Error('ONVIF_DEVICE_SERVICE_URL is not set: this program runs as the broker of a camera')
+  const {
+    ONVIF_DEVICE_SERVICE_URL: url,
+    ONVIF_USERNAME: username,
+    ONVIF_PASSWORD: password,
+  } = environment
+  if (url === undefined)
+    throw new Error(
+      'ONVIF_DEVICE_SERVICE_URL is not set: this program runs as the broker of a camera',
+    )
   const seconds = Number(environment.SNAPSHOT_SECONDS ?? 10)
-  if (!(seconds > 0)) throw new Error(`SNAPSHOT_SECONDS is ${environment.SNAPSHOT_SECONDS}: write a number of seconds`)
+  if (!(seconds > 0))
+    throw new Error(
+      `SNAPSHOT_SECONDS is ${environment.SNAPSHOT_SECONDS}: write a number of seconds`,
+    )
   let last: Buffer | undefined
   const server = http.createServer((_request, response) => {
     if (last === undefined) response.writeHead(503).end('there is no picture yet\n')
-    else response.writeHead(200, { 'content-type': 'image/jpeg', 'content-length': last.length }).end(last)
+    else
+      response
+        .writeHead(200, { 'content-type': 'image/jpeg', 'content-length': last.length })
+        .end(last)
   })
   if (environment.SNAPSHOT_PORT !== undefined) {
     await new Promise<void>((resolve, reject) => {
@@ -31,7 +44,10 @@ export async function run(environment: NodeJS.ProcessEnv, signal: AbortSignal): 
         report(environment, 'snapshot', `${last.length} bytes at ${new Date().toISOString()}`)
       } catch (error) {
         // On one line, and without what steers a terminal: cameras say what they like.
-        const reason = String(error instanceof Error ? error.message : error).replace(/[\p{C}\p{Z}]+/gu, ' ')
+        const reason = String(error instanceof Error ? error.message : error).replace(
+          /[\p{C}\p{Z}]+/gu,
+          ' ',
+        )
         report(environment, 'snapshot', `none at ${new Date().toISOString()}: ${reason}`)
       }
       await sleep(seconds * 1000, undefined, { signal }).catch(() => {})
@@ -43,7 +59,11 @@ export async function run(environment: NodeJS.ProcessEnv, signal: AbortSignal): 
 }
 
 /** What a broker reports stands in the Instance of its device (docs/broker-info.md). */
-function report({ AKRI_BROKER_INFO_DIRECTORY: directory }: NodeJS.ProcessEnv, name: string, content: string): void {
+function report(
+  { AKRI_BROKER_INFO_DIRECTORY: directory }: NodeJS.ProcessEnv,
+  name: string,
+  content: string,
+): void {
   process.stderr.write(`${name}: ${content}\n`)
   if (directory === undefined) return
   writeFileSync(path.join(directory, `.${name}`), content)

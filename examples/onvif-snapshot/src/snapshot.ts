@@ -15,7 +15,11 @@ const TIMEOUT_MS = 10_000
 const MAX_PICTURE_BYTES = 16 * 1024 * 1024
 
 /** Takes a picture, by the first media profile that the camera has. */
-export async function takeSnapshot({ url, username, password = '' }: CameraAccess): Promise<Buffer> {
+export async function takeSnapshot({
+  url,
+  username,
+  password = '',
+}: CameraAccess): Promise<Buffer> {
   const service = new URL(url)
   const secure = service.protocol === 'https:'
   const camera = new Cam({
@@ -29,23 +33,31 @@ export async function takeSnapshot({ url, username, password = '' }: CameraAcces
   })
   // Its clock first: it does not believe what looks old to it.
   await answer((done) => camera.getSystemDateAndTime(done))
-  await answer((done) => camera.getServices(true, done)).catch(() => answer((done) => camera.getCapabilities(done)))
+  await answer((done) => camera.getServices(true, done)).catch(() =>
+    answer((done) => camera.getCapabilities(done)),
+  )
   await answer((done) => camera.getProfiles(done))
   const profileToken = camera.profiles?.[0]?.$?.token
   if (typeof profileToken !== 'string') throw new Error('the camera has no media profile')
-  const { uri } = await answer<{ uri: string }>((done) => camera.getSnapshotUri({ profileToken }, done))
+  const { uri } = await answer<{ uri: string }>((done) =>
+    camera.getSnapshotUri({ profileToken }, done),
+  )
   return fetchPicture(new URL(uri), camera)
 }
 
 async function fetchPicture(url: URL, camera: Cam): Promise<Buffer> {
   const first = await get(url)
   if (first.status !== 401 || camera.username === undefined) return pictureIn(first)
-  const authorization = camera.digestAuth(first.challenges, { method: 'GET', path: `${url.pathname}${url.search}` })
+  const authorization = camera.digestAuth(first.challenges, {
+    method: 'GET',
+    path: `${url.pathname}${url.search}`,
+  })
   return pictureIn(await get(url, { authorization }))
 }
 
 function pictureIn({ status, type, body }: Reply): Buffer {
-  if (status !== 200 || !type.startsWith('image/')) throw new Error(`the camera gives no picture: HTTP status ${status}, ${type}`)
+  if (status !== 200 || !type.startsWith('image/'))
+    throw new Error(`the camera gives no picture: HTTP status ${status}, ${type}`)
   return body
 }
 
@@ -65,7 +77,8 @@ function get(url: URL, headers: Readonly<Record<string, string>> = {}): Promise<
       response.on('data', (chunk: Buffer) => {
         chunks.push(chunk)
         length += chunk.length
-        if (length > MAX_PICTURE_BYTES) response.destroy(new Error(`a picture of more than ${MAX_PICTURE_BYTES} bytes`))
+        if (length > MAX_PICTURE_BYTES)
+          response.destroy(new Error(`a picture of more than ${MAX_PICTURE_BYTES} bytes`))
       })
       response.once('error', reject)
       response.once('end', () => {
@@ -84,7 +97,9 @@ function get(url: URL, headers: Readonly<Record<string, string>> = {}): Promise<
 function answer<T>(ask: (done: (error: Error | null, value?: T) => void) => void): Promise<T> {
   return new Promise((resolve, reject) => {
     ask((error, value) =>
-      error || value === undefined ? reject(error ?? new Error('the camera gives no answer')) : resolve(value),
+      error || value === undefined
+        ? reject(error ?? new Error('the camera gives no answer'))
+        : resolve(value),
     )
   })
 }

@@ -13,7 +13,8 @@ const { OPCUA_NODE_ID: nodeId = 'i=2258', OPCUA_INTERVAL_MS: interval = '1000' }
 const intervalMs = Number(interval)
 if (discoveryUrl === undefined || !discoveryUrl.startsWith('opc.tcp://'))
   fail('OPCUA_DISCOVERY_URL is not set to opc.tcp://host:port/path')
-if (!Number.isInteger(intervalMs) || intervalMs < 10) fail(`OPCUA_INTERVAL_MS is ${interval}; write milliseconds, 10 at least`)
+if (!Number.isInteger(intervalMs) || intervalMs < 10)
+  fail(`OPCUA_INTERVAL_MS is ${interval}; write milliseconds, 10 at least`)
 
 const url = reachable(discoveryUrl, addresses.split(','))
 
@@ -31,7 +32,9 @@ try {
     onValue: ({ value, statusCode, sourceTimestamp, serverTimestamp }) => {
       const time = sourceTimestamp ?? serverTimestamp ?? new Date()
       const text = JSON.stringify(value?.value ?? null)
-      process.stdout.write(`${JSON.stringify({ time, nodeId, status: statusCode.name, value: value?.value ?? null })}\n`)
+      process.stdout.write(
+        `${JSON.stringify({ time, nodeId, status: statusCode.name, value: value?.value ?? null })}\n`,
+      )
       report('connected', 'yes')
       report('value', text)
       report('time', time.toISOString())
@@ -48,7 +51,9 @@ try {
 /** A name of multicast DNS means nothing inside a cluster. */
 function reachable(given: string, [address = '']: readonly string[]): string {
   const host = address.includes(':') ? `[${address}]` : address
-  return address === '' ? given : given.replace(/^opc\.tcp:\/\/[^/:]+\.local(?=[:/])/i, `opc.tcp://${host}`)
+  return address === ''
+    ? given
+    : given.replace(/^opc\.tcp:\/\/[^/:]+\.local(?=[:/])/i, `opc.tcp://${host}`)
 }
 
 /** Under another name first, and renamed: nobody sees it half written. */

@@ -53,7 +53,8 @@ class Mixer {
   }
 
   static async start(port: number): Promise<Mixer> {
-    const certificates = (name: string) => new OPCUACertificateManager({ rootFolder: path.join(directory, name) })
+    const certificates = (name: string) =>
+      new OPCUACertificateManager({ rootFolder: path.join(directory, name) })
     const opcua = new OPCUAServer({
       port,
       resourcePath: '/UA/Mixer',
@@ -101,7 +102,10 @@ function run(environment: Readonly<Record<string, string>>) {
     printed.out
       .split('\n')
       .filter((line) => line !== '')
-      .map((line) => JSON.parse(line) as { time: string; nodeId: string; status: string; value: unknown })
+      .map(
+        (line) =>
+          JSON.parse(line) as { time: string; nodeId: string; status: string; value: unknown },
+      )
   const end = async (signal?: NodeJS.Signals) => {
     const exit = once(child, 'exit')
     if (signal !== undefined) child.kill(signal)
@@ -113,12 +117,20 @@ function run(environment: Readonly<Record<string, string>>) {
 describe('the OPC UA subscriber', () => {
   it('prints and reports the values of a node, ends at SIGTERM, and writes nothing elsewhere', async () => {
     const info = mkdtempSync(path.join(directory, 'info-'))
-    const environment = { OPCUA_DISCOVERY_URL: server.url, OPCUA_NODE_ID: 'ns=1;s=Level', AKRI_BROKER_INFO_DIRECTORY: info }
+    const environment = {
+      OPCUA_DISCOVERY_URL: server.url,
+      OPCUA_NODE_ID: 'ns=1;s=Level',
+      AKRI_BROKER_INFO_DIRECTORY: info,
+    }
     const { values, printed, end } = run(environment)
     await expect.poll(() => values().length, { timeout: 60_000 }).toBeGreaterThan(2)
     const numbers = values().map(({ value }) => Number(value))
     expect(numbers).toEqual([...numbers].sort((a, b) => a - b))
-    expect(values()[0]).toMatchObject({ nodeId: 'ns=1;s=Level', status: 'Good', time: expect.stringMatching(/^20/) })
+    expect(values()[0]).toMatchObject({
+      nodeId: 'ns=1;s=Level',
+      status: 'Good',
+      time: expect.stringMatching(/^20/),
+    })
     expect(await end('SIGTERM')).toEqual([0, null])
     expect(printed.err).toBe('')
     expect(readdirSync(info).sort()).toEqual(['connected', 'time', 'value'])
@@ -130,11 +142,17 @@ describe('the OPC UA subscriber', () => {
   it('goes on when the server has been restarted', async () => {
     const first = await Mixer.start(0)
     const info = mkdtempSync(path.join(directory, 'info-'))
-    const environment = { OPCUA_DISCOVERY_URL: first.url, OPCUA_NODE_ID: 'ns=1;s=Level', AKRI_BROKER_INFO_DIRECTORY: info }
+    const environment = {
+      OPCUA_DISCOVERY_URL: first.url,
+      OPCUA_NODE_ID: 'ns=1;s=Level',
+      AKRI_BROKER_INFO_DIRECTORY: info,
+    }
     const { values, end } = run(environment)
     await expect.poll(() => values().length, { timeout: 60_000 }).toBeGreaterThan(0)
     await first.close()
-    await expect.poll(() => readFileSync(path.join(info, 'connected'), 'utf8'), { timeout: 60_000 }).toBe('no')
+    await expect
+      .poll(() => readFileSync(path.join(info, 'connected'), 'utf8'), { timeout: 60_000 })
+      .toBe('no')
     const before = values().length
     const second = await Mixer.start(first.port)
     try {
@@ -149,7 +167,9 @@ describe('the OPC UA subscriber', () => {
     const silent = createServer((socket) => void socket.resume().on('error', () => undefined))
     await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
     const address = silent.address()
-    const { end } = run({ OPCUA_DISCOVERY_URL: `opc.tcp://127.0.0.1:${typeof address === 'object' ? address?.port : ''}/` })
+    const { end } = run({
+      OPCUA_DISCOVERY_URL: `opc.tcp://127.0.0.1:${typeof address === 'object' ? address?.port : ''}/`,
+    })
     await once(silent, 'connection')
     expect(await end('SIGTERM')).toEqual([0, null])
     silent.close()
@@ -157,7 +177,11 @@ describe('the OPC UA subscriber', () => {
 
   it('reaches a server that was announced by a name of multicast DNS', async () => {
     const announced = server.url.replace('127.0.0.1', 'mixer.local')
-    const environment = { OPCUA_DISCOVERY_URL: announced, OPCUA_SERVER_ADDRESSES: '127.0.0.1,::1', OPCUA_NODE_ID: 'ns=1;s=Level' }
+    const environment = {
+      OPCUA_DISCOVERY_URL: announced,
+      OPCUA_SERVER_ADDRESSES: '127.0.0.1,::1',
+      OPCUA_NODE_ID: 'ns=1;s=Level',
+    }
     const { printed, end } = run(environment)
     await vi.waitFor(() => expect(printed.out).toMatch(/"status":"Good"/), 30_000)
     expect(await end('SIGTERM')).toEqual([0, null])
@@ -172,7 +196,10 @@ describe('the OPC UA subscriber', () => {
       /ns=1;s=Nothing cannot be followed: BadNodeIdUnknown/,
     ],
   ])('says what is wrong with %s', async (name, environment, message) => {
-    const { printed, end } = run({ ...(name === 'no server' ? {} : { OPCUA_DISCOVERY_URL: server.url }), ...environment })
+    const { printed, end } = run({
+      ...(name === 'no server' ? {} : { OPCUA_DISCOVERY_URL: server.url }),
+      ...environment,
+    })
     expect(await end()).toEqual([1, null])
     expect(printed.err).toMatch(message)
   })

@@ -27,7 +27,14 @@ export interface SubscriberOptions {
  * Follows a node of a server until the signal is aborted, by a session without security and without a user.
  * @throws Error where the server has no such node, or wants security or a user
  */
-export async function subscribe({ url, nodeId, intervalMs, onValue, onLost, signal }: SubscriberOptions): Promise<void> {
+export async function subscribe({
+  url,
+  nodeId,
+  intervalMs,
+  onValue,
+  onLost,
+  signal,
+}: SubscriberOptions): Promise<void> {
   // What it prints is for people who debug it; what matters comes as errors.
   setWarningLogger(() => undefined)
   setErrorLogger(() => undefined)
@@ -48,13 +55,17 @@ export async function subscribe({ url, nodeId, intervalMs, onValue, onLost, sign
   try {
     await client.connect(url)
     const session = await client.createSession()
-    const subscription = ClientSubscription.create(session, { requestedPublishingInterval: intervalMs, publishingEnabled: true })
+    const subscription = ClientSubscription.create(session, {
+      requestedPublishingInterval: intervalMs,
+      publishingEnabled: true,
+    })
     const item = await subscription.monitor(
       { nodeId, attributeId: AttributeIds.Value },
       { samplingInterval: intervalMs, queueSize: 10, discardOldest: true },
       TimestampsToReturn.Both,
     )
-    if (!item.statusCode.isGood()) throw new Error(`${nodeId} cannot be followed: ${item.statusCode.toString()}`)
+    if (!item.statusCode.isGood())
+      throw new Error(`${nodeId} cannot be followed: ${item.statusCode.toString()}`)
     item.on('changed', onValue)
     await aborted(signal)
     await session.close(true)
@@ -86,6 +97,8 @@ async function identity() {
     purpose: crypto_utils.CertificatePurpose.ForApplication,
   })
   const der = crypto_utils.convertPEMtoDER(cert)
-  const key = crypto_utils.makePrivateKeyFromPem((await crypto_utils.privateKeyToPEM(privateKey)).privPem)
+  const key = crypto_utils.makePrivateKeyFromPem(
+    (await crypto_utils.privateKeyToPEM(privateKey)).privPem,
+  )
   return { getCertificate: () => der, getCertificateChain: () => [der], getPrivateKey: () => key }
 }

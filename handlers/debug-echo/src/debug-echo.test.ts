@@ -43,7 +43,9 @@ describe('debugEcho', () => {
   it('says which field of the details is wrong', async () => {
     const server = await serve(createDebugEcho(), { directory })
     try {
-      const session = await agent.discover('debugEcho', { details: 'descriptions: [1]\nother: true' })
+      const session = await agent.discover('debugEcho', {
+        details: 'descriptions: [1]\nother: true',
+      })
       await expect(session.next()).rejects.toThrow(/INVALID_ARGUMENT.*descriptions/s)
     } finally {
       await server.close()
@@ -52,15 +54,23 @@ describe('debugEcho', () => {
 
   it('is shared unless the environment says otherwise, and refuses what is neither', () => {
     expect(optionsFromEnvironment({})).toEqual({ shared: true })
-    expect(optionsFromEnvironment({ DEBUG_ECHO_INSTANCES_SHARED: 'true' })).toEqual({ shared: true })
-    expect(optionsFromEnvironment({ DEBUG_ECHO_INSTANCES_SHARED: 'false' })).toEqual({ shared: false })
-    expect(() => optionsFromEnvironment({ DEBUG_ECHO_INSTANCES_SHARED: 'yes' })).toThrow(InvalidHandlerError)
+    expect(optionsFromEnvironment({ DEBUG_ECHO_INSTANCES_SHARED: 'true' })).toEqual({
+      shared: true,
+    })
+    expect(optionsFromEnvironment({ DEBUG_ECHO_INSTANCES_SHARED: 'false' })).toEqual({
+      shared: false,
+    })
+    expect(() => optionsFromEnvironment({ DEBUG_ECHO_INSTANCES_SHARED: 'yes' })).toThrow(
+      InvalidHandlerError,
+    )
   })
 
   it('looks at the file that the environment names, and refuses a relative one', () => {
     expect(optionsFromEnvironment({ DEBUG_ECHO_AVAILABILITY_FILE: '/run/a.txt' })).toMatchObject({
       availabilityFile: '/run/a.txt',
     })
-    expect(() => optionsFromEnvironment({ DEBUG_ECHO_AVAILABILITY_FILE: 'a.txt' })).toThrow(/"a.txt".*absolute/)
+    expect(() => optionsFromEnvironment({ DEBUG_ECHO_AVAILABILITY_FILE: 'a.txt' })).toThrow(
+      /"a.txt".*absolute/,
+    )
   })
 })

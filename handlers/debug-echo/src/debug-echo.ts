@@ -1,6 +1,12 @@
 import { open } from 'node:fs/promises'
 import path from 'node:path'
-import { type DeviceList, type DiscoveryHandler, defineDiscoveryHandler, every, InvalidHandlerError } from '@akrijs/sdk'
+import {
+  type DeviceList,
+  type DiscoveryHandler,
+  defineDiscoveryHandler,
+  every,
+  InvalidHandlerError,
+} from '@akrijs/sdk'
 import * as z from 'zod'
 
 export interface DebugEchoOptions {
@@ -20,8 +26,14 @@ const details = z.strictObject({
 })
 
 /** A handler that finds what it is told to find: one device for each of `descriptions`. For tests and first steps. */
-export function createDebugEcho(options: DebugEchoOptions = {}): DiscoveryHandler<z.infer<typeof details>> {
-  const { shared = true, availabilityFile = '/tmp/debug-echo-availability.txt', intervalMs = 1000 } = options
+export function createDebugEcho(
+  options: DebugEchoOptions = {},
+): DiscoveryHandler<z.infer<typeof details>> {
+  const {
+    shared = true,
+    availabilityFile = '/tmp/debug-echo-availability.txt',
+    intervalMs = 1000,
+  } = options
   return defineDiscoveryHandler({
     name: 'debugEcho',
     shared,
@@ -47,15 +59,25 @@ export function createDebugEcho(options: DebugEchoOptions = {}): DiscoveryHandle
  * agents beside each other on one machine need not lose their devices together.
  * @throws {InvalidHandlerError} where the first is neither `true` nor `false`, or the second no absolute path
  */
-export function optionsFromEnvironment(environment: Readonly<Record<string, string | undefined>>): DebugEchoOptions {
-  const { DEBUG_ECHO_INSTANCES_SHARED: shared = 'true', DEBUG_ECHO_AVAILABILITY_FILE: availabilityFile } = environment
+export function optionsFromEnvironment(
+  environment: Readonly<Record<string, string | undefined>>,
+): DebugEchoOptions {
+  const {
+    DEBUG_ECHO_INSTANCES_SHARED: shared = 'true',
+    DEBUG_ECHO_AVAILABILITY_FILE: availabilityFile,
+  } = environment
   if (shared !== 'true' && shared !== 'false')
-    throw new InvalidHandlerError(`DEBUG_ECHO_INSTANCES_SHARED is ${JSON.stringify(shared)}; it must be true or false`)
+    throw new InvalidHandlerError(
+      `DEBUG_ECHO_INSTANCES_SHARED is ${JSON.stringify(shared)}; it must be true or false`,
+    )
   if (availabilityFile !== undefined && !path.isAbsolute(availabilityFile))
     throw new InvalidHandlerError(
       `DEBUG_ECHO_AVAILABILITY_FILE is ${JSON.stringify(availabilityFile)}; it must be an absolute path`,
     )
-  return { shared: shared === 'true', ...(availabilityFile === undefined ? {} : { availabilityFile }) }
+  return {
+    shared: shared === 'true',
+    ...(availabilityFile === undefined ? {} : { availabilityFile }),
+  }
 }
 
 /** A file that cannot be read says nothing: the devices are there. */

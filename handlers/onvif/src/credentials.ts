@@ -6,5 +6,8 @@ export type Credential = Pick<PasswordCredential, 'username' | 'password'>
 
 /** Credentials of cameras, by their UUIDs. Names of properties cannot have `-`, and UUIDs are written in either case. */
 export function cameraCredentials(properties: DiscoveryProperties, log: Logger): DeviceCredentials {
-  return new DeviceCredentials(properties, { log, spelling: (uuid) => uuid.toLowerCase().replaceAll('_', '-') })
+  return new DeviceCredentials(properties, {
+    log,
+    spelling: (uuid) => uuid.toLowerCase().replaceAll('_', '-'),
+  })
 }

@@ -11,13 +11,19 @@ const filterList = z.strictObject({
 const network = z.string().transform((text, context) => {
   const read = readNetwork(text)
   if (read !== undefined) return read
-  context.addIssue({ code: 'custom', message: 'write a network, such as 192.168.1.0/24 or fd00::/8, or one address' })
+  context.addIssue({
+    code: 'custom',
+    message: 'write a network, such as 192.168.1.0/24 or fd00::/8, or one address',
+  })
   return z.NEVER
 })
 
 const address = z
   .string()
-  .refine((text) => isIP(text.replace(/%[\w.-]{1,15}$/, '')) > 0, 'write an address, such as 192.168.1.64 or fd00::64')
+  .refine(
+    (text) => isIP(text.replace(/%[\w.-]{1,15}$/, '')) > 0,
+    'write an address, such as 192.168.1.64 or fd00::64',
+  )
 
 /** `discoveryDetails` of the ONVIF handler. */
 export const onvifDetails = z.strictObject({
@@ -33,7 +39,9 @@ export const onvifDetails = z.strictObject({
   probeAddresses: z.array(address).max(256).default([]),
   /** Names of the network interfaces to probe on. @default all but the loopback interface and those of container networks */
   interfaces: z
-    .array(z.string().regex(/^[^\s/]{1,15}$/, 'write the name of a network interface, such as eth0'))
+    .array(
+      z.string().regex(/^[^\s/]{1,15}$/, 'write the name of a network interface, such as eth0'),
+    )
     .min(1)
     .max(64)
     .optional(),

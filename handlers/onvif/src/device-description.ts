@@ -9,8 +9,14 @@ const MAX_SCOPES_LENGTH = 2048
 const MAX_PROFILES = 16
 
 /** A camera as the agent is told of it. */
-export function describeCamera(camera: Camera, { deviceId }: Pick<OnvifDetails, 'deviceId'>): Device {
-  return { id: deviceId === 'uuid' ? camera.uuid : `${camera.url}-${camera.uuid}`, properties: propertiesOf(camera) }
+export function describeCamera(
+  camera: Camera,
+  { deviceId }: Pick<OnvifDetails, 'deviceId'>,
+): Device {
+  return {
+    id: deviceId === 'uuid' ? camera.uuid : `${camera.url}-${camera.uuid}`,
+    properties: propertiesOf(camera),
+  }
 }
 
 function propertiesOf({ uuid, url, scopes, facts }: Camera): Record<string, string> {
@@ -35,7 +41,9 @@ function propertiesOf({ uuid, url, scopes, facts }: Camera): Record<string, stri
     properties[`${prefix}_SNAPSHOT_URI`] = profile.snapshotUri
   }
   return Object.fromEntries(
-    Object.entries(properties).filter((entry): entry is [string, string] => entry[1] !== undefined && entry[1] !== ''),
+    Object.entries(properties).filter(
+      (entry): entry is [string, string] => entry[1] !== undefined && entry[1] !== '',
+    ),
   )
 }
 

@@ -62,7 +62,11 @@ interface OpenOptions {
 function open(
   details: object,
   properties: Readonly<Record<string, string>> = {},
-  { intervalMs = 1000, handler = createOnvifHandler({ intervalMs }), log = silentLogger }: OpenOptions = {},
+  {
+    intervalMs = 1000,
+    handler = createOnvifHandler({ intervalMs }),
+    log = silentLogger,
+  }: OpenOptions = {},
 ) {
   return openDiscovery(handler, {
     details: JSON.stringify({
@@ -86,7 +90,10 @@ async function find(
 }
 
 /** The first list that satisfies; the discovery goes on. */
-async function until(lists: AsyncIterator<Device[]>, satisfied: (devices: readonly Device[]) => boolean): Promise<Device[]> {
+async function until(
+  lists: AsyncIterator<Device[]>,
+  satisfied: (devices: readonly Device[]) => boolean,
+): Promise<Device[]> {
   for (;;) {
     const { done, value } = await lists.next()
     if (done) throw new Error('the discovery has ended')
@@ -97,7 +104,13 @@ async function until(lists: AsyncIterator<Device[]>, satisfied: (devices: readon
 const idsOf = (devices: readonly Device[]) => devices.map(({ id }) => id)
 
 function announcementOf({ uuid, service }: SimulatedCamera): AnnouncementText {
-  return { uuid, xAddrs: [service.url], types: ['dn:NetworkVideoTransmitter'], scopes: [], metadataVersion: 1 }
+  return {
+    uuid,
+    xAddrs: [service.url],
+    types: ['dn:NetworkVideoTransmitter'],
+    scopes: [],
+    metadataVersion: 1,
+  }
 }
 
 async function unusedPort(): Promise<number> {
@@ -145,7 +158,9 @@ describe('the ONVIF handler', () => {
     const [device] = await find({ mediaProfiles: true })
     expect(device?.properties).toMatchObject({
       ONVIF_DEVICE_PROFILE_0_TOKEN: 'main',
-      ONVIF_DEVICE_PROFILE_0_SNAPSHOT_URI: expect.stringContaining(`http://${IP}:${camera.service.port}/`),
+      ONVIF_DEVICE_PROFILE_0_SNAPSHOT_URI: expect.stringContaining(
+        `http://${IP}:${camera.service.port}/`,
+      ),
       ONVIF_DEVICE_PROFILE_1_TOKEN: 'sub',
     })
   })
@@ -154,15 +169,20 @@ describe('the ONVIF handler', () => {
     const camera = await start({ credential })
     const authentication = async (properties: Readonly<Record<string, string>>) => {
       const [device] = await find({}, properties)
-      return [device?.properties?.ONVIF_DEVICE_AUTHENTICATION, device?.properties?.ONVIF_DEVICE_SERIAL_NUMBER]
+      return [
+        device?.properties?.ONVIF_DEVICE_AUTHENTICATION,
+        device?.properties?.ONVIF_DEVICE_SERIAL_NUMBER,
+      ]
     }
     expect(await authentication({})).toEqual(['required', undefined])
-    expect(await authentication({ username_default: 'admin', password_default: 'wrong' })).toEqual(['refused', undefined])
-    const name = camera.uuid.replaceAll('-', '_')
-    expect(await authentication({ [`username_${name}`]: 'admin', [`password_${name}`]: 'secret' })).toEqual([
-      'accepted',
-      '00000000000000000001',
+    expect(await authentication({ username_default: 'admin', password_default: 'wrong' })).toEqual([
+      'refused',
+      undefined,
     ])
+    const name = camera.uuid.replaceAll('-', '_')
+    expect(
+      await authentication({ [`username_${name}`]: 'admin', [`password_${name}`]: 'secret' }),
+    ).toEqual(['accepted', '00000000000000000001'])
   })
 
   it('finds a camera or not by its address, hardware address and scopes', async () => {
@@ -173,18 +193,29 @@ describe('the ONVIF handler', () => {
       ['its address', { ipAddresses: { items: [IP] } }, true],
       ['another address', { ipAddresses: { items: ['10.0.0.1'] } }, false],
       ['any address but its own', { ipAddresses: { items: [IP], action: 'Exclude' } }, false],
-      ['its hardware address in upper case', { macAddresses: { items: ['02:00:00:00:AB:CD'] } }, true],
+      [
+        'its hardware address in upper case',
+        { macAddresses: { items: ['02:00:00:00:AB:CD'] } },
+        true,
+      ],
       ['another hardware address', { macAddresses: { items: ['02:00:00:00:ab:ce'] } }, false],
       ['one of its scopes', { scopes: { items: ['onvif://www.onvif.org/name/one'] } }, true],
       ['a part of its scope', { scopes: { items: ['onvif://www.onvif.org/name'] } }, false],
-      ['any scope but one of its own', { scopes: { items: ['onvif://www.onvif.org/name/one'], action: 'Exclude' } }, false],
+      [
+        'any scope but one of its own',
+        { scopes: { items: ['onvif://www.onvif.org/name/one'], action: 'Exclude' } },
+        false,
+      ],
       ['no scope, by Include of nothing', { scopes: { items: [] } }, false],
       ['any scope, by Exclude of nothing', { scopes: { items: [], action: 'Exclude' } }, true],
     ]
     // All at once hear each other's Probes too: that may be more than a busy machine reads in a second.
     const unhurried = { discoveryTimeoutSeconds: 5 }
-    const isFound = async (details: object) => (await find({ ...unhurried, ...details })).length === 1
-    const found = await Promise.all(filters.map(async ([what, details]) => [what, await isFound(details)]))
+    const isFound = async (details: object) =>
+      (await find({ ...unhurried, ...details })).length === 1
+    const found = await Promise.all(
+      filters.map(async ([what, details]) => [what, await isFound(details)]),
+    )
     expect(found).toEqual(filters.map(([what, , wanted]) => [what, wanted]))
   })
 
@@ -204,7 +235,10 @@ describe('the ONVIF handler', () => {
   })
 
   it('D2 asks a known camera nothing in rounds in which nothing changes, also one that a filter rules out', async () => {
-    const [camera, ruledOut] = [await start(), await start({ identity: { macAddress: '02:00:00:00:00:99' } })]
+    const [camera, ruledOut] = [
+      await start(),
+      await start({ identity: { macAddress: '02:00:00:00:00:99' } }),
+    ]
     const list = open({ macAddresses: { items: ['02:00:00:00:00:01'] } })
     expect((await list.next()).value).toHaveLength(1)
     const before = [camera, ruledOut].map(({ service }) => service.requests.length)
@@ -216,22 +250,35 @@ describe('the ONVIF handler', () => {
   it('offers a camera with several service URLs once, at the first one that answers', async () => {
     const dead = await unusedPort()
     const camera = await start()
-    const xAddrs = [`http://${IP}:${dead}/onvif/device_service`, camera.service.url, `http://127.77.0.1:${dead}/x`]
+    const xAddrs = [
+      `http://${IP}:${dead}/onvif/device_service`,
+      camera.service.url,
+      `http://127.77.0.1:${dead}/x`,
+    ]
     const both = await start({ xAddrs })
-    expect(idsOf(await find({ uuids: { items: [both.uuid] } }))).toEqual([`${camera.service.url}-${both.uuid}`])
+    expect(idsOf(await find({ uuids: { items: [both.uuid] } }))).toEqual([
+      `${camera.service.url}-${both.uuid}`,
+    ])
   })
 
   it('takes every match of a reply', async () => {
     const [one, other] = [await start(), await start()]
     other.faults.silent = true
     one.faults.furtherMatches = [announcementOf(other)]
-    expect(idsOf(await find()).sort()).toEqual([one, other].map(({ service, uuid }) => `${service.url}-${uuid}`).sort())
+    expect(idsOf(await find()).sort()).toEqual(
+      [one, other].map(({ service, uuid }) => `${service.url}-${uuid}`).sort(),
+    )
   })
 
   it('finds cameras with https, and not those whose certificate nobody has signed where certificates are verified', async () => {
-    const valid = { notBefore: new Date(Date.now() - 3_600_000), notAfter: new Date(Date.now() + 3_600_000) }
+    const valid = {
+      notBefore: new Date(Date.now() - 3_600_000),
+      notAfter: new Date(Date.now() + 3_600_000),
+    }
     const camera = await start({ tls: issueAuthority('camera', valid) })
-    expect(idsOf(await find())).toEqual([`https://${IP}:${camera.service.port}/onvif/device_service-${camera.uuid}`])
+    expect(idsOf(await find())).toEqual([
+      `https://${IP}:${camera.service.port}/onvif/device_service-${camera.uuid}`,
+    ])
     expect(await find({ certificates: 'verify' })).toEqual([])
   })
 
@@ -257,7 +304,9 @@ describe('the ONVIF handler', () => {
     await using outside = await DeviceService.start({ address: '127.88.0.1' })
     const camera = await start({ xAddrs: [outside.url] })
     const inside = await start()
-    expect(idsOf(await find({ allowedNetworks: [`${IP}/32`] }))).toEqual([`${inside.service.url}-${inside.uuid}`])
+    expect(idsOf(await find({ allowedNetworks: [`${IP}/32`] }))).toEqual([
+      `${inside.service.url}-${inside.uuid}`,
+    ])
     expect(camera.probes).toBeGreaterThan(0)
     expect(outside.requests).toEqual([])
   })
@@ -289,11 +338,18 @@ describe('the ONVIF handler', () => {
     const named: SimulatedCamera[] = []
     for (const n of [1, 2, 3, 4, 5]) {
       const service = await start()
-      named.push(await start({ xAddrs: [`http://camera-${n}.example:${service.service.port}/onvif/device_service`] }))
+      named.push(
+        await start({
+          xAddrs: [`http://camera-${n}.example:${service.service.port}/onvif/device_service`],
+        }),
+      )
     }
     const uuids = { items: named.map(({ uuid }) => uuid) }
     const handler = createOnvifHandler({ intervalMs: 1000 })
-    const found = await Promise.all([find({ uuids }, {}, { handler }), find({ uuids }, {}, { handler })])
+    const found = await Promise.all([
+      find({ uuids }, {}, { handler }),
+      find({ uuids }, {}, { handler }),
+    ])
     const names = lookup.mock.calls.map(([name]) => name).sort()
     lookup.mockRestore()
     expect(found.map((devices) => devices.length)).toEqual([5, 5])
@@ -328,7 +384,9 @@ describe('the ONVIF handler', () => {
       expect(await until(lists, (devices) => devices.length === 2)).toHaveLength(2)
       took.push(performance.now() - before)
       await camera.bye()
-      expect(idsOf(await until(lists, (devices) => devices.length === 1))).toEqual([`${present.service.url}-${present.uuid}`])
+      expect(idsOf(await until(lists, (devices) => devices.length === 1))).toEqual([
+        `${present.service.url}-${present.uuid}`,
+      ])
     }
     // A machine that is busy with other tests may be late now and then.
     expect(Math.min(...took)).toBeLessThan(1000)
@@ -372,7 +430,10 @@ describe('the ONVIF handler', () => {
     await forger.bye()
     const probes = camera.probes
     await vi.waitUntil(() => camera.probes >= probes + 2, { timeout: 45_000 })
-    const next = await Promise.race([lists.next(), new Promise((resolve) => setImmediate(() => resolve('nothing')))])
+    const next = await Promise.race([
+      lists.next(),
+      new Promise((resolve) => setImmediate(() => resolve('nothing'))),
+    ])
     expect(next).toBe('nothing')
   })
 
@@ -410,13 +471,20 @@ describe('the ONVIF handler', () => {
       uuid: randomUUID(),
       xAddrs: [`http://${IP}:${dead}/`],
     })
-    const flood: DiscoveryFaults = { delayMs: 0, furtherMatches: Array.from({ length: 40 }, forged) }
+    const flood: DiscoveryFaults = {
+      delayMs: 0,
+      furtherMatches: Array.from({ length: 40 }, forged),
+    }
     const forgers = await Promise.all(
-      Array.from({ length: 10 }, () => DiscoveryResponder.open({ address: '127.77.0.66', announcement: forged, faults: flood })),
+      Array.from({ length: 10 }, () =>
+        DiscoveryResponder.open({ address: '127.77.0.66', announcement: forged, faults: flood }),
+      ),
     )
     const found = await find({ uuids: { items: [], action: 'Exclude' } })
     for (const forger of forgers) forger.close()
-    expect(idsOf(found)).toEqual(expect.arrayContaining(cameras.map(({ service, uuid }) => `${service.url}-${uuid}`)))
+    expect(idsOf(found)).toEqual(
+      expect.arrayContaining(cameras.map(({ service, uuid }) => `${service.url}-${uuid}`)),
+    )
   })
 
   it.each([
@@ -424,10 +492,22 @@ describe('the ONVIF handler', () => {
     ['a filter without items', { uuids: {} }, /uuids\.items/],
     ['an action in lower case', { uuids: { items: [], action: 'include' } }, /uuids\.action/],
     ['no time to wait', { discoveryTimeoutSeconds: 0 }, /discoveryTimeoutSeconds/],
-    ['a network that is none', { allowedNetworks: ['10.0.0.0/33'] }, /allowedNetworks\[0\]: write a network/],
-    ['a name in place of an address', { probeAddresses: ['camera.example'] }, /probeAddresses\[0\]: write an address/],
+    [
+      'a network that is none',
+      { allowedNetworks: ['10.0.0.0/33'] },
+      /allowedNetworks\[0\]: write a network/,
+    ],
+    [
+      'a name in place of an address',
+      { probeAddresses: ['camera.example'] },
+      /probeAddresses\[0\]: write an address/,
+    ],
     ['an interface that is none', { interfaces: ['a/b'] }, /interfaces\[0\]/],
-    ['an authority that is none', { certificateAuthorities: 'mine' }, /certificateAuthorities: write certificates in PEM/],
+    [
+      'an authority that is none',
+      { certificateAuthorities: 'mine' },
+      /certificateAuthorities: write certificates in PEM/,
+    ],
   ])('refuses %s', async (_what, details, message) => {
     const refused = find(details)
     await expect(refused).rejects.toThrow(InvalidDetailsError)

@@ -1,5 +1,11 @@
 import { type Clock, type DiscoveryHandler, defineDiscoveryHandler, fitIntoList } from '@akrijs/sdk'
-import { HostNames, machineAddresses, machineNetworks, passesFilter, readNetwork } from '@akrijs/sdk/network'
+import {
+  HostNames,
+  machineAddresses,
+  machineNetworks,
+  passesFilter,
+  readNetwork,
+} from '@akrijs/sdk/network'
 import { cameraCredentials } from './credentials.js'
 import { type OnvifDetails, onvifDetails } from './details.js'
 import { readCamera } from './device/camera.js'
@@ -15,7 +21,10 @@ export interface OnvifHandlerOptions {
 }
 
 /** Finds IP cameras by WS-Discovery, and asks each who it is. */
-export function defineOnvifHandler({ clock, intervalMs = 10_000 }: OnvifHandlerOptions): DiscoveryHandler<OnvifDetails> {
+export function defineOnvifHandler({
+  clock,
+  intervalMs = 10_000,
+}: OnvifHandlerOptions): DiscoveryHandler<OnvifDetails> {
   // Of all Configurations together: most of them hear of the same cameras.
   const hostNames = new HostNames({ clock })
   return defineDiscoveryHandler({
@@ -50,15 +59,24 @@ export function defineOnvifHandler({ clock, intervalMs = 10_000 }: OnvifHandlerO
       })
       for await (const cameras of found) {
         const wanted = cameras.filter((camera) => answersAsWanted(camera, details))
-        const { devices, leftOut } = fitIntoList(wanted.map((camera) => describeCamera(camera, details)))
-        if (leftOut > 0) log.warn({ offered: devices.length, leftOut }, 'more cameras were found than can be offered')
+        const { devices, leftOut } = fitIntoList(
+          wanted.map((camera) => describeCamera(camera, details)),
+        )
+        if (leftOut > 0)
+          log.warn(
+            { offered: devices.length, leftOut },
+            'more cameras were found than can be offered',
+          )
         yield devices
       }
     },
   })
 }
 
-function isAnnouncedAsWanted({ uuid, scopes }: Pick<Announced, 'uuid' | 'scopes'>, details: OnvifDetails): boolean {
+function isAnnouncedAsWanted(
+  { uuid, scopes }: Pick<Announced, 'uuid' | 'scopes'>,
+  details: OnvifDetails,
+): boolean {
   return (
     passesFilter(details.uuids, uuid, { ignoreCase: true }) &&
     passesFilter(details.scopes, scopes.length > 0 ? scopes : undefined)
@@ -72,8 +90,16 @@ function answersAsWanted({ facts }: Camera, details: OnvifDetails): boolean {
   )
 }
 
-function policyFor({ allowedNetworks, probeAddresses, interfaces }: OnvifDetails, hostNames: HostNames): NetworkPolicy {
+function policyFor(
+  { allowedNetworks, probeAddresses, interfaces }: OnvifDetails,
+  hostNames: HostNames,
+): NetworkPolicy {
   const networks = allowedNetworks ?? machineNetworks({ only: interfaces })
-  const directed = probeAddresses.flatMap((address) => readNetwork(address.replace(/%.*/, '')) ?? [])
-  return new NetworkPolicy([...networks, ...directed], { hostNames, ownAddresses: machineAddresses() })
+  const directed = probeAddresses.flatMap(
+    (address) => readNetwork(address.replace(/%.*/, '')) ?? [],
+  )
+  return new NetworkPolicy([...networks, ...directed], {
+    hostNames,
+    ownAddresses: machineAddresses(),
+  })
 }

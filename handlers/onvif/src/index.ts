@@ -5,7 +5,9 @@ import { defineOnvifHandler, type OnvifHandlerOptions } from './handler.js'
 export type { OnvifDetails, OnvifHandlerOptions }
 
 /** The ONVIF handler with another clock or other intervals, for tests. */
-export function createOnvifHandler(options: Partial<OnvifHandlerOptions> = {}): DiscoveryHandler<OnvifDetails> {
+export function createOnvifHandler(
+  options: Partial<OnvifHandlerOptions> = {},
+): DiscoveryHandler<OnvifDetails> {
   return defineOnvifHandler({ clock: systemClock, ...options })
 }
 

@@ -10,9 +10,13 @@ const lan = new NetworkPolicy(networks('192.168.1.0/24', 'fd12::/64', 'fe80::/10
 
 describe('the URL that a camera gives', () => {
   it('D2 may be of http or https, of IPv4 or IPv6', async () => {
-    expect((await lan.destination('http://192.168.1.7/onvif/device_service')).address).toBe('192.168.1.7')
+    expect((await lan.destination('http://192.168.1.7/onvif/device_service')).address).toBe(
+      '192.168.1.7',
+    )
     expect((await lan.destination('https://[fd12::7]:8443/onvif')).address).toBe('fd12::7')
-    expect((await lan.destination('http://[fe80::7]/onvif', { zone: 'eth0' })).address).toBe('fe80::7%eth0')
+    expect((await lan.destination('http://[fe80::7]/onvif', { zone: 'eth0' })).address).toBe(
+      'fe80::7%eth0',
+    )
   })
 
   it.each([
@@ -47,30 +51,56 @@ describe('the URL that a camera gives', () => {
     const policy = new NetworkPolicy(networks('192.168.1.0/24', 'fd12::/64'), {
       hostNames: { addressesOf: async () => answers.shift() ?? [] },
     })
-    expect(await policy.destination('http://camera.example/')).toMatchObject({ address: '192.168.1.7' })
-    await expect(policy.destination('http://camera.example/')).rejects.toThrow('10.96.0.1, which camera.example means, is not in')
-    await expect(policy.destination('http://camera.example/')).rejects.toMatchObject({ code: 'AKRI_ERR_ONVIF_UNREACHABLE' })
+    expect(await policy.destination('http://camera.example/')).toMatchObject({
+      address: '192.168.1.7',
+    })
+    await expect(policy.destination('http://camera.example/')).rejects.toThrow(
+      '10.96.0.1, which camera.example means, is not in',
+    )
+    await expect(policy.destination('http://camera.example/')).rejects.toMatchObject({
+      code: 'AKRI_ERR_ONVIF_UNREACHABLE',
+    })
     answers = [['192.168.1.7', '127.0.0.1']]
-    await expect(policy.destination('http://camera.example/')).rejects.toMatchObject({ code: 'AKRI_ERR_ONVIF_ADDRESS' })
+    await expect(policy.destination('http://camera.example/')).rejects.toMatchObject({
+      code: 'AKRI_ERR_ONVIF_ADDRESS',
+    })
   })
 
   it('may have a host name that the system knows', async () => {
     const loopback = new NetworkPolicy(networks('127.0.0.0/8', '::1'))
-    expect(['127.0.0.1', '::1']).toContain((await loopback.destination('http://localhost:8080/')).address)
-    await expect(lan.destination('http://localhost:8080/')).rejects.toMatchObject({ code: 'AKRI_ERR_ONVIF_ADDRESS' })
-    await expect(lan.destination('http://no-such-host.invalid/')).rejects.toMatchObject({ code: 'AKRI_ERR_ONVIF_UNREACHABLE' })
+    expect(['127.0.0.1', '::1']).toContain(
+      (await loopback.destination('http://localhost:8080/')).address,
+    )
+    await expect(lan.destination('http://localhost:8080/')).rejects.toMatchObject({
+      code: 'AKRI_ERR_ONVIF_ADDRESS',
+    })
+    await expect(lan.destination('http://no-such-host.invalid/')).rejects.toMatchObject({
+      code: 'AKRI_ERR_ONVIF_UNREACHABLE',
+    })
   })
 
   it('may not be of this machine, unless that very address is allowed', async () => {
     const ownAddresses = ['192.168.1.5', 'fd12::5', '127.0.0.1']
     const policy = (...allowed: string[]) =>
-      new NetworkPolicy(networks(...allowed), { ownAddresses, hostNames: { addressesOf: async () => ['192.168.1.5'] } })
+      new NetworkPolicy(networks(...allowed), {
+        ownAddresses,
+        hostNames: { addressesOf: async () => ['192.168.1.5'] },
+      })
     const wide = policy('192.168.0.0/16', 'fd12::/64')
-    for (const url of ['http://192.168.1.5:10250/', 'http://[fd12::5]/', 'http://[::ffff:192.168.1.5]/', 'http://3232235781/']) {
+    for (const url of [
+      'http://192.168.1.5:10250/',
+      'http://[fd12::5]/',
+      'http://[::ffff:192.168.1.5]/',
+      'http://3232235781/',
+    ]) {
       await expect(wide.destination(url)).rejects.toThrow('is an address of this machine')
     }
-    await expect(wide.destination('http://node/')).rejects.toThrow('192.168.1.5, which node means, is an address of this machine')
+    await expect(wide.destination('http://node/')).rejects.toThrow(
+      '192.168.1.5, which node means, is an address of this machine',
+    )
     expect((await wide.destination('http://192.168.1.6/')).address).toBe('192.168.1.6')
-    expect((await policy('192.168.0.0/16', '192.168.1.5').destination('http://node/')).address).toBe('192.168.1.5')
+    expect(
+      (await policy('192.168.0.0/16', '192.168.1.5').destination('http://node/')).address,
+    ).toBe('192.168.1.5')
   })
 })

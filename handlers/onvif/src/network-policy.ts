@@ -32,7 +32,10 @@ export class NetworkPolicy {
   readonly #own: AllowedNetworks
   readonly #hostNames: Pick<HostNames, 'addressesOf'>
 
-  constructor(networks: readonly Network[], { hostNames = new HostNames(), ownAddresses = [] }: NetworkPolicyOptions = {}) {
+  constructor(
+    networks: readonly Network[],
+    { hostNames = new HostNames(), ownAddresses = [] }: NetworkPolicyOptions = {},
+  ) {
     this.#hostNames = hostNames
     this.#allowed = new AllowedNetworks(networks, { ownAddresses })
     this.#own = new AllowedNetworks(ownAddresses.flatMap((address) => readNetwork(address) ?? []))
@@ -58,14 +61,21 @@ export class NetworkPolicy {
    * Where a URL that a camera names leads to. A host name must mean allowed addresses only.
    * @throws ForbiddenAddressError naming what is wrong, CameraUnreachableError where the name means nothing
    */
-  async destination(text: string, { zone, protocols }: DestinationOptions = {}): Promise<Destination> {
+  async destination(
+    text: string,
+    { zone, protocols }: DestinationOptions = {},
+  ): Promise<Destination> {
     const url = this.read(text, protocols)
     const host = hostOf(url)
     const addresses = isIP(host) > 0 ? [host] : await this.#addressesOf(host)
-    for (const address of addresses) this.#judge(address, address === host ? '' : `, which ${host} means,`)
+    for (const address of addresses)
+      this.#judge(address, address === host ? '' : `, which ${host} means,`)
     const [address] = addresses
     if (address === undefined) throw new CameraUnreachableError(`${host} means no address`)
-    return { url, address: zone !== undefined && isLinkLocal(address) ? `${address}%${zone}` : address }
+    return {
+      url,
+      address: zone !== undefined && isLinkLocal(address) ? `${address}%${zone}` : address,
+    }
   }
 
   #judge(address: string, means = ''): void {
@@ -87,13 +97,18 @@ export class NetworkPolicy {
 
 function readUrl(text: string, protocols: readonly string[]): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined
-  if (url === undefined || url.hostname === '') throw new ForbiddenAddressError(`${shown(text)} is not the URL of a service`)
+  if (url === undefined || url.hostname === '')
+    throw new ForbiddenAddressError(`${shown(text)} is not the URL of a service`)
   if (!protocols.includes(url.protocol)) {
-    throw new ForbiddenAddressError(`${shown(text)} is none of ${protocols.map((one) => `${one}//`).join(', ')}`)
+    throw new ForbiddenAddressError(
+      `${shown(text)} is none of ${protocols.map((one) => `${one}//`).join(', ')}`,
+    )
   }
   // Not shown: it may hold a password.
   if (url.username !== '' || url.password !== '')
-    throw new ForbiddenAddressError(`the URL of ${url.host} has a user name in it, which that of a camera never has`)
+    throw new ForbiddenAddressError(
+      `the URL of ${url.host} has a user name in it, which that of a camera never has`,
+    )
   return url
 }
 

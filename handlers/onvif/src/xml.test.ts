@@ -11,7 +11,10 @@ const SOAP = 'http://www.w3.org/2003/05/soap-envelope'
 describe('XML from the network', () => {
   it('D2 is read by local names and namespaces, whatever the prefixes are', () => {
     for (const [open, close] of [
-      [`<s:Envelope xmlns:s="${SOAP}"><s:Body><n:A xmlns:n="urn:n">x</n:A></s:Body>`, '</s:Envelope>'],
+      [
+        `<s:Envelope xmlns:s="${SOAP}"><s:Body><n:A xmlns:n="urn:n">x</n:A></s:Body>`,
+        '</s:Envelope>',
+      ],
       [`<Envelope xmlns="${SOAP}"><Body><A xmlns="urn:n">x</A></Body>`, '</Envelope>'],
       [
         `<SOAP-ENV:Envelope xmlns:SOAP-ENV='${SOAP}' xmlns:s="urn:n"><SOAP-ENV:Body><s:A>x</s:A></SOAP-ENV:Body>`,
@@ -19,18 +22,23 @@ describe('XML from the network', () => {
       ],
     ]) {
       const root = parseXml(`${open}${close}`)
-      expect([root.name, root.namespace, root.find('Body', 'A')?.namespace, root.textOf('Body', 'A')]).toEqual([
-        'Envelope',
-        SOAP,
-        'urn:n',
-        'x',
-      ])
+      expect([
+        root.name,
+        root.namespace,
+        root.find('Body', 'A')?.namespace,
+        root.textOf('Body', 'A'),
+      ]).toEqual(['Envelope', SOAP, 'urn:n', 'x'])
     }
   })
 
   it('D2 has elements whose prefix is declared nowhere', () => {
     const root = parseXml('<a:b><c d="1" e:d="2" e:f="3"/></a:b>')
-    expect([root.name, root.namespace, ...(root.find('c')?.attributes ?? [])]).toEqual(['b', undefined, ['d', '1'], ['f', '3']])
+    expect([root.name, root.namespace, ...(root.find('c')?.attributes ?? [])]).toEqual([
+      'b',
+      undefined,
+      ['d', '1'],
+      ['f', '3'],
+    ])
   })
 
   it('keeps texts as they are: numbers, dates and leading zeros too', () => {
@@ -45,16 +53,15 @@ describe('XML from the network', () => {
   it('gives all children of a name in their order, and the first along a path', () => {
     const root = parseXml('<a><b>1</b><c/><b>2</b></a>')
     expect(root.all('b').map(({ text }) => text)).toEqual(['1', '2'])
-    expect([root.textOf('b'), root.find('c')?.text, root.textOf('c'), root.find('b', 'd')]).toEqual([
-      '1',
-      '',
-      undefined,
-      undefined,
-    ])
+    expect([root.textOf('b'), root.find('c')?.text, root.textOf('c'), root.find('b', 'd')]).toEqual(
+      ['1', '', undefined, undefined],
+    )
   })
 
   it('resolves names in texts', () => {
-    const root = parseXml('<a xmlns="urn:default" xmlns:t="urn:outer"><b xmlns:t="urn:inner">t:X</b></a>')
+    const root = parseXml(
+      '<a xmlns="urn:default" xmlns:t="urn:outer"><b xmlns:t="urn:inner">t:X</b></a>',
+    )
     expect(root.find('b')?.qualifiedName('t:X')).toEqual({ namespace: 'urn:inner', local: 'X' })
     expect(root.qualifiedName('t:X')).toEqual({ namespace: 'urn:outer', local: 'X' })
     expect(root.qualifiedName('X')).toEqual({ namespace: 'urn:default', local: 'X' })
@@ -65,24 +72,31 @@ describe('XML from the network', () => {
     const latin = Buffer.from('<?xml version="1.0" encoding="ISO-8859-1"?><a>caf\xe9</a>', 'latin1')
     const utf16 = Buffer.from('\ufeff<a>café</a>', 'utf16le')
     const utf8 = Buffer.from('\ufeff<?xml version="1.0"?><a>café</a>')
-    for (const document of [latin, utf16, utf8, '<a>café</a>']) expect(parseXml(document).text).toBe('café')
+    for (const document of [latin, utf16, utf8, '<a>café</a>'])
+      expect(parseXml(document).text).toBe('café')
   })
 
   const deep = (depth: number) => `${'<a>'.repeat(depth)}${'</a>'.repeat(depth)}`
-  const attributes = (count: number) => Array.from({ length: count }, (_, n) => `a${n}="1"`).join(' ')
+  const attributes = (count: number) =>
+    Array.from({ length: count }, (_, n) => `a${n}="1"`).join(' ')
   const bomb = '<!DOCTYPE a [<!ENTITY b "bbbbbbbbbb"><!ENTITY c "&b;&b;&b;&b;">]><a>&c;&c;</a>'
 
   it('may be as much as the limits say', () => {
     expect(parseXml(deep(64)).name).toBe('a')
     expect(parseXml(`<a>${'<b/>'.repeat(3_999)}</a>`).children.length).toBe(3_999)
     expect(parseXml(`<a ${attributes(2_000)}/>`).attributes.size).toBe(2_000)
-    expect(parseXml('<a/>', { maxBytes: 4, maxDepth: 1, maxElements: 1, maxAttributes: 0 }).name).toBe('a')
+    expect(
+      parseXml('<a/>', { maxBytes: 4, maxDepth: 1, maxElements: 1, maxAttributes: 0 }).name,
+    ).toBe('a')
     expect(parseXml('<a b = "c"\n/>', { maxAttributes: 1 }).attributes.get('b')).toBe('c')
   })
 
   it('has as many attributes as stand in its tags, whatever stands in values, texts, comments and CDATA sections', () => {
     const values = `<a b="<c d='e'>" f='" g="h'>i="j" <!-- <k l="m"> --><![CDATA[<n o="p">]]> &gt;</a>`
-    expect([...parseXml(values, { maxAttributes: 2, maxElements: 3 }).attributes.keys()]).toEqual(['b', 'f'])
+    expect([...parseXml(values, { maxAttributes: 2, maxElements: 3 }).attributes.keys()]).toEqual([
+      'b',
+      'f',
+    ])
     expect(() => parseXml(values, { maxAttributes: 1 })).toThrow('more than 1 attributes')
   })
 
@@ -90,13 +104,33 @@ describe('XML from the network', () => {
     ['of too many bytes', `<a>${'x'.repeat(300_000)}</a>`, 'more than 262144'],
     ['of too many elements', `<a>${'<b/>'.repeat(4_000)}</a>`, 'more than 4000 elements'],
     ['of too many attributes', `<a ${attributes(2_001)}/>`, 'more than 2000 attributes'],
-    ['of too many attributes of many elements', `<a>${'<b c="" d=""/>'.repeat(1_001)}</a>`, 'more than 2000 attributes'],
-    ['of too many namespaces', `<a>${'<b xmlns="c"/>'.repeat(2_001)}</a>`, 'more than 2000 attributes'],
-    ['of too many attributes without blanks between', `<a ${'b="c"'.repeat(2_001)}/>`, 'more than 2000 attributes'],
-    ['of too many attributes without values', `<a ${'b '.repeat(2_001)}/>`, 'more than 2000 attributes'],
+    [
+      'of too many attributes of many elements',
+      `<a>${'<b c="" d=""/>'.repeat(1_001)}</a>`,
+      'more than 2000 attributes',
+    ],
+    [
+      'of too many namespaces',
+      `<a>${'<b xmlns="c"/>'.repeat(2_001)}</a>`,
+      'more than 2000 attributes',
+    ],
+    [
+      'of too many attributes without blanks between',
+      `<a ${'b="c"'.repeat(2_001)}/>`,
+      'more than 2000 attributes',
+    ],
+    [
+      'of too many attributes without values',
+      `<a ${'b '.repeat(2_001)}/>`,
+      'more than 2000 attributes',
+    ],
     ['too deep', deep(65), 'nested'],
     ['that have a document type', bomb, 'document type'],
-    ['that have an external entity', '<!DOCTYPE a SYSTEM "file:///etc/passwd"><a/>', 'document type'],
+    [
+      'that have an external entity',
+      '<!DOCTYPE a SYSTEM "file:///etc/passwd"><a/>',
+      'document type',
+    ],
     ['with an unknown entity', '<a>&b;</a>', '&b;'],
     ['with a bare &', '<a>b & c</a>', '&'],
     ['with a character that XML has not', '<a>&#0;</a>', '&#0;'],
@@ -113,10 +147,17 @@ describe('XML from the network', () => {
     ['that are JSON', '{"a":1}', 'not expected'],
     ['of nothing', '', ''],
     ['that are not in their encoding', Buffer.from('<a>\xff</a>', 'latin1'), 'utf-8'],
-    ['in an encoding that nobody knows', Buffer.from('<?xml version="1.0" encoding="x-none"?><a/>'), 'x-none'],
+    [
+      'in an encoding that nobody knows',
+      Buffer.from('<?xml version="1.0" encoding="x-none"?><a/>'),
+      'x-none',
+    ],
   ])('is refused: documents %s', (_what, document, reason) => {
     expect(() => parseXml(document)).toThrow(
-      expect.objectContaining({ code: 'AKRI_ERR_ONVIF_XML', message: expect.stringContaining(reason) }),
+      expect.objectContaining({
+        code: 'AKRI_ERR_ONVIF_XML',
+        message: expect.stringContaining(reason),
+      }),
     )
   })
 
@@ -127,7 +168,9 @@ describe('XML from the network', () => {
       `<a ${'b'.repeat(9_999)}/>`,
       `<a b="&${'b'.repeat(9_999)};"/>`,
     ]) {
-      expect(() => parseXml(document)).toThrow(expect.objectContaining({ message: expect.stringMatching(/^.{10,201}$/s) }))
+      expect(() => parseXml(document)).toThrow(
+        expect.objectContaining({ message: expect.stringMatching(/^.{10,201}$/s) }),
+      )
     }
   })
 
@@ -184,7 +227,10 @@ describe('XML from the network', () => {
   it('carries any text there and back, but for what XML cannot carry', () => {
     // Section 2.2 of the specification.
     const writable = (code: number) =>
-      [0x9, 0xa, 0xd].includes(code) || (code >= 0x20 && code < 0xd800) || (code >= 0xe000 && code < 0xfffe) || code > 0xffff
+      [0x9, 0xa, 0xd].includes(code) ||
+      (code >= 0x20 && code < 0xd800) ||
+      (code >= 0xe000 && code < 0xfffe) ||
+      code > 0xffff
     const carried = (text: string) =>
       [...text]
         .filter((character) => writable(character.codePointAt(0) ?? 0))
@@ -192,7 +238,9 @@ describe('XML from the network', () => {
         .trim()
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), (text) => {
-        expect(parseXml(`<a b="${escapeXml(text)}">${escapeXml(text)}</a>`).text).toBe(carried(text))
+        expect(parseXml(`<a b="${escapeXml(text)}">${escapeXml(text)}</a>`).text).toBe(
+          carried(text),
+        )
         expect(
           parseXml(`<a b="${escapeXml(text)}"/>`)
             .attributes.get('b')
@@ -205,8 +253,36 @@ describe('XML from the network', () => {
 
   it('is read or refused, and never anything else', { timeout: timeoutMs }, () => {
     const piece = fc.constantFrom(
-      ...['<a>', '</a>', '<b c="d">', '</b>', '<b/>', '<!--', '-->', '<![CDATA[', ']]>', '<?xml version="1.0"?>', '<?p', '?>'],
-      ...['<!DOCTYPE a [', ']>', '<!ENTITY b "c">', '&b;', '&amp;', '&#65;', '&#xFFFFFFFF;', '&', ';', '<', '>', '"', "'", '='],
+      ...[
+        '<a>',
+        '</a>',
+        '<b c="d">',
+        '</b>',
+        '<b/>',
+        '<!--',
+        '-->',
+        '<![CDATA[',
+        ']]>',
+        '<?xml version="1.0"?>',
+        '<?p',
+        '?>',
+      ],
+      ...[
+        '<!DOCTYPE a [',
+        ']>',
+        '<!ENTITY b "c">',
+        '&b;',
+        '&amp;',
+        '&#65;',
+        '&#xFFFFFFFF;',
+        '&',
+        ';',
+        '<',
+        '>',
+        '"',
+        "'",
+        '=',
+      ],
       ...[
         'xmlns',
         'xmlns:p="q"',
@@ -224,9 +300,12 @@ describe('XML from the network', () => {
         '\r\n',
       ],
     )
-    const pieces = fc.array(fc.oneof({ weight: 4, arbitrary: piece }, fc.string({ unit: 'binary', maxLength: 6 })), {
-      maxLength: 40,
-    })
+    const pieces = fc.array(
+      fc.oneof({ weight: 4, arbitrary: piece }, fc.string({ unit: 'binary', maxLength: 6 })),
+      {
+        maxLength: 40,
+      },
+    )
     const bytes = fc.uint8Array({ maxLength: 200 })
     const whole = '<?xml version="1.0"?><s:E xmlns:s="u"><s:B c="1">t&amp;<![CDATA[x]]></s:B></s:E>'
     const changed = fc

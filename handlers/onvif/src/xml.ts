@@ -42,7 +42,9 @@ export class XmlElement {
   /** @param ordered the element as the parser gives it */
   constructor(ordered: Ordered, parent: NamespaceScope | undefined) {
     const { tag, content } = tagOf(ordered)
-    const attributes = Object.entries(ordered[':@'] ?? {}).map(([name, value]) => [name, decodeReferences(value)] as const)
+    const attributes = Object.entries(ordered[':@'] ?? {}).map(
+      ([name, value]) => [name, decodeReferences(value)] as const,
+    )
     this.#scope = scopeOf(attributes, parent)
     const { namespace, local } = resolve(tag, this.#scope)
     this.name = local
@@ -52,7 +54,8 @@ export class XmlElement {
     let text = ''
     for (const part of content) {
       if (typeof part[TEXT] === 'string') text += decodeReferences(part[TEXT])
-      else if (part[CDATA] !== undefined) text += part[CDATA].map((section) => section[TEXT] ?? '').join('')
+      else if (part[CDATA] !== undefined)
+        text += part[CDATA].map((section) => section[TEXT] ?? '').join('')
       else children.push(new XmlElement(part, this.#scope))
     }
     this.children = children
@@ -61,7 +64,10 @@ export class XmlElement {
 
   /** The first child of that name, or what lies further down along those names. */
   find(...path: readonly string[]): XmlElement | undefined {
-    return path.reduce<XmlElement | undefined>((element, name) => element?.children.find((child) => child.name === name), this)
+    return path.reduce<XmlElement | undefined>(
+      (element, name) => element?.children.find((child) => child.name === name),
+      this,
+    )
   }
 
   /** All children of that name. */
@@ -88,7 +94,8 @@ export class XmlElement {
 export function parseXml(document: string | Uint8Array, limits: XmlLimits = {}): XmlElement {
   const { maxBytes = 256 * 1024, maxDepth = 64 } = limits
   const length = typeof document === 'string' ? Buffer.byteLength(document) : document.byteLength
-  if (length > maxBytes) throw new XmlError(`the document has ${length} bytes, more than ${maxBytes}`)
+  if (length > maxBytes)
+    throw new XmlError(`the document has ${length} bytes, more than ${maxBytes}`)
   const text = (typeof document === 'string' ? document : decode(document)).replace(/^\ufeff/, '')
   checkMarkup(text, limits)
   return new XmlElement(rootOf(text, maxDepth), undefined)
@@ -96,7 +103,9 @@ export function parseXml(document: string | Uint8Array, limits: XmlLimits = {}):
 
 /** Writes a text so that it can stand between tags and in attributes. Characters that XML cannot carry are left out. */
 export function escapeXml(text: string): string {
-  return text.replace(UNWRITABLE, '').replace(/[&<>"'\r\n\t]/g, (character) => `&#${character.charCodeAt(0)};`)
+  return text
+    .replace(UNWRITABLE, '')
+    .replace(/[&<>"'\r\n\t]/g, (character) => `&#${character.charCodeAt(0)};`)
 }
 
 const TEXT = '#text'
@@ -129,7 +138,8 @@ function rootOf(text: string, maxDepth: number): Ordered {
   try {
     // The parser alone takes broken documents too.
     const wellFormed = XMLValidator.validate(text)
-    if (wellFormed !== true) throw new XmlError(shortened(`line ${wellFormed.err.line}: ${wellFormed.err.msg}`))
+    if (wellFormed !== true)
+      throw new XmlError(shortened(`line ${wellFormed.err.line}: ${wellFormed.err.msg}`))
     parts = parser.parse(text)
   } catch (error) {
     throw error instanceof XmlError
@@ -137,12 +147,14 @@ function rootOf(text: string, maxDepth: number): Ordered {
       : new XmlError(shortened(`it cannot be read as XML: ${messageOf(error)}`), { cause: error })
   }
   const [root, ...others] = parts.filter((part) => part[TEXT] === undefined)
-  if (root === undefined || others.length > 0) throw new XmlError('there is not exactly one outermost element')
+  if (root === undefined || others.length > 0)
+    throw new XmlError('there is not exactly one outermost element')
   return root
 }
 
 function tagOf(ordered: Ordered): { readonly tag: string; readonly content: readonly Ordered[] } {
-  for (const [tag, content] of Object.entries(ordered)) if (tag !== ':@' && Array.isArray(content)) return { tag, content }
+  for (const [tag, content] of Object.entries(ordered))
+    if (tag !== ':@' && Array.isArray(content)) return { tag, content }
   throw new XmlError('there is text or a CDATA section outside of all elements')
 }
 
@@ -152,7 +164,8 @@ function shortened(reason: string): string {
 }
 
 /** Comments and CDATA sections, or else whatever begins with `<`: a tag with all that is in it, quoted `<` and `>` too. */
-const MARKUP = /<!--[\s\S]*?-->|<!\[CDATA\[[\s\S]*?\]\]>|<\?|<!|<\/|<(?:[^<>"']|"[^"]*"|'[^']*')*>?/g
+const MARKUP =
+  /<!--[\s\S]*?-->|<!\[CDATA\[[\s\S]*?\]\]>|<\?|<!|<\/|<(?:[^<>"']|"[^"]*"|'[^']*')*>?/g
 /** The values in a tag, or else the names: that of the element, and those of the attributes. */
 const VALUE_OR_NAME = /"[^"]*"|'[^']*'|[^\s"'=/>]+/g
 
@@ -161,22 +174,36 @@ function checkMarkup(text: string, { maxElements = 4000, maxAttributes = 2000 }:
   let elements = 0
   let attributes = 0
   for (const { 0: found, index } of text.matchAll(MARKUP)) {
-    if (found === '<!') throw new XmlError('it has a document type, or a comment or CDATA section without an end')
-    if (found === '<?' && (index > 0 || !/^<\?xml\s/.test(text))) throw new XmlError('it has a processing instruction')
-    if (found !== '</' && ++elements > maxElements) throw new XmlError(`it has more than ${maxElements} elements`)
+    if (found === '<!')
+      throw new XmlError('it has a document type, or a comment or CDATA section without an end')
+    if (found === '<?' && (index > 0 || !/^<\?xml\s/.test(text)))
+      throw new XmlError('it has a processing instruction')
+    if (found !== '</' && ++elements > maxElements)
+      throw new XmlError(`it has more than ${maxElements} elements`)
     if (found.startsWith('<!') || !/[\s=]/.test(found)) continue
     // The first name is that of the element.
     attributes--
     for (const [part] of found.matchAll(VALUE_OR_NAME)) {
-      if (!/^["']/.test(part) && ++attributes > maxAttributes) throw new XmlError(`it has more than ${maxAttributes} attributes`)
+      if (!/^["']/.test(part) && ++attributes > maxAttributes)
+        throw new XmlError(`it has more than ${maxAttributes} attributes`)
     }
   }
 }
 
 function decode(bytes: Uint8Array): string {
-  const start = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, 128)).toString('latin1')
-  const mark = start.startsWith('\xff\xfe') ? 'utf-16le' : start.startsWith('\xfe\xff') ? 'utf-16be' : undefined
-  const declared = /^(?:\xef\xbb\xbf)?<\?xml\s[^>]*?encoding\s*=\s*["']([\w.:-]+)["']/.exec(start)?.[1]
+  const start = Buffer.from(
+    bytes.buffer,
+    bytes.byteOffset,
+    Math.min(bytes.byteLength, 128),
+  ).toString('latin1')
+  const mark = start.startsWith('\xff\xfe')
+    ? 'utf-16le'
+    : start.startsWith('\xfe\xff')
+      ? 'utf-16be'
+      : undefined
+  const declared = /^(?:\xef\xbb\xbf)?<\?xml\s[^>]*?encoding\s*=\s*["']([\w.:-]+)["']/.exec(
+    start,
+  )?.[1]
   const encoding = mark ?? declared ?? 'utf-8'
   try {
     return new TextDecoder(encoding, { fatal: true }).decode(bytes)
@@ -192,17 +219,22 @@ const UNWRITABLE = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu
 
 function decodeReferences(text: string): string {
   if (!text.includes('&')) return text
-  return text.replace(/&(?:#x([0-9a-f]{1,6})|#(\d{1,7})|(\w{1,8}));|&/gi, (reference, hex, decimal, name) => {
-    if (name !== undefined) return NAMED[name] ?? unknown(reference)
-    const code = hex !== undefined ? Number.parseInt(hex, 16) : Number(decimal ?? Number.NaN)
-    if (!(code <= 0x10ffff)) return unknown(reference)
-    const character = String.fromCodePoint(code)
-    return character.replace(UNWRITABLE, '') === '' ? unknown(reference) : character
-  })
+  return text.replace(
+    /&(?:#x([0-9a-f]{1,6})|#(\d{1,7})|(\w{1,8}));|&/gi,
+    (reference, hex, decimal, name) => {
+      if (name !== undefined) return NAMED[name] ?? unknown(reference)
+      const code = hex !== undefined ? Number.parseInt(hex, 16) : Number(decimal ?? Number.NaN)
+      if (!(code <= 0x10ffff)) return unknown(reference)
+      const character = String.fromCodePoint(code)
+      return character.replace(UNWRITABLE, '') === '' ? unknown(reference) : character
+    },
+  )
 }
 
 function unknown(reference: string): never {
-  throw new XmlError(`${reference} stands for nothing: there are amp, lt, gt, quot, apos and the numbers of characters`)
+  throw new XmlError(
+    `${reference} stands for nothing: there are amp, lt, gt, quot, apos and the numbers of characters`,
+  )
 }
 
 /** The prefixes that one element declares, and those around it. A chain, not a copy: an attacker would have thousands copied. */
@@ -211,11 +243,15 @@ interface NamespaceScope {
   readonly parent: NamespaceScope | undefined
 }
 
-function scopeOf(attributes: Attributes, parent: NamespaceScope | undefined): NamespaceScope | undefined {
+function scopeOf(
+  attributes: Attributes,
+  parent: NamespaceScope | undefined,
+): NamespaceScope | undefined {
   const declared = new Map<string, string>()
   for (const [name, value] of attributes) {
     if (name === `${PREFIX}xmlns`) declared.set('', value)
-    else if (name.startsWith(`${PREFIX}xmlns:`)) declared.set(name.slice(PREFIX.length + 'xmlns:'.length), value)
+    else if (name.startsWith(`${PREFIX}xmlns:`))
+      declared.set(name.slice(PREFIX.length + 'xmlns:'.length), value)
   }
   return declared.size === 0 ? parent : { declared, parent }
 }

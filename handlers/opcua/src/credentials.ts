@@ -1,6 +1,10 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import type { DiscoveryProperties, Logger } from '@akrijs/sdk'
-import { type CredentialKind, DeviceCredentials, type PasswordCredential } from '@akrijs/sdk/network'
+import {
+  type CredentialKind,
+  DeviceCredentials,
+  type PasswordCredential,
+} from '@akrijs/sdk/network'
 
 export interface CertificateCredential extends KeyPair {
   readonly kind: 'certificate'
@@ -24,7 +28,10 @@ const CERTIFICATES: CredentialKind<CertificateCredential> = {
  * `username_urn_plc1_mixer` is for `urn:plc1:mixer`. That two servers may then have one name gives nothing away: who is given a
  * credential is decided by its certificate.
  */
-export function serverCredentials(properties: DiscoveryProperties, log: Logger): DeviceCredentials<CertificateCredential> {
+export function serverCredentials(
+  properties: DiscoveryProperties,
+  log: Logger,
+): DeviceCredentials<CertificateCredential> {
   return new DeviceCredentials(properties, {
     log,
     spelling: (server) => server.replace(/[^A-Za-z0-9]/g, '_'),
@@ -39,13 +46,19 @@ export interface KeyPair {
 }
 
 /** An RSA certificate and the key that belongs to it; undefined where they are not. Security policies of OPC UA are of RSA. */
-export function readKeyPair(certificate: string | undefined, privateKey: string | undefined): KeyPair | undefined {
+export function readKeyPair(
+  certificate: string | undefined,
+  privateKey: string | undefined,
+): KeyPair | undefined {
   if (certificate === undefined || privateKey === undefined) return undefined
   try {
     const read = new X509Certificate(certificate)
     const key = createPrivateKey(privateKey)
     if (key.asymmetricKeyType !== 'rsa' || !read.checkPrivateKey(key)) return undefined
-    return { certificate: read, privateKey: key.export({ type: 'pkcs8', format: 'pem' }).toString() }
+    return {
+      certificate: read,
+      privateKey: key.export({ type: 'pkcs8', format: 'pem' }).toString(),
+    }
   } catch {
     return undefined
   }

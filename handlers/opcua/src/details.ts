@@ -9,7 +9,9 @@ const DEFAULT_DISCOVERY_URL = 'opc.tcp://localhost:4840/'
 /** What is wrong with a discovery URL, and what would be right; undefined where servers can be asked for there. */
 function discoveryUrlProblem(text: string): string | undefined {
   try {
-    return parseEndpointUrl(text).hasPort ? undefined : 'the port is missing; write it out, as in opc.tcp://host:4840/'
+    return parseEndpointUrl(text).hasPort
+      ? undefined
+      : 'the port is missing; write it out, as in opc.tcp://host:4840/'
   } catch (error) {
     if (error instanceof OpcuaUrlError) return error.message
     throw error
@@ -20,9 +22,15 @@ function discoveryUrlProblem(text: string): string | undefined {
 const standard = z
   .strictObject({ discoveryUrls: z.array(z.string()).max(1000).default([DEFAULT_DISCOVERY_URL]) })
   .transform(({ discoveryUrls }, context) => {
-    const judged = discoveryUrls.map((url, index) => ({ url, index, problem: discoveryUrlProblem(url) }))
+    const judged = discoveryUrls.map((url, index) => ({
+      url,
+      index,
+      problem: discoveryUrlProblem(url),
+    }))
     const usable = judged.flatMap(({ url, problem }) => (problem === undefined ? url : []))
-    const unusable = judged.flatMap(({ url, index, problem }) => (problem === undefined ? [] : { url, index, problem }))
+    const unusable = judged.flatMap(({ url, index, problem }) =>
+      problem === undefined ? [] : { url, index, problem },
+    )
     if (usable.length === 0) {
       for (const { index, problem } of unusable)
         context.addIssue({ code: 'custom', path: ['discoveryUrls', index], message: problem })
@@ -33,7 +41,10 @@ const standard = z
 const network = z.string().transform((text, context) => {
   const read = readNetwork(text)
   if (read !== undefined) return read
-  context.addIssue({ code: 'custom', message: 'this is no network; write an address, or one with a length: 192.168.1.0/24' })
+  context.addIssue({
+    code: 'custom',
+    message: 'this is no network; write an address, or one with a length: 192.168.1.0/24',
+  })
   return z.NEVER
 })
 
@@ -53,7 +64,10 @@ export const opcuaDetails = z.strictObject({
   opcuaDiscoveryMethod: method,
   /** By application name. @default all */
   applicationNames: z
-    .strictObject({ items: z.array(z.string()).max(10_000), action: z.enum(['Include', 'Exclude']).default('Include') })
+    .strictObject({
+      items: z.array(z.string()).max(10_000),
+      action: z.enum(['Include', 'Exclude']).default('Include'),
+    })
     .optional(),
   /** Where servers may be. @default anywhere; called are those in networks of this machine, or where the discovery server is */
   allowedNetworks: z.array(network).max(1000).optional(),

@@ -23,7 +23,12 @@ describe('a server as a device', () => {
   })
 
   it('says where one is that was announced by a name, for those who cannot resolve it', () => {
-    const found = { discoveryUrl: 'opc.tcp://plc1.local:4840', addresses: ['10.0.0.7', 'fd00::7', 'fe80::7%eth0'] }
-    expect(describeServer(found, application, {}).properties?.OPCUA_SERVER_ADDRESSES).toBe('10.0.0.7,fd00::7')
+    const found = {
+      discoveryUrl: 'opc.tcp://plc1.local:4840',
+      addresses: ['10.0.0.7', 'fd00::7', 'fe80::7%eth0'],
+    }
+    expect(describeServer(found, application, {}).properties?.OPCUA_SERVER_ADDRESSES).toBe(
+      '10.0.0.7,fd00::7',
+    )
   })
 })

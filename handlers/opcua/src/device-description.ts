@@ -30,7 +30,9 @@ export function describeServer(
     OPCUA_SERVER_CERTIFICATE_THUMBPRINT: endpoints?.certificateThumbprints.join(',') ?? '',
     ...sessionProperties,
   }
-  const properties = Object.fromEntries(Object.entries(values).filter(([, value]) => isUsable(value)))
+  const properties = Object.fromEntries(
+    Object.entries(values).filter(([, value]) => isUsable(value)),
+  )
   return { id: discoveryUrl, properties: { OPCUA_DISCOVERY_URL: discoveryUrl, ...properties } }
 }
 

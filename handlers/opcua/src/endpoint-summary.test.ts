@@ -6,19 +6,28 @@ import { summarize } from './endpoint-summary.js'
 
 const POLICY = 'http://opcfoundation.org/UA/SecurityPolicy#'
 const plc = application({ discoveryUrls: ['opc.tcp://plc1:4840'] })
-const certificate = (...content: number[]) => Buffer.from([0x30, 0x82, 0x00, content.length, ...content])
+const certificate = (...content: number[]) =>
+  Buffer.from([0x30, 0x82, 0x00, content.length, ...content])
 const sha1 = (bytes: Buffer) => createHash('sha1').update(bytes).digest('hex').toUpperCase()
 
 describe('the endpoints of a server', () => {
   it('are summed up by what they offer, in an order of their own', () => {
     const endpoints = [
       endpoint(plc, { securityPolicyUri: `${POLICY}None`, userTokenTypes: [2, 1, 0] }),
-      endpoint(plc, { securityPolicyUri: `${POLICY}Basic256Sha256`, securityMode: 3, userTokenTypes: [0, 9] }),
+      endpoint(plc, {
+        securityPolicyUri: `${POLICY}Basic256Sha256`,
+        securityMode: 3,
+        userTokenTypes: [0, 9],
+      }),
       endpoint(plc, { securityPolicyUri: `${POLICY}Aes256_Sha256_RsaPss`, securityMode: 2 }),
     ]
     const summary = summarize(endpoints)
     expect(summary).toEqual({
-      application: { applicationUri: plc.applicationUri, productUri: plc.productUri, applicationName: plc.applicationName },
+      application: {
+        applicationUri: plc.applicationUri,
+        productUri: plc.productUri,
+        applicationName: plc.applicationName,
+      },
       securityPolicies: ['Aes256_Sha256_RsaPss', 'Basic256Sha256', 'None'],
       securityModes: ['None', 'Sign', 'SignAndEncrypt'],
       userTokens: ['Anonymous', 'Certificate', 'UserName'],
@@ -44,10 +53,18 @@ describe('the endpoints of a server', () => {
   it('have the SHA-1 of the certificate of the server, also where those of its issuers follow', () => {
     const [own, issuer] = [certificate(1, 2, 3), certificate(4, 5)]
     const thumbprints = (...certificates: Buffer[]) =>
-      summarize(certificates.map((serverCertificate) => endpoint(plc, { serverCertificate }))).certificateThumbprints
+      summarize(certificates.map((serverCertificate) => endpoint(plc, { serverCertificate })))
+        .certificateThumbprints
     expect(thumbprints(own, Buffer.concat([own, issuer]))).toEqual([sha1(own)])
     expect(thumbprints(own, issuer)).toEqual([sha1(own), sha1(issuer)].sort())
-    expect(thumbprints(own.subarray(0, 5), Buffer.from('PEM'), Buffer.from([0x30]), Buffer.from([0x30, 0x80]))).toEqual([])
+    expect(
+      thumbprints(
+        own.subarray(0, 5),
+        Buffer.from('PEM'),
+        Buffer.from([0x30]),
+        Buffer.from([0x30, 0x80]),
+      ),
+    ).toEqual([])
   })
 
   it('may have anything for a certificate', () => {

@@ -35,7 +35,9 @@ export interface EndpointSummary {
 /** Sums up an answer to GetEndpoints. Endpoints with other transports are left out: what is offered is the one of UA-TCP. */
 export function summarize(endpoints: readonly EndpointDescription[]): EndpointSummary {
   const ours = endpoints.filter(({ endpointUrl }) => /^opc\.tcp:/i.test(endpointUrl))
-  const server = ours.find(({ server: { applicationType } }) => applicationType === ApplicationType.server)?.server
+  const server = ours.find(
+    ({ server: { applicationType } }) => applicationType === ApplicationType.server,
+  )?.server
   return {
     ...(server && { application: identityOf(server) }),
     securityPolicies: sorted(
@@ -47,7 +49,9 @@ export function summarize(endpoints: readonly EndpointDescription[]): EndpointSu
       MAX_NAMES,
     ),
     userTokens: sorted(
-      ours.flatMap(({ userTokenTypes }) => userTokenTypes.flatMap((type) => USER_TOKENS.get(type) ?? [])),
+      ours.flatMap(({ userTokenTypes }) =>
+        userTokenTypes.flatMap((type) => USER_TOKENS.get(type) ?? []),
+      ),
       MAX_NAMES,
     ),
     certificateThumbprints: sorted(
@@ -57,7 +61,11 @@ export function summarize(endpoints: readonly EndpointDescription[]): EndpointSu
   }
 }
 
-function identityOf({ applicationUri, productUri, applicationName }: EndpointDescription['server']): ApplicationIdentity {
+function identityOf({
+  applicationUri,
+  productUri,
+  applicationName,
+}: EndpointDescription['server']): ApplicationIdentity {
   return { applicationUri, productUri, applicationName }
 }
 

@@ -5,7 +5,10 @@ describe('URLs of OPC UA servers', () => {
   it.each([
     ['opc.tcp://plc1:4840', { host: 'plc1', port: 4840, hasPort: true, path: '' }],
     ['opc.tcp://plc1:4840/', { host: 'plc1', port: 4840, hasPort: true, path: '/' }],
-    ['opc.tcp://PLC_1:53530/OPCUA/Server?x', { host: 'PLC_1', port: 53530, hasPort: true, path: '/OPCUA/Server?x' }],
+    [
+      'opc.tcp://PLC_1:53530/OPCUA/Server?x',
+      { host: 'PLC_1', port: 53530, hasPort: true, path: '/OPCUA/Server?x' },
+    ],
     ['opc.tcp://10.0.0.1/ua', { host: '10.0.0.1', port: 4840, hasPort: false, path: '/ua' }],
     ['opc.tcp://[fd00::7]:4841', { host: 'fd00::7', port: 4841, hasPort: true, path: '' }],
     ['OPC.TCP://plc1:4840', { host: 'plc1', port: 4840, hasPort: true, path: '' }],
@@ -27,14 +30,18 @@ describe('URLs of OPC UA servers', () => {
     [`opc.tcp://plc1:4840/${'x'.repeat(600)}`, 'has 620 characters, more than 512'],
     ['', 'has characters that a URL cannot have'],
   ])('are refused with a reason: %s', (text, reason) => {
-    expect(() => parseEndpointUrl(text)).toThrow(expect.objectContaining({ code: 'AKRI_ERR_OPCUA_URL' }))
+    expect(() => parseEndpointUrl(text)).toThrow(
+      expect.objectContaining({ code: 'AKRI_ERR_OPCUA_URL' }),
+    )
     expect(() => parseEndpointUrl(text)).toThrow(reason)
     expect(readEndpointUrl(text)).toBeUndefined()
   })
 
   it('are shown without a password, and no longer than they have to be', () => {
     expect(shownUrl('opc.tcp://operator:secret@plc1')).toBe('opc.tcp://…@plc1')
-    expect(() => parseEndpointUrl('opc.tcp://operator:secret@plc1:4840')).toThrow('"opc.tcp://…@plc1:4840" names a user')
+    expect(() => parseEndpointUrl('opc.tcp://operator:secret@plc1:4840')).toThrow(
+      '"opc.tcp://…@plc1:4840" names a user',
+    )
     expect(shownUrl(`opc.tcp://${'/'.repeat(1_000_000)}`)).toBe(`opc.tcp://${'/'.repeat(90)}…`)
   })
 

@@ -20,18 +20,26 @@ export interface EndpointUrl {
 /** @throws OpcuaUrlError saying what is wrong, and what would be right */
 export function parseEndpointUrl(text: string): EndpointUrl {
   const shown = JSON.stringify(shownUrl(text))
-  const refuse = (why: string) => new OpcuaUrlError(`${shown} ${why}; write opc.tcp://host:port/path`)
-  if (text.length > MAX_LENGTH) throw refuse(`has ${text.length} characters, more than ${MAX_LENGTH}`)
+  const refuse = (why: string) =>
+    new OpcuaUrlError(`${shown} ${why}; write opc.tcp://host:port/path`)
+  if (text.length > MAX_LENGTH)
+    throw refuse(`has ${text.length} characters, more than ${MAX_LENGTH}`)
   // What a URL parser would leave out or encode on the quiet would make two spellings of one id.
   if (!/^[\x21-\x7e]+$/.test(text)) throw refuse('has characters that a URL cannot have')
   if (!/^opc\.tcp:\/\//i.test(text)) throw refuse('does not begin with opc.tcp://')
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || url.hostname === '') throw refuse('is not a URL with a host')
-  if (url.username !== '' || url.password !== '') throw refuse('names a user, which has no place there')
+  if (url.username !== '' || url.password !== '')
+    throw refuse('names a user, which has no place there')
   if (url.port === '0') throw refuse('has port 0, which nobody can be called on')
   const host = url.hostname.startsWith('[') ? url.hostname.slice(1, -1) : url.hostname
   const hasPort = url.port !== ''
-  return { host, port: hasPort ? Number(url.port) : DEFAULT_PORT, hasPort, path: url.pathname + url.search }
+  return {
+    host,
+    port: hasPort ? Number(url.port) : DEFAULT_PORT,
+    hasPort,
+    path: url.pathname + url.search,
+  }
 }
 
 /** For messages: not longer than it has to be, and without a password, which some write into a URL. */

@@ -64,4 +64,7 @@ export class OpcuaSessionError extends AkriError {
 }
 
 /** Sessions with OPC UA servers are wanted, and the package that opens them is not installed. */
-export class OpcuaClientMissingError extends defineError('AKRI_ERR_OPCUA_CLIENT_MISSING', 'terminal') {}
+export class OpcuaClientMissingError extends defineError(
+  'AKRI_ERR_OPCUA_CLIENT_MISSING',
+  'terminal',
+) {}

@@ -4,13 +4,24 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { application, type SimulatedServer } from '../test-peers/simulated-server.js'
 import { opcuaDetails } from './details.js'
 import { defineOpcuaHandler } from './handler.js'
-import { clock, discoveryServer, ids, NAME_MS, Rounds, standard, start, stop } from './testing/rounds.js'
+import {
+  clock,
+  discoveryServer,
+  ids,
+  NAME_MS,
+  Rounds,
+  standard,
+  start,
+  stop,
+} from './testing/rounds.js'
 
 describe('the OPC UA handler, where names and networks decide whom it calls', () => {
   it('offers what is listed with a host name that means nothing here by the address of who was asked', async () => {
     const plc = await start()
     const [self] = plc.applications
-    plc.applications = [{ ...application(self), discoveryUrls: [`opc.tcp://PLC-IN-THE-HALL:${plc.port}/ua`] }]
+    plc.applications = [
+      { ...application(self), discoveryUrls: [`opc.tcp://PLC-IN-THE-HALL:${plc.port}/ua`] },
+    ]
     const rounds = new Rounds(standard([plc.url]), { resolve: async () => [] })
     expect(ids(await rounds.first())).toEqual([`${plc.url}ua`])
   })
@@ -19,8 +30,13 @@ describe('the OPC UA handler, where names and networks decide whom it calls', ()
     const elsewhere = await start({ name: 'elsewhere', host: '127.0.0.2' })
     const lds = await discoveryServer(elsewhere)
     const named = `opc.tcp://kubernetes.default.svc:${elsewhere.port}/`
-    lds.applications = [...lds.applications, application({ applicationName: 'named', discoveryUrls: [named] })]
-    lds.records = [{ serverName: 'x', discoveryUrl: `${elsewhere.url}heard`, serverCapabilities: [] }]
+    lds.applications = [
+      ...lds.applications,
+      application({ applicationName: 'named', discoveryUrls: [named] }),
+    ]
+    lds.records = [
+      { serverName: 'x', discoveryUrl: `${elsewhere.url}heard`, serverCapabilities: [] },
+    ]
     const rounds = new Rounds(standard([lds.url]), { resolve: async () => ['127.0.0.2'] })
     expect(ids(await rounds.first())).toEqual([elsewhere.url, named])
     await rounds.next()
@@ -37,7 +53,10 @@ describe('the OPC UA handler, where names and networks decide whom it calls', ()
   })
 
   it('leaves out those outside of networks that it is given', async () => {
-    const [near, elsewhere] = [await start({ host: '127.0.0.2' }), await start({ name: 'elsewhere' })]
+    const [near, elsewhere] = [
+      await start({ host: '127.0.0.2' }),
+      await start({ name: 'elsewhere' }),
+    ]
     const lds = await discoveryServer(near, elsewhere)
     const rounds = new Rounds(standard([lds.url], { allowedNetworks: ['127.0.0.2', '10.0.0.0/8'] }))
     expect(ids(await rounds.first())).toEqual([near.url])
@@ -50,7 +69,8 @@ describe('the OPC UA handler, where names and networks decide whom it calls', ()
     let urls: readonly string[]
     let answers: (() => void)[]
 
-    const resolve = () => new Promise<readonly string[]>((answer) => answers.push(() => answer(['127.0.0.1'])))
+    const resolve = () =>
+      new Promise<readonly string[]>((answer) => answers.push(() => answer(['127.0.0.1'])))
 
     afterEach(async () => {
       stop.abort()
@@ -62,7 +82,11 @@ describe('the OPC UA handler, where names and networks decide whom it calls', ()
       const plc = await start()
       lds = await discoveryServer()
       urls = Array.from({ length: 8 }, (_, index) => `opc.tcp://plc${index}:${plc.port}/`)
-      lds.records = urls.map((discoveryUrl) => ({ serverName: 'x', discoveryUrl, serverCapabilities: [] }))
+      lds.records = urls.map((discoveryUrl) => ({
+        serverName: 'x',
+        discoveryUrl,
+        serverCapabilities: [],
+      }))
     })
 
     it('waits once for all names, and offers the servers in the round after they have resolved', async () => {
@@ -81,7 +105,12 @@ describe('the OPC UA handler, where names and networks decide whom it calls', ()
 
     it('ends with its signal while it waits for names', async () => {
       const details = opcuaDetails.parse(standard([lds.url], { allowedNetworks }))
-      const context = { details, properties: new DiscoveryProperties(), signal: stop.signal, log: silentLogger }
+      const context = {
+        details,
+        properties: new DiscoveryProperties(),
+        signal: stop.signal,
+        log: silentLogger,
+      }
       const lists = defineOpcuaHandler({ clock, resolve }).discover(context)[Symbol.asyncIterator]()
       const next = lists.next()
       await expect.poll(() => answers.length).toBeGreaterThan(0)

@@ -52,7 +52,11 @@ describe('the OPC UA handler', () => {
   it('leaves out values that are none for an environment variable', async () => {
     const plc = await start()
     const [self] = plc.applications
-    const hostile = { applicationUri: 'a\0b', productUri: 'line\nline', applicationName: 'x'.repeat(600) }
+    const hostile = {
+      applicationUri: 'a\0b',
+      productUri: 'line\nline',
+      applicationName: 'x'.repeat(600),
+    }
     plc.applications = [{ ...application(self), ...hostile, discoveryUrls: [plc.url] }]
     const rounds = new Rounds(standard([plc.url]))
     expect(Object.keys((await rounds.first())?.[0]?.properties ?? {})).toEqual([
@@ -65,25 +69,39 @@ describe('the OPC UA handler', () => {
 
   it('takes a thousand servers, and says when there are more', async () => {
     const lds = await start()
-    const urls = Array.from({ length: 1001 }, (_, index) => `opc.tcp://10.1.${index >> 8}.${index & 255}:4840/`)
+    const urls = Array.from(
+      { length: 1001 },
+      (_, index) => `opc.tcp://10.1.${index >> 8}.${index & 255}:4840/`,
+    )
     lds.applications = [
       DISCOVERY_SERVER,
       ...urls.map((url) =>
-        application({ applicationName: 'x'.repeat(400), applicationUri: 'y'.repeat(400), discoveryUrls: [url] }),
+        application({
+          applicationName: 'x'.repeat(400),
+          applicationUri: 'y'.repeat(400),
+          discoveryUrls: [url],
+        }),
       ),
     ]
     const rounds = new Rounds(standard([lds.url]))
     expect(ids(await rounds.first())).toEqual(urls.slice(0, 1000))
-    expect(rounds.logged.filter(({ level }) => level === 'warn')).toMatchObject([{ fields: { found: 1001, limit: 1000 } }])
+    expect(rounds.logged.filter(({ level }) => level === 'warn')).toMatchObject([
+      { fields: { found: 1001, limit: 1000 } },
+    ])
   })
 
   it('of which each says all that it may are left out where a list is full, and the others are offered', async () => {
     const long = (text: string) => text.padEnd(500, 'x')
-    const policies = Array.from({ length: 8 }, (_, n) => `http://opcfoundation.org/UA/SecurityPolicy#${`P${n}`.padEnd(60, 'x')}`)
+    const policies = Array.from(
+      { length: 8 },
+      (_, n) => `http://opcfoundation.org/UA/SecurityPolicy#${`P${n}`.padEnd(60, 'x')}`,
+    )
     // One answer has no room for all of them.
     const all = await Promise.all([start(), start(), start(), start()])
     for (const [index, lds] of all.entries()) {
-      lds.endpoints = policies.map((securityPolicyUri) => endpoint(DISCOVERY_SERVER, { securityPolicyUri }))
+      lds.endpoints = policies.map((securityPolicyUri) =>
+        endpoint(DISCOVERY_SERVER, { securityPolicyUri }),
+      )
       const listed = Array.from({ length: 250 }, (_, n) =>
         application({
           applicationUri: long(`urn:test:${index}:${n}`),
@@ -97,12 +115,17 @@ describe('the OPC UA handler', () => {
     const rounds = new Rounds(standard(all.map(({ url }) => url)))
     const offered = (await rounds.first())?.length ?? 0
     expect(offered).toBeGreaterThan(500)
-    const told = () => rounds.logged.filter(({ message }) => message === 'more servers were found than can be offered')
+    const told = () =>
+      rounds.logged.filter(
+        ({ message }) => message === 'more servers were found than can be offered',
+      )
     // Descriptions, which come in as many rounds as this machine needs for them, make the list too long.
     for (let round = 0; round < 40 && told().length === 0; round++) await rounds.next()
     expect(told(), 'after 40 rounds').not.toEqual([])
     await rounds.next()
-    expect(told().map(({ fields }) => fields)).toEqual([{ offered: expect.any(Number), leftOut: expect.any(Number) }])
+    expect(told().map(({ fields }) => fields)).toEqual([
+      { offered: expect.any(Number), leftOut: expect.any(Number) },
+    ])
   })
 
   it('ends with its signal, in the middle of a question too', async () => {
@@ -119,11 +142,23 @@ describe('the OPC UA handler', () => {
     [{}, /opcuaDiscoveryMethod/],
     [{ opcuaDiscoveryMethod: {} }, /opcuaDiscoveryMethod: name one method: standard or mdns/],
     [{ opcuaDiscoveryMethod: { standard: {}, mdns: {} } }, /name one method/],
-    [standard(['opc.tcp://plc1/']), /discoveryUrls\[0\]: the port is missing; write it out, as in opc.tcp:\/\/host:4840\//],
-    [standard(['opc.tcp://a', 'http://b:2']), /discoveryUrls\[1\]: "http:\/\/b:2" does not begin with opc.tcp:\/\//],
+    [
+      standard(['opc.tcp://plc1/']),
+      /discoveryUrls\[0\]: the port is missing; write it out, as in opc.tcp:\/\/host:4840\//,
+    ],
+    [
+      standard(['opc.tcp://a', 'http://b:2']),
+      /discoveryUrls\[1\]: "http:\/\/b:2" does not begin with opc.tcp:\/\//,
+    ],
     [standard([], { applicationNames: {} }), /applicationNames.items/],
-    [standard([], { applicationNames: { items: [], action: 'include' } }), /applicationNames.action/],
-    [standard([], { allowedNetworks: ['10.0.0.0/33'] }), /allowedNetworks\[0\]: this is no network/],
+    [
+      standard([], { applicationNames: { items: [], action: 'include' } }),
+      /applicationNames.action/,
+    ],
+    [
+      standard([], { allowedNetworks: ['10.0.0.0/33'] }),
+      /allowedNetworks\[0\]: this is no network/,
+    ],
     [standard([], { discoveryUrls: [] }), /discoveryUrls/],
   ])('refuses details that make no sense: %j', async (details, message) => {
     await expect(new Rounds(details).ended).rejects.toThrow(message)
@@ -133,12 +168,16 @@ describe('the OPC UA handler', () => {
     const rounds = new Rounds({ opcuaDiscoveryMethod: { standard: {} } })
     await rounds.first()
     const known = rounds.lists.length > 0
-    expect(known || rounds.logged[0]?.fields.discoveryUrl === 'opc.tcp://localhost:4840/').toBe(true)
+    expect(known || rounds.logged[0]?.fields.discoveryUrl === 'opc.tcp://localhost:4840/').toBe(
+      true,
+    )
   })
 
   it('finds nothing, and says so, where there is no URL', async () => {
     const rounds = new Rounds(standard([]))
     expect(await rounds.first()).toEqual([])
-    expect(rounds.logged).toMatchObject([{ level: 'warn', message: 'discoveryUrls is empty, so nothing will be found' }])
+    expect(rounds.logged).toMatchObject([
+      { level: 'warn', message: 'discoveryUrls is empty, so nothing will be found' },
+    ])
   })
 })

@@ -34,7 +34,11 @@ export interface OpcuaHandlerOptions {
 }
 
 /** Finds OPC UA servers: those that discovery servers list, those that answer themselves, and those that announce themselves. */
-export function defineOpcuaHandler({ clock, interval = '10s', ...options }: OpcuaHandlerOptions): DiscoveryHandler<OpcuaDetails> {
+export function defineOpcuaHandler({
+  clock,
+  interval = '10s',
+  ...options
+}: OpcuaHandlerOptions): DiscoveryHandler<OpcuaDetails> {
   const gate = new SessionGate(MAX_SESSIONS)
   return defineDiscoveryHandler({
     name: 'opcua',
@@ -60,12 +64,19 @@ export function defineOpcuaHandler({ clock, interval = '10s', ...options }: Opcu
       for await (const found of serverLists()) {
         const candidates = await reach.withinAllowedNetworks(distinct(found).filter(mayBeWanted))
         if (candidates.length > MAX_SERVERS && !tooMany) {
-          log.warn({ found: candidates.length, limit: MAX_SERVERS }, 'too many servers were found, some are left out')
+          log.warn(
+            { found: candidates.length, limit: MAX_SERVERS },
+            'too many servers were found, some are left out',
+          )
         }
         tooMany = candidates.length > MAX_SERVERS
         const servers = candidates.slice(0, MAX_SERVERS)
         await descriptions.update(servers, signal)
-        const once = await withoutListedTwice(servers, (server) => applicationOf(server)?.applicationUri, reach.addressesOf)
+        const once = await withoutListedTwice(
+          servers,
+          (server) => applicationOf(server)?.applicationUri,
+          reach.addressesOf,
+        )
         const wanted = once.flatMap((server) => {
           const application = applicationOf(server)
           return application !== undefined && isWanted(application) ? [{ server, application }] : []
@@ -79,7 +90,11 @@ export function defineOpcuaHandler({ clock, interval = '10s', ...options }: Opcu
             })
           }),
         )
-        if (leftOut > 0 && !tooMuch) log.warn({ offered: devices.length, leftOut }, 'more servers were found than can be offered')
+        if (leftOut > 0 && !tooMuch)
+          log.warn(
+            { offered: devices.length, leftOut },
+            'more servers were found than can be offered',
+          )
         tooMuch = leftOut > 0
         yield devices
       }
@@ -102,24 +117,57 @@ export function defineOpcuaHandler({ clock, interval = '10s', ...options }: Opcu
         if (standard === undefined) return announced()
         const { discoveryUrls, unusable } = standard
         for (const { url, problem } of unusable) {
-          log.warn({ discoveryUrl: shownUrl(url), error: problem }, 'discovery URL is left out, the others are asked')
+          log.warn(
+            { discoveryUrl: shownUrl(url), error: problem },
+            'discovery URL is left out, the others are asked',
+          )
         }
-        if (discoveryUrls.length === 0) log.warn({}, 'discoveryUrls is empty, so nothing will be found')
-        return standardServers({ ...options, discoveryUrls, hostNames, heard, answering, log, signal, clock, interval })
+        if (discoveryUrls.length === 0)
+          log.warn({}, 'discoveryUrls is empty, so nothing will be found')
+        return standardServers({
+          ...options,
+          discoveryUrls,
+          hostNames,
+          heard,
+          answering,
+          log,
+          signal,
+          clock,
+          interval,
+        })
       }
 
       function announced(): ServerLists {
         const networks = allowedNetworks?.map(({ address, prefix }) => `${address}/${prefix}`)
         const given = networks === undefined ? {} : { allowedNetworks: networks }
-        const lists = atLeastEvery(browseServers({ log, signal, clock, ...given }), interval, { signal, clock })
-        return mdnsServers({ ...options, announced: lists, hostNames, reach, heard, answering, log, signal, clock })
+        const lists = atLeastEvery(browseServers({ log, signal, clock, ...given }), interval, {
+          signal,
+          clock,
+        })
+        return mdnsServers({
+          ...options,
+          announced: lists,
+          hostNames,
+          reach,
+          heard,
+          answering,
+          log,
+          signal,
+          clock,
+        })
       }
 
-      function heard(servers: readonly FoundServer[], until: AbortSignal): Promise<ReadonlySet<string>> {
+      function heard(
+        servers: readonly FoundServer[],
+        until: AbortSignal,
+      ): Promise<ReadonlySet<string>> {
         return descriptions.heard(servers.filter(mayBeWanted), until)
       }
 
-      function answering(servers: readonly FoundServer[], until: AbortSignal): Promise<ReadonlySet<string>> {
+      function answering(
+        servers: readonly FoundServer[],
+        until: AbortSignal,
+      ): Promise<ReadonlySet<string>> {
         return descriptions.answering(servers.filter(mayBeWanted), until)
       }
     },

@@ -85,7 +85,10 @@ describe('40 servers that hold their answers back', () => {
 describe('work in parallel', () => {
   it('is begun anew when some is over, and fails with the first failure when none is under way', async () => {
     const begun: string[] = []
-    const ends = new Map<string, { readonly resolve: () => void; readonly reject: (error: Error) => void }>()
+    const ends = new Map<
+      string,
+      { readonly resolve: () => void; readonly reject: (error: Error) => void }
+    >()
     const all = inParallel('abcd', 2, (item) => {
       begun.push(item)
       return new Promise<void>((resolve, reject) => ends.set(item, { resolve, reject }))

@@ -1,5 +1,9 @@
 /** Does something with each, so many at a time at most. Rejects with the first failure, when the others under way are over. */
-export async function inParallel<T>(items: Iterable<T>, atMost: number, work: (item: T) => Promise<void>): Promise<void> {
+export async function inParallel<T>(
+  items: Iterable<T>,
+  atMost: number,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
   const rest = items[Symbol.iterator]()
   const worker = async () => {
     for (let next = rest.next(); !next.done; next = rest.next()) await work(next.value)

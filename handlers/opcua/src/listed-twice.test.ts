@@ -9,7 +9,8 @@ const again: FoundServer = { discoveryUrl: 'opc.tcp://plc1.local:4840/' }
 const otherPort: FoundServer = { discoveryUrl: 'opc.tcp://plc1.local:4841/' }
 const otherHost: FoundServer = { discoveryUrl: 'opc.tcp://plc2.local:4840/' }
 
-const addressOf = ({ discoveryUrl }: FoundServer) => (discoveryUrl.includes('plc1') ? '10.0.0.1' : '10.0.0.2')
+const addressOf = ({ discoveryUrl }: FoundServer) =>
+  discoveryUrl.includes('plc1') ? '10.0.0.1' : '10.0.0.2'
 
 describe('servers that are listed and announced', () => {
   it('are left out as announced where application, address and port are the same', async () => {
@@ -23,7 +24,9 @@ describe('servers that are listed and announced', () => {
 
   it('stay where nobody knows which application an announced one is', async () => {
     const uriOf = (server: FoundServer) => server.application?.applicationUri
-    expect(await withoutListedTwice([again, listed], uriOf, async (server) => [addressOf(server)])).toEqual([again, listed])
+    expect(
+      await withoutListedTwice([again, listed], uriOf, async (server) => [addressOf(server)]),
+    ).toEqual([again, listed])
   })
 
   it('are looked up at the same time', async () => {

@@ -13,7 +13,8 @@ export async function withoutListedTwice(
   applicationUriOf: (server: FoundServer) => string | undefined,
   addressesOf: (server: FoundServer) => Promise<readonly string[]>,
 ): Promise<readonly FoundServer[]> {
-  const isListed = ({ application, isUnlisted = false }: FoundServer) => application !== undefined && !isUnlisted
+  const isListed = ({ application, isUnlisted = false }: FoundServer) =>
+    application !== undefined && !isUnlisted
   if (servers.every(isListed) || !servers.some(isListed)) return servers
   const keysOf = async (server: FoundServer) => {
     const uri = applicationUriOf(server)
@@ -21,8 +22,11 @@ export async function withoutListedTwice(
     const port = readEndpointUrl(server.discoveryUrl)?.port
     return (await addressesOf(server)).map((address) => JSON.stringify([uri, port, address]))
   }
-  const withKeys = await Promise.all(servers.map(async (server) => ({ server, keys: await keysOf(server) })))
+  const withKeys = await Promise.all(
+    servers.map(async (server) => ({ server, keys: await keysOf(server) })),
+  )
   const listed = new Set(withKeys.flatMap(({ server, keys }) => (isListed(server) ? keys : [])))
-  const isTwice = (server: FoundServer, keys: readonly string[]) => !isListed(server) && keys.some((key) => listed.has(key))
+  const isTwice = (server: FoundServer, keys: readonly string[]) =>
+    !isListed(server) && keys.some((key) => listed.has(key))
   return withKeys.flatMap(({ server, keys }) => (isTwice(server, keys) ? [] : server))
 }

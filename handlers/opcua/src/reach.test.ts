@@ -8,7 +8,10 @@ const networks = (...texts: string[]): Network[] =>
   texts.map((text) => readNetwork(text) ?? expect.fail(`${text} is not a network`))
 
 /** On a machine that is 192.168.1.5 and fd12::5, and is called `node`. */
-async function addressesCalled(server: Partial<FoundServer>, allowedNetworks?: readonly Network[]): Promise<readonly string[]> {
+async function addressesCalled(
+  server: Partial<FoundServer>,
+  allowedNetworks?: readonly Network[],
+): Promise<readonly string[]> {
   const resolve = async (host: string) => (host === 'node' ? ['192.168.1.5'] : [])
   const reach = new Reach({
     allowedNetworks,
@@ -16,7 +19,9 @@ async function addressesCalled(server: Partial<FoundServer>, allowedNetworks?: r
     ownNetworks: () => networks('192.168.1.5/24', 'fd12::5/64'),
     ownAddresses: () => ['127.0.0.1', '192.168.1.5', 'fd12::5'],
   })
-  return (await reach.targetOf({ discoveryUrl: 'opc.tcp://node:10250/', ...server }))?.addresses ?? []
+  return (
+    (await reach.targetOf({ discoveryUrl: 'opc.tcp://node:10250/', ...server }))?.addresses ?? []
+  )
 }
 
 const announced = { addresses: ['192.168.1.5', 'fd12::5', '127.0.0.1', '192.168.1.7'] }
@@ -31,7 +36,12 @@ describe('where servers are called', () => {
   it('is at this machine when a discovery server lists it that runs there', async () => {
     expect(await addressesCalled({ listedFrom: ['192.168.1.5'] })).toEqual(['192.168.1.5'])
     expect(await addressesCalled({ listedFrom: ['::1', '127.0.0.1'] })).toEqual(['192.168.1.5'])
-    expect(await addressesCalled({ discoveryUrl: 'opc.tcp://127.0.0.1:4840/', listedFrom: ['127.0.0.1'] })).toEqual(['127.0.0.1'])
+    expect(
+      await addressesCalled({
+        discoveryUrl: 'opc.tcp://127.0.0.1:4840/',
+        listedFrom: ['127.0.0.1'],
+      }),
+    ).toEqual(['127.0.0.1'])
   })
 
   it('is at the address of the discovery server that lists them, in whichever network', async () => {
@@ -40,7 +50,10 @@ describe('where servers are called', () => {
   })
 
   it('is where the details say, also at this machine', async () => {
-    expect(await addressesCalled(announced, networks('192.168.1.0/24'))).toEqual(['192.168.1.5', '192.168.1.7'])
+    expect(await addressesCalled(announced, networks('192.168.1.0/24'))).toEqual([
+      '192.168.1.5',
+      '192.168.1.7',
+    ])
     expect(await addressesCalled(announced, networks('192.168.1.5'))).toEqual(['192.168.1.5'])
   })
 })

@@ -47,7 +47,10 @@ export class Reach {
   }
 
   /** Where a server is, whether it may be called there or not. */
-  readonly addressesOf = async ({ discoveryUrl, addresses }: FoundServer): Promise<readonly string[]> => {
+  readonly addressesOf = async ({
+    discoveryUrl,
+    addresses,
+  }: FoundServer): Promise<readonly string[]> => {
     const host = readEndpointUrl(discoveryUrl)?.host
     return addresses ?? (host === undefined ? [] : await addressesIfAny(this.#hostNames, host))
   }
@@ -57,7 +60,9 @@ export class Reach {
     const port = readEndpointUrl(server.discoveryUrl)?.port
     const allowed = this.#named ?? this.#near(server)
     const addresses = (await this.addressesOf(server)).filter((address) => allowed.allows(address))
-    return port === undefined || addresses.length === 0 ? undefined : { addresses, port, endpointUrl: server.discoveryUrl }
+    return port === undefined || addresses.length === 0
+      ? undefined
+      : { addresses, port, endpointUrl: server.discoveryUrl }
   }
 
   /** Those that are where servers may be: anywhere, unless the details name networks. Waits for all host names together. */
@@ -71,14 +76,22 @@ export class Reach {
   #near({ listedFrom = [] }: FoundServer): AllowedNetworks {
     const own = this.#ownAddresses()
     const where = listedFrom.flatMap((address) => readNetwork(address) ?? [])
-    const here = new AllowedNetworks([...LOOPBACK, ...own.flatMap((address) => readNetwork(address) ?? [])])
+    const here = new AllowedNetworks([
+      ...LOOPBACK,
+      ...own.flatMap((address) => readNetwork(address) ?? []),
+    ])
     const isListedHere = listedFrom.some((address) => here.allows(address))
-    return new AllowedNetworks([...this.#ownNetworks(), ...where], { ownAddresses: isListedHere ? [] : own })
+    return new AllowedNetworks([...this.#ownNetworks(), ...where], {
+      ownAddresses: isListedHere ? [] : own,
+    })
   }
 }
 
 /** The addresses of a host; none where its name does not resolve. */
-export async function addressesIfAny(hostNames: HostNames, host: string): Promise<readonly string[]> {
+export async function addressesIfAny(
+  hostNames: HostNames,
+  host: string,
+): Promise<readonly string[]> {
   try {
     return await hostNames.addressesOf(host)
   } catch (error) {

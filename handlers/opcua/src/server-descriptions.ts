@@ -61,14 +61,20 @@ export class ServerDescriptions {
     })
     const fresh = servers.filter(({ discoveryUrl }) => !this.#entries.has(discoveryUrl))
     // One that is further ahead than anything is put off is of a clock that was put back since.
-    const due = known.filter(({ dueAt }) => dueAt <= now || dueAt > now + REFRESH_MS).sort((a, b) => a.dueAt - b.dueAt)
-    await this.#askAll([...fresh, ...due.slice(0, AGAIN_PER_ROUND).map(({ server }) => server)], signal)
+    const due = known
+      .filter(({ dueAt }) => dueAt <= now || dueAt > now + REFRESH_MS)
+      .sort((a, b) => a.dueAt - b.dueAt)
+    await this.#askAll(
+      [...fresh, ...due.slice(0, AGAIN_PER_ROUND).map(({ server }) => server)],
+      signal,
+    )
   }
 
   /** The URLs of those that have answered lately, or answer now. */
   async heard(servers: readonly FoundServer[], signal: AbortSignal): Promise<ReadonlySet<string>> {
     const since = this.#options.clock.monotonicMs() - HEARD_MS
-    const isHeard = ({ discoveryUrl }: FoundServer) => (this.#entries.get(discoveryUrl)?.heardAt ?? since) > since
+    const isHeard = ({ discoveryUrl }: FoundServer) =>
+      (this.#entries.get(discoveryUrl)?.heardAt ?? since) > since
     await this.#askAll(
       servers.filter((server) => !isHeard(server)),
       signal,
@@ -80,13 +86,21 @@ export class ServerDescriptions {
    * The URLs of those that answer, or have answered when they were last asked. Who has failed then, or was not heard of lately, is
    * asked, and so are some of the others.
    */
-  async answering(servers: readonly FoundServer[], signal: AbortSignal): Promise<ReadonlySet<string>> {
+  async answering(
+    servers: readonly FoundServer[],
+    signal: AbortSignal,
+  ): Promise<ReadonlySet<string>> {
     const since = this.#options.clock.monotonicMs() - HEARD_MS
-    const isAnswering = ({ discoveryUrl }: FoundServer) => this.#entries.get(discoveryUrl)?.failures === 0
-    const heardAtOf = ({ discoveryUrl }: FoundServer) => this.#entries.get(discoveryUrl)?.heardAt ?? Number.NEGATIVE_INFINITY
+    const isAnswering = ({ discoveryUrl }: FoundServer) =>
+      this.#entries.get(discoveryUrl)?.failures === 0
+    const heardAtOf = ({ discoveryUrl }: FoundServer) =>
+      this.#entries.get(discoveryUrl)?.heardAt ?? Number.NEGATIVE_INFINITY
     const due = [...servers]
       .sort((a, b) => heardAtOf(a) - heardAtOf(b))
-      .filter((server, index) => index < AGAIN_PER_ROUND || !isAnswering(server) || heardAtOf(server) <= since)
+      .filter(
+        (server, index) =>
+          index < AGAIN_PER_ROUND || !isAnswering(server) || heardAtOf(server) <= since,
+      )
     // Those that are gone take long, and are not to take the turn of those that are there.
     await this.#askAll(due.reverse(), signal)
     return new Set(servers.filter(isAnswering).map(({ discoveryUrl }) => discoveryUrl))
@@ -115,12 +129,18 @@ export class ServerDescriptions {
   async #ask(server: FoundServer, signal: AbortSignal): Promise<void> {
     const { discoveryUrl } = server
     const { clock, log, reach, timeouts } = this.#options
-    const entry = this.#entries.get(discoveryUrl) ?? { heardAt: Number.NEGATIVE_INFINITY, dueAt: 0, failures: 0 }
+    const entry = this.#entries.get(discoveryUrl) ?? {
+      heardAt: Number.NEGATIVE_INFINITY,
+      dueAt: 0,
+      failures: 0,
+    }
     this.#entries.set(discoveryUrl, entry)
     try {
       const target = await reach.targetOf(server)
       if (target === undefined) {
-        throw new OpcuaUnreachableError('it is in no network where servers are called, or its host name does not resolve')
+        throw new OpcuaUnreachableError(
+          'it is in no network where servers are called, or its host name does not resolve',
+        )
       }
       entry.endpoints = summarize(await ask(getEndpoints, target, { ...timeouts, signal }))
       entry.heardAt = clock.monotonicMs()
@@ -128,10 +148,14 @@ export class ServerDescriptions {
       entry.failures = 0
     } catch (error) {
       if (!AkriError.is(error)) throw error
-      entry.dueAt = clock.monotonicMs() + Math.min(RETRY.ceilingMs, RETRY.initialMs * 2 ** entry.failures)
+      entry.dueAt =
+        clock.monotonicMs() + Math.min(RETRY.ceilingMs, RETRY.initialMs * 2 ** entry.failures)
       entry.failures++
       if (entry.failures === 1)
-        log.info({ discoveryUrl, err: error }, 'server was not asked for its endpoints, or did not answer')
+        log.info(
+          { discoveryUrl, err: error },
+          'server was not asked for its endpoints, or did not answer',
+        )
     }
   }
 }

@@ -37,93 +37,122 @@ async function discover(discoveryUrls: readonly string[]) {
 
 const ids = (devices: readonly Device[]) => devices.map(({ id }) => id)
 
-describe.skipIf(missingForOpen62541.length > 0)(`with open62541${needs(missingForOpen62541)}`, () => {
-  const peers = useOpen62541()
+describe.skipIf(missingForOpen62541.length > 0)(
+  `with open62541${needs(missingForOpen62541)}`,
+  () => {
+    const peers = useOpen62541()
 
-  it('offers a server with its security policies and its certificate', async () => {
-    const { url } = await peers.start('Secured', '-s')
-    await using discovery = await discover([url])
-    const [device] = await discovery.until(() => true)
-    expect(device).toMatchObject({
-      id: url,
-      properties: {
-        OPCUA_DISCOVERY_URL: url,
-        OPCUA_APPLICATION_URI: 'urn:test:Secured',
-        OPCUA_APPLICATION_NAME: 'Secured',
-        OPCUA_PRODUCT_URI: 'http://open62541.org',
-        OPCUA_SECURITY_POLICIES: expect.stringMatching(/Aes128_Sha256_RsaOaep,.*Basic256Sha256,None/),
-        OPCUA_SECURITY_MODES: 'None,Sign,SignAndEncrypt',
-        OPCUA_USER_TOKENS: expect.stringContaining('Anonymous'),
-        OPCUA_SERVER_CERTIFICATE_THUMBPRINT: expect.stringMatching(/^[0-9A-F]{40}$/),
-      },
+    it('offers a server with its security policies and its certificate', async () => {
+      const { url } = await peers.start('Secured', '-s')
+      await using discovery = await discover([url])
+      const [device] = await discovery.until(() => true)
+      expect(device).toMatchObject({
+        id: url,
+        properties: {
+          OPCUA_DISCOVERY_URL: url,
+          OPCUA_APPLICATION_URI: 'urn:test:Secured',
+          OPCUA_APPLICATION_NAME: 'Secured',
+          OPCUA_PRODUCT_URI: 'http://open62541.org',
+          OPCUA_SECURITY_POLICIES: expect.stringMatching(
+            /Aes128_Sha256_RsaOaep,.*Basic256Sha256,None/,
+          ),
+          OPCUA_SECURITY_MODES: 'None,Sign,SignAndEncrypt',
+          OPCUA_USER_TOKENS: expect.stringContaining('Anonymous'),
+          OPCUA_SERVER_CERTIFICATE_THUMBPRINT: expect.stringMatching(/^[0-9A-F]{40}$/),
+        },
+      })
     })
-  })
 
-  it('offers the servers that register with a discovery server, until they sign off', async () => {
-    const lds = await peers.start('LDS', '-l')
-    const [one, two] = [await peers.start('One', '-r', lds.url), await peers.start('Two', '-r', lds.url)]
-    await using discovery = await discover([lds.url])
-    expect(ids(await discovery.until((devices) => devices.length === 2)).sort()).toEqual([one.url, two.url].sort())
-    await peers.end(one)
-    expect(ids(await discovery.until((devices) => devices.length === 1))).toEqual([two.url])
-  })
-
-  it('is understood by its client', async () => {
-    await using server = await SimulatedServer.start({ name: 'Ours' })
-    server.applications = [DISCOVERY_SERVER, ...server.applications]
-    expect(await peers.find(server.url)).toEqual([
-      'FindServers Good',
-      'application 3 LDS',
-      'application 0 Ours',
-      'GetEndpoints Good',
-      'endpoint 1 http://opcfoundation.org/UA/SecurityPolicy#None',
-    ])
-  })
-})
-
-const missingForLan = [...(process.getuid?.() === 0 ? [] : ['root']), ...(has('ip', '-V') ? [] : ['the Debian package iproute2'])]
-
-describe.skipIf(missingForLan.length > 0)(`with node-opcua on another machine${needs(missingForLan)}`, () => {
-  let lan: Lan
-
-  beforeEach(() => {
-    lan = new Lan(`akrn${process.pid % 1000}`)
-  })
-
-  afterEach(() => lan.close())
-
-  const PROGRAM = path.join(import.meta.dirname, '../test-peers/node-opcua.mjs')
-
-  it('offers the server that its discovery server has heard of by multicast DNS (FindServersOnNetwork), until it ends', async () => {
-    const host = await lan.addHost(140 + (process.pid % 100))
-    const peer = await lan.spawn(host, process.execPath, [PROGRAM, host.address, 'announced'], /^announced$/m)
-    await using discovery = await discover([`opc.tcp://${host.address}:4840`])
-    const [device] = await discovery.until((devices) => devices.length === 1)
-    expect(device).toMatchObject({
-      id: `opc.tcp://${host.address}:4842/UA/Announced`,
-      properties: { OPCUA_APPLICATION_URI: 'urn:test:announced', OPCUA_APPLICATION_NAME: 'Announced' },
+    it('offers the servers that register with a discovery server, until they sign off', async () => {
+      const lds = await peers.start('LDS', '-l')
+      const [one, two] = [
+        await peers.start('One', '-r', lds.url),
+        await peers.start('Two', '-r', lds.url),
+      ]
+      await using discovery = await discover([lds.url])
+      expect(ids(await discovery.until((devices) => devices.length === 2)).sort()).toEqual(
+        [one.url, two.url].sort(),
+      )
+      await peers.end(one)
+      expect(ids(await discovery.until((devices) => devices.length === 1))).toEqual([two.url])
     })
-    peer.kill('SIGUSR1')
-    expect(await discovery.until((devices) => devices.length === 0)).toEqual([])
-  })
 
-  it('offers the server that registers with its discovery server, with secured endpoints, until it signs off', async () => {
-    const host = await lan.addHost(40 + (process.pid % 100))
-    const peer = await lan.spawn(host, process.execPath, [PROGRAM, host.address, 'registered'], /^registered$/m)
-    await using discovery = await discover([`opc.tcp://${host.address}:4840`])
-    const [device] = await discovery.until((devices) => devices.length === 1)
-    expect(device).toMatchObject({
-      id: `opc.tcp://${host.address}:4841`,
-      properties: {
-        OPCUA_APPLICATION_URI: 'urn:test:registered',
-        OPCUA_APPLICATION_NAME: 'Registered',
-        OPCUA_SECURITY_POLICIES: expect.stringMatching(/Basic256Sha256.*None/),
-        OPCUA_SECURITY_MODES: 'None,Sign,SignAndEncrypt',
-        OPCUA_USER_TOKENS: 'Anonymous,Certificate,UserName',
-        OPCUA_SERVER_CERTIFICATE_THUMBPRINT: expect.stringMatching(/^[0-9A-F]{40}$/),
-      },
+    it('is understood by its client', async () => {
+      await using server = await SimulatedServer.start({ name: 'Ours' })
+      server.applications = [DISCOVERY_SERVER, ...server.applications]
+      expect(await peers.find(server.url)).toEqual([
+        'FindServers Good',
+        'application 3 LDS',
+        'application 0 Ours',
+        'GetEndpoints Good',
+        'endpoint 1 http://opcfoundation.org/UA/SecurityPolicy#None',
+      ])
     })
-    peer.kill('SIGUSR1')
-    expect(await discovery.until((devices) => devices.length === 0)).toEqual([])
-  })
-})
+  },
+)
+
+const missingForLan = [
+  ...(process.getuid?.() === 0 ? [] : ['root']),
+  ...(has('ip', '-V') ? [] : ['the Debian package iproute2']),
+]
+
+describe.skipIf(missingForLan.length > 0)(
+  `with node-opcua on another machine${needs(missingForLan)}`,
+  () => {
+    let lan: Lan
+
+    beforeEach(() => {
+      lan = new Lan(`akrn${process.pid % 1000}`)
+    })
+
+    afterEach(() => lan.close())
+
+    const PROGRAM = path.join(import.meta.dirname, '../test-peers/node-opcua.mjs')
+
+    it('offers the server that its discovery server has heard of by multicast DNS (FindServersOnNetwork), until it ends', async () => {
+      const host = await lan.addHost(140 + (process.pid % 100))
+      const peer = await lan.spawn(
+        host,
+        process.execPath,
+        [PROGRAM, host.address, 'announced'],
+        /^announced$/m,
+      )
+      await using discovery = await discover([`opc.tcp://${host.address}:4840`])
+      const [device] = await discovery.until((devices) => devices.length === 1)
+      expect(device).toMatchObject({
+        id: `opc.tcp://${host.address}:4842/UA/Announced`,
+        properties: {
+          OPCUA_APPLICATION_URI: 'urn:test:announced',
+          OPCUA_APPLICATION_NAME: 'Announced',
+        },
+      })
+      peer.kill('SIGUSR1')
+      expect(await discovery.until((devices) => devices.length === 0)).toEqual([])
+    })
+
+    it('offers the server that registers with its discovery server, with secured endpoints, until it signs off', async () => {
+      const host = await lan.addHost(40 + (process.pid % 100))
+      const peer = await lan.spawn(
+        host,
+        process.execPath,
+        [PROGRAM, host.address, 'registered'],
+        /^registered$/m,
+      )
+      await using discovery = await discover([`opc.tcp://${host.address}:4840`])
+      const [device] = await discovery.until((devices) => devices.length === 1)
+      expect(device).toMatchObject({
+        id: `opc.tcp://${host.address}:4841`,
+        properties: {
+          OPCUA_APPLICATION_URI: 'urn:test:registered',
+          OPCUA_APPLICATION_NAME: 'Registered',
+          OPCUA_SECURITY_POLICIES: expect.stringMatching(/Basic256Sha256.*None/),
+          OPCUA_SECURITY_MODES: 'None,Sign,SignAndEncrypt',
+          OPCUA_USER_TOKENS: 'Anonymous,Certificate,UserName',
+          OPCUA_SERVER_CERTIFICATE_THUMBPRINT: expect.stringMatching(/^[0-9A-F]{40}$/),
+        },
+      })
+      peer.kill('SIGUSR1')
+      expect(await discovery.until((devices) => devices.length === 0)).toEqual([])
+    })
+  },
+)

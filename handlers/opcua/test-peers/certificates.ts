@@ -33,14 +33,21 @@ export class Certificates {
   readonly #folder = mkdtempSync(path.join(os.tmpdir(), 'akri-certificates-'))
   #count = 0
 
-  issue({ subjectAltName, isIssuer = false, issuer, days = 30, algorithm = 'ec:P-256' }: CertificateOptions): Issued {
+  issue({
+    subjectAltName,
+    isIssuer = false,
+    issuer,
+    days = 30,
+    algorithm = 'ec:P-256',
+  }: CertificateOptions): Issued {
     const folder = path.join(this.#folder, String(++this.#count))
     mkdirSync(folder)
     const file = (name: string, content?: string) => {
       if (content !== undefined) writeFileSync(path.join(folder, name), content)
       return path.join(folder, name)
     }
-    const openssl = (...args: string[]) => execFileSync('openssl', args, { stdio: 'ignore', env: ENVIRONMENT })
+    const openssl = (...args: string[]) =>
+      execFileSync('openssl', args, { stdio: 'ignore', env: ENVIRONMENT })
     const extensions = file(
       'extensions',
       [
@@ -68,7 +75,12 @@ export class Certificates {
       issuer === undefined
         ? ['-key', file('key')]
         : ['-CA', file('ca', issuer.certificate), '-CAkey', file('ca-key', issuer.privateKey)]
-    const signed = ['-req', '-in', file('request'), ...signing.map((one) => (one === '-key' ? '-signkey' : one))]
+    const signed = [
+      '-req',
+      '-in',
+      file('request'),
+      ...signing.map((one) => (one === '-key' ? '-signkey' : one)),
+    ]
     openssl(
       'x509',
       ...signed,
@@ -81,7 +93,10 @@ export class Certificates {
       '-out',
       file('certificate'),
     )
-    return { certificate: readFileSync(file('certificate'), 'utf8'), privateKey: readFileSync(file('key'), 'utf8') }
+    return {
+      certificate: readFileSync(file('certificate'), 'utf8'),
+      privateKey: readFileSync(file('key'), 'utf8'),
+    }
   }
 
   remove(): void {

@@ -1,5 +1,9 @@
 import { BinaryWriter } from '../src/ua-tcp/binary-writer.js'
-import type { ApplicationDescription, EndpointDescription, ServerOnNetwork } from '../src/ua-tcp/discovery-services.js'
+import type {
+  ApplicationDescription,
+  EndpointDescription,
+  ServerOnNetwork,
+} from '../src/ua-tcp/discovery-services.js'
 
 // Responses of discovery as a server encodes them. Third-party servers show that they are right.
 
@@ -32,17 +36,34 @@ export function encodeFindServersOnNetworkResponse(records: readonly ServerOnNet
 
 export function encodeOpenSecureChannelResponse(channelId: number, tokenId: number): Buffer {
   const writer = writeResponseHeader(449)
-  return writer.uint32(0).uint32(channelId).uint32(tokenId).dateTime(0).uint32(60_000).byteString(null).bytes()
+  return writer
+    .uint32(0)
+    .uint32(channelId)
+    .uint32(tokenId)
+    .dateTime(0)
+    .uint32(60_000)
+    .byteString(null)
+    .bytes()
 }
 
 function writeResponseHeader(type: number, result = 0): BinaryWriter {
-  const writer = new BinaryWriter().nodeId(type).dateTime(Date.now()).uint32(1).uint32(result).uint8(0)
+  const writer = new BinaryWriter()
+    .nodeId(type)
+    .dateTime(Date.now())
+    .uint32(1)
+    .uint32(result)
+    .uint8(0)
   return writer.array([], String).nullExtensionObject()
 }
 
 function writeApplication(writer: BinaryWriter, application: ApplicationDescription): void {
-  const { applicationUri, productUri, applicationName, applicationType, discoveryUrls } = application
-  writer.string(applicationUri).string(productUri).localizedText(applicationName).uint32(applicationType)
+  const { applicationUri, productUri, applicationName, applicationType, discoveryUrls } =
+    application
+  writer
+    .string(applicationUri)
+    .string(productUri)
+    .localizedText(applicationName)
+    .uint32(applicationType)
   writer
     .string(null)
     .string(null)
@@ -52,7 +73,12 @@ function writeApplication(writer: BinaryWriter, application: ApplicationDescript
 function writeEndpoint(writer: BinaryWriter, endpoint: EndpointDescription): void {
   writer.string(endpoint.endpointUrl)
   writeApplication(writer, endpoint.server)
-  writer.byteString(endpoint.serverCertificate).uint32(endpoint.securityMode).string(endpoint.securityPolicyUri)
-  writer.array(endpoint.userTokenTypes, (type) => writer.string('').uint32(type).string(null).string(null).string(null))
+  writer
+    .byteString(endpoint.serverCertificate)
+    .uint32(endpoint.securityMode)
+    .string(endpoint.securityPolicyUri)
+  writer.array(endpoint.userTokenTypes, (type) =>
+    writer.string('').uint32(type).string(null).string(null).string(null),
+  )
   writer.string('http://opcfoundation.org/UA-Profile/Transport/uatcp-uasc-uabinary').uint8(0)
 }

@@ -29,7 +29,18 @@ export class Lan {
     const host = { namespace, link: `${this.#prefix}l${subnet}`, address: `10.193.${subnet}.2` }
     this.#hosts.push(host)
     await run('ip', ['netns', 'add', namespace])
-    await run('ip', ['link', 'add', host.link, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', namespace])
+    await run('ip', [
+      'link',
+      'add',
+      host.link,
+      'type',
+      'veth',
+      'peer',
+      'name',
+      'eth0',
+      'netns',
+      namespace,
+    ])
     await run('ip', ['address', 'add', `10.193.${subnet}.1/24`, 'dev', host.link])
     for (const [link, address] of [['eth0', `${host.address}/24`]] as const) {
       await run('ip', ['-n', namespace, 'address', 'add', address, 'dev', link])
@@ -46,8 +57,15 @@ export class Lan {
   }
 
   /** A program on a machine, once it has printed what `ready` matches. It is ended with the LAN. */
-  async spawn(host: LanHost, command: string, args: readonly string[], ready: RegExp): Promise<ChildProcess> {
-    const child = spawn('ip', ['netns', 'exec', host.namespace, command, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+  async spawn(
+    host: LanHost,
+    command: string,
+    args: readonly string[],
+    ready: RegExp,
+  ): Promise<ChildProcess> {
+    const child = spawn('ip', ['netns', 'exec', host.namespace, command, ...args], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
     this.#children.add(child)
     let printed = ''
     await new Promise<void>((resolve, reject) => {
@@ -58,7 +76,9 @@ export class Lan {
       child.stdout.on('data', onData)
       child.stderr.on('data', onData)
       child.once('error', reject)
-      child.once('exit', (code) => reject(new TypeError(`${command} has ended with ${code}: ${printed}`)))
+      child.once('exit', (code) =>
+        reject(new TypeError(`${command} has ended with ${code}: ${printed}`)),
+      )
     })
     return child
   }

@@ -8,7 +8,9 @@ await new Promise((resolve) => socket.bind(Number(port), resolve))
 for (let round = 0; round < Number(times); round++) {
   for (const message of messages) {
     await new Promise((resolve, reject) =>
-      socket.send(Buffer.from(message, 'hex'), 5353, '224.0.0.251', (error) => (error ? reject(error) : resolve(undefined))),
+      socket.send(Buffer.from(message, 'hex'), 5353, '224.0.0.251', (error) =>
+        error ? reject(error) : resolve(undefined),
+      ),
     )
   }
 }

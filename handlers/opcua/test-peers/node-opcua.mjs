@@ -49,13 +49,22 @@ const announces = {
   resourcePath: '/UA/Announced',
   serverInfo: { applicationUri: 'urn:test:announced', applicationName: { text: 'Announced' } },
 }
-const server = new opcua.OPCUAServer({ ...common, ...(how === 'announced' ? announces : registers) })
+const server = new opcua.OPCUAServer({
+  ...common,
+  ...(how === 'announced' ? announces : registers),
+})
 const announcement = new opcua.BonjourHolder()
 if (how === 'announced') {
   await server.start()
   // RegisterServerMethod.MDNS of node-opcua 2.182 would announce a note of its authors as the host.
   const { port, resourcePath: path } = announces
-  await announcement.announcedOnMulticastSubnet({ capabilities: ['DA', 'HD'], name: 'Announced', path, host: hostname, port })
+  await announcement.announcedOnMulticastSubnet({
+    capabilities: ['DA', 'HD'],
+    name: 'Announced',
+    path,
+    host: hostname,
+    port,
+  })
 } else {
   const registered = new Promise((resolve) => server.once('serverRegistered', resolve))
   await server.start()

@@ -10,7 +10,9 @@ const run = promisify(execFile)
 const BUILT = path.resolve(import.meta.dirname, '../../../node_modules/.cache/akri-open62541')
 
 /** What has to be installed to have open62541 built. */
-export const missingForOpen62541 = ['gcc', 'apt-get', 'dpkg'].filter((command) => spawnSync(command, ['--version']).status !== 0)
+export const missingForOpen62541 = ['gcc', 'apt-get', 'dpkg'].filter(
+  (command) => spawnSync(command, ['--version']).status !== 0,
+)
 
 export interface Open62541Server {
   /** `opc.tcp://127.0.0.1:port` */
@@ -32,7 +34,9 @@ export class Open62541 {
   async start(name: string, ...options: string[]): Promise<Open62541Server> {
     const port = await freePort()
     const args = ['-p', String(port), '-n', name, ...options]
-    const child = spawn(path.join(BUILT, 'bin/server'), args, { stdio: ['ignore', 'pipe', 'inherit'] })
+    const child = spawn(path.join(BUILT, 'bin/server'), args, {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
     this.#children.push(child)
     const wanted = options.includes('-r') ? /registered Good/ : /listening/
     await new Promise<void>((resolve, reject) => {
@@ -52,7 +56,9 @@ export class Open62541 {
   /** What its client prints of a server: a line for each application and each endpoint. */
   async find(url: string): Promise<string[]> {
     const { stdout } = await run(path.join(BUILT, 'bin/find'), [url])
-    return stdout.split('\n').filter((line) => /^(FindServers|GetEndpoints|application|endpoint) /.test(line))
+    return stdout
+      .split('\n')
+      .filter((line) => /^(FindServers|GetEndpoints|application|endpoint) /.test(line))
   }
 
   /** Ends all servers. */

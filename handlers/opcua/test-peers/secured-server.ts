@@ -1,7 +1,12 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { MessageSecurityMode, OPCUACertificateManager, OPCUAServer, SecurityPolicy } from 'node-opcua'
+import {
+  MessageSecurityMode,
+  OPCUACertificateManager,
+  OPCUAServer,
+  SecurityPolicy,
+} from 'node-opcua'
 
 export interface SecuredServerOptions {
   readonly applicationUri: string
@@ -32,18 +37,33 @@ export class SecuredServer {
     this.url = server.getEndpointUrl().replace(/^opc\.tcp:\/\/[^:/]+/, 'opc.tcp://127.0.0.1')
   }
 
-  static async start({ applicationUri, users = {}, trusting = true, ...options }: SecuredServerOptions): Promise<SecuredServer> {
+  static async start({
+    applicationUri,
+    users = {},
+    trusting = true,
+    ...options
+  }: SecuredServerOptions): Promise<SecuredServer> {
     const folder = mkdtempSync(path.join(os.tmpdir(), 'akri-opcua-'))
     const logins: (readonly [string, string])[] = []
     const certificates = (name: string) =>
-      new OPCUACertificateManager({ rootFolder: path.join(folder, name), automaticallyAcceptUnknownCertificate: trusting })
+      new OPCUACertificateManager({
+        rootFolder: path.join(folder, name),
+        automaticallyAcceptUnknownCertificate: trusting,
+      })
     const modes = options.modes ?? ['None', 'Sign', 'SignAndEncrypt']
-    const policies = options.policies ?? [...(modes.includes('None') ? (['None'] as const) : []), 'Basic256Sha256' as const]
+    const policies = options.policies ?? [
+      ...(modes.includes('None') ? (['None'] as const) : []),
+      'Basic256Sha256' as const,
+    ]
     const server = new OPCUAServer({
       port: 0,
       hostname: '127.0.0.1',
       resourcePath: '/UA/Secured',
-      serverInfo: { applicationUri, applicationName: { text: 'Secured' }, productUri: 'urn:akri:test' },
+      serverInfo: {
+        applicationUri,
+        applicationName: { text: 'Secured' },
+        productUri: 'urn:akri:test',
+      },
       buildInfo: {
         productName: 'Mixer',
         manufacturerName: 'ACME',

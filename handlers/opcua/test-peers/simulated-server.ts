@@ -95,7 +95,8 @@ export class SimulatedServer {
     const frames = new FrameReader({ chunkBytes: 65_536 })
     let sequence = 50
     const respond = (bytes: Buffer) => {
-      for (const frame of frames.push(bytes)) for (const answer of this.#answer(frame, () => ++sequence)) socket.write(answer)
+      for (const frame of frames.push(bytes))
+        for (const answer of this.#answer(frame, () => ++sequence)) socket.write(answer)
     }
     socket.on('data', (bytes) => {
       if (this.answersAfter === undefined) respond(bytes)
@@ -105,7 +106,12 @@ export class SimulatedServer {
 
   #answer({ type, body }: Frame, next: () => number): Buffer[] {
     if (type === 'HEL') {
-      const acknowledge = new BinaryWriter().uint32(0).uint32(65_536).uint32(65_536).uint32(0).uint32(0)
+      const acknowledge = new BinaryWriter()
+        .uint32(0)
+        .uint32(65_536)
+        .uint32(65_536)
+        .uint32(0)
+        .uint32(0)
       return [encodeFrame('ACK', 'F', acknowledge.bytes())]
     }
     const reader = new BinaryReader(body)
@@ -115,9 +121,19 @@ export class SimulatedServer {
       reader.byteString()
       reader.byteString()
       reader.uint32()
-      const header = new BinaryWriter().uint32(CHANNEL).string(policy).byteString(null).byteString(null)
+      const header = new BinaryWriter()
+        .uint32(CHANNEL)
+        .string(policy)
+        .byteString(null)
+        .byteString(null)
       header.uint32(next()).uint32(reader.uint32())
-      return [encodeFrame('OPN', 'F', header.raw(encodeOpenSecureChannelResponse(CHANNEL, TOKEN)).bytes())]
+      return [
+        encodeFrame(
+          'OPN',
+          'F',
+          header.raw(encodeOpenSecureChannelResponse(CHANNEL, TOKEN)).bytes(),
+        ),
+      ]
     }
     if (type !== 'MSG') return []
     for (let skipped = 0; skipped < 3; skipped++) reader.uint32()
@@ -133,7 +149,9 @@ export class SimulatedServer {
         const url = request.string()
         const echo = this.echoes && url !== ''
         return encodeFindServersResponse(
-          echo ? this.applications.map((one) => ({ ...one, discoveryUrls: [url] })) : this.applications,
+          echo
+            ? this.applications.map((one) => ({ ...one, discoveryUrls: [url] }))
+            : this.applications,
         )
       }
       case 428:
@@ -141,7 +159,9 @@ export class SimulatedServer {
         return encodeGetEndpointsResponse(this.endpoints)
       case 12_208:
         this.asked.push('FindServersOnNetwork')
-        return this.records === undefined ? encodeFault(SERVICE_UNSUPPORTED) : encodeFindServersOnNetworkResponse(this.records)
+        return this.records === undefined
+          ? encodeFault(SERVICE_UNSUPPORTED)
+          : encodeFindServersOnNetworkResponse(this.records)
       default:
         return encodeFault(SERVICE_UNSUPPORTED)
     }
@@ -161,7 +181,12 @@ export class SimulatedServer {
     const count = Math.ceil(response.length / this.chunkBytes)
     return Array.from({ length: count }, (_, index) => {
       const part = response.subarray(index * this.chunkBytes, (index + 1) * this.chunkBytes)
-      const body = new BinaryWriter().uint32(CHANNEL).uint32(TOKEN).uint32(next()).uint32(requestId).raw(part)
+      const body = new BinaryWriter()
+        .uint32(CHANNEL)
+        .uint32(TOKEN)
+        .uint32(next())
+        .uint32(requestId)
+        .raw(part)
       return encodeFrame('MSG', index === count - 1 ? 'F' : 'C', body.bytes())
     })
   }
@@ -180,7 +205,10 @@ export function application(given: Partial<ApplicationDescription> = {}): Applic
 }
 
 /** An endpoint without security, where nothing else is said. */
-export function endpoint(server: ApplicationDescription, given: Partial<EndpointDescription> = {}): EndpointDescription {
+export function endpoint(
+  server: ApplicationDescription,
+  given: Partial<EndpointDescription> = {},
+): EndpointDescription {
   return {
     endpointUrl: server.discoveryUrls[0] ?? 'opc.tcp://127.0.0.1:4840',
     server,

@@ -11,7 +11,9 @@ export interface DescriptionOptions {
 }
 
 /** Reads the options that come as discovery properties. */
-export function optionsFrom(properties: DiscoveryProperties): Pick<DescriptionOptions, 'resourceName' | 'vfioPassthrough'> {
+export function optionsFrom(
+  properties: DiscoveryProperties,
+): Pick<DescriptionOptions, 'resourceName' | 'vfioPassthrough'> {
   const resourceName = properties.text('devicePluginResourceName') || undefined
   const vfio = properties.text('vfioPassthrough')?.toLowerCase() === 'true'
   return { resourceName, vfioPassthrough: vfio && resourceName !== undefined }
@@ -21,7 +23,8 @@ export function optionsFrom(properties: DiscoveryProperties): Pick<DescriptionOp
 export function describeGroup({ id, members }: DeviceGroup, options: DescriptionOptions): Device {
   const properties: Record<string, string> = { UDEV_DEVPATH: id }
   const specs = new Map<string, DeviceSpec>()
-  const addSpec = (path: string, permissions: string) => specs.set(path, { containerPath: path, hostPath: path, permissions })
+  const addSpec = (path: string, permissions: string) =>
+    specs.set(path, { containerPath: path, hostPath: path, permissions })
   const suffix = (index: number) => (options.grouped ? `_${index}` : '')
 
   const resource = options.resourceName?.toUpperCase().replace(/[./]/g, '_')
@@ -31,10 +34,12 @@ export function describeGroup({ id, members }: DeviceGroup, options: Description
     properties[`UDEV_DEVNODE${suffix(index)}`] = devnode
     addSpec(devnode, options.permissions)
     const address = usbAddress(devnode)
-    if (resource !== undefined && address !== undefined) properties[`USB_RESOURCE_${resource}${suffix(index)}`] = address
+    if (resource !== undefined && address !== undefined)
+      properties[`USB_RESOURCE_${resource}${suffix(index)}`] = address
   }
   const address = pciAddress(id)
-  if (resource !== undefined && address !== undefined) properties[`PCI_RESOURCE_${resource}`] = address
+  if (resource !== undefined && address !== undefined)
+    properties[`PCI_RESOURCE_${resource}`] = address
   if (options.vfioPassthrough) {
     for (const { device } of members) {
       const group = device.linkName('iommu_group')
@@ -56,5 +61,7 @@ function usbAddress(devnode: string): string | undefined {
 function pciAddress(devpath: string): string | undefined {
   const segments = devpath.split('/')
   if (segments.some((segment) => segment.startsWith('usb'))) return undefined
-  return segments.findLast((segment) => /^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$/.test(segment))
+  return segments.findLast((segment) =>
+    /^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$/.test(segment),
+  )
 }

@@ -12,7 +12,11 @@ export interface FoundDevice {
 
 /** Rules that are ready to be asked about the devices of the machine, again and again. */
 export class RuleSet {
-  readonly #rules: readonly { readonly matcher: RuleMatcher; readonly filter: ScanFilter; readonly asksParents: boolean }[]
+  readonly #rules: readonly {
+    readonly matcher: RuleMatcher
+    readonly filter: ScanFilter
+    readonly asksParents: boolean
+  }[]
 
   constructor(rules: readonly Rule[]) {
     this.#rules = rules.map((rule) => ({
@@ -29,8 +33,11 @@ export class RuleSet {
   concernedBy({ devpath, properties }: Uevent, found: readonly FoundDevice[]): boolean {
     const subsystem = properties.get('SUBSYSTEM')
     if (subsystem === undefined) return true
-    if (this.#rules.some(({ filter, asksParents }) => asksParents || filter.subsystem(subsystem))) return true
-    return found.some((device) => isWithin(device.devpath, devpath) || isWithin(devpath, device.devpath))
+    if (this.#rules.some(({ filter, asksParents }) => asksParents || filter.subsystem(subsystem)))
+      return true
+    return found.some(
+      (device) => isWithin(device.devpath, devpath) || isWithin(devpath, device.devpath),
+    )
   }
 
   /** All devices that match one of the rules, each once, in order of their paths. */
@@ -40,7 +47,11 @@ export class RuleSet {
       for (const device of scan.devices(filter)) {
         if (!matcher.matches(device) || !device.present) continue
         const offered = nearestWithNode(device) ?? device
-        found.set(offered.devpath, { devpath: offered.devpath, devnode: offered.devnode, device: offered })
+        found.set(offered.devpath, {
+          devpath: offered.devpath,
+          devnode: offered.devnode,
+          device: offered,
+        })
       }
     }
     return [...found.values()].sort((a, b) => (a.devpath < b.devpath ? -1 : 1))
@@ -57,7 +68,9 @@ function nearestWithNode(device: SysfsDevice): SysfsDevice | undefined {
 /** What the names of directories and links alone can say about a rule. */
 function scanFilter(rule: Rule): ScanFilter {
   const tests = (key: 'SUBSYSTEM' | 'KERNEL') =>
-    rule.filter((match) => match.key === key).map((match) => ({ glob: globOf(match), wanted: match.operator === '==' }))
+    rule
+      .filter((match) => match.key === key)
+      .map((match) => ({ glob: globOf(match), wanted: match.operator === '==' }))
   const [subsystems, kernels] = [tests('SUBSYSTEM'), tests('KERNEL')]
   return {
     subsystem: (name) => subsystems.every(({ glob, wanted }) => glob.matches(name) === wanted),

@@ -17,7 +17,11 @@ export class UdevRuleError extends AkriError {
   constructor(reason: string, text: string, offset: number) {
     const position = positionOf(text, offset)
     const excerpt = excerptOf(text, position)
-    super('AKRI_ERR_UDEV_RULE', 'terminal', `line ${position.line}, column ${position.column}: ${reason}\n${excerpt}`)
+    super(
+      'AKRI_ERR_UDEV_RULE',
+      'terminal',
+      `line ${position.line}, column ${position.column}: ${reason}\n${excerpt}`,
+    )
     this.name = 'UdevRuleError'
     this.position = position
     this.reason = reason
@@ -36,7 +40,9 @@ function positionOf(text: string, offset: number): RulePosition {
 
 function excerptOf(text: string, { line, column }: RulePosition): string {
   // What cannot be printed would move the caret or upset a terminal.
-  const shown = [...(text.split('\n')[line - 1] ?? '')].map((character) => (/[\p{C}\p{Z}]/u.test(character) ? ' ' : character))
+  const shown = [...(text.split('\n')[line - 1] ?? '')].map((character) =>
+    /[\p{C}\p{Z}]/u.test(character) ? ' ' : character,
+  )
   const from = Math.max(0, column - 1 - AROUND)
   const to = column - 1 + AROUND
   const [before, after] = [from > 0 ? '…' : '', to < shown.length ? '…' : '']

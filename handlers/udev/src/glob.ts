@@ -38,7 +38,11 @@ type Step =
   | { readonly kind: 'character'; readonly character: string }
   | { readonly kind: 'any' }
   | { readonly kind: 'star' }
-  | { readonly kind: 'set'; readonly negated: boolean; readonly holds: readonly ((character: string) => boolean)[] }
+  | {
+      readonly kind: 'set'
+      readonly negated: boolean
+      readonly holds: readonly ((character: string) => boolean)[]
+    }
   /** fnmatch gives up here: nothing matches. */
   | { readonly kind: 'never' }
 
@@ -95,11 +99,16 @@ function compileGlob(glob: string): Step[] {
       at++
     } else if (character === '\\') {
       const escaped = characters[at + 1]
-      steps.push(escaped === undefined ? { kind: 'never' } : { kind: 'character', character: escaped })
+      steps.push(
+        escaped === undefined ? { kind: 'never' } : { kind: 'character', character: escaped },
+      )
       at += 2
     } else if (character === '[') {
       // A bracket that is never closed stands for itself.
-      const { step, end } = compileSet(characters, at) ?? { step: { kind: 'character', character } as const, end: at + 1 }
+      const { step, end } = compileSet(characters, at) ?? {
+        step: { kind: 'character', character } as const,
+        end: at + 1,
+      }
       steps.push(step)
       at = end
     } else {
@@ -128,7 +137,10 @@ const CLASSES: Readonly<Record<string, RegExp>> = {
 }
 
 /** A bracket expression, or undefined where it does not end. `]` as the first member stands for itself. */
-function compileSet(characters: readonly string[], start: number): { readonly step: Step; readonly end: number } | undefined {
+function compileSet(
+  characters: readonly string[],
+  start: number,
+): { readonly step: Step; readonly end: number } | undefined {
   let at = start + 1
   const negated = characters[at] === '!' || characters[at] === '^'
   if (negated) at++
@@ -137,9 +149,12 @@ function compileSet(characters: readonly string[], start: number): { readonly st
   for (let first = true; ; first = false) {
     const character = characters[at]
     if (character === undefined) return undefined
-    if (character === ']' && !first) return { step: never ? { kind: 'never' } : { kind: 'set', negated, holds }, end: at + 1 }
+    if (character === ']' && !first)
+      return { step: never ? { kind: 'never' } : { kind: 'set', negated, holds }, end: at + 1 }
     const named =
-      character === '[' && characters[at + 1] === ':' ? /^\[:([a-z]+):\]/.exec(characters.slice(at, at + 40).join('')) : null
+      character === '[' && characters[at + 1] === ':'
+        ? /^\[:([a-z]+):\]/.exec(characters.slice(at, at + 40).join(''))
+        : null
     if (named) {
       const members = CLASSES[named[1] ?? '']
       if (members === undefined) never = true
@@ -160,7 +175,10 @@ function compileSet(characters: readonly string[], start: number): { readonly st
   }
 }
 
-function member(characters: readonly string[], at: number): { readonly character: string; readonly end: number } | undefined {
+function member(
+  characters: readonly string[],
+  at: number,
+): { readonly character: string; readonly end: number } | undefined {
   const character = characters[at]
   if (character === '\\') {
     const escaped = characters[at + 1]

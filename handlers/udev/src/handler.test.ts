@@ -1,4 +1,12 @@
-import { mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { type Device, DiscoveryProperties, InvalidDetailsError, silentLogger } from '@akrijs/sdk'
@@ -23,7 +31,10 @@ afterEach(() => {
 })
 
 /** The first list that the handler gives for these details. */
-async function find(details: object, properties: Readonly<Record<string, string>> = {}): Promise<Device[]> {
+async function find(
+  details: object,
+  properties: Readonly<Record<string, string>> = {},
+): Promise<Device[]> {
   const { value } = await open(details, properties).next()
   return value ?? []
 }
@@ -43,7 +54,10 @@ const BUS = '/devices/pci0000:00/0000:00:14.0/usb1'
 
 describe('the udev handler', () => {
   it('gives a device its path, node and permissions', async () => {
-    tree.add('/devices/virtual/mem/null', { class: 'mem', uevent: { MAJOR: '1', MINOR: '3', DEVNAME: 'null' } })
+    tree.add('/devices/virtual/mem/null', {
+      class: 'mem',
+      uevent: { MAJOR: '1', MINOR: '3', DEVNAME: 'null' },
+    })
     expect(await find({ udevRules: ['KERNEL=="null"'], permissions: 'rw' })).toEqual([
       {
         id: '/devices/virtual/mem/null',
@@ -68,8 +82,11 @@ describe('the udev handler', () => {
   })
 
   it('D1 filters by DEVPATH alone', async () => {
-    for (const name of ['null', 'zero']) tree.add(`/devices/virtual/mem/${name}`, { class: 'mem', uevent: { DEVNAME: name } })
-    expect(ids(await find({ udevRules: ['DEVPATH=="/devices/virtual/mem/z*"'] }))).toEqual(['/devices/virtual/mem/zero'])
+    for (const name of ['null', 'zero'])
+      tree.add(`/devices/virtual/mem/${name}`, { class: 'mem', uevent: { DEVNAME: name } })
+    expect(ids(await find({ udevRules: ['DEVPATH=="/devices/virtual/mem/z*"'] }))).toEqual([
+      '/devices/virtual/mem/zero',
+    ])
   })
 
   it('D1 groups by whole components: 1-1 does not swallow 1-10', async () => {
@@ -84,32 +101,49 @@ describe('the udev handler', () => {
     expect(found.map(({ id, properties }) => [id, properties])).toEqual([
       [
         `${BUS}/1-1`,
-        { UDEV_DEVPATH: `${BUS}/1-1`, UDEV_DEVNODE_0: '/dev/bus/usb/001/002', UDEV_DEVNODE_1: '/dev/bus/usb/001/004' },
+        {
+          UDEV_DEVPATH: `${BUS}/1-1`,
+          UDEV_DEVNODE_0: '/dev/bus/usb/001/002',
+          UDEV_DEVNODE_1: '/dev/bus/usb/001/004',
+        },
       ],
       [`${BUS}/1-10`, { UDEV_DEVPATH: `${BUS}/1-10`, UDEV_DEVNODE_0: '/dev/bus/usb/001/003' }],
     ])
     // A hyphen comes before the slash.
-    for (const name of ['soc', 'soc-audio', 'soc/camera']) tree.add(`/devices/platform/${name}`, { bus: 'platform' })
-    expect(ids(await find({ udevRules: ['SUBSYSTEM=="platform"'], groupRecursive: true }))).toEqual([
-      '/devices/platform/soc',
-      '/devices/platform/soc-audio',
-    ])
+    for (const name of ['soc', 'soc-audio', 'soc/camera'])
+      tree.add(`/devices/platform/${name}`, { bus: 'platform' })
+    expect(ids(await find({ udevRules: ['SUBSYSTEM=="platform"'], groupRecursive: true }))).toEqual(
+      ['/devices/platform/soc', '/devices/platform/soc-audio'],
+    )
   })
 
   it('D1 numbers the nodes of a group in the same order, in whichever order sysfs lists them', async () => {
     const nodes = ['video1', 'video0', 'video2']
-    const details = { udevRules: ['SUBSYSTEM=="usb"', 'SUBSYSTEM=="video4linux"'], groupRecursive: true }
+    const details = {
+      udevRules: ['SUBSYSTEM=="usb"', 'SUBSYSTEM=="video4linux"'],
+      groupRecursive: true,
+    }
     const lists: unknown[] = []
     for (const order of [nodes, [...nodes].reverse()]) {
       tree.remove()
       tree = new Tree()
       tree.add(`${BUS}/1-1`, { bus: 'usb', uevent: { DEVNAME: 'bus/usb/001/002' } })
-      for (const node of order) tree.add(`${BUS}/1-1/video4linux/${node}`, { class: 'video4linux', uevent: { DEVNAME: node } })
+      for (const node of order)
+        tree.add(`${BUS}/1-1/video4linux/${node}`, {
+          class: 'video4linux',
+          uevent: { DEVNAME: node },
+        })
       lists.push(await find(details))
     }
     expect(lists[0]).toEqual(lists[1])
     expect(lists[0]).toMatchObject([
-      { properties: { UDEV_DEVNODE_0: '/dev/bus/usb/001/002', UDEV_DEVNODE_1: '/dev/video0', UDEV_DEVNODE_3: '/dev/video2' } },
+      {
+        properties: {
+          UDEV_DEVNODE_0: '/dev/bus/usb/001/002',
+          UDEV_DEVNODE_1: '/dev/video0',
+          UDEV_DEVNODE_3: '/dev/video2',
+        },
+      },
     ])
   })
 
@@ -124,13 +158,21 @@ describe('the udev handler', () => {
         id: `${BUS}/1-1`,
         properties: { UDEV_DEVPATH: `${BUS}/1-1`, UDEV_DEVNODE: '/dev/bus/usb/001/002' },
       }),
-      { id: '/devices/virtual/net/lo', properties: { UDEV_DEVPATH: '/devices/virtual/net/lo' }, mounts: [], deviceSpecs: [] },
+      {
+        id: '/devices/virtual/net/lo',
+        properties: { UDEV_DEVPATH: '/devices/virtual/net/lo' },
+        mounts: [],
+        deviceSpecs: [],
+      },
     ])
   })
 
   it('names USB and PCI devices for other device plugins, and gives VFIO nodes when asked to', async () => {
     tree.add(`${BUS}/1-1`, { bus: 'usb', uevent: { DEVNAME: 'bus/usb/001/012' } })
-    tree.add('/devices/pci0000:00/0000:00:1c.0/0000:01:00.0', { bus: 'pci', links: { iommu_group: '/kernel/iommu_groups/17' } })
+    tree.add('/devices/pci0000:00/0000:00:1c.0/0000:01:00.0', {
+      bus: 'pci',
+      links: { iommu_group: '/kernel/iommu_groups/17' },
+    })
     const details = { udevRules: ['SUBSYSTEM=="usb|pci"'] }
     const devicePluginResourceName = 'akri.sh/udev-mouse'
     const [usb, pci] = await find(details, { devicePluginResourceName, vfioPassthrough: 'True' })
@@ -145,7 +187,14 @@ describe('the udev handler', () => {
   })
 
   it('takes no node that would lead out of /dev, and no device outside of /sys/devices', async () => {
-    for (const [index, name] of ['../etc/shadow', '/etc/shadow', 'a/../../b', '/dev/..', './x', 'a//b'].entries()) {
+    for (const [index, name] of [
+      '../etc/shadow',
+      '/etc/shadow',
+      'a/../../b',
+      '/dev/..',
+      './x',
+      'a//b',
+    ].entries()) {
       tree.add(`/devices/virtual/misc/bad${index}`, { class: 'misc', uevent: { DEVNAME: name } })
     }
     tree.link('/class/misc/outside', '../../../../../etc')
@@ -155,12 +204,27 @@ describe('the udev handler', () => {
   })
 
   it('reads tags, links and properties of the database of udev', async () => {
-    tree.add('/devices/virtual/mem/null', { class: 'mem', uevent: { MAJOR: '1', MINOR: '3', DEVNAME: 'null' } })
-    tree.database('c1:3', ['S:disk/by-id/x', 'I:12345', 'E:ID_MODEL=A=B', 'G:old', 'G:seat', 'Q:seat', 'V:1'])
+    tree.add('/devices/virtual/mem/null', {
+      class: 'mem',
+      uevent: { MAJOR: '1', MINOR: '3', DEVNAME: 'null' },
+    })
+    tree.database('c1:3', [
+      'S:disk/by-id/x',
+      'I:12345',
+      'E:ID_MODEL=A=B',
+      'G:old',
+      'G:seat',
+      'Q:seat',
+      'V:1',
+    ])
     const matches = async (rule: string) => (await find({ udevRules: [rule] })).length === 1
     expect(await matches('TAG=="seat"')).toBe(true)
     expect(await matches('TAG=="old"')).toBe(false)
-    expect(await matches('ENV{TAGS}=="*:old:*", ENV{DEVLINKS}=="/dev/disk/by-id/x", ENV{ID_MODEL}=="A=B"')).toBe(true)
+    expect(
+      await matches(
+        'ENV{TAGS}=="*:old:*", ENV{DEVLINKS}=="/dev/disk/by-id/x", ENV{ID_MODEL}=="A=B"',
+      ),
+    ).toBe(true)
   })
 
   it('leaves out devices that vanish while they are looked at', async () => {
@@ -171,7 +235,10 @@ describe('the udev handler', () => {
 
   it('does not read the uevent file of a device that its attributes rule out: that of a busy USB hub is held up', async (context) => {
     const add = (name: string, idVendor: string) => {
-      tree.add(`${BUS}/${name}`, { bus: 'usb', uevent: { DEVTYPE: 'usb_device', DEVNAME: `bus/usb/001/00${name.at(-1)}` } })
+      tree.add(`${BUS}/${name}`, {
+        bus: 'usb',
+        uevent: { DEVTYPE: 'usb_device', DEVNAME: `bus/usb/001/00${name.at(-1)}` },
+      })
       writeFileSync(path.join(tree.roots.sysfsRoot, BUS, name, 'idVendor'), `${idVendor}\n`)
     }
     add('1-2', '0409')
@@ -179,10 +246,17 @@ describe('the udev handler', () => {
     // Never read, as far as the file system knows: it notes a reading that is the first one since it was written.
     const uevent = (name: string) => path.join(tree.roots.sysfsRoot, BUS, name, 'uevent')
     for (const name of ['1-2', '1-2/1-2.3']) utimesSync(uevent(name), 0, new Date())
-    expect(ids(await find({ udevRules: ['SUBSYSTEM=="usb", ENV{DEVTYPE}=="usb_device", ATTR{idVendor}=="0627"'] }))).toEqual([
-      `${BUS}/1-2/1-2.3`,
-    ])
-    context.skip(statSync(uevent('1-2/1-2.3')).atimeMs === 0, 'the file system keeps no access times')
+    expect(
+      ids(
+        await find({
+          udevRules: ['SUBSYSTEM=="usb", ENV{DEVTYPE}=="usb_device", ATTR{idVendor}=="0627"'],
+        }),
+      ),
+    ).toEqual([`${BUS}/1-2/1-2.3`])
+    context.skip(
+      statSync(uevent('1-2/1-2.3')).atimeMs === 0,
+      'the file system keeps no access times',
+    )
     expect(statSync(uevent('1-2')).atimeMs).toBe(0)
   })
 
@@ -194,7 +268,10 @@ describe('the udev handler', () => {
     const next = lists.next()
     await monitor.tell({ kind: 'events', events: [event('/devices/virtual/net/veth0', 'net')] })
     expect(monitor.taken).toBe(2)
-    const before = await Promise.race([next, new Promise((resolve) => setImmediate(() => resolve('nothing')))])
+    const before = await Promise.race([
+      next,
+      new Promise((resolve) => setImmediate(() => resolve('nothing'))),
+    ])
     expect(before).toBe('nothing')
     await monitor.tell({ kind: 'events', events: [event('/devices/virtual/mem/zero', 'mem')] })
     expect((await next).value).toHaveLength(2)
@@ -249,7 +326,10 @@ interface Given {
 /** A sysfs of files. */
 class Tree {
   readonly #root = mkdtempSync(path.join(os.tmpdir(), 'akri-sysfs-'))
-  readonly roots = { sysfsRoot: path.join(this.#root, 'sys'), runUdevRoot: path.join(this.#root, 'run') }
+  readonly roots = {
+    sysfsRoot: path.join(this.#root, 'sys'),
+    runUdevRoot: path.join(this.#root, 'run'),
+  }
 
   add(devpath: string, { class: className, bus, uevent = {}, links = {} }: Given): void {
     const directory = path.join(this.roots.sysfsRoot, devpath)
@@ -262,9 +342,15 @@ class Tree {
     )
     const subsystem = className === undefined ? `/bus/${bus}` : `/class/${className}`
     for (const [name, target] of Object.entries({ subsystem, ...links })) {
-      symlinkSync(path.relative(directory, path.join(this.roots.sysfsRoot, target)), path.join(directory, name))
+      symlinkSync(
+        path.relative(directory, path.join(this.roots.sysfsRoot, target)),
+        path.join(directory, name),
+      )
     }
-    const entry = path.join(className === undefined ? `${subsystem}/devices` : subsystem, path.basename(devpath))
+    const entry = path.join(
+      className === undefined ? `${subsystem}/devices` : subsystem,
+      path.basename(devpath),
+    )
     this.link(entry, path.relative(path.dirname(entry), devpath))
   }
 

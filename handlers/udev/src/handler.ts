@@ -11,7 +11,10 @@ export interface UdevHandlerOptions extends Partial<SysfsRoots> {
 }
 
 /** Finds the devices of this machine by udev rules, and finds them again as soon as something is plugged or unplugged. */
-export function defineUdevHandler({ monitor, ...given }: UdevHandlerOptions): DiscoveryHandler<UdevDetails> {
+export function defineUdevHandler({
+  monitor,
+  ...given
+}: UdevHandlerOptions): DiscoveryHandler<UdevDetails> {
   const roots: SysfsRoots = { ...SYSTEM_ROOTS, ...given }
   return defineDiscoveryHandler({
     name: 'udev',
@@ -19,9 +22,14 @@ export function defineUdevHandler({ monitor, ...given }: UdevHandlerOptions): Di
     details: udevDetails,
     async *discover({ details, properties, signal, log }) {
       const rules = new RuleSet(details.udevRules)
-      const options = { ...optionsFrom(properties), grouped: details.groupRecursive, permissions: details.permissions }
+      const options = {
+        ...optionsFrom(properties),
+        grouped: details.groupRecursive,
+        permissions: details.permissions,
+      }
       const group = details.groupRecursive ? groupRecursively : oneByOne
-      if (details.udevRules.length === 0) log.warn({}, 'udevRules is empty, so nothing will be found')
+      if (details.udevRules.length === 0)
+        log.warn({}, 'udevRules is empty, so nothing will be found')
       let found: readonly FoundDevice[] = []
       for await (const change of monitor.changes(signal, log)) {
         if (change.kind === 'rescan') log.debug({ reason: change.reason }, 'looking at all devices')

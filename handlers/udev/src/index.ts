@@ -7,9 +7,14 @@ export { UdevRuleError } from './errors.js'
 export type { UdevDetails, UdevHandlerOptions }
 
 /** The udev handler with other roots or another monitor, for tests. */
-export function createUdevHandler(options: Partial<UdevHandlerOptions> = {}): DiscoveryHandler<UdevDetails> {
+export function createUdevHandler(
+  options: Partial<UdevHandlerOptions> = {},
+): DiscoveryHandler<UdevDetails> {
   const { runUdevRoot } = options
-  return defineUdevHandler({ monitor: new UeventMonitor(runUdevRoot === undefined ? {} : { runUdevRoot }), ...options })
+  return defineUdevHandler({
+    monitor: new UeventMonitor(runUdevRoot === undefined ? {} : { runUdevRoot }),
+    ...options,
+  })
 }
 
 export default createUdevHandler()

@@ -15,51 +15,64 @@ const ORACLE = path.resolve(import.meta.dirname, '../../../node_modules/.cache/a
 const ASK = 'process.stdout.write(JSON.stringify(require("udev").list()))'
 const RECORDED = path.resolve(import.meta.dirname, '../recorded')
 
-const missing = ['/usr/include/libudev.h', '/usr/bin/g++', '/usr/bin/python3', '/usr/bin/make'].filter(
-  (file) => !existsSync(file),
-)
+const missing = [
+  '/usr/include/libudev.h',
+  '/usr/bin/g++',
+  '/usr/bin/python3',
+  '/usr/bin/make',
+].filter((file) => !existsSync(file))
 const umockdev = spawnSync('umockdev-run', ['--version']).status === 0
 const udevd = '/lib/systemd/systemd-udevd'
-const namespaces = existsSync(udevd) && spawnSync('unshare', ['--mount', '--net', 'true']).status === 0
+const namespaces =
+  existsSync(udevd) && spawnSync('unshare', ['--mount', '--net', 'true']).status === 0
 
 type Properties = Readonly<Record<string, string>>
 
-describe.skipIf(missing.length > 0)('compared with libudev (needs libudev-dev, g++, make, python3)', () => {
-  let directory: string
-  let failure: string | undefined
+describe.skipIf(missing.length > 0)(
+  'compared with libudev (needs libudev-dev, g++, make, python3)',
+  () => {
+    let directory: string
+    let failure: string | undefined
 
-  beforeAll(async () => {
-    directory = mkdtempSync(path.join(os.tmpdir(), 'akri-libudev-'))
-    if (existsSync(path.join(ORACLE, 'node_modules/udev/build/Release/udev.node'))) return
-    mkdirSync(ORACLE, { recursive: true })
-    const manifest = { private: true, dependencies: { udev: '1.0.1' }, allowScripts: { udev: true } }
-    writeFileSync(path.join(ORACLE, 'package.json'), JSON.stringify(manifest))
-    try {
-      await exec('npm', ['install', '--no-audit', '--no-fund'], { cwd: ORACLE })
-    } catch (error) {
-      failure = messageOf(error)
-    }
-  })
+    beforeAll(async () => {
+      directory = mkdtempSync(path.join(os.tmpdir(), 'akri-libudev-'))
+      if (existsSync(path.join(ORACLE, 'node_modules/udev/build/Release/udev.node'))) return
+      mkdirSync(ORACLE, { recursive: true })
+      const manifest = {
+        private: true,
+        dependencies: { udev: '1.0.1' },
+        allowScripts: { udev: true },
+      }
+      writeFileSync(path.join(ORACLE, 'package.json'), JSON.stringify(manifest))
+      try {
+        await exec('npm', ['install', '--no-audit', '--no-fund'], { cwd: ORACLE })
+      } catch (error) {
+        failure = messageOf(error)
+      }
+    })
 
-  beforeEach((context) => {
-    if (failure !== undefined) context.skip(`the npm package udev cannot be installed: ${failure}`)
-  })
+    beforeEach((context) => {
+      if (failure !== undefined)
+        context.skip(`the npm package udev cannot be installed: ${failure}`)
+    })
 
-  afterAll(() => rmSync(directory, { recursive: true, force: true }))
+    afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
-  it('D1 finds the same devices with the same properties on this machine', async () => {
-    const before = await libudev()
-    const found = ours(SYSTEM_ROOTS)
-    const after = await libudev()
-    const expected = common(before, after)
-    expect(expected.size).toBeGreaterThan(50)
-    expect(common(found, expected)).toEqual(expected)
-    expect([...found.keys()].filter((id) => !before.has(id) && !after.has(id))).toEqual([])
-  })
+    it('D1 finds the same devices with the same properties on this machine', async () => {
+      const before = await libudev()
+      const found = ours(SYSTEM_ROOTS)
+      const after = await libudev()
+      const expected = common(before, after)
+      expect(expected.size).toBeGreaterThan(50)
+      expect(common(found, expected)).toEqual(expected)
+      expect([...found.keys()].filter((id) => !before.has(id) && !after.has(id))).toEqual([])
+    })
 
-  it.skipIf(!namespaces)('D1 finds the same where udevd runs and has filled its database (needs root and udevd)', async () => {
-    const run = path.join(directory, 'udev')
-    const script = `
+    it.skipIf(!namespaces)(
+      'D1 finds the same where udevd runs and has filled its database (needs root and udevd)',
+      async () => {
+        const run = path.join(directory, 'udev')
+        const script = `
       set -e; before=
       mount --make-rprivate /
       mkdir -p ${run}
@@ -77,41 +90,58 @@ describe.skipIf(missing.length > 0)('compared with libudev (needs libudev-dev, g
       done
       cp -a /run/udev/data ${run}/data
       exec ${process.execPath} -e '${ASK}'`
-    const before = await libudev()
-    const { stdout } = await exec('unshare', ['--mount', '--net', '--pid', '--fork', '--kill-child', 'sh', '-c', script], {
-      cwd: ORACLE,
-      maxBuffer: 1 << 26,
-    })
-    const expected = devicesOf(stdout)
-    expect([...expected.values()].filter((device) => 'USEC_INITIALIZED' in device).length).toBeGreaterThan(10)
-    // Network links are those of the other namespace.
-    const links = (devices: ReadonlyMap<string, Properties>) =>
-      new Map(
-        [...devices].filter(
-          ([, device]) => device.SUBSYSTEM !== 'net' && !('IFINDEX' in device) && device.SUBSYSTEM !== 'queues',
-        ),
-      )
-    const found = ours({ ...SYSTEM_ROOTS, runUdevRoot: run })
-    const there = common(before, await libudev())
-    expect(common(links(found), there)).toEqual(common(links(expected), there))
-  })
+        const before = await libudev()
+        const { stdout } = await exec(
+          'unshare',
+          ['--mount', '--net', '--pid', '--fork', '--kill-child', 'sh', '-c', script],
+          {
+            cwd: ORACLE,
+            maxBuffer: 1 << 26,
+          },
+        )
+        const expected = devicesOf(stdout)
+        expect(
+          [...expected.values()].filter((device) => 'USEC_INITIALIZED' in device).length,
+        ).toBeGreaterThan(10)
+        // Network links are those of the other namespace.
+        const links = (devices: ReadonlyMap<string, Properties>) =>
+          new Map(
+            [...devices].filter(
+              ([, device]) =>
+                device.SUBSYSTEM !== 'net' &&
+                !('IFINDEX' in device) &&
+                device.SUBSYSTEM !== 'queues',
+            ),
+          )
+        const found = ours({ ...SYSTEM_ROOTS, runUdevRoot: run })
+        const there = common(before, await libudev())
+        expect(common(links(found), there)).toEqual(common(links(expected), there))
+      },
+    )
 
-  it.skipIf(!umockdev).each(readdirSync(RECORDED))(
-    'D1 finds the same devices in the recording %s (needs umockdev)',
-    async (file) => {
-      const tree = path.join(directory, file)
-      mkdirSync(tree)
-      const script = `env -u LD_PRELOAD cp -a "$UMOCKDEV_DIR/." ${tree} && exec ${process.execPath} -e '${ASK}'`
-      const { stdout } = await exec('umockdev-run', ['-d', path.join(RECORDED, file), '--', 'sh', '-c', script], {
-        cwd: ORACLE,
-        maxBuffer: 1 << 26,
-      })
-      const expected = devicesOf(stdout)
-      expect(expected.size).toBeGreaterThan(3)
-      expect(ours({ sysfsRoot: path.join(tree, 'sys'), runUdevRoot: path.join(tree, 'run/udev') })).toEqual(expected)
-    },
-  )
-})
+    it.skipIf(!umockdev).each(readdirSync(RECORDED))(
+      'D1 finds the same devices in the recording %s (needs umockdev)',
+      async (file) => {
+        const tree = path.join(directory, file)
+        mkdirSync(tree)
+        const script = `env -u LD_PRELOAD cp -a "$UMOCKDEV_DIR/." ${tree} && exec ${process.execPath} -e '${ASK}'`
+        const { stdout } = await exec(
+          'umockdev-run',
+          ['-d', path.join(RECORDED, file), '--', 'sh', '-c', script],
+          {
+            cwd: ORACLE,
+            maxBuffer: 1 << 26,
+          },
+        )
+        const expected = devicesOf(stdout)
+        expect(expected.size).toBeGreaterThan(3)
+        expect(
+          ours({ sysfsRoot: path.join(tree, 'sys'), runUdevRoot: path.join(tree, 'run/udev') }),
+        ).toEqual(expected)
+      },
+    )
+  },
+)
 
 /** What libudev finds on this machine. */
 async function libudev(): Promise<Map<string, Properties>> {
@@ -120,7 +150,10 @@ async function libudev(): Promise<Map<string, Properties>> {
 }
 
 /** Those of the first that are also in the second: others may make devices meanwhile, and take them away. */
-function common(devices: ReadonlyMap<string, Properties>, others: ReadonlyMap<string, Properties>): Map<string, Properties> {
+function common(
+  devices: ReadonlyMap<string, Properties>,
+  others: ReadonlyMap<string, Properties>,
+): Map<string, Properties> {
   return new Map([...devices].filter(([id]) => others.has(id)))
 }
 
@@ -136,7 +169,9 @@ function devicesOf(json: string): Map<string, Properties> {
 
 function byPath(devices: readonly Properties[]): Map<string, Properties> {
   return new Map(
-    devices.map((device): [string, Properties] => [device.DEVPATH ?? '', sorted(device)]).sort(([a], [b]) => (a < b ? -1 : 1)),
+    devices
+      .map((device): [string, Properties] => [device.DEVPATH ?? '', sorted(device)])
+      .sort(([a], [b]) => (a < b ? -1 : 1)),
   )
 }
 

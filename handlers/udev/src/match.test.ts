@@ -27,7 +27,8 @@ const video = view({
   parent: usb,
 })
 
-const matches = (rule: string, device: DeviceView = video) => ruleMatcher(parseRule(rule)).matches(device)
+const matches = (rule: string, device: DeviceView = video) =>
+  ruleMatcher(parseRule(rule)).matches(device)
 
 describe('matching', () => {
   it('has an empty rule match everything', () => {
@@ -55,12 +56,24 @@ describe('matching', () => {
     for (const [holds, other, wrong] of [
       ['KERNEL=="video*"', 'KERNEL=="*0"', 'KERNEL=="*1"'],
       ['SUBSYSTEM=="video4linux"', 'SUBSYSTEM!="usb"', 'SUBSYSTEM=="usb"'],
-      ['ENV{ID_V4L_PRODUCT}=="UVC*"', 'ENV{ID_V4L_CAPABILITIES}!="x"', 'ENV{ID_V4L_CAPABILITIES}=="x"'],
+      [
+        'ENV{ID_V4L_PRODUCT}=="UVC*"',
+        'ENV{ID_V4L_CAPABILITIES}!="x"',
+        'ENV{ID_V4L_CAPABILITIES}=="x"',
+      ],
       ['ATTR{name}=="UVC*"', 'ATTR{index}=="0"', 'ATTR{index}=="1"'],
       ['TAG=="seat"', 'TAG=="uaccess"', 'TAG=="systemd"'],
     ] as const) {
-      const both = [`${holds}, ${other}`, `${other}, ${holds}`, `${holds}, ${wrong}`, `${wrong}, ${holds}`]
-      expect([holds, both.map((rule) => matches(rule))]).toEqual([holds, [true, true, false, false]])
+      const both = [
+        `${holds}, ${other}`,
+        `${other}, ${holds}`,
+        `${holds}, ${wrong}`,
+        `${wrong}, ${holds}`,
+      ]
+      expect([holds, both.map((rule) => matches(rule))]).toEqual([
+        holds,
+        [true, true, false, false],
+      ])
     }
   })
 
@@ -125,7 +138,8 @@ describe('matching', () => {
 
   it('has subsystem, class and bus mean the same', () => {
     const module = view({ devpath: '/devices/x', subsystem: 'bus' })
-    for (const name of ['subsystem', 'bus', 'class']) expect(matches(`SUBSYSTEM=="${name}"`, module)).toBe(true)
+    for (const name of ['subsystem', 'bus', 'class'])
+      expect(matches(`SUBSYSTEM=="${name}"`, module)).toBe(true)
   })
 })
 
@@ -139,7 +153,15 @@ interface Given {
   readonly parent?: DeviceView
 }
 
-function view({ devpath, subsystem, driver, attributes = {}, properties = {}, tags = [], parent }: Given): DeviceView {
+function view({
+  devpath,
+  subsystem,
+  driver,
+  attributes = {},
+  properties = {},
+  tags = [],
+  parent,
+}: Given): DeviceView {
   return {
     devpath,
     kernel: devpath.split('/').at(-1) ?? '',

@@ -15,7 +15,8 @@ export interface RuleMatcher {
 export function ruleMatcher(rule: Rule): RuleMatcher {
   const own: Condition[] = []
   const ofParents: Condition[] = []
-  for (const match of [...rule].sort(byCost)) (isPlural(match) ? ofParents : own).push(condition(match))
+  for (const match of [...rule].sort(byCost))
+    (isPlural(match) ? ofParents : own).push(condition(match))
   return {
     rule,
     matches(device) {
@@ -47,7 +48,13 @@ type Condition = (device: DeviceView) => boolean
 
 /** Whether a condition also looks at the ancestors of a device. */
 export function isPlural({ key }: Match): boolean {
-  return key === 'KERNELS' || key === 'SUBSYSTEMS' || key === 'DRIVERS' || key === 'ATTRS' || key === 'TAGS'
+  return (
+    key === 'KERNELS' ||
+    key === 'SUBSYSTEMS' ||
+    key === 'DRIVERS' ||
+    key === 'ATTRS' ||
+    key === 'TAGS'
+  )
 }
 
 /** What the value of a condition is compared by. */

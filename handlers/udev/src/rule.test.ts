@@ -22,57 +22,69 @@ const VALID: readonly (readonly [conditions: number, text: string])[] = [
   [2, ',KERNEL=="a",,SUBSYSTEM=="b",'],
 ]
 
-const INVALID: readonly (readonly [text: string, line: number, column: number, reason: RegExp])[] = [
-  ...['ACTION', 'NAME', 'SYMLINK', 'PROGRAM', 'RESULT', 'IMPORT{db}', 'TEST', 'CONST{arch}', 'SYSCTL{a}'].map(
-    (key) => [`KERNEL=="a", ${key}=="b"`, 1, 14, /cannot be used to find devices/] as const,
-  ),
-  ...['SECLABEL{x}', 'LABEL', 'GOTO', 'GROUP', 'OPTIONS', 'OWNER', 'MODE', 'RUN', 'WAIT_FOR'].map(
-    (key) => [`${key}="b"`, 1, 1, /it assigns/] as const,
-  ),
-  ['KERNEL="a"', 1, 7, /'=' assigns/],
-  ['ENV{A}+="a"', 1, 7, /'\+=' assigns/],
-  ['ENV{A}-="a"', 1, 7, /'-=' assigns/],
-  ['TAG:="a"', 1, 4, /':=' assigns/],
-  ['KERNAL=="a"', 1, 1, /"KERNAL" is not a key/],
-  ['kernel=="a"', 1, 1, /capitals: KERNEL/],
-  ['KERNEL=="a', 1, 9, /no closing quote/],
-  ['KERNEL=="a\n"', 1, 9, /no closing quote/],
-  ['KERNEL=="a\\"', 1, 9, /no closing quote/],
-  ['KERNEL==a', 1, 9, /double quotes/],
-  ['KERNEL==', 1, 9, /the rule ends/],
-  ['KERNEL', 1, 7, /the rule ends/],
-  ['KERNEL "a"', 1, 8, /'==' or '!=' is expected/],
-  ['KERNEL{x}=="a"', 1, 7, /takes no name/],
-  ['ATTR=="a"', 1, 5, /needs a name in braces/],
-  ['ATTR{}=="a"', 1, 6, /empty/],
-  ['ATTR{size=="a"', 1, 5, /not closed/],
-  ['ATTR{../../secret}=="a"', 1, 6, /below the device/],
-  ['ATTR{/etc/passwd}=="a"', 1, 6, /below the device/],
-  ['ATTR{a$kernel}=="a"', 1, 7, /substitutions/],
-  ['ATTR{[dmi/id]sys_vendor}=="a"', 1, 6, /other devices/],
-  ['KERNEL==e"\\q"', 1, 11, /not an escape/],
-  ['KERNEL==e"\\x00"', 1, 11, /NUL/],
-  ['KERNEL==e"\\xff"', 1, 11, /UTF-8/],
-  ['KERNEL==ee"a"', 1, 9, /double quotes/],
-  ['KERNEL=="a",\n  nonsense', 2, 3, /not a key/],
-  ['KERNEL=="a" and SUBSYSTEM=="b"', 1, 13, /not a key/],
-  ['# KERNEL=="a"', 1, 1, /comment/],
-  [' , ', 1, 2, /no condition/],
-  ['KERNEL=="a\0"', 1, 11, /NUL/],
-]
+const INVALID: readonly (readonly [text: string, line: number, column: number, reason: RegExp])[] =
+  [
+    ...[
+      'ACTION',
+      'NAME',
+      'SYMLINK',
+      'PROGRAM',
+      'RESULT',
+      'IMPORT{db}',
+      'TEST',
+      'CONST{arch}',
+      'SYSCTL{a}',
+    ].map((key) => [`KERNEL=="a", ${key}=="b"`, 1, 14, /cannot be used to find devices/] as const),
+    ...['SECLABEL{x}', 'LABEL', 'GOTO', 'GROUP', 'OPTIONS', 'OWNER', 'MODE', 'RUN', 'WAIT_FOR'].map(
+      (key) => [`${key}="b"`, 1, 1, /it assigns/] as const,
+    ),
+    ['KERNEL="a"', 1, 7, /'=' assigns/],
+    ['ENV{A}+="a"', 1, 7, /'\+=' assigns/],
+    ['ENV{A}-="a"', 1, 7, /'-=' assigns/],
+    ['TAG:="a"', 1, 4, /':=' assigns/],
+    ['KERNAL=="a"', 1, 1, /"KERNAL" is not a key/],
+    ['kernel=="a"', 1, 1, /capitals: KERNEL/],
+    ['KERNEL=="a', 1, 9, /no closing quote/],
+    ['KERNEL=="a\n"', 1, 9, /no closing quote/],
+    ['KERNEL=="a\\"', 1, 9, /no closing quote/],
+    ['KERNEL==a', 1, 9, /double quotes/],
+    ['KERNEL==', 1, 9, /the rule ends/],
+    ['KERNEL', 1, 7, /the rule ends/],
+    ['KERNEL "a"', 1, 8, /'==' or '!=' is expected/],
+    ['KERNEL{x}=="a"', 1, 7, /takes no name/],
+    ['ATTR=="a"', 1, 5, /needs a name in braces/],
+    ['ATTR{}=="a"', 1, 6, /empty/],
+    ['ATTR{size=="a"', 1, 5, /not closed/],
+    ['ATTR{../../secret}=="a"', 1, 6, /below the device/],
+    ['ATTR{/etc/passwd}=="a"', 1, 6, /below the device/],
+    ['ATTR{a$kernel}=="a"', 1, 7, /substitutions/],
+    ['ATTR{[dmi/id]sys_vendor}=="a"', 1, 6, /other devices/],
+    ['KERNEL==e"\\q"', 1, 11, /not an escape/],
+    ['KERNEL==e"\\x00"', 1, 11, /NUL/],
+    ['KERNEL==e"\\xff"', 1, 11, /UTF-8/],
+    ['KERNEL==ee"a"', 1, 9, /double quotes/],
+    ['KERNEL=="a",\n  nonsense', 2, 3, /not a key/],
+    ['KERNEL=="a" and SUBSYSTEM=="b"', 1, 13, /not a key/],
+    ['# KERNEL=="a"', 1, 1, /comment/],
+    [' , ', 1, 2, /no condition/],
+    ['KERNEL=="a\0"', 1, 11, /NUL/],
+  ]
 
 describe('the rule language', () => {
   it.each(VALID)('has %i conditions in %j', (conditions, text) => {
     expect(parseRule(text)).toHaveLength(conditions)
   })
 
-  it.each(INVALID)('D1 refuses %j in line %i, column %i, with the reason', (text, line, column, reason) => {
-    const error = errorOf(text)
-    expect(error.code).toBe('AKRI_ERR_UDEV_RULE')
-    expect(error.position).toEqual({ line, column })
-    expect(error.reason).toMatch(reason)
-    expect(error.message).toContain(`line ${line}, column ${column}`)
-  })
+  it.each(INVALID)(
+    'D1 refuses %j in line %i, column %i, with the reason',
+    (text, line, column, reason) => {
+      const error = errorOf(text)
+      expect(error.code).toBe('AKRI_ERR_UDEV_RULE')
+      expect(error.position).toEqual({ line, column })
+      expect(error.reason).toMatch(reason)
+      expect(error.message).toContain(`line ${line}, column ${column}`)
+    },
+  )
 
   it('shows the line with a caret below the place', () => {
     expect(errorOf('KERNEL=="a",\n  OWNER="root"').excerpt).toBe('    OWNER="root"\n    ^')
@@ -139,11 +151,19 @@ describe('the rule language', () => {
 
   it('reads every condition as it is written', () => {
     const operator = fc.constantFrom('==' as const, '!=' as const)
-    const value = fc.string({ unit: fc.constantFrom('a', '"', '\\', '|', '*', '\n', '\t', 'é', ',') })
+    const value = fc.string({
+      unit: fc.constantFrom('a', '"', '\\', '|', '*', '\n', '\t', 'é', ','),
+    })
     const attribute = fc.stringMatching(/^[a-z_]+(\/[a-z_ ,"]+)?$/)
     const match = fc.oneof(
       fc.record({ key: fc.constantFrom(...PLAIN_KEYS), operator, value, ignoreCase: fc.boolean() }),
-      fc.record({ key: fc.constantFrom(...NAMED_KEYS), attribute, operator, value, ignoreCase: fc.boolean() }),
+      fc.record({
+        key: fc.constantFrom(...NAMED_KEYS),
+        attribute,
+        operator,
+        value,
+        ignoreCase: fc.boolean(),
+      }),
     )
     fc.assert(
       fc.property(fc.array(match, { maxLength: 5 }), (rule) => {

@@ -1,7 +1,17 @@
 import { UdevRuleError } from './errors.js'
 
 /** The match keys of udev(7) that say something about a device, apart from any event. */
-export const PLAIN_KEYS = ['DEVPATH', 'KERNEL', 'SUBSYSTEM', 'DRIVER', 'TAG', 'KERNELS', 'SUBSYSTEMS', 'DRIVERS', 'TAGS'] as const
+export const PLAIN_KEYS = [
+  'DEVPATH',
+  'KERNEL',
+  'SUBSYSTEM',
+  'DRIVER',
+  'TAG',
+  'KERNELS',
+  'SUBSYSTEMS',
+  'DRIVERS',
+  'TAGS',
+] as const
 /** Those that take a name in braces. */
 export const NAMED_KEYS = ['ATTR', 'ENV', 'ATTRS'] as const
 
@@ -36,7 +46,11 @@ export const MAX_RULE_LENGTH = 16_384
  */
 export function parseRule(text: string): Rule {
   if (text.length > MAX_RULE_LENGTH) {
-    throw new UdevRuleError(`the rule has ${text.length} characters; the longest may have ${MAX_RULE_LENGTH}`, '', 0)
+    throw new UdevRuleError(
+      `the rule has ${text.length} characters; the longest may have ${MAX_RULE_LENGTH}`,
+      '',
+      0,
+    )
   }
   const nul = text.indexOf('\0')
   if (nul >= 0) throw new UdevRuleError('a NUL character is not allowed in a rule', text, nul)
@@ -44,8 +58,13 @@ export function parseRule(text: string): Rule {
   let at = skip(text, 0, SEPARATORS)
   const start = skip(text, 0, SPACE)
   if (text[start] === '#')
-    throw new UdevRuleError('this is a comment, not a rule; write comments in the YAML around it', text, start)
-  if (at >= text.length && start < text.length) throw new UdevRuleError('a comma, but no condition', text, start)
+    throw new UdevRuleError(
+      'this is a comment, not a rule; write comments in the YAML around it',
+      text,
+      start,
+    )
+  if (at >= text.length && start < text.length)
+    throw new UdevRuleError('a comma, but no condition', text, start)
   while (at < text.length) {
     const { value, end } = parseMatch(text, at)
     matches.push(value)
@@ -70,7 +89,18 @@ const REFUSED: Readonly<Record<string, string>> = {
   CONST: 'matches the machine, not a device',
   SYSCTL: 'matches the machine, not a device',
 }
-const ASSIGNING = new Set(['SECLABEL', 'LABEL', 'GOTO', 'GROUP', 'OPTIONS', 'OWNER', 'MODE', 'RUN', 'WAIT_FOR', 'WAIT_FOR_SYSFS'])
+const ASSIGNING = new Set([
+  'SECLABEL',
+  'LABEL',
+  'GOTO',
+  'GROUP',
+  'OPTIONS',
+  'OWNER',
+  'MODE',
+  'RUN',
+  'WAIT_FOR',
+  'WAIT_FOR_SYSFS',
+])
 
 interface Parsed<T> {
   readonly value: T
@@ -90,9 +120,18 @@ function parseMatch(text: string, start: number): Parsed<Match> {
 
 function parseKey(text: string, start: number): Parsed<string> {
   let end = start
-  while (end < text.length && !/[\s={",}]/.test(text[end] ?? '') && !/^[+\-!:]=/.test(text.slice(end, end + 2))) end++
+  while (
+    end < text.length &&
+    !/[\s={",}]/.test(text[end] ?? '') &&
+    !/^[+\-!:]=/.test(text.slice(end, end + 2))
+  )
+    end++
   if (end === start)
-    throw new UdevRuleError(`${quote(text[start] ?? '')} stands where a key such as KERNEL is expected`, text, start)
+    throw new UdevRuleError(
+      `${quote(text[start] ?? '')} stands where a key such as KERNEL is expected`,
+      text,
+      start,
+    )
   return { value: text.slice(start, end), end }
 }
 
@@ -101,11 +140,17 @@ function checkKey(
   at: number,
   key: string,
   hasName: boolean,
-): { readonly named: false; readonly key: PlainKey } | { readonly named: true; readonly key: NamedKey } {
+):
+  | { readonly named: false; readonly key: PlainKey }
+  | { readonly named: true; readonly key: NamedKey } {
   const named = NAMED_KEYS.find((candidate) => candidate === key)
   if (named !== undefined) {
     if (hasName) return { named: true, key: named }
-    throw new UdevRuleError(`${key} needs a name in braces, as in ${key}{name}=="value"`, text, at + key.length)
+    throw new UdevRuleError(
+      `${key} needs a name in braces, as in ${key}{name}=="value"`,
+      text,
+      at + key.length,
+    )
   }
   const plain = PLAIN_KEYS.find((candidate) => candidate === key)
   if (plain !== undefined) {
@@ -113,19 +158,26 @@ function checkKey(
     throw new UdevRuleError(`${key} takes no name in braces`, text, at + key.length)
   }
   const reason = Object.hasOwn(REFUSED, key) ? REFUSED[key] : undefined
-  if (reason !== undefined) throw new UdevRuleError(`${key} cannot be used to find devices: it ${reason}`, text, at)
+  if (reason !== undefined)
+    throw new UdevRuleError(`${key} cannot be used to find devices: it ${reason}`, text, at)
   if (ASSIGNING.has(key))
-    throw new UdevRuleError(`${key} cannot be used to find devices: it matches nothing, it assigns`, text, at)
+    throw new UdevRuleError(
+      `${key} cannot be used to find devices: it matches nothing, it assigns`,
+      text,
+      at,
+    )
   const expected = [...PLAIN_KEYS, ...NAMED_KEYS.map((one) => `${one}{…}`)].join(', ')
   const meant = [...PLAIN_KEYS, ...NAMED_KEYS].find((candidate) => candidate === key.toUpperCase())
-  const hint = meant === undefined ? `the keys are ${expected}` : `keys are written in capitals: ${meant}`
+  const hint =
+    meant === undefined ? `the keys are ${expected}` : `keys are written in capitals: ${meant}`
   throw new UdevRuleError(`${quote(key)} is not a key; ${hint}`, text, at)
 }
 
 function parseName(text: string, brace: number): Parsed<string> {
   const end = text.indexOf('}', brace)
   const lineEnd = text.indexOf('\n', brace)
-  if (end < 0 || (lineEnd >= 0 && lineEnd < end)) throw new UdevRuleError("this brace is not closed; '}' is missing", text, brace)
+  if (end < 0 || (lineEnd >= 0 && lineEnd < end))
+    throw new UdevRuleError("this brace is not closed; '}' is missing", text, brace)
   return { value: text.slice(brace + 1, end), end: end + 1 }
 }
 
@@ -135,12 +187,27 @@ function checkName(text: string, at: number, key: NamedKey, name: string): strin
   // In udev `$` and `%` stand for values of the event and `[subsystem/device]` for another device.
   const substitution = /[$%]/.exec(name)
   if (substitution)
-    throw new UdevRuleError(`${quote(substitution[0])}: substitutions are not possible here`, text, at + substitution.index)
+    throw new UdevRuleError(
+      `${quote(substitution[0])}: substitutions are not possible here`,
+      text,
+      at + substitution.index,
+    )
   if (name.startsWith('['))
-    throw new UdevRuleError('attributes of other devices, [subsystem/device], are not possible here', text, at)
+    throw new UdevRuleError(
+      'attributes of other devices, [subsystem/device], are not possible here',
+      text,
+      at,
+    )
   // udev itself only warns. Here it would let whoever may write a Configuration look at any file.
-  if (name.startsWith('/') || name.split('/').some((part) => part === '..' || part === '.' || part === '')) {
-    throw new UdevRuleError(`${quote(name)} must stay below the device: no '..', '.', '//' and no '/' at the ends`, text, at)
+  if (
+    name.startsWith('/') ||
+    name.split('/').some((part) => part === '..' || part === '.' || part === '')
+  ) {
+    throw new UdevRuleError(
+      `${quote(name)} must stay below the device: no '..', '.', '//' and no '/' at the ends`,
+      text,
+      at,
+    )
   }
   return name
 }
@@ -148,9 +215,14 @@ function checkName(text: string, at: number, key: NamedKey, name: string): strin
 function parseOperator(text: string, at: number, key: string): Parsed<MatchOperator> {
   const two = text.slice(at, at + 2)
   if (two === '==' || two === '!=') return { value: two, end: at + 2 }
-  const assigns = two === '+=' || two === '-=' || two === ':=' ? two : two.startsWith('=') ? '=' : undefined
+  const assigns =
+    two === '+=' || two === '-=' || two === ':=' ? two : two.startsWith('=') ? '=' : undefined
   if (assigns !== undefined) {
-    throw new UdevRuleError(`'${assigns}' assigns; to find devices, write ${key}=="value" or ${key}!="value"`, text, at)
+    throw new UdevRuleError(
+      `'${assigns}' assigns; to find devices, write ${key}=="value" or ${key}!="value"`,
+      text,
+      at,
+    )
   }
   const found = at < text.length ? `${quote(text[at] ?? '')} stands` : 'the rule ends'
   throw new UdevRuleError(`${found} where '==' or '!=' is expected`, text, at)
@@ -171,9 +243,11 @@ function parseValue(text: string, start: number): Parsed<Pick<Match, 'value' | '
   let at = open + 1
   for (; text[at] !== '"'; at++) {
     const character = text[at]
-    if (character === undefined || character === '\n') throw new UdevRuleError('this value has no closing quote', text, open)
+    if (character === undefined || character === '\n')
+      throw new UdevRuleError('this value has no closing quote', text, open)
     if (character === '\\' && (escaped || text[at + 1] === '"')) {
-      if (text[at + 1] === undefined) throw new UdevRuleError('this value has no closing quote', text, open)
+      if (text[at + 1] === undefined)
+        throw new UdevRuleError('this value has no closing quote', text, open)
       value += escaped ? character + text[at + 1] : '"'
       at++
     } else value += character
@@ -199,7 +273,8 @@ const SINGLE: Readonly<Record<string, number>> = {
 /** The C escapes of systemd (escape.c, cunescape_one). `\x` and octal numbers are bytes of UTF-8. */
 function withoutEscapes(value: string, text: string, start: number): string {
   const bytes: number[] = []
-  const escapes = /\\(?:([abfnrtv\\"'s])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2}))/y
+  const escapes =
+    /\\(?:([abfnrtv\\"'s])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2}))/y
   for (let at = 0; at < value.length; ) {
     if (value[at] !== '\\') {
       const next = value.indexOf('\\', at)
@@ -210,13 +285,19 @@ function withoutEscapes(value: string, text: string, start: number): string {
     }
     escapes.lastIndex = at
     const found = escapes.exec(value)
-    if (found === null) throw new UdevRuleError(`${quote(value.slice(at, at + 2))} is not an escape`, text, start + at)
+    if (found === null)
+      throw new UdevRuleError(
+        `${quote(value.slice(at, at + 2))} is not an escape`,
+        text,
+        start + at,
+      )
     const [all, single, hex, short, long, octal] = found
     const code =
       single === undefined
         ? Number.parseInt(hex ?? short ?? long ?? octal ?? '', octal === undefined ? 16 : 8)
         : (SINGLE[single] ?? 0)
-    if (code === 0) throw new UdevRuleError('a NUL character is not allowed in a value', text, start + at)
+    if (code === 0)
+      throw new UdevRuleError('a NUL character is not allowed in a value', text, start + at)
     if (short !== undefined || long !== undefined) {
       if (code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) {
         throw new UdevRuleError(`${quote(all)} is not a Unicode character`, text, start + at)

@@ -1,4 +1,13 @@
-import { closeSync, existsSync, lstatSync, openSync, readdirSync, readFileSync, readlinkSync, readSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  lstatSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  readSync,
+} from 'node:fs'
 import path from 'node:path'
 import type { DeviceView } from './device-view.js'
 
@@ -43,7 +52,8 @@ export class SysfsScan {
       for (const name of this.#list(directory)) {
         if (!filter.kernel(kernelName(name))) continue
         const devpath = this.#target(path.join(directory, name))
-        const device = devpath === undefined || found.has(devpath) ? undefined : this.device(devpath)
+        const device =
+          devpath === undefined || found.has(devpath) ? undefined : this.device(devpath)
         if (device !== undefined) found.set(device.devpath, device)
       }
     }
@@ -63,7 +73,11 @@ export class SysfsScan {
 
   /** The nearest device above this path. */
   parentOf(devpath: string): SysfsDevice | undefined {
-    for (let up = path.dirname(devpath); up !== '/devices' && up.startsWith('/devices/'); up = path.dirname(up)) {
+    for (
+      let up = path.dirname(devpath);
+      up !== '/devices' && up.startsWith('/devices/');
+      up = path.dirname(up)
+    ) {
       const device = this.device(up)
       if (device !== undefined) return device
     }
@@ -75,9 +89,11 @@ export class SysfsScan {
     // Where the kernel has /sys/subsystem, it takes the place of the other two.
     const subsystems = path.join(sysfs, 'subsystem')
     const buses = existsSync(subsystems) ? subsystems : path.join(sysfs, 'bus')
-    for (const name of this.#list(buses)) if (subsystem(name)) yield path.join(buses, name, 'devices')
+    for (const name of this.#list(buses))
+      if (subsystem(name)) yield path.join(buses, name, 'devices')
     if (buses === subsystems) return
-    for (const name of this.#list(path.join(sysfs, 'class'))) if (subsystem(name)) yield path.join(sysfs, 'class', name)
+    for (const name of this.#list(path.join(sysfs, 'class')))
+      if (subsystem(name)) yield path.join(sysfs, 'class', name)
   }
 
   #list(directory: string): readonly string[] {
@@ -92,7 +108,8 @@ export class SysfsScan {
   #target(entry: string): string | undefined {
     if (this.#targets.has(entry)) return this.#targets.get(entry)
     const link = readLink(entry)
-    const devpath = link && `/${path.relative(this.roots.sysfsRoot, path.resolve(path.dirname(entry), link))}`
+    const devpath =
+      link && `/${path.relative(this.roots.sysfsRoot, path.resolve(path.dirname(entry), link))}`
     const target = devpath?.startsWith('/devices/') ? devpath : undefined
     this.#targets.set(entry, target)
     return target
@@ -151,7 +168,9 @@ export class SysfsDevice implements DeviceView {
     if (stat === undefined) return undefined
     // sd_device_get_sysattr_value(): of links only these three, by the name that they lead to.
     if (stat.isSymbolicLink())
-      return name === 'driver' || name === 'subsystem' || name === 'module' ? this.#linkName(name) : undefined
+      return name === 'driver' || name === 'subsystem' || name === 'module'
+        ? this.#linkName(name)
+        : undefined
     if (!stat.isFile() || (stat.mode & 0o400) === 0) return undefined
     const text = read(file, MAX_ATTRIBUTE_BYTES)
     return text?.split('\0')[0]?.replace(/[\r\n]+$/, '')
@@ -194,21 +213,29 @@ export class SysfsDevice implements DeviceView {
     const database = this.#readDatabase()
     for (const [name, value] of database.properties) properties.set(name, value)
     if (database.initialized !== undefined) properties.set('USEC_INITIALIZED', database.initialized)
-    if (database.links.length > 0) properties.set('DEVLINKS', database.links.map((link) => `/dev/${link}`).join(' '))
+    if (database.links.length > 0)
+      properties.set('DEVLINKS', database.links.map((link) => `/dev/${link}`).join(' '))
     if (database.tags.size > 0) properties.set('TAGS', `:${[...database.tags].join(':')}:`)
-    if (database.currentTags.size > 0) properties.set('CURRENT_TAGS', `:${[...database.currentTags].join(':')}:`)
+    if (database.currentTags.size > 0)
+      properties.set('CURRENT_TAGS', `:${[...database.currentTags].join(':')}:`)
     return properties
   }
 
   #readDatabase(): Database {
-    this.#database ??= readDatabase(path.join(this.#scan.roots.runUdevRoot, 'data', this.#databaseName()))
+    this.#database ??= readDatabase(
+      path.join(this.#scan.roots.runUdevRoot, 'data', this.#databaseName()),
+    )
     return this.#database
   }
 
   /** device_get_device_id(): by number where the device has one, else by its name. */
   #databaseName(): string {
     const properties = this.#kernelProperties
-    const [major, minor, index] = [properties.get('MAJOR'), properties.get('MINOR'), properties.get('IFINDEX')]
+    const [major, minor, index] = [
+      properties.get('MAJOR'),
+      properties.get('MINOR'),
+      properties.get('IFINDEX'),
+    ]
     if (major !== undefined && minor !== undefined && isNumber(major) && isNumber(minor)) {
       return `${this.subsystem === 'block' ? 'b' : 'c'}${major}:${minor}`
     }
@@ -245,7 +272,8 @@ function readDatabase(file: string): Database {
   let version = 0
   for (const line of text.split('\n')) {
     const value = line.slice(2)
-    if (line.startsWith('E:')) for (const [name, text] of assignment(value)) properties.set(name, text)
+    if (line.startsWith('E:'))
+      for (const [name, text] of assignment(value)) properties.set(name, text)
     if (line.startsWith('S:')) links.push(value)
     if (line.startsWith('G:')) tags.add(value)
     if (line.startsWith('Q:')) current.add(value)
@@ -253,7 +281,13 @@ function readDatabase(file: string): Database {
     if (line.startsWith('V:')) version = Number(value)
   }
   // Before version 1 of the database every tag was a current one.
-  return { properties, links, tags, currentTags: version >= 1 || current.size > 0 ? current : tags, initialized }
+  return {
+    properties,
+    links,
+    tags,
+    currentTags: version >= 1 || current.size > 0 ? current : tags,
+    initialized,
+  }
 }
 
 /** `KEY=value`, as a list of one, or of none. */

@@ -11,11 +11,16 @@ import { SYSTEM_ROOTS, SysfsScan } from './sysfs.js'
 // udevd itself judges: each condition goes into its rules with a mark, and the marks that it sets are compared with ours.
 
 const udevd = '/lib/systemd/systemd-udevd'
-const possible = existsSync(udevd) && spawnSync('unshare', ['--mount', '--net', 'true']).status === 0
+const possible =
+  existsSync(udevd) && spawnSync('unshare', ['--mount', '--net', 'true']).status === 0
 const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-udevd-'))
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
-const DEVICES = ['/devices/virtual/mem/null', '/devices/virtual/tty/tty0', '/devices/pci0000:00/0000:00:01.0']
+const DEVICES = [
+  '/devices/virtual/mem/null',
+  '/devices/virtual/tty/tty0',
+  '/devices/pci0000:00/0000:00:01.0',
+]
 const CONDITIONS = [
   'KERNEL=="n*"',
   'KERNEL=="null|tty?"',
@@ -63,7 +68,10 @@ const CONDITIONS = [
 describe.skipIf(!possible)('compared with udevd (needs root and the Debian package udev)', () => {
   it('D1 matches what udevd matches', async () => {
     const rules = path.join(directory, 'rules')
-    writeFileSync(rules, CONDITIONS.map((condition, index) => `${condition}, ENV{AKRI_${index}}="1"\n`).join(''))
+    writeFileSync(
+      rules,
+      CONDITIONS.map((condition, index) => `${condition}, ENV{AKRI_${index}}="1"\n`).join(''),
+    )
     const present = DEVICES.filter((devpath) => existsSync(`/sys${devpath}/uevent`))
     expect(present.length).toBeGreaterThan(1)
     const script = `
@@ -74,7 +82,15 @@ describe.skipIf(!possible)('compared with udevd (needs root and the Debian packa
       mknod /dev/null c 1 3; chmod 666 /dev/null
       mkdir -p /run/udev/rules.d; cp ${rules} /run/udev/rules.d/00-akri.rules
       ${present.map((devpath) => `echo "P=${devpath}"; udevadm test ${devpath} 2>/dev/null`).join('\n')}`
-    const { stdout } = await promisify(execFile)('unshare', ['--mount', '--net', '--pid', '--fork', 'sh', '-c', script])
+    const { stdout } = await promisify(execFile)('unshare', [
+      '--mount',
+      '--net',
+      '--pid',
+      '--fork',
+      'sh',
+      '-c',
+      script,
+    ])
     const theirs = new Map<string, string[]>()
     for (const line of stdout.split('\n')) {
       const devpath = /^P=(.*)$/.exec(line)?.[1]
@@ -85,7 +101,9 @@ describe.skipIf(!possible)('compared with udevd (needs root and the Debian packa
     const scan = new SysfsScan({ ...SYSTEM_ROOTS, runUdevRoot: directory })
     for (const devpath of present) {
       const device = scan.device(devpath)
-      const ours = CONDITIONS.filter((condition) => device !== undefined && ruleMatcher(parseRule(condition)).matches(device))
+      const ours = CONDITIONS.filter(
+        (condition) => device !== undefined && ruleMatcher(parseRule(condition)).matches(device),
+      )
       expect({ devpath, matches: ours }).toEqual({
         devpath,
         matches: CONDITIONS.filter((one) => theirs.get(devpath)?.includes(one)),

@@ -35,7 +35,10 @@ const inject = (from, to) => spawnSync('/usr/bin/python3', [${JSON.stringify(inj
 const until = async (done) => { for (const end = Date.now() + 45_000; !done() && Date.now() < end; ) await new Promise((r) => setTimeout(r, 10)) }
 ${program}`,
   )
-  return spawnSync('unshare', ['--net', process.execPath, ...flags, file], { encoding: 'utf8', timeout: 150_000 })
+  return spawnSync('unshare', ['--net', process.execPath, ...flags, file], {
+    encoding: 'utf8',
+    timeout: 150_000,
+  })
 }
 
 describe('the socket for device events', () => {
@@ -98,7 +101,10 @@ describe('the socket for device events', () => {
   it('refuses arguments that make no sense', () => {
     const { stdout } = spawnSync(
       process.execPath,
-      ['-e', `try { require(${JSON.stringify(addon)}).open(1) } catch (error) { console.log(error.message) }`],
+      [
+        '-e',
+        `try { require(${JSON.stringify(addon)}).open(1) } catch (error) { console.log(error.message) }`,
+      ],
       { encoding: 'utf8' },
     )
     expect(stdout).toBe('open(groups, receiveBufferBytes, callback)\n')
@@ -120,13 +126,18 @@ describe('the prebuilt binaries', () => {
     'load where the C library is musl (needs x64 and the Debian package musl-tools)',
     () => {
       const symbols =
-        spawnSync('nm', ['-D', '--undefined-only', addon], { encoding: 'utf8' }).stdout.match(/(napi|uv)_\w+/g) ?? []
+        spawnSync('nm', ['-D', '--undefined-only', addon], { encoding: 'utf8' }).stdout.match(
+          /(napi|uv)_\w+/g,
+        ) ?? []
       const source = `#include <dlfcn.h>\n#include <stdio.h>\n${symbols.map((name) => `void ${name}(void) {}`).join('\n')}
 int main(void) { void *addon = dlopen("${addon}", RTLD_NOW); puts(addon && dlsym(addon, "napi_register_module_v1") ? "loaded" : dlerror()); }`
       writeFileSync(path.join(folder, 'load.c'), source)
       expect(
-        spawnSync('musl-gcc', ['-rdynamic', '-o', path.join(folder, 'load'), path.join(folder, 'load.c')], { encoding: 'utf8' })
-          .stderr,
+        spawnSync(
+          'musl-gcc',
+          ['-rdynamic', '-o', path.join(folder, 'load'), path.join(folder, 'load.c')],
+          { encoding: 'utf8' },
+        ).stderr,
       ).toBe('')
       expect(spawnSync(path.join(folder, 'load'), { encoding: 'utf8' }).stdout).toBe('loaded\n')
     },

@@ -56,8 +56,14 @@ function openSocket(source: MessageSource, listener: UeventSocketListener): () =
 }
 
 function feed(): void {
-  const log = { ...silentLogger, warn: (fields: object, message: string) => warnings.push({ ...fields, message }) }
-  const follower = { add: (event: Uevent) => events.push(event), rescan: (reason: string) => rescans.push(reason) }
+  const log = {
+    ...silentLogger,
+    warn: (fields: object, message: string) => warnings.push({ ...fields, message }),
+  }
+  const follower = {
+    add: (event: Uevent) => events.push(event),
+    rescan: (reason: string) => rescans.push(reason),
+  }
   feedUevents({ log, clock, runUdevRoot, pollMs: POLL_MS, openSocket }, follower, stop.signal)
 }
 
@@ -69,7 +75,8 @@ const uevent = (number: number): Uevent => ({
 
 /** Sends one event to whoever listens. */
 const send = (source: MessageSource, number: number) => sockets.get(source)?.onEvent(uevent(number))
-const lose = (source: MessageSource, reason: string, broken: boolean) => sockets.get(source)?.onLost(reason, broken)
+const lose = (source: MessageSource, reason: string, broken: boolean) =>
+  sockets.get(source)?.onLost(reason, broken)
 
 describe('the feed of device events', () => {
   it('listens before it returns', () => {
@@ -120,7 +127,11 @@ describe('the feed of device events', () => {
       unavailable.set(source, 'not here')
       feed()
       expect(warnings).toEqual([
-        { reason: 'not here', pollMs: POLL_MS, message: 'no device events here, looking again and again instead' },
+        {
+          reason: 'not here',
+          pollMs: POLL_MS,
+          message: 'no device events here, looking again and again instead',
+        },
       ])
       expect(sockets.has(source)).toBe(false)
       await clock.advance(POLL_MS - 1)
@@ -190,12 +201,15 @@ describe('the feed of device events', () => {
         feed()
       },
     ],
-  ])('ends with its signal and leaves no socket or timer behind, also while %s', async (_, happens) => {
-    happens()
-    await clock.advance(0)
-    const before = rescans.length
-    stop.abort()
-    await clock.advance(100_000)
-    expect([sockets.size, clock.sleeping, rescans.length]).toEqual([0, [], before])
-  })
+  ])(
+    'ends with its signal and leaves no socket or timer behind, also while %s',
+    async (_, happens) => {
+      happens()
+      await clock.advance(0)
+      const before = rescans.length
+      stop.abort()
+      await clock.advance(100_000)
+      expect([sockets.size, clock.sleeping, rescans.length]).toEqual([0, [], before])
+    },
+  )
 })

@@ -36,7 +36,11 @@ const UDEVD_CHECK_MS = 10_000
  * stay in its own network namespace: in a Pod without the host's network there are none, and devices are looked at
  * {@link UDEVD_PATIENCE_MS} after the kernel's.
  */
-export function feedUevents(options: UeventFeedOptions, follower: UeventFollower, signal: AbortSignal): void {
+export function feedUevents(
+  options: UeventFeedOptions,
+  follower: UeventFollower,
+  signal: AbortSignal,
+): void {
   const { clock, log, runUdevRoot } = options
   const waiting = new UnansweredEvents(clock, signal, follower, log)
   const udevd = { runs: udevdRuns(runUdevRoot) }
@@ -74,7 +78,11 @@ async function listen(
       if (!signal.aborted) await clock.sleep(REOPEN_MS, signal).catch(() => undefined)
       if (!signal.aborted) follower.rescan('the sockets are opened anew')
     } catch (error) {
-      if (!warned) log.warn({ reason: messageOf(error), pollMs }, 'no device events here, looking again and again instead')
+      if (!warned)
+        log.warn(
+          { reason: messageOf(error), pollMs },
+          'no device events here, looking again and again instead',
+        )
       warned = true
       await clock.sleep(pollMs, signal).catch(() => undefined)
       if (!signal.aborted) follower.rescan('it is time')
@@ -95,7 +103,8 @@ async function followUdevd(
     await clock.sleep(UDEVD_CHECK_MS, signal).catch(() => undefined)
     const before = udevd.runs
     udevd.runs = udevdRuns(runUdevRoot)
-    if (before !== udevd.runs && !signal.aborted) follower.rescan(udevd.runs ? 'udevd has come' : 'udevd has gone')
+    if (before !== udevd.runs && !signal.aborted)
+      follower.rescan(udevd.runs ? 'udevd has come' : 'udevd has gone')
   }
 }
 
@@ -127,7 +136,8 @@ class UnansweredEvents {
 
   expect({ properties }: Uevent): void {
     const number = properties.get('SEQNUM')
-    if (number === undefined || this.#answered.has(number) || this.#pending.size > MAX_PENDING) return
+    if (number === undefined || this.#answered.has(number) || this.#pending.size > MAX_PENDING)
+      return
     this.#pending.add(number)
     if (this.#timer) return
     this.#timer = true
@@ -139,7 +149,8 @@ class UnansweredEvents {
     this.#pending.delete(number)
     this.#answered.add(number)
     if (this.#answered.size > MAX_PENDING)
-      for (const oldest of [...this.#answered].slice(0, MAX_PENDING / 2)) this.#answered.delete(oldest)
+      for (const oldest of [...this.#answered].slice(0, MAX_PENDING / 2))
+        this.#answered.delete(oldest)
   }
 
   async #check(): Promise<void> {

@@ -24,9 +24,14 @@ afterEach(async () => {
   await telling
 })
 
-const uevent = (number: number): Uevent => ({ action: 'add', devpath: `/devices/${number}`, properties: new Map() })
+const uevent = (number: number): Uevent => ({
+  action: 'add',
+  devpath: `/devices/${number}`,
+  properties: new Map(),
+})
 
-const numbers = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, index) => first + index)
+const numbers = (first: number, last: number) =>
+  Array.from({ length: last - first + 1 }, (_, index) => first + index)
 
 /** Adds events, one every so many milliseconds. */
 async function burst(first: number, last: number, everyMs: number): Promise<void> {
@@ -36,7 +41,10 @@ async function burst(first: number, last: number, everyMs: number): Promise<void
   }
 }
 
-const changeOf = (first: number, last: number): Change => ({ kind: 'events', events: numbers(first, last).map(uevent) })
+const changeOf = (first: number, last: number): Change => ({
+  kind: 'events',
+  events: numbers(first, last).map(uevent),
+})
 
 describe('the gathering of device events', () => {
   it('makes one change of ten events within 20 ms, in their order, once it has been quiet for 20 ms', async () => {
@@ -58,7 +66,9 @@ describe('the gathering of device events', () => {
     await burst(1, 30, 10)
     await clock.advance(100)
     expect(told.map(({ at }) => at).slice(0, 3)).toEqual([80, 160, 240])
-    expect(told.flatMap(({ change }) => (change.kind === 'events' ? change.events : []))).toEqual(numbers(1, 30).map(uevent))
+    expect(told.flatMap(({ change }) => (change.kind === 'events' ? change.events : []))).toEqual(
+      numbers(1, 30).map(uevent),
+    )
   })
 
   it('keeps a thousand events of one burst', async () => {
@@ -70,7 +80,9 @@ describe('the gathering of device events', () => {
   it('makes a rescan of more than a thousand events, and begins afresh after it', async () => {
     for (const number of numbers(1, 1001)) gathering.add(uevent(number))
     await clock.advance(100)
-    expect(told).toEqual([{ at: 20, change: { kind: 'rescan', reason: 'more than 1000 events at once' } }])
+    expect(told).toEqual([
+      { at: 20, change: { kind: 'rescan', reason: 'more than 1000 events at once' } },
+    ])
     await burst(1, 1, 100)
     expect(told.slice(1)).toEqual([{ at: 120, change: changeOf(1, 1) }])
   })
@@ -82,7 +94,9 @@ describe('the gathering of device events', () => {
     gathering.add(uevent(1))
     gathering.rescan('events were lost')
     await clock.advance(100)
-    expect(told.slice(1)).toEqual([{ at: 20, change: { kind: 'rescan', reason: 'events were lost' } }])
+    expect(told.slice(1)).toEqual([
+      { at: 20, change: { kind: 'rescan', reason: 'events were lost' } },
+    ])
   })
 
   it('ends in the midst of a burst and leaves no timer behind', async () => {

@@ -57,7 +57,9 @@ export class UeventGathering implements AsyncIterable<Change> {
         !this.#stop.signal.aborted &&
         clock.monotonicMs() < Math.min(this.#last + quietMs, ceiling)
       ) {
-        await clock.sleep(Math.min(this.#last + quietMs, ceiling) - clock.monotonicMs(), this.#stop.signal).catch(() => undefined)
+        await clock
+          .sleep(Math.min(this.#last + quietMs, ceiling) - clock.monotonicMs(), this.#stop.signal)
+          .catch(() => undefined)
       }
       if (this.#stop.signal.aborted) return
       yield this.#take()

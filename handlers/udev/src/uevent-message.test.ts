@@ -18,7 +18,10 @@ function udevMessage(payload: string, change: (header: Buffer) => void = () => {
 
 describe('a message about a device', () => {
   it('is read as the kernel writes it', () => {
-    const event = parseUeventMessage(Buffer.from(`add@/devices/virtual/mem/null\0${pairs}`), 'kernel')
+    const event = parseUeventMessage(
+      Buffer.from(`add@/devices/virtual/mem/null\0${pairs}`),
+      'kernel',
+    )
     expect(event).toMatchObject({ action: 'add', devpath: '/devices/virtual/mem/null' })
     expect(event?.properties.get('SUBSYSTEM')).toBe('mem')
   })
@@ -51,10 +54,14 @@ describe('a message about a device', () => {
       return message
     })
     fc.assert(
-      fc.property(fc.oneof(noise, broken), fc.constantFrom('kernel' as const, 'udev' as const), (message, source) => {
-        const event = parseUeventMessage(message, source)
-        expect(event === undefined || event.devpath.startsWith('/')).toBe(true)
-      }),
+      fc.property(
+        fc.oneof(noise, broken),
+        fc.constantFrom('kernel' as const, 'udev' as const),
+        (message, source) => {
+          const event = parseUeventMessage(message, source)
+          expect(event === undefined || event.devpath.startsWith('/')).toBe(true)
+        },
+      ),
       { numRuns: 2000 },
     )
   })

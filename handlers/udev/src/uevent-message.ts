@@ -27,7 +27,12 @@ export function parseUeventMessage(message: Buffer, source: MessageSource): Ueve
   }
   const action = properties.get('ACTION')
   const devpath = properties.get('DEVPATH')
-  if (action === undefined || devpath === undefined || !devpath.startsWith('/') || devpath.split('/').includes('..'))
+  if (
+    action === undefined ||
+    devpath === undefined ||
+    !devpath.startsWith('/') ||
+    devpath.split('/').includes('..')
+  )
     return undefined
   return { action, devpath, properties }
 }
@@ -40,10 +45,16 @@ function kernelPayload(message: Buffer): Buffer | undefined {
 }
 
 function udevPayload(message: Buffer): Buffer | undefined {
-  if (message.length < UDEV_HEADER_BYTES || !message.subarray(0, UDEV_PREFIX.length).equals(UDEV_PREFIX)) return undefined
+  if (
+    message.length < UDEV_HEADER_BYTES ||
+    !message.subarray(0, UDEV_PREFIX.length).equals(UDEV_PREFIX)
+  )
+    return undefined
   if (message.readUInt32BE(8) !== UDEV_MAGIC) return undefined
   // These two are in the order of the machine; Node runs on no other than little-endian ones here.
   const offset = message.readUInt32LE(16)
   const length = message.readUInt32LE(20)
-  return offset >= UDEV_HEADER_BYTES && offset + length <= message.length ? message.subarray(offset, offset + length) : undefined
+  return offset >= UDEV_HEADER_BYTES && offset + length <= message.length
+    ? message.subarray(offset, offset + length)
+    : undefined
 }

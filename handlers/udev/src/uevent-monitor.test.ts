@@ -27,7 +27,10 @@ afterEach(() => {
 })
 
 /** Takes changes until one satisfies. */
-async function until(changes: AsyncIterator<Change>, satisfied: (change: Change) => boolean): Promise<Change> {
+async function until(
+  changes: AsyncIterator<Change>,
+  satisfied: (change: Change) => boolean,
+): Promise<Change> {
   for (;;) {
     const { value, done } = await changes.next()
     if (done) throw new TypeError('the monitor ended')
@@ -49,11 +52,14 @@ function eventSockets(): string[] {
     .split('\n')
     .map((line) => line.trim().split(/ +/))
   // NETLINK_KOBJECT_UEVENT is the protocol 15.
-  return rows.filter((row) => row[1] === '15' && inodes.includes(row.at(-1) ?? '')).map((row) => row.at(-1) ?? '')
+  return rows
+    .filter((row) => row[1] === '15' && inodes.includes(row.at(-1) ?? ''))
+    .map((row) => row.at(-1) ?? '')
 }
 
 /** A pair of links that are one cable. */
-const addLink = (name: string) => run('ip', ['link', 'add', name, 'type', 'veth', 'peer', 'name', `${name}x`])
+const addLink = (name: string) =>
+  run('ip', ['link', 'add', name, 'type', 'veth', 'peer', 'name', `${name}x`])
 
 const concerns = (name: string) => (change: Change) =>
   change.kind === 'events' && change.events.some(({ devpath }) => devpath.includes(name))
@@ -85,66 +91,80 @@ describe('the monitor of device events', () => {
       await until(
         changes,
         (next) =>
-          next.kind === 'events' && next.events.some(({ action, devpath }) => action === 'remove' && devpath.endsWith(name)),
+          next.kind === 'events' &&
+          next.events.some(({ action, devpath }) => action === 'remove' && devpath.endsWith(name)),
       )
     },
   )
 
-  it.skipIf(!isRoot)('looks itself when udevd does not pass on what the kernel said (needs root)', async () => {
-    const name = `akru${process.pid % 10_000}`
-    // A `control` without anybody who sends: what a Pod sees that does not have the network of its host.
-    const runUdevRoot = await mkdtemp(path.join(os.tmpdir(), 'akri-udev-'))
-    try {
-      await writeFile(path.join(runUdevRoot, 'control'), '')
-      const clock = new ManualClock()
-      const changes = new UeventMonitor({ clock, runUdevRoot }).changes(stop.signal, silentLogger)[Symbol.asyncIterator]()
-      await changes.next()
-      await clock.untilSleeping(1)
-      const next = changes.next()
-      await addLink(name)
-      await run('ip', ['link', 'del', name])
-      await clock.untilSleeping(2)
-      await clock.advance(2000)
-      expect(await next).toMatchObject({ value: { kind: 'rescan', reason: expect.stringContaining('udevd') } })
-    } finally {
-      await rm(runUdevRoot, { recursive: true, force: true })
-    }
-  })
+  it.skipIf(!isRoot)(
+    'looks itself when udevd does not pass on what the kernel said (needs root)',
+    async () => {
+      const name = `akru${process.pid % 10_000}`
+      // A `control` without anybody who sends: what a Pod sees that does not have the network of its host.
+      const runUdevRoot = await mkdtemp(path.join(os.tmpdir(), 'akri-udev-'))
+      try {
+        await writeFile(path.join(runUdevRoot, 'control'), '')
+        const clock = new ManualClock()
+        const changes = new UeventMonitor({ clock, runUdevRoot })
+          .changes(stop.signal, silentLogger)
+          [Symbol.asyncIterator]()
+        await changes.next()
+        await clock.untilSleeping(1)
+        const next = changes.next()
+        await addLink(name)
+        await run('ip', ['link', 'del', name])
+        await clock.untilSleeping(2)
+        await clock.advance(2000)
+        expect(await next).toMatchObject({
+          value: { kind: 'rescan', reason: expect.stringContaining('udevd') },
+        })
+      } finally {
+        await rm(runUdevRoot, { recursive: true, force: true })
+      }
+    },
+  )
 
-  it.skipIf(!isRoot)('has one pair of sockets for all who ask, as long as there is one of them (needs root)', async () => {
-    // Those of the tests before are about to be closed.
-    await eventually(() => expect(eventSockets()).toEqual([]))
-    const monitor = new UeventMonitor({ runUdevRoot: '/nonexistent' })
-    const first = new AbortController()
-    const gone = monitor.changes(first.signal, silentLogger)[Symbol.asyncIterator]()
-    const stays = monitor.changes(stop.signal, silentLogger)[Symbol.asyncIterator]()
-    for (const changes of [gone, stays]) expect((await changes.next()).value).toMatchObject({ kind: 'rescan' })
-    expect(eventSockets()).toHaveLength(2)
-    const name = `akrs${process.pid % 10_000}`
-    await addLink(name)
-    try {
-      for (const changes of [gone, stays]) await until(changes, concerns(name))
-      // The one that opened them goes: nothing changes for the other one.
-      first.abort()
-      expect(await gone.next()).toMatchObject({ done: true })
-    } finally {
-      await run('ip', ['link', 'del', name])
-    }
-    await until(stays, concerns(name))
-    expect(eventSockets()).toHaveLength(2)
-    stop.abort()
-    await eventually(() => expect(eventSockets()).toEqual([]))
-    // Asked again, they are opened again.
-    const again = new AbortController()
-    const anew = monitor.changes(again.signal, silentLogger)[Symbol.asyncIterator]()
-    await anew.next()
-    expect(eventSockets()).toHaveLength(2)
-    again.abort()
-  })
+  it.skipIf(!isRoot)(
+    'has one pair of sockets for all who ask, as long as there is one of them (needs root)',
+    async () => {
+      // Those of the tests before are about to be closed.
+      await eventually(() => expect(eventSockets()).toEqual([]))
+      const monitor = new UeventMonitor({ runUdevRoot: '/nonexistent' })
+      const first = new AbortController()
+      const gone = monitor.changes(first.signal, silentLogger)[Symbol.asyncIterator]()
+      const stays = monitor.changes(stop.signal, silentLogger)[Symbol.asyncIterator]()
+      for (const changes of [gone, stays])
+        expect((await changes.next()).value).toMatchObject({ kind: 'rescan' })
+      expect(eventSockets()).toHaveLength(2)
+      const name = `akrs${process.pid % 10_000}`
+      await addLink(name)
+      try {
+        for (const changes of [gone, stays]) await until(changes, concerns(name))
+        // The one that opened them goes: nothing changes for the other one.
+        first.abort()
+        expect(await gone.next()).toMatchObject({ done: true })
+      } finally {
+        await run('ip', ['link', 'del', name])
+      }
+      await until(stays, concerns(name))
+      expect(eventSockets()).toHaveLength(2)
+      stop.abort()
+      await eventually(() => expect(eventSockets()).toEqual([]))
+      // Asked again, they are opened again.
+      const again = new AbortController()
+      const anew = monitor.changes(again.signal, silentLogger)[Symbol.asyncIterator]()
+      await anew.next()
+      expect(eventSockets()).toHaveLength(2)
+      again.abort()
+    },
+  )
 
   it('ends with its signal and leaves no timer behind', async () => {
     const clock = new ManualClock()
-    const iterator = new UeventMonitor({ clock }).changes(stop.signal, silentLogger)[Symbol.asyncIterator]()
+    const iterator = new UeventMonitor({ clock })
+      .changes(stop.signal, silentLogger)
+      [Symbol.asyncIterator]()
     await iterator.next()
     const next = iterator.next()
     stop.abort()
@@ -155,19 +175,22 @@ describe('the monitor of device events', () => {
 })
 
 describe('the udev handler on this kernel', () => {
-  it.skipIf(!isRoot)('gives a new list when a link comes, and another when it goes (needs root)', async () => {
-    const name = `akrl${process.pid % 10_000}`
-    const details = JSON.stringify({ udevRules: [`SUBSYSTEM=="net", KERNEL=="${name}"`] })
-    const lists = openDiscovery(createUdevHandler(), {
-      details,
-      properties: new DiscoveryProperties(),
-      signal: stop.signal,
-      log: silentLogger,
-    })
-    expect((await lists.next()).value).toEqual([])
-    await addLink(name)
-    expect((await lists.next()).value).toMatchObject([{ id: `/devices/virtual/net/${name}` }])
-    await run('ip', ['link', 'del', name])
-    expect((await lists.next()).value).toEqual([])
-  })
+  it.skipIf(!isRoot)(
+    'gives a new list when a link comes, and another when it goes (needs root)',
+    async () => {
+      const name = `akrl${process.pid % 10_000}`
+      const details = JSON.stringify({ udevRules: [`SUBSYSTEM=="net", KERNEL=="${name}"`] })
+      const lists = openDiscovery(createUdevHandler(), {
+        details,
+        properties: new DiscoveryProperties(),
+        signal: stop.signal,
+        log: silentLogger,
+      })
+      expect((await lists.next()).value).toEqual([])
+      await addLink(name)
+      expect((await lists.next()).value).toMatchObject([{ id: `/devices/virtual/net/${name}` }])
+      await run('ip', ['link', 'del', name])
+      expect((await lists.next()).value).toEqual([])
+    },
+  )
 })

@@ -24,7 +24,13 @@ export class UeventMonitor implements DeviceMonitor {
   #feed: AbortController | undefined
 
   constructor(options: MonitorOptions = {}) {
-    this.#options = { clock: systemClock, runUdevRoot: '/run/udev', quietMs: 20, pollMs: 10_000, ...options }
+    this.#options = {
+      clock: systemClock,
+      runUdevRoot: '/run/udev',
+      quietMs: 20,
+      pollMs: 10_000,
+      ...options,
+    }
   }
 
   async *changes(signal: AbortSignal, log: Logger): AsyncGenerator<Change, void, void> {

@@ -40,11 +40,17 @@ interface Addon {
  * @returns closes the socket; may be called twice
  * @throws UeventSocketUnavailableError
  */
-export function openUeventSocket(source: MessageSource, listener: UeventSocketListener): () => void {
+export function openUeventSocket(
+  source: MessageSource,
+  listener: UeventSocketListener,
+): () => void {
   try {
     return loadAddon().open(GROUPS[source], RECEIVE_BUFFER_BYTES, (message, errno, port, uid) => {
       if (message === null)
-        return listener.onLost(errno === ENOBUFS ? 'more than the buffer holds' : `error ${errno}`, !HARMLESS.has(errno))
+        return listener.onLost(
+          errno === ENOBUFS ? 'more than the buffer holds' : `error ${errno}`,
+          !HARMLESS.has(errno),
+        )
       // Anybody may send to the socket directly: the kernel has port 0, and udevd is root (or root of our namespace's parent).
       if (source === 'kernel' ? port !== 0 : uid !== 0 && uid !== OVERFLOW_UID) return
       const event = parseUeventMessage(message, source)
@@ -52,7 +58,10 @@ export function openUeventSocket(source: MessageSource, listener: UeventSocketLi
     })
   } catch (error) {
     if (error instanceof UeventSocketUnavailableError) throw error
-    throw new UeventSocketUnavailableError(`the socket for device events cannot be opened: ${messageOf(error)}`, { cause: error })
+    throw new UeventSocketUnavailableError(
+      `the socket for device events cannot be opened: ${messageOf(error)}`,
+      { cause: error },
+    )
   }
 }
 
@@ -72,11 +81,17 @@ function loadAddon(): Addon {
   const file = fileURLToPath(new URL(`../prebuilds/${target}/uevent.node`, import.meta.url))
   if (!existsSync(file)) throw new UeventSocketUnavailableError(`there is no binary for ${target}`)
   const loaded: unknown = createRequire(import.meta.url)(file)
-  if (!isAddon(loaded)) throw new UeventSocketUnavailableError(`${file} is not the addon of this package`)
+  if (!isAddon(loaded))
+    throw new UeventSocketUnavailableError(`${file} is not the addon of this package`)
   addon = loaded
   return addon
 }
 
 function isAddon(value: unknown): value is Addon {
-  return typeof value === 'object' && value !== null && 'open' in value && typeof value.open === 'function'
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'open' in value &&
+    typeof value.open === 'function'
+  )
 }

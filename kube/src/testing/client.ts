@@ -7,7 +7,11 @@ export class TestClient extends ApiClient {
   readonly #serve: (request: ApiRequest) => Promise<unknown>
 
   constructor(clock: Clock, serve: (request: ApiRequest) => Promise<unknown>) {
-    super({ access: { server: new URL('http://x'), credentials: async () => ({}) }, clock, userAgent: 'test' })
+    super({
+      access: { server: new URL('http://x'), credentials: async () => ({}) },
+      clock,
+      userAgent: 'test',
+    })
     this.#serve = serve
   }
 
@@ -17,7 +21,9 @@ export class TestClient extends ApiClient {
       if (request.signal?.aborted) return onAbort()
       request.signal?.addEventListener('abort', onAbort, { once: true })
       const served = this.#serve(structuredClone({ ...request, signal: undefined }))
-      served.then(resolve, reject).finally(() => request.signal?.removeEventListener('abort', onAbort))
+      served
+        .then(resolve, reject)
+        .finally(() => request.signal?.removeEventListener('abort', onAbort))
     })
   }
 }

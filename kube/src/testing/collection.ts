@@ -35,7 +35,10 @@ export class Collection {
 
   put(name: string, value: unknown = 0): Thing {
     const type = this.objects.has(name) ? 'MODIFIED' : 'ADDED'
-    const object = { metadata: { namespace: 'n', name, resourceVersion: String(++this.#version) }, value }
+    const object = {
+      metadata: { namespace: 'n', name, resourceVersion: String(++this.#version) },
+      value,
+    }
     this.objects.set(name, object)
     this.#tell({ type, object })
     return object
@@ -47,12 +50,16 @@ export class Collection {
     this.objects.delete(name)
     this.#tell({
       type: 'DELETED',
-      object: { ...known, metadata: { ...known.metadata, resourceVersion: String(++this.#version) } },
+      object: {
+        ...known,
+        metadata: { ...known.metadata, resourceVersion: String(++this.#version) },
+      },
     })
   }
 
   send(line: unknown): void {
-    for (const watch of this.watches) watch.write(`${typeof line === 'string' ? line : JSON.stringify(line)}\n`)
+    for (const watch of this.watches)
+      watch.write(`${typeof line === 'string' ? line : JSON.stringify(line)}\n`)
   }
 
   endWatches(): void {
@@ -72,26 +79,35 @@ export class Collection {
   }
 
   readonly #list: Answer = (query, response) => {
-    const [snapshot = this.#snapshots.push([...this.objects.values()]) - 1, from = 0] = (query.get('continue') ?? '')
+    const [snapshot = this.#snapshots.push([...this.objects.values()]) - 1, from = 0] = (
+      query.get('continue') ?? ''
+    )
       .split(':')
       .filter((part) => part !== '')
       .map(Number)
     const all = this.#snapshots[snapshot] ?? []
     const end = from + Number(query.get('limit'))
     const next = end < all.length ? `${snapshot}:${end}` : undefined
-    response.end(JSON.stringify({ metadata: { resourceVersion: this.version, continue: next }, items: all.slice(from, end) }))
+    response.end(
+      JSON.stringify({
+        metadata: { resourceVersion: this.version, continue: next },
+        items: all.slice(from, end),
+      }),
+    )
   }
 
   readonly #watch: Answer = (query, response) => {
     response.flushHeaders()
     const since = Number(query.get('resourceVersion'))
     for (const event of this.history)
-      if (Number(event.object.metadata.resourceVersion) > since) response.write(`${JSON.stringify(event)}\n`)
+      if (Number(event.object.metadata.resourceVersion) > since)
+        response.write(`${JSON.stringify(event)}\n`)
     this.watches.add(response)
     response.on('close', () => this.watches.delete(response))
   }
 }
 
 export const refuse = (status: number, reason: string): Answer => {
-  return (_query, response) => response.writeHead(status).end(JSON.stringify({ reason, message: 'no' }))
+  return (_query, response) =>
+    response.writeHead(status).end(JSON.stringify({ reason, message: 'no' }))
 }

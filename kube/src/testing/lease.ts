@@ -27,14 +27,25 @@ export class LeaseServer {
   }
 
   set(spec: Lease['spec'], metadata: object = {}): void {
-    this.lease = { metadata: { name: 'lease', namespace: 'n', ...metadata, resourceVersion: String(++this.#version) }, spec }
+    this.lease = {
+      metadata: {
+        name: 'lease',
+        namespace: 'n',
+        ...metadata,
+        resourceVersion: String(++this.#version),
+      },
+      spec,
+    }
   }
 
   client(fate: (request: ApiRequest) => Fate = () => ({})): ApiClient {
     return new TestClient(this.#clock, (request) => this.#serve(request, fate(request)))
   }
 
-  async #serve(request: ApiRequest, { arrivesIn = 0, answeredIn = 0, refused = false }: Fate): Promise<unknown> {
+  async #serve(
+    request: ApiRequest,
+    { arrivesIn = 0, answeredIn = 0, refused = false }: Fate,
+  ): Promise<unknown> {
     this.requests++
     if (arrivesIn > 0) await this.#sleep(arrivesIn)
     const answer = refused ? this.#refusal(500, 'InternalError') : this.#carryOut(request)
@@ -48,7 +59,8 @@ export class LeaseServer {
   }
 
   #carryOut({ method, body }: ApiRequest): unknown {
-    if (method === 'GET') return this.lease === undefined ? this.#refusal(404, 'NotFound') : structuredClone(this.lease)
+    if (method === 'GET')
+      return this.lease === undefined ? this.#refusal(404, 'NotFound') : structuredClone(this.lease)
     const { metadata, spec } = structuredClone(body) as Lease
     if (method === 'POST' && this.lease !== undefined) return this.#refusal(409, 'AlreadyExists')
     if (method === 'PUT' && metadata.resourceVersion !== this.lease?.metadata.resourceVersion)

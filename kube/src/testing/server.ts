@@ -24,9 +24,14 @@ export class TestServer {
     this.#clock = clock
   }
 
-  readonly serve = async (server: http.Server = http.createServer(), host = '127.0.0.1'): Promise<URL> => {
+  readonly serve = async (
+    server: http.Server = http.createServer(),
+    host = '127.0.0.1',
+  ): Promise<URL> => {
     server.on('request', (request, response) => this.answer(request, response))
-    server.on(server instanceof https.Server ? 'secureConnection' : 'connection', (socket) => this.sockets.push(socket))
+    server.on(server instanceof https.Server ? 'secureConnection' : 'connection', (socket) =>
+      this.sockets.push(socket),
+    )
     server.listen(0, host)
     await once(server, 'listening')
     this.#ends.push(async () => {
@@ -35,7 +40,9 @@ export class TestServer {
     })
     const { port } = server.address() as AddressInfo
     const secure = server instanceof https.Server
-    return new URL(`${secure ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`)
+    return new URL(
+      `${secure ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`,
+    )
   }
 
   readonly connect = (
@@ -43,7 +50,12 @@ export class TestServer {
     options: Partial<ApiClientOptions> = {},
     credentials: () => Promise<Credentials> = async () => ({}),
   ): ApiClient => {
-    const client = new ApiClient({ access: { server, credentials }, clock: this.#clock, userAgent: 'test', ...options })
+    const client = new ApiClient({
+      access: { server, credentials },
+      clock: this.#clock,
+      userAgent: 'test',
+      ...options,
+    })
     this.#ends.push(() => client.close())
     return client
   }
@@ -56,8 +68,13 @@ export class TestServer {
   }
 }
 
-export const refuse = (status: number, body: unknown, headers: http.OutgoingHttpHeaders = {}): Handler => {
-  return (_request, response) => response.writeHead(status, headers).end(typeof body === 'string' ? body : JSON.stringify(body))
+export const refuse = (
+  status: number,
+  body: unknown,
+  headers: http.OutgoingHttpHeaders = {},
+): Handler => {
+  return (_request, response) =>
+    response.writeHead(status, headers).end(typeof body === 'string' ? body : JSON.stringify(body))
 }
 
 export async function failure(work: Promise<unknown>): Promise<unknown> {
@@ -69,4 +86,5 @@ export async function failure(work: Promise<unknown>): Promise<unknown> {
   return expect.fail('it did not fail')
 }
 
-export const get = (client: ApiClient, signal?: AbortSignal) => client.request({ method: 'GET', path: '/x', signal })
+export const get = (client: ApiClient, signal?: AbortSignal) =>
+  client.request({ method: 'GET', path: '/x', signal })

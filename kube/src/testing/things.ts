@@ -80,7 +80,9 @@ export class ReflectedThings {
 
   /** What the reflector knows. */
   values(): Record<string, unknown> {
-    return Object.fromEntries(this.reflector.list().map(({ metadata, value }) => [metadata.name, value]))
+    return Object.fromEntries(
+      this.reflector.list().map(({ metadata, value }) => [metadata.name, value]),
+    )
   }
 
   /** What the server has. */

@@ -14,7 +14,9 @@ describe('parseDetails', () => {
   })
 
   it('names the path and the value of what is wrong', async () => {
-    await expect(parseDetails('url: http://a\nports: [1, x]', schema)).rejects.toThrow(/ports\[1\]: .*it is "x"/)
+    await expect(parseDetails('url: http://a\nports: [1, x]', schema)).rejects.toThrow(
+      /ports\[1\]: .*it is "x"/,
+    )
     await expect(parseDetails('', schema)).rejects.toThrow(/url: .*it is missing/)
   })
 
@@ -23,8 +25,13 @@ describe('parseDetails', () => {
       items: z.array(z.string().transform((text) => text.length)),
       action: z.string().default('Include'),
     })
-    const strict = z.strictObject({ url: z.string().optional(), filters: z.array(filter).default([]) })
-    await expect(parseDetails('urls: http://a', strict)).rejects.toThrow(/Unrecognized key: "urls"; there are url, filters$/)
+    const strict = z.strictObject({
+      url: z.string().optional(),
+      filters: z.array(filter).default([]),
+    })
+    await expect(parseDetails('urls: http://a', strict)).rejects.toThrow(
+      /Unrecognized key: "urls"; there are url, filters$/,
+    )
     await expect(parseDetails('filters: [{items: [], actoin: Exclude}]', strict)).rejects.toThrow(
       /: filters\[0\]: Unrecognized key: "actoin"; there are items, action$/,
     )
@@ -35,16 +42,39 @@ describe('parseDetails', () => {
   })
 
   it('names line and column of what is not YAML', async () => {
-    await expect(parseDetails('a: 1\nb: [', schema)).rejects.toThrow(/not YAML.*line \d+, column \d+/)
+    await expect(parseDetails('a: 1\nb: [', schema)).rejects.toThrow(
+      /not YAML.*line \d+, column \d+/,
+    )
   })
 
   it('refuses more than fits into a Kubernetes object', async () => {
-    await expect(parseDetails('x'.repeat(1024 * 1024 + 1), schema)).rejects.toThrow(/1048577 bytes, more than 1048576/)
+    await expect(parseDetails('x'.repeat(1024 * 1024 + 1), schema)).rejects.toThrow(
+      /1048577 bytes, more than 1048576/,
+    )
   })
 
   it('throws nothing but InvalidDetailsError, whatever the text', async () => {
     const yaml = fc
-      .array(fc.constantFrom('a', ':', ' ', '\n', '-', '[', ']', '{', '}', '&a', '*a', '!!', '"', '|', '<<', '1'))
+      .array(
+        fc.constantFrom(
+          'a',
+          ':',
+          ' ',
+          '\n',
+          '-',
+          '[',
+          ']',
+          '{',
+          '}',
+          '&a',
+          '*a',
+          '!!',
+          '"',
+          '|',
+          '<<',
+          '1',
+        ),
+      )
       .map((parts) => parts.join(''))
     await fc.assert(
       fc.asyncProperty(fc.oneof(fc.string(), yaml, fc.json()), async (text) => {

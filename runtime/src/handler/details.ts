@@ -35,16 +35,26 @@ export async function readDetails<Details>(
   const { value } = read
   const result = await schema['~standard'].validate(value)
   if (result.issues === undefined) return { ok: true, details: result.value }
-  const problems = result.issues.slice(0, MAX_PROBLEMS).map((issue) => describeIssue(issue, value, schema))
+  const problems = result.issues
+    .slice(0, MAX_PROBLEMS)
+    .map((issue) => describeIssue(issue, value, schema))
   const more = result.issues.length - problems.length
-  return { ok: false, problems: more === 0 ? problems : [...problems, { path: '', message: `and ${more} more` }] }
+  return {
+    ok: false,
+    problems: more === 0 ? problems : [...problems, { path: '', message: `and ${more} more` }],
+  }
 }
 
 /** {@link readDetails}, for who has no use for problems. @throws InvalidDetailsError naming line and column, or the path of each wrong field */
-export async function parseDetails<Details>(text: string, schema: StandardSchemaV1<unknown, Details>): Promise<Details> {
+export async function parseDetails<Details>(
+  text: string,
+  schema: StandardSchemaV1<unknown, Details>,
+): Promise<Details> {
   const read = await readDetails(text, schema)
   if (read.ok) return read.details
-  const problems = read.problems.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`))
+  const problems = read.problems.map(({ path, message }) =>
+    path === '' ? message : `${path}: ${message}`,
+  )
   throw new InvalidDetailsError(`discoveryDetails: ${problems.join('; ')}`)
 }
 
@@ -54,25 +64,44 @@ function refusal(message: string): ReadDetails<never> {
 
 function readYaml(
   text: string,
-): { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly message: string } {
+):
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly message: string } {
   if (text.trim() === '') return { ok: true, value: {} }
   try {
     return { ok: true, value: load(text) ?? {} }
   } catch (error) {
-    if (!(error instanceof YAMLException)) return { ok: false, message: 'it cannot be read as YAML' }
-    const place = error.mark ? ` in line ${error.mark.line + 1}, column ${error.mark.column + 1}` : ''
+    if (!(error instanceof YAMLException))
+      return { ok: false, message: 'it cannot be read as YAML' }
+    const place = error.mark
+      ? ` in line ${error.mark.line + 1}, column ${error.mark.column + 1}`
+      : ''
     return { ok: false, message: `it is not YAML: ${error.reason}${place}` }
   }
 }
 
-function describeIssue(issue: StandardSchemaV1.Issue, root: unknown, schema: StandardSchemaV1): DetailsProblem {
-  const keys = (issue.path ?? []).map((segment) => (typeof segment === 'object' ? segment.key : segment))
+function describeIssue(
+  issue: StandardSchemaV1.Issue,
+  root: unknown,
+  schema: StandardSchemaV1,
+): DetailsProblem {
+  const keys = (issue.path ?? []).map((segment) =>
+    typeof segment === 'object' ? segment.key : segment,
+  )
   const fields = knownFields(schema, keys, valueAt(root, keys))
-  const message = fields === undefined ? issue.message : `${issue.message}; there are ${fields.join(', ')}`
+  const message =
+    fields === undefined ? issue.message : `${issue.message}; there are ${fields.join(', ')}`
   if (keys.length === 0) return { path: '', message }
-  const path = keys.map((key, index) => (typeof key === 'number' ? `[${key}]` : `${index > 0 ? '.' : ''}${String(key)}`)).join('')
+  const path = keys
+    .map((key, index) =>
+      typeof key === 'number' ? `[${key}]` : `${index > 0 ? '.' : ''}${String(key)}`,
+    )
+    .join('')
   // One of several lines has an excerpt of its own.
-  const value = fields !== undefined || message.includes('\n') ? '' : ` (it is ${shortened(valueAt(root, keys))})`
+  const value =
+    fields !== undefined || message.includes('\n')
+      ? ''
+      : ` (it is ${shortened(valueAt(root, keys))})`
   return { path, message: `${message}${value}` }
 }
 
@@ -88,7 +117,8 @@ function valueAt(root: unknown, keys: readonly PropertyKey[]): unknown {
 function shortened(value: unknown): string {
   if (value === undefined) return 'missing'
   // An array or object may hold itself, by a YAML alias.
-  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'a list' : 'a mapping'
+  if (typeof value === 'object' && value !== null)
+    return Array.isArray(value) ? 'a list' : 'a mapping'
   const text = typeof value === 'string' ? JSON.stringify(value) : String(value)
   return text.length > 80 ? `${text.slice(0, 80)}…` : text
 }

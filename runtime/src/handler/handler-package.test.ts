@@ -5,7 +5,9 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { findHandlerPackage } from './handler-package.js'
 
-const sdk = pathToFileURL(path.join(path.dirname(fileURLToPath(import.meta.url)), '../../../sdk/dist/index.js')).href
+const sdk = pathToFileURL(
+  path.join(path.dirname(fileURLToPath(import.meta.url)), '../../../sdk/dist/index.js'),
+).href
 
 let directory: string
 
@@ -41,12 +43,15 @@ describe('the package of a handler', () => {
     ['by default', { exports: { '.': { types: './main.d.ts', default: './main.js' } } }],
     ['by a plain path', { exports: './main.js' }],
     ['by main', { main: 'main.js' }],
-  ])('is known by its package.json, and loaded when it is needed: exported %s', async (_how, manifest) => {
-    await install({ akri, ...manifest })
-    const found = await findHandlerPackage('sensor', directory)
-    expect(found).toMatchObject({ name: 'sensor', version: '1.2.3', package: 'sensor' })
-    expect((await found.load()).name).toBe('sensor')
-  })
+  ])(
+    'is known by its package.json, and loaded when it is needed: exported %s',
+    async (_how, manifest) => {
+      await install({ akri, ...manifest })
+      const found = await findHandlerPackage('sensor', directory)
+      expect(found).toMatchObject({ name: 'sensor', version: '1.2.3', package: 'sensor' })
+      expect((await found.load()).name).toBe('sensor')
+    },
+  )
 
   it('is found by its path too', async () => {
     await install({ akri, exports: './main.js' })
@@ -63,7 +68,11 @@ describe('the package of a handler', () => {
     ],
     ['names no handler', { akri: { contract: 1 }, exports: './main.js' }, /must name one handler/],
     ['has not been built', { akri, exports: './dist/main.js' }, /has the package been built/],
-    ['leads out of itself', { akri, exports: '../../../etc/passwd' }, /names no module that is there/],
+    [
+      'leads out of itself',
+      { akri, exports: '../../../etc/passwd' },
+      /names no module that is there/,
+    ],
   ])('is refused with the fix when it %s', async (_what, manifest, message) => {
     if (manifest !== undefined) await install(manifest)
     await expect(findHandlerPackage('sensor', directory)).rejects.toThrow(message)
@@ -72,6 +81,8 @@ describe('the package of a handler', () => {
   it('is refused when it is loaded and holds another handler than it says', async () => {
     await install({ akri, exports: './main.js' }, 'other')
     const found = await findHandlerPackage('sensor', directory)
-    await expect(found.load()).rejects.toThrow(/exports a handler other, but its package.json names sensor/)
+    await expect(found.load()).rejects.toThrow(
+      /exports a handler other, but its package.json names sensor/,
+    )
   })
 })

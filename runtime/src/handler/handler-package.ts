@@ -53,15 +53,21 @@ export async function findHandlerPackage(specifier: string, from: string): Promi
       typeof contract === 'number' && contract > HANDLER_CONTRACT
         ? 'install a newer akri.js'
         : 'install a newer version of the package'
-    return refuse(`it is made for contract ${JSON.stringify(contract)}, and this program has ${HANDLER_CONTRACT}; ${fix}`)
+    return refuse(
+      `it is made for contract ${JSON.stringify(contract)}, and this program has ${HANDLER_CONTRACT}; ${fix}`,
+    )
   }
   const handlers = field(akri, 'handlers')
-  const name = Array.isArray(handlers) && handlers.length === 1 ? field(handlers[0], 'name') : undefined
-  if (typeof name !== 'string') return refuse(`akri.handlers in ${file} must name one handler: [{ "name": "…" }]`)
+  const name =
+    Array.isArray(handlers) && handlers.length === 1 ? field(handlers[0], 'name') : undefined
+  if (typeof name !== 'string')
+    return refuse(`akri.handlers in ${file} must name one handler: [{ "name": "…" }]`)
   const version = field(manifest, 'version')
   const module =
     mainModule(manifest, directory) ??
-    refuse(`"exports" or "main" in ${file} names no module that is there; has the package been built?`)
+    refuse(
+      `"exports" or "main" in ${file} names no module that is there; has the package been built?`,
+    )
   return {
     name,
     package: specifier,
@@ -93,7 +99,10 @@ async function load(specifier: string, name: string, module: string): Promise<Di
   try {
     loaded = await import(pathToFileURL(module).href)
   } catch (error) {
-    throw new HandlerPackageError(`handler package ${specifier} cannot be loaded: ${messageOf(error)}`, { cause: error })
+    throw new HandlerPackageError(
+      `handler package ${specifier} cannot be loaded: ${messageOf(error)}`,
+      { cause: error },
+    )
   }
   const handler = field(loaded, 'default')
   if (!isDiscoveryHandler(handler)) {
@@ -127,7 +136,8 @@ export function packageDirectory(specifier: string, from: string): string | unde
   }
   // Not by resolving <name>/package.json: "exports" may hide it.
   for (const modules of createRequire(path.join(from, 'x.js')).resolve.paths(specifier) ?? []) {
-    if (existsSync(path.join(modules, specifier, 'package.json'))) return path.join(modules, specifier)
+    if (existsSync(path.join(modules, specifier, 'package.json')))
+      return path.join(modules, specifier)
   }
   return undefined
 }
@@ -140,19 +150,25 @@ function mainModule(manifest: unknown, directory: string): string | undefined {
   if (typeof target !== 'string') return undefined
   const file = path.resolve(directory, target)
   // Node too refuses what leads out of the package.
-  return file.startsWith(`${path.resolve(directory)}${path.sep}`) && existsSync(file) ? file : undefined
+  return file.startsWith(`${path.resolve(directory)}${path.sep}`) && existsSync(file)
+    ? file
+    : undefined
 }
 
 /** The first of the conditions that hold for an import, in their order. */
 function importTarget(target: unknown): unknown {
   if (typeof target !== 'object' || target === null || Array.isArray(target)) return target
   for (const [condition, inner] of Object.entries(target)) {
-    const found = ['import', 'node', 'module-sync', 'default'].includes(condition) ? importTarget(inner) : undefined
+    const found = ['import', 'node', 'module-sync', 'default'].includes(condition)
+      ? importTarget(inner)
+      : undefined
     if (typeof found === 'string') return found
   }
   return undefined
 }
 
 function field(object: unknown, name: string): unknown {
-  return typeof object === 'object' && object !== null && name in object ? Reflect.get(object, name) : undefined
+  return typeof object === 'object' && object !== null && name in object
+    ? Reflect.get(object, name)
+    : undefined
 }

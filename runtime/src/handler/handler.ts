@@ -46,7 +46,9 @@ export interface DiscoveryHandler<Details = unknown> extends DiscoveryHandlerDef
  *
  * @throws InvalidHandlerError naming the member that does not fit.
  */
-export function defineDiscoveryHandler<Details>(definition: DiscoveryHandlerDefinition<Details>): DiscoveryHandler<Details> {
+export function defineDiscoveryHandler<Details>(
+  definition: DiscoveryHandlerDefinition<Details>,
+): DiscoveryHandler<Details> {
   const { name, shared, details, discover } = definition
   if (typeof name !== 'string' || !/^[A-Za-z][A-Za-z0-9._-]{0,62}$/.test(name)) {
     throw new InvalidHandlerError(
@@ -54,11 +56,16 @@ export function defineDiscoveryHandler<Details>(definition: DiscoveryHandlerDefi
     )
   }
   if (typeof shared !== 'boolean')
-    throw new InvalidHandlerError(`handler ${name}: shared is ${String(shared)}; it must be true or false`)
+    throw new InvalidHandlerError(
+      `handler ${name}: shared is ${String(shared)}; it must be true or false`,
+    )
   if (typeof details?.['~standard']?.validate !== 'function') {
-    throw new InvalidHandlerError(`handler ${name}: details is not a Standard Schema (https://standardschema.dev)`)
+    throw new InvalidHandlerError(
+      `handler ${name}: details is not a Standard Schema (https://standardschema.dev)`,
+    )
   }
-  if (typeof discover !== 'function') throw new InvalidHandlerError(`handler ${name}: discover is not a function`)
+  if (typeof discover !== 'function')
+    throw new InvalidHandlerError(`handler ${name}: discover is not a function`)
   return Object.freeze({
     name,
     shared,

@@ -11,7 +11,11 @@ describe('DiscoveryProperties', () => {
       ['bytes', bytes],
     ])
     const properties = propertiesFromWire(propertiesToWire(sent))
-    expect([properties.has('none'), properties.get('none'), properties.has('other')]).toEqual([true, undefined, false])
+    expect([properties.has('none'), properties.get('none'), properties.has('other')]).toEqual([
+      true,
+      undefined,
+      false,
+    ])
     expect(properties.text('empty')).toBe('')
     expect(properties.text('bytes')).toBeUndefined()
     expect(Buffer.from(properties.get('bytes') ?? []).equals(bytes)).toBe(true)

@@ -11,7 +11,9 @@ export class DiscoveryProperties {
 
   /** Properties from texts, as a test or a Configuration's plain `value`s give them. */
   static fromTexts(texts: Readonly<Record<string, string>>): DiscoveryProperties {
-    return new DiscoveryProperties(Object.entries(texts).map(([name, text]) => [name, Buffer.from(text, 'utf8')]))
+    return new DiscoveryProperties(
+      Object.entries(texts).map(([name, text]) => [name, Buffer.from(text, 'utf8')]),
+    )
   }
 
   get names(): string[] {

@@ -15,9 +15,14 @@ export interface LoggerOptions {
  * for a bug, its stack as well. A bug is logged at level error.
  * @throws InvalidOptionError if there is no such level
  */
-export function createLogger(name: string, { level = process.env.LOG_LEVEL ?? 'info', onBug }: LoggerOptions = {}): Logger {
+export function createLogger(
+  name: string,
+  { level = process.env.LOG_LEVEL ?? 'info', onBug }: LoggerOptions = {},
+): Logger {
   if (!LOG_LEVELS.some((known) => known === level))
-    throw new InvalidOptionError(`log level ${JSON.stringify(level)} is not one of ${LOG_LEVELS.join(', ')}`)
+    throw new InvalidOptionError(
+      `log level ${JSON.stringify(level)} is not one of ${LOG_LEVELS.join(', ')}`,
+    )
   return pino(
     {
       name,

@@ -10,8 +10,14 @@ export function handlerSpecifier(text: string): string {
 
 /** @param what the program does with a handler's package */
 export function handlersOption(what: string): Option {
-  return new Option('--handler <package>', `${what}: npm package or path; may be given several times, or with commas`)
+  return new Option(
+    '--handler <package>',
+    `${what}: npm package or path; may be given several times, or with commas`,
+  )
     .env('AKRI_HANDLERS')
-    .argParser((text: string, all: readonly string[]) => [...all, ...words(text).map(handlerSpecifier)])
+    .argParser((text: string, all: readonly string[]) => [
+      ...all,
+      ...words(text).map(handlerSpecifier),
+    ])
     .default([], 'none')
 }

@@ -19,19 +19,30 @@ export interface HealthServer {
 }
 
 /** `/healthz`, `/readyz` and `/metrics`. */
-export async function serveHealth({ port, host, ready, healthy, metrics }: HealthServerOptions): Promise<HealthServer> {
+export async function serveHealth({
+  port,
+  host,
+  ready,
+  healthy,
+  metrics,
+}: HealthServerOptions): Promise<HealthServer> {
   const answer = async (request: IncomingMessage, response: ServerResponse) => {
     const path = request.url?.split('?')[0]
-    if (request.method !== 'GET' && request.method !== 'HEAD') return reply(response, 405, 'only GET')
+    if (request.method !== 'GET' && request.method !== 'HEAD')
+      return reply(response, 405, 'only GET')
     if (path === '/healthz') return reply(response, ...verdict(await healthy?.()))
     if (path === '/readyz') return reply(response, ...verdict(ready()))
-    if (path === '/metrics') return reply(response, 200, await metrics(), 'text/plain; version=0.0.4; charset=utf-8')
+    if (path === '/metrics')
+      return reply(response, 200, await metrics(), 'text/plain; version=0.0.4; charset=utf-8')
     return reply(response, 404, 'there are /healthz, /readyz and /metrics')
   }
-  const server = createServer({ maxHeaderSize: 8192, requestTimeout: 5000 }, (request, response) => {
-    request.resume()
-    answer(request, response).catch((error: unknown) => reply(response, 500, String(error)))
-  })
+  const server = createServer(
+    { maxHeaderSize: 8192, requestTimeout: 5000 },
+    (request, response) => {
+      request.resume()
+      answer(request, response).catch((error: unknown) => reply(response, 500, String(error)))
+    },
+  )
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error) =>
       reject(
@@ -60,6 +71,11 @@ function verdict(problem: string | undefined): [number, string] {
   return problem === undefined ? [200, 'ok'] : [503, problem]
 }
 
-function reply(response: ServerResponse, code: number, text: string, type = 'text/plain; charset=utf-8'): void {
+function reply(
+  response: ServerResponse,
+  code: number,
+  text: string,
+  type = 'text/plain; charset=utf-8',
+): void {
   response.writeHead(code, { 'content-type': type }).end(`${text}\n`)
 }

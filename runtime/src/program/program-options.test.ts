@@ -10,12 +10,23 @@ describe('the options of programs', () => {
     },
   )
 
-  it.each(['', 'C:1:x', 'a b', 'Bad_Node!', 'A', '-a', 'a-', 'a..b', 'a.', 'a.-b', 'a\n', 'ü', 'x'.repeat(254)])(
-    'refuse %j as the name of a node, and say what is one',
-    (name) => {
-      expect(() => nodeName(name)).toThrow('write a DNS name: at most 253 of a-z')
-    },
-  )
+  it.each([
+    '',
+    'C:1:x',
+    'a b',
+    'Bad_Node!',
+    'A',
+    '-a',
+    'a-',
+    'a..b',
+    'a.',
+    'a.-b',
+    'a\n',
+    'ü',
+    'x'.repeat(254),
+  ])('refuse %j as the name of a node, and say what is one', (name) => {
+    expect(() => nodeName(name)).toThrow('write a DNS name: at most 253 of a-z')
+  })
 
   it('refuse an empty path of a directory', () => {
     expect(directoryPath('/srv')).toBe('/srv')
@@ -24,7 +35,9 @@ describe('the options of programs', () => {
 
   it('count a variable of the environment that is empty as one that is not there', () => {
     const environment = { AKRI_A: '', AKRI_B: '', AKRI_C: 'c' }
-    const command = new Command().addOption(new Option('--a <a>').env('AKRI_A')).addOption(new Option('--c <c>').env('AKRI_C'))
+    const command = new Command()
+      .addOption(new Option('--a <a>').env('AKRI_A'))
+      .addOption(new Option('--c <c>').env('AKRI_C'))
     unsetEmpty(command.options, environment)
     expect(environment).toEqual({ AKRI_B: '', AKRI_C: 'c' })
   })

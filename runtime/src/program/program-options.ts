@@ -37,8 +37,12 @@ export function directoryPath(text: string): string {
 }
 
 /** Takes variables of these options that are empty out of the environment: they count as if they were not there. */
-export function unsetEmpty(options: readonly Option[], environment: NodeJS.ProcessEnv = process.env): void {
-  for (const { envVar } of options) if (envVar !== undefined && environment[envVar] === '') delete environment[envVar]
+export function unsetEmpty(
+  options: readonly Option[],
+  environment: NodeJS.ProcessEnv = process.env,
+): void {
+  for (const { envVar } of options)
+    if (envVar !== undefined && environment[envVar] === '') delete environment[envVar]
 }
 
 /** Reads a text with commas. */
@@ -50,9 +54,10 @@ export function words(text: string): string[] {
 }
 
 export function kubeconfigOption(): Option {
-  return new Option('--kubeconfig <file>', "the cluster to use; without it the Pod's own, else that of ~/.kube/config").env(
-    'KUBECONFIG',
-  )
+  return new Option(
+    '--kubeconfig <file>',
+    "the cluster to use; without it the Pod's own, else that of ~/.kube/config",
+  ).env('KUBECONFIG')
 }
 
 export function metricsPortOption(): Option {
@@ -64,5 +69,8 @@ export function metricsPortOption(): Option {
 
 /** @param standard the level where none is given */
 export function logLevelOption(standard: (typeof LOG_LEVELS)[number] = 'info'): Option {
-  return new Option('--log-level <level>', 'least important lines to log').env('LOG_LEVEL').choices(LOG_LEVELS).default(standard)
+  return new Option('--log-level <level>', 'least important lines to log')
+    .env('LOG_LEVEL')
+    .choices(LOG_LEVELS)
+    .default(standard)
 }

@@ -40,7 +40,8 @@ export async function runInContext(
     log,
     signal,
     bugs = new Registry(),
-  }: Partial<ProgramContext> & Pick<ProgramContext, 'log' | 'signal'> & { readonly bugs?: Registry },
+  }: Partial<ProgramContext> &
+    Pick<ProgramContext, 'log' | 'signal'> & { readonly bugs?: Registry },
   work: (context: ProgramContext) => Promise<void>,
 ): Promise<void> {
   const closer = new Closer()
@@ -66,7 +67,9 @@ export async function runInContext(
  * Runs a program until SIGINT or SIGTERM, and ends the process: with 0 after a run, with 2 if an option makes no sense,
  * else with 1. Standard error names the failure. An error that nothing catches is a bug: it is logged and ends the process.
  */
-export async function startProgram<Options extends { readonly logLevel: string }>(program: Program<Options>): Promise<never> {
+export async function startProgram<Options extends { readonly logLevel: string }>(
+  program: Program<Options>,
+): Promise<never> {
   const { name, description, version, options, argument, run } = program
   const command = new Command(name)
     .description(description)
@@ -88,10 +91,15 @@ export async function startProgram<Options extends { readonly logLevel: string }
     })
     const log = createLogger(name, { level: parsed.logLevel, onBug: () => counter.inc() })
     process.on('uncaughtException', (error) => {
-      log.error({ err: new InternalError('an error was not handled', { cause: error }) }, 'program failed')
+      log.error(
+        { err: new InternalError('an error was not handled', { cause: error }) },
+        'program failed',
+      )
       process.exit(1)
     })
-    await runInContext({ args: command.args, log, signal: stop.signal, bugs }, (context) => run(parsed, context))
+    await runInContext({ args: command.args, log, signal: stop.signal, bugs }, (context) =>
+      run(parsed, context),
+    )
     // A handler may leave something running that would keep the process.
     process.exit(0)
   } catch (error) {

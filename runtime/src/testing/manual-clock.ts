@@ -76,7 +76,9 @@ export class ManualClock implements Clock {
     const end = this.#now + ms
     for (;;) {
       await settle()
-      const next = [...this.#sleepers].filter(({ due }) => due <= end).sort((a, b) => a.due - b.due)[0]
+      const next = [...this.#sleepers]
+        .filter(({ due }) => due <= end)
+        .sort((a, b) => a.due - b.due)[0]
       if (next === undefined) break
       this.#now = Math.max(this.#now, next.due)
       next.wake()

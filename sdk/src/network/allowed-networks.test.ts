@@ -57,8 +57,12 @@ describe('networks that may be called', () => {
     ]
     const wide = new AllowedNetworks(networks('0.0.0.0/0', '::/0', '169.254.0.0/16'))
     expect(special.filter((address) => wide.allows(address))).toEqual([])
-    expect(['10.1.2.3', '169.254.1.1', '2001:db8::1'].every((address) => wide.allows(address))).toBe(true)
-    const named = new AllowedNetworks(networks('0.0.0.0/0', '127.0.0.0/8', '169.254.169.254/32', '::1'))
+    expect(
+      ['10.1.2.3', '169.254.1.1', '2001:db8::1'].every((address) => wide.allows(address)),
+    ).toBe(true)
+    const named = new AllowedNetworks(
+      networks('0.0.0.0/0', '127.0.0.0/8', '169.254.169.254/32', '::1'),
+    )
     expect(special.filter((address) => named.allows(address))).toEqual([
       '127.0.0.1',
       '::1',
@@ -69,16 +73,30 @@ describe('networks that may be called', () => {
 
   it('hold addresses of this machine only when each is named itself, or this machine is', () => {
     const ownAddresses = ['192.168.1.5', 'FD12:0::5', 'fe80::5%eth0', '127.0.0.1', '::1']
-    const spelt = ['192.168.1.5', '::ffff:192.168.1.5', 'fd12::5', 'fe80::5', 'fe80::5%eth1', '127.0.0.1', '::1']
+    const spelt = [
+      '192.168.1.5',
+      '::ffff:192.168.1.5',
+      'fd12::5',
+      'fe80::5',
+      'fe80::5%eth1',
+      '127.0.0.1',
+      '::1',
+    ]
     const all = ['192.168.1.0/24', 'fd12::/64', 'fe80::/10']
     const allowed = (...more: string[]) => {
       const list = new AllowedNetworks(networks(...all, ...more), { ownAddresses })
-      expect(['192.168.1.6', 'fd12::6', 'fe80::6%eth0'].every((address) => list.allows(address))).toBe(true)
+      expect(
+        ['192.168.1.6', 'fd12::6', 'fe80::6%eth0'].every((address) => list.allows(address)),
+      ).toBe(true)
       return spelt.filter((address) => list.allows(address))
     }
     expect(allowed()).toEqual([])
     expect(allowed('192.168.1.4/30', 'fd12::4/126')).toEqual([])
-    expect(allowed('192.168.1.5', 'fd12:0:0::5/128')).toEqual(['192.168.1.5', '::ffff:192.168.1.5', 'fd12::5'])
+    expect(allowed('192.168.1.5', 'fd12:0:0::5/128')).toEqual([
+      '192.168.1.5',
+      '::ffff:192.168.1.5',
+      'fd12::5',
+    ])
     expect(allowed('127.0.0.0/8', '::1')).toEqual(['127.0.0.1', '::1'])
   })
 

@@ -35,14 +35,19 @@ export interface AllowedNetworksOptions {
 export class AllowedNetworks {
   readonly #allowed = new BlockList()
   /** Of each special network, what of it is allowed. */
-  readonly #special = SPECIAL.map((network) => ({ network, range: listOf(network), allowed: new BlockList() }))
+  readonly #special = SPECIAL.map((network) => ({
+    network,
+    range: listOf(network),
+    allowed: new BlockList(),
+  }))
 
   readonly #own = new Set<string>()
   /** Addresses that are named themselves. */
   readonly #named = new Set<string>()
 
   constructor(networks: Iterable<Network>, { ownAddresses = [] }: AllowedNetworksOptions = {}) {
-    for (const address of ownAddresses) if (!isSpecial(address)) this.#own.add(withoutMapping(address))
+    for (const address of ownAddresses)
+      if (!isSpecial(address)) this.#own.add(withoutMapping(address))
     for (const { address, prefix, family } of networks) {
       this.#allowed.addSubnet(address, prefix, family)
       if (prefix === LONGEST[family]) this.#named.add(withoutMapping(address))
@@ -59,14 +64,20 @@ export class AllowedNetworks {
     const family = isIPv4(plain) ? 'ipv4' : 'ipv6'
     if (isIP(plain) === 0 || !this.#allowed.check(plain, family)) return false
     if (this.#own.has(plain) && !this.#named.has(plain)) return false
-    return this.#special.every(({ range, allowed }) => !range.check(plain, family) || allowed.check(plain, family))
+    return this.#special.every(
+      ({ range, allowed }) => !range.check(plain, family) || allowed.check(plain, family),
+    )
   }
 }
 
 /** Reads a network, or an address as a network of one; undefined where it is neither. */
 export function readNetwork(text: string): Network | undefined {
   const [address = '', length, ...others] = text.trim().split('/')
-  const family = isIPv4(address) ? 'ipv4' : isIPv6(address) && !address.includes('%') ? 'ipv6' : undefined
+  const family = isIPv4(address)
+    ? 'ipv4'
+    : isIPv6(address) && !address.includes('%')
+      ? 'ipv6'
+      : undefined
   if (family === undefined || others.length > 0) return undefined
   const longest = LONGEST[family]
   if (length === undefined) return { address, prefix: longest, family }

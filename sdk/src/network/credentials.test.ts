@@ -10,16 +10,25 @@ const spelling = (device: string) => device.toLowerCase().replaceAll('_', '-')
 const mirrored: CredentialKind<{ readonly kind: 'mirrored'; readonly text: string }> = {
   parts: ['left', 'right'],
   expected: 'a text, and the same turned around',
-  read: (left, right) => (left === [...right].reverse().join('') ? { kind: 'mirrored', text: left } : undefined),
+  read: (left, right) =>
+    left === [...right].reverse().join('') ? { kind: 'mirrored', text: left } : undefined,
 }
 
 function read(texts: Record<string, string | Uint8Array | undefined>) {
   const warnings: { fields: Readonly<Record<string, unknown>>; message: string }[] = []
-  const log: Logger = { ...silentLogger, warn: (fields, message) => warnings.push({ fields, message }) }
+  const log: Logger = {
+    ...silentLogger,
+    warn: (fields, message) => warnings.push({ fields, message }),
+  }
   const properties = new DiscoveryProperties(
-    Object.entries(texts).map(([name, value]) => [name, typeof value === 'string' ? Buffer.from(value) : value] as const),
+    Object.entries(texts).map(
+      ([name, value]) => [name, typeof value === 'string' ? Buffer.from(value) : value] as const,
+    ),
   )
-  return { credentials: new DeviceCredentials(properties, { log, spelling, other: mirrored }), warnings }
+  return {
+    credentials: new DeviceCredentials(properties, { log, spelling, other: mirrored }),
+    warnings,
+  }
 }
 
 const password = (username: string, text = '') => ({ kind: 'password', username, password: text })
@@ -28,7 +37,10 @@ describe('credentials of devices', () => {
   it('are read out of lists', () => {
     const { credentials, warnings } = read({
       device_credential_list: '["one", "two"]',
-      one: JSON.stringify({ 'cam-a': { username: 'a', password: 'p', base64encoded: null }, default: { username: 'd' } }),
+      one: JSON.stringify({
+        'cam-a': { username: 'a', password: 'p', base64encoded: null },
+        default: { username: 'd' },
+      }),
       two: JSON.stringify({ 'CAM-B': { username: 'b', password: 'cMOk', base64encoded: true } }),
     })
     expect(credentials.for('cam-a')).toEqual(password('a', 'p'))
@@ -59,15 +71,27 @@ describe('credentials of devices', () => {
   })
 
   it('are read out of properties of their own', () => {
-    const { credentials } = read({ username_cam_a: 'a', password_cam_a: 'p', username_default: 'd', password_default: undefined })
+    const { credentials } = read({
+      username_cam_a: 'a',
+      password_cam_a: 'p',
+      username_default: 'd',
+      password_default: undefined,
+    })
     expect(credentials.for('cam-a')).toEqual(password('a', 'p'))
     expect(credentials.for('CAM-A')).toEqual(password('a', 'p'))
     expect(credentials.for('cam-b')).toEqual(password('d'))
   })
 
   it('of a device go before those for all, later forms before earlier ones, and its first name before the others', () => {
-    const list = { device_credential_list: '["l"]', l: JSON.stringify({ a: { username: 'l' }, default: { username: 'ld' } }) }
-    const refs = { device_credential_ref_list: '["r"]', r: JSON.stringify({ a: { username_ref: 'ru' } }), ru: 'r' }
+    const list = {
+      device_credential_list: '["l"]',
+      l: JSON.stringify({ a: { username: 'l' }, default: { username: 'ld' } }),
+    }
+    const refs = {
+      device_credential_ref_list: '["r"]',
+      r: JSON.stringify({ a: { username_ref: 'ru' } }),
+      ru: 'r',
+    }
     const users = (texts: Record<string, string>, ...devices: string[]) => {
       const credential = read(texts).credentials.for(...devices)
       return credential?.kind === 'password' ? credential.username : undefined
@@ -79,12 +103,19 @@ describe('credentials of devices', () => {
     expect(both({ username_default: 'd', username_a: 's', ...refs, ...list })).toEqual(['s', 'd'])
     expect(both({})).toEqual([undefined, undefined])
     const named = { ...list, username_b: 'b' }
-    expect([users(named, 'a', 'b'), users(named, 'b', 'a'), users(named, 'c', 'b')]).toEqual(['l', 'b', 'b'])
+    expect([users(named, 'a', 'b'), users(named, 'b', 'a'), users(named, 'c', 'b')]).toEqual([
+      'l',
+      'b',
+      'b',
+    ])
   })
 
   it('may be of another kind, in every form, which counts before a password of the same form', () => {
     const ab = { kind: 'mirrored', text: 'ab' }
-    const list = { device_credential_list: '["l"]', l: JSON.stringify({ a: { left: 'ab', right: 'ba' } }) }
+    const list = {
+      device_credential_list: '["l"]',
+      l: JSON.stringify({ a: { left: 'ab', right: 'ba' } }),
+    }
     const refs = {
       device_credential_ref_list: '["r"]',
       r: JSON.stringify({ a: { left_ref: 'x', right_ref: 'y' } }),
@@ -95,8 +126,15 @@ describe('credentials of devices', () => {
     expect(read(refs).credentials.for('a')).toEqual(ab)
     expect(read({ left_a: 'ab', right_a: 'ba', username_a: 'u' }).credentials.for('a')).toEqual(ab)
     expect(read({ ...list, username_a: 'u' }).credentials.for('a')).toEqual(password('u'))
-    const broken = read({ ...list, l: JSON.stringify({ a: { left: 'hunter2', username: 'u' } }), left_b: 'hunter2' })
-    expect(['a', 'b'].map((device) => broken.credentials.for(device))).toEqual([undefined, undefined])
+    const broken = read({
+      ...list,
+      l: JSON.stringify({ a: { left: 'hunter2', username: 'u' } }),
+      left_b: 'hunter2',
+    })
+    expect(['a', 'b'].map((device) => broken.credentials.for(device))).toEqual([
+      undefined,
+      undefined,
+    ])
     expect(broken.warnings.map(({ fields }) => fields.expected)).toEqual([
       expect.stringMatching(/^a username.*; or a text, and the same turned around$/),
       mirrored.expected,
@@ -130,7 +168,9 @@ describe('credentials of devices', () => {
       password_l: Buffer.from([0xff]),
       username_default: '',
     })
-    expect([...'abcdefghijkl'].filter((device) => credentials.for(device) !== undefined)).toEqual(['e'])
+    expect([...'abcdefghijkl'].filter((device) => credentials.for(device) !== undefined)).toEqual([
+      'e',
+    ])
     expect(warnings.map(({ fields }) => [fields.property, fields.device])).toEqual([
       ['absent', undefined],
       ['broken', undefined],
@@ -140,8 +180,14 @@ describe('credentials of devices', () => {
       ['username_l', 'l'],
       ['username_default', 'default'],
     ])
-    const lists = read({ device_credential_list: '{"hunter2": 1}', device_credential_ref_list: '[1]' })
-    expect(lists.warnings.map(({ fields }) => fields.property)).toEqual(['device_credential_list', 'device_credential_ref_list'])
+    const lists = read({
+      device_credential_list: '{"hunter2": 1}',
+      device_credential_ref_list: '[1]',
+    })
+    expect(lists.warnings.map(({ fields }) => fields.property)).toEqual([
+      'device_credential_list',
+      'device_credential_ref_list',
+    ])
     expect(JSON.stringify([warnings, lists.warnings])).not.toContain('hunter2')
   })
 
@@ -154,7 +200,12 @@ describe('credentials of devices', () => {
       'password_x',
       'left_x',
     )
-    const value = fc.oneof(fc.uint8Array(), fc.json().map(Buffer.from), fc.constant(Buffer.from('["a"]')), fc.constant(undefined))
+    const value = fc.oneof(
+      fc.uint8Array(),
+      fc.json().map(Buffer.from),
+      fc.constant(Buffer.from('["a"]')),
+      fc.constant(undefined),
+    )
     fc.assert(
       fc.property(fc.array(fc.tuple(name, value)), (entries) => {
         const properties = new DiscoveryProperties(entries)

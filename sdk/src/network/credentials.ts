@@ -36,7 +36,8 @@ const REFERENCES = 'device_credential_ref_list'
 
 /** What is expected there, for the log. */
 const PASSWORD = 'a username, and a password (in base64 where base64encoded is true)'
-const PASSWORD_REFERENCES = 'a username_ref, and a password_ref where there is a password, that name properties with text'
+const PASSWORD_REFERENCES =
+  'a username_ref, and a password_ref where there is a password, that name properties with text'
 
 /**
  * Credentials of devices, out of the `discoveryProperties` of a Configuration, in the forms that Akri's handlers have. Of several for
@@ -56,7 +57,8 @@ export class DeviceCredentials<Other = never> {
   constructor(properties: DiscoveryProperties, options: DeviceCredentialsOptions<Other>) {
     this.#spelling = options.spelling
     const reader = new CredentialReader(properties, options)
-    for (const [device, credential] of reader.all()) this.#byDevice.set(this.#spelling(device), credential)
+    for (const [device, credential] of reader.all())
+      this.#byDevice.set(this.#spelling(device), credential)
   }
 
   /** The credential of a device by the first of its names that has one, or else the one for all. */
@@ -93,19 +95,29 @@ class CredentialReader<Other> {
   *all(): Generator<readonly [device: string, PasswordCredential | Other]> {
     for (const listed of this.#listed(LIST)) {
       const { entry } = listed
-      const credential = this.#has(entry) ? this.#otherOf((part) => entry[part]) : listedPassword(entry)
+      const credential = this.#has(entry)
+        ? this.#otherOf((part) => entry[part])
+        : listedPassword(entry)
       yield* this.#kept(listed, credential, [PASSWORD, this.#other?.expected])
     }
     for (const listed of this.#listed(REFERENCES)) {
       const { entry } = listed
       const credential = this.#has(entry, '_ref')
         ? this.#otherOf((part) => this.#referred(entry[`${part}_ref`]))
-        : passwordCredential(this.#referred(entry.username_ref), this.#passwordOf(entry.password_ref))
+        : passwordCredential(
+            this.#referred(entry.username_ref),
+            this.#passwordOf(entry.password_ref),
+          )
       yield* this.#kept(listed, credential, [PASSWORD_REFERENCES, this.#other?.expected])
     }
     for (const found of this.#single('username')) {
-      const credential = passwordCredential(this.#properties.text(found.property), this.#passwordOf(`password_${found.device}`))
-      yield* this.#kept(found, credential, ['a user name that is not empty, and a password of text'])
+      const credential = passwordCredential(
+        this.#properties.text(found.property),
+        this.#passwordOf(`password_${found.device}`),
+      )
+      yield* this.#kept(found, credential, [
+        'a user name that is not empty, and a password of text',
+      ])
     }
     if (this.#other === undefined) return
     for (const found of this.#single(this.#other.parts[0])) {
@@ -125,10 +137,14 @@ class CredentialReader<Other> {
     for (const property of new Set(names)) {
       const devices = this.#json(property)
       if (!isMapping(devices)) {
-        this.#log.warn({ property, list }, 'there is no JSON mapping of credentials in this property')
+        this.#log.warn(
+          { property, list },
+          'there is no JSON mapping of credentials in this property',
+        )
         continue
       }
-      for (const [device, entry] of Object.entries(devices)) yield { property, device, entry: isMapping(entry) ? entry : {} }
+      for (const [device, entry] of Object.entries(devices))
+        yield { property, device, entry: isMapping(entry) ? entry : {} }
     }
   }
 
@@ -141,7 +157,11 @@ class CredentialReader<Other> {
     }
   }
 
-  *#kept<C>(found: Found, credential: C | undefined, forms: (string | undefined)[]): Generator<readonly [string, C]> {
+  *#kept<C>(
+    found: Found,
+    credential: C | undefined,
+    forms: (string | undefined)[],
+  ): Generator<readonly [string, C]> {
     const { property, device } = found
     if (credential !== undefined) yield [device, credential]
     else {
@@ -158,7 +178,9 @@ class CredentialReader<Other> {
   #otherOf(textOf: (part: string) => unknown): Other | undefined {
     if (this.#other === undefined) return undefined
     const [first, second] = this.#other.parts.map(textOf)
-    return typeof first === 'string' && typeof second === 'string' ? this.#other.read(first, second) : undefined
+    return typeof first === 'string' && typeof second === 'string'
+      ? this.#other.read(first, second)
+      : undefined
   }
 
   #referred(name: unknown): string | undefined {
@@ -182,14 +204,21 @@ class CredentialReader<Other> {
   }
 }
 
-function listedPassword({ username, password, base64encoded }: Listed['entry']): PasswordCredential | undefined {
+function listedPassword({
+  username,
+  password,
+  base64encoded,
+}: Listed['entry']): PasswordCredential | undefined {
   const text = password ?? ''
   const encoded = base64encoded ?? false
   if (typeof text !== 'string' || typeof encoded !== 'boolean') return undefined
   return passwordCredential(username, encoded ? decodeBase64(text) : text)
 }
 
-function passwordCredential(username: unknown, password: string | undefined): PasswordCredential | undefined {
+function passwordCredential(
+  username: unknown,
+  password: string | undefined,
+): PasswordCredential | undefined {
   if (typeof username !== 'string' || username === '' || password === undefined) return undefined
   return { kind: 'password', username, password }
 }
@@ -197,7 +226,9 @@ function passwordCredential(username: unknown, password: string | undefined): Pa
 function decodeBase64(base64: string): string | undefined {
   if (!/^[A-Za-z0-9+/\s]*={0,2}\s*$/.test(base64)) return undefined
   try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.from(base64, 'base64'))
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(
+      Buffer.from(base64, 'base64'),
+    )
   } catch {
     return undefined
   }

@@ -10,10 +10,25 @@ describe('passesFilter', () => {
     ['Include of nothing', { items: [] }, 'a', false],
     ['Exclude of it', { items: ['a'], action: 'Exclude' as const }, 'a', false],
     ['Exclude of another', { items: ['b'], action: 'Exclude' as const }, 'a', true],
-    ['Exclude of nothing, value unknown', { items: [], action: 'Exclude' as const }, undefined, true],
-    ['Exclude of something, value unknown', { items: ['b'], action: 'Exclude' as const }, undefined, false],
+    [
+      'Exclude of nothing, value unknown',
+      { items: [], action: 'Exclude' as const },
+      undefined,
+      true,
+    ],
+    [
+      'Exclude of something, value unknown',
+      { items: ['b'], action: 'Exclude' as const },
+      undefined,
+      false,
+    ],
     ['Include of one of several values', { items: ['b'] }, ['a', 'b'], true],
-    ['Exclude of one of several values', { items: ['b'], action: 'Exclude' as const }, ['a', 'b'], false],
+    [
+      'Exclude of one of several values',
+      { items: ['b'], action: 'Exclude' as const },
+      ['a', 'b'],
+      false,
+    ],
   ])('%s', (_, filter, value, passes) => {
     expect(passesFilter(filter, value)).toBe(passes)
   })
@@ -35,7 +50,9 @@ describe('passesFilter', () => {
         expect(passesFilter({ items }, value)).toBe(exactly)
         expect(passesFilter({ items }, value, { ignoreCase: true })).toBe(ignoringCase)
         expect(passesFilter({ items, action: 'Exclude' }, value)).toBe(!exactly)
-        expect(passesFilter({ items, action: 'Exclude' }, value, { ignoreCase: true })).toBe(!ignoringCase)
+        expect(passesFilter({ items, action: 'Exclude' }, value, { ignoreCase: true })).toBe(
+          !ignoringCase,
+        )
       }
     }
     expect(passesFilter({ items: ['aa:bb'] }, 'aa:bb')).toBe(true)

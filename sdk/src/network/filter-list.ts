@@ -27,7 +27,9 @@ export function passesFilter(
   if (value === undefined) return false
   const comparison = ignoreCase ? IGNORING_CASE : EXACT
   const wanted = comparison.read(items)
-  const matches = (typeof value === 'string' ? [value] : value).some((one) => wanted.has(comparison.fold(one)))
+  const matches = (typeof value === 'string' ? [value] : value).some((one) =>
+    wanted.has(comparison.fold(one)),
+  )
   return action === 'Include' ? matches : !matches
 }
 

@@ -11,14 +11,19 @@ const PATIENCE_MS = 3000
 class Resolver {
   readonly asked: string[] = []
   most = 0
-  readonly #underWay: { readonly host: string; readonly answer: (addresses: readonly string[]) => void }[] = []
+  readonly #underWay: {
+    readonly host: string
+    readonly answer: (addresses: readonly string[]) => void
+  }[] = []
   readonly #failing = new Set<string>()
 
   readonly resolve = (host: string): Promise<readonly string[]> => {
     this.asked.push(host)
     return new Promise((resolve, reject) => {
       const answer = (addresses: readonly string[]) =>
-        this.#failing.has(host) ? reject(new TypeError(`getaddrinfo ENOTFOUND ${host}`)) : resolve(addresses)
+        this.#failing.has(host)
+          ? reject(new TypeError(`getaddrinfo ENOTFOUND ${host}`))
+          : resolve(addresses)
       this.#underWay.push({ host, answer })
       this.most = Math.max(this.most, this.#underWay.length)
     })
@@ -27,7 +32,8 @@ class Resolver {
   /** Ends the lookup that is under way, and lets what comes after it begin. */
   async answer(...addresses: readonly string[]): Promise<void> {
     await settle()
-    for (const { host, answer } of this.#underWay.splice(0)) answer(addresses.length > 0 ? addresses : [`${host}'s`])
+    for (const { host, answer } of this.#underWay.splice(0))
+      answer(addresses.length > 0 ? addresses : [`${host}'s`])
     await settle()
   }
 
@@ -68,7 +74,8 @@ async function look(names: HostNames, host: string): Promise<readonly string[] |
   return names.addressesOf(host).catch((error: Error) => error.message)
 }
 
-const lookAll = (names: HostNames, hosts: readonly string[]) => Promise.all(hosts.map((host) => look(names, host)))
+const lookAll = (names: HostNames, hosts: readonly string[]) =>
+  Promise.all(hosts.map((host) => look(names, host)))
 
 const notYet = (host: string) => `the host name ${host} does not resolve: there is no answer yet`
 
@@ -84,7 +91,9 @@ describe('a host name', () => {
     const names = new HostNames()
     const [address] = await names.addressesOf('localhost')
     expect(['127.0.0.1', '::1']).toContain(address)
-    vi.spyOn(dns, 'lookup').mockImplementation(async () => [{ address: '192.0.2.1' }, { address: 'fd00::1' }] as never)
+    vi.spyOn(dns, 'lookup').mockImplementation(
+      async () => [{ address: '192.0.2.1' }, { address: 'fd00::1' }] as never,
+    )
     expect(await names.addressesOf('both')).toEqual(['192.0.2.1', 'fd00::1'])
   })
 
@@ -103,7 +112,9 @@ describe('a host name', () => {
       resolver.answer(),
     ])
     const none = new HostNames({ resolve: async () => [] })
-    await expect(none.addressesOf('plc1')).rejects.toThrow('plc1 does not resolve: it has no address')
+    await expect(none.addressesOf('plc1')).rejects.toThrow(
+      'plc1 does not resolve: it has no address',
+    )
   })
 
   it('is looked up once a minute, and a known one is not waited for', async () => {
@@ -238,7 +249,9 @@ describe('host names', () => {
     await Promise.all(Array.from({ length: 5000 }, (_, index) => names.addressesOf(`host${index}`)))
     await clock.advance(MINUTE_MS)
     await names.addressesOf('host0')
-    await expect(names.addressesOf('one-more')).rejects.toThrow('one-more does not resolve: 5000 others are wanted already')
+    await expect(names.addressesOf('one-more')).rejects.toThrow(
+      'one-more does not resolve: 5000 others are wanted already',
+    )
     await clock.advance(4 * MINUTE_MS)
     expect(await names.addressesOf('one-more')).toEqual(['10.0.0.1'])
     // Those that are still wanted stay known.
@@ -255,13 +268,21 @@ describe('host names of several handlers in one process', () => {
 
     await cameras.clock.advance(MINUTE_MS)
     await servers.clock.advance(MINUTE_MS)
-    const hanging = [look(cameras.names, 'hangs-1'), look(servers.names, 'hangs-2'), look(servers.names, 'new')]
+    const hanging = [
+      look(cameras.names, 'hangs-1'),
+      look(servers.names, 'hangs-2'),
+      look(servers.names, 'new'),
+    ]
     await settle()
     expect(resolver.asked).toEqual(['known', 'hangs-1'])
     expect(await servers.names.addressesOf('known')).toEqual(['10.0.0.1'])
     await cameras.clock.advance(PATIENCE_MS)
     await servers.clock.advance(PATIENCE_MS)
-    expect(await Promise.all(hanging)).toEqual([notYet('hangs-1'), notYet('hangs-2'), notYet('new')])
+    expect(await Promise.all(hanging)).toEqual([
+      notYet('hangs-1'),
+      notYet('hangs-2'),
+      notYet('new'),
+    ])
 
     // As the system does after its time.
     resolver.fail('hangs-1')

@@ -103,7 +103,15 @@ export class HostNames {
     }
     const never = Number.NEGATIVE_INFINITY
     const problem = new HostNameError(host, 'there is no answer yet')
-    return { host, wantedAt: now, answeredAt: never, addresses: [], resolvedAt: never, problem, lookup: undefined }
+    return {
+      host,
+      wantedAt: now,
+      answeredAt: never,
+      addresses: [],
+      resolvedAt: never,
+      problem,
+      lookup: undefined,
+    }
   }
 
   #lookUp(name: Name): Name['lookup'] {

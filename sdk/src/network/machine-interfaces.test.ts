@@ -28,25 +28,69 @@ describe('the interfaces of a machine', () => {
   })
 
   it('are those that are named, whichever these are', () => {
-    expect(machineInterfaces({ only: ['cni0', 'lo', 'gone'] }, NODE).map(({ name }) => name)).toEqual(['lo', 'cni0'])
+    expect(
+      machineInterfaces({ only: ['cni0', 'lo', 'gone'] }, NODE).map(({ name }) => name),
+    ).toEqual(['lo', 'cni0'])
   })
 
   it('are those that there are now, where none are given', () => {
-    expect(machineInterfaces({ only: ['lo'] }).flatMap(({ addresses }) => addresses.map((one) => one.address))).toContain(
-      '127.0.0.1',
-    )
+    expect(
+      machineInterfaces({ only: ['lo'] }).flatMap(({ addresses }) =>
+        addresses.map((one) => one.address),
+      ),
+    ).toContain('127.0.0.1')
   })
 
   it.each([
-    ...['cni0', 'cni-podman0', 'flannel.1', 'cali0815', 'cilium_host', 'lxc12ab', 'lxcbr0', 'docker0', 'br-4f2', 'veth1234'],
-    ...['virbr0', 'tunl0', 'vxlan.calico', 'weave', 'kube-ipvs0', 'nodelocaldns', 'ovn-k8s-mp0', 'antrea-gw0'],
-    ...['cbr0', 'podman0', 'podman1', 'nerdctl0', 'lxdbr0', 'eni1a2b3c4d5e6', 'azv0f1e2d3c4b5', 'gke52adb9b1a2b'],
+    ...[
+      'cni0',
+      'cni-podman0',
+      'flannel.1',
+      'cali0815',
+      'cilium_host',
+      'lxc12ab',
+      'lxcbr0',
+      'docker0',
+      'br-4f2',
+      'veth1234',
+    ],
+    ...[
+      'virbr0',
+      'tunl0',
+      'vxlan.calico',
+      'weave',
+      'kube-ipvs0',
+      'nodelocaldns',
+      'ovn-k8s-mp0',
+      'antrea-gw0',
+    ],
+    ...[
+      'cbr0',
+      'podman0',
+      'podman1',
+      'nerdctl0',
+      'lxdbr0',
+      'eni1a2b3c4d5e6',
+      'azv0f1e2d3c4b5',
+      'gke52adb9b1a2b',
+    ],
   ])('are not those of containers: %s', (name) => {
     expect(machineInterfaces({}, { [name]: [address('10.244.0.1')] })).toEqual([])
   })
 
   it.each([
-    ...['eth0', 'eno1', 'ens3', 'ens192', 'enp3s0', 'enp0s31f6', 'enx001122334455', 'eni10np1', 'wlan0', 'wlp2s0'],
+    ...[
+      'eth0',
+      'eno1',
+      'ens3',
+      'ens192',
+      'enp3s0',
+      'enp0s31f6',
+      'enx001122334455',
+      'eni10np1',
+      'wlan0',
+      'wlp2s0',
+    ],
     ...['br0', 'bond0', 'team0', 'vlan10', 'eth0.10', 'vmbr0', 'usb0'],
   ])('are those of the field: %s', (name) => {
     expect(machineInterfaces({}, { [name]: [address('192.0.2.1')] })).toHaveLength(1)
@@ -59,7 +103,8 @@ describe('the networks of a machine', () => {
     lo: [address('127.0.0.1', true, 8), address('10.5.5.5', true, 32)],
     eth1: [address('10.99.0.1', false, 32)],
   }
-  const texts = (only?: string[]) => machineNetworks({ only }, table).map((one) => `${one.address}/${one.prefix}`)
+  const texts = (only?: string[]) =>
+    machineNetworks({ only }, table).map((one) => `${one.address}/${one.prefix}`)
 
   it('are those of its interfaces, but for an address alone in its own', () => {
     expect(texts()).toEqual(['192.0.2.1/24', '198.51.100.1/24', '203.0.113.1/24'])

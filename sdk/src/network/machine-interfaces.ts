@@ -30,7 +30,22 @@ export interface MachineInterfaceOptions {
  */
 const CONTAINER_NETWORK = new RegExp(
   `^(?:${[
-    ...['cni', 'flannel', 'cali', 'cilium', 'lxc', 'docker', 'br-', 'veth', 'virbr', 'tunl', 'vxlan', 'weave', 'ovn', 'antrea'],
+    ...[
+      'cni',
+      'flannel',
+      'cali',
+      'cilium',
+      'lxc',
+      'docker',
+      'br-',
+      'veth',
+      'virbr',
+      'tunl',
+      'vxlan',
+      'weave',
+      'ovn',
+      'antrea',
+    ],
     ...['kube-', 'nodelocaldns', 'podman', 'nerdctl', 'lxdbr'],
     // kubenet; Azure, Google and Amazon. Those of Amazon end in a part of a hash: a card may be `eni10np1`.
     ...['cbr\\d', 'azv', 'gke', 'eni[0-9a-f]{11}$'],
@@ -58,7 +73,10 @@ export function machineInterfaces(
  * there are none. The loopback interface is this machine itself: who names it means its very addresses too.
  * @param table all interfaces that there are @default those of this machine, as they are now
  */
-export function machineNetworks(options: MachineInterfaceOptions = {}, table?: InterfaceAddresses): Network[] {
+export function machineNetworks(
+  options: MachineInterfaceOptions = {},
+  table?: InterfaceAddresses,
+): Network[] {
   return machineInterfaces(options, table).flatMap(({ addresses }) =>
     addresses.flatMap(({ address, cidr, internal }) => {
       const own = readNetwork(address)

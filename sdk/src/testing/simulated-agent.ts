@@ -1,7 +1,11 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import { DiscoveryHandlerClient, type RegisterDiscoveryHandlerRequest, RegistrationService } from '@akrijs/proto/discovery'
+import {
+  DiscoveryHandlerClient,
+  type RegisterDiscoveryHandlerRequest,
+  RegistrationService,
+} from '@akrijs/proto/discovery'
 import { AkriError, makeRoomForSocket } from '@akrijs/runtime'
 import { type Device, DiscoveryProperties } from '@akrijs/runtime/handler'
 import { credentials, Server, ServerCredentials, status } from '@grpc/grpc-js'
@@ -56,7 +60,10 @@ export class SimulatedAgent {
   }
 
   static async start({ directory }: SimulatedAgentOptions = {}): Promise<SimulatedAgent> {
-    const agent = new SimulatedAgent(directory ?? (await mkdtemp(path.join(os.tmpdir(), 'akri-agent-'))), directory === undefined)
+    const agent = new SimulatedAgent(
+      directory ?? (await mkdtemp(path.join(os.tmpdir(), 'akri-agent-'))),
+      directory === undefined,
+    )
     await agent.comeBack()
     return agent
   }
@@ -84,12 +91,17 @@ export class SimulatedAgent {
   }
 
   /** Asks a handler that has registered, or will. */
-  async discover(name: string, { details = '', properties = {} }: DiscoverOptions = {}): Promise<SimulatedDiscovery> {
+  async discover(
+    name: string,
+    { details = '', properties = {} }: DiscoverOptions = {},
+  ): Promise<SimulatedDiscovery> {
     const { endpoint, endpointType } = await this.registration(name)
     const address = endpointType === 'UDS' ? `unix:${endpoint}` : new URL(endpoint).host
     const client = new DiscoveryHandlerClient(address, credentials.createInsecure())
     const wire = propertiesToWire(
-      properties instanceof DiscoveryProperties ? properties : DiscoveryProperties.fromTexts(properties),
+      properties instanceof DiscoveryProperties
+        ? properties
+        : DiscoveryProperties.fromTexts(properties),
     )
     const stream = client.discover({ discoveryDetails: details, discoveryProperties: wire })
     const session = new SimulatedDiscovery(stream, () => {
@@ -117,13 +129,20 @@ export class SimulatedAgent {
         answer: (error: null, empty: object) => void,
       ) => {
         const { name, endpoint, endpointType, shared } = call.request
-        this.registrations.push({ name, endpoint, endpointType: endpointType === 1 ? 'NETWORK' : 'UDS', shared })
+        this.registrations.push({
+          name,
+          endpoint,
+          endpointType: endpointType === 1 ? 'NETWORK' : 'UDS',
+          shared,
+        })
         answer(null, {})
         for (const watcher of this.#watchers) watcher()
       },
     })
     await new Promise<void>((resolve, reject) => {
-      server.bindAsync(`unix:${this.socket}`, ServerCredentials.createInsecure(), (error) => (error ? reject(error) : resolve()))
+      server.bindAsync(`unix:${this.socket}`, ServerCredentials.createInsecure(), (error) =>
+        error ? reject(error) : resolve(),
+      )
     })
     this.#server = server
   }
@@ -169,7 +188,10 @@ export class DiscoveryEndedError extends AkriError {
 /** As much of a gRPC stream as is needed: the types of gRPC are not part of this package's. */
 interface ListStream {
   on(event: 'data', listener: (response: { readonly devices: Device[] }) => void): unknown
-  on(event: 'error', listener: (error: Error & { code?: number; details?: string }) => void): unknown
+  on(
+    event: 'error',
+    listener: (error: Error & { code?: number; details?: string }) => void,
+  ): unknown
   on(event: 'end', listener: () => void): unknown
   cancel(): void
 }
@@ -190,7 +212,12 @@ export class SimulatedDiscovery implements AsyncIterable<Device[]> {
       this.#wake?.()
     })
     stream.on('error', (error) => {
-      this.#end(new DiscoveryEndedError(status[error.code ?? status.UNKNOWN] ?? 'UNKNOWN', error.details ?? error.message))
+      this.#end(
+        new DiscoveryEndedError(
+          status[error.code ?? status.UNKNOWN] ?? 'UNKNOWN',
+          error.details ?? error.message,
+        ),
+      )
     })
     stream.on('end', () => this.#end(new DiscoveryEndedError('OK', 'the handler ended the stream')))
   }
@@ -217,8 +244,15 @@ export class SimulatedDiscovery implements AsyncIterable<Device[]> {
         const list = this.#lists.shift()
         if (list !== undefined) return list
         if (this.#ended !== undefined)
-          throw this.#ended === 'closed' ? new DiscoveryEndedError('CANCELLED', 'closed by the test') : this.#ended
-        if (!patient) throw new AkriError('AKRI_ERR_SIMULATED_AGENT', 'terminal', `no device list within ${withinMs} ms`)
+          throw this.#ended === 'closed'
+            ? new DiscoveryEndedError('CANCELLED', 'closed by the test')
+            : this.#ended
+        if (!patient)
+          throw new AkriError(
+            'AKRI_ERR_SIMULATED_AGENT',
+            'terminal',
+            `no device list within ${withinMs} ms`,
+          )
         await new Promise<void>((resolve) => {
           this.#wake = resolve
         })

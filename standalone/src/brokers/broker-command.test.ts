@@ -20,7 +20,10 @@ describe('the command of a broker', () => {
     expect(planBroker({ brokerPodSpec: { containers: [container] } }, 'akri.sh/x')).toMatchObject({
       command: { resources: { 'akri.sh/x': 1 } },
     })
-    const asking = { ...container, resources: { limits: { '{{PLACEHOLDER}}': '2', memory: '1Gi' } } }
+    const asking = {
+      ...container,
+      resources: { limits: { '{{PLACEHOLDER}}': '2', memory: '1Gi' } },
+    }
     expect(planBroker({ brokerPodSpec: { containers: [asking] } }, 'akri.sh/x')).toMatchObject({
       command: { resources: { 'akri.sh/x': 2 } },
     })
@@ -30,7 +33,10 @@ describe('the command of a broker', () => {
     [{}, /containers is empty/],
     [{ containers: [{ image: 'nginx' }] }, /an image alone needs a cluster/],
     [{ containers: [{ command: ['a'] }, { command: ['b'] }] }, /several containers/],
-    [{ containers: [{ command: ['a'], env: [{ name: 'X', valueFrom: {} }] }] }, /valueFrom needs a cluster/],
+    [
+      { containers: [{ command: ['a'], env: [{ name: 'X', valueFrom: {} }] }] },
+      /valueFrom needs a cluster/,
+    ],
   ])('says why %j runs nothing', (spec, reason) => {
     expect(planBroker({ brokerPodSpec: spec }, 'akri.sh/x')).toMatchObject({
       kind: 'none',
@@ -51,7 +57,10 @@ describe('the command of a broker', () => {
     const at = `containers[0].${field}`
     expect(planBroker({ brokerPodSpec: { containers: [container] } }, 'akri.sh/x')).toEqual({
       kind: 'wrong',
-      problem: { path: `spec.brokerSpec.brokerPodSpec.${at}`, message: expect.stringMatching(message) },
+      problem: {
+        path: `spec.brokerSpec.brokerPodSpec.${at}`,
+        message: expect.stringMatching(message),
+      },
     })
     const template = { spec: { containers: [container] } }
     expect(planBroker({ brokerJobSpec: { template } }, 'akri.sh/x')).toMatchObject({
@@ -69,8 +78,12 @@ describe('the command of a broker', () => {
   it('R52 takes retries and completions from the Job, with the defaults of Kubernetes', () => {
     const template = { spec: { containers: [{ command: ['/bin/true'] }] } }
     const goalOf = (job: object) => planBroker({ brokerJobSpec: { template, ...job } }, 'akri.sh/x')
-    expect(goalOf({})).toMatchObject({ goal: { kind: 'completions', completions: 1, backoffLimit: 6 } })
-    expect(goalOf({ completions: 3, backoffLimit: 0 })).toMatchObject({ goal: { completions: 3, backoffLimit: 0 } })
+    expect(goalOf({})).toMatchObject({
+      goal: { kind: 'completions', completions: 1, backoffLimit: 6 },
+    })
+    expect(goalOf({ completions: 3, backoffLimit: 0 })).toMatchObject({
+      goal: { completions: 3, backoffLimit: 0 },
+    })
     expect(planBroker({ brokerJobSpec: {} }, 'akri.sh/x')).toEqual({
       kind: 'none',
       reason: 'brokerJobSpec.template.spec.containers is empty',

@@ -37,16 +37,26 @@ const COMPLETIONS = 1
 
 /** Reads a brokerSpec. Its first container runs, if it says how: an image alone needs a container runtime. */
 export function planBroker(broker: BrokerSpec, instanceResource: string): BrokerPlan {
-  if ('brokerPodSpec' in broker) return planPod('brokerPodSpec', broker.brokerPodSpec, instanceResource, { kind: 'forever' })
+  if ('brokerPodSpec' in broker)
+    return planPod('brokerPodSpec', broker.brokerPodSpec, instanceResource, { kind: 'forever' })
   if ('brokerDeploymentSpec' in broker)
-    return { kind: 'none', reason: 'brokerDeploymentSpec needs a cluster; brokerPodSpec and brokerJobSpec run without one' }
+    return {
+      kind: 'none',
+      reason:
+        'brokerDeploymentSpec needs a cluster; brokerPodSpec and brokerJobSpec run without one',
+    }
   const { completions, backoffLimit, template } = broker.brokerJobSpec
   const goal: BrokerGoal = {
     kind: 'completions',
     completions: wholeNumber(completions) ?? COMPLETIONS,
     backoffLimit: wholeNumber(backoffLimit) ?? BACKOFF_LIMIT,
   }
-  return planPod('brokerJobSpec.template.spec', record(record(template).spec), instanceResource, goal)
+  return planPod(
+    'brokerJobSpec.template.spec',
+    record(record(template).spec),
+    instanceResource,
+    goal,
+  )
 }
 
 function planPod(
@@ -58,21 +68,38 @@ function planPod(
   const container: unknown = Array.isArray(containers) ? containers[0] : undefined
   if (!isRecord(container)) return { kind: 'none', reason: `${where}.containers is empty` }
   if (Array.isArray(containers) && containers.length > 1)
-    return { kind: 'none', reason: `${where} has several containers; without a cluster one can run` }
+    return {
+      kind: 'none',
+      reason: `${where} has several containers; without a cluster one can run`,
+    }
   const at = `spec.brokerSpec.${where}.containers[0]`
   const command = texts(container.command, `${at}.command`)
   if ('path' in command) return { kind: 'wrong', problem: command }
   const [file, ...first] = command
-  if (file === undefined) return { kind: 'none', reason: `${where}.containers[0] has no command; an image alone needs a cluster` }
-  if (file === '') return { kind: 'wrong', problem: { path: `${at}.command[0]`, message: 'it is empty; write a program' } }
+  if (file === undefined)
+    return {
+      kind: 'none',
+      reason: `${where}.containers[0] has no command; an image alone needs a cluster`,
+    }
+  if (file === '')
+    return {
+      kind: 'wrong',
+      problem: { path: `${at}.command[0]`, message: 'it is empty; write a program' },
+    }
   const args = texts(container.args, `${at}.args`)
   if ('path' in args) return { kind: 'wrong', problem: args }
   const env = environment(container.env)
   if (env === undefined)
-    return { kind: 'none', reason: `${where}.containers[0].env must be a list of name and value; valueFrom needs a cluster` }
+    return {
+      kind: 'none',
+      reason: `${where}.containers[0].env must be a list of name and value; valueFrom needs a cluster`,
+    }
   const { workingDir = '' } = container
   if (typeof workingDir !== 'string' || workingDir.includes('\0')) {
-    const problem = { path: `${at}.workingDir`, message: `${shorten(workingDir)} is no path; write one as a text` }
+    const problem = {
+      path: `${at}.workingDir`,
+      message: `${shorten(workingDir)} is no path; write one as a text`,
+    }
     return { kind: 'wrong', problem }
   }
   return {
@@ -94,9 +121,14 @@ function planPod(
  * What was allocated, for a process that has no container around it: a variable that says where something is mounted says
  * where that is on this machine.
  */
-export function withoutMounts({ envs, mounts }: Pick<ContainerOptions, 'envs' | 'mounts'>): Record<string, string> {
+export function withoutMounts({
+  envs,
+  mounts,
+}: Pick<ContainerOptions, 'envs' | 'mounts'>): Record<string, string> {
   const hostPaths = new Map(mounts.map(({ containerPath, hostPath }) => [containerPath, hostPath]))
-  return Object.fromEntries(Object.entries(envs).map(([name, value]) => [name, hostPaths.get(value) ?? value]))
+  return Object.fromEntries(
+    Object.entries(envs).map(([name, value]) => [name, hostPaths.get(value) ?? value]),
+  )
 }
 
 /**
@@ -108,7 +140,9 @@ export function brokerEnvironment(
   own: Readonly<Record<string, string>>,
   ours: Readonly<Record<string, string | undefined>>,
 ): Record<string, string> {
-  const base = ['PATH', 'HOME', 'LANG', 'TMPDIR', 'TZ'].flatMap((name) => (ours[name] === undefined ? [] : [[name, ours[name]]]))
+  const base = ['PATH', 'HOME', 'LANG', 'TMPDIR', 'TZ'].flatMap((name) =>
+    ours[name] === undefined ? [] : [[name, ours[name]]],
+  )
   const env: Record<string, string> = { ...Object.fromEntries(base), ...allocated }
   for (const [name, value] of Object.entries(own)) env[name] = expand(value, env)
   return env
@@ -122,7 +156,11 @@ export function expand(text: string, env: Readonly<Record<string, string>>): str
   })
 }
 
-function resources(given: unknown, instanceResource: string, at: string): Pick<BrokerCommand, 'resources' | 'resourcesAt'> {
+function resources(
+  given: unknown,
+  instanceResource: string,
+  at: string,
+): Pick<BrokerCommand, 'resources' | 'resourcesAt'> {
   // Limits count where both are given.
   const wanted = ['requests', 'limits'].flatMap((kind) =>
     Object.entries(record(record(given)[kind])).flatMap(([name, quantity]) => {
@@ -145,7 +183,8 @@ function environment(entries: unknown): Record<string, string> | undefined {
   if (!Array.isArray(entries)) return undefined
   const env: Record<string, string> = {}
   for (const entry of entries) {
-    if (!isRecord(entry) || typeof entry.name !== 'string' || !/^[^=\0]+$/.test(entry.name)) return undefined
+    if (!isRecord(entry) || typeof entry.name !== 'string' || !/^[^=\0]+$/.test(entry.name))
+      return undefined
     if (entry.value !== undefined && typeof entry.value !== 'string') return undefined
     if (entry.valueFrom !== undefined) return undefined
     env[entry.name] = entry.value ?? ''
@@ -161,12 +200,17 @@ function wholeNumber(value: unknown): number | undefined {
 function texts(value: unknown, at: string): string[] | Problem {
   if (value === undefined || value === null) return []
   if (!Array.isArray(value))
-    return { path: at, message: `${shorten(value)} is no list; write a list of texts, such as [/bin/sh, -c, "exec program"]` }
+    return {
+      path: at,
+      message: `${shorten(value)} is no list; write a list of texts, such as [/bin/sh, -c, "exec program"]`,
+    }
   const list: string[] = []
   for (const [index, one] of value.entries()) {
     const path = `${at}[${index}]`
-    if (typeof one !== 'string') return { path, message: `${shorten(one)} is no text; write it in quotes` }
-    if (one.includes('\0')) return { path, message: `${shorten(one)} has a NUL in it, which no program can be given` }
+    if (typeof one !== 'string')
+      return { path, message: `${shorten(one)} is no text; write it in quotes` }
+    if (one.includes('\0'))
+      return { path, message: `${shorten(one)} has a NUL in it, which no program can be given` }
     list.push(one)
   }
   return list

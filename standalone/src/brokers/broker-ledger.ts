@@ -23,7 +23,9 @@ export class BrokerLedger {
 
   /** Ends what an agent that was killed has left running. @returns the pids */
   async endLeftovers(): Promise<number[]> {
-    const left = (await this.#read()).filter(({ pid, started }) => leads(pid, started) || outlives(pid, started))
+    const left = (await this.#read()).filter(
+      ({ pid, started }) => leads(pid, started) || outlives(pid, started),
+    )
     for (const { pid } of left) signalGroup(pid, 'SIGKILL')
     return left.map(({ pid }) => pid)
   }
@@ -95,11 +97,19 @@ function outlives(pid: number, started: string): boolean {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .map((name) => processAt(Number(name)))
-    .some((one) => one?.group === pid && one.session === pid && one.state !== 'Z' && Number(one.started) >= Number(started))
+    .some(
+      (one) =>
+        one?.group === pid &&
+        one.session === pid &&
+        one.state !== 'Z' &&
+        Number(one.started) >= Number(started),
+    )
 }
 
 /** Fields of /proc/PID/stat, proc(5); the second one is in parentheses and may hold anything. */
-function processAt(pid: number): { state: string; group: number; session: number; started: string } | undefined {
+function processAt(
+  pid: number,
+): { state: string; group: number; session: number; started: string } | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')

@@ -35,9 +35,18 @@ function isGone(pid: number): boolean {
 
 describe('the process of a broker', () => {
   it('says how it ended', async () => {
-    expect(await start('exit 3').broker.ended).toEqual({ succeeded: false, reason: 'it exited with code 3' })
-    expect(await start('exit 0').broker.ended).toEqual({ succeeded: true, reason: 'it exited with code 0' })
-    expect(await start('kill -9 $$').broker.ended).toEqual({ succeeded: false, reason: 'it was ended by SIGKILL' })
+    expect(await start('exit 3').broker.ended).toEqual({
+      succeeded: false,
+      reason: 'it exited with code 3',
+    })
+    expect(await start('exit 0').broker.ended).toEqual({
+      succeeded: true,
+      reason: 'it exited with code 0',
+    })
+    expect(await start('kill -9 $$').broker.ended).toEqual({
+      succeeded: false,
+      reason: 'it was ended by SIGKILL',
+    })
   })
 
   it.each([
@@ -47,7 +56,14 @@ describe('the process of a broker', () => {
     ['/etc/passwd', 'its command /etc/passwd is no program, or may not be run'],
   ])('says why %s cannot be started', async (file, reason) => {
     const env = { PATH: '/bin' }
-    const broker = new BrokerProcess({ file, args: [], env, workingDirectory: undefined, clock: systemClock, onLine: () => {} })
+    const broker = new BrokerProcess({
+      file,
+      args: [],
+      env,
+      workingDirectory: undefined,
+      clock: systemClock,
+      onLine: () => {},
+    })
     expect(await broker.ended).toEqual({
       succeeded: false,
       reason: `it cannot be started: ${reason}`,
@@ -92,12 +108,23 @@ describe('the process of a broker', () => {
 
   it('says that its working directory does not exist', async () => {
     const workingDirectory = '/no/such/directory'
-    const broker = new BrokerProcess({ file: 'true', args: [], env: {}, workingDirectory, clock: systemClock, onLine: () => {} })
-    expect((await broker.ended).reason).toBe('it cannot be started: its workingDir /no/such/directory does not exist')
+    const broker = new BrokerProcess({
+      file: 'true',
+      args: [],
+      env: {},
+      workingDirectory,
+      clock: systemClock,
+      onLine: () => {},
+    })
+    expect((await broker.ended).reason).toBe(
+      'it cannot be started: its workingDir /no/such/directory does not exist',
+    )
   })
 
   it('ends with everything that it started, also what ignores being asked', async () => {
-    const { broker, lines } = start('sh -c "trap \'\' TERM; echo \\$\\$; while :; do sleep 1; done" & wait')
+    const { broker, lines } = start(
+      'sh -c "trap \'\' TERM; echo \\$\\$; while :; do sleep 1; done" & wait',
+    )
     await eventually(() => expect(lines).toHaveLength(1))
     await broker.stop()
     await eventually(() => expect(isGone(Number(lines[0]))).toBe(true))
@@ -137,7 +164,10 @@ describe('the ledger of brokers', () => {
   it('ends what a broker has left running that is dead itself', async () => {
     const at = file()
     // The shell leads the group and ends; what it has started goes on.
-    const leader = spawn('sh', ['-c', 'sleep 1000 & echo $!; read wait'], { detached: true, stdio: ['pipe', 'pipe', 'ignore'] })
+    const leader = spawn('sh', ['-c', 'sleep 1000 & echo $!; read wait'], {
+      detached: true,
+      stdio: ['pipe', 'pipe', 'ignore'],
+    })
     const ended = once(leader, 'exit')
     const member = Number(String((await once(leader.stdout, 'data'))[0]))
     new BrokerLedger(at).add(leader.pid ?? 0)

@@ -39,11 +39,15 @@ export class BrokerProcess {
       return
     }
     this.pid = child.pid
-    for (const stream of [child.stdout, child.stderr]) if (stream !== null) splitLines(stream, onLine)
+    for (const stream of [child.stdout, child.stderr])
+      if (stream !== null) splitLines(stream, onLine)
     this.ended = new Promise((resolve) => {
       child.once('error', (error) => resolve(whyNot(error, options)))
       child.once('exit', (code, signal) =>
-        resolve({ succeeded: code === 0, reason: signal === null ? `it exited with code ${code}` : `it was ended by ${signal}` }),
+        resolve({
+          succeeded: code === 0,
+          reason: signal === null ? `it exited with code ${code}` : `it was ended by ${signal}`,
+        }),
       )
     })
   }
@@ -96,14 +100,18 @@ function whyNot(error: unknown, { file, workingDirectory }: Start): BrokerEnd {
   // spawn names the command also where it is the working directory that is wrong.
   if (workingDirectory !== undefined) {
     const wrong = whyNoDirectory(workingDirectory)
-    if (wrong !== undefined) return because(`its workingDir ${workingDirectory} ${wrong}`, 'workingDir')
+    if (wrong !== undefined)
+      return because(`its workingDir ${workingDirectory} ${wrong}`, 'workingDir')
   }
   const code = error instanceof Error && 'code' in error ? error.code : undefined
-  if (code === 'ENOENT' && !file.includes('/')) return because(`its command ${file} does not exist in PATH`, 'command[0]')
+  if (code === 'ENOENT' && !file.includes('/'))
+    return because(`its command ${file} does not exist in PATH`, 'command[0]')
   if (code === 'ENOENT' && existsSync(path.resolve(workingDirectory ?? '', file)))
     return because(`the interpreter that its command ${file} names does not exist`, 'command[0]')
-  if (code === 'ENOENT' || code === 'ENOTDIR') return because(`its command ${file} does not exist`, 'command[0]')
-  if (code === 'EACCES') return because(`its command ${file} is no program, or may not be run`, 'command[0]')
+  if (code === 'ENOENT' || code === 'ENOTDIR')
+    return because(`its command ${file} does not exist`, 'command[0]')
+  if (code === 'EACCES')
+    return because(`its command ${file} is no program, or may not be run`, 'command[0]')
   return because(messageOf(error))
 }
 

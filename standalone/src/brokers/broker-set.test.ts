@@ -1,4 +1,12 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { request } from 'node:http'
 import os from 'node:os'
@@ -24,7 +32,9 @@ let warnings: unknown[]
 let said: { level: string; message: string; retryInMs?: number }[]
 
 const write = (command: string) =>
-  writeBroker(`brokerPodSpec: { containers: [{ name: b, command: ${JSON.stringify(command.split(' '))} }] }`)
+  writeBroker(
+    `brokerPodSpec: { containers: [{ name: b, command: ${JSON.stringify(command.split(' '))} }] }`,
+  )
 
 const writeJob = (script: string, job = '') =>
   writeBroker(
@@ -52,7 +62,8 @@ async function restart(): Promise<ManualClock> {
   return clock
 }
 
-const saidOf = (level: string, message: string) => said.filter((one) => one.level === level && one.message === message)
+const saidOf = (level: string, message: string) =>
+  said.filter((one) => one.level === level && one.message === message)
 
 const state = () => {
   const [instance] = standalone.cluster.instances.list()
@@ -63,8 +74,9 @@ const pid = () => {
   return now?.phase === 'running' ? now.pid : undefined
 }
 const used = () =>
-  standalone.cluster.instances.list().flatMap(({ spec }) => Object.values(spec.deviceUsage).filter((usage) => usage !== ''))
-    .length
+  standalone.cluster.instances
+    .list()
+    .flatMap(({ spec }) => Object.values(spec.deviceUsage).filter((usage) => usage !== '')).length
 
 beforeEach(async () => {
   directory = mkdtempSync(path.join(os.tmpdir(), 'akri-b-'))
@@ -92,12 +104,14 @@ async function options(): Promise<BrokerSetOptions> {
     clock: systemClock,
     log: {
       ...silentLogger,
-      info: (fields: object, message: string) => void said.push({ level: 'info', ...fields, message }),
+      info: (fields: object, message: string) =>
+        void said.push({ level: 'info', ...fields, message }),
       warn: (fields: object, message: string) => {
         warnings.push(fields)
         said.push({ level: 'warn', ...fields, message })
       },
-      error: (fields: object, message: string) => void said.push({ level: 'error', ...fields, message }),
+      error: (fields: object, message: string) =>
+        void said.push({ level: 'error', ...fields, message }),
     },
     environment: process.env,
     onLine: (_, line) => lines.push(line),
@@ -129,16 +143,27 @@ describe('the brokers of a machine', () => {
   it('of an edited Configuration are replaced, and one slot is allocated in the end', async () => {
     const first = await vi.waitFor(() => pid() ?? expect.fail('none runs'), patience)
     write('sleep 2000')
-    await vi.waitFor(() => expect(existsSync(`/proc/${first}`) || pid() === undefined).toBe(false), patience)
+    await vi.waitFor(
+      () => expect(existsSync(`/proc/${first}`) || pid() === undefined).toBe(false),
+      patience,
+    )
     expect(readFileSync(`/proc/${pid()}/cmdline`, 'utf8')).toContain('2000')
-    expect(standalone.kubelet.resource(`akri.sh/${standalone.cluster.instances.list()[0]?.metadata.name}`).allocated).toBe(1)
+    expect(
+      standalone.kubelet.resource(
+        `akri.sh/${standalone.cluster.instances.list()[0]?.metadata.name}`,
+      ).allocated,
+    ).toBe(1)
   })
 
   it('whose command does not exist say so', async () => {
     await vi.waitFor(() => expect(pid()).toBeDefined(), patience)
     write('/no/such/broker')
     await vi.waitFor(
-      () => expect(state()).toMatchObject({ phase: 'waiting', reason: expect.stringContaining('/no/such/broker') }),
+      () =>
+        expect(state()).toMatchObject({
+          phase: 'waiting',
+          reason: expect.stringContaining('/no/such/broker'),
+        }),
       patience,
     )
   })
@@ -148,7 +173,9 @@ describe('the brokers of a machine', () => {
     const at = 'spec.brokerSpec.brokerPodSpec.containers[0]'
     const cannot = 'it cannot be started: its'
     write('/no/such/broker')
-    await eventually(() => expect(saidOf('info', 'broker is not running').length).toBeGreaterThan(1))
+    await eventually(() =>
+      expect(saidOf('info', 'broker is not running').length).toBeGreaterThan(1),
+    )
     const first = {
       level: 'error',
       message: 'broker cannot run',
@@ -158,12 +185,27 @@ describe('the brokers of a machine', () => {
     }
     expect(said.filter(({ level }) => level === 'error')).toEqual([first])
     writeBroker(`brokerPodSpec: { containers: [{ command: [/bin/true], workingDir: /no/such }] }`)
-    const second = { ...first, path: `${at}.workingDir`, error: `${cannot} workingDir /no/such does not exist` }
-    await eventually(() => expect(said.filter(({ level }) => level === 'error')).toEqual([first, second]))
+    const second = {
+      ...first,
+      path: `${at}.workingDir`,
+      error: `${cannot} workingDir /no/such does not exist`,
+    }
+    await eventually(() =>
+      expect(said.filter(({ level }) => level === 'error')).toEqual([first, second]),
+    )
     writeBroker(`brokerPodSpec: { containers: [{ command: sh -c x }] }`)
-    const third = { ...first, path: `${at}.command`, error: expect.stringContaining('"sh -c x" is no list') }
-    await eventually(() => expect(said.filter(({ level }) => level === 'error')).toEqual([first, second, third]))
-    expect(state()).toMatchObject({ phase: 'none', reason: expect.stringContaining(`${at}.command: "sh -c x" is no list`) })
+    const third = {
+      ...first,
+      path: `${at}.command`,
+      error: expect.stringContaining('"sh -c x" is no list'),
+    }
+    await eventually(() =>
+      expect(said.filter(({ level }) => level === 'error')).toEqual([first, second, third]),
+    )
+    expect(state()).toMatchObject({
+      phase: 'none',
+      reason: expect.stringContaining(`${at}.command: "sh -c x" is no list`),
+    })
   })
 
   it('that ask for more slots than a device has are refused with file and path, and run when the capacity is raised', async () => {
@@ -178,7 +220,10 @@ describe('the brokers of a machine', () => {
         }),
       ]),
     )
-    expect(state()).toMatchObject({ phase: 'waiting', reason: expect.stringMatching(/^for 3 of akri\.sh\/echo-/) })
+    expect(state()).toMatchObject({
+      phase: 'waiting',
+      reason: expect.stringMatching(/^for 3 of akri\.sh\/echo-/),
+    })
     writeBroker(asking, 3)
     await eventually(() => expect(pid()).toBeGreaterThan(1))
     expect(used()).toBe(3)
@@ -196,16 +241,28 @@ describe('the brokers of a machine', () => {
     })
     said = []
     brokers.start()
-    await eventually(() => expect(state()).toEqual({ phase: 'waiting', reason: `for 1 of ${resource}` }))
+    await eventually(() =>
+      expect(state()).toEqual({ phase: 'waiting', reason: `for 1 of ${resource}` }),
+    )
     await clock.advance(4999)
     expect(said).toEqual([])
     await clock.advance(1)
     await clock.advance(60_000)
-    const waits = { level: 'warn', message: 'broker waits for a slot', resource, wanted: 1, allocatable: 2, allocated: 2 }
+    const waits = {
+      level: 'warn',
+      message: 'broker waits for a slot',
+      resource,
+      wanted: 1,
+      allocatable: 2,
+      allocated: 2,
+    }
     expect(said).toEqual([{ ...waits, broker: resource.replace('akri.sh/', '') }])
     standalone.kubelet.remove('other')
     await eventually(() => expect(pid()).toBeGreaterThan(1))
-    expect(said.map(({ message }) => message)).toEqual(['broker waits for a slot', 'broker started'])
+    expect(said.map(({ message }) => message)).toEqual([
+      'broker waits for a slot',
+      'broker started',
+    ])
   })
 
   it('that have run for ten seconds before they end are started again as soon as at first', async () => {
@@ -232,7 +289,10 @@ describe('the brokers of a machine', () => {
 
   it('R52 R53 that are Jobs run to their end once, also over a restart of the agent, and free their slot', async () => {
     writeJob(`echo ran >> ${directory}/runs; echo "$DEBUG_ECHO_DESCRIPTION"`, 'completions: 2,')
-    const runs = () => (existsSync(`${directory}/runs`) ? readFileSync(`${directory}/runs`, 'utf8').match(/ran/g)?.length : 0)
+    const runs = () =>
+      existsSync(`${directory}/runs`)
+        ? readFileSync(`${directory}/runs`, 'utf8').match(/ran/g)?.length
+        : 0
     await vi.waitFor(() => expect(state()).toEqual({ phase: 'completed' }), patience)
     expect(runs()).toBe(2)
     expect(lines).toContain('foo0')
@@ -254,7 +314,10 @@ describe('the brokers of a machine', () => {
     await vi.waitFor(
       () =>
         expect(warnings).toContainEqual(
-          expect.objectContaining({ file, err: expect.objectContaining({ message: expect.stringContaining('ENOSPC') }) }),
+          expect.objectContaining({
+            file,
+            err: expect.objectContaining({ message: expect.stringContaining('ENOSPC') }),
+          }),
         ),
       patience,
     )
@@ -264,7 +327,10 @@ describe('the brokers of a machine', () => {
 
   it('R52 that are Jobs are tried again as often as backoffLimit says', async () => {
     writeJob(`echo ran >> ${directory}/runs; exit 7`, 'backoffLimit: 1,')
-    await vi.waitFor(() => expect(state()).toEqual({ phase: 'failed', reason: 'it exited with code 7' }), patience)
+    await vi.waitFor(
+      () => expect(state()).toEqual({ phase: 'failed', reason: 'it exited with code 7' }),
+      patience,
+    )
     expect(readFileSync(`${directory}/runs`, 'utf8')).toBe('ran\nran\n')
   })
 
@@ -274,7 +340,10 @@ describe('the brokers of a machine', () => {
     // What is written there meets a disk that is full.
     symlinkSync('/dev/full', `${ledger}.next`)
     write('sleep 2000')
-    await vi.waitFor(() => expect(warnings).toContainEqual(expect.objectContaining({ file: ledger })), patience)
+    await vi.waitFor(
+      () => expect(warnings).toContainEqual(expect.objectContaining({ file: ledger })),
+      patience,
+    )
     const second = await vi.waitFor(() => pid() ?? expect.fail('none runs'), patience)
     expect(second).not.toBe(first)
     expect(warnings[0]).toMatchObject({
@@ -282,7 +351,10 @@ describe('the brokers of a machine', () => {
       err: expect.objectContaining({ message: expect.stringContaining('ENOSPC') }),
     })
     rmSync(`${ledger}.next`)
-    await vi.waitFor(() => expect(JSON.parse(readFileSync(ledger, 'utf8'))).toMatchObject([{ pid: second }]), patience)
+    await vi.waitFor(
+      () => expect(JSON.parse(readFileSync(ledger, 'utf8'))).toMatchObject([{ pid: second }]),
+      patience,
+    )
     expect(pid()).toBe(second)
   })
 
@@ -300,10 +372,12 @@ describe('the control socket', () => {
     const control = await serveControl(socket, standalone, brokers)
     try {
       expect(statSync(socket).mode & 0o777).toBe(0o600)
-      for (const odd of ['//', '/%zz', '/apis/akri.sh/v0/pods']) expect(await askAgent(socket, odd)).toBeUndefined()
+      for (const odd of ['//', '/%zz', '/apis/akri.sh/v0/pods'])
+        expect(await askAgent(socket, odd)).toBeUndefined()
       const deleted = new Promise((resolve) =>
-        request({ socketPath: socket, path: '/apis/akri.sh/v0/configurations', method: 'DELETE' }, ({ statusCode }) =>
-          resolve(statusCode),
+        request(
+          { socketPath: socket, path: '/apis/akri.sh/v0/configurations', method: 'DELETE' },
+          ({ statusCode }) => resolve(statusCode),
         ).end(),
       )
       expect(await deleted).toBe(404)

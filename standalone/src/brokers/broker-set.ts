@@ -31,9 +31,12 @@ export class BrokerSet {
     cluster.instances.onChange((key) => this.#follow(key), this.#stop.signal)
     cluster.configurations.onChange((key) => {
       if (cluster.configurations.get(key) === undefined) this.#told.delete(key)
-      for (const instance of cluster.instances.list()) if (configurationOf(instance) === key) this.#follow(keyOf(instance))
+      for (const instance of cluster.instances.list())
+        if (configurationOf(instance) === key) this.#follow(keyOf(instance))
     }, this.#stop.signal)
-    this.#options.finished.keepOnly(new Set(cluster.instances.list().map(({ metadata }) => metadata.uid)))
+    this.#options.finished.keepOnly(
+      new Set(cluster.instances.list().map(({ metadata }) => metadata.uid)),
+    )
     for (const instance of cluster.instances.list()) this.#follow(keyOf(instance))
   }
 
@@ -56,7 +59,8 @@ export class BrokerSet {
     const text = JSON.stringify(brokerSpec)
     const before = this.#brokers.get(key)
     // Slots come and go all the time; only another Instance or another spec is another broker.
-    if (before !== undefined && before.uid === instance?.metadata.uid && before.spec === text) return
+    if (before !== undefined && before.uid === instance?.metadata.uid && before.spec === text)
+      return
     this.#end(key)
     if (instance === undefined || brokerSpec === undefined) return
     const plan = planBroker(brokerSpec, `${GROUP}/${instance.metadata.name}`)

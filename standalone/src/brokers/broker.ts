@@ -1,7 +1,13 @@
 import { GROUP, type Instance, type Problem } from '@akrijs/api'
 import { aborted, Backoff, backoff, type Clock, type Logger, messageOf } from '@akrijs/runtime'
 import type { StandaloneAgent } from '../standalone.js'
-import { type BrokerCommand, type BrokerPlan, brokerEnvironment, expand, withoutMounts } from './broker-command.js'
+import {
+  type BrokerCommand,
+  type BrokerPlan,
+  brokerEnvironment,
+  expand,
+  withoutMounts,
+} from './broker-command.js'
 import type { BrokerLedger } from './broker-ledger.js'
 import { type BrokerEnd, BrokerProcess } from './broker-process.js'
 import type { FinishedJobs, JobEnd } from './finished-jobs.js'
@@ -65,7 +71,13 @@ export class Broker {
   readonly #place: BrokerPlace
   #state: BrokerState = { phase: 'waiting', reason: 'starting' }
 
-  constructor(instance: Instance, spec: string, plan: BrokerPlan, options: BrokerOptions, place: BrokerPlace) {
+  constructor(
+    instance: Instance,
+    spec: string,
+    plan: BrokerPlan,
+    options: BrokerOptions,
+    place: BrokerPlace,
+  ) {
     this.#place = place
     this.uid = instance.metadata.uid
     this.spec = spec
@@ -106,11 +118,18 @@ export class Broker {
     }
   }
 
-  async #runJob(command: BrokerCommand, goal: { readonly completions: number; readonly backoffLimit: number }): Promise<void> {
+  async #runJob(
+    command: BrokerCommand,
+    goal: { readonly completions: number; readonly backoffLimit: number },
+  ): Promise<void> {
     const { finished, log } = this.#options
     const before = finished.get(this.uid, this.spec)
     if (before !== undefined)
-      return this.#become(before.outcome === 'completed' ? { phase: 'completed' } : { phase: 'failed', reason: before.reason })
+      return this.#become(
+        before.outcome === 'completed'
+          ? { phase: 'completed' }
+          : { phase: 'failed', reason: before.reason },
+      )
     const backoff = new Backoff()
     let succeeded = 0
     let failed = 0
@@ -132,7 +151,10 @@ export class Broker {
     if (this.#stop.signal.aborted) return
     const waitMs = backoff.next()
     this.#become({ phase: 'waiting', reason })
-    this.#options.log.info({ broker: this.#name, reason, retryInMs: waitMs }, 'broker is not running')
+    this.#options.log.info(
+      { broker: this.#name, reason, retryInMs: waitMs },
+      'broker is not running',
+    )
     await this.#options.clock.sleep(waitMs, this.#stop.signal).catch(() => undefined)
   }
 
@@ -153,7 +175,11 @@ export class Broker {
       })
       if (this.#stop.signal.aborted) return STOPPED
       const options = admitted.get(container)
-      const whole = brokerEnvironment(options === undefined ? {} : withoutMounts(options), env, environment)
+      const whole = brokerEnvironment(
+        options === undefined ? {} : withoutMounts(options),
+        env,
+        environment,
+      )
       begun = clock.monotonicMs()
       const process = new BrokerProcess({
         file: expand(file, whole),
@@ -164,7 +190,8 @@ export class Broker {
         onLine: (line) => onLine(this.#name, line),
       })
       const end = await this.#untilEnd(process)
-      if (end.field !== undefined) this.#place.refuse({ path: `${at}.${end.field}`, message: end.reason })
+      if (end.field !== undefined)
+        this.#place.refuse({ path: `${at}.${end.field}`, message: end.reason })
       return { ...end, ranMs: clock.monotonicMs() - begun }
     } catch (error) {
       return { succeeded: false, reason: messageOf(error), ranMs: clock.monotonicMs() - begun }
@@ -183,7 +210,10 @@ export class Broker {
         this.#become({ phase: 'running', pid: process.pid })
         log.info({ broker: this.#name, pid: process.pid }, 'broker started')
       }
-      return await Promise.race([process.ended, aborted(this.#stop.signal, over.signal).then(() => STOPPED)])
+      return await Promise.race([
+        process.ended,
+        aborted(this.#stop.signal, over.signal).then(() => STOPPED),
+      ])
     } finally {
       over.abort()
       await process.stop()
@@ -195,14 +225,25 @@ export class Broker {
   /** Writes it down for the agent after this one. A full disk is no reason to end what runs. */
   #note(pid: number, signal: AbortSignal): Promise<void> {
     const { ledger } = this.#options
-    const consequence = 'broker cannot be written down: if this agent is killed now, the next one will not end it'
-    return this.#untilWritten(() => ledger.add(pid), { file: ledger.file, pid }, consequence, signal)
+    const consequence =
+      'broker cannot be written down: if this agent is killed now, the next one will not end it'
+    return this.#untilWritten(
+      () => ledger.add(pid),
+      { file: ledger.file, pid },
+      consequence,
+      signal,
+    )
   }
 
   async #end(end: JobEnd): Promise<void> {
     const { finished } = this.#options
-    this.#become(end.outcome === 'completed' ? { phase: 'completed' } : { phase: 'failed', reason: end.reason })
-    const consequence = 'end of a job cannot be written down: if this agent ends now, the next one will run it again'
+    this.#become(
+      end.outcome === 'completed'
+        ? { phase: 'completed' }
+        : { phase: 'failed', reason: end.reason },
+    )
+    const consequence =
+      'end of a job cannot be written down: if this agent ends now, the next one will run it again'
     const write = () => finished.add(this.uid, this.spec, end)
     await this.#untilWritten(write, { file: finished.file }, consequence, this.#stop.signal)
   }
@@ -241,7 +282,10 @@ export class Broker {
       () => {
         if (short === undefined) return
         const { name: resource, count: wanted, allocatable, allocated } = short
-        log.warn({ broker: this.#name, resource, wanted, allocatable, allocated }, 'broker waits for a slot')
+        log.warn(
+          { broker: this.#name, resource, wanted, allocatable, allocated },
+          'broker waits for a slot',
+        )
       },
       () => {
         // It did not have to wait long.
@@ -260,10 +304,19 @@ export class Broker {
   }
 
   /** More than a device has slots can never be had, however long it waits. */
-  #checkCapacity({ resourcesAt }: BrokerCommand, { name, count }: { readonly name: string; readonly count: number }): void {
+  #checkCapacity(
+    { resourcesAt }: BrokerCommand,
+    { name, count }: { readonly name: string; readonly count: number },
+  ): void {
     const path = resourcesAt[name]
     const capacity = this.#place.capacity()
-    if (path === undefined || capacity === undefined || name !== `${GROUP}/${this.#name}` || count <= capacity) return
+    if (
+      path === undefined ||
+      capacity === undefined ||
+      name !== `${GROUP}/${this.#name}` ||
+      count <= capacity
+    )
+      return
     this.#place.refuse({
       path,
       message: `${count} is more than spec.capacity, which is ${capacity}: such a broker can never run; ask for less, or raise spec.capacity`,

@@ -3,7 +3,9 @@ import { renameSync, writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 
 /** How a Job ended. */
-export type JobEnd = { readonly outcome: 'completed' } | { readonly outcome: 'failed'; readonly reason: string }
+export type JobEnd =
+  | { readonly outcome: 'completed' }
+  | { readonly outcome: 'failed'; readonly reason: string }
 
 type Entry = JobEnd & { readonly spec: string }
 
@@ -43,7 +45,10 @@ export class FinishedJobs {
   #write(): void {
     // Renamed into place: a kill in the middle must not lose what has been done.
     const next = `${this.file}.next`
-    writeFileSync(next, JSON.stringify(Object.fromEntries(this.#entries)), { mode: 0o600, flush: true })
+    writeFileSync(next, JSON.stringify(Object.fromEntries(this.#entries)), {
+      mode: 0o600,
+      flush: true,
+    })
     renameSync(next, this.file)
   }
 }
@@ -60,9 +65,18 @@ async function read(file: string): Promise<[string, Entry][]> {
 }
 
 function isEntry(value: unknown): value is Entry {
-  if (typeof value !== 'object' || value === null || !('spec' in value) || typeof value.spec !== 'string') return false
+  if (
+    typeof value !== 'object' ||
+    value === null ||
+    !('spec' in value) ||
+    typeof value.spec !== 'string'
+  )
+    return false
   if (!('outcome' in value)) return false
-  return value.outcome === 'completed' || (value.outcome === 'failed' && 'reason' in value && typeof value.reason === 'string')
+  return (
+    value.outcome === 'completed' ||
+    (value.outcome === 'failed' && 'reason' in value && typeof value.reason === 'string')
+  )
 }
 
 function digestOf(spec: string): string {

@@ -12,8 +12,13 @@ export class ClusterDraft {
   #forgot = false
 
   constructor(
-    stores: { readonly configurations: ObjectStore<Configuration>; readonly instances: ObjectStore<Instance> },
-    before: Pick<ClusterState, 'resourceVersion'> & { readonly remembered: ClusterState['configurations'] },
+    stores: {
+      readonly configurations: ObjectStore<Configuration>
+      readonly instances: ObjectStore<Instance>
+    },
+    before: Pick<ClusterState, 'resourceVersion'> & {
+      readonly remembered: ClusterState['configurations']
+    },
   ) {
     this.configurations = new DraftObjects(stores.configurations)
     this.instances = new DraftObjects(stores.instances)
@@ -40,7 +45,9 @@ export class ClusterDraft {
   }
 
   forgetRemembered(): void {
-    this.#forgot ||= Object.keys(this.#remembered).some((key) => this.configurations.get(key as ObjectKey) === undefined)
+    this.#forgot ||= Object.keys(this.#remembered).some(
+      (key) => this.configurations.get(key as ObjectKey) === undefined,
+    )
     this.#remembered = {}
   }
 
@@ -48,7 +55,10 @@ export class ClusterDraft {
   state(): ClusterState {
     const known = this.configurations.list().map((configuration) => {
       const { uid, generation, creationTimestamp } = configuration.metadata
-      return [keyOf(configuration), { uid, generation, creationTimestamp, spec: specDigest(configuration.spec) }] as const
+      return [
+        keyOf(configuration),
+        { uid, generation, creationTimestamp, spec: specDigest(configuration.spec) },
+      ] as const
     })
     return {
       configurations: { ...this.#remembered, ...Object.fromEntries(known) },
@@ -64,7 +74,9 @@ export class ClusterDraft {
 }
 
 /** The objects of one kind, with changes that are not in the store yet. */
-class DraftObjects<T extends { readonly metadata: { readonly namespace: string; readonly name: string } }> {
+class DraftObjects<
+  T extends { readonly metadata: { readonly namespace: string; readonly name: string } },
+> {
   readonly #store: ObjectStore<T>
   readonly #objects: Map<ObjectKey, T>
   readonly #changed = new Set<ObjectKey>()

@@ -22,9 +22,15 @@ export class PropertyData {
   apply(data: readonly KeyedData[], complete: boolean): void {
     const before = new Map(this.#data)
     if (complete) this.#data.clear()
-    for (const one of data) this.#data.set(referenceText({ kind: one.kind, key: objectKey(one.namespace, one.name) }), one)
+    for (const one of data)
+      this.#data.set(
+        referenceText({ kind: one.kind, key: objectKey(one.namespace, one.name) }),
+        one,
+      )
     const changed = new Set(
-      [...before.keys(), ...this.#data.keys()].filter((name) => !isSame(before.get(name), this.#data.get(name))),
+      [...before.keys(), ...this.#data.keys()].filter(
+        (name) => !isSame(before.get(name), this.#data.get(name)),
+      ),
     )
     if (changed.size === 0) return
     for (const configuration of this.#configurations.list()) {
@@ -43,6 +49,9 @@ function isSame(a: KeyedData | undefined, b: KeyedData | undefined): boolean {
   if (a === undefined || b === undefined) return a === b
   return (
     a.data.size === b.data.size &&
-    [...a.data].every(([key, value]) => Buffer.from(value).equals(b.data.get(key) ?? Buffer.alloc(0)) && b.data.has(key))
+    [...a.data].every(
+      ([key, value]) =>
+        Buffer.from(value).equals(b.data.get(key) ?? Buffer.alloc(0)) && b.data.has(key),
+    )
   )
 }

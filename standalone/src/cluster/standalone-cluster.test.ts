@@ -16,7 +16,10 @@ import { StandaloneCluster } from './standalone-cluster.js'
 
 const NODE = 'node-a' as NodeName
 const warnings: string[] = []
-const log = { ...silentLogger, warn: (_fields: object, message: string) => void warnings.push(message) }
+const log = {
+  ...silentLogger,
+  warn: (_fields: object, message: string) => void warnings.push(message),
+}
 
 let directory: string
 let file: string
@@ -28,8 +31,12 @@ beforeEach(async () => {
 })
 afterEach(() => rm(directory, { recursive: true, force: true }))
 
-const open = (clock = systemClock) => StandaloneCluster.open({ file: new StateFile(file), clock, log })
-const complete = (configurations: readonly ConfigurationManifest[], data: readonly KeyedData[] = []) => ({
+const open = (clock = systemClock) =>
+  StandaloneCluster.open({ file: new StateFile(file), clock, log })
+const complete = (
+  configurations: readonly ConfigurationManifest[],
+  data: readonly KeyedData[] = [],
+) => ({
   configurations,
   data,
   complete: true,
@@ -37,7 +44,12 @@ const complete = (configurations: readonly ConfigurationManifest[], data: readon
 
 clusterContract('standalone', async (): Promise<ClusterUnderTest> => {
   const own = await mkdtemp(path.join(tmpdir(), 'akri-contract-'))
-  const reopen = () => StandaloneCluster.open({ file: new StateFile(path.join(own, 'cluster.json')), clock: systemClock, log })
+  const reopen = () =>
+    StandaloneCluster.open({
+      file: new StateFile(path.join(own, 'cluster.json')),
+      clock: systemClock,
+      log,
+    })
   const wanted = new Map<string, ConfigurationManifest>()
   let cluster = await reopen()
   const apply = () => cluster.apply(complete([...wanted.values()]))
@@ -71,7 +83,11 @@ async function withInstance(cluster: StandaloneCluster, wanted = manifest()) {
   if (owner === undefined) throw new TypeError('no Configuration')
   const draft = draftOf(owner, 2, [NODE], '8120fe')
   await cluster.createInstance(draft)
-  return { wanted, key: objectKey(draft.namespace, draft.name), slot: `${draft.name}-0` as SlotName }
+  return {
+    wanted,
+    key: objectKey(draft.namespace, draft.name),
+    slot: `${draft.name}-0` as SlotName,
+  }
 }
 
 describe('the state of the standalone cluster', () => {
@@ -79,7 +95,9 @@ describe('the state of the standalone cluster', () => {
     const cluster = await open()
     const { key, slot } = await withInstance(cluster)
     await cluster.claimSlot(key, slot, NODE)
-    expect(JSON.parse(await readFile(file, 'utf8')).state.instances[0].spec.deviceUsage[slot]).toBe(NODE)
+    expect(JSON.parse(await readFile(file, 'utf8')).state.instances[0].spec.deviceUsage[slot]).toBe(
+      NODE,
+    )
   })
 
   it('refuses a claim that cannot be written, and remembers nothing of it', async () => {
@@ -110,14 +128,24 @@ describe('the state of the standalone cluster', () => {
     ['an empty file', ''],
     ['a newer version', '{"version":2,"state":{}}'],
     ['something else', '[]'],
-    ['a negative capacity', JSON.stringify({ version: 1, state: { configurations: {}, instances: [{}], resourceVersion: 1 } })],
+    [
+      'a negative capacity',
+      JSON.stringify({
+        version: 1,
+        state: { configurations: {}, instances: [{}], resourceVersion: 1 },
+      }),
+    ],
   ])('sets %s aside, warns, and starts without it', async (_title, content) => {
     await writeFile(file, content)
     const cluster = await open()
     expect(cluster.instances.list()).toEqual([])
     expect(warnings).toEqual(['state file is unusable, starting without it'])
-    const aside = (await readdir(directory)).filter((name) => name.startsWith('cluster.json.corrupt'))
-    expect(await Promise.all(aside.map((name) => readFile(path.join(directory, name), 'utf8')))).toEqual([content])
+    const aside = (await readdir(directory)).filter((name) =>
+      name.startsWith('cluster.json.corrupt'),
+    )
+    expect(
+      await Promise.all(aside.map((name) => readFile(path.join(directory, name), 'utf8'))),
+    ).toEqual([content])
   })
 
   it('does not touch the file where nothing changes', async () => {
@@ -158,13 +186,19 @@ describe('the state of the standalone cluster', () => {
         await super.save(state)
       }
     }
-    const cluster = await StandaloneCluster.open({ file: new CountedFile(file), clock: systemClock, log })
+    const cluster = await StandaloneCluster.open({
+      file: new CountedFile(file),
+      clock: systemClock,
+      log,
+    })
     const wanted = manifest()
     await cluster.apply(complete([wanted]))
     const owner = cluster.configurations.list()[0] ?? expect.fail()
     writes = 0
     const digests = Array.from({ length: 1000 }, (_, index) => String(index).padStart(6, '0'))
-    await Promise.all(digests.map((digest) => cluster.createInstance(draftOf(owner, 2, [NODE], digest))))
+    await Promise.all(
+      digests.map((digest) => cluster.createInstance(draftOf(owner, 2, [NODE], digest))),
+    )
     expect(writes).toBeLessThanOrEqual(2)
     expect((await open()).instances.list()).toHaveLength(1000)
   })
@@ -176,7 +210,11 @@ describe('the state of the standalone cluster', () => {
     const other = 'node-b' as NodeName
     const local = draftOf(owner, 1, [NODE], 'a19705')
     await cluster.createInstance(local)
-    await cluster.claimSlot(objectKey(local.namespace, local.name), `${local.name}-0` as SlotName, NODE)
+    await cluster.claimSlot(
+      objectKey(local.namespace, local.name),
+      `${local.name}-0` as SlotName,
+      NODE,
+    )
     await cluster.joinInstance(key, other)
     await cluster.claimSlot(key, slot, `C:3:${NODE}`)
     const own = slot.replace(/0$/, '1') as SlotName
@@ -207,7 +245,9 @@ describe('the state of the standalone cluster', () => {
     expect(after.instances.get(key)).toEqual(before.instances.get(key))
     await after.apply(complete([wanted]))
     expect(after.instances.get(key)).toEqual(before.instances.get(key))
-    expect(after.configurations.list()[0]?.metadata.uid).toBe(before.configurations.list()[0]?.metadata.uid)
+    expect(after.configurations.list()[0]?.metadata.uid).toBe(
+      before.configurations.list()[0]?.metadata.uid,
+    )
   })
 
   it('takes no Configuration and no Secret away while a file cannot be read', async () => {
@@ -232,7 +272,10 @@ describe('the state of the standalone cluster', () => {
   it('keeps a property named __proto__ as what it is', async () => {
     const cluster = await open()
     const { wanted, key } = await withInstance(cluster)
-    await cluster.updateInstance(key, { capacity: 1, brokerProperties: JSON.parse('{"__proto__":"x","constructor":"y"}') })
+    await cluster.updateInstance(key, {
+      capacity: 1,
+      brokerProperties: JSON.parse('{"__proto__":"x","constructor":"y"}'),
+    })
     expect(Object.entries(cluster.instances.get(key)?.spec.brokerProperties ?? {})).toEqual([
       ['__proto__', 'x'],
       ['constructor', 'y'],
@@ -247,10 +290,15 @@ describe('properties of a Configuration', () => {
   it('A7 resolves a Secret in the namespace of the Configuration unless another is named', async () => {
     const cluster = await open()
     const own = { ...manifest(tokenFrom({ name: 'lab', key: 'token' })), namespace: 'site' }
-    const other = { ...manifest(tokenFrom({ name: 'lab', key: 'token', namespace: 'default' })), namespace: 'site' }
+    const other = {
+      ...manifest(tokenFrom({ name: 'lab', key: 'token', namespace: 'default' })),
+      namespace: 'site',
+    }
     await cluster.apply(complete([own, other], [secret('default', 'd'), secret('site', 's')]))
     const texts = await Promise.all(
-      cluster.configurations.list().map(async (one) => (await cluster.resolveProperties(one)).text('token')),
+      cluster.configurations
+        .list()
+        .map(async (one) => (await cluster.resolveProperties(one)).text('token')),
     )
     expect(texts).toEqual(['s', 'd'])
   })
@@ -258,11 +306,17 @@ describe('properties of a Configuration', () => {
   it('A7 names the Secret, the key and the namespace that are missing', async () => {
     const cluster = await open()
     await cluster.apply(complete([manifest(tokenFrom({ name: 'lab', key: 'token' }))]))
-    const resolve = async () => cluster.resolveProperties(cluster.configurations.list()[0] ?? expect.fail())
+    const resolve = async () =>
+      cluster.resolveProperties(cluster.configurations.list()[0] ?? expect.fail())
     await expect(resolve()).rejects.toThrow(MissingPropertyError)
-    await expect(resolve()).rejects.toMatchObject({ code: 'AKRI_ERR_MISSING_PROPERTY', kind: 'transient' })
+    await expect(resolve()).rejects.toMatchObject({
+      code: 'AKRI_ERR_MISSING_PROPERTY',
+      kind: 'transient',
+    })
     await expect(resolve()).rejects.toThrow('there is no Secret default/lab')
-    await cluster.apply(complete([manifest(tokenFrom({ name: 'lab', key: 'toKen' }))], [secret('default', 's')]))
+    await cluster.apply(
+      complete([manifest(tokenFrom({ name: 'lab', key: 'toKen' }))], [secret('default', 's')]),
+    )
     await expect(resolve()).rejects.toThrow('Secret default/lab has no key toKen')
   })
 
@@ -273,8 +327,14 @@ describe('properties of a Configuration', () => {
       { name: 'bare' },
       { name: 'empty', value: '' },
     ]
-    await cluster.apply(complete([manifest({ discoveryHandler: { name: 'h', discoveryDetails: '', discoveryProperties } })]))
-    const properties = await cluster.resolveProperties(cluster.configurations.list()[0] ?? expect.fail())
+    await cluster.apply(
+      complete([
+        manifest({ discoveryHandler: { name: 'h', discoveryDetails: '', discoveryProperties } }),
+      ]),
+    )
+    const properties = await cluster.resolveProperties(
+      cluster.configurations.list()[0] ?? expect.fail(),
+    )
     expect([...properties.entries()]).toEqual([
       ['bare', undefined],
       ['empty', Buffer.alloc(0)],
@@ -284,7 +344,11 @@ describe('properties of a Configuration', () => {
   it('A7 tells of a changed Secret to the Configurations that use it, and to no others', async () => {
     const cluster = await open()
     const user = manifest(tokenFrom({ name: 'lab', key: 'token' }))
-    const configurations = [user, manifest(), manifest(tokenFrom({ name: 'lab', key: 'token', namespace: 'site' }))]
+    const configurations = [
+      user,
+      manifest(),
+      manifest(tokenFrom({ name: 'lab', key: 'token', namespace: 'site' })),
+    ]
     await cluster.apply(complete(configurations, [secret('default', 'a')]))
     const told = vi.fn()
     cluster.onPropertiesChanged(told, new AbortController().signal)
@@ -304,12 +368,22 @@ describe('events', () => {
     const { wanted } = await withInstance(cluster)
     const key = keyOf({ metadata: wanted })
     const event = (message: string) =>
-      cluster.recordEvent({ regarding: { kind: 'Configuration', key }, type: 'Warning', reason: 'NoHandler', message })
+      cluster.recordEvent({
+        regarding: { kind: 'Configuration', key },
+        type: 'Warning',
+        reason: 'NoHandler',
+        message,
+      })
     event('one')
     await clock.advance(500)
     event('one')
     expect(cluster.events.list()).toMatchObject([
-      { message: 'one', count: 2, firstTimestamp: '1970-01-01T00:00:01.000Z', lastTimestamp: '1970-01-01T00:00:01.500Z' },
+      {
+        message: 'one',
+        count: 2,
+        firstTimestamp: '1970-01-01T00:00:01.000Z',
+        lastTimestamp: '1970-01-01T00:00:01.500Z',
+      },
     ])
     for (let index = 0; index < 2000; index++) event(String(index))
     expect(cluster.events.list().length).toBeLessThanOrEqual(500)
@@ -317,7 +391,11 @@ describe('events', () => {
   })
 })
 
-function tokenFrom(secretKeyRef: { name: string; key: string; namespace?: string }): Partial<ConfigurationManifest['spec']> {
+function tokenFrom(secretKeyRef: {
+  name: string
+  key: string
+  namespace?: string
+}): Partial<ConfigurationManifest['spec']> {
   const discoveryProperties = [{ name: 'token', valueFrom: { secretKeyRef } }]
   return { discoveryHandler: { name: 'h', discoveryDetails: '', discoveryProperties } }
 }

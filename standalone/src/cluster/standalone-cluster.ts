@@ -89,7 +89,12 @@ export class StandaloneCluster implements Cluster {
   /** Makes the objects of the user those, and no others. Instances of a Configuration that is gone go with it. */
   async apply(desired: DesiredObjects): Promise<void> {
     await this.#change((draft) => {
-      const wanted = new Map(desired.configurations.map((manifest) => [objectKey(manifest.namespace, manifest.name), manifest]))
+      const wanted = new Map(
+        desired.configurations.map((manifest) => [
+          objectKey(manifest.namespace, manifest.name),
+          manifest,
+        ]),
+      )
       for (const [key, manifest] of wanted) this.#applyConfiguration(draft, key, manifest)
       if (desired.complete) {
         for (const configuration of draft.configurations.list()) {
@@ -102,7 +107,8 @@ export class StandaloneCluster implements Cluster {
       // From before the restart, and perhaps in the file that cannot be read.
       for (const { uid } of Object.values(draft.remembered)) uids.add(uid)
       for (const instance of draft.instances.list()) {
-        if (!instance.metadata.ownerReferences?.some((owner) => uids.has(owner.uid))) draft.instances.remove(keyOf(instance))
+        if (!instance.metadata.ownerReferences?.some((owner) => uids.has(owner.uid)))
+          draft.instances.remove(keyOf(instance))
       }
     })
     this.#data.apply(desired.data, desired.complete)
@@ -119,7 +125,9 @@ export class StandaloneCluster implements Cluster {
       for (const instance of draft.instances.list()) {
         const { capacity, deviceUsage } = instance.spec
         const nodes = instance.spec.nodes.filter((one) => one === node)
-        const freed = Object.entries(deviceUsage).filter(([, usage]) => usage !== '' && holderOf(usage) !== node)
+        const freed = Object.entries(deviceUsage).filter(
+          ([, usage]) => usage !== '' && holderOf(usage) !== node,
+        )
         if (nodes.length === instance.spec.nodes.length && freed.length === 0) continue
         const holders = freed.flatMap(([, usage]) => holderOf(usage) ?? [])
         for (const one of [...instance.spec.nodes, ...holders]) if (one !== node) others.add(one)
@@ -128,13 +136,22 @@ export class StandaloneCluster implements Cluster {
           continue
         }
         const usage = { ...deviceUsage, ...Object.fromEntries(freed.map(([slot]) => [slot, ''])) }
-        putSpec(draft, instance, { nodes, deviceUsage: resizedUsage(instance.metadata.name, capacity, usage) })
+        putSpec(draft, instance, {
+          nodes,
+          deviceUsage: resizedUsage(instance.metadata.name, capacity, usage),
+        })
       }
       return [...others].sort()
     })
   }
 
-  createInstance({ name, namespace, annotations, owner, spec }: InstanceDraft): Promise<'created' | 'exists'> {
+  createInstance({
+    name,
+    namespace,
+    annotations,
+    owner,
+    spec,
+  }: InstanceDraft): Promise<'created' | 'exists'> {
     return this.#change((draft) => {
       if (draft.instances.get(objectKey(namespace, name)) !== undefined) return 'exists'
       const { name: ownerName, uid } = owner.metadata
@@ -149,7 +166,15 @@ export class StandaloneCluster implements Cluster {
           resourceVersion: draft.nextVersion(),
           creationTimestamp: this.#now(),
           annotations,
-          ownerReferences: [{ apiVersion: API_VERSION, kind: 'Configuration', name: ownerName, uid, controller: true }],
+          ownerReferences: [
+            {
+              apiVersion: API_VERSION,
+              kind: 'Configuration',
+              name: ownerName,
+              uid,
+              controller: true,
+            },
+          ],
         },
         spec: { ...spec, deviceUsage: resizedUsage(name, spec.capacity, spec.deviceUsage) },
       })
@@ -157,12 +182,19 @@ export class StandaloneCluster implements Cluster {
     })
   }
 
-  joinInstance(key: ObjectKey, node: NodeName, claims: DeviceUsage = {}): Promise<'joined' | 'already-joined' | 'gone'> {
+  joinInstance(
+    key: ObjectKey,
+    node: NodeName,
+    claims: DeviceUsage = {},
+  ): Promise<'joined' | 'already-joined' | 'gone'> {
     return this.#change((draft) => {
       const instance = draft.instances.get(key)
       if (instance === undefined) return 'gone'
       if (instance.spec.nodes.includes(node)) return 'already-joined'
-      const deviceUsage = { ...instance.spec.deviceUsage, ...Object.fromEntries(freeAmong(instance, claims)) }
+      const deviceUsage = {
+        ...instance.spec.deviceUsage,
+        ...Object.fromEntries(freeAmong(instance, claims)),
+      }
       putSpec(draft, instance, { nodes: [...instance.spec.nodes, node], deviceUsage })
       return 'joined'
     })
@@ -178,8 +210,14 @@ export class StandaloneCluster implements Cluster {
         return 'deleted'
       }
       const { capacity, deviceUsage } = instance.spec
-      const freed = Object.entries(deviceUsage).map(([slot, usage]) => [slot, holderOf(usage) === node ? '' : usage])
-      putSpec(draft, instance, { nodes, deviceUsage: resizedUsage(instance.metadata.name, capacity, Object.fromEntries(freed)) })
+      const freed = Object.entries(deviceUsage).map(([slot, usage]) => [
+        slot,
+        holderOf(usage) === node ? '' : usage,
+      ])
+      putSpec(draft, instance, {
+        nodes,
+        deviceUsage: resizedUsage(instance.metadata.name, capacity, Object.fromEntries(freed)),
+      })
       return 'left'
     })
   }
@@ -192,7 +230,11 @@ export class StandaloneCluster implements Cluster {
     return this.#change((draft) => {
       const instance = draft.instances.get(key)
       if (instance === undefined) return 'gone'
-      const deviceUsage = resizedUsage(instance.metadata.name, fields.capacity, instance.spec.deviceUsage)
+      const deviceUsage = resizedUsage(
+        instance.metadata.name,
+        fields.capacity,
+        instance.spec.deviceUsage,
+      )
       putSpec(draft, instance, { ...fields, deviceUsage })
       return 'updated'
     })
@@ -206,18 +248,28 @@ export class StandaloneCluster implements Cluster {
     return this.#claim(key, slot, usage, { inUse: true })
   }
 
-  releaseSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<'released' | 'changed' | 'gone'> {
+  releaseSlot(
+    key: ObjectKey,
+    slot: SlotName,
+    usage: string,
+  ): Promise<'released' | 'changed' | 'gone'> {
     return this.#change((draft) => {
       const instance = draft.instances.get(key)
       if (instance === undefined) return 'gone'
       if (instance.spec.deviceUsage[slot] !== usage || usage === '') return 'changed'
       const freed = { ...instance.spec.deviceUsage, [slot]: '' }
-      putSpec(draft, instance, { deviceUsage: resizedUsage(instance.metadata.name, instance.spec.capacity, freed) })
+      putSpec(draft, instance, {
+        deviceUsage: resizedUsage(instance.metadata.name, instance.spec.capacity, freed),
+      })
       return 'released'
     })
   }
 
-  reportBrokerInfo(key: ObjectKey, node: NodeName, reports: BrokerReports): Promise<'reported' | 'gone'> {
+  reportBrokerInfo(
+    key: ObjectKey,
+    node: NodeName,
+    reports: BrokerReports,
+  ): Promise<'reported' | 'gone'> {
     return this.#change((draft) => {
       const instance = draft.instances.get(key)
       if (instance === undefined) return 'gone'
@@ -242,7 +294,9 @@ export class StandaloneCluster implements Cluster {
     await this.#change((draft) => {
       const configuration = draft.configurations.get(key)
       if (configuration === undefined) return
-      const instances = draft.instances.list().filter((instance) => isOwnedBy(instance, configuration))
+      const instances = draft.instances
+        .list()
+        .filter((instance) => isOwnedBy(instance, configuration))
       const status = mergeStatus({ configuration, instances, node, report, now: this.#now() })
       if (isDeepStrictEqual(configuration.status, status)) return
       const metadata = { ...configuration.metadata, resourceVersion: draft.nextVersion() }
@@ -260,7 +314,12 @@ export class StandaloneCluster implements Cluster {
   }
 
   /** @param inUse whether the capacity does not matter any more: the slot is used already */
-  #claim(key: ObjectKey, slot: SlotName, usage: string, { inUse }: { readonly inUse: boolean }): Promise<SlotClaim> {
+  #claim(
+    key: ObjectKey,
+    slot: SlotName,
+    usage: string,
+    { inUse }: { readonly inUse: boolean },
+  ): Promise<SlotClaim> {
     return this.#change((draft): SlotClaim => {
       const instance = draft.instances.get(key)
       const index = instance && slotIndex(instance.metadata.name, slot)
@@ -281,10 +340,16 @@ export class StandaloneCluster implements Cluster {
     const there = draft.configurations.get(key)
     const { labels: oldLabels, annotations: oldAnnotations } = there?.metadata ?? {}
     const same = there !== undefined && isDeepStrictEqual(there.spec, spec)
-    if (same && isDeepStrictEqual(oldLabels, labels) && isDeepStrictEqual(oldAnnotations, annotations)) return
+    if (
+      same &&
+      isDeepStrictEqual(oldLabels, labels) &&
+      isDeepStrictEqual(oldAnnotations, annotations)
+    )
+      return
     const remembered = Object.hasOwn(draft.remembered, key) ? draft.remembered[key] : undefined
     const known = there?.metadata ?? remembered
-    const sameSpec = same || (there === undefined && (remembered?.spec ?? specDigest(spec)) === specDigest(spec))
+    const sameSpec =
+      same || (there === undefined && (remembered?.spec ?? specDigest(spec)) === specDigest(spec))
     draft.configurations.put({
       apiVersion: API_VERSION,
       kind: 'Configuration',
@@ -318,7 +383,10 @@ export class StandaloneCluster implements Cluster {
   /** Writes, then shows. */
   async #commit(): Promise<void> {
     const changes = this.#pending.splice(0)
-    const draft = new ClusterDraft(this, { remembered: this.#remembered, resourceVersion: this.#resourceVersion })
+    const draft = new ClusterDraft(this, {
+      remembered: this.#remembered,
+      resourceVersion: this.#resourceVersion,
+    })
     let answers: (() => void)[]
     try {
       answers = changes.map((change) => change.make(draft))
@@ -345,7 +413,11 @@ function putSpec(draft: ClusterDraft, instance: Instance, change: Partial<Instan
   const { metadata } = instance
   draft.instances.put({
     ...instance,
-    metadata: { ...metadata, generation: metadata.generation + 1, resourceVersion: draft.nextVersion() },
+    metadata: {
+      ...metadata,
+      generation: metadata.generation + 1,
+      resourceVersion: draft.nextVersion(),
+    },
     spec,
   })
 }

@@ -7,17 +7,24 @@ import { type Logger, nearest } from '@akrijs/runtime'
  * What is wrong with a Configuration that can be read: nobody is there to serve it, or its handler refuses it.
  * @param loaded the names of handlers that this agent has loaded, or starts in processes of their own
  */
-export function handlerProblem({ spec, status }: Configuration, loaded: readonly string[]): Problem | undefined {
+export function handlerProblem(
+  { spec, status }: Configuration,
+  loaded: readonly string[],
+): Problem | undefined {
   const at = 'spec.discoveryHandler'
   const { name } = spec.discoveryHandler
   for (const { reason, message, ...condition } of status?.conditions ?? []) {
     if (condition.status !== 'False') continue
     if (reason === 'InvalidDetails') return { path: `${at}.discoveryDetails`, message }
-    if (reason === 'MissingProperty' || reason === 'UnreadableProperty') return { path: `${at}.discoveryProperties`, message }
+    if (reason === 'MissingProperty' || reason === 'UnreadableProperty')
+      return { path: `${at}.discoveryProperties`, message }
     // One that runs in a process of its own registers in a moment.
     if (reason === 'NoHandler' && !loaded.includes(name)) {
       const meant = nearest(name, loaded)
-      return { path: `${at}.name`, message: meant === undefined ? message : `${message}; did you mean ${meant}?` }
+      return {
+        path: `${at}.name`,
+        message: meant === undefined ? message : `${message}; did you mean ${meant}?`,
+      }
     }
   }
   return undefined

@@ -16,12 +16,16 @@ afterEach(() => rm(directory, { recursive: true, force: true }))
 const at = (name: string) => path.join(directory, name)
 const configuration = (name: string, namespace = 'default', capacity = 1) =>
   `apiVersion: akri.sh/v0\nkind: Configuration\nmetadata: { name: ${name}, namespace: ${namespace} }\nspec: { capacity: ${capacity}, discoveryHandler: { name: udev } }\n`
-const namesOf = (set: ManifestSet | undefined) => set?.desired.configurations.map(({ name }) => name as string)
+const namesOf = (set: ManifestSet | undefined) =>
+  set?.desired.configurations.map(({ name }) => name as string)
 
 it('reads the yaml, yml and json files of a directory, and no others', async () => {
   await writeFile(at('b.yml'), configuration('b'))
   await writeFile(at('a.yaml'), configuration('a'))
-  await writeFile(at('c.json'), JSON.stringify({ kind: 'Secret', metadata: { name: 's' }, stringData: { k: 'v' } }))
+  await writeFile(
+    at('c.json'),
+    JSON.stringify({ kind: 'Secret', metadata: { name: 's' }, stringData: { k: 'v' } }),
+  )
   await writeFile(at('.hidden.yaml'), configuration('hidden'))
   await writeFile(at('README.md'), 'not yaml: [')
   const set = await new ManifestReader([directory]).read()
@@ -42,7 +46,12 @@ it('A8 refuses the second Configuration of a name, in whatever namespace, and na
   expect(namesOf(set)).toEqual(['lab', 'other'])
   expect(set.desired.configurations[0]?.namespace).toBe('default')
   expect(set.problems).toEqual([
-    { file: at('b.yaml'), document: 2, path: 'metadata.name', message: expect.stringContaining(at('a.yaml')) },
+    {
+      file: at('b.yaml'),
+      document: 2,
+      path: 'metadata.name',
+      message: expect.stringContaining(at('a.yaml')),
+    },
   ])
 })
 
@@ -74,7 +83,9 @@ it('reports a path that is not there, and goes on with the others', async () => 
   const set = await new ManifestReader([at('gone'), at('a.yaml')]).read()
   expect(namesOf(set)).toEqual(['a'])
   expect(set.desired.complete).toBe(false)
-  expect(set.problems).toMatchObject([{ file: at('gone'), message: expect.stringContaining('ENOENT') }])
+  expect(set.problems).toMatchObject([
+    { file: at('gone'), message: expect.stringContaining('ENOENT') },
+  ])
 })
 
 it('waits for no pipe, reads nothing without bounds, says so, and goes on with the others', async () => {
@@ -96,7 +107,11 @@ it('waits for no pipe, reads nothing without bounds, says so, and goes on with t
 it('yields at once, again after each change, and ends with its signal', async () => {
   await writeFile(at('a.yaml'), configuration('a'))
   const stop = new AbortController()
-  const sets = watchManifests([directory], { clock: systemClock, log: silentLogger, signal: stop.signal })
+  const sets = watchManifests([directory], {
+    clock: systemClock,
+    log: silentLogger,
+    signal: stop.signal,
+  })
   const following = async () => namesOf((await sets.next()).value ?? undefined)
   expect(await following()).toEqual(['a'])
   const second = following()

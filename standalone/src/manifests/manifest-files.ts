@@ -1,7 +1,12 @@
 import { watch } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { MAX_MANIFEST_BYTES, type Manifest, type ManifestProblem, parseManifests } from '@akrijs/api'
+import {
+  MAX_MANIFEST_BYTES,
+  type Manifest,
+  type ManifestProblem,
+  parseManifests,
+} from '@akrijs/api'
 import { type ObjectKey, objectKey } from '@akrijs/kube'
 import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
 import type { DesiredObjects } from '../cluster/standalone-cluster.js'
@@ -66,7 +71,9 @@ export class ManifestReader {
       const before = this.#good.get(file)
       // Of a file that was never good, what can be read counts; what else it would say is not known.
       if (parsed.problems.length > 0 && before === undefined) complete = false
-      for (const manifest of parsed.problems.length === 0 || before === undefined ? parsed.manifests : before)
+      for (const manifest of parsed.problems.length === 0 || before === undefined
+        ? parsed.manifests
+        : before)
         found.push({ file, manifest })
     }
     for (const file of [...this.#good.keys()]) if (!files.includes(file)) this.#good.delete(file)
@@ -80,11 +87,18 @@ export class ManifestReader {
       try {
         if (!(await stat(given)).isDirectory()) files.push(given)
         else {
-          const names = (await readdir(given)).filter((name) => /\.(ya?ml|json)$/.test(name) && !name.startsWith('.')).sort()
+          const names = (await readdir(given))
+            .filter((name) => /\.(ya?ml|json)$/.test(name) && !name.startsWith('.'))
+            .sort()
           files.push(...names.map((name) => path.join(given, name)))
         }
       } catch (error) {
-        problems.push({ file: given, document: 0, path: '', message: `it cannot be read: ${messageOf(error)}` })
+        problems.push({
+          file: given,
+          document: 0,
+          path: '',
+          message: `it cannot be read: ${messageOf(error)}`,
+        })
       }
     }
     return [...new Set(files)]
@@ -96,7 +110,8 @@ async function readManifests(file: string): Promise<ReturnType<typeof parseManif
     const found = await stat(file)
     // To read a pipe is to wait for somebody who writes, and a device may have no end.
     if (!found.isFile()) return unreadable(file, 'it is not a regular file')
-    if (found.size > MAX_MANIFEST_BYTES) return unreadable(file, `it has more than ${MAX_MANIFEST_BYTES} bytes`)
+    if (found.size > MAX_MANIFEST_BYTES)
+      return unreadable(file, `it has more than ${MAX_MANIFEST_BYTES} bytes`)
     return parseManifests(await readFile(file, 'utf8'), file)
   } catch (error) {
     return unreadable(file, `it cannot be read: ${messageOf(error)}`)
@@ -112,7 +127,10 @@ function withoutTwins(
   found: readonly { readonly file: string; readonly manifest: Manifest }[],
   problems: ManifestProblem[],
 ): Omit<DesiredObjects, 'complete'> & Pick<ManifestSet, 'files'> {
-  const configurations = new Map<string, { readonly file: string; readonly content: DesiredObjects['configurations'][number] }>()
+  const configurations = new Map<
+    string,
+    { readonly file: string; readonly content: DesiredObjects['configurations'][number] }
+  >()
   const data = new Map<string, DesiredObjects['data'][number]>()
   for (const { file, manifest } of found) {
     const { content, document } = manifest
@@ -121,19 +139,25 @@ function withoutTwins(
       continue
     }
     const first = configurations.get(content.configuration.name)
-    if (first === undefined) configurations.set(content.configuration.name, { file, content: content.configuration })
+    if (first === undefined)
+      configurations.set(content.configuration.name, { file, content: content.configuration })
     else {
       const message = `there is a Configuration ${content.configuration.name} in ${first.file} already (namespace ${first.content.namespace}); this one is left out`
       problems.push({ file, document, path: 'metadata.name', message })
     }
   }
   const kept = [...configurations.values()]
-  const files = new Map(kept.map(({ file, content }) => [objectKey(content.namespace, content.name), file]))
+  const files = new Map(
+    kept.map(({ file, content }) => [objectKey(content.namespace, content.name), file]),
+  )
   return { configurations: kept.map(({ content }) => content), data: [...data.values()], files }
 }
 
 /** Resolves once files have changed and are quiet, after the poll interval, or when the signal is aborted. */
-async function nextChange(paths: readonly string[], { clock, log, signal }: WatchOptions): Promise<void> {
+async function nextChange(
+  paths: readonly string[],
+  { clock, log, signal }: WatchOptions,
+): Promise<void> {
   const done = new AbortController()
   const onAbort = () => done.abort()
   signal.addEventListener('abort', onAbort, { once: true })
@@ -144,7 +168,9 @@ async function nextChange(paths: readonly string[], { clock, log, signal }: Watc
   const watchers = paths.flatMap((given) => {
     try {
       const watcher = watch(given, { persistent: false }, () => woken?.())
-      watcher.on('error', (error) => log.debug({ path: given, error: error.message }, 'cannot watch files any more'))
+      watcher.on('error', (error) =>
+        log.debug({ path: given, error: error.message }, 'cannot watch files any more'),
+      )
       return [watcher]
     } catch (error) {
       log.debug({ path: given, err: error }, 'cannot watch files')

@@ -17,10 +17,19 @@ export class PluginConnection {
   devices: ReadonlyMap<string, boolean> = new Map()
   connected = true
 
-  constructor(resourceName: string, socket: string, preferredAllocation: boolean, onChange: () => void) {
+  constructor(
+    resourceName: string,
+    socket: string,
+    preferredAllocation: boolean,
+    onChange: () => void,
+  ) {
     this.resourceName = resourceName
     this.#preferred = preferredAllocation
-    this.#client = new DevicePluginClient(`unix:${socket}`, credentials.createInsecure(), NO_CHANNELZ)
+    this.#client = new DevicePluginClient(
+      `unix:${socket}`,
+      credentials.createInsecure(),
+      NO_CHANNELZ,
+    )
     this.#stream = this.#client.listAndWatch({})
     this.#stream.on('data', ({ devices }: ListAndWatchResponse) => {
       this.devices = new Map(devices.map(({ ID, health }) => [ID, health === 'Healthy']))
@@ -45,11 +54,17 @@ export class PluginConnection {
   /** Which of the free ids to take: those that the plugin prefers, else the first ones. */
   async choose(available: readonly string[], size: number): Promise<string[]> {
     if (!this.#preferred) return available.slice(0, size)
-    const containerRequests = [{ availableDeviceIDs: [...available], mustIncludeDeviceIDs: [], allocationSize: size }]
+    const containerRequests = [
+      { availableDeviceIDs: [...available], mustIncludeDeviceIDs: [], allocationSize: size },
+    ]
     const response = await new Promise<PreferredAllocationResponse>((resolve, reject) => {
-      this.#client.getPreferredAllocation({ containerRequests }, (error, answer) => (error ? reject(error) : resolve(answer)))
+      this.#client.getPreferredAllocation({ containerRequests }, (error, answer) =>
+        error ? reject(error) : resolve(answer),
+      )
     })
-    const preferred = (response.containerResponses[0]?.deviceIDs ?? []).filter((id) => available.includes(id)).slice(0, size)
+    const preferred = (response.containerResponses[0]?.deviceIDs ?? [])
+      .filter((id) => available.includes(id))
+      .slice(0, size)
     return [...preferred, ...available.filter((id) => !preferred.includes(id))].slice(0, size)
   }
 

@@ -5,10 +5,21 @@ import { objectKey } from '@akrijs/kube'
 import { type Empty, type RegisterRequest, RegistrationService } from '@akrijs/proto/device-plugin'
 import { PodResourcesListerService } from '@akrijs/proto/pod-resources'
 import { Listeners, makeRoomForSocket, messageOf } from '@akrijs/runtime'
-import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js'
+import {
+  Server,
+  ServerCredentials,
+  type ServerUnaryCall,
+  type sendUnaryData,
+  status,
+} from '@grpc/grpc-js'
 import { AdmissionError } from '../errors.js'
 import { PluginConnection } from './plugin-connection.js'
-import { type ContainerAllocation, type ContainerOptions, containerOptions, type SimulatedPod } from './pod.js'
+import {
+  type ContainerAllocation,
+  type ContainerOptions,
+  containerOptions,
+  type SimulatedPod,
+} from './pod.js'
 
 export interface SimulatedKubeletOptions {
   /** Its sockets go to `device-plugins` and `pod-resources` below. */
@@ -95,7 +106,9 @@ export class SimulatedKubelet {
     users: (resourceName) =>
       new Map(
         [...this.#beingAdmitted, ...this.pods]
-          .filter(({ containers }) => containers.some(({ resources }) => Object.hasOwn(resources, resourceName)))
+          .filter(({ containers }) =>
+            containers.some(({ resources }) => Object.hasOwn(resources, resourceName)),
+          )
           .map(({ namespace, name, containers }) => [
             objectKey(namespace, name),
             containers.reduce((sum, { resources }) => sum + (resources[resourceName] ?? 0), 0),
@@ -135,7 +148,8 @@ export class SimulatedKubelet {
   /** As a kubelet that restarts: it empties the directory of plugins and forgets them; Pods it knows from its checkpoint. */
   async restart(): Promise<void> {
     await this.#stopServing()
-    for (const name of await readdir(this.pluginDirectory)) await rm(path.join(this.pluginDirectory, name), { force: true })
+    for (const name of await readdir(this.pluginDirectory))
+      await rm(path.join(this.pluginDirectory, name), { force: true })
     await this.#serve()
   }
 
@@ -164,7 +178,8 @@ export class SimulatedKubelet {
     })
     const lister = new Server(NO_CHANNELZ)
     lister.addService(PodResourcesListerService, {
-      list: (_call: unknown, answer: sendUnaryData<object>) => answer(null, { podResources: this.#podResources() }),
+      list: (_call: unknown, answer: sendUnaryData<object>) =>
+        answer(null, { podResources: this.#podResources() }),
       getAllocatableResources: (_call: unknown, answer: sendUnaryData<object>) =>
         answer(null, {
           devices: [...this.#plugins.values()].map((plugin) => ({
@@ -174,10 +189,16 @@ export class SimulatedKubelet {
           cpuIds: [],
           memory: [],
         }),
-      get: (call: ServerUnaryCall<{ podName: string; podNamespace: string }, object>, answer: sendUnaryData<object>) => {
+      get: (
+        call: ServerUnaryCall<{ podName: string; podNamespace: string }, object>,
+        answer: sendUnaryData<object>,
+      ) => {
         const { podName, podNamespace } = call.request
-        const podResources = this.#podResources().find(({ name, namespace }) => name === podName && namespace === podNamespace)
-        if (podResources === undefined) answer({ code: status.NOT_FOUND, details: `pod ${podNamespace}/${podName} not found` })
+        const podResources = this.#podResources().find(
+          ({ name, namespace }) => name === podName && namespace === podNamespace,
+        )
+        if (podResources === undefined)
+          answer({ code: status.NOT_FOUND, details: `pod ${podNamespace}/${podName} not found` })
         else answer(null, { podResources })
       },
     })
@@ -205,7 +226,12 @@ export class SimulatedKubelet {
     ) {
       return `${JSON.stringify(resourceName)} is not the name of an extended resource`
     }
-    if (path.basename(endpoint) !== endpoint || endpoint === '' || endpoint === '..' || endpoint === '.')
+    if (
+      path.basename(endpoint) !== endpoint ||
+      endpoint === '' ||
+      endpoint === '..' ||
+      endpoint === '.'
+    )
       return `endpoint ${JSON.stringify(endpoint)} is not a file name`
     return undefined
   }
@@ -214,7 +240,10 @@ export class SimulatedKubelet {
     this.#plugins.get(resourceName)?.close()
     const socket = path.join(this.pluginDirectory, endpoint)
     const preferred = options?.getPreferredAllocationAvailable ?? false
-    this.#plugins.set(resourceName, new PluginConnection(resourceName, socket, preferred, () => this.#changed()))
+    this.#plugins.set(
+      resourceName,
+      new PluginConnection(resourceName, socket, preferred, () => this.#changed()),
+    )
   }
 
   async #admit(pod: SimulatedPod): Promise<ReadonlyMap<string, ContainerOptions>> {
@@ -228,7 +257,10 @@ export class SimulatedKubelet {
     this.#pods.set(pod.uid, { pod, allocations })
     this.#changed()
     return new Map(
-      pod.containers.map(({ name }) => [name, containerOptions(allocations.filter(({ container }) => container === name))]),
+      pod.containers.map(({ name }) => [
+        name,
+        containerOptions(allocations.filter(({ container }) => container === name)),
+      ]),
     )
   }
 
@@ -240,7 +272,8 @@ export class SimulatedKubelet {
   ): Promise<ContainerAllocation> {
     const plugin = this.#plugins.get(resource)
     const taken = this.#allocatedIds(resource)
-    for (const allocation of ofThisPod) if (allocation.resource === resource) for (const id of allocation.ids) taken.add(id)
+    for (const allocation of ofThisPod)
+      if (allocation.resource === resource) for (const id of allocation.ids) taken.add(id)
     const available = (plugin?.healthy ?? []).filter((id) => !taken.has(id))
     if (plugin === undefined || available.length < count) {
       throw new AdmissionError(
@@ -251,7 +284,8 @@ export class SimulatedKubelet {
       const ids = await plugin.choose(available, count)
       const { containerResponses } = await plugin.allocate(ids)
       const response = containerResponses[0]
-      if (response === undefined) throw new AdmissionError(`no containers in allocation response of ${resource}`)
+      if (response === undefined)
+        throw new AdmissionError(`no containers in allocation response of ${resource}`)
       return { container, resource, ids, response }
     } catch (error) {
       if (error instanceof AdmissionError) throw error
@@ -261,7 +295,9 @@ export class SimulatedKubelet {
 
   #allocatedIds(resource: string): Set<string> {
     const all = [...this.#pods.values()].flatMap(({ allocations }) => allocations)
-    return new Set(all.filter((allocation) => allocation.resource === resource).flatMap(({ ids }) => ids))
+    return new Set(
+      all.filter((allocation) => allocation.resource === resource).flatMap(({ ids }) => ids),
+    )
   }
 
   #podResources() {
@@ -272,7 +308,11 @@ export class SimulatedKubelet {
         name,
         devices: allocations
           .filter(({ container }) => container === name)
-          .map(({ resource, ids }) => ({ resourceName: resource, deviceIds: [...ids], topology: undefined })),
+          .map(({ resource, ids }) => ({
+            resourceName: resource,
+            deviceIds: [...ids],
+            topology: undefined,
+          })),
         cpuIds: [],
         memory: [],
         dynamicResources: [],
@@ -291,7 +331,10 @@ async function listen(server: Server, socket: string): Promise<void> {
     server.bindAsync(`unix:${socket}`, ServerCredentials.createInsecure(), (error) => {
       if (error)
         reject(
-          new KubeletUnavailableError(`the simulated kubelet cannot listen on ${socket}: ${error.message}`, { cause: error }),
+          new KubeletUnavailableError(
+            `the simulated kubelet cannot listen on ${socket}: ${error.message}`,
+            { cause: error },
+          ),
         )
       else resolve()
     })

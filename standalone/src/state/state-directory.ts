@@ -35,13 +35,17 @@ async function makeWithParents(directory: string): Promise<void> {
 }
 
 /** @returns false where what is above it is missing, if that may be */
-async function made(directory: string, { orParentMissing }: { readonly orParentMissing: boolean }): Promise<boolean> {
+async function made(
+  directory: string,
+  { orParentMissing }: { readonly orParentMissing: boolean },
+): Promise<boolean> {
   try {
     await mkdir(directory, { mode: 0o700 })
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : undefined
     if (orParentMissing && code === 'ENOENT') return false
-    const isThere = code === 'EEXIST' && (await stat(directory).catch(() => undefined))?.isDirectory()
+    const isThere =
+      code === 'EEXIST' && (await stat(directory).catch(() => undefined))?.isDirectory()
     if (isThere !== true) throw error
   }
   return true

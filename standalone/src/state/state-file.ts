@@ -38,13 +38,20 @@ const instance = z.looseObject({
   }),
 })
 /** The schema checks what the code relies on; what else stands in an object is our own. */
-const instances = z.array(z.custom<Instance>((value) => instance.safeParse(value).success, 'not an Instance'))
+const instances = z.array(
+  z.custom<Instance>((value) => instance.safeParse(value).success, 'not an Instance'),
+)
 const file = z.object({
   version: z.literal(VERSION),
   state: z.object({
     configurations: z.record(
       text,
-      z.object({ uid: text, generation: z.number(), creationTimestamp: text, spec: text.optional() }),
+      z.object({
+        uid: text,
+        generation: z.number(),
+        creationTimestamp: text,
+        spec: text.optional(),
+      }),
     ),
     instances,
     resourceVersion: z.number(),
@@ -68,7 +75,9 @@ export class StateFile {
   async load(log: Logger): Promise<ClusterState> {
     const content = await readDurableFile(this.#path, (json) => {
       const parsed = file.safeParse(json)
-      return parsed.success ? { value: parsed.data.state } : { wrong: z.prettifyError(parsed.error) }
+      return parsed.success
+        ? { value: parsed.data.state }
+        : { wrong: z.prettifyError(parsed.error) }
     }).catch((error: unknown) => {
       throw new StateFileError(`${this.#path} cannot be read: ${String(error)}`, { cause: error })
     })
@@ -87,7 +96,9 @@ export class StateFile {
     try {
       await replaceFile(this.#path, JSON.stringify({ version: VERSION, state }))
     } catch (error) {
-      throw new StateFileError(`${this.#path} cannot be written: ${String(error)}`, { cause: error })
+      throw new StateFileError(`${this.#path} cannot be written: ${String(error)}`, {
+        cause: error,
+      })
     }
   }
 }

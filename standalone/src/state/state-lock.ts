@@ -30,9 +30,13 @@ export async function lockState(directory: string): Promise<{ release(): Promise
   } catch (error) {
     await handle.close()
     const taken =
-      error instanceof SocketUnusableError || (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')
-    if (taken) throw new StateLockedError(`another agent works on ${directory}: ${messageFor(error)}`)
-    throw new StateFileError(`${directory} cannot be written: ${messageFor(error)}`, { cause: error })
+      error instanceof SocketUnusableError ||
+      (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')
+    if (taken)
+      throw new StateLockedError(`another agent works on ${directory}: ${messageFor(error)}`)
+    throw new StateFileError(`${directory} cannot be written: ${messageFor(error)}`, {
+      cause: error,
+    })
   }
 }
 

@@ -12,5 +12,10 @@ export async function clientOfCluster(
   access?: ClusterAccess,
   options: Pick<ApiClientOptions, 'onAnswer' | 'timeoutMs'> = {},
 ): Promise<ApiClient> {
-  return new ApiClient({ access: access ?? (await accessOfCluster()), clock: systemClock, userAgent: 'akri-tests', ...options })
+  return new ApiClient({
+    access: access ?? (await accessOfCluster()),
+    clock: systemClock,
+    userAgent: 'akri-tests',
+    ...options,
+  })
 }

@@ -14,7 +14,9 @@ const { KUBECONFIG, AKRI_TEST_CLUSTER } = process.env
 /** What is missing for tests that write to a cluster. A developer's KUBECONFIG may be of one that is in use. */
 const missing = [
   ...(KUBECONFIG ? [] : ['set KUBECONFIG']),
-  ...(AKRI_TEST_CLUSTER === '1' ? [] : ['set AKRI_TEST_CLUSTER=1 to say that tests may write to it']),
+  ...(AKRI_TEST_CLUSTER === '1'
+    ? []
+    : ['set AKRI_TEST_CLUSTER=1 to say that tests may write to it']),
 ]
 
 /** Tests that need an API server. Our custom resources are there before the first of them. */
@@ -34,13 +36,19 @@ export function describeOnCluster(title: string, tests: () => void): void {
 async function applyCrds(client: ApiClient): Promise<void> {
   const api = new Resource(client, CRDS)
   for (const file of (await readdir(CRD_DIRECTORY)).filter((name) => name.endsWith('.yaml'))) {
-    const crd = load(await readFile(new URL(file, CRD_DIRECTORY), 'utf8')) as { metadata: { name: string } }
+    const crd = load(await readFile(new URL(file, CRD_DIRECTORY), 'utf8')) as {
+      metadata: { name: string }
+    }
     const key = objectKey('', crd.metadata.name)
     await api.apply(key, crd, 'akri-tests')
     await vi.waitFor(
       async () =>
         expect(await api.get(key)).toMatchObject({
-          status: { conditions: expect.arrayContaining([expect.objectContaining({ type: 'Established', status: 'True' })]) },
+          status: {
+            conditions: expect.arrayContaining([
+              expect.objectContaining({ type: 'Established', status: 'True' }),
+            ]),
+          },
         }),
       { timeout: 45_000, interval: 100 },
     )
@@ -75,7 +83,11 @@ export class OwnNamespace {
 /** A namespace that nobody else uses. */
 export async function makeNamespace(client: ApiClient): Promise<string> {
   const name = `akri-test-${randomBytes(5).toString('hex')}`
-  const object = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels: { 'akri.sh/test': 'true' } } }
+  const object = {
+    apiVersion: 'v1',
+    kind: 'Namespace',
+    metadata: { name, labels: { 'akri.sh/test': 'true' } },
+  }
   await new Resource(client, NAMESPACES).create('', object)
   return name
 }

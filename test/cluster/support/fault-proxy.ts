@@ -4,7 +4,10 @@ import https from 'node:https'
 import type { AddressInfo } from 'node:net'
 import type { ClusterAccess } from '@akrijs/kube'
 
-type Mode = { readonly kind: 'well' } | { readonly kind: 'hangs' } | { readonly kind: 'refuses'; readonly status: number }
+type Mode =
+  | { readonly kind: 'well' }
+  | { readonly kind: 'hangs' }
+  | { readonly kind: 'refuses'; readonly status: number }
 
 /** Stands before an API server, logs in to it for whoever comes, and does what a network or a server in trouble does. */
 export class FaultProxy {
@@ -22,13 +25,25 @@ export class FaultProxy {
 
   static async open(upstream: ClusterAccess): Promise<FaultProxy> {
     const { token, ca, cert, key, verify = true, serverName } = await upstream.credentials()
-    const agent = new https.Agent({ keepAlive: true, ca, cert, key, rejectUnauthorized: verify, servername: serverName })
+    const agent = new https.Agent({
+      keepAlive: true,
+      ca,
+      cert,
+      key,
+      rejectUnauthorized: verify,
+      servername: serverName,
+    })
     const server = http.createServer().listen(0, '127.0.0.1')
     await once(server, 'listening')
     return new FaultProxy(server, upstream, agent, token)
   }
 
-  private constructor(server: http.Server, upstream: ClusterAccess, agent: https.Agent, token: string | undefined) {
+  private constructor(
+    server: http.Server,
+    upstream: ClusterAccess,
+    agent: https.Agent,
+    token: string | undefined,
+  ) {
     this.#server = server
     this.#upstream = upstream
     this.#agent = agent
@@ -72,12 +87,21 @@ export class FaultProxy {
       const { status } = this.#mode
       const message = `the proxy refuses with ${status}`
       response.writeHead(status, status === 429 ? { 'retry-after': '1' } : {})
-      response.end(JSON.stringify({ kind: 'Status', status: 'Failure', reason: 'Refused', message, code: status }))
+      response.end(
+        JSON.stringify({
+          kind: 'Status',
+          status: 'Failure',
+          reason: 'Refused',
+          message,
+          code: status,
+        }),
+      )
       return
     }
     const { method, url = '/', headers } = request
     const { host: _host, connection: _connection, ...forwarded } = headers
-    const authorization = this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` }
+    const authorization =
+      this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` }
     const call = https.request(new URL(url, this.#upstream.server), {
       method,
       agent: this.#agent,
@@ -97,7 +121,9 @@ export class FaultProxy {
     })
     call.on('response', (answer) => {
       if (silent) return
-      response.writeHead(answer.statusCode ?? 502, { 'content-type': answer.headers['content-type'] ?? 'text/plain' })
+      response.writeHead(answer.statusCode ?? 502, {
+        'content-type': answer.headers['content-type'] ?? 'text/plain',
+      })
       response.flushHeaders()
       answer.on('data', (chunk) => {
         if (!silent) response.write(chunk)

@@ -3,7 +3,10 @@ import { type ApiObject, type ObjectKey, objectKey, Resource } from '@akrijs/kub
 import { type OwnNamespace, uniqueName } from './cluster.js'
 
 export interface InstanceObject extends ApiObject {
-  readonly metadata: ApiObject['metadata'] & { readonly uid: string; readonly labels?: Record<string, string> }
+  readonly metadata: ApiObject['metadata'] & {
+    readonly uid: string
+    readonly labels?: Record<string, string>
+  }
   readonly spec: Record<string, unknown>
   readonly status?: unknown
 }
@@ -20,6 +23,9 @@ export async function createInstance(
   spec: object = {},
 ): Promise<{ key: ObjectKey; object: InstanceObject }> {
   const name = uniqueName()
-  const object = await new Resource(client, INSTANCES).create(namespace, instanceOf(namespace, name, spec))
+  const object = await new Resource(client, INSTANCES).create(
+    namespace,
+    instanceOf(namespace, name, spec),
+  )
   return { key: objectKey(namespace, name), object: object as InstanceObject }
 }

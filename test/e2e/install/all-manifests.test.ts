@@ -37,10 +37,15 @@ interface Kustomization {
 }
 
 const root = path.join(MANIFESTS, '../..')
-const files = readdirSync(MANIFESTS, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.yaml'))
+const files = readdirSync(MANIFESTS, { recursive: true, encoding: 'utf8' }).filter((file) =>
+  file.endsWith('.yaml'),
+)
 const text = (file: string) => readFileSync(path.join(MANIFESTS, file), 'utf8')
 const isWorkload = (object: unknown): object is Workload =>
-  typeof object === 'object' && object !== null && 'kind' in object && /^(DaemonSet|Deployment)$/.test(String(object.kind))
+  typeof object === 'object' &&
+  object !== null &&
+  'kind' in object &&
+  /^(DaemonSet|Deployment)$/.test(String(object.kind))
 const workloads = files.flatMap((file) => (loadAll(text(file)) as unknown[]).filter(isWorkload))
 const byName = workloads.map((workload) => [workload.metadata.name, workload] as const)
 
@@ -55,14 +60,19 @@ describe('all of deploy/manifests', () => {
     ])
   })
 
-  it.each(byName)('H1 sets each variable once, and mounts each of its volumes: %s', (_name, { spec }) => {
-    const { containers, volumes = [] } = spec.template.spec
-    for (const { env = [], volumeMounts = [] } of containers) {
-      const variables = env.map(({ name }) => name)
-      expect(variables).toEqual([...new Set(variables)])
-      expect(volumeMounts.map(({ name }) => name).sort()).toEqual(volumes.map(({ name }) => name).sort())
-    }
-  })
+  it.each(byName)(
+    'H1 sets each variable once, and mounts each of its volumes: %s',
+    (_name, { spec }) => {
+      const { containers, volumes = [] } = spec.template.spec
+      for (const { env = [], volumeMounts = [] } of containers) {
+        const variables = env.map(({ name }) => name)
+        expect(variables).toEqual([...new Set(variables)])
+        expect(volumeMounts.map(({ name }) => name).sort()).toEqual(
+          volumes.map(({ name }) => name).sort(),
+        )
+      }
+    },
+  )
 
   it.each(byName)('H1 runs the one image that there is: %s', (_name, { spec }) => {
     expect(spec.template.spec.containers.map(({ image }) => image)).toEqual([IMAGE])
@@ -80,28 +90,42 @@ describe('all of deploy/manifests', () => {
       })
   })
 
-  it.each(byName)('H1 is where it belongs, on nodes of every role and none by a name of old: %s', (_name, workload) => {
-    const { tolerations = [], nodeSelector } = workload.spec.template.spec
-    const toleratesAll = tolerations.some(({ key }) => key === undefined)
-    // Devices are on all nodes; what only speaks to the API server has no business on those that are kept for others.
-    expect(toleratesAll).toBe(workload.kind === 'DaemonSet')
-    expect(nodeSelector).toEqual({ 'kubernetes.io/os': 'linux' })
-    expect(JSON.stringify(workload)).not.toContain('node-role.kubernetes.io/master')
-  })
+  it.each(byName)(
+    'H1 is where it belongs, on nodes of every role and none by a name of old: %s',
+    (_name, workload) => {
+      const { tolerations = [], nodeSelector } = workload.spec.template.spec
+      const toleratesAll = tolerations.some(({ key }) => key === undefined)
+      // Devices are on all nodes; what only speaks to the API server has no business on those that are kept for others.
+      expect(toleratesAll).toBe(workload.kind === 'DaemonSet')
+      expect(nodeSelector).toEqual({ 'kubernetes.io/os': 'linux' })
+      expect(JSON.stringify(workload)).not.toContain('node-role.kubernetes.io/master')
+    },
+  )
 
-  it.each(files.filter((file) => path.basename(file) === 'kustomization.yaml'))('H1 names what is there: %s', (file) => {
-    const [{ resources = [], bases = [], patchesJson6902 = [] } = {}] = loadAll(text(file)) as Kustomization[]
-    const isThere = (...names: string[]) => existsSync(path.join(MANIFESTS, path.dirname(file), ...names))
-    const named = [...resources, ...patchesJson6902.map((one) => one.path)]
-    expect(named.length + bases.length).toBeGreaterThan(0)
-    expect(named.filter((one) => !isThere(one))).toEqual([])
-    expect(bases.filter((one) => !isThere(one, 'kustomization.yaml') && !isThere(one, 'kustomization.yml'))).toEqual([])
-  })
+  it.each(files.filter((file) => path.basename(file) === 'kustomization.yaml'))(
+    'H1 names what is there: %s',
+    (file) => {
+      const [{ resources = [], bases = [], patchesJson6902 = [] } = {}] = loadAll(
+        text(file),
+      ) as Kustomization[]
+      const isThere = (...names: string[]) =>
+        existsSync(path.join(MANIFESTS, path.dirname(file), ...names))
+      const named = [...resources, ...patchesJson6902.map((one) => one.path)]
+      expect(named.length + bases.length).toBeGreaterThan(0)
+      expect(named.filter((one) => !isThere(one))).toEqual([])
+      expect(
+        bases.filter(
+          (one) => !isThere(one, 'kustomization.yaml') && !isThere(one, 'kustomization.yml'),
+        ),
+      ).toEqual([])
+    },
+  )
 
   it('H1 is of an image whose recipe is where all say that it is, and uses what is there', () => {
-    const recipes = [...files.map(text), readFileSync(path.join(root, 'docs/operators.md'), 'utf8')].flatMap(
-      (one) => one.match(/\bdeploy\/images\/[\w.-]*\w/g) ?? [],
-    )
+    const recipes = [
+      ...files.map(text),
+      readFileSync(path.join(root, 'docs/operators.md'), 'utf8'),
+    ].flatMap((one) => one.match(/\bdeploy\/images\/[\w.-]*\w/g) ?? [])
     expect([...new Set(recipes)]).toEqual(['deploy/images/agent.Dockerfile'])
     const recipe = readFileSync(path.join(root, 'deploy/images/agent.Dockerfile'), 'utf8')
     expect(recipe).toContain(`-t ${IMAGE} `)

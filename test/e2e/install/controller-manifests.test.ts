@@ -26,7 +26,11 @@ interface Deployment {
 
 interface Role {
   readonly metadata: { readonly name: string; readonly namespace?: string }
-  readonly rules?: readonly { readonly apiGroups: string[]; readonly resources: string[]; readonly verbs: string[] }[]
+  readonly rules?: readonly {
+    readonly apiGroups: string[]
+    readonly resources: string[]
+    readonly verbs: string[]
+  }[]
   readonly subjects?: readonly object[]
 }
 
@@ -34,13 +38,18 @@ const folder = path.join(MANIFESTS, 'controller')
 const text = (file: string) => readFileSync(path.join(folder, file), 'utf8')
 const files = readdirSync(folder).filter((file) => file !== 'kustomization.yaml')
 const deployment = load(text('deployment.yaml')) as Deployment
-const container = deployment.spec.template.spec.containers[0] ?? expect.fail('the Deployment has no container')
+const container =
+  deployment.spec.template.spec.containers[0] ?? expect.fail('the Deployment has no container')
 const environment = new Map(container.env.map(({ name, value }) => [name, value]))
 
 describe('deploy/manifests/controller', () => {
   it('lists all its files, and is a part of the whole', () => {
-    expect((load(text('kustomization.yaml')) as { resources: string[] }).resources.toSorted()).toEqual(files.toSorted())
-    const whole = load(readFileSync(path.join(MANIFESTS, 'kustomization.yaml'), 'utf8')) as { bases: string[] }
+    expect(
+      (load(text('kustomization.yaml')) as { resources: string[] }).resources.toSorted(),
+    ).toEqual(files.toSorted())
+    const whole = load(readFileSync(path.join(MANIFESTS, 'kustomization.yaml'), 'utf8')) as {
+      bases: string[]
+    }
     expect(whole.bases).toContain('controller')
   })
 
@@ -54,17 +63,23 @@ describe('deploy/manifests/controller', () => {
 
   it('runs the image of this version, on the port that it is told, with a quarter of its memory not for the heap', () => {
     expect(container.image).toBe(IMAGE)
-    expect(container.ports.map(({ containerPort }) => String(containerPort))).toEqual([environment.get('METRICS_PORT')])
+    expect(container.ports.map(({ containerPort }) => String(containerPort))).toEqual([
+      environment.get('METRICS_PORT'),
+    ])
     const heap = /--max-old-space-size=(\d+)/.exec(environment.get('NODE_OPTIONS') ?? '')?.[1]
     const limit = /^(\d+)Mi$/.exec(container.resources.limits.memory)?.[1]
     expect(Number(heap)).toBeLessThanOrEqual(Number(limit) * 0.8)
   })
 
   it('gives rights to one account only, none with a wildcard, and none to read Secrets', () => {
-    const objects = files.filter((file) => file.includes('role')).flatMap((file) => loadAll(text(file)) as Role[])
+    const objects = files
+      .filter((file) => file.includes('role'))
+      .flatMap((file) => loadAll(text(file)) as Role[])
     for (const { subjects, rules = [] } of objects) {
       if (subjects !== undefined)
-        expect(subjects).toEqual([{ kind: 'ServiceAccount', name: 'akri-controller-sa', namespace: 'akri' }])
+        expect(subjects).toEqual([
+          { kind: 'ServiceAccount', name: 'akri-controller-sa', namespace: 'akri' },
+        ])
       for (const { apiGroups, resources, verbs } of rules) {
         expect([...apiGroups, ...resources, ...verbs]).not.toContain('*')
         expect(resources).not.toContain('secrets')

@@ -16,7 +16,10 @@ interface DaemonSet {
       readonly spec: {
         readonly automountServiceAccountToken: boolean
         readonly hostNetwork?: boolean
-        readonly volumes: readonly { readonly name: string; readonly hostPath: { readonly path: string } }[]
+        readonly volumes: readonly {
+          readonly name: string
+          readonly hostPath: { readonly path: string }
+        }[]
         readonly containers: readonly {
           readonly image: string
           readonly workingDir: string
@@ -33,11 +36,15 @@ interface DaemonSet {
 
 const root = path.join(MANIFESTS, '../..')
 const read = <T>(file: string) => load(readFileSync(path.join(MANIFESTS, file), 'utf8')) as T
-const packages = readdirSync(path.join(root, 'handlers')).map((folder): { name: string; folder: string } => ({
-  folder,
-  ...JSON.parse(readFileSync(path.join(root, 'handlers', folder, 'package.json'), 'utf8')),
-}))
-const handlersDirectory: string = agentOptions().find(({ envVar }) => envVar === 'DISCOVERY_HANDLERS_DIRECTORY')?.defaultValue
+const packages = readdirSync(path.join(root, 'handlers')).map(
+  (folder): { name: string; folder: string } => ({
+    folder,
+    ...JSON.parse(readFileSync(path.join(root, 'handlers', folder, 'package.json'), 'utf8')),
+  }),
+)
+const handlersDirectory: string = agentOptions().find(
+  ({ envVar }) => envVar === 'DISCOVERY_HANDLERS_DIRECTORY',
+)?.defaultValue
 
 describe.each(['onvif', 'opcua'])('deploy/manifests/handlers/%s', (handler) => {
   const daemonSet = read<DaemonSet>(`handlers/${handler}/daemonset.yaml`)
@@ -46,8 +53,13 @@ describe.each(['onvif', 'opcua'])('deploy/manifests/handlers/%s', (handler) => {
   const environment = new Map(container.env.map(({ name, value }) => [name, value]))
 
   it('lists its file, in the namespace of the agent', () => {
-    expect(read(`handlers/${handler}/kustomization.yaml`)).toMatchObject({ resources: ['daemonset.yaml'] })
-    expect(daemonSet.metadata).toMatchObject({ name: `akri-${handler}-discovery-daemonset`, namespace: 'akri' })
+    expect(read(`handlers/${handler}/kustomization.yaml`)).toMatchObject({
+      resources: ['daemonset.yaml'],
+    })
+    expect(daemonSet.metadata).toMatchObject({
+      name: `akri-${handler}-discovery-daemonset`,
+      namespace: 'akri',
+    })
   })
 
   it('serves the handler out of the image of this version, without a token of the API server', () => {
@@ -62,11 +74,15 @@ describe.each(['onvif', 'opcua'])('deploy/manifests/handlers/%s', (handler) => {
   it('shares the directory of the agent, and nothing else of the node', () => {
     expect(environment.get('DISCOVERY_HANDLERS_DIRECTORY')).toBe(handlersDirectory)
     expect(container.volumeMounts).toEqual([{ name: 'handlers', mountPath: handlersDirectory }])
-    expect(pod.volumes).toEqual([{ name: 'handlers', hostPath: { path: handlersDirectory, type: 'DirectoryOrCreate' } }])
+    expect(pod.volumes).toEqual([
+      { name: 'handlers', hostPath: { path: handlersDirectory, type: 'DirectoryOrCreate' } },
+    ])
   })
 
   it('answers probes on the port that it is told, with a quarter of its memory not for the heap', () => {
-    expect(container.ports.map(({ containerPort }) => String(containerPort))).toEqual([environment.get('METRICS_PORT')])
+    expect(container.ports.map(({ containerPort }) => String(containerPort))).toEqual([
+      environment.get('METRICS_PORT'),
+    ])
     const heap = /--max-old-space-size=(\d+)/.exec(environment.get('NODE_OPTIONS') ?? '')?.[1]
     const limit = /^(\d+)Mi$/.exec(container.resources.limits.memory)?.[1]
     expect(Number(heap)).toBeLessThanOrEqual(Number(limit) * 0.75)
@@ -84,7 +100,9 @@ describe('deploy/manifests in the network of the node', () => {
 
   it('gives each program a port of its own', () => {
     const ports = ['host-network', 'handlers/opcua-host-network'].map((folder) =>
-      read<PatchOperation[]>(`${folder}/daemonset-patch.yaml`).find(({ path: at }) => at.endsWith('/containerPort')),
+      read<PatchOperation[]>(`${folder}/daemonset-patch.yaml`).find(({ path: at }) =>
+        at.endsWith('/containerPort'),
+      ),
     )
     const onvif = read<DaemonSet>('handlers/onvif/daemonset.yaml').spec.template.spec
     expect(onvif.hostNetwork).toBe(true)
@@ -102,6 +120,7 @@ describe('deploy/manifests in the network of the node', () => {
       op === 'replace' && String(value).startsWith('@') ? String(value).split(',') : [],
     )
     expect(named.toSorted()).toEqual(packages.map(({ name }) => name).toSorted())
-    for (const { folder } of packages) expect(existsSync(path.join(root, 'handlers', folder, 'src/index.ts'))).toBe(true)
+    for (const { folder } of packages)
+      expect(existsSync(path.join(root, 'handlers', folder, 'src/index.ts'))).toBe(true)
   })
 })

@@ -11,81 +11,95 @@ import { imageTree } from './installation.js'
 
 const built = existsSync(path.join(import.meta.dirname, '../../../agent/dist/akri-agent.js'))
 
-describe.skipIf(!built)(`the tree of the agent's image${built ? '' : ' (needs npm run build)'}`, () => {
-  let directory: string
-  let app: string
-  let said: string
+describe.skipIf(!built)(
+  `the tree of the agent's image${built ? '' : ' (needs npm run build)'}`,
+  () => {
+    let directory: string
+    let app: string
+    let said: string
 
-  beforeAll(async () => {
-    directory = await mkdtemp(path.join(os.tmpdir(), 'akri-tree-'))
-    app = path.join(directory, 'a/app')
-    said = await imageTree(path.join(directory, 'a'))
-  })
-
-  afterAll(() => rm(directory, { recursive: true, force: true }))
-
-  it('is the same each time that it is made, also over an old one', async () => {
-    const digest = /sha256:[0-9a-f]{64}$/m.exec(said)?.[0] ?? expect.fail(`no digest in ${said}`)
-    expect(await imageTree(path.join(directory, 'b'))).toContain(digest)
-    expect(await imageTree(path.join(directory, 'a'))).toContain(digest)
-  })
-
-  it('is not made in a directory that holds other things', async () => {
-    await expect(imageTree(directory)).rejects.toThrow('holds other things')
-  })
-
-  it('holds what runs, and nothing else', async () => {
-    const files = (await readdir(app, { recursive: true, withFileTypes: true }))
-      .filter((entry) => !entry.isDirectory())
-      .map((entry) => path.relative(app, path.join(entry.parentPath, entry.name)))
-    for (const file of files)
-      expect(file).toMatch(
-        /^(LICENSE|.*package\.json|[\w-]+\.js|node_modules\/@akrijs\/[\w-]+\/(dist\/[\w-]+\.js|prebuilds\/.*))$/,
-      )
-    const handlers = ['debug-echo', 'onvif', 'opcua', 'udev'].map((name) => `handler-${name}`)
-    expect((await readdir(path.join(app, 'node_modules/@akrijs'))).sort()).toEqual([...handlers, 'sdk'])
-  })
-
-  it.each(['akri-agent', 'akri-webhook'])('has %s, which starts', async (name) => {
-    const program = spawn(process.execPath, [path.join(app, `${name}.js`), '--version'], {
-      stdio: ['ignore', 'pipe', 'inherit'],
+    beforeAll(async () => {
+      directory = await mkdtemp(path.join(os.tmpdir(), 'akri-tree-'))
+      app = path.join(directory, 'a/app')
+      said = await imageTree(path.join(directory, 'a'))
     })
-    expect(await textOf(program.stdout)).toMatch(/^\d+\.\d+\.\d+\n$/)
-  })
 
-  it('has handlers that also serve by themselves', async () => {
-    const sockets = path.join(directory, 's')
-    const simulated = await SimulatedAgent.start({ directory: sockets })
-    const program = path.join(app, 'node_modules/@akrijs/sdk/dist/akri-handler.js')
-    const names = ['udev', 'debug-echo', 'onvif', 'opcua'].map((name) => `@akrijs/handler-${name}`)
-    const camera = await SimulatedCamera.start()
-    const server = await SimulatedServer.start()
-    const { POD_IP: _none, ...env } = process.env
-    const handlers = spawn(process.execPath, [program, ...names, '--directory', sockets], { cwd: app, env, stdio: 'ignore' })
-    const ended = new Promise((resolve) => handlers.once('exit', resolve))
-    try {
-      const echo = await simulated.discover('debugEcho', { details: 'descriptions: [foo0]' })
-      expect(await echo.next()).toMatchObject([{ id: 'foo0' }])
-      const udev = await simulated.discover('udev', { details: 'udevRules: [KERNEL=="null"]' })
-      expect(await udev.next()).toMatchObject([{ id: '/devices/virtual/mem/null' }])
-      const details = { interfaces: ['lo'], uuids: { items: [camera.uuid] } }
-      const onvif = await simulated.discover('onvif', { details: JSON.stringify(details) })
-      expect(await onvif.next()).toMatchObject([{ id: `${camera.service.url}-${camera.uuid}` }])
-      const standard = { discoveryUrls: [server.url] }
-      const opcua = await simulated.discover('opcua', { details: JSON.stringify({ opcuaDiscoveryMethod: { standard } }) })
-      expect(await opcua.next()).toMatchObject([{ id: server.url }])
-      // node-opcua is none of what is in the image.
-      const detailed = JSON.stringify({ opcuaDiscoveryMethod: { standard }, serverDetails: true })
-      const session = await simulated.discover('opcua', { details: detailed })
-      await expect(session.next()).rejects.toThrow('npm install node-opcua-client')
-      await Promise.all([echo, udev, onvif, opcua].map((session) => session.close()))
-    } finally {
-      handlers.kill()
-      await ended
-      await Promise.all([simulated, camera, server].map((one) => one.close()))
-    }
-  })
-})
+    afterAll(() => rm(directory, { recursive: true, force: true }))
+
+    it('is the same each time that it is made, also over an old one', async () => {
+      const digest = /sha256:[0-9a-f]{64}$/m.exec(said)?.[0] ?? expect.fail(`no digest in ${said}`)
+      expect(await imageTree(path.join(directory, 'b'))).toContain(digest)
+      expect(await imageTree(path.join(directory, 'a'))).toContain(digest)
+    })
+
+    it('is not made in a directory that holds other things', async () => {
+      await expect(imageTree(directory)).rejects.toThrow('holds other things')
+    })
+
+    it('holds what runs, and nothing else', async () => {
+      const files = (await readdir(app, { recursive: true, withFileTypes: true }))
+        .filter((entry) => !entry.isDirectory())
+        .map((entry) => path.relative(app, path.join(entry.parentPath, entry.name)))
+      for (const file of files)
+        expect(file).toMatch(
+          /^(LICENSE|.*package\.json|[\w-]+\.js|node_modules\/@akrijs\/[\w-]+\/(dist\/[\w-]+\.js|prebuilds\/.*))$/,
+        )
+      const handlers = ['debug-echo', 'onvif', 'opcua', 'udev'].map((name) => `handler-${name}`)
+      expect((await readdir(path.join(app, 'node_modules/@akrijs'))).sort()).toEqual([
+        ...handlers,
+        'sdk',
+      ])
+    })
+
+    it.each(['akri-agent', 'akri-webhook'])('has %s, which starts', async (name) => {
+      const program = spawn(process.execPath, [path.join(app, `${name}.js`), '--version'], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      })
+      expect(await textOf(program.stdout)).toMatch(/^\d+\.\d+\.\d+\n$/)
+    })
+
+    it('has handlers that also serve by themselves', async () => {
+      const sockets = path.join(directory, 's')
+      const simulated = await SimulatedAgent.start({ directory: sockets })
+      const program = path.join(app, 'node_modules/@akrijs/sdk/dist/akri-handler.js')
+      const names = ['udev', 'debug-echo', 'onvif', 'opcua'].map(
+        (name) => `@akrijs/handler-${name}`,
+      )
+      const camera = await SimulatedCamera.start()
+      const server = await SimulatedServer.start()
+      const { POD_IP: _none, ...env } = process.env
+      const handlers = spawn(process.execPath, [program, ...names, '--directory', sockets], {
+        cwd: app,
+        env,
+        stdio: 'ignore',
+      })
+      const ended = new Promise((resolve) => handlers.once('exit', resolve))
+      try {
+        const echo = await simulated.discover('debugEcho', { details: 'descriptions: [foo0]' })
+        expect(await echo.next()).toMatchObject([{ id: 'foo0' }])
+        const udev = await simulated.discover('udev', { details: 'udevRules: [KERNEL=="null"]' })
+        expect(await udev.next()).toMatchObject([{ id: '/devices/virtual/mem/null' }])
+        const details = { interfaces: ['lo'], uuids: { items: [camera.uuid] } }
+        const onvif = await simulated.discover('onvif', { details: JSON.stringify(details) })
+        expect(await onvif.next()).toMatchObject([{ id: `${camera.service.url}-${camera.uuid}` }])
+        const standard = { discoveryUrls: [server.url] }
+        const opcua = await simulated.discover('opcua', {
+          details: JSON.stringify({ opcuaDiscoveryMethod: { standard } }),
+        })
+        expect(await opcua.next()).toMatchObject([{ id: server.url }])
+        // node-opcua is none of what is in the image.
+        const detailed = JSON.stringify({ opcuaDiscoveryMethod: { standard }, serverDetails: true })
+        const session = await simulated.discover('opcua', { details: detailed })
+        await expect(session.next()).rejects.toThrow('npm install node-opcua-client')
+        await Promise.all([echo, udev, onvif, opcua].map((session) => session.close()))
+      } finally {
+        handlers.kill()
+        await ended
+        await Promise.all([simulated, camera, server].map((one) => one.close()))
+      }
+    })
+  },
+)
 
 async function textOf(stream: AsyncIterable<unknown>): Promise<string> {
   let text = ''

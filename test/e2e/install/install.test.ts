@@ -40,7 +40,8 @@ describe.skipIf(lacks !== undefined)(
     let socketsBefore: string[][]
 
     const agents = () => installedPods('akri-agent')
-    const allocatable = (resource: string) => Promise.all(NODES.map((node) => world.allocatable(node, resource)))
+    const allocatable = (resource: string) =>
+      Promise.all(NODES.map((node) => world.allocatable(node, resource)))
     const status = async (configuration: string) =>
       (await world.get<{ status?: ConfigurationStatus }>('Configuration', configuration))?.status
     const condition = async (configuration: string, type: string) =>
@@ -51,11 +52,14 @@ describe.skipIf(lacks !== undefined)(
         .toSorted((a, b) => a.uid.localeCompare(b.uid))
     const instancesOf = async (configuration: string) =>
       (await world.instances()).filter(({ spec }) => spec.configurationName === configuration)
-    const example = (name: string) => kubectl('-n', world.namespace, 'apply', '-f', path.join(MANIFESTS, 'examples', name))
+    const example = (name: string) =>
+      kubectl('-n', world.namespace, 'apply', '-f', path.join(MANIFESTS, 'examples', name))
     // The kubelet makes its checkpoint when it first allocates something.
     const sockets = async () => {
       const files = await Promise.all(NODES.map((node) => filesBelow(node, PLUGINS)))
-      return files.map((names) => names.filter((name) => name !== 'kubelet_internal_checkpoint').sort())
+      return files.map((names) =>
+        names.filter((name) => name !== 'kubelet_internal_checkpoint').sort(),
+      )
     }
 
     beforeAll(async () => {
@@ -85,7 +89,8 @@ describe.skipIf(lacks !== undefined)(
       for (const { metadata, spec, status } of pods) {
         expect(spec.containers.map(({ image }) => image)).toEqual([IMAGE])
         expect(status.containerStatuses[0]?.restartCount).toBe(0)
-        const get = (url: string) => kubectl('get', '--raw', `/api/v1/namespaces/akri/pods/${metadata.name}:8080/proxy/${url}`)
+        const get = (url: string) =>
+          kubectl('get', '--raw', `/api/v1/namespaces/akri/pods/${metadata.name}:8080/proxy/${url}`)
         expect(await get('healthz')).toBe('ok\n')
         expect(await get('readyz')).toBe('ok\n')
         expect(await get('metrics')).toMatch(/^akri_/m)
@@ -94,15 +99,21 @@ describe.skipIf(lacks !== undefined)(
 
     it('R98 R106 gives the devices of the debugEcho example to Pods on both nodes', async () => {
       await example('debug-echo.yaml')
-      await eventually(async () => expect(await allocatable('akri.sh/akri-debug-echo')).toEqual([2, 2]))
+      await eventually(async () =>
+        expect(await allocatable('akri.sh/akri-debug-echo')).toEqual([2, 2]),
+      )
       for (const digest of ['8120fe', 'a19705'])
-        await eventually(async () => expect(await allocatable(`akri.sh/akri-debug-echo-${digest}`)).toEqual([2, 2]))
+        await eventually(async () =>
+          expect(await allocatable(`akri.sh/akri-debug-echo-${digest}`)).toEqual([2, 2]),
+        )
       const instances = await world.instances()
       expect(instances.map(({ spec }) => spec.nodes.toSorted())).toEqual([[...NODES], [...NODES]])
       for (const node of NODES) {
         await world.apply(podYaml(`on-${node}`, { 'akri.sh/akri-debug-echo': 1 }, { node }))
         await eventually(async () =>
-          expect(await world.logs(`on-${node}`)).toMatch(/^DEBUG_ECHO_DESCRIPTION_(8120FE=foo0|A19705=foo1)$/m),
+          expect(await world.logs(`on-${node}`)).toMatch(
+            /^DEBUG_ECHO_DESCRIPTION_(8120FE=foo0|A19705=foo1)$/m,
+          ),
         )
       }
       expect(
@@ -119,12 +130,22 @@ describe.skipIf(lacks !== undefined)(
       const ports = [{ name: 'p', port: 80, protocol: 'TCP' }]
       const services = { instanceServiceSpec: { ports }, configurationServiceSpec: { ports } }
       const jobSpec = {
-        template: { spec: { ...spec, restartPolicy: 'Never', containers: [{ ...container, command: ['true'] }] } },
+        template: {
+          spec: {
+            ...spec,
+            restartPolicy: 'Never',
+            containers: [{ ...container, command: ['true'] }],
+          },
+        },
       }
-      await world.apply(echoYaml('pods', ['foo0'], 2, { brokerSpec: { brokerPodSpec: spec }, ...services }))
+      await world.apply(
+        echoYaml('pods', ['foo0'], 2, { brokerSpec: { brokerPodSpec: spec }, ...services }),
+      )
       await world.apply(echoYaml('jobs', ['foo0'], 1, { brokerSpec: { brokerJobSpec: jobSpec } }))
       await world.apply(
-        echoYaml('pool', ['foo0'], 1, { brokerSpec: { brokerDeploymentSpec: { replicas: 1, template: { spec } } } }),
+        echoYaml('pool', ['foo0'], 1, {
+          brokerSpec: { brokerDeploymentSpec: { replicas: 1, template: { spec } } },
+        }),
       )
       await eventually(async () => {
         const labelled = await kubectl(
@@ -163,17 +184,30 @@ describe.skipIf(lacks !== undefined)(
     })
 
     it('R68 R69 passes on what the Pod of an unprivileged user reports, and leaves nothing of it on the node', async () => {
-      const script = 'cd "$AKRI_BROKER_INFO_DIRECTORY" && echo 2.4.1 >firmware-version; exec sleep 100000'
-      const pod = JSON.parse(podYaml('reporter', { 'akri.sh/akri-debug-echo': 1 }, { node: NODES[0], script, graceSeconds: 0 }))
+      const script =
+        'cd "$AKRI_BROKER_INFO_DIRECTORY" && echo 2.4.1 >firmware-version; exec sleep 100000'
+      const pod = JSON.parse(
+        podYaml(
+          'reporter',
+          { 'akri.sh/akri-debug-echo': 1 },
+          { node: NODES[0], script, graceSeconds: 0 },
+        ),
+      )
       pod.spec.securityContext = { runAsUser: 4711, runAsGroup: 4711 }
       await world.apply(JSON.stringify(pod))
       const reported = async () =>
-        (await world.list<Instance>('Instance')).flatMap(({ status }) => Object.entries(status?.brokerInfo ?? {}))
-      await eventually(async () => expect(await reported()).toEqual([['firmware-version', '2.4.1\n']]))
+        (await world.list<Instance>('Instance')).flatMap(({ status }) =>
+          Object.entries(status?.brokerInfo ?? {}),
+        )
+      await eventually(async () =>
+        expect(await reported()).toEqual([['firmware-version', '2.4.1\n']]),
+      )
       await world.remove('Pod', 'reporter')
       await eventually(async () => expect(await reported()).toEqual([]))
       await eventually(async () =>
-        expect(await filesBelow(NODES[0], '/var/lib/akri-agent')).not.toContainEqual(expect.stringContaining('firmware')),
+        expect(await filesBelow(NODES[0], '/var/lib/akri-agent')).not.toContainEqual(
+          expect.stringContaining('firmware'),
+        ),
       )
     })
 
@@ -197,8 +231,16 @@ describe.skipIf(lacks !== undefined)(
         }),
       )
       await eventually(async () => expect(await allocatable('akri.sh/nulls')).toEqual([1, 1]))
-      await world.apply(podYaml('null', { 'akri.sh/nulls': 1 }, { script: 'ls -l $UDEV_DEVNODE; exec sleep 100000' }))
-      await eventually(async () => expect(await world.logs('null')).toMatch(/^crw.* 1, +3 .*\/dev\/null$/))
+      await world.apply(
+        podYaml(
+          'null',
+          { 'akri.sh/nulls': 1 },
+          { script: 'ls -l $UDEV_DEVNODE; exec sleep 100000' },
+        ),
+      )
+      await eventually(async () =>
+        expect(await world.logs('null')).toMatch(/^crw.* 1, +3 .*\/dev\/null$/),
+      )
     })
 
     it.skipIf(withoutZram !== undefined)(
@@ -212,7 +254,12 @@ describe.skipIf(lacks !== undefined)(
               apiVersion: 'akri.sh/v0',
               kind: 'Configuration',
               metadata: { name: 'zram' },
-              spec: { discoveryHandler: { name: 'udev', discoveryDetails: `udevRules: [KERNEL=="zram${number}"]` } },
+              spec: {
+                discoveryHandler: {
+                  name: 'udev',
+                  discoveryDetails: `udevRules: [KERNEL=="zram${number}"]`,
+                },
+              },
             }),
           )
           await eventually(async () => expect(await allocatable('akri.sh/zram')).toEqual([1, 1]))
@@ -223,7 +270,10 @@ describe.skipIf(lacks !== undefined)(
             await eventually(async () => expect(await instancesOf('zram')).toHaveLength(0), 3000)
             expect(readFileSync(`${ZRAM}/hot_add`, 'utf8').trim()).toBe(number)
             present = true
-            await eventually(async () => expect(await instancesOf('zram')).toHaveLength(NODES.length), 3000)
+            await eventually(
+              async () => expect(await instancesOf('zram')).toHaveLength(NODES.length),
+              3000,
+            )
           }
         } finally {
           if (present) writeFileSync(`${ZRAM}/hot_remove`, number)
@@ -240,20 +290,30 @@ describe.skipIf(lacks !== undefined)(
           expect(process).toMatch(new RegExp(`^${set}:\\t0+$`, 'm'))
         expect(process).toMatch(/^NoNewPrivs:\t1$/m)
         expect(process).toMatch(/^Seccomp:\t2$/m)
-        for (const directory of ['/', '/app', '/tmp', '/run/udev', '/var/lib/kubelet/pod-resources'])
+        for (const directory of [
+          '/',
+          '/app',
+          '/tmp',
+          '/run/udev',
+          '/var/lib/kubelet/pod-resources',
+        ])
           await expect(inPod(pod, `touch ${directory}/x`)).rejects.toThrow('Read-only file system')
       }
     })
 
     it('has room in the memory that it asks for', async () => {
       const { spec } = load(await kubectl('-n', 'akri', 'get', DAEMON_SET, '-o', 'yaml')) as {
-        spec: { template: { spec: { containers: { resources: { requests: { memory: string } } }[] } } }
+        spec: {
+          template: { spec: { containers: { resources: { requests: { memory: string } } }[] } }
+        }
       }
       const requested = spec.template.spec.containers[0]?.resources.requests.memory
       expect(requested).toMatch(/^\d+Mi$/)
       for (const pod of await agents()) {
         const rss = /^VmRSS:\s+(\d+) kB$/m.exec(await inPod(pod, 'cat /proc/1/status'))?.[1]
-        expect(Number(rss) / 1024, `RSS of ${pod.spec.nodeName} in MiB`).toBeLessThan(Number(requested?.slice(0, -2)))
+        expect(Number(rss) / 1024, `RSS of ${pod.spec.nodeName} in MiB`).toBeLessThan(
+          Number(requested?.slice(0, -2)),
+        )
       }
     })
 
@@ -270,19 +330,32 @@ describe.skipIf(lacks !== undefined)(
         const { status } = (await agent.request({
           method: 'POST',
           path: '/apis/authorization.k8s.io/v1/selfsubjectrulesreviews',
-          body: { apiVersion: 'authorization.k8s.io/v1', kind: 'SelfSubjectRulesReview', spec: { namespace: world.namespace } },
-        })) as { status: { resourceRules: { apiGroups: string[]; resources: string[]; verbs: string[] }[] } }
+          body: {
+            apiVersion: 'authorization.k8s.io/v1',
+            kind: 'SelfSubjectRulesReview',
+            spec: { namespace: world.namespace },
+          },
+        })) as {
+          status: { resourceRules: { apiGroups: string[]; resources: string[]; verbs: string[] }[] }
+        }
         const may = status.resourceRules
           .flatMap(({ apiGroups, resources, verbs }) =>
-            apiGroups.flatMap((group) => resources.flatMap((one) => verbs.map((verb) => `${verb} ${one}.${group}`))),
+            apiGroups.flatMap((group) =>
+              resources.flatMap((one) => verbs.map((verb) => `${verb} ${one}.${group}`)),
+            ),
           )
           // Every account may ask what it may.
-          .filter((rule) => !rule.endsWith('.authorization.k8s.io') && !rule.endsWith('.authentication.k8s.io'))
+          .filter(
+            (rule) =>
+              !rule.endsWith('.authorization.k8s.io') && !rule.endsWith('.authentication.k8s.io'),
+          )
         expect([...new Set(may)].sort()).toEqual(
           [
             ...['get', 'list', 'watch'].map((verb) => `${verb} configurations.akri.sh`),
             'patch configurations/status.akri.sh',
-            ...['get', 'list', 'watch', 'create', 'patch', 'delete'].map((verb) => `${verb} instances.akri.sh`),
+            ...['get', 'list', 'watch', 'create', 'patch', 'delete'].map(
+              (verb) => `${verb} instances.akri.sh`,
+            ),
             'patch instances/status.akri.sh',
             ...['list', 'watch'].map((verb) => `${verb} pods.`),
             ...['create', 'patch'].map((verb) => `${verb} events.`),
@@ -306,27 +379,46 @@ describe.skipIf(lacks !== undefined)(
           { method: 'GET', path: '/api/v1/namespaces/kube-system/secrets' },
           { method: 'GET', path: '/api/v1/nodes' },
           { ...merge, path: `/api/v1/nodes/${NODE_1}`, body: { spec: { unschedulable: true } } },
-          { ...merge, path: `/api/v1/nodes/${NODE_1}/status`, body: { status: { capacity: { 'akri.sh/x': '1' } } } },
+          {
+            ...merge,
+            path: `/api/v1/nodes/${NODE_1}/status`,
+            body: { status: { capacity: { 'akri.sh/x': '1' } } },
+          },
           { method: 'DELETE', path: `/api/v1/nodes/${NODE_2}` },
           { method: 'GET', path: '/apis/apps/v1/namespaces/akri/daemonsets' },
-          { method: 'DELETE', path: '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/instances.akri.sh' },
+          {
+            method: 'DELETE',
+            path: '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/instances.akri.sh',
+          },
         ]
         for (const request of requests) {
           const answer = await agent.request(request).catch((error: unknown) => error)
-          expect(ApiError.is(answer, 403), `${request.method} ${request.path} must be refused`).toBe(true)
+          expect(
+            ApiError.is(answer, 403),
+            `${request.method} ${request.path} must be refused`,
+          ).toBe(true)
         }
       })
 
       it('can write the status of a Configuration, and through it nothing else', async () => {
         const url = `/apis/akri.sh/v0/namespaces/${world.namespace}/configurations/akri-udev`
-        const before = (await world.get('Configuration', 'akri-udev')) as { spec: object; metadata: object }
+        const before = (await world.get('Configuration', 'akri-udev')) as {
+          spec: object
+          metadata: object
+        }
         await agent.request({
           method: 'PATCH',
           path: `${url}/status`,
           patch: 'merge',
-          body: { metadata: { labels: { x: 'y' }, finalizers: ['akri.sh/x'] }, spec: { capacity: 7 } },
+          body: {
+            metadata: { labels: { x: 'y' }, finalizers: ['akri.sh/x'] },
+            spec: { capacity: 7 },
+          },
         })
-        const after = (await world.get('Configuration', 'akri-udev')) as { spec: object; metadata: object }
+        const after = (await world.get('Configuration', 'akri-udev')) as {
+          spec: object
+          metadata: object
+        }
         expect(after.spec).toEqual(before.spec)
         expect(after.metadata).not.toHaveProperty('finalizers')
       })
@@ -334,7 +426,15 @@ describe.skipIf(lacks !== undefined)(
 
     it('A7 reads Secrets of a namespace once read-secrets is applied there', async () => {
       const secret = { secretKeyRef: { name: 'lab', key: 'token' } }
-      await kubectl('-n', world.namespace, 'create', 'secret', 'generic', 'lab', '--from-literal=token=x')
+      await kubectl(
+        '-n',
+        world.namespace,
+        'create',
+        'secret',
+        'generic',
+        'lab',
+        '--from-literal=token=x',
+      )
       await world.apply(
         JSON.stringify({
           apiVersion: 'akri.sh/v0',
@@ -350,7 +450,10 @@ describe.skipIf(lacks !== undefined)(
         }),
       )
       await eventually(async () =>
-        expect(await condition('secret', 'Discovering')).toMatchObject({ status: 'False', reason: 'MissingProperty' }),
+        expect(await condition('secret', 'Discovering')).toMatchObject({
+          status: 'False',
+          reason: 'MissingProperty',
+        }),
       )
       await kubectl('-n', world.namespace, 'apply', '-k', path.join(MANIFESTS, 'read-secrets'))
       await eventually(async () => expect(await allocatable('akri.sh/secret')).toEqual([1, 1]))
@@ -360,12 +463,19 @@ describe.skipIf(lacks !== undefined)(
     it('A2 is exchanged on every node without a Pod, an Instance or a slot noticing', async () => {
       const brokers = async () =>
         (await world.list<InstalledPod>('Pod'))
-          .map(({ metadata, status }) => [metadata.name, metadata.uid, status.phase, status.containerStatuses[0]?.restartCount])
+          .map(({ metadata, status }) => [
+            metadata.name,
+            metadata.uid,
+            status.phase,
+            status.containerStatuses[0]?.restartCount,
+          ])
           .sort()
       await eventually(async () => expect(await instancesOf('secret')).toEqual([]))
       // On each node what its Pod has and a free slot of each device, once slots that Pods before have freed are everybody's.
       const offered = [3, 3]
-      await eventually(async () => expect(await allocatable('akri.sh/akri-debug-echo')).toEqual(offered))
+      await eventually(async () =>
+        expect(await allocatable('akri.sh/akri-debug-echo')).toEqual(offered),
+      )
       const before = { instances: await identities(), brokers: await brokers() }
       expect(before.brokers.map(([name, , phase]) => [name, phase])).toEqual([
         ['null', 'Running'],
@@ -376,10 +486,14 @@ describe.skipIf(lacks !== undefined)(
       await kubectl('-n', 'akri', 'rollout', 'restart', DAEMON_SET)
       await rolledOut(DAEMON_SET)
       for (const { metadata } of await agents()) expect(old).not.toContain(metadata.uid)
-      await eventually(async () => expect(await allocatable('akri.sh/akri-debug-echo')).toEqual(offered))
+      await eventually(async () =>
+        expect(await allocatable('akri.sh/akri-debug-echo')).toEqual(offered),
+      )
       expect({ instances: await identities(), brokers: await brokers() }).toEqual(before)
       await world.apply(podYaml('after', { 'akri.sh/akri-debug-echo': 1 }))
-      await eventually(async () => expect(await world.logs('after')).toContain('DEBUG_ECHO_DESCRIPTION'))
+      await eventually(async () =>
+        expect(await world.logs('after')).toContain('DEBUG_ECHO_DESCRIPTION'),
+      )
     })
 
     it('moves into the network of its nodes by host-network, where its probes answer as well', async () => {
@@ -387,7 +501,13 @@ describe.skipIf(lacks !== undefined)(
       await kubectl('apply', '-k', path.join(MANIFESTS, 'host-network'))
       await rolledOut(DAEMON_SET)
       for (const pod of await agents()) {
-        expect(await kubectl('get', '--raw', `/api/v1/namespaces/akri/pods/${pod.metadata.name}:18080/proxy/readyz`)).toBe('ok\n')
+        expect(
+          await kubectl(
+            'get',
+            '--raw',
+            `/api/v1/namespaces/akri/pods/${pod.metadata.name}:18080/proxy/readyz`,
+          ),
+        ).toBe('ok\n')
         expect(pod.spec).toMatchObject({ hostNetwork: true, dnsPolicy: 'ClusterFirstWithHostNet' })
       }
       expect(await identities()).toEqual(before)
@@ -400,7 +520,10 @@ describe.skipIf(lacks !== undefined)(
       for (const { metadata } of await world.pods()) await world.remove('Pod', metadata.name)
       for (const node of NODES)
         await eventually(async () =>
-          expect((await filesBelow(node, NODE_DIRECTORIES[1])).sort()).toEqual(['broker-info', 'checkpoint.json']),
+          expect((await filesBelow(node, NODE_DIRECTORIES[1])).sort()).toEqual([
+            'broker-info',
+            'checkpoint.json',
+          ]),
         )
       // The custom resources stay: other tests have objects of theirs.
       await kubectl('delete', '-k', path.join(MANIFESTS, 'agent'))
@@ -418,7 +541,9 @@ describe.skipIf(lacks !== undefined)(
         expect((await filesBelow(node, state)).sort()).toEqual(['broker-info', 'checkpoint.json'])
         expect(await onNode(node, 'stat', '-c', '%a', `${state}/checkpoint.json`)).toBe('600\n')
       }
-      expect(await kubectl('get', 'clusterrole,clusterrolebinding,namespace', '-o', 'name')).not.toMatch(/akri-agent|\/akri$/m)
+      expect(
+        await kubectl('get', 'clusterrole,clusterrolebinding,namespace', '-o', 'name'),
+      ).not.toMatch(/akri-agent|\/akri$/m)
     })
   },
 )

@@ -32,13 +32,27 @@ export function missingForInstallation(): string | undefined {
 
 /** A Pod of what the manifests install. */
 export interface InstalledPod extends PodState {
-  readonly spec: { readonly nodeName: string; readonly containers: readonly { readonly image: string }[] }
-  readonly status: PodState['status'] & { readonly containerStatuses: readonly { readonly restartCount: number }[] }
+  readonly spec: {
+    readonly nodeName: string
+    readonly containers: readonly { readonly image: string }[]
+  }
+  readonly status: PodState['status'] & {
+    readonly containerStatuses: readonly { readonly restartCount: number }[]
+  }
 }
 
 /** Those that are not about to go. @param name by `app.kubernetes.io/name` */
 export async function installedPods(name: string): Promise<InstalledPod[]> {
-  const text = await kubectl('-n', 'akri', 'get', 'pods', '-l', `app.kubernetes.io/name=${name}`, '-o', 'json')
+  const text = await kubectl(
+    '-n',
+    'akri',
+    'get',
+    'pods',
+    '-l',
+    `app.kubernetes.io/name=${name}`,
+    '-o',
+    'json',
+  )
   const { items } = JSON.parse(text) as { items: InstalledPod[] }
   return items.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
 }
@@ -54,7 +68,10 @@ export function rolledOut(what: string): Promise<string> {
 }
 
 export async function imageTree(directory: string): Promise<string> {
-  const { stdout } = await run(process.execPath, [path.join(root, 'scripts/image-tree.mjs'), directory])
+  const { stdout } = await run(process.execPath, [
+    path.join(root, 'scripts/image-tree.mjs'),
+    directory,
+  ])
   return stdout
 }
 
@@ -66,8 +83,15 @@ export async function provideImage(): Promise<void> {
     await imageTree(path.join(directory, 'tree'))
     const archive = path.join(directory, 'agent.tar')
     const command = ['node', '/app/akri-agent.js']
-    await run(path.join(kubeTools, 'kube-node-image'), [IMAGE, archive, path.join(directory, 'tree/app'), ...command])
-    await Promise.all(NODES.map((node) => onNode(node, 'ctr', '-n', 'k8s.io', 'images', 'import', archive)))
+    await run(path.join(kubeTools, 'kube-node-image'), [
+      IMAGE,
+      archive,
+      path.join(directory, 'tree/app'),
+      ...command,
+    ])
+    await Promise.all(
+      NODES.map((node) => onNode(node, 'ctr', '-n', 'k8s.io', 'images', 'import', archive)),
+    )
   } finally {
     await rm(directory, { recursive: true, force: true })
   }
@@ -82,13 +106,24 @@ export async function removeImage(): Promise<void> {
 export async function separateNodes(): Promise<void> {
   for (const node of NODES)
     for (const directory of NODE_DIRECTORIES)
-      await onNode(node, 'sh', '-c', `mkdir -p ${directory}; mountpoint -q ${directory} || mount -t tmpfs tmpfs ${directory}`)
+      await onNode(
+        node,
+        'sh',
+        '-c',
+        `mkdir -p ${directory}; mountpoint -q ${directory} || mount -t tmpfs tmpfs ${directory}`,
+      )
 }
 
 export async function joinNodes(): Promise<void> {
   const directories = NODE_DIRECTORIES.join(' ')
   for (const node of NODES) await onNode(node, 'umount', ...NODE_DIRECTORIES)
-  for (const node of NODES) await onNode(node, 'sh', '-c', `rmdir --ignore-fail-on-non-empty ${directories} 2>/dev/null || true`)
+  for (const node of NODES)
+    await onNode(
+      node,
+      'sh',
+      '-c',
+      `rmdir --ignore-fail-on-non-empty ${directories} 2>/dev/null || true`,
+    )
 }
 
 /**

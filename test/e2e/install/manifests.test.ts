@@ -14,13 +14,20 @@ interface DaemonSet {
   readonly spec: {
     readonly template: {
       readonly spec: {
-        readonly volumes: readonly { readonly name: string; readonly hostPath: { readonly path: string } }[]
+        readonly volumes: readonly {
+          readonly name: string
+          readonly hostPath: { readonly path: string }
+        }[]
         readonly containers: readonly {
           readonly image: string
           readonly env: readonly { readonly name: string; readonly value?: string }[]
           readonly ports: readonly { readonly containerPort: number }[]
           readonly resources: { readonly limits: { readonly memory: string } }
-          readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string; readonly readOnly?: boolean }[]
+          readonly volumeMounts: readonly {
+            readonly name: string
+            readonly mountPath: string
+            readonly readOnly?: boolean
+          }[]
         }[]
       }
     }
@@ -36,13 +43,15 @@ const pod = daemonSet.spec.template.spec
 const container = pod.containers[0] ?? expect.fail('the DaemonSet has no container')
 const environment = new Map(container.env.map(({ name, value }) => [name, value]))
 const options = agentOptions()
-const defaultOf = (variable: string): string => options.find(({ envVar }) => envVar === variable)?.defaultValue
+const defaultOf = (variable: string): string =>
+  options.find(({ envVar }) => envVar === variable)?.defaultValue
 
 describe('deploy/manifests', () => {
   it('sets what the agent can be told, and Node', () => {
     const known = options.map(({ envVar }) => envVar)
     for (const name of environment.keys()) expect([...known, 'NODE_OPTIONS']).toContain(name)
-    for (const { mandatory, envVar } of options) if (mandatory) expect([...environment.keys()]).toContain(envVar)
+    for (const { mandatory, envVar } of options)
+      if (mandatory) expect([...environment.keys()]).toContain(envVar)
   })
 
   it('mounts the directories of the node that the agent uses unless it is told otherwise', () => {
@@ -83,11 +92,17 @@ describe('deploy/manifests', () => {
   })
 
   it('gives rights to one account only, and none with a wildcard', () => {
-    for (const file of ['agent/cluster-role.yaml', 'agent/cluster-role-binding.yaml', 'read-secrets/role.yaml']) {
+    for (const file of [
+      'agent/cluster-role.yaml',
+      'agent/cluster-role-binding.yaml',
+      'read-secrets/role.yaml',
+    ]) {
       expect(read(file)).not.toContain('"*"')
       for (const object of loadAll(read(file)) as { subjects?: unknown }[])
         if (object.subjects !== undefined)
-          expect(object.subjects).toEqual([{ kind: 'ServiceAccount', name: 'akri-agent-sa', namespace: 'akri' }])
+          expect(object.subjects).toEqual([
+            { kind: 'ServiceAccount', name: 'akri-agent-sa', namespace: 'akri' },
+          ])
     }
   })
 

@@ -5,7 +5,10 @@ import { SimulatedCamera } from '@akrijs/handler-onvif/testing'
 import { Bonjour } from 'bonjour-service'
 import { load } from 'js-yaml'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { DISCOVERY_SERVER, SimulatedServer } from '../../../handlers/opcua/test-peers/simulated-server.js'
+import {
+  DISCOVERY_SERVER,
+  SimulatedServer,
+} from '../../../handlers/opcua/test-peers/simulated-server.js'
 import { kubectl } from '../support/kubectl.js'
 import { access, filesBelow, HOST, missingHost, NODES } from '../support/nodes.js'
 import { tidyUp } from '../support/tidy-up.js'
@@ -60,18 +63,25 @@ describe.skipIf(lacks !== undefined)(
       await kubectl('-n', 'akri', 'delete', ...Object.keys(what))
       await eventually(async () => {
         for (const node of NODES)
-          for (const socket of Object.values(what)) expect(await filesBelow(node, '/var/lib/akri')).not.toContain(socket)
+          for (const socket of Object.values(what))
+            expect(await filesBelow(node, '/var/lib/akri')).not.toContain(socket)
       })
       const names = Object.keys(what).map((name) => name.replace(/^daemonset\/|-daemonset$/g, ''))
       const selector = `app.kubernetes.io/name in (${names.join()})`
       await kubectl('-n', 'akri', 'delete', 'pods', '-l', selector, '--force', '--grace-period=0')
     }
     const restarts = async () =>
-      (await Promise.all(HANDLERS.map(pods))).flat().map(({ status }) => status.containerStatuses[0]?.restartCount)
+      (await Promise.all(HANDLERS.map(pods)))
+        .flat()
+        .map(({ status }) => status.containerStatuses[0]?.restartCount)
     const ask = async (handler: Handler, port: number, url: string) =>
       Promise.all(
         (await pods(handler)).map(({ metadata }) =>
-          kubectl('get', '--raw', `/api/v1/namespaces/akri/pods/${metadata.name}:${port}/proxy/${url}`),
+          kubectl(
+            'get',
+            '--raw',
+            `/api/v1/namespaces/akri/pods/${metadata.name}:${port}/proxy/${url}`,
+          ),
         ),
       )
     const switchOn = async <T extends AsyncDisposable>(thing: Promise<T>): Promise<T> => {
@@ -82,8 +92,10 @@ describe.skipIf(lacks !== undefined)(
     const found = async (key: string, value: string) =>
       (await world.instances()).filter(({ spec }) => spec.brokerProperties[key] === value)
     /** The one Instance of a camera, which both nodes see. */
-    const instanceOf = async ({ uuid }: SimulatedCamera): Promise<InstanceState> => one(await found('ONVIF_DEVICE_UUID', uuid))
-    const serverAt = async (url: string): Promise<InstanceState> => one(await found('OPCUA_DISCOVERY_URL', url))
+    const instanceOf = async ({ uuid }: SimulatedCamera): Promise<InstanceState> =>
+      one(await found('ONVIF_DEVICE_UUID', uuid))
+    const serverAt = async (url: string): Promise<InstanceState> =>
+      one(await found('OPCUA_DISCOVERY_URL', url))
     const one = (instances: readonly InstanceState[]): InstanceState => {
       const [instance = expect.fail('there is no Instance'), ...others] = instances
       expect(others).toEqual([])
@@ -91,7 +103,8 @@ describe.skipIf(lacks !== undefined)(
       expect(instance.spec.shared).toBe(true)
       return instance
     }
-    const identities = async () => (await world.instances()).map(({ metadata }) => `${metadata.name} ${metadata.uid}`).sort()
+    const identities = async () =>
+      (await world.instances()).map(({ metadata }) => `${metadata.name} ${metadata.uid}`).sort()
     /** One of the examples, with its discoveryDetails and other parts of its spec changed. */
     const example = (name: string, details: (text: string) => string, more: object = {}) => {
       const { spec, ...rest } = load(readFileSync(manifests(`examples/${name}`), 'utf8')) as {
@@ -99,7 +112,10 @@ describe.skipIf(lacks !== undefined)(
       }
       const { discoveryHandler } = spec
       const discoveryDetails = details(discoveryHandler.discoveryDetails)
-      return JSON.stringify({ ...rest, spec: { ...spec, discoveryHandler: { ...discoveryHandler, discoveryDetails }, ...more } })
+      return JSON.stringify({
+        ...rest,
+        spec: { ...spec, discoveryHandler: { ...discoveryHandler, discoveryDetails }, ...more },
+      })
     }
 
     beforeAll(async () => {
@@ -119,10 +135,12 @@ describe.skipIf(lacks !== undefined)(
         async () => world?.close(),
         ...things.map((thing) => () => Promise.resolve(thing[Symbol.asyncDispose]())),
         ...['handlers/onvif', 'handlers/opcua', 'controller', 'agent'].map(
-          (folder) => () => kubectl('delete', '-k', manifests(folder), '--ignore-not-found', '--wait=false'),
+          (folder) => () =>
+            kubectl('delete', '-k', manifests(folder), '--ignore-not-found', '--wait=false'),
         ),
         () => kubectl('-n', 'akri', 'delete', 'pods', '--all', '--force', '--grace-period=0'),
-        () => kubectl('wait', '--for=delete', 'namespace/akri', '--timeout=120s').catch(ignoreAbsent),
+        () =>
+          kubectl('wait', '--for=delete', 'namespace/akri', '--timeout=120s').catch(ignoreAbsent),
         () => joinNodes(),
         () => removeImage(),
       )
@@ -135,7 +153,10 @@ describe.skipIf(lacks !== undefined)(
         expect(await ask('onvif', 18081, 'healthz')).toEqual(['ok\n', 'ok\n'])
         expect(await ask('opcua', 8080, 'healthz')).toEqual(['ok\n', 'ok\n'])
       })
-      for (const metrics of [...(await ask('onvif', 18081, 'metrics')), ...(await ask('opcua', 8080, 'metrics'))])
+      for (const metrics of [
+        ...(await ask('onvif', 18081, 'metrics')),
+        ...(await ask('opcua', 8080, 'metrics')),
+      ])
         expect(metrics).not.toMatch(/^akri_handler_registered\{.*\} 1$/m)
       await kubectl('apply', '-k', MANIFESTS)
       for (const what of [AGENT, ...HANDLERS.map(daemonSet)]) await rolledOut(what)
@@ -145,16 +166,28 @@ describe.skipIf(lacks !== undefined)(
     it('R97 R98 make one Instance of each camera of the ONVIF example, for both nodes, also of one that refuses them', async () => {
       await kubectl('-n', world.namespace, 'apply', '-k', manifests('read-secrets'))
       await world.apply(secret({ username: CREDENTIAL.username, password: 'pass-1' }))
-      await kubectl('-n', world.namespace, 'apply', '-f', manifests('examples/onvif-credentials.yaml'))
+      await kubectl(
+        '-n',
+        world.namespace,
+        'apply',
+        '-f',
+        manifests('examples/onvif-credentials.yaml'),
+      )
       await eventually(async () => {
         expect((await instanceOf(gate)).spec.brokerProperties).toMatchObject({
           ONVIF_DEVICE_SERVICE_URL: gate.service.url,
           ONVIF_DEVICE_IP_ADDRESS: HOST,
         })
-        expect((await instanceOf(locked)).spec.brokerProperties).toMatchObject({ ONVIF_DEVICE_AUTHENTICATION: 'refused' })
+        expect((await instanceOf(locked)).spec.brokerProperties).toMatchObject({
+          ONVIF_DEVICE_AUTHENTICATION: 'refused',
+        })
       })
-      const { status } = (await world.get<{ status: ConfigurationStatus }>('Configuration', 'akri-onvif')) ?? expect.fail('gone')
-      expect(status.conditions).toContainEqual(expect.objectContaining({ type: 'HandlerConnected', status: 'True' }))
+      const { status } =
+        (await world.get<{ status: ConfigurationStatus }>('Configuration', 'akri-onvif')) ??
+        expect.fail('gone')
+      expect(status.conditions).toContainEqual(
+        expect.objectContaining({ type: 'HandlerConnected', status: 'True' }),
+      )
     })
 
     it('R1 R2 R106 give cameras to Pods, by the Configuration and by the Instance', async () => {
@@ -163,13 +196,19 @@ describe.skipIf(lacks !== undefined)(
         expect(await world.allocatables('akri.sh/akri-onvif')).toEqual([2, 2])
         expect(await world.allocatables(`akri.sh/${metadata.name}`)).toEqual([1, 1])
       })
-      await world.apply(podYaml('this-one', { [`akri.sh/${metadata.name}`]: 1 }, { node: NODES[0] }))
+      await world.apply(
+        podYaml('this-one', { [`akri.sh/${metadata.name}`]: 1 }, { node: NODES[0] }),
+      )
       await eventually(async () =>
-        expect((await world.logs('this-one')).split('\n')).toContain(`ONVIF_DEVICE_SERVICE_URL=${gate.service.url}`),
+        expect((await world.logs('this-one')).split('\n')).toContain(
+          `ONVIF_DEVICE_SERVICE_URL=${gate.service.url}`,
+        ),
       )
       await world.apply(podYaml('any', { 'akri.sh/akri-onvif': 1 }, { node: NODES[1] }))
       await eventually(async () =>
-        expect((await world.logs('any')).split('\n')).toContain(`ONVIF_DEVICE_SERVICE_URL=${locked.service.url}`),
+        expect((await world.logs('any')).split('\n')).toContain(
+          `ONVIF_DEVICE_SERVICE_URL=${locked.service.url}`,
+        ),
       )
     })
 
@@ -192,7 +231,10 @@ describe.skipIf(lacks !== undefined)(
       await leaving.hello()
       await eventually(() => instanceOf(leaving), SOON)
       await switchOff(leaving)
-      await eventually(async () => expect(await found('ONVIF_DEVICE_UUID', leaving.uuid)).toEqual([]), SOON)
+      await eventually(
+        async () => expect(await found('ONVIF_DEVICE_UUID', leaving.uuid)).toEqual([]),
+        SOON,
+      )
       const back = await camera({ uuid: leaving.uuid })
       await back.hello()
       await eventually(() => instanceOf(back), SOON)
@@ -213,21 +255,29 @@ describe.skipIf(lacks !== undefined)(
       }
       const urls = [mixer.url, directory.url].map((url) => `\n            - ${url}`).join('')
       await world.apply(
-        example('opcua.yaml', (text) => text.replace(/\n +- opc\.tcp:\S+/, urls), { brokerSpec: { brokerPodSpec } }),
+        example('opcua.yaml', (text) => text.replace(/\n +- opc\.tcp:\S+/, urls), {
+          brokerSpec: { brokerPodSpec },
+        }),
       )
       for (const { url } of [mixer, press]) {
         const { metadata, spec } = await eventually(() => serverAt(url))
         expect(spec.brokerProperties).toMatchObject({ OPCUA_SECURITY_POLICIES: 'None' })
         await eventually(async () => {
-          const broker = (await world.pods()).find(({ metadata: { name } }) => name.includes(metadata.name))
-          expect((await world.logs(broker?.metadata.name ?? '')).split('\n')).toContain(`OPCUA_DISCOVERY_URL=${url}`)
+          const broker = (await world.pods()).find(({ metadata: { name } }) =>
+            name.includes(metadata.name),
+          )
+          expect((await world.logs(broker?.metadata.name ?? '')).split('\n')).toContain(
+            `OPCUA_DISCOVERY_URL=${url}`,
+          )
         })
       }
     })
 
     it('run without any capability on a file system that they cannot write, and in the memory that they ask for', async () => {
       for (const handler of HANDLERS) {
-        const requested = /memory: (\d+)Mi/.exec(await kubectl('-n', 'akri', 'get', daemonSet(handler), '-o', 'yaml'))?.[1]
+        const requested = /memory: (\d+)Mi/.exec(
+          await kubectl('-n', 'akri', 'get', daemonSet(handler), '-o', 'yaml'),
+        )?.[1]
         for (const pod of await pods(handler)) {
           const status = await inPod(pod, 'cat /proc/1/status')
           for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb'])
@@ -235,7 +285,9 @@ describe.skipIf(lacks !== undefined)(
           await expect(inPod(pod, 'touch /tmp/x')).rejects.toThrow('Read-only file system')
           await expect(inPod(pod, 'ls /var/run/secrets')).rejects.toThrow('No such file')
           const rss = Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) / 1024
-          expect(rss, `RSS of ${handler} on ${pod.spec.nodeName} in MiB`).toBeLessThan(Number(requested))
+          expect(rss, `RSS of ${handler} on ${pod.spec.nodeName} in MiB`).toBeLessThan(
+            Number(requested),
+          )
         }
       }
     })
@@ -245,13 +297,16 @@ describe.skipIf(lacks !== undefined)(
       await end(SOCKETS)
       await kubectl('apply', '-k', manifests('agent'))
       await rolledOut(AGENT)
-      for (const folder of ['handlers/onvif', 'handlers/opcua-host-network']) await kubectl('apply', '-k', manifests(folder))
+      for (const folder of ['handlers/onvif', 'handlers/opcua-host-network'])
+        await kubectl('apply', '-k', manifests(folder))
       for (const handler of HANDLERS) await rolledOut(daemonSet(handler))
       const another = await camera()
       await another.hello()
       await eventually(() => instanceOf(another))
       await switchOff(another)
-      await eventually(async () => expect(await found('ONVIF_DEVICE_UUID', another.uuid)).toEqual([]))
+      await eventually(async () =>
+        expect(await found('ONVIF_DEVICE_UUID', another.uuid)).toEqual([]),
+      )
       expect({ instances: await identities(), phases: await world.phases() }).toEqual(before)
     })
 
@@ -276,10 +331,14 @@ describe.skipIf(lacks !== undefined)(
         const { spec } = await eventually(() => serverAt(`opc.tcp://kiln.local:${announced.port}`))
         expect(spec.brokerProperties).toMatchObject({ OPCUA_APPLICATION_NAME: 'Kiln' })
       } finally {
-        await new Promise<void>((resolve) => bonjour.unpublishAll(() => bonjour.destroy(() => resolve())))
+        await new Promise<void>((resolve) =>
+          bonjour.unpublishAll(() => bonjour.destroy(() => resolve())),
+        )
         await world.remove('Configuration', 'announced')
       }
-      await eventually(async () => expect(await found('OPCUA_APPLICATION_NAME', 'Kiln')).toEqual([]))
+      await eventually(async () =>
+        expect(await found('OPCUA_APPLICATION_NAME', 'Kiln')).toEqual([]),
+      )
     })
 
     it('find the same from within the agent, by all-handlers', async () => {
@@ -306,11 +365,21 @@ async function switchOff(camera: SimulatedCamera): Promise<void> {
 }
 
 function configuration(name: string, discoveryHandler: object): string {
-  return JSON.stringify({ apiVersion: 'akri.sh/v0', kind: 'Configuration', metadata: { name }, spec: { discoveryHandler } })
+  return JSON.stringify({
+    apiVersion: 'akri.sh/v0',
+    kind: 'Configuration',
+    metadata: { name },
+    spec: { discoveryHandler },
+  })
 }
 
 function secret(stringData: Readonly<Record<string, string>>): string {
-  return JSON.stringify({ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'onvif-cameras' }, stringData })
+  return JSON.stringify({
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: { name: 'onvif-cameras' },
+    stringData,
+  })
 }
 
 function ignoreAbsent(error: unknown): string {

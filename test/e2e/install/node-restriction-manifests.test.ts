@@ -9,9 +9,15 @@ import { MANIFESTS } from './installation.js'
 interface Policy {
   readonly metadata: { readonly name: string }
   readonly spec: {
-    readonly matchConstraints: { readonly resourceRules: readonly { readonly resources: readonly string[] }[] }
+    readonly matchConstraints: {
+      readonly resourceRules: readonly { readonly resources: readonly string[] }[]
+    }
     readonly matchConditions: readonly { readonly expression: string }[]
-    readonly validations: readonly { readonly expression: string; readonly message?: string; readonly reason?: string }[]
+    readonly validations: readonly {
+      readonly expression: string
+      readonly message?: string
+      readonly reason?: string
+    }[]
   }
 }
 
@@ -19,34 +25,55 @@ interface Binding {
   readonly spec: { readonly policyName: string; readonly validationActions: readonly string[] }
 }
 
-const read = <T>(...file: string[]) => load(readFileSync(path.join(MANIFESTS, ...file), 'utf8')) as T
-const files = readdirSync(path.join(MANIFESTS, 'node-restriction')).filter((file) => file !== 'kustomization.yaml')
-const policies = files.filter((file) => file.endsWith('-policy.yaml')).map((file) => read<Policy>('node-restriction', file))
+const read = <T>(...file: string[]) =>
+  load(readFileSync(path.join(MANIFESTS, ...file), 'utf8')) as T
+const files = readdirSync(path.join(MANIFESTS, 'node-restriction')).filter(
+  (file) => file !== 'kustomization.yaml',
+)
+const policies = files
+  .filter((file) => file.endsWith('-policy.yaml'))
+  .map((file) => read<Policy>('node-restriction', file))
 
 describe('deploy/manifests/node-restriction', () => {
   it('lists all its files, and is no part of the whole: an older Kubernetes does not know its kinds', () => {
-    expect(read<{ resources: string[] }>('node-restriction/kustomization.yaml').resources.toSorted()).toEqual(files.toSorted())
+    expect(
+      read<{ resources: string[] }>('node-restriction/kustomization.yaml').resources.toSorted(),
+    ).toEqual(files.toSorted())
     expect(read<{ bases: string[] }>('kustomization.yaml').bases).not.toContain('node-restriction')
   })
 
   it('is in force for the account of the agent, and for nobody else', () => {
-    const { metadata } = read<{ metadata: { name: string; namespace: string } }>('agent/service-account.yaml')
+    const { metadata } = read<{ metadata: { name: string; namespace: string } }>(
+      'agent/service-account.yaml',
+    )
     const account = `system:serviceaccount:${metadata.namespace}:${metadata.name}`
     for (const { spec } of policies)
-      expect(spec.matchConditions.map(({ expression }) => expression)).toEqual([`request.userInfo.username == '${account}'`])
-    const bindings = files.filter((file) => file.endsWith('-binding.yaml')).map((file) => read<Binding>('node-restriction', file))
-    expect(bindings.map(({ spec }) => spec.policyName)).toEqual(policies.map(({ metadata: { name } }) => name))
+      expect(spec.matchConditions.map(({ expression }) => expression)).toEqual([
+        `request.userInfo.username == '${account}'`,
+      ])
+    const bindings = files
+      .filter((file) => file.endsWith('-binding.yaml'))
+      .map((file) => read<Binding>('node-restriction', file))
+    expect(bindings.map(({ spec }) => spec.policyName)).toEqual(
+      policies.map(({ metadata: { name } }) => name),
+    )
     for (const { spec } of bindings) expect(spec.validationActions).toEqual(['Deny'])
   })
 
   it('covers all that the agent may write of our resources', () => {
-    const { rules } = read<{ rules: { apiGroups: string[]; resources: string[]; verbs: string[] }[] }>('agent/cluster-role.yaml')
+    const { rules } = read<{
+      rules: { apiGroups: string[]; resources: string[]; verbs: string[] }[]
+    }>('agent/cluster-role.yaml')
     const writable = rules
       .filter(
-        ({ apiGroups, verbs }) => apiGroups.includes('akri.sh') && verbs.some((verb) => !['get', 'list', 'watch'].includes(verb)),
+        ({ apiGroups, verbs }) =>
+          apiGroups.includes('akri.sh') &&
+          verbs.some((verb) => !['get', 'list', 'watch'].includes(verb)),
       )
       .flatMap(({ resources }) => resources)
-    const covered = policies.flatMap(({ spec }) => spec.matchConstraints.resourceRules.flatMap(({ resources }) => resources))
+    const covered = policies.flatMap(({ spec }) =>
+      spec.matchConstraints.resourceRules.flatMap(({ resources }) => resources),
+    )
     expect(covered).toEqual(expect.arrayContaining(writable))
   })
 

@@ -39,7 +39,10 @@ describe.skipIf(lacks !== undefined)(
     const instances = () => `/apis/akri.sh/v0/namespaces/${world.namespace}/instances`
     const name = `${CONFIGURATION}-${DIGEST}`
     const slot = (index: number) => `${name}-${index}`
-    const object = (spec: Partial<Record<keyof Instance['spec'], unknown>> = {}, metadata: object = {}) => ({
+    const object = (
+      spec: Partial<Record<keyof Instance['spec'], unknown>> = {},
+      metadata: object = {},
+    ) => ({
       apiVersion: 'akri.sh/v0',
       kind: 'Instance',
       metadata: { name, ...metadata },
@@ -50,7 +53,11 @@ describe.skipIf(lacks !== undefined)(
         shared: true,
         nodes: [NODE_1, NODE_2],
         brokerProperties: { SITE: 'north' },
-        deviceUsage: { [slot(0)]: NODE_1, [slot(1)]: `C:${CONFIGURATION}-0:${NODE_2}`, [slot(2)]: '' },
+        deviceUsage: {
+          [slot(0)]: NODE_1,
+          [slot(1)]: `C:${CONFIGURATION}-0:${NODE_2}`,
+          [slot(2)]: '',
+        },
         ...spec,
       },
     })
@@ -59,12 +66,19 @@ describe.skipIf(lacks !== undefined)(
     const merge = (client: ApiClient, body: object) =>
       client.request({ method: 'PATCH', path: `${instances()}/${name}`, patch: 'merge', body })
     const report = (client: ApiClient, status: object) =>
-      client.request({ method: 'PATCH', path: `${instances()}/${name}/status`, patch: 'merge', body: { status } })
+      client.request({
+        method: 'PATCH',
+        path: `${instances()}/${name}/status`,
+        patch: 'merge',
+        body: { status },
+      })
     const json = (client: ApiClient, body: JsonPatch) =>
       client.request({ method: 'PATCH', path: `${instances()}/${name}`, patch: 'json', body })
     const spec = (client: ApiClient, changed: object) => merge(client, { spec: changed })
-    const usage = (client: ApiClient, changed: Record<string, string | null>) => spec(client, { deviceUsage: changed })
-    const remove = (client: ApiClient) => client.request({ method: 'DELETE', path: `${instances()}/${name}` })
+    const usage = (client: ApiClient, changed: Record<string, string | null>) =>
+      spec(client, { deviceUsage: changed })
+    const remove = (client: ApiClient) =>
+      client.request({ method: 'DELETE', path: `${instances()}/${name}` })
     /** The Instance, made anew by somebody who may. */
     const given = async (...args: Parameters<typeof object>) => {
       await remove(world.client).catch(() => undefined)
@@ -74,7 +88,9 @@ describe.skipIf(lacks !== undefined)(
     beforeAll(async () => {
       world = await World.open()
       await applyPolicies(world)
-      const clients = await Promise.all(NODES.map((node, index) => clientOfPod(world, `agent-${index}`, node)))
+      const clients = await Promise.all(
+        NODES.map((node, index) => clientOfPod(world, `agent-${index}`, node)),
+      )
       ;[one, two] = clients as [ApiClient, ApiClient]
       nodeless = await clientOfAgent(world.client)
     })
@@ -90,7 +106,9 @@ describe.skipIf(lacks !== undefined)(
 
     it('fits the types of the custom resources, as the API server sees them', async () => {
       await eventually(async () => {
-        const { items } = JSON.parse(await kubectl('get', '-k', POLICIES, '-o', 'json')) as { items: Policy[] }
+        const { items } = JSON.parse(await kubectl('get', '-k', POLICIES, '-o', 'json')) as {
+          items: Policy[]
+        }
         const policies = items.filter(({ kind }) => kind === 'ValidatingAdmissionPolicy')
         expect(policies).not.toEqual([])
         for (const { metadata, status } of policies) {
@@ -110,8 +128,14 @@ describe.skipIf(lacks !== undefined)(
     it('lets an agent make Instances that its node alone is in, with slots of its own', async () => {
       await remove(world.client).catch(() => undefined)
       const free = { [slot(0)]: '' }
-      await refused(make(one, { nodes: [NODE_2], deviceUsage: free }), `may not make an Instance that its node is not in`)
-      await refused(make(one, { nodes: [], deviceUsage: free }), `the agent of ${NODE_1} may not make an Instance`)
+      await refused(
+        make(one, { nodes: [NODE_2], deviceUsage: free }),
+        `may not make an Instance that its node is not in`,
+      )
+      await refused(
+        make(one, { nodes: [], deviceUsage: free }),
+        `the agent of ${NODE_1} may not make an Instance`,
+      )
       await refused(
         make(one, { deviceUsage: free }),
         `the agent of ${NODE_1} may not enter other nodes in spec.nodes, nor take them out: it is [] and would be [${NODE_1}, ${NODE_2}]`,
@@ -121,10 +145,17 @@ describe.skipIf(lacks !== undefined)(
           make(one, { nodes: [NODE_1], deviceUsage: { [slot(0)]: usage } }),
           `the agent of ${NODE_1} may not claim slot ${slot(0)} for another node: ${usage}`,
         )
-      await refused(make(one, { nodes: [NODE_1], deviceUsage: {} }, { finalizers: ['akri.sh/x'] }), 'finalizers')
+      await refused(
+        make(one, { nodes: [NODE_1], deviceUsage: {} }, { finalizers: ['akri.sh/x'] }),
+        'finalizers',
+      )
       await make(one, {
         nodes: [NODE_1],
-        deviceUsage: { [slot(0)]: NODE_1, [slot(1)]: `C:${CONFIGURATION}-0:${NODE_1}`, [slot(2)]: '' },
+        deviceUsage: {
+          [slot(0)]: NODE_1,
+          [slot(1)]: `C:${CONFIGURATION}-0:${NODE_1}`,
+          [slot(2)]: '',
+        },
       })
     })
 
@@ -136,8 +167,14 @@ describe.skipIf(lacks !== undefined)(
         { op: 'test', path: `/spec/deviceUsage/${slot(0)}`, value: '' },
         { op: 'replace', path: `/spec/deviceUsage/${slot(0)}`, value: NODE_1 },
       ])
-      await refused(spec(one, { nodes: [third, NODE_1, NODE_2] }), `would be [${third}, ${NODE_1}, ${NODE_2}]`)
-      await refused(spec(one, { nodes: [NODE_1] }), `it is [${third}, ${NODE_1}] and would be [${NODE_1}]`)
+      await refused(
+        spec(one, { nodes: [third, NODE_1, NODE_2] }),
+        `would be [${third}, ${NODE_1}, ${NODE_2}]`,
+      )
+      await refused(
+        spec(one, { nodes: [NODE_1] }),
+        `it is [${third}, ${NODE_1}] and would be [${NODE_1}]`,
+      )
       await refused(
         spec(two, { nodes: [third] }),
         `the agent of ${NODE_2} may not enter other nodes in spec.nodes, nor take them out`,
@@ -171,7 +208,11 @@ describe.skipIf(lacks !== undefined)(
       )
       await json(one, [
         { op: 'test', path: `/spec/deviceUsage/${slot(2)}`, value: '' },
-        { op: 'replace', path: `/spec/deviceUsage/${slot(2)}`, value: `C:${CONFIGURATION}-1:${NODE_1}` },
+        {
+          op: 'replace',
+          path: `/spec/deviceUsage/${slot(2)}`,
+          value: `C:${CONFIGURATION}-1:${NODE_1}`,
+        },
       ])
       await refused(usage(two, { [slot(2)]: '' }), `may not take slot ${slot(2)}`)
       await usage(one, { [slot(0)]: '', [slot(2)]: null })
@@ -179,14 +220,24 @@ describe.skipIf(lacks !== undefined)(
       await usage(two, { [slot(1)]: '', [slot(2)]: '' })
       // What neither this system nor the existing one writes is nobody's.
       await given({ deviceUsage: { [slot(0)]: `${NODE_1}:x` } })
-      await refused(usage(one, { [slot(0)]: '' }), `may not take slot ${slot(0)} from who holds it: ${NODE_1}:x`)
+      await refused(
+        usage(one, { [slot(0)]: '' }),
+        `may not take slot ${slot(0)} from who holds it: ${NODE_1}:x`,
+      )
     })
 
     it('lets any node of an Instance write its capacity, with slots that come and go free, and its properties', async () => {
       await given()
-      await spec(two, { capacity: 4, brokerProperties: { SITE: 'south' }, deviceUsage: { [slot(3)]: '' } })
+      await spec(two, {
+        capacity: 4,
+        brokerProperties: { SITE: 'south' },
+        deviceUsage: { [slot(3)]: '' },
+      })
       await spec(one, { capacity: 2, deviceUsage: { [slot(2)]: null, [slot(3)]: null } })
-      await refused(spec(one, { capacity: 1, deviceUsage: { [slot(1)]: null } }), `may not take slot ${slot(1)}`)
+      await refused(
+        spec(one, { capacity: 1, deviceUsage: { [slot(1)]: null } }),
+        `may not take slot ${slot(1)}`,
+      )
       await given({ nodes: [NODE_2] })
       const message = `the agent of ${NODE_1} may not change capacity and brokerProperties of an Instance that its node is not in: spec.nodes is [${NODE_2}]`
       await refused(spec(one, { capacity: 1 }), message)
@@ -195,11 +246,23 @@ describe.skipIf(lacks !== undefined)(
     })
 
     it('leaves what an Instance is, and whose, as it is', async () => {
-      const owner = { apiVersion: 'akri.sh/v0', kind: 'Configuration', name: CONFIGURATION, uid: 'x' }
+      const owner = {
+        apiVersion: 'akri.sh/v0',
+        kind: 'Configuration',
+        name: CONFIGURATION,
+        uid: 'x',
+      }
       await given({}, { finalizers: [`akri.sh/${NODE_2}`] })
       try {
-        for (const changed of [{ configurationName: 'other' }, { cdiName: 'akri.sh/other=8120fe' }, { shared: false }])
-          await refused(spec(one, changed), 'an agent may not change configurationName, cdiName and shared of an Instance')
+        for (const changed of [
+          { configurationName: 'other' },
+          { cdiName: 'akri.sh/other=8120fe' },
+          { shared: false },
+        ])
+          await refused(
+            spec(one, changed),
+            'an agent may not change configurationName, cdiName and shared of an Instance',
+          )
         for (const changed of [
           { ownerReferences: [owner] },
           { labels: { x: 'y' } },
@@ -238,17 +301,29 @@ describe.skipIf(lacks !== undefined)(
       await report(one, { brokerInfo: { version: '1' }, brokerInfoSlots: { version: slot(0) } })
       const foisted = (entry: string) =>
         `the agent of ${NODE_1} may not write status.brokerInfo.${entry}: its slot is not held by this node`
-      await refused(report(one, { brokerInfo: { x: '1' }, brokerInfoSlots: { x: slot(1) } }), foisted('x'))
-      await refused(report(one, { brokerInfo: { x: '1' }, brokerInfoSlots: { x: slot(2) } }), foisted('x'))
+      await refused(
+        report(one, { brokerInfo: { x: '1' }, brokerInfoSlots: { x: slot(1) } }),
+        foisted('x'),
+      )
+      await refused(
+        report(one, { brokerInfo: { x: '1' }, brokerInfoSlots: { x: slot(2) } }),
+        foisted('x'),
+      )
       await refused(report(one, { brokerInfo: { x: '1' } }), foisted('x'))
       await refused(report(one, { brokerInfoSlots: { version: slot(1) } }), foisted('version'))
-      await refused(report(one, { brokerJob: { name: 'x', specHash: 'y' } }), 'an agent may not change status.brokerJob')
+      await refused(
+        report(one, { brokerJob: { name: 'x', specHash: 'y' } }),
+        'an agent may not change status.brokerJob',
+      )
       // Written last by a workload of the other node.
       await report(two, { brokerInfo: { version: '2' }, brokerInfoSlots: { version: slot(1) } })
       await refused(report(one, { brokerInfo: { version: '3' } }), foisted('version'))
       await usage(one, { [slot(0)]: '' })
       const silenced = `the agent of ${NODE_1}, which holds no slot, may not take away status.brokerInfo.version: its slot is held`
-      await refused(report(one, { brokerInfo: { version: null }, brokerInfoSlots: { version: null } }), silenced)
+      await refused(
+        report(one, { brokerInfo: { version: null }, brokerInfoSlots: { version: null } }),
+        silenced,
+      )
       await refused(report(one, { brokerInfoSlots: { version: null } }), silenced)
       await usage(two, { [slot(1)]: '' })
       // It may have left the Instance meanwhile.
@@ -281,18 +356,34 @@ describe.skipIf(lacks !== undefined)(
 
     it("is in nobody else's way", async () => {
       await given()
-      await spec(world.client, { nodes: [NODE_2], deviceUsage: { [slot(0)]: NODE_2 }, capacity: 7, configurationName: 'other' })
+      await spec(world.client, {
+        nodes: [NODE_2],
+        deviceUsage: { [slot(0)]: NODE_2 },
+        capacity: 7,
+        configurationName: 'other',
+      })
       await remove(world.client)
     })
 
     it('judges Instances of many slots, nodes and reports within the costs that the API server allows', async () => {
-      const nodes = [NODE_1, ...Array.from({ length: 99 }, (_, index) => `node-${index}.of-a-large-cluster.example`), NODE_2]
-      const own = Array.from({ length: 128 }, (_, index) => [slot(index), `C:${CONFIGURATION}-${index}:${NODE_1}`] as const)
+      const nodes = [
+        NODE_1,
+        ...Array.from({ length: 99 }, (_, index) => `node-${index}.of-a-large-cluster.example`),
+        NODE_2,
+      ]
+      const own = Array.from(
+        { length: 128 },
+        (_, index) => [slot(index), `C:${CONFIGURATION}-${index}:${NODE_1}`] as const,
+      )
       const others = Array.from(
         { length: 871 },
         (_, index) => [slot(128 + index), `C:${CONFIGURATION}-${index}:${nodes[1]}`] as const,
       )
-      await given({ nodes, capacity: 1000, deviceUsage: { ...Object.fromEntries([...own, ...others]), [slot(999)]: '' } })
+      await given({
+        nodes,
+        capacity: 1000,
+        deviceUsage: { ...Object.fromEntries([...own, ...others]), [slot(999)]: '' },
+      })
       const names = own.map(([held], index) => [`entry-${index}`, held] as const)
       const brokerInfo = Object.fromEntries(names.map(([entry]) => [entry, 'x'.repeat(500)]))
       await report(one, { brokerInfo, brokerInfoSlots: Object.fromEntries(names) })
@@ -314,7 +405,9 @@ async function clientOfPod(world: World, name: string, node: string): Promise<Ap
   pod.spec.serviceAccountName = 'akri-agent-sa'
   await world.apply(JSON.stringify(pod))
   return eventually(async () => {
-    const { metadata, spec } = JSON.parse(await kubectl('-n', 'akri', 'get', 'pod', name, '-o', 'json')) as {
+    const { metadata, spec } = JSON.parse(
+      await kubectl('-n', 'akri', 'get', 'pod', name, '-o', 'json'),
+    ) as {
       metadata: { uid: string }
       spec: { nodeName?: string }
     }

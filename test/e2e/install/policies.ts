@@ -14,7 +14,9 @@ export const POLICIES = path.join(MANIFESTS, 'node-restriction')
 export async function missingForPolicies(): Promise<string | undefined> {
   const lacks = missingForInstallation()
   if (lacks !== undefined) return lacks
-  const { resources } = JSON.parse(await kubectl('get', '--raw', '/apis/admissionregistration.k8s.io/v1')) as {
+  const { resources } = JSON.parse(
+    await kubectl('get', '--raw', '/apis/admissionregistration.k8s.io/v1'),
+  ) as {
     resources: { kind: string }[]
   }
   if (resources.some(({ kind }) => kind === 'ValidatingAdmissionPolicy')) return undefined

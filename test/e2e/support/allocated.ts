@@ -13,5 +13,7 @@ export async function listAllocated(socket: string): Promise<Allocated[]> {
   const all = await new PodResources(socket).list(AbortSignal.timeout(5000))
   return [...all]
     .filter(([resource]) => resource.startsWith('akri.sh/'))
-    .flatMap(([resource, containers]) => containers.map(({ pod, ids }) => ({ resource, pod, ids: [...ids] })))
+    .flatMap(([resource, containers]) =>
+      containers.map(({ pod, ids }) => ({ resource, pod, ids: [...ids] })),
+    )
 }

@@ -33,7 +33,9 @@ export class ApiServer {
   /** Nobody listens any more. @returns starts it with the same arguments, and resolves when it answers again */
   kill(): (world: World) => Promise<void> {
     const pid = this.pid
-    const [file = '', ...args] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1)
+    const [file = '', ...args] = readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+      .split('\0')
+      .slice(0, -1)
     process.kill(pid, 'SIGKILL')
     return (world) => this.#start(world, file, args)
   }
@@ -50,7 +52,9 @@ export class ApiServer {
       line.startsWith('kube-apiserver ') ? `kube-apiserver ${child.pid} ${started}` : line,
     )
     writeFileSync(this.#pidsFile, `${lines.join('\n')}\n`)
-    await eventually(() => world.client.request({ method: 'GET', path: '/readyz', timeoutMs: 2000 }).catch(ignoreText))
+    await eventually(() =>
+      world.client.request({ method: 'GET', path: '/readyz', timeoutMs: 2000 }).catch(ignoreText),
+    )
   }
 
   #lines(): string[] {

@@ -6,7 +6,9 @@ import { setAvailable } from './nodes.js'
 import { eventually, World } from './world.js'
 
 /** For the tests of a suite: a world with an agent on each node and a controller, which is empty again after each test. */
-export function useController(onOpen: (opened: { readonly world: World; readonly controller: HostController }) => void): void {
+export function useController(
+  onOpen: (opened: { readonly world: World; readonly controller: HostController }) => void,
+): void {
   let world: World
   let agents: NodeAgents
   let controller: HostController
@@ -23,7 +25,9 @@ export function useController(onOpen: (opened: { readonly world: World; readonly
   afterEach(async () => {
     await setAvailable(true)
     // Whatever was counted on the way: in the end the gauge says what there is.
-    await eventually(async () => expect(await countedBrokers(controller)).toBe((await podsIn(world)).filter(isBroker).length))
+    await eventually(async () =>
+      expect(await countedBrokers(controller)).toBe((await podsIn(world)).filter(isBroker).length),
+    )
     await world.clear()
   })
 
@@ -37,6 +41,8 @@ export function useController(onOpen: (opened: { readonly world: World; readonly
 /** The Pods of the Configuration `cam` that `akri_broker_pod_count` counts. */
 export async function countedBrokers(controller: HostController): Promise<number> {
   const metrics = await controller.metrics()
-  const counts = metrics.matchAll(/^akri_broker_pod_count\{configuration="cam",node="[^"]*"\} ([0-9]+)$/gm)
+  const counts = metrics.matchAll(
+    /^akri_broker_pod_count\{configuration="cam",node="[^"]*"\} ([0-9]+)$/gm,
+  )
   return [...counts].reduce((sum, [, count]) => sum + Number(count), 0)
 }

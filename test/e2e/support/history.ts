@@ -64,7 +64,8 @@ export class History<T extends Versioned> {
       try {
         for await (const line of this.#world.client.lines(request, signal)) {
           const event = JSON.parse(line) as WatchEvent<T>
-          if (event.type === 'ERROR') throw new TypeError(`the history of ${this.#kind} has a gap: ${line}`)
+          if (event.type === 'ERROR')
+            throw new TypeError(`the history of ${this.#kind} has a gap: ${line}`)
           this.#events.push(event)
           resourceVersion = event.object.metadata.resourceVersion
         }

@@ -20,12 +20,18 @@ export class HostController extends HostProgram {
     const before = this.#turns
     this.start()
     await eventually(() => {
-      if (this.#turns === before) throw new Error(`${this.identity} does not lead: ${this.output.slice(-2000)}`)
+      if (this.#turns === before)
+        throw new Error(`${this.identity} does not lead: ${this.output.slice(-2000)}`)
     })
   }
 
   start(): void {
-    this.launch({ METRICS_PORT: '0', ...this.#env }, ['--identity', this.identity, '--lease-namespace', this.#namespace])
+    this.launch({ METRICS_PORT: '0', ...this.#env }, [
+      '--identity',
+      this.identity,
+      '--lease-namespace',
+      this.#namespace,
+    ])
   }
 
   /** What it counts, in Prometheus' text. */

@@ -4,7 +4,9 @@ import path from 'node:path'
 const root = path.join(import.meta.dirname, '../../..')
 
 /** The handlers that come with akri.js, as they are built in this clone. */
-export const BUILT_HANDLERS = ['debug-echo', 'udev'].map((name) => path.join(root, 'handlers', name)).join()
+export const BUILT_HANDLERS = ['debug-echo', 'udev']
+  .map((name) => path.join(root, 'handlers', name))
+  .join()
 
 /** One of the programs as a process of this machine, so that a test can kill it, and read what it says. */
 export class HostProgram {
@@ -46,8 +48,11 @@ export class HostProgram {
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> {
     const child = this.#child
     this.#child = undefined
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return child?.exitCode ?? null
-    const ended = new Promise<number | null>((resolve) => child.once('exit', (code) => resolve(code)))
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null)
+      return child?.exitCode ?? null
+    const ended = new Promise<number | null>((resolve) =>
+      child.once('exit', (code) => resolve(code)),
+    )
     child.kill(signal)
     return ended
   }

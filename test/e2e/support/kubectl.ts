@@ -6,7 +6,9 @@ import { promisify } from 'node:util'
 const run = promisify(execFile)
 
 export function hasKubectl(): boolean {
-  return (process.env.PATH ?? '').split(':').some((directory) => existsSync(path.join(directory, 'kubectl')))
+  return (process.env.PATH ?? '')
+    .split(':')
+    .some((directory) => existsSync(path.join(directory, 'kubectl')))
 }
 
 /** @throws with what kubectl said, where it fails */

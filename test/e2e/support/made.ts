@@ -12,7 +12,11 @@ interface Spec {
   readonly nodeName?: string
   readonly affinity?: { readonly nodeAffinity?: object }
   readonly containers: readonly [
-    { readonly command: readonly [string, string, string]; readonly resources: object; readonly env?: object },
+    {
+      readonly command: readonly [string, string, string]
+      readonly resources: object
+      readonly env?: object
+    },
   ]
   readonly template: { readonly metadata: { readonly annotations?: object }; readonly spec: Spec }
   readonly selector: Readonly<Record<string, string>>
@@ -36,12 +40,18 @@ export interface Made {
   readonly spec: Spec
   readonly status: PodState['status'] & {
     readonly conditions?: { readonly type: string; readonly status: string }[]
-    readonly containerStatuses?: readonly { readonly state: { readonly terminated?: { readonly finishedAt: string } } }[]
+    readonly containerStatuses?: readonly {
+      readonly state: { readonly terminated?: { readonly finishedAt: string } }
+    }[]
   }
 }
 
 /** A PodSpec whose container writes its environment and sleeps, or runs a script. Without grace: the kubelet takes its time. */
-export function podSpec(script = 'env; exec sleep 100000', more: object = {}, resources: object = ASKS) {
+export function podSpec(
+  script = 'env; exec sleep 100000',
+  more: object = {},
+  resources: object = ASKS,
+) {
   const container = {
     name: 'broker',
     image: access.shellImage,
@@ -51,11 +61,16 @@ export function podSpec(script = 'env; exec sleep 100000', more: object = {}, re
   return { terminationGracePeriodSeconds: 0, containers: [container], ...more }
 }
 
-export const service = (port: number) => ({ type: 'ClusterIP', ports: [{ name: 'p', port, targetPort: port, protocol: 'TCP' }] })
+export const service = (port: number) => ({
+  type: 'ClusterIP',
+  ports: [{ name: 'p', port, targetPort: port, protocol: 'TCP' }],
+})
 
 /** Those of the namespace, by name. */
 export async function podsIn(world: World): Promise<Made[]> {
-  return (await world.list<Made>('Pod')).sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
+  return (await world.list<Made>('Pod')).sort((a, b) =>
+    a.metadata.name < b.metadata.name ? -1 : 1,
+  )
 }
 
 /** Those that are not on their way out. */
@@ -66,7 +81,9 @@ export async function alivePodsIn(world: World): Promise<Made[]> {
 /** Throws where there are not so many Pods, all of them running. */
 export async function runningPodsIn(world: World, count: number): Promise<Made[]> {
   const found = await alivePodsIn(world)
-  expect(found.map(({ status }) => status.phase)).toEqual(Array.from({ length: count }, () => 'Running'))
+  expect(found.map(({ status }) => status.phase)).toEqual(
+    Array.from({ length: count }, () => 'Running'),
+  )
   return found
 }
 
@@ -76,7 +93,9 @@ export async function namesIn(world: World, kind: string): Promise<string[]> {
 
 /** Changes with every Instance that is another one, or on other nodes. */
 export async function instanceIdsIn(world: World): Promise<string[][]> {
-  return (await world.instances()).map(({ metadata, spec }) => [metadata.uid, spec.nodes.toSorted().join()]).sort()
+  return (await world.instances())
+    .map(({ metadata, spec }) => [metadata.uid, spec.nodes.toSorted().join()])
+    .sort()
 }
 
 export function ready(found: readonly Made[]): Made[] {
@@ -89,7 +108,11 @@ export function ready(found: readonly Made[]): Made[] {
 
 /** Whether it is one of the Pods that `akri_broker_pod_count` counts. */
 export function isBroker({ metadata, status }: Made): boolean {
-  return metadata.ownerReferences !== undefined && status.phase !== 'Succeeded' && status.phase !== 'Failed'
+  return (
+    metadata.ownerReferences !== undefined &&
+    status.phase !== 'Succeeded' &&
+    status.phase !== 'Failed'
+  )
 }
 
 /** The Pods that there were, one after the other. Times are whole seconds, in milliseconds since the epoch. */
@@ -115,6 +138,11 @@ export async function addresses(world: World, name: string): Promise<string[]> {
 /** Says of a Pod what a kubelet says that does not let it in. */
 export async function refuse(world: World, name: string): Promise<void> {
   const startTime = new Date().toISOString()
-  const status = { phase: 'Failed', reason: 'UnexpectedAdmissionError', message: 'Allocate failed', startTime }
+  const status = {
+    phase: 'Failed',
+    reason: 'UnexpectedAdmissionError',
+    message: 'Allocate failed',
+    startTime,
+  }
   await world.api('Pod').patch(world.key(name), 'merge', { status }, { subresource: 'status' })
 }

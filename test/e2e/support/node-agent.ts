@@ -24,12 +24,18 @@ export class NodeAgent {
     this.#process = access.agent(node, { directory, environment })
   }
 
-  static async create(node: string, env: Readonly<Record<string, string>> = {}): Promise<NodeAgent> {
+  static async create(
+    node: string,
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<NodeAgent> {
     return new NodeAgent(node, await access.makeDirectory(node), env)
   }
 
   /** Another one of the same node and with the same directories, as there may be for a moment while an agent is exchanged. */
-  static beside({ node, directory }: NodeAgent, env: Readonly<Record<string, string>> = {}): NodeAgent {
+  static beside(
+    { node, directory }: NodeAgent,
+    env: Readonly<Record<string, string>> = {},
+  ): NodeAgent {
     return new NodeAgent(node, directory, env)
   }
 

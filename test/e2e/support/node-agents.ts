@@ -12,7 +12,9 @@ export class NodeAgents {
   }
 
   static async start(): Promise<NodeAgents> {
-    const agents = new Map(await Promise.all(NODES.map(async (node) => [node, await NodeAgent.create(node)] as const)))
+    const agents = new Map(
+      await Promise.all(NODES.map(async (node) => [node, await NodeAgent.create(node)] as const)),
+    )
     await Promise.all(Array.from(agents.values(), (agent) => agent.start()))
     return new NodeAgents(agents)
   }
@@ -33,7 +35,9 @@ export class NodeAgents {
 }
 
 /** For the tests of a suite: a world with an agent on each node, which is empty again after each test. */
-export function useAgents(onOpen: (opened: { readonly world: World; readonly agents: NodeAgents }) => void): void {
+export function useAgents(
+  onOpen: (opened: { readonly world: World; readonly agents: NodeAgents }) => void,
+): void {
   let world: World
   let agents: NodeAgents
 

@@ -56,9 +56,23 @@ export class NodePods implements NodeAccess {
 
   async allocated(node: string): Promise<Allocated[]> {
     this.#printer ??= bundled('print-allocated.ts')
-    const command = ['exec', '-i', await this.#podOf(node), '--', 'node', '--input-type=module', '-']
+    const command = [
+      'exec',
+      '-i',
+      await this.#podOf(node),
+      '--',
+      'node',
+      '--input-type=module',
+      '-',
+    ]
     return JSON.parse(
-      await kubectlWith(await this.#printer, '-n', NAMESPACE, ...command, `${KUBELET}/pod-resources/kubelet.sock`),
+      await kubectlWith(
+        await this.#printer,
+        '-n',
+        NAMESPACE,
+        ...command,
+        `${KUBELET}/pod-resources/kubelet.sock`,
+      ),
     )
   }
 
@@ -140,7 +154,9 @@ async function bundled(file: string): Promise<string> {
     format: 'esm',
     target: 'node20',
     conditions: ['akri-source'],
-    banner: { js: "import { createRequire } from 'node:module'; const require = createRequire('/')" },
+    banner: {
+      js: "import { createRequire } from 'node:module'; const require = createRequire('/')",
+    },
     write: false,
   })
   return outputFiles.map(({ text }) => text).join('')
@@ -154,10 +170,21 @@ async function providePod(node: string): Promise<string> {
   try {
     await kubectl('-n', NAMESPACE, 'wait', '--for=condition=Ready', `pod/${name}`, '--timeout=60s')
   } catch (error) {
-    const state = await kubectl('-n', NAMESPACE, 'get', 'pod', name, '-o', 'jsonpath={.status.containerStatuses[0].state}')
-    throw new Error(`the way into ${node} does not open: it needs the image ${IMAGE}, and privileged Pods: ${state}`, {
-      cause: error,
-    })
+    const state = await kubectl(
+      '-n',
+      NAMESPACE,
+      'get',
+      'pod',
+      name,
+      '-o',
+      'jsonpath={.status.containerStatuses[0].state}',
+    )
+    throw new Error(
+      `the way into ${node} does not open: it needs the image ${IMAGE}, and privileged Pods: ${state}`,
+      {
+        cause: error,
+      },
+    )
   }
   return name
 }
@@ -189,16 +216,27 @@ function objectsFor(name: string, node: string): object[] {
     serviceAccountName: NAMESPACE,
     terminationGracePeriodSeconds: 1,
     containers: [container],
-    volumes: mounts.map(([volume, at]) => ({ name: volume, hostPath: { path: at, type: 'DirectoryOrCreate' } })),
+    volumes: mounts.map(([volume, at]) => ({
+      name: volume,
+      hostPath: { path: at, type: 'DirectoryOrCreate' },
+    })),
   }
   return [
-    { apiVersion: 'v1', kind: 'Namespace', metadata: { ...metadata, labels: { ...labels, ...PRIVILEGED } } },
+    {
+      apiVersion: 'v1',
+      kind: 'Namespace',
+      metadata: { ...metadata, labels: { ...labels, ...PRIVILEGED } },
+    },
     { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { ...metadata, namespace: NAMESPACE } },
     {
       apiVersion: 'rbac.authorization.k8s.io/v1',
       kind: 'ClusterRoleBinding',
       metadata,
-      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'cluster-admin' },
+      roleRef: {
+        apiGroup: 'rbac.authorization.k8s.io',
+        kind: 'ClusterRole',
+        name: 'cluster-admin',
+      },
       subjects: [{ kind: 'ServiceAccount', name: NAMESPACE, namespace: NAMESPACE }],
     },
     { apiVersion: 'v1', kind: 'Pod', metadata: { name, namespace: NAMESPACE, labels }, spec },
@@ -207,7 +245,8 @@ function objectsFor(name: string, node: string): object[] {
 
 /** Ends everything that was made on nodes, and takes it away. */
 export async function removeNodePods(): Promise<void> {
-  const empty = (pod: string) => kubectl('-n', NAMESPACE, 'exec', pod, '--', '/bin/sh', '-c', `rm -rf ${DIRECTORY}/*`)
+  const empty = (pod: string) =>
+    kubectl('-n', NAMESPACE, 'exec', pod, '--', '/bin/sh', '-c', `rm -rf ${DIRECTORY}/*`)
   await tidyUp(
     () => kubectl('delete', 'clusterrolebinding', NAMESPACE, '--ignore-not-found'),
     async () => tidyUp(...(await runningPods()).map((pod) => () => empty(pod))),
@@ -218,6 +257,14 @@ export async function removeNodePods(): Promise<void> {
 
 /** Where a Pod never ran, nothing was made on its node. */
 async function runningPods(): Promise<string[]> {
-  const text = await kubectl('-n', NAMESPACE, 'get', 'pods', '--field-selector=status.phase=Running', '-o', 'name')
+  const text = await kubectl(
+    '-n',
+    NAMESPACE,
+    'get',
+    'pods',
+    '--field-selector=status.phase=Running',
+    '-o',
+    'name',
+  )
   return text.split('\n').filter(Boolean)
 }

@@ -26,7 +26,8 @@ export class NodeSpaces implements NodeAccess {
   }
 
   missing(): string | undefined {
-    if (!existsSync(this.#program)) return `needs a way to get at the nodes: ${this.#program} is not there; see AKRI_KUBE_TOOLS`
+    if (!existsSync(this.#program))
+      return `needs a way to get at the nodes: ${this.#program} is not there; see AKRI_KUBE_TOOLS`
     if (!existsSync(path.join(workDirectory, 'nodes')))
       return `needs the directories of nodes in ${workDirectory}; set AKRI_KUBE_WORK`
     return undefined

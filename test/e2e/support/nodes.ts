@@ -47,7 +47,8 @@ export interface NodeAccess {
   readonly shellImage: string
 }
 
-export const access: NodeAccess = kubeTools === undefined ? new NodePods() : new NodeSpaces(kubeTools)
+export const access: NodeAccess =
+  kubeTools === undefined ? new NodePods() : new NodeSpaces(kubeTools)
 
 /** What is missing for tests on a real cluster; undefined where nothing is. */
 export function missing(): string | undefined {
@@ -72,7 +73,9 @@ export const HOST = process.env.AKRI_TEST_HOST ?? (access instanceof NodeSpaces 
 export function missingHost(): string | undefined {
   return (
     missing() ??
-    (HOST === '' ? 'needs to be reached by the cluster: set AKRI_TEST_HOST to an address of this machine' : undefined)
+    (HOST === ''
+      ? 'needs to be reached by the cluster: set AKRI_TEST_HOST to an address of this machine'
+      : undefined)
   )
 }
 
@@ -107,16 +110,22 @@ export async function makeDirectories(): Promise<string> {
 /** Whether debugEcho finds anything, on all nodes. */
 export async function setAvailable(available: boolean): Promise<void> {
   const file = access.availabilityFile
-  const script = available ? `rm -f ${file}` : `mkdir -p $(dirname ${file}) && echo OFFLINE >${file}`
+  const script = available
+    ? `rm -f ${file}`
+    : `mkdir -p $(dirname ${file}) && echo OFFLINE >${file}`
   for (const node of NODES) await onNode(node, 'sh', '-c', script)
 }
 
 /** Two nodes that take Pods: those that are named, or the first ones of the cluster. */
 async function testNodes(): Promise<readonly [string, string]> {
-  const named = process.env.AKRI_TEST_NODES?.split(',') ?? (missing() === undefined ? await workers() : ['node-1', 'node-2'])
+  const named =
+    process.env.AKRI_TEST_NODES?.split(',') ??
+    (missing() === undefined ? await workers() : ['node-1', 'node-2'])
   const [first, second] = named.toSorted()
   if (first === undefined || second === undefined)
-    throw new TypeError(`tests need two nodes that take Pods, and there is ${named.join() || 'none'}; AKRI_TEST_NODES names two`)
+    throw new TypeError(
+      `tests need two nodes that take Pods, and there is ${named.join() || 'none'}; AKRI_TEST_NODES names two`,
+    )
   return [first, second]
 }
 
@@ -124,10 +133,17 @@ async function workers(): Promise<string[]> {
   const client = await clientOfCluster()
   try {
     const { items } = (await client.request({ method: 'GET', path: '/api/v1/nodes' })) as {
-      items: { metadata: { name: string }; spec: { unschedulable?: boolean; taints?: { key: string }[] } }[]
+      items: {
+        metadata: { name: string }
+        spec: { unschedulable?: boolean; taints?: { key: string }[] }
+      }[]
     }
     return items
-      .filter(({ spec }) => spec.unschedulable !== true && !spec.taints?.some(({ key }) => key.startsWith('node-role.')))
+      .filter(
+        ({ spec }) =>
+          spec.unschedulable !== true &&
+          !spec.taints?.some(({ key }) => key.startsWith('node-role.')),
+      )
       .map(({ metadata }) => metadata.name)
   } finally {
     client.close()

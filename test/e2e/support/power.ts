@@ -9,7 +9,8 @@ type Service = (typeof SERVICES)[number]
 
 /** Ends everything on the node but its first process, with no word of warning; nothing starts again by itself. */
 export async function powerOff(node: string): Promise<void> {
-  for (const service of SERVICES) await onNode(node, 'sh', '-c', `${locate(node, service)} kill -STOP $parent; kill -KILL $pid`)
+  for (const service of SERVICES)
+    await onNode(node, 'sh', '-c', `${locate(node, service)} kill -STOP $parent; kill -KILL $pid`)
   await onNode(node, 'sh', '-c', END_CONTAINERS)
 }
 

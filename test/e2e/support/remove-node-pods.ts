@@ -4,8 +4,20 @@ import { NAMESPACE, removeNodePods } from './node-pods.js'
 /** After a run of tests: nothing of what led into nodes is left in their cluster. */
 export default function setup(): () => Promise<void> {
   return async () => {
-    if (!process.env.KUBECONFIG || process.env.AKRI_TEST_CLUSTER !== '1' || process.env.AKRI_KUBE_TOOLS !== undefined) return
-    const there = await kubectl('get', 'namespace', NAMESPACE, '--ignore-not-found', '-o', 'name').catch(() => '')
+    if (
+      !process.env.KUBECONFIG ||
+      process.env.AKRI_TEST_CLUSTER !== '1' ||
+      process.env.AKRI_KUBE_TOOLS !== undefined
+    )
+      return
+    const there = await kubectl(
+      'get',
+      'namespace',
+      NAMESPACE,
+      '--ignore-not-found',
+      '-o',
+      'name',
+    ).catch(() => '')
     if (there !== '') await removeNodePods()
   }
 }

@@ -19,16 +19,24 @@ export async function checkSlots(world: World, where: string): Promise<void> {
           const usage = parseSlotUsage(text)
           if (usage.level === 'instance') return slot === id && usage.node === node
           return (
-            usage.level === 'configuration' && ofConfiguration(slot, resource) && usage.virtualId === id && usage.node === node
+            usage.level === 'configuration' &&
+            ofConfiguration(slot, resource) &&
+            usage.virtualId === id &&
+            usage.node === node
           )
         })
-        expect(slots.length, `${where}: ${key} on ${node} has ${id} of ${resource}; held: ${JSON.stringify(held)}`).toBe(1)
+        expect(
+          slots.length,
+          `${where}: ${key} on ${node} has ${id} of ${resource}; held: ${JSON.stringify(held)}`,
+        ).toBe(1)
         given.push({ slot: slots[0]?.[0] ?? '', pod: key })
       }
     }
   }
   const slots = given.map(({ slot }) => slot).sort()
-  expect(new Set(slots).size, `${where}: a slot is given twice: ${JSON.stringify(given)}`).toBe(slots.length)
+  expect(new Set(slots).size, `${where}: a slot is given twice: ${JSON.stringify(given)}`).toBe(
+    slots.length,
+  )
   expect(held.map(([slot]) => slot).sort(), `${where}: held, but given to nobody`).toEqual(slots)
 }
 

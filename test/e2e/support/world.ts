@@ -37,7 +37,11 @@ interface Named {
 }
 
 export interface PodState {
-  readonly metadata: { readonly name: string; readonly uid: string; readonly deletionTimestamp?: string }
+  readonly metadata: {
+    readonly name: string
+    readonly uid: string
+    readonly deletionTimestamp?: string
+  }
   readonly spec: { readonly nodeName?: string }
   readonly status: { readonly phase: string; readonly reason?: string; readonly message?: string }
 }
@@ -85,17 +89,28 @@ export class World {
         const { status } = (await client.request({ method: 'GET', path: url })) as {
           status: { conditions: { type: string; status: string }[] }
         }
-        if (!status.conditions.some(({ type, status: is }) => type === 'Established' && is === 'True'))
+        if (
+          !status.conditions.some(({ type, status: is }) => type === 'Established' && is === 'True')
+        )
           throw new Error('not established')
       })
     }
     const namespace = `akri-${randomBytes(3).toString('hex')}`
-    await client.request({ method: 'POST', path: '/api/v1/namespaces', body: { metadata: { name: namespace } } })
+    await client.request({
+      method: 'POST',
+      path: '/api/v1/namespaces',
+      body: { metadata: { name: namespace } },
+    })
     const world = new World(client, namespace)
     // Pods are refused before there is a service account, and where that has tokens, before it has one.
     await eventually(async () => {
       const body = JSON.parse(podYaml('x', {}))
-      await client.request({ method: 'POST', path: `/api/v1/namespaces/${namespace}/pods`, query: { dryRun: 'All' }, body })
+      await client.request({
+        method: 'POST',
+        path: `/api/v1/namespaces/${namespace}/pods`,
+        query: { dryRun: 'All' },
+        body,
+      })
     })
     return world
   }
@@ -103,16 +118,28 @@ export class World {
   /** Ends the Pods first, by force: a namespace takes its time. */
   async close(): Promise<void> {
     await this.clear()
-    await this.client.request({ method: 'DELETE', path: `/api/v1/namespaces/${this.namespace}` }).catch(() => undefined)
+    await this.client
+      .request({ method: 'DELETE', path: `/api/v1/namespaces/${this.namespace}` })
+      .catch(() => undefined)
     this.client.close()
   }
 
   /** Nothing of ours is left in the namespace. */
   async clear(): Promise<void> {
-    const named = [...(await this.list<Named>('Configuration')), ...(await this.list<Named>('Instance'))]
+    const named = [
+      ...(await this.list<Named>('Configuration')),
+      ...(await this.list<Named>('Instance')),
+    ]
     const resources = named.map(({ metadata }) => `akri.sh/${metadata.name}`)
     // What makes other things goes first.
-    for (const kind of ['Configuration', 'Deployment', 'Job', 'Pod', 'Service', 'Secret'] as const) {
+    for (const kind of [
+      'Configuration',
+      'Deployment',
+      'Job',
+      'Pod',
+      'Service',
+      'Secret',
+    ] as const) {
       for (const { metadata } of await this.list<Named>(kind)) {
         if (kind === 'Secret' && metadata.name.startsWith('default-token')) continue
         const query = kind === 'Pod' ? { gracePeriodSeconds: 0 } : {}
@@ -131,7 +158,8 @@ export class World {
       // A node's status is a little behind: what it says of the past must not be taken for what comes next.
       for (const node of NODES) {
         for (const resource of resources)
-          if (((await this.allocatable(node, resource)) ?? 0) > 0) throw new Error(`${node} still has ${resource}`)
+          if (((await this.allocatable(node, resource)) ?? 0) > 0)
+            throw new Error(`${node} still has ${resource}`)
       }
     })
   }
@@ -163,7 +191,10 @@ export class World {
   }
 
   async list<T>(kind: string): Promise<T[]> {
-    const { items } = (await this.client.request({ method: 'GET', path: this.api(kind).path(this.namespace) })) as { items: T[] }
+    const { items } = (await this.client.request({
+      method: 'GET',
+      path: this.api(kind).path(this.namespace),
+    })) as { items: T[] }
     return items
   }
 
@@ -177,7 +208,9 @@ export class World {
 
   /** The phase of each Pod, by name. */
   async phases(): Promise<Record<string, string>> {
-    return Object.fromEntries((await this.pods()).map(({ metadata, status }) => [metadata.name, status.phase]))
+    return Object.fromEntries(
+      (await this.pods()).map(({ metadata, status }) => [metadata.name, status.phase]),
+    )
   }
 
   /** Throws where one of the Pods does not run. */
@@ -191,8 +224,12 @@ export class World {
 
   /** The Pods that a kubelet did not admit, and why. */
   async refused(): Promise<string[]> {
-    const refused = (await this.pods()).filter(({ status }) => status.reason === 'UnexpectedAdmissionError')
-    return refused.map(({ metadata, spec, status }) => `${metadata.name} on ${spec.nodeName}: ${status.message}`)
+    const refused = (await this.pods()).filter(
+      ({ status }) => status.reason === 'UnexpectedAdmissionError',
+    )
+    return refused.map(
+      ({ metadata, spec, status }) => `${metadata.name} on ${spec.nodeName}: ${status.message}`,
+    )
   }
 
   /** Of every slot of the namespace the holder, by slot. */
@@ -209,7 +246,10 @@ export class World {
 
   /** What a node has of a resource; undefined where it does not know it. */
   async allocatable(node: string, resource: string): Promise<number | undefined> {
-    const { status } = (await this.client.request({ method: 'GET', path: `/api/v1/nodes/${node}` })) as {
+    const { status } = (await this.client.request({
+      method: 'GET',
+      path: `/api/v1/nodes/${node}`,
+    })) as {
       status: { allocatable: Record<string, string> }
     }
     const found = status.allocatable[resource]
@@ -227,12 +267,19 @@ export class World {
     const request = { method: 'GET' as const, path: `/api/v1/nodes/${node}/proxy/metrics` }
     let sum = 0
     for await (const line of this.client.lines(request, AbortSignal.timeout(10_000)))
-      sum += Number(/^kubelet_device_plugin_registration_total\{resource_name="akri\.sh\/.*\} (\S+)$/.exec(line)?.[1] ?? 0)
+      sum += Number(
+        /^kubelet_device_plugin_registration_total\{resource_name="akri\.sh\/.*\} (\S+)$/.exec(
+          line,
+        )?.[1] ?? 0,
+      )
     return sum
   }
 
   async isReady(node: string): Promise<boolean> {
-    const { status } = (await this.client.request({ method: 'GET', path: `/api/v1/nodes/${node}` })) as {
+    const { status } = (await this.client.request({
+      method: 'GET',
+      path: `/api/v1/nodes/${node}`,
+    })) as {
       status: { conditions: { type: string; status: string }[] }
     }
     return status.conditions.some(({ type, status: is }) => type === 'Ready' && is === 'True')
@@ -246,7 +293,8 @@ export class World {
       path: `/api/v1/namespaces/${this.namespace}/pods/${pod}/log`,
       query: container === undefined ? {} : { container },
     }
-    for await (const line of this.client.lines(request, AbortSignal.timeout(10_000))) response.push(line)
+    for await (const line of this.client.lines(request, AbortSignal.timeout(10_000)))
+      response.push(line)
     return response.join('\n')
   }
 }
@@ -276,19 +324,32 @@ export interface PodOptions {
 }
 
 /** A container of a test, which asks for resources. */
-export function container(name: string, limits: Readonly<Record<string, number>>, script = 'env; exec sleep 100000'): object {
+export function container(
+  name: string,
+  limits: Readonly<Record<string, number>>,
+  script = 'env; exec sleep 100000',
+): object {
   return {
     name,
     image: access.shellImage,
     command: ['/bin/sh', '-c', script],
-    resources: { limits: Object.fromEntries(Object.entries(limits).map(([key, count]) => [key, String(count)])) },
+    resources: {
+      limits: Object.fromEntries(
+        Object.entries(limits).map(([key, count]) => [key, String(count)]),
+      ),
+    },
   }
 }
 
 /** A Pod that asks for resources and sleeps, or runs a script. */
-export function podYaml(name: string, limits: Readonly<Record<string, number>>, options: PodOptions = {}): string {
+export function podYaml(
+  name: string,
+  limits: Readonly<Record<string, number>>,
+  options: PodOptions = {},
+): string {
   const { script, node, graceSeconds = 1, shared } = options
-  const mounts = shared === undefined ? {} : { volumeMounts: [{ name: 'shared', mountPath: '/shared' }] }
+  const mounts =
+    shared === undefined ? {} : { volumeMounts: [{ name: 'shared', mountPath: '/shared' }] }
   return JSON.stringify({
     apiVersion: 'v1',
     kind: 'Pod',
@@ -298,7 +359,9 @@ export function podYaml(name: string, limits: Readonly<Record<string, number>>, 
       restartPolicy: 'Never',
       ...onlyOn(node),
       containers: [{ ...container('c', limits, script), ...mounts }],
-      ...(shared === undefined ? {} : { volumes: [{ name: 'shared', hostPath: { path: shared } }] }),
+      ...(shared === undefined
+        ? {}
+        : { volumes: [{ name: 'shared', hostPath: { path: shared } }] }),
     },
   })
 }
@@ -320,7 +383,11 @@ export function deploymentYaml(
       selector: { matchLabels: { app: name } },
       template: {
         metadata: { labels: { app: name, version } },
-        spec: { terminationGracePeriodSeconds: 1, ...onlyOn(node), containers: [container('c', limits)] },
+        spec: {
+          terminationGracePeriodSeconds: 1,
+          ...onlyOn(node),
+          containers: [container('c', limits)],
+        },
       },
     },
   })
@@ -332,7 +399,12 @@ function onlyOn(node: string | undefined): object {
 }
 
 /** A Configuration with debugEcho. */
-export function echoYaml(name: string, descriptions: readonly string[], capacity: number, more: object = {}): string {
+export function echoYaml(
+  name: string,
+  descriptions: readonly string[],
+  capacity: number,
+  more: object = {},
+): string {
   return JSON.stringify({
     apiVersion: 'akri.sh/v0',
     kind: 'Configuration',

@@ -2,7 +2,12 @@ import { spawn } from 'node:child_process'
 import path from 'node:path'
 import { ApiError } from '@akrijs/kube'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { MANIFESTS, missingForInstallation, provideImage, removeImage } from '../install/installation.js'
+import {
+  MANIFESTS,
+  missingForInstallation,
+  provideImage,
+  removeImage,
+} from '../install/installation.js'
 import { kubectl } from '../support/kubectl.js'
 import { NODE_1, NODE_2 } from '../support/nodes.js'
 import { tidyUp } from '../support/tidy-up.js'
@@ -27,7 +32,16 @@ describe.skipIf(lacks !== undefined)(
     let count = 0
 
     const pods = async () => {
-      const text = await kubectl('-n', 'akri', 'get', 'pods', '-l', 'app.kubernetes.io/name=akri-webhook', '-o', 'json')
+      const text = await kubectl(
+        '-n',
+        'akri',
+        'get',
+        'pods',
+        '-l',
+        'app.kubernetes.io/name=akri-webhook',
+        '-o',
+        'json',
+      )
       const { items } = JSON.parse(text) as { items: WebhookPod[] }
       return items.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
     }
@@ -35,7 +49,10 @@ describe.skipIf(lacks !== undefined)(
       apiVersion: 'akri.sh/v0',
       kind: 'Configuration',
       metadata: { name: `lab-${count++}` },
-      spec: { discoveryHandler: { name: 'debugEcho', discoveryDetails: 'descriptions: []' }, ...spec },
+      spec: {
+        discoveryHandler: { name: 'debugEcho', discoveryDetails: 'descriptions: []' },
+        ...spec,
+      },
     })
     const create = (object: object) =>
       world.client.request({
@@ -78,14 +95,21 @@ describe.skipIf(lacks !== undefined)(
       expect(running.map(({ spec }) => spec.nodeName).sort()).toEqual([NODE_1, NODE_2])
       for (const { metadata, status } of running) {
         expect(status.containerStatuses[0]?.restartCount).toBe(0)
-        const get = (url: string) => kubectl('get', '--raw', `/api/v1/namespaces/akri/pods/${metadata.name}:8080/proxy/${url}`)
+        const get = (url: string) =>
+          kubectl('get', '--raw', `/api/v1/namespaces/akri/pods/${metadata.name}:8080/proxy/${url}`)
         expect(await get('readyz')).toBe('ok\n')
         const metrics = await get('metrics')
         expect(metrics).toContain('akri_webhook_types_info{source="cluster"')
         expect(metrics).toMatch(/^akri_webhook_certificate_expiry_timestamp_seconds \d+$/m)
       }
       const may = (...what: string[]) =>
-        kubectl('auth', 'can-i', ...what, '--as', 'system:serviceaccount:akri:akri-webhook-sa').then(
+        kubectl(
+          'auth',
+          'can-i',
+          ...what,
+          '--as',
+          'system:serviceaccount:akri:akri-webhook-sa',
+        ).then(
           () => true,
           () => false,
         )
@@ -98,7 +122,10 @@ describe.skipIf(lacks !== undefined)(
 
     it('R66 tells who uses kubectl each thing that is wrong', async () => {
       await eventually(() => create(configuration({})))
-      const wrong = configuration({ brokerSpec: { brokerPodSpec: { container: [] } }, instanceServiceSpec: { port: 80 } })
+      const wrong = configuration({
+        brokerSpec: { brokerPodSpec: { container: [] } },
+        instanceServiceSpec: { port: 80 },
+      })
       const said = await refusalByKubectl(
         JSON.stringify({ ...wrong, metadata: { ...wrong.metadata, namespace: world.namespace } }),
       )
@@ -111,11 +138,20 @@ describe.skipIf(lacks !== undefined)(
     it.each([
       ['udev', 'udevRules: [KERNEL=]', /udevRules/],
       ['onvif', 'discoveryTimeout: 3', /discoveryTimeout/],
-      ['opcua', 'opcuaDiscoveryMethod: { standard: { discoveryUrls: [opc.tcp://plc] } }', /discoveryUrls.*the port is missing/],
+      [
+        'opcua',
+        'opcuaDiscoveryMethod: { standard: { discoveryUrls: [opc.tcp://plc] } }',
+        /discoveryUrls.*the port is missing/,
+      ],
       ['debugEcho', 'description: [foo0]', /description/],
-    ])('R66 checks discoveryDetails of %s by the handler that agents load', async (name, discoveryDetails, said) => {
-      await expect(create(configuration({ discoveryHandler: { name, discoveryDetails } }))).rejects.toThrow(said)
-    })
+    ])(
+      'R66 checks discoveryDetails of %s by the handler that agents load',
+      async (name, discoveryDetails, said) => {
+        await expect(
+          create(configuration({ discoveryHandler: { name, discoveryDetails } })),
+        ).rejects.toThrow(said)
+      },
+    )
 
     it('is replaced by a new version without anybody noticing', async () => {
       const failures = await asking(async () => {
@@ -128,7 +164,15 @@ describe.skipIf(lacks !== undefined)(
     it('goes on when one of its replicas is killed', async () => {
       const [first] = await pods()
       const failures = await asking(async () => {
-        await kubectl('-n', 'akri', 'delete', 'pod', first?.metadata.name ?? '', '--grace-period=0', '--force')
+        await kubectl(
+          '-n',
+          'akri',
+          'delete',
+          'pod',
+          first?.metadata.name ?? '',
+          '--grace-period=0',
+          '--force',
+        )
         await eventually(async () => {
           const [one, two] = await pods()
           expect([one, two].map((pod) => pod?.status.containerStatuses?.length)).toEqual([1, 1])
@@ -136,7 +180,8 @@ describe.skipIf(lacks !== undefined)(
         await kubectl('-n', 'akri', 'rollout', 'status', DEPLOYMENT, '--timeout=60s')
       })
       // What was under way to the one that died may be lost, and is refused: it fails closed.
-      for (const failure of failures) expect(failure instanceof ApiError && failure.message).toContain('failed calling webhook')
+      for (const failure of failures)
+        expect(failure instanceof ApiError && failure.message).toContain('failed calling webhook')
       expect(failures.length).toBeLessThan(5)
     })
 
@@ -154,7 +199,9 @@ describe.skipIf(lacks !== undefined)(
       await eventually(async () => expect(await policy()).toBe('Ignore'))
       await kubectl('-n', 'akri', 'scale', DEPLOYMENT, '--replicas=0')
       await eventually(async () => expect(await pods()).toEqual([]))
-      await eventually(() => create(configuration({ brokerSpec: { brokerPodSpec: { nonsense: 1 } } })))
+      await eventually(() =>
+        create(configuration({ brokerSpec: { brokerPodSpec: { nonsense: 1 } } })),
+      )
       await world.client.request({
         method: 'PATCH',
         path: '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/akri-webhook-configuration',
@@ -177,7 +224,9 @@ function refusalByKubectl(json: string): Promise<string> {
       said += String(chunk)
     })
     child.on('error', reject)
-    child.on('close', (code) => (code === 0 ? reject(new Error('it was not refused')) : resolve(said)))
+    child.on('close', (code) =>
+      code === 0 ? reject(new Error('it was not refused')) : resolve(said),
+    )
     child.stdin.end(json)
   })
 }

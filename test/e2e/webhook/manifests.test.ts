@@ -40,11 +40,14 @@ const pod = deployment.spec.template
 const container = pod.spec.containers[0] ?? expect.fail('the Deployment has no container')
 const environment = new Map(container.env.map(({ name, value }) => [name, value]))
 const options = webhookOptions()
-const defaultOf = (variable: string): unknown => options.find(({ envVar }) => envVar === variable)?.defaultValue
+const defaultOf = (variable: string): unknown =>
+  options.find(({ envVar }) => envVar === variable)?.defaultValue
 
 describe('deploy/manifests/webhook', () => {
   it('lists all its files', () => {
-    expect(read<{ resources: string[] }>('kustomization.yaml').resources.toSorted()).toEqual(files.toSorted())
+    expect(read<{ resources: string[] }>('kustomization.yaml').resources.toSorted()).toEqual(
+      files.toSorted(),
+    )
   })
 
   it('sets what the webhook can be told, and Node', () => {
@@ -54,7 +57,9 @@ describe('deploy/manifests/webhook', () => {
 
   it('runs the image of this version, on the ports that the program has', () => {
     expect(container.image).toBe(IMAGE)
-    expect(Object.fromEntries(container.ports.map(({ name, containerPort }) => [name, containerPort]))).toEqual({
+    expect(
+      Object.fromEntries(container.ports.map(({ name, containerPort }) => [name, containerPort])),
+    ).toEqual({
       https: defaultOf('AKRI_WEBHOOK_PORT'),
       metrics: Number(environment.get('METRICS_PORT')),
     })
@@ -69,10 +74,14 @@ describe('deploy/manifests/webhook', () => {
   it('registers the Service of these Pods, and gives both the names that the program knows', () => {
     const service = read<Manifest & { spec: { selector: object; ports: object[] } }>('service.yaml')
     const registration = read<
-      Manifest & { webhooks: { name: string; clientConfig: { service: object }; failurePolicy: string }[] }
+      Manifest & {
+        webhooks: { name: string; clientConfig: { service: object }; failurePolicy: string }[]
+      }
     >('validating-webhook-configuration.yaml')
     expect(pod.metadata.labels).toMatchObject(service.spec.selector)
-    expect(service.spec.ports).toEqual([expect.objectContaining({ port: 443, targetPort: 'https' })])
+    expect(service.spec.ports).toEqual([
+      expect.objectContaining({ port: 443, targetPort: 'https' }),
+    ])
     expect(service.metadata.name).toBe(defaultOf('AKRI_WEBHOOK_SERVICE'))
     const { name, namespace } = service.metadata
     expect(registration.webhooks).toEqual([
@@ -88,22 +97,38 @@ describe('deploy/manifests/webhook', () => {
   it('gives rights to one account only, to named objects where that is possible, and none with a wildcard', () => {
     for (const file of files.filter((one) => one.includes('role'))) {
       const { kind, metadata, rules, subjects } = read<
-        Manifest & { rules?: { resources: string[]; verbs: string[]; resourceNames?: string[] }[]; subjects?: object[] }
+        Manifest & {
+          rules?: { resources: string[]; verbs: string[]; resourceNames?: string[] }[]
+          subjects?: object[]
+        }
       >(file)
       expect(metadata.namespace).toBe(kind.startsWith('Cluster') ? undefined : 'akri')
       if (subjects !== undefined)
-        expect(subjects).toEqual([{ kind: 'ServiceAccount', name: 'akri-webhook-sa', namespace: 'akri' }])
+        expect(subjects).toEqual([
+          { kind: 'ServiceAccount', name: 'akri-webhook-sa', namespace: 'akri' },
+        ])
       for (const { resources, verbs, resourceNames } of rules ?? []) {
         expect([...resources, ...verbs]).not.toContain('*')
-        if (verbs.some((verb) => ['update', 'patch', 'delete'].includes(verb))) expect(resourceNames).toHaveLength(1)
+        if (verbs.some((verb) => ['update', 'patch', 'delete'].includes(verb)))
+          expect(resourceNames).toHaveLength(1)
       }
     }
-    expect(JSON.stringify(read('role.yaml'))).toContain(JSON.stringify([defaultOf('AKRI_CERTIFICATE_SECRET')]))
+    expect(JSON.stringify(read('role.yaml'))).toContain(
+      JSON.stringify([defaultOf('AKRI_CERTIFICATE_SECRET')]),
+    )
   })
 
   it('has specs that the webhook itself would take', () => {
     const check = (file: string, root: 'deploymentSpec' | 'serviceSpec') =>
-      checkType(read<{ spec: unknown }>(file).spec, { types: BUNDLED_TYPES, root, path: 'spec', limit: 10 })
-    expect([...check('deployment.yaml', 'deploymentSpec'), ...check('service.yaml', 'serviceSpec')]).toEqual([])
+      checkType(read<{ spec: unknown }>(file).spec, {
+        types: BUNDLED_TYPES,
+        root,
+        path: 'spec',
+        limit: 10,
+      })
+    expect([
+      ...check('deployment.yaml', 'deploymentSpec'),
+      ...check('service.yaml', 'serviceSpec'),
+    ]).toEqual([])
   })
 })

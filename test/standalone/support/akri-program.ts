@@ -1,4 +1,10 @@
-import { type ChildProcess, execFile, type SpawnSyncReturns, spawn, spawnSync } from 'node:child_process'
+import {
+  type ChildProcess,
+  execFile,
+  type SpawnSyncReturns,
+  spawn,
+  spawnSync,
+} from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
@@ -71,8 +77,11 @@ export class AkriProgram {
   async stop(signal: NodeJS.Signals): Promise<number | null> {
     const child = this.#agent
     this.#agent = undefined
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return child?.exitCode ?? null
-    const ended = new Promise<number | null>((resolve) => child.once('exit', (code) => resolve(code)))
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null)
+      return child?.exitCode ?? null
+    const ended = new Promise<number | null>((resolve) =>
+      child.once('exit', (code) => resolve(code)),
+    )
     child.kill(signal)
     return ended
   }
@@ -95,12 +104,22 @@ export class AkriProgram {
   }
 
   async instances(): Promise<Instance[]> {
-    return (JSON.parse(await this.ask('get', 'instances', '-o', 'json')) as { items: Instance[] }).items
+    return (JSON.parse(await this.ask('get', 'instances', '-o', 'json')) as { items: Instance[] })
+      .items
   }
 
   /** Another `akri`, to its end. @param input its standard input @param environment what it has besides */
-  run(args: readonly string[], input = '', environment: NodeJS.ProcessEnv = {}): SpawnSyncReturns<string> {
+  run(
+    args: readonly string[],
+    input = '',
+    environment: NodeJS.ProcessEnv = {},
+  ): SpawnSyncReturns<string> {
     const env = { ...process.env, AKRI_STATE_DIRECTORY: this.state, ...environment }
-    return spawnSync(process.execPath, [akri, ...args], { encoding: 'utf8', env, input, cwd: this.directory })
+    return spawnSync(process.execPath, [akri, ...args], {
+      encoding: 'utf8',
+      env,
+      input,
+      cwd: this.directory,
+    })
   }
 }

@@ -22,7 +22,8 @@ export function processesOf(pid: number): number[] {
     parents.set(Number(name), Number(/^PPid:\s+(\d+)/m.exec(statusOf(Number(name)))?.[1]))
   const all = [pid]
   // What is added is looked at too.
-  for (const known of all) for (const [child, parent] of parents) if (parent === known) all.push(child)
+  for (const known of all)
+    for (const [child, parent] of parents) if (parent === known) all.push(child)
   return all
 }
 

@@ -40,7 +40,9 @@ export class Screen {
 
   /** As text, without what is blank at the ends. */
   get lines(): string[] {
-    const lines = Array.from({ length: this.rows }, (_, row) => (this.#page.cells[row] ?? []).join('').trimEnd())
+    const lines = Array.from({ length: this.rows }, (_, row) =>
+      (this.#page.cells[row] ?? []).join('').trimEnd(),
+    )
     return lines.slice(0, lines.findLastIndex((line) => line !== '') + 1)
   }
 
@@ -62,9 +64,13 @@ export class Screen {
   write(text: string): void {
     const all = this.#rest + text
     this.#rest = UNFINISHED.exec(all)?.[0] ?? ''
-    for (const [token, isPrivate = '', numbers = '', final] of all.slice(0, all.length - this.#rest.length).matchAll(TOKEN)) {
-      if (/^\P{Cc}/u.test(token)) for (const { segment } of SEGMENTS.segment(token)) this.#put(segment)
-      else if (!this.#obey(final === undefined ? token : isPrivate + final, numbers)) this.strange.push(token)
+    for (const [token, isPrivate = '', numbers = '', final] of all
+      .slice(0, all.length - this.#rest.length)
+      .matchAll(TOKEN)) {
+      if (/^\P{Cc}/u.test(token))
+        for (const { segment } of SEGMENTS.segment(token)) this.#put(segment)
+      else if (!this.#obey(final === undefined ? token : isPrivate + final, numbers))
+        this.strange.push(token)
     }
   }
 

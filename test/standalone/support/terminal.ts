@@ -20,10 +20,15 @@ export class Terminal {
   readonly ended: Promise<number | null>
   readonly #child: ChildProcessByStdio<Writable, Readable, null>
 
-  constructor(size: { readonly columns: number; readonly rows: number }, command: readonly string[]) {
+  constructor(
+    size: { readonly columns: number; readonly rows: number },
+    command: readonly string[],
+  ) {
     const { columns, rows } = size
     this.screen = new Screen(columns || 80, rows || 24)
-    this.#child = spawn(PYTHON, [PROGRAM, String(columns), String(rows), ...command], { stdio: ['pipe', 'pipe', 'inherit'] })
+    this.#child = spawn(PYTHON, [PROGRAM, String(columns), String(rows), ...command], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    })
     this.#child.stdout.setEncoding('utf8').on('data', (text: string) => {
       this.raw += text
       this.screen.write(text)

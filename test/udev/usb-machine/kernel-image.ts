@@ -21,11 +21,17 @@ export interface KernelImage {
 const NEEDED: readonly (readonly [what: string, present: () => boolean])[] = [
   ['an x64 machine', () => process.arch === 'x64'],
   ['the Debian package qemu-system-x86', () => has('qemu-system-x86_64')],
-  ['the Debian package busybox-static', () => existsSync(BUSYBOX) && spawnSync('ldd', [BUSYBOX]).status !== 0],
+  [
+    'the Debian package busybox-static',
+    () => existsSync(BUSYBOX) && spawnSync('ldd', [BUSYBOX]).status !== 0,
+  ],
   ['the Debian package cpio', () => has('cpio')],
   ['the Debian package kmod', () => has('modprobe') && has('depmod')],
   ['the Debian package udev', () => existsSync('/lib/systemd/systemd-udevd') && has('udevadm')],
-  ['setpriv of util-linux', () => spawnSync('setpriv', ['--pdeathsig', 'KILL', 'true'], { env: searchPath }).status === 0],
+  [
+    'setpriv of util-linux',
+    () => spawnSync('setpriv', ['--pdeathsig', 'KILL', 'true'], { env: searchPath }).status === 0,
+  ],
 ]
 
 const BUSYBOX = '/bin/busybox'
@@ -45,27 +51,44 @@ export async function kernelImage(): Promise<KernelImage | { readonly missing: s
   try {
     if (!existsSync(kept)) await fetchKernel(kept)
   } catch (error) {
-    const reason = error instanceof Error ? error.message.split('\n').slice(0, 2).join(' ') : String(error)
+    const reason =
+      error instanceof Error ? error.message.split('\n').slice(0, 2).join(' ') : String(error)
     return { missing: `a kernel: apt-get download linux-image-amd64 failed (${reason})` }
   }
   const [version] = readdirSync(path.join(kept, 'lib/modules'))
   if (version === undefined) return { missing: `a kernel: ${kept} is incomplete, delete it` }
-  return { version, kernel: path.join(kept, `boot/vmlinuz-${version}`), modules: path.join(kept, 'lib/modules') }
+  return {
+    version,
+    kernel: path.join(kept, `boot/vmlinuz-${version}`),
+    modules: path.join(kept, 'lib/modules'),
+  }
 }
 
 /** Writes the file system that the kernel begins with: busybox, a few modules, and `init.sh`. */
 export async function writeInitramfs(image: KernelImage, file: string): Promise<void> {
   const tree = await mkdtemp(path.join(os.tmpdir(), 'akri-initramfs-'))
   try {
-    for (const folder of ['bin', 'dev', 'proc', 'sys', 'run', 'modules', 'newroot']) await mkdir(path.join(tree, folder))
+    for (const folder of ['bin', 'dev', 'proc', 'sys', 'run', 'modules', 'newroot'])
+      await mkdir(path.join(tree, folder))
     await cp(BUSYBOX, path.join(tree, 'bin/busybox'), { dereference: true })
     await cp(path.join(import.meta.dirname, 'init.sh'), path.join(tree, 'init'))
     for (const [index, module] of (await modulesInOrder(image)).entries()) {
-      const target = path.join(tree, `modules/${String(index).padStart(3, '0')}-${path.basename(module).replace(/\.xz$/, '')}`)
+      const target = path.join(
+        tree,
+        `modules/${String(index).padStart(3, '0')}-${path.basename(module).replace(/\.xz$/, '')}`,
+      )
       if (!module.endsWith('.xz')) await cp(module, target)
-      else await writeFile(target, (await run('xz', ['-dc', module], { encoding: 'buffer', maxBuffer: 1 << 26 })).stdout)
+      else
+        await writeFile(
+          target,
+          (await run('xz', ['-dc', module], { encoding: 'buffer', maxBuffer: 1 << 26 })).stdout,
+        )
     }
-    await run('sh', ['-c', 'chmod +x init && find . | cpio --create --format=newc --quiet > "$0"', file], { cwd: tree })
+    await run(
+      'sh',
+      ['-c', 'chmod +x init && find . | cpio --create --format=newc --quiet > "$0"', file],
+      { cwd: tree },
+    )
   } finally {
     await rm(tree, { recursive: true, force: true })
   }
@@ -93,7 +116,10 @@ async function fetchKernel(kept: string): Promise<void> {
     const { stdout } = await run('apt-cache', ['depends', '--important', 'linux-image-amd64'])
     const name = /Depends: (linux-image-\S+)/.exec(stdout)?.[1] ?? 'linux-image-amd64'
     // As root apt would fetch as a user who cannot write here.
-    await run('apt-get', ['-qq', '-oAPT::Sandbox::User=root', 'download', name], { cwd: work, timeout: 120_000 })
+    await run('apt-get', ['-qq', '-oAPT::Sandbox::User=root', 'download', name], {
+      cwd: work,
+      timeout: 120_000,
+    })
     const [archive = ''] = (await readdir(work)).filter((file) => file.endsWith('.deb'))
     const tree = path.join(work, 'tree')
     await run('dpkg-deb', ['--extract', path.join(work, archive), tree])
@@ -110,7 +136,9 @@ async function fetchKernel(kept: string): Promise<void> {
 
 function cacheRoot(): string {
   if (process.env.AKRI_CACHE) return path.resolve(process.env.AKRI_CACHE)
-  return process.getuid?.() === 0 ? '/var/cache/akri-tests' : path.join(os.homedir(), '.cache/akri-tests')
+  return process.getuid?.() === 0
+    ? '/var/cache/akri-tests'
+    : path.join(os.homedir(), '.cache/akri-tests')
 }
 
 function has(command: string): boolean {

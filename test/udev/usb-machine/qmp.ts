@@ -34,7 +34,10 @@ export class Qmp {
 
   execute(command: string, args: Readonly<Record<string, unknown>> = {}): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ resolve, reject: (error) => reject(new QemuError(`${command}: ${error.message}`)) })
+      this.#waiting.push({
+        resolve,
+        reject: (error) => reject(new QemuError(`${command}: ${error.message}`)),
+      })
       this.#socket.write(`${JSON.stringify({ execute: command, arguments: args })}\n`)
     })
   }
@@ -47,7 +50,8 @@ export class Qmp {
     const message: { return?: unknown; error?: { desc: string } } = JSON.parse(line)
     // The greeting and events are neither.
     if (message.return !== undefined) this.#waiting.shift()?.resolve(message.return)
-    else if (message.error !== undefined) this.#waiting.shift()?.reject(new QemuError(message.error.desc))
+    else if (message.error !== undefined)
+      this.#waiting.shift()?.reject(new QemuError(message.error.desc))
   }
 }
 

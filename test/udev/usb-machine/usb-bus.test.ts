@@ -9,7 +9,10 @@ import { kernelImage } from './kernel-image.js'
 import { BUS, UsbMachine } from './usb-machine.js'
 
 const image = await kernelImage()
-const title = 'missing' in image ? `the udev handler on a USB bus (needs ${image.missing})` : 'the udev handler on a USB bus'
+const title =
+  'missing' in image
+    ? `the udev handler on a USB bus (needs ${image.missing})`
+    : 'the udev handler on a USB bus'
 
 /** What QEMU's keyboards, mice and tablets have in common. */
 const ANY_INPUT = 'SUBSYSTEM=="usb", ENV{DEVTYPE}=="usb_device", ATTR{idVendor}=="0627"'
@@ -17,7 +20,9 @@ const ANY_HUB = 'SUBSYSTEM=="usb", ENV{DEVTYPE}=="usb_device", ATTR{idVendor}=="
 
 /** The path of what is plugged in at a port such as `3.2`. */
 function at(port: string): string {
-  const names = port.split('.').map((_, index, numbers) => `1-${numbers.slice(0, index + 1).join('.')}`)
+  const names = port
+    .split('.')
+    .map((_, index, numbers) => `1-${numbers.slice(0, index + 1).join('.')}`)
   return `${BUS}/${names.join('/')}`
 }
 
@@ -44,7 +49,9 @@ describe.skipIf('missing' in image)(title, () => {
     for (const watch of watches.splice(0)) watch.stop()
     for (const port of [...plugged]) if (plugged.has(port)) await unplug(port)
     // Each test begins with an empty bus.
-    await machine.guest.run('while ls /sys/bus/usb/devices | grep -q "^1-[1-9]"; do sleep 0.05; done; udevadm settle')
+    await machine.guest.run(
+      'while ls /sys/bus/usb/devices | grep -q "^1-[1-9]"; do sleep 0.05; done; udevadm settle',
+    )
   })
 
   async function watch(details: UdevRequest): Promise<DeviceWatch> {
@@ -53,7 +60,11 @@ describe.skipIf('missing' in image)(title, () => {
     return opened
   }
 
-  async function plug(port: string, kind = 'usb-kbd', properties: Readonly<Record<string, string | boolean>> = {}) {
+  async function plug(
+    port: string,
+    kind = 'usb-kbd',
+    properties: Readonly<Record<string, string | boolean>> = {},
+  ) {
     await machine.plug({ ...properties, kind, port })
     plugged.add(port)
   }
@@ -73,7 +84,9 @@ describe.skipIf('missing' in image)(title, () => {
 
   it('finds a keyboard by what udevd found out about it, until it is unplugged', async () => {
     const lists = await watch({
-      udevRules: ['SUBSYSTEM=="input", KERNEL=="event*", ENV{ID_INPUT_KEYBOARD}=="1", ENV{ID_SERIAL}=="QEMU_*_KBD-42"'],
+      udevRules: [
+        'SUBSYSTEM=="input", KERNEL=="event*", ENV{ID_INPUT_KEYBOARD}=="1", ENV{ID_SERIAL}=="QEMU_*_KBD-42"',
+      ],
     })
     await plug('3', 'usb-kbd', { serial: 'KBD-42' })
     await plug('4', 'usb-kbd', { serial: 'KBD-43' })
@@ -94,7 +107,9 @@ describe.skipIf('missing' in image)(title, () => {
   })
 
   it('finds the port of a serial adapter by the adapter above it, until it is unplugged', async () => {
-    const lists = await watch({ udevRules: ['SUBSYSTEM=="tty", ATTRS{idVendor}=="0403", ATTRS{idProduct}=="6001"'] })
+    const lists = await watch({
+      udevRules: ['SUBSYSTEM=="tty", ATTRS{idVendor}=="0403", ATTRS{idProduct}=="6001"'],
+    })
     await machine.execute('chardev-add', { id: 'line', backend: { type: 'null', data: {} } })
     await plug('3', 'usb-serial', { chardev: 'line', 'always-plugged': true })
     const { devices } = await lists.until('a port', ({ devices }) => devices.length > 0)
@@ -112,12 +127,25 @@ describe.skipIf('missing' in image)(title, () => {
   it('finds a storage device and its partition, until it is unplugged', async () => {
     const disk = path.join(directory, 'disk')
     writeDisk(disk)
-    const lists = await watch({ udevRules: ['SUBSYSTEM=="block", ENV{ID_BUS}=="usb", ENV{ID_SERIAL_SHORT}=="DISK-1"'] })
+    const lists = await watch({
+      udevRules: ['SUBSYSTEM=="block", ENV{ID_BUS}=="usb", ENV{ID_SERIAL_SHORT}=="DISK-1"'],
+    })
     const file = { driver: 'file', filename: disk }
-    await machine.execute('blockdev-add', { 'node-name': 'disk', driver: 'raw', 'read-only': true, file })
+    await machine.execute('blockdev-add', {
+      'node-name': 'disk',
+      driver: 'raw',
+      'read-only': true,
+      file,
+    })
     await plug('3', 'usb-storage', { drive: 'disk', serial: 'DISK-1' })
-    const { devices } = await lists.until('a disk and its partition', ({ devices }) => devices.length > 1)
-    expect(devices.map(({ properties }) => properties?.UDEV_DEVNODE)).toEqual(['/dev/sda', '/dev/sda1'])
+    const { devices } = await lists.until(
+      'a disk and its partition',
+      ({ devices }) => devices.length > 1,
+    )
+    expect(devices.map(({ properties }) => properties?.UDEV_DEVNODE)).toEqual([
+      '/dev/sda',
+      '/dev/sda1',
+    ])
     expect(devices.map(({ id }) => id)).toEqual([
       matching(new RegExp(`^${at('3')}/1-3:1\\.0/host\\d+/.*/block/sda$`)),
       `${devices[0]?.id}/sda1`,
@@ -157,7 +185,9 @@ describe.skipIf('missing' in image)(title, () => {
     const complete = (devices: readonly { deviceSpecs?: readonly unknown[] }[]) =>
       devices.length === ids.length && devices.every(({ deviceSpecs }) => deviceSpecs?.length === 3)
     for (let round = 1; round <= 2; round++) {
-      const { devices } = await lists.until('four keyboards, complete', ({ devices }) => complete(devices))
+      const { devices } = await lists.until('four keyboards, complete', ({ devices }) =>
+        complete(devices),
+      )
       expect(devices.map(({ id }) => id)).toEqual(ids)
       for (const { id, properties, deviceSpecs } of devices) {
         expect(properties).toEqual({
@@ -182,26 +212,37 @@ describe.skipIf('missing' in image)(title, () => {
     await plug('2', 'usb-hub')
     for (const port of ['2.2', '2.1']) await plug(port)
     const lists = await watch({ udevRules: [ANY_INPUT, ANY_HUB], groupRecursive: true })
-    const whole = await lists.until('a hub with two keyboards', ({ devices }) => devices[0]?.deviceSpecs?.length === 3)
+    const whole = await lists.until(
+      'a hub with two keyboards',
+      ({ devices }) => devices[0]?.deviceSpecs?.length === 3,
+    )
     expect(whole.devices.map(({ id }) => id)).toEqual([at('2')])
     await unplug('2.1')
-    const rest = await lists.until('a hub with one keyboard', ({ devices }) => devices[0]?.deviceSpecs?.length === 2)
+    const rest = await lists.until(
+      'a hub with one keyboard',
+      ({ devices }) => devices[0]?.deviceSpecs?.length === 2,
+    )
     expect(rest.devices.map(({ id }) => id)).toEqual([at('2')])
   })
 
-  it.each([20, 300])('has a device once that was pulled %i ms after it was plugged in, and put back at once', async (pause) => {
-    const lists = await watch({ udevRules: [ANY_INPUT] })
-    await plug('3')
-    await sleep(pause)
-    await unplug('3')
-    await plug('3')
-    await untilKnown([at('3')], lists)
-    const { devices } = await lists.untilIds([at('3')])
-    const number = (await machine.guest.run(`cat /sys${at('3')}/devnum`)).trim().padStart(3, '0')
-    expect(devices).toMatchObject([{ properties: { UDEV_DEVNODE: `/dev/bus/usb/001/${number}` } }])
-    await unplug('3')
-    await lists.untilIds([])
-  })
+  it.each([20, 300])(
+    'has a device once that was pulled %i ms after it was plugged in, and put back at once',
+    async (pause) => {
+      const lists = await watch({ udevRules: [ANY_INPUT] })
+      await plug('3')
+      await sleep(pause)
+      await unplug('3')
+      await plug('3')
+      await untilKnown([at('3')], lists)
+      const { devices } = await lists.untilIds([at('3')])
+      const number = (await machine.guest.run(`cat /sys${at('3')}/devnum`)).trim().padStart(3, '0')
+      expect(devices).toMatchObject([
+        { properties: { UDEV_DEVNODE: `/dev/bus/usb/001/${number}` } },
+      ])
+      await unplug('3')
+      await lists.untilIds([])
+    },
+  )
 
   it('tells of a found device that is pulled and put back at once that it is another one', async () => {
     const lists = await watch({ udevRules: [ANY_INPUT] })
@@ -210,17 +251,22 @@ describe.skipIf('missing' in image)(title, () => {
     await unplug('3')
     await plug('3')
     const isOther = (node: string | undefined) => node !== undefined && node !== first
-    await lists.until('another node', ({ devices }) => isOther(devices[0]?.properties?.UDEV_DEVNODE))
+    await lists.until('another node', ({ devices }) =>
+      isOther(devices[0]?.properties?.UDEV_DEVNODE),
+    )
     await untilKnown([at('3')], lists)
   })
 
-  it.each([20, 300])('does not keep a device that was pulled %i ms after it was plugged in', async (pause) => {
-    const lists = await watch({ udevRules: [ANY_INPUT] })
-    await plug('3')
-    await sleep(pause)
-    await unplug('3')
-    await untilKnown([], lists)
-  })
+  it.each([20, 300])(
+    'does not keep a device that was pulled %i ms after it was plugged in',
+    async (pause) => {
+      const lists = await watch({ udevRules: [ANY_INPUT] })
+      await plug('3')
+      await sleep(pause)
+      await unplug('3')
+      await untilKnown([], lists)
+    },
+  )
 
   it('gives the list soon after what udevd says of a plug', async () => {
     await machine.guest.run(
@@ -236,17 +282,25 @@ describe.skipIf('missing' in image)(title, () => {
       await lists.untilIds([])
     }
     const said = await machine.guest.run('kill $(cat /tmp/said.pid); cat /tmp/said')
-    const heard = [...said.matchAll(/^UDEV +\[([\d.]+)\] add +(\S+) /gm)].filter(([, , path]) => path === at('3'))
+    const heard = [...said.matchAll(/^UDEV +\[([\d.]+)\] add +(\S+) /gm)].filter(
+      ([, , path]) => path === at('3'),
+    )
     expect(heard).toHaveLength(listed.length)
-    const took = listed.map((moment, index) => moment - Number(heard[index]?.[1]) * 1000).sort((a, b) => a - b)
-    process.stdout.write(`udevd's event to the list, in the emulated machine: ${took.map((ms) => ms.toFixed(0)).join(', ')} ms\n`)
+    const took = listed
+      .map((moment, index) => moment - Number(heard[index]?.[1]) * 1000)
+      .sort((a, b) => a - b)
+    process.stdout.write(
+      `udevd's event to the list, in the emulated machine: ${took.map((ms) => ms.toFixed(0)).join(', ')} ms\n`,
+    )
     expect(took[1]).toBeLessThan(500)
   })
 
   it('finds fifty that are plugged in at once, in no more lists than devices, and loses none', async () => {
     const hubs = ['1', '2', '3', '4', '5', '6', '7']
     const kinds = ['usb-kbd', 'usb-mouse', 'usb-tablet'] as const
-    const ports = hubs.flatMap((hub) => Array.from({ length: 8 }, (_, index) => `${hub}.${index + 1}`)).slice(0, 50)
+    const ports = hubs
+      .flatMap((hub) => Array.from({ length: 8 }, (_, index) => `${hub}.${index + 1}`))
+      .slice(0, 50)
     const lists = await watch({ udevRules: [ANY_INPUT] })
     const started = performance.now()
     await Promise.all(hubs.map((hub) => plug(hub, 'usb-hub')))
@@ -255,10 +309,15 @@ describe.skipIf('missing' in image)(title, () => {
     const growing = lists.lists.map(({ devices }) => devices.map(({ id }) => id))
     const heldUpMs = lists.last?.heldUpMs ?? 0
     const took = `${lists.lists.length} lists in ${(performance.now() - started).toFixed(0)} ms`
-    process.stdout.write(`fifty at once: ${took}, the process held up for ${heldUpMs.toFixed(0)} ms at most\n`)
-    for (const [index, ids] of growing.entries()) expect(ids).toEqual(expect.arrayContaining(growing[index - 1] ?? []))
+    process.stdout.write(
+      `fifty at once: ${took}, the process held up for ${heldUpMs.toFixed(0)} ms at most\n`,
+    )
+    for (const [index, ids] of growing.entries())
+      expect(ids).toEqual(expect.arrayContaining(growing[index - 1] ?? []))
     await machine.guest.run('udevadm settle')
-    const known = (await machine.guest.run('grep -l 0627 /sys/bus/usb/devices/*/idVendor | wc -l')).trim()
+    const known = (
+      await machine.guest.run('grep -l 0627 /sys/bus/usb/devices/*/idVendor | wc -l')
+    ).trim()
     expect(known).toBe('50')
     expect(lists.ids.length).toBe(50)
 

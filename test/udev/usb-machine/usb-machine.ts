@@ -38,7 +38,10 @@ export class UsbMachine {
   static async boot(image: KernelImage): Promise<UsbMachine> {
     const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-usb-'))
     mkdirSync(path.join(directory, 'stage'))
-    copyFileSync(path.join(import.meta.dirname, 'stage2.sh'), path.join(directory, 'stage/stage2.sh'))
+    copyFileSync(
+      path.join(import.meta.dirname, 'stage2.sh'),
+      path.join(directory, 'stage/stage2.sh'),
+    )
     const settings = `AKRI_NODE='${process.execPath}'\nAKRI_GUEST='${path.dirname(import.meta.dirname)}'\n`
     writeFileSync(path.join(directory, 'stage/settings'), settings)
     await writeInitramfs(image, path.join(directory, 'initramfs'))
@@ -56,14 +59,25 @@ export class UsbMachine {
   private constructor(directory: string, image: KernelImage) {
     this.#directory = directory
     // It must not outlive this process, however that ends.
-    const command = ['--pdeathsig', 'KILL', 'qemu-system-x86_64', ...qemuArguments(directory, image)]
+    const command = [
+      '--pdeathsig',
+      'KILL',
+      'qemu-system-x86_64',
+      ...qemuArguments(directory, image),
+    ]
     this.#qemu = spawn('setpriv', command, { stdio: ['ignore', 'ignore', 'inherit'] })
     this.#exited = once(this.#qemu, 'exit')
   }
 
   /** Returns when it is plugged in: the machine's kernel takes some 0.3 s more to see it. */
   async plug({ kind, port, ...properties }: UsbDevice): Promise<void> {
-    await this.execute('device_add', { driver: kind, id: idOf(port), bus: 'xhci.0', port, ...properties })
+    await this.execute('device_add', {
+      driver: kind,
+      id: idOf(port),
+      bus: 'xhci.0',
+      port,
+      ...properties,
+    })
   }
 
   /** With a hub goes all that is plugged into it. */

@@ -11,11 +11,17 @@ const BEGIN = Date.parse('2026-01-01T00:00:00Z')
 const names = ['akri-webhook.akri.svc', '10.99.0.1'] as const
 
 /** Each authority is announced as soon as it is made. */
-const announcedAt = (authority: string) => Date.parse(new X509Certificate(authority).validFrom) + HOUR
-const plan = (stored: Partial<Certificates>, now: number, wanted: readonly [string, ...string[]] = [...names]) =>
-  planCertificates(stored, { now, names: wanted, announcedAt })
+const announcedAt = (authority: string) =>
+  Date.parse(new X509Certificate(authority).validFrom) + HOUR
+const plan = (
+  stored: Partial<Certificates>,
+  now: number,
+  wanted: readonly [string, ...string[]] = [...names],
+) => planCertificates(stored, { now, names: wanted, announcedAt })
 const isTrusted = (cert: string, authorities: readonly string[]) =>
-  authorities.some((authority) => new X509Certificate(cert).verify(new X509Certificate(authority).publicKey))
+  authorities.some((authority) =>
+    new X509Certificate(cert).verify(new X509Certificate(authority).publicKey),
+  )
 
 const first = plan({}, BEGIN)
 
@@ -62,19 +68,26 @@ describe('the certificates of the webhook', () => {
 
     const used = plan(known.certificates, known.nextAt)
     expect(used.certificates.authorities).toEqual(known.certificates.authorities)
-    expect(isTrusted(used.certificates.server.cert, used.certificates.authorities.slice(0, 1))).toBe(true)
+    expect(
+      isTrusted(used.certificates.server.cert, used.certificates.authorities.slice(0, 1)),
+    ).toBe(true)
     expect(used.nextAt).toBe(known.nextAt + HOUR)
     expect(plan(used.certificates, used.nextAt - 1)).toEqual(used)
 
     const forgotten = plan(used.certificates, used.nextAt)
-    expect(forgotten.certificates).toEqual({ ...used.certificates, authorities: used.certificates.authorities.slice(0, 1) })
+    expect(forgotten.certificates).toEqual({
+      ...used.certificates,
+      authorities: used.certificates.authorities.slice(0, 1),
+    })
   })
 
   it('wait for an authority to be announced before they are of it, for as long as they are good', () => {
     const { authorityKey: _lost, ...rest } = first.certificates
     const options = { names: [...names] as [string, ...string[]], announcedAt: () => undefined }
     const { certificates } = planCertificates(rest, { ...options, now: BEGIN + DAY })
-    expect(planCertificates(certificates, { ...options, now: BEGIN + 89 * DAY }).certificates).toEqual(certificates)
+    expect(
+      planCertificates(certificates, { ...options, now: BEGIN + 89 * DAY }).certificates,
+    ).toEqual(certificates)
     const late = planCertificates(certificates, { ...options, now: BEGIN + 90 * DAY }).certificates
     expect(late.server).not.toEqual(certificates.server)
     expect(late.authorities).toEqual(certificates.authorities)
@@ -90,7 +103,10 @@ describe('the certificates of the webhook', () => {
   it('are made anew at once where what is served is not for a name, and for the old names too', () => {
     const next = plan(first.certificates, BEGIN + DAY, ['other.akri.svc'])
     const read = new X509Certificate(next.certificates.server.cert)
-    expect([read.checkHost('other.akri.svc'), read.checkIP(names[1])]).toEqual(['other.akri.svc', names[1]])
+    expect([read.checkHost('other.akri.svc'), read.checkIP(names[1])]).toEqual([
+      'other.akri.svc',
+      names[1],
+    ])
     // So that replicas of two versions do not take them from one another.
     expect(plan(next.certificates, BEGIN + DAY).certificates).toEqual(next.certificates)
   })
@@ -100,9 +116,15 @@ describe('the certificates of the webhook', () => {
     ['is nonsense', { authorities: ['x'], authorityKey: 'y', server: { cert: 'z', key: '' } }],
     [
       'has another key',
-      { ...first.certificates, server: { ...first.certificates.server, key: first.certificates.authorityKey } },
+      {
+        ...first.certificates,
+        server: { ...first.certificates.server, key: first.certificates.authorityKey },
+      },
     ],
-    ['is of an authority that nobody trusts', { ...first.certificates, authorities: plan({}, BEGIN).certificates.authorities }],
+    [
+      'is of an authority that nobody trusts',
+      { ...first.certificates, authorities: plan({}, BEGIN).certificates.authorities },
+    ],
   ])('are made anew at once where what is there %s', (_what, stored) => {
     const { certificates, nextAt } = plan(stored, BEGIN)
     expect(isTrusted(certificates.server.cert, certificates.authorities)).toBe(true)
@@ -112,37 +134,51 @@ describe('the certificates of the webhook', () => {
 
   it('do not take a certificate of a server for an authority', () => {
     const { server, authorities, authorityKey } = first.certificates
-    const { certificates } = plan({ authorities: [server.cert, ...authorities], authorityKey, server }, BEGIN)
+    const { certificates } = plan(
+      { authorities: [server.cert, ...authorities], authorityKey, server },
+      BEGIN,
+    )
     expect(certificates.authorities).not.toContain(server.cert)
   })
 
   it('always serve what is trusted, also by who has not heard of the last step, whenever one looks', () => {
     fc.assert(
-      fc.property(fc.array(fc.integer({ min: 1, max: 60 * DAY }), { minLength: 1, maxLength: 12 }), (pauses) => {
-        let now = BEGIN
-        let { certificates, nextAt } = first
-        for (const pause of pauses) {
-          // Never later than planned; how much earlier is any.
-          now = Math.max(now + 1, Math.min(now + pause, nextAt))
-          const next = plan(certificates, now)
-          const { server, authorities } = next.certificates
-          expect(isTrusted(server.cert, authorities)).toBe(true)
-          // What others may still serve, or still trust.
-          expect(isTrusted(certificates.server.cert, authorities)).toBe(true)
-          expect(isTrusted(server.cert, certificates.authorities)).toBe(true)
-          expect(Date.parse(new X509Certificate(server.cert).validTo)).toBeGreaterThan(now + 20 * DAY)
-          expect(next.nextAt).toBeGreaterThan(now)
-          certificates = next.certificates
-          nextAt = next.nextAt
-        }
-      }),
+      fc.property(
+        fc.array(fc.integer({ min: 1, max: 60 * DAY }), { minLength: 1, maxLength: 12 }),
+        (pauses) => {
+          let now = BEGIN
+          let { certificates, nextAt } = first
+          for (const pause of pauses) {
+            // Never later than planned; how much earlier is any.
+            now = Math.max(now + 1, Math.min(now + pause, nextAt))
+            const next = plan(certificates, now)
+            const { server, authorities } = next.certificates
+            expect(isTrusted(server.cert, authorities)).toBe(true)
+            // What others may still serve, or still trust.
+            expect(isTrusted(certificates.server.cert, authorities)).toBe(true)
+            expect(isTrusted(server.cert, certificates.authorities)).toBe(true)
+            expect(Date.parse(new X509Certificate(server.cert).validTo)).toBeGreaterThan(
+              now + 20 * DAY,
+            )
+            expect(next.nextAt).toBeGreaterThan(now)
+            certificates = next.certificates
+            nextAt = next.nextAt
+          }
+        },
+      ),
       { numRuns: 40 },
     )
   })
 })
 
 it('an authority that is trusted has not run out', () => {
-  const old = issueAuthority('akri-webhook', { notBefore: new Date(BEGIN - 9 * DAY), notAfter: new Date(BEGIN) })
-  const { certificates } = plan({ ...first.certificates, authorities: [...first.certificates.authorities, old.cert] }, BEGIN)
+  const old = issueAuthority('akri-webhook', {
+    notBefore: new Date(BEGIN - 9 * DAY),
+    notAfter: new Date(BEGIN),
+  })
+  const { certificates } = plan(
+    { ...first.certificates, authorities: [...first.certificates.authorities, old.cert] },
+    BEGIN,
+  )
   expect(certificates.authorities).toEqual(first.certificates.authorities)
 })

@@ -1,6 +1,11 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
-import { type IssuedCertificate, issueAuthority, issueServerCertificate, type Validity } from './x509.js'
+import {
+  type IssuedCertificate,
+  issueAuthority,
+  issueServerCertificate,
+  type Validity,
+} from './x509.js'
 
 /** What the replicas share: kept in a Secret. */
 export interface Certificates {
@@ -62,14 +67,25 @@ interface Signer extends Authority {
  *
  * @param stored as it was found; parts that are of no use are made anew
  */
-export function planCertificates(stored: Partial<Certificates>, { now, names, announcedAt }: PlanOptions): CertificatePlan {
+export function planCertificates(
+  stored: Partial<Certificates>,
+  { now, names, announcedAt }: PlanOptions,
+): CertificatePlan {
   const known = (stored.authorities ?? []).flatMap((cert) => readAuthority(cert, now))
   const signer = currentSigner(known[0], stored.authorityKey, now) ?? newSigner(now)
-  const authorities = [signer, ...known.filter(({ cert }) => cert !== signer.cert)].slice(0, MAX_AUTHORITIES)
+  const authorities = [signer, ...known.filter(({ cert }) => cert !== signer.cert)].slice(
+    0,
+    MAX_AUTHORITIES,
+  )
   const served = usableServer(stored.server, authorities, names, now)
   const settledAt = (announcedAt(signer.cert) ?? Infinity) + SETTLE_MS
   if (served !== undefined && !isIssuedBy(served, signer) && now < settledAt) {
-    return plan(authorities, signer, served.pair, Math.min(settledAt, renewalAt(signer.read), Date.parse(served.read.validTo)))
+    return plan(
+      authorities,
+      signer,
+      served.pair,
+      Math.min(settledAt, renewalAt(signer.read), Date.parse(served.read.validTo)),
+    )
   }
   const isGood = served !== undefined && isIssuedBy(served, signer) && now < renewalAt(served.read)
   const server = isGood ? served.pair : newServer(stored.server, names, signer, now)
@@ -80,18 +96,42 @@ export function planCertificates(stored: Partial<Certificates>, { now, names, an
   return plan(authorities, signer, server, Math.min(renewAt, forgetAt))
 }
 
-function plan(authorities: readonly Authority[], signer: Signer, server: IssuedCertificate, nextAt: number): CertificatePlan {
-  return { certificates: { authorities: authorities.map(({ cert }) => cert), authorityKey: signer.key, server }, nextAt }
+function plan(
+  authorities: readonly Authority[],
+  signer: Signer,
+  server: IssuedCertificate,
+  nextAt: number,
+): CertificatePlan {
+  return {
+    certificates: {
+      authorities: authorities.map(({ cert }) => cert),
+      authorityKey: signer.key,
+      server,
+    },
+    nextAt,
+  }
 }
 
 /** The authority, unless it is none or has run out. */
 function readAuthority(cert: string, now: number): Authority[] {
   const read = readCertificate(cert)
-  return read?.ca === true && now < Date.parse(read.validTo) ? [{ cert: read.toString(), read }] : []
+  return read?.ca === true && now < Date.parse(read.validTo)
+    ? [{ cert: read.toString(), read }]
+    : []
 }
 
-function currentSigner(newest: Authority | undefined, key: string | undefined, now: number): Signer | undefined {
-  if (newest === undefined || key === undefined || !isKeyOf(newest.read, key) || now >= renewalAt(newest.read)) return undefined
+function currentSigner(
+  newest: Authority | undefined,
+  key: string | undefined,
+  now: number,
+): Signer | undefined {
+  if (
+    newest === undefined ||
+    key === undefined ||
+    !isKeyOf(newest.read, key) ||
+    now >= renewalAt(newest.read)
+  )
+    return undefined
   return { ...newest, key }
 }
 
@@ -112,9 +152,17 @@ function usableServer(
   now: number,
 ): Served | undefined {
   const read = pair === undefined ? undefined : readCertificate(pair.cert)
-  if (pair === undefined || read === undefined || !isKeyOf(read, pair.key) || now >= Date.parse(read.validTo)) return undefined
+  if (
+    pair === undefined ||
+    read === undefined ||
+    !isKeyOf(read, pair.key) ||
+    now >= Date.parse(read.validTo)
+  )
+    return undefined
   const isTrusted = authorities.some((authority) => isIssuedBy({ read }, authority))
-  const isNamed = names.every((name) => (isIP(name) === 0 ? read.checkHost(name) : read.checkIP(name)) !== undefined)
+  const isNamed = names.every(
+    (name) => (isIP(name) === 0 ? read.checkHost(name) : read.checkIP(name)) !== undefined,
+  )
   return isTrusted && isNamed ? { pair, read } : undefined
 }
 
@@ -130,7 +178,9 @@ function newServer(
 
 function namesOf(pair: IssuedCertificate | undefined): string[] {
   const read = pair === undefined ? undefined : readCertificate(pair.cert)
-  return (read?.subjectAltName?.split(', ') ?? []).flatMap((entry) => /^(?:DNS|IP Address):([\w.:-]+)$/.exec(entry)?.[1] ?? [])
+  return (read?.subjectAltName?.split(', ') ?? []).flatMap(
+    (entry) => /^(?:DNS|IP Address):([\w.:-]+)$/.exec(entry)?.[1] ?? [],
+  )
 }
 
 function isIssuedBy({ read }: Pick<Served, 'read'>, { read: authority }: Authority): boolean {
@@ -138,7 +188,10 @@ function isIssuedBy({ read }: Pick<Served, 'read'>, { read: authority }: Authori
 }
 
 function validity(now: number, lifeMs: number): Validity {
-  return { notBefore: new Date(now - BACKDATED_MS), notAfter: new Date(now - BACKDATED_MS + lifeMs) }
+  return {
+    notBefore: new Date(now - BACKDATED_MS),
+    notAfter: new Date(now - BACKDATED_MS + lifeMs),
+  }
 }
 
 function madeAt({ validFrom }: X509Certificate): number {

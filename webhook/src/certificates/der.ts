@@ -40,7 +40,8 @@ export function integer(bytes: Uint8Array): Buffer {
 }
 
 /** @param unused bits at the end of the last byte */
-export const bitString = (bytes: Uint8Array, unused = 0) => tagged(BIT_STRING, Buffer.from([unused]), bytes)
+export const bitString = (bytes: Uint8Array, unused = 0) =>
+  tagged(BIT_STRING, Buffer.from([unused]), bytes)
 
 /** @param dotted such as `2.5.29.17` */
 export function objectIdentifier(dotted: string): Buffer {
@@ -51,7 +52,8 @@ export function objectIdentifier(dotted: string): Buffer {
 /** Seven bits in each byte; the highest says that there are more. */
 function base128(value: number): number[] {
   const bytes = [value % 128]
-  for (let rest = Math.floor(value / 128); rest > 0; rest = Math.floor(rest / 128)) bytes.unshift((rest % 128) | 0x80)
+  for (let rest = Math.floor(value / 128); rest > 0; rest = Math.floor(rest / 128))
+    bytes.unshift((rest % 128) | 0x80)
   return bytes
 }
 

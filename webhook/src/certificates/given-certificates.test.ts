@@ -10,7 +10,9 @@ import { issueAuthority, issueServerCertificate } from './x509.js'
 
 const validity = { notBefore: new Date(), notAfter: new Date(Date.now() + 3_600_000) }
 const authority = issueAuthority('test', validity)
-const [first, second] = [1, 2].map(() => issueServerCertificate(['localhost'], validity, authority)) as [KeyPair, KeyPair]
+const [first, second] = [1, 2].map(() =>
+  issueServerCertificate(['localhost'], validity, authority),
+) as [KeyPair, KeyPair]
 
 let directory: string
 let certFile: string
@@ -36,8 +38,14 @@ async function give({ cert, key }: KeyPair) {
 }
 
 function follow(signal: AbortSignal) {
-  const log = { ...silentLogger, warn: (fields: { err?: unknown }) => void warnings.push(messageOf(fields.err)) }
-  return followGivenCertificates({ certFile, keyFile, clock, log, onRenewed: (pair) => renewed.push(pair) }, signal)
+  const log = {
+    ...silentLogger,
+    warn: (fields: { err?: unknown }) => void warnings.push(messageOf(fields.err)),
+  }
+  return followGivenCertificates(
+    { certFile, keyFile, clock, log, onRenewed: (pair) => renewed.push(pair) },
+    signal,
+  )
 }
 
 async function later() {
@@ -71,7 +79,10 @@ describe('certificates that are given as files', () => {
     await rm(keyFile)
     await later()
     expect(renewed).toEqual([first])
-    expect(warnings).toEqual([`${keyFile} is not the key of ${certFile}`, expect.stringContaining(`${keyFile} cannot be read`)])
+    expect(warnings).toEqual([
+      `${keyFile} is not the key of ${certFile}`,
+      expect.stringContaining(`${keyFile} cannot be read`),
+    ])
     await give(second)
     await later()
     expect(renewed).toEqual([first, second])
@@ -81,9 +92,17 @@ describe('certificates that are given as files', () => {
 
   it.each<[string, () => Promise<unknown>, RegExp]>([
     ['missing', async () => {}, /tls\.crt cannot be read: ENOENT/],
-    ['no certificate', () => give({ ...first, cert: 'x' }), /tls\.crt is not what it should be, in PEM/],
+    [
+      'no certificate',
+      () => give({ ...first, cert: 'x' }),
+      /tls\.crt is not what it should be, in PEM/,
+    ],
     ['no key', () => give({ ...first, key: 'x' }), /tls\.key is not what it should be, in PEM/],
-    ['of two pairs', () => give({ cert: first.cert, key: second.key }), /tls\.key is not the key of .*tls\.crt/],
+    [
+      'of two pairs',
+      () => give({ cert: first.cert, key: second.key }),
+      /tls\.key is not the key of .*tls\.crt/,
+    ],
   ])('are refused at the start where they are %s', async (_what, prepare, message) => {
     await prepare()
     await expect(follow(new AbortController().signal)).rejects.toThrow(message)

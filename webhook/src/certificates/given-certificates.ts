@@ -20,7 +20,10 @@ export interface GivenCertificatesOptions {
  * A certificate that somebody else renews, in files. What makes no sense is left alone: the one before is good for a while.
  * @throws CertificateUnusableError where there is none at the start
  */
-export async function followGivenCertificates(options: GivenCertificatesOptions, signal: AbortSignal): Promise<void> {
+export async function followGivenCertificates(
+  options: GivenCertificatesOptions,
+  signal: AbortSignal,
+): Promise<void> {
   const { clock, log, onRenewed } = options
   let current = await readKeyPair(options)
   onRenewed(current)
@@ -36,7 +39,8 @@ export async function followGivenCertificates(options: GivenCertificatesOptions,
       onRenewed(read)
     } catch (error) {
       // Once for each: it may be half written, or stay wrong for days.
-      if (messageOf(error) !== problem) log.warn({ err: error }, 'the certificate cannot be renewed')
+      if (messageOf(error) !== problem)
+        log.warn({ err: error }, 'the certificate cannot be renewed')
       problem = messageOf(error)
     }
   }
@@ -45,18 +49,24 @@ export async function followGivenCertificates(options: GivenCertificatesOptions,
 async function readKeyPair({ certFile, keyFile }: GivenCertificatesOptions): Promise<KeyPair> {
   const read = (file: string) =>
     readFile(file, 'utf8').catch((error: unknown) => {
-      throw new CertificateUnusableError(`${file} cannot be read: ${messageOf(error)}`, { cause: error })
+      throw new CertificateUnusableError(`${file} cannot be read: ${messageOf(error)}`, {
+        cause: error,
+      })
     })
   const pair = { cert: await read(certFile), key: await read(keyFile) }
   const parsed = <T>(file: string, parse: () => T): T => {
     try {
       return parse()
     } catch (error) {
-      throw new CertificateUnusableError(`${file} is not what it should be, in PEM: ${messageOf(error)}`, { cause: error })
+      throw new CertificateUnusableError(
+        `${file} is not what it should be, in PEM: ${messageOf(error)}`,
+        { cause: error },
+      )
     }
   }
   const certificate = parsed(certFile, () => new X509Certificate(pair.cert))
   const key = parsed(keyFile, () => createPrivateKey(pair.key))
-  if (!certificate.checkPrivateKey(key)) throw new CertificateUnusableError(`${keyFile} is not the key of ${certFile}`)
+  if (!certificate.checkPrivateKey(key))
+    throw new CertificateUnusableError(`${keyFile} is not the key of ${certFile}`)
   return pair
 }

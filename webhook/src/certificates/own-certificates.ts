@@ -61,12 +61,14 @@ export class OwnCertificates {
       path: this.#secrets.path(namespace),
       query: { fieldSelector: `metadata.name=${secret}` },
       parse: storedSecret,
-      onError: (error, retryInMs) => log.warn({ err: error, retryInMs }, 'the Secret of certificates cannot be watched'),
+      onError: (error, retryInMs) =>
+        log.warn({ err: error, retryInMs }, 'the Secret of certificates cannot be watched'),
     })
     this.#queue = new ReconcileQueue({
       clock,
       reconcile: () => this.#reconcile(),
-      onError: (_key, error, retryInMs) => log.warn({ err: error, retryInMs }, 'certificates cannot be kept up'),
+      onError: (_key, error, retryInMs) =>
+        log.warn({ err: error, retryInMs }, 'certificates cannot be kept up'),
     })
   }
 
@@ -88,35 +90,56 @@ export class OwnCertificates {
     const found = this.#reflector.get(key)
     const stored = readSecret(found?.object)
     // Who makes it known where there is no registration of ours is not known; most likely nobody has to.
-    const announcedAt = (authority: string) => (registration === undefined ? 0 : registration.announcedAt(authority))
-    const { certificates, nextAt } = planCertificates(completed(stored, this.#last), { now: clock.wallMs(), names, announcedAt })
+    const announcedAt = (authority: string) =>
+      registration === undefined ? 0 : registration.announcedAt(authority)
+    const { certificates, nextAt } = planCertificates(completed(stored, this.#last), {
+      now: clock.wallMs(),
+      names,
+      announcedAt,
+    })
     if (!isSame(stored, certificates)) {
-      const object = secretWith(certificates, found?.object ?? { metadata: { name: secret, namespace } })
+      const object = secretWith(
+        certificates,
+        found?.object ?? { metadata: { name: secret, namespace } },
+      )
       try {
         this.#reflector.observe(
-          found === undefined ? await this.#secrets.create(namespace, object) : await this.#secrets.replace(key, object),
+          found === undefined
+            ? await this.#secrets.create(namespace, object)
+            : await this.#secrets.replace(key, object),
         )
-        log.info({ secret: key, authorities: certificates.authorities.length }, 'certificates renewed')
+        log.info(
+          { secret: key, authorities: certificates.authorities.length },
+          'certificates renewed',
+        )
       } catch (error) {
         if (ApiError.is(error, 409)) return { requeueAfterMs: CONFLICT_MS }
         throw error
       }
     }
     registration?.announce(bundleOf(certificates.authorities))
-    if (this.#last?.server.cert !== certificates.server.cert) this.#options.onRenewed(certificates.server)
+    if (this.#last?.server.cert !== certificates.server.cert)
+      this.#options.onRenewed(certificates.server)
     this.#last = certificates
     return { requeueAfterMs: Math.min(Math.max(nextAt - clock.wallMs(), 0), MAX_WAIT_MS) }
   }
 }
 
 /** What is missing in a Secret is taken from what was in force, so that nobody is left with what is no longer trusted. */
-function completed(stored: Partial<Certificates>, last: Certificates | undefined): Partial<Certificates> {
-  if (last === undefined || (stored.authorities !== undefined && stored.server !== undefined)) return stored
+function completed(
+  stored: Partial<Certificates>,
+  last: Certificates | undefined,
+): Partial<Certificates> {
+  if (last === undefined || (stored.authorities !== undefined && stored.server !== undefined))
+    return stored
   const authorities = [...new Set([...(stored.authorities ?? []), ...last.authorities])]
   return { ...stored, authorities, server: stored.server ?? last.server }
 }
 
-function isSame(stored: Partial<Certificates>, { authorities, authorityKey, server }: Certificates): boolean {
+function isSame(
+  stored: Partial<Certificates>,
+  { authorities, authorityKey, server }: Certificates,
+): boolean {
   return (
     bundleOf(stored.authorities ?? []) === bundleOf(authorities) &&
     stored.authorityKey === authorityKey &&
@@ -129,6 +152,11 @@ function storedSecret(object: unknown): StoredSecret | undefined {
   const [name, namespace, resourceVersion] = ['name', 'namespace', 'resourceVersion'].map((field) =>
     at(object, 'metadata', field),
   )
-  if (typeof name !== 'string' || typeof namespace !== 'string' || typeof resourceVersion !== 'string') return undefined
+  if (
+    typeof name !== 'string' ||
+    typeof namespace !== 'string' ||
+    typeof resourceVersion !== 'string'
+  )
+    return undefined
   return { metadata: { name, namespace, resourceVersion }, object: Object(object) }
 }

@@ -2,7 +2,12 @@ import { at } from '../json.js'
 import type { Certificates } from './certificate-plan.js'
 
 /** The keys of the Secret; `tls.crt` and `tls.key` are those of every Secret of type `kubernetes.io/tls`. */
-const KEYS = { authorities: 'ca.crt', authorityKey: 'ca.key', cert: 'tls.crt', key: 'tls.key' } as const
+const KEYS = {
+  authorities: 'ca.crt',
+  authorityKey: 'ca.key',
+  cert: 'tls.crt',
+  key: 'tls.key',
+} as const
 const PEM_BLOCK = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----\n?/g
 
 /** What a Secret holds of certificates. */
@@ -11,7 +16,12 @@ export function readSecret(secret: unknown): Partial<Certificates> {
     const value = at(secret, 'data', key)
     return typeof value === 'string' ? Buffer.from(value, 'base64').toString('utf8') : undefined
   }
-  const [authorities, authorityKey, cert, key] = [KEYS.authorities, KEYS.authorityKey, KEYS.cert, KEYS.key].map(text)
+  const [authorities, authorityKey, cert, key] = [
+    KEYS.authorities,
+    KEYS.authorityKey,
+    KEYS.cert,
+    KEYS.key,
+  ].map(text)
   return {
     ...(authorities === undefined ? {} : { authorities: authorities.match(PEM_BLOCK) ?? [] }),
     ...(authorityKey === undefined ? {} : { authorityKey }),
@@ -20,7 +30,10 @@ export function readSecret(secret: unknown): Partial<Certificates> {
 }
 
 /** The Secret with these certificates. @param before what else it has is kept */
-export function secretWith({ authorities, authorityKey, server }: Certificates, before: object): object {
+export function secretWith(
+  { authorities, authorityKey, server }: Certificates,
+  before: object,
+): object {
   const encoded = (text: string) => Buffer.from(text, 'utf8').toString('base64')
   return {
     apiVersion: 'v1',

@@ -12,7 +12,10 @@ import { bitString, integer, objectIdentifier, sequence, time, utf8String } from
 import { issueAuthority, issueServerCertificate } from './x509.js'
 
 const DAY = 24 * 60 * 60 * 1000
-const validity = { notBefore: new Date(Date.now() - DAY), notAfter: new Date(Date.now() + 90 * DAY) }
+const validity = {
+  notBefore: new Date(Date.now() - DAY),
+  notAfter: new Date(Date.now() + 90 * DAY),
+}
 
 const hasOpenssl = (() => {
   try {
@@ -34,7 +37,11 @@ describe('DER', () => {
       time(new Date('2049-12-31T23:59:59.999Z')),
       `170d${Buffer.from('491231235959Z').toString('hex')}`,
     ],
-    ['a later time', time(new Date('2050-01-01T00:00:00Z')), `180f${Buffer.from('20500101000000Z').toString('hex')}`],
+    [
+      'a later time',
+      time(new Date('2050-01-01T00:00:00Z')),
+      `180f${Buffer.from('20500101000000Z').toString('hex')}`,
+    ],
     ['a length of one byte', sequence(Buffer.alloc(127)).subarray(0, 2), '307f'],
     ['a length of two bytes', sequence(Buffer.alloc(128)).subarray(0, 3), '308180'],
     ['a length of three bytes', utf8String('a'.repeat(256)).subarray(0, 4), '0c820100'],
@@ -45,7 +52,14 @@ describe('DER', () => {
 
 describe('a certificate of our own', () => {
   const authority = issueAuthority('akri-webhook', validity)
-  const names = ['akri-webhook.akri.svc', 'akri-webhook', '10.99.0.1', '::1', 'fd00::a:0:1', '::ffff:1.2.3.4'] as const
+  const names = [
+    'akri-webhook.akri.svc',
+    'akri-webhook',
+    '10.99.0.1',
+    '::1',
+    'fd00::a:0:1',
+    '::ffff:1.2.3.4',
+  ] as const
   const server = issueServerCertificate([...names], validity, authority)
 
   it('is what OpenSSL takes it for', () => {
@@ -82,15 +96,22 @@ describe('a certificate of our own', () => {
     const get = (ca: string) =>
       new Promise<string>((resolve, reject) => {
         https
-          .get({ host: '127.0.0.1', port, ca, servername: 'akri-webhook.akri.svc', agent: false }, (response) => {
-            response.on('data', (chunk) => resolve(String(chunk)))
-          })
+          .get(
+            { host: '127.0.0.1', port, ca, servername: 'akri-webhook.akri.svc', agent: false },
+            (response) => {
+              response.on('data', (chunk) => resolve(String(chunk)))
+            },
+          )
           .on('error', reject)
       })
     try {
       expect(await get(authority.cert)).toBe('hello')
-      expect(await get(issueAuthority('akri-webhook', validity).cert + authority.cert)).toBe('hello')
-      await expect(get(issueAuthority('akri-webhook', validity).cert)).rejects.toThrow(/signature|certificate/)
+      expect(await get(issueAuthority('akri-webhook', validity).cert + authority.cert)).toBe(
+        'hello',
+      )
+      await expect(get(issueAuthority('akri-webhook', validity).cert)).rejects.toThrow(
+        /signature|certificate/,
+      )
     } finally {
       listener.close()
     }
@@ -103,18 +124,33 @@ describe('a certificate of our own', () => {
       fc.ipV4(),
       fc.ipV6().filter((address) => !address.includes('%')),
     )
-    const date = fc.date({ min: new Date('1970-01-01'), max: new Date('9999-12-31'), noInvalidDate: true })
+    const date = fc.date({
+      min: new Date('1970-01-01'),
+      max: new Date('9999-12-31'),
+      noInvalidDate: true,
+    })
     fc.assert(
-      fc.property(fc.array(host, { minLength: 1, maxLength: 20 }), date, date, (hosts, notBefore, notAfter) => {
-        const [first = 'a', ...others] = hosts
-        const { cert } = issueServerCertificate([first, ...others], { notBefore, notAfter }, authority)
-        const read = new X509Certificate(cert)
-        expect(read.subjectAltName?.split(', ')).toHaveLength(hosts.length)
-        const seconds = (at: Date) => Math.floor(at.getTime() / 1000)
-        expect([read.validFrom, read.validTo].map((text) => seconds(new Date(text)))).toEqual([notBefore, notAfter].map(seconds))
-        expect(read.verify(new X509Certificate(authority.cert).publicKey)).toBe(true)
-        expect(BigInt(`0x${read.serialNumber}`)).toBeGreaterThan(0n)
-      }),
+      fc.property(
+        fc.array(host, { minLength: 1, maxLength: 20 }),
+        date,
+        date,
+        (hosts, notBefore, notAfter) => {
+          const [first = 'a', ...others] = hosts
+          const { cert } = issueServerCertificate(
+            [first, ...others],
+            { notBefore, notAfter },
+            authority,
+          )
+          const read = new X509Certificate(cert)
+          expect(read.subjectAltName?.split(', ')).toHaveLength(hosts.length)
+          const seconds = (at: Date) => Math.floor(at.getTime() / 1000)
+          expect([read.validFrom, read.validTo].map((text) => seconds(new Date(text)))).toEqual(
+            [notBefore, notAfter].map(seconds),
+          )
+          expect(read.verify(new X509Certificate(authority.cert).publicKey)).toBe(true)
+          expect(BigInt(`0x${read.serialNumber}`)).toBeGreaterThan(0n)
+        },
+      ),
     )
   })
 })

@@ -8,7 +8,18 @@ import {
   X509Certificate,
 } from 'node:crypto'
 import { isIP } from 'node:net'
-import { bitString, boolean, context, integer, objectIdentifier, octetString, sequence, setOf, time, utf8String } from './der.js'
+import {
+  bitString,
+  boolean,
+  context,
+  integer,
+  objectIdentifier,
+  octetString,
+  sequence,
+  setOf,
+  time,
+  utf8String,
+} from './der.js'
 
 // Certificates as RFC 5280 has them, of the two kinds that a webhook needs. Keys are P-256, signatures ECDSA with SHA-256: what
 // every API server takes. OpenSSL makes keys and signatures, and reads each certificate before it is used.
@@ -51,7 +62,11 @@ export function issueAuthority(commonName: string, validity: Validity): IssuedCe
     privateKey,
     signer: privateKey,
     extensions: [
-      extension(OID.basicConstraints, sequence(boolean(true), integer(Buffer.from([0]))), 'critical'),
+      extension(
+        OID.basicConstraints,
+        sequence(boolean(true), integer(Buffer.from([0]))),
+        'critical',
+      ),
       extension(OID.keyUsage, KEY_CERT_SIGN_AND_CRL_SIGN, 'critical'),
       extension(OID.subjectKeyIdentifier, octetString(keyIdentifier(publicKey))),
     ],
@@ -83,7 +98,10 @@ export function issueServerCertificate(
       extension(OID.extKeyUsage, sequence(objectIdentifier(OID.serverAuth))),
       extension(OID.subjectAltName, sequence(...names.map(generalName))),
       extension(OID.subjectKeyIdentifier, octetString(keyIdentifier(publicKey))),
-      extension(OID.authorityKeyIdentifier, sequence(context(0, keyIdentifier(issuer.publicKey), false))),
+      extension(
+        OID.authorityKeyIdentifier,
+        sequence(context(0, keyIdentifier(issuer.publicKey), false)),
+      ),
     ],
   })
 }
@@ -98,7 +116,15 @@ interface Content {
   readonly extensions: readonly Buffer[]
 }
 
-function certificate({ subject, issuer, validity, publicKey, privateKey, signer, extensions }: Content): IssuedCertificate {
+function certificate({
+  subject,
+  issuer,
+  validity,
+  publicKey,
+  privateKey,
+  signer,
+  extensions,
+}: Content): IssuedCertificate {
   const algorithm = sequence(objectIdentifier(OID.ecdsaWithSha256))
   const toBeSigned = sequence(
     context(0, integer(Buffer.from([2])), true), // version 3
@@ -121,7 +147,8 @@ function extension(oid: string, value: Uint8Array, critical?: 'critical'): Buffe
   return sequence(objectIdentifier(oid), ...(critical ? [boolean(true)] : []), octetString(value))
 }
 
-const name = (commonName: string) => sequence(setOf(sequence(objectIdentifier(OID.commonName), utf8String(commonName))))
+const name = (commonName: string) =>
+  sequence(setOf(sequence(objectIdentifier(OID.commonName), utf8String(commonName))))
 
 /** Positive, not zero, at most 20 bytes; and not to be guessed. */
 function serialNumber(): Buffer {
@@ -139,7 +166,9 @@ function keyIdentifier(key: KeyObject): Buffer {
 }
 
 function generalName(text: string): Buffer {
-  return isIP(text) === 0 ? context(2, Buffer.from(text, 'ascii'), false) : context(7, addressBytes(text), false)
+  return isIP(text) === 0
+    ? context(2, Buffer.from(text, 'ascii'), false)
+    : context(7, addressBytes(text), false)
 }
 
 function addressBytes(text: string): Buffer {
@@ -148,7 +177,11 @@ function addressBytes(text: string): Buffer {
   const [head = '', tail = ''] = new URL(`https://[${text}]`).hostname.slice(1, -1).split('::')
   const groups = (part: string) => part.split(':').filter(Boolean)
   const [left, right] = [groups(head), groups(tail)]
-  const all = [...left, ...Array.from({ length: 8 - left.length - right.length }, () => '0'), ...right]
+  const all = [
+    ...left,
+    ...Array.from({ length: 8 - left.length - right.length }, () => '0'),
+    ...right,
+  ]
   return Buffer.from(all.map((group) => group.padStart(4, '0')).join(''), 'hex')
 }
 

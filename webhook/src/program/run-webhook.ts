@@ -1,6 +1,12 @@
 import { X509Certificate } from 'node:crypto'
 import { ApiClient, clusterAccess } from '@akrijs/kube'
-import { type AkriError, aborted, InvalidOptionError, type Logger, systemClock } from '@akrijs/runtime'
+import {
+  type AkriError,
+  aborted,
+  InvalidOptionError,
+  type Logger,
+  systemClock,
+} from '@akrijs/runtime'
 import { type DiscoveryHandler, findHandlerPackages } from '@akrijs/runtime/handler'
 import type { ProgramContext } from '@akrijs/runtime/program'
 import { followGivenCertificates } from '../certificates/given-certificates.js'
@@ -16,7 +22,13 @@ import type { WebhookProgramOptions } from './webhook-options.js'
 /** Runs one replica of the webhook until the signal is aborted. */
 export async function runWebhook(
   options: WebhookProgramOptions,
-  { packagesFrom, log, signal, closer, serveHealth }: ProgramContext & { readonly packagesFrom: string },
+  {
+    packagesFrom,
+    log,
+    signal,
+    closer,
+    serveHealth,
+  }: ProgramContext & { readonly packagesFrom: string },
 ): Promise<void> {
   const clock = systemClock
   const { failurePolicy } = options
@@ -64,16 +76,25 @@ export async function runWebhook(
   const registration =
     options.webhookConfiguration === undefined
       ? undefined
-      : new WebhookRegistration({ client, clock, log, name: options.webhookConfiguration, failurePolicy })
+      : new WebhookRegistration({
+          client,
+          clock,
+          log,
+          name: options.webhookConfiguration,
+          failurePolicy,
+        })
   running.push(types.run(stop.signal))
   if (registration !== undefined) running.push(registration.run(stop.signal))
   running.push(
     source.kind === 'given'
       ? followGivenCertificates({ ...source, clock, log, onRenewed }, stop.signal)
-      : new OwnCertificates({ ...source, client, clock, log, registration, onRenewed }).run(stop.signal),
+      : new OwnCertificates({ ...source, client, clock, log, registration, onRenewed }).run(
+          stop.signal,
+        ),
   )
   // What runs beside ends by itself only where it cannot go on.
-  const until = (...events: readonly Promise<unknown>[]) => Promise.race([aborted(signal, stop.signal), ...running, ...events])
+  const until = (...events: readonly Promise<unknown>[]) =>
+    Promise.race([aborted(signal, stop.signal), ...running, ...events])
 
   notReady = 'waiting for a certificate'
   await until(certified)
@@ -107,14 +128,29 @@ export async function runWebhook(
 
 type CertificateSource =
   | { readonly kind: 'given'; readonly certFile: string; readonly keyFile: string }
-  | { readonly kind: 'own'; readonly namespace: string; readonly secret: string; readonly names: readonly [string, ...string[]] }
+  | {
+      readonly kind: 'own'
+      readonly namespace: string
+      readonly secret: string
+      readonly names: readonly [string, ...string[]]
+    }
 
 function certificateSource(options: WebhookProgramOptions): CertificateSource {
-  const { tlsCrtFile: certFile, tlsKeyFile: keyFile, namespace, service, serverName, certificateSecret: secret } = options
+  const {
+    tlsCrtFile: certFile,
+    tlsKeyFile: keyFile,
+    namespace,
+    service,
+    serverName,
+    certificateSecret: secret,
+  } = options
   if (certFile !== undefined && keyFile !== undefined) return { kind: 'given', certFile, keyFile }
-  if (certFile !== undefined || keyFile !== undefined) throw unusable('--tls-crt-file and --tls-key-file go together')
+  if (certFile !== undefined || keyFile !== undefined)
+    throw unusable('--tls-crt-file and --tls-key-file go together')
   if (namespace === undefined)
-    throw unusable('give --namespace (POD_NAMESPACE) for a certificate of its own, or one by --tls-crt-file and --tls-key-file')
+    throw unusable(
+      'give --namespace (POD_NAMESPACE) for a certificate of its own, or one by --tls-crt-file and --tls-key-file',
+    )
   return { kind: 'own', namespace, secret, names: [`${service}.${namespace}.svc`, ...serverName] }
 }
 

@@ -1,5 +1,12 @@
 import { isIP } from 'node:net'
-import { handlersOption, kubeconfigOption, logLevelOption, metricsPortOption, wholeNumber, words } from '@akrijs/runtime/program'
+import {
+  handlersOption,
+  kubeconfigOption,
+  logLevelOption,
+  metricsPortOption,
+  wholeNumber,
+  words,
+} from '@akrijs/runtime/program'
 import { InvalidArgumentError, Option } from 'commander'
 import type { FailurePolicy } from '../review/reviewer.js'
 
@@ -23,18 +30,25 @@ export interface WebhookProgramOptions {
 
 export function webhookOptions(): Option[] {
   return [
-    new Option('--port <port>', 'serve /validate there').env('AKRI_WEBHOOK_PORT').argParser(wholeNumber(0, 65_535)).default(8443),
+    new Option('--port <port>', 'serve /validate there')
+      .env('AKRI_WEBHOOK_PORT')
+      .argParser(wholeNumber(0, 65_535))
+      .default(8443),
     new Option(
       '--tls-crt-file <path>',
       'the certificate to serve with, in PEM, read again when it changes; without it one of its own',
     ).env('AKRI_TLS_CRT_FILE'),
     new Option('--tls-key-file <path>', 'the key of that certificate').env('AKRI_TLS_KEY_FILE'),
-    new Option('--certificate-secret <name>', 'the Secret that all replicas keep their own certificate in')
+    new Option(
+      '--certificate-secret <name>',
+      'the Secret that all replicas keep their own certificate in',
+    )
       .env('AKRI_CERTIFICATE_SECRET')
       .default('akri-webhook-configuration'),
-    new Option('--namespace <name>', 'the namespace of that Secret and of the Service; its own certificate needs it').env(
-      'POD_NAMESPACE',
-    ),
+    new Option(
+      '--namespace <name>',
+      'the namespace of that Secret and of the Service; its own certificate needs it',
+    ).env('POD_NAMESPACE'),
     new Option('--service <name>', 'the Service that its own certificate is for')
       .env('AKRI_WEBHOOK_SERVICE')
       .default('akri-webhook-configuration'),
@@ -59,7 +73,10 @@ export function webhookOptions(): Option[] {
     handlersOption('a handler whose discoveryDetails are checked'),
     kubeconfigOption(),
     metricsPortOption(),
-    new Option('--drain <seconds>', 'how long it goes on when it is told to end, until everybody has heard that it is not ready')
+    new Option(
+      '--drain <seconds>',
+      'how long it goes on when it is told to end, until everybody has heard that it is not ready',
+    )
       .env('AKRI_DRAIN')
       .argParser(wholeNumber(0, 300))
       .default(5),
@@ -72,6 +89,8 @@ const DNS_NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?
 function serverNames(value: string, all: readonly string[]): string[] {
   for (const name of words(value))
     if (name.includes('%') || name.length > 253 || (isIP(name) === 0 && !DNS_NAME.test(name)))
-      throw new InvalidArgumentError(`${JSON.stringify(name)} is neither a DNS name in lower case nor an IP address`)
+      throw new InvalidArgumentError(
+        `${JSON.stringify(name)} is neither a DNS name in lower case nor an IP address`,
+      )
   return [...all, ...words(value)]
 }

@@ -15,7 +15,11 @@ export interface AdmissionRequest {
 /** What the webhook thinks of it. */
 export type Verdict =
   | { readonly outcome: 'allowed'; readonly warnings: readonly string[] }
-  | { readonly outcome: 'denied'; readonly problems: readonly Problem[]; readonly warnings: readonly string[] }
+  | {
+      readonly outcome: 'denied'
+      readonly problems: readonly Problem[]
+      readonly warnings: readonly string[]
+    }
   /** It cannot be said at present, and so it is denied. */
   | { readonly outcome: 'undecided'; readonly reasons: readonly string[] }
 
@@ -32,7 +36,8 @@ const MAX_WARNING = 256
 /** @returns the request, or what is wrong with the review */
 export function readAdmissionReview(body: unknown): AdmissionRequest | string {
   const given = at(body, 'apiVersion')
-  const apiVersion = given === undefined ? API_VERSIONS[0] : API_VERSIONS.find((known) => known === given)
+  const apiVersion =
+    given === undefined ? API_VERSIONS[0] : API_VERSIONS.find((known) => known === given)
   if (at(body, 'kind') !== 'AdmissionReview' || apiVersion === undefined)
     return `send an AdmissionReview of ${API_VERSIONS.join(' or ')}`
   const request = at(body, 'request')
@@ -51,14 +56,25 @@ export function readAdmissionReview(body: unknown): AdmissionRequest | string {
 }
 
 /** The AdmissionReview that goes back. */
-export function admissionReview({ apiVersion, uid, object }: AdmissionRequest, verdict: Verdict): object {
-  const review = (response: object) => ({ apiVersion, kind: 'AdmissionReview', response: { uid, ...response } })
-  const warnings = 'warnings' in verdict ? verdict.warnings.map((text) => shown(text, MAX_WARNING)) : []
+export function admissionReview(
+  { apiVersion, uid, object }: AdmissionRequest,
+  verdict: Verdict,
+): object {
+  const review = (response: object) => ({
+    apiVersion,
+    kind: 'AdmissionReview',
+    response: { uid, ...response },
+  })
+  const warnings =
+    'warnings' in verdict ? verdict.warnings.map((text) => shown(text, MAX_WARNING)) : []
   const told = warnings.length === 0 ? {} : { warnings }
   if (verdict.outcome === 'allowed') return review({ allowed: true, ...told })
   if (verdict.outcome === 'undecided') {
     const message = shown(verdict.reasons.join('; '), MAX_MESSAGE)
-    return review({ allowed: false, status: { status: 'Failure', code: 503, reason: 'ServiceUnavailable', message } })
+    return review({
+      allowed: false,
+      status: { status: 'Failure', code: 503, reason: 'ServiceUnavailable', message },
+    })
   }
   const causes = verdict.problems.slice(0, MAX_SHOWN).map(({ path, message }) => ({
     reason: 'FieldValueInvalid',
@@ -77,7 +93,12 @@ export function admissionReview({ apiVersion, uid, object }: AdmissionRequest, v
     reason: 'Invalid',
     message: lines.length === 1 ? lines[0] : lines.map((line) => `\n* ${line}`).join(''),
     // kubectl shows the causes rather than the message.
-    details: { group: 'akri.sh', kind: 'Configuration', name: typeof name === 'string' ? shown(name, MAX_PATH) : '', causes },
+    details: {
+      group: 'akri.sh',
+      kind: 'Configuration',
+      name: typeof name === 'string' ? shown(name, MAX_PATH) : '',
+      causes,
+    },
   }
   return review({ allowed: false, status, ...told })
 }

@@ -8,10 +8,18 @@ import type { KubernetesTypes, Root } from '../schema/kubernetes-types.js'
 const MAX_PROBLEMS = 50
 
 /** Where in a Configuration Kubernetes' own specs are, and what of them akri.js fills in. */
-const SPECS: readonly { readonly path: readonly string[]; readonly root: Root; readonly filledIn?: readonly string[] }[] = [
+const SPECS: readonly {
+  readonly path: readonly string[]
+  readonly root: Root
+  readonly filledIn?: readonly string[]
+}[] = [
   { path: ['spec', 'brokerSpec', 'brokerPodSpec'], root: 'podSpec' },
   { path: ['spec', 'brokerSpec', 'brokerJobSpec'], root: 'jobSpec' },
-  { path: ['spec', 'brokerSpec', 'brokerDeploymentSpec'], root: 'deploymentSpec', filledIn: ['selector'] },
+  {
+    path: ['spec', 'brokerSpec', 'brokerDeploymentSpec'],
+    root: 'deploymentSpec',
+    filledIn: ['selector'],
+  },
   { path: ['spec', 'instanceServiceSpec'], root: 'serviceSpec' },
   { path: ['spec', 'configurationServiceSpec'], root: 'serviceSpec' },
 ]
@@ -26,7 +34,9 @@ export function configurationProblems(object: unknown, types: KubernetesTypes): 
     const spec = at(object, ...path)
     // What is no mapping at all is told by the parser already.
     if (typeof spec !== 'object' || spec === null || Array.isArray(spec)) continue
-    problems.push(...checkType(spec, { types, root, path: path.join('.'), filledIn, limit: MAX_PROBLEMS }))
+    problems.push(
+      ...checkType(spec, { types, root, path: path.join('.'), filledIn, limit: MAX_PROBLEMS }),
+    )
   }
   return problems
 }

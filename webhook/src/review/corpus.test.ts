@@ -37,7 +37,9 @@ const inFolder = (folder: string, ending: string) =>
 
 /** Configurations of the files, and of the blocks of YAML in the docs. */
 const published = [
-  ...['deploy/manifests/examples', 'examples/standalone'].flatMap((folder) => inFolder(folder, '.yaml')),
+  ...['deploy/manifests/examples', 'examples/standalone'].flatMap((folder) =>
+    inFolder(folder, '.yaml'),
+  ),
   ...inFolder('docs', '.md'),
 ].flatMap((file) => {
   const text = readFileSync(path.join(root, file), 'utf8')
@@ -46,7 +48,10 @@ const published = [
     : [text]
   return yaml
     .flatMap((one) => loadAll(one))
-    .filter((object): object is { kind: string } => typeof object === 'object' && object !== null && 'kind' in object)
+    .filter(
+      (object): object is { kind: string } =>
+        typeof object === 'object' && object !== null && 'kind' in object,
+    )
     .filter(({ kind }) => kind === 'Configuration')
     .map((object) => ({ file, object }))
 })
@@ -103,12 +108,23 @@ describe('what people write', () => {
     [
       'R66 R50',
       'with a Job',
-      { brokerSpec: { brokerJobSpec: { backoffLimit: 2, template: { spec: { restartPolicy: 'OnFailure', containers: [] } } } } },
+      {
+        brokerSpec: {
+          brokerJobSpec: {
+            backoffLimit: 2,
+            template: { spec: { restartPolicy: 'OnFailure', containers: [] } },
+          },
+        },
+      },
     ],
     [
       'R66',
       'with a Deployment',
-      { brokerSpec: { brokerDeploymentSpec: { replicas: 2, template: { spec: { containers: [] } } } } },
+      {
+        brokerSpec: {
+          brokerDeploymentSpec: { replicas: 2, template: { spec: { containers: [] } } },
+        },
+      },
     ],
     [
       'R66',
@@ -161,14 +177,24 @@ describe('what people write', () => {
     ],
     ['no handler', { discoveryHandler: undefined }, 'spec.discoveryHandler', /missing/],
     ['a handler without a name', { discoveryHandler: {} }, 'spec.discoveryHandler.name', /missing/],
-    ['a handler that is a text', { discoveryHandler: 'udev' }, 'spec.discoveryHandler', /it is "udev"/],
+    [
+      'a handler that is a text',
+      { discoveryHandler: 'udev' },
+      'spec.discoveryHandler',
+      /it is "udev"/,
+    ],
     [
       'two brokers',
       { brokerSpec: { brokerPodSpec: { containers: [] }, brokerJobSpec: { template: {} } } },
       'spec.brokerSpec',
       /give one of brokerPodSpec and brokerJobSpec/,
     ],
-    ['a broker that is a list', { brokerSpec: { brokerPodSpec: [] } }, 'spec.brokerSpec.brokerPodSpec', /it is a list/],
+    [
+      'a broker that is a list',
+      { brokerSpec: { brokerPodSpec: [] } },
+      'spec.brokerSpec.brokerPodSpec',
+      /it is a list/,
+    ],
     [
       'an empty valueFrom',
       { discoveryHandler: { name: 'x', discoveryProperties: [{ name: 'a', valueFrom: {} }] } },
@@ -177,7 +203,12 @@ describe('what people write', () => {
     ],
     [
       'a valueFrom that nobody knows',
-      { discoveryHandler: { name: 'x', discoveryProperties: [{ name: 'a', valueFrom: { fieldRef: {} } }] } },
+      {
+        discoveryHandler: {
+          name: 'x',
+          discoveryProperties: [{ name: 'a', valueFrom: { fieldRef: {} } }],
+        },
+      },
       'spec.discoveryHandler.discoveryProperties[0].valueFrom.fieldRef',
       /no such field/,
     ],
@@ -186,7 +217,9 @@ describe('what people write', () => {
       {
         discoveryHandler: {
           name: 'x',
-          discoveryProperties: [{ name: 'a', value: 'b', valueFrom: { secretKeyRef: { name: 's', key: 'k' } } }],
+          discoveryProperties: [
+            { name: 'a', value: 'b', valueFrom: { secretKeyRef: { name: 's', key: 'k' } } },
+          ],
         },
       },
       'spec.discoveryHandler.discoveryProperties[0]',
@@ -200,7 +233,12 @@ describe('what people write', () => {
     ],
     [
       'a secret without a key',
-      { discoveryHandler: { name: 'x', discoveryProperties: [{ name: 'a', valueFrom: { secretKeyRef: { name: 's' } } }] } },
+      {
+        discoveryHandler: {
+          name: 'x',
+          discoveryProperties: [{ name: 'a', valueFrom: { secretKeyRef: { name: 's' } } }],
+        },
+      },
       'spec.discoveryHandler.discoveryProperties[0].valueFrom.secretKeyRef.key',
       /missing/,
     ],
@@ -235,13 +273,16 @@ describe('what people write', () => {
       'spec.configurationServiceSpec.port',
       /did you mean ports\?/,
     ],
-  ])('W1 R66 is denied where it has %s, with the path and the reason', async (_what, spec, where, message) => {
-    const verdict = await review(labWith(spec))
-    expect(verdict.outcome === 'denied' && verdict.problems[0]).toEqual({
-      path: where,
-      message: expect.stringMatching(message),
-    })
-  })
+  ])(
+    'W1 R66 is denied where it has %s, with the path and the reason',
+    async (_what, spec, where, message) => {
+      const verdict = await review(labWith(spec))
+      expect(verdict.outcome === 'denied' && verdict.problems[0]).toEqual({
+        path: where,
+        message: expect.stringMatching(message),
+      })
+    },
+  )
 
   it('R66 is denied with everything that is wrong at once', async () => {
     const verdict = await review(
@@ -252,17 +293,24 @@ describe('what people write', () => {
         instanceServiceSpec: { ports: [{ port: 'http' }] },
       }),
     )
-    expect(verdict.outcome === 'denied' && verdict.problems.map((problem) => problem.path)).toEqual([
-      'spec.capacity',
-      'spec.brokerSpec.brokerPodSpec.container',
-      'spec.brokerSpec.brokerPodSpec.containers',
-      'spec.instanceServiceSpec.ports[0].port',
-      'spec.discoveryHandler.discoveryDetails.udevRules[0]',
-    ])
+    expect(verdict.outcome === 'denied' && verdict.problems.map((problem) => problem.path)).toEqual(
+      [
+        'spec.capacity',
+        'spec.brokerSpec.brokerPodSpec.container',
+        'spec.brokerSpec.brokerPodSpec.containers',
+        'spec.instanceServiceSpec.ports[0].port',
+        'spec.discoveryHandler.discoveryDetails.udevRules[0]',
+      ],
+    )
   })
 
   it('W1 names handlers as agents do: another case is another handler, and the writer is told', async () => {
-    const verdict = await review(labWith({ discoveryHandler: { name: 'Udev', discoveryDetails: 'permissions: wrong' } }))
-    expect(verdict).toEqual({ outcome: 'allowed', warnings: [expect.stringContaining('there is also a handler udev')] })
+    const verdict = await review(
+      labWith({ discoveryHandler: { name: 'Udev', discoveryDetails: 'permissions: wrong' } }),
+    )
+    expect(verdict).toEqual({
+      outcome: 'allowed',
+      warnings: [expect.stringContaining('there is also a handler udev')],
+    })
   })
 })

@@ -15,7 +15,11 @@ export type Handlers = ReadonlyMap<string, Pick<DiscoveryHandler, 'details'>>
  * What a handler's own schema says of the `discoveryDetails` of a Configuration. Those of other handlers are not for us to judge.
  * @throws DetailsUncheckedError where the schema throws, or takes too long
  */
-export async function detailsProblems(object: unknown, handlers: Handlers, clock: Clock): Promise<Problem[]> {
+export async function detailsProblems(
+  object: unknown,
+  handlers: Handlers,
+  clock: Clock,
+): Promise<Problem[]> {
   const name = at(object, 'spec', 'discoveryHandler', 'name')
   const handler = typeof name === 'string' ? handlers.get(name) : undefined
   const details = at(object, 'spec', 'discoveryHandler', 'discoveryDetails') ?? ''
@@ -26,14 +30,17 @@ export async function detailsProblems(object: unknown, handlers: Handlers, clock
       readDetails(details, handler.details),
       clock.sleep(PATIENCE_MS, patience.signal).then(() => undefined),
     ])
-    if (read === undefined) throw new DetailsUncheckedError(`it gave no answer within ${PATIENCE_MS} ms`)
+    if (read === undefined)
+      throw new DetailsUncheckedError(`it gave no answer within ${PATIENCE_MS} ms`)
     if (read.ok) return []
     return read.problems.map(({ path, message }) => ({
       path: path === '' ? PATH : `${PATH}${path.startsWith('[') ? '' : '.'}${path}`,
       message,
     }))
   } catch (error) {
-    throw new DetailsUncheckedError(`the schema of the handler ${name}: ${messageOf(error)}`, { cause: error })
+    throw new DetailsUncheckedError(`the schema of the handler ${name}: ${messageOf(error)}`, {
+      cause: error,
+    })
   } finally {
     patience.abort()
   }

@@ -44,7 +44,8 @@ export class ClusterNamesInUse implements NamesInUse {
       timeoutMs: PATIENCE_MS,
     })
     const items = at(list, 'items')
-    if (!Array.isArray(items)) throw new ApiUnreachableError(`list ${kind.plural}: the answer is no list`)
+    if (!Array.isArray(items))
+      throw new ApiUnreachableError(`list ${kind.plural}: the answer is no list`)
     return items.map((item) => String(at(item, 'metadata', 'namespace')))
   }
 }

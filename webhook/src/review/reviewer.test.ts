@@ -31,11 +31,23 @@ function reviewer({
   failurePolicy?: FailurePolicy
   clock?: ManualClock
 } = {}) {
-  return new Reviewer({ types: () => BUNDLED_TYPES, handlers, names, failurePolicy, clock, log: silentLogger })
+  return new Reviewer({
+    types: () => BUNDLED_TYPES,
+    handlers,
+    names,
+    failurePolicy,
+    clock,
+    log: silentLogger,
+  })
 }
 
 function request(given: Partial<AdmissionRequest>): AdmissionRequest {
-  const base = { apiVersion: 'admission.k8s.io/v1', uid: '1', operation: 'CREATE', namespace: 'factory' } as const
+  const base = {
+    apiVersion: 'admission.k8s.io/v1',
+    uid: '1',
+    operation: 'CREATE',
+    namespace: 'factory',
+  } as const
   return { ...base, object: good, oldObject: undefined, ...given }
 }
 
@@ -43,7 +55,9 @@ const allowed = { outcome: 'allowed', warnings: [] }
 
 describe('a review', () => {
   it('lets everything be deleted', async () => {
-    expect(await reviewer().review(request({ operation: 'DELETE', object: undefined, oldObject: bad }))).toEqual(allowed)
+    expect(
+      await reviewer().review(request({ operation: 'DELETE', object: undefined, oldObject: bad })),
+    ).toEqual(allowed)
   })
 
   it('W1 R66 denies nothing at all', async () => {
@@ -56,9 +70,13 @@ describe('a review', () => {
 
   it('lets a wrong object keep its spec, so that its finalizers can be taken away', async () => {
     const finalized = { ...bad, metadata: { ...bad.metadata, finalizers: ['node-1'] } }
-    expect(await reviewer().review(request({ operation: 'UPDATE', object: bad, oldObject: finalized }))).toEqual(allowed)
+    expect(
+      await reviewer().review(request({ operation: 'UPDATE', object: bad, oldObject: finalized })),
+    ).toEqual(allowed)
     const changed = { ...bad, spec: { ...bad.spec, capacity: 2 } }
-    expect(await reviewer().review(request({ operation: 'UPDATE', object: changed, oldObject: bad }))).toMatchObject({
+    expect(
+      await reviewer().review(request({ operation: 'UPDATE', object: changed, oldObject: bad })),
+    ).toMatchObject({
       outcome: 'denied',
       problems: [{ path: 'spec.discoveryHandler.name' }],
     })
@@ -66,9 +84,13 @@ describe('a review', () => {
 
   it('compares specs however deep they are', async () => {
     const deep = () => JSON.parse(`{"spec":${'['.repeat(100_000)}${']'.repeat(100_000)}}`)
-    const verdict = await reviewer().review(request({ operation: 'UPDATE', object: deep(), oldObject: deep() }))
+    const verdict = await reviewer().review(
+      request({ operation: 'UPDATE', object: deep(), oldObject: deep() }),
+    )
     expect(verdict).toEqual(allowed)
-    expect(await reviewer().review(request({ operation: 'UPDATE', object: deep(), oldObject: good }))).toMatchObject({
+    expect(
+      await reviewer().review(request({ operation: 'UPDATE', object: deep(), oldObject: good })),
+    ).toMatchObject({
       outcome: 'denied',
       problems: [{ path: '', message: 'it is nested more than 100 deep' }],
     })
@@ -83,7 +105,10 @@ describe('a review', () => {
         return [taken]
       },
     }
-    expect(await reviewer({ names }).review(request({}))).toMatchObject({ outcome: 'denied', problems: [taken] })
+    expect(await reviewer({ names }).review(request({}))).toMatchObject({
+      outcome: 'denied',
+      problems: [taken],
+    })
     const changed = { ...good, spec: { ...good.spec, capacity: 2 } }
     const update = request({ operation: 'UPDATE', object: changed, oldObject: good })
     expect(await reviewer({ names }).review(update)).toEqual(allowed)
@@ -93,20 +118,32 @@ describe('a review', () => {
   })
 
   it.each<[FailurePolicy, object]>([
-    ['Fail', { outcome: 'undecided', reasons: [expect.stringContaining('the API server is away')] }],
-    ['Ignore', { outcome: 'allowed', warnings: [expect.stringContaining('the API server is away')] }],
+    [
+      'Fail',
+      { outcome: 'undecided', reasons: [expect.stringContaining('the API server is away')] },
+    ],
+    [
+      'Ignore',
+      { outcome: 'allowed', warnings: [expect.stringContaining('the API server is away')] },
+    ],
   ])('that cannot be done whole fails as it is told: %s', async (failurePolicy, verdict) => {
-    const names: NamesInUse = { problems: () => Promise.reject(new Error('the API server is away')) }
+    const names: NamesInUse = {
+      problems: () => Promise.reject(new Error('the API server is away')),
+    }
     expect(await reviewer({ names, failurePolicy }).review(request({}))).toEqual(verdict)
     // What is wrong is wrong.
-    expect(await reviewer({ names, failurePolicy }).review(request({ object: bad }))).toMatchObject({ outcome: 'denied' })
+    expect(await reviewer({ names, failurePolicy }).review(request({ object: bad }))).toMatchObject(
+      { outcome: 'denied' },
+    )
   })
 
   it('W1 outlives the schema of a handler that throws', async () => {
     const details = z.unknown().transform(() => {
       throw new Error('a mistake of its own')
     })
-    expect(await reviewer({ handlers: new Map([['sensor', { details }]]) }).review(request({}))).toEqual({
+    expect(
+      await reviewer({ handlers: new Map([['sensor', { details }]]) }).review(request({})),
+    ).toEqual({
       outcome: 'undecided',
       reasons: [expect.stringContaining('sensor: a mistake of its own')],
     })
@@ -115,10 +152,15 @@ describe('a review', () => {
   it('does not wait for ever for the schema of a handler', async () => {
     const details = z.unknown().refine(() => new Promise<boolean>(() => {}))
     const clock = new ManualClock()
-    const verdict = reviewer({ clock, handlers: new Map([['sensor', { details }]]) }).review(request({}))
+    const verdict = reviewer({ clock, handlers: new Map([['sensor', { details }]]) }).review(
+      request({}),
+    )
     await clock.untilSleeping()
     await clock.advance(2000)
-    expect(await verdict).toMatchObject({ outcome: 'undecided', reasons: [expect.stringContaining('within 2000 ms')] })
+    expect(await verdict).toMatchObject({
+      outcome: 'undecided',
+      reasons: [expect.stringContaining('within 2000 ms')],
+    })
   })
 
   it('W1 R66 never throws, and says where, whatever it is given', async () => {
@@ -155,15 +197,23 @@ describe('a review', () => {
       ),
     })
     // As it comes out of a body: with prototypes and own properties as JSON.parse makes them.
-    const sent = fc.oneof(fc.jsonValue(), json, near).map((value): unknown => JSON.parse(JSON.stringify(value)))
-    const handlers: Handlers = new Map([['sensor', { details: z.strictObject({ url: z.url().optional() }) }]])
+    const sent = fc
+      .oneof(fc.jsonValue(), json, near)
+      .map((value): unknown => JSON.parse(JSON.stringify(value)))
+    const handlers: Handlers = new Map([
+      ['sensor', { details: z.strictObject({ url: z.url().optional() }) }],
+    ])
     await fc.assert(
       fc.asyncProperty(sent, fc.constantFrom('CREATE', 'UPDATE', ''), async (object, operation) => {
         const given = request({ operation, object: object ?? undefined, oldObject: good })
         const verdict = await reviewer({ handlers }).review(given)
         if (verdict.outcome === 'denied') {
           expect(verdict.problems.length).toBeGreaterThan(0)
-          const hasFields = typeof object === 'object' && object !== null && !Array.isArray(object) && !('' in object)
+          const hasFields =
+            typeof object === 'object' &&
+            object !== null &&
+            !Array.isArray(object) &&
+            !('' in object)
           for (const { path, message } of verdict.problems) {
             expect(message).not.toBe('')
             if (hasFields) expect(path).not.toBe('')
@@ -178,8 +228,13 @@ describe('a review', () => {
   it('of the largest objects takes its time, but not all of it', async () => {
     const rows = Array.from({ length: 60_000 }, (_, index) => index)
     const spec = {
-      discoveryHandler: { name: 'sensor', discoveryProperties: rows.map((index) => ({ name: `p${index}`, value: 1 })) },
-      brokerSpec: { brokerPodSpec: Object.fromEntries(rows.map((index) => [`field${index}`, index])) },
+      discoveryHandler: {
+        name: 'sensor',
+        discoveryProperties: rows.map((index) => ({ name: `p${index}`, value: 1 })),
+      },
+      brokerSpec: {
+        brokerPodSpec: Object.fromEntries(rows.map((index) => [`field${index}`, index])),
+      },
       instanceServiceSpec: { ports: rows.map(() => ({ prot: 1 })) },
     }
     const begun = processorMs()
@@ -190,20 +245,37 @@ describe('a review', () => {
 })
 
 describe('an AdmissionReview', () => {
-  const review = (more: object) => ({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', ...more })
-
-  it.each(['admission.k8s.io/v1', 'admission.k8s.io/v1beta1'])('is answered in its own version: %s', (apiVersion) => {
-    const read = readAdmissionReview(
-      review({ apiVersion, request: { uid: 'u', operation: 'CREATE', namespace: 'n', object: good } }),
-    )
-    if (typeof read === 'string') return expect.fail(read)
-    expect(read).toEqual({ apiVersion, uid: 'u', operation: 'CREATE', namespace: 'n', object: good, oldObject: undefined })
-    expect(admissionReview(read, { outcome: 'allowed', warnings: [] })).toEqual({
-      apiVersion,
-      kind: 'AdmissionReview',
-      response: { uid: 'u', allowed: true },
-    })
+  const review = (more: object) => ({
+    apiVersion: 'admission.k8s.io/v1',
+    kind: 'AdmissionReview',
+    ...more,
   })
+
+  it.each(['admission.k8s.io/v1', 'admission.k8s.io/v1beta1'])(
+    'is answered in its own version: %s',
+    (apiVersion) => {
+      const read = readAdmissionReview(
+        review({
+          apiVersion,
+          request: { uid: 'u', operation: 'CREATE', namespace: 'n', object: good },
+        }),
+      )
+      if (typeof read === 'string') return expect.fail(read)
+      expect(read).toEqual({
+        apiVersion,
+        uid: 'u',
+        operation: 'CREATE',
+        namespace: 'n',
+        object: good,
+        oldObject: undefined,
+      })
+      expect(admissionReview(read, { outcome: 'allowed', warnings: [] })).toEqual({
+        apiVersion,
+        kind: 'AdmissionReview',
+        response: { uid: 'u', allowed: true },
+      })
+    },
+  )
 
   it.each<[string, unknown, RegExp]>([
     ['is none', { kind: 'Pod' }, /send an AdmissionReview/],
@@ -252,15 +324,25 @@ describe('an AdmissionReview', () => {
   })
 
   it('shows no more than people read', () => {
-    const problems = Array.from({ length: 500 }, () => ({ path: 'p'.repeat(5000), message: 'm'.repeat(5000) }))
-    const text = JSON.stringify(admissionReview(request({}), { outcome: 'denied', problems, warnings: ['w'.repeat(5000)] }))
+    const problems = Array.from({ length: 500 }, () => ({
+      path: 'p'.repeat(5000),
+      message: 'm'.repeat(5000),
+    }))
+    const text = JSON.stringify(
+      admissionReview(request({}), { outcome: 'denied', problems, warnings: ['w'.repeat(5000)] }),
+    )
     expect(text.length).toBeLessThan(64 * 1024)
     expect(text).toContain('and 480 more')
   })
 
   it('says that it is worth another try where nobody can tell', () => {
-    expect(admissionReview(request({}), { outcome: 'undecided', reasons: ['a', 'b'] })).toMatchObject({
-      response: { allowed: false, status: { code: 503, reason: 'ServiceUnavailable', message: 'a; b' } },
+    expect(
+      admissionReview(request({}), { outcome: 'undecided', reasons: ['a', 'b'] }),
+    ).toMatchObject({
+      response: {
+        allowed: false,
+        status: { code: 503, reason: 'ServiceUnavailable', message: 'a; b' },
+      },
     })
   })
 })

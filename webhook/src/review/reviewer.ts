@@ -30,11 +30,20 @@ export class Reviewer {
 
   async review(request: AdmissionRequest): Promise<Verdict> {
     const { operation, object, oldObject } = request
-    if (operation === 'DELETE' || operation === 'CONNECT') return { outcome: 'allowed', warnings: [] }
+    if (operation === 'DELETE' || operation === 'CONNECT')
+      return { outcome: 'allowed', warnings: [] }
     if (object === undefined)
-      return { outcome: 'denied', problems: [{ path: '', message: 'AdmissionRequest object contains no data' }], warnings: [] }
+      return {
+        outcome: 'denied',
+        problems: [{ path: '', message: 'AdmissionRequest object contains no data' }],
+        warnings: [],
+      }
     // What is wrong since before there was a webhook must not keep its labels, its finalizers, and so its end from being written.
-    if (operation === 'UPDATE' && oldObject !== undefined && isSameJson(at(object, 'spec'), at(oldObject, 'spec')))
+    if (
+      operation === 'UPDATE' &&
+      oldObject !== undefined &&
+      isSameJson(at(object, 'spec'), at(oldObject, 'spec'))
+    )
       return { outcome: 'allowed', warnings: [] }
     const { types, handlers, clock, failurePolicy } = this.#options
     const problems = configurationProblems(object, types())
@@ -45,14 +54,17 @@ export class Reviewer {
       problems.push(...(await this.#tried(() => this.#namesakes(request), unchecked)))
     const warnings = handlerWarnings(object, handlers)
     if (problems.length > 0) return { outcome: 'denied', problems, warnings }
-    if (unchecked.length > 0 && failurePolicy === 'Fail') return { outcome: 'undecided', reasons: unchecked }
+    if (unchecked.length > 0 && failurePolicy === 'Fail')
+      return { outcome: 'undecided', reasons: unchecked }
     return { outcome: 'allowed', warnings: [...warnings, ...unchecked] }
   }
 
   async #namesakes({ namespace, object }: AdmissionRequest): Promise<Problem[]> {
     const name = at(object, 'metadata', 'name')
     const home = namespace ?? at(object, 'metadata', 'namespace')
-    return typeof home === 'string' && typeof name === 'string' ? this.#options.names.problems(home, name) : []
+    return typeof home === 'string' && typeof name === 'string'
+      ? this.#options.names.problems(home, name)
+      : []
   }
 
   async #tried<T>(check: () => Promise<T[]>, unchecked: string[]): Promise<T[]> {

@@ -10,7 +10,10 @@ const home = path.join(import.meta.dirname, '../..')
 
 describe('the types that come with the webhook', () => {
   it('are those that scripts/bundled-types.mjs makes', async () => {
-    const { stdout } = await promisify(execFile)(process.execPath, [path.join(home, 'scripts/bundled-types.mjs'), '--print'])
+    const { stdout } = await promisify(execFile)(process.execPath, [
+      path.join(home, 'scripts/bundled-types.mjs'),
+      '--print',
+    ])
     expect(await readFile(path.join(home, 'src/generated/bundled-types.ts'), 'utf8')).toBe(stdout)
   })
 

@@ -13,25 +13,57 @@ function problems(root: Root, yaml: string, limit = 100) {
 
 describe('a spec of Kubernetes', () => {
   it.each<[string, Root, string]>([
-    ['a Pod with a placeholder', 'podSpec', '{containers: [{name: b, resources: {limits: {"{{PLACEHOLDER}}": "1"}}}]}'],
+    [
+      'a Pod with a placeholder',
+      'podSpec',
+      '{containers: [{name: b, resources: {limits: {"{{PLACEHOLDER}}": "1"}}}]}',
+    ],
     ['ports 0', 'serviceSpec', '{ports: [{port: 0, targetPort: 0}, {port: 0, targetPort: http}]}'],
-    ['resources of the Pod', 'podSpec', '{containers: [], resources: {limits: {cpu: 1, memory: 64Mi}}}'],
-    ['claims', 'podSpec', '{containers: [{name: b, resources: {claims: [{name: c, request: r}]}}], resourceClaims: [{name: c}]}'],
-    ['ephemeral containers', 'podSpec', '{containers: [], ephemeralContainers: [{name: d, targetContainerName: b}]}'],
-    ['a restarting init container', 'podSpec', '{containers: [], initContainers: [{name: s, restartPolicy: Always}]}'],
+    [
+      'resources of the Pod',
+      'podSpec',
+      '{containers: [], resources: {limits: {cpu: 1, memory: 64Mi}}}',
+    ],
+    [
+      'claims',
+      'podSpec',
+      '{containers: [{name: b, resources: {claims: [{name: c, request: r}]}}], resourceClaims: [{name: c}]}',
+    ],
+    [
+      'ephemeral containers',
+      'podSpec',
+      '{containers: [], ephemeralContainers: [{name: d, targetContainerName: b}]}',
+    ],
+    [
+      'a restarting init container',
+      'podSpec',
+      '{containers: [], initContainers: [{name: s, restartPolicy: Always}]}',
+    ],
     [
       'null, which is as good as nothing',
       'podSpec',
       '{containers: [{name: b, image: null, env: null}], nodeSelector: {a: null}}',
     ],
-    ['quantities', 'podSpec', '{containers: [], overhead: {a: 1, b: 0.5, c: "1e3", d: 500m, e: 1.5Gi, f: -1, g: .5, h: 100n}}'],
-    ['a Job', 'jobSpec', '{backoffLimit: 2, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: b}]}}}'],
+    [
+      'quantities',
+      'podSpec',
+      '{containers: [], overhead: {a: 1, b: 0.5, c: "1e3", d: 500m, e: 1.5Gi, f: -1, g: .5, h: 100n}}',
+    ],
+    [
+      'a Job',
+      'jobSpec',
+      '{backoffLimit: 2, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: b}]}}}',
+    ],
     [
       'a Deployment',
       'deploymentSpec',
       '{replicas: 2, selector: {}, template: {spec: {containers: []}}, strategy: {rollingUpdate: {maxSurge: 25%}}}',
     ],
-    ['anything in a field that may hold anything', 'podSpec', '{containers: [], volumes: [{name: v, csi: {driver: d}}]}'],
+    [
+      'anything in a field that may hold anything',
+      'podSpec',
+      '{containers: [], volumes: [{name: v, csi: {driver: d}}]}',
+    ],
   ])('may have %s', (_what, root, yaml) => {
     expect(problems(root, yaml)).toEqual([])
   })
@@ -109,7 +141,12 @@ describe('a spec of Kubernetes', () => {
       '{containers: [{name: b, resources: {limits: {memory: 64 MB}}}]}',
       'spec.containers[0].resources.limits.memory: write a quantity, such as 1, 500m or 64Mi; it is "64 MB"',
     ],
-    ['a mapping for a list', 'podSpec', '{containers: {name: b}}', 'spec.containers: write a list of mappings; it is a mapping'],
+    [
+      'a mapping for a list',
+      'podSpec',
+      '{containers: {name: b}}',
+      'spec.containers: write a list of mappings; it is a mapping',
+    ],
     [
       'a list for a mapping',
       'podSpec',
@@ -128,8 +165,18 @@ describe('a spec of Kubernetes', () => {
       '{containers: [null]}',
       'spec.containers[0]: it is null; write a mapping, or leave the item out',
     ],
-    ['no containers', 'podSpec', '{hostNetwork: true}', 'spec.containers: it is missing; write a list'],
-    ['a number for itself', 'podSpec', '5', 'spec: write a mapping with fields such as containers; it is 5'],
+    [
+      'no containers',
+      'podSpec',
+      '{hostNetwork: true}',
+      'spec.containers: it is missing; write a list',
+    ],
+    [
+      'a number for itself',
+      'podSpec',
+      '5',
+      'spec: write a mapping with fields such as containers; it is 5',
+    ],
     [
       'a key that is no name',
       'podSpec',
@@ -142,14 +189,21 @@ describe('a spec of Kubernetes', () => {
 
   it('leaves out what somebody else fills in', () => {
     const check = (filledIn: string[]) =>
-      checkType({ template: {} }, { types: BUNDLED_TYPES, root: 'deploymentSpec', path: 'spec', filledIn, limit: 9 })
-    expect(check([])).toEqual([{ path: 'spec.selector', message: 'it is missing; write a mapping' }])
+      checkType(
+        { template: {} },
+        { types: BUNDLED_TYPES, root: 'deploymentSpec', path: 'spec', filledIn, limit: 9 },
+      )
+    expect(check([])).toEqual([
+      { path: 'spec.selector', message: 'it is missing; write a mapping' },
+    ])
     expect(check(['selector'])).toEqual([])
   })
 
   it('is looked at only until there are problems enough', () => {
     const containers = Array.from({ length: 1000 }, () => ({ nonsense: 1 }))
-    expect(checkType({ containers }, { types: BUNDLED_TYPES, root: 'podSpec', path: '', limit: 5 })).toHaveLength(5)
+    expect(
+      checkType({ containers }, { types: BUNDLED_TYPES, root: 'podSpec', path: '', limit: 5 }),
+    ).toHaveLength(5)
   })
 
   it('fits where each field has a value of its type', () => {
@@ -159,19 +213,30 @@ describe('a spec of Kubernetes', () => {
     )
     fc.assert(
       fc.property(sample, ({ root, value }) => {
-        expect(checkType(value, { types: BUNDLED_TYPES, root, path: 'spec', limit: 100 })).toEqual([])
+        expect(checkType(value, { types: BUNDLED_TYPES, root, path: 'spec', limit: 100 })).toEqual(
+          [],
+        )
       }),
     )
   })
 
   it('is never too strange to be checked', () => {
     fc.assert(
-      fc.property(fc.jsonValue(), fc.constantFrom<Root>('podSpec', 'jobSpec', 'serviceSpec'), (value, root) => {
-        for (const { path, message } of checkType(value, { types: BUNDLED_TYPES, root, path: 'spec', limit: 100 })) {
-          expect(path).toMatch(/^spec/)
-          expect(message).not.toBe('')
-        }
-      }),
+      fc.property(
+        fc.jsonValue(),
+        fc.constantFrom<Root>('podSpec', 'jobSpec', 'serviceSpec'),
+        (value, root) => {
+          for (const { path, message } of checkType(value, {
+            types: BUNDLED_TYPES,
+            root,
+            path: 'spec',
+            limit: 100,
+          })) {
+            expect(path).toMatch(/^spec/)
+            expect(message).not.toBe('')
+          }
+        },
+      ),
     )
   })
 })
@@ -186,8 +251,12 @@ function fittingValue(text: string, types: KubernetesTypes, depth: number): fc.A
       return fc.dictionary(fc.string(), fittingValue(type.of, types, depth - 1), { maxKeys: 2 })
     case 'object': {
       const required = Object.keys(type.fields).filter((key) => type.fields[key]?.endsWith('!'))
-      const given = Object.entries(type.fields).filter(([key]) => depth > 0 || required.includes(key))
-      const fields = Object.fromEntries(given.map(([key, inner]) => [key, fittingValue(inner, types, depth - 1)]))
+      const given = Object.entries(type.fields).filter(
+        ([key]) => depth > 0 || required.includes(key),
+      )
+      const fields = Object.fromEntries(
+        given.map(([key, inner]) => [key, fittingValue(inner, types, depth - 1)]),
+      )
       return fc.record(fields, { requiredKeys: required })
     }
     case 'scalar':

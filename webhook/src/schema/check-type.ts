@@ -1,6 +1,12 @@
 import { type Problem, shorten } from '@akrijs/api'
 import { isRecord, nearest } from '@akrijs/runtime'
-import { type FieldType, fieldType, type KubernetesTypes, type Root, type Scalar } from './kubernetes-types.js'
+import {
+  type FieldType,
+  fieldType,
+  type KubernetesTypes,
+  type Root,
+  type Scalar,
+} from './kubernetes-types.js'
 
 export interface CheckOptions {
   readonly types: KubernetesTypes
@@ -18,7 +24,10 @@ export interface CheckOptions {
  * for numbers. Whether a value makes sense is not asked. As for the API server, null is as good as nothing. The value is nested
  * no deeper than a stack allows.
  */
-export function checkType(value: unknown, { types, root, path, filledIn = [], limit }: CheckOptions): Problem[] {
+export function checkType(
+  value: unknown,
+  { types, root, path, filledIn = [], limit }: CheckOptions,
+): Problem[] {
   const check = new TypeCheck(types, limit)
   check.value(value, types.roots[root], { path, parents: [] }, filledIn)
   return check.problems
@@ -59,12 +68,14 @@ class TypeCheck {
 
   #list(value: unknown, of: string, { path, parents }: Place): void {
     const inner = fieldType(of, this.#types)
-    if (!Array.isArray(value)) this.#refuse(path, `write a list of ${plural(inner)}; it is ${shorten(value)}`)
+    if (!Array.isArray(value))
+      this.#refuse(path, `write a list of ${plural(inner)}; it is ${shorten(value)}`)
     else {
       for (const [index, item] of value.entries()) {
         const at = `${path}[${index}]`
         // Kubernetes takes it for an item without any fields, which nobody means.
-        if (item === null) this.#refuse(at, `it is null; write ${singular(inner)}, or leave the item out`)
+        if (item === null)
+          this.#refuse(at, `it is null; write ${singular(inner)}, or leave the item out`)
         else this.value(item, of, { path: at, parents })
         if (this.problems.length >= this.#limit) return
       }
@@ -73,7 +84,10 @@ class TypeCheck {
 
   #map(value: unknown, of: string, { path, parents }: Place): void {
     if (!isRecord(value))
-      this.#refuse(path, `write a mapping of names to ${plural(fieldType(of, this.#types))}; it is ${shorten(value)}`)
+      this.#refuse(
+        path,
+        `write a mapping of names to ${plural(fieldType(of, this.#types))}; it is ${shorten(value)}`,
+      )
     else {
       for (const key in value) {
         this.value(value[key], of, { path: inside(path, key), parents })
@@ -82,9 +96,17 @@ class TypeCheck {
     }
   }
 
-  #object(value: unknown, { fields, required }: ObjectType, { path, parents }: Place, filledIn: readonly string[]): void {
+  #object(
+    value: unknown,
+    { fields, required }: ObjectType,
+    { path, parents }: Place,
+    filledIn: readonly string[],
+  ): void {
     if (!isRecord(value))
-      this.#refuse(path, `write a mapping with fields such as ${required[0] ?? Object.keys(fields)[0]}; it is ${shorten(value)}`)
+      this.#refuse(
+        path,
+        `write a mapping with fields such as ${required[0] ?? Object.keys(fields)[0]}; it is ${shorten(value)}`,
+      )
     else {
       const around = [{ path, fields }, ...parents]
       for (const key in value) {
@@ -98,7 +120,8 @@ class TypeCheck {
         if (filledIn.includes(key) || (Object.hasOwn(value, key) && value[key] !== null)) continue
         const type = fieldType(fields[key] ?? 'any', this.#types)
         // A scalar that is missing is 0 or empty for Kubernetes, and values are not judged here.
-        if (type.kind !== 'scalar') this.#refuse(inside(path, key), `it is missing; write ${singular(type)}`)
+        if (type.kind !== 'scalar')
+          this.#refuse(inside(path, key), `it is missing; write ${singular(type)}`)
       }
     }
   }
@@ -108,10 +131,13 @@ class TypeCheck {
     const names = Object.keys(fields)
     const misspelt = nearest(key, names, 1)
     if (misspelt !== undefined) return `; did you mean ${misspelt}?`
-    const place = parents.find((parent) => Object.hasOwn(parent.fields, key))?.path ?? this.#below(key, fields)
+    const place =
+      parents.find((parent) => Object.hasOwn(parent.fields, key))?.path ?? this.#below(key, fields)
     if (place !== undefined) return ` at this place; it belongs to ${place}`
     const similar = nearest(key, names)
-    return similar === undefined ? ` in Kubernetes ${this.#types.version}` : `; did you mean ${similar}?`
+    return similar === undefined
+      ? ` in Kubernetes ${this.#types.version}`
+      : `; did you mean ${similar}?`
   }
 
   /** The nearest place below that has the field, such as `template.spec`. */
@@ -145,13 +171,17 @@ const MAX_HINT_DEPTH = 3
 /** Of each scalar what would be right, where a value is wrong. */
 const RULES: Readonly<Record<Scalar, (value: unknown) => string | undefined>> = {
   any: () => undefined,
-  string: (value) => (typeof value === 'string' ? undefined : 'a text (in quotes, if it looks like something else)'),
+  string: (value) =>
+    typeof value === 'string' ? undefined : 'a text (in quotes, if it looks like something else)',
   boolean: (value) => (typeof value === 'boolean' ? undefined : 'true or false, without quotes'),
   number: (value) => (typeof value === 'number' ? undefined : 'a number, without quotes'),
-  int32: (value) => (isWhole(value, 2 ** 31) ? undefined : 'a whole number of 32 bits, without quotes'),
+  int32: (value) =>
+    isWhole(value, 2 ** 31) ? undefined : 'a whole number of 32 bits, without quotes',
   int64: (value) => (isWhole(value, 2 ** 63) ? undefined : 'a whole number, without quotes'),
   intOrString: (value) =>
-    typeof value === 'string' || isWhole(value, 2 ** 31) ? undefined : 'a whole number of 32 bits, or a text',
+    typeof value === 'string' || isWhole(value, 2 ** 31)
+      ? undefined
+      : 'a whole number of 32 bits, or a text',
   quantity: (value) =>
     typeof value === 'number' || (typeof value === 'string' && QUANTITY.test(value.trim()))
       ? undefined

@@ -10,12 +10,18 @@ import { ClusterTypes } from './cluster-types.js'
 // The API server of the end-to-end tests is older than OpenAPI 3: here its paths are answered as its specification has them.
 
 const PREFIX = '#/components/schemas/'
-const fields = (...names: string[]) => ({ properties: Object.fromEntries(names.map((name) => [name, { type: 'string' }])) })
+const fields = (...names: string[]) => ({
+  properties: Object.fromEntries(names.map((name) => [name, { type: 'string' }])),
+})
 const CORE = {
   'io.k8s.api.core.v1.PodSpec': fields('hostname', 'brandNew'),
   'io.k8s.api.core.v1.ServiceSpec': fields('type'),
 }
-const template = { properties: { template: { allOf: [{ $ref: `${PREFIX}io.k8s.api.core.v1.PodSpec` }], default: {} } } }
+const template = {
+  properties: {
+    template: { allOf: [{ $ref: `${PREFIX}io.k8s.api.core.v1.PodSpec` }], default: {} },
+  },
+}
 const document = (schemas: object) => ({ openapi: '3.0.0', components: { schemas } })
 
 let answers: Map<string, unknown>
@@ -43,11 +49,20 @@ beforeEach(async () => {
       },
     ],
     ['/openapi/v3/api/v1?hash=A', document(CORE)],
-    ['/openapi/v3/apis/apps/v1?hash=B', document({ 'io.k8s.api.apps.v1.DeploymentSpec': template })],
+    [
+      '/openapi/v3/apis/apps/v1?hash=B',
+      document({ 'io.k8s.api.apps.v1.DeploymentSpec': template }),
+    ],
     ['/openapi/v3/apis/batch/v1?hash=C', document({ 'io.k8s.api.batch.v1.JobSpec': template })],
     [
       '/openapi/v2',
-      { definitions: { ...CORE, 'io.k8s.api.apps.v1.DeploymentSpec': template, 'io.k8s.api.batch.v1.JobSpec': template } },
+      {
+        definitions: {
+          ...CORE,
+          'io.k8s.api.apps.v1.DeploymentSpec': template,
+          'io.k8s.api.batch.v1.JobSpec': template,
+        },
+      },
     ],
   ])
   server = http.createServer((request, response) => {
@@ -55,7 +70,9 @@ beforeEach(async () => {
     asked.push(path)
     const answer = answers.get(path)
     response.writeHead(answer === undefined ? 404 : 200, { 'content-type': 'application/json' })
-    response.end(JSON.stringify(answer ?? { kind: 'Status', reason: 'NotFound', message: 'not found' }))
+    response.end(
+      JSON.stringify(answer ?? { kind: 'Status', reason: 'NotFound', message: 'not found' }),
+    )
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const address = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
@@ -110,8 +127,14 @@ describe('the types of the cluster', () => {
 
   it.each<[string, unknown]>([
     ['has no OpenAPI 3', undefined],
-    ['does not have all of it there', { paths: { 'api/v1': { serverRelativeURL: '/openapi/v3/api/v1?hash=A' } } }],
-    ['has it at another server', { paths: { 'api/v1': { serverRelativeURL: '@elsewhere.example/openapi' } } }],
+    [
+      'does not have all of it there',
+      { paths: { 'api/v1': { serverRelativeURL: '/openapi/v3/api/v1?hash=A' } } },
+    ],
+    [
+      'has it at another server',
+      { paths: { 'api/v1': { serverRelativeURL: '@elsewhere.example/openapi' } } },
+    ],
   ])('are read from OpenAPI 2 where the cluster %s', async (_what, index) => {
     answers.set('/openapi/v3', index)
     await start()
@@ -141,7 +164,11 @@ describe('the types of the cluster', () => {
     expect(types.source).toBe('bundled')
     answers.set('/version', { gitVersion: 'v1.40.0' })
     answers.set('/openapi/v2', {
-      definitions: { ...CORE, 'io.k8s.api.apps.v1.DeploymentSpec': template, 'io.k8s.api.batch.v1.JobSpec': template },
+      definitions: {
+        ...CORE,
+        'io.k8s.api.apps.v1.DeploymentSpec': template,
+        'io.k8s.api.batch.v1.JobSpec': template,
+      },
     })
     await again()
     expect(types.source).toBe('cluster')

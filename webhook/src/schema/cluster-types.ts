@@ -54,7 +54,10 @@ export class ClusterTypes {
         const version = await versionOf(client, signal)
         if (version !== this.#types?.version) {
           this.#types = await readTypes(client, version, signal)
-          log.info({ version, types: Object.keys(this.#types.types).length }, 'types of the cluster')
+          log.info(
+            { version, types: Object.keys(this.#types.types).length },
+            'types of the cluster',
+          )
         }
         retries.reset()
       } catch (error) {
@@ -71,20 +74,36 @@ export class ClusterTypes {
 }
 
 async function versionOf(client: ApiClient, signal: AbortSignal): Promise<string> {
-  const version = at(await client.request({ method: 'GET', path: '/version', signal }), 'gitVersion')
-  if (typeof version !== 'string') throw new SchemaUnusableError('GET /version: the answer names no version')
+  const version = at(
+    await client.request({ method: 'GET', path: '/version', signal }),
+    'gitVersion',
+  )
+  if (typeof version !== 'string')
+    throw new SchemaUnusableError('GET /version: the answer names no version')
   return version
 }
 
 /** By OpenAPI 3, which is there since Kubernetes 1.24 and says where each group is; else by OpenAPI 2, which is one document. */
-async function readTypes(client: ApiClient, version: string, signal: AbortSignal): Promise<KubernetesTypes> {
-  const get = (path: string) => client.request({ method: 'GET', path, timeoutMs: DOCUMENT_MS, signal })
-  const types = (await typesOfGroups(get, version)) ?? typesOf(schemasIn(await get('/openapi/v2')), version)
-  if (types === undefined) throw new SchemaUnusableError('GET /openapi/v2: the answer lacks types that every Kubernetes has')
+async function readTypes(
+  client: ApiClient,
+  version: string,
+  signal: AbortSignal,
+): Promise<KubernetesTypes> {
+  const get = (path: string) =>
+    client.request({ method: 'GET', path, timeoutMs: DOCUMENT_MS, signal })
+  const types =
+    (await typesOfGroups(get, version)) ?? typesOf(schemasIn(await get('/openapi/v2')), version)
+  if (types === undefined)
+    throw new SchemaUnusableError(
+      'GET /openapi/v2: the answer lacks types that every Kubernetes has',
+    )
   return types
 }
 
-async function typesOfGroups(get: (path: string) => Promise<unknown>, version: string): Promise<KubernetesTypes | undefined> {
+async function typesOfGroups(
+  get: (path: string) => Promise<unknown>,
+  version: string,
+): Promise<KubernetesTypes | undefined> {
   let index: unknown
   try {
     index = await get('/openapi/v3')

@@ -13,7 +13,16 @@ export interface KubernetesTypes {
   readonly types: Readonly<Record<string, Readonly<Record<string, string>>>>
 }
 
-export const SCALARS = ['string', 'boolean', 'int32', 'int64', 'number', 'quantity', 'intOrString', 'any'] as const
+export const SCALARS = [
+  'string',
+  'boolean',
+  'int32',
+  'int64',
+  'number',
+  'quantity',
+  'intOrString',
+  'any',
+] as const
 export type Scalar = (typeof SCALARS)[number]
 
 export type FieldType =
@@ -48,5 +57,9 @@ function parseType(name: string, { types }: KubernetesTypes): FieldType {
   if (scalar !== undefined) return { kind: 'scalar', scalar }
   const fields = Object.hasOwn(types, name) ? types[name] : undefined
   if (fields === undefined) return { kind: 'scalar', scalar: 'any' }
-  return { kind: 'object', fields, required: Object.keys(fields).filter((key) => fields[key]?.endsWith('!')) }
+  return {
+    kind: 'object',
+    fields,
+    required: Object.keys(fields).filter((key) => fields[key]?.endsWith('!')),
+  }
 }

@@ -16,17 +16,30 @@ function schemas(prefix: string, wrap: (reference: object) => object): Record<st
         hostNetwork: { type: 'boolean' },
         priority: { type: 'integer', format: 'int32' },
         activeDeadlineSeconds: { type: 'integer', format: 'int64' },
-        overhead: { type: 'object', additionalProperties: to('io.k8s.apimachinery.pkg.api.resource.Quantity') },
+        overhead: {
+          type: 'object',
+          additionalProperties: to('io.k8s.apimachinery.pkg.api.resource.Quantity'),
+        },
         securityContext: to('io.k8s.api.core.v1.Unknown'),
       },
     },
     'io.k8s.api.core.v1.Container': {
-      properties: { name: { type: 'string' }, port: to('io.k8s.apimachinery.pkg.util.intstr.IntOrString') },
+      properties: {
+        name: { type: 'string' },
+        port: to('io.k8s.apimachinery.pkg.util.intstr.IntOrString'),
+      },
     },
-    'io.k8s.api.batch.v1.JobSpec': { properties: { template: to('io.k8s.api.core.v1.PodTemplateSpec') } },
-    'io.k8s.api.apps.v1.DeploymentSpec': { properties: { template: to('io.k8s.api.core.v1.PodTemplateSpec') } },
+    'io.k8s.api.batch.v1.JobSpec': {
+      properties: { template: to('io.k8s.api.core.v1.PodTemplateSpec') },
+    },
+    'io.k8s.api.apps.v1.DeploymentSpec': {
+      properties: { template: to('io.k8s.api.core.v1.PodTemplateSpec') },
+    },
     'io.k8s.api.core.v1.PodTemplateSpec': {
-      properties: { metadata: to('io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta'), spec: to('io.k8s.api.core.v1.PodSpec') },
+      properties: {
+        metadata: to('io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta'),
+        spec: to('io.k8s.api.core.v1.PodSpec'),
+      },
     },
     'io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta': {
       properties: {
@@ -34,7 +47,9 @@ function schemas(prefix: string, wrap: (reference: object) => object): Record<st
         fields: to('io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1'),
       },
     },
-    'io.k8s.api.core.v1.ServiceSpec': { properties: { type: { type: 'string', enum: ['ClusterIP'] } } },
+    'io.k8s.api.core.v1.ServiceSpec': {
+      properties: { type: { type: 'string', enum: ['ClusterIP'] } },
+    },
     'io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1': { type: 'object' },
     'io.k8s.apimachinery.pkg.apis.meta.v1.Time': { type: 'string', format: 'date-time' },
     'io.k8s.api.core.v1.Secret': { properties: { data: { type: 'object' } } },
@@ -69,7 +84,10 @@ describe('the types of a cluster', () => {
       definitions: {
         ...schemas('definitions', (reference) => reference),
         'io.k8s.apimachinery.pkg.api.resource.Quantity': { type: 'string' },
-        'io.k8s.apimachinery.pkg.util.intstr.IntOrString': { type: 'string', format: 'int-or-string' },
+        'io.k8s.apimachinery.pkg.util.intstr.IntOrString': {
+          type: 'string',
+          format: 'int-or-string',
+        },
       },
     }
     expect(typesOf(schemasIn(document), 'v1.20.2')?.types).toEqual(TYPES)
@@ -81,7 +99,9 @@ describe('the types of a cluster', () => {
       components: {
         schemas: {
           ...schemas('components/schemas', (reference) => ({ allOf: [reference], default: {} })),
-          'io.k8s.apimachinery.pkg.api.resource.Quantity': { oneOf: [{ type: 'string' }, { type: 'number' }] },
+          'io.k8s.apimachinery.pkg.api.resource.Quantity': {
+            oneOf: [{ type: 'string' }, { type: 'number' }],
+          },
           'io.k8s.apimachinery.pkg.util.intstr.IntOrString': {
             oneOf: [{ type: 'integer' }, { type: 'string' }],
             format: 'int-or-string',
@@ -96,18 +116,21 @@ describe('the types of a cluster', () => {
     })
   })
 
-  it.each(Object.keys(TYPES).filter((name) => name.endsWith('Spec') && !name.endsWith('TemplateSpec')))(
-    'are not there at all without %s',
-    (name) => {
-      const { [name]: _missing, ...definitions } = schemas('definitions', (reference) => reference)
-      expect(typesOf(schemasIn({ definitions }), 'v1.20.2')).toBeUndefined()
-    },
-  )
+  it.each(
+    Object.keys(TYPES).filter((name) => name.endsWith('Spec') && !name.endsWith('TemplateSpec')),
+  )('are not there at all without %s', (name) => {
+    const { [name]: _missing, ...definitions } = schemas('definitions', (reference) => reference)
+    expect(typesOf(schemasIn({ definitions }), 'v1.20.2')).toBeUndefined()
+  })
 
-  it.each([undefined, null, 'no document', [], { definitions: [] }, { components: { schemas: null } }])(
-    'are not there in %j',
-    (document) => {
-      expect(typesOf(schemasIn(document), 'v1')).toBeUndefined()
-    },
-  )
+  it.each([
+    undefined,
+    null,
+    'no document',
+    [],
+    { definitions: [] },
+    { components: { schemas: null } },
+  ])('are not there in %j', (document) => {
+    expect(typesOf(schemasIn(document), 'v1')).toBeUndefined()
+  })
 })

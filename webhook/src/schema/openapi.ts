@@ -25,7 +25,9 @@ export function schemasIn(document: unknown): Schemas {
   const found = field(document, 'definitions') ?? field(field(document, 'components'), 'schemas')
   return new Map(
     isRecord(found)
-      ? Object.entries(found).filter((entry): entry is [string, Record<string, unknown>] => isRecord(entry[1]))
+      ? Object.entries(found).filter((entry): entry is [string, Record<string, unknown>] =>
+          isRecord(entry[1]),
+        )
       : [],
   )
 }
@@ -42,7 +44,9 @@ export function typesOf(schemas: Schemas, version: string): KubernetesTypes | un
     if (schema === undefined || Object.hasOwn(types, name)) continue
     const required = new Set(Array.isArray(schema.required) ? schema.required : [])
     const fields: Record<string, string> = {}
-    for (const [key, property] of Object.entries(isRecord(schema.properties) ? schema.properties : {})) {
+    for (const [key, property] of Object.entries(
+      isRecord(schema.properties) ? schema.properties : {},
+    )) {
       const text = typeText(property, schemas)
       fields[key] = required.has(key) ? `${text}!` : text
       open.push(text.replace(/^(\[\]|\{\})*/, ''))
@@ -57,13 +61,16 @@ export function typesOf(schemas: Schemas, version: string): KubernetesTypes | un
 function typeText(schema: unknown, schemas: Schemas): string {
   if (!isRecord(schema)) return 'any'
   const { $ref: reference, allOf, type, format, items, additionalProperties } = schema
-  if (typeof reference === 'string') return namedType(reference.slice(reference.lastIndexOf('/') + 1), schemas)
+  if (typeof reference === 'string')
+    return namedType(reference.slice(reference.lastIndexOf('/') + 1), schemas)
   // How OpenAPI 3 puts a default beside a reference.
   if (Array.isArray(allOf)) return allOf.length === 1 ? typeText(allOf[0], schemas) : 'any'
-  if (format === 'int-or-string' || schema['x-kubernetes-int-or-string'] === true) return 'intOrString'
+  if (format === 'int-or-string' || schema['x-kubernetes-int-or-string'] === true)
+    return 'intOrString'
   if (schema['x-kubernetes-preserve-unknown-fields'] === true) return 'any'
   if (type === 'array') return `[]${typeText(items, schemas)}`
-  if (type === 'object') return isRecord(additionalProperties) ? `{}${typeText(additionalProperties, schemas)}` : 'any'
+  if (type === 'object')
+    return isRecord(additionalProperties) ? `{}${typeText(additionalProperties, schemas)}` : 'any'
   if (type === 'integer') return format === 'int64' ? 'int64' : 'int32'
   return type === 'string' || type === 'boolean' || type === 'number' ? type : 'any'
 }

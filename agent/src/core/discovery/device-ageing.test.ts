@@ -17,7 +17,12 @@ const remembered = (endpoint: string, ids: string[], since: number): EndpointLis
 })
 const ids = (lists: EndpointList[], now: number, waitingSince?: number) => {
   const { devices, complete } = ageDevices(lists, now, options, waitingSince)
-  return { complete, devices: [...devices.values()].map(({ device, healthy }) => `${device.id}${healthy ? '' : '!'}`) }
+  return {
+    complete,
+    devices: [...devices.values()].map(
+      ({ device, healthy }) => `${device.id}${healthy ? '' : '!'}`,
+    ),
+  }
 }
 
 describe('the devices of a Configuration', () => {
@@ -35,8 +40,14 @@ describe('the devices of a Configuration', () => {
   })
 
   it('A3 that one handler had found follow its lists at once, also while another one is lost: that one never had them', () => {
-    expect(ids([list('a', ['1']), list('b', ['3'], 1000)], 1010)).toEqual({ complete: true, devices: ['1', '3'] })
-    expect(ids([list('a', []), list('b', ['3'], 1000)], 1010)).toEqual({ complete: true, devices: ['3'] })
+    expect(ids([list('a', ['1']), list('b', ['3'], 1000)], 1010)).toEqual({
+      complete: true,
+      devices: ['1', '3'],
+    })
+    expect(ids([list('a', []), list('b', ['3'], 1000)], 1010)).toEqual({
+      complete: true,
+      devices: ['3'],
+    })
   })
 
   it('R104 of a list from before a restart may be more than are in it: it was not written down at every moment', () => {
@@ -51,14 +62,19 @@ describe('the devices of a Configuration', () => {
   })
 
   it('are not complete while an open stream has given no list: it may come', () => {
-    expect(ids([list('a', undefined, 1000), list('b', ['1'])], 1010)).toEqual({ complete: false, devices: ['1'] })
+    expect(ids([list('a', undefined, 1000), list('b', ['1'])], 1010)).toEqual({
+      complete: false,
+      devices: ['1'],
+    })
   })
 
   it('A5 are one for each id, however many handlers see it; the one that is sure is believed', () => {
     const both = ageDevices([list('b', ['1']), list('a', ['1'])], 0, options).devices
     expect([...both.values()].map(({ endpoint }) => endpoint)).toEqual(['a'])
     const oneLost = ageDevices([list('b', ['1']), list('a', ['1'], 0)], 40, options).devices
-    expect([...oneLost.values()].map(({ endpoint, healthy }) => [endpoint, healthy])).toEqual([['b', true]])
+    expect([...oneLost.values()].map(({ endpoint, healthy }) => [endpoint, healthy])).toEqual([
+      ['b', true],
+    ])
   })
 
   const anyLists = fc
@@ -84,7 +100,9 @@ describe('the devices of a Configuration', () => {
     fc.assert(
       fc.property(anyLists, fc.nat({ max: 1000 }), (lists, now) => {
         const { devices, complete } = ageDevices(lists, now, options)
-        const counting = lists.filter(({ lostSince }) => lostSince === undefined || now < lostSince + options.removeAfterMs)
+        const counting = lists.filter(
+          ({ lostSince }) => lostSince === undefined || now < lostSince + options.removeAfterMs,
+        )
         const listed = counting.flatMap(({ devices: some = [] }) => some.map(({ id }) => id))
         expect([...devices.keys()].sort()).toEqual([...new Set(listed)].sort())
         expect(complete).toBe(counting.every((one) => one.devices !== undefined && !one.remembered))

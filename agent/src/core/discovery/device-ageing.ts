@@ -33,7 +33,12 @@ export interface AgedSet extends DeviceSet {
  *
  * @param waitingSince since when the Configuration has had no endpoint at all; undefined while it has one
  */
-export function ageDevices(lists: readonly EndpointList[], now: number, options: AgeingOptions, waitingSince?: number): AgedSet {
+export function ageDevices(
+  lists: readonly EndpointList[],
+  now: number,
+  options: AgeingOptions,
+  waitingSince?: number,
+): AgedSet {
   const devices = new Map<string, DiscoveredDevice>()
   const deadlines: number[] = []
   let complete = true
@@ -56,7 +61,8 @@ export function ageDevices(lists: readonly EndpointList[], now: number, options:
       const healthy = state !== 'unhealthy'
       const other = devices.get(device.id)
       // Of several endpoints that see a device, one that is sure wins, else the first.
-      if (other === undefined || (!other.healthy && healthy)) devices.set(device.id, { device, shared, endpoint, healthy })
+      if (other === undefined || (!other.healthy && healthy))
+        devices.set(device.id, { device, shared, endpoint, healthy })
     }
   }
   return { devices, complete, changesAt: deadlines.length > 0 ? Math.min(...deadlines) : undefined }

@@ -16,7 +16,11 @@ export type SessionState =
   | { readonly phase: 'refused'; readonly message: string }
 
 /** Of the last two the handler knows nothing: it has not been asked. */
-export type SessionFailure = 'Unreachable' | 'HandlerFailed' | 'MissingProperty' | 'UnreadableProperty'
+export type SessionFailure =
+  | 'Unreachable'
+  | 'HandlerFailed'
+  | 'MissingProperty'
+  | 'UnreadableProperty'
 
 export interface SessionOptions {
   readonly clock: Clock
@@ -95,7 +99,8 @@ export class DiscoverySession {
   configure(configuration: Configuration): void {
     const before = this.#configuration.spec.discoveryHandler
     this.#configuration = configuration
-    if (JSON.stringify(before) !== JSON.stringify(configuration.spec.discoveryHandler)) this.restart()
+    if (JSON.stringify(before) !== JSON.stringify(configuration.spec.discoveryHandler))
+      this.restart()
   }
 
   /** Asks anew, at once: the properties may be others, or the process behind the endpoint is. */
@@ -122,7 +127,9 @@ export class DiscoverySession {
           listedAt ??= clock.monotonicMs()
         })
         if (!attempt.signal.aborted)
-          this.#failed(new DiscoveryFailedError('failed', `handler ${this.#endpoint.uid} ended its stream`))
+          this.#failed(
+            new DiscoveryFailedError('failed', `handler ${this.#endpoint.uid} ended its stream`),
+          )
       } catch (error) {
         if (!attempt.signal.aborted) this.#failed(error)
       }
@@ -147,9 +154,11 @@ export class DiscoverySession {
     const { clock, observer } = this.#options
     const configuration = this.#configuration
     const { name, namespace, uid } = configuration.metadata
-    const properties = await this.#options.resolveProperties(configuration).catch((error: unknown) => {
-      throw new UnresolvedPropertiesError(messageOf(error), { cause: error })
-    })
+    const properties = await this.#options
+      .resolveProperties(configuration)
+      .catch((error: unknown) => {
+        throw new UnresolvedPropertiesError(messageOf(error), { cause: error })
+      })
     if (signal.aborted) return
     this.#state = { phase: 'open', listed: false }
     this.#options.onChange()
@@ -161,7 +170,11 @@ export class DiscoverySession {
       signal,
     )) {
       if (signal.aborted) return
-      observer.handlerAnswered(name, this.#endpoint.name, first ? (clock.monotonicMs() - asked) / 1000 : undefined)
+      observer.handlerAnswered(
+        name,
+        this.#endpoint.name,
+        first ? (clock.monotonicMs() - asked) / 1000 : undefined,
+      )
       first = false
       this.#devices = devices
       this.#shared = this.#endpoint.shared
@@ -184,9 +197,14 @@ export class DiscoverySession {
     else this.#unreachableSince ??= this.#options.clock.monotonicMs()
     if (failure === 'invalid-details') this.#state = { phase: 'refused', message }
     else if (asked)
-      this.#state = { phase: 'failed', reason: failure === 'unreachable' ? 'Unreachable' : 'HandlerFailed', message }
+      this.#state = {
+        phase: 'failed',
+        reason: failure === 'unreachable' ? 'Unreachable' : 'HandlerFailed',
+        message,
+      }
     else this.#state = { phase: 'failed', reason: error.reason, message }
-    if (JSON.stringify(before) !== JSON.stringify(this.#state)) this.#options.log.warn({ error: message }, 'discovery failed')
+    if (JSON.stringify(before) !== JSON.stringify(this.#state))
+      this.#options.log.warn({ error: message }, 'discovery failed')
   }
 }
 
@@ -194,6 +212,8 @@ export class DiscoverySession {
 class UnresolvedPropertiesError extends Error {
   get reason(): SessionFailure {
     const { cause } = this
-    return AkriError.is(cause) && cause.code === 'AKRI_ERR_MISSING_PROPERTY' ? 'MissingProperty' : 'UnreadableProperty'
+    return AkriError.is(cause) && cause.code === 'AKRI_ERR_MISSING_PROPERTY'
+      ? 'MissingProperty'
+      : 'UnreadableProperty'
   }
 }

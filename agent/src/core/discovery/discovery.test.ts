@@ -7,7 +7,11 @@ import { ObjectStore } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { MissingPropertyError } from '../../errors.js'
 import type { Cluster } from '../../ports/cluster.js'
-import { type DiscoverRequest, DiscoveryFailedError, type HandlerEndpoint } from '../../ports/handler-endpoint.js'
+import {
+  type DiscoverRequest,
+  DiscoveryFailedError,
+  type HandlerEndpoint,
+} from '../../ports/handler-endpoint.js'
 import { nobodyObserves } from '../../ports/observer.js'
 import { configurationWith } from '../../testing/objects.js'
 import { Discovery } from './discovery.js'
@@ -101,7 +105,9 @@ afterEach(async () => {
 
 const found = (which = key) => [...discovery.deviceSet(which).devices.keys()]
 const unhealthy = () =>
-  [...discovery.deviceSet(key).devices.values()].filter(({ healthy }) => !healthy).map(({ device }) => device.id)
+  [...discovery.deviceSet(key).devices.values()]
+    .filter(({ healthy }) => !healthy)
+    .map(({ device }) => device.id)
 
 describe('discovery', () => {
   it('A1 asks a handler at once when it registers, however long the Configuration has waited', async () => {
@@ -279,9 +285,16 @@ describe('discovery', () => {
     endpoint.give('1')
     await clock.advance(0)
     const edited = configuration('default')
-    const brokers = [{ brokerPodSpec: { containers: [] } }, { brokerJobSpec: { template: {} } }, undefined]
+    const brokers = [
+      { brokerPodSpec: { containers: [] } },
+      { brokerJobSpec: { template: {} } },
+      undefined,
+    ]
     for (const brokerSpec of brokers) {
-      configurations.put({ ...edited, spec: { ...edited.spec, ...(brokerSpec && { brokerSpec }), capacity: 7 } })
+      configurations.put({
+        ...edited,
+        spec: { ...edited.spec, ...(brokerSpec && { brokerSpec }), capacity: 7 },
+      })
       await clock.advance(0)
       expect(found()).toEqual(['1'])
       expect(discovery.deviceSet(key).complete).toBe(true)
@@ -310,27 +323,41 @@ describe('discovery', () => {
     resolveProperties = async () => DiscoveryProperties.fromTexts({ token: 'second' })
     propertiesChanged(key)
     await clock.advance(0)
-    expect(endpoint.requests.map(({ properties }) => properties.text('token'))).toEqual(['first', 'second'])
+    expect(endpoint.requests.map(({ properties }) => properties.text('token'))).toEqual([
+      'first',
+      'second',
+    ])
   })
 
   it.each([
-    [new MissingPropertyError('there is no Secret default/lab'), 'MissingProperty', 'there is no Secret default/lab'],
+    [
+      new MissingPropertyError('there is no Secret default/lab'),
+      'MissingProperty',
+      'there is no Secret default/lab',
+    ],
     [new Error('the connection broke'), 'UnreadableProperty', 'the connection broke'],
-  ])('A7 A23 says nothing about a handler that is not asked, because of "%s"', async (error, reason, message) => {
-    resolveProperties = () => Promise.reject(error)
-    configurations.put(configuration('default'))
-    const endpoint = new ToldEndpoint('told@a')
-    registry.register(endpoint)
-    discovery.start()
-    await clock.advance(0)
-    expect(discovery.status(key)?.endpoints[0]?.state).toEqual({ phase: 'failed', reason, message })
-    expect(failures).toEqual([])
-    resolveProperties = async () => new DiscoveryProperties()
-    await clock.advance(1000)
-    endpoint.fail('failed')
-    await clock.advance(0)
-    expect(failures).toEqual(['told'])
-  })
+  ])(
+    'A7 A23 says nothing about a handler that is not asked, because of "%s"',
+    async (error, reason, message) => {
+      resolveProperties = () => Promise.reject(error)
+      configurations.put(configuration('default'))
+      const endpoint = new ToldEndpoint('told@a')
+      registry.register(endpoint)
+      discovery.start()
+      await clock.advance(0)
+      expect(discovery.status(key)?.endpoints[0]?.state).toEqual({
+        phase: 'failed',
+        reason,
+        message,
+      })
+      expect(failures).toEqual([])
+      resolveProperties = async () => new DiscoveryProperties()
+      await clock.advance(1000)
+      endpoint.fail('failed')
+      await clock.advance(0)
+      expect(failures).toEqual(['told'])
+    },
+  )
 
   it('A8 keeps Configurations of one name in two namespaces apart', async () => {
     configurations.put(configuration('default', 'a'))
@@ -353,7 +380,10 @@ describe('discovery', () => {
     endpoint.fail('invalid-details', 'descriptions is missing')
     await clock.advance(1_000_000)
     expect(endpoint.requests).toHaveLength(1)
-    expect(discovery.status(key)?.endpoints[0]?.state).toEqual({ phase: 'refused', message: 'descriptions is missing' })
+    expect(discovery.status(key)?.endpoints[0]?.state).toEqual({
+      phase: 'refused',
+      message: 'descriptions is missing',
+    })
     configurations.put(configuration('default', 'right'))
     await clock.advance(0)
     expect(endpoint.requests.map(({ details }) => details)).toEqual(['wrong', 'right'])

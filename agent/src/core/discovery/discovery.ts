@@ -23,7 +23,9 @@ export interface DiscoveryOptions extends Partial<AgeingOptions> {
 }
 
 /** What was known of each Configuration when it was written down. */
-export type DiscoverySnapshot = Readonly<Record<ObjectKey, { readonly uid: string; readonly lists: readonly WrittenList[] }>>
+export type DiscoverySnapshot = Readonly<
+  Record<ObjectKey, { readonly uid: string; readonly lists: readonly WrittenList[] }>
+>
 
 /** A list as it is written down: all such are remembered. */
 export type WrittenList = Omit<EndpointList, 'remembered'>
@@ -100,14 +102,20 @@ export class Discovery {
     if (search === undefined) return undefined
     return {
       handler: search.configuration.spec.discoveryHandler.name,
-      endpoints: [...search.sessions.values()].map(({ endpoint, state }) => ({ uid: endpoint.uid, state })),
+      endpoints: [...search.sessions.values()].map(({ endpoint, state }) => ({
+        uid: endpoint.uid,
+        state,
+      })),
     }
   }
 
   snapshot(): DiscoverySnapshot {
     const known = [...this.#searches].map(([key, search]) => {
       const lists = listsOf(search).filter(({ devices }) => devices !== undefined)
-      return [key, { uid: search.uid, lists: lists.map(({ remembered: _, ...list }) => list) }] as const
+      return [
+        key,
+        { uid: search.uid, lists: lists.map(({ remembered: _, ...list }) => list) },
+      ] as const
     })
     // What was restored and not asked for yet is not lost by another restart.
     return { ...this.#restored, ...Object.fromEntries(known) }
@@ -139,7 +147,8 @@ export class Discovery {
     search.configuration = configuration
     const endpoints = this.#options.registry.endpoints(configuration.spec.discoveryHandler.name)
     for (const session of search.sessions.values()) {
-      if (endpoints.some(({ uid }) => uid === session.endpoint.uid)) session.configure(configuration)
+      if (endpoints.some(({ uid }) => uid === session.endpoint.uid))
+        session.configure(configuration)
       else this.#endSession(search, session)
     }
     for (const endpoint of endpoints) {
@@ -158,14 +167,18 @@ export class Discovery {
       search.sessions.set(endpoint.uid, session)
     }
     const waits = endpoints.length === 0 && !search.answered
-    search.waitingSince = waits ? (search.waitingSince ?? this.#options.clock.monotonicMs()) : undefined
+    search.waitingSince = waits
+      ? (search.waitingSince ?? this.#options.clock.monotonicMs())
+      : undefined
     this.#changed(key)
   }
 
   /** Whether a search asks this endpoint, and has not found that nobody is there. */
   #asks(endpoint: string): boolean {
     const sessions = [...this.#searches.values()].map((search) => search.sessions.get(endpoint))
-    return sessions.some((session) => session !== undefined && session.unreachableSince === undefined)
+    return sessions.some(
+      (session) => session !== undefined && session.unreachableSince === undefined,
+    )
   }
 
   #begin(key: ObjectKey, configuration: Configuration): Search {
@@ -194,7 +207,10 @@ export class Discovery {
     search.sessions.delete(session.endpoint.uid)
     const { list } = session
     if (list.devices !== undefined)
-      search.orphans = [...search.orphans, { ...list, lostSince: list.lostSince ?? this.#options.clock.monotonicMs() }]
+      search.orphans = [
+        ...search.orphans,
+        { ...list, lostSince: list.lostSince ?? this.#options.clock.monotonicMs() },
+      ]
     this.#await(session.close())
   }
 
@@ -210,16 +226,20 @@ export class Discovery {
     if (search === undefined) return
     const { clock, removeAfterMs, registry } = this.#options
     // A handler of another name has answered: what the one before had found is not asked for any more.
-    const answered = [...search.sessions.values()].some(({ state }) => state.phase === 'open' && state.listed)
+    const answered = [...search.sessions.values()].some(
+      ({ state }) => state.phase === 'open' && state.listed,
+    )
     const handler = search.configuration.spec.discoveryHandler.name
     search.answered ||= answered
-    if (answered) search.orphans = search.orphans.filter(({ endpoint }) => isUidOf(handler, endpoint))
+    if (answered)
+      search.orphans = search.orphans.filter(({ endpoint }) => isUidOf(handler, endpoint))
     search.orphans = search.orphans.filter(
       ({ lostSince }) => lostSince === undefined || clock.monotonicMs() < lostSince + removeAfterMs,
     )
     for (const { endpoint, unreachableSince } of search.sessions.values()) {
       // Whoever is back registers again. One in this process is never out of reach.
-      if (unreachableSince !== undefined && clock.monotonicMs() >= unreachableSince + removeAfterMs) registry.drop(endpoint)
+      if (unreachableSince !== undefined && clock.monotonicMs() >= unreachableSince + removeAfterMs)
+        registry.drop(endpoint)
     }
     this.#wakeWhenAged(key, search)
     this.#listeners.tell(key)
@@ -246,7 +266,12 @@ export class Discovery {
 
   #aged(search: Search) {
     const { clock, unhealthyAfterMs, removeAfterMs } = this.#options
-    return ageDevices(listsOf(search), clock.monotonicMs(), { unhealthyAfterMs, removeAfterMs }, search.waitingSince)
+    return ageDevices(
+      listsOf(search),
+      clock.monotonicMs(),
+      { unhealthyAfterMs, removeAfterMs },
+      search.waitingSince,
+    )
   }
 
   #await(work: Promise<void>): void {

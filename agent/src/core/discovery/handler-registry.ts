@@ -16,7 +16,9 @@ export class HandlerRegistry {
 
   /** The endpoints of a handler, in a stable order. */
   endpoints(name: string): readonly HandlerEndpoint[] {
-    return [...this.#endpoints].filter((one) => one.name === name).sort((a, b) => (a.uid < b.uid ? -1 : 1))
+    return [...this.#endpoints]
+      .filter((one) => one.name === name)
+      .sort((a, b) => (a.uid < b.uid ? -1 : 1))
   }
 
   get names(): readonly string[] {

@@ -35,7 +35,10 @@ export async function resolveReferences(
   const values: [string, Uint8Array | undefined][] = []
   for (const property of configuration.spec.discoveryHandler.discoveryProperties) {
     if (!('valueFrom' in property)) {
-      values.push([property.name, property.value === undefined ? undefined : Buffer.from(property.value)])
+      values.push([
+        property.name,
+        property.value === undefined ? undefined : Buffer.from(property.value),
+      ])
       continue
     }
     const { kind, selector } = selectorOf(property.valueFrom)
@@ -44,7 +47,10 @@ export async function resolveReferences(
     const value = data?.get(selector.key)
     if (value !== undefined) values.push([property.name, value])
     else if (selector.optional !== true) {
-      const missing = data === undefined ? `there is no ${kind} ${key}` : `${kind} ${key} has no key ${selector.key}`
+      const missing =
+        data === undefined
+          ? `there is no ${kind} ${key}`
+          : `${kind} ${key} has no key ${selector.key}`
       throw new MissingPropertyError(`discovery property ${property.name}: ${missing}`)
     }
   }

@@ -3,7 +3,11 @@ import { ManualClock } from '@akrijs/runtime/testing'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { RememberedOffer } from './remembered-offer.js'
 
-const [a, b, other] = ['default/a', 'default/b', 'default/other'] as ObjectKey[] as [ObjectKey, ObjectKey, ObjectKey]
+const [a, b, other] = ['default/a', 'default/b', 'default/other'] as ObjectKey[] as [
+  ObjectKey,
+  ObjectKey,
+  ObjectKey,
+]
 
 let clock: ManualClock
 let stop: AbortController
@@ -13,7 +17,10 @@ beforeEach(() => {
   stop = new AbortController()
 })
 
-function offer(...of: ObjectKey[]): { readonly offer: RememberedOffer; isMade(): Promise<boolean> } {
+function offer(...of: ObjectKey[]): {
+  readonly offer: RememberedOffer
+  isMade(): Promise<boolean>
+} {
   const one = new RememberedOffer({ of, clock, signal: stop.signal })
   let made = false
   void one.made.then(() => {

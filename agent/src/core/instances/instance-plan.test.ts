@@ -14,7 +14,10 @@ const configuration = configurationWith({
 })
 
 function found(
-  ...devices: (Pick<DiscoveredDevice['device'], 'id' | 'properties'> & { shared?: boolean; healthy?: boolean })[]
+  ...devices: (Pick<DiscoveredDevice['device'], 'id' | 'properties'> & {
+    shared?: boolean
+    healthy?: boolean
+  })[]
 ): DeviceSet {
   return {
     complete: true,
@@ -55,11 +58,14 @@ function twins(): [string, string] {
   }
 }
 
-const plan = (devices: DeviceSet, ...instances: Instance[]) => planInstances({ configuration, node, devices, instances })
+const plan = (devices: DeviceSet, ...instances: Instance[]) =>
+  planInstances({ configuration, node, devices, instances })
 
 describe('the plan of the Instances of a Configuration', () => {
   it('R60 R98 has one Instance for each device, and the Configuration wins over the properties of a device', () => {
-    const { served, leave } = plan(found({ id: 'foo0', properties: { A: 'of the device', B: 'b' } }, { id: 'foo1' }))
+    const { served, leave } = plan(
+      found({ id: 'foo0', properties: { A: 'of the device', B: 'b' } }, { id: 'foo1' }),
+    )
     expect(served.map(({ name }) => name)).toEqual(['lab-8120fe', 'lab-a19705'])
     expect(served[0]?.properties).toEqual({ A: 'of the configuration', B: 'b', SITE: 'north' })
     expect(leave).toEqual([])
@@ -85,7 +91,10 @@ describe('the plan of the Instances of a Configuration', () => {
     const elsewhere = instance('foo0', ['node-b'])
     const owned = {
       ...former,
-      metadata: { ...former.metadata, ownerReferences: [{ apiVersion: '', kind: 'Configuration', name: 'lab', uid: 'u0' }] },
+      metadata: {
+        ...former.metadata,
+        ownerReferences: [{ apiVersion: '', kind: 'Configuration', name: 'lab', uid: 'u0' }],
+      },
     }
     expect(plan(found(), elsewhere, owned).leave).toEqual([])
   })
@@ -104,11 +113,16 @@ describe('the plan of the Instances of a Configuration', () => {
     it('serves one and names both', () => {
       const { served, collisions } = plan(found({ id: second }, { id: first }))
       expect(served.map(({ device }) => device.id)).toEqual([[first, second].sort()[0]])
-      expect(collisions).toEqual([{ digest, kept: [first, second].sort()[0], refused: [first, second].sort()[1] }])
+      expect(collisions).toEqual([
+        { digest, kept: [first, second].sort()[0], refused: [first, second].sort()[1] },
+      ])
     })
 
     it.each([first, second])('goes on with the one that has the Instance: %s', (holder) => {
-      const { served } = plan(found({ id: second }, { id: first }), instance(holder, ['node-a', 'node-b']))
+      const { served } = plan(
+        found({ id: second }, { id: first }),
+        instance(holder, ['node-a', 'node-b']),
+      )
       expect(served.map(({ device }) => device.id)).toEqual([holder])
     })
 
@@ -121,7 +135,11 @@ describe('the plan of the Instances of a Configuration', () => {
 
     it('first gives up the Instance of one that is gone, then serves the other', () => {
       const stale = instance(first, ['node-a'])
-      expect(plan(found({ id: second }), stale)).toEqual({ served: [], leave: [stale], collisions: [] })
+      expect(plan(found({ id: second }), stale)).toEqual({
+        served: [],
+        leave: [stale],
+        collisions: [],
+      })
       expect(plan(found({ id: second })).served.map(({ device }) => device.id)).toEqual([second])
     })
   })

@@ -37,7 +37,12 @@ export interface InstancePlanInput {
   readonly instances: Iterable<Instance>
 }
 
-export function planInstances({ configuration, node, devices, instances }: InstancePlanInput): InstancePlan {
+export function planInstances({
+  configuration,
+  node,
+  devices,
+  instances,
+}: InstancePlanInput): InstancePlan {
   const { namespace, name } = configuration.metadata
   const existing = new Map<string, Instance>()
   for (const instance of instances) {
@@ -55,7 +60,10 @@ export function planInstances({ configuration, node, devices, instances }: Insta
     const foreignId = idOf(instance)
     const heldByAnother = foreignId !== undefined && foreignId !== device.id
     // Where the other device may still be there, here or on another node, its Instance is not to be taken away.
-    if (heldByAnother && (!devices.complete || instance?.spec.nodes.some((other) => other !== node))) {
+    if (
+      heldByAnother &&
+      (!devices.complete || instance?.spec.nodes.some((other) => other !== node))
+    ) {
       collisions.push({ digest, kept: foreignId, refused: device.id })
       continue
     }
@@ -86,7 +94,10 @@ export function planInstances({ configuration, node, devices, instances }: Insta
 }
 
 /** Whether the Configuration, and none of an earlier life of the same name, is the owner of the Instance. */
-export function isOwnedBy(instance: Instance, configuration: Pick<Configuration, 'metadata'>): boolean {
+export function isOwnedBy(
+  instance: Instance,
+  configuration: Pick<Configuration, 'metadata'>,
+): boolean {
   return (instance.metadata.ownerReferences ?? []).some(
     (owner) => owner.kind === 'Configuration' && owner.uid === configuration.metadata.uid,
   )
@@ -97,7 +108,10 @@ function idOf(instance: Instance | undefined): string | undefined {
 }
 
 /** Of devices whose list still stands: each change of one Instance makes a plan of all. */
-const digests = new WeakMap<Device, { readonly seenBy: NodeName | 'all'; readonly digest: string }>()
+const digests = new WeakMap<
+  Device,
+  { readonly seenBy: NodeName | 'all'; readonly digest: string }
+>()
 
 function digestOf({ device, shared }: DiscoveredDevice, node: NodeName): string {
   const seenBy = shared ? 'all' : node

@@ -56,7 +56,10 @@ beforeEach(async () => {
   failing = undefined
   devices = seen('foo0')
   given = new GivenSlots({ node: NODE, pods: undefined })
-  cluster.instances.onChange((which) => calls.push(`changed ${which.slice('default/'.length)}`), new AbortController().signal)
+  cluster.instances.onChange(
+    (which) => calls.push(`changed ${which.slice('default/'.length)}`),
+    new AbortController().signal,
+  )
   reconciler = new InstanceReconciler({
     cluster,
     configurations: cluster.configurations,
@@ -74,13 +77,20 @@ function seen(...ids: string[]): DeviceSet {
   return {
     complete: true,
     devices: new Map(
-      ids.map((id) => [id, { device: { id, properties: { NAME: id } }, shared: true, healthy: true, endpoint: 'e' }]),
+      ids.map((id) => [
+        id,
+        { device: { id, properties: { NAME: id } }, shared: true, healthy: true, endpoint: 'e' },
+      ]),
     ),
   }
 }
 
 const edit = (capacity: number) =>
-  cluster.apply({ configurations: [{ ...wanted, spec: { ...wanted.spec, capacity } }], data: [], complete: true })
+  cluster.apply({
+    configurations: [{ ...wanted, spec: { ...wanted.spec, capacity } }],
+    data: [],
+    complete: true,
+  })
 
 const nameOf = (id: string) => `${wanted.name}-${deviceDigest(id, { shared: true })}`
 const instanceOf = (id: string) => cluster.instances.get(objectKey('default', nameOf(id)))
@@ -88,16 +98,33 @@ const instanceOf = (id: string) => cluster.instances.get(objectKey('default', na
 describe('the Instances of a node', () => {
   it('R104 R15 are offered to the kubelet before they are created, and their Configuration before them', async () => {
     await reconciler.reconcile(key)
-    expect(calls).toEqual([`serve ${wanted.name}`, `serve ${nameOf('foo0')}`, `changed ${nameOf('foo0')}`])
-    expect(instanceOf('foo0')?.spec).toMatchObject({ nodes: [NODE], shared: true, brokerProperties: { NAME: 'foo0' } })
+    expect(calls).toEqual([
+      `serve ${wanted.name}`,
+      `serve ${nameOf('foo0')}`,
+      `changed ${nameOf('foo0')}`,
+    ])
+    expect(instanceOf('foo0')?.spec).toMatchObject({
+      nodes: [NODE],
+      shared: true,
+      brokerProperties: { NAME: 'foo0' },
+    })
   })
 
   it('R84 say of their slots from the first moment on what containers have', async () => {
-    given.note({ slot: `${nameOf('foo0')}-1` as SlotName, resourceName: `akri.sh/${wanted.name}`, id: '0' })
+    given.note({
+      slot: `${nameOf('foo0')}-1` as SlotName,
+      resourceName: `akri.sh/${wanted.name}`,
+      id: '0',
+    })
     const seenUsages: unknown[] = []
-    cluster.instances.onChange(() => seenUsages.push(instanceOf('foo0')?.spec.deviceUsage), new AbortController().signal)
+    cluster.instances.onChange(
+      () => seenUsages.push(instanceOf('foo0')?.spec.deviceUsage),
+      new AbortController().signal,
+    )
     await reconciler.reconcile(key)
-    expect(seenUsages).toEqual([expect.objectContaining({ [`${nameOf('foo0')}-1`]: `C:0:${NODE}` })])
+    expect(seenUsages).toEqual([
+      expect.objectContaining({ [`${nameOf('foo0')}-1`]: `C:0:${NODE}` }),
+    ])
   })
 
   it('A9 have the properties of a Configuration that was edited before its handler gave a list', async () => {
@@ -112,26 +139,29 @@ describe('the Instances of a node', () => {
     expect(instanceOf('foo0')?.spec.brokerProperties).toEqual({ EDITED: 'yes', NAME: 'foo0' })
   })
 
-  it.each(['', 'akri.sh', 'akri.sh/cam', 'a=b=c', '/='])('A9 are joined where the name for CDI is %j', async (cdiName) => {
-    await cluster.createInstance({
-      name: nameOf('foo0') as InstanceName,
-      namespace: 'default',
-      annotations: {},
-      owner: configuration,
-      spec: {
-        configurationName: configuration.metadata.name,
-        cdiName,
-        capacity: 1,
-        brokerProperties: {},
-        shared: true,
-        nodes: [OTHER],
-        deviceUsage: {},
-      },
-    })
-    await reconciler.reconcile(key)
-    expect(instanceOf('foo0')?.spec).toMatchObject({ cdiName, nodes: [OTHER, NODE] })
-    expect(calls).toContain(`serve ${nameOf('foo0')}`)
-  })
+  it.each(['', 'akri.sh', 'akri.sh/cam', 'a=b=c', '/='])(
+    'A9 are joined where the name for CDI is %j',
+    async (cdiName) => {
+      await cluster.createInstance({
+        name: nameOf('foo0') as InstanceName,
+        namespace: 'default',
+        annotations: {},
+        owner: configuration,
+        spec: {
+          configurationName: configuration.metadata.name,
+          cdiName,
+          capacity: 1,
+          brokerProperties: {},
+          shared: true,
+          nodes: [OTHER],
+          deviceUsage: {},
+        },
+      })
+      await reconciler.reconcile(key)
+      expect(instanceOf('foo0')?.spec).toMatchObject({ cdiName, nodes: [OTHER, NODE] })
+      expect(calls).toContain(`serve ${nameOf('foo0')}`)
+    },
+  )
 
   it('are not written again where nothing has changed', async () => {
     await reconciler.reconcile(key)
@@ -151,7 +181,11 @@ describe('the Instances of a node', () => {
     await reconciler.reconcile(key)
     expect(instanceOf('foo0')?.spec.nodes).toEqual([OTHER])
     // Nobody is offered what is being left.
-    expect(calls).toEqual([`serve ${wanted.name}`, `withdraw ${nameOf('foo0')}`, `changed ${nameOf('foo0')}`])
+    expect(calls).toEqual([
+      `serve ${wanted.name}`,
+      `withdraw ${nameOf('foo0')}`,
+      `changed ${nameOf('foo0')}`,
+    ])
   })
 
   it('R46 R47 go with a device that is gone, and are made anew when it is back', async () => {
@@ -181,7 +215,10 @@ describe('the Instances of a node', () => {
     const leaving = async () => {
       await edit(3)
       const before = instanceOf('foo0') ?? expect.fail()
-      const deleted = { ...before, metadata: { ...before.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' } }
+      const deleted = {
+        ...before,
+        metadata: { ...before.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' },
+      }
       const list = vi.spyOn(cluster.instances, 'list').mockReturnValue([deleted])
       expect(await reconciler.reconcile(key)).toEqual({})
       expect(instanceOf('foo0')).toBe(before)
@@ -191,7 +228,11 @@ describe('the Instances of a node', () => {
     await cluster.leaveInstance(at, NODE)
     await leaving()
     await cluster.leaveInstance(at, OTHER)
-    given.note({ slot: `${nameOf('foo0')}-1` as SlotName, resourceName: `akri.sh/${nameOf('foo0')}`, id: `${nameOf('foo0')}-1` })
+    given.note({
+      slot: `${nameOf('foo0')}-1` as SlotName,
+      resourceName: `akri.sh/${nameOf('foo0')}`,
+      id: `${nameOf('foo0')}-1`,
+    })
     await reconciler.reconcile(key)
     expect(instanceOf('foo0')?.spec).toMatchObject({ nodes: [NODE], capacity: 3 })
     expect(instanceOf('foo0')?.spec.deviceUsage).toMatchObject({ [`${nameOf('foo0')}-1`]: NODE })
@@ -206,7 +247,15 @@ describe('the Instances of a node', () => {
       devices = {
         ...devices,
         devices: new Map([
-          ['foo0', { device: { id: 'foo0', properties: { NAME: 'new' } }, shared: true, healthy: true, endpoint: 'e' }],
+          [
+            'foo0',
+            {
+              device: { id: 'foo0', properties: { NAME: 'new' } },
+              shared: true,
+              healthy: true,
+              endpoint: 'e',
+            },
+          ],
         ]),
       }
     }
@@ -215,7 +264,10 @@ describe('the Instances of a node', () => {
     expect(instanceOf('foo0')?.spec.brokerProperties).toEqual({ NAME: 'new' })
     await cluster.leaveInstance(at, NODE)
     await cluster.joinInstance(at, NODE)
-    await cluster.updateInstance(at, { capacity: 1, brokerProperties: { NAME: 'as the other sees it' } })
+    await cluster.updateInstance(at, {
+      capacity: 1,
+      brokerProperties: { NAME: 'as the other sees it' },
+    })
     await reconciler.reconcile(key)
     expect(instanceOf('foo0')?.spec.brokerProperties).toEqual({ NAME: 'as the other sees it' })
   })
@@ -225,7 +277,10 @@ describe('the Instances of a node', () => {
     await reconciler.reconcile(key)
     await cluster.joinInstance(at, OTHER)
     await cluster.leaveInstance(at, NODE)
-    await cluster.updateInstance(at, { capacity: 1, brokerProperties: { NAME: 'as the other sees it' } })
+    await cluster.updateInstance(at, {
+      capacity: 1,
+      brokerProperties: { NAME: 'as the other sees it' },
+    })
     await reconciler.reconcile(key)
     expect(instanceOf('foo0')?.spec.nodes).toEqual([OTHER, NODE])
     await edit(3)
@@ -235,7 +290,10 @@ describe('the Instances of a node', () => {
     expect(instanceOf('foo0')?.spec.capacity).toBe(1)
     await clock.advance(1000)
     expect(await reconciler.reconcile(key)).toEqual({})
-    expect(instanceOf('foo0')?.spec).toMatchObject({ capacity: 3, brokerProperties: { NAME: 'as the other sees it' } })
+    expect(instanceOf('foo0')?.spec).toMatchObject({
+      capacity: 3,
+      brokerProperties: { NAME: 'as the other sees it' },
+    })
   })
 
   it('A11 keep their capacity where this node has not heard of the edit that the first one follows', async () => {

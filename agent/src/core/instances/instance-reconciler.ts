@@ -5,7 +5,12 @@ import type { Cluster, ObjectCache } from '../../ports/cluster.js'
 import type { DeviceSet } from '../discovery/device-set.js'
 import type { GivenSlots } from '../slots/given-slots.js'
 import { cdiName } from './instance-name.js'
-import { DEVICE_ID_ANNOTATION, type DigestCollision, type PlannedInstance, planInstances } from './instance-plan.js'
+import {
+  DEVICE_ID_ANNOTATION,
+  type DigestCollision,
+  type PlannedInstance,
+  planInstances,
+} from './instance-plan.js'
 import type { InstancePlugins } from './served-instance.js'
 
 /** How many Instances of one Configuration are brought about at the same time. */
@@ -56,7 +61,12 @@ export class InstanceReconciler {
     }
     // With or without devices: a Pod may ask for the resource before there is one.
     await plugins.serveConfiguration({ key, name: configuration.metadata.name })
-    const plan = planInstances({ configuration, node, devices: deviceSet(key), instances: cluster.instances.list() })
+    const plan = planInstances({
+      configuration,
+      node,
+      devices: deviceSet(key),
+      instances: cluster.instances.list(),
+    })
     this.#reportCollisions(configuration, plan.collisions)
     await this.#withdrawAllBut(key, new Set(plan.served.map(({ name }) => name)))
     await inParallel(plan.leave, (instance) => this.#leave(instance))
@@ -69,7 +79,10 @@ export class InstanceReconciler {
   }
 
   /** @returns how long to wait until this is called again, in milliseconds, if nothing happens before */
-  async #bringAbout(configuration: Configuration, planned: PlannedInstance): Promise<number | undefined> {
+  async #bringAbout(
+    configuration: Configuration,
+    planned: PlannedInstance,
+  ): Promise<number | undefined> {
     const { cluster, plugins, given, node, log } = this.#options
     const { namespace, name } = configuration.metadata
     this.#servedBy(keyOf(configuration)).add(planned.name)
@@ -93,7 +106,8 @@ export class InstanceReconciler {
         },
       })
       // Another node was first, or an Instance of the same name is on its way out: its change calls us again.
-      if (outcome === 'created') log.info({ instance: planned.name, device: planned.device.id }, 'instance created')
+      if (outcome === 'created')
+        log.info({ instance: planned.name, device: planned.device.id }, 'instance created')
       return undefined
     }
 
@@ -106,7 +120,10 @@ export class InstanceReconciler {
         log.info({ instance: planned.name }, 'instance joined')
     } else if (differs(planned.existing, planned)) {
       // One writer: the first of the nodes. Two that see a device differently would write in turns for ever.
-      await cluster.updateInstance(planned.key, { capacity: planned.capacity, brokerProperties: planned.properties })
+      await cluster.updateInstance(planned.key, {
+        capacity: planned.capacity,
+        brokerProperties: planned.properties,
+      })
       log.info({ instance: planned.name }, 'instance updated')
     }
     return undefined
@@ -134,7 +151,8 @@ export class InstanceReconciler {
     if (wait > 0) return wait
     // It may be this node that has not heard of an edit yet.
     const now = await cluster.readConfiguration(keyOf(configuration))
-    if (now?.metadata.uid !== configuration.metadata.uid || now.spec.capacity !== capacity) return undefined
+    if (now?.metadata.uid !== configuration.metadata.uid || now.spec.capacity !== capacity)
+      return undefined
     await cluster.updateInstance(key, { capacity })
     log.info({ instance: name, capacity }, 'instance updated, since its first node has not done so')
     return undefined
@@ -145,7 +163,10 @@ export class InstanceReconciler {
     this.#options.log.info({ instance: instance.metadata.name, outcome }, 'instance left')
   }
 
-  async #withdrawAllBut(configuration: ObjectKey, wanted: ReadonlySet<InstanceName>): Promise<void> {
+  async #withdrawAllBut(
+    configuration: ObjectKey,
+    wanted: ReadonlySet<InstanceName>,
+  ): Promise<void> {
     const served = this.#served.get(configuration)
     if (served === undefined) return
     await inParallel(
@@ -185,7 +206,10 @@ function differs(instance: Instance, planned: PlannedInstance): boolean {
   if (instance.spec.capacity !== planned.capacity) return true
   const there = instance.spec.brokerProperties
   const wanted = Object.entries(planned.properties)
-  return Object.keys(there).length !== wanted.length || wanted.some(([name, value]) => there[name] !== value)
+  return (
+    Object.keys(there).length !== wanted.length ||
+    wanted.some(([name, value]) => there[name] !== value)
+  )
 }
 
 /** All of them, a few at a time; one that fails does not keep the others, and the first failure is thrown at the end. */

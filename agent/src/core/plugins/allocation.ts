@@ -59,5 +59,11 @@ export function containerResponse(granted: readonly GrantedSlot[]): ContainerAll
     }
     annotations[`${SLOT_ANNOTATION}${slot}`] = annotation
   }
-  return { envs, mounts: [...mounts.values()], devices: [...devices.values()], annotations, cdiDevices: [] }
+  return {
+    envs,
+    mounts: [...mounts.values()],
+    devices: [...devices.values()],
+    annotations,
+    cdiDevices: [],
+  }
 }

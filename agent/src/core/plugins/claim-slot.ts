@@ -18,7 +18,12 @@ export interface ClaimSlotOptions {
  */
 export async function claimSlot(
   { cluster, claims, observer, directories }: ClaimSlotOptions,
-  { level, instance, slot, usage }: { level: PluginLevel; instance: ObjectKey; slot: SlotName; usage: string },
+  {
+    level,
+    instance,
+    slot,
+    usage,
+  }: { level: PluginLevel; instance: ObjectKey; slot: SlotName; usage: string },
 ): Promise<SlotClaim & { readonly held: boolean }> {
   directories?.prepare(instance, slot)
   let held = false

@@ -33,8 +33,18 @@ beforeEach(async () => {
   await cluster.apply({ configurations: [wanted], data: [], complete: true })
   configuration = cluster.configurations.list()[0] ?? expect.fail()
   name = configuration.metadata.name
-  plugins = new DevicePlugins({ cluster, kubelet: home.sockets, given, node: NODE, clock: systemClock, log: silentLogger })
-  await plugins.serveConfiguration({ key: objectKey('default', name), name: configuration.metadata.name })
+  plugins = new DevicePlugins({
+    cluster,
+    kubelet: home.sockets,
+    given,
+    node: NODE,
+    clock: systemClock,
+    log: silentLogger,
+  })
+  await plugins.serveConfiguration({
+    key: objectKey('default', name),
+    name: configuration.metadata.name,
+  })
 })
 
 afterEach(async () => {
@@ -45,7 +55,11 @@ afterEach(async () => {
 const instanceName = (digest: string) => `${name}-${digest}` as InstanceName
 const key = (digest: string) => objectKey('default', instanceName(digest))
 const slot = (digest: string, index: number) => `${name}-${digest}-${index}` as SlotName
-const usage = () => Object.assign({}, ...cluster.instances.list().map(({ spec }) => spec.deviceUsage)) as Record<string, string>
+const usage = () =>
+  Object.assign({}, ...cluster.instances.list().map(({ spec }) => spec.deviceUsage)) as Record<
+    string,
+    string
+  >
 const held = () => Object.fromEntries(Object.entries(usage()).filter(([, holder]) => holder !== ''))
 const resource = () => `akri.sh/${name}`
 const ids = () => [...kubelet.devices(resource()).keys()]
@@ -65,7 +79,9 @@ function servedOf(digest: string): ServedInstance {
     device: {
       id: digest,
       mounts: [{ containerPath: `/data/${digest}`, hostPath: `/srv/${digest}`, readOnly: true }],
-      deviceSpecs: [{ containerPath: `/dev/${digest}`, hostPath: `/dev/${digest}`, permissions: 'rw' }],
+      deviceSpecs: [
+        { containerPath: `/dev/${digest}`, hostPath: `/dev/${digest}`, permissions: 'rw' },
+      ],
     },
     properties: { CAMERA: digest },
     healthy: true,
@@ -74,7 +90,10 @@ function servedOf(digest: string): ServedInstance {
 }
 
 /** A plugin of the same devices, whose cluster does something else. */
-function pluginOn(changed: Partial<Pick<Cluster, 'claimSlot'>>, served = (): readonly string[] => DIGESTS): ConfigurationPlugin {
+function pluginOn(
+  changed: Partial<Pick<Cluster, 'claimSlot'>>,
+  served = (): readonly string[] => DIGESTS,
+): ConfigurationPlugin {
   const own = {
     claimSlot: cluster.claimSlot.bind(cluster),
     releaseSlot: cluster.releaseSlot.bind(cluster),
@@ -101,7 +120,10 @@ const pod = (uid: string, ...counts: number[]) => ({
   uid,
   name: uid,
   namespace: 'default',
-  containers: counts.map((count, index) => ({ name: `c${index}`, resources: { [resource()]: count } })),
+  containers: counts.map((count, index) => ({
+    name: `c${index}`,
+    resources: { [resource()]: count },
+  })),
 })
 const both = async () => {
   for (const digest of DIGESTS) await serve(digest)
@@ -130,7 +152,11 @@ describe('the device plugin of a Configuration', () => {
     expect(Object.values(before).sort()).toEqual(['C:0:node-a', 'C:1:node-a', 'C:2:node-a'])
     for (const uid of ['p', 'q']) kubelet.remove(uid)
     for (const [at, usage] of Object.entries(before).filter(([, usage]) => usage !== 'C:2:node-a'))
-      await cluster.releaseSlot(objectKey('default', at.slice(0, at.lastIndexOf('-'))), at as SlotName, usage)
+      await cluster.releaseSlot(
+        objectKey('default', at.slice(0, at.lastIndexOf('-'))),
+        at as SlotName,
+        usage,
+      )
     await eventually(() => expect(ids()).toEqual(['0', '1', '2']))
     expect(Object.values(held())).toEqual(['C:2:node-a'])
   })
@@ -140,7 +166,10 @@ describe('the device plugin of a Configuration', () => {
     const granted = await kubelet.admit(pod('p', 2))
     expect(granted.get('c0')).toMatchObject({
       envs: { CAMERA_8120FE: '8120fe', CAMERA_A19705: 'a19705' },
-      mounts: DIGESTS.map((digest) => ({ containerPath: `/data/${digest}`, hostPath: `/srv/${digest}` })),
+      mounts: DIGESTS.map((digest) => ({
+        containerPath: `/data/${digest}`,
+        hostPath: `/srv/${digest}`,
+      })),
       devices: DIGESTS.map((digest) => ({ containerPath: `/dev/${digest}`, permissions: 'rw' })),
       annotations: {
         [`akri.agent.slot-${slot('8120fe', 0)}`]: `C:0:${slot('8120fe', 0)}`,
@@ -161,7 +190,10 @@ describe('the device plugin of a Configuration', () => {
   it('R16 R23 hears of what is claimed of an Instance', async () => {
     await both()
     const claim = (index: number) =>
-      kubelet.admit({ ...pod(`i${index}`), containers: [{ name: 'c', resources: { [`akri.sh/${instanceName('8120fe')}`]: 1 } }] })
+      kubelet.admit({
+        ...pod(`i${index}`),
+        containers: [{ name: 'c', resources: { [`akri.sh/${instanceName('8120fe')}`]: 1 } }],
+      })
     await claim(0)
     expect(ids()).toEqual(['0', '1'])
     await claim(1)
@@ -186,7 +218,8 @@ describe('the device plugin of a Configuration', () => {
 
   it('R83 hears of what other nodes claim and free', async () => {
     await both()
-    for (const index of [0, 1]) await cluster.claimSlot(key('a19705'), slot('a19705', index), 'node-b')
+    for (const index of [0, 1])
+      await cluster.claimSlot(key('a19705'), slot('a19705', index), 'node-b')
     await eventually(() => expect(ids()).toEqual(['0']))
     await cluster.releaseSlot(key('a19705'), slot('a19705', 1), 'node-b')
     await eventually(() => expect(ids()).toEqual(['0', '1']))
@@ -202,7 +235,9 @@ describe('the device plugin of a Configuration', () => {
     let lists = 0
     kubelet.onChange(() => lists++, new AbortController().signal)
     // Two ids are free, and both stand for the one device.
-    await expect(kubelet.admit(pod('q', 2))).rejects.toThrow(/both stand for Instance|2 different devices are asked for/)
+    await expect(kubelet.admit(pod('q', 2))).rejects.toThrow(
+      /both stand for Instance|2 different devices are asked for/,
+    )
     expect(held()).toEqual(before)
     await eventually(() => expect(lists).toBeGreaterThan(0))
   })
@@ -267,7 +302,10 @@ describe('the device plugin of a Configuration', () => {
     // Four ids, two of each device: any two that the kubelet picked by itself could be of one.
     for (let round = 0; round < 5; round++) {
       const given = await kubelet.admit(pod(`q${round}`, 2))
-      expect(given.get('c0')?.envs).toMatchObject({ CAMERA_8120FE: '8120fe', CAMERA_A19705: 'a19705' })
+      expect(given.get('c0')?.envs).toMatchObject({
+        CAMERA_8120FE: '8120fe',
+        CAMERA_A19705: 'a19705',
+      })
       kubelet.remove(`q${round}`)
     }
   })
@@ -285,9 +323,9 @@ describe('the device plugin of a Configuration', () => {
       key: objectKey('default', instanceName('8120fe')),
       name: instanceName('8120fe') as unknown as Configuration['metadata']['name'],
     }
-    await expect(plugins.serveConfiguration({ ...other, key: objectKey('elsewhere', 'x') })).rejects.toThrow(
-      /is the resource of default\//,
-    )
+    await expect(
+      plugins.serveConfiguration({ ...other, key: objectKey('elsewhere', 'x') }),
+    ).rejects.toThrow(/is the resource of default\//)
     await eventually(() => expect(health('8120fe')).toEqual([true, true]))
   })
 })
@@ -307,11 +345,16 @@ describe('the device plugins of both levels', () => {
     async (wanted) => {
       const own = wanted.of()
       const sockets = async () =>
-        (await readdir(kubelet.pluginDirectory)).filter((name) => name.startsWith(`akri-${own.slice(8)}-`))
+        (await readdir(kubelet.pluginDirectory)).filter((name) =>
+          name.startsWith(`akri-${own.slice(8)}-`),
+        )
       await serve('8120fe')
       await eventually(() => expect(kubelet.resource(own).allocatable).toBe(wanted.offered))
       for (const id of kubelet.devices(own).keys()) expect(id).toMatch(wanted.id)
-      const given = await kubelet.admit({ ...pod('p'), containers: [{ name: 'c', resources: { [own]: 1 } }] })
+      const given = await kubelet.admit({
+        ...pod('p'),
+        containers: [{ name: 'c', resources: { [own]: 1 } }],
+      })
       expect(given.get('c')?.envs).toMatchObject({ CAMERA: '8120fe' })
       const [annotation = ''] = Object.values(given.get('c')?.annotations ?? {})
       expect(annotation).toMatch(wanted.value)

@@ -5,7 +5,13 @@ import { AllocationRefusedError } from '../../errors.js'
 import type { Cluster } from '../../ports/cluster.js'
 import type { AgentObserver } from '../../ports/observer.js'
 import type { ServedConfiguration, ServedInstance } from '../instances/served-instance.js'
-import { advertisedIds, type ChosenSlot, chooseSlots, type InstanceSlots, preferredIds } from '../slots/configuration-slots.js'
+import {
+  advertisedIds,
+  type ChosenSlot,
+  chooseSlots,
+  type InstanceSlots,
+  preferredIds,
+} from '../slots/configuration-slots.js'
 import type { GivenSlots } from '../slots/given-slots.js'
 import type { RequestClaims } from '../slots/slot-claims.js'
 import type { SlotTable } from '../slots/slot-table.js'
@@ -48,9 +54,13 @@ export class ConfigurationPlugin implements PluginBehaviour {
     return advertisedIds(this.#slots(), this.#options.node)
   }
 
-  prefer(requests: readonly PreferenceRequest[]): PreferredAllocationResponse['containerResponses'] {
+  prefer(
+    requests: readonly PreferenceRequest[],
+  ): PreferredAllocationResponse['containerResponses'] {
     const slots = this.#slotsToGive()
-    return requests.map((request) => ({ deviceIDs: preferredIds(slots, this.#options.node, request) }))
+    return requests.map((request) => ({
+      deviceIDs: preferredIds(slots, this.#options.node, request),
+    }))
   }
 
   async allocate(
@@ -62,7 +72,8 @@ export class ConfigurationPlugin implements PluginBehaviour {
       for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
         const choice = chooseSlots(this.#slotsToGive(), this.#options.node, requests)
         if (!choice.ok) throw new AllocationRefusedError(choice.reason)
-        if (await this.#claimAll(choice.containers.flat(), claims, claimed)) return await this.#respond(choice.containers)
+        if (await this.#claimAll(choice.containers.flat(), claims, claimed))
+          return await this.#respond(choice.containers)
       }
       throw new AllocationRefusedError('other nodes were faster, each time that a slot was chosen')
     } catch (error) {
@@ -81,11 +92,18 @@ export class ConfigurationPlugin implements PluginBehaviour {
 
   /** What a container has is not to be given to another one, although its Instance may not say so at the moment. */
   #slotsToGive(): InstanceSlots[] {
-    return this.#slots().map((of) => ({ ...of, slots: this.#options.given.over(of.instance, of.slots) }))
+    return this.#slots().map((of) => ({
+      ...of,
+      slots: this.#options.given.over(of.instance, of.slots),
+    }))
   }
 
   /** @returns false where another one was faster; what was claimed before stays claimed for the next choice */
-  async #claimAll(chosen: readonly ChosenSlot[], claims: RequestClaims, claimed: Map<SlotName, Claimed>): Promise<boolean> {
+  async #claimAll(
+    chosen: readonly ChosenSlot[],
+    claims: RequestClaims,
+    claimed: Map<SlotName, Claimed>,
+  ): Promise<boolean> {
     for (const one of new Map(chosen.map((each) => [each.slot, each])).values()) {
       const [instance, usage] = [this.#keyOf(one), this.#usageOf(one)]
       const { held, outcome } = await claimSlot(
@@ -117,9 +135,12 @@ export class ConfigurationPlugin implements PluginBehaviour {
     return served
   }
 
-  async #respond(containers: readonly (readonly ChosenSlot[])[]): Promise<AllocateResponse['containerResponses']> {
+  async #respond(
+    containers: readonly (readonly ChosenSlot[])[],
+  ): Promise<AllocateResponse['containerResponses']> {
     const { directories, given } = this.#options
-    for (const { slot, id } of containers.flat()) given.note({ slot, resourceName: this.resourceName, id })
+    for (const { slot, id } of containers.flat())
+      given.note({ slot, resourceName: this.resourceName, id })
     const paths = new Map<SlotName, string | undefined>()
     for (const one of new Map(containers.flat().map((each) => [each.slot, each])).values())
       paths.set(one.slot, await directories?.open(this.#keyOf(one), one.slot))

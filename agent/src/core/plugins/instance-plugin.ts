@@ -14,7 +14,9 @@ import { claimSlot } from './claim-slot.js'
 import type { AdvertisedDevice, PluginBehaviour, PreferenceRequest } from './plugin-behaviour.js'
 
 export interface InstancePluginOptions {
-  readonly cluster: Pick<Cluster, 'claimSlot' | 'releaseSlot'> & { readonly instances: Pick<Cluster['instances'], 'get'> }
+  readonly cluster: Pick<Cluster, 'claimSlot' | 'releaseSlot'> & {
+    readonly instances: Pick<Cluster['instances'], 'get'>
+  }
   readonly node: NodeName
   readonly given: GivenSlots
   readonly observer: AgentObserver
@@ -53,11 +55,15 @@ export class InstancePlugin implements PluginBehaviour {
     return [...this.#offered()].map(([id, healthy]) => ({ id, healthy }))
   }
 
-  prefer(requests: readonly PreferenceRequest[]): PreferredAllocationResponse['containerResponses'] {
+  prefer(
+    requests: readonly PreferenceRequest[],
+  ): PreferredAllocationResponse['containerResponses'] {
     const { node, given } = this.#options
     const { nodes, slots: now } = this.#table()
     const slots = given.over(this.#instance.name, now)
-    return requests.map((request) => ({ deviceIDs: preferredSlots(slots, { node, nodes, ...request }) }))
+    return requests.map((request) => ({
+      deviceIDs: preferredSlots(slots, { node, nodes, ...request }),
+    }))
   }
 
   async allocate(
@@ -69,7 +75,8 @@ export class InstancePlugin implements PluginBehaviour {
     const slots = requests.map((ids) => ids.map((id) => this.#checkedSlot(id)))
     const claimed: SlotName[] = []
     try {
-      for (const slot of new Set(slots.flat())) if (await this.#claim(slot, claims)) claimed.push(slot)
+      for (const slot of new Set(slots.flat()))
+        if (await this.#claim(slot, claims)) claimed.push(slot)
     } catch (error) {
       // All or none: what was claimed for a request that fails is nobody's.
       for (const slot of claimed) await this.#release(slot)
@@ -78,9 +85,17 @@ export class InstancePlugin implements PluginBehaviour {
     const { directories, given } = this.#options
     for (const slot of slots.flat()) given.note({ slot, resourceName: this.resourceName, id: slot })
     const paths = new Map<SlotName, string | undefined>()
-    for (const slot of new Set(slots.flat())) paths.set(slot, await directories?.open(instance.key, slot))
+    for (const slot of new Set(slots.flat()))
+      paths.set(slot, await directories?.open(instance.key, slot))
     return slots.map((ofContainer) =>
-      containerResponse(ofContainer.map((slot) => ({ instance, slot, annotation: slot, directory: paths.get(slot) }))),
+      containerResponse(
+        ofContainer.map((slot) => ({
+          instance,
+          slot,
+          annotation: slot,
+          directory: paths.get(slot),
+        })),
+      ),
     )
   }
 
@@ -101,39 +116,56 @@ export class InstancePlugin implements PluginBehaviour {
   #checkedSlot(id: string): SlotName {
     const { name, healthy } = this.#instance
     const shown = JSON.stringify(id.slice(0, 200))
-    if (slotIndex(name, id) === undefined) throw new AllocationRefusedError(`${shown} is not a slot of Instance ${name}`)
-    if (!healthy) throw new AllocationRefusedError(`the device of Instance ${name} cannot be seen at present`)
+    if (slotIndex(name, id) === undefined)
+      throw new AllocationRefusedError(`${shown} is not a slot of Instance ${name}`)
+    if (!healthy)
+      throw new AllocationRefusedError(`the device of Instance ${name} cannot be seen at present`)
     const instance = this.#options.cluster.instances.get(this.#instance.key)
     if (instance === undefined) throw new AllocationRefusedError(`there is no Instance ${name} yet`)
     if (instance.metadata.deletionTimestamp !== undefined)
       throw new AllocationRefusedError(`Instance ${name} is being deleted, and is made anew then`)
     const slot = [...this.#offered()].find(([known]) => known === id)
     if (slot === undefined)
-      throw new AllocationRefusedError(`Instance ${name} has no slot ${shown}; its capacity is ${this.#table().slots.size}`)
+      throw new AllocationRefusedError(
+        `Instance ${name} has no slot ${shown}; its capacity is ${this.#table().slots.size}`,
+      )
     if (!slot[1]) throw new AllocationRefusedError(`slot ${id} is taken${this.#holderOf(slot[0])}`)
     const claim = this.#options.given.claimsIn(name)[slot[0]] ?? this.#usage
     // Its Instance may not say so at the moment.
-    if (claim !== this.#usage) throw new AllocationRefusedError(`a container of this node has slot ${id} already, by ${claim}`)
+    if (claim !== this.#usage)
+      throw new AllocationRefusedError(
+        `a container of this node has slot ${id} already, by ${claim}`,
+      )
     return slot[0]
   }
 
   #holderOf(slot: SlotName): string {
     const usage = this.#table().slots.get(slot)
-    return usage?.level === 'instance' || usage?.level === 'configuration' ? ` by node ${usage.node}` : ''
+    return usage?.level === 'instance' || usage?.level === 'configuration'
+      ? ` by node ${usage.node}`
+      : ''
   }
 
   /** @returns whether the slot was free; one that this node holds already is used again */
   async #claim(slot: SlotName, claims: RequestClaims): Promise<boolean> {
     const { key, name } = this.#instance
-    const result = await claimSlot({ ...this.#options, claims }, { level: this.level, instance: key, slot, usage: this.#usage })
+    const result = await claimSlot(
+      { ...this.#options, claims },
+      { level: this.level, instance: key, slot, usage: this.#usage },
+    )
     if (result.held) return result.outcome === 'claimed'
-    if (result.outcome !== 'taken') throw new AllocationRefusedError(`Instance ${name} or its slot ${slot} is gone`)
+    if (result.outcome !== 'taken')
+      throw new AllocationRefusedError(`Instance ${name} or its slot ${slot} is gone`)
     const by = parseSlotUsage(result.by)
-    throw new AllocationRefusedError(`slot ${slot} was just taken${'node' in by ? ` by node ${by.node}` : ''}`)
+    throw new AllocationRefusedError(
+      `slot ${slot} was just taken${'node' in by ? ` by node ${by.node}` : ''}`,
+    )
   }
 
   async #release(slot: SlotName): Promise<void> {
     // One that cannot be released now is found by the reclaimer: no container has it.
-    await this.#options.cluster.releaseSlot(this.#instance.key, slot, this.#usage).catch(() => undefined)
+    await this.#options.cluster
+      .releaseSlot(this.#instance.key, slot, this.#usage)
+      .catch(() => undefined)
   }
 }

@@ -20,7 +20,10 @@ export interface PluginBehaviour {
    * @param claims what it claims for them
    * @throws AllocationRefusedError, and nothing has been claimed
    */
-  allocate(requests: readonly (readonly string[])[], claims: RequestClaims): Promise<AllocateResponse['containerResponses']>
+  allocate(
+    requests: readonly (readonly string[])[],
+    claims: RequestClaims,
+  ): Promise<AllocateResponse['containerResponses']>
   /** Which ids the kubelet should better take. @default the kubelet chooses */
   prefer?(requests: readonly PreferenceRequest[]): PreferredAllocationResponse['containerResponses']
 }

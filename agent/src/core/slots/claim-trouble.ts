@@ -34,7 +34,9 @@ export class ClaimTrouble {
 
   unknown({ resourceName, id }: UnknownId): void {
     const { cluster, node, log, observer } = this.#options
-    const configuration = cluster.configurations.list().find(({ metadata }) => `${GROUP}/${metadata.name}` === resourceName)
+    const configuration = cluster.configurations
+      .list()
+      .find(({ metadata }) => `${GROUP}/${metadata.name}` === resourceName)
     // Without it there is nothing that could be given to another one.
     if (configuration === undefined || !this.#isNew(`${resourceName} ${id}`)) return
     observer.restored('unknown')
@@ -62,7 +64,10 @@ export class ClaimTrouble {
 
   beyond({ given: { slot }, key, usage }: LostClaim, held: number, capacity: number): void {
     const { cluster, node, log } = this.#options
-    log.warn({ slot, usage, held, capacity }, 'a container has this slot, and with it more are held than the capacity')
+    log.warn(
+      { slot, usage, held, capacity },
+      'a container has this slot, and with it more are held than the capacity',
+    )
     cluster.recordEvent({
       regarding: { kind: 'Instance', key },
       type: 'Warning',

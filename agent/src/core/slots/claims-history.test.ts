@@ -46,27 +46,35 @@ class World {
   capacity = 2
   #made = 0
 
-  readonly cluster: Pick<Cluster, 'configurations' | 'instances' | 'claimSlot' | 'restoreSlot' | 'releaseSlot' | 'recordEvent'> =
-    {
-      instances: this.instances,
-      configurations: new ObjectStore(),
-      claimSlot: (key, slot, usage) => this.#claim(key, slot, usage, false),
-      restoreSlot: (key, slot, usage) => this.#claim(key, slot, usage, true),
-      releaseSlot: async (key, slot, usage) => {
-        const instance = this.instances.get(key)
-        if (instance?.spec.deviceUsage[slot] !== usage) return 'changed'
-        this.write(instance, { [slot]: '' })
-        return 'released'
-      },
-      recordEvent: () => {},
-    }
+  readonly cluster: Pick<
+    Cluster,
+    'configurations' | 'instances' | 'claimSlot' | 'restoreSlot' | 'releaseSlot' | 'recordEvent'
+  > = {
+    instances: this.instances,
+    configurations: new ObjectStore(),
+    claimSlot: (key, slot, usage) => this.#claim(key, slot, usage, false),
+    restoreSlot: (key, slot, usage) => this.#claim(key, slot, usage, true),
+    releaseSlot: async (key, slot, usage) => {
+      const instance = this.instances.get(key)
+      if (instance?.spec.deviceUsage[slot] !== usage) return 'changed'
+      this.write(instance, { [slot]: '' })
+      return 'released'
+    },
+    recordEvent: () => {},
+  }
 
   readonly nodes = NODES.map((name) => new Node(name, this))
 
   served(digest: string): ServedInstance {
     const name = `${CONFIGURATION}-${digest}` as InstanceName
     const { capacity } = this
-    const rest = { configuration: CONFIGURATION, device: { id: digest }, properties: {}, healthy: true, capacity }
+    const rest = {
+      configuration: CONFIGURATION,
+      device: { id: digest },
+      properties: {},
+      healthy: true,
+      capacity,
+    }
     return { key: objectKey('default', name), name, digest, ...rest }
   }
 
@@ -74,23 +82,36 @@ class World {
     const { key, name, capacity } = this.served(digest)
     if (this.instances.get(key) !== undefined) return
     const deviceUsage = resizedUsage(name, capacity, given.claimsIn(name))
-    this.instances.put(instanceWith(deviceUsage, { capacity, nodes: [node] }, { name, uid: `u${this.#made++}` }))
+    this.instances.put(
+      instanceWith(deviceUsage, { capacity, nodes: [node] }, { name, uid: `u${this.#made++}` }),
+    )
   }
 
   join(digest: string, { name: node }: Node): void {
     const instance = this.instances.get(this.served(digest).key)
     if (instance === undefined || instance.spec.nodes.includes(node)) return
-    this.instances.put({ ...instance, spec: { ...instance.spec, nodes: [...instance.spec.nodes, node] } })
+    this.instances.put({
+      ...instance,
+      spec: { ...instance.spec, nodes: [...instance.spec.nodes, node] },
+    })
   }
 
-  write(instance: Instance, changed: Record<string, string>, capacity = instance.spec.capacity): void {
-    const deviceUsage = resizedUsage(instance.metadata.name, capacity, { ...instance.spec.deviceUsage, ...changed })
+  write(
+    instance: Instance,
+    changed: Record<string, string>,
+    capacity = instance.spec.capacity,
+  ): void {
+    const deviceUsage = resizedUsage(instance.metadata.name, capacity, {
+      ...instance.spec.deviceUsage,
+      ...changed,
+    })
     this.instances.put({ ...instance, spec: { ...instance.spec, capacity, deviceUsage } })
   }
 
   usage(slot: SlotName): string {
     return (
-      this.instances.list().find(({ metadata }) => slotIndex(metadata.name, slot) !== undefined)?.spec.deviceUsage[slot] ?? ''
+      this.instances.list().find(({ metadata }) => slotIndex(metadata.name, slot) !== undefined)
+        ?.spec.deviceUsage[slot] ?? ''
     )
   }
 
@@ -141,14 +162,25 @@ class Node {
   async run(digest: string | undefined): Promise<void> {
     const plugin = this.#plugin(digest)
     const { resourceName } = plugin
-    const taken = new Set([...this.containers.values()].filter((one) => one.resourceName === resourceName).map(({ id }) => id))
-    const [id] = plugin.advertise().flatMap((one) => (one.healthy && !taken.has(one.id) ? one.id : []))
+    const taken = new Set(
+      [...this.containers.values()]
+        .filter((one) => one.resourceName === resourceName)
+        .map(({ id }) => id),
+    )
+    const [id] = plugin
+      .advertise()
+      .flatMap((one) => (one.healthy && !taken.has(one.id) ? one.id : []))
     if (id === undefined) return
     try {
       const [response] = await this.claims.during((claims) => plugin.allocate([[id]], claims))
       const [annotation = ''] = Object.keys(response?.annotations ?? {})
       const pod = objectKey('default', `${this.name}-${this.#pods++}`)
-      this.containers.set(pod, { pod, resourceName, id, slot: annotation.replace('akri.agent.slot-', '') as SlotName })
+      this.containers.set(pod, {
+        pod,
+        resourceName,
+        id,
+        slot: annotation.replace('akri.agent.slot-', '') as SlotName,
+      })
     } catch (error) {
       if (!AkriError.is(error)) throw error
     }
@@ -167,7 +199,10 @@ class Node {
     }
     if (digest !== undefined) return new InstancePlugin(world.served(digest), options)
     const instances = () => DIGESTS.map((each) => world.served(each))
-    return new ConfigurationPlugin({ key: objectKey('default', CONFIGURATION), name: CONFIGURATION }, { ...options, instances })
+    return new ConfigurationPlugin(
+      { key: objectKey('default', CONFIGURATION), name: CONFIGURATION },
+      { ...options, instances },
+    )
   }
 
   #start() {
@@ -177,7 +212,11 @@ class Node {
       synced: true,
       lagMs: 0,
       users: (resource) =>
-        new Map([...containers.values()].filter(({ resourceName }) => resourceName === resource).map(({ pod }) => [pod, 1])),
+        new Map(
+          [...containers.values()]
+            .filter(({ resourceName }) => resourceName === resource)
+            .map(({ pod }) => [pod, 1]),
+        ),
       hasEnded: () => false,
       onGone: () => {},
     }
@@ -186,13 +225,28 @@ class Node {
       listAllocated: async () => {
         const allocated = new Map<string, Allocation[]>()
         for (const { resourceName, pod, id } of this.listed)
-          allocated.set(resourceName, [...(allocated.get(resourceName) ?? []), { pod, ids: new Set([id]) }])
+          allocated.set(resourceName, [
+            ...(allocated.get(resourceName) ?? []),
+            { pod, ids: new Set([id]) },
+          ])
         return allocated
       },
     }
     const given = new GivenSlots({ node, pods })
     const claims = new SlotClaims(clock)
-    return { given, claims, reconciler: new SlotReconciler({ cluster, kubelet, node, clock, log: silentLogger, claims, given }) }
+    return {
+      given,
+      claims,
+      reconciler: new SlotReconciler({
+        cluster,
+        kubelet,
+        node,
+        clock,
+        log: silentLogger,
+        claims,
+        given,
+      }),
+    }
   }
 }
 
@@ -200,7 +254,9 @@ const pick = <T>(all: readonly T[], at: number): T | undefined => all[at % Math.
 const nodeOf = (world: World, at: number): Node => pick(world.nodes, at) ?? expect.fail()
 
 /** What can happen, to the node and the device or container of two numbers. */
-const HAPPENINGS: Readonly<Record<string, (world: World, a: number, b: number) => void | Promise<void>>> = {
+const HAPPENINGS: Readonly<
+  Record<string, (world: World, a: number, b: number) => void | Promise<void>>
+> = {
   'a Pod asks for a device': (world, a, b) => nodeOf(world, a).run(pick(DIGESTS, b)),
   'a Pod asks for any device': (world, a) => nodeOf(world, a).run(undefined),
   'a Pod ends': (world, a, b) => {
@@ -212,7 +268,8 @@ const HAPPENINGS: Readonly<Record<string, (world: World, a: number, b: number) =
     const node = nodeOf(world, a)
     node.listed = [...node.containers.values()]
   },
-  'an Instance is deleted': (world, _, b) => world.instances.remove(world.served(pick(DIGESTS, b) ?? '').key),
+  'an Instance is deleted': (world, _, b) =>
+    world.instances.remove(world.served(pick(DIGESTS, b) ?? '').key),
   'an Instance is made': (world, a, b) => world.make(pick(DIGESTS, b) ?? '', nodeOf(world, a)),
   'a node joins': (world, a, b) => world.join(pick(DIGESTS, b) ?? '', nodeOf(world, a)),
   'somebody frees a slot': (world, a, b) => {
@@ -242,19 +299,28 @@ async function settle(world: World): Promise<void> {
 }
 
 describe('the slots of containers, whatever happened', () => {
-  const happening = fc.record({ what: fc.constantFrom(...Object.keys(HAPPENINGS)), a: fc.nat({ max: 5 }), b: fc.nat({ max: 5 }) })
+  const happening = fc.record({
+    what: fc.constantFrom(...Object.keys(HAPPENINGS)),
+    a: fc.nat({ max: 5 }),
+    b: fc.nat({ max: 5 }),
+  })
   const history = fc.array(happening, { maxLength: 60 })
 
   it('R7 R84 R90 are claimed by the node of the container where nobody else has them, nothing else is, and no node gives one twice', async () => {
     await fc.assert(
       fc.asyncProperty(history, async (steps) => {
         const world = new World()
-        for (const digest of DIGESTS) for (const node of world.nodes) [world.make(digest, node), world.join(digest, node)]
+        for (const digest of DIGESTS)
+          for (const node of world.nodes) [world.make(digest, node), world.join(digest, node)]
         for (const { what, a, b } of steps) await HAPPENINGS[what]?.(world, a, b)
         await settle(world)
 
         const used = world.nodes.flatMap(({ name, containers }) =>
-          [...containers.values()].map((one) => ({ slot: one.slot, name, claim: `${one.slot} ${usageOf(one, name)}` })),
+          [...containers.values()].map((one) => ({
+            slot: one.slot,
+            name,
+            claim: `${one.slot} ${usageOf(one, name)}`,
+          })),
         )
         const claims = new Set(used.map(({ claim }) => claim))
         // Its own, or that of another node which had been faster and still has it.

@@ -2,24 +2,38 @@ import { type InstanceName, parseSlotUsage, type SlotName } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { advertisedIds, chooseSlots, type InstanceSlots, preferredIds } from './configuration-slots.js'
+import {
+  advertisedIds,
+  chooseSlots,
+  type InstanceSlots,
+  preferredIds,
+} from './configuration-slots.js'
 import { preferredSlots } from './offer.js'
 
 const NODE = 'node-a' as NodeName
 
 /** An Instance by the values of its `deviceUsage`. */
-function camera(digest: string, usages: readonly string[], more: Partial<InstanceSlots> = {}): InstanceSlots {
+function camera(
+  digest: string,
+  usages: readonly string[],
+  more: Partial<InstanceSlots> = {},
+): InstanceSlots {
   const instance = `cam-${digest}` as InstanceName
-  const slots = new Map(usages.map((usage, index) => [`${instance}-${index}` as SlotName, parseSlotUsage(usage)]))
+  const slots = new Map(
+    usages.map((usage, index) => [`${instance}-${index}` as SlotName, parseSlotUsage(usage)]),
+  )
   return { instance, healthy: true, nodes: [NODE], slots, heldBeyond: 0, ...more }
 }
 
-const ids = (instances: readonly InstanceSlots[]) => advertisedIds(instances, NODE).map(({ id }) => id)
+const ids = (instances: readonly InstanceSlots[]) =>
+  advertisedIds(instances, NODE).map(({ id }) => id)
 /** For each container the slots by id; the reason where it is refused. */
 function choose(instances: readonly InstanceSlots[], ...requests: string[][]) {
   const choice = chooseSlots(instances, NODE, requests)
   return choice.ok
-    ? choice.containers.map((chosen) => Object.fromEntries(chosen.map(({ id, slot }) => [id, slot])))
+    ? choice.containers.map((chosen) =>
+        Object.fromEntries(chosen.map(({ id, slot }) => [id, slot])),
+      )
     : choice.reason
 }
 
@@ -35,12 +49,19 @@ describe('the ids of a Configuration', () => {
 
   it('R25 R27 are also those that are claimed, and the others are the smallest numbers beside them', () => {
     expect(ids(ONE_CLAIMED)).toEqual(['0', '1', '4'])
-    expect(ids([camera('8120fe', ['C:0:node-a', '']), camera('a19705', ['C:2:node-a', ''])])).toEqual(['0', '1', '2', '3'])
+    expect(
+      ids([camera('8120fe', ['C:0:node-a', '']), camera('a19705', ['C:2:node-a', ''])]),
+    ).toEqual(['0', '1', '2', '3'])
   })
 
   it('R28 are all of those that are claimed when all slots are', () => {
-    const taken = [camera('8120fe', ['C:0:node-a', 'C:3:node-a']), camera('a19705', ['C:1:node-a', 'C:2:node-a'])]
-    expect(advertisedIds(taken, NODE)).toEqual(['0', '1', '2', '3'].map((id) => ({ id, healthy: true })))
+    const taken = [
+      camera('8120fe', ['C:0:node-a', 'C:3:node-a']),
+      camera('a19705', ['C:1:node-a', 'C:2:node-a']),
+    ]
+    expect(advertisedIds(taken, NODE)).toEqual(
+      ['0', '1', '2', '3'].map((id) => ({ id, healthy: true })),
+    )
   })
 
   it('R29 R30 shrink when slots are freed, and stand for different devices when they are asked for anew', () => {
@@ -71,7 +92,9 @@ describe('the ids of a Configuration', () => {
 
   it('R7 A20 are none for free slots while others beyond a lowered capacity are held', () => {
     expect(ids([camera('8120fe', [''], { heldBeyond: 1 })])).toEqual([])
-    expect(choose([camera('8120fe', [''], { heldBeyond: 1 })], ['0'])).toMatch(/1 different devices are asked for/)
+    expect(choose([camera('8120fe', [''], { heldBeyond: 1 })], ['0'])).toMatch(
+      /1 different devices are asked for/,
+    )
   })
 })
 
@@ -83,18 +106,27 @@ describe('the slots for the ids of a Configuration', () => {
 
   it('R11 R28 R36 are refused where two of one container would be of one device', () => {
     const used = [camera('8120fe', ['', '']), camera('a19705', ['', 'C:3:node-a'])]
-    expect(choose(used, ['0', '1', '3'])).toBe('3 different devices are asked for, and no more than 2 can be had')
+    expect(choose(used, ['0', '1', '3'])).toBe(
+      '3 different devices are asked for, and no more than 2 can be had',
+    )
     const taken = [camera('8120fe', ['C:0:node-a', 'C:3:node-a'])]
     expect(choose(taken, ['0', '3'])).toMatch(/ids 0 and 3 both stand for Instance cam-8120fe/)
   })
 
   it('R31 R37 are chosen for each container by itself', () => {
     const used = [camera('8120fe', ['', '']), camera('a19705', ['', 'C:3:node-a'])]
-    expect(choose(used, ['0', '1'], ['3'])).toEqual([{ '0': 'cam-8120fe-0', '1': 'cam-a19705-0' }, { '3': 'cam-a19705-1' }])
+    expect(choose(used, ['0', '1'], ['3'])).toEqual([
+      { '0': 'cam-8120fe-0', '1': 'cam-a19705-0' },
+      { '3': 'cam-a19705-1' },
+    ])
   })
 
   it('R34 are of the device with the most free slots', () => {
-    const uneven = [camera('8120fe', ['node-b', '']), camera('a19705', ['', '']), camera('b00000', ['node-b', 'node-b'])]
+    const uneven = [
+      camera('8120fe', ['node-b', '']),
+      camera('a19705', ['', '']),
+      camera('b00000', ['node-b', 'node-b']),
+    ]
     expect(choose(uneven, ['0'])).toEqual([{ '0': 'cam-a19705-0' }])
     expect(choose(uneven, ['0'], ['1'], ['2'])).toEqual([
       { '0': 'cam-a19705-0' },
@@ -120,7 +152,10 @@ describe('the slots for the ids of a Configuration', () => {
 
 describe('the ids that the kubelet should take', () => {
   it('R13 are such that all can be had at once', () => {
-    const used = [camera('8120fe', ['C:0:node-a', 'C:3:node-a']), camera('a19705', ['', 'C:5:node-a'])]
+    const used = [
+      camera('8120fe', ['C:0:node-a', 'C:3:node-a']),
+      camera('a19705', ['', 'C:5:node-a']),
+    ]
     const prefer = (size: number, mustInclude: string[] = []) =>
       preferredIds(used, NODE, { available: ['0', '1', '3', '5'], mustInclude, size })
     expect(prefer(1)).toEqual(['0'])
@@ -132,8 +167,12 @@ describe('the ids that the kubelet should take', () => {
 
   it('A16 R33 are those of slots that this node holds and nobody uses, before it takes one that another node could have', () => {
     const used = [camera('8120fe', ['C:1:node-a', '']), camera('a19705', ['', ''])]
-    expect(preferredIds(used, NODE, { available: ['0', '1', '2'], mustInclude: [], size: 1 })).toEqual(['1'])
-    expect(preferredIds(used, NODE, { available: ['0', '1', '2'], mustInclude: [], size: 2 })).toEqual(['1', '0'])
+    expect(
+      preferredIds(used, NODE, { available: ['0', '1', '2'], mustInclude: [], size: 1 }),
+    ).toEqual(['1'])
+    expect(
+      preferredIds(used, NODE, { available: ['0', '1', '2'], mustInclude: [], size: 2 }),
+    ).toEqual(['1', '0'])
   })
 })
 
@@ -142,24 +181,28 @@ const usage = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom('node-a', 'node-b', 'C:x') },
   {
     weight: 3,
-    arbitrary: fc.tuple(fc.nat({ max: 6 }), fc.constantFrom('node-a', 'node-b')).map(([id, node]) => `C:${id}:${node}`),
+    arbitrary: fc
+      .tuple(fc.nat({ max: 6 }), fc.constantFrom('node-a', 'node-b'))
+      .map(([id, node]) => `C:${id}:${node}`),
   },
 )
 /** Instances as they can be: one id of a node stands for one slot. */
-const instances = fc.array(fc.array(usage, { minLength: 1, maxLength: 4 }), { maxLength: 5 }).map((all) => {
-  const seen = new Set<string>()
-  return all.map((usages, index) =>
-    camera(
-      `00000${index}`,
-      usages.map((one) => {
-        if (!one.startsWith('C:')) return one
-        if (seen.has(one)) return ''
-        seen.add(one)
-        return one
-      }),
-    ),
-  )
-})
+const instances = fc
+  .array(fc.array(usage, { minLength: 1, maxLength: 4 }), { maxLength: 5 })
+  .map((all) => {
+    const seen = new Set<string>()
+    return all.map((usages, index) =>
+      camera(
+        `00000${index}`,
+        usages.map((one) => {
+          if (!one.startsWith('C:')) return one
+          if (seen.has(one)) return ''
+          seen.add(one)
+          return one
+        }),
+      ),
+    )
+  })
 
 describe('nodes that choose in the same moment', () => {
   it('A16 choose different slots of a device while there are as many, also where one of them chooses by the Instance', () => {
@@ -171,7 +214,13 @@ describe('nodes that choose in the same moment', () => {
     })
     expect(chosen).toEqual(['cam-8120fe-0', 'cam-8120fe-2'])
     const ofInstance = nodes.map((node) =>
-      preferredSlots(all.slots, { node, nodes, available: [...all.slots.keys()], mustInclude: [], size: 1 }),
+      preferredSlots(all.slots, {
+        node,
+        nodes,
+        available: [...all.slots.keys()],
+        mustInclude: [],
+        size: 1,
+      }),
     )
     expect(ofInstance.flat()).toEqual(chosen)
   })
@@ -186,7 +235,9 @@ describe('nodes that choose in the same moment', () => {
 
 describe('whatever the slots and the requests', () => {
   it('R84 no slot is given to two ids, no claim is moved, and no container gets a device twice', () => {
-    const requests = fc.array(fc.uniqueArray(fc.nat({ max: 8 }).map(String), { maxLength: 4 }), { maxLength: 4 })
+    const requests = fc.array(fc.uniqueArray(fc.nat({ max: 8 }).map(String), { maxLength: 4 }), {
+      maxLength: 4,
+    })
     fc.assert(
       fc.property(instances, requests, (all, wanted) => {
         const choice = chooseSlots(all, NODE, wanted)
@@ -200,7 +251,9 @@ describe('whatever the slots and the requests', () => {
             bySlot.set(slot, id)
             const before = all.find((one) => one.instance === instance)?.slots.get(slot)
             expect(before).toEqual(
-              claimed ? { level: 'configuration', virtualId: id, node: NODE } : expect.objectContaining({ level: 'free' }),
+              claimed
+                ? { level: 'configuration', virtualId: id, node: NODE }
+                : expect.objectContaining({ level: 'free' }),
             )
           }
         }
@@ -213,13 +266,17 @@ describe('whatever the slots and the requests', () => {
       fc.property(instances, fc.nat({ max: 5 }), (all, size) => {
         const advertised = advertisedIds(all, NODE).map(({ id }) => id)
         expect(new Set(advertised).size).toBe(advertised.length)
-        for (const id of advertised) expect(chooseSlots(all, NODE, [[id]])).toMatchObject({ ok: true })
+        for (const id of advertised)
+          expect(chooseSlots(all, NODE, [[id]])).toMatchObject({ ok: true })
         const preferred = preferredIds(all, NODE, { available: advertised, mustInclude: [], size })
         expect(preferred.length).toBeLessThanOrEqual(size)
-        if (preferred.length > 0) expect(chooseSlots(all, NODE, [preferred])).toMatchObject({ ok: true })
+        if (preferred.length > 0)
+          expect(chooseSlots(all, NODE, [preferred])).toMatchObject({ ok: true })
         // As many as there are devices that this node can give something of.
         const usable = all.filter(({ slots }) =>
-          [...slots.values()].some((one) => one.level === 'free' || (one.level === 'configuration' && one.node === NODE)),
+          [...slots.values()].some(
+            (one) => one.level === 'free' || (one.level === 'configuration' && one.node === NODE),
+          ),
         )
         expect(preferred.length).toBe(Math.min(size, usable.length))
       }),
@@ -230,9 +287,13 @@ describe('whatever the slots and the requests', () => {
     fc.assert(
       fc.property(instances, fc.nat({ max: 5 }), (all, count) => {
         const claimed = new Set(advertisedIds(all, NODE).map(({ id }) => id))
-        const fresh = Array.from({ length: 40 }, (_, index) => String(index)).filter((id) => !claimed.has(id) || isFresh(all, id))
+        const fresh = Array.from({ length: 40 }, (_, index) => String(index)).filter(
+          (id) => !claimed.has(id) || isFresh(all, id),
+        )
         const request = fresh.slice(0, count)
-        const withFree = all.filter(({ slots }) => [...slots.values()].some(({ level }) => level === 'free')).length
+        const withFree = all.filter(({ slots }) =>
+          [...slots.values()].some(({ level }) => level === 'free'),
+        ).length
         expect(chooseSlots(all, NODE, [request]).ok).toBe(request.length <= withFree)
       }),
     )
@@ -242,6 +303,8 @@ describe('whatever the slots and the requests', () => {
 /** An id that stands for no claim of this node. */
 function isFresh(all: readonly InstanceSlots[], id: string): boolean {
   return !all.some(({ slots }) =>
-    [...slots.values()].some((one) => one.level === 'configuration' && one.node === NODE && one.virtualId === id),
+    [...slots.values()].some(
+      (one) => one.level === 'configuration' && one.node === NODE && one.virtualId === id,
+    ),
   )
 }

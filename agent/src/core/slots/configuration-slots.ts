@@ -29,7 +29,8 @@ export interface ChosenSlot {
 
 export type SlotChoice =
   /** For each container its slots, in the order of its ids. */
-  { readonly ok: true; readonly containers: readonly (readonly ChosenSlot[])[] } | { readonly ok: false; readonly reason: string }
+  | { readonly ok: true; readonly containers: readonly (readonly ChosenSlot[])[] }
+  | { readonly ok: false; readonly reason: string }
 
 /** Ids that stand for nothing yet are numbers. */
 const PLACEHOLDER = /^(0|[1-9][0-9]{0,8})$/
@@ -38,7 +39,10 @@ const PLACEHOLDER = /^(0|[1-9][0-9]{0,8})$/
  * The ids to advertise: those that this node has claimed, and one for each Instance with a free slot, by the smallest numbers
  * that are not claimed. An id whose device cannot be given to anybody is unhealthy.
  */
-export function advertisedIds(instances: readonly InstanceSlots[], node: NodeName): { id: string; healthy: boolean }[] {
+export function advertisedIds(
+  instances: readonly InstanceSlots[],
+  node: NodeName,
+): { id: string; healthy: boolean }[] {
   const claims = claimsOf(instances, node)
   const ids = [...claims].map(([id, { of }]) => ({ id, healthy: of.healthy }))
   const free = instances.filter((one) => freeSlots(one).length > 0).length
@@ -65,14 +69,18 @@ export function chooseSlots(
   const chosen = new Map<string, ChosenSlot>()
   const containers: ChosenSlot[][] = []
   for (const ids of requests) {
-    if (new Set(ids).size < ids.length) return { ok: false, reason: `ids ${shown(ids)} of one container are not all different` }
+    if (new Set(ids).size < ids.length)
+      return { ok: false, reason: `ids ${shown(ids)} of one container are not all different` }
     const used = new Map<InstanceName, string>()
     const fixed = new Map<string, ChosenSlot>()
     for (const id of ids) {
       const claim = claims.get(id)
-      const slot = chosen.get(id) ?? (claim && { id, instance: claim.of.instance, slot: claim.slot, claimed: true })
+      const slot =
+        chosen.get(id) ??
+        (claim && { id, instance: claim.of.instance, slot: claim.slot, claimed: true })
       if (slot === undefined) {
-        if (!PLACEHOLDER.test(id)) return { ok: false, reason: `${shown([id])} is no id of this resource` }
+        if (!PLACEHOLDER.test(id))
+          return { ok: false, reason: `${shown([id])} is no id of this resource` }
         continue
       }
       if (claim?.of.healthy === false)
@@ -89,7 +97,9 @@ export function chooseSlots(
     const candidates = instances
       .filter(({ instance }) => !used.has(instance) && (free.get(instance)?.length ?? 0) > 0)
       .sort(
-        (a, b) => (free.get(b.instance)?.length ?? 0) - (free.get(a.instance)?.length ?? 0) || (a.instance < b.instance ? -1 : 1),
+        (a, b) =>
+          (free.get(b.instance)?.length ?? 0) - (free.get(a.instance)?.length ?? 0) ||
+          (a.instance < b.instance ? -1 : 1),
       )
     const container: ChosenSlot[] = []
     for (const id of ids) {
@@ -124,7 +134,11 @@ export function chooseSlots(
 export function preferredIds(
   instances: readonly InstanceSlots[],
   node: NodeName,
-  request: { readonly available: readonly string[]; readonly mustInclude: readonly string[]; readonly size: number },
+  request: {
+    readonly available: readonly string[]
+    readonly mustInclude: readonly string[]
+    readonly size: number
+  },
 ): string[] {
   const preferred = [...request.mustInclude]
   const claims = claimsOf(instances, node)
@@ -158,7 +172,9 @@ function claimsOf(instances: readonly InstanceSlots[], node: NodeName): Map<stri
 
 function freeInTurn(one: InstanceSlots, node: NodeName): SlotName[] {
   const free = new Set(freeSlots(one))
-  return slotsInTurn(one.slots, { node, nodes: one.nodes }).flatMap(([slot]) => (free.has(slot) ? slot : []))
+  return slotsInTurn(one.slots, { node, nodes: one.nodes }).flatMap(([slot]) =>
+    free.has(slot) ? slot : [],
+  )
 }
 
 function freeSlots({ healthy, slots, heldBeyond }: InstanceSlots): SlotName[] {
@@ -166,7 +182,11 @@ function freeSlots({ healthy, slots, heldBeyond }: InstanceSlots): SlotName[] {
 }
 
 /** How many ids of a container have found no slot. */
-function missing(ids: readonly string[], container: readonly ChosenSlot[], fixed: ReadonlyMap<string, ChosenSlot>): number {
+function missing(
+  ids: readonly string[],
+  container: readonly ChosenSlot[],
+  fixed: ReadonlyMap<string, ChosenSlot>,
+): number {
   const found = new Set([...container.map(({ id }) => id), ...fixed.keys()])
   return ids.filter((id) => !found.has(id)).length
 }

@@ -8,8 +8,16 @@ import { type GivenSlot, GivenSlots, usageOf } from './given-slots.js'
 const INSTANCE = 'cam-8120fe' as InstanceName
 const NODE = 'node-a' as NodeName
 const slot = (index: number) => `${INSTANCE}-${index}` as SlotName
-const ofInstance = (index: number): GivenSlot => ({ slot: slot(index), resourceName: `akri.sh/${INSTANCE}`, id: slot(index) })
-const ofConfiguration = (index: number, id: string): GivenSlot => ({ slot: slot(index), resourceName: 'akri.sh/cam', id })
+const ofInstance = (index: number): GivenSlot => ({
+  slot: slot(index),
+  resourceName: `akri.sh/${INSTANCE}`,
+  id: slot(index),
+})
+const ofConfiguration = (index: number, id: string): GivenSlot => ({
+  slot: slot(index),
+  resourceName: 'akri.sh/cam',
+  id,
+})
 const pod = objectKey('default', 'p')
 
 let users: Map<ObjectKey, number>
@@ -44,15 +52,23 @@ describe('the slots that containers have', () => {
   it('R84 are claims of their Instance, those beyond its capacity too', () => {
     for (const one of [ofInstance(0), ofConfiguration(1, '0'), ofInstance(7)]) given.note(one)
     given.note({ ...ofInstance(0), slot: 'cam-a19705-0' as SlotName, id: 'cam-a19705-0' })
-    expect(given.claimsIn(INSTANCE)).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'C:0:node-a', [slot(7)]: 'node-a' })
+    expect(given.claimsIn(INSTANCE)).toEqual({
+      [slot(0)]: 'node-a',
+      [slot(1)]: 'C:0:node-a',
+      [slot(7)]: 'node-a',
+    })
     expect(given.claimsIn('cam-ffffff' as InstanceName)).toEqual({})
   })
 
   it('R7 are not free, and what others hold is theirs', () => {
-    const said = new Map([0, 1, 2].map((index) => [slot(index), parseSlotUsage(index === 1 ? 'node-b' : '')]))
+    const said = new Map(
+      [0, 1, 2].map((index) => [slot(index), parseSlotUsage(index === 1 ? 'node-b' : '')]),
+    )
     expect(given.over(INSTANCE, said)).toBe(said)
     for (const one of [ofConfiguration(0, '5'), ofInstance(1)]) given.note(one)
-    expect([...given.over(INSTANCE, said).values()]).toEqual(['C:5:node-a', 'node-b', ''].map((text) => parseSlotUsage(text)))
+    expect([...given.over(INSTANCE, said).values()]).toEqual(
+      ['C:5:node-a', 'node-b', ''].map((text) => parseSlotUsage(text)),
+    )
   })
 
   it.each<[string, () => void]>([
@@ -112,11 +128,15 @@ describe('the slots that containers have', () => {
             if (model.get(key)?.slot === each.slot) model.delete(key)
           }
         }
-        const inOrder = (some: Iterable<GivenSlot>) => [...some].map((each) => JSON.stringify(each)).sort()
+        const inOrder = (some: Iterable<GivenSlot>) =>
+          [...some].map((each) => JSON.stringify(each)).sort()
         expect(inOrder(all.list())).toEqual(inOrder(model.values()))
         expect(inOrder(all.used(INSTANCE))).toEqual(inOrder(model.values()))
-        expect(inOrder([0, 1, 2, 3].flatMap((index) => all.at(slot(index))))).toEqual(inOrder(model.values()))
-        for (const { slot: at, resourceName, id } of model.values()) expect(all.slotOf(resourceName, id)).toBe(at)
+        expect(inOrder([0, 1, 2, 3].flatMap((index) => all.at(slot(index))))).toEqual(
+          inOrder(model.values()),
+        )
+        for (const { slot: at, resourceName, id } of model.values())
+          expect(all.slotOf(resourceName, id)).toBe(at)
       }),
     )
   })

@@ -1,4 +1,11 @@
-import { formatSlotUsage, GROUP, type InstanceName, parseSlotUsage, type SlotName, type SlotUsage } from '@akrijs/api'
+import {
+  formatSlotUsage,
+  GROUP,
+  type InstanceName,
+  parseSlotUsage,
+  type SlotName,
+  type SlotUsage,
+} from '@akrijs/api'
 import type { NodeName, ObjectKey } from '@akrijs/kube'
 import { Listeners } from '@akrijs/runtime'
 import type { NodePods } from '../../ports/kubelet.js'
@@ -87,20 +94,31 @@ export class GivenSlots {
    * @param instance of which @default all
    */
   used(instance?: InstanceName): readonly GivenSlot[] {
-    const entries = (instance === undefined ? this.#byId : this.#byInstance.get(instance))?.values() ?? []
+    const entries =
+      (instance === undefined ? this.#byId : this.#byInstance.get(instance))?.values() ?? []
     return [...entries].flatMap((entry) => (this.#isUsed(entry) ? entry.given : []))
   }
 
   /** What an Instance has to say of its slots because of the containers that have them, also of slots beyond its capacity. */
   claimsIn(instance: InstanceName): Record<SlotName, string> {
-    return Object.fromEntries(this.used(instance).map((given) => [given.slot, usageOf(given, this.#options.node)]))
+    return Object.fromEntries(
+      this.used(instance).map((given) => [given.slot, usageOf(given, this.#options.node)]),
+    )
   }
 
   /** The slots of an Instance as somebody may be given them: one that a container has is not free, whatever the Instance says. */
-  over(instance: InstanceName, slots: ReadonlyMap<SlotName, SlotUsage>): ReadonlyMap<SlotName, SlotUsage> {
+  over(
+    instance: InstanceName,
+    slots: ReadonlyMap<SlotName, SlotUsage>,
+  ): ReadonlyMap<SlotName, SlotUsage> {
     const claims = new Map(Object.entries(this.claimsIn(instance)))
     if (claims.size === 0) return slots
-    return new Map([...slots].map(([slot, usage]) => [slot, usage.level === 'free' ? parseSlotUsage(claims.get(slot)) : usage]))
+    return new Map(
+      [...slots].map(([slot, usage]) => [
+        slot,
+        usage.level === 'free' ? parseSlotUsage(claims.get(slot)) : usage,
+      ]),
+    )
   }
 
   /** Calls back after a slot has come, gone or got another id. */
@@ -136,7 +154,9 @@ export function isThere(pods: NodePods | undefined, pod: ObjectKey, resourceName
 /** What the Instance has to say of a slot that a container of this node has. */
 export function usageOf({ slot, resourceName, id }: GivenSlot, node: NodeName): string {
   const own = resourceName === `${GROUP}/${instanceOf(slot)}`
-  return formatSlotUsage(own ? { level: 'instance', node } : { level: 'configuration', virtualId: id, node })
+  return formatSlotUsage(
+    own ? { level: 'instance', node } : { level: 'configuration', virtualId: id, node },
+  )
 }
 
 export function instanceOf(slot: SlotName): InstanceName {

@@ -14,14 +14,22 @@ const any = (slot: SlotName | undefined, id = '0'): GivenSlot => ({
   id,
 })
 
-const container = (of: ObjectKey, ids: readonly string[], slots?: Allocation['slots']): Allocation => ({
+const container = (
+  of: ObjectKey,
+  ids: readonly string[],
+  slots?: Allocation['slots'],
+): Allocation => ({
   pod: of,
   ids: new Set(ids),
   ...(slots && { slots }),
 })
 
 /** What stands behind the ids of a resource, as `id slot`. */
-function slotsBehind(resourceName: string, containers: readonly Allocation[], input: Partial<ListedSlotsInput> = {}): string[] {
+function slotsBehind(
+  resourceName: string,
+  containers: readonly Allocation[],
+  input: Partial<ListedSlotsInput> = {},
+): string[] {
   const { known, unknown } = listedSlots({
     allocated: new Map([[resourceName, containers]]),
     held: [],
@@ -30,16 +38,17 @@ function slotsBehind(resourceName: string, containers: readonly Allocation[], in
     isThere: () => true,
     ...input,
   })
-  return [...known.map(({ given: { id, slot } }) => `${id} ${slot}`), ...unknown.map(({ id }) => `${id} ?`)]
+  return [
+    ...known.map(({ given: { id, slot } }) => `${id} ${slot}`),
+    ...unknown.map(({ id }) => `${id} ?`),
+  ]
 }
 
 describe('what stands behind the ids that a kubelet lists', () => {
   it('R24 is the slot itself, where the resource is that of an Instance', () => {
-    expect(slotsBehind('akri.sh/cam-8120fe', [container(pod, ['cam-8120fe-0', 'cam-8120fe-3', 'x'])])).toEqual([
-      'cam-8120fe-0 cam-8120fe-0',
-      'cam-8120fe-3 cam-8120fe-3',
-      'x ?',
-    ])
+    expect(
+      slotsBehind('akri.sh/cam-8120fe', [container(pod, ['cam-8120fe-0', 'cam-8120fe-3', 'x'])]),
+    ).toEqual(['cam-8120fe-0 cam-8120fe-0', 'cam-8120fe-3 cam-8120fe-3', 'x ?'])
     expect(slotsBehind('example.com/cam-8120fe', [container(pod, ['cam-8120fe-0'])])).toEqual([])
   })
 
@@ -47,22 +56,37 @@ describe('what stands behind the ids that a kubelet lists', () => {
     const said = [container(pod, ['0'], new Map([['0', B ?? expect.fail()]]))]
     const plain = [container(pod, ['0'])]
     expect(slotsBehind('akri.sh/cam', said, { held: [any(A)] })).toEqual([`0 ${B}`])
-    expect(slotsBehind('akri.sh/cam', plain, { held: [any(A)], slotOf: () => B })).toEqual([`0 ${A}`])
-    expect(slotsBehind('akri.sh/cam', plain, { held: [any(A, '1')], slotOf: () => B })).toEqual([`0 ${B}`])
-    expect(slotsBehind('akri.sh/cam', plain, { held: [any(A), any(B)], slotOf: () => B })).toEqual([`0 ${B}`])
+    expect(slotsBehind('akri.sh/cam', plain, { held: [any(A)], slotOf: () => B })).toEqual([
+      `0 ${A}`,
+    ])
+    expect(slotsBehind('akri.sh/cam', plain, { held: [any(A, '1')], slotOf: () => B })).toEqual([
+      `0 ${B}`,
+    ])
+    expect(slotsBehind('akri.sh/cam', plain, { held: [any(A), any(B)], slotOf: () => B })).toEqual([
+      `0 ${B}`,
+    ])
     expect(slotsBehind('akri.sh/cam', plain, { held: [any(A), any(B)] })).toEqual([`0 ${A}`])
     expect(slotsBehind('akri.sh/cam', plain)).toEqual(['0 ?'])
   })
 
   it('is not taken for a slot where a Configuration is named as an Instance may be', () => {
     const configurations = [{ metadata: { name: 'cam-8120fe' } } as Configuration]
-    expect(slotsBehind('akri.sh/cam-8120fe', [container(pod, ['cam-8120fe-0'])], { configurations })).toEqual(['cam-8120fe-0 ?'])
+    expect(
+      slotsBehind('akri.sh/cam-8120fe', [container(pod, ['cam-8120fe-0'])], { configurations }),
+    ).toEqual(['cam-8120fe-0 ?'])
   })
 
   it('R90 is nothing for Pods that have gone; of a Pod with several containers it is one', () => {
-    const containers = [container(pod, ['0']), container(pod, ['0', '1']), container(other, ['1', '2'])]
+    const containers = [
+      container(pod, ['0']),
+      container(pod, ['0', '1']),
+      container(other, ['1', '2']),
+    ]
     const slotOf = (_: string, id: string) => `cam-8120fe-${id}` as SlotName
     const isThere = (which: ObjectKey) => which === pod
-    expect(slotsBehind('akri.sh/cam', containers, { slotOf, isThere })).toEqual(['0 cam-8120fe-0', '1 cam-8120fe-1'])
+    expect(slotsBehind('akri.sh/cam', containers, { slotOf, isThere })).toEqual([
+      '0 cam-8120fe-0',
+      '1 cam-8120fe-1',
+    ])
   })
 })

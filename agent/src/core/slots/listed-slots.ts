@@ -27,18 +27,27 @@ const INSTANCE_NAME = /-[0-9a-f]{6}$/
  * Which slots stand behind the ids that the kubelet lists for Pods that are there. The containers may say it themselves; else it is
  * what the Instances say, and where these have lost it, what was known before.
  */
-export function listedSlots({ allocated, held, configurations, slotOf, isThere }: ListedSlotsInput): ListedSlots {
+export function listedSlots({
+  allocated,
+  held,
+  configurations,
+  slotOf,
+  isThere,
+}: ListedSlotsInput): ListedSlots {
   const heldAs = new Map<string, SlotName>()
   for (const { resourceName, id, slot } of held) {
     // Of two with one id, which nobody should have written, the one that was known before.
-    if (!heldAs.has(`${resourceName} ${id}`) || slotOf(resourceName, id) === slot) heldAs.set(`${resourceName} ${id}`, slot)
+    if (!heldAs.has(`${resourceName} ${id}`) || slotOf(resourceName, id) === slot)
+      heldAs.set(`${resourceName} ${id}`, slot)
   }
   const known = new Map<string, { given: GivenSlot; users: Set<ObjectKey> }>()
   const unknown = new Map<string, UnknownId>()
   for (const [resourceName, containers] of allocated) {
     if (!resourceName.startsWith(`${GROUP}/`)) continue
     const name = resourceName.slice(GROUP.length + 1) as InstanceName
-    const isInstance = INSTANCE_NAME.test(name) && configurations.every(({ metadata }) => (metadata.name as string) !== name)
+    const isInstance =
+      INSTANCE_NAME.test(name) &&
+      configurations.every(({ metadata }) => (metadata.name as string) !== name)
     for (const { pod, ids, slots } of containers) {
       if (!isThere(pod, resourceName)) continue
       for (const id of ids) {
@@ -49,7 +58,10 @@ export function listedSlots({ allocated, held, configurations, slotOf, isThere }
           unknown.set(place, { resourceName, id })
           continue
         }
-        const one = known.get(place) ?? { given: { slot, resourceName, id }, users: new Set<ObjectKey>() }
+        const one = known.get(place) ?? {
+          given: { slot, resourceName, id },
+          users: new Set<ObjectKey>(),
+        }
         known.set(place, { ...one, users: one.users.add(pod) })
       }
     }

@@ -21,16 +21,28 @@ describe('what an Instance has lost of what containers have', () => {
 
   it('R7 is what it says to be of somebody else, of another container of this node too', () => {
     const takenBy = (usage: string, ...others: GivenSlot[]) =>
-      lostClaims([given, ...others], [instanceWith({ [slot(0)]: usage })], NODE).map((one) => one.takenBy)
+      lostClaims([given, ...others], [instanceWith({ [slot(0)]: usage })], NODE).map(
+        (one) => one.takenBy,
+      )
     expect(takenBy('node-b')).toEqual(['node-b'])
-    expect(takenBy('node-a', { slot: slot(0), resourceName: 'akri.sh/cam-8120fe', id: slot(0) })).toEqual(['node-a'])
+    expect(
+      takenBy('node-a', { slot: slot(0), resourceName: 'akri.sh/cam-8120fe', id: slot(0) }),
+    ).toEqual(['node-a'])
     // No container of this node has it so: that claim is about to go.
     expect(takenBy('node-a')).toEqual([])
   })
 
   it('is nothing where this node is not in the Instance, or the Instance on its way out', () => {
-    expect(lostClaims([given], [instanceWith({}, { nodes: ['node-b' as NodeName] })], NODE)).toEqual([])
-    expect(lostClaims([given], [instanceWith({}, {}, { deletionTimestamp: '2026-01-01T00:00:00Z' })], NODE)).toEqual([])
+    expect(
+      lostClaims([given], [instanceWith({}, { nodes: ['node-b' as NodeName] })], NODE),
+    ).toEqual([])
+    expect(
+      lostClaims(
+        [given],
+        [instanceWith({}, {}, { deletionTimestamp: '2026-01-01T00:00:00Z' })],
+        NODE,
+      ),
+    ).toEqual([])
     expect(lostClaims([given], [], NODE)).toEqual([])
   })
 
@@ -51,16 +63,21 @@ describe('what an Instance has lost of what containers have', () => {
       )
     fc.assert(
       fc.property(fc.array(usage, { maxLength: 4 }), fc.array(one), (usages, all) => {
-        const before: Record<string, string> = Object.fromEntries(usages.map((value, index) => [slot(index), value]))
+        const before: Record<string, string> = Object.fromEntries(
+          usages.map((value, index) => [slot(index), value]),
+        )
         const now: Record<string, string> = { ...before }
         for (let step = 0; ; step++) {
-          const [next] = lostClaims(all, [instanceWith(now)], NODE).filter(({ takenBy }) => takenBy === undefined)
+          const [next] = lostClaims(all, [instanceWith(now)], NODE).filter(
+            ({ takenBy }) => takenBy === undefined,
+          )
           if (next === undefined) break
           expect(now[next.given.slot] ?? '').toBe('')
           now[next.given.slot] = next.usage
           expect(step).toBeLessThan(5)
         }
-        for (const [at, value] of Object.entries(before)) if (value !== '') expect(now[at]).toBe(value)
+        for (const [at, value] of Object.entries(before))
+          if (value !== '') expect(now[at]).toBe(value)
         for (const { slot: at } of all) expect(now[at] ?? '').not.toBe('')
       }),
     )

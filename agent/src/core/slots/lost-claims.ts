@@ -17,7 +17,11 @@ export interface LostClaim {
  * @param used what containers have
  * @param instances all that the cluster has; in those that this node is not in it has nothing to claim
  */
-export function lostClaims(used: readonly GivenSlot[], instances: readonly Instance[], node: NodeName): LostClaim[] {
+export function lostClaims(
+  used: readonly GivenSlot[],
+  instances: readonly Instance[],
+  node: NodeName,
+): LostClaim[] {
   if (used.length === 0) return []
   const byName = new Map<string, Instance[]>()
   for (const instance of instances) {
@@ -31,7 +35,11 @@ export function lostClaims(used: readonly GivenSlot[], instances: readonly Insta
     const candidates = byName.get(instanceOf(given.slot)) ?? []
     const usage = usageOf(given, node)
     const [instance] = candidates
-    if (instance === undefined || candidates.some(({ spec }) => spec.deviceUsage[given.slot] === usage)) return []
+    if (
+      instance === undefined ||
+      candidates.some(({ spec }) => spec.deviceUsage[given.slot] === usage)
+    )
+      return []
     const by = instance.spec.deviceUsage[given.slot] ?? ''
     // A claim of ours that nobody needs is about to be taken back.
     if (holderOf(by) === node && !truths.has(`${given.slot} ${by}`)) return []

@@ -8,7 +8,10 @@ const instance = 'cam-8120fe' as InstanceName
 
 describe('what is offered', () => {
   it('R82 R84 is what nobody else holds, and nothing of a device that cannot be seen', () => {
-    const usages = fc.array(fc.constantFrom('', 'node-a', 'node-b', 'C:0:node-a', 'C:1:node-b', 'C:', 'x:y'), { maxLength: 8 })
+    const usages = fc.array(
+      fc.constantFrom('', 'node-a', 'node-b', 'C:0:node-a', 'C:1:node-b', 'C:', 'x:y'),
+      { maxLength: 8 },
+    )
     fc.assert(
       fc.property(usages, fc.boolean(), (values, healthy) => {
         const slots = slotsOf(
@@ -18,7 +21,11 @@ describe('what is offered', () => {
         )
         const offered = offeredSlots(slots, { node: 'node-a' as NodeName, healthy })
         const expected = values.map(
-          (value, index) => [slotName(instance, index), healthy && (value === '' || value === 'node-a')] as [SlotName, boolean],
+          (value, index) =>
+            [slotName(instance, index), healthy && (value === '' || value === 'node-a')] as [
+              SlotName,
+              boolean,
+            ],
         )
         expect([...offered]).toEqual(expected)
       }),
@@ -34,9 +41,17 @@ describe('what is offered', () => {
           values.length,
           Object.fromEntries(values.map((value, index) => [slotName(instance, index), value])),
         )
-        const offered = [...offeredSlots(slots, { node: 'node-a' as NodeName, healthy: true, heldBeyond }).values()]
+        const offered = [
+          ...offeredSlots(slots, {
+            node: 'node-a' as NodeName,
+            healthy: true,
+            heldBeyond,
+          }).values(),
+        ]
         const count = (value: string) => values.filter((one) => one === value).length
-        expect(offered.filter(Boolean)).toHaveLength(count('node-a') + Math.max(0, count('') - heldBeyond))
+        expect(offered.filter(Boolean)).toHaveLength(
+          count('node-a') + Math.max(0, count('') - heldBeyond),
+        )
       }),
     )
   })
@@ -46,14 +61,27 @@ describe('what is preferred', () => {
   const NODES = ['node-a', 'node-b', 'node-c'] as NodeName[]
   const slot = (index: number) => slotName(instance, index)
   const all = (capacity: number) => Array.from({ length: capacity }, (_, index) => slot(index))
-  const preferred = (node: string, values: readonly string[], size: number, available = all(values.length), nodes = NODES) =>
-    preferredSlots(slotsOf(instance, values.length, Object.fromEntries(values.map((value, index) => [slot(index), value]))), {
-      node: node as NodeName,
-      nodes,
-      available,
-      mustInclude: [],
-      size,
-    })
+  const preferred = (
+    node: string,
+    values: readonly string[],
+    size: number,
+    available = all(values.length),
+    nodes = NODES,
+  ) =>
+    preferredSlots(
+      slotsOf(
+        instance,
+        values.length,
+        Object.fromEntries(values.map((value, index) => [slot(index), value])),
+      ),
+      {
+        node: node as NodeName,
+        nodes,
+        available,
+        mustInclude: [],
+        size,
+      },
+    )
 
   it('A16 R85 differs between nodes, where there are slots enough, so that none is faster than another one', () => {
     const free = ['', '', '', '', '', '']
@@ -62,7 +90,11 @@ describe('what is preferred', () => {
       [slot(3), slot(2)],
       [slot(4), slot(5)],
     ])
-    expect(NODES.map((node) => preferred(node, ['', ''], 1))).toEqual([[slot(0)], [slot(1)], [slot(1)]])
+    expect(NODES.map((node) => preferred(node, ['', ''], 1))).toEqual([
+      [slot(0)],
+      [slot(1)],
+      [slot(1)],
+    ])
     // Whichever of two nodes takes how many.
     const two = NODES.slice(0, 2)
     for (let first = 0; first <= 5; first++) {
@@ -75,22 +107,35 @@ describe('what is preferred', () => {
   })
 
   it('A16 is first what this node holds and nobody uses, never what another one holds', () => {
-    expect(preferred('node-a', ['', 'node-b', 'node-a', 'C:0:node-a'], 4)).toEqual([slot(2), slot(0)])
+    expect(preferred('node-a', ['', 'node-b', 'node-a', 'C:0:node-a'], 4)).toEqual([
+      slot(2),
+      slot(0),
+    ])
   })
 
   it('is what must be taken and what is left', () => {
     const usages = fc.array(fc.constantFrom('', 'node-a', 'node-b', 'C:0:node-a'), { maxLength: 8 })
     fc.assert(
-      fc.property(usages, fc.array(fc.nat(9)), fc.nat(9), fc.constantFrom(...NODES), (values, left, size, node) => {
-        const available = [...new Set(left)].map(slot)
-        const mustInclude = available.slice(0, Math.min(1, size))
-        const slots = slotsOf(instance, values.length, Object.fromEntries(values.map((value, index) => [slot(index), value])))
-        const chosen = preferredSlots(slots, { node, nodes: NODES, available, mustInclude, size })
-        expect(chosen.slice(0, mustInclude.length)).toEqual(mustInclude)
-        expect(chosen.length).toBeLessThanOrEqual(size)
-        expect(new Set(chosen).size).toBe(chosen.length)
-        for (const one of chosen) expect(available).toContain(one)
-      }),
+      fc.property(
+        usages,
+        fc.array(fc.nat(9)),
+        fc.nat(9),
+        fc.constantFrom(...NODES),
+        (values, left, size, node) => {
+          const available = [...new Set(left)].map(slot)
+          const mustInclude = available.slice(0, Math.min(1, size))
+          const slots = slotsOf(
+            instance,
+            values.length,
+            Object.fromEntries(values.map((value, index) => [slot(index), value])),
+          )
+          const chosen = preferredSlots(slots, { node, nodes: NODES, available, mustInclude, size })
+          expect(chosen.slice(0, mustInclude.length)).toEqual(mustInclude)
+          expect(chosen.length).toBeLessThanOrEqual(size)
+          expect(new Set(chosen).size).toBe(chosen.length)
+          for (const one of chosen) expect(available).toContain(one)
+        },
+      ),
     )
   })
 })

@@ -5,7 +5,10 @@ import type { NodeName } from '@akrijs/kube'
  * The slots of an Instance that can be given out: those that are free, less as many as are held beyond the capacity since it
  * was lowered, because these have to end first.
  */
-export function spareSlots(slots: ReadonlyMap<SlotName, SlotUsage>, heldBeyond: number): SlotName[] {
+export function spareSlots(
+  slots: ReadonlyMap<SlotName, SlotUsage>,
+  heldBeyond: number,
+): SlotName[] {
   const free = [...slots].filter(([, usage]) => usage.level === 'free').map(([slot]) => slot)
   return free.slice(0, Math.max(0, free.length - heldBeyond))
 }
@@ -17,7 +20,11 @@ export function spareSlots(slots: ReadonlyMap<SlotName, SlotUsage>, heldBeyond: 
  */
 export function offeredSlots(
   slots: ReadonlyMap<SlotName, SlotUsage>,
-  { node, healthy, heldBeyond = 0 }: { readonly node: NodeName; readonly healthy: boolean; readonly heldBeyond?: number },
+  {
+    node,
+    healthy,
+    heldBeyond = 0,
+  }: { readonly node: NodeName; readonly healthy: boolean; readonly heldBeyond?: number },
 ): Map<SlotName, boolean> {
   const spare = new Set(spareSlots(slots, heldBeyond))
   return new Map(
@@ -41,7 +48,9 @@ export function slotsInTurn(
   const beginningAt = (index: number) => [...[...slots].slice(index), ...[...slots].slice(0, index)]
   const position = Math.max(0, nodes.indexOf(node))
   const share = (end: number) => (end * slots.size) / Math.max(1, nodes.length)
-  return position % 2 === 0 ? beginningAt(Math.floor(share(position))) : beginningAt(Math.ceil(share(position + 1))).toReversed()
+  return position % 2 === 0
+    ? beginningAt(Math.floor(share(position)))
+    : beginningAt(Math.ceil(share(position + 1))).toReversed()
 }
 
 /**

@@ -25,7 +25,8 @@ export class RestorePace {
 
   tried(slot: SlotName): void {
     const now = this.#clock.monotonicMs()
-    for (const [other, { triedAt }] of this.#slots) if (now - triedAt >= FORGOTTEN_MS) this.#slots.delete(other)
+    for (const [other, { triedAt }] of this.#slots)
+      if (now - triedAt >= FORGOTTEN_MS) this.#slots.delete(other)
     const waits = this.#slots.get(slot)?.waits ?? new Backoff(WAITS)
     this.#slots.set(slot, { waits, triedAt: now, dueAt: now + waits.next() })
   }

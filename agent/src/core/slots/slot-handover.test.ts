@@ -9,14 +9,22 @@ const HERE = 'node-a' as NodeName
 const THERE = 'node-b' as NodeName
 const key = objectKey('default', 'cam-8120fe')
 
-function sharedInstance(deviceUsage: Record<string, string>, { nodes = [HERE, THERE], capacity = 2, uid = 'u1' } = {}): Instance {
+function sharedInstance(
+  deviceUsage: Record<string, string>,
+  { nodes = [HERE, THERE], capacity = 2, uid = 'u1' } = {},
+): Instance {
   return instanceWith(deviceUsage, { nodes, capacity }, { uid })
 }
 
 function start(leftForMs = 15_000) {
   const clock = new ManualClock()
   const over: string[] = []
-  const handover = new SlotHandover({ node: HERE, clock, leftForMs, onOver: (which) => over.push(which) })
+  const handover = new SlotHandover({
+    node: HERE,
+    clock,
+    leftForMs,
+    onOver: (which) => over.push(which),
+  })
   /** What this node goes by after a change. */
   const after = (instance: Instance) => {
     handover.changed(key, instance)
@@ -30,7 +38,9 @@ describe('a slot that a node frees', () => {
     'R77 is left to that node for a while, and anybody’s then, where it was held as %s',
     async (held) => {
       const { clock, over, handover, after } = start()
-      expect(after(sharedInstance({ 'cam-8120fe-0': held, 'cam-8120fe-1': '' }))['cam-8120fe-0']).toBe(held)
+      expect(
+        after(sharedInstance({ 'cam-8120fe-0': held, 'cam-8120fe-1': '' }))['cam-8120fe-0'],
+      ).toBe(held)
       const free = sharedInstance({ 'cam-8120fe-0': '', 'cam-8120fe-1': '' })
       expect(after(free)).toEqual({ 'cam-8120fe-0': held, 'cam-8120fe-1': '' })
       await clock.advance(14_999)
@@ -45,16 +55,24 @@ describe('a slot that a node frees', () => {
   it('is there at once for the node that frees it', () => {
     const { after } = start()
     after(sharedInstance({ 'cam-8120fe-0': HERE, 'cam-8120fe-1': `C:0:${HERE}` }))
-    expect(after(sharedInstance({ 'cam-8120fe-0': '', 'cam-8120fe-1': '' }))).toEqual({ 'cam-8120fe-0': '', 'cam-8120fe-1': '' })
+    expect(after(sharedInstance({ 'cam-8120fe-0': '', 'cam-8120fe-1': '' }))).toEqual({
+      'cam-8120fe-0': '',
+      'cam-8120fe-1': '',
+    })
   })
 
   it('R84 belongs to who takes it meanwhile, and begins anew when that one frees it', async () => {
     const { clock, over, handover, after } = start()
-    const [held, free] = [sharedInstance({ 'cam-8120fe-0': THERE }), sharedInstance({ 'cam-8120fe-0': '' })]
+    const [held, free] = [
+      sharedInstance({ 'cam-8120fe-0': THERE }),
+      sharedInstance({ 'cam-8120fe-0': '' }),
+    ]
     after(held)
     after(free)
     await clock.advance(10_000)
-    expect(after(sharedInstance({ 'cam-8120fe-0': `C:7:${THERE}` }))['cam-8120fe-0']).toBe(`C:7:${THERE}`)
+    expect(after(sharedInstance({ 'cam-8120fe-0': `C:7:${THERE}` }))['cam-8120fe-0']).toBe(
+      `C:7:${THERE}`,
+    )
     after(free)
     await clock.advance(14_999)
     expect(handover.usage(key, free)['cam-8120fe-0']).toBe(`C:7:${THERE}`)
@@ -78,7 +96,9 @@ describe('a slot that a node frees', () => {
   it('R79 is one of the capacity: what was held beyond it is nobody’s', () => {
     const { after } = start()
     after(sharedInstance({ 'cam-8120fe-0': HERE, 'cam-8120fe-1': THERE }, { capacity: 1 }))
-    expect(after(sharedInstance({ 'cam-8120fe-0': HERE }, { capacity: 1 }))).toEqual({ 'cam-8120fe-0': HERE })
+    expect(after(sharedInstance({ 'cam-8120fe-0': HERE }, { capacity: 1 }))).toEqual({
+      'cam-8120fe-0': HERE,
+    })
   })
 
   it('is nobody’s where none is to be left', () => {

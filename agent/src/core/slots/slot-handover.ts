@@ -71,7 +71,13 @@ export class SlotHandover {
     const anew = before.uid !== uid
     for (const [slot, usage] of Object.entries(before.deviceUsage)) {
       const holder = holderOf(usage)
-      if (holder === undefined || holder === node || nodes.includes(holder) === anew || isHeld(deviceUsage, slot)) continue
+      if (
+        holder === undefined ||
+        holder === node ||
+        nodes.includes(holder) === anew ||
+        isHeld(deviceUsage, slot)
+      )
+        continue
       const since = clock.monotonicMs()
       const left = this.#left.get(key) ?? new Map<string, LeftSlot>()
       this.#left.set(key, left.set(slot, { usage, since, anew }))
@@ -83,15 +89,26 @@ export class SlotHandover {
   }
 
   /** The usage of an Instance as this node goes by it: slots that are left to other nodes as if these still held them. */
-  usage(key: ObjectKey, { metadata, spec: { deviceUsage, nodes, capacity } }: Instance): DeviceUsage {
+  usage(
+    key: ObjectKey,
+    { metadata, spec: { deviceUsage, nodes, capacity } }: Instance,
+  ): DeviceUsage {
     const left = this.#left.get(key)
     if (left === undefined) return deviceUsage
     const stillLeft = [...left].filter(([slot, { usage, anew }]) => {
       const holder = holderOf(usage)
       const isOne = (slotIndex(metadata.name, slot) ?? capacity) < capacity
-      return isOne && !isHeld(deviceUsage, slot) && holder !== undefined && nodes.includes(holder) !== anew
+      return (
+        isOne &&
+        !isHeld(deviceUsage, slot) &&
+        holder !== undefined &&
+        nodes.includes(holder) !== anew
+      )
     })
-    return { ...deviceUsage, ...Object.fromEntries(stillLeft.map(([slot, { usage }]) => [slot, usage])) }
+    return {
+      ...deviceUsage,
+      ...Object.fromEntries(stillLeft.map(([slot, { usage }]) => [slot, usage])),
+    }
   }
 
   close(): void {

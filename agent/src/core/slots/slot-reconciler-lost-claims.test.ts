@@ -68,7 +68,10 @@ describe('slots that a container has and no Instance says so', () => {
     node.put(free)
     given.note({ slot: slot(1), resourceName: 'akri.sh/cam', id: '7' })
     await node.reconciler.begin(node.stop.signal)
-    expect(given.claimsIn('cam-8120fe' as InstanceName)).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'C:7:node-a' })
+    expect(given.claimsIn('cam-8120fe' as InstanceName)).toEqual({
+      [slot(0)]: 'node-a',
+      [slot(1)]: 'C:7:node-a',
+    })
     expect(written).toEqual([])
   })
 
@@ -112,11 +115,15 @@ describe('slots that a container has and no Instance says so', () => {
     node.run()
     await clock.advance(60_000)
     expect(written).toEqual([])
-    expect(events).toEqual([expect.stringMatching(/^Configuration default\/cam UnknownSlot: .*has 7 of akri.sh\/cam/)])
+    expect(events).toEqual([
+      expect.stringMatching(/^Configuration default\/cam UnknownSlot: .*has 7 of akri.sh\/cam/),
+    ])
   })
 
   it('R40 R91 are known by the annotations of containers, where those are asked', async () => {
-    node.listed = new Map([['akri.sh/cam', [{ pod, ids: new Set(['7']), slots: new Map([['7', slot(1)]]) }]]])
+    node.listed = new Map([
+      ['akri.sh/cam', [{ pod, ids: new Set(['7']), slots: new Map([['7', slot(1)]]) }]],
+    ])
     node.put(free)
     node.run()
     await clock.advance(0)
@@ -128,7 +135,11 @@ describe('slots that a container has and no Instance says so', () => {
     node.put({ ...held, [slot(0)]: 'node-b' })
     await clock.advance(60_000)
     expect(written).toEqual([])
-    expect(events).toEqual([expect.stringMatching(/^Instance default\/cam-8120fe SlotUsedTwice: .*cam-8120fe-0.* node-b /)])
+    expect(events).toEqual([
+      expect.stringMatching(
+        /^Instance default\/cam-8120fe SlotUsedTwice: .*cam-8120fe-0.* node-b /,
+      ),
+    ])
     // It may happen again.
     node.put(held)
     await clock.advance(10_000)
@@ -139,7 +150,12 @@ describe('slots that a container has and no Instance says so', () => {
 
   it.each<[string, Partial<Instance['spec']>, Record<string, string>, number]>([
     ['are beyond the capacity', { capacity: 1 }, {}, 1],
-    ['others hold as many as there may be', { capacity: 2 }, { [slot(0)]: 'node-b', [slot(2)]: 'node-b' }, 3],
+    [
+      'others hold as many as there may be',
+      { capacity: 2 },
+      { [slot(0)]: 'node-b', [slot(2)]: 'node-b' },
+      3,
+    ],
   ])(
     'A20 R7 are claimed again also where they %s, so that nobody else is given one, and that is said',
     async (_, more, others, held) => {
@@ -150,7 +166,9 @@ describe('slots that a container has and no Instance says so', () => {
       await clock.advance(60_000)
       expect(node.usage()).toEqual({ ...others, [slot(1)]: 'C:7:node-a' })
       const said = events.filter((one) => one.includes('BeyondCapacity'))
-      expect(said).toEqual(held > (more.capacity ?? 0) ? [expect.stringContaining(`${held} slots are held`)] : [])
+      expect(said).toEqual(
+        held > (more.capacity ?? 0) ? [expect.stringContaining(`${held} slots are held`)] : [],
+      )
     },
   )
 
@@ -242,17 +260,20 @@ describe('slots that a container has and no Instance says so', () => {
     expect(node.usage()).toEqual(held)
   })
 
-  it.each(['cluster', 'kubelet'])('are tried again soon when the %s could not be asked', async (which) => {
-    await looked()
-    const before = node.listed
-    if (which === 'cluster') node.failing = true
-    else node.listed = undefined
-    node.put(free)
-    await clock.advance(500)
-    expect(node.usage()).toEqual(free)
-    node.failing = false
-    node.listed = before
-    await clock.advance(1000)
-    expect(node.usage()).toEqual(held)
-  })
+  it.each(['cluster', 'kubelet'])(
+    'are tried again soon when the %s could not be asked',
+    async (which) => {
+      await looked()
+      const before = node.listed
+      if (which === 'cluster') node.failing = true
+      else node.listed = undefined
+      node.put(free)
+      await clock.advance(500)
+      expect(node.usage()).toEqual(free)
+      node.failing = false
+      node.listed = before
+      await clock.advance(1000)
+      expect(node.usage()).toEqual(held)
+    },
+  )
 })

@@ -35,7 +35,12 @@ describe('slots that nobody uses, where nobody watches Pods', () => {
       ['akri.sh/cam-8120fe', [{ pod, ids: new Set([slot(0)]) }]],
       ['akri.sh/cam', [{ pod, ids: new Set(['7']) }]],
     ])
-    const held = { [slot(0)]: 'node-a', [slot(1)]: 'C:7:node-a', [slot(2)]: 'node-b', 'cam-8120fe-3': 'C:x' }
+    const held = {
+      [slot(0)]: 'node-a',
+      [slot(1)]: 'C:7:node-a',
+      [slot(2)]: 'node-b',
+      'cam-8120fe-3': 'C:x',
+    }
     node.put(held)
     await clock.advance(120_000)
     expect(node.usage()).toEqual(held)
@@ -83,7 +88,10 @@ describe('slots that nobody uses, where somebody watches Pods', () => {
     node.users?.clear()
     await clock.advance(200)
     node.put({ [slot(0)]: 'node-a' })
-    await Promise.all([node.reconciler.round(node.stop.signal), node.reconciler.round(node.stop.signal)])
+    await Promise.all([
+      node.reconciler.round(node.stop.signal),
+      node.reconciler.round(node.stop.signal),
+    ])
     expect(node.usage()).toEqual({ [slot(0)]: '' })
     expect(node.said).toEqual(['slot reclaimed'])
   })

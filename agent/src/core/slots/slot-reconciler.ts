@@ -1,4 +1,11 @@
-import { GROUP, heldSlots, holderOf, type Instance, parseSlotUsage, type SlotName } from '@akrijs/api'
+import {
+  GROUP,
+  heldSlots,
+  holderOf,
+  type Instance,
+  parseSlotUsage,
+  type SlotName,
+} from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/runtime'
 import type { Cluster } from '../../ports/cluster.js'
@@ -12,7 +19,10 @@ import { RestorePace } from './restore-pace.js'
 import type { SlotClaims } from './slot-claims.js'
 
 export interface SlotReconcilerOptions {
-  readonly cluster: Pick<Cluster, 'configurations' | 'instances' | 'restoreSlot' | 'releaseSlot' | 'recordEvent'>
+  readonly cluster: Pick<
+    Cluster,
+    'configurations' | 'instances' | 'restoreSlot' | 'releaseSlot' | 'recordEvent'
+  >
   readonly kubelet: Pick<Kubelet, 'listAllocated' | 'pods'>
   readonly node: NodeName
   readonly clock: Clock
@@ -81,7 +91,13 @@ export class SlotReconciler {
   #lookAt = 0
 
   constructor(options: SlotReconcilerOptions) {
-    this.#options = { graceMs: 20_000, intervalMs: 10_000, observer: nobodyObserves, beforeRelease: async () => {}, ...options }
+    this.#options = {
+      graceMs: 20_000,
+      intervalMs: 10_000,
+      observer: nobodyObserves,
+      beforeRelease: async () => {},
+      ...options,
+    }
     this.#trouble = new ClaimTrouble(this.#options)
     this.#pace = new RestorePace(options.clock)
   }
@@ -116,11 +132,14 @@ export class SlotReconciler {
       await this.round(signal).catch((error: unknown) => {
         if (signal.aborted) return
         log.warn({ err: error }, 'cannot look for unused slots')
-        if (lostClaims(given.used(), cluster.instances.list(), node).length > 0) this.#lookBy(clock.monotonicMs() + RETRY_MS)
+        if (lostClaims(given.used(), cluster.instances.list(), node).length > 0)
+          this.#lookBy(clock.monotonicMs() + RETRY_MS)
       })
       while (!signal.aborted && this.#lookAt > clock.monotonicMs()) {
         this.#wake = new AbortController()
-        await clock.sleep(this.#lookAt - clock.monotonicMs(), this.#wake.signal).catch(() => undefined)
+        await clock
+          .sleep(this.#lookAt - clock.monotonicMs(), this.#wake.signal)
+          .catch(() => undefined)
       }
     }
   }
@@ -137,8 +156,13 @@ export class SlotReconciler {
     const { cluster, clock, given, node } = this.#options
     const instance = cluster.instances.get(key)
     if (instance === undefined) return
-    for (const { given: one, takenBy } of lostClaims(given.used(instance.metadata.name), [instance], node))
-      if (takenBy === undefined) this.#lookBy(Math.max(clock.monotonicMs(), this.#pace.dueAt(one.slot)))
+    for (const { given: one, takenBy } of lostClaims(
+      given.used(instance.metadata.name),
+      [instance],
+      node,
+    ))
+      if (takenBy === undefined)
+        this.#lookBy(Math.max(clock.monotonicMs(), this.#pace.dueAt(one.slot)))
   }
 
   #lookBy(time: number): void {
@@ -174,14 +198,16 @@ export class SlotReconciler {
     const known = [...held, ...lost.map((one): KnownSlot => ({ ...one, held: undefined }))]
 
     const stillKnown = new Set(known.map(placeOf))
-    for (const place of this.#unlistedSince.keys()) if (!stillKnown.has(place)) this.#unlistedSince.delete(place)
+    for (const place of this.#unlistedSince.keys())
+      if (!stillKnown.has(place)) this.#unlistedSince.delete(place)
 
     for (const one of known) {
       const pod = this.#podOf(one, allocated)
       if (pod !== undefined) {
         this.#unlistedSince.delete(placeOf(one))
         // The Pod has gone, and the kubelet is still busy with what is left of it.
-        const leaving = kubelet.pods?.synced === true && !kubelet.pods.users(one.resourceName).has(pod)
+        const leaving =
+          kubelet.pods?.synced === true && !kubelet.pods.users(one.resourceName).has(pod)
         if (leaving && asked - this.#goneAt < LEAVING_MS) this.#lookBy(asked + SOON_MS)
         continue
       }
@@ -203,9 +229,12 @@ export class SlotReconciler {
     if (kubelet.pods?.synced !== true) return this.#afterGrace(one, asked, claimed)
     const seen = given.usersOf(one)
     // Where it has been seen, it is of these; else it may be of any.
-    const users = [...kubelet.pods.users(one.resourceName)].filter(([pod]) => seen === undefined || seen.has(pod))
+    const users = [...kubelet.pods.users(one.resourceName)].filter(
+      ([pod]) => seen === undefined || seen.has(pod),
+    )
     // Its container may be about to start, or to start again; or it runs and is one that nobody lists.
-    if (users.some(([pod, most]) => idsOf(pod, allocated.get(one.resourceName)) < most)) return Number.POSITIVE_INFINITY
+    if (users.some(([pod, most]) => idsOf(pod, allocated.get(one.resourceName)) < most))
+      return Number.POSITIVE_INFINITY
     if (seen !== undefined && users.length > 0) return this.#afterGrace(one, asked, claimed)
     // One millisecond more: a claim of the moment in which the kubelet was asked may be younger than its answer.
     return claimed + kubelet.pods.lagMs + 1
@@ -221,7 +250,9 @@ export class SlotReconciler {
   /** The Pod whose container has the slot. */
   #podOf({ resourceName, id }: GivenSlot, allocated: Allocations): ObjectKey | undefined {
     const { pods } = this.#options.kubelet
-    return (allocated.get(resourceName) ?? []).find(({ pod, ids }) => ids.has(id) && pods?.hasEnded(pod) !== true)?.pod
+    return (allocated.get(resourceName) ?? []).find(
+      ({ pod, ids }) => ids.has(id) && pods?.hasEnded(pod) !== true,
+    )?.pod
   }
 
   async #release(one: KnownSlot, asked: number): Promise<void> {
@@ -238,7 +269,11 @@ export class SlotReconciler {
     this.#unlistedSince.delete(placeOf(one))
     if (held === undefined) return
     // Another look of ours may have been faster, or somebody has edited it.
-    if (outcome !== 'released') return log.debug({ slot, usage: held.usage, outcome }, 'slot was not ours to reclaim any more')
+    if (outcome !== 'released')
+      return log.debug(
+        { slot, usage: held.usage, outcome },
+        'slot was not ours to reclaim any more',
+      )
     observer.reclaimed()
     log.info({ slot, usage: held.usage }, 'slot reclaimed')
   }
@@ -280,7 +315,10 @@ export class SlotReconciler {
       return
     }
     observer.restored('restored')
-    log.warn({ slot: one.slot, usage }, 'a container has this slot, and its Instance did not say so: claimed again')
+    log.warn(
+      { slot: one.slot, usage },
+      'a container has this slot, and its Instance did not say so: claimed again',
+    )
     const { deviceUsage = {}, capacity = 0 } = cluster.instances.get(key)?.spec ?? {}
     const held = heldSlots(deviceUsage)
     if (held > capacity) this.#trouble.beyond(lost, held, capacity)
@@ -295,7 +333,12 @@ export class SlotReconciler {
         const parsed = parseSlotUsage(usage)
         const held = { key, usage }
         return parsed.level === 'configuration'
-          ? { slot, held, resourceName: `${GROUP}/${instance.spec.configurationName}`, id: parsed.virtualId }
+          ? {
+              slot,
+              held,
+              resourceName: `${GROUP}/${instance.spec.configurationName}`,
+              id: parsed.virtualId,
+            }
           : { slot, held, resourceName: `${GROUP}/${instance.metadata.name}`, id: slot }
       })
   }

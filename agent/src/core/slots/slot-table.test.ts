@@ -25,8 +25,12 @@ describe('the slots of an Instance', () => {
   })
 
   it('A20 are as many as both it and its Configuration say', () => {
-    expect(slotTable({ ...served, capacity: 3 }, instanceWith({}, { capacity: 2 })).slots.size).toBe(2)
-    expect(slotTable({ ...served, capacity: 2 }, instanceWith({}, { capacity: 3 })).slots.size).toBe(2)
+    expect(
+      slotTable({ ...served, capacity: 3 }, instanceWith({}, { capacity: 2 })).slots.size,
+    ).toBe(2)
+    expect(
+      slotTable({ ...served, capacity: 2 }, instanceWith({}, { capacity: 3 })).slots.size,
+    ).toBe(2)
     expect(slotTable(served, undefined).slots.size).toBe(2)
   })
 
@@ -34,6 +38,8 @@ describe('the slots of an Instance', () => {
     const usage = { 'cam-8120fe-0': 'node-a', 'cam-8120fe-2': 'node-b', 'cam-8120fe-3': '' }
     expect(slotTable(served, instanceWith(usage)).heldBeyond).toBe(1)
     expect(slotTable({ ...served, capacity: 1 }, instanceWith(usage)).heldBeyond).toBe(1)
-    expect(slotTable({ ...served, capacity: 3 }, instanceWith(usage, { capacity: 3 })).heldBeyond).toBe(0)
+    expect(
+      slotTable({ ...served, capacity: 3 }, instanceWith(usage, { capacity: 3 })).heldBeyond,
+    ).toBe(0)
   })
 })

@@ -1,4 +1,10 @@
-import { type Instance, type InstanceName, type SlotName, type SlotUsage, slotsOf } from '@akrijs/api'
+import {
+  type Instance,
+  type InstanceName,
+  type SlotName,
+  type SlotUsage,
+  slotsOf,
+} from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube'
 import type { DeviceUsage } from '../../ports/cluster.js'
 import type { ServedInstance } from '../instances/served-instance.js'
@@ -32,7 +38,11 @@ export function slotTable(
   usage: DeviceUsage = instance?.spec.deviceUsage ?? {},
 ): SlotTable {
   // Where the Instance and the Configuration differ in capacity, the smaller one holds until the Instance follows.
-  const { slots, heldBeyond } = slotsOfUsage(name, Math.min(capacity, instance?.spec.capacity ?? capacity), usage)
+  const { slots, heldBeyond } = slotsOfUsage(
+    name,
+    Math.min(capacity, instance?.spec.capacity ?? capacity),
+    usage,
+  )
   const leaving = instance === undefined || instance.metadata.deletionTimestamp !== undefined
   return { nodes: instance?.spec.nodes ?? [], slots, heldBeyond, usable: healthy && !leaving }
 }
@@ -42,7 +52,9 @@ function slotsOfUsage(name: InstanceName, capacity: number, usage: DeviceUsage):
   const before = known.get(usage)
   if (before?.capacity === capacity) return before
   const slots = slotsOf(name, capacity, usage)
-  const beyond = Object.entries(usage).filter(([slot, holder]) => holder !== '' && !slots.has(slot as SlotName))
+  const beyond = Object.entries(usage).filter(
+    ([slot, holder]) => holder !== '' && !slots.has(slot as SlotName),
+  )
   const made = { slots, heldBeyond: beyond.length, capacity }
   known.set(usage, made)
   return made

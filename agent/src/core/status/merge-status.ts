@@ -20,7 +20,13 @@ export interface StatusMerge {
 }
 
 /** The status of a Configuration in the whole cluster, after a node has said how it stands there. */
-export function mergeStatus({ configuration, instances, node, report, now }: StatusMerge): ConfigurationStatus {
+export function mergeStatus({
+  configuration,
+  instances,
+  node,
+  report,
+  now,
+}: StatusMerge): ConfigurationStatus {
   const before = configuration.status
   const nodes = { ...before?.nodes, [node]: report }
   return {
@@ -28,7 +34,10 @@ export function mergeStatus({ configuration, instances, node, report, now }: Sta
     conditions: conditionsOf(nodes, before?.conditions ?? [], now),
     devices: instances.length,
     slots: {
-      total: instances.reduce((sum, { spec }) => sum + Math.max(spec.capacity, Object.keys(spec.deviceUsage).length), 0),
+      total: instances.reduce(
+        (sum, { spec }) => sum + Math.max(spec.capacity, Object.keys(spec.deviceUsage).length),
+        0,
+      ),
       claimed: instances.reduce((sum, { spec }) => sum + heldSlots(spec.deviceUsage), 0),
     },
     nodes,

@@ -10,9 +10,19 @@ const configuration = { metadata: { generation: 3 } } as Configuration
 const nobody: DeviceSet = { devices: new Map(), complete: true }
 const device = (healthy: boolean) => ({ device: { id: 'x' }, shared: true, healthy, endpoint: 'e' })
 
-function report(states: readonly SessionState[], devices: DeviceSet = nobody, instances: readonly Instance[] = []): NodeStatus {
+function report(
+  states: readonly SessionState[],
+  devices: DeviceSet = nobody,
+  instances: readonly Instance[] = [],
+): NodeStatus {
   const endpoints = states.map((state, index) => ({ uid: `cam@${index}`, state }))
-  return nodeStatus({ configuration, discovery: { handler: 'cam', endpoints }, devices, collisions: [], instances })
+  return nodeStatus({
+    configuration,
+    discovery: { handler: 'cam', endpoints },
+    devices,
+    collisions: [],
+    instances,
+  })
 }
 
 const brief = ({ conditions }: NodeStatus) =>
@@ -70,26 +80,39 @@ describe('what a node says of a Configuration', () => {
 
   it('is ready when each device has its Instance and its handler', () => {
     const open: SessionState[] = [{ phase: 'open', listed: true }]
-    const one = (healthy: boolean): DeviceSet => ({ devices: new Map([['x', device(healthy)]]), complete: true })
+    const one = (healthy: boolean): DeviceSet => ({
+      devices: new Map([['x', device(healthy)]]),
+      complete: true,
+    })
     const instances = [{ spec: { deviceUsage: {} } } as Instance]
     expect(brief(report(open, one(true), instances)).Ready).toBe('True AllDevicesServed')
     expect(brief(report(open, one(true))).Ready).toBe('Unknown Progressing')
     expect(brief(report(open, one(false), instances)).Ready).toBe('False HandlerLost')
-    expect(brief(report(open, { devices: new Map(), complete: false })).Ready).toBe('Unknown Waiting')
+    expect(brief(report(open, { devices: new Map(), complete: false })).Ready).toBe(
+      'Unknown Waiting',
+    )
   })
 })
 
 describe('the status of a Configuration', () => {
   const merge = (known: Configuration['status'], node: string, said: NodeStatus, now = 'now') =>
     mergeStatus({
-      configuration: { metadata: configuration.metadata, ...(known === undefined ? {} : { status: known }) },
+      configuration: {
+        metadata: configuration.metadata,
+        ...(known === undefined ? {} : { status: known }),
+      },
       instances: [],
       node: node as NodeName,
       report: said,
       now,
     })
   const conditionsOf = (status: ReturnType<typeof merge>) =>
-    Object.fromEntries(status.conditions.map(({ type, status: is, reason, message }) => [type, `${is} ${reason}: ${message}`]))
+    Object.fromEntries(
+      status.conditions.map(({ type, status: is, reason, message }) => [
+        type,
+        `${is} ${reason}: ${message}`,
+      ]),
+    )
 
   it('is what the only node says', () => {
     const status = merge(undefined, 'a', report([{ phase: 'open', listed: true }]))
@@ -106,7 +129,8 @@ describe('the status of a Configuration', () => {
     expect(conditionsOf(status)).toEqual({
       HandlerConnected: 'True Connected: 1 of 2 nodes; a: cam@0',
       Discovering: 'True Listening: 1 of 2 nodes; a: the handler tells of changes',
-      Ready: 'False HandlerLost: 1 of 2 nodes; b: 1 of 1 devices are not vouched for by their handler',
+      Ready:
+        'False HandlerLost: 1 of 2 nodes; b: 1 of 1 devices are not vouched for by their handler',
     })
     expect(Object.keys(status.nodes)).toEqual(['a', 'b'])
   })
@@ -114,13 +138,17 @@ describe('the status of a Configuration', () => {
   it('says that details are refused, although another node may still listen', () => {
     const first = merge(undefined, 'a', report([{ phase: 'open', listed: true }]))
     const status = merge(first, 'b', report([{ phase: 'refused', message: 'udevRules[0]: no' }]))
-    expect(conditionsOf(status).Discovering).toBe('False InvalidDetails: 1 of 2 nodes; b: udevRules[0]: no')
+    expect(conditionsOf(status).Discovering).toBe(
+      'False InvalidDetails: 1 of 2 nodes; b: udevRules[0]: no',
+    )
   })
 
   it('keeps the time of a condition for as long as its status is the same', () => {
     const first = merge(undefined, 'a', report([{ phase: 'open', listed: false }]), 'one')
     const second = merge(first, 'a', report([{ phase: 'open', listed: true }]), 'two')
-    const times = Object.fromEntries(second.conditions.map(({ type, lastTransitionTime }) => [type, lastTransitionTime]))
+    const times = Object.fromEntries(
+      second.conditions.map(({ type, lastTransitionTime }) => [type, lastTransitionTime]),
+    )
     expect(times).toEqual({ HandlerConnected: 'one', Discovering: 'two', Ready: 'one' })
   })
 })

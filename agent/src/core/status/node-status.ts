@@ -22,7 +22,10 @@ export function nodeStatus(input: StatusInput): NodeStatus {
 }
 
 /** Of a Configuration that another one of the same name is in force for. */
-export function refusedStatus(configuration: Configuration | undefined, rival: Configuration): NodeStatus {
+export function refusedStatus(
+  configuration: Configuration | undefined,
+  rival: Configuration,
+): NodeStatus {
   const { namespace, name } = rival.metadata
   const message = `Configuration ${name} of namespace ${namespace} is older, and resources are named without a namespace; choose another name`
   return {
@@ -37,14 +40,31 @@ type Judgement = Omit<Condition, 'lastTransitionTime'>
 function handlerConnected({ discovery: { handler, endpoints } }: StatusInput): Judgement {
   const type = 'HandlerConnected'
   if (endpoints.length === 0) {
-    return { type, status: 'False', reason: 'NoHandler', message: `no handler ${handler} is loaded or has registered` }
+    return {
+      type,
+      status: 'False',
+      reason: 'NoHandler',
+      message: `no handler ${handler} is loaded or has registered`,
+    }
   }
   const open = endpoints.filter(({ state }) => state.phase === 'open' || state.phase === 'refused')
-  if (open.length > 0) return { type, status: 'True', reason: 'Connected', message: open.map(({ uid }) => uid).join(', ') }
+  if (open.length > 0)
+    return {
+      type,
+      status: 'True',
+      reason: 'Connected',
+      message: open.map(({ uid }) => uid).join(', '),
+    }
   const failed = endpoints.find(({ state }) => state.phase === 'failed')?.state
-  if (failed?.phase !== 'failed') return { type, status: 'Unknown', reason: 'Connecting', message: 'the handler is being asked' }
+  if (failed?.phase !== 'failed')
+    return { type, status: 'Unknown', reason: 'Connecting', message: 'the handler is being asked' }
   if (failed.reason === 'MissingProperty' || failed.reason === 'UnreadableProperty')
-    return { type, status: 'Unknown', reason: failed.reason, message: 'the handler has not been asked yet' }
+    return {
+      type,
+      status: 'Unknown',
+      reason: failed.reason,
+      message: 'the handler has not been asked yet',
+    }
   return { type, status: 'False', reason: failed.reason, message: failed.message }
 }
 
@@ -52,9 +72,11 @@ function discovering({ discovery: { endpoints } }: StatusInput): Judgement {
   const type = 'Discovering'
   const states = endpoints.map(({ state }) => state)
   const refused = states.find((state) => state.phase === 'refused')
-  if (refused?.phase === 'refused') return { type, status: 'False', reason: 'InvalidDetails', message: refused.message }
+  if (refused?.phase === 'refused')
+    return { type, status: 'False', reason: 'InvalidDetails', message: refused.message }
   const failed = states.find((state) => state.phase === 'failed')
-  if (failed?.phase === 'failed') return { type, status: 'False', reason: failed.reason, message: failed.message }
+  if (failed?.phase === 'failed')
+    return { type, status: 'False', reason: failed.reason, message: failed.message }
   if (states.some((state) => state.phase === 'open' && state.listed))
     return { type, status: 'True', reason: 'Listening', message: 'the handler tells of changes' }
   return { type, status: 'Unknown', reason: 'Waiting', message: 'no list of devices has come yet' }
@@ -83,6 +105,17 @@ function ready({ devices, collisions, instances }: StatusInput): Judgement {
       message: `${instances.length} of ${devices.devices.size} devices have an Instance`,
     }
   }
-  if (!devices.complete) return { type, status: 'Unknown', reason: 'Waiting', message: 'not every handler has answered yet' }
-  return { type, status: 'True', reason: 'AllDevicesServed', message: `${devices.devices.size} devices` }
+  if (!devices.complete)
+    return {
+      type,
+      status: 'Unknown',
+      reason: 'Waiting',
+      message: 'not every handler has answered yet',
+    }
+  return {
+    type,
+    status: 'True',
+    reason: 'AllDevicesServed',
+    message: `${devices.devices.size} devices`,
+  }
 }

@@ -5,7 +5,9 @@ import { StatusEvents } from './status-events.js'
 
 it('tells once of what goes wrong, again when it is something else, and of its end', () => {
   const told: string[] = []
-  const events = new StatusEvents({ recordEvent: ({ type, reason, message }) => void told.push(`${type} ${reason}: ${message}`) })
+  const events = new StatusEvents({
+    recordEvent: ({ type, reason, message }) => void told.push(`${type} ${reason}: ${message}`),
+  })
   const key = objectKey('default', 'cam')
   const say = (status: 'True' | 'False' | 'Unknown', reason: string, message = 'm') => {
     const report: NodeStatus = {
@@ -30,7 +32,9 @@ it('tells once of what goes wrong, again when it is something else, and of its e
 
 it('tells once of what two conditions say', () => {
   const told: string[] = []
-  const events = new StatusEvents({ recordEvent: ({ reason, message }) => void told.push(`${reason}: ${message}`) })
+  const events = new StatusEvents({
+    recordEvent: ({ reason, message }) => void told.push(`${reason}: ${message}`),
+  })
   const conditions = (['HandlerConnected', 'Discovering'] as const).map(
     (type) => ({ type, status: 'False', reason: 'HandlerFailed', message: 'bus lost' }) as const,
   )

@@ -23,15 +23,26 @@ export class StatusEvents {
         this.#said.set(place, `${reason} ${message}`)
         if (told.has(`${reason} ${message}`)) continue
         told.add(`${reason} ${message}`)
-        this.#cluster.recordEvent({ regarding: { kind: 'Configuration', key }, type: 'Warning', reason, message })
+        this.#cluster.recordEvent({
+          regarding: { kind: 'Configuration', key },
+          type: 'Warning',
+          reason,
+          message,
+        })
       } else if (status === 'True' && before !== undefined) {
         this.#said.delete(place)
-        this.#cluster.recordEvent({ regarding: { kind: 'Configuration', key }, type: 'Normal', reason, message })
+        this.#cluster.recordEvent({
+          regarding: { kind: 'Configuration', key },
+          type: 'Normal',
+          reason,
+          message,
+        })
       }
     }
   }
 
   forget(key: ObjectKey): void {
-    for (const place of [...this.#said.keys()]) if (place.endsWith(` ${key}`)) this.#said.delete(place)
+    for (const place of [...this.#said.keys()])
+      if (place.endsWith(` ${key}`)) this.#said.delete(place)
   }
 }

@@ -50,7 +50,14 @@ let plugins: DevicePlugins
 beforeEach(async () => {
   home = await TestNode.open(node)
   ;({ cluster, kubelet, sockets, given } = home)
-  plugins = new DevicePlugins({ cluster, kubelet: sockets, given, node, clock: systemClock, log: silentLogger })
+  plugins = new DevicePlugins({
+    cluster,
+    kubelet: sockets,
+    given,
+    node,
+    clock: systemClock,
+    log: silentLogger,
+  })
   await cluster.createInstance({
     name: served.name,
     namespace: 'default',
@@ -78,12 +85,17 @@ const pod = (uid: string, ...containers: number[]) => ({
   uid,
   name: uid,
   namespace: 'default',
-  containers: containers.map((count, index) => ({ name: `c${index}`, resources: { [resource]: count } })),
+  containers: containers.map((count, index) => ({
+    name: `c${index}`,
+    resources: { [resource]: count },
+  })),
 })
 const usage = () => cluster.instances.get(key)?.spec.deviceUsage
 /** What the plugin answers a kubelet that asks for these ids, whatever it has been told that there is. */
 async function allocate(...ids: readonly string[]): Promise<AllocateResponse> {
-  const name = (await readdir(kubelet.pluginDirectory)).find((one) => one.startsWith('akri-cam-8120fe-')) ?? expect.fail()
+  const name =
+    (await readdir(kubelet.pluginDirectory)).find((one) => one.startsWith('akri-cam-8120fe-')) ??
+    expect.fail()
   const socket = `unix:${path.join(kubelet.pluginDirectory, name)}`
   const client = new DevicePluginClient(socket, credentials.createInsecure(), NO_CHANNELZ)
   try {
@@ -102,14 +114,18 @@ const slot = (index: number) => `cam-8120fe-${index}` as SlotName
 describe('the device plugin of an Instance', () => {
   it('R24 R81 offers its slots by fixed ids, all healthy at first', async () => {
     await plugins.serve(served)
-    await eventually(() => expect(health()).toEqual({ [slot(0)]: true, [slot(1)]: true, [slot(2)]: true }))
+    await eventually(() =>
+      expect(health()).toEqual({ [slot(0)]: true, [slot(1)]: true, [slot(2)]: true }),
+    )
   })
 
   it('R83 R38 A15 shows what others hold as unhealthy, of either level, and what they free as healthy again', async () => {
     await plugins.serve(served)
     await cluster.claimSlot(key, slot(0), 'node-b')
     await cluster.claimSlot(key, slot(1), 'C:0:node-a')
-    await eventually(() => expect(health()).toEqual({ [slot(0)]: false, [slot(1)]: false, [slot(2)]: true }))
+    await eventually(() =>
+      expect(health()).toEqual({ [slot(0)]: false, [slot(1)]: false, [slot(2)]: true }),
+    )
     await cluster.releaseSlot(key, slot(0), 'node-b')
     await eventually(() => expect(health()[slot(0)]).toBe(true))
   })
@@ -117,10 +133,23 @@ describe('the device plugin of an Instance', () => {
   it('R77 leaves a slot that another node of the Instance frees to that node for a while, at both levels', async () => {
     const clock = new ManualClock()
     await plugins.close()
-    plugins = new DevicePlugins({ cluster, kubelet: sockets, given, node, clock, log: silentLogger })
-    await plugins.serveConfiguration({ key: objectKey('default', 'cam'), name: configuration.metadata.name })
+    plugins = new DevicePlugins({
+      cluster,
+      kubelet: sockets,
+      given,
+      node,
+      clock,
+      log: silentLogger,
+    })
+    await plugins.serveConfiguration({
+      key: objectKey('default', 'cam'),
+      name: configuration.metadata.name,
+    })
     await plugins.serve({ ...served, capacity: 1 })
-    const offered = () => [kubelet.resource(resource).allocatable, kubelet.resource('akri.sh/cam').allocatable]
+    const offered = () => [
+      kubelet.resource(resource).allocatable,
+      kubelet.resource('akri.sh/cam').allocatable,
+    ]
     await eventually(() => expect(offered()).toEqual([1, 1]))
     await cluster.joinInstance(key, 'node-b' as NodeName)
     await cluster.claimSlot(key, slot(0), 'node-b')
@@ -159,7 +188,10 @@ describe('the device plugin of an Instance', () => {
       envs: { NODE: '/dev/video0', NODE_8120FE: '/dev/video0' },
       mounts: served.device.mounts,
       devices: served.device.deviceSpecs,
-      annotations: { [`akri.agent.slot-${slot(0)}`]: slot(0), [`akri.agent.slot-${slot(1)}`]: slot(1) },
+      annotations: {
+        [`akri.agent.slot-${slot(0)}`]: slot(0),
+        [`akri.agent.slot-${slot(1)}`]: slot(1),
+      },
     })
     expect(given.get('c1')?.annotations).toEqual({ [`akri.agent.slot-${slot(2)}`]: slot(2) })
     expect(usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'node-a', [slot(2)]: 'node-a' })
@@ -174,10 +206,14 @@ describe('the device plugin of an Instance', () => {
       if (which === slot(1)) await claim(where, which, 'node-b')
       return claim(where, which, who)
     })
-    await expect(kubelet.admit(pod('p', 3))).rejects.toThrow(/slot cam-8120fe-1 was just taken by node node-b/)
+    await expect(kubelet.admit(pod('p', 3))).rejects.toThrow(
+      /slot cam-8120fe-1 was just taken by node node-b/,
+    )
     spy.mockRestore()
     expect(usage()).toEqual({ [slot(0)]: '', [slot(1)]: 'node-b', [slot(2)]: '' })
-    await eventually(() => expect(health()).toEqual({ [slot(0)]: true, [slot(1)]: false, [slot(2)]: true }))
+    await eventually(() =>
+      expect(health()).toEqual({ [slot(0)]: true, [slot(1)]: false, [slot(2)]: true }),
+    )
     await kubelet.admit(pod('q', 2))
   })
 
@@ -189,7 +225,8 @@ describe('the device plugin of an Instance', () => {
     let released: unknown = 'not tried'
     vi.spyOn(cluster, 'claimSlot').mockImplementation(async (where, which, who) => {
       // The one before is claimed by now, and the kubelet lists neither.
-      if (which === slot(1)) released = await plugins.claims.release(slot(0), systemClock.monotonicMs(), release)
+      if (which === slot(1))
+        released = await plugins.claims.release(slot(0), systemClock.monotonicMs(), release)
       return claim(where, which, who)
     })
     await kubelet.admit(pod('p', 2))
@@ -203,7 +240,9 @@ describe('the device plugin of an Instance', () => {
     await kubelet.admit(pod('p', 3))
     const held = usage()
     kubelet.remove('p')
-    expect((await kubelet.admit(pod('q', 2, 1))).get('c0')?.envs).toMatchObject({ NODE: '/dev/video0' })
+    expect((await kubelet.admit(pod('q', 2, 1))).get('c0')?.envs).toMatchObject({
+      NODE: '/dev/video0',
+    })
     expect(usage()).toEqual(held)
   })
 
@@ -211,7 +250,9 @@ describe('the device plugin of an Instance', () => {
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     await plugins.serve({ ...served, healthy: false })
-    await eventually(() => expect(kubelet.resource(resource)).toMatchObject({ capacity: 3, allocatable: 0 }))
+    await eventually(() =>
+      expect(kubelet.resource(resource)).toMatchObject({ capacity: 3, allocatable: 0 }),
+    )
     // A kubelet that has not heard of it yet.
     const plugin = new InstancePlugin(
       { ...served, healthy: false },
@@ -225,7 +266,9 @@ describe('the device plugin of an Instance', () => {
       },
     )
     const allocation = plugins.claims.during((claims) => plugin.allocate([[slot(0)]], claims))
-    await expect(allocation).rejects.toThrow('the device of Instance cam-8120fe cannot be seen at present')
+    await expect(allocation).rejects.toThrow(
+      'the device of Instance cam-8120fe cannot be seen at present',
+    )
     expect(usage()?.[slot(0)]).toBe('')
   })
 
@@ -233,21 +276,33 @@ describe('the device plugin of an Instance', () => {
     const clock = new ManualClock()
     await plugins.close()
     vi.spyOn(cluster.instances, 'onChange').mockImplementation(() => {})
-    plugins = new DevicePlugins({ cluster, kubelet: sockets, given, node, clock, log: silentLogger })
+    plugins = new DevicePlugins({
+      cluster,
+      kubelet: sockets,
+      given,
+      node,
+      clock,
+      log: silentLogger,
+    })
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     await cluster.claimSlot(key, slot(0), 'node-b')
     await clock.advance(59_999)
     expect(health()[slot(0)]).toBe(true)
     await clock.advance(1)
-    await eventually(() => expect(health()).toEqual({ [slot(0)]: false, [slot(1)]: true, [slot(2)]: true }))
+    await eventually(() =>
+      expect(health()).toEqual({ [slot(0)]: false, [slot(1)]: true, [slot(2)]: true }),
+    )
   })
 
   it('A19 gives what the device is now, not what it was when the plugin began', async () => {
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     await plugins.serve({ ...served, properties: { NODE: '/dev/video7' } })
-    expect((await kubelet.admit(pod('p', 1))).get('c0')?.envs).toEqual({ NODE: '/dev/video7', NODE_8120FE: '/dev/video7' })
+    expect((await kubelet.admit(pod('p', 1))).get('c0')?.envs).toEqual({
+      NODE: '/dev/video7',
+      NODE_8120FE: '/dev/video7',
+    })
   })
 
   it('A20 follows the capacity, and refuses a slot beyond it without harm', async () => {
@@ -275,15 +330,22 @@ describe('the device plugin of an Instance', () => {
     'cam-8120fe-1000000000',
     'cam-a19705-0',
     'ä\n',
-  ])('A20 A22 refuses the id %j, which is none of a slot of its Instance, and claims nothing', async (id) => {
-    await plugins.serve(served)
-    await expect(allocate(slot(0), id)).rejects.toThrow(`${JSON.stringify(id)} is not a slot of Instance cam-8120fe`)
-    expect(usage()).toEqual({ [slot(0)]: '', [slot(1)]: '', [slot(2)]: '' })
-  })
+  ])(
+    'A20 A22 refuses the id %j, which is none of a slot of its Instance, and claims nothing',
+    async (id) => {
+      await plugins.serve(served)
+      await expect(allocate(slot(0), id)).rejects.toThrow(
+        `${JSON.stringify(id)} is not a slot of Instance cam-8120fe`,
+      )
+      expect(usage()).toEqual({ [slot(0)]: '', [slot(1)]: '', [slot(2)]: '' })
+    },
+  )
 
   it('A20 shows no more than the beginning of an id that it refuses', async () => {
     await plugins.serve(served)
-    await expect(allocate('x'.repeat(100_000))).rejects.toThrow(`"${'x'.repeat(200)}" is not a slot of Instance cam-8120fe`)
+    await expect(allocate('x'.repeat(100_000))).rejects.toThrow(
+      `"${'x'.repeat(200)}" is not a slot of Instance cam-8120fe`,
+    )
   })
 
   it.each([
@@ -293,7 +355,9 @@ describe('the device plugin of an Instance', () => {
   ])('R84 R85 refuses a slot that %s has, and says which node that is', async (holder, at) => {
     await plugins.serve(served)
     await cluster.claimSlot(key, slot(1), holder)
-    await expect(allocate(slot(0), slot(1))).rejects.toThrow(`slot cam-8120fe-1 is taken by node ${at}`)
+    await expect(allocate(slot(0), slot(1))).rejects.toThrow(
+      `slot cam-8120fe-1 is taken by node ${at}`,
+    )
     expect(usage()).toEqual({ [slot(0)]: '', [slot(1)]: holder, [slot(2)]: '' })
   })
 
@@ -301,11 +365,16 @@ describe('the device plugin of an Instance', () => {
     const instance = cluster.instances.get(key) ?? expect.fail()
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
-    const leaving = { ...instance, metadata: { ...instance.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' } }
+    const leaving = {
+      ...instance,
+      metadata: { ...instance.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' },
+    }
     const get = vi.spyOn(cluster.instances, 'get').mockReturnValue(leaving)
     await expect(allocate(slot(0))).rejects.toThrow('Instance cam-8120fe is being deleted')
     // It says again what there is when it has refused something.
-    await eventually(() => expect(health()).toEqual({ [slot(0)]: false, [slot(1)]: false, [slot(2)]: false }))
+    await eventually(() =>
+      expect(health()).toEqual({ [slot(0)]: false, [slot(1)]: false, [slot(2)]: false }),
+    )
     get.mockReturnValue(undefined)
     await expect(allocate(slot(0))).rejects.toThrow('there is no Instance cam-8120fe yet')
     get.mockRestore()
@@ -319,9 +388,11 @@ describe('the device plugin of an Instance', () => {
     const before = await readdir(kubelet.pluginDirectory)
     await kubelet.restart()
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
-    expect((await readdir(kubelet.pluginDirectory)).filter((name) => name !== 'kubelet.sock' && before.includes(name))).toEqual(
-      [],
-    )
+    expect(
+      (await readdir(kubelet.pluginDirectory)).filter(
+        (name) => name !== 'kubelet.sock' && before.includes(name),
+      ),
+    ).toEqual([])
   })
 
   it('A21 is registered again when the kubelet has given up on it and has not restarted, on the same socket', async () => {
@@ -357,9 +428,14 @@ describe('the device plugin of an Instance', () => {
       await plugins.serveConfiguration({ key: configurationKey, name: configuration.metadata.name })
       await plugins.serve(served)
     }
-    expect(registered.mock.calls.map(([{ resourceName }]) => resourceName)).toEqual(['akri.sh/cam', resource])
+    expect(registered.mock.calls.map(([{ resourceName }]) => resourceName)).toEqual([
+      'akri.sh/cam',
+      resource,
+    ])
     expect(plugins.size).toBe(2)
-    expect((await readdir(kubelet.pluginDirectory)).filter((name) => name.startsWith('akri-'))).toHaveLength(2)
+    expect(
+      (await readdir(kubelet.pluginDirectory)).filter((name) => name.startsWith('akri-')),
+    ).toHaveLength(2)
     await plugins.withdraw(served.name)
     await plugins.withdrawConfiguration(configurationKey)
     expect(await readdir(kubelet.pluginDirectory)).toEqual(['kubelet.sock'])
@@ -367,19 +443,24 @@ describe('the device plugin of an Instance', () => {
 
   it('A8 does not serve two Instances of one name', async () => {
     await plugins.serve(served)
-    await expect(plugins.serve({ ...served, key: objectKey('other', 'cam-8120fe') })).rejects.toThrow(/default\/cam-8120fe/)
+    await expect(
+      plugins.serve({ ...served, key: objectKey('other', 'cam-8120fe') }),
+    ).rejects.toThrow(/default\/cam-8120fe/)
   })
 
   it('A23 has a socket whose path fits, however long the name of the Instance is', () => {
     const long = pluginSocket('/var/lib/kubelet/device-plugins', `akri.sh/${'a'.repeat(63)}`)
     expect(Buffer.byteLength(long)).toBeLessThanOrEqual(107)
-    expect(pluginSocket('/var/lib/kubelet/device-plugins', 'akri.sh/cam')).toMatch(/akri-cam-[0-9a-f]{8}\.sock$/)
+    expect(pluginSocket('/var/lib/kubelet/device-plugins', 'akri.sh/cam')).toMatch(
+      /akri-cam-[0-9a-f]{8}\.sock$/,
+    )
   })
 
   it('A21 A23 serves on another socket when somebody has removed its own', async () => {
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
-    const own = async () => (await readdir(kubelet.pluginDirectory)).filter((name) => name.startsWith('akri-'))
+    const own = async () =>
+      (await readdir(kubelet.pluginDirectory)).filter((name) => name.startsWith('akri-'))
     const [before = ''] = await own()
     await rm(path.join(kubelet.pluginDirectory, before))
     await eventually(async () => expect(await own()).toHaveLength(1))

@@ -1,7 +1,11 @@
 import { type ConfigurationName, type InstanceName, slotIndex } from '@akrijs/api'
 import { keyParts, type NodeName, type ObjectKey } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/runtime'
-import type { InstancePlugins, ServedConfiguration, ServedInstance } from '../../core/instances/served-instance.js'
+import type {
+  InstancePlugins,
+  ServedConfiguration,
+  ServedInstance,
+} from '../../core/instances/served-instance.js'
 import type { WorkloadDirectoryMaker } from '../../core/plugins/allocation.js'
 import { ConfigurationPlugin } from '../../core/plugins/configuration-plugin.js'
 import { InstancePlugin } from '../../core/plugins/instance-plugin.js'
@@ -147,7 +151,9 @@ export class DevicePlugins implements InstancePlugins {
     this.#stop.abort()
     this.#handover.close()
     await this.#refreshing
-    await Promise.all([...this.#configurations.values()].map(({ key }) => this.withdrawConfiguration(key)))
+    await Promise.all(
+      [...this.#configurations.values()].map(({ key }) => this.withdrawConfiguration(key)),
+    )
     await Promise.all([...this.#instances.keys()].map((name) => this.withdraw(name)))
   }
 
@@ -155,10 +161,20 @@ export class DevicePlugins implements InstancePlugins {
     return [...this.#instances.values(), ...this.#configurations.values()]
   }
 
-  #start<Behaviour extends PluginBehaviour>(key: ObjectKey, behaviour: Behaviour): RunningPlugin<Behaviour> {
+  #start<Behaviour extends PluginBehaviour>(
+    key: ObjectKey,
+    behaviour: Behaviour,
+  ): RunningPlugin<Behaviour> {
     const { kubelet, clock, log, observer } = this.#options
     const own = log.child({ resource: behaviour.resourceName })
-    const server = new DevicePluginServer({ behaviour, kubelet, claims: this.claims, clock, log: own, observer })
+    const server = new DevicePluginServer({
+      behaviour,
+      kubelet,
+      claims: this.claims,
+      clock,
+      log: own,
+      observer,
+    })
     return { key, behaviour, server, started: server.start() }
   }
 
@@ -212,5 +228,8 @@ export class DevicePlugins implements InstancePlugins {
 
 /** The name of a resource has no namespace: of two objects the first is served. */
 function checkTaken({ key, behaviour }: RunningPlugin<PluginBehaviour>, other: ObjectKey): void {
-  if (key !== other) throw new ResourceTakenError(`${behaviour.resourceName} is the resource of ${key}; ${other} cannot have it`)
+  if (key !== other)
+    throw new ResourceTakenError(
+      `${behaviour.resourceName} is the resource of ${key}; ${other} cannot have it`,
+    )
 }

@@ -68,7 +68,8 @@ export class DevicePluginServer {
     // The kubelet removes all sockets when it starts, and grpc-js does not bind to an address again that it holds: all anew.
     kubelet.onRestart(() => this.#enqueue(() => this.#serveAndRegister()), this.#stop.signal)
     kubelet.onLook((names) => {
-      if (this.#serving !== undefined && !names.has(path.basename(this.#serving.socket))) this.#enqueue(() => this.#serveIfGone())
+      if (this.#serving !== undefined && !names.has(path.basename(this.#serving.socket)))
+        this.#enqueue(() => this.#serveIfGone())
     }, this.#stop.signal)
     await this.#enqueue(() => this.#serveAndRegister())
     log.debug({}, 'device plugin started')
@@ -95,7 +96,8 @@ export class DevicePluginServer {
 
   #enqueue(work: () => Promise<void>): Promise<void> {
     this.#work = this.#work.then(work).catch((error: unknown) => {
-      if (!this.#stop.signal.aborted) this.#options.log.error({ err: error }, 'device plugin failed')
+      if (!this.#stop.signal.aborted)
+        this.#options.log.error({ err: error }, 'device plugin failed')
     })
     return this.#work
   }
@@ -114,7 +116,10 @@ export class DevicePluginServer {
     const socket = this.#serving?.socket
     // It may have been made after the directory was read.
     if (socket === undefined || (await stat(socket).catch(() => undefined)) !== undefined) return
-    this.#options.log.warn({ socket }, 'the socket of the device plugin is gone, serving on another one')
+    this.#options.log.warn(
+      { socket },
+      'the socket of the device plugin is gone, serving on another one',
+    )
     await this.#serveAndRegister()
   }
 
@@ -169,20 +174,33 @@ export class DevicePluginServer {
     const socket = pluginSocket(kubelet.pluginDirectory, behaviour.resourceName)
     const server = new Server(NO_CHANNELZ)
     server.addService(DevicePluginService, {
-      getDevicePluginOptions: (_call: ServerUnaryCall<Empty, DevicePluginOptions>, answer: sendUnaryData<DevicePluginOptions>) =>
-        answer(null, { preStartRequired: false, getPreferredAllocationAvailable: behaviour.prefer !== undefined }),
+      getDevicePluginOptions: (
+        _call: ServerUnaryCall<Empty, DevicePluginOptions>,
+        answer: sendUnaryData<DevicePluginOptions>,
+      ) =>
+        answer(null, {
+          preStartRequired: false,
+          getPreferredAllocationAvailable: behaviour.prefer !== undefined,
+        }),
       listAndWatch: (call: ServerWritableStream<Empty, ListAndWatchResponse>) => {
         void this.#watch(call)
       },
-      getPreferredAllocation: unary<PreferredAllocationRequest, PreferredAllocationResponse>(async (request) =>
-        this.#prefer(request),
+      getPreferredAllocation: unary<PreferredAllocationRequest, PreferredAllocationResponse>(
+        async (request) => this.#prefer(request),
       ),
       allocate: unary<AllocateRequest, AllocateResponse>((request) => this.#allocate(request)),
-      preStartContainer: unary<PreStartContainerRequest, PreStartContainerResponse>(async () => ({})),
+      preStartContainer: unary<PreStartContainerRequest, PreStartContainerResponse>(
+        async () => ({}),
+      ),
     })
     await new Promise<void>((resolve, reject) => {
       server.bindAsync(`unix:${socket}`, ServerCredentials.createInsecure(), (error) => {
-        if (error) reject(new KubeletUnavailableError(`cannot listen on ${socket}: ${error.message}`, { cause: error }))
+        if (error)
+          reject(
+            new KubeletUnavailableError(`cannot listen on ${socket}: ${error.message}`, {
+              cause: error,
+            }),
+          )
         else resolve()
       })
     })
@@ -208,7 +226,11 @@ export class DevicePluginServer {
   #list(): ListAndWatchResponse {
     const devices = this.#options.behaviour.advertise()
     return {
-      devices: devices.map(({ id, healthy }) => ({ ID: id, health: healthy ? 'Healthy' : 'Unhealthy', topology: undefined })),
+      devices: devices.map(({ id, healthy }) => ({
+        ID: id,
+        health: healthy ? 'Healthy' : 'Unhealthy',
+        topology: undefined,
+      })),
     }
   }
 
@@ -260,7 +282,9 @@ export class DevicePluginServer {
     const { behaviour, claims, log, observer } = this.#options
     const ids = containerRequests.map(({ devicesIDs }) => devicesIDs)
     try {
-      const containerResponses = await claims.during((ofRequest) => behaviour.allocate(ids, ofRequest))
+      const containerResponses = await claims.during((ofRequest) =>
+        behaviour.allocate(ids, ofRequest),
+      )
       observer.allocated(behaviour.level, 'granted')
       log.info({ ids }, 'allocated')
       return { containerResponses }
@@ -279,7 +303,8 @@ export class DevicePluginServer {
 
   #prefer({ containerRequests }: PreferredAllocationRequest): PreferredAllocationResponse {
     const { behaviour } = this.#options
-    if (behaviour.prefer === undefined) throw new AkriError('AKRI_ERR_UNIMPLEMENTED', 'terminal', 'there is no preference')
+    if (behaviour.prefer === undefined)
+      throw new AkriError('AKRI_ERR_UNIMPLEMENTED', 'terminal', 'there is no preference')
     const requests = containerRequests.map((request) => ({
       available: request.availableDeviceIDs,
       mustInclude: request.mustIncludeDeviceIDs,
@@ -301,7 +326,9 @@ function unary<Request, Response>(work: (request: Request) => Promise<Response>)
 function statusOf(error: unknown): status {
   if (!AkriError.is(error)) return status.INTERNAL
   if (error.code === 'AKRI_ERR_UNIMPLEMENTED') return status.UNIMPLEMENTED
-  return error.code === 'AKRI_ERR_ALLOCATION_REFUSED' ? status.FAILED_PRECONDITION : status.UNAVAILABLE
+  return error.code === 'AKRI_ERR_ALLOCATION_REFUSED'
+    ? status.FAILED_PRECONDITION
+    : status.UNAVAILABLE
 }
 
 /** The lists for one kubelet's stream. One that says what the one before said is left out. */

@@ -1,7 +1,12 @@
 import { AkriError, aborted, type Logger, messageOf } from '@akrijs/runtime'
 import type { DeviceList, DiscoveryHandler } from '@akrijs/runtime/handler'
 import { openDiscovery } from '@akrijs/sdk/host'
-import { type DiscoverRequest, DiscoveryFailedError, embeddedUid, type HandlerEndpoint } from '../../ports/handler-endpoint.js'
+import {
+  type DiscoverRequest,
+  DiscoveryFailedError,
+  embeddedUid,
+  type HandlerEndpoint,
+} from '../../ports/handler-endpoint.js'
 
 export interface EmbeddedHandler {
   readonly name: string
@@ -39,10 +44,17 @@ export class EmbeddedEndpoint implements HandlerEndpoint {
     try {
       const handler = this.#handler ?? (await this.#loaded(signal))
       if (handler === undefined) return
-      yield* openDiscovery(handler, { details, properties, signal, log: this.#log.child({ configuration }) })
+      yield* openDiscovery(handler, {
+        details,
+        properties,
+        signal,
+        log: this.#log.child({ configuration }),
+      })
     } catch (error) {
       const invalid = AkriError.is(error) && error.code === 'AKRI_ERR_INVALID_DETAILS'
-      throw new DiscoveryFailedError(invalid ? 'invalid-details' : 'failed', messageOf(error), { cause: error })
+      throw new DiscoveryFailedError(invalid ? 'invalid-details' : 'failed', messageOf(error), {
+        cause: error,
+      })
     }
   }
 

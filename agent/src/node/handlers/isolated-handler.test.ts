@@ -32,13 +32,22 @@ describe('a handler in a process of its own', () => {
     const log: Logger = { debug: note, info: note, warn: note, error: note, child: () => log }
     const program = file('program.cjs')
     writeFileSync(program, `const directory = process.env.DISCOVERY_HANDLERS_DIRECTORY; ${script}`)
-    handler = new IsolatedHandler({ name: 'sensor', program, module: '/opt/sensor.js', directory, clock, log })
+    handler = new IsolatedHandler({
+      name: 'sensor',
+      program,
+      module: '/opt/sensor.js',
+      directory,
+      clock,
+      log,
+    })
     return handler
   }
 
-  const ends = () => said.filter(({ message }) => message === 'isolated handler ended').map(({ fields }) => fields)
+  const ends = () =>
+    said.filter(({ message }) => message === 'isolated handler ended').map(({ fields }) => fields)
   const file = (name: string) => path.join(directory, name)
-  const written = (name: string, text: string) => eventually(async () => expect(await readFile(file(name), 'utf8')).toBe(text))
+  const written = (name: string, text: string) =>
+    eventually(async () => expect(await readFile(file(name), 'utf8')).toBe(text))
 
   it('is started again when it ends, each time later up to a ceiling, and is said to have ended with the reason', async () => {
     run('process.exit(3)')
@@ -55,7 +64,11 @@ describe('a handler in a process of its own', () => {
       expect(wait).toBeGreaterThanOrEqual(most / 2)
       expect(wait).toBeLessThanOrEqual(most)
     }
-    expect(ends()[0]).toMatchObject({ handler: 'sensor', reason: 'it exited with code 3', retryInMs: waits[0] })
+    expect(ends()[0]).toMatchObject({
+      handler: 'sensor',
+      reason: 'it exited with code 3',
+      retryInMs: waits[0],
+    })
   })
 
   it('begins anew after it has lived for long', async () => {
@@ -125,7 +138,9 @@ describe('a handler in a process of its own', () => {
     try {
       run('')
       await clock.untilSleeping()
-      expect(ends()).toMatchObject([{ reason: expect.stringMatching(/cannot be started: .*ENOENT/) }])
+      expect(ends()).toMatchObject([
+        { reason: expect.stringMatching(/cannot be started: .*ENOENT/) },
+      ])
     } finally {
       vi.restoreAllMocks()
     }

@@ -79,7 +79,9 @@ export class IsolatedHandler {
       splitLines(stream, (line) => log.debug({ handler: name, line }, 'isolated handler says'))
     const ended = new Promise<string>((resolve) => {
       child.once('error', (error) => resolve(`it cannot be started: ${messageOf(error)}`))
-      child.once('exit', (code, signal) => resolve(signal === null ? `it exited with code ${code}` : `it was ended by ${signal}`))
+      child.once('exit', (code, signal) =>
+        resolve(signal === null ? `it exited with code ${code}` : `it was ended by ${signal}`),
+      )
     })
     const patience = new AbortController()
     const onStop = () => {
@@ -109,10 +111,15 @@ export class IsolatedHandler {
  */
 export function runIsolated(
   handlers: readonly HandlerPackage[],
-  { from, ...options }: { readonly from: string } & Pick<IsolatedHandlerOptions, 'directory' | 'clock' | 'log'>,
+  {
+    from,
+    ...options
+  }: { readonly from: string } & Pick<IsolatedHandlerOptions, 'directory' | 'clock' | 'log'>,
 ): () => Promise<unknown> {
   const program = handlerProgram(from)
-  const running = handlers.map(({ name, module }) => new IsolatedHandler({ ...options, name, program, module }))
+  const running = handlers.map(
+    ({ name, module }) => new IsolatedHandler({ ...options, name, program, module }),
+  )
   return () => Promise.all(running.map((handler) => handler.close()))
 }
 

@@ -52,17 +52,21 @@ function register(name: string, endpoint: string, type = 0, shared = false): Pro
   return new Promise((resolve) => {
     // A type that the contract does not know is what is sent here too.
     const endpointType = type as 0
-    client.registerDiscoveryHandler({ name, endpoint, endpointType, shared }, (error) => resolve(error?.message ?? 'taken'))
+    client.registerDiscoveryHandler({ name, endpoint, endpointType, shared }, (error) =>
+      resolve(error?.message ?? 'taken'),
+    )
   })
 }
 
 const uids = (name: string) => registry.endpoints(name).map(({ uid }) => uid)
 
-const range = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, index) => first + index)
+const range = (first: number, last: number) =>
+  Array.from({ length: last - first + 1 }, (_, index) => first + index)
 
 async function registerPorts(name: string, first: number, last: number): Promise<string[]> {
   const answers: string[] = []
-  for (const port of range(first, last)) answers.push(await register(name, `http://10.0.0.7:${port}`, 1))
+  for (const port of range(first, last))
+    answers.push(await register(name, `http://10.0.0.7:${port}`, 1))
   return answers
 }
 
@@ -89,7 +93,9 @@ describe('the registration of handlers', () => {
     expect(await register('a', file)).toBe('taken')
     expect(await register('a', 'http://10.0.0.7:10000', 1, true)).toBe('taken')
     expect(await register('a', 'http://[fd00::7]:10000', 1)).toBe('taken')
-    expect(uids('a')).toEqual([`a@${file}`, 'a@http://10.0.0.7:10000', 'a@http://[fd00::7]:10000'].sort())
+    expect(uids('a')).toEqual(
+      [`a@${file}`, 'a@http://10.0.0.7:10000', 'a@http://[fd00::7]:10000'].sort(),
+    )
   })
 
   it('A5 is one endpoint however often it is repeated, and follows what it says of sharing', async () => {
@@ -105,7 +111,12 @@ describe('the registration of handlers', () => {
     await symlink(elsewhere, path.join(directory, 'link.sock'))
     await writeFile(path.join(directory, 'file.sock'), '')
     const cases: [string, string, number, RegExp][] = [
-      ['a', '/x', 7, /INVALID_ARGUMENT.*endpoint_type 7 is not known; it is UDS \(0\) or NETWORK \(1\)/],
+      [
+        'a',
+        '/x',
+        7,
+        /INVALID_ARGUMENT.*endpoint_type 7 is not known; it is UDS \(0\) or NETWORK \(1\)/,
+      ],
       ['', '/x', 0, /name "" is not a handler name/],
       ['a b', '/x', 0, /not a handler name/],
       ['a', 'relative.sock', 0, /not an absolute path/],
@@ -119,7 +130,8 @@ describe('the registration of handlers', () => {
       ['a', 'http://user@10.0.0.7:1', 1, /not http:\/\/address:port/],
       ['a', 'unix:/x', 1, /not http:\/\/address:port/],
     ]
-    for (const [name, endpoint, type, message] of cases) expect(await register(name, endpoint, type)).toMatch(message)
+    for (const [name, endpoint, type, message] of cases)
+      expect(await register(name, endpoint, type)).toMatch(message)
     expect(registry.size).toBe(0)
     await rm(outside, { recursive: true, force: true })
   })
@@ -148,7 +160,9 @@ describe('the registration of handlers', () => {
     await registerPorts('a', 1, 70)
     expect(ports('a')).toEqual([1, 7, ...range(41, 70)])
     const all = inUse(...range(1, 70))
-    expect(await register('a', 'http://10.0.0.7:99', 1)).toMatch(/RESOURCE_EXHAUSTED.*32 endpoints of a and 32 in all.*in use/)
+    expect(await register('a', 'http://10.0.0.7:99', 1)).toMatch(
+      /RESOURCE_EXHAUSTED.*32 endpoints of a and 32 in all.*in use/,
+    )
     expect(await register('a', 'http://10.0.0.7:70', 1)).toBe('taken')
     expect(await register('b', 'http://10.0.0.7:99', 1)).toBe('taken')
     all.abort()
@@ -172,18 +186,27 @@ describe('the registration of handlers', () => {
       fc.constantFrom(directory, `${directory}/`, 'http://', 'http://[', '/\0'),
     )
     await fc.assert(
-      fc.asyncProperty(text, text, fc.integer({ min: -5, max: 5 }), async (name, endpoint, type) => {
-        expect(await register(name, endpoint, type)).toMatch(/^taken$|^3 INVALID_ARGUMENT/)
-      }),
+      fc.asyncProperty(
+        text,
+        text,
+        fc.integer({ min: -5, max: 5 }),
+        async (name, endpoint, type) => {
+          expect(await register(name, endpoint, type)).toMatch(/^taken$|^3 INVALID_ARGUMENT/)
+        },
+      ),
       { numRuns: 200 },
     )
   })
 
   it('refuses to take the place of an agent that lives, and takes that of one that died', async () => {
-    await expect(serveRegistration({ directory, registry, log: silentLogger })).rejects.toThrow(/is served by another process/)
+    await expect(serveRegistration({ directory, registry, log: silentLogger })).rejects.toThrow(
+      /is served by another process/,
+    )
     await server.close()
     await writeFile(server.socket, '').then(() => chmod(server.socket, 0o600))
-    await expect(serveRegistration({ directory, registry, log: silentLogger })).rejects.toThrow(/it is not a socket/)
+    await expect(serveRegistration({ directory, registry, log: silentLogger })).rejects.toThrow(
+      /it is not a socket/,
+    )
     await rm(server.socket)
     server = await serveRegistration({ directory, registry, log: silentLogger })
     expect((await stat(server.socket)).isSocket()).toBe(true)
@@ -204,7 +227,11 @@ describe('the registration of handlers', () => {
       const [endpoint] = registry.endpoints('told')
       const stop = new AbortController()
       const { DiscoveryProperties } = await import('@akrijs/sdk')
-      const request = { configuration: 'default/lab', details: 'a: 1', properties: new DiscoveryProperties() }
+      const request = {
+        configuration: 'default/lab',
+        details: 'a: 1',
+        properties: new DiscoveryProperties(),
+      }
       for await (const list of endpoint?.discover(request, stop.signal) ?? []) {
         expect(list).toMatchObject([{ id: '{"a":1}' }])
         stop.abort()
@@ -223,8 +250,17 @@ describe('a flood of registrations', () => {
 
   beforeEach(() => {
     configurations = new ObjectStore()
-    const cluster = { resolveProperties: async () => new DiscoveryProperties(), onPropertiesChanged() {} }
-    discovery = new Discovery({ cluster, configurations, registry, clock: systemClock, log: silentLogger })
+    const cluster = {
+      resolveProperties: async () => new DiscoveryProperties(),
+      onPropertiesChanged() {},
+    }
+    discovery = new Discovery({
+      cluster,
+      configurations,
+      registry,
+      clock: systemClock,
+      log: silentLogger,
+    })
     discovery.start()
   })
 
@@ -240,7 +276,9 @@ describe('a flood of registrations', () => {
 
   const found = () => [...discovery.deviceSet(keyOf(configurationWith())).devices.keys()]
   const junk = async (count: number) => {
-    const answers = range(1, count).map((number) => register(`junk${number}`, 'http://10.0.0.7:1', 1))
+    const answers = range(1, count).map((number) =>
+      register(`junk${number}`, 'http://10.0.0.7:1', 1),
+    )
     expect(await Promise.all(answers)).toEqual(Array(count).fill('taken'))
   }
 
@@ -259,7 +297,9 @@ describe('a flood of registrations', () => {
     // As a handler of the network does whose Pod gets another address each time.
     await registerPorts('told', 1, 40)
     await serveTold()
-    await eventually(() => expect(uids('told').some((uid) => uid.startsWith(`told@${directory}`))).toBe(true))
+    await eventually(() =>
+      expect(uids('told').some((uid) => uid.startsWith(`told@${directory}`))).toBe(true),
+    )
     configurations.put(configurationWith())
     await eventually(() => expect(found()).toEqual(['1']))
     expect(uids('told')).toHaveLength(32)
@@ -269,8 +309,12 @@ describe('a flood of registrations', () => {
     configurations.put(configurationWith())
     for (const port of range(1, 32)) await register('told', `http://127.0.0.1:${port}`, 1)
     await eventually(() => {
-      const states = discovery.status(keyOf(configurationWith()))?.endpoints.map(({ state }) => state)
-      expect(states).toEqual(Array(32).fill(expect.objectContaining({ phase: 'failed', reason: 'Unreachable' })))
+      const states = discovery
+        .status(keyOf(configurationWith()))
+        ?.endpoints.map(({ state }) => state)
+      expect(states).toEqual(
+        Array(32).fill(expect.objectContaining({ phase: 'failed', reason: 'Unreachable' })),
+      )
     })
     await serveTold()
     await eventually(() => expect(found()).toEqual(['1']))

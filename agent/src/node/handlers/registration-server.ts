@@ -1,7 +1,11 @@
 import { chmod, lstat, realpath, rm } from 'node:fs/promises'
 import net, { isIPv6, type Socket } from 'node:net'
 import path from 'node:path'
-import { type Empty, type RegisterDiscoveryHandlerRequest, RegistrationService } from '@akrijs/proto/discovery'
+import {
+  type Empty,
+  type RegisterDiscoveryHandlerRequest,
+  RegistrationService,
+} from '@akrijs/proto/discovery'
 import {
   AkriError,
   type Clock,
@@ -12,7 +16,13 @@ import {
   systemClock,
 } from '@akrijs/runtime'
 import { AGENT_SOCKET } from '@akrijs/sdk/host'
-import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js'
+import {
+  Server,
+  ServerCredentials,
+  type ServerUnaryCall,
+  type sendUnaryData,
+  status,
+} from '@grpc/grpc-js'
 import type { HandlerRegistry } from '../../core/discovery/handler-registry.js'
 import type { HandlerEndpoint } from '../../ports/handler-endpoint.js'
 import { type EndpointAddress, RemoteEndpoint } from './remote-endpoint.js'
@@ -45,7 +55,9 @@ export interface RegistrationServer {
 }
 
 /** Takes the registrations of handlers. Whatever comes in is checked: anything on the node may write to the socket. */
-export async function serveRegistration(options: RegistrationServerOptions): Promise<RegistrationServer> {
+export async function serveRegistration(
+  options: RegistrationServerOptions,
+): Promise<RegistrationServer> {
   const { directory, registry, log, clock = systemClock } = options
   const socket = path.join(directory, AGENT_SOCKET)
   await makeRoomForSocket(socket)
@@ -56,18 +68,30 @@ export async function serveRegistration(options: RegistrationServerOptions): Pro
     const gaveWay = makeRoom(endpoint, registry)
     registry.register(endpoint)
     connections.registered(endpoint, peer)
-    log.info({ handler: endpoint.name, endpoint: endpoint.uid, shared: endpoint.shared }, 'handler registered')
+    log.info(
+      { handler: endpoint.name, endpoint: endpoint.uid, shared: endpoint.shared },
+      'handler registered',
+    )
     if (gaveWay === undefined) return
     connections.endSoon(gaveWay)
-    log.info({ handler: gaveWay.name, endpoint: gaveWay.uid }, 'unused handler gave way to another one')
+    log.info(
+      { handler: gaveWay.name, endpoint: gaveWay.uid },
+      'unused handler gave way to another one',
+    )
   }
   server.addService(RegistrationService, {
-    registerDiscoveryHandler: (call: ServerUnaryCall<RegisterDiscoveryHandlerRequest, Empty>, answer: sendUnaryData<Empty>) => {
+    registerDiscoveryHandler: (
+      call: ServerUnaryCall<RegisterDiscoveryHandlerRequest, Empty>,
+      answer: sendUnaryData<Empty>,
+    ) => {
       take(call.request, call.getPeer()).then(
         () => answer(null, {}),
         (error: unknown) => {
           log.warn({ err: error }, 'registration refused')
-          answer({ code: error instanceof RegistrationRefusedError ? error.status : status.INTERNAL, details: messageOf(error) })
+          answer({
+            code: error instanceof RegistrationRefusedError ? error.status : status.INTERNAL,
+            details: messageOf(error),
+          })
         },
       )
     },
@@ -79,11 +103,15 @@ export async function serveRegistration(options: RegistrationServerOptions): Pro
   })
   await new Promise<void>((resolve, reject) => {
     const refuse = (error: Error) =>
-      reject(new SocketUnusableError(`cannot listen on ${socket}: ${error.message}`, { cause: error }))
+      reject(
+        new SocketUnusableError(`cannot listen on ${socket}: ${error.message}`, { cause: error }),
+      )
     listener.once('error', refuse)
     listener.listen(socket, () => {
       listener.off('error', refuse)
-      listener.on('error', (error) => log.error({ err: error }, 'a connection of a handler was not accepted'))
+      listener.on('error', (error) =>
+        log.error({ err: error }, 'a connection of a handler was not accepted'),
+      )
       resolve()
     })
   })
@@ -166,7 +194,9 @@ async function endpointOf(
   directory: string,
 ): Promise<RemoteEndpoint> {
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/.test(name)) {
-    throw invalid(`name ${shown(name)} is not a handler name; it has letters, digits, '-', '_' and '.', 63 characters at most`)
+    throw invalid(
+      `name ${shown(name)} is not a handler name; it has letters, digits, '-', '_' and '.', 63 characters at most`,
+    )
   }
   return new RemoteEndpoint(name, shared, await addressOf(endpoint, endpointType, directory))
 }
@@ -176,13 +206,18 @@ async function endpointOf(
  * @returns the endpoint that gave way
  * @throws RegistrationRefusedError where all are in use
  */
-function makeRoom({ name, uid }: RemoteEndpoint, registry: HandlerRegistry): HandlerEndpoint | undefined {
+function makeRoom(
+  { name, uid }: RemoteEndpoint,
+  registry: HandlerRegistry,
+): HandlerEndpoint | undefined {
   const known = registry.endpoints(name)
   if (known.some((one) => one.uid === uid)) return undefined
   const nameIsFull = known.length >= MAX_ENDPOINTS_PER_NAME
   if (!nameIsFull && registry.size < MAX_ENDPOINTS) return undefined
   // Handlers in this process do not register again.
-  const unused = registry.longestUnused((one) => one instanceof RemoteEndpoint && (!nameIsFull || one.name === name))
+  const unused = registry.longestUnused(
+    (one) => one instanceof RemoteEndpoint && (!nameIsFull || one.name === name),
+  )
   if (unused === undefined) {
     throw new RegistrationRefusedError(
       status.RESOURCE_EXHAUSTED,
@@ -193,7 +228,11 @@ function makeRoom({ name, uid }: RemoteEndpoint, registry: HandlerRegistry): Han
   return unused
 }
 
-async function addressOf(endpoint: string, type: number, directory: string): Promise<EndpointAddress> {
+async function addressOf(
+  endpoint: string,
+  type: number,
+  directory: string,
+): Promise<EndpointAddress> {
   if (type === 0) return { type: 'unix', path: await checkedSocket(endpoint, directory) }
   if (type === 1) return { type: 'network', host: checkedHost(endpoint) }
   throw invalid(`endpoint_type ${type} is not known; it is UDS (0) or NETWORK (1)`)
@@ -201,7 +240,8 @@ async function addressOf(endpoint: string, type: number, directory: string): Pro
 
 /** A handler's socket must be in the directory that it shares with the agent: nothing else is to be dialled in its name. */
 async function checkedSocket(endpoint: string, directory: string): Promise<string> {
-  if (!path.isAbsolute(endpoint) || endpoint.includes('\0')) throw invalid(`endpoint ${shown(endpoint)} is not an absolute path`)
+  if (!path.isAbsolute(endpoint) || endpoint.includes('\0'))
+    throw invalid(`endpoint ${shown(endpoint)} is not an absolute path`)
   const home = await realpath(directory)
   let real: string
   try {
@@ -209,9 +249,11 @@ async function checkedSocket(endpoint: string, directory: string): Promise<strin
   } catch {
     throw invalid(`endpoint ${shown(endpoint)} is not there`)
   }
-  if (path.dirname(real) !== home) throw invalid(`endpoint ${shown(endpoint)} is not in ${directory}`)
+  if (path.dirname(real) !== home)
+    throw invalid(`endpoint ${shown(endpoint)} is not in ${directory}`)
   if (!(await lstat(real)).isSocket()) throw invalid(`endpoint ${shown(endpoint)} is not a socket`)
-  if (path.basename(real) === AGENT_SOCKET) throw invalid(`endpoint ${shown(endpoint)} is the agent's own`)
+  if (path.basename(real) === AGENT_SOCKET)
+    throw invalid(`endpoint ${shown(endpoint)} is the agent's own`)
   return real
 }
 
@@ -219,7 +261,11 @@ function checkedHost(endpoint: string): string {
   const refuse = () => invalid(`endpoint ${shown(endpoint)} is not http://address:port`)
   if (endpoint.length > 512 || !URL.canParse(endpoint)) throw refuse()
   const { protocol, hostname, port, pathname, search, username } = new URL(endpoint)
-  const plain = protocol === 'http:' && (pathname === '/' || pathname === '') && search === '' && username === ''
+  const plain =
+    protocol === 'http:' &&
+    (pathname === '/' || pathname === '') &&
+    search === '' &&
+    username === ''
   if (!plain || hostname === '') throw refuse()
   const bare = hostname.replace(/^\[|\]$/g, '')
   // URL drops the port that is http's own.

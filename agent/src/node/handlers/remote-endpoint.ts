@@ -3,7 +3,12 @@ import { Latest, messageOf } from '@akrijs/runtime'
 import type { DeviceList } from '@akrijs/runtime/handler'
 import { listFromWire, MAX_LIST_BYTES, propertiesToWire } from '@akrijs/sdk/host'
 import { credentials, type ServiceError, status } from '@grpc/grpc-js'
-import { type DiscoverRequest, DiscoveryFailedError, type HandlerEndpoint, remoteUid } from '../../ports/handler-endpoint.js'
+import {
+  type DiscoverRequest,
+  DiscoveryFailedError,
+  type HandlerEndpoint,
+  remoteUid,
+} from '../../ports/handler-endpoint.js'
 
 /** Where a handler that registered listens. */
 export type EndpointAddress =
@@ -24,7 +29,10 @@ export class RemoteEndpoint implements HandlerEndpoint {
     this.#target = address.type === 'unix' ? `unix:${address.path}` : address.host
   }
 
-  async *discover({ details, properties }: DiscoverRequest, signal: AbortSignal): AsyncGenerator<DeviceList, void, void> {
+  async *discover(
+    { details, properties }: DiscoverRequest,
+    signal: AbortSignal,
+  ): AsyncGenerator<DeviceList, void, void> {
     if (signal.aborted) return
     const client = new DiscoveryHandlerClient(this.#target, credentials.createInsecure(), {
       'grpc.max_receive_message_length': MAX_LIST_BYTES,
@@ -33,7 +41,10 @@ export class RemoteEndpoint implements HandlerEndpoint {
       'grpc.keepalive_time_ms': 30_000,
       'grpc.keepalive_timeout_ms': 10_000,
     })
-    const stream = client.discover({ discoveryDetails: details, discoveryProperties: propertiesToWire(properties) })
+    const stream = client.discover({
+      discoveryDetails: details,
+      discoveryProperties: propertiesToWire(properties),
+    })
     const lists = new Latest<DeviceList>()
     const onAbort = () => {
       stream.cancel()
@@ -49,12 +60,18 @@ export class RemoteEndpoint implements HandlerEndpoint {
       try {
         lists.push(listFromWire(response))
       } catch (error) {
-        lists.end(new DiscoveryFailedError('failed', `handler ${this.uid}: ${messageOf(error)}`, { cause: error }))
+        lists.end(
+          new DiscoveryFailedError('failed', `handler ${this.uid}: ${messageOf(error)}`, {
+            cause: error,
+          }),
+        )
         stream.cancel()
       }
     })
     stream.on('error', (error: ServiceError) => lists.end(this.#failure(error, heard)))
-    stream.on('end', () => lists.end(new DiscoveryFailedError('failed', `handler ${this.uid} ended its stream`)))
+    stream.on('end', () =>
+      lists.end(new DiscoveryFailedError('failed', `handler ${this.uid} ended its stream`)),
+    )
     try {
       yield* lists
     } finally {
@@ -66,9 +83,14 @@ export class RemoteEndpoint implements HandlerEndpoint {
 
   #failure(error: ServiceError, heard: boolean): DiscoveryFailedError {
     const details = error.details || error.message
-    if (error.code === status.INVALID_ARGUMENT) return new DiscoveryFailedError('invalid-details', details, { cause: error })
+    if (error.code === status.INVALID_ARGUMENT)
+      return new DiscoveryFailedError('invalid-details', details, { cause: error })
     if (error.code === status.UNAVAILABLE && !heard) {
-      return new DiscoveryFailedError('unreachable', `handler ${this.uid} cannot be reached: ${details}`, { cause: error })
+      return new DiscoveryFailedError(
+        'unreachable',
+        `handler ${this.uid} cannot be reached: ${details}`,
+        { cause: error },
+      )
     }
     return new DiscoveryFailedError('failed', `handler ${this.uid}: ${details}`, { cause: error })
   }

@@ -1,7 +1,11 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import { type Container, type ListContainersResponse, RuntimeServiceService } from '@akrijs/proto/runtime'
+import {
+  type Container,
+  type ListContainersResponse,
+  RuntimeServiceService,
+} from '@akrijs/proto/runtime'
 import { Server, ServerCredentials, type sendUnaryData } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ContainerRuntime } from './container-runtime.js'
@@ -19,10 +23,13 @@ beforeEach(async () => {
   containers = []
   server = new Server()
   server.addService(RuntimeServiceService, {
-    listContainers: (_call: unknown, answer: sendUnaryData<ListContainersResponse>) => answer(null, { containers }),
+    listContainers: (_call: unknown, answer: sendUnaryData<ListContainersResponse>) =>
+      answer(null, { containers }),
   })
   await new Promise<void>((resolve, reject) =>
-    server.bindAsync(`unix:${socket}`, ServerCredentials.createInsecure(), (error) => (error ? reject(error) : resolve())),
+    server.bindAsync(`unix:${socket}`, ServerCredentials.createInsecure(), (error) =>
+      error ? reject(error) : resolve(),
+    ),
   )
 })
 
@@ -31,24 +38,37 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-function container(pod: string, state: Container['state'], slots: Record<string, string>): Container {
+function container(
+  pod: string,
+  state: Container['state'],
+  slots: Record<string, string>,
+): Container {
   const labels = { 'io.kubernetes.pod.namespace': 'default', 'io.kubernetes.pod.name': pod }
-  const annotations = Object.fromEntries(Object.entries(slots).map(([slot, value]) => [`akri.agent.slot-${slot}`, value]))
-  return { id: `${pod}-${state}`, state, labels, annotations: { 'io.kubernetes.container.hash': 'x', ...annotations } }
+  const annotations = Object.fromEntries(
+    Object.entries(slots).map(([slot, value]) => [`akri.agent.slot-${slot}`, value]),
+  )
+  return {
+    id: `${pod}-${state}`,
+    state,
+    labels,
+    annotations: { 'io.kubernetes.container.hash': 'x', ...annotations },
+  }
 }
 
 const list = async () =>
   Object.fromEntries(
-    [...(await new ContainerRuntime(socket).list(AbortSignal.timeout(5000)))].map(([resource, all]) => [
-      resource,
-      all.map(({ pod, ids }) => `${pod}: ${[...ids]}`),
-    ]),
+    [...(await new ContainerRuntime(socket).list(AbortSignal.timeout(5000)))].map(
+      ([resource, all]) => [resource, all.map(({ pod, ids }) => `${pod}: ${[...ids]}`)],
+    ),
   )
 
 describe('the slots of containers, by their annotations', () => {
   it('R39 R40 R91 are those of containers that have not ended, of both levels', async () => {
     containers = [
-      container('a', RUNNING, { 'my-cam-8120fe-0': 'my-cam-8120fe-0', 'my-cam-a19705-1': 'C:4:my-cam-a19705-1' }),
+      container('a', RUNNING, {
+        'my-cam-8120fe-0': 'my-cam-8120fe-0',
+        'my-cam-a19705-1': 'C:4:my-cam-a19705-1',
+      }),
       container('b', CREATED, { 'my-cam-8120fe-10': 'my-cam-8120fe-10' }),
       container('c', EXITED, { 'my-cam-8120fe-2': 'my-cam-8120fe-2' }),
     ]
@@ -61,16 +81,23 @@ describe('the slots of containers, by their annotations', () => {
   it('R40 say which slot an id stands for', async () => {
     containers = [container('a', RUNNING, { 'my-cam-a19705-1': 'C:4:my-cam-a19705-1' })]
     const allocated = await new ContainerRuntime(socket).list(AbortSignal.timeout(5000))
-    expect(allocated.get('akri.sh/my-cam')?.map(({ slots }) => slots)).toEqual([new Map([['4', 'my-cam-a19705-1']])])
+    expect(allocated.get('akri.sh/my-cam')?.map(({ slots }) => slots)).toEqual([
+      new Map([['4', 'my-cam-a19705-1']]),
+    ])
   })
 
   it('are none of what somebody else wrote', async () => {
-    containers = [container('a', RUNNING, { nonsense: 'x', 'cam-1': 'cam-1', 'cam-8120fe-x': 'C::', '': '' })]
+    containers = [
+      container('a', RUNNING, { nonsense: 'x', 'cam-1': 'cam-1', 'cam-8120fe-x': 'C::', '': '' }),
+    ]
     expect(await list()).toEqual({})
   })
 
   it('are not known where the runtime does not answer', async () => {
     server.forceShutdown()
-    await expect(list()).rejects.toMatchObject({ code: 'AKRI_ERR_KUBELET_UNAVAILABLE', kind: 'transient' })
+    await expect(list()).rejects.toMatchObject({
+      code: 'AKRI_ERR_KUBELET_UNAVAILABLE',
+      kind: 'transient',
+    })
   })
 })

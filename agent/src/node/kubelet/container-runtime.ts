@@ -1,6 +1,10 @@
 import { GROUP, type SlotName } from '@akrijs/api'
 import { type ObjectKey, objectKey } from '@akrijs/kube'
-import { type Container, type ListContainersResponse, RuntimeServiceClient } from '@akrijs/proto/runtime'
+import {
+  type Container,
+  type ListContainersResponse,
+  RuntimeServiceClient,
+} from '@akrijs/proto/runtime'
 import { messageOf } from '@akrijs/runtime'
 import { SLOT_ANNOTATION } from '../../core/plugins/allocation.js'
 import { KubeletUnavailableError } from '../../errors.js'
@@ -31,7 +35,10 @@ export class ContainerRuntime implements AllocationSource {
       if (container.state === EXITED) continue
       for (const { resourceName, id, slot } of slotsIn(container)) {
         const ofResource = allocated.get(resourceName) ?? []
-        allocated.set(resourceName, [...ofResource, { pod: podOf(container), ids: new Set([id]), slots: new Map([[id, slot]]) }])
+        allocated.set(resourceName, [
+          ...ofResource,
+          { pod: podOf(container), ids: new Set([id]), slots: new Map([[id, slot]]) },
+        ])
       }
     }
     return allocated
@@ -39,26 +46,36 @@ export class ContainerRuntime implements AllocationSource {
 
   async #ask(signal: AbortSignal): Promise<ListContainersResponse> {
     try {
-      return await this.#service.ask<ListContainersResponse>(signal, (client, metadata, options, done) =>
-        client.listContainers({}, metadata, options, done),
+      return await this.#service.ask<ListContainersResponse>(
+        signal,
+        (client, metadata, options, done) => client.listContainers({}, metadata, options, done),
       )
     } catch (error) {
-      throw new KubeletUnavailableError(`the container runtime did not list its containers: ${messageOf(error)}`, {
-        cause: error,
-      })
+      throw new KubeletUnavailableError(
+        `the container runtime did not list its containers: ${messageOf(error)}`,
+        {
+          cause: error,
+        },
+      )
     }
   }
 }
 
 function podOf({ labels }: Container): ObjectKey {
-  return objectKey(labels['io.kubernetes.pod.namespace'] ?? '', labels['io.kubernetes.pod.name'] ?? '')
+  return objectKey(
+    labels['io.kubernetes.pod.namespace'] ?? '',
+    labels['io.kubernetes.pod.name'] ?? '',
+  )
 }
 
 /** `akri.agent.slot-<slot>: <slot>`, or `C:<virtual id>:<slot>` for one that was asked for through the Configuration. */
-function slotsIn({ annotations }: Container): { resourceName: string; id: string; slot: SlotName }[] {
+function slotsIn({
+  annotations,
+}: Container): { resourceName: string; id: string; slot: SlotName }[] {
   return Object.entries(annotations).flatMap(([name, value]) => {
     if (!name.startsWith(SLOT_ANNOTATION)) return []
-    const [, instance, configuration] = /^((.+)-[0-9a-f]{6})-\d+$/.exec(name.slice(SLOT_ANNOTATION.length)) ?? []
+    const [, instance, configuration] =
+      /^((.+)-[0-9a-f]{6})-\d+$/.exec(name.slice(SLOT_ANNOTATION.length)) ?? []
     if (instance === undefined || configuration === undefined) return []
     const slot = name.slice(SLOT_ANNOTATION.length) as SlotName
     const [, virtualId] = /^C:([^:]+):/.exec(value) ?? []

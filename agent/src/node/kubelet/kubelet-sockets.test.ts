@@ -42,7 +42,9 @@ async function grpc(
   const server = new Server()
   server.addService(service, methods)
   await new Promise<void>((resolve, reject) =>
-    server.bindAsync(`unix:${socket}`, ServerCredentials.createInsecure(), (error) => (error ? reject(error) : resolve())),
+    server.bindAsync(`unix:${socket}`, ServerCredentials.createInsecure(), (error) =>
+      error ? reject(error) : resolve(),
+    ),
   )
   open.unshift(() => server.forceShutdown())
   return server
@@ -50,7 +52,8 @@ async function grpc(
 
 const kubelet = (answer: (request: RegisterRequest) => Parameters<sendUnaryData<object>>[0]) =>
   grpc(path.join(plugins, 'kubelet.sock'), RegistrationService, {
-    register: ({ request }: { request: RegisterRequest }, done: sendUnaryData<object>) => done(answer(request), {}),
+    register: ({ request }: { request: RegisterRequest }, done: sendUnaryData<object>) =>
+      done(answer(request), {}),
   })
 
 function listen(socket: string): Promise<NetServer> {
@@ -71,7 +74,11 @@ async function deadSocket(socket: string): Promise<void> {
   await ended
 }
 
-const plugin = { resourceName: 'akri.sh/cam', socketName: 'akri-cam.sock', preferredAllocation: true }
+const plugin = {
+  resourceName: 'akri.sh/cam',
+  socketName: 'akri-cam.sock',
+  preferredAllocation: true,
+}
 
 describe('the sockets of a kubelet', () => {
   it('A23 are cleared of those that an agent which died has left, and of no others', async () => {
@@ -109,7 +116,10 @@ describe('the sockets of a kubelet', () => {
       code: 'AKRI_ERR_KUBELET_UNAVAILABLE',
       kind: 'transient',
     })
-    await kubelet(() => ({ code: status.INVALID_ARGUMENT, details: 'the version is not supported' }))
+    await kubelet(() => ({
+      code: status.INVALID_ARGUMENT,
+      details: 'the version is not supported',
+    }))
     await expect(sockets.register(plugin, new AbortController().signal)).rejects.toThrow(
       'akri.sh/cam: 3 INVALID_ARGUMENT: the version is not supported',
     )
@@ -117,7 +127,9 @@ describe('the sockets of a kubelet', () => {
 
   it('give up a registration when they are told to', async () => {
     const stop = new AbortController()
-    await grpc(path.join(plugins, 'kubelet.sock'), RegistrationService, { register: () => stop.abort() })
+    await grpc(path.join(plugins, 'kubelet.sock'), RegistrationService, {
+      register: () => stop.abort(),
+    })
     await expect(sockets.register(plugin, stop.signal)).rejects.toThrow(/CANCELLED/)
   })
 
@@ -129,7 +141,9 @@ describe('the sockets of a kubelet', () => {
     sockets.onLook(looked, new AbortController().signal)
     await writeFile(path.join(plugins, 'something'), '')
     await listen(path.join(plugins, 'new.sock'))
-    await eventually(() => expect(looked).toHaveBeenCalledWith(new Set(['kubelet.sock', 'new.sock', 'something'])))
+    await eventually(() =>
+      expect(looked).toHaveBeenCalledWith(new Set(['kubelet.sock', 'new.sock', 'something'])),
+    )
     expect(restarted).not.toHaveBeenCalled()
     await rename(path.join(plugins, 'new.sock'), path.join(plugins, 'kubelet.sock'))
     await eventually(() => expect(restarted).toHaveBeenCalledTimes(1))
@@ -155,7 +169,9 @@ describe('the sockets of a kubelet', () => {
   })
 
   it('add up what all containers of all Pods have', async () => {
-    const devices = (...deviceIds: string[]) => [{ resourceName: 'akri.sh/cam', deviceIds, topology: undefined }]
+    const devices = (...deviceIds: string[]) => [
+      { resourceName: 'akri.sh/cam', deviceIds, topology: undefined },
+    ]
     const container = (name: string, ...ids: string[]) => ({
       name,
       devices: devices(...ids),
@@ -167,7 +183,11 @@ describe('the sockets of a kubelet', () => {
       list: (_call: unknown, done: sendUnaryData<object>) =>
         done(null, {
           podResources: [
-            { name: 'a', namespace: 'default', containers: [container('x', '0', '1'), container('y', '2')] },
+            {
+              name: 'a',
+              namespace: 'default',
+              containers: [container('x', '0', '1'), container('y', '2')],
+            },
             { name: 'b', namespace: 'other', containers: [container('z', '3')] },
           ],
         }),
@@ -175,8 +195,11 @@ describe('the sockets of a kubelet', () => {
       get: () => {},
     })
     const all = await sockets.listAllocated(new AbortController().signal)
-    expect([...all].map(([resource, pods]) => [resource, pods.map(({ pod, ids }) => `${pod} ${[...ids]}`)])).toEqual([
-      ['akri.sh/cam', ['default/a 0,1', 'default/a 2', 'other/b 3']],
-    ])
+    expect(
+      [...all].map(([resource, pods]) => [
+        resource,
+        pods.map(({ pod, ids }) => `${pod} ${[...ids]}`),
+      ]),
+    ).toEqual([['akri.sh/cam', ['default/a 0,1', 'default/a 2', 'other/b 3']]])
   })
 })

@@ -44,7 +44,8 @@ export class KubeletSockets implements Kubelet {
     this.pluginDirectory = options.pluginDirectory ?? '/var/lib/kubelet/device-plugins'
     this.#registration = new LocalService(RegistrationClient, this.#kubeletSocket)
     this.#allocations =
-      options.allocations ?? new PodResources(options.podResourcesSocket ?? '/var/lib/kubelet/pod-resources/kubelet.sock')
+      options.allocations ??
+      new PodResources(options.podResourcesSocket ?? '/var/lib/kubelet/pod-resources/kubelet.sock')
   }
 
   get #kubeletSocket(): string {
@@ -69,15 +70,24 @@ export class KubeletSockets implements Kubelet {
     await this.#watching
   }
 
-  async register({ resourceName, socketName, preferredAllocation }: PluginRegistration, signal: AbortSignal): Promise<void> {
-    const options = { preStartRequired: false, getPreferredAllocationAvailable: preferredAllocation }
+  async register(
+    { resourceName, socketName, preferredAllocation }: PluginRegistration,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const options = {
+      preStartRequired: false,
+      getPreferredAllocationAvailable: preferredAllocation,
+    }
     const request = { version: 'v1beta1', endpoint: socketName, resourceName, options }
     try {
       await this.#registration.ask<Empty>(signal, (client, metadata, call, done) =>
         client.register(request, metadata, call, done),
       )
     } catch (error) {
-      throw new KubeletUnavailableError(`the kubelet did not take ${resourceName}: ${messageOf(error)}`, { cause: error })
+      throw new KubeletUnavailableError(
+        `the kubelet did not take ${resourceName}: ${messageOf(error)}`,
+        { cause: error },
+      )
     }
   }
 

@@ -2,8 +2,19 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
-import { type Empty, type RegisterRequest, RegistrationClient, RegistrationService } from '@akrijs/proto/device-plugin'
-import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js'
+import {
+  type Empty,
+  type RegisterRequest,
+  RegistrationClient,
+  RegistrationService,
+} from '@akrijs/proto/device-plugin'
+import {
+  Server,
+  ServerCredentials,
+  type ServerUnaryCall,
+  type sendUnaryData,
+  status,
+} from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { LocalService } from './local-service.js'
 
@@ -24,14 +35,20 @@ beforeEach(async () => {
   waiting = []
   server = new Server()
   server.addService(RegistrationService, {
-    register: ({ request }: ServerUnaryCall<RegisterRequest, Empty>, answer: sendUnaryData<Empty>) => {
-      if (request.endpoint === 'refused') answer({ code: status.INVALID_ARGUMENT, details: 'on purpose' })
+    register: (
+      { request }: ServerUnaryCall<RegisterRequest, Empty>,
+      answer: sendUnaryData<Empty>,
+    ) => {
+      if (request.endpoint === 'refused')
+        answer({ code: status.INVALID_ARGUMENT, details: 'on purpose' })
       else waiting.push(() => answer(null, {}))
     },
   })
   const behind = path.join(directory, 'behind.sock')
   await new Promise<void>((resolve, reject) =>
-    server.bindAsync(`unix:${behind}`, ServerCredentials.createInsecure(), (error) => (error ? reject(error) : resolve())),
+    server.bindAsync(`unix:${behind}`, ServerCredentials.createInsecure(), (error) =>
+      error ? reject(error) : resolve(),
+    ),
   )
   front = net.createServer((socket) => {
     made++
@@ -55,8 +72,15 @@ afterEach(async () => {
 })
 
 function register(endpoint: string): Promise<Empty> {
-  const request = { version: 'v1beta1', resourceName: `akri.sh/${endpoint}`, endpoint, options: undefined }
-  return service.ask<Empty>(signal, (client, metadata, call, done) => client.register(request, metadata, call, done))
+  const request = {
+    version: 'v1beta1',
+    resourceName: `akri.sh/${endpoint}`,
+    endpoint,
+    options: undefined,
+  }
+  return service.ask<Empty>(signal, (client, metadata, call, done) =>
+    client.register(request, metadata, call, done),
+  )
 }
 
 const asked = (count: number) => expect.poll(() => waiting.length).toBe(count)

@@ -20,7 +20,11 @@ export class LocalService<C extends Client> {
 
   /** @param maxBytes the largest answer that is read */
   constructor(
-    Service: new (address: string, channel: ReturnType<typeof credentials.createInsecure>, options: object) => C,
+    Service: new (
+      address: string,
+      channel: ReturnType<typeof credentials.createInsecure>,
+      options: object,
+    ) => C,
     socket: string,
     maxBytes = 4 * 1024 * 1024,
   ) {
@@ -36,18 +40,28 @@ export class LocalService<C extends Client> {
   /** Rejects with the service's error, or after ten seconds. */
   async ask<T>(
     signal: AbortSignal,
-    call: (client: C, metadata: Metadata, options: { deadline: number }, done: Done<T>) => { cancel(): void },
+    call: (
+      client: C,
+      metadata: Metadata,
+      options: { deadline: number },
+      done: Done<T>,
+    ) => { cancel(): void },
   ): Promise<T> {
     this.#shared ??= { client: this.#open(), users: 0 }
     const shared = this.#shared
     shared.users++
     try {
       return await new Promise<T>((resolve, reject) => {
-        const running = call(shared.client, new Metadata(), { deadline: systemClock.wallMs() + ANSWER_MS }, (error, response) => {
-          signal.removeEventListener('abort', cancel)
-          if (error) reject(error)
-          else resolve(response)
-        })
+        const running = call(
+          shared.client,
+          new Metadata(),
+          { deadline: systemClock.wallMs() + ANSWER_MS },
+          (error, response) => {
+            signal.removeEventListener('abort', cancel)
+            if (error) reject(error)
+            else resolve(response)
+          },
+        )
         const cancel = () => running.cancel()
         if (signal.aborted) cancel()
         signal.addEventListener('abort', cancel, { once: true })

@@ -1,5 +1,8 @@
 import { type ObjectKey, objectKey } from '@akrijs/kube'
-import { type ListPodResourcesResponse, PodResourcesListerClient } from '@akrijs/proto/pod-resources'
+import {
+  type ListPodResourcesResponse,
+  PodResourcesListerClient,
+} from '@akrijs/proto/pod-resources'
 import { messageOf } from '@akrijs/runtime'
 import { KubeletUnavailableError } from '../../errors.js'
 import type { Allocations } from '../../ports/kubelet.js'
@@ -31,11 +34,14 @@ export class PodResources implements AllocationSource {
 
   async #ask(signal: AbortSignal): Promise<ListPodResourcesResponse> {
     try {
-      return await this.#service.ask<ListPodResourcesResponse>(signal, (client, metadata, options, done) =>
-        client.list({}, metadata, options, done),
+      return await this.#service.ask<ListPodResourcesResponse>(
+        signal,
+        (client, metadata, options, done) => client.list({}, metadata, options, done),
       )
     } catch (error) {
-      throw new KubeletUnavailableError(`the kubelet did not list its Pods: ${messageOf(error)}`, { cause: error })
+      throw new KubeletUnavailableError(`the kubelet did not list its Pods: ${messageOf(error)}`, {
+        cause: error,
+      })
     }
   }
 }

@@ -6,7 +6,8 @@ import { ask, credential, INFORMATION, NETWORK, policy } from '../testing/test-c
 
 describe('what is no camera, or a bad one', () => {
   const NEVER_ENDING: readonly string[] = ['silence', 'byte-by-byte', 'endless-hope']
-  const patience = (how: string, ms: number) => (NEVER_ENDING.includes(how) ? { requestTimeoutMs: ms } : {})
+  const patience = (how: string, ms: number) =>
+    NEVER_ENDING.includes(how) ? { requestTimeoutMs: ms } : {}
 
   const BAD = [
     ['silence', 'AKRI_ERR_ONVIF_UNREACHABLE', 'it took longer than 400 ms'],
@@ -31,19 +32,22 @@ describe('what is no camera, or a bad one', () => {
     ['basic-challenge', 'AKRI_ERR_ONVIF_NOT_AUTHORIZED', 'HTTP status 401'],
   ] as const
 
-  it.each(BAD)('D2 is an error that names it, in time, and leaves no connection: %s', async (how, code, message) => {
-    await using camera = await DeviceService.start()
-    camera.misbehave(how)
-    const { signal } = new AbortController()
-    const started = performance.now()
-    await expect(ask(camera.url, { options: patience(how, 400), signal })).rejects.toMatchObject({
-      code,
-      message: expect.stringContaining(message),
-    })
-    expect(performance.now() - started).toBeLessThan(20_000)
-    expect(getEventListeners(signal, 'abort')).toEqual([])
-    await expect.poll(() => camera.connections()).toBe(0)
-  })
+  it.each(BAD)(
+    'D2 is an error that names it, in time, and leaves no connection: %s',
+    async (how, code, message) => {
+      await using camera = await DeviceService.start()
+      camera.misbehave(how)
+      const { signal } = new AbortController()
+      const started = performance.now()
+      await expect(ask(camera.url, { options: patience(how, 400), signal })).rejects.toMatchObject({
+        code,
+        message: expect.stringContaining(message),
+      })
+      expect(performance.now() - started).toBeLessThan(20_000)
+      expect(getEventListeners(signal, 'abort')).toEqual([])
+      await expect.poll(() => camera.connections()).toBe(0)
+    },
+  )
 
   it.each(BAD)('D2 still is a camera where it is only bad in between: %s', async (how, code) => {
     await using camera = await DeviceService.start({ credential })
@@ -54,7 +58,10 @@ describe('what is no camera, or a bad one', () => {
     expect(facts.macAddress).toBeUndefined()
     // Who does not answer is not asked on.
     const silent = code === 'AKRI_ERR_ONVIF_UNREACHABLE'
-    expect([facts.incomplete?.code, facts.scopes === undefined]).toEqual([silent ? code : undefined, silent])
+    expect([facts.incomplete?.code, facts.scopes === undefined]).toEqual([
+      silent ? code : undefined,
+      silent,
+    ])
   })
 
   it.each(['soap-1.1', 'other-prefixes', 'undeclared-prefixes'] as const)(
@@ -68,7 +75,10 @@ describe('what is no camera, or a bad one', () => {
         ...NETWORK,
         scopes: [expect.any(String), expect.any(String), expect.any(String)],
       })
-      expect(facts.profiles?.map(({ streamUri }) => streamUri)).toEqual(['rtsp://127.0.0.1:554/main', 'rtsp://127.0.0.1:554/sub'])
+      expect(facts.profiles?.map(({ streamUri }) => streamUri)).toEqual([
+        'rtsp://127.0.0.1:554/main',
+        'rtsp://127.0.0.1:554/sub',
+      ])
     },
   )
 
@@ -100,20 +110,29 @@ describe('what is no camera, or a bad one', () => {
     camera.misbehave('endless-challenge', ['GetDeviceInformation'])
     const facts = await ask(camera.url, { as: credential })
     expect(facts.authentication).toBe('refused')
-    expect(camera.requests.filter(({ operation }) => operation === 'GetDeviceInformation').length).toBe(4)
+    expect(
+      camera.requests.filter(({ operation }) => operation === 'GetDeviceInformation').length,
+    ).toBe(4)
   })
 
   it('is given up when all its answers together take too long', async () => {
     await using camera = await DeviceService.start()
     camera.misbehave('byte-by-byte', ['GetScopes'])
     const facts = await ask(camera.url, { options: { timeoutMs: 4000 } })
-    expect(facts).toMatchObject({ ...INFORMATION, ...NETWORK, incomplete: { code: 'AKRI_ERR_ONVIF_UNREACHABLE' } })
+    expect(facts).toMatchObject({
+      ...INFORMATION,
+      ...NETWORK,
+      incomplete: { code: 'AKRI_ERR_ONVIF_UNREACHABLE' },
+    })
     expect(facts.incomplete?.message).toContain('longer than 4000 ms')
     await expect.poll(() => camera.connections()).toBe(0)
   })
 
   it('is given up when its name takes too long to resolve', async () => {
-    const options = { timeoutMs: 100, policy: new NetworkPolicy([], { hostNames: { addressesOf: () => new Promise(() => {}) } }) }
+    const options = {
+      timeoutMs: 100,
+      policy: new NetworkPolicy([], { hostNames: { addressesOf: () => new Promise(() => {}) } }),
+    }
     await expect(ask('http://camera.example/', { options })).rejects.toThrow('longer than 100 ms')
   })
 

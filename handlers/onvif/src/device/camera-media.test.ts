@@ -16,14 +16,20 @@ describe('the media services of a camera', () => {
     ['2', { media: [2] }, 'http://www.onvif.org/ver20/media/wsdl'],
     ['1', { media: [1] }, 'http://www.onvif.org/ver10/media/wsdl'],
     ['2 rather than 1', {}, 'http://www.onvif.org/ver20/media/wsdl'],
-    ['1, known by GetCapabilities', { hasGetServices: false }, 'http://www.onvif.org/ver10/media/wsdl'],
+    [
+      '1, known by GetCapabilities',
+      { hasGetServices: false },
+      'http://www.onvif.org/ver10/media/wsdl',
+    ],
   ] satisfies [string, DeviceServiceOptions, string][])(
     'are asked for profiles, streams and snapshots: media %s',
     async (_version, service, namespace) => {
       await using camera = await DeviceService.start({ credential, ...service })
       const facts = await ask(camera.url, { as: credential, options })
       expect(facts.profiles).toEqual(profiles(new URL(camera.url).origin))
-      expect(camera.requests.find(({ operation }) => operation === 'GetProfiles')?.body).toContain(namespace)
+      expect(camera.requests.find(({ operation }) => operation === 'GetProfiles')?.body).toContain(
+        namespace,
+      )
     },
   )
 
@@ -47,7 +53,10 @@ describe('the media services of a camera', () => {
     const origin = new URL(elsewhere.url).origin
     await using camera = await DeviceService.start({ credential, origin })
     const url = `http://127.0.0.1:${camera.port}/onvif/device_service`
-    const facts = await ask(url, { as: credential, options: { ...options, policy: policy('127.0.0.1') } })
+    const facts = await ask(url, {
+      as: credential,
+      options: { ...options, policy: policy('127.0.0.1') },
+    })
     expect(facts).toMatchObject({ authentication: 'accepted', ...INFORMATION })
     expect(facts.profiles).toBeUndefined()
     expect(elsewhere.requests).toEqual([])
@@ -55,10 +64,19 @@ describe('the media services of a camera', () => {
 
   it('do not learn who asks where they are at another address than the camera', async () => {
     await using elsewhere = await DeviceService.start({ address: '127.0.0.2', credential })
-    await using camera = await DeviceService.start({ credential, origin: new URL(elsewhere.url).origin })
-    const facts = await ask(`http://127.0.0.1:${camera.port}/onvif/device_service`, { as: credential, options })
+    await using camera = await DeviceService.start({
+      credential,
+      origin: new URL(elsewhere.url).origin,
+    })
+    const facts = await ask(`http://127.0.0.1:${camera.port}/onvif/device_service`, {
+      as: credential,
+      options,
+    })
     expect(facts).toMatchObject({ authentication: 'accepted', ...INFORMATION })
-    expect(elsewhere.requests.map(({ operation }) => operation)).toEqual(['GetProfiles', 'GetProfiles'])
+    expect(elsewhere.requests.map(({ operation }) => operation)).toEqual([
+      'GetProfiles',
+      'GetProfiles',
+    ])
     for (const { headers, body } of elsewhere.requests) {
       expect(headers.authorization).toBeUndefined()
       expect(body).not.toContain('Username')
@@ -67,7 +85,10 @@ describe('the media services of a camera', () => {
 
   it('give no URI with a password in it', async () => {
     const secret = { username: 'operator', password: 'hunter2' }
-    await using camera = await DeviceService.start({ credential: secret, identity: { profiles: ['main', 'a-hunter2'] } })
+    await using camera = await DeviceService.start({
+      credential: secret,
+      identity: { profiles: ['main', 'a-hunter2'] },
+    })
     const found = (await ask(camera.url, { as: secret, options })).profiles
     expect(found?.map(({ token, streamUri }) => [token, streamUri !== undefined])).toEqual([
       ['main', true],

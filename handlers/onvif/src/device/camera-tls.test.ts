@@ -19,7 +19,14 @@ describe.skipIf(!openssl)('a camera with https (needs openssl)', () => {
       'openssl',
       [
         ...['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '1', '-subj', '/CN=camera'],
-        ...['-addext', 'subjectAltName=IP:127.0.0.1,DNS:camera.example', '-keyout', 'key.pem', '-out', 'cert.pem'],
+        ...[
+          '-addext',
+          'subjectAltName=IP:127.0.0.1,DNS:camera.example',
+          '-keyout',
+          'key.pem',
+          '-out',
+          'cert.pem',
+        ],
       ],
       { cwd: directory, stdio: 'pipe' },
     )
@@ -30,7 +37,10 @@ describe.skipIf(!openssl)('a camera with https (needs openssl)', () => {
   it('D2 is asked, whoever has made its certificate', async () => {
     await using camera = await DeviceService.start({ tls, credential })
     expect(camera.url).toMatch(/^https:/)
-    expect(await ask(camera.url, { as: credential })).toMatchObject({ authentication: 'accepted', ...INFORMATION })
+    expect(await ask(camera.url, { as: credential })).toMatchObject({
+      authentication: 'accepted',
+      ...INFORMATION,
+    })
   })
 
   it('is asked where its certificate is to be verified and an authority says that it is right', async () => {
@@ -41,7 +51,9 @@ describe.skipIf(!openssl)('a camera with https (needs openssl)', () => {
       const resolving = new NetworkPolicy([{ address: '127.0.0.1', prefix: 32, family: 'ipv4' }], {
         hostNames: { addressesOf: async () => ['127.0.0.1'] },
       })
-      return ask(`https://${host}:${camera.port}/onvif/device_service`, { options: { ...verify, policy: resolving } })
+      return ask(`https://${host}:${camera.port}/onvif/device_service`, {
+        options: { ...verify, policy: resolving },
+      })
     }
     expect(await named('camera.example')).toMatchObject(INFORMATION)
     await expect(named('other.example')).rejects.toThrow('other.example')
@@ -59,14 +71,22 @@ describe.skipIf(!openssl)('a camera with https (needs openssl)', () => {
       ...INFORMATION,
     })
     await using plain = await DeviceService.start({ credential })
-    expect(await ask(plain.url, { as: credential, options: verify })).toEqual({ authentication: 'required' })
-    expect(plain.requests.some(({ headers, body }) => headers.authorization !== undefined || body.includes('Username'))).toBe(
-      false,
-    )
+    expect(await ask(plain.url, { as: credential, options: verify })).toEqual({
+      authentication: 'required',
+    })
+    expect(
+      plain.requests.some(
+        ({ headers, body }) => headers.authorization !== undefined || body.includes('Username'),
+      ),
+    ).toBe(false)
   })
 
   it('may be as old as TLS 1.0', async () => {
-    const old = { minVersion: 'TLSv1', maxVersion: 'TLSv1', ciphers: 'DEFAULT:@SECLEVEL=0' } as const
+    const old = {
+      minVersion: 'TLSv1',
+      maxVersion: 'TLSv1',
+      ciphers: 'DEFAULT:@SECLEVEL=0',
+    } as const
     await using camera = await DeviceService.start({ tls: { ...tls, ...old } })
     expect(await ask(camera.url)).toMatchObject(INFORMATION)
   })

@@ -2,7 +2,14 @@ import os from 'node:os'
 import { describe, expect, it } from 'vitest'
 import { NetworkPolicy } from '../network-policy.js'
 import { DeviceService, type DeviceServiceOptions } from '../testing/device-service.js'
-import { ask, credential, expectNoPassword, INFORMATION, NETWORK, policy } from '../testing/test-camera.js'
+import {
+  ask,
+  credential,
+  expectNoPassword,
+  INFORMATION,
+  NETWORK,
+  policy,
+} from '../testing/test-camera.js'
 
 const wrong = { username: 'operator', password: 'hunter2' }
 
@@ -36,16 +43,21 @@ describe('a camera', () => {
   })
 
   const local = Object.entries(os.networkInterfaces()).flatMap(([zone, addresses]) =>
-    (addresses ?? []).filter(({ address }) => address.startsWith('fe80:')).map(({ address }) => ({ zone, address })),
+    (addresses ?? [])
+      .filter(({ address }) => address.startsWith('fe80:'))
+      .map(({ address }) => ({ zone, address })),
   )[0]
 
-  it.skipIf(local === undefined)('D2 may have a link-local address (needs an interface with one)', async () => {
-    const { zone = '', address = '' } = local ?? {}
-    await using camera = await DeviceService.start({ address, zone })
-    const options = { policy: policy('fe80::/10') }
-    expect(await ask(camera.url, { zone, options })).toMatchObject(INFORMATION)
-    expect(camera.requests[0]?.headers.host).toBe(`[${address}]:${camera.port}`)
-  })
+  it.skipIf(local === undefined)(
+    'D2 may have a link-local address (needs an interface with one)',
+    async () => {
+      const { zone = '', address = '' } = local ?? {}
+      await using camera = await DeviceService.start({ address, zone })
+      const options = { policy: policy('fe80::/10') }
+      expect(await ask(camera.url, { zone, options })).toMatchObject(INFORMATION)
+      expect(camera.requests[0]?.headers.host).toBe(`[${address}]:${camera.port}`)
+    },
+  )
 
   it('may have a host name', async () => {
     await using camera = await DeviceService.start()
@@ -54,30 +66,54 @@ describe('a camera', () => {
         hostNames: { addressesOf: async () => ['127.0.0.1'] },
       }),
     }
-    expect(await ask(`http://camera.example:${camera.port}/onvif/device_service`, { options })).toMatchObject(INFORMATION)
+    expect(
+      await ask(`http://camera.example:${camera.port}/onvif/device_service`, { options }),
+    ).toMatchObject(INFORMATION)
     expect(camera.requests[0]?.headers.host).toBe(`camera.example:${camera.port}`)
   })
 
   it('tells texts as they are: no numbers, on one line, and not without end', async () => {
-    const identity = { serialNumber: '12345678901234567890', firmware: ' 1.\n10\u202e ', model: 'é'.repeat(1000), hardwareId: '' }
+    const identity = {
+      serialNumber: '12345678901234567890',
+      firmware: ' 1.\n10\u202e ',
+      model: 'é'.repeat(1000),
+      hardwareId: '',
+    }
     await using camera = await DeviceService.start({ identity })
     const { serialNumber, firmware, model, hardwareId } = await ask(camera.url)
-    expect([serialNumber, firmware, model?.length, hardwareId]).toEqual(['12345678901234567890', '1. 10', 257, undefined])
+    expect([serialNumber, firmware, model?.length, hardwareId]).toEqual([
+      '12345678901234567890',
+      '1. 10',
+      257,
+      undefined,
+    ])
   })
 
   it.each([
     ['by UsernameToken', { authentication: ['username-token'] }, 4],
     ['by HTTP digest', { authentication: ['http-digest'] }, 5],
     ['by HTTP digest with MD5', { authentication: ['http-digest'], algorithms: ['MD5'] }, 5],
-    ['by HTTP digest where each nonce is good for one request', { authentication: ['http-digest'], nonceUses: 1 }, 7],
+    [
+      'by HTTP digest where each nonce is good for one request',
+      { authentication: ['http-digest'], nonceUses: 1 },
+      7,
+    ],
     ['by either', {}, 4],
     ['with a clock that is behind by years', { clockOffsetMs: -20 * 365 * 86_400_000 }, 4],
-    ['with a clock that is ahead', { clockOffsetMs: 3_600_000, authentication: ['username-token'] }, 4],
+    [
+      'with a clock that is ahead',
+      { clockOffsetMs: 3_600_000, authentication: ['username-token'] },
+      4,
+    ],
   ] satisfies [string, Partial<DeviceServiceOptions>, number][])(
     'wants to know who asks: %s',
     async (_how, options, requests) => {
       await using camera = await DeviceService.start({ credential, ...options })
-      expect(await ask(camera.url, { as: credential })).toMatchObject({ authentication: 'accepted', ...INFORMATION, ...NETWORK })
+      expect(await ask(camera.url, { as: credential })).toMatchObject({
+        authentication: 'accepted',
+        ...INFORMATION,
+        ...NETWORK,
+      })
       expect(camera.requests.length).toBe(requests)
       expectNoPassword(camera, credential)
     },
@@ -89,16 +125,27 @@ describe('a camera', () => {
     ['with an empty password', { username: 'operator', password: '' }],
   ])('knows user names and passwords %s', async (_what, as) => {
     for (const authentication of ['username-token', 'http-digest'] as const) {
-      await using camera = await DeviceService.start({ credential: as, authentication: [authentication] })
-      expect(await ask(camera.url, { as })).toMatchObject({ authentication: 'accepted', ...INFORMATION })
+      await using camera = await DeviceService.start({
+        credential: as,
+        authentication: [authentication],
+      })
+      expect(await ask(camera.url, { as })).toMatchObject({
+        authentication: 'accepted',
+        ...INFORMATION,
+      })
     }
   })
 
   it('that wants a credential says so, and gives what it gives', async () => {
     for (const authentication of ['username-token', 'http-digest'] as const) {
-      await using camera = await DeviceService.start({ credential, authentication: [authentication] })
+      await using camera = await DeviceService.start({
+        credential,
+        authentication: [authentication],
+      })
       expect(await ask(camera.url)).toEqual({ authentication: 'required' })
-      expect(await ask(camera.url, { options: { mediaProfiles: true } })).toEqual({ authentication: 'required' })
+      expect(await ask(camera.url, { options: { mediaProfiles: true } })).toEqual({
+        authentication: 'required',
+      })
     }
   })
 
@@ -107,10 +154,15 @@ describe('a camera', () => {
       ['username-token', 1],
       ['http-digest', 1],
     ] as const) {
-      await using camera = await DeviceService.start({ credential, authentication: [authentication] })
+      await using camera = await DeviceService.start({
+        credential,
+        authentication: [authentication],
+      })
       expect(await ask(camera.url, { as: wrong })).toEqual({ authentication: 'refused' })
       const kinds = camera.requests.filter(({ headers, body }) =>
-        authentication === 'username-token' ? body.includes('UsernameToken') : headers.authorization !== undefined,
+        authentication === 'username-token'
+          ? body.includes('UsernameToken')
+          : headers.authorization !== undefined,
       )
       expect(kinds.length).toBe(tries)
       expectNoPassword(camera, wrong)
@@ -121,7 +173,9 @@ describe('a camera', () => {
     await using camera = await DeviceService.start({ credential })
     camera.misbehave('basic-challenge', ['GetDeviceInformation'])
     await ask(camera.url, { as: credential })
-    expect(camera.requests.some(({ headers }) => headers.authorization?.startsWith('Basic'))).toBe(false)
+    expect(camera.requests.some(({ headers }) => headers.authorization?.startsWith('Basic'))).toBe(
+      false,
+    )
     expectNoPassword(camera, credential)
   })
 
@@ -129,7 +183,11 @@ describe('a camera', () => {
     await using camera = await DeviceService.start({ credential })
     camera.misbehave('fault-of-soap-1.1', ['GetNetworkInterfaces'])
     const facts = await ask(camera.url, { as: credential })
-    expect(facts).toMatchObject({ authentication: 'accepted', ...INFORMATION, scopes: expect.any(Array) })
+    expect(facts).toMatchObject({
+      authentication: 'accepted',
+      ...INFORMATION,
+      scopes: expect.any(Array),
+    })
     expect(facts.ipAddress).toBeUndefined()
   })
 })

@@ -19,7 +19,13 @@ import {
   readServices,
   readTime,
 } from './device-operations.js'
-import { CameraUnreachableError, ForbiddenAddressError, InvalidReplyError, NotAuthorizedError, SoapFaultError } from './errors.js'
+import {
+  CameraUnreachableError,
+  ForbiddenAddressError,
+  InvalidReplyError,
+  NotAuthorizedError,
+  SoapFaultError,
+} from './errors.js'
 import type { CertificatePolicy } from './http-exchange.js'
 import { MEDIA_SERVICES, type MediaService, readProfiles, readUri } from './media-operations.js'
 import type { RefusedCredentials } from './refused-credentials.js'
@@ -87,7 +93,8 @@ export interface CameraFacts extends DeviceInformation {
 export function readCamera(request: CameraRequest): Promise<CameraFacts> {
   const { url, uuid, zone, credentials, refused, options, signal, log, clock } = request
   const { policy, requestTimeoutMs = 3000, timeoutMs = 15_000, mediaProfiles = false } = options
-  const late = () => new CameraUnreachableError(`${url}: its answers took longer than ${timeoutMs} ms`)
+  const late = () =>
+    new CameraUnreachableError(`${url}: its answers took longer than ${timeoutMs} ms`)
   let asked: Interview | undefined
   return withDeadline(signal, timeoutMs, late, async (within) => {
     const home = await policy.destination(url, { zone })
@@ -134,7 +141,8 @@ class Interview {
   constructor(options: InterviewOptions) {
     this.#options = options
     const { refused, home, credential } = options
-    this.#authentication = credential !== undefined && refused?.has(home, credential) ? 'refused' : 'none'
+    this.#authentication =
+      credential !== undefined && refused?.has(home, credential) ? 'refused' : 'none'
   }
 
   facts(): CameraFacts {
@@ -156,7 +164,10 @@ class Interview {
     }
   }
 
-  #learn(read: (response: XmlElement) => Partial<CameraFacts>, response: XmlElement | undefined): void {
+  #learn(
+    read: (response: XmlElement) => Partial<CameraFacts>,
+    response: XmlElement | undefined,
+  ): void {
     if (response !== undefined) this.#facts = { ...this.#facts, ...read(response) }
   }
 
@@ -174,8 +185,14 @@ class Interview {
     const profiles = response === undefined ? [] : readProfiles(response)
     if (response !== undefined) this.#facts = { ...this.#facts, profiles }
     for (const [index, profile] of profiles.entries()) {
-      const streamUri = await this.#askUri(to, service.getStreamUri(profile.token), ['rtsp:', 'rtsps:'])
-      const snapshotUri = await this.#askUri(to, service.getSnapshotUri(profile.token), ['http:', 'https:'])
+      const streamUri = await this.#askUri(to, service.getStreamUri(profile.token), [
+        'rtsp:',
+        'rtsps:',
+      ])
+      const snapshotUri = await this.#askUri(to, service.getSnapshotUri(profile.token), [
+        'http:',
+        'https:',
+      ])
       const known = {
         ...profile,
         ...(streamUri !== undefined && { streamUri }),
@@ -187,20 +204,29 @@ class Interview {
   }
 
   /** A URI for those who use the camera: as one that we would use, and without a user name, since anybody may see it. */
-  async #askUri(to: Destination, call: SoapCall, protocols: readonly string[]): Promise<string | undefined> {
+  async #askUri(
+    to: Destination,
+    call: SoapCall,
+    protocols: readonly string[],
+  ): Promise<string | undefined> {
     const response = await this.#ask(to, call)
     const text = response && readUri(response)
-    if (text === undefined || text.length > MAX_URI_CHARACTERS || !URL.canParse(text)) return undefined
+    if (text === undefined || text.length > MAX_URI_CHARACTERS || !URL.canParse(text))
+      return undefined
     const url = new URL(text)
     url.username = ''
     url.password = ''
-    return this.#names(url.href) || (await this.#destination(url.href, protocols)) === undefined ? undefined : url.href
+    return this.#names(url.href) || (await this.#destination(url.href, protocols)) === undefined
+      ? undefined
+      : url.href
   }
 
   /** Some cameras write the password of who asks into the query. */
   #names(uri: string): boolean {
     const password = this.#options.credential?.password ?? ''
-    return password.length >= 4 && (uri.includes(password) || uri.includes(encodeURIComponent(password)))
+    return (
+      password.length >= 4 && (uri.includes(password) || uri.includes(encodeURIComponent(password)))
+    )
   }
 
   /** Where something is that the camera names; undefined where that is none of our business. */
@@ -209,8 +235,12 @@ class Interview {
     try {
       return await policy.destination(url, { zone, ...(protocols && { protocols }) })
     } catch (error) {
-      if (!(error instanceof ForbiddenAddressError || error instanceof CameraUnreachableError)) throw error
-      log.debug({ camera: home.url.host, reason: error.message }, 'the camera names an address that is not used')
+      if (!(error instanceof ForbiddenAddressError || error instanceof CameraUnreachableError))
+        throw error
+      log.debug(
+        { camera: home.url.host, reason: error.message },
+        'the camera names an address that is not used',
+      )
       return undefined
     }
   }
@@ -227,7 +257,10 @@ class Interview {
       // Where it is accepted otherwise, the user just may not do this.
       if (this.#authentication === 'accepted') return undefined
       this.#authentication = 'refused'
-      log.debug({ camera: home.url.host, reason: answer.message }, 'the camera refuses the credential')
+      log.debug(
+        { camera: home.url.host, reason: answer.message },
+        'the camera refuses the credential',
+      )
     }
     const answer = await this.#tolerate(call, session.callOpenly(to, call))
     if (!(answer instanceof NotAuthorizedError)) return answer
@@ -235,26 +268,44 @@ class Interview {
     return undefined
   }
 
-  async #askWithCredential(to: Destination, call: SoapCall): Promise<XmlElement | NotAuthorizedError | undefined> {
+  async #askWithCredential(
+    to: Destination,
+    call: SoapCall,
+  ): Promise<XmlElement | NotAuthorizedError | undefined> {
     const { session, home, credential, refused } = this.#options
     const attempt = () => this.#tolerate(call, session.call(to, call))
-    if (this.#authentication === 'accepted' || refused === undefined || credential === undefined) return attempt()
+    if (this.#authentication === 'accepted' || refused === undefined || credential === undefined)
+      return attempt()
     return refused.oneByOne(home, credential, async () => {
-      if (refused.has(home, credential)) return new NotAuthorizedError(`${call.operation}: it was refused just before`)
+      if (refused.has(home, credential))
+        return new NotAuthorizedError(`${call.operation}: it was refused just before`)
       const answer = await attempt()
       if (answer instanceof NotAuthorizedError) refused.add(home, credential)
       return answer
     })
   }
 
-  async #tolerate(call: SoapCall, asked: Promise<XmlElement>): Promise<XmlElement | NotAuthorizedError | undefined> {
+  async #tolerate(
+    call: SoapCall,
+    asked: Promise<XmlElement>,
+  ): Promise<XmlElement | NotAuthorizedError | undefined> {
     try {
       return await asked
     } catch (error) {
       if (error instanceof NotAuthorizedError) return error
-      if (!(error instanceof SoapFaultError || error instanceof InvalidReplyError || error instanceof XmlError)) throw error
+      if (
+        !(
+          error instanceof SoapFaultError ||
+          error instanceof InvalidReplyError ||
+          error instanceof XmlError
+        )
+      )
+        throw error
       const { home, log } = this.#options
-      log.debug({ camera: home.url.host, operation: call.operation, reason: error.message }, 'the camera does not tell this')
+      log.debug(
+        { camera: home.url.host, operation: call.operation, reason: error.message },
+        'the camera does not tell this',
+      )
       return undefined
     }
   }

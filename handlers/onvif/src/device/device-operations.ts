@@ -6,7 +6,11 @@ import type { SoapCall } from './soap.js'
 /** The operations of the device service, and what is read out of their answers. */
 
 const DEVICE = 'http://www.onvif.org/ver10/device/wsdl'
-const operation = (name: string, body = ''): SoapCall => ({ namespace: DEVICE, operation: name, body })
+const operation = (name: string, body = ''): SoapCall => ({
+  namespace: DEVICE,
+  operation: name,
+  body,
+})
 
 export const GET_SYSTEM_DATE_AND_TIME = operation('GetSystemDateAndTime')
 export const GET_DEVICE_INFORMATION = operation('GetDeviceInformation')
@@ -34,8 +38,19 @@ export function readTime(response: XmlElement): number | undefined {
     const text = utc?.textOf(...path)
     return text !== undefined && /^\d{1,4}$/.test(text) ? Number(text) : Number.NaN
   }
-  const [year, month, day] = [number('Date', 'Year'), number('Date', 'Month'), number('Date', 'Day')]
-  const time = Date.UTC(year, month - 1, day, number('Time', 'Hour'), number('Time', 'Minute'), number('Time', 'Second'))
+  const [year, month, day] = [
+    number('Date', 'Year'),
+    number('Date', 'Month'),
+    number('Date', 'Day'),
+  ]
+  const time = Date.UTC(
+    year,
+    month - 1,
+    day,
+    number('Time', 'Hour'),
+    number('Time', 'Minute'),
+    number('Time', 'Second'),
+  )
   // Date.UTC takes years below 100 for those of the last century.
   return year >= 1970 && !Number.isNaN(time) ? time : undefined
 }
@@ -55,16 +70,23 @@ export function readInformation(response: XmlElement): DeviceInformation {
 }
 
 /** The first IPv4 address that an interface has, and the hardware address of that interface. */
-export function readNetworkInterfaces(response: XmlElement): { readonly ipAddress?: string; readonly macAddress?: string } {
+export function readNetworkInterfaces(response: XmlElement): {
+  readonly ipAddress?: string
+  readonly macAddress?: string
+} {
   const interfaces = response.all('NetworkInterfaces').map((one) => {
     const config = one.find('IPv4', 'Config')
     const addresses = ['Manual', 'FromDHCP', 'LinkLocal'].flatMap((from) => config?.all(from) ?? [])
     return {
-      ipAddress: addresses.map((address) => address.textOf('Address') ?? '').find((address) => isIPv4(address)),
+      ipAddress: addresses
+        .map((address) => address.textOf('Address') ?? '')
+        .find((address) => isIPv4(address)),
       macAddress: cameraText(one.textOf('Info', 'HwAddress') ?? '', 64) || undefined,
     }
   })
-  const first = interfaces.find(({ ipAddress }) => ipAddress !== undefined) ?? interfaces.find(({ macAddress }) => macAddress)
+  const first =
+    interfaces.find(({ ipAddress }) => ipAddress !== undefined) ??
+    interfaces.find(({ macAddress }) => macAddress)
   return {
     ...(first?.ipAddress !== undefined && { ipAddress: first.ipAddress }),
     ...(first?.macAddress !== undefined && { macAddress: first.macAddress }),
@@ -78,8 +100,12 @@ export function readScopes(response: XmlElement): string[] {
 
 /** Where each service is, by its namespace. */
 export function readServices(response: XmlElement): Map<string, string> {
-  const services = response.all('Service').map((service) => [service.textOf('Namespace'), service.textOf('XAddr')] as const)
-  return new Map(services.flatMap(([namespace, url]) => (namespace && url ? [[namespace, url]] : [])))
+  const services = response
+    .all('Service')
+    .map((service) => [service.textOf('Namespace'), service.textOf('XAddr')] as const)
+  return new Map(
+    services.flatMap(([namespace, url]) => (namespace && url ? [[namespace, url]] : [])),
+  )
 }
 
 /** As {@link readServices}, out of the answer to GetCapabilities, which knows media 1 only. */

@@ -4,7 +4,10 @@ import { defineError } from '@akrijs/sdk'
 export class ForbiddenAddressError extends defineError('AKRI_ERR_ONVIF_ADDRESS', 'terminal') {}
 
 /** A camera cannot be reached, does not answer in time, or answers more than is read. */
-export class CameraUnreachableError extends defineError('AKRI_ERR_ONVIF_UNREACHABLE', 'transient') {}
+export class CameraUnreachableError extends defineError(
+  'AKRI_ERR_ONVIF_UNREACHABLE',
+  'transient',
+) {}
 
 /** What a camera answers is not what ONVIF says that it answers. */
 export class InvalidReplyError extends defineError('AKRI_ERR_ONVIF_REPLY', 'transient') {}

@@ -14,9 +14,14 @@ import { readCamera } from './camera.js'
 // The other side is gSOAP, which most cameras are made with: it reads our requests by the schema, and checks our tokens itself.
 
 const build = fileURLToPath(new URL('../../test-peers/gsoap-camera/build.sh', import.meta.url))
-const possible = ['soapcpp2', 'gcc', 'openssl'].every((name) => spawnSync('sh', ['-c', `command -v ${name}`]).status === 0)
+const possible = ['soapcpp2', 'gcc', 'openssl'].every(
+  (name) => spawnSync('sh', ['-c', `command -v ${name}`]).status === 0,
+)
 const packages =
-  possible && ['/usr/share/gsoap/plugin/wsseapi.c', '/usr/include/openssl/ssl.h', '/usr/include/zlib.h'].every(existsSync)
+  possible &&
+  ['/usr/share/gsoap/plugin/wsseapi.c', '/usr/include/openssl/ssl.h', '/usr/include/zlib.h'].every(
+    existsSync,
+  )
 
 describe.skipIf(!packages)(
   'a camera made with gSOAP (needs the Debian packages gsoap, libgsoap-dev, libssl-dev, zlib1g-dev, gcc and openssl)',
@@ -46,7 +51,12 @@ describe.skipIf(!packages)(
         ],
         { cwd: directory, stdio: 'pipe' },
       )
-      writeFileSync(pem, ['key.pem', 'cert.pem'].map((file) => readFileSync(path.join(directory, file), 'utf8')).join(''))
+      writeFileSync(
+        pem,
+        ['key.pem', 'cert.pem']
+          .map((file) => readFileSync(path.join(directory, file), 'utf8'))
+          .join(''),
+      )
     })
     afterAll(() => rmSync(directory, { recursive: true, force: true }))
     afterEach(async () => {
@@ -55,7 +65,9 @@ describe.skipIf(!packages)(
     })
 
     async function start(...options: string[]): Promise<string> {
-      const child = spawn(path.join(directory, 'camera'), ['127.0.0.1', ...options], { stdio: ['ignore', 'pipe', 'pipe'] })
+      const child = spawn(path.join(directory, 'camera'), ['127.0.0.1', ...options], {
+        stdio: ['ignore', 'pipe', 'pipe'],
+      })
       camera = child
       const [line] = await once(child.stdout, 'data')
       return String(line).trim()
@@ -66,7 +78,10 @@ describe.skipIf(!packages)(
         url,
         uuid: 'any',
         credentials: cameraCredentials(DiscoveryProperties.fromTexts(properties), silentLogger),
-        options: { policy: new NetworkPolicy([{ address: '127.0.0.1', prefix: 32, family: 'ipv4' }]), mediaProfiles: true },
+        options: {
+          policy: new NetworkPolicy([{ address: '127.0.0.1', prefix: 32, family: 'ipv4' }]),
+          mediaProfiles: true,
+        },
         signal: new AbortController().signal,
         log: silentLogger,
       })
@@ -101,7 +116,9 @@ describe.skipIf(!packages)(
 
     it('refuses another password, and wants one where there is none', async () => {
       const url = await start('operator', 'right')
-      expect(await ask(url, { username_default: 'operator', password_default: 'wrong' })).toEqual({ authentication: 'refused' })
+      expect(await ask(url, { username_default: 'operator', password_default: 'wrong' })).toEqual({
+        authentication: 'refused',
+      })
       expect(await ask(url)).toEqual({ authentication: 'required' })
     })
 

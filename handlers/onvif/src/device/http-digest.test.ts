@@ -18,7 +18,8 @@ function answer(header: string, credential = mufasa, cnonce = CNONCE) {
   return new DigestAnswer(challenge, credential, () => cnonce)
 }
 
-const field = (authorization: string, name: string) => new RegExp(`\\b${name}="?([^",]*)`).exec(authorization)?.[1]
+const field = (authorization: string, name: string) =>
+  new RegExp(`\\b${name}="?([^",]*)`).exec(authorization)?.[1]
 
 describe('HTTP digest authentication', () => {
   it.each([
@@ -26,7 +27,11 @@ describe('HTTP digest authentication', () => {
     ['SHA-256', '753927fa0e85d155564e2e272a28d1802ca10daf4496794697cf8db5856cb6c1'],
   ])('answers as section 3.9.1 of RFC 7616 does, by %s', (algorithm, response) => {
     const authorization = answer(`Digest ${REST}, algorithm=${algorithm}`).authorization(request)
-    expect(Object.fromEntries(['response', 'algorithm', 'qop', 'nc'].map((name) => [name, field(authorization, name)]))).toEqual({
+    expect(
+      Object.fromEntries(
+        ['response', 'algorithm', 'qop', 'nc'].map((name) => [name, field(authorization, name)]),
+      ),
+    ).toEqual({
       response,
       algorithm,
       qop: 'auth',
@@ -37,13 +42,20 @@ describe('HTTP digest authentication', () => {
   it('answers as RFC 2617 does', () => {
     const header =
       'Digest realm="testrealm@host.com", qop="auth,auth-int", nonce="dcd98b7102dd2f0e8b11d0f600bfb0c093", opaque="5ccc069c403ebaf9f0171e9517f40e41"'
-    const authorization = answer(header, { username: 'Mufasa', password: 'Circle Of Life' }, '0a4f113b').authorization(request)
+    const authorization = answer(
+      header,
+      { username: 'Mufasa', password: 'Circle Of Life' },
+      '0a4f113b',
+    ).authorization(request)
     expect(field(authorization, 'response')).toBe('6629fae49393a05397450978507c4ef1')
   })
 
   it('answers servers that are older than qop, as RFC 2069 with its erratum does', () => {
     const header = 'Digest realm="testrealm@host.com", nonce="dcd98b7102dd2f0e8b11d0f600bfb0c093"'
-    const authorization = answer(header, { username: 'Mufasa', password: 'CircleOfLife' }).authorization(request)
+    const authorization = answer(header, {
+      username: 'Mufasa',
+      password: 'CircleOfLife',
+    }).authorization(request)
     expect(field(authorization, 'response')).toBe('1949323746fe6a43ef61f9606e7febea')
     expect(authorization).not.toMatch(/qop|nc=|cnonce/)
   })
@@ -56,9 +68,13 @@ describe('HTTP digest authentication', () => {
 
   it('chooses the best of all challenges that it can answer', () => {
     const nonce = (...headers: string[]) => chooseChallenge(headers)?.nonce
-    expect(nonce('Digest realm="a", nonce="md5"', 'Digest realm="a", nonce="sha", algorithm=SHA-256')).toBe('sha')
+    expect(
+      nonce('Digest realm="a", nonce="md5"', 'Digest realm="a", nonce="sha", algorithm=SHA-256'),
+    ).toBe('sha')
     expect(nonce('Basic realm="a, b", Digest realm="a", nonce="1", qop="auth", Bearer')).toBe('1')
-    expect(nonce('Digest realm="a",nonce="md5",Digest realm="a",nonce="sha",algorithm="sha-256"')).toBe('sha')
+    expect(
+      nonce('Digest realm="a",nonce="md5",Digest realm="a",nonce="sha",algorithm="sha-256"'),
+    ).toBe('sha')
     expect(nonce('Basic realm="a"')).toBeUndefined()
     expect(nonce('Digest realm="a", nonce="1", qop="auth-int"')).toBeUndefined()
     expect(nonce('Digest realm="a", nonce="1", algorithm=SHA-512-256')).toBeUndefined()
@@ -69,13 +85,17 @@ describe('HTTP digest authentication', () => {
 
   it('writes no user name or realm that could end a field', () => {
     const digest = (username: string) =>
-      answer('Digest realm="a\\"b\\\\", nonce="1"', { username, password: '' }).authorization(request)
+      answer('Digest realm="a\\"b\\\\", nonce="1"', { username, password: '' }).authorization(
+        request,
+      )
     expect(digest('a"b, c=\\')).toContain('username="a\\"b, c=\\\\", realm="a\\"b\\\\"')
     expect(digest('Jäsøn Doe')).toContain("username*=UTF-8''J%C3%A4s%C3%B8n%20Doe")
     expect(digest('a\r\nX: y')).toContain("username*=UTF-8''a%0D%0AX%3A%20y")
   })
 
-  it('reads any header without failing, and answers in printable characters', { timeout: timeoutMs }, () => {
+  it('reads any header without failing, and answers in printable characters', {
+    timeout: timeoutMs,
+  }, () => {
     const piece = fc.constantFrom(
       'Digest ',
       'Basic ',
@@ -93,11 +113,17 @@ describe('HTTP digest authentication', () => {
       'a',
     )
     fc.assert(
-      fc.property(fc.array(piece, { maxLength: 30 }), fc.string({ unit: 'grapheme' }), (pieces, username) => {
-        const challenge = chooseChallenge([pieces.join('')])
-        if (challenge === undefined) return
-        expect(new DigestAnswer(challenge, { username, password: 'p' }).authorization(request)).toMatch(/^[\x20-\xff]*$/)
-      }),
+      fc.property(
+        fc.array(piece, { maxLength: 30 }),
+        fc.string({ unit: 'grapheme' }),
+        (pieces, username) => {
+          const challenge = chooseChallenge([pieces.join('')])
+          if (challenge === undefined) return
+          expect(
+            new DigestAnswer(challenge, { username, password: 'p' }).authorization(request),
+          ).toMatch(/^[\x20-\xff]*$/)
+        },
+      ),
       parameters,
     )
   })

@@ -21,7 +21,9 @@ const ALGORITHMS: readonly DigestAlgorithm[] = ['SHA-256', 'SHA-256-sess', 'MD5'
 /** The best of the challenges that can be answered. Basic authentication cannot: it gives the password away. */
 export function chooseChallenge(headers: readonly string[]): DigestChallenge | undefined {
   const challenges = headers.flatMap(readChallenges)
-  return ALGORITHMS.flatMap((algorithm) => challenges.filter((challenge) => challenge.algorithm === algorithm))[0]
+  return ALGORITHMS.flatMap((algorithm) =>
+    challenges.filter((challenge) => challenge.algorithm === algorithm),
+  )[0]
 }
 
 export interface DigestRequest {
@@ -38,7 +40,11 @@ export class DigestAnswer {
   #count = 0
 
   /** @param newNonce the client's own part. @default 16 random bytes */
-  constructor(challenge: DigestChallenge, credential: Credential, newNonce = () => randomBytes(16).toString('base64url')) {
+  constructor(
+    challenge: DigestChallenge,
+    credential: Credential,
+    newNonce = () => randomBytes(16).toString('base64url'),
+  ) {
     this.#challenge = challenge
     this.#credential = credential
     this.#newNonce = newNonce
@@ -78,7 +84,9 @@ function userField(username: string): string {
   if (/^[\x20-\x7e]*$/.test(username)) return `username=${quoted(username)}`
   const bytes = [...Buffer.from(username)].map((byte) => {
     const character = String.fromCharCode(byte)
-    return /[A-Za-z0-9]/.test(character) ? character : `%${byte.toString(16).toUpperCase().padStart(2, '0')}`
+    return /[A-Za-z0-9]/.test(character)
+      ? character
+      : `%${byte.toString(16).toUpperCase().padStart(2, '0')}`
   })
   return `username*=UTF-8''${bytes.join('')}`
 }
@@ -97,17 +105,25 @@ function readChallenges(header: string): DigestChallenge[] {
   for (let part = PART.exec(header); part !== null; part = PART.exec(header)) {
     const [, name, text, token, scheme] = part
     if (scheme !== undefined) schemes.push({ scheme: scheme.toLowerCase(), parameters: new Map() })
-    else if (name !== undefined) schemes.at(-1)?.parameters.set(name.toLowerCase(), text?.replace(/\\(.)/g, '$1') ?? token ?? '')
+    else if (name !== undefined)
+      schemes
+        .at(-1)
+        ?.parameters.set(name.toLowerCase(), text?.replace(/\\(.)/g, '$1') ?? token ?? '')
   }
-  return schemes.flatMap(({ scheme, parameters }) => (scheme === 'digest' ? digestOf(parameters) : []))
+  return schemes.flatMap(({ scheme, parameters }) =>
+    scheme === 'digest' ? digestOf(parameters) : [],
+  )
 }
 
 function digestOf(parameters: ReadonlyMap<string, string>): DigestChallenge[] {
   const [realm, nonce, qop] = ['realm', 'nonce', 'qop'].map((name) => parameters.get(name))
   const wanted = (parameters.get('algorithm') ?? 'MD5').toLowerCase()
   const algorithm = ALGORITHMS.find((one) => one.toLowerCase() === wanted)
-  const auth = qop === undefined || qop.split(',').some((one) => one.trim().toLowerCase() === 'auth')
+  const auth =
+    qop === undefined || qop.split(',').some((one) => one.trim().toLowerCase() === 'auth')
   if (realm === undefined || nonce === undefined || algorithm === undefined || !auth) return []
   const stale = parameters.get('stale')?.toLowerCase() === 'true'
-  return [{ realm, nonce, opaque: parameters.get('opaque'), algorithm, qop: qop !== undefined, stale }]
+  return [
+    { realm, nonce, opaque: parameters.get('opaque'), algorithm, qop: qop !== undefined, stale },
+  ]
 }

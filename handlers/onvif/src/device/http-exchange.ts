@@ -48,14 +48,22 @@ const MAX_HEADER_BYTES = 16 * 1024
  * One request on a connection of its own. Redirects are not followed: a reply with one is a reply.
  * @throws CameraUnreachableError naming the address; the signal's reason
  */
-export async function exchange(destination: Destination, request: HttpRequest, options: ExchangeOptions): Promise<HttpReply> {
+export async function exchange(
+  destination: Destination,
+  request: HttpRequest,
+  options: ExchangeOptions,
+): Promise<HttpReply> {
   const { signal, timeoutMs } = options
   const late = () => new Error(`it took longer than ${timeoutMs} ms`)
   try {
-    return await withDeadline(signal, timeoutMs, late, (within) => send(destination, request, options, within))
+    return await withDeadline(signal, timeoutMs, late, (within) =>
+      send(destination, request, options, within),
+    )
   } catch (error) {
     signal.throwIfAborted()
-    throw new CameraUnreachableError(`${destination.url.origin}: ${messageOf(error)}`, { cause: error })
+    throw new CameraUnreachableError(`${destination.url.origin}: ${messageOf(error)}`, {
+      cause: error,
+    })
   }
 }
 
@@ -78,7 +86,12 @@ function send(
       maxHeaderSize: MAX_HEADER_BYTES,
       // Takes what small devices write; nobody stands between them and us whom that could confuse.
       insecureHTTPParser: true,
-      headers: { host: url.host, connection: 'close', ...headers, ...(body && { 'content-length': Buffer.byteLength(body) }) },
+      headers: {
+        host: url.host,
+        connection: 'close',
+        ...headers,
+        ...(body && { 'content-length': Buffer.byteLength(body) }),
+      },
       signal,
     })
     request.once('error', reject)
@@ -88,11 +101,16 @@ function send(
       response.on('data', (chunk: Buffer) => {
         chunks.push(chunk)
         length += chunk.length
-        if (length > maxBodyBytes) response.destroy(new Error(`it answers more than ${maxBodyBytes} bytes`))
+        if (length > maxBodyBytes)
+          response.destroy(new Error(`it answers more than ${maxBodyBytes} bytes`))
       })
       response.once('error', reject)
       response.once('end', () => {
-        resolve({ status: response.statusCode ?? 0, challenges: challengesOf(response), body: Buffer.concat(chunks) })
+        resolve({
+          status: response.statusCode ?? 0,
+          challenges: challengesOf(response),
+          body: Buffer.concat(chunks),
+        })
         // What comes after the reply is of no interest.
         request.destroy()
       })
@@ -106,7 +124,11 @@ function send(
   })
 }
 
-function trust(url: URL, certificates: CertificatePolicy['certificates'], authorities: string | undefined) {
+function trust(
+  url: URL,
+  certificates: CertificatePolicy['certificates'],
+  authorities: string | undefined,
+) {
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
   const servername = isIP(host) > 0 ? '' : host
   // Old cameras have old TLS, which is no worse than http.
@@ -116,10 +138,17 @@ function trust(url: URL, certificates: CertificatePolicy['certificates'], author
     secureOptions: constants.SSL_OP_LEGACY_SERVER_CONNECT,
   }
   return certificates === 'verify'
-    ? { servername, rejectUnauthorized: true, ...(authorities !== undefined && { ca: authorities }) }
+    ? {
+        servername,
+        rejectUnauthorized: true,
+        ...(authorities !== undefined && { ca: authorities }),
+      }
     : { servername, rejectUnauthorized: false, ...lenient }
 }
 
 function challengesOf({ rawHeaders }: http.IncomingMessage): string[] {
-  return rawHeaders.filter((_value, index) => index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === 'www-authenticate')
+  return rawHeaders.filter(
+    (_value, index) =>
+      index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === 'www-authenticate',
+  )
 }

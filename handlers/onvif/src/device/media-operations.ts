@@ -20,7 +20,11 @@ const media2: MediaService = {
     operation: 'GetStreamUri',
     body: `<Protocol>RTSP</Protocol>${tokenOf(token)}`,
   }),
-  getSnapshotUri: (token) => ({ namespace: MEDIA_2, operation: 'GetSnapshotUri', body: tokenOf(token) }),
+  getSnapshotUri: (token) => ({
+    namespace: MEDIA_2,
+    operation: 'GetSnapshotUri',
+    body: tokenOf(token),
+  }),
 }
 
 /** Of profile S. */
@@ -32,7 +36,11 @@ const media1: MediaService = {
     operation: 'GetStreamUri',
     body: `<StreamSetup>${STREAM_SETUP}</StreamSetup>${tokenOf(token)}`,
   }),
-  getSnapshotUri: (token) => ({ namespace: MEDIA_1, operation: 'GetSnapshotUri', body: tokenOf(token) }),
+  getSnapshotUri: (token) => ({
+    namespace: MEDIA_1,
+    operation: 'GetSnapshotUri',
+    body: tokenOf(token),
+  }),
 }
 
 const SCHEMA = 'http://www.onvif.org/ver10/schema'
@@ -44,7 +52,9 @@ export const MEDIA_SERVICES: readonly MediaService[] = [media2, media1]
 /** The most profiles of one camera: each costs two requests. */
 const MAX_PROFILES = 16
 
-export function readProfiles(response: XmlElement): { readonly token: string; readonly name: string }[] {
+export function readProfiles(
+  response: XmlElement,
+): { readonly token: string; readonly name: string }[] {
   const profiles = response.all('Profiles').map((profile) => ({
     token: profile.attributes.get('token') ?? '',
     name: cameraText(profile.textOf('Name') ?? ''),

@@ -20,16 +20,21 @@ const xml = (content: string) => parseXml(`<r>${content}</r>`)
 function time(year: string, month: string, day: string, hour = '3', minute = '4', second = '5') {
   const date = `<Date><Year>${year}</Year><Month>${month}</Month><Day>${day}</Day></Date>`
   const clock = `<Time><Hour>${hour}</Hour><Minute>${minute}</Minute><Second>${second}</Second></Time>`
-  return readTime(xml(`<SystemDateAndTime><UTCDateTime>${clock}${date}</UTCDateTime></SystemDateAndTime>`))
+  return readTime(
+    xml(`<SystemDateAndTime><UTCDateTime>${clock}${date}</UTCDateTime></SystemDateAndTime>`),
+  )
 }
 
 describe('what cameras answer', () => {
   it('may be the time', () => {
     expect(time('2026', '1', '2')).toBe(Date.UTC(2026, 0, 2, 3, 4, 5))
     expect(time('1970', '01', '01', '0', '0', '0')).toBe(0)
-    expect([time('99', '1', '1'), time('2026', '', '1'), time('2026', '1', '-1'), time('1e3', '1', '1')]).toEqual(
-      Array(4).fill(undefined),
-    )
+    expect([
+      time('99', '1', '1'),
+      time('2026', '', '1'),
+      time('2026', '1', '-1'),
+      time('1e3', '1', '1'),
+    ]).toEqual(Array(4).fill(undefined))
     expect(readTime(xml('<SystemDateAndTime><LocalDateTime/></SystemDateAndTime>'))).toBeUndefined()
   })
 
@@ -39,11 +44,19 @@ describe('what cameras answer', () => {
         .map(([from, address]) => `<${from}><Address>${address}</Address></${from}>`)
         .join('')}</Config></IPv4></NetworkInterfaces>`
     const read = (...interfaces: string[]) => readNetworkInterfaces(xml(interfaces.join('')))
-    expect(read(interfaceOf('a'), interfaceOf('b', ['FromDHCP', '10.0.0.2']), interfaceOf('c', ['Manual', '10.0.0.3']))).toEqual({
+    expect(
+      read(
+        interfaceOf('a'),
+        interfaceOf('b', ['FromDHCP', '10.0.0.2']),
+        interfaceOf('c', ['Manual', '10.0.0.3']),
+      ),
+    ).toEqual({
       ipAddress: '10.0.0.2',
       macAddress: 'b',
     })
-    expect(read(interfaceOf('a', ['LinkLocal', '169.254.0.9'], ['Manual', '10.0.0.2']))).toMatchObject({ ipAddress: '10.0.0.2' })
+    expect(
+      read(interfaceOf('a', ['LinkLocal', '169.254.0.9'], ['Manual', '10.0.0.2'])),
+    ).toMatchObject({ ipAddress: '10.0.0.2' })
     expect(read(interfaceOf('a', ['Manual', 'camera.example']))).toEqual({ macAddress: 'a' })
     expect(read(interfaceOf('', ['Manual', '10.0.0.2']))).toEqual({ ipAddress: '10.0.0.2' })
     expect(read()).toEqual({})
@@ -52,9 +65,15 @@ describe('what cameras answer', () => {
   it('may be more than anybody wants', () => {
     const scopes = readScopes(xml('<Scopes><ScopeItem>onvif://a</ScopeItem></Scopes>'.repeat(500)))
     expect([scopes.length, scopes[0]]).toEqual([128, 'onvif://a'])
-    expect(readProfiles(xml('<Profiles token="a"><Name>b</Name></Profiles>'.repeat(500))).length).toBe(16)
     expect(
-      readProfiles(xml(`<Profiles/><Profiles token=""/><Profiles token="${'a'.repeat(300)}"/><Profiles token="a&#10;b"/>`)),
+      readProfiles(xml('<Profiles token="a"><Name>b</Name></Profiles>'.repeat(500))).length,
+    ).toBe(16)
+    expect(
+      readProfiles(
+        xml(
+          `<Profiles/><Profiles token=""/><Profiles token="${'a'.repeat(300)}"/><Profiles token="a&#10;b"/>`,
+        ),
+      ),
     ).toEqual([])
   })
 

@@ -5,35 +5,59 @@ import { ask, credential, INFORMATION } from '../testing/test-camera.js'
 import { RefusedCredentials } from './refused-credentials.js'
 
 const wrong = { username: 'operator', password: 'hunter2' }
-const attemptsAt = ({ requests }: DeviceService) => requests.filter(({ body }) => body.includes('UsernameToken')).length
+const attemptsAt = ({ requests }: DeviceService) =>
+  requests.filter(({ body }) => body.includes('UsernameToken')).length
 
 describe('a credential that a camera refuses', () => {
   it('is tried once, also when several ask at once, by whatever URL; another one is tried by itself', async () => {
-    await using camera = await DeviceService.start({ credential, authentication: ['username-token'] })
+    await using camera = await DeviceService.start({
+      credential,
+      authentication: ['username-token'],
+    })
     const refused = new RefusedCredentials({ forMs: 60_000, clock: systemClock })
-    const facts = await Promise.all([1, 2, 3, 4, 5].map((n) => ask(`${camera.url}?${n}`, { as: wrong, refused })))
+    const facts = await Promise.all(
+      [1, 2, 3, 4, 5].map((n) => ask(`${camera.url}?${n}`, { as: wrong, refused })),
+    )
     expect(facts).toEqual(Array(5).fill({ authentication: 'refused' }))
     expect(attemptsAt(camera)).toBe(1)
-    expect(await ask(camera.url, { as: credential, refused })).toMatchObject({ authentication: 'accepted', ...INFORMATION })
+    expect(await ask(camera.url, { as: credential, refused })).toMatchObject({
+      authentication: 'accepted',
+      ...INFORMATION,
+    })
     expect(await ask(camera.url, { as: wrong, refused })).toEqual({ authentication: 'refused' })
     expect(attemptsAt(camera)).toBe(1 + 3)
   })
 
   it('is tried at another port of that address: another camera may be there', async () => {
-    await using camera = await DeviceService.start({ credential: wrong, authentication: ['username-token'] })
-    await using other = await DeviceService.start({ credential, authentication: ['username-token'] })
+    await using camera = await DeviceService.start({
+      credential: wrong,
+      authentication: ['username-token'],
+    })
+    await using other = await DeviceService.start({
+      credential,
+      authentication: ['username-token'],
+    })
     const refused = new RefusedCredentials({ forMs: 60_000, clock: systemClock })
-    expect(await ask(camera.url, { as: credential, refused })).toEqual({ authentication: 'refused' })
-    expect(await ask(other.url, { as: credential, refused })).toMatchObject({ authentication: 'accepted' })
+    expect(await ask(camera.url, { as: credential, refused })).toEqual({
+      authentication: 'refused',
+    })
+    expect(await ask(other.url, { as: credential, refused })).toMatchObject({
+      authentication: 'accepted',
+    })
   })
 
   it('is none where the camera did not answer', async () => {
-    await using camera = await DeviceService.start({ credential, authentication: ['username-token'] })
+    await using camera = await DeviceService.start({
+      credential,
+      authentication: ['username-token'],
+    })
     camera.misbehave('closed-connection', ['GetDeviceInformation'])
     const refused = new RefusedCredentials({ forMs: 60_000, clock: systemClock })
     const asked = () => ask(camera.url, { as: credential, refused })
     const facts = await Promise.all([asked(), asked()])
-    expect(facts.map(({ incomplete }) => incomplete?.code)).toEqual(Array(2).fill('AKRI_ERR_ONVIF_UNREACHABLE'))
+    expect(facts.map(({ incomplete }) => incomplete?.code)).toEqual(
+      Array(2).fill('AKRI_ERR_ONVIF_UNREACHABLE'),
+    )
     camera.misbehave(undefined)
     expect(await asked()).toMatchObject({ authentication: 'accepted' })
   })

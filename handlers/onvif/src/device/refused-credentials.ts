@@ -27,13 +27,19 @@ export class RefusedCredentials {
 
   has(place: Destination, credential: Credential): boolean {
     const { clock, forMs } = this.#options
-    const age = clock.monotonicMs() - (this.#refusedAt.get(keyOf(place, credential)) ?? Number.NEGATIVE_INFINITY)
+    const age =
+      clock.monotonicMs() -
+      (this.#refusedAt.get(keyOf(place, credential)) ?? Number.NEGATIVE_INFINITY)
     // One of the future is of a clock that was put back since.
     return age >= 0 && age < forMs
   }
 
   /** Attempts with one credential at one place, one after the other: so all but the first know what became of it. */
-  async oneByOne<T>(place: Destination, credential: Credential, attempt: () => Promise<T>): Promise<T> {
+  async oneByOne<T>(
+    place: Destination,
+    credential: Credential,
+    attempt: () => Promise<T>,
+  ): Promise<T> {
     const key = keyOf(place, credential)
     const before = this.#last.get(key)
     const run = before === undefined ? attempt() : before.then(attempt, attempt)
@@ -50,7 +56,8 @@ export class RefusedCredentials {
     this.#refusedAt.delete(key)
     this.#refusedAt.set(key, this.#options.clock.monotonicMs())
     const [oldest] = this.#refusedAt.keys()
-    if (this.#refusedAt.size > MAX_REMEMBERED && oldest !== undefined) this.#refusedAt.delete(oldest)
+    if (this.#refusedAt.size > MAX_REMEMBERED && oldest !== undefined)
+      this.#refusedAt.delete(oldest)
   }
 }
 

@@ -19,15 +19,26 @@ afterEach(() => server.close())
 
 /** Asks a camera that answers so. */
 async function call(operation: SoapCall, content: string) {
-  reply = soapEnvelope(`<${operation.operation}Response>${content}</${operation.operation}Response>`)
+  reply = soapEnvelope(
+    `<${operation.operation}Response>${content}</${operation.operation}Response>`,
+  )
   const address = server.address()
-  const url = new URL(`http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : expect.fail()}/`)
-  const session = new SoapSession({ address: '127.0.0.1', timeoutMs: 20_000, signal: new AbortController().signal })
+  const url = new URL(
+    `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : expect.fail()}/`,
+  )
+  const session = new SoapSession({
+    address: '127.0.0.1',
+    timeoutMs: 20_000,
+    signal: new AbortController().signal,
+  })
   return session.callOpenly({ url, address: '127.0.0.1' }, operation)
 }
 
 const items = (count: number) =>
-  Array.from({ length: count }, (_, n) => `<tt:SimpleItem Name="Sensitivity${n}" Value="50"/>`).join('')
+  Array.from(
+    { length: count },
+    (_, n) => `<tt:SimpleItem Name="Sensitivity${n}" Value="50"/>`,
+  ).join('')
 /** As a recorder tells of one, with its analytics. */
 const profile = (n: number) =>
   `<trt:Profiles token="Profile_${n}" fixed="true"><tt:Name>channel ${n}</tt:Name>` +
@@ -38,12 +49,16 @@ const [media2] = MEDIA_SERVICES
 const GET_PROFILES = media2?.getProfiles ?? expect.fail()
 
 const elements = (bytes: number) => '<b></b>'.repeat(bytes / 7)
-const attributes = (bytes: number) => `<b ${Array.from({ length: bytes / 12 }, (_, n) => `a${n}=""`).join(' ')}/>`
+const attributes = (bytes: number) =>
+  `<b ${Array.from({ length: bytes / 12 }, (_, n) => `a${n}=""`).join(' ')}/>`
 const MEGABYTE = 1_000_000
 
 describe('the reply of a camera', () => {
   it('may be that of a recorder with 180 profiles', async () => {
-    const response = await call(GET_PROFILES, Array.from({ length: 180 }, (_, n) => profile(n)).join(''))
+    const response = await call(
+      GET_PROFILES,
+      Array.from({ length: 180 }, (_, n) => profile(n)).join(''),
+    )
     expect(reply.length).toBeGreaterThan(650_000)
     expect(response.all('Profiles')).toHaveLength(180)
     expect(readProfiles(response)[15]).toEqual({ token: 'Profile_15', name: 'channel 15' })
@@ -53,21 +68,34 @@ describe('the reply of a camera', () => {
     ['too long', GET_SCOPES, 'x'.repeat(300_000), 'more than 262144'],
     ['of too many elements', GET_SCOPES, elements(200_000), 'more than 4000 elements'],
     ['of too many attributes', GET_SCOPES, attributes(200_000), 'more than 2000 attributes'],
-    ['of too many elements, also where it may be long', GET_PROFILES, elements(MEGABYTE), 'more than 30000 elements'],
-    ['of too many attributes, also where it may be long', GET_PROFILES, attributes(MEGABYTE), 'more than 15000 attributes'],
-  ] as const)('is refused when it is %s, and costs little', async (_what, operation, content, reason) => {
-    const costs: number[] = []
-    for (const _ of [1, 2, 3]) {
-      const started = processorMs()
-      await expect(call(operation, content)).rejects.toMatchObject({
-        code: 'AKRI_ERR_ONVIF_XML',
-        message: expect.stringContaining(reason),
-      })
-      costs.push(processorMs() - started)
-    }
-    // With what it costs to make it and to send it. A machine that does nothing else needs a fifth of that.
-    expect(Math.min(...costs)).toBeLessThan(250)
-  })
+    [
+      'of too many elements, also where it may be long',
+      GET_PROFILES,
+      elements(MEGABYTE),
+      'more than 30000 elements',
+    ],
+    [
+      'of too many attributes, also where it may be long',
+      GET_PROFILES,
+      attributes(MEGABYTE),
+      'more than 15000 attributes',
+    ],
+  ] as const)(
+    'is refused when it is %s, and costs little',
+    async (_what, operation, content, reason) => {
+      const costs: number[] = []
+      for (const _ of [1, 2, 3]) {
+        const started = processorMs()
+        await expect(call(operation, content)).rejects.toMatchObject({
+          code: 'AKRI_ERR_ONVIF_XML',
+          message: expect.stringContaining(reason),
+        })
+        costs.push(processorMs() - started)
+      }
+      // With what it costs to make it and to send it. A machine that does nothing else needs a fifth of that.
+      expect(Math.min(...costs)).toBeLessThan(250)
+    },
+  )
 
   it('costs little when it is as long as it may be', async () => {
     const costs: number[] = []

@@ -30,7 +30,11 @@ export interface SoapSessionOptions extends CertificatePolicy {
 }
 
 /** GetProfiles of a recorder with many channels is the longest reply. For others the default limits are wide. */
-const LONG_REPLY = { maxBytes: 1024 * 1024, maxElements: 30_000, maxAttributes: 15_000 } satisfies XmlLimits
+const LONG_REPLY = {
+  maxBytes: 1024 * 1024,
+  maxElements: 30_000,
+  maxAttributes: 15_000,
+} satisfies XmlLimits
 
 /** Talks to one camera, and remembers how it wants to be told who asks. */
 export class SoapSession {
@@ -71,20 +75,28 @@ export class SoapSession {
       throw new NotAuthorizedError(`${call.operation}: there is no credential for ${to.url.host}`)
     }
     if (this.#digest === undefined) {
-      const token = usernameToken(credential, { time: this.#clock.monotonicMs() + this.clockOffsetMs })
+      const token = usernameToken(credential, {
+        time: this.#clock.monotonicMs() + this.clockOffsetMs,
+      })
       const reply = await this.#post(to, call, token, {})
       if (!this.#takeChallenge(reply, credential)) return responseOf(reply, call)
     }
     return this.#callByDigest(to, call, credential)
   }
 
-  async #callByDigest(to: Destination, call: SoapCall, credential: Credential): Promise<XmlElement> {
+  async #callByDigest(
+    to: Destination,
+    call: SoapCall,
+    credential: Credential,
+  ): Promise<XmlElement> {
     for (let tries = 0; this.#digest !== undefined; tries++) {
       const digest = this.#digest
       const wasUsed = digest.used
       digest.used = true
       const uri = `${to.url.pathname}${to.url.search}`
-      const reply = await this.#post(to, call, '', { authorization: digest.answer.authorization({ method: 'POST', uri }) })
+      const reply = await this.#post(to, call, '', {
+        authorization: digest.answer.authorization({ method: 'POST', uri }),
+      })
       if (reply.status !== 401) return responseOf(reply, call)
       this.#digest = undefined
       // A nonce that was new and is not stale says that the password is wrong.
@@ -97,14 +109,24 @@ export class SoapSession {
   /** @returns whether there is a challenge, and so something to answer it by */
   #takeChallenge({ status, challenges }: HttpReply, credential: Credential): boolean {
     const challenge = status === 401 ? chooseChallenge(challenges) : undefined
-    if (challenge !== undefined) this.#digest = { answer: new DigestAnswer(challenge, credential), used: false }
+    if (challenge !== undefined)
+      this.#digest = { answer: new DigestAnswer(challenge, credential), used: false }
     return challenge !== undefined
   }
 
-  #post(to: Destination, call: SoapCall, header: string, headers: Readonly<Record<string, string>>): Promise<HttpReply> {
+  #post(
+    to: Destination,
+    call: SoapCall,
+    header: string,
+    headers: Readonly<Record<string, string>>,
+  ): Promise<HttpReply> {
     const { namespace, operation } = call
     const type = `application/soap+xml; charset=utf-8; action="${namespace}/${operation}"`
-    const request = { method: 'POST', headers: { 'content-type': type, ...headers }, body: envelope(call, header) } as const
+    const request = {
+      method: 'POST',
+      headers: { 'content-type': type, ...headers },
+      body: envelope(call, header),
+    } as const
     return exchange(to, request, { ...this.#options, maxBodyBytes: LONG_REPLY.maxBytes })
   }
 }
@@ -127,19 +149,26 @@ function responseOf({ status, body }: HttpReply, call: SoapCall): XmlElement {
 }
 
 /** What lies in the body of the envelope, if it is one. */
-function bodyOf(body: Buffer, status: number, { operation, isLong }: SoapCall): XmlElement | undefined {
+function bodyOf(
+  body: Buffer,
+  status: number,
+  { operation, isLong }: SoapCall,
+): XmlElement | undefined {
   try {
     const root = parseXml(body, isLong ? LONG_REPLY : {})
     return root.name === 'Envelope' ? root.find('Body')?.children[0] : undefined
   } catch (error) {
     // A page that says what the status says.
     if (status < 200 || status > 299) throw failureOf(status, operation)
-    throw error instanceof XmlError ? new XmlError(`${operation}: ${error.message}`, { cause: error }) : error
+    throw error instanceof XmlError
+      ? new XmlError(`${operation}: ${error.message}`, { cause: error })
+      : error
   }
 }
 
 function failureOf(status: number, operation: string): Error {
-  if (status === 401 || status === 403) return new NotAuthorizedError(`${operation}: HTTP status ${status}`)
+  if (status === 401 || status === 403)
+    return new NotAuthorizedError(`${operation}: HTTP status ${status}`)
   const redirected = status >= 300 && status <= 399 ? '; redirects are not followed' : ''
   return new InvalidReplyError(`${operation}: HTTP status ${status}${redirected}`)
 }
@@ -156,11 +185,17 @@ const NOT_AUTHORIZED: ReadonlySet<string> = new Set([
 
 function faultOf(fault: XmlElement, operation: string): Error {
   const codes: string[] = []
-  const add = (code: string | undefined) => code !== undefined && codes.push(fault.qualifiedName(code).local)
-  for (let code = fault.find('Code'); code !== undefined; code = code.find('Subcode')) add(code.textOf('Value'))
+  const add = (code: string | undefined) =>
+    code !== undefined && codes.push(fault.qualifiedName(code).local)
+  for (let code = fault.find('Code'); code !== undefined; code = code.find('Subcode'))
+    add(code.textOf('Value'))
   // SOAP 1.1; codes may go on behind a dot.
   for (const code of fault.textOf('faultcode')?.split('.') ?? []) add(code)
   const reason = fault.textOf('Reason', 'Text') ?? fault.textOf('faultstring')
-  const message = cameraText(`${operation}: ${codes.join(', ') || 'a fault'}${reason === undefined ? '' : `: ${reason}`}`)
-  return codes.some((code) => NOT_AUTHORIZED.has(code)) ? new NotAuthorizedError(message) : new SoapFaultError(message)
+  const message = cameraText(
+    `${operation}: ${codes.join(', ') || 'a fault'}${reason === undefined ? '' : `: ${reason}`}`,
+  )
+  return codes.some((code) => NOT_AUTHORIZED.has(code))
+    ? new NotAuthorizedError(message)
+    : new SoapFaultError(message)
 }

@@ -12,7 +12,10 @@ export interface TokenMoment {
 }
 
 /** The SOAP header by which a user is known (Web Services Security UsernameToken Profile 1.0): a digest of the password, not it. */
-export function usernameToken({ username, password }: Credential, { time, nonce = randomBytes(16) }: TokenMoment): string {
+export function usernameToken(
+  { username, password }: Credential,
+  { time, nonce = randomBytes(16) }: TokenMoment,
+): string {
   const created = new Date(time).toISOString()
   return (
     `<Security xmlns="${WSS}-wssecurity-secext-1.0.xsd" s:mustUnderstand="1"><UsernameToken>` +

@@ -50,38 +50,48 @@ describe('a budget for each address', () => {
   it.each([
     ['addresses', { addresses: 2 }],
     ['what there is in a second', { perSecond: 2 }],
-  ])('has %s of IPv4 for those of IPv4, however many of IPv6 there are, and the other way round', (_what, options) => {
-    for (const [many, few] of [
-      [
-        ['fe80::1%eth0', 'fd00::1', 'fe80::2%eth0'],
-        [A, B, C],
-      ],
-      [
-        [A, B, C],
-        ['fe80::1%eth0', 'fd00::1', 'fe80::2%eth0'],
-      ],
-    ] as const) {
-      const budget = budgetOf(options)
-      expect(takers(budget, ...many)).toEqual([true, true, false])
-      expect(takers(budget, ...few)).toEqual([true, true, false])
-    }
-  })
+  ])(
+    'has %s of IPv4 for those of IPv4, however many of IPv6 there are, and the other way round',
+    (_what, options) => {
+      for (const [many, few] of [
+        [
+          ['fe80::1%eth0', 'fd00::1', 'fe80::2%eth0'],
+          [A, B, C],
+        ],
+        [
+          [A, B, C],
+          ['fe80::1%eth0', 'fd00::1', 'fe80::2%eth0'],
+        ],
+      ] as const) {
+        const budget = budgetOf(options)
+        expect(takers(budget, ...many)).toEqual([true, true, false])
+        expect(takers(budget, ...few)).toEqual([true, true, false])
+      }
+    },
+  )
 
   it.each([
     ['addresses', { addresses: 1 }],
     ['what there is in a second', { perSecond: 1 }],
-  ])('gives what is reserved for an address in each round when others have taken all %s', (_what, options) => {
-    const budget = budgetOf({ ...options, reservedFor: (address) => (address === A ? 3 : 0) })
-    for (const _ of [1, 2]) {
-      now += 1000
-      expect(takers(budget, B, C)).toEqual([true, false])
-      expect(takers(budget, A, A, A, A)).toEqual([true, true, true, false])
-      expect(budget.renew()).toEqual({ ofOneAddress: 1, inAll: 1 })
-    }
-  })
+  ])(
+    'gives what is reserved for an address in each round when others have taken all %s',
+    (_what, options) => {
+      const budget = budgetOf({ ...options, reservedFor: (address) => (address === A ? 3 : 0) })
+      for (const _ of [1, 2]) {
+        now += 1000
+        expect(takers(budget, B, C)).toEqual([true, false])
+        expect(takers(budget, A, A, A, A)).toEqual([true, true, true, false])
+        expect(budget.renew()).toEqual({ ofOneAddress: 1, inAll: 1 })
+      }
+    },
+  )
 
   it('takes what is reserved from nobody else', () => {
-    const budget = budgetOf({ perSecond: 1, addresses: 1, reservedFor: (address) => (address === A ? 1 : 0) })
+    const budget = budgetOf({
+      perSecond: 1,
+      addresses: 1,
+      reservedFor: (address) => (address === A ? 1 : 0),
+    })
     expect(takers(budget, A, B, A)).toEqual([true, true, false])
   })
 })

@@ -72,7 +72,8 @@ export class AddressBudget {
     const pool = this.#pools[isIPv6(address.replace(/%.*$/, '')) ? 'IPv6' : 'IPv4']
     const second = Math.floor(now / 1000)
     if (second !== pool.second) Object.assign(pool, { second, left: perSecond })
-    if (amount > pool.left || (!pool.addresses.has(address) && pool.addresses.size >= addresses)) return false
+    if (amount > pool.left || (!pool.addresses.has(address) && pool.addresses.size >= addresses))
+      return false
     pool.addresses.add(address)
     pool.left -= amount
     return true

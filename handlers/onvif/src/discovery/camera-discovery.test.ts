@@ -83,8 +83,11 @@ describe('the discovery of cameras', () => {
     })
     for (let round = 0; round < 5; round++) {
       const before = warned.length
-      await sayHello(Array.from({ length: 1000 }, (_, n) => `127.${80 + round}.${n >> 8}.${n & 255}`))
-      for (const { address, announcement } of [known, asked, other]) await sayHello([address], announcement)
+      await sayHello(
+        Array.from({ length: 1000 }, (_, n) => `127.${80 + round}.${n >> 8}.${n & 255}`),
+      )
+      for (const { address, announcement } of [known, asked, other])
+        await sayHello([address], announcement)
       await pass(10_000)
       expect(warned.slice(before)).toMatchObject([{ ofOneAddress: 0, inAll: expect.any(Number) }])
     }

@@ -22,13 +22,19 @@ export interface CameraPlace {
   readonly refused: RefusedCredentials
 }
 
-export interface CameraDiscoveryOptions extends Pick<CameraSetOptions, 'identity' | 'refreshMs' | 'wanted'>, ServiceUrlOptions {
+export interface CameraDiscoveryOptions
+  extends Pick<CameraSetOptions, 'identity' | 'refreshMs' | 'wanted'>,
+    ServiceUrlOptions {
   readonly interfaces?: readonly string[] | undefined
   readonly probeAddresses: readonly string[]
   /** Which addresses may be spoken to, as things are now: the machine's own networks change. */
   readonly policyNow: () => NetworkPolicy
   /** Asks a camera who it is. @throws AkriError where there is none */
-  readonly read: (place: CameraPlace, policy: NetworkPolicy, signal: AbortSignal) => Promise<CameraFacts>
+  readonly read: (
+    place: CameraPlace,
+    policy: NetworkPolicy,
+    signal: AbortSignal,
+  ) => Promise<CameraFacts>
   /** How long a round probes, in milliseconds. */
   readonly windowMs: number
   /** From one round to the next, in milliseconds. */
@@ -52,7 +58,9 @@ const HELLOS = { perAddress: 1, addresses: 64 }
 const MAX_TOLD = 1000
 
 /** Finds cameras and keeps track of them: yields all that are there whenever something may have changed. */
-export async function* discoverCameras(options: CameraDiscoveryOptions): AsyncGenerator<readonly Camera[], void, void> {
+export async function* discoverCameras(
+  options: CameraDiscoveryOptions,
+): AsyncGenerator<readonly Camera[], void, void> {
   const stop = new AbortController()
   // Each camera that is asked, and each Probe that is to be repeated, waits for it.
   setMaxListeners(0, stop.signal)
@@ -148,7 +156,10 @@ class CameraDiscovery {
     const { clock, signal } = this.#options
     const enough = new AbortController()
     signal.addEventListener('abort', () => enough.abort(), { signal: enough.signal })
-    await Promise.race([this.#queue.idle(), clock.sleep(FIRST_LIST_MS, enough.signal).catch(() => undefined)])
+    await Promise.race([
+      this.#queue.idle(),
+      clock.sleep(FIRST_LIST_MS, enough.signal).catch(() => undefined),
+    ])
     enough.abort()
   }
 
@@ -160,14 +171,16 @@ class CameraDiscovery {
       const { urls, refused } = serviceUrls(announcement.xAddrs, this.#policy, this.#options)
       if (urls.length > 0) this.#set.heard(kind, { ...announcement, urls, source })
       else if (refused.length > 0) this.#tellOfPlace(announcement.uuid, source, refused)
-      else if (kind === 'Hello' && this.#hellos.take(source, 1, clock.monotonicMs())) this.#discovery.probeAt(source)
+      else if (kind === 'Hello' && this.#hellos.take(source, 1, clock.monotonicMs()))
+        this.#discovery.probeAt(source)
     }
     this.#ask(0)
   }
 
   /** @param again how many of those that have been asked before are asked again, of either kind */
   #ask(again: number): void {
-    for (const reading of this.#set.due(again)) this.#queue.add(reading.source, () => this.#read(reading))
+    for (const reading of this.#set.due(again))
+      this.#queue.add(reading.source, () => this.#read(reading))
   }
 
   async #read(reading: Reading): Promise<void> {
@@ -177,7 +190,9 @@ class CameraDiscovery {
     try {
       const found = await this.#firstThatAnswers(reading, urls, failed)
       // Ids are made of URLs, and other nodes may have reached one that is before it: whoever just was not reached is asked again.
-      const unreached = [...failed].flatMap(([url, error]) => (error instanceof CameraUnreachableError ? [url] : []))
+      const unreached = [...failed].flatMap(([url, error]) =>
+        error instanceof CameraUnreachableError ? [url] : [],
+      )
       const better = found && (await this.#firstThatAnswers(reading, unreached, failed))
       if (found !== undefined) return this.#answered(id, better ?? found, [...failed.keys()])
     } catch (error) {
@@ -186,7 +201,11 @@ class CameraDiscovery {
     const reasons = [...failed.values()].map(messageOf)
     const failures = this.#set.failed(id)
     const tell = failures === 1 ? log.info : log.debug
-    tell.call(log, { uuid, source, failures, reasons }, 'what is announced as a camera does not answer as one')
+    tell.call(
+      log,
+      { uuid, source, failures, reasons },
+      'what is announced as a camera does not answer as one',
+    )
     this.#changed()
   }
 
@@ -199,7 +218,11 @@ class CameraDiscovery {
     const { signal, read } = this.#options
     for (const url of urls) {
       try {
-        const facts = await read({ url, uuid, zone: source.split('%')[1], refused: this.#refused }, this.#policy, signal)
+        const facts = await read(
+          { url, uuid, zone: source.split('%')[1], refused: this.#refused },
+          this.#policy,
+          signal,
+        )
         if (this.#set.isStill(id, url, facts)) return { url, facts }
         failed.set(url, new InvalidReplyError(`${url}: it is another camera`))
       } catch (error) {
@@ -222,6 +245,9 @@ class CameraDiscovery {
   #tellOfPlace(uuid: string, source: string, reasons: readonly string[]): void {
     if (this.#told.has(source) || this.#told.size >= MAX_TOLD) return
     this.#told.add(source)
-    this.#options.log.info({ uuid, source, reasons }, 'no URL of what is announced as a camera may be asked')
+    this.#options.log.info(
+      { uuid, source, reasons },
+      'no URL of what is announced as a camera may be asked',
+    )
   }
 }

@@ -17,7 +17,14 @@ beforeEach(() => {
 })
 
 function setOf(options: Partial<CameraSetOptions> = {}): CameraSet {
-  return new CameraSet({ identity: 'url', refreshMs: REFRESH_MS, wanted: () => true, clock, random: () => 1, ...options })
+  return new CameraSet({
+    identity: 'url',
+    refreshMs: REFRESH_MS,
+    wanted: () => true,
+    clock,
+    random: () => 1,
+    ...options,
+  })
 }
 
 const at = (address: string) => `http://${address}/onvif/device_service`
@@ -66,7 +73,9 @@ describe('the cameras that were heard of', () => {
 
   it('D2 are asked anew in bounded numbers, however many they are', async () => {
     const set = setOf()
-    const cameras = Array.from({ length: 500 }, (_, n) => announced(`camera-${n}`, `10.0.${n >> 8}.${n & 255}`))
+    const cameras = Array.from({ length: 500 }, (_, n) =>
+      announced(`camera-${n}`, `10.0.${n >> 8}.${n & 255}`),
+    )
     for (const { urls } of cameras) answering.set(urls[0] ?? '', FACTS)
     expect(await round(set, ...cameras)).toHaveLength(500)
     let most = 0
@@ -77,7 +86,8 @@ describe('the cameras that were heard of', () => {
   it('are asked less and less often while they do not answer', async () => {
     const set = setOf()
     const asked: number[] = []
-    for (let n = 0; n < 300; n++) if ((await round(set, announced('a', '10.0.0.1'))).length > 0) asked.push(n)
+    for (let n = 0; n < 300; n++)
+      if ((await round(set, announced('a', '10.0.0.1'))).length > 0) asked.push(n)
     // Five seconds first, ten minutes at last; and rounds are ten seconds apart.
     expect(asked.slice(0, 6)).toEqual([0, 1, 2, 4, 8, 16])
     expect((asked.at(-1) ?? 0) - (asked.at(-2) ?? 0)).toBe(60)
@@ -103,7 +113,10 @@ describe('the cameras that were heard of', () => {
     const camera = announced('a', '10.0.0.1')
     answering.set(at('10.0.0.1'), FACTS)
     await round(set, camera)
-    answering.set(at('10.0.0.1'), { authentication: 'none', incomplete: new CameraUnreachableError('too slow') })
+    answering.set(at('10.0.0.1'), {
+      authentication: 'none',
+      incomplete: new CameraUnreachableError('too slow'),
+    })
     await clock.advance(REFRESH_MS)
     expect(await round(set, camera)).toHaveLength(1)
     expect(set.cameras[0]?.facts).toBe(FACTS)
@@ -212,7 +225,8 @@ describe('the cameras that were heard of', () => {
     const url = 'http://[FE80:0::1]/onvif/device_service'
     const camera = announced('a', '10.0.0.1', { urls: [url] })
     const neighbour = announced('b', '10.0.0.1')
-    const counts = () => ['10.0.0.1', 'fe80::1%eth0', '10.0.0.2'].map((address) => set.knownAt(address))
+    const counts = () =>
+      ['10.0.0.1', 'fe80::1%eth0', '10.0.0.2'].map((address) => set.knownAt(address))
     for (const one of [url, at('10.0.0.1'), at('10.0.0.2')]) answering.set(one, FACTS)
     set.heard('ProbeMatch', camera)
     expect(counts()).toEqual([0, 0, 0])
@@ -232,7 +246,10 @@ describe('the cameras that were heard of', () => {
     const camera = announced('a', '10.0.0.2', { urls: [first, second] })
 
     /** Rounds until the camera is asked again. @returns how many, and what is asked then */
-    async function untilAsked(set: CameraSet, said: () => Announced = () => camera): Promise<[rounds: number, asked: string[]]> {
+    async function untilAsked(
+      set: CameraSet,
+      said: () => Announced = () => camera,
+    ): Promise<[rounds: number, asked: string[]]> {
       for (let rounds = 1; rounds < 100; rounds++) {
         const asked = await round(set, said())
         if (asked.length > 0) return [rounds, asked]
@@ -302,7 +319,9 @@ describe('the cameras that were heard of', () => {
       answering.clear()
       answering.set(at('10.0.0.2'), FACTS)
       await round(set, announced('a', '10.0.0.2', { scopes: ['new'] }))
-      expect(set.cameras).toEqual([{ uuid: 'a', url: at('10.0.0.2'), scopes: ['new'], facts: FACTS }])
+      expect(set.cameras).toEqual([
+        { uuid: 'a', url: at('10.0.0.2'), scopes: ['new'], facts: FACTS },
+      ])
     })
 
     it('move too when another camera has got their address', async () => {
@@ -339,7 +358,9 @@ describe('the cameras that were heard of', () => {
   describe('when somebody forges them', () => {
     it('are so many from one address and no more', async () => {
       const set = setOf()
-      const forged = Array.from({ length: 500 }, (_, n) => announced(`forged-${n}`, '10.0.0.66', { urls: [at(`10.1.0.${n}`)] }))
+      const forged = Array.from({ length: 500 }, (_, n) =>
+        announced(`forged-${n}`, '10.0.0.66', { urls: [at(`10.1.0.${n}`)] }),
+      )
       answering.set(at('10.0.0.1'), FACTS)
       const asked = await round(set, ...forged, announced('a', '10.0.0.1'))
       expect(asked).toHaveLength(33)
@@ -348,7 +369,9 @@ describe('the cameras that were heard of', () => {
 
     it('make room for those that answer', async () => {
       const set = setOf()
-      const forged = Array.from({ length: 1000 }, (_, n) => announced(`forged-${n}`, `10.${n >> 8}.0.${n & 255}`))
+      const forged = Array.from({ length: 1000 }, (_, n) =>
+        announced(`forged-${n}`, `10.${n >> 8}.0.${n & 255}`),
+      )
       await round(set, ...forged)
       answering.set(at('192.168.0.1'), FACTS)
       await round(set, announced('a', '192.168.0.1'))

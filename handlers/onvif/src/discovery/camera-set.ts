@@ -135,7 +135,8 @@ export class CameraSet {
     if (entry === undefined) return
     this.#seen.set(entry.id, { id: entry.id })
     if (entry.known === undefined) this.#heardUnknown(entry, kind, announced)
-    else if (announced.urls.includes(entry.known.url)) this.#heardAtHome(entry, entry.known, kind, announced)
+    else if (announced.urls.includes(entry.known.url))
+      this.#heardAtHome(entry, entry.known, kind, announced)
     else claim(entry, announced)
   }
 
@@ -146,10 +147,15 @@ export class CameraSet {
   saidGoodbye(uuid: string, source: string): boolean {
     let gone = false
     for (const entry of [...(this.#byUuid.get(uuid) ?? [])]) {
-      if (isFrom(source, entry.known?.url ?? entry.announced.urls[0] ?? '', entry.announced.source)) {
+      if (
+        isFrom(source, entry.known?.url ?? entry.announced.urls[0] ?? '', entry.announced.source)
+      ) {
         gone ||= entry.known !== undefined
         this.#remove(entry)
-        this.#departed.set(departureKey(uuid, source), this.#options.clock.monotonicMs() + GOODBYE_MS)
+        this.#departed.set(
+          departureKey(uuid, source),
+          this.#options.clock.monotonicMs() + GOODBYE_MS,
+        )
       } else if (entry.known !== undefined && this.#hurry(entry, entry.known)) entry.leaving = true
     }
     return gone
@@ -164,10 +170,12 @@ export class CameraSet {
       if (!there.has(entry.id)) this.#remove(entry)
       else if (entry.atHome) entry.claims.clear()
       // It was silent where it is known to be, and said to be elsewhere.
-      else if (entry.known !== undefined && entry.claims.size > 0) entry.due = Math.min(entry.due, now)
+      else if (entry.known !== undefined && entry.claims.size > 0)
+        entry.due = Math.min(entry.due, now)
       entry.atHome = false
     }
-    for (const [key, until] of this.#departed) if (!isAhead(until, now, GOODBYE_MS)) this.#departed.delete(key)
+    for (const [key, until] of this.#departed)
+      if (!isAhead(until, now, GOODBYE_MS)) this.#departed.delete(key)
   }
 
   /**
@@ -178,16 +186,27 @@ export class CameraSet {
     const now = this.#options.clock.monotonicMs()
     const longest = Math.max(this.#options.refreshMs, LAST_RETRY_MS)
     const due = [...this.#entries.values()]
-      .filter((entry) => !entry.reading && !isAhead(entry.due, now, longest) && this.#options.wanted(entry.announced))
+      .filter(
+        (entry) =>
+          !entry.reading &&
+          !isAhead(entry.due, now, longest) &&
+          this.#options.wanted(entry.announced),
+      )
       .sort((a, b) => a.due - b.due)
     const urgent = due.filter(isUrgent)
-    const known = due.filter((entry) => !isUrgent(entry) && entry.known !== undefined).slice(0, most)
-    const failing = due.filter((entry) => !isUrgent(entry) && entry.known === undefined).slice(0, most)
+    const known = due
+      .filter((entry) => !isUrgent(entry) && entry.known !== undefined)
+      .slice(0, most)
+    const failing = due
+      .filter((entry) => !isUrgent(entry) && entry.known === undefined)
+      .slice(0, most)
     return [...urgent, ...known, ...failing].map((entry) => {
       entry.reading = true
       const { id, uuid, announced, known: before, claims } = entry
       const urls = [
-        ...(before === undefined ? announced.urls : [...stillPreferred(before, announced), before.url]),
+        ...(before === undefined
+          ? announced.urls
+          : [...stillPreferred(before, announced), before.url]),
         ...[...claims.values()].flatMap((claimed) => claimed.urls),
       ]
       return { id, uuid, urls: [...new Set(urls)].slice(0, MAX_URLS), source: announced.source }
@@ -203,11 +222,14 @@ export class CameraSet {
     if (entry === undefined) return
     const now = this.#options.clock.monotonicMs()
     const { announced, claims, known } = entry
-    if (!announced.urls.includes(url)) entry.announced = [...claims.values()].find(({ urls }) => urls.includes(url)) ?? announced
+    if (!announced.urls.includes(url))
+      entry.announced = [...claims.values()].find(({ urls }) => urls.includes(url)) ?? announced
     // What it told before it still is, where it stopped answering in between.
     const before = facts.incomplete !== undefined && known?.url === url ? known.facts : undefined
     const { urls } = entry.announced
-    const preferred = urls.slice(0, Math.max(urls.indexOf(url), 0)).filter((one) => silent.includes(one))
+    const preferred = urls
+      .slice(0, Math.max(urls.indexOf(url), 0))
+      .filter((one) => silent.includes(one))
     entry.known = { url, preferred, facts: before ?? facts, at: now }
     this.#knownAt = undefined
     entry.leaving = false
@@ -231,7 +253,9 @@ export class CameraSet {
   failed(id: string): number {
     const entry = this.#entries.get(id)
     if (entry === undefined) return 0
-    entry.due = this.#options.clock.monotonicMs() + Math.min(FIRST_RETRY_MS * 2 ** entry.failures, LAST_RETRY_MS)
+    entry.due =
+      this.#options.clock.monotonicMs() +
+      Math.min(FIRST_RETRY_MS * 2 ** entry.failures, LAST_RETRY_MS)
     entry.failures++
     if (entry.failures >= MAX_FAILURES) this.#forget(entry)
     asked(entry)
@@ -248,23 +272,34 @@ export class CameraSet {
     if (known === undefined) return true
     const isToBeTold = url === known.url ? claims?.size !== 0 : known.preferred.includes(url)
     if (!isToBeTold) return true
-    const differs = (a: string | undefined, b: string | undefined) => a !== undefined && b !== undefined && a !== b
-    return !differs(known.facts.serialNumber, facts.serialNumber) && !differs(known.facts.macAddress, facts.macAddress)
+    const differs = (a: string | undefined, b: string | undefined) =>
+      a !== undefined && b !== undefined && a !== b
+    return (
+      !differs(known.facts.serialNumber, facts.serialNumber) &&
+      !differs(known.facts.macAddress, facts.macAddress)
+    )
   }
 
   #heardUnknown(entry: Entry, kind: 'ProbeMatch' | 'Hello', announced: Announced): void {
-    const isNews = kind === 'Hello' || announced.urls.some((url) => !entry.announced.urls.includes(url))
+    const isNews =
+      kind === 'Hello' || announced.urls.some((url) => !entry.announced.urls.includes(url))
     if (!isNews) return
     claim(entry, announced)
     // Reason enough to ask again, but not over and over.
     entry.due = Math.min(entry.due, this.#options.clock.monotonicMs() + FIRST_RETRY_MS)
   }
 
-  #heardAtHome(entry: Entry, known: Known, kind: 'ProbeMatch' | 'Hello', announced: Announced): void {
+  #heardAtHome(
+    entry: Entry,
+    known: Known,
+    kind: 'ProbeMatch' | 'Hello',
+    announced: Announced,
+  ): void {
     entry.atHome = true
     // Anybody can say anything of a camera; what changes it must come from itself.
     if (!isFrom(announced.source, known.url, entry.announced.source)) return
-    if (kind === 'Hello' || announced.metadataVersion !== entry.announced.metadataVersion) this.#hurry(entry, known)
+    if (kind === 'Hello' || announced.metadataVersion !== entry.announced.metadataVersion)
+      this.#hurry(entry, known)
     if (announced.source !== entry.announced.source) this.#knownAt = undefined
     entry.announced = announced
   }
@@ -285,7 +320,8 @@ export class CameraSet {
   #entryOf({ uuid, urls }: Announced): Entry | undefined {
     const entries = [...(this.#byUuid.get(uuid) ?? [])]
     if (this.#options.identity === 'uuid') return entries[0]
-    const at = (entry: Entry) => (entry.known === undefined ? entry.announced.urls : [entry.known.url])
+    const at = (entry: Entry) =>
+      entry.known === undefined ? entry.announced.urls : [entry.known.url]
     // One that has answered before one that has not.
     return (
       entries.find(({ known }) => known !== undefined && urls.includes(known.url)) ??
@@ -358,7 +394,8 @@ function isUrgent({ known, failures, leaving }: Entry): boolean {
 
 /** One address has one say, so that who floods us drowns out nobody. */
 function claim({ claims }: Entry, announced: Announced): void {
-  if (claims.has(announced.source) || claims.size < MAX_CLAIMS) claims.set(announced.source, announced)
+  if (claims.has(announced.source) || claims.size < MAX_CLAIMS)
+    claims.set(announced.source, announced)
 }
 
 function asked(entry: Entry): void {

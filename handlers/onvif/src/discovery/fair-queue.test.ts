@@ -5,7 +5,8 @@ describe('a fair queue', () => {
   it('runs so many at once, so many of one key, and every key in turn', async () => {
     const queue = new FairQueue({ atOnce: 3, perKey: 2 })
     const running = new Map<string, () => void>()
-    const add = (key: string, name: string) => queue.add(key, () => new Promise((resolve) => void running.set(name, resolve)))
+    const add = (key: string, name: string) =>
+      queue.add(key, () => new Promise((resolve) => void running.set(name, resolve)))
     const finish = async (name: string) => {
       running.get(name)?.()
       running.delete(name)

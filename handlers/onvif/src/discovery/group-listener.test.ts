@@ -32,8 +32,16 @@ beforeEach(async () => {
   warned = []
   const ignore = () => {}
   const log = { ...silentLogger, warn: (fields: object) => warned.push(fields) }
-  listener = new GroupListener({ log, onDatagram: ({ bytes }) => heard.push(Buffer.from(bytes).toString()) })
-  const options = { family: 'IPv4', address: '127.0.0.1', multicastInterface: '127.0.0.1', onDatagram: ignore } as const
+  listener = new GroupListener({
+    log,
+    onDatagram: ({ bytes }) => heard.push(Buffer.from(bytes).toString()),
+  })
+  const options = {
+    family: 'IPv4',
+    address: '127.0.0.1',
+    multicastInterface: '127.0.0.1',
+    onDatagram: ignore,
+  } as const
   sender = await UdpSocket.open({ ...options, onBroken: ignore })
 })
 

@@ -21,7 +21,10 @@ export class GroupListener {
   /** What could not be listened to, told once until it can. */
   readonly #deaf = new Set<string>()
 
-  constructor({ log, onDatagram }: { readonly log: Logger; readonly onDatagram: (datagram: Datagram) => void }) {
+  constructor({
+    log,
+    onDatagram,
+  }: { readonly log: Logger; readonly onDatagram: (datagram: Datagram) => void }) {
     this.#log = log
     this.#onDatagram = onDatagram
   }
@@ -65,9 +68,13 @@ export class GroupListener {
   }
 
   /** The socket, on these interfaces at most; undefined where the port cannot be had. */
-  async #socketFor(address: string, interfaces: ReadonlyMap<string, ProbingInterface>): Promise<Listening | undefined> {
+  async #socketFor(
+    address: string,
+    interfaces: ReadonlyMap<string, ProbingInterface>,
+  ): Promise<Listening | undefined> {
     const before = this.#listening.get(address)
-    if (before !== undefined && [...before.joined].every((key) => interfaces.has(key))) return before
+    if (before !== undefined && [...before.joined].every((key) => interfaces.has(key)))
+      return before
     try {
       const [{ family } = { family: 'IPv4' as const }] = interfaces.values()
       const listening: Listening = { socket: await this.#open(family, address), joined: new Set() }

@@ -24,7 +24,10 @@ const ONVIF_DEVICE = 'http://www.onvif.org/ver10/device/wsdl'
 const decode = (text: string) => decodeMessage(Buffer.from(text))
 
 /** An answer as a device might write it. */
-function answer(match: string, { header = `<RelatesTo>uuid:${ID}</RelatesTo>`, root = '' } = {}): string {
+function answer(
+  match: string,
+  { header = `<RelatesTo>uuid:${ID}</RelatesTo>`, root = '' } = {},
+): string {
   return `<Envelope ${root}><Header>${header}</Header><Body><ProbeMatches>${match}</ProbeMatches></Body></Envelope>`
 }
 
@@ -33,14 +36,18 @@ const match = (content: string, address = 'urn:uuid:CAMERA-1') =>
 
 function matchesOf(text: string) {
   const message = decode(text)
-  return message.kind === 'ProbeMatches' ? message.matches : expect.fail(`it is a message of kind ${message.kind}`)
+  return message.kind === 'ProbeMatches'
+    ? message.matches
+    : expect.fail(`it is a message of kind ${message.kind}`)
 }
 
 describe('messages of WS-Discovery', () => {
   it('D2 declare every prefix that a Probe uses, in names and in types', () => {
     for (const type of PROBED_TYPES) {
       const text = encodeProbe(ID, type).toString()
-      const used = [...text.matchAll(/<\/?([a-z]+):|>([a-z]+):[A-Z]/g)].map(([, element, word]) => element ?? word)
+      const used = [...text.matchAll(/<\/?([a-z]+):|>([a-z]+):[A-Z]/g)].map(
+        ([, element, word]) => element ?? word,
+      )
       expect(used.filter((prefix) => !text.includes(` xmlns:${prefix}="http://`))).toEqual([])
       const types = parseXml(text).find('Body', 'Probe', 'Types')
       expect(types?.qualifiedName(types.text)).toEqual(
@@ -58,7 +65,11 @@ describe('messages of WS-Discovery', () => {
   })
 
   it('come back as they were written', () => {
-    const texts = fc.string({ unit: fc.constantFrom(...'abcxyz019-._~:/?&=<>"\''), minLength: 1, maxLength: 40 })
+    const texts = fc.string({
+      unit: fc.constantFrom(...'abcxyz019-._~:/?&=<>"\''),
+      minLength: 1,
+      maxLength: 40,
+    })
     const announcement: fc.Arbitrary<AnnouncementText> = fc.record({
       uuid: fc.uuid(),
       types: fc.subarray(['dn:NetworkVideoTransmitter', 'tds:Device']),
@@ -67,30 +78,43 @@ describe('messages of WS-Discovery', () => {
       metadataVersion: fc.nat(),
     })
     fc.assert(
-      fc.property(fc.array(announcement, { maxLength: 4 }), fc.uuid(), (announcements, relatesTo) => {
-        const read = announcements.map(({ types, ...rest }) => ({
-          ...rest,
-          types: types.map((type) => ({
-            namespace: type === 'tds:Device' ? ONVIF_DEVICE : ONVIF_NETWORK,
-            local: type.split(':')[1],
-          })),
-        }))
-        expect(decodeMessage(encodeProbeMatches(ID, `urn:uuid:${relatesTo}`, announcements))).toEqual({
-          kind: 'ProbeMatches',
-          relatesTo,
-          matches: read,
-        })
-        for (const [index, one] of announcements.entries()) {
-          expect(decodeMessage(encodeHello(ID, one))).toEqual({ kind: 'Hello', announcement: read[index] })
-          expect(decodeMessage(encodeBye(ID, one.uuid))).toMatchObject({ kind: 'Bye', announcement: { uuid: one.uuid } })
-        }
-      }),
+      fc.property(
+        fc.array(announcement, { maxLength: 4 }),
+        fc.uuid(),
+        (announcements, relatesTo) => {
+          const read = announcements.map(({ types, ...rest }) => ({
+            ...rest,
+            types: types.map((type) => ({
+              namespace: type === 'tds:Device' ? ONVIF_DEVICE : ONVIF_NETWORK,
+              local: type.split(':')[1],
+            })),
+          }))
+          expect(
+            decodeMessage(encodeProbeMatches(ID, `urn:uuid:${relatesTo}`, announcements)),
+          ).toEqual({
+            kind: 'ProbeMatches',
+            relatesTo,
+            matches: read,
+          })
+          for (const [index, one] of announcements.entries()) {
+            expect(decodeMessage(encodeHello(ID, one))).toEqual({
+              kind: 'Hello',
+              announcement: read[index],
+            })
+            expect(decodeMessage(encodeBye(ID, one.uuid))).toMatchObject({
+              kind: 'Bye',
+              announcement: { uuid: one.uuid },
+            })
+          }
+        },
+      ),
     )
   })
 
   it('are read with any prefixes, and with the UUID in any of its spellings', () => {
     const spelt = ['urn:uuid:CAMERA-1', 'uuid:camera-1', 'Camera-1', ' urn:UUID:camera-1\n']
-    for (const address of spelt) expect(matchesOf(answer(match('', address)))).toMatchObject([{ uuid: 'camera-1' }])
+    for (const address of spelt)
+      expect(matchesOf(answer(match('', address)))).toMatchObject([{ uuid: 'camera-1' }])
     const prefixed = `<env:Envelope xmlns:env="urn:e" xmlns:wsa="urn:a" xmlns:wsd="urn:d"><env:Header><wsa:RelatesTo>${ID}</wsa:RelatesTo>
       </env:Header><env:Body><wsd:ProbeMatches><wsd:ProbeMatch><wsa:EndpointReference><wsa:Address>urn:uuid:1</wsa:Address>
       </wsa:EndpointReference><wsd:XAddrs>
@@ -110,7 +134,8 @@ describe('messages of WS-Discovery', () => {
   })
 
   it('are read up to a bound', () => {
-    const many = (name: string) => `<${name}>${Array.from({ length: 300 }, (_, n) => `http://a/${n}`).join(' ')}</${name}>`
+    const many = (name: string) =>
+      `<${name}>${Array.from({ length: 300 }, (_, n) => `http://a/${n}`).join(' ')}</${name}>`
     const [first] = matchesOf(answer(match(many('XAddrs') + many('Scopes') + many('Types'))))
     expect([first?.xAddrs.length, first?.scopes.length, first?.types.length]).toEqual([8, 256, 32])
     expect(matchesOf(answer(match('').repeat(100)))).toHaveLength(64)
@@ -163,13 +188,23 @@ describe('messages of WS-Discovery', () => {
     expect(decode('<Envelope/>')).toEqual({ kind: 'other' })
   })
 
-  it('D2 never make the reader throw anything but its own error, whatever they are', { timeout: timeoutMs }, () => {
+  it('D2 never make the reader throw anything but its own error, whatever they are', {
+    timeout: timeoutMs,
+  }, () => {
     const good = encodeProbeMatches(ID, ID, [
-      { uuid: ID, types: ['tds:Device'], scopes: ['onvif://a'], xAddrs: ['http://a/'], metadataVersion: 1 },
+      {
+        uuid: ID,
+        types: ['tds:Device'],
+        scopes: ['onvif://a'],
+        xAddrs: ['http://a/'],
+        metadataVersion: 1,
+      },
     ])
     const broken = fc
       .tuple(fc.nat(good.length), fc.nat(60), fc.uint8Array({ maxLength: 20 }))
-      .map(([at, length, bytes]) => Buffer.concat([good.subarray(0, at), bytes, good.subarray(at + length)]))
+      .map(([at, length, bytes]) =>
+        Buffer.concat([good.subarray(0, at), bytes, good.subarray(at + length)]),
+      )
     fc.assert(
       fc.property(fc.oneof(fc.uint8Array({ maxLength: 500 }), broken), (bytes) => {
         try {
@@ -184,14 +219,23 @@ describe('messages of WS-Discovery', () => {
 })
 
 describe('an ONVIF device', () => {
-  const isDevice = (content: string, root = '') => matchesOf(answer(match(content), { root })).map(isOnvifDevice)[0]
+  const isDevice = (content: string, root = '') =>
+    matchesOf(answer(match(content), { root })).map(isOnvifDevice)[0]
 
   it.each([
-    ['a NetworkVideoTransmitter', `<Types xmlns:dn="${ONVIF_NETWORK}">dn:NetworkVideoTransmitter</Types>`, true],
+    [
+      'a NetworkVideoTransmitter',
+      `<Types xmlns:dn="${ONVIF_NETWORK}">dn:NetworkVideoTransmitter</Types>`,
+      true,
+    ],
     ['one whose prefix is declared nowhere', '<Types>dn:NetworkVideoTransmitter</Types>', true],
     ['a Device of ONVIF', `<Types xmlns:x="${ONVIF_DEVICE}">x:Device</Types>`, true],
     ['a Device whose prefix is declared nowhere', '<Types>tds:Device</Types>', true],
-    ['one that says by its scopes alone what it is', '<Scopes>onvif://www.onvif.org/type/ptz</Scopes>', true],
+    [
+      'one that says by its scopes alone what it is',
+      '<Scopes>onvif://www.onvif.org/type/ptz</Scopes>',
+      true,
+    ],
     [
       'a computer that answers whatever is asked',
       '<Types xmlns:wsdp="http://schemas.xmlsoap.org/ws/2006/02/devprof" xmlns:pub="http://schemas.microsoft.com/windows/pub/2005/07">wsdp:Device pub:Computer</Types>',

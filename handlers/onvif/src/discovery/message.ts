@@ -1,5 +1,12 @@
 import { AkriError } from '@akrijs/sdk'
-import { escapeXml, parseXml, type QualifiedName, type XmlElement, XmlError, type XmlLimits } from '../xml.js'
+import {
+  escapeXml,
+  parseXml,
+  type QualifiedName,
+  type XmlElement,
+  XmlError,
+  type XmlLimits,
+} from '../xml.js'
 
 // WS-Discovery of April 2005, as the ONVIF core specification uses it (section 7.3).
 
@@ -27,7 +34,11 @@ export interface Announcement {
 
 export type DiscoveryMessage =
   | { readonly kind: 'Probe'; readonly messageId: string; readonly types: readonly QualifiedName[] }
-  | { readonly kind: 'ProbeMatches'; readonly relatesTo: string; readonly matches: readonly Announcement[] }
+  | {
+      readonly kind: 'ProbeMatches'
+      readonly relatesTo: string
+      readonly matches: readonly Announcement[]
+    }
   | { readonly kind: 'Hello' | 'Bye'; readonly announcement: Announcement }
   /** Of a kind that nobody here has a use for. */
   | { readonly kind: 'other' }
@@ -54,7 +65,12 @@ const MAX_UUID_LENGTH = 256
 const MAX_XADDR_LENGTH = 1024
 /** What Akri reads of a datagram too, in bytes; those of cameras are a tenth as long, or less. */
 export const MAX_DATAGRAM_BYTES = 16 * 1024
-const LIMITS = { maxBytes: MAX_DATAGRAM_BYTES, maxDepth: 32, maxElements: 1500, maxAttributes: 500 } satisfies XmlLimits
+const LIMITS = {
+  maxBytes: MAX_DATAGRAM_BYTES,
+  maxDepth: 32,
+  maxElements: 1500,
+  maxAttributes: 500,
+} satisfies XmlLimits
 
 /** @throws DiscoveryMessageError */
 export function decodeMessage(datagram: Uint8Array): DiscoveryMessage {
@@ -66,12 +82,17 @@ export function decodeMessage(datagram: Uint8Array): DiscoveryMessage {
       const relatesTo = envelope.textOf('Header', 'RelatesTo')
       if (relatesTo === undefined) throw new DiscoveryMessageError('ProbeMatches relate to nothing')
       const matches = content.all('ProbeMatch').slice(0, MAX_MATCHES).map(announcementOf)
-      return { kind: 'ProbeMatches', relatesTo: bareUuid(relatesTo), matches: matches.filter((match) => match !== undefined) }
+      return {
+        kind: 'ProbeMatches',
+        relatesTo: bareUuid(relatesTo),
+        matches: matches.filter((match) => match !== undefined),
+      }
     }
     case 'Hello':
     case 'Bye': {
       const announcement = announcementOf(content)
-      if (announcement === undefined) throw new DiscoveryMessageError(`a ${content.name} has no usable endpoint reference`)
+      if (announcement === undefined)
+        throw new DiscoveryMessageError(`a ${content.name} has no usable endpoint reference`)
       return { kind: content.name, announcement }
     }
     case 'Probe': {
@@ -88,7 +109,8 @@ export function decodeMessage(datagram: Uint8Array): DiscoveryMessage {
 export function isOnvifDevice({ types, scopes }: Announcement): boolean {
   const named = types.some(
     ({ namespace, local }) =>
-      local === 'NetworkVideoTransmitter' || (local === 'Device' && (namespace ?? NAMESPACES.tds) === NAMESPACES.tds),
+      local === 'NetworkVideoTransmitter' ||
+      (local === 'Device' && (namespace ?? NAMESPACES.tds) === NAMESPACES.tds),
   )
   return named || (types.length === 0 && scopes.some((scope) => scope.startsWith('onvif://')))
 }
@@ -108,8 +130,14 @@ export function encodeProbe(messageId: string, type: ProbedType): Buffer {
 }
 
 /** @param relatesTo the MessageID of the Probe, as it was written there */
-export function encodeProbeMatches(messageId: string, relatesTo: string, matches: readonly AnnouncementText[]): Buffer {
-  const body = matches.map((match) => `<d:ProbeMatch>${announcementText(match)}</d:ProbeMatch>`).join('')
+export function encodeProbeMatches(
+  messageId: string,
+  relatesTo: string,
+  matches: readonly AnnouncementText[],
+): Buffer {
+  const body = matches
+    .map((match) => `<d:ProbeMatch>${announcementText(match)}</d:ProbeMatch>`)
+    .join('')
   return envelope(messageId, 'ProbeMatches', `<d:ProbeMatches>${body}</d:ProbeMatches>`, relatesTo)
 }
 
@@ -175,7 +203,8 @@ function words(text = ''): string[] {
 }
 
 function envelope(messageId: string, action: string, body: string, relatesTo?: string): Buffer {
-  const answers = relatesTo === undefined ? '' : `<a:RelatesTo>${escapeXml(relatesTo)}</a:RelatesTo>`
+  const answers =
+    relatesTo === undefined ? '' : `<a:RelatesTo>${escapeXml(relatesTo)}</a:RelatesTo>`
   const to = relatesTo === undefined ? EVERYBODY : ANONYMOUS
   // No attributes in the header: there are devices that ignore an Action or To with mustUnderstand.
   const header =
@@ -186,7 +215,13 @@ function envelope(messageId: string, action: string, body: string, relatesTo?: s
   )
 }
 
-function announcementText({ uuid, types, scopes, xAddrs, metadataVersion }: AnnouncementText): string {
+function announcementText({
+  uuid,
+  types,
+  scopes,
+  xAddrs,
+  metadataVersion,
+}: AnnouncementText): string {
   return (
     `${endpointReference(uuid)}<d:Types>${escapeXml(types.join(' '))}</d:Types><d:Scopes>${escapeXml(scopes.join(' '))}</d:Scopes>` +
     `<d:XAddrs>${escapeXml(xAddrs.join(' '))}</d:XAddrs><d:MetadataVersion>${metadataVersion}</d:MetadataVersion>`

@@ -7,7 +7,15 @@ function four(address: string, prefix: number, internal = false): NetworkInterfa
 }
 
 function six(address: string): NetworkInterfaceInfo {
-  return { address, netmask: '', family: 'IPv6', mac: '', internal: false, cidr: `${address}/64`, scopeid: 2 }
+  return {
+    address,
+    netmask: '',
+    family: 'IPv6',
+    mac: '',
+    internal: false,
+    cidr: `${address}/64`,
+    scopeid: 2,
+  }
 }
 
 const NODE = {
@@ -20,19 +28,30 @@ const NODE = {
 }
 
 const namesAndAddresses = (only?: string[]) =>
-  probingInterfaces({ only }, NODE).map(({ name, family, address }) => `${name} ${family} ${address}`)
+  probingInterfaces({ only }, NODE).map(
+    ({ name, family, address }) => `${name} ${family} ${address}`,
+  )
 
 describe('the interfaces that are probed on', () => {
   it('are all but loopback and the networks of containers, each by its IPv4 addresses and its link-local one', () => {
-    expect(namesAndAddresses()).toEqual(['lan0 IPv4 192.168.1.5', 'lan0 IPv4 10.1.0.5', 'lan0 IPv6 fe80::5%lan0'])
+    expect(namesAndAddresses()).toEqual([
+      'lan0 IPv4 192.168.1.5',
+      'lan0 IPv4 10.1.0.5',
+      'lan0 IPv6 fe80::5%lan0',
+    ])
   })
 
   it('are those alone that are named, whichever they are', () => {
-    expect(namesAndAddresses(['lo', 'docker0', 'gone0'])).toEqual(['lo IPv4 127.0.0.1', 'docker0 IPv4 172.17.0.1'])
+    expect(namesAndAddresses(['lo', 'docker0', 'gone0'])).toEqual([
+      'lo IPv4 127.0.0.1',
+      'docker0 IPv4 172.17.0.1',
+    ])
   })
 
   it('are no more than sockets are opened for', () => {
-    const many = { lan0: Array.from({ length: 500 }, (_, n) => four(`10.0.${n >> 8}.${n & 255}`, 16)) }
+    const many = {
+      lan0: Array.from({ length: 500 }, (_, n) => four(`10.0.${n >> 8}.${n & 255}`, 16)),
+    }
     expect(probingInterfaces({}, many)).toHaveLength(64)
   })
 })

@@ -1,5 +1,9 @@
 import { readFileSync } from 'node:fs'
-import { type InterfaceAddresses, type MachineInterfaceOptions, machineInterfaces } from '@akrijs/sdk/network'
+import {
+  type InterfaceAddresses,
+  type MachineInterfaceOptions,
+  machineInterfaces,
+} from '@akrijs/sdk/network'
 
 /** An address of this machine that can be probed from. */
 export interface ProbingInterface {
@@ -17,7 +21,10 @@ export interface ProbingInterface {
 const MAX_INTERFACES = 64
 
 /** The interfaces that are up: each of their IPv4 addresses, and the link-local one of IPv6. */
-export function probingInterfaces(options: MachineInterfaceOptions, table?: InterfaceAddresses): ProbingInterface[] {
+export function probingInterfaces(
+  options: MachineInterfaceOptions,
+  table?: InterfaceAddresses,
+): ProbingInterface[] {
   return machineInterfaces(options, table)
     .flatMap(({ name, addresses }) => {
       const index = indexOf(name)

@@ -26,7 +26,10 @@ it('a credential that a camera refuses is tried once in each refreshSeconds, how
   onTestFinished(() => stop.abort())
   const lists = openDiscovery(createOnvifHandler({ clock, intervalMs: 86_400_000 }), {
     details: JSON.stringify({ interfaces: ['lo'], refreshSeconds: REFRESH_MS / 1000 }),
-    properties: DiscoveryProperties.fromTexts({ username_default: 'admin', password_default: 'wrong' }),
+    properties: DiscoveryProperties.fromTexts({
+      username_default: 'admin',
+      password_default: 'wrong',
+    }),
     signal: stop.signal,
     log: silentLogger,
   })
@@ -36,18 +39,29 @@ it('a credential that a camera refuses is tried once in each refreshSeconds, how
     await expect(Promise.race([first, 'not yet'])).resolves.not.toBe('not yet')
   })
   const { value } = await first
-  expect(value?.map(({ properties }) => properties?.ONVIF_DEVICE_AUTHENTICATION)).toEqual(['refused'])
+  expect(value?.map(({ properties }) => properties?.ONVIF_DEVICE_AUTHENTICATION)).toEqual([
+    'refused',
+  ])
 
-  const asked = () => camera.service.requests.filter(({ operation }) => operation === 'GetScopes').length
-  const attempts = () => camera.service.requests.filter(({ body }) => body.includes('UsernameToken')).length
+  const asked = () =>
+    camera.service.requests.filter(({ operation }) => operation === 'GetScopes').length
+  const attempts = () =>
+    camera.service.requests.filter(({ body }) => body.includes('UsernameToken')).length
   expect(attempts()).toBe(1)
   /** Somebody makes us ask the camera, which another name and URL does as well as a Bye. */
   const provoke = async (by: 'bye' | 'hello') => {
     const before = asked()
-    const [uuid, xAddrs] = by === 'bye' ? [camera.uuid, []] : [randomUUID(), [`${camera.service.url}?${before}`]]
+    const [uuid, xAddrs] =
+      by === 'bye' ? [camera.uuid, []] : [randomUUID(), [`${camera.service.url}?${before}`]]
     await using forger = await DiscoveryResponder.open({
       address: '127.77.0.66',
-      announcement: () => ({ uuid, xAddrs, types: ['dn:NetworkVideoTransmitter'], scopes: [], metadataVersion: 1 }),
+      announcement: () => ({
+        uuid,
+        xAddrs,
+        types: ['dn:NetworkVideoTransmitter'],
+        scopes: [],
+        metadataVersion: 1,
+      }),
       faults: { silent: true },
     })
     await forger[by]()

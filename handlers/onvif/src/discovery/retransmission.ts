@@ -7,7 +7,12 @@ export interface RetransmissionParameters {
 }
 
 /** SOAP-over-UDP of September 2004, appendix I. */
-export const MULTICAST: RetransmissionParameters = { repeats: 4, minDelayMs: 50, maxDelayMs: 250, upperDelayMs: 500 }
+export const MULTICAST: RetransmissionParameters = {
+  repeats: 4,
+  minDelayMs: 50,
+  maxDelayMs: 250,
+  upperDelayMs: 500,
+}
 export const UNICAST: RetransmissionParameters = { ...MULTICAST, repeats: 2 }
 
 /**

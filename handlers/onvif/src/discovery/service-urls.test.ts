@@ -11,7 +11,13 @@ const urlsOf = (...args: Parameters<typeof serviceUrls>) => serviceUrls(...args)
 
 describe('the URLs of a device service', () => {
   it('are asked in the order of the camera, but http before https and IPv4 before IPv6', () => {
-    const xAddrs = ['https://[fd00::1]/a', 'http://[fd00::1]/a', 'https://10.0.0.1/a', 'http://10.0.0.2/a', 'http://10.0.0.1/a']
+    const xAddrs = [
+      'https://[fd00::1]/a',
+      'http://[fd00::1]/a',
+      'https://10.0.0.1/a',
+      'http://10.0.0.2/a',
+      'http://10.0.0.1/a',
+    ]
     expect(urlsOf(xAddrs, policy)).toEqual([
       'http://10.0.0.2/a',
       'http://10.0.0.1/a',
@@ -22,7 +28,12 @@ describe('the URLs of a device service', () => {
   })
 
   it('begin with https where certificates are verified: by http no credential would be sent', () => {
-    const xAddrs = ['http://10.0.0.1/a', 'https://[fd00::1]/a', 'https://10.0.0.1/a', 'http://[fd00::1]/a']
+    const xAddrs = [
+      'http://10.0.0.1/a',
+      'https://[fd00::1]/a',
+      'https://10.0.0.1/a',
+      'http://[fd00::1]/a',
+    ]
     expect(urlsOf(xAddrs, policy, { secureFirst: true })).toEqual([
       'https://10.0.0.1/a',
       'https://[fd00::1]/a',
@@ -32,17 +43,35 @@ describe('the URLs of a device service', () => {
   })
 
   it('are taken once and as they are written, also with a name for the host', () => {
-    expect(urlsOf(['HTTP://Camera.example:80/A', 'HTTP://Camera.example:80/A'], policy)).toEqual(['HTTP://Camera.example:80/A'])
+    expect(urlsOf(['HTTP://Camera.example:80/A', 'HTTP://Camera.example:80/A'], policy)).toEqual([
+      'HTTP://Camera.example:80/A',
+    ])
   })
 
   it.each([
     ['of another network', 'http://192.168.1.1/', '192.168.1.1 is not in the networks'],
     ['of this machine', 'http://127.0.0.1:10250/pods', '127.0.0.1 is not in the networks'],
     ['of this machine by another spelling', 'http://0x7f.1/', '127.0.0.1 is not in the networks'],
-    ['of this machine in an allowed network', 'http://10.0.0.5:10250/', '10.0.0.5 is an address of this machine'],
-    ['with a user name', 'http://root:hunter2@10.0.0.1/', 'the URL of 10.0.0.1 has a user name in it'],
-    ['of another kind', 'ftp://root:hunter2@10.0.0.1/', '"ftp://…@10.0.0.1/" is none of http://, https://'],
-    ['no URL because of a password', 'http://root:hunt/er2@10.0.0.1/', '"http://…@10.0.0.1/" is not the URL of a service'],
+    [
+      'of this machine in an allowed network',
+      'http://10.0.0.5:10250/',
+      '10.0.0.5 is an address of this machine',
+    ],
+    [
+      'with a user name',
+      'http://root:hunter2@10.0.0.1/',
+      'the URL of 10.0.0.1 has a user name in it',
+    ],
+    [
+      'of another kind',
+      'ftp://root:hunter2@10.0.0.1/',
+      '"ftp://…@10.0.0.1/" is none of http://, https://',
+    ],
+    [
+      'no URL because of a password',
+      'http://root:hunt/er2@10.0.0.1/',
+      '"http://…@10.0.0.1/" is not the URL of a service',
+    ],
     ['that are none', 'device_service', '"device_service" is not the URL of a service'],
   ])('are not asked when they are %s, and the reason tells no password', (_what, xAddr, reason) => {
     expect(serviceUrls([xAddr, 'http://10.0.0.1/'], policy)).toEqual({

@@ -36,7 +36,15 @@ export class UdpSocket {
 
   /** @throws Error of the system, such as EADDRINUSE and EADDRNOTAVAIL */
   static async open(options: UdpSocketOptions): Promise<UdpSocket> {
-    const { family, address, port = 0, multicastInterface, shared = false, onDatagram, onBroken } = options
+    const {
+      family,
+      address,
+      port = 0,
+      multicastInterface,
+      shared = false,
+      onDatagram,
+      onBroken,
+    } = options
     const socket = dgram.createSocket({
       type: family === 'IPv4' ? 'udp4' : 'udp6',
       reuseAddr: shared,
@@ -60,7 +68,9 @@ export class UdpSocket {
     } catch {
       // The default will do.
     }
-    socket.on('message', (bytes, sender) => onDatagram({ bytes, address: sender.address, port: sender.port }))
+    socket.on('message', (bytes, sender) =>
+      onDatagram({ bytes, address: sender.address, port: sender.port }),
+    )
     socket.on('error', (error) => {
       opened.close()
       onBroken(error)
@@ -85,7 +95,9 @@ export class UdpSocket {
   send(bytes: Uint8Array, port: number, address: string): Promise<void> {
     if (this.#closed) return Promise.resolve()
     return new Promise((resolve, reject) => {
-      this.#socket.send(bytes, port, address, (error) => (error && !this.#closed ? reject(error) : resolve()))
+      this.#socket.send(bytes, port, address, (error) =>
+        error && !this.#closed ? reject(error) : resolve(),
+      )
     })
   }
 

@@ -16,7 +16,12 @@ import {
   PROBED_TYPES,
 } from './message.js'
 import { type ProbingInterface, probingInterfaces } from './network-interfaces.js'
-import { MULTICAST, type RetransmissionParameters, retransmissions, UNICAST } from './retransmission.js'
+import {
+  MULTICAST,
+  type RetransmissionParameters,
+  retransmissions,
+  UNICAST,
+} from './retransmission.js'
 import { type Datagram, UdpSocket } from './udp-socket.js'
 
 /** Something that a device said of itself. */
@@ -65,7 +70,10 @@ const ANSWER_MS = 30_000
 export class WsDiscovery {
   readonly #options: WsDiscoveryOptions
   readonly #listener: GroupListener
-  readonly #probing = new Map<string, { readonly on: ProbingInterface; readonly socket: UdpSocket }>()
+  readonly #probing = new Map<
+    string,
+    { readonly on: ProbingInterface; readonly socket: UdpSocket }
+  >()
   readonly #directed = new Map<'IPv4' | 'IPv6', UdpSocket>()
   /** MessageIDs of our own Probes, and until when answers are taken. */
   readonly #asked = new Map<string, number>()
@@ -78,8 +86,14 @@ export class WsDiscovery {
 
   constructor(options: WsDiscoveryOptions) {
     this.#options = options
-    this.#budget = new AddressBudget({ ...BUDGET, reservedFor: (address) => RESERVED_PER_CAMERA * options.camerasAt(address) })
-    this.#listener = new GroupListener({ log: options.log, onDatagram: (datagram) => this.#onDatagram(datagram) })
+    this.#budget = new AddressBudget({
+      ...BUDGET,
+      reservedFor: (address) => RESERVED_PER_CAMERA * options.camerasAt(address),
+    })
+    this.#listener = new GroupListener({
+      log: options.log,
+      onDatagram: (datagram) => this.#onDatagram(datagram),
+    })
   }
 
   /**
@@ -92,12 +106,19 @@ export class WsDiscovery {
     this.#seenBefore = this.#seen
     this.#seen = new Set()
     if (ofOneAddress + inAll > 0)
-      log.warn({ ofOneAddress, inAll }, 'more datagrams came than are read: of one address, or of all that are no known cameras')
+      log.warn(
+        { ofOneAddress, inAll },
+        'more datagrams came than are read: of one address, or of all that are no known cameras',
+      )
     for (const [id, until] of this.#asked) if (until < clock.monotonicMs()) this.#asked.delete(id)
     await this.#followInterfaces()
     for (const { on, socket } of this.#probing.values()) {
       for (const type of PROBED_TYPES) {
-        this.#own(this.#send(this.#newProbe(type), MULTICAST, (bytes) => this.#sendToGroup(on, socket, bytes)))
+        this.#own(
+          this.#send(this.#newProbe(type), MULTICAST, (bytes) =>
+            this.#sendToGroup(on, socket, bytes),
+          ),
+        )
       }
     }
     for (const address of probeAddresses) this.probeAt(address)
@@ -119,7 +140,9 @@ export class WsDiscovery {
 
   async #probeAt(address: string): Promise<void> {
     try {
-      const socket = await this.#directedSocket(isIPv6(address.replace(/%.*/, '')) ? 'IPv6' : 'IPv4')
+      const socket = await this.#directedSocket(
+        isIPv6(address.replace(/%.*/, '')) ? 'IPv6' : 'IPv4',
+      )
       const send = (bytes: Uint8Array) => socket.send(bytes, DISCOVERY_PORT, address)
       await Promise.all(PROBED_TYPES.map((type) => this.#send(this.#newProbe(type), UNICAST, send)))
       this.#troubles.delete(address)
@@ -170,7 +193,8 @@ export class WsDiscovery {
     }
     for (const on of found.values()) if (!this.#probing.has(on.key)) await this.#open(on)
     await this.#listener.follow([...found.values()])
-    if (found.size > 0 || this.#options.probeAddresses.length > 0) this.#troubles.delete(NO_INTERFACE)
+    if (found.size > 0 || this.#options.probeAddresses.length > 0)
+      this.#troubles.delete(NO_INTERFACE)
     else this.#trouble(NO_INTERFACE, { interfaces: only }, 'there is no interface to probe on')
   }
 
@@ -189,7 +213,11 @@ export class WsDiscovery {
       this.#options.log.info({ interface: on.name, address: on.address }, 'probing on an interface')
     } catch (error) {
       // An address of IPv6 cannot be used in the first second or two, until nobody else has claimed it.
-      this.#trouble(on.key, { interface: on.name, address: on.address, reason: messageOf(error) }, 'an interface cannot be used')
+      this.#trouble(
+        on.key,
+        { interface: on.name, address: on.address, reason: messageOf(error) },
+        'an interface cannot be used',
+      )
     }
   }
 
@@ -197,7 +225,11 @@ export class WsDiscovery {
   #lose(on: ProbingInterface, error: unknown): void {
     this.#probing.get(on.key)?.socket.close()
     this.#probing.delete(on.key)
-    this.#trouble(on.key, { interface: on.name, address: on.address, reason: messageOf(error) }, 'an interface cannot be used')
+    this.#trouble(
+      on.key,
+      { interface: on.name, address: on.address, reason: messageOf(error) },
+      'an interface cannot be used',
+    )
   }
 
   async #directedSocket(family: 'IPv4' | 'IPv6'): Promise<UdpSocket> {
@@ -251,9 +283,15 @@ export class WsDiscovery {
       return
     }
     if (message.kind === 'ProbeMatches') {
-      const announcements = this.#asked.has(message.relatesTo) ? message.matches.filter(isOnvifDevice) : []
-      for (const announcement of announcements) onHeard({ kind: 'ProbeMatch', announcement, source: address })
-    } else if (message.kind === 'Bye' || (message.kind === 'Hello' && isOnvifDevice(message.announcement))) {
+      const announcements = this.#asked.has(message.relatesTo)
+        ? message.matches.filter(isOnvifDevice)
+        : []
+      for (const announcement of announcements)
+        onHeard({ kind: 'ProbeMatch', announcement, source: address })
+    } else if (
+      message.kind === 'Bye' ||
+      (message.kind === 'Hello' && isOnvifDevice(message.announcement))
+    ) {
       onHeard({ kind: message.kind, announcement: message.announcement, source: address })
     }
   }

@@ -52,8 +52,13 @@ export const OPEN_OPERATIONS: ReadonlySet<string> = new Set([
 
 /** Wraps the content of a SOAP body. */
 export function soapEnvelope(content: string, version: '1.1' | '1.2' = '1.2'): string {
-  const soap = version === '1.2' ? 'http://www.w3.org/2003/05/soap-envelope' : 'http://schemas.xmlsoap.org/soap/envelope/'
-  const declared = Object.entries(NAMESPACES).map(([prefix, namespace]) => ` xmlns:${prefix}="${namespace}"`)
+  const soap =
+    version === '1.2'
+      ? 'http://www.w3.org/2003/05/soap-envelope'
+      : 'http://schemas.xmlsoap.org/soap/envelope/'
+  const declared = Object.entries(NAMESPACES).map(
+    ([prefix, namespace]) => ` xmlns:${prefix}="${namespace}"`,
+  )
   return (
     `<?xml version="1.0" encoding="UTF-8"?>\n<SOAP-ENV:Envelope xmlns:SOAP-ENV="${soap}"${declared.join('')}>` +
     `<SOAP-ENV:Body>${content}</SOAP-ENV:Body></SOAP-ENV:Envelope>`
@@ -76,10 +81,15 @@ export function replyTo(operation: XmlElement, context: ReplyContext): string | 
   const services = { [NAMESPACES.tds]: device, [NAMESPACES.trt]: media1, [NAMESPACES.tr2]: media2 }
   const prefix = Object.entries(NAMESPACES).find(([, one]) => one === namespace)?.[0]
   const content = services[namespace ?? '']?.(operation, context)
-  return content === undefined ? undefined : `<${prefix}:${name}Response>${content}</${prefix}:${name}Response>`
+  return content === undefined
+    ? undefined
+    : `<${prefix}:${name}Response>${content}</${prefix}:${name}Response>`
 }
 
-function device({ name }: XmlElement, { identity, origin, media, now }: ReplyContext): string | undefined {
+function device(
+  { name }: XmlElement,
+  { identity, origin, media, now }: ReplyContext,
+): string | undefined {
   switch (name) {
     case 'GetSystemDateAndTime': {
       const time = `<tt:Time><tt:Hour>${now.getUTCHours()}</tt:Hour><tt:Minute>${now.getUTCMinutes()}</tt:Minute><tt:Second>${now.getUTCSeconds()}</tt:Second></tt:Time>`
@@ -99,12 +109,17 @@ function device({ name }: XmlElement, { identity, origin, media, now }: ReplyCon
       )
     case 'GetScopes':
       return identity.scopes
-        .map((scope) => `<tds:Scopes><tt:ScopeDef>Fixed</tt:ScopeDef><tt:ScopeItem>${x(scope)}</tt:ScopeItem></tds:Scopes>`)
+        .map(
+          (scope) =>
+            `<tds:Scopes><tt:ScopeDef>Fixed</tt:ScopeDef><tt:ScopeItem>${x(scope)}</tt:ScopeItem></tds:Scopes>`,
+        )
         .join('')
     case 'GetServices':
       return [
         [NAMESPACES.tds, 'device_service'],
-        ...media.map((version) => (version === 1 ? [NAMESPACES.trt, 'media_service'] : [NAMESPACES.tr2, 'media2_service'])),
+        ...media.map((version) =>
+          version === 1 ? [NAMESPACES.trt, 'media_service'] : [NAMESPACES.tr2, 'media2_service'],
+        ),
       ]
         .map(
           ([namespace, file]) =>
@@ -157,7 +172,8 @@ function media1(operation: XmlElement, context: ReplyContext): string | undefine
 
 function media2(operation: XmlElement, context: ReplyContext): string | undefined {
   if (!context.media.includes(2)) return undefined
-  const uri = (text: string | undefined) => (text === undefined ? undefined : `<tr2:Uri>${x(text)}</tr2:Uri>`)
+  const uri = (text: string | undefined) =>
+    text === undefined ? undefined : `<tr2:Uri>${x(text)}</tr2:Uri>`
   switch (operation.name) {
     case 'GetProfiles':
       return context.identity.profiles
@@ -182,10 +198,17 @@ function media2(operation: XmlElement, context: ReplyContext): string | undefine
 
 function streamUri(operation: XmlElement, { identity, host }: ReplyContext): string | undefined {
   const token = operation.textOf('ProfileToken') ?? ''
-  return identity.profiles.includes(token) ? `rtsp://${host}:554/${encodeURIComponent(token)}` : undefined
+  return identity.profiles.includes(token)
+    ? `rtsp://${host}:554/${encodeURIComponent(token)}`
+    : undefined
 }
 
-function snapshotUri(operation: XmlElement, { identity, origin }: ReplyContext): string | undefined {
+function snapshotUri(
+  operation: XmlElement,
+  { identity, origin }: ReplyContext,
+): string | undefined {
   const token = operation.textOf('ProfileToken') ?? ''
-  return identity.profiles.includes(token) ? `${origin}/snapshot/${encodeURIComponent(token)}` : undefined
+  return identity.profiles.includes(token)
+    ? `${origin}/snapshot/${encodeURIComponent(token)}`
+    : undefined
 }

@@ -22,7 +22,10 @@ interface NodeOnvif {
       readonly snapshot: string
       readonly stream: Readonly<Record<string, string>>
     }[]
-    fetchSnapshot(): Promise<{ readonly headers: Readonly<Record<string, string>>; readonly body: Buffer }>
+    fetchSnapshot(): Promise<{
+      readonly headers: Readonly<Record<string, string>>
+      readonly body: Buffer
+    }>
   }
 }
 const nodeOnvif: NodeOnvif = createRequire(import.meta.url)('node-onvif')
@@ -30,20 +33,27 @@ const nodeOnvif: NodeOnvif = createRequire(import.meta.url)('node-onvif')
 /** npm onvif, connected. */
 function connect(camera: DeviceService, options: Partial<CamOptions> = {}): Promise<Cam> {
   return new Promise((resolve, reject) => {
-    const cam = new Cam({ hostname: '127.0.0.1', port: camera.port, timeout: 20_000, ...credential, ...options }, (error) =>
-      error ? reject(error) : resolve(cam),
+    const cam = new Cam(
+      { hostname: '127.0.0.1', port: camera.port, timeout: 20_000, ...credential, ...options },
+      (error) => (error ? reject(error) : resolve(cam)),
     )
   })
 }
 
 const result = <T>(ask: (callback: (error: Error | null, value?: T) => void) => void) =>
-  new Promise<T | undefined>((resolve, reject) => ask((error, value) => (error ? reject(error) : resolve(value))))
+  new Promise<T | undefined>((resolve, reject) =>
+    ask((error, value) => (error ? reject(error) : resolve(value))),
+  )
 
 describe('a simulated camera', () => {
   it.each([
     ['by UsernameToken', { authentication: ['username-token'] }, {}],
     ['by HTTP digest', { authentication: ['http-digest'] }, { useWSSecurity: false }],
-    ['by HTTP digest with MD5', { authentication: ['http-digest'], algorithms: ['MD5'] }, { useWSSecurity: false }],
+    [
+      'by HTTP digest with MD5',
+      { authentication: ['http-digest'], algorithms: ['MD5'] },
+      { useWSSecurity: false },
+    ],
     ['with media 1', { media: [1] }, {}],
     ['with media 2', { media: [2] }, {}],
     ['that has GetCapabilities', { hasGetServices: false }, {}],
@@ -52,26 +62,45 @@ describe('a simulated camera', () => {
     await using camera = await DeviceService.start({ credential, ...options })
     const cam = await connect(camera, client)
     const information = await result((callback) => cam.getDeviceInformation(callback))
-    expect(information).toMatchObject({ manufacturer: 'Akri', model: 'Simulated camera', hardwareId: 'simulated' })
+    expect(information).toMatchObject({
+      manufacturer: 'Akri',
+      model: 'Simulated camera',
+      hardwareId: 'simulated',
+    })
     expect(cam.profiles?.map((profile) => profile.$.token)).toEqual(['main', 'sub'])
-    expect(await result((callback) => cam.getStreamUri({ protocol: 'RTSP', profileToken: 'sub' }, callback))).toMatchObject({
+    expect(
+      await result((callback) =>
+        cam.getStreamUri({ protocol: 'RTSP', profileToken: 'sub' }, callback),
+      ),
+    ).toMatchObject({
       uri: 'rtsp://127.0.0.1:554/sub',
     })
-    expect(await result((callback) => cam.getSnapshotUri({ profileToken: 'main' }, callback))).toMatchObject({
+    expect(
+      await result((callback) => cam.getSnapshotUri({ profileToken: 'main' }, callback)),
+    ).toMatchObject({
       uri: `http://127.0.0.1:${camera.port}/snapshot/main`,
     })
     expect(cam.activeSource).toMatchObject({ profileToken: 'main' })
   })
 
   it('refuses npm onvif with another password', async () => {
-    await using camera = await DeviceService.start({ credential, authentication: ['username-token'] })
+    await using camera = await DeviceService.start({
+      credential,
+      authentication: ['username-token'],
+    })
     const cam = await connect(camera, { password: 'another' })
-    await expect(result((callback) => cam.getDeviceInformation(callback))).rejects.toThrow('Sender not authorized')
+    await expect(result((callback) => cam.getDeviceInformation(callback))).rejects.toThrow(
+      'Sender not authorized',
+    )
   })
 
   it('is one for npm node-onvif, and gives it a picture', async () => {
     await using camera = await DeviceService.start({ credential })
-    const device = new nodeOnvif.OnvifDevice({ xaddr: camera.url, user: credential.username, pass: credential.password })
+    const device = new nodeOnvif.OnvifDevice({
+      xaddr: camera.url,
+      user: credential.username,
+      pass: credential.password,
+    })
     expect(await device.init()).toMatchObject({
       Manufacturer: 'Akri',
       SerialNumber: '00000000000000000001',
@@ -117,11 +146,17 @@ describe('a simulated camera', () => {
   )
 
   it('believes no token that is old, used, or of another password, and none that shows the password', async () => {
-    await using camera = await DeviceService.start({ credential, authentication: ['username-token'] })
+    await using camera = await DeviceService.start({
+      credential,
+      authentication: ['username-token'],
+    })
     const ask = async (header: string) => {
       const envelope = soapEnvelope('<tds:GetScopes/>')
         .replace('<SOAP-ENV:Body>', `<SOAP-ENV:Header>${header}</SOAP-ENV:Header><SOAP-ENV:Body>`)
-        .replace('<SOAP-ENV:Envelope', '<SOAP-ENV:Envelope xmlns:s="http://www.w3.org/2003/05/soap-envelope"')
+        .replace(
+          '<SOAP-ENV:Envelope',
+          '<SOAP-ENV:Envelope xmlns:s="http://www.w3.org/2003/05/soap-envelope"',
+        )
       const reply = await fetch(camera.url, { method: 'POST', body: envelope })
       const content = parseXml(await reply.text()).find('Body')?.children[0]
       return [reply.status, content?.textOf('Code', 'Subcode', 'Value') ?? content?.name]
@@ -131,8 +166,12 @@ describe('a simulated camera', () => {
     const refused = [400, 'ter:NotAuthorized']
     expect(await ask(token)).toEqual(refused)
     expect(await ask(usernameToken(credential, { time: Date.now() - 60_000 }))).toEqual(refused)
-    expect(await ask(usernameToken({ ...credential, password: 'another' }, { time: Date.now() }))).toEqual(refused)
-    expect(await ask(usernameToken({ ...credential, username: 'another' }, { time: Date.now() }))).toEqual(refused)
+    expect(
+      await ask(usernameToken({ ...credential, password: 'another' }, { time: Date.now() })),
+    ).toEqual(refused)
+    expect(
+      await ask(usernameToken({ ...credential, username: 'another' }, { time: Date.now() })),
+    ).toEqual(refused)
     const shown = usernameToken(credential, { time: Date.now() }).replace(
       /<Password .*<\/Password>/,
       `<Password>${credential.password}</Password>`,
@@ -148,7 +187,9 @@ describe('a simulated camera', () => {
     expect(await post(soapEnvelope('<tds:Unknown/>'))).toBe(500)
     await expect(post('x'.repeat(100_000))).rejects.toThrow()
     expect((await fetch(new URL('/snapshot/%00', camera.url))).status).toBe(404)
-    expect((await fetch(new URL('/snapshot/%', camera.url)).catch(() => undefined))?.status).not.toBe(200)
+    expect(
+      (await fetch(new URL('/snapshot/%', camera.url)).catch(() => undefined))?.status,
+    ).not.toBe(200)
     expect(await post(soapEnvelope('<tds:GetScopes/>'))).toBe(200)
   })
 })

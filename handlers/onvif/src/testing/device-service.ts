@@ -4,9 +4,19 @@ import { type AddressInfo, isIPv4, isIPv6 } from 'node:net'
 import type { SecureContextOptions } from 'node:tls'
 import type { Credential } from '../credentials.js'
 import { parseXml, type XmlElement, XmlError } from '../xml.js'
-import { OPEN_OPERATIONS, replyTo, type SimulatedIdentity, soapEnvelope, soapFault } from './device-replies.js'
+import {
+  OPEN_OPERATIONS,
+  replyTo,
+  type SimulatedIdentity,
+  soapEnvelope,
+  soapFault,
+} from './device-replies.js'
 import { type Misbehaviour, misbehave } from './misbehaviour.js'
-import { type AuthenticationKind, RequestAuthentication, type Verdict } from './request-authentication.js'
+import {
+  type AuthenticationKind,
+  RequestAuthentication,
+  type Verdict,
+} from './request-authentication.js'
 import { SNAPSHOT } from './snapshot.js'
 
 export interface DeviceServiceOptions {
@@ -62,22 +72,40 @@ export class DeviceService {
   readonly #authentication: RequestAuthentication | undefined
   readonly #origin: string
   readonly #identity: SimulatedIdentity
-  #misbehaviour: { readonly how: Misbehaviour; readonly operations: readonly string[] | undefined } | undefined
+  #misbehaviour:
+    | { readonly how: Misbehaviour; readonly operations: readonly string[] | undefined }
+    | undefined
 
   private constructor(options: DeviceServiceOptions, server: http.Server) {
-    const { credential, authentication = ['username-token', 'http-digest'], algorithms = ['SHA-256', 'MD5'] } = options
+    const {
+      credential,
+      authentication = ['username-token', 'http-digest'],
+      algorithms = ['SHA-256', 'MD5'],
+    } = options
     const { nonceUses = Number.POSITIVE_INFINITY } = options
     const { address, port } = addressOf(server)
     const host = isIPv6(address) ? `[${address}]` : address
     this.#options = options
     this.#server = server
     this.#origin = options.origin ?? `${options.tls ? 'https' : 'http'}://${host}:${port}`
-    this.#identity = { ...DEFAULT_IDENTITY, ...(isIPv4(address) && { ipAddress: address }), ...options.identity }
+    this.#identity = {
+      ...DEFAULT_IDENTITY,
+      ...(isIPv4(address) && { ipAddress: address }),
+      ...options.identity,
+    }
     this.url = `${this.#origin}/onvif/device_service`
     this.#authentication =
       credential &&
-      new RequestAuthentication({ credential, kinds: authentication, algorithms, nonceUses, now: () => this.#now.getTime() })
-    server.on('request', (request, response) => this.#answer(request, response).catch(() => response.destroy()))
+      new RequestAuthentication({
+        credential,
+        kinds: authentication,
+        algorithms,
+        nonceUses,
+        now: () => this.#now.getTime(),
+      })
+    server.on('request', (request, response) =>
+      this.#answer(request, response).catch(() => response.destroy()),
+    )
   }
 
   static async start(options: DeviceServiceOptions = {}): Promise<DeviceService> {
@@ -123,16 +151,24 @@ export class DeviceService {
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await bodyOf(request)
     const [path] = (request.url ?? '').split('?')
-    if (path?.startsWith('/onvif/') && request.method === 'POST') this.#answerSoap(request, response, body)
+    if (path?.startsWith('/onvif/') && request.method === 'POST')
+      this.#answerSoap(request, response, body)
     else this.#answerSnapshot(request, response, path ?? '')
   }
 
   #answerSnapshot(request: IncomingMessage, response: ServerResponse, path: string): void {
-    this.requests.push({ operation: `${request.method} ${path}`, headers: request.headers, body: '' })
+    this.requests.push({
+      operation: `${request.method} ${path}`,
+      headers: request.headers,
+      body: '',
+    })
     const token = decodeURIComponent(/^\/snapshot\/([\w%.-]+)$/.exec(path)?.[1] ?? '')
-    if (request.method !== 'GET' || !this.#identity.profiles.includes(token)) response.writeHead(404).end()
+    if (request.method !== 'GET' || !this.#identity.profiles.includes(token))
+      response.writeHead(404).end()
     else if (this.#admits(response, this.#authentication?.check(request, undefined))) {
-      response.writeHead(200, { 'content-type': 'image/jpeg', 'content-length': SNAPSHOT.length }).end(SNAPSHOT)
+      response
+        .writeHead(200, { 'content-type': 'image/jpeg', 'content-length': SNAPSHOT.length })
+        .end(SNAPSHOT)
     }
   }
 
@@ -142,13 +178,23 @@ export class DeviceService {
     this.requests.push({ operation: operation?.name ?? '', headers: request.headers, body })
     const how = operation && this.#misbehaviourIn(operation.name)
     const open = operation === undefined || OPEN_OPERATIONS.has(operation.name)
-    const verdict = how === 'endless-challenge' ? this.#authentication?.challenge({ stale: true }) : undefined
-    if (!this.#admits(response, verdict ?? (open ? undefined : this.#authentication?.check(request, envelope?.find('Header')))))
+    const verdict =
+      how === 'endless-challenge' ? this.#authentication?.challenge({ stale: true }) : undefined
+    if (
+      !this.#admits(
+        response,
+        verdict ??
+          (open ? undefined : this.#authentication?.check(request, envelope?.find('Header'))),
+      )
+    )
       return
     const content = operation && this.#contentOf(operation)
-    if (operation === undefined) send(response, 400, soapFault('WellFormed', 'this is no SOAP request'))
-    else if (content === undefined) send(response, 500, soapFault('ActionNotSupported', `there is no ${operation.name}`))
-    else if (how === undefined || how === 'endless-challenge') send(response, 200, soapEnvelope(content))
+    if (operation === undefined)
+      send(response, 400, soapFault('WellFormed', 'this is no SOAP request'))
+    else if (content === undefined)
+      send(response, 500, soapFault('ActionNotSupported', `there is no ${operation.name}`))
+    else if (how === undefined || how === 'endless-challenge')
+      send(response, 200, soapEnvelope(content))
     else misbehave(how, response, soapEnvelope(content))
   }
 
@@ -161,13 +207,21 @@ export class DeviceService {
     const { media = [1, 2], hasGetServices = true } = this.#options
     if (operation.name === 'GetServices' && !hasGetServices) return undefined
     const host = new URL(this.#origin).hostname
-    return replyTo(operation, { identity: this.#identity, origin: this.#origin, host, media, now: this.#now })
+    return replyTo(operation, {
+      identity: this.#identity,
+      origin: this.#origin,
+      host,
+      media,
+      now: this.#now,
+    })
   }
 
   /** @returns whether the request may go on; if not, it is answered */
   #admits(response: ServerResponse, verdict: Verdict | undefined): boolean {
-    if (verdict?.kind === 'fault') send(response, 400, soapFault('NotAuthorized', 'Sender not authorized'))
-    else if (verdict?.kind === 'challenge') response.writeHead(401, { 'www-authenticate': [...verdict.headers] }).end()
+    if (verdict?.kind === 'fault')
+      send(response, 400, soapFault('NotAuthorized', 'Sender not authorized'))
+    else if (verdict?.kind === 'challenge')
+      response.writeHead(401, { 'www-authenticate': [...verdict.headers] }).end()
     else return true
     return false
   }
@@ -191,7 +245,8 @@ const DEFAULT_IDENTITY: SimulatedIdentity = {
 
 function addressOf(server: http.Server): AddressInfo {
   const address = server.address()
-  if (address === null || typeof address === 'string') throw new TypeError('the server listens on no port')
+  if (address === null || typeof address === 'string')
+    throw new TypeError('the server listens on no port')
   return { ...address, address: address.address.replace(/%.*$/, '') }
 }
 
@@ -201,7 +256,8 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
   for await (const chunk of request) {
     chunks.push(chunk)
     length += chunk.length
-    if (length > MAX_REQUEST_BYTES) throw new RangeError(`a request of more than ${MAX_REQUEST_BYTES} bytes`)
+    if (length > MAX_REQUEST_BYTES)
+      throw new RangeError(`a request of more than ${MAX_REQUEST_BYTES} bytes`)
   }
   return Buffer.concat(chunks).toString()
 }
@@ -216,6 +272,9 @@ function envelopeOf(body: string): XmlElement | undefined {
 }
 
 function send(response: ServerResponse, status: number, body: string | Buffer): void {
-  response.writeHead(status, { 'content-type': 'application/soap+xml; charset=utf-8', 'content-length': Buffer.byteLength(body) })
+  response.writeHead(status, {
+    'content-type': 'application/soap+xml; charset=utf-8',
+    'content-length': Buffer.byteLength(body),
+  })
   response.end(body)
 }

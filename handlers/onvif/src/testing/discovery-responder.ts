@@ -14,7 +14,12 @@ import {
   encodeHello,
   encodeProbeMatches,
 } from '../discovery/message.js'
-import { MULTICAST, type RetransmissionParameters, retransmissions, UNICAST } from '../discovery/retransmission.js'
+import {
+  MULTICAST,
+  type RetransmissionParameters,
+  retransmissions,
+  UNICAST,
+} from '../discovery/retransmission.js'
 import { type Datagram, UdpSocket } from '../discovery/udp-socket.js'
 import type { QualifiedName } from '../xml.js'
 
@@ -119,11 +124,17 @@ export class DiscoveryResponder {
       if (error instanceof DiscoveryMessageError) return
       throw error
     }
-    if (message.kind !== 'Probe' || !message.types.every(isOfCamera) || this.#answered.includes(message.messageId)) return
+    if (
+      message.kind !== 'Probe' ||
+      !message.types.every(isOfCamera) ||
+      this.#answered.includes(message.messageId)
+    )
+      return
     this.#answered.push(message.messageId)
     if (this.#answered.length > MAX_REMEMBERED) this.#answered.shift()
     this.#probes++
-    if (this.#options.faults.silent !== true) this.#own(this.#answer(message.messageId, address, port))
+    if (this.#options.faults.silent !== true)
+      this.#own(this.#answer(message.messageId, address, port))
   }
 
   async #answer(messageId: string, address: string, port: number): Promise<void> {
@@ -132,8 +143,14 @@ export class DiscoveryResponder {
     const own = announcement()
     const match = faults.huge ? { ...own, scopes: [...own.scopes, HUGE_SCOPE] } : own
     const relatesTo = faults.wrongRelatesTo ? `urn:uuid:${randomUUID()}` : messageId
-    const answer = encodeProbeMatches(randomUUID(), relatesTo, [match, ...(faults.furtherMatches ?? [])])
-    await this.#send(faults.garbage ? answer.subarray(0, answer.length / 2) : answer, UNICAST, { address, port })
+    const answer = encodeProbeMatches(randomUUID(), relatesTo, [
+      match,
+      ...(faults.furtherMatches ?? []),
+    ])
+    await this.#send(faults.garbage ? answer.subarray(0, answer.length / 2) : answer, UNICAST, {
+      address,
+      port,
+    })
   }
 
   async #send(
@@ -168,12 +185,16 @@ function isOfCamera({ namespace, local }: QualifiedName): boolean {
 }
 
 function groupOf(address: string): string {
-  return isIPv6(address.replace(/%.*/, '')) ? `${DISCOVERY_GROUP.IPv6}%${interfaceOf(address)}` : DISCOVERY_GROUP.IPv4
+  return isIPv6(address.replace(/%.*/, ''))
+    ? `${DISCOVERY_GROUP.IPv6}%${interfaceOf(address)}`
+    : DISCOVERY_GROUP.IPv4
 }
 
 function interfaceOf(address: string): string {
   const [plain, zone] = address.split('%')
   if (zone !== undefined) return zone
-  const found = Object.entries(os.networkInterfaces()).find(([, all]) => all?.some((one) => one.address === plain))
+  const found = Object.entries(os.networkInterfaces()).find(([, all]) =>
+    all?.some((one) => one.address === plain),
+  )
   return found?.[0] ?? ''
 }

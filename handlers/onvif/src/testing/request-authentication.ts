@@ -63,18 +63,32 @@ export class RequestAuthentication {
       (name) => token.textOf(name) ?? '',
     )
     const { credential, now } = this.#options
-    for (const [used, at] of this.#tokens) if (Math.abs(now() - at) > 2 * TOKEN_SKEW_MS) this.#tokens.delete(used)
-    const isDigest = token.find('Password')?.attributes.get('Type')?.endsWith('#PasswordDigest') === true
+    for (const [used, at] of this.#tokens)
+      if (Math.abs(now() - at) > 2 * TOKEN_SKEW_MS) this.#tokens.delete(used)
+    const isDigest =
+      token.find('Password')?.attributes.get('Type')?.endsWith('#PasswordDigest') === true
     const fresh = Math.abs(Date.parse(created ?? '') - now()) <= TOKEN_SKEW_MS
-    if (!isDigest || !fresh || username !== credential.username || nonce === undefined || this.#tokens.has(nonce)) return false
+    if (
+      !isDigest ||
+      !fresh ||
+      username !== credential.username ||
+      nonce === undefined ||
+      this.#tokens.has(nonce)
+    )
+      return false
     this.#tokens.set(nonce, now())
-    const text = Buffer.concat([Buffer.from(nonce, 'base64'), Buffer.from(`${created}${credential.password}`)])
+    const text = Buffer.concat([
+      Buffer.from(nonce, 'base64'),
+      Buffer.from(`${created}${credential.password}`),
+    ])
     return same(password ?? '', createHash('sha1').update(text).digest('base64'))
   }
 
   #checkDigest({ method = '', url = '' }: IncomingMessage, authorization: string): Verdict {
     const fields = new Map<string, string>()
-    for (const [, name, quoted, plain] of authorization.matchAll(/([\w*]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s,]+))/g)) {
+    for (const [, name, quoted, plain] of authorization.matchAll(
+      /([\w*]+)=(?:"((?:[^"\\]|\\.)*)"|([^\s,]+))/g,
+    )) {
       if (name !== undefined) fields.set(name, quoted?.replace(/\\(.)/g, '$1') ?? plain ?? '')
     }
     const of = (name: string) => fields.get(name) ?? ''
@@ -86,7 +100,12 @@ export class RequestAuthentication {
     const username = extended === undefined ? of('username') : decodeURIComponent(extended)
     const algorithm = algorithms.find((one) => one === (fields.get('algorithm') ?? 'MD5'))
     const count = Number.parseInt(of('nc'), 16)
-    if (algorithm === undefined || username !== credential.username || of('uri') !== url || !(count > nonce.last)) {
+    if (
+      algorithm === undefined ||
+      username !== credential.username ||
+      of('uri') !== url ||
+      !(count > nonce.last)
+    ) {
       return this.challenge()
     }
     const hash = (...parts: readonly string[]) =>
@@ -95,7 +114,8 @@ export class RequestAuthentication {
         .digest('hex')
     const a1 = hash(username, of('realm'), credential.password)
     const expected = hash(a1, of('nonce'), of('nc'), of('cnonce'), of('qop'), hash(method, url))
-    if (of('qop') !== 'auth' || of('cnonce') === '' || !same(of('response'), expected)) return this.challenge()
+    if (of('qop') !== 'auth' || of('cnonce') === '' || !same(of('response'), expected))
+      return this.challenge()
     nonce.uses++
     nonce.last = count
     return { kind: 'ok' }

@@ -13,7 +13,10 @@ export interface SimulatedCameraOptions extends Omit<DeviceServiceOptions, 'zone
 }
 
 const TYPES = ['dn:NetworkVideoTransmitter', 'tds:Device']
-const SCOPES = ['onvif://www.onvif.org/type/video_encoder', 'onvif://www.onvif.org/Profile/Streaming']
+const SCOPES = [
+  'onvif://www.onvif.org/type/video_encoder',
+  'onvif://www.onvif.org/Profile/Streaming',
+]
 
 /**
  * An ONVIF camera: WS-Discovery with Hello and Bye on port 3702, which any number of cameras on one machine share, and device and
@@ -92,16 +95,30 @@ export class SimulatedCamera {
   }
 
   #open(address: string): Promise<DiscoveryResponder> {
-    return DiscoveryResponder.open({ address, announcement: () => this.#announcement(), faults: this.faults })
+    return DiscoveryResponder.open({
+      address,
+      announcement: () => this.#announcement(),
+      faults: this.faults,
+    })
   }
 
   #announcement(): AnnouncementText {
     const { types = TYPES, xAddrs = [this.#service.url], identity } = this.#options
-    return { uuid: this.uuid, types, xAddrs, scopes: identity?.scopes ?? SCOPES, metadataVersion: this.#metadataVersion }
+    return {
+      uuid: this.uuid,
+      types,
+      xAddrs,
+      scopes: identity?.scopes ?? SCOPES,
+      metadataVersion: this.#metadataVersion,
+    }
   }
 }
 
 function startService(options: SimulatedCameraOptions, address: string): Promise<DeviceService> {
   const [plain, zone] = address.split('%')
-  return DeviceService.start({ ...options, ...(plain !== undefined && { address: plain }), ...(zone !== undefined && { zone }) })
+  return DeviceService.start({
+    ...options,
+    ...(plain !== undefined && { address: plain }),
+    ...(zone !== undefined && { zone }),
+  })
 }

@@ -12,7 +12,9 @@ export const credential = { username: 'operator', password: 'correct horse' }
 
 /** Of those networks only. */
 export function policy(...networks: string[]): NetworkPolicy {
-  return new NetworkPolicy(networks.map((text) => readNetwork(text) ?? expect.fail(`${text} is not a network`)))
+  return new NetworkPolicy(
+    networks.map((text) => readNetwork(text) ?? expect.fail(`${text} is not a network`)),
+  )
 }
 
 interface Asked extends Partial<Omit<CameraRequest, 'options'>> {
@@ -45,7 +47,10 @@ export const INFORMATION = {
 export const NETWORK = { ipAddress: '127.0.0.1', macAddress: '02:00:00:00:00:01' }
 
 /** Nothing of what the camera got must give the password away. */
-export function expectNoPassword({ requests }: DeviceService, { username, password }: { username: string; password: string }) {
+export function expectNoPassword(
+  { requests }: DeviceService,
+  { username, password }: { username: string; password: string },
+) {
   const sent = JSON.stringify(requests)
   for (const secret of [
     password,

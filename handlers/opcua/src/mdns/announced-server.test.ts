@@ -31,12 +31,17 @@ describe('a server that announces itself', () => {
     ['a path that would be something else in a URL', ['path=/a?b#c'], ''],
     ['a path with a line break', ['path=/a\nb'], ''],
   ])('has %s', (_, text, path) => {
-    expect(announcedServer({ ...service, text })?.discoveryUrl).toBe(`opc.tcp://plc1.local:4840${path}`)
+    expect(announcedServer({ ...service, text })?.discoveryUrl).toBe(
+      `opc.tcp://plc1.local:4840${path}`,
+    )
   })
 
   it('is a discovery server by its capabilities, of which only identifiers count', () => {
     const caps = `caps=LDS, NA,,a b,${'x'.repeat(40)}`
-    expect(announcedServer({ ...service, text: [caps] })).toMatchObject({ capabilities: ['LDS', 'NA'], isDiscoveryServer: true })
+    expect(announcedServer({ ...service, text: [caps] })).toMatchObject({
+      capabilities: ['LDS', 'NA'],
+      isDiscoveryServer: true,
+    })
   })
 
   it.each([
@@ -46,19 +51,26 @@ describe('a server that announces itself', () => {
     ["node-opcua's nonsense in it", ['!TODO-find how to extract hostname']],
   ])('is given by the address of who says so, where its host name has %s', (_, target) => {
     const addresses = ['192.0.2.1', '192.0.2.7', 'fe80::1%eth0']
-    expect(announcedServer({ ...service, target, addresses, sender: '192.0.2.7', text: [] })).toMatchObject({
+    expect(
+      announcedServer({ ...service, target, addresses, sender: '192.0.2.7', text: [] }),
+    ).toMatchObject({
       discoveryUrl: 'opc.tcp://192.0.2.7:4840',
       addresses: ['192.0.2.7'],
     })
     const byIpv6 = { addresses: ['2001:db8::1', 'fe80::1%eth0'], sender: 'fe80::1%eth0', text: [] }
-    expect(announcedServer({ ...service, target, ...byIpv6, sender: 'fe80::2%eth0' })).toMatchObject({
+    expect(
+      announcedServer({ ...service, target, ...byIpv6, sender: 'fe80::2%eth0' }),
+    ).toMatchObject({
       discoveryUrl: 'opc.tcp://[2001:db8::1]:4840',
     })
   })
 
   it.each([
     ['port 0', { port: 0 }],
-    ['neither a host name nor an address for a URL', { target: ['a b'], addresses: ['fe80::1%eth0'] }],
+    [
+      'neither a host name nor an address for a URL',
+      { target: ['a b'], addresses: ['fe80::1%eth0'] },
+    ],
   ])('is none with %s', (_, change) => {
     expect(announcedServer({ ...service, ...change })).toBeUndefined()
   })

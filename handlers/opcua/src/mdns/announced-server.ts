@@ -21,8 +21,10 @@ export function announcedServer(service: ResolvedService): AnnouncedServer | und
   const { name, target, port, text } = service
   // Some announce nonsense for a host name (node-opcua does), and on one network all the same: then who says so is meant.
   const isNamed = hostName(target) !== undefined
-  const addresses = isNamed || !service.addresses.includes(service.sender) ? service.addresses : [service.sender]
-  const host = hostName(target) ?? addresses.filter((address) => !address.includes('%')).sort(byReach)[0]
+  const addresses =
+    isNamed || !service.addresses.includes(service.sender) ? service.addresses : [service.sender]
+  const host =
+    hostName(target) ?? addresses.filter((address) => !address.includes('%')).sort(byReach)[0]
   if (host === undefined || port === 0) return undefined
   const values = readText(text)
   const capabilities = capabilitiesFrom(values.get('caps') ?? '')
@@ -65,7 +67,8 @@ function readText(strings: readonly string[]): ReadonlyMap<string, string> {
   const values = new Map<string, string>()
   for (const string of strings) {
     const [, key, value] = /^([\x20-\x3c\x3e-\x7e]+)(?:=(.*))?$/s.exec(string) ?? []
-    if (key !== undefined && !values.has(key.toLowerCase())) values.set(key.toLowerCase(), value ?? '')
+    if (key !== undefined && !values.has(key.toLowerCase()))
+      values.set(key.toLowerCase(), value ?? '')
   }
   return values
 }

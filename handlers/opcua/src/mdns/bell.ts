@@ -11,7 +11,10 @@ export class Bell {
   }
 
   /** Resolves at the next ring, when the signal is aborted, or after `ms`. */
-  async wait(signal: AbortSignal, time?: { readonly clock: Clock; readonly ms: number }): Promise<void> {
+  async wait(
+    signal: AbortSignal,
+    time?: { readonly clock: Clock; readonly ms: number },
+  ): Promise<void> {
     const over = new AbortController()
     const stop = () => over.abort()
     this.#wake = stop

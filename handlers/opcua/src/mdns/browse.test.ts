@@ -15,8 +15,14 @@ import { type BrowseOptions, browseServers } from './browse.js'
 alone()
 
 const isRoot = process.getuid?.() === 0
-const missing = [...(isRoot ? [] : ['root']), ...(has('ip', ['-V']) ? [] : ['the Debian package iproute2'])]
-const missingAvahi = [...missing, ...(has('avahi-daemon', ['--version']) ? [] : ['the Debian package avahi-daemon'])]
+const missing = [
+  ...(isRoot ? [] : ['root']),
+  ...(has('ip', ['-V']) ? [] : ['the Debian package iproute2']),
+]
+const missingAvahi = [
+  ...missing,
+  ...(has('avahi-daemon', ['--version']) ? [] : ['the Debian package avahi-daemon']),
+]
 const needs = (names: readonly string[]) => (names.length > 0 ? ` (needs ${names.join(', ')})` : '')
 
 function has(command: string, args: string[]): boolean {
@@ -50,8 +56,16 @@ const log: Logger = {
   child: () => log,
 }
 
-function browse(hosts: readonly LanHost[], options: Partial<BrowseOptions> = {}): AsyncGenerator<readonly AnnouncedServer[]> {
-  return browseServers({ log, signal: stop.signal, interfaces: hosts.map(({ link }) => link), ...options })
+function browse(
+  hosts: readonly LanHost[],
+  options: Partial<BrowseOptions> = {},
+): AsyncGenerator<readonly AnnouncedServer[]> {
+  return browseServers({
+    log,
+    signal: stop.signal,
+    interfaces: hosts.map(({ link }) => link),
+    ...options,
+  })
 }
 
 /** Takes lists until one satisfies. */
@@ -68,7 +82,11 @@ async function until(
 
 const names = (servers: readonly AnnouncedServer[]) => servers.map(({ name }) => name)
 
-function avahi(host: LanHost, hostName: string, services: Readonly<Record<string, { port: number; text: string[] }>>) {
+function avahi(
+  host: LanHost,
+  hostName: string,
+  services: Readonly<Record<string, { port: number; text: string[] }>>,
+) {
   const files = Object.entries(services).map(([name, { port, text }], index) => {
     const file = path.join(directory, `${hostName}-${index}.service`)
     const records = text.map((record) => `<txt-record>${record}</txt-record>`).join('')
@@ -80,17 +98,35 @@ function avahi(host: LanHost, hostName: string, services: Readonly<Record<string
     )
     return file
   })
-  return lan.spawn(host, 'unshare', ['--mount', path.join(peers, 'avahi.sh'), hostName, ...files], /successfully established/)
+  return lan.spawn(
+    host,
+    'unshare',
+    ['--mount', path.join(peers, 'avahi.sh'), hostName, ...files],
+    /successfully established/,
+  )
 }
 
 const send = (host: LanHost, messages: readonly Buffer[], { times = 1, port = 5353 } = {}) => {
   const hex = messages.map((message) => message.toString('hex'))
-  return lan.run(host, process.execPath, [path.join(peers, 'mdns-send.mjs'), String(times), String(port), ...hex])
+  return lan.run(host, process.execPath, [
+    path.join(peers, 'mdns-send.mjs'),
+    String(times),
+    String(port),
+    ...hex,
+  ])
 }
 
 /** A response that announces a server with all that belongs to it. */
-function announcement({ name = 'raw', ttl = 120, address = '10.193.1.2', host = 'rawhost' } = {}): Buffer {
-  const labels = (...parts: string[]) => [...parts.flatMap((part) => [part.length, ...Buffer.from(part)]), 0]
+function announcement({
+  name = 'raw',
+  ttl = 120,
+  address = '10.193.1.2',
+  host = 'rawhost',
+} = {}): Buffer {
+  const labels = (...parts: string[]) => [
+    ...parts.flatMap((part) => [part.length, ...Buffer.from(part)]),
+    0,
+  ]
   const type = labels('_opcua-tcp', '_tcp', 'local')
   const instance = labels(name, '_opcua-tcp', '_tcp', 'local')
   const record = (owner: number[], recordType: number, data: number[]) => {
@@ -110,104 +146,116 @@ function announcement({ name = 'raw', ttl = 120, address = '10.193.1.2', host = 
   ])
 }
 
-describe.skipIf(missingAvahi.length > 0)(`servers that avahi announces${needs(missingAvahi)}`, () => {
-  it('are in the first list, from all interfaces, by IPv4 and IPv6, also with dots in their names', async () => {
-    const [one, other] = [await lan.addHost(1), await lan.addHost(2)]
-    await avahi(one, 'plc1', { 'Mixer 1.2': { port: 4840, text: ['path=/UA', 'caps=DA,HD'] } })
-    await avahi(other, 'plc2', { Press: { port: 4841, text: [] }, 'Local Discovery': { port: 4840, text: ['caps=LDS'] } })
-    const { value: first } = await browse([one, other]).next()
-    const linkLocal = (host: LanHost) => expect.stringMatching(new RegExp(`^fe80::[0-9a-f:]+%${host.link}$`))
-    expect(first).toEqual([
-      {
-        name: 'Mixer 1.2',
-        discoveryUrl: 'opc.tcp://plc1.local:4840/UA',
-        addresses: ['10.193.1.2', linkLocal(one)],
-        capabilities: ['DA', 'HD'],
-        isDiscoveryServer: false,
-      },
-      {
-        name: 'Local Discovery',
-        discoveryUrl: 'opc.tcp://plc2.local:4840',
-        addresses: ['10.193.2.2', linkLocal(other)],
-        capabilities: ['LDS'],
-        isDiscoveryServer: true,
-      },
-      {
-        name: 'Press',
-        discoveryUrl: 'opc.tcp://plc2.local:4841',
-        addresses: ['10.193.2.2', linkLocal(other)],
-        capabilities: [],
-        isDiscoveryServer: false,
-      },
-    ])
-    expect(logged).toEqual([])
-  })
+describe.skipIf(missingAvahi.length > 0)(
+  `servers that avahi announces${needs(missingAvahi)}`,
+  () => {
+    it('are in the first list, from all interfaces, by IPv4 and IPv6, also with dots in their names', async () => {
+      const [one, other] = [await lan.addHost(1), await lan.addHost(2)]
+      await avahi(one, 'plc1', { 'Mixer 1.2': { port: 4840, text: ['path=/UA', 'caps=DA,HD'] } })
+      await avahi(other, 'plc2', {
+        Press: { port: 4841, text: [] },
+        'Local Discovery': { port: 4840, text: ['caps=LDS'] },
+      })
+      const { value: first } = await browse([one, other]).next()
+      const linkLocal = (host: LanHost) =>
+        expect.stringMatching(new RegExp(`^fe80::[0-9a-f:]+%${host.link}$`))
+      expect(first).toEqual([
+        {
+          name: 'Mixer 1.2',
+          discoveryUrl: 'opc.tcp://plc1.local:4840/UA',
+          addresses: ['10.193.1.2', linkLocal(one)],
+          capabilities: ['DA', 'HD'],
+          isDiscoveryServer: false,
+        },
+        {
+          name: 'Local Discovery',
+          discoveryUrl: 'opc.tcp://plc2.local:4840',
+          addresses: ['10.193.2.2', linkLocal(other)],
+          capabilities: ['LDS'],
+          isDiscoveryServer: true,
+        },
+        {
+          name: 'Press',
+          discoveryUrl: 'opc.tcp://plc2.local:4841',
+          addresses: ['10.193.2.2', linkLocal(other)],
+          capabilities: [],
+          isDiscoveryServer: false,
+        },
+      ])
+      expect(logged).toEqual([])
+    })
 
-  it('come within a second when they announce themselves, and are gone within a second when they say goodbye', async () => {
-    const host = await lan.addHost(1)
-    const lists = browse([host])
-    expect((await lists.next()).value).toEqual([])
-    const took: { readonly come: number; readonly gone: number }[] = []
-    for (let round = 0; round < 3; round++) {
-      const daemon = await avahi(host, 'plc1', { Mixer: { port: 4840, text: [] } })
-      const started = performance.now()
-      expect(names(await until(lists, (servers) => servers.length > 0))).toEqual(['Mixer'])
-      const ended = performance.now()
-      await lan.kill(daemon)
-      await until(lists, (servers) => servers.length === 0)
-      took.push({ come: ended - started, gone: performance.now() - ended })
-    }
-    // A machine that is busy with other tests may be late now and then.
-    expect(Math.min(...took.map(({ come }) => come))).toBeLessThan(1000)
-    expect(Math.min(...took.map(({ gone }) => gone))).toBeLessThan(1000)
-  })
+    it('come within a second when they announce themselves, and are gone within a second when they say goodbye', async () => {
+      const host = await lan.addHost(1)
+      const lists = browse([host])
+      expect((await lists.next()).value).toEqual([])
+      const took: { readonly come: number; readonly gone: number }[] = []
+      for (let round = 0; round < 3; round++) {
+        const daemon = await avahi(host, 'plc1', { Mixer: { port: 4840, text: [] } })
+        const started = performance.now()
+        expect(names(await until(lists, (servers) => servers.length > 0))).toEqual(['Mixer'])
+        const ended = performance.now()
+        await lan.kill(daemon)
+        await until(lists, (servers) => servers.length === 0)
+        took.push({ come: ended - started, gone: performance.now() - ended })
+      }
+      // A machine that is busy with other tests may be late now and then.
+      expect(Math.min(...took.map(({ come }) => come))).toBeLessThan(1000)
+      expect(Math.min(...took.map(({ gone }) => gone))).toBeLessThan(1000)
+    })
 
-  it('stay however often somebody else says goodbye for them, and those go that do not answer then', async () => {
-    const host = await lan.addHost(1)
-    const lists = browse([host])
-    await avahi(host, 'plc1', { Mixer: { port: 4840, text: [] } })
-    await until(lists, (servers) => servers.length === 1)
-    const socket = createSocket({ type: 'udp4', reuseAddr: true })
-    socket.bind(5353)
-    await once(socket, 'listening')
-    socket.setMulticastInterface('10.193.1.1')
-    const goodbyes = ['Mixer', 'silent'].map((name) => announcement({ name, ttl: 0, host: name }))
-    const forging = setInterval(() => {
-      for (const goodbye of goodbyes) socket.send(goodbye, 5353, '224.0.0.251')
-    }, 100)
-    try {
-      await send(host, [announcement({ name: 'silent', host: 'silent' })])
-      const found: string[] = []
-      while (found.at(-1) !== 'Mixer') found.push(names(await until(lists, () => true)).join())
-      expect(found).toEqual(['Mixer,silent', 'Mixer'])
-    } finally {
-      clearInterval(forging)
-      socket.close()
-    }
-  })
+    it('stay however often somebody else says goodbye for them, and those go that do not answer then', async () => {
+      const host = await lan.addHost(1)
+      const lists = browse([host])
+      await avahi(host, 'plc1', { Mixer: { port: 4840, text: [] } })
+      await until(lists, (servers) => servers.length === 1)
+      const socket = createSocket({ type: 'udp4', reuseAddr: true })
+      socket.bind(5353)
+      await once(socket, 'listening')
+      socket.setMulticastInterface('10.193.1.1')
+      const goodbyes = ['Mixer', 'silent'].map((name) => announcement({ name, ttl: 0, host: name }))
+      const forging = setInterval(() => {
+        for (const goodbye of goodbyes) socket.send(goodbye, 5353, '224.0.0.251')
+      }, 100)
+      try {
+        await send(host, [announcement({ name: 'silent', host: 'silent' })])
+        const found: string[] = []
+        while (found.at(-1) !== 'Mixer') found.push(names(await until(lists, () => true)).join())
+        expect(found).toEqual(['Mixer,silent', 'Mixer'])
+      } finally {
+        clearInterval(forging)
+        socket.close()
+      }
+    })
 
-  it('are found on an interface that comes later, and again when it has gone and come back', async () => {
-    const host = await lan.addHost(1)
-    const lists = browse([{ ...host, link: `${host.link.slice(0, -1)}2` }])
-    expect((await lists.next()).value).toEqual([])
-    for (let round = 0; round < 2; round++) {
-      const later = await lan.addHost(2)
-      const daemon = await avahi(later, 'plc2', { [`Press ${round}`]: { port: 4841, text: [] } })
-      await until(lists, (servers) => names(servers).includes(`Press ${round}`))
-      await lan.kill(daemon)
-      await until(lists, (servers) => !names(servers).includes(`Press ${round}`))
-      await lan.unplug(later)
-      await lan.run(host, 'true', [])
-      spawnSync('ip', ['netns', 'delete', later.namespace])
-    }
-  })
-})
+    it('are found on an interface that comes later, and again when it has gone and come back', async () => {
+      const host = await lan.addHost(1)
+      const lists = browse([{ ...host, link: `${host.link.slice(0, -1)}2` }])
+      expect((await lists.next()).value).toEqual([])
+      for (let round = 0; round < 2; round++) {
+        const later = await lan.addHost(2)
+        const daemon = await avahi(later, 'plc2', { [`Press ${round}`]: { port: 4841, text: [] } })
+        await until(lists, (servers) => names(servers).includes(`Press ${round}`))
+        await lan.kill(daemon)
+        await until(lists, (servers) => !names(servers).includes(`Press ${round}`))
+        await lan.unplug(later)
+        await lan.run(host, 'true', [])
+        spawnSync('ip', ['netns', 'delete', later.namespace])
+      }
+    })
+  },
+)
 
 describe.skipIf(missing.length > 0)(`browsing over multicast${needs(missing)}`, () => {
   it("finds a server that announces itself by node-opcua's own mDNS", async () => {
     const host = await lan.addHost(1)
     const script = path.join(peers, 'mdns-server.mjs')
-    const server = await lan.spawn(host, process.execPath, [script, '4870', '/UA/Announced'], /^announced$/m)
+    const server = await lan.spawn(
+      host,
+      process.execPath,
+      [script, '4870', '/UA/Announced'],
+      /^announced$/m,
+    )
     const lists = browse([host])
     const found = await until(lists, (servers) => servers.length > 0)
     expect(found).toMatchObject([
@@ -234,7 +282,10 @@ describe.skipIf(missing.length > 0)(`browsing over multicast${needs(missing)}`, 
 
   it('believes no address outside of the network that it was announced on, unless it is told to', async () => {
     const [one, other] = [await lan.addHost(1), await lan.addHost(2)]
-    const [lists, allowing] = [browse([one, other]), browse([one, other], { allowedNetworks: ['10.193.2.0/24', '10.96.0.0/12'] })]
+    const [lists, allowing] = [
+      browse([one, other]),
+      browse([one, other], { allowedNetworks: ['10.193.2.0/24', '10.96.0.0/12'] }),
+    ]
     await Promise.all([lists.next(), allowing.next()])
     const messages = ['10.193.1.2', '10.193.2.2', '10.96.0.1', '127.0.0.1'].map((address, index) =>
       announcement({ name: `to ${address}`, host: `host${index}`, address }),
@@ -262,7 +313,13 @@ describe.skipIf(missing.length > 0)(`browsing over multicast${needs(missing)}`, 
     // Not more than are read in a second.
     const cut = Array.from({ length: whole.length / 3 }, (_, third) => whole.subarray(0, third * 3))
     const pointing = Buffer.concat([whole.subarray(0, 12), Buffer.from([0xc0, 12])])
-    await send(host, [...cut, pointing, Buffer.alloc(0), Buffer.alloc(1400, 0xff), announcement({ name: 'good' })])
+    await send(host, [
+      ...cut,
+      pointing,
+      Buffer.alloc(0),
+      Buffer.alloc(1400, 0xff),
+      announcement({ name: 'good' }),
+    ])
     expect(names(await until(lists, (servers) => servers.length > 0))).toEqual(['good'])
   })
 
@@ -270,12 +327,17 @@ describe.skipIf(missing.length > 0)(`browsing over multicast${needs(missing)}`, 
     const [bad, good] = [await lan.addHost(1), await lan.addHost(2)]
     const lists = browse([bad, good])
     await lists.next()
-    const forged = Array.from({ length: 400 }, (_, index) => announcement({ name: `forged ${index}`, host: `forged${index}` }))
+    const forged = Array.from({ length: 400 }, (_, index) =>
+      announcement({ name: `forged ${index}`, host: `forged${index}` }),
+    )
     const say = async (host: LanHost, messages: readonly Buffer[]) => {
       while (!stop.signal.aborted) await send(host, messages, { times: 10 })
     }
     const flood = say(bad, forged)
-    await vi.waitFor(() => expect(logged).toContain('more messages come by multicast than are read'), { timeout: 60_000 })
+    await vi.waitFor(
+      () => expect(logged).toContain('more messages come by multicast than are read'),
+      { timeout: 60_000 },
+    )
     // In a flood the kernel drops what comes while nobody reads, whoever has sent it: a server is asked again, and says it again.
     const server = say(good, [announcement({ name: 'good', host: 'good', address: good.address })])
     const found = await until(lists, (servers) => names(servers).includes('good'))

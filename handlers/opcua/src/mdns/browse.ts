@@ -44,7 +44,9 @@ const REST_MS = 10
  * {@link GATHER_MS}, one that falls silent when the time of its records is over (120 s, as most announce it).
  * Ends with its signal.
  */
-export async function* browseServers(options: BrowseOptions): AsyncGenerator<readonly AnnouncedServer[], void, void> {
+export async function* browseServers(
+  options: BrowseOptions,
+): AsyncGenerator<readonly AnnouncedServer[], void, void> {
   const { clock = systemClock, log, signal } = options
   const done = new AbortController()
   const until = AbortSignal.any([signal, done.signal])
@@ -89,14 +91,20 @@ class Browser {
   /** Rings when the servers may be others. */
   readonly heard = new Bell()
 
-  constructor({ clock, log, interfaces, allowedNetworks }: Omit<BrowseOptions, 'signal'> & { readonly clock: Clock }) {
+  constructor({
+    clock,
+    log,
+    interfaces,
+    allowedNetworks,
+  }: Omit<BrowseOptions, 'signal'> & { readonly clock: Clock }) {
     this.#clock = clock
     this.#log = log
     this.#only = interfaces
     this.#reader = new MessageReader({
       type: SERVICE,
       allowed: allowedNetworks === undefined ? undefined : networkList(allowedNetworks),
-      onFlood: (sender) => this.#warnOnce('flood', { sender }, 'more messages come by multicast than are read'),
+      onFlood: (sender) =>
+        this.#warnOnce('flood', { sender }, 'more messages come by multicast than are read'),
     })
   }
 
@@ -114,8 +122,14 @@ class Browser {
           interfacesAt = this.#clock.monotonicMs() + INTERFACES_MS
         }
         for (const network of this.#networks.values()) await this.#tend(network)
-        const next = Math.min(interfacesAt, ...[...this.#networks.values()].map((network) => this.#nextOf(network)))
-        await this.#work.wait(signal, { clock: this.#clock, ms: Math.max(0, next - this.#clock.monotonicMs()) })
+        const next = Math.min(
+          interfacesAt,
+          ...[...this.#networks.values()].map((network) => this.#nextOf(network)),
+        )
+        await this.#work.wait(signal, {
+          clock: this.#clock,
+          ms: Math.max(0, next - this.#clock.monotonicMs()),
+        })
         await this.#clock.sleep(REST_MS, signal).catch(() => undefined)
       }
     } finally {
@@ -125,7 +139,11 @@ class Browser {
 
   async #openSockets(): Promise<void> {
     for (const family of FAMILIES) {
-      if (this.#sockets.has(family) || (this.#reopenAt.get(family) ?? 0) > this.#clock.monotonicMs()) continue
+      if (
+        this.#sockets.has(family) ||
+        (this.#reopenAt.get(family) ?? 0) > this.#clock.monotonicMs()
+      )
+        continue
       this.#reopenAt.set(family, this.#clock.monotonicMs() + REOPEN_MS)
       const onMessage = (message: Buffer, sender: RemoteInfo) => this.#take(message, sender)
       const onBroken = (error: Error) => {
@@ -137,7 +155,11 @@ class Browser {
         this.#warned.delete(family)
         for (const network of this.#networks.values()) this.#join(network, family)
       } catch (error) {
-        this.#warnOnce(family, { family, reason: messageOf(error) }, `no multicast DNS: port ${MDNS_PORT} cannot be had`)
+        this.#warnOnce(
+          family,
+          { family, reason: messageOf(error) },
+          `no multicast DNS: port ${MDNS_PORT} cannot be had`,
+        )
       }
     }
   }
@@ -152,10 +174,12 @@ class Browser {
     const present = new Map(localInterfaces(this.#only).map((local) => [local.name, local]))
     for (const [name, network] of this.#networks) {
       const now = present.get(name)
-      if (network.local !== undefined && now?.ipv4 !== network.local.ipv4) this.#leave(network, 'IPv4')
+      if (network.local !== undefined && now?.ipv4 !== network.local.ipv4)
+        this.#leave(network, 'IPv4')
       if (network.local !== undefined && !now?.hasIpv6) this.#leave(network, 'IPv6')
       network.local = now
-      if (now === undefined && network.cache.nextDue(0) === Number.POSITIVE_INFINITY) this.#networks.delete(name)
+      if (now === undefined && network.cache.nextDue(0) === Number.POSITIVE_INFINITY)
+        this.#networks.delete(name)
     }
     for (const [name, local] of present) {
       const network = this.#networks.get(name) ?? {
@@ -179,7 +203,11 @@ class Browser {
       if (!isNew && joined.has(family)) return
     } catch (error) {
       const reason = messageOf(error)
-      this.#warnOnce(`${family} ${local.name}`, { interface: local.name, family, reason }, 'no multicast on an interface')
+      this.#warnOnce(
+        `${family} ${local.name}`,
+        { interface: local.name, family, reason },
+        'no multicast on an interface',
+      )
       return
     }
     joined.add(family)
@@ -200,9 +228,15 @@ class Browser {
     if (cache.takeRemovals() > 0) schedule.begin(now)
     const { questions, known } = cache.takeDueQuestions(now, schedule.takeDue(now))
     this.heard.ring()
-    if (cache.refused > 0) this.#warnOnce('many', { refused: cache.refused }, 'too many servers are announced, some are left out')
+    if (cache.refused > 0)
+      this.#warnOnce(
+        'many',
+        { refused: cache.refused },
+        'too many servers are announced, some are left out',
+      )
     for (const message of encodeQuery(questions, known))
-      for (const family of network.joined) if (local !== undefined) await this.#send(message, local, family)
+      for (const family of network.joined)
+        if (local !== undefined) await this.#send(message, local, family)
   }
 
   async #send(message: Buffer, on: LocalInterface, family: Family): Promise<void> {
@@ -210,19 +244,27 @@ class Browser {
       await this.#sockets.get(family)?.send(message, on)
     } catch (error) {
       // It goes down, or has gone: what it was asked is asked again.
-      this.#log.debug({ interface: on.name, family, reason: messageOf(error) }, 'a question could not be sent')
+      this.#log.debug(
+        { interface: on.name, family, reason: messageOf(error) },
+        'a question could not be sent',
+      )
     }
   }
 
   #nextOf({ joined, cache, schedule }: Network): number {
-    return Math.min(joined.size > 0 ? schedule.dueAt : Number.POSITIVE_INFINITY, cache.nextDue(this.#clock.monotonicMs()))
+    return Math.min(
+      joined.size > 0 ? schedule.dueAt : Number.POSITIVE_INFINITY,
+      cache.nextDue(this.#clock.monotonicMs()),
+    )
   }
 
   #take(message: Buffer, from: RemoteInfo): void {
     const interfaces = [...this.#networks.values()].flatMap(({ local }) => local ?? [])
     const heard = this.#reader.read(message, from, interfaces, this.#clock.monotonicMs())
     if (heard === undefined) return
-    this.#networks.get(heard.local.name)?.cache.take(heard.records, heard.sender, this.#clock.monotonicMs())
+    this.#networks
+      .get(heard.local.name)
+      ?.cache.take(heard.records, heard.sender, this.#clock.monotonicMs())
     this.#work.ring()
   }
 

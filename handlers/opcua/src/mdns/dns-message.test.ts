@@ -14,10 +14,17 @@ function asResponse(query: Buffer | undefined): Buffer {
   return message
 }
 
-const header = (...counts: number[]) => Buffer.from([0, 0, 0x84, 0, ...counts.flatMap((count) => [count >> 8, count & 0xff])])
+const header = (...counts: number[]) =>
+  Buffer.from([0, 0, 0x84, 0, ...counts.flatMap((count) => [count >> 8, count & 0xff])])
 
 /** name, type, class, ttl and data of one record. */
-function record(name: number[], type: number, recordClass: number, ttl: number, data: number[]): number[] {
+function record(
+  name: number[],
+  type: number,
+  recordClass: number,
+  ttl: number,
+  data: number[],
+): number[] {
   const numbers = Buffer.alloc(10)
   numbers.writeUInt16BE(type, 0)
   numbers.writeUInt16BE(recordClass, 2)
@@ -28,7 +35,9 @@ function record(name: number[], type: number, recordClass: number, ttl: number, 
 
 const label = fc
   .string({ unit: 'grapheme', minLength: 1, maxLength: 20 })
-  .filter((text) => Buffer.byteLength(text) <= 63 && !Buffer.from(text).toString().includes('\u{fffd}'))
+  .filter(
+    (text) => Buffer.byteLength(text) <= 63 && !Buffer.from(text).toString().includes('\u{fffd}'),
+  )
 const instance = label.map((first) => [first, ...SERVICE])
 
 /** A response of as many records as there may be bytes. */
@@ -37,7 +46,8 @@ function fill(first: number[], next: (index: number) => number[]): Buffer {
   for (let length = 12 + first.length; ; ) {
     const one = next(records.length)
     length += one.length
-    if (length > MAX_MESSAGE) return Buffer.concat([header(0, records.length, 0, 0), Buffer.from(records.flat())])
+    if (length > MAX_MESSAGE)
+      return Buffer.concat([header(0, records.length, 0, 0), Buffer.from(records.flat())])
     records.push(one)
   }
 }
@@ -48,19 +58,32 @@ const service = [...SERVICE.flatMap((text) => [text.length, ...Buffer.from(text)
 
 /** A name, and then pointers each of which points at what is before it. The name begins in byte 23 of a message. */
 function chain(bytes: number): number[] {
-  const pointers = Array.from({ length: bytes / 2 }, (_, index) => (index === 0 ? 23 : 24 + 2 * (index - 1)))
+  const pointers = Array.from({ length: bytes / 2 }, (_, index) =>
+    index === 0 ? 23 : 24 + 2 * (index - 1),
+  )
   return [0, ...pointers.flatMap((offset) => [0xc0 | (offset >> 8), offset & 0xff])]
 }
 
 describe('DNS messages', () => {
   it('come out as they went in, with names that share their ends', () => {
     fc.assert(
-      fc.property(fc.array(fc.record({ target: instance, ttl: fc.nat(0xffffffff) }), { maxLength: 8 }), (known) => {
-        const answers = known.map(({ target, ttl }): PtrRecord => ({ type: 'PTR', name: SERVICE, target, ttl, flush: false }))
-        const [message, ...more] = encodeQuery([{ name: SERVICE, type: 'PTR' }], answers)
-        expect(more).toEqual([])
-        expect(decodeResponse(asResponse(message))).toEqual(answers)
-      }),
+      fc.property(
+        fc.array(fc.record({ target: instance, ttl: fc.nat(0xffffffff) }), { maxLength: 8 }),
+        (known) => {
+          const answers = known.map(
+            ({ target, ttl }): PtrRecord => ({
+              type: 'PTR',
+              name: SERVICE,
+              target,
+              ttl,
+              flush: false,
+            }),
+          )
+          const [message, ...more] = encodeQuery([{ name: SERVICE, type: 'PTR' }], answers)
+          expect(more).toEqual([])
+          expect(decodeResponse(asResponse(message))).toEqual(answers)
+        },
+      ),
     )
   })
 
@@ -69,7 +92,9 @@ describe('DNS messages', () => {
     const messages = encodeQuery(names.map((name) => ({ name, type: 'SRV' })))
     expect(messages.length).toBeGreaterThan(1)
     expect(messages.reduce((sum, message) => sum + message.readUInt16BE(4), 0)).toBe(100)
-    const known = names.map((target): PtrRecord => ({ type: 'PTR', name: SERVICE, target, ttl: 10, flush: false }))
+    const known = names.map(
+      (target): PtrRecord => ({ type: 'PTR', name: SERVICE, target, ttl: 10, flush: false }),
+    )
     const [query, ...more] = encodeQuery([{ name: SERVICE, type: 'PTR' }], known)
     expect(more).toEqual([])
     expect(query?.length).toBeLessThan(1400)
@@ -86,17 +111,24 @@ describe('DNS messages', () => {
     )
   })
 
-  it('with one byte changed or cut off are read or refused, and never throw', { timeout: timeoutMs }, () => {
+  it('with one byte changed or cut off are read or refused, and never throw', {
+    timeout: timeoutMs,
+  }, () => {
     const answers = ['a', 'b.c', 'ü'].map((first): PtrRecord => {
       return { type: 'PTR', name: SERVICE, target: [first, ...SERVICE], ttl: 120, flush: false }
     })
     const good = asResponse(encodeQuery([{ name: SERVICE, type: 'PTR' }], answers)[0])
     fc.assert(
-      fc.property(fc.nat(good.length - 1), fc.nat(255), fc.nat(good.length), (at, value, length) => {
-        const bad = Buffer.from(good)
-        bad[at] = value
-        decodeResponse(bad.subarray(0, length))
-      }),
+      fc.property(
+        fc.nat(good.length - 1),
+        fc.nat(255),
+        fc.nat(good.length),
+        (at, value, length) => {
+          const bad = Buffer.from(good)
+          bad[at] = value
+          decodeResponse(bad.subarray(0, length))
+        },
+      ),
       parameters,
     )
   })
@@ -109,7 +141,9 @@ describe('DNS messages', () => {
       Buffer.from(record(name, 16, 1, 4500, [3, 0x61, 0x3d, 0x62, 0])),
       Buffer.from(record(name, 47, 1, 120, [1, 2, 3])),
       Buffer.from(record(name, 1, 1, 120, [192, 0, 2, 7])),
-      Buffer.from(record(name, 28, 1, 120, [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1])),
+      Buffer.from(
+        record(name, 28, 1, 120, [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]),
+      ),
       Buffer.from(record(name, 1, 3, 120, [192, 0, 2, 8])),
     ])
     expect(decodeResponse(message)).toEqual([
@@ -122,23 +156,41 @@ describe('DNS messages', () => {
 
   it.each<[string, Buffer]>([
     ['a name that points at itself', Buffer.concat([header(0, 1, 0, 0), Buffer.from([0xc0, 12])])],
-    ['two names that point at each other', Buffer.concat([header(0, 1, 0, 0), Buffer.from([0xc0, 14, 0xc0, 12])])],
+    [
+      'two names that point at each other',
+      Buffer.concat([header(0, 1, 0, 0), Buffer.from([0xc0, 14, 0xc0, 12])]),
+    ],
     [
       'a name that grows by its pointers',
-      Buffer.concat([header(0, 1, 0, 0), Buffer.from([...Array(62).fill([3, 97, 97, 97]).flat(), 0xc0, 12])]),
+      Buffer.concat([
+        header(0, 1, 0, 0),
+        Buffer.from([...Array(62).fill([3, 97, 97, 97]).flat(), 0xc0, 12]),
+      ]),
     ],
     ['65535 records in 12 bytes', header(0, 65535, 65535, 65535)],
-    ['a record that ends behind the message', Buffer.concat([header(0, 1, 0, 0), Buffer.from(record([0], 16, 1, 1, [9]))])],
-    ['more bytes than any message has', Buffer.concat([header(0, 0, 0, 0), Buffer.alloc(MAX_MESSAGE)])],
+    [
+      'a record that ends behind the message',
+      Buffer.concat([header(0, 1, 0, 0), Buffer.from(record([0], 16, 1, 1, [9]))]),
+    ],
+    [
+      'more bytes than any message has',
+      Buffer.concat([header(0, 0, 0, 0), Buffer.alloc(MAX_MESSAGE)]),
+    ],
   ])('are refused with %s', (_, message) => {
     expect(decodeResponse(message)).toBeUndefined()
   })
 
   it.each<[string, Buffer, number]>([
-    ['one name of 126 labels', fill(record(long, 12, 1, 120, [0xc0, 12]), () => record([0xc0, 12], 12, 1, 120, [0xc0, 12])), 0],
+    [
+      'one name of 126 labels',
+      fill(record(long, 12, 1, 120, [0xc0, 12]), () => record([0xc0, 12], 12, 1, 120, [0xc0, 12])),
+      0,
+    ],
     [
       'all ends of one name of 126 labels',
-      fill(record(long, 12, 1, 120, [0]), (index) => record(pointer(index % 126), 12, 1, 120, pointer((index * 5) % 126))),
+      fill(record(long, 12, 1, 120, [0]), (index) =>
+        record(pointer(index % 126), 12, 1, 120, pointer((index * 5) % 126)),
+      ),
       0,
     ],
     [
@@ -150,13 +202,21 @@ describe('DNS messages', () => {
     ],
     [
       'thousands of strings',
-      fill(record([1, 0x41, 0], 16, 1, 120, Array(4000).fill(0)), () => record([0xc0, 12], 16, 1, 120, Array(4000).fill(0))),
+      fill(record([1, 0x41, 0], 16, 1, 120, Array(4000).fill(0)), () =>
+        record([0xc0, 12], 16, 1, 120, Array(4000).fill(0)),
+      ),
       2,
     ],
     [
       'hundreds of names that are ours',
       fill(record(service, 12, 1, 120, [1, 97, 0xc0, 12]), (index) =>
-        record([0xc0, 12], 12, 1, 120, [2, 97 + (index % 26), 97 + (Math.floor(index / 26) % 26), 0xc0, 12]),
+        record([0xc0, 12], 12, 1, 120, [
+          2,
+          97 + (index % 26),
+          97 + (Math.floor(index / 26) % 26),
+          0xc0,
+          12,
+        ]),
       ),
       128,
     ],
@@ -175,7 +235,9 @@ describe('DNS messages', () => {
       Buffer.from(record([0xc0, 27], 12, 1, 9, [0xc0, 14])),
       Buffer.from(record([1, 0x64, 0xc0, 31], 12, 1, 9, [0xc0, 43])),
     ])
-    const names = decodeResponse(message)?.map((one) => (one.type === 'PTR' ? [one.name.join('.'), one.target.join('.')] : []))
+    const names = decodeResponse(message)?.map((one) =>
+      one.type === 'PTR' ? [one.name.join('.'), one.target.join('.')] : [],
+    )
     expect(names).toEqual([
       ['a.b', 'c.b'],
       ['c.b', 'b'],
@@ -185,7 +247,9 @@ describe('DNS messages', () => {
   })
 
   it('are no responses when they are queries, or carry an error or another opcode', () => {
-    expect(decodeResponse(encodeQuery([{ name: SERVICE, type: 'PTR' }])[0] ?? Buffer.alloc(0))).toBeUndefined()
+    expect(
+      decodeResponse(encodeQuery([{ name: SERVICE, type: 'PTR' }])[0] ?? Buffer.alloc(0)),
+    ).toBeUndefined()
     for (const flags of [0x8403, 0xa400]) {
       const message = header(0, 0, 0, 0)
       message.writeUInt16BE(flags, 2)

@@ -11,7 +11,11 @@ interface RecordBase {
   readonly flush: boolean
 }
 export type PtrRecord = RecordBase & { readonly type: 'PTR'; readonly target: DnsName }
-export type SrvRecord = RecordBase & { readonly type: 'SRV'; readonly port: number; readonly target: DnsName }
+export type SrvRecord = RecordBase & {
+  readonly type: 'SRV'
+  readonly port: number
+  readonly target: DnsName
+}
 export type TxtRecord = RecordBase & { readonly type: 'TXT'; readonly strings: readonly string[] }
 export type AddressRecord = RecordBase & { readonly type: 'A' | 'AAAA'; readonly address: string }
 export type DnsRecord = PtrRecord | SrvRecord | TxtRecord | AddressRecord
@@ -69,7 +73,11 @@ function withoutCase(label: string): string {
 export function isResponse(message: Buffer): boolean {
   if (message.length < HEADER || message.length > MAX_MESSAGE) return false
   const flags = message.readUInt16BE(2)
-  const [isAnswer, opcode, responseCode] = [(flags & 0x8000) !== 0, (flags >> 11) & 0xf, flags & 0xf]
+  const [isAnswer, opcode, responseCode] = [
+    (flags & 0x8000) !== 0,
+    (flags >> 11) & 0xf,
+    flags & 0xf,
+  ]
   return isAnswer && opcode === 0 && responseCode === 0
 }
 
@@ -96,7 +104,11 @@ function readRecords(message: Buffer, type: DnsName | undefined): DnsRecord[] {
   for (let left = questions ?? 0; left > 0; left--) offset = endOfName(message, offset) + 4
   const records: DnsRecord[] = []
   // The message bounds it: a count of more records than there are ends in a RangeError.
-  for (let left = counts.reduce((sum, count) => sum + count, 0); left > 0 && records.length < MAX_RECORDS; left--) {
+  for (
+    let left = counts.reduce((sum, count) => sum + count, 0);
+    left > 0 && records.length < MAX_RECORDS;
+    left--
+  ) {
     const owner = offset
     const end = endOfName(message, owner)
     const recordType = message.readUInt16BE(end)
@@ -136,9 +148,13 @@ function readData(
     case TYPES.TXT:
       return { type: 'TXT', strings: readStrings(message, start, end) }
     case TYPES.A:
-      return end - start === 4 ? { type: 'A', address: message.subarray(start, end).join('.') } : undefined
+      return end - start === 4
+        ? { type: 'A', address: message.subarray(start, end).join('.') }
+        : undefined
     case TYPES.AAAA:
-      return end - start === 16 ? { type: 'AAAA', address: addressText(message.subarray(start, end)) } : undefined
+      return end - start === 16
+        ? { type: 'AAAA', address: addressText(message.subarray(start, end)) }
+        : undefined
     default:
       return undefined
   }
@@ -188,7 +204,8 @@ class MessageNames {
         before = offset
       } else {
         const next = offset + 1 + head
-        if (head > MAX_LABEL || next > this.#message.length) throw new RangeError('a label is too long')
+        if (head > MAX_LABEL || next > this.#message.length)
+          throw new RangeError('a label is too long')
         if (head > 0) way.push({ offset, label: readLabel(this.#message, offset + 1, next) })
         offset = next
         if (head === 0) name = ROOT
@@ -229,7 +246,9 @@ function readStrings(message: Buffer, start: number, end: number): string[] {
 
 /** Shortened as RFC 5952 wants it, so that one address has one text. */
 function addressText(bytes: Buffer): string {
-  const groups = [0, 2, 4, 6, 8, 10, 12, 14].map((offset) => bytes.readUInt16BE(offset).toString(16))
+  const groups = [0, 2, 4, 6, 8, 10, 12, 14].map((offset) =>
+    bytes.readUInt16BE(offset).toString(16),
+  )
   return new URL(`http://[${groups.join(':')}]`).hostname.slice(1, -1)
 }
 
@@ -237,7 +256,10 @@ function addressText(bytes: Buffer): string {
  * Queries, and the answers to it that are known already. Of these as many as fit are named: what is left out is answered
  * once more, which does no harm. Several messages where there are many questions; none where there is none.
  */
-export function encodeQuery(questions: readonly Question[], known: readonly PtrRecord[] = []): Buffer[] {
+export function encodeQuery(
+  questions: readonly Question[],
+  known: readonly PtrRecord[] = [],
+): Buffer[] {
   const messages: Buffer[] = []
   let writer = new MessageWriter()
   for (const question of questions) {

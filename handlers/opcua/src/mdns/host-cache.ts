@@ -61,10 +61,14 @@ export class HostCache {
     if (others.length === 0 || others.some(([, { lease }]) => lease.isUpTo(sender, now))) {
       // An announcement of addresses takes the place of older ones.
       for (const [other, { lease }] of flush ? others : [])
-        if (other !== address && lease.isOlderThan(SAME_ANNOUNCEMENT_MS, now)) this.#forget(host, other)
+        if (other !== address && lease.isOlderThan(SAME_ANNOUNCEMENT_MS, now))
+          this.#forget(host, other)
       if (ttl === 0) this.#forget(host, address)
       else if (known !== undefined || host.addresses.size < MAX_ADDRESSES)
-        host.addresses.set(address, { lease: new Lease({ ttl, sender, now, random: this.#random }), type })
+        host.addresses.set(address, {
+          lease: new Lease({ ttl, sender, now, random: this.#random }),
+          type,
+        })
     } else if (ttl > 0 && known !== undefined) known.lease.confirm(ttl, now)
     else if (ttl === 0) known?.lease.doubt(now)
     else for (const [, { lease }] of others) lease.doubt(now)
@@ -73,7 +77,8 @@ export class HostCache {
   /** Forgets what is no longer true. */
   expire(now: number): void {
     for (const host of this.#hosts.values())
-      for (const [address, { lease }] of host.addresses) if (lease.isOver(now)) this.#forget(host, address)
+      for (const [address, { lease }] of host.addresses)
+        if (lease.isOver(now)) this.#forget(host, address)
   }
 
   /** How often a host has lost its last address since this was asked. */
@@ -90,7 +95,8 @@ export class HostCache {
   }
 
   *leases(): Generator<Lease> {
-    for (const { addresses } of this.#hosts.values()) for (const { lease } of addresses.values()) yield lease
+    for (const { addresses } of this.#hosts.values())
+      for (const { lease } of addresses.values()) yield lease
   }
 
   #forget({ addresses }: Host, address: string): void {

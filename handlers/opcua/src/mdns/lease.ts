@@ -68,7 +68,10 @@ export class Lease {
 
   /** Whether this sender may take it back, or say something else: who has said it, or anybody if that one is silent when asked. */
   isUpTo(sender: string, now: number): boolean {
-    return sender === this.#sender || (this.#doubt !== undefined && this.#doubt.since + OPEN_AFTER_MS <= now)
+    return (
+      sender === this.#sender ||
+      (this.#doubt !== undefined && this.#doubt.since + OPEN_AFTER_MS <= now)
+    )
   }
 
   /** Another sender says the same. It is not true for less time by that. */
@@ -95,7 +98,8 @@ export class Lease {
   /** When it is to be asked for. */
   get dueAt(): number {
     const part = this.#ttl < MIN_REFRESHED_TTL_MS ? undefined : REFRESH_AT[this.#asked]
-    const refresh = part === undefined ? Number.POSITIVE_INFINITY : this.#from + this.#ttl * (part + this.#spread)
+    const refresh =
+      part === undefined ? Number.POSITIVE_INFINITY : this.#from + this.#ttl * (part + this.#spread)
     return Math.min(refresh, this.#reconfirmAt)
   }
 

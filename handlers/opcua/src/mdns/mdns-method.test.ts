@@ -21,13 +21,20 @@ async function start(): Promise<SimulatedServer> {
   return server
 }
 
-function announced(port: number, isDiscoveryServer: boolean, address = '127.0.0.1'): AnnouncedServer {
+function announced(
+  port: number,
+  isDiscoveryServer: boolean,
+  address = '127.0.0.1',
+): AnnouncedServer {
   const discoveryUrl = `opc.tcp://plc.local:${port}`
   return { name: 'PLC', discoveryUrl, addresses: [address], capabilities: [], isDiscoveryServer }
 }
 
 function within(hostNames: HostNames, ...networks: string[]): Reach {
-  return new Reach({ allowedNetworks: networks.flatMap((network) => readNetwork(network) ?? []), hostNames })
+  return new Reach({
+    allowedNetworks: networks.flatMap((network) => readNetwork(network) ?? []),
+    hostNames,
+  })
 }
 
 it('gives servers as they are announced, and of a discovery server those that it lists, asked by its address', async () => {
@@ -48,7 +55,15 @@ it('gives servers as they are announced, and of a discovery server those that it
   const heard = async () => new Set<string>()
   const reach = within(hostNames, '127.0.0.1')
   const found: string[][] = []
-  const options = { hostNames, reach, heard, answering: heard, log: silentLogger, signal: stop.signal, clock }
+  const options = {
+    hostNames,
+    reach,
+    heard,
+    answering: heard,
+    log: silentLogger,
+    signal: stop.signal,
+    clock,
+  }
   for await (const list of mdnsServers({ announced: lists(), ...options }))
     found.push(list.map(({ discoveryUrl }) => discoveryUrl))
   const [url] = listed.applications.flatMap(({ discoveryUrls }) => discoveryUrls)
@@ -66,14 +81,19 @@ it('does not call a discovery server where servers may not be called, whoever an
   }
   const hostNames = new HostNames({ clock })
   const logged: unknown[] = []
-  const log: Logger = { ...silentLogger, child: () => log, info: (fields, message) => void logged.push([fields, message]) }
+  const log: Logger = {
+    ...silentLogger,
+    child: () => log,
+    info: (fields, message) => void logged.push([fields, message]),
+  }
   const nobody = async () => new Set<string>()
   const options = { hostNames, heard: nobody, answering: nobody, log, signal: stop.signal, clock }
   for (const reach of [
     within(hostNames, '0.0.0.0/0'),
     new Reach({ hostNames, allowedNetworks: undefined, ownNetworks: () => [] }),
   ])
-    for await (const list of mdnsServers({ announced: lists(), reach, ...options })) expect(list).toEqual([])
+    for await (const list of mdnsServers({ announced: lists(), reach, ...options }))
+      expect(list).toEqual([])
   expect(victim.connections).toBe(0)
   const lines = ['127.0.0.1', '169.254.169.254'].map((address) => {
     const fields = { discoveryUrl: `opc.tcp://plc.local:${victim.port}`, addresses: [address] }

@@ -27,7 +27,9 @@ export interface MdnsMethodOptions extends DiscoveryUrlOptions {
  * The servers that announce themselves, and those that discovery servers list which announce themselves: such a one is no server,
  * but knows some.
  */
-export async function* mdnsServers(options: MdnsMethodOptions): AsyncGenerator<readonly FoundServer[], void, void> {
+export async function* mdnsServers(
+  options: MdnsMethodOptions,
+): AsyncGenerator<readonly FoundServer[], void, void> {
   const { announced, signal, clock } = options
   const asked = new Map<string, { readonly url: DiscoveryUrl; dueAt: number }>()
   const callable = new CallableUrls(options)
@@ -36,7 +38,8 @@ export async function* mdnsServers(options: MdnsMethodOptions): AsyncGenerator<r
     const urls = await callable.of(discoveryServers.slice(0, MAX_DISCOVERY_SERVERS))
     for (const url of asked.keys()) if (!urls.has(url)) asked.delete(url)
     for (const url of urls)
-      if (!asked.has(url)) asked.set(url, { url: new DiscoveryUrl(url, options), dueAt: Number.NEGATIVE_INFINITY })
+      if (!asked.has(url))
+        asked.set(url, { url: new DiscoveryUrl(url, options), dueAt: Number.NEGATIVE_INFINITY })
     const now = clock.monotonicMs()
     const due = [...asked.values()].filter(({ dueAt }) => dueAt <= now)
     for (const one of due) one.dueAt = now + ASK_MS
@@ -80,7 +83,10 @@ class CallableUrls {
     const url = urlByAddress(await reach.targetOf(server))
     if (url === undefined && (before === undefined || before.url !== undefined)) {
       const { discoveryUrl, addresses } = server
-      log.info({ discoveryUrl, addresses }, 'discovery server is not asked: it is in no network where servers are called')
+      log.info(
+        { discoveryUrl, addresses },
+        'discovery server is not asked: it is in no network where servers are called',
+      )
     }
     return { url, at: now }
   }
@@ -90,5 +96,7 @@ class CallableUrls {
 function urlByAddress(target: Target | undefined): string | undefined {
   const host = target?.addresses.find((address) => readNetwork(address) !== undefined)
   const url = target === undefined ? undefined : readEndpointUrl(target.endpointUrl)
-  return host === undefined || url === undefined ? undefined : `${originOf({ host, port: url.port })}${url.path}`
+  return host === undefined || url === undefined
+    ? undefined
+    : `${originOf({ host, port: url.port })}${url.path}`
 }

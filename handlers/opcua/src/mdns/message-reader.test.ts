@@ -4,7 +4,12 @@ import { MessageReader } from './message-reader.js'
 import { type LocalInterface, networkList } from './networks.js'
 
 const TYPE = ['_opcua-tcp', '_tcp', 'local']
-const eth0: LocalInterface = { name: 'eth0', ipv4: '192.0.2.10', hasIpv6: true, networks: networkList(['192.0.2.10/24']) }
+const eth0: LocalInterface = {
+  name: 'eth0',
+  ipv4: '192.0.2.10',
+  hasIpv6: true,
+  networks: networkList(['192.0.2.10/24']),
+}
 const SENDER = { address: '192.0.2.1', port: 5353 }
 
 let floods: string[]
@@ -18,13 +23,28 @@ beforeEach(() => {
 /** A response with an address record of plc.local for each. */
 function addresses(...all: readonly string[]): Buffer {
   const name = [3, ...Buffer.from('plc'), 5, ...Buffer.from('local'), 0]
-  const records = all.map((address) => [...name, 0, 1, 0, 1, 0, 0, 0, 120, 0, 4, ...address.split('.').map(Number)])
+  const records = all.map((address) => [
+    ...name,
+    0,
+    1,
+    0,
+    1,
+    0,
+    0,
+    0,
+    120,
+    0,
+    4,
+    ...address.split('.').map(Number),
+  ])
   return Buffer.from([0, 0, 0x84, 0, 0, 0, 0, all.length, 0, 0, 0, 0, ...records.flat()])
 }
 
 /** A response with a TXT record. */
 function text(): Buffer {
-  return Buffer.from([0, 0, 0x84, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0x61, 0, 0, 16, 0, 1, 0, 0, 0, 120, 0, 1, 0])
+  return Buffer.from([
+    0, 0, 0x84, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0x61, 0, 0, 16, 0, 1, 0, 0, 0, 120, 0, 1, 0,
+  ])
 }
 
 /** The addresses that are believed of a message. */
@@ -44,7 +64,14 @@ describe('messages of multicast DNS', () => {
   })
 
   it('name addresses of the network that they came in on, or of those that are allowed, and a few only', () => {
-    const all = ['192.0.2.7', '198.51.100.7', '127.0.0.1', '169.254.169.254', '0.0.0.0', '224.0.0.1']
+    const all = [
+      '192.0.2.7',
+      '198.51.100.7',
+      '127.0.0.1',
+      '169.254.169.254',
+      '0.0.0.0',
+      '224.0.0.1',
+    ]
     expect(read(addresses(...all))).toEqual(['192.0.2.7'])
     const readingIn = (...networks: string[]) =>
       new MessageReader({ type: TYPE, allowed: networkList(networks), onFlood: () => undefined })
@@ -59,11 +86,15 @@ describe('messages of multicast DNS', () => {
   it('of one who sends thousands are not read, and those of others are', () => {
     const message = text()
     const started = processorMs()
-    const heard = Array.from({ length: 50_000 }, () => read(message)).filter((records) => records !== undefined)
+    const heard = Array.from({ length: 50_000 }, () => read(message)).filter(
+      (records) => records !== undefined,
+    )
     expect(processorMs() - started).toBeLessThan(1000)
     expect(heard).toHaveLength(100)
     expect(floods).toHaveLength(49_900)
-    expect(read(addresses('192.0.2.2'), { from: { ...SENDER, address: '192.0.2.2' } })).toEqual(['192.0.2.2'])
+    expect(read(addresses('192.0.2.2'), { from: { ...SENDER, address: '192.0.2.2' } })).toEqual([
+      '192.0.2.2',
+    ])
     expect(read(addresses('192.0.2.1'), { now: 1000 })).toEqual(['192.0.2.1'])
   })
 
@@ -81,7 +112,8 @@ describe('messages of multicast DNS', () => {
   it('cost little when they come from strangers, whatever is in them', () => {
     const message = addresses(...Array.from({ length: 300 }, () => '192.0.2.1'))
     const started = processorMs()
-    for (let count = 0; count < 5000; count++) read(message, { from: { ...SENDER, address: '198.51.100.1' }, now: count * 1000 })
+    for (let count = 0; count < 5000; count++)
+      read(message, { from: { ...SENDER, address: '198.51.100.1' }, now: count * 1000 })
     expect(processorMs() - started).toBeLessThan(500)
   })
 })

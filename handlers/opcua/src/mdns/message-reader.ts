@@ -63,7 +63,9 @@ export class MessageReader {
       if (record.type !== 'A' && record.type !== 'AAAA') return record
       if (!this.#addresses.take(sender, 1, now) || !allowed.allows(record.address)) return []
       // A link-local one is only one together with its interface.
-      return isLinkLocal(record.address) ? { ...record, address: `${record.address}%${local.name}` } : record
+      return isLinkLocal(record.address)
+        ? { ...record, address: `${record.address}%${local.name}` }
+        : record
     })
     return records.length === 0 ? undefined : { local, sender, records }
   }

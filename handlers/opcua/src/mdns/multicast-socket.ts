@@ -27,7 +27,11 @@ export class MulticastSocket {
   /** @throws the system's error where the port cannot be had: another program does not share it */
   static async open(family: Family, listener: MulticastSocketListener): Promise<MulticastSocket> {
     const isIpv6 = family === 'IPv6'
-    const socket = createSocket({ type: isIpv6 ? 'udp6' : 'udp4', reuseAddr: true, ipv6Only: isIpv6 })
+    const socket = createSocket({
+      type: isIpv6 ? 'udp6' : 'udp4',
+      reuseAddr: true,
+      ipv6Only: isIpv6,
+    })
     const opened = new MulticastSocket(family, socket)
     try {
       socket.bind(MDNS_PORT, isIpv6 ? '::' : '0.0.0.0')

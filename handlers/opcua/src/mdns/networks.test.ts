@@ -17,7 +17,9 @@ const table: InterfaceAddresses = {
 
 describe('the networks of a machine', () => {
   it('are those of its interfaces but the loopback and those of containers, those with IPv4 first', () => {
-    expect(localInterfaces(undefined, table).map(({ name, ipv4, hasIpv6 }) => [name, ipv4, hasIpv6])).toEqual([
+    expect(
+      localInterfaces(undefined, table).map(({ name, ipv4, hasIpv6 }) => [name, ipv4, hasIpv6]),
+    ).toEqual([
       ['eth0', '192.0.2.10', true],
       ['wlan0', undefined, true],
     ])
@@ -26,7 +28,15 @@ describe('the networks of a machine', () => {
 
   it('tell on which of them a sender is, and that a stranger is on none', () => {
     const interfaces = localInterfaces(['eth0', 'cni0', 'wlan0'], table)
-    const names = ['192.0.2.77', '10.244.0.9', '2001:db8::9', 'fe80::9%wlan0', '198.51.100.1', 'fe80::9%eth9', 'nonsense']
+    const names = [
+      '192.0.2.77',
+      '10.244.0.9',
+      '2001:db8::9',
+      'fe80::9%wlan0',
+      '198.51.100.1',
+      'fe80::9%eth9',
+      'nonsense',
+    ]
     expect(names.map((sender) => interfaceOf(sender, interfaces)?.name)).toEqual([
       'eth0',
       'cni0',
@@ -40,11 +50,10 @@ describe('the networks of a machine', () => {
 
   it('can be given instead', () => {
     const list = networkList(['198.51.100.0/24', '2001:db8:1::/48'])
-    expect(['198.51.100.9', '2001:db8:1::9', '192.0.2.1', '::ffff:198.51.100.9'].map((one) => list.allows(one))).toEqual([
-      true,
-      true,
-      false,
-      true,
-    ])
+    expect(
+      ['198.51.100.9', '2001:db8:1::9', '192.0.2.1', '::ffff:198.51.100.9'].map((one) =>
+        list.allows(one),
+      ),
+    ).toEqual([true, true, false, true])
   })
 })

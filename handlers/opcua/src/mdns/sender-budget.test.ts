@@ -4,7 +4,12 @@ import { SenderBudget } from './sender-budget.js'
 describe('a budget for each sender', () => {
   it('gives every sender the same in each second', () => {
     const budget = new SenderBudget({ perSender: 2, total: 100 })
-    expect(['a', 'a', 'a', 'b'].map((sender) => budget.take(sender, 1, 5000))).toEqual([true, true, false, true])
+    expect(['a', 'a', 'a', 'b'].map((sender) => budget.take(sender, 1, 5000))).toEqual([
+      true,
+      true,
+      false,
+      true,
+    ])
     expect(budget.take('a', 1, 5999)).toBe(false)
     expect(budget.take('a', 1, 6000)).toBe(true)
   })

@@ -7,9 +7,28 @@ const TYPE = ['_opcua-tcp', '_tcp', 'local']
 const PLC = ['PLC 1.2', ...TYPE]
 const HOST = ['plc1', 'local']
 
-const pointer = (ttl = 4500, target = PLC): DnsRecord => ({ type: 'PTR', name: TYPE, target, ttl, flush: false })
-const srv = (ttl = 120, name = PLC): DnsRecord => ({ type: 'SRV', name, target: HOST, port: 4840, ttl, flush: true })
-const txt = (...strings: string[]): DnsRecord => ({ type: 'TXT', name: PLC, strings, ttl: 4500, flush: true })
+const pointer = (ttl = 4500, target = PLC): DnsRecord => ({
+  type: 'PTR',
+  name: TYPE,
+  target,
+  ttl,
+  flush: false,
+})
+const srv = (ttl = 120, name = PLC): DnsRecord => ({
+  type: 'SRV',
+  name,
+  target: HOST,
+  port: 4840,
+  ttl,
+  flush: true,
+})
+const txt = (...strings: string[]): DnsRecord => ({
+  type: 'TXT',
+  name: PLC,
+  strings,
+  ttl: 4500,
+  flush: true,
+})
 const address = (text = '192.0.2.1', ttl = 120): AddressRecord => {
   return { type: text.includes(':') ? 'AAAA' : 'A', name: HOST, address: text, ttl, flush: true }
 }
@@ -26,13 +45,21 @@ const take = (...records: DnsRecord[]) => cache.take(records, '192.0.2.1', now)
 const other = '192.0.2.66'
 const takeFromOther = (...records: DnsRecord[]) => cache.take(records, other, now)
 const found = () => cache.resolved().map(({ name, addresses }) => [name[0], ...addresses])
-const asked = () => cache.takeDueQuestions(now, false).questions.map(({ name, type }) => `${type} ${name[0]}`)
+const asked = () =>
+  cache.takeDueQuestions(now, false).questions.map(({ name, type }) => `${type} ${name[0]}`)
 
 describe('what is known of services', () => {
   it('gives a service once its host and an address are known, in whichever order they come', () => {
     take(address(), txt('path=/UA'), srv(), pointer())
     expect(cache.resolved()).toEqual([
-      { name: PLC, target: HOST, port: 4840, text: ['path=/UA'], addresses: ['192.0.2.1'], sender: '192.0.2.1' },
+      {
+        name: PLC,
+        target: HOST,
+        port: 4840,
+        text: ['path=/UA'],
+        addresses: ['192.0.2.1'],
+        sender: '192.0.2.1',
+      },
     ])
   })
 
@@ -116,12 +143,19 @@ describe('what is known of services', () => {
     expect(found()).toHaveLength(3)
     take(pointer(), srv())
     expect(found().map(([name]) => name)).toContain('PLC 1.2')
-    for (let index = 0; index < 9; index++) cache.take([pointer(4500, [`other ${index}`, ...TYPE])], `192.0.2.${index}`, now)
+    for (let index = 0; index < 9; index++)
+      cache.take([pointer(4500, [`other ${index}`, ...TYPE])], `192.0.2.${index}`, now)
     expect(cache.refused).toBe(7 + 8)
   })
 
   it('ignores pointers of other types, and what is said of services that nobody named', () => {
-    take({ type: 'PTR', name: ['_http', '_tcp', 'local'], target: ['x', '_http', '_tcp', 'local'], ttl: 9, flush: false })
+    take({
+      type: 'PTR',
+      name: ['_http', '_tcp', 'local'],
+      target: ['x', '_http', '_tcp', 'local'],
+      ttl: 9,
+      flush: false,
+    })
     take({ type: 'PTR', name: TYPE, target: ['x', '_http', '_tcp', 'local'], ttl: 9, flush: false })
     take(srv(), address())
     expect(found()).toEqual([])
@@ -130,7 +164,14 @@ describe('what is known of services', () => {
 })
 
 describe('what others say of a service', () => {
-  const moved = (ttl = 120): DnsRecord => ({ type: 'SRV', name: PLC, target: HOST, port: 4999, ttl, flush: true })
+  const moved = (ttl = 120): DnsRecord => ({
+    type: 'SRV',
+    name: PLC,
+    target: HOST,
+    port: 4999,
+    ttl,
+    flush: true,
+  })
   const place = () => cache.resolved().map(({ port, addresses }) => [port, ...addresses])
 
   /** Lets time go on to the next thing that is due, and says what is asked then. */
@@ -153,23 +194,33 @@ describe('what others say of a service', () => {
     ['that it has another port', [moved()], ['SRV PLC 1.2']],
     ['that its address is gone', [address('192.0.2.1', 0)], ['A plc1']],
     ['that it has another address', [address(other)], ['A plc1']],
-    ['all of that', [pointer(0), moved(), address(other)], ['PTR _opcua-tcp', 'SRV PLC 1.2', 'A plc1']],
-  ])('makes it asked for at once and changes nothing when it answers: %s', (_, records, questions) => {
-    takeFromOther(...records)
-    expect(cache.nextDue(now)).toBe(now)
-    expect(asked()).toEqual(questions)
-    now += 100
-    take(pointer(), srv(), txt('path=/UA'), address())
-    takeFromOther(...records)
-    now += 5000
-    cache.expire(now)
-    expect(place()).toEqual([[4840, '192.0.2.1']])
-    expect(asked()).toEqual([])
-  })
+    [
+      'all of that',
+      [pointer(0), moved(), address(other)],
+      ['PTR _opcua-tcp', 'SRV PLC 1.2', 'A plc1'],
+    ],
+  ])(
+    'makes it asked for at once and changes nothing when it answers: %s',
+    (_, records, questions) => {
+      takeFromOther(...records)
+      expect(cache.nextDue(now)).toBe(now)
+      expect(asked()).toEqual(questions)
+      now += 100
+      take(pointer(), srv(), txt('path=/UA'), address())
+      takeFromOther(...records)
+      now += 5000
+      cache.expire(now)
+      expect(place()).toEqual([[4840, '192.0.2.1']])
+      expect(asked()).toEqual([])
+    },
+  )
 
   it('does not name a service that is in doubt as one that is known', () => {
     takeFromOther(pointer(0))
-    expect(cache.takeDueQuestions(now, false)).toMatchObject({ questions: [{ type: 'PTR', name: TYPE }], known: [] })
+    expect(cache.takeDueQuestions(now, false)).toMatchObject({
+      questions: [{ type: 'PTR', name: TYPE }],
+      known: [],
+    })
   })
 
   it('makes it gone when nobody answers three questions', () => {
@@ -210,7 +261,9 @@ describe('what others say of a service', () => {
       now += 100_000
       cache.expire(now)
     }
-    expect(cache.resolved()).toMatchObject([{ addresses: ['192.0.2.1'], sender: '192.0.2.1', text: ['path=/UA'] }])
+    expect(cache.resolved()).toMatchObject([
+      { addresses: ['192.0.2.1'], sender: '192.0.2.1', text: ['path=/UA'] },
+    ])
   })
 
   it('does not make it asked for again and again when two fight for a name', () => {

@@ -90,7 +90,12 @@ export class ServiceCache {
   refused = 0
   #removals = 0
 
-  constructor({ type, maxServices = 1000, maxServicesOfSender = 200, random = Math.random }: ServiceCacheOptions) {
+  constructor({
+    type,
+    maxServices = 1000,
+    maxServicesOfSender = 200,
+    random = Math.random,
+  }: ServiceCacheOptions) {
     this.#type = type
     this.#typeKey = nameKey(type)
     this.#maxServices = maxServices
@@ -107,7 +112,8 @@ export class ServiceCache {
       if (record.type === 'SRV') this.#takePlace(record, sender, now)
       if (record.type === 'TXT') this.#takeText(record, sender, now)
     }
-    for (const record of records) if (record.type === 'A' || record.type === 'AAAA') this.#hosts.take(record, sender, now)
+    for (const record of records)
+      if (record.type === 'A' || record.type === 'AAAA') this.#hosts.take(record, sender, now)
   }
 
   /** Forgets what is no longer true. */
@@ -134,7 +140,8 @@ export class ServiceCache {
       if (srv === undefined) continue
       const { target, targetKey, port, sender } = srv.value
       const addresses = this.#hosts.addressesOf(targetKey)
-      if (addresses.length > 0) services.push({ name, target, port, text: txt?.value ?? [], addresses, sender })
+      if (addresses.length > 0)
+        services.push({ name, target, port, text: txt?.value ?? [], addresses, sender })
     }
     return services
   }
@@ -145,7 +152,8 @@ export class ServiceCache {
    */
   takeDueQuestions(now: number, browse: boolean): DueQuestions {
     const questions = new Map<string, Question>()
-    const ask = (name: DnsName, type: Question['type']) => questions.set(`${type} ${nameKey(name)}`, { name, type })
+    const ask = (name: DnsName, type: Question['type']) =>
+      questions.set(`${type} ${nameKey(name)}`, { name, type })
     if (browse) ask(this.#type, 'PTR')
     for (const service of this.#services.values()) {
       if (service.pointer.takeDue(now)) ask(this.#type, 'PTR')
@@ -186,13 +194,19 @@ export class ServiceCache {
     const key = nameKey(target)
     const known = this.#services.get(key)
     if (known === undefined) {
-      if (ttl > 0) this.#remember(key, { name: target, sender, pointer: this.#lease({ ttl, sender, now }) })
+      if (ttl > 0)
+        this.#remember(key, { name: target, sender, pointer: this.#lease({ ttl, sender, now }) })
       return
     }
-    const said = this.#hear({ lease: known.pointer, value: undefined }, undefined, { ttl, sender, now })
+    const said = this.#hear({ lease: known.pointer, value: undefined }, undefined, {
+      ttl,
+      sender,
+      now,
+    })
     if (said === undefined) this.#forget(key)
     else known.pointer = said.lease
-    if (ttl > 0 && known.missing !== undefined && known.missing.since < now - ASK_ANEW_MS) delete known.missing
+    if (ttl > 0 && known.missing !== undefined && known.missing.since < now - ASK_ANEW_MS)
+      delete known.missing
   }
 
   #remember(key: string, service: Service): void {
@@ -232,7 +246,12 @@ export class ServiceCache {
     const targetKey = nameKey(target)
     const isSame = srv?.value.targetKey === targetKey && srv.value.port === port
     const staysSender = srv !== undefined && isSame && (isIPv6(sender) || !isIPv6(srv.value.sender))
-    const value: Place = { target, targetKey, port, sender: staysSender ? srv.value.sender : sender }
+    const value: Place = {
+      target,
+      targetKey,
+      port,
+      sender: staysSender ? srv.value.sender : sender,
+    }
     const said = this.#hear(srv, value, { ttl, sender, now, isSame })
     // Nothing listens there any more, whether or not the name is taken back too.
     if (said === undefined && pointer.isUpTo(sender, now)) this.#forget(key)
@@ -243,12 +262,17 @@ export class ServiceCache {
     const service = this.#isOfService(name) ? this.#services.get(nameKey(name)) : undefined
     if (service === undefined) return
     const known = service.txt?.value
-    const isSame = known?.length === strings.length && strings.every((string, index) => string === known[index])
+    const isSame =
+      known?.length === strings.length && strings.every((string, index) => string === known[index])
     service.txt = this.#hear(service.txt, strings, { ttl, sender, now, isSame })
   }
 
   /** What is true after a sender has said something: his word, or what was true before. */
-  #hear<Value>(known: Said<Value> | undefined, value: Value, { isSame = true, ...heard }: Heard): Said<Value> | undefined {
+  #hear<Value>(
+    known: Said<Value> | undefined,
+    value: Value,
+    { isSame = true, ...heard }: Heard,
+  ): Said<Value> | undefined {
     const { ttl, sender, now } = heard
     if (known === undefined || known.lease.isUpTo(sender, now))
       return ttl === 0 ? undefined : { lease: this.#lease(heard), value }

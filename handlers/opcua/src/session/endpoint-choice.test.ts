@@ -6,11 +6,20 @@ const certificate = Buffer.from('a certificate')
 const { anonymous, password, certificate: userCertificate } = UserTokenType
 
 /** `SignAndEncrypt Basic256Sha256` */
-function endpoint(security: string, change: Partial<EndpointDescription> = {}): EndpointDescription {
+function endpoint(
+  security: string,
+  change: Partial<EndpointDescription> = {},
+): EndpointDescription {
   const [mode = '', policy = ''] = security.split(' ')
   return {
     endpointUrl: 'opc.tcp://plc1:4840',
-    server: { applicationUri: '', productUri: '', applicationName: '', applicationType: 0, discoveryUrls: [] },
+    server: {
+      applicationUri: '',
+      productUri: '',
+      applicationName: '',
+      applicationType: 0,
+      discoveryUrls: [],
+    },
     serverCertificate: policy === 'None' ? Buffer.alloc(0) : certificate,
     securityMode: ['None', 'Sign', 'SignAndEncrypt'].indexOf(mode) + 1,
     securityPolicyUri: `http://opcfoundation.org/UA/SecurityPolicy#${policy}`,
@@ -29,7 +38,9 @@ function choose(
 ) {
   const choice = chooseEndpoints(endpoints, { userToken, allowUnencryptedPasswords, isTrusted })
   if (choice.kind === 'none') return choice.missing
-  return choice.endpoints.map(({ securityMode, securityPolicyUri }) => `${securityMode} ${securityPolicyUri.split('#')[1]}`)
+  return choice.endpoints.map(
+    ({ securityMode, securityPolicyUri }) => `${securityMode} ${securityPolicyUri.split('#')[1]}`,
+  )
 }
 
 const NONE = endpoint('None None')
@@ -39,7 +50,12 @@ const BEST = endpoint('SignAndEncrypt Aes256_Sha256_RsaPss')
 
 describe('the choice of an endpoint', () => {
   it('takes the best security first, and what is not secured last, where there is nothing to lose', () => {
-    const all = ['1 None', '2 Basic256Sha256', '3 Basic256Sha256', '3 Aes256_Sha256_RsaPss'].reverse()
+    const all = [
+      '1 None',
+      '2 Basic256Sha256',
+      '3 Basic256Sha256',
+      '3 Aes256_Sha256_RsaPss',
+    ].reverse()
     expect(choose([NONE, SIGN, BEST, ENCRYPT], anonymous, { isTrusted: () => false })).toEqual(all)
   })
 
@@ -54,12 +70,17 @@ describe('the choice of an endpoint', () => {
     expect(choose([NONE, ENCRYPT], password, told)).toEqual(['3 Basic256Sha256'])
     expect(choose([NONE, ENCRYPT], password, { ...told, isTrusted: () => false })).toBe('trust')
     // What takes no passwords is no better way for one.
-    const forOthers = endpoint('SignAndEncrypt Basic256Sha256', { userTokenTypes: [anonymous, userCertificate] })
+    const forOthers = endpoint('SignAndEncrypt Basic256Sha256', {
+      userTokenTypes: [anonymous, userCertificate],
+    })
     expect(choose([NONE, forOthers], password, told)).toEqual(['1 None'])
   })
 
   it('proves a certificate of a user where messages are at least signed', () => {
-    expect(choose([NONE, SIGN, ENCRYPT], userCertificate)).toEqual(['3 Basic256Sha256', '2 Basic256Sha256'])
+    expect(choose([NONE, SIGN, ENCRYPT], userCertificate)).toEqual([
+      '3 Basic256Sha256',
+      '2 Basic256Sha256',
+    ])
     expect(choose([NONE], userCertificate, { allowUnencryptedPasswords: true })).toBe('security')
   })
 
@@ -83,7 +104,9 @@ describe('the choice of an endpoint', () => {
 
   it('says when no endpoint takes such a user, or speaks UA-TCP', () => {
     expect(choose([endpoint('None None', { userTokenTypes: [1] })], anonymous)).toBe('user-token')
-    expect(choose([endpoint('None None', { endpointUrl: 'https://plc1' })], anonymous)).toBe('user-token')
+    expect(choose([endpoint('None None', { endpointUrl: 'https://plc1' })], anonymous)).toBe(
+      'user-token',
+    )
     expect(choose([], anonymous)).toBe('user-token')
   })
 })

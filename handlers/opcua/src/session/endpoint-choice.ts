@@ -38,32 +38,53 @@ export type EndpointChoice =
  * password may be sent unencrypted is for a server that takes no other: endpoints without security are never mixed with those
  * that have some, so that nobody can force the one by disturbing the other.
  */
-export function chooseEndpoints(endpoints: readonly EndpointDescription[], wish: EndpointWish): EndpointChoice {
+export function chooseEndpoints(
+  endpoints: readonly EndpointDescription[],
+  wish: EndpointWish,
+): EndpointChoice {
   const { userToken, allowUnencryptedPasswords, isTrusted } = wish
   const taking = endpoints.filter(
-    ({ endpointUrl, userTokenTypes }) => /^opc\.tcp:/i.test(endpointUrl) && userTokenTypes.includes(userToken),
+    ({ endpointUrl, userTokenTypes }) =>
+      /^opc\.tcp:/i.test(endpointUrl) && userTokenTypes.includes(userToken),
   )
   if (taking.length === 0) return { kind: 'none', missing: 'user-token' }
-  const usable = taking.filter((endpoint) => isUnsecured(endpoint) || isSecured(endpoint)).sort((a, b) => rank(b) - rank(a))
+  const usable = taking
+    .filter((endpoint) => isUnsecured(endpoint) || isSecured(endpoint))
+    .sort((a, b) => rank(b) - rank(a))
   if (userToken === UserTokenType.anonymous) {
-    return usable.length > 0 ? { kind: 'endpoints', endpoints: usable } : { kind: 'none', missing: 'security' }
+    return usable.length > 0
+      ? { kind: 'endpoints', endpoints: usable }
+      : { kind: 'none', missing: 'security' }
   }
-  const least = userToken === UserTokenType.password ? SecurityMode.signAndEncrypt : SecurityMode.sign
+  const least =
+    userToken === UserTokenType.password ? SecurityMode.signAndEncrypt : SecurityMode.sign
   const secure = usable.filter((endpoint) => isSecured(endpoint) && endpoint.securityMode >= least)
   if (secure.length > 0) {
     const trusted = secure.filter(({ serverCertificate }) => isTrusted(serverCertificate))
-    return trusted.length > 0 ? { kind: 'endpoints', endpoints: trusted } : { kind: 'none', missing: 'trust' }
+    return trusted.length > 0
+      ? { kind: 'endpoints', endpoints: trusted }
+      : { kind: 'none', missing: 'trust' }
   }
-  const anyway = userToken === UserTokenType.password && allowUnencryptedPasswords ? usable.filter(isUnsecured) : []
-  return anyway.length > 0 ? { kind: 'endpoints', endpoints: anyway } : { kind: 'none', missing: 'security' }
+  const anyway =
+    userToken === UserTokenType.password && allowUnencryptedPasswords
+      ? usable.filter(isUnsecured)
+      : []
+  return anyway.length > 0
+    ? { kind: 'endpoints', endpoints: anyway }
+    : { kind: 'none', missing: 'security' }
 }
 
 function isUnsecured({ securityMode, securityPolicyUri }: EndpointDescription): boolean {
   return securityMode === SecurityMode.none && securityPolicyUri === POLICY_NONE
 }
 
-export function isSecured({ securityMode, securityPolicyUri, serverCertificate }: EndpointDescription): boolean {
-  const isSigned = securityMode === SecurityMode.sign || securityMode === SecurityMode.signAndEncrypt
+export function isSecured({
+  securityMode,
+  securityPolicyUri,
+  serverCertificate,
+}: EndpointDescription): boolean {
+  const isSigned =
+    securityMode === SecurityMode.sign || securityMode === SecurityMode.signAndEncrypt
   return isSigned && POLICIES.includes(securityPolicyUri) && serverCertificate.length > 0
 }
 

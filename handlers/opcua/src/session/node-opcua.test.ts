@@ -65,7 +65,9 @@ beforeAll(async () => {
     format: 'esm',
     conditions: ['akri-source'],
     external: ['node-opcua-client'],
-    banner: { js: "import { createRequire as r } from 'node:module'; const require = r(import.meta.url)" },
+    banner: {
+      js: "import { createRequire as r } from 'node:module'; const require = r(import.meta.url)",
+    },
     outfile: program,
     logLevel: 'error',
   })
@@ -83,7 +85,11 @@ it('loads node-opcua for the first session only, and for no discovery without on
   const tmp = path.join(folder, 'tmp')
   mkdirSync(tmp)
   const env = { PATH: '', HOME: home, TMPDIR: tmp }
-  const { stdout, stderr } = await run(process.execPath, [program, server.url], { env, cwd: folder, timeout: 120_000 })
+  const { stdout, stderr } = await run(process.execPath, [program, server.url], {
+    env,
+    cwd: folder,
+    timeout: 120_000,
+  })
   expect(JSON.parse(stdout)).toEqual({ before: false, plain, after: true, product: 'Mixer' })
   expect(stderr).toBe('')
   expect(existsSync(home)).toBe(false)

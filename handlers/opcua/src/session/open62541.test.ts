@@ -1,8 +1,19 @@
 import { connect, createServer, type Socket } from 'node:net'
-import { type Device, DiscoveryProperties, type Logger, serve, silentLogger, systemClock } from '@akrijs/sdk'
+import {
+  type Device,
+  DiscoveryProperties,
+  type Logger,
+  serve,
+  silentLogger,
+  systemClock,
+} from '@akrijs/sdk'
 import { SimulatedAgent } from '@akrijs/sdk/testing'
 import { describe, expect, it } from 'vitest'
-import { missingForOpen62541, type Open62541Server, useOpen62541 } from '../../test-peers/open62541.js'
+import {
+  missingForOpen62541,
+  type Open62541Server,
+  useOpen62541,
+} from '../../test-peers/open62541.js'
 import { createOpcuaHandler } from '../index.js'
 import { ServerSessions, type ServerSessionsOptions } from './server-sessions.js'
 import { SessionGate } from './session-gate.js'
@@ -22,101 +33,121 @@ const FACTS = {
   OPCUA_NAMESPACES: 'http://opcfoundation.org/UA/ urn:test:Mixer',
 }
 
-describe.skipIf(missingForOpen62541.length > 0)(`a session with a server of open62541${needed}`, () => {
-  const peers = useOpen62541()
+describe.skipIf(missingForOpen62541.length > 0)(
+  `a session with a server of open62541${needed}`,
+  () => {
+    const peers = useOpen62541()
 
-  it('adds its state, its product and its namespaces to what the handler offers, where serverDetails are wanted', async () => {
-    const { url } = await peers.start('Mixer')
-    const plain = await offered(url, {})
-    const detailed = await offered(url, { serverDetails: true })
-    expect(plain?.properties).not.toHaveProperty('OPCUA_SERVER_DETAILS')
-    expect(detailed).toEqual({
-      ...plain,
-      properties: { ...plain?.properties, OPCUA_SERVER_DETAILS: 'anonymous', ...FACTS },
+    it('adds its state, its product and its namespaces to what the handler offers, where serverDetails are wanted', async () => {
+      const { url } = await peers.start('Mixer')
+      const plain = await offered(url, {})
+      const detailed = await offered(url, { serverDetails: true })
+      expect(plain?.properties).not.toHaveProperty('OPCUA_SERVER_DETAILS')
+      expect(detailed).toEqual({
+        ...plain,
+        properties: { ...plain?.properties, OPCUA_SERVER_DETAILS: 'anonymous', ...FACTS },
+      })
     })
-  })
 
-  it('is without security where the server does not trust our certificate, unless there is a password to lose', async () => {
-    const open = await peers.start('Mixer', '-s')
-    expect(await read(open.port)).toEqual({ OPCUA_SERVER_DETAILS: 'anonymous', ...FACTS })
-    const { port } = await peers.start('Mixer', '-s', '-u', 'anna:geheim')
-    const reasons: unknown[] = []
-    const log: Logger = { ...silentLogger, info: ({ reason }) => reasons.push(reason) }
-    expect(await read(port, anna, { trustAnyServer: true, log })).toEqual({})
-    expect(reasons).toEqual([expect.stringMatching(/^perhaps it does not trust the certificate of its client: /)])
-  })
+    it('is without security where the server does not trust our certificate, unless there is a password to lose', async () => {
+      const open = await peers.start('Mixer', '-s')
+      expect(await read(open.port)).toEqual({ OPCUA_SERVER_DETAILS: 'anonymous', ...FACTS })
+      const { port } = await peers.start('Mixer', '-s', '-u', 'anna:geheim')
+      const reasons: unknown[] = []
+      const log: Logger = { ...silentLogger, info: ({ reason }) => reasons.push(reason) }
+      expect(await read(port, anna, { trustAnyServer: true, log })).toEqual({})
+      expect(reasons).toEqual([
+        expect.stringMatching(/^perhaps it does not trust the certificate of its client: /),
+      ])
+    })
 
-  it('is one of a user, whose password goes to a trusted server and encrypted only', async () => {
-    const secured = await peers.start('Mixer', '-s', '-t', '-u', 'anna:geheim')
-    expect(await read(secured.port, anna)).toEqual({ OPCUA_SERVER_DETAILS: 'certificate-not-trusted' })
-    const user = { OPCUA_SERVER_DETAILS: 'user', ...FACTS }
-    expect(await read(secured.port, anna, { trustAnyServer: true })).toEqual(user)
-    const plain = await peers.start('Mixer', '-u', 'anna:geheim')
-    expect(await read(plain.port, anna, { trustAnyServer: true })).toEqual({ OPCUA_SERVER_DETAILS: 'security-too-weak' })
-    expect(await read(plain.port, anna, { allowUnencryptedPasswords: true })).toEqual(user)
-  })
+    it('is one of a user, whose password goes to a trusted server and encrypted only', async () => {
+      const secured = await peers.start('Mixer', '-s', '-t', '-u', 'anna:geheim')
+      expect(await read(secured.port, anna)).toEqual({
+        OPCUA_SERVER_DETAILS: 'certificate-not-trusted',
+      })
+      const user = { OPCUA_SERVER_DETAILS: 'user', ...FACTS }
+      expect(await read(secured.port, anna, { trustAnyServer: true })).toEqual(user)
+      const plain = await peers.start('Mixer', '-u', 'anna:geheim')
+      expect(await read(plain.port, anna, { trustAnyServer: true })).toEqual({
+        OPCUA_SERVER_DETAILS: 'security-too-weak',
+      })
+      expect(await read(plain.port, anna, { allowUnencryptedPasswords: true })).toEqual(user)
+    })
 
-  it('does not come about with a wrong password, an unknown user or none, and says which', async () => {
-    const { port } = await peers.start('Mixer', '-s', '-t', '-u', 'anna:geheim')
-    const refused = { OPCUA_SERVER_DETAILS: 'credential-refused' }
-    expect(await read(port, { ...anna, password_default: 'falsch' }, { trustAnyServer: true })).toEqual(refused)
-    expect(await read(port, { ...anna, username_default: 'bert' }, { trustAnyServer: true })).toEqual(refused)
-    expect(await read(port)).toEqual({ OPCUA_SERVER_DETAILS: 'credential-wanted' })
-  })
+    it('does not come about with a wrong password, an unknown user or none, and says which', async () => {
+      const { port } = await peers.start('Mixer', '-s', '-t', '-u', 'anna:geheim')
+      const refused = { OPCUA_SERVER_DETAILS: 'credential-refused' }
+      expect(
+        await read(port, { ...anna, password_default: 'falsch' }, { trustAnyServer: true }),
+      ).toEqual(refused)
+      expect(
+        await read(port, { ...anna, username_default: 'bert' }, { trustAnyServer: true }),
+      ).toEqual(refused)
+      expect(await read(port)).toEqual({ OPCUA_SERVER_DETAILS: 'credential-wanted' })
+    })
 
-  it('is over where the server is killed, and comes about with the one that takes its place', async () => {
-    const before = await peers.start('Mixer')
-    const cut = await Cut.before(before)
-    try {
-      const sessions = await open()
-      // The first connection asks for the endpoints: the second one is the session's.
-      cut.onMessages = (connection, messages) => {
-        if (connection === 2 && messages === 3) before.child.kill('SIGKILL')
-      }
-      await sessions.update([known(cut.url)], new AbortController().signal)
-      expect(sessions.of({ discoveryUrl: cut.url })).toEqual({})
-      cut.target = await peers.start('Mixer')
-      const again = await open()
-      await again.update([known(cut.url)], new AbortController().signal)
-      expect(again.of({ discoveryUrl: cut.url })).toEqual({ OPCUA_SERVER_DETAILS: 'anonymous', ...FACTS })
-    } finally {
-      await cut.close()
-    }
-  })
-
-  it('that is cut off anywhere leaves the server without details, in time, and no connection open', async () => {
-    const server = await peers.start('Mixer')
-    const cut = await Cut.before(server)
-    try {
-      // ACK, and the answers to OpenSecureChannel, CreateSession, ActivateSession and Read.
-      for (const messages of [1, 2, 3, 4, 5]) {
-        const first = cut.connections + 1
-        cut.onMessages = (connection, count, socket) => {
-          if (connection > first && count === messages) socket.destroy()
+    it('is over where the server is killed, and comes about with the one that takes its place', async () => {
+      const before = await peers.start('Mixer')
+      const cut = await Cut.before(before)
+      try {
+        const sessions = await open()
+        // The first connection asks for the endpoints: the second one is the session's.
+        cut.onMessages = (connection, messages) => {
+          if (connection === 2 && messages === 3) before.child.kill('SIGKILL')
         }
-        const begin = systemClock.monotonicMs()
+        await sessions.update([known(cut.url)], new AbortController().signal)
+        expect(sessions.of({ discoveryUrl: cut.url })).toEqual({})
+        cut.target = await peers.start('Mixer')
+        const again = await open()
+        await again.update([known(cut.url)], new AbortController().signal)
+        expect(again.of({ discoveryUrl: cut.url })).toEqual({
+          OPCUA_SERVER_DETAILS: 'anonymous',
+          ...FACTS,
+        })
+      } finally {
+        await cut.close()
+      }
+    })
+
+    it('that is cut off anywhere leaves the server without details, in time, and no connection open', async () => {
+      const server = await peers.start('Mixer')
+      const cut = await Cut.before(server)
+      try {
+        // ACK, and the answers to OpenSecureChannel, CreateSession, ActivateSession and Read.
+        for (const messages of [1, 2, 3, 4, 5]) {
+          const first = cut.connections + 1
+          cut.onMessages = (connection, count, socket) => {
+            if (connection > first && count === messages) socket.destroy()
+          }
+          const begin = systemClock.monotonicMs()
+          const sessions = await open()
+          await sessions.update([known(cut.url)], new AbortController().signal)
+          expect([messages, sessions.of({ discoveryUrl: cut.url })]).toEqual([messages, {}])
+          expect(systemClock.monotonicMs() - begin).toBeLessThan(30_000)
+          await expect.poll(() => cut.open).toBe(0)
+        }
+        cut.onMessages = () => undefined
         const sessions = await open()
         await sessions.update([known(cut.url)], new AbortController().signal)
-        expect([messages, sessions.of({ discoveryUrl: cut.url })]).toEqual([messages, {}])
-        expect(systemClock.monotonicMs() - begin).toBeLessThan(30_000)
-        await expect.poll(() => cut.open).toBe(0)
+        expect(sessions.of({ discoveryUrl: cut.url })).toMatchObject({
+          OPCUA_PRODUCT_NAME: 'Mixer',
+        })
+      } finally {
+        await cut.close()
       }
-      cut.onMessages = () => undefined
-      const sessions = await open()
-      await sessions.update([known(cut.url)], new AbortController().signal)
-      expect(sessions.of({ discoveryUrl: cut.url })).toMatchObject({ OPCUA_PRODUCT_NAME: 'Mixer' })
-    } finally {
-      await cut.close()
-    }
-  })
-})
+    })
+  },
+)
 
 /** What the handler offers of a server. */
 async function offered(url: string, details: object): Promise<Device | undefined> {
   const agent = await SimulatedAgent.start()
   const server = await serve(createOpcuaHandler(), { directory: agent.directory })
   const opcuaDiscoveryMethod = { standard: { discoveryUrls: [url] } }
-  const session = await agent.discover('opcua', { details: JSON.stringify({ opcuaDiscoveryMethod, ...details }) })
+  const session = await agent.discover('opcua', {
+    details: JSON.stringify({ opcuaDiscoveryMethod, ...details }),
+  })
   try {
     const [device] = await session.next()
     return device
@@ -132,12 +163,19 @@ const known = (url: string) => ({
   application: { applicationUri: 'urn:test:Mixer', productUri: '', applicationName: '' },
 })
 
-function open(texts: Readonly<Record<string, string>> = {}, options: Partial<ServerSessionsOptions> = {}) {
+function open(
+  texts: Readonly<Record<string, string>> = {},
+  options: Partial<ServerSessionsOptions> = {},
+) {
   return ServerSessions.open({
     properties: DiscoveryProperties.fromTexts(texts),
     gate: new SessionGate(4),
     targetOf: async ({ discoveryUrl }) => {
-      return { addresses: ['127.0.0.1'], port: Number(new URL(discoveryUrl).port), endpointUrl: discoveryUrl }
+      return {
+        addresses: ['127.0.0.1'],
+        port: Number(new URL(discoveryUrl).port),
+        endpointUrl: discoveryUrl,
+      }
     },
     clock: systemClock,
     log: silentLogger,
@@ -145,7 +183,11 @@ function open(texts: Readonly<Record<string, string>> = {}, options: Partial<Ser
   })
 }
 
-async function read(port: number, texts: Readonly<Record<string, string>> = {}, options: Partial<ServerSessionsOptions> = {}) {
+async function read(
+  port: number,
+  texts: Readonly<Record<string, string>> = {},
+  options: Partial<ServerSessionsOptions> = {},
+) {
   const url = `opc.tcp://127.0.0.1:${port}`
   const sessions = await open(texts, options)
   await sessions.update([known(url)], new AbortController().signal)

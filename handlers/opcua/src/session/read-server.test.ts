@@ -34,7 +34,10 @@ class Line {
     this.#intrude = intrude
   }
 
-  static async open(messages: number, intrude: (socket: Socket, message: Buffer) => void): Promise<Line> {
+  static async open(
+    messages: number,
+    intrude: (socket: Socket, message: Buffer) => void,
+  ): Promise<Line> {
     const line = new Line(messages, intrude)
     line.#server.listen(0, '127.0.0.1')
     await once(line.#server, 'listening')
@@ -104,14 +107,21 @@ it.each([
       const sessions = await ServerSessions.open({
         properties: new DiscoveryProperties(),
         gate: new SessionGate(1),
-        targetOf: async ({ discoveryUrl }) => ({ addresses: ['127.0.0.1'], port, endpointUrl: discoveryUrl }),
+        targetOf: async ({ discoveryUrl }) => ({
+          addresses: ['127.0.0.1'],
+          port,
+          endpointUrl: discoveryUrl,
+        }),
         clock: systemClock,
         log: silentLogger,
         sessionMs: 2000,
       })
       const application = { applicationUri: URI, productUri: '', applicationName: '' }
       const begin = systemClock.monotonicMs()
-      await sessions.update([{ server: { discoveryUrl: line.url }, application }], new AbortController().signal)
+      await sessions.update(
+        [{ server: { discoveryUrl: line.url }, application }],
+        new AbortController().signal,
+      )
       expect(sessions.of({ discoveryUrl: line.url })).toEqual({})
       await eventually(() => expect(line.open.size).toBe(0))
       expect(systemClock.monotonicMs() - begin).toBeLessThan(LIBRARY_MS)

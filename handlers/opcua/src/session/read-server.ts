@@ -56,7 +56,14 @@ const NODES = {
  * the promise settles.
  * @throws OpcuaSessionError; the signal's reason when it is aborted
  */
-export async function readServer({ library, identity, url, endpoint, credential, signal }: ReadOptions): Promise<ServerFacts> {
+export async function readServer({
+  library,
+  identity,
+  url,
+  endpoint,
+  credential,
+  signal,
+}: ReadOptions): Promise<ServerFacts> {
   signal.throwIfAborted()
   const isSecure = isSecured(endpoint)
   const client = library.OPCUAClient.create({
@@ -87,7 +94,10 @@ export async function readServer({ library, identity, url, endpoint, credential,
     return await unlessAborted(work, signal)
   } catch (cause) {
     if (signal.aborted) throw signal.reason
-    const hint = isSecure && stage === 'channel' ? 'perhaps it does not trust the certificate of its client: ' : ''
+    const hint =
+      isSecure && stage === 'channel'
+        ? 'perhaps it does not trust the certificate of its client: '
+        : ''
     throw new OpcuaSessionError(stage, `${hint}${messageOf(cause).replace(/\s+/g, ' ')}`, { cause })
   } finally {
     await disconnect(client, session)
@@ -102,23 +112,43 @@ function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   })
 }
 
-function userIdentity({ UserTokenType, crypto_utils: crypto }: NodeOpcua, credential: Credential | undefined): UserIdentityInfo {
+function userIdentity(
+  { UserTokenType, crypto_utils: crypto }: NodeOpcua,
+  credential: Credential | undefined,
+): UserIdentityInfo {
   switch (credential?.kind) {
     case undefined:
       return { type: UserTokenType.Anonymous }
     case 'password':
-      return { type: UserTokenType.UserName, userName: credential.username, password: credential.password }
+      return {
+        type: UserTokenType.UserName,
+        userName: credential.username,
+        password: credential.password,
+      }
     case 'certificate': {
-      const keyOperations = crypto.keyOperationsFromPrivateKey(crypto.makePrivateKeyFromPem(credential.privateKey))
-      return { type: UserTokenType.Certificate, certificateData: credential.certificate.raw, keyOperations }
+      const keyOperations = crypto.keyOperationsFromPrivateKey(
+        crypto.makePrivateKeyFromPem(credential.privateKey),
+      )
+      return {
+        type: UserTokenType.Certificate,
+        certificateData: credential.certificate.raw,
+        keyOperations,
+      }
     }
   }
 }
 
-async function readFacts({ AttributeIds, ServerState }: NodeOpcua, session: ClientSession): Promise<ServerFacts> {
+async function readFacts(
+  { AttributeIds, ServerState }: NodeOpcua,
+  session: ClientSession,
+): Promise<ServerFacts> {
   const names = Object.keys(NODES) as (keyof typeof NODES)[]
-  const answers = await session.read(names.map((name) => ({ nodeId: `i=${NODES[name]}`, attributeId: AttributeIds.Value })))
-  const values = new Map(names.map((name, index) => [name, answers[index]?.value?.value as unknown]))
+  const answers = await session.read(
+    names.map((name) => ({ nodeId: `i=${NODES[name]}`, attributeId: AttributeIds.Value })),
+  )
+  const values = new Map(
+    names.map((name, index) => [name, answers[index]?.value?.value as unknown]),
+  )
   const state = values.get('state')
   const facts = {
     state: typeof state === 'number' ? ServerState[state] : undefined,

@@ -21,7 +21,12 @@ let unencrypted: SecuredServer
 beforeAll(async () => {
   open = await SecuredServer.start({ applicationUri: URI, users })
   strict = await SecuredServer.start({ applicationUri: URI, users, trusting: false })
-  unencrypted = await SecuredServer.start({ applicationUri: URI, users, modes: ['None'], allowAnonymous: false })
+  unencrypted = await SecuredServer.start({
+    applicationUri: URI,
+    users,
+    modes: ['None'],
+    allowAnonymous: false,
+  })
 })
 
 afterAll(async () => {
@@ -44,16 +49,22 @@ afterEach(() => {
   stop.abort()
 })
 
-const line = (fields: object, message: string) => void logged.push(JSON.stringify({ ...fields, message }))
+const line = (fields: object, message: string) =>
+  void logged.push(JSON.stringify({ ...fields, message }))
 const log: Logger = { debug() {}, info: line, warn: line, error: line, child: () => log }
 
-function sessions(texts: Readonly<Record<string, string>> = {}, options: Partial<ServerSessionsOptions> = {}) {
+function sessions(
+  texts: Readonly<Record<string, string>> = {},
+  options: Partial<ServerSessionsOptions> = {},
+) {
   return ServerSessions.open({
     properties: DiscoveryProperties.fromTexts(texts),
     gate: new SessionGate(4),
     targetOf: async ({ discoveryUrl }: FoundServer) => {
       const port = readEndpointUrl(discoveryUrl)?.port
-      return port === undefined ? undefined : { addresses: ['127.0.0.1'], port, endpointUrl: discoveryUrl }
+      return port === undefined
+        ? undefined
+        : { addresses: ['127.0.0.1'], port, endpointUrl: discoveryUrl }
     },
     clock,
     log,
@@ -66,7 +77,11 @@ const known = (url: string, applicationUri = URI) => ({
   application: { applicationUri, productUri: '', applicationName: '' },
 })
 
-async function read(url: string, texts: Readonly<Record<string, string>> = {}, options: Partial<ServerSessionsOptions> = {}) {
+async function read(
+  url: string,
+  texts: Readonly<Record<string, string>> = {},
+  options: Partial<ServerSessionsOptions> = {},
+) {
   const reader = await sessions(texts, options)
   await reader.update([known(url)], stop.signal)
   return reader.of({ discoveryUrl: url })
@@ -92,7 +107,10 @@ describe('a session with a server', () => {
 
   it('is one of a user, where there is a credential and the certificate of the server is trusted', async () => {
     const trusted_server_certificates = open.certificate
-    expect(await read(open.url, { ...anna, trusted_server_certificates })).toEqual({ OPCUA_SERVER_DETAILS: 'user', ...FACTS })
+    expect(await read(open.url, { ...anna, trusted_server_certificates })).toEqual({
+      OPCUA_SERVER_DETAILS: 'user',
+      ...FACTS,
+    })
     expect(open.logins).toEqual([['anna', 'geheim']])
   })
 
@@ -103,11 +121,15 @@ describe('a session with a server', () => {
       OPCUA_SERVER_DETAILS: 'certificate-not-trusted',
     })
     expect(open.logins).toEqual([])
-    expect(await read(open.url, anna, { trustAnyServer: true })).toMatchObject({ OPCUA_SERVER_DETAILS: 'user' })
+    expect(await read(open.url, anna, { trustAnyServer: true })).toMatchObject({
+      OPCUA_SERVER_DETAILS: 'user',
+    })
   })
 
   it('sends no password unencrypted, unless it is told to', async () => {
-    expect(await read(unencrypted.url, anna, { trustAnyServer: true })).toEqual({ OPCUA_SERVER_DETAILS: 'security-too-weak' })
+    expect(await read(unencrypted.url, anna, { trustAnyServer: true })).toEqual({
+      OPCUA_SERVER_DETAILS: 'security-too-weak',
+    })
     expect(unencrypted.logins).toEqual([])
     const told = await read(unencrypted.url, anna, { allowUnencryptedPasswords: true })
     expect(told).toMatchObject({ OPCUA_SERVER_DETAILS: 'user', OPCUA_PRODUCT_NAME: 'Mixer' })
@@ -117,7 +139,9 @@ describe('a session with a server', () => {
   it('says that a credential is wanted, or refused', async () => {
     expect(await read(unencrypted.url)).toEqual({ OPCUA_SERVER_DETAILS: 'credential-wanted' })
     const wrong = { ...anna, password_default: 'falsch' }
-    expect(await read(open.url, wrong, { trustAnyServer: true })).toEqual({ OPCUA_SERVER_DETAILS: 'credential-refused' })
+    expect(await read(open.url, wrong, { trustAnyServer: true })).toEqual({
+      OPCUA_SERVER_DETAILS: 'credential-refused',
+    })
     expect(logged.join()).not.toContain('falsch')
   })
 
@@ -128,16 +152,19 @@ describe('a session with a server', () => {
     expect(logged.join()).toMatch(/BadSecurityChecksFailed/)
   })
 
-  it.skipIf(!hasOpenssl)('is one of a user by a certificate (needs the Debian package openssl)', async () => {
-    const user = certificates.issue({ subjectAltName: 'URI:urn:anna', algorithm: 'rsa:2048' })
-    const texts = { certificate_default: user.certificate, private_key_default: user.privateKey }
-    const trusted_server_certificates = open.certificate
-    expect(await read(open.url, { ...texts, trusted_server_certificates })).toMatchObject({
-      OPCUA_SERVER_DETAILS: 'user',
-      OPCUA_PRODUCT_NAME: 'Mixer',
-    })
-    expect(open.logins).toEqual([])
-  })
+  it.skipIf(!hasOpenssl)(
+    'is one of a user by a certificate (needs the Debian package openssl)',
+    async () => {
+      const user = certificates.issue({ subjectAltName: 'URI:urn:anna', algorithm: 'rsa:2048' })
+      const texts = { certificate_default: user.certificate, private_key_default: user.privateKey }
+      const trusted_server_certificates = open.certificate
+      expect(await read(open.url, { ...texts, trusted_server_certificates })).toMatchObject({
+        OPCUA_SERVER_DETAILS: 'user',
+        OPCUA_PRODUCT_NAME: 'Mixer',
+      })
+      expect(open.logins).toEqual([])
+    },
+  )
 
   it('is over when it has been read: the server has neither sessions nor connections left', async () => {
     await read(open.url)
@@ -220,15 +247,21 @@ describe('a server that misbehaves', () => {
     ['says nothing', () => undefined],
     ['hangs up', (socket) => void socket.destroy()],
     ['talks nonsense', (socket) => void socket.write(Buffer.alloc(1000, 0xff))],
-    ['promises a message of 4 GB', (socket) => void socket.write(Buffer.from('41434b46ffffffff', 'hex'))],
-  ])('and %s when a session is wanted leaves its device without details, in time, and no connection open', async (_, later) => {
-    const url = await relay(later)
-    const begin = Date.now()
-    expect(await read(url, {}, { sessionMs: 1500 })).toEqual({})
-    expect(Date.now() - begin).toBeLessThan(20_000)
-    expect(logged).toHaveLength(1)
-    await expect.poll(() => sockets.size).toBe(0)
-  })
+    [
+      'promises a message of 4 GB',
+      (socket) => void socket.write(Buffer.from('41434b46ffffffff', 'hex')),
+    ],
+  ])(
+    'and %s when a session is wanted leaves its device without details, in time, and no connection open',
+    async (_, later) => {
+      const url = await relay(later)
+      const begin = Date.now()
+      expect(await read(url, {}, { sessionMs: 1500 })).toEqual({})
+      expect(Date.now() - begin).toBeLessThan(20_000)
+      expect(logged).toHaveLength(1)
+      await expect.poll(() => sockets.size).toBe(0)
+    },
+  )
 
   it('does not cost those their turn who come behind it: they are read in the next round', async () => {
     const url = await listen((socket) => void socket.resume())

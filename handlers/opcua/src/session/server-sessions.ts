@@ -1,6 +1,19 @@
-import { AkriError, type Clock, type DiscoveryProperties, type Logger, messageOf, withTimeLimit } from '@akrijs/sdk'
+import {
+  AkriError,
+  type Clock,
+  type DiscoveryProperties,
+  type Logger,
+  messageOf,
+  withTimeLimit,
+} from '@akrijs/sdk'
 import type { DeviceCredentials } from '@akrijs/sdk/network'
-import { type CertificateCredential, type Credential, type KeyPair, readKeyPair, serverCredentials } from '../credentials.js'
+import {
+  type CertificateCredential,
+  type Credential,
+  type KeyPair,
+  readKeyPair,
+  serverCredentials,
+} from '../credentials.js'
 import { originOf, readEndpointUrl } from '../endpoint-url.js'
 import { OpcuaSessionError, OpcuaUnreachableError } from '../errors.js'
 import type { ApplicationIdentity, FoundServer } from '../found-server.js'
@@ -72,7 +85,11 @@ export class ServerSessions {
   readonly #trusted: TrustedCertificates
   readonly #entries = new Map<string, Entry>()
 
-  private constructor(options: ServerSessionsOptions, library: NodeOpcua, identity: ClientIdentity) {
+  private constructor(
+    options: ServerSessionsOptions,
+    library: NodeOpcua,
+    identity: ClientIdentity,
+  ) {
     this.#options = options
     this.#library = library
     this.#identity = identity
@@ -97,11 +114,16 @@ export class ServerSessions {
     const urls = new Set(servers.map(({ server }) => server.discoveryUrl))
     for (const url of this.#entries.keys()) if (!urls.has(url)) this.#entries.delete(url)
     const now = this.#options.clock.monotonicMs()
-    const dueAtOf = ({ server }: KnownServer) => this.#entries.get(server.discoveryUrl)?.dueAt ?? Number.NEGATIVE_INFINITY
+    const dueAtOf = ({ server }: KnownServer) =>
+      this.#entries.get(server.discoveryUrl)?.dueAt ?? Number.NEGATIVE_INFINITY
     // One that is further ahead than anything is put off is of a clock that was put back since.
     const isDue = (dueAt: number) => dueAt <= now || dueAt > now + REFRESH_MS
-    const due = servers.filter((server) => isDue(dueAtOf(server))).sort((a, b) => dueAtOf(a) - dueAtOf(b))
-    const again = due.filter(({ server }) => this.#entries.has(server.discoveryUrl)).slice(0, AGAIN_PER_ROUND)
+    const due = servers
+      .filter((server) => isDue(dueAtOf(server)))
+      .sort((a, b) => dueAtOf(a) - dueAtOf(b))
+    const again = due
+      .filter(({ server }) => this.#entries.has(server.discoveryUrl))
+      .slice(0, AGAIN_PER_ROUND)
     const fresh = due.filter(({ server }) => !this.#entries.has(server.discoveryUrl))
     if (fresh.length + again.length === 0) return
     await withTimeLimit(this.#options.roundMs ?? 10_000, signal, (round) =>
@@ -120,17 +142,23 @@ export class ServerSessions {
         signal = own
         return this.#readBy(known, entry, own)
       }
-      entry.properties = await gate.run(discoveryUrl, round, () => withTimeLimit(sessionMs, round, read))
+      entry.properties = await gate.run(discoveryUrl, round, () =>
+        withTimeLimit(sessionMs, round, read),
+      )
       entry.dueAt = clock.monotonicMs() + REFRESH_MS
       entry.failures = 0
     } catch (error) {
       // Its turn did not come in this round: that is no failure of the server, and it is as new as before.
       if (signal === undefined && round.aborted) return
       if (!signal?.aborted && !AkriError.is(error)) throw error
-      entry.dueAt = clock.monotonicMs() + Math.min(RETRY.ceilingMs, RETRY.initialMs * 2 ** entry.failures)
+      entry.dueAt =
+        clock.monotonicMs() + Math.min(RETRY.ceilingMs, RETRY.initialMs * 2 ** entry.failures)
       entry.failures++
-      const reason = signal?.aborted ? `no session came about within ${sessionMs} ms` : messageOf(error)
-      if (entry.failures === 1) log.info({ discoveryUrl, reason }, 'a server told nothing in a session')
+      const reason = signal?.aborted
+        ? `no session came about within ${sessionMs} ms`
+        : messageOf(error)
+      if (entry.failures === 1)
+        log.info({ discoveryUrl, reason }, 'a server told nothing in a session')
     }
     this.#entries.set(discoveryUrl, entry)
   }
@@ -143,17 +171,23 @@ export class ServerSessions {
     const target = await this.#options.targetOf(server)
     const url = target && urlOf(target)
     if (target === undefined || url === undefined)
-      throw new OpcuaUnreachableError('it is in no network where servers are called, or has no address for a URL')
+      throw new OpcuaUnreachableError(
+        'it is in no network where servers are called, or has no address for a URL',
+      )
     const credential = this.#credentials.for(applicationUri, server.discoveryUrl)
     const endpoints = await ask(getEndpoints, target, { ...this.#options.timeouts, signal })
     const choice = chooseEndpoints(endpoints, {
-      userToken: credential === undefined ? UserTokenType.anonymous : UserTokenType[credential.kind],
+      userToken:
+        credential === undefined ? UserTokenType.anonymous : UserTokenType[credential.kind],
       allowUnencryptedPasswords: this.#options.allowUnencryptedPasswords ?? false,
       isTrusted: (certificate) => this.#isTrusted(certificate, applicationUri),
     })
-    if (choice.kind === 'none') return sessionProperties(outcomeOf(choice.missing, credential), undefined)
+    if (choice.kind === 'none')
+      return sessionProperties(outcomeOf(choice.missing, credential), undefined)
     // The server may not know our certificate: then it is asked at an endpoint that wants none, if one was chosen too.
-    const remembered = choice.endpoints.filter(({ securityPolicyUri }) => securityPolicyUri === entry.policyUri)
+    const remembered = choice.endpoints.filter(
+      ({ securityPolicyUri }) => securityPolicyUri === entry.policyUri,
+    )
     const candidates = oneOfEachPolicy([...remembered, ...choice.endpoints])
     for (const [index, endpoint] of candidates.entries()) {
       try {
@@ -163,7 +197,10 @@ export class ServerSessions {
         return sessionProperties(credential === undefined ? 'anonymous' : 'user', facts)
       } catch (error) {
         if (isRefusedUser(error))
-          return sessionProperties(credential === undefined ? 'credential-wanted' : 'credential-refused', undefined)
+          return sessionProperties(
+            credential === undefined ? 'credential-wanted' : 'credential-refused',
+            undefined,
+          )
         if (index === candidates.length - 1 || !mayBeOfCertificate(error)) throw error
       }
     }
@@ -176,7 +213,10 @@ export class ServerSessions {
   }
 }
 
-function outcomeOf(missing: 'user-token' | 'security' | 'trust', credential: Credential | undefined): SessionOutcome {
+function outcomeOf(
+  missing: 'user-token' | 'security' | 'trust',
+  credential: Credential | undefined,
+): SessionOutcome {
   if (missing === 'trust') return 'certificate-not-trusted'
   if (missing === 'security') return 'security-too-weak'
   return credential === undefined ? 'credential-wanted' : 'credential-refused'
@@ -190,11 +230,15 @@ function urlOf({ addresses, port, endpointUrl }: Target): string | undefined {
 
 function oneOfEachPolicy(endpoints: readonly EndpointDescription[]): EndpointDescription[] {
   const seen = new Set<string>()
-  return endpoints.filter(({ securityPolicyUri }) => !seen.has(securityPolicyUri) && seen.add(securityPolicyUri))
+  return endpoints.filter(
+    ({ securityPolicyUri }) => !seen.has(securityPolicyUri) && seen.add(securityPolicyUri),
+  )
 }
 
 function isRefusedUser(error: unknown): boolean {
-  return /\bBad(?:UserAccessDenied|IdentityTokenRejected|IdentityTokenInvalid|UserSignatureInvalid)\b/.test(messageOf(error))
+  return /\bBad(?:UserAccessDenied|IdentityTokenRejected|IdentityTokenInvalid|UserSignatureInvalid)\b/.test(
+    messageOf(error),
+  )
 }
 
 /** Not every server says why it ends the connection when it does not know our certificate. A user is not refused twice: see above. */
@@ -214,7 +258,10 @@ function readTrusted(properties: DiscoveryProperties, log: Logger): TrustedCerti
   } catch {
     // The error would not say which property it is.
   }
-  log.warn({ property: TRUSTED_CERTIFICATES }, 'there are no certificates in PEM in this property, so no server is trusted')
+  log.warn(
+    { property: TRUSTED_CERTIFICATES },
+    'there are no certificates in PEM in this property, so no server is trusted',
+  )
   return none
 }
 
@@ -223,6 +270,9 @@ function readClientPair(properties: DiscoveryProperties, log: Logger): KeyPair |
   if (!properties.has(certificate) && !properties.has(key)) return undefined
   const pair = readKeyPair(properties.text(certificate), properties.text(key))
   if (pair === undefined)
-    log.warn({ properties: [certificate, key] }, 'these are no RSA certificate and its key in PEM, so one is made instead')
+    log.warn(
+      { properties: [certificate, key] },
+      'these are no RSA certificate and its key in PEM, so one is made instead',
+    )
   return pair
 }

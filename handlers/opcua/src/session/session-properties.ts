@@ -19,7 +19,10 @@ export type SessionOutcome =
 const MAX_NAMESPACES_BYTES = 512
 
 /** Properties that a session adds to a server. What a server does not say is left out. */
-export function sessionProperties(outcome: SessionOutcome, facts: ServerFacts | undefined): Record<string, string> {
+export function sessionProperties(
+  outcome: SessionOutcome,
+  facts: ServerFacts | undefined,
+): Record<string, string> {
   const values = {
     OPCUA_SERVER_DETAILS: outcome,
     OPCUA_SERVER_STATE: facts?.state,
@@ -31,7 +34,9 @@ export function sessionProperties(outcome: SessionOutcome, facts: ServerFacts | 
     OPCUA_BUILD_DATE: facts?.buildDate?.toISOString(),
     OPCUA_NAMESPACES: facts && namespacesText(facts.namespaces),
   }
-  return Object.fromEntries(Object.entries(values).filter((entry): entry is [string, string] => Boolean(entry[1])))
+  return Object.fromEntries(
+    Object.entries(values).filter((entry): entry is [string, string] => Boolean(entry[1])),
+  )
 }
 
 /** URIs by their index, separated by spaces, as many as there is room for. What is no URI has `-` in its place. */

@@ -23,7 +23,10 @@ export class TrustedCertificates {
    * the one of this application (OPC 10000-4, 6.1.3).
    * @param der the server's certificate, its issuers behind it
    */
-  trust(der: Buffer, { applicationUri, now }: { readonly applicationUri: string; readonly now: number }): boolean {
+  trust(
+    der: Buffer,
+    { applicationUri, now }: { readonly applicationUri: string; readonly now: number },
+  ): boolean {
     const chain = readChain(der)
     const [own] = chain
     if (own === undefined || !urisOf(own).includes(applicationUri)) return false
@@ -31,7 +34,12 @@ export class TrustedCertificates {
       const isIssuer = index > 0
       if (!isValidAt(certificate, now) || (isIssuer && !certificate.ca)) return false
       if (this.#trusted.some(({ raw }) => raw.equals(certificate.raw))) return true
-      if (this.#trusted.some((issuer) => issuer.ca && isValidAt(issuer, now) && hasIssued(issuer, certificate))) return true
+      if (
+        this.#trusted.some(
+          (issuer) => issuer.ca && isValidAt(issuer, now) && hasIssued(issuer, certificate),
+        )
+      )
+        return true
       const next = chain[index + 1]
       if (next === undefined || !hasIssued(next, certificate)) return false
     }
@@ -67,7 +75,9 @@ function isValidAt({ validFrom, validTo }: X509Certificate, now: number): boolea
 /** The URIs of the subject's alternative names. Node quotes a name in which there is a comma. */
 function urisOf({ subjectAltName = '' }: X509Certificate): string[] {
   const uris: string[] = []
-  for (const [, kind, value = ''] of subjectAltName.matchAll(/([A-Za-z ]+):("(?:[^"\\]|\\.)*"|[^,]*)(?:, |$)/gy)) {
+  for (const [, kind, value = ''] of subjectAltName.matchAll(
+    /([A-Za-z ]+):("(?:[^"\\]|\\.)*"|[^,]*)(?:, |$)/gy,
+  )) {
     if (kind !== 'URI') continue
     uris.push(value.startsWith('"') ? String(JSON.parse(value)) : value)
   }

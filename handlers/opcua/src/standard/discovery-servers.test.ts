@@ -1,6 +1,15 @@
 import { describe, expect, it } from 'vitest'
 import { application, endpoint } from '../../test-peers/simulated-server.js'
-import { clock, discoveryServer, IMPATIENT, ids, list, Rounds, standard, start } from '../testing/rounds.js'
+import {
+  clock,
+  discoveryServer,
+  IMPATIENT,
+  ids,
+  list,
+  Rounds,
+  standard,
+  start,
+} from '../testing/rounds.js'
 
 describe('the OPC UA handler, at discovery URLs', () => {
   it('offers the servers that a discovery server lists, and not the discovery server', async () => {
@@ -14,7 +23,10 @@ describe('the OPC UA handler, at discovery URLs', () => {
     const [one, silent, broken] = [await start(), await start(), await start()]
     silent.silent = true
     await broken.close()
-    const rounds = new Rounds(standard([broken.url, 'opc.tcp://no-such-host.invalid:4840/', silent.url, one.url]), IMPATIENT)
+    const rounds = new Rounds(
+      standard([broken.url, 'opc.tcp://no-such-host.invalid:4840/', silent.url, one.url]),
+      IMPATIENT,
+    )
     expect(ids(await rounds.first())).toEqual([one.url])
     await rounds.next()
     const warnings = rounds.logged.filter(({ level }) => level === 'warn')
@@ -38,11 +50,18 @@ describe('the OPC UA handler, at discovery URLs', () => {
     silent.silent = true
     other.endpoints = [endpoint(application({ applicationType: 2, discoveryUrls: [other.url] }))]
     const lds = await discoveryServer(listed)
-    const record = (discoveryUrl: string) => ({ serverName: 'whatever', discoveryUrl, serverCapabilities: ['NA'] })
+    const record = (discoveryUrl: string) => ({
+      serverName: 'whatever',
+      discoveryUrl,
+      serverCapabilities: ['NA'],
+    })
     // The one that is listed, under another spelling.
     const spelling = listed.url.replace(/\/$/, '')
     lds.records = [spelling, heard.url, silent.url, other.url].map(record)
-    const rounds = new Rounds(standard([lds.url], { applicationNames: { items: ['listed', 'heard'] } }), IMPATIENT)
+    const rounds = new Rounds(
+      standard([lds.url], { applicationNames: { items: ['listed', 'heard'] } }),
+      IMPATIENT,
+    )
     expect(ids(await rounds.first())).toEqual([listed.url, heard.url])
     silent.silent = false
     lds.records = lds.records.slice(1, 2)
@@ -60,7 +79,9 @@ describe('the OPC UA handler, at discovery URLs', () => {
   })
 
   it('sends nothing while nothing changes, and does not ask known servers in each round', async () => {
-    const all = await Promise.all(Array.from({ length: 30 }, (_, index) => start({ name: `server ${index}` })))
+    const all = await Promise.all(
+      Array.from({ length: 30 }, (_, index) => start({ name: `server ${index}` })),
+    )
     const lds = await discoveryServer(...all)
     const rounds = new Rounds(standard([lds.url]))
     expect(await rounds.first()).toHaveLength(30)
@@ -113,7 +134,9 @@ describe('the OPC UA handler, at discovery URLs', () => {
     })
     expect(rounds.logged).toMatchObject([{ level: 'info', fields: { discoveryUrl: plc.url } }])
     plc.silent = false
-    expect((await rounds.next())?.[0]?.properties).toMatchObject({ OPCUA_SECURITY_POLICIES: 'None' })
+    expect((await rounds.next())?.[0]?.properties).toMatchObject({
+      OPCUA_SECURITY_POLICIES: 'None',
+    })
   })
 
   it('keeps the servers of a silent discovery server as long as they answer themselves', async () => {
@@ -124,13 +147,16 @@ describe('the OPC UA handler, at discovery URLs', () => {
     lds.silent = true
     await two.close()
     // Two was heard of a minute ago at most, and then for two rounds not.
-    for (let round = 0; round < 7; round++) expect(ids(await rounds.next())).toEqual([one.url, two.url])
+    for (let round = 0; round < 7; round++)
+      expect(ids(await rounds.next())).toEqual([one.url, two.url])
     expect(ids(await rounds.next())).toEqual([one.url])
     for (let round = 0; round < 10; round++) expect(ids(await rounds.next())).toEqual([one.url])
     lds.silent = false
     for (let round = 0; round < 3; round++) await rounds.next()
     expect(ids(rounds.lists.at(-1))).toEqual([one.url, two.url])
-    const recovered = rounds.logged.filter(({ message }) => message === 'discovery URL answers again')
+    const recovered = rounds.logged.filter(
+      ({ message }) => message === 'discovery URL answers again',
+    )
     expect(recovered).toMatchObject([{ level: 'info', fields: { discoveryUrl: lds.url } }])
   })
 

@@ -12,7 +12,14 @@ import {
   findServersOnNetwork,
 } from '../ua-tcp/discovery-services.js'
 import { isUnsupported } from '../ua-tcp/status-code.js'
-import { type Asked, announcedServers, echoesItsUrl, hostsOf, isDiscoveryServer, listedServers } from './listed-servers.js'
+import {
+  type Asked,
+  announcedServers,
+  echoesItsUrl,
+  hostsOf,
+  isDiscoveryServer,
+  listedServers,
+} from './listed-servers.js'
 
 /** How many rounds in a row a URL may be silent before its servers are gone, unless they answer for themselves. */
 const ROUNDS_OF_SILENCE = 2
@@ -28,9 +35,15 @@ export interface DiscoveryUrlOptions {
   readonly hostNames: HostNames
   readonly log: Logger
   /** The URLs of those servers that have answered themselves lately, or answer now. */
-  readonly heard: (servers: readonly FoundServer[], signal: AbortSignal) => Promise<ReadonlySet<string>>
+  readonly heard: (
+    servers: readonly FoundServer[],
+    signal: AbortSignal,
+  ) => Promise<ReadonlySet<string>>
   /** The URLs of those servers that have not failed to answer themselves when they were last asked, which may be now. */
-  readonly answering: (servers: readonly FoundServer[], signal: AbortSignal) => Promise<ReadonlySet<string>>
+  readonly answering: (
+    servers: readonly FoundServer[],
+    signal: AbortSignal,
+  ) => Promise<ReadonlySet<string>>
   readonly clock: Clock
   readonly timeouts?: Pick<AskOptions, 'connectMs' | 'totalMs'>
 }
@@ -90,7 +103,9 @@ export class DiscoveryUrl {
       return
     }
     const listed: Listed[] = answer.servers.map((server) => ({ id: server.discoveryUrl, server }))
-    const there = answer.isOfDiscoveryServer ? [...listed, ...(await this.#unlisted(listed, signal))] : listed
+    const there = answer.isOfDiscoveryServer
+      ? [...listed, ...(await this.#unlisted(listed, signal))]
+      : listed
     const ids = new Set(there.map(({ id }) => id))
     for (const { id } of this.#known) if (!ids.has(id)) this.#presence.forget(id)
     this.#known = this.#presence.round(there)
@@ -109,13 +124,17 @@ export class DiscoveryUrl {
       signal.throwIfAborted()
       if (!AkriError.is(error)) throw error
       this.#failures++
-      this.#roundsToWait = Math.min(MAX_ROUNDS_TO_WAIT, Math.max(1, this.#failures - ROUNDS_OF_SILENCE))
+      this.#roundsToWait = Math.min(
+        MAX_ROUNDS_TO_WAIT,
+        Math.max(1, this.#failures - ROUNDS_OF_SILENCE),
+      )
       // It may be another one when it answers again.
       this.#withoutMulticast = false
       this.#echoes = false
       const problem = messageOf(error)
       // Once for each way of failing, not once for each round.
-      if (error.code !== this.#problem) this.#log.warn({ code: error.code, error: problem }, 'discovery URL fails')
+      if (error.code !== this.#problem)
+        this.#log.warn({ code: error.code, error: problem }, 'discovery URL fails')
       this.#problem = error.code
       return undefined
     }
@@ -125,7 +144,9 @@ export class DiscoveryUrl {
     const { hostNames, timeouts } = this.#options
     const url = parseEndpointUrl(this.#discoveryUrl)
     const addresses = await hostNames.addressesOf(url.host).catch((error: unknown) => {
-      throw error instanceof HostNameError ? new OpcuaUnreachableError(error.message, { cause: error }) : error
+      throw error instanceof HostNameError
+        ? new OpcuaUnreachableError(error.message, { cause: error })
+        : error
     })
     const asked: Asked = { discoveryUrl: this.#discoveryUrl, url, addresses }
     const target: Target = { addresses, port: url.port, endpointUrl: this.#discoveryUrl }
@@ -136,7 +157,11 @@ export class DiscoveryUrl {
     return { servers: distinct([...listed, ...announced]), isOfDiscoveryServer }
   }
 
-  async #applications(asked: Asked, target: Target, options: AskOptions): Promise<readonly ApplicationDescription[]> {
+  async #applications(
+    asked: Asked,
+    target: Target,
+    options: AskOptions,
+  ): Promise<readonly ApplicationDescription[]> {
     if (!this.#echoes) {
       const applications = await ask(findServers, target, options)
       if (!echoesItsUrl(applications, asked)) return applications
@@ -145,7 +170,10 @@ export class DiscoveryUrl {
     return ask(findServersAsRegistered, target, options)
   }
 
-  async #listed(applications: readonly ApplicationDescription[], asked: Asked): Promise<FoundServer[]> {
+  async #listed(
+    applications: readonly ApplicationDescription[],
+    asked: Asked,
+  ): Promise<FoundServer[]> {
     const { hostNames } = this.#options
     const resolving = new Set<string>()
     const look = async (host: string) => {
@@ -175,7 +203,9 @@ export class DiscoveryUrl {
     const ids = new Set(listed.map(({ id }) => id))
     const now = this.#options.clock.monotonicMs()
     const unlisted = this.#known.flatMap(({ id, server, unlistedAt = now }) => {
-      return ids.has(id) || now - unlistedAt > UNLISTED_MS ? [] : { id, server: { ...server, isUnlisted: true }, unlistedAt }
+      return ids.has(id) || now - unlistedAt > UNLISTED_MS
+        ? []
+        : { id, server: { ...server, isUnlisted: true }, unlistedAt }
     })
     if (unlisted.length === 0) return []
     const answering = await this.#options.answering(
@@ -184,7 +214,11 @@ export class DiscoveryUrl {
     )
     const there = unlisted.filter(({ id }) => answering.has(id))
     const lost = there.filter(({ unlistedAt }) => unlistedAt === now).length
-    if (lost > 0) this.#log.info({ servers: lost }, 'discovery server lists servers no more that answer: they stay for a while')
+    if (lost > 0)
+      this.#log.info(
+        { servers: lost },
+        'discovery server lists servers no more that answer: they stay for a while',
+      )
     return there
   }
 

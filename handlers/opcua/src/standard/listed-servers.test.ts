@@ -6,9 +6,18 @@ import { type Asked, announcedServers, hostsOf, listedServers } from './listed-s
 
 const KNOWN = ['plc1', '192.168.0.1', '192.168.0.7', 'fd00::7']
 
-function urlsIn(applications: readonly ApplicationDescription[], discoveryUrl = 'opc.tcp://192.168.0.1:50000/'): string[] {
-  const asked: Asked = { discoveryUrl, url: parseEndpointUrl(discoveryUrl), addresses: ['192.168.0.1'] }
-  return listedServers(applications, asked, (host) => KNOWN.includes(host)).map((server) => server.discoveryUrl)
+function urlsIn(
+  applications: readonly ApplicationDescription[],
+  discoveryUrl = 'opc.tcp://192.168.0.1:50000/',
+): string[] {
+  const asked: Asked = {
+    discoveryUrl,
+    url: parseEndpointUrl(discoveryUrl),
+    addresses: ['192.168.0.1'],
+  }
+  return listedServers(applications, asked, (host) => KNOWN.includes(host)).map(
+    (server) => server.discoveryUrl,
+  )
 }
 
 const at = (...discoveryUrls: string[]) => application({ discoveryUrls })
@@ -22,18 +31,40 @@ describe('the servers in an answer to FindServers', () => {
   })
 
   it('D3 have their first URL of UA-TCP, and are left out without one', () => {
-    expect(urlsIn([at('https://plc1:443/', 'opc.tcp://plc1:4840/a', 'opc.tcp://plc1:4840/b')])).toEqual(['opc.tcp://plc1:4840/a'])
-    expect(urlsIn([at('https://plc1:443/'), at(), at('opc.tcp://'), at('opc.tcp://plc1:4841')])).toEqual(['opc.tcp://plc1:4841'])
-    expect(hostsOf([at('opc.tcp://a:1'), at('opc.tcp://a:2', 'opc.tcp://b:1'), at()])).toEqual(['a'])
+    expect(
+      urlsIn([at('https://plc1:443/', 'opc.tcp://plc1:4840/a', 'opc.tcp://plc1:4840/b')]),
+    ).toEqual(['opc.tcp://plc1:4840/a'])
+    expect(
+      urlsIn([at('https://plc1:443/'), at(), at('opc.tcp://'), at('opc.tcp://plc1:4841')]),
+    ).toEqual(['opc.tcp://plc1:4841'])
+    expect(hostsOf([at('opc.tcp://a:1'), at('opc.tcp://a:2', 'opc.tcp://b:1'), at()])).toEqual([
+      'a',
+    ])
   })
 
   it.each([
-    ['opc.tcp://192.168.0.1:50000/', 'opc.tcp://OPCTest:51000/OPCUA/Simulation', 'opc.tcp://192.168.0.1:50000/OPCUA/Simulation'],
-    ['opc.tcp://192.168.0.1:50000', 'opc.tcp://OPCTest:51000/OPCUA/Simulation', 'opc.tcp://192.168.0.1:50000/OPCUA/Simulation'],
+    [
+      'opc.tcp://192.168.0.1:50000/',
+      'opc.tcp://OPCTest:51000/OPCUA/Simulation',
+      'opc.tcp://192.168.0.1:50000/OPCUA/Simulation',
+    ],
+    [
+      'opc.tcp://192.168.0.1:50000',
+      'opc.tcp://OPCTest:51000/OPCUA/Simulation',
+      'opc.tcp://192.168.0.1:50000/OPCUA/Simulation',
+    ],
     ['opc.tcp://192.168.0.1:50000/', 'opc.tcp://OPCTest:51000', 'opc.tcp://192.168.0.1:50000/'],
     ['opc.tcp://192.168.0.1:50000', 'opc.tcp://OPCTest:51000/', 'opc.tcp://192.168.0.1:50000'],
-    ['opc.tcp://192.168.0.1:50000/own', 'opc.tcp://OPCTest:51000/OPCUA', 'opc.tcp://192.168.0.1:50000/own'],
-    ['opc.tcp://[fd00::7]:50000', 'opc.tcp://OPCTest:51000/OPCUA', 'opc.tcp://[fd00::7]:50000/OPCUA'],
+    [
+      'opc.tcp://192.168.0.1:50000/own',
+      'opc.tcp://OPCTest:51000/OPCUA',
+      'opc.tcp://192.168.0.1:50000/own',
+    ],
+    [
+      'opc.tcp://[fd00::7]:50000',
+      'opc.tcp://OPCTest:51000/OPCUA',
+      'opc.tcp://[fd00::7]:50000/OPCUA',
+    ],
     ['opc.tcp://192.168.0.1:50000/', 'opc.tcp://plc1:51000/OPCUA', 'opc.tcp://plc1:51000/OPCUA'],
     ['opc.tcp://192.168.0.1:50000/', 'opc.tcp://192.168.0.7:51000', 'opc.tcp://192.168.0.7:51000'],
   ])(
@@ -44,8 +75,15 @@ describe('the servers in an answer to FindServers', () => {
   )
 
   it('of a discovery server keep their own ports where the host name means nothing here', () => {
-    const listed = [DISCOVERY_SERVER, at('opc.tcp://OPCTest:51000'), at('opc.tcp://OPCTest:51001/ua')]
-    expect(urlsIn(listed, 'opc.tcp://plc1:4840/UADiscovery')).toEqual(['opc.tcp://plc1:51000', 'opc.tcp://plc1:51001/ua'])
+    const listed = [
+      DISCOVERY_SERVER,
+      at('opc.tcp://OPCTest:51000'),
+      at('opc.tcp://OPCTest:51001/ua'),
+    ]
+    expect(urlsIn(listed, 'opc.tcp://plc1:4840/UADiscovery')).toEqual([
+      'opc.tcp://plc1:51000',
+      'opc.tcp://plc1:51001/ua',
+    ])
   })
 })
 
@@ -56,8 +94,19 @@ describe('the servers that a discovery server has heard of', () => {
       discoveryUrl,
       serverCapabilities,
     })
-    const asked: Asked = { discoveryUrl: 'opc.tcp://l:1', url: parseEndpointUrl('opc.tcp://l:1'), addresses: ['192.168.0.1'] }
-    const records = [record('opc.tcp://a:4840', 'DA'), record('opc.tcp://b:4840', 'LDS'), record('https://c/'), record('')]
-    expect(announcedServers(records, asked)).toEqual([{ discoveryUrl: 'opc.tcp://a:4840', listedFrom: ['192.168.0.1'] }])
+    const asked: Asked = {
+      discoveryUrl: 'opc.tcp://l:1',
+      url: parseEndpointUrl('opc.tcp://l:1'),
+      addresses: ['192.168.0.1'],
+    }
+    const records = [
+      record('opc.tcp://a:4840', 'DA'),
+      record('opc.tcp://b:4840', 'LDS'),
+      record('https://c/'),
+      record(''),
+    ]
+    expect(announcedServers(records, asked)).toEqual([
+      { discoveryUrl: 'opc.tcp://a:4840', listedFrom: ['192.168.0.1'] },
+    ])
   })
 })

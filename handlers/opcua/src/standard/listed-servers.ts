@@ -1,6 +1,10 @@
 import { type EndpointUrl, originOf, readEndpointUrl } from '../endpoint-url.js'
 import type { FoundServer } from '../found-server.js'
-import { type ApplicationDescription, ApplicationType, type ServerOnNetwork } from '../ua-tcp/discovery-services.js'
+import {
+  type ApplicationDescription,
+  ApplicationType,
+  type ServerOnNetwork,
+} from '../ua-tcp/discovery-services.js'
 
 /** Who was asked. */
 export interface Asked {
@@ -13,7 +17,9 @@ export interface Asked {
 
 /** Whether it is a discovery server: one that speaks for others. */
 export function isDiscoveryServer(applications: readonly ApplicationDescription[]): boolean {
-  return applications.some(({ applicationType }) => applicationType === ApplicationType.discoveryServer)
+  return applications.some(
+    ({ applicationType }) => applicationType === ApplicationType.discoveryServer,
+  )
 }
 
 /**
@@ -24,13 +30,19 @@ export function echoesItsUrl(
   applications: readonly ApplicationDescription[],
   { discoveryUrl }: Pick<Asked, 'discoveryUrl'>,
 ): boolean {
-  const isServer = ({ applicationType }: ApplicationDescription) => applicationType === ApplicationType.server
-  return isDiscoveryServer(applications) && applications.some((one) => isServer(one) && chosenUrl(one) === discoveryUrl)
+  const isServer = ({ applicationType }: ApplicationDescription) =>
+    applicationType === ApplicationType.server
+  return (
+    isDiscoveryServer(applications) &&
+    applications.some((one) => isServer(one) && chosenUrl(one) === discoveryUrl)
+  )
 }
 
 /** The hosts in the URLs that {@link listedServers} would choose. */
 export function hostsOf(applications: readonly ApplicationDescription[]): string[] {
-  const hosts = applications.flatMap((application) => readEndpointUrl(chosenUrl(application) ?? '')?.host ?? [])
+  const hosts = applications.flatMap(
+    (application) => readEndpointUrl(chosenUrl(application) ?? '')?.host ?? [],
+  )
   return [...new Set(hosts)]
 }
 
@@ -52,12 +64,19 @@ export function listedServers(
     if (text === undefined || url === undefined) return []
     const { applicationUri, productUri, applicationName } = application
     const discoveryUrl = resolves(url.host) ? text : withKnownHost(url, asked, speaksForOthers)
-    return { discoveryUrl, application: { applicationUri, productUri, applicationName }, listedFrom: asked.addresses }
+    return {
+      discoveryUrl,
+      application: { applicationUri, productUri, applicationName },
+      listedFrom: asked.addresses,
+    }
   })
 }
 
 /** What a discovery server with the multicast extension has heard of, without discovery servers. */
-export function announcedServers(records: readonly ServerOnNetwork[], { addresses }: Asked): FoundServer[] {
+export function announcedServers(
+  records: readonly ServerOnNetwork[],
+  { addresses }: Asked,
+): FoundServer[] {
   return records.flatMap(({ discoveryUrl, serverCapabilities }) => {
     if (serverCapabilities.includes('LDS') || readEndpointUrl(discoveryUrl) === undefined) return []
     return { discoveryUrl, listedFrom: addresses }
@@ -74,8 +93,14 @@ function chosenUrl({ discoveryUrls }: ApplicationDescription): string | undefine
  * for itself is where we have called it. One that a discovery server lists is on the same machine, as those it lists are by
  * its definition (OPC 10000-12, 4.3.2), but has a port of its own.
  */
-function withKnownHost({ port, path }: EndpointUrl, { discoveryUrl, url }: Asked, speaksForOthers: boolean): string {
+function withKnownHost(
+  { port, path }: EndpointUrl,
+  { discoveryUrl, url }: Asked,
+  speaksForOthers: boolean,
+): string {
   const ownPath = path === '/' ? '' : path
   if (speaksForOthers) return `${originOf({ host: url.host, port })}${path}`
-  return url.path === '' || url.path === '/' ? `${originOf(url)}${ownPath === '' ? url.path : ownPath}` : discoveryUrl
+  return url.path === '' || url.path === '/'
+    ? `${originOf(url)}${ownPath === '' ? url.path : ownPath}`
+    : discoveryUrl
 }

@@ -20,13 +20,16 @@ export interface StandardMethodOptions extends DiscoveryUrlOptions {
  * have failed for as many rounds as their servers may be silent: a handler that has just started knows nothing, and an empty
  * list would say that there is nothing.
  */
-export async function* standardServers(options: StandardMethodOptions): AsyncGenerator<readonly FoundServer[], void, void> {
+export async function* standardServers(
+  options: StandardMethodOptions,
+): AsyncGenerator<readonly FoundServer[], void, void> {
   const { discoveryUrls, signal, clock, interval } = options
   // As many listen as URLs are asked at a time.
   setMaxListeners(0, signal)
   const urls = [...new Set(discoveryUrls)].map((url) => new DiscoveryUrl(url, options))
   for await (const _ of every(interval, { signal, clock })) {
     await inParallel(urls, AT_MOST, (url) => url.round(signal))
-    if (urls.length === 0 || urls.some(({ isKnown }) => isKnown)) yield urls.flatMap(({ servers }) => servers)
+    if (urls.length === 0 || urls.some(({ isKnown }) => isKnown))
+      yield urls.flatMap(({ servers }) => servers)
   }
 }

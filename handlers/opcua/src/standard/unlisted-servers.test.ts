@@ -1,6 +1,15 @@
 import { describe, expect, it } from 'vitest'
 import { application } from '../../test-peers/simulated-server.js'
-import { clock, discoveryServer, IMPATIENT, ids, list, Rounds, standard, start } from '../testing/rounds.js'
+import {
+  clock,
+  discoveryServer,
+  IMPATIENT,
+  ids,
+  list,
+  Rounds,
+  standard,
+  start,
+} from '../testing/rounds.js'
 
 // What a discovery server knew is lost where it is restarted, and back after ten minutes at most.
 
@@ -27,7 +36,9 @@ describe('servers that a discovery server lists no more', () => {
     await passMinutes(rounds, 15)
     list(lds, [])
     expect(ids(await rounds.next())).toEqual([two.url])
-    const told = rounds.logged.filter(({ message }) => message.startsWith('discovery server lists servers no more'))
+    const told = rounds.logged.filter(({ message }) =>
+      message.startsWith('discovery server lists servers no more'),
+    )
     expect(told.map(({ level, fields }) => [level, fields])).toEqual([
       ['info', { discoveryUrl: lds.url, servers: 2 }],
       ['info', { discoveryUrl: lds.url, servers: 1 }],
@@ -46,7 +57,11 @@ describe('servers that a discovery server lists no more', () => {
   })
 
   it('go at once where they do not answer: they have signed off, and ended', async () => {
-    const [one, two, three] = [await start({ name: 'one' }), await start({ name: 'two' }), await start({ name: 'three' })]
+    const [one, two, three] = [
+      await start({ name: 'one' }),
+      await start({ name: 'two' }),
+      await start({ name: 'three' }),
+    ]
     const lds = await discoveryServer(one, two, three)
     const rounds = new Rounds(standard([lds.url]))
     await rounds.first()
@@ -75,7 +90,9 @@ describe('servers that a discovery server lists no more', () => {
   })
 
   it('are asked a few in a round, and each of them once a minute', async () => {
-    const all = await Promise.all(Array.from({ length: 100 }, (_, index) => start({ name: `server ${index}` })))
+    const all = await Promise.all(
+      Array.from({ length: 100 }, (_, index) => start({ name: `server ${index}` })),
+    )
     const lds = await discoveryServer(...all)
     const rounds = new Rounds(standard([lds.url]))
     await rounds.first()
@@ -105,7 +122,11 @@ describe('servers that a discovery server lists no more', () => {
     const rounds = new Rounds(standard([plc.url]))
     await rounds.first()
     plc.applications = [
-      application({ applicationName: 'plc', discoveryUrls: [`${plc.url}renamed`], applicationUri: 'urn:other' }),
+      application({
+        applicationName: 'plc',
+        discoveryUrls: [`${plc.url}renamed`],
+        applicationUri: 'urn:other',
+      }),
     ]
     expect(ids(await rounds.next())).toEqual([`${plc.url}renamed`])
   })

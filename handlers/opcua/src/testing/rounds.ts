@@ -34,14 +34,18 @@ export function endRounds(): void {
   stop = new AbortController()
 }
 
-export async function start(options: Parameters<typeof SimulatedServer.start>[0] = {}): Promise<SimulatedServer> {
+export async function start(
+  options: Parameters<typeof SimulatedServer.start>[0] = {},
+): Promise<SimulatedServer> {
   const server = await SimulatedServer.start(options)
   servers.push(server)
   return server
 }
 
 /** A discovery server that lists these. */
-export async function discoveryServer(...listed: readonly SimulatedServer[]): Promise<SimulatedServer> {
+export async function discoveryServer(
+  ...listed: readonly SimulatedServer[]
+): Promise<SimulatedServer> {
   const lds = await start()
   list(lds, listed)
   return lds
@@ -60,7 +64,11 @@ export const standard = (discoveryUrls: readonly string[], more: object = {}) =>
 /** A discovery whose rounds a test lets pass. */
 export class Rounds {
   readonly lists: Device[][] = []
-  readonly logged: { readonly level: string; readonly message: string; readonly fields: Readonly<Record<string, unknown>> }[] = []
+  readonly logged: {
+    readonly level: string
+    readonly message: string
+    readonly fields: Readonly<Record<string, unknown>>
+  }[] = []
   readonly ended: Promise<void>
 
   constructor(details: object, options: Partial<OpcuaHandlerOptions> = {}) {
@@ -68,7 +76,12 @@ export class Rounds {
     const handler = defineOpcuaHandler({ clock, ownNetworks, timeouts: UNHURRIED, ...options })
     const properties = new DiscoveryProperties()
     this.ended = this.#collect(
-      openDiscovery(handler, { details: JSON.stringify(details), properties, signal: stop.signal, log: this.#logger({}) }),
+      openDiscovery(handler, {
+        details: JSON.stringify(details),
+        properties,
+        signal: stop.signal,
+        log: this.#logger({}),
+      }),
     )
     // Awaited by those tests that expect an end.
     this.ended.catch(() => {})

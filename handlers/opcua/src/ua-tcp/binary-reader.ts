@@ -63,7 +63,10 @@ export class BinaryReader {
   array<T>(read: () => T): T[] {
     const length = this.#length()
     if (length > this.#elements) {
-      throw new OpcuaProtocolError('too-many-elements', `an array has ${length} elements, more than ${this.#elements}`)
+      throw new OpcuaProtocolError(
+        'too-many-elements',
+        `an array has ${length} elements, more than ${this.#elements}`,
+      )
     }
     // No element takes less than a byte.
     if (length > this.remaining) throw this.#beyond(length)
@@ -112,7 +115,10 @@ export class BinaryReader {
   skipDiagnosticInfo(): void {
     for (let depth = 0; ; depth++) {
       if (depth > MAX_DEPTH) {
-        throw new OpcuaProtocolError('nested-too-deeply', `a DiagnosticInfo is nested more than ${MAX_DEPTH} times`)
+        throw new OpcuaProtocolError(
+          'nested-too-deeply',
+          `a DiagnosticInfo is nested more than ${MAX_DEPTH} times`,
+        )
       }
       const mask = this.uint8()
       // SymbolicId, NamespaceUri, LocalizedText, Locale.
@@ -139,7 +145,10 @@ export class BinaryReader {
 
   #beyond(size: number): OpcuaProtocolError {
     const { remaining } = this
-    return new OpcuaProtocolError('wrong-length', `${size} bytes or elements are announced where ${remaining} bytes are left`)
+    return new OpcuaProtocolError(
+      'wrong-length',
+      `${size} bytes or elements are announced where ${remaining} bytes are left`,
+    )
   }
 }
 

@@ -19,7 +19,9 @@ export class BinaryWriter {
 
   /** @param ms milliseconds since 1970 */
   dateTime(ms: number): this {
-    return this.#put(8, (bytes) => bytes.writeBigInt64LE(BigInt(Math.trunc(ms) + EPOCH_MS) * 10_000n))
+    return this.#put(8, (bytes) =>
+      bytes.writeBigInt64LE(BigInt(Math.trunc(ms) + EPOCH_MS) * 10_000n),
+    )
   }
 
   string(text: string | null): this {

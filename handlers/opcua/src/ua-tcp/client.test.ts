@@ -52,8 +52,12 @@ describe('asking a server', () => {
   it('gives its answer, however many chunks that takes, and leaves no connection behind', async () => {
     const server = await simulated()
     server.chunkBytes = 500
-    server.applications = Array.from({ length: 100 }, (_, index) => application({ applicationName: `server ${index}` }))
-    server.records = [{ serverName: 'a', discoveryUrl: 'opc.tcp://a:4840', serverCapabilities: ['DA'] }]
+    server.applications = Array.from({ length: 100 }, (_, index) =>
+      application({ applicationName: `server ${index}` }),
+    )
+    server.records = [
+      { serverName: 'a', discoveryUrl: 'opc.tcp://a:4840', serverCapabilities: ['DA'] },
+    ]
     const options = { signal, limits: { chunks: 1000 } }
     expect(await ask(findServers, target(server.port), options)).toEqual(server.applications)
     expect(await ask(getEndpoints, target(server.port), options)).toEqual(server.endpoints)
@@ -68,12 +72,16 @@ describe('asking a server', () => {
       code: 'AKRI_ERR_OPCUA_UNREACHABLE',
       message: expect.stringContaining(`ECONNREFUSED 127.0.0.1:${port}`),
     })
-    await expect(ask(findServers, target(port, []), { signal })).rejects.toMatchObject({ code: 'AKRI_ERR_OPCUA_UNREACHABLE' })
+    await expect(ask(findServers, target(port, []), { signal })).rejects.toMatchObject({
+      code: 'AKRI_ERR_OPCUA_UNREACHABLE',
+    })
   })
 
   it('calls the next address where nobody takes the call', async () => {
     const server = await simulated()
-    const found = await ask(findServers, target(server.port, ['127.0.0.2', '127.0.0.1']), { signal })
+    const found = await ask(findServers, target(server.port, ['127.0.0.2', '127.0.0.1']), {
+      signal,
+    })
     expect(found).toHaveLength(1)
   })
 
@@ -81,7 +89,9 @@ describe('asking a server', () => {
     const server = await SimulatedServer.start({ host: '::1' }).catch(() => undefined)
     if (server === undefined) return context.skip('there is no IPv6 here')
     closing.push(() => server.close())
-    expect(await ask(findServers, target(server.port, ['::1']), { signal })).toEqual(server.applications)
+    expect(await ask(findServers, target(server.port, ['::1']), { signal })).toEqual(
+      server.applications,
+    )
     expect(server.url).toBe(`opc.tcp://[::1]:${server.port}/`)
   })
 
@@ -89,7 +99,9 @@ describe('asking a server', () => {
     const { port, gone } = await rawServer(() => {})
     await expect(findAt(port, { totalMs: 1500 })).rejects.toMatchObject({
       code: 'AKRI_ERR_OPCUA_TIMEOUT',
-      message: expect.stringMatching(/has not answered in full within \d+ ms: 0 bytes came, still missing is Acknowledge/),
+      message: expect.stringMatching(
+        /has not answered in full within \d+ ms: 0 bytes came, still missing is Acknowledge/,
+      ),
     })
     await gone
   })
@@ -118,9 +130,21 @@ describe('asking a server', () => {
 
   it.each([
     ['that hangs up', (socket: net.Socket) => socket.end(), 'AKRI_ERR_OPCUA_UNREACHABLE'],
-    ['that breaks the connection', (socket: net.Socket) => socket.resetAndDestroy(), 'AKRI_ERR_OPCUA_UNREACHABLE'],
-    ['of another kind', (socket: net.Socket) => socket.end('220 mail.example ESMTP\r\n'), 'AKRI_ERR_OPCUA_PROTOCOL'],
-    ['that floods', (socket: net.Socket) => socket.write(Buffer.alloc(10_000_000, 0xff)), 'AKRI_ERR_OPCUA_PROTOCOL'],
+    [
+      'that breaks the connection',
+      (socket: net.Socket) => socket.resetAndDestroy(),
+      'AKRI_ERR_OPCUA_UNREACHABLE',
+    ],
+    [
+      'of another kind',
+      (socket: net.Socket) => socket.end('220 mail.example ESMTP\r\n'),
+      'AKRI_ERR_OPCUA_PROTOCOL',
+    ],
+    [
+      'that floods',
+      (socket: net.Socket) => socket.write(Buffer.alloc(10_000_000, 0xff)),
+      'AKRI_ERR_OPCUA_PROTOCOL',
+    ],
   ])('a server %s is an error', async (_, serve, code) => {
     const { port, gone } = await rawServer(serve)
     await expect(findAt(port)).rejects.toMatchObject({ code })

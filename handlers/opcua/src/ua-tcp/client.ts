@@ -28,7 +28,11 @@ export interface AskOptions {
  * Asks a server one question, on a connection of its own. The connection is gone when the promise settles.
  * @throws OpcuaUnreachableError, OpcuaTimeoutError, OpcuaProtocolError, OpcuaServiceError; the signal's reason when it is aborted
  */
-export async function ask<Answer>(service: DiscoveryService<Answer>, target: Target, options: AskOptions): Promise<Answer> {
+export async function ask<Answer>(
+  service: DiscoveryService<Answer>,
+  target: Target,
+  options: AskOptions,
+): Promise<Answer> {
   const until = systemClock.monotonicMs() + (options.totalMs ?? 5000)
   let failure: unknown = new OpcuaUnreachableError('there is no address to call')
   for (const address of target.addresses) {
@@ -65,7 +69,12 @@ function askAt<Answer>(
     if (signal.aborted) return reject(signal.reason)
     const now = systemClock.wallMs()
     const where = net.isIPv6(address) ? `[${address}]:${port}` : `${address}:${port}`
-    const conversation = new Conversation({ endpointUrl, request: service.encodeRequest(endpointUrl, now), now, limits })
+    const conversation = new Conversation({
+      endpointUrl,
+      request: service.encodeRequest(endpointUrl, now),
+      now,
+      limits,
+    })
     const socket = net.connect({ host: address, port, noDelay: true })
     let connected = false
     let outcome: { readonly answer: Answer } | { readonly error: unknown } | undefined
@@ -76,7 +85,12 @@ function askAt<Answer>(
     }
     const onAbort = () => fail(signal.reason)
     const connectTimer = setTimeout(
-      () => fail(new NoConnection(new OpcuaTimeoutError(`${where} has not taken the call within ${connectMs} ms`))),
+      () =>
+        fail(
+          new NoConnection(
+            new OpcuaTimeoutError(`${where} has not taken the call within ${connectMs} ms`),
+          ),
+        ),
       Math.min(connectMs, leftMs),
     )
     const totalTimer = setTimeout(() => {
@@ -114,7 +128,11 @@ function askAt<Answer>(
       clearTimeout(totalTimer)
       signal.removeEventListener('abort', onAbort)
       if (outcome === undefined)
-        reject(new OpcuaUnreachableError(`${where} hung up; still missing was ${conversation.waitingFor}`))
+        reject(
+          new OpcuaUnreachableError(
+            `${where} hung up; still missing was ${conversation.waitingFor}`,
+          ),
+        )
       else if ('answer' in outcome) resolve(outcome.answer)
       else reject(outcome.error)
     })

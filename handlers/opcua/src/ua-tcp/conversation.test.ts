@@ -20,19 +20,34 @@ const ENDPOINT_URL = 'opc.tcp://127.0.0.1:4840/'
 const POLICY_NONE = 'http://opcfoundation.org/UA/SecurityPolicy#None'
 const { parameters, timeoutMs } = fuzz({ runs: 2000 })
 
-function converse(limits: Partial<UaTcpLimits> = {}, request: Uint8Array = findServers.encodeRequest(ENDPOINT_URL, 0)) {
+function converse(
+  limits: Partial<UaTcpLimits> = {},
+  request: Uint8Array = findServers.encodeRequest(ENDPOINT_URL, 0),
+) {
   return new Conversation({ endpointUrl: ENDPOINT_URL, request, now: 0, limits })
 }
 
 const acknowledge = (bytes = 65_536, message = 0, chunks = 0) =>
-  encodeFrame('ACK', 'F', new BinaryWriter().uint32(0).uint32(bytes).uint32(bytes).uint32(message).uint32(chunks).bytes())
+  encodeFrame(
+    'ACK',
+    'F',
+    new BinaryWriter().uint32(0).uint32(bytes).uint32(bytes).uint32(message).uint32(chunks).bytes(),
+  )
 
-function opened({ sequence = 10, requestId = 1, policy = POLICY_NONE, response = encodeOpenSecureChannelResponse(7, 9) } = {}) {
+function opened({
+  sequence = 10,
+  requestId = 1,
+  policy = POLICY_NONE,
+  response = encodeOpenSecureChannelResponse(7, 9),
+} = {}) {
   const header = new BinaryWriter().uint32(7).string(policy).byteString(null).byteString(null)
   return encodeFrame('OPN', 'F', header.uint32(sequence).uint32(requestId).raw(response).bytes())
 }
 
-function chunk(part: Uint8Array, { mark = 'F' as 'F' | 'C' | 'A', channel = 7, token = 9, sequence = 11, requestId = 2 } = {}) {
+function chunk(
+  part: Uint8Array,
+  { mark = 'F' as 'F' | 'C' | 'A', channel = 7, token = 9, sequence = 11, requestId = 2 } = {},
+) {
   const header = new BinaryWriter().uint32(channel).uint32(token).uint32(sequence).uint32(requestId)
   return encodeFrame('MSG', mark, header.raw(part).bytes())
 }
@@ -75,19 +90,30 @@ const endpoint = fc.record({
   securityPolicyUri: text,
   userTokenTypes: fc.array(fc.nat(4), { maxLength: 4 }),
 })
-const record = fc.record({ serverName: text, discoveryUrl: text, serverCapabilities: fc.array(text, { maxLength: 4 }) })
+const record = fc.record({
+  serverName: text,
+  discoveryUrl: text,
+  serverCapabilities: fc.array(text, { maxLength: 4 }),
+})
 
 describe('a conversation', () => {
   it('says hello, opens a channel without security, asks, and closes the channel', () => {
     const answer = encodeFindServersResponse([])
     const { sent, response } = run(converse(), [acknowledge(), opened(), chunk(answer)])
-    expect(sent.map((bytes) => bytes.toString('latin1', 0, 4))).toEqual(['HELF', 'OPNF', 'MSGF', 'CLOF'])
+    expect(sent.map((bytes) => bytes.toString('latin1', 0, 4))).toEqual([
+      'HELF',
+      'OPNF',
+      'MSGF',
+      'CLOF',
+    ])
     expect(response).toEqual(answer)
     // Sequence numbers go up by one, over OPN and MSG and CLO.
     const [, opening, asking, closing] = sent
     const policyBytes = 4 + POLICY_NONE.length
     expect(opening?.readUInt32LE(8 + 4 + policyBytes + 8)).toBe(1)
-    expect([asking, closing].map((bytes) => [8, 12, 16, 20].map((at) => bytes?.readUInt32LE(at)))).toEqual([
+    expect(
+      [asking, closing].map((bytes) => [8, 12, 16, 20].map((at) => bytes?.readUInt32LE(at))),
+    ).toEqual([
       [7, 9, 2, 2],
       [7, 9, 3, 3],
     ])
@@ -96,16 +122,21 @@ describe('a conversation', () => {
   it('gets any answer back that came in chunks, however the bytes of it came', () => {
     const parts = fc.array(fc.integer({ min: 1, max: 200 }), { minLength: 1, maxLength: 20 })
     fc.assert(
-      fc.property(fc.array(application, { maxLength: 5 }), parts, parts, (applications, chunkSizes, packetSizes) => {
-        const answer = encodeFindServersResponse(applications)
-        const chunks = cut(answer, chunkSizes).map((part, index, all) =>
-          chunk(part, { mark: index === all.length - 1 ? 'F' : 'C', sequence: 11 + index }),
-        )
-        const stream = Buffer.concat([acknowledge(), opened(), ...chunks])
-        const { response } = run(converse({ chunks: 10_000 }), cut(stream, packetSizes))
-        expect(response).toEqual(answer)
-        expect(findServers.decodeResponse(answer)).toEqual(applications)
-      }),
+      fc.property(
+        fc.array(application, { maxLength: 5 }),
+        parts,
+        parts,
+        (applications, chunkSizes, packetSizes) => {
+          const answer = encodeFindServersResponse(applications)
+          const chunks = cut(answer, chunkSizes).map((part, index, all) =>
+            chunk(part, { mark: index === all.length - 1 ? 'F' : 'C', sequence: 11 + index }),
+          )
+          const stream = Buffer.concat([acknowledge(), opened(), ...chunks])
+          const { response } = run(converse({ chunks: 10_000 }), cut(stream, packetSizes))
+          expect(response).toEqual(answer)
+          expect(findServers.decodeResponse(answer)).toEqual(applications)
+        },
+      ),
     )
   })
 
@@ -117,13 +148,19 @@ describe('a conversation', () => {
     expect(Buffer.concat(frames.map(({ body }) => body.subarray(16)))).toEqual(request)
     expect(frames.map(({ body }) => body.readUInt32LE(8))).toEqual([2, 3, 4])
     for (const hello of [acknowledge(8192, 19_999), acknowledge(8192, 0, 2)]) {
-      expect(() => run(converse({}, request), [hello, opened()])).toThrow(expect.objectContaining({ fault: 'request-too-large' }))
+      expect(() => run(converse({}, request), [hello, opened()])).toThrow(
+        expect.objectContaining({ fault: 'request-too-large' }),
+      )
     }
   })
 
   it('takes a sequence number that has begun anew', () => {
     const answer = encodeFindServersResponse([])
-    const messages = [acknowledge(), opened({ sequence: 0xffff_ffff }), chunk(answer, { sequence: 1 })]
+    const messages = [
+      acknowledge(),
+      opened({ sequence: 0xffff_ffff }),
+      chunk(answer, { sequence: 1 }),
+    ]
     expect(run(converse(), messages).response).toEqual(answer)
   })
 
@@ -141,18 +178,37 @@ describe('a conversation', () => {
     ['wrong-length', [Buffer.from('ACKF\x07\0\0\0', 'latin1')]],
     ['wrong-length', [encodeFrame('ACK', 'F', Buffer.alloc(3))]],
     ['wrong-length', [acknowledge(100)]],
-    ['wrong-length', [acknowledge(), encodeFrame('OPN', 'F', Buffer.from('07000000ffffff7f', 'hex'))]],
-    ['negative-length', [acknowledge(), encodeFrame('OPN', 'F', Buffer.from('07000000feffffff', 'hex'))]],
+    [
+      'wrong-length',
+      [acknowledge(), encodeFrame('OPN', 'F', Buffer.from('07000000ffffff7f', 'hex'))],
+    ],
+    [
+      'negative-length',
+      [acknowledge(), encodeFrame('OPN', 'F', Buffer.from('07000000feffffff', 'hex'))],
+    ],
     ['chunk-too-large', [Buffer.from('ACKF\xff\xff\xff\xff', 'latin1')]],
     ['chunk-too-large', [acknowledge(), opened(), chunk(Buffer.alloc(9000))], { chunkBytes: 8192 }],
-    ['message-too-large', [acknowledge(), opened(), chunk(Buffer.alloc(2000))], { messageBytes: 1000 }],
+    [
+      'message-too-large',
+      [acknowledge(), opened(), chunk(Buffer.alloc(2000))],
+      { messageBytes: 1000 },
+    ],
     [
       'too-many-chunks',
-      [acknowledge(), opened(), ...Array.from({ length: 9 }, (_, n) => chunk(Buffer.alloc(0), { mark: 'C', sequence: 11 + n }))],
+      [
+        acknowledge(),
+        opened(),
+        ...Array.from({ length: 9 }, (_, n) =>
+          chunk(Buffer.alloc(0), { mark: 'C', sequence: 11 + n }),
+        ),
+      ],
       { chunks: 8 },
     ],
     ['wrong-sequence-number', [acknowledge(), opened(), chunk(Buffer.alloc(0), { sequence: 12 })]],
-    ['wrong-sequence-number', [acknowledge(), opened({ sequence: 1000 }), chunk(Buffer.alloc(0), { sequence: 1 })]],
+    [
+      'wrong-sequence-number',
+      [acknowledge(), opened({ sequence: 1000 }), chunk(Buffer.alloc(0), { sequence: 1 })],
+    ],
     ['wrong-request', [acknowledge(), opened({ requestId: 5 })]],
     ['wrong-request', [acknowledge(), opened(), chunk(Buffer.alloc(0), { requestId: 1 })]],
     ['wrong-channel', [acknowledge(), opened(), chunk(Buffer.alloc(0), { channel: 8 })]],
@@ -168,13 +224,19 @@ describe('a conversation', () => {
   })
 
   it('says what a server refuses with', () => {
-    const refusal = encodeFrame('ERR', 'F', new BinaryWriter().uint32(0x8083_0000).string('no such endpoint').bytes())
+    const refusal = encodeFrame(
+      'ERR',
+      'F',
+      new BinaryWriter().uint32(0x8083_0000).string('no such endpoint').bytes(),
+    )
     expect(faultOf([refusal])).toMatchObject({
       code: 'AKRI_ERR_OPCUA_SERVICE',
       statusCode: 0x8083_0000,
       message: 'the server refuses: BadTcpEndpointUrlInvalid (0x80830000), "no such endpoint"',
     })
-    const aborted = chunk(new BinaryWriter().uint32(0x80b9_0000).string(null).bytes(), { mark: 'A' })
+    const aborted = chunk(new BinaryWriter().uint32(0x80b9_0000).string(null).bytes(), {
+      mark: 'A',
+    })
     expect(faultOf([acknowledge(), opened(), aborted])).toMatchObject({
       message: 'the server broke its answer off: BadResponseTooLarge (0x80b90000)',
     })
@@ -189,12 +251,20 @@ describe('a conversation', () => {
       const valid = Buffer.concat([acknowledge(), opened(), chunk(encodeFindServersResponse([]))])
       const changes = fc.array(fc.tuple(fc.nat(valid.length - 1), fc.nat(255)), { maxLength: 6 })
       fc.assert(
-        fc.property(changes, fc.uint8Array({ maxLength: 30 }), fc.nat(valid.length), (changed, more, until) => {
-          const bytes = Buffer.from(valid)
-          for (const [at, value] of changed) bytes[at] = value
-          const error = faultOf([Buffer.concat([bytes.subarray(0, until), more]), bytes.subarray(until)])
-          expect(error === undefined || AkriError.is(error)).toBe(true)
-        }),
+        fc.property(
+          changes,
+          fc.uint8Array({ maxLength: 30 }),
+          fc.nat(valid.length),
+          (changed, more, until) => {
+            const bytes = Buffer.from(valid)
+            for (const [at, value] of changed) bytes[at] = value
+            const error = faultOf([
+              Buffer.concat([bytes.subarray(0, until), more]),
+              bytes.subarray(until),
+            ])
+            expect(error === undefined || AkriError.is(error)).toBe(true)
+          },
+        ),
         parameters,
       )
     },
@@ -205,10 +275,18 @@ describe('a conversation', () => {
 describe('responses', () => {
   it('say what was encoded', () => {
     fc.assert(
-      fc.property(fc.array(endpoint, { maxLength: 4 }), fc.array(record, { maxLength: 4 }), (endpoints, records) => {
-        expect(getEndpoints.decodeResponse(encodeGetEndpointsResponse(endpoints))).toEqual(endpoints)
-        expect(findServersOnNetwork.decodeResponse(encodeFindServersOnNetworkResponse(records))).toEqual(records)
-      }),
+      fc.property(
+        fc.array(endpoint, { maxLength: 4 }),
+        fc.array(record, { maxLength: 4 }),
+        (endpoints, records) => {
+          expect(getEndpoints.decodeResponse(encodeGetEndpointsResponse(endpoints))).toEqual(
+            endpoints,
+          )
+          expect(
+            findServersOnNetwork.decodeResponse(encodeFindServersOnNetworkResponse(records)),
+          ).toEqual(records)
+        },
+      ),
     )
   })
 
@@ -234,8 +312,15 @@ describe('responses', () => {
     header.array(['a', 'b'], (entry) => header.string(entry))
     header.uint8(0x03).uint16(1).string('type').uint8(0x01).byteString(Buffer.alloc(5))
     expect(findServers.decodeResponse(header.array([], String).bytes())).toEqual([])
-    const deep = new BinaryWriter().nodeId(425).dateTime(0).uint32(1).uint32(0).raw(Buffer.alloc(20, 0x40))
-    expect(() => findServers.decodeResponse(deep.bytes())).toThrow(expect.objectContaining({ fault: 'nested-too-deeply' }))
+    const deep = new BinaryWriter()
+      .nodeId(425)
+      .dateTime(0)
+      .uint32(1)
+      .uint32(0)
+      .raw(Buffer.alloc(20, 0x40))
+    expect(() => findServers.decodeResponse(deep.bytes())).toThrow(
+      expect.objectContaining({ fault: 'nested-too-deeply' }),
+    )
   })
 
   it(
@@ -249,7 +334,10 @@ describe('responses', () => {
           fc.array(fc.tuple(fc.nat(), fc.nat(255)), { minLength: 1, maxLength: 8 }),
           fc.nat(),
           (endpoints, applications, changed, cutAt) => {
-            for (const bytes of [encodeGetEndpointsResponse(endpoints), encodeFindServersResponse(applications)]) {
+            for (const bytes of [
+              encodeGetEndpointsResponse(endpoints),
+              encodeFindServersResponse(applications),
+            ]) {
               for (const [at, value] of changed) bytes[at % bytes.length] = value
               for (const { decodeResponse } of decoders) {
                 for (const part of [bytes, bytes.subarray(0, cutAt % bytes.length)]) {
@@ -293,7 +381,11 @@ describe('what is built in', () => {
 
   it('null texts and arrays are empty ones', () => {
     const reader = new BinaryReader(Buffer.from('ffffffffffffffff00', 'hex'))
-    expect([reader.string(), reader.array(() => reader.uint8()), reader.localizedText()]).toEqual(['', [], ''])
+    expect([reader.string(), reader.array(() => reader.uint8()), reader.localizedText()]).toEqual([
+      '',
+      [],
+      '',
+    ])
   })
 })
 

@@ -67,13 +67,23 @@ export class Conversation {
 
   /** For messages: what the server has not done yet. */
   get waitingFor(): string {
-    return { hello: 'Acknowledge', opening: 'OpenSecureChannelResponse', asking: 'the response', done: 'nothing' }[this.#state]
+    return {
+      hello: 'Acknowledge',
+      opening: 'OpenSecureChannelResponse',
+      asking: 'the response',
+      done: 'nothing',
+    }[this.#state]
   }
 
   /** The first thing to send. */
   start(): Buffer {
     const { chunkBytes, messageBytes, chunks } = this.#limits
-    const hello = new BinaryWriter().uint32(0).uint32(chunkBytes).uint32(chunkBytes).uint32(messageBytes).uint32(chunks)
+    const hello = new BinaryWriter()
+      .uint32(0)
+      .uint32(chunkBytes)
+      .uint32(chunkBytes)
+      .uint32(messageBytes)
+      .uint32(chunks)
     return encodeFrame('HEL', 'F', hello.string(this.#options.endpointUrl).bytes())
   }
 
@@ -168,7 +178,11 @@ export class Conversation {
     }
     return Array.from({ length: count }, (_, index) => {
       const part = request.subarray(index * room, (index + 1) * room)
-      return encodeFrame('MSG', index === count - 1 ? 'F' : 'C', this.#onChannel(REQUEST_ID).raw(part).bytes())
+      return encodeFrame(
+        'MSG',
+        index === count - 1 ? 'F' : 'C',
+        this.#onChannel(REQUEST_ID).raw(part).bytes(),
+      )
     })
   }
 
@@ -188,10 +202,16 @@ export class Conversation {
     this.#chunks.push(part)
     this.#bytes += part.length
     if (this.#chunks.length > this.#limits.chunks) {
-      throw new OpcuaProtocolError('too-many-chunks', `the answer has more than ${this.#limits.chunks} chunks`)
+      throw new OpcuaProtocolError(
+        'too-many-chunks',
+        `the answer has more than ${this.#limits.chunks} chunks`,
+      )
     }
     if (this.#bytes > this.#limits.messageBytes) {
-      throw new OpcuaProtocolError('message-too-large', `the answer has more than ${this.#limits.messageBytes} bytes`)
+      throw new OpcuaProtocolError(
+        'message-too-large',
+        `the answer has more than ${this.#limits.messageBytes} bytes`,
+      )
     }
     if (mark === 'C') return undefined
     this.#state = 'done'
@@ -206,7 +226,10 @@ export class Conversation {
   }
 
   #onChannel(requestId: number): BinaryWriter {
-    return new BinaryWriter().uint32(this.#channelId).uint32(this.#tokenId).raw(this.#sequenceHeader(requestId))
+    return new BinaryWriter()
+      .uint32(this.#channelId)
+      .uint32(this.#tokenId)
+      .raw(this.#sequenceHeader(requestId))
   }
 
   #sequenceHeader(requestId: number): Buffer {
@@ -216,13 +239,20 @@ export class Conversation {
 
   #checkSequence(number: number, requestId: number, wanted: number): void {
     const before = this.#received
-    const rolledOver = before !== undefined && before > 0xffff_ffff - SEQUENCE_ROLLOVER && number < SEQUENCE_ROLLOVER
+    const rolledOver =
+      before !== undefined && before > 0xffff_ffff - SEQUENCE_ROLLOVER && number < SEQUENCE_ROLLOVER
     if (before !== undefined && number !== before + 1 && !rolledOver) {
-      throw new OpcuaProtocolError('wrong-sequence-number', `a chunk has the sequence number ${number} after ${before}`)
+      throw new OpcuaProtocolError(
+        'wrong-sequence-number',
+        `a chunk has the sequence number ${number} after ${before}`,
+      )
     }
     this.#received = number
     if (requestId !== wanted) {
-      throw new OpcuaProtocolError('wrong-request', `a chunk answers request ${requestId} instead of ${wanted}`)
+      throw new OpcuaProtocolError(
+        'wrong-request',
+        `a chunk answers request ${requestId} instead of ${wanted}`,
+      )
     }
   }
 }
@@ -241,7 +271,10 @@ function errorOf({ body }: Frame): OpcuaServiceError {
 /** 6.7.3: the server gives its answer up. */
 function abortOf(reader: BinaryReader): OpcuaServiceError {
   const { code, reason } = readFailure(reader)
-  return new OpcuaServiceError(code, `the server broke its answer off: ${statusName(code)}${reason}`)
+  return new OpcuaServiceError(
+    code,
+    `the server broke its answer off: ${statusName(code)}${reason}`,
+  )
 }
 
 function readFailure(reader: BinaryReader): { readonly code: number; readonly reason: string } {

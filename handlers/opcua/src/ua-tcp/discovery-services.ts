@@ -4,7 +4,12 @@ import type { UaTcpLimits } from './limits.js'
 import { readResponseHeader, writeRequestHeader } from './service-header.js'
 
 /** OPC 10000-4, 7.4; the numbers are those on the wire. */
-export const ApplicationType = { server: 0, client: 1, clientAndServer: 2, discoveryServer: 3 } as const
+export const ApplicationType = {
+  server: 0,
+  client: 1,
+  clientAndServer: 2,
+  discoveryServer: 3,
+} as const
 
 /** OPC 10000-4, 7.2. */
 export interface ApplicationDescription {
@@ -51,7 +56,9 @@ export const findServers = findServersService((endpointUrl) => endpointUrl)
 /** Without saying by which URL it is called: what has been registered is given as it was registered. */
 export const findServersAsRegistered = findServersService(() => null)
 
-function findServersService(urlFor: (endpointUrl: string) => string | null): DiscoveryService<ApplicationDescription[]> {
+function findServersService(
+  urlFor: (endpointUrl: string) => string | null,
+): DiscoveryService<ApplicationDescription[]> {
   return {
     name: 'FindServers',
     encodeRequest: (endpointUrl, now) =>
@@ -74,7 +81,11 @@ export const getEndpoints: DiscoveryService<EndpointDescription[]> = {
   name: 'GetEndpoints',
   encodeRequest: (endpointUrl, now) =>
     // In any language, with any transport.
-    writeRequestHeader(new BinaryWriter().nodeId(428), now).string(endpointUrl).array([], String).array([], String).bytes(),
+    writeRequestHeader(new BinaryWriter().nodeId(428), now)
+      .string(endpointUrl)
+      .array([], String)
+      .array([], String)
+      .bytes(),
   decodeResponse: (bytes, limits) => {
     const reader = new BinaryReader(bytes, limits)
     readResponseHeader(reader, 431, 'GetEndpoints')
@@ -90,7 +101,11 @@ export const findServersOnNetwork: DiscoveryService<ServerOnNetwork[]> = {
   name: 'FindServersOnNetwork',
   encodeRequest: (_, now) =>
     // From the first record on, whatever the capabilities.
-    writeRequestHeader(new BinaryWriter().nodeId(12_208), now).uint32(0).uint32(MAX_RECORDS).array([], String).bytes(),
+    writeRequestHeader(new BinaryWriter().nodeId(12_208), now)
+      .uint32(0)
+      .uint32(MAX_RECORDS)
+      .array([], String)
+      .bytes(),
   decodeResponse: (bytes, limits) => {
     const reader = new BinaryReader(bytes, limits)
     readResponseHeader(reader, 12_209, 'FindServersOnNetwork')
@@ -111,7 +126,13 @@ function readApplication(reader: BinaryReader): ApplicationDescription {
   const applicationType = reader.uint32()
   reader.string() // gatewayServerUri
   reader.string() // discoveryProfileUri
-  return { applicationUri, productUri, applicationName, applicationType, discoveryUrls: reader.array(() => reader.string()) }
+  return {
+    applicationUri,
+    productUri,
+    applicationName,
+    applicationType,
+    discoveryUrls: reader.array(() => reader.string()),
+  }
 }
 
 function readEndpoint(reader: BinaryReader): EndpointDescription {

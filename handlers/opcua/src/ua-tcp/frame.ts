@@ -54,7 +54,10 @@ export class FrameReader {
   #makeRoom(): void {
     const size = this.#frame.readUInt32LE(4)
     if (size < HEADER_BYTES) {
-      throw new OpcuaProtocolError('wrong-length', `a chunk says that it has ${size} bytes, less than its own header`)
+      throw new OpcuaProtocolError(
+        'wrong-length',
+        `a chunk says that it has ${size} bytes, less than its own header`,
+      )
     }
     if (size > this.#limits.chunkBytes) {
       throw new OpcuaProtocolError(
@@ -96,5 +99,8 @@ function markOf(bytes: Buffer): ChunkMark | undefined {
 
 function notUaTcp(bytes: Buffer): OpcuaProtocolError {
   const beginning = JSON.stringify(bytes.toString('latin1', 0, 4))
-  return new OpcuaProtocolError('not-ua-tcp', `what answers does not speak UA-TCP: its answer begins with ${beginning}`)
+  return new OpcuaProtocolError(
+    'not-ua-tcp',
+    `what answers does not speak UA-TCP: its answer begins with ${beginning}`,
+  )
 }

@@ -10,4 +10,9 @@ export interface UaTcpLimits {
   readonly elements: number
 }
 
-export const UA_TCP_LIMITS: UaTcpLimits = { chunkBytes: 65_536, messageBytes: 1024 * 1024, chunks: 256, elements: 2000 }
+export const UA_TCP_LIMITS: UaTcpLimits = {
+  chunkBytes: 65_536,
+  messageBytes: 1024 * 1024,
+  chunks: 256,
+  elements: 2000,
+}

@@ -13,19 +13,29 @@ import {
 import { describe, expect, it } from 'vitest'
 import { findServers, findServersOnNetwork, getEndpoints } from './discovery-services.js'
 
-type Response = FindServersOnNetworkResponse | FindServersResponse | GetEndpointsResponse | ServiceFault
+type Response =
+  | FindServersOnNetworkResponse
+  | FindServersResponse
+  | GetEndpointsResponse
+  | ServiceFault
 
 /** As node-opcua sends it. */
 function encode(response: Response): Buffer {
   const stream = new BinaryStream(10_000)
   const { encodingDefaultBinary } = response.schema
-  if (encodingDefaultBinary === undefined) throw new TypeError(`${response.schema.name} has no encoding`)
+  if (encodingDefaultBinary === undefined)
+    throw new TypeError(`${response.schema.name} has no encoding`)
   encodeExpandedNodeId(encodingDefaultBinary, stream)
   response.encode(stream)
   return stream.buffer.subarray(0, stream.length)
 }
 
-const responseHeader = { requestHandle: 1, serviceResult: StatusCodes.Good, stringTable: ['a', 'b'], timestamp: new Date() }
+const responseHeader = {
+  requestHandle: 1,
+  serviceResult: StatusCodes.Good,
+  stringTable: ['a', 'b'],
+  timestamp: new Date(),
+}
 const server = {
   applicationUri: 'urn:plc1',
   productUri: 'urn:product',
@@ -46,30 +56,59 @@ const read = {
 describe('what node-opcua encodes', () => {
   it('is read: servers on the network, with and without capabilities', () => {
     const servers = [
-      { recordId: 1, serverName: 'PLC 1', discoveryUrl: 'opc.tcp://plc1:4840/ua', serverCapabilities: ['DA', 'HD'] },
-      { recordId: 0xffff_ffff, serverName: 'LDS', discoveryUrl: 'opc.tcp://lds:4840', serverCapabilities: ['LDS'] },
+      {
+        recordId: 1,
+        serverName: 'PLC 1',
+        discoveryUrl: 'opc.tcp://plc1:4840/ua',
+        serverCapabilities: ['DA', 'HD'],
+      },
+      {
+        recordId: 0xffff_ffff,
+        serverName: 'LDS',
+        discoveryUrl: 'opc.tcp://lds:4840',
+        serverCapabilities: ['LDS'],
+      },
       { recordId: 7, serverName: null, discoveryUrl: null, serverCapabilities: null },
     ]
-    const response = new FindServersOnNetworkResponse({ responseHeader, lastCounterResetTime: new Date(), servers })
+    const response = new FindServersOnNetworkResponse({
+      responseHeader,
+      lastCounterResetTime: new Date(),
+      servers,
+    })
     expect(findServersOnNetwork.decodeResponse(encode(response))).toEqual([
-      { serverName: 'PLC 1', discoveryUrl: 'opc.tcp://plc1:4840/ua', serverCapabilities: ['DA', 'HD'] },
+      {
+        serverName: 'PLC 1',
+        discoveryUrl: 'opc.tcp://plc1:4840/ua',
+        serverCapabilities: ['DA', 'HD'],
+      },
       { serverName: 'LDS', discoveryUrl: 'opc.tcp://lds:4840', serverCapabilities: ['LDS'] },
       { serverName: '', discoveryUrl: '', serverCapabilities: [] },
     ])
   })
 
   it('is read: servers, and endpoints', () => {
-    expect(findServers.decodeResponse(encode(new FindServersResponse({ responseHeader, servers: [server] })))).toEqual([read])
+    expect(
+      findServers.decodeResponse(
+        encode(new FindServersResponse({ responseHeader, servers: [server] })),
+      ),
+    ).toEqual([read])
     const endpoint = {
       endpointUrl: 'opc.tcp://plc1:4840/ua',
       server,
       serverCertificate: Buffer.from('certificate'),
       securityMode: MessageSecurityMode.SignAndEncrypt,
       securityPolicyUri: 'http://opcfoundation.org/UA/SecurityPolicy#Basic256Sha256',
-      userIdentityTokens: [{ tokenType: UserTokenType.UserName, policyId: 'user' }, { tokenType: UserTokenType.Anonymous }],
+      userIdentityTokens: [
+        { tokenType: UserTokenType.UserName, policyId: 'user' },
+        { tokenType: UserTokenType.Anonymous },
+      ],
       securityLevel: 5,
     }
-    expect(getEndpoints.decodeResponse(encode(new GetEndpointsResponse({ responseHeader, endpoints: [endpoint] })))).toEqual([
+    expect(
+      getEndpoints.decodeResponse(
+        encode(new GetEndpointsResponse({ responseHeader, endpoints: [endpoint] })),
+      ),
+    ).toEqual([
       {
         endpointUrl: 'opc.tcp://plc1:4840/ua',
         server: read,
@@ -82,9 +121,14 @@ describe('what node-opcua encodes', () => {
   })
 
   it('is read: that it does not know a service', () => {
-    const fault = new ServiceFault({ responseHeader: { ...responseHeader, serviceResult: StatusCodes.BadServiceUnsupported } })
+    const fault = new ServiceFault({
+      responseHeader: { ...responseHeader, serviceResult: StatusCodes.BadServiceUnsupported },
+    })
     expect(() => findServersOnNetwork.decodeResponse(encode(fault))).toThrow(
-      expect.objectContaining({ code: 'AKRI_ERR_OPCUA_SERVICE', statusCode: StatusCodes.BadServiceUnsupported.value }),
+      expect.objectContaining({
+        code: 'AKRI_ERR_OPCUA_SERVICE',
+        statusCode: StatusCodes.BadServiceUnsupported.value,
+      }),
     )
   })
 })

@@ -1,0 +1,14 @@
+import { defineConfig } from 'tsup'
+
+// Declarations, which the SDK's build bundles. The code itself is bundled from its sources.
+export default defineConfig({
+  entry: {
+    index: 'src/index.ts',
+    handler: 'src/handler/index.ts',
+    program: 'src/program/index.ts',
+    testing: 'src/testing/index.ts',
+  },
+  format: 'esm',
+  target: 'node20',
+  dts: { only: true },
+})
