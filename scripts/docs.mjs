@@ -3,6 +3,8 @@
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { build } from 'esbuild'
 import ts from 'typescript'
 import { root, workspaces } from './workspaces.mjs'
 
@@ -29,7 +31,7 @@ const PLAIN = {
 }
 
 const changed = [writeIfOther('docs/errors.md', errorsPage())]
-for (const { file, mark, table } of optionTables())
+for (const { file, mark, table } of await optionTables())
   changed.push(writeIfOther(file, between(file, mark, table)))
 if (checking && changed.includes(true)) {
   process.stderr.write('the docs are not what the code says: run node scripts/docs.mjs\n')
@@ -138,9 +140,28 @@ function sources(directory) {
     .sort()
 }
 
-/** What the programs themselves say of their options. */
-function optionTables() {
+/** The tables of options, and the variables that the chart passes on; both come from the options' schemas. */
+async function optionTables() {
+  const { agentOptions, akriHandlerOptions, controllerOptions, webhookOptions } = await loadSources(
+    'agent/src/program/agent-options.ts',
+    'controller/src/program/controller-options.ts',
+    'sdk/src/akri-handler-options.ts',
+    'webhook/src/program/webhook-options.ts',
+  )
+  /** @type {[file: string, mark: string, schema: object, component?: string][]} */
+  const programs = [
+    ['docs/operators.md', 'options of akri-agent', agentOptions, 'agent'],
+    ['docs/brokers.md', 'options of akri-controller', controllerOptions, 'controller'],
+    ['docs/webhook.md', 'options of akri-webhook', webhookOptions, 'webhookConfiguration'],
+    ['docs/handler-authors.md', 'options of akri-handler', akriHandlerOptions],
+  ]
+  changed.push(writeChartSchema(programs.filter(([, , , component]) => component !== undefined)))
   return [
+    ...programs.map(([file, mark, schema, component]) => ({
+      file,
+      mark,
+      table: optionTable(schema, component),
+    })),
     {
       file: 'docs/standalone.md',
       mark: 'options of akri run',
@@ -151,27 +172,73 @@ function optionTables() {
       mark: 'options of akri discover',
       table: optionsOf('cli/dist/akri.js', 'discover'),
     },
-    {
-      file: 'docs/operators.md',
-      mark: 'options of akri-agent',
-      table: optionsOf('agent/dist/akri-agent.js'),
-    },
-    {
-      file: 'docs/brokers.md',
-      mark: 'options of akri-controller',
-      table: optionsOf('controller/dist/akri-controller.js'),
-    },
-    {
-      file: 'docs/webhook.md',
-      mark: 'options of akri-webhook',
-      table: optionsOf('webhook/dist/akri-webhook.js'),
-    },
-    {
-      file: 'docs/handler-authors.md',
-      mark: 'options of akri-handler',
-      table: optionsOf('sdk/dist/akri-handler.js'),
-    },
   ]
+}
+
+function optionTable(schema, component) {
+  const rows = Object.entries(schema).map(
+    ([name, { argument, meaning, variable, choices, chart, ...spec }]) => {
+      const flag = `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)} ${argument}`
+      const standard = spec.defaultText ?? spec.default ?? ''
+      const value = chart === 'env' ? `${component}.env.${variable}` : chart
+      return [
+        `\`${flag}\``,
+        variable === undefined ? '' : `\`${variable}\``,
+        ...(component === undefined ? [] : [value === undefined ? '' : `\`${value}\``]),
+        String(standard),
+        choices === undefined ? meaning : `${meaning}: ${choices.join(', ')}`,
+      ]
+    },
+  )
+  const head = [
+    'Flag',
+    'Environment',
+    ...(component === undefined ? [] : ['Chart']),
+    'Default',
+    'Meaning',
+  ]
+  return [head, head.map(() => '---'), ...rows]
+    .map((cells) => `| ${cells.join(' | ')} |`)
+    .join('\n')
+}
+
+/** Writes into the chart's schema which options a component takes by their variables. */
+function writeChartSchema(programs) {
+  const file = 'deploy/helm/akri/values.schema.json'
+  const text = readFileSync(path.join(root, file), 'utf8')
+  const schema = JSON.parse(text)
+  for (const [, , options, component] of programs) {
+    schema.properties[component].properties.env.properties = Object.fromEntries(
+      Object.values(options)
+        .filter(({ chart }) => chart === 'env')
+        .map(({ variable }) => [variable, { $ref: '#/definitions/scalar' }])
+        .sort(([a], [b]) => (a < b ? -1 : 1)),
+    )
+  }
+  // The formatter decides about lines; only the content counts here.
+  const isSame = JSON.stringify(schema) === JSON.stringify(JSON.parse(text))
+  return writeIfOther(file, isSame ? text : `${JSON.stringify(schema, undefined, 2)}\n`)
+}
+
+/** What these TypeScript files export. */
+async function loadSources(...files) {
+  const outfile = path.join(root, '.cache/docs-sources.mjs')
+  await build({
+    stdin: {
+      contents: files.map((file) => `export * from './${file}'`).join('\n'),
+      resolveDir: root,
+    },
+    outfile,
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    conditions: ['akri-source'],
+    // CommonJS in the bundle requires Node's modules at run time.
+    banner: {
+      js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)",
+    },
+  })
+  return import(pathToFileURL(outfile).href)
 }
 
 function optionsOf(program, ...command) {

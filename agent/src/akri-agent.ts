@@ -2,17 +2,17 @@
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { startProgram } from '@akrijs/runtime/program'
-import { type AgentProgramOptions, agentOptions } from './program/agent-options.js'
+import { agentOptions } from './program/agent-options.js'
 import { runAgent } from './program/run-agent.js'
 
 // Handlers are looked for as this program's own packages are.
 const packagesFrom = path.dirname(fileURLToPath(import.meta.url))
 
-await startProgram<AgentProgramOptions>({
+await startProgram({
   name: 'akri-agent',
   description:
     'The Akri agent of one node of a Kubernetes: finds its devices and gives them to Pods.',
   version: '0.1.0',
-  options: agentOptions(),
+  options: agentOptions,
   run: (options, context) => runAgent(options, { packagesFrom, ...context }),
 })

@@ -3,7 +3,8 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { AkriError, messageOf } from '@akrijs/runtime'
 import {
-  directoryPath,
+  commanderOption,
+  directory,
   handlerSpecifier,
   logLevelOption,
   nodeName,
@@ -31,10 +32,15 @@ process.stdout.on('error', endUnread)
 process.stderr.on('error', () => {})
 
 const stateDir = () =>
-  new Option('--state-dir <directory>', 'where the agent keeps its state')
-    .env('AKRI_STATE_DIRECTORY')
-    .argParser(directoryPath)
-    .default(defaultStateDirectory())
+  commanderOption(
+    'stateDir',
+    directory({
+      argument: '<directory>',
+      meaning: 'where the agent keeps its state',
+      variable: 'AKRI_STATE_DIRECTORY',
+      default: defaultStateDirectory(),
+    }),
+  )
 const builtInHandlers = Object.values(BUILT_IN)
 const collect = (value: string, all: string[]) => [...all, value]
 
@@ -75,7 +81,7 @@ program
       .argParser(nodeName),
   )
   .addOption(stateDir())
-  .addOption(logLevelOption())
+  .addOption(commanderOption('logLevel', logLevelOption()))
   .option('--plain', 'lines instead of the live view', false)
   .action((options: Omit<RunOptions, 'node'> & { node?: string }) => {
     // It has brokers to end first.
@@ -105,7 +111,7 @@ program
     ).conflicts('watch'),
   )
   .option('--json', 'a line of JSON for each list', false)
-  .addOption(logLevelOption('warn'))
+  .addOption(commanderOption('logLevel', logLevelOption(undefined, 'warn')))
   .action((handler: string, options: DiscoverCommandOptions) =>
     discover(handler, options, packagesFrom),
   )

@@ -1,4 +1,4 @@
-import { isNodeName } from '@akrijs/runtime/program'
+import { isDnsName } from '@akrijs/runtime/program'
 import { UsageError } from './errors.js'
 
 /**
@@ -14,7 +14,7 @@ export function nodeNameOfHost(hostname: string): string {
     .map((part) => part.replace(/^-+|-+$/g, ''))
     .filter((part) => part !== '')
     .join('.')
-  if (isNodeName(name)) return name
+  if (isDnsName(name)) return name
   throw new UsageError(
     `of the host name ${JSON.stringify(hostname)} no name of a node can be made; give one with --node`,
   )

@@ -5,8 +5,9 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { messageOf } from '@akrijs/runtime'
 import { type DiscoveryHandler, isDiscoveryHandler } from '@akrijs/runtime/handler'
-import { createLogger, logLevelOption, wholeNumber } from '@akrijs/runtime/program'
-import { Command, Option } from 'commander'
+import { commanderOptions, createLogger } from '@akrijs/runtime/program'
+import { Command } from 'commander'
+import { akriHandlerOptions } from './akri-handler-options.js'
 import { endWithStdin } from './end-with-stdin.js'
 import { serve } from './serve.js'
 
@@ -19,35 +20,11 @@ interface Options {
   readonly untilStdinEnds: boolean
 }
 
-const port = wholeNumber(0, 65_535)
-
 const program = new Command('akri-handler')
   .description(
     'Serves the discovery handler that each module exports as its default to the Akri agent.',
   )
   .argument('<module...>', 'paths of modules, or names of npm packages')
-  .addOption(
-    new Option(
-      '--directory <path>',
-      "where the agent's agent-registration.sock is and the sockets of handlers go",
-    ).env('DISCOVERY_HANDLERS_DIRECTORY'),
-  )
-  .addOption(
-    new Option('--pod-ip <address>', 'serve on this address instead of a unix socket').env(
-      'POD_IP',
-    ),
-  )
-  .addOption(
-    new Option('--port <port>', 'port on that address; each further handler takes the next one')
-      .default(10_000)
-      .argParser(port),
-  )
-  .addOption(
-    new Option('--metrics-port <port>', 'serve /healthz, /readyz and /metrics there')
-      .env('METRICS_PORT')
-      .argParser(port),
-  )
-  .addOption(logLevelOption())
   .option(
     '--until-stdin-ends',
     'end when the standard input does, so as not to outlive whoever holds that pipe open',
@@ -62,6 +39,8 @@ const program = new Command('akri-handler')
     const server = await serve(handlers, { ...options, log, signal: stop.signal })
     await server.closed
   })
+
+for (const option of commanderOptions(akriHandlerOptions)) program.addOption(option)
 
 async function load(specifier: string): Promise<DiscoveryHandler> {
   const module: unknown = await import(urlOf(specifier))

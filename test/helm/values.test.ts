@@ -1,3 +1,4 @@
+import { commanderOptions } from '@akrijs/runtime/program'
 import { load } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
 import { agentOptions } from '../../agent/src/program/agent-options.js'
@@ -324,7 +325,7 @@ describe('values.schema.json', () => {
     // What the chart itself sets, and directories, which are mounted where the agent expects them.
     [
       'agent',
-      agentOptions(),
+      commanderOptions(agentOptions),
       [
         'AGENT_NODE_NAME',
         'AKRI_CRI_SOCKET',
@@ -340,12 +341,12 @@ describe('values.schema.json', () => {
     ],
     [
       'controller',
-      controllerOptions(),
+      commanderOptions(controllerOptions),
       ['KUBECONFIG', 'LOG_LEVEL', 'METRICS_PORT', 'POD_NAME', 'POD_NAMESPACE'],
     ],
     [
       'webhookConfiguration',
-      webhookOptions(),
+      commanderOptions(webhookOptions),
       [
         'AKRI_CERTIFICATE_SECRET',
         'AKRI_FAILURE_POLICY',

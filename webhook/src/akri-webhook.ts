@@ -3,15 +3,15 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { startProgram } from '@akrijs/runtime/program'
 import { runWebhook } from './program/run-webhook.js'
-import { type WebhookProgramOptions, webhookOptions } from './program/webhook-options.js'
+import { webhookOptions } from './program/webhook-options.js'
 
 // Handlers are looked for as this program's own packages are.
 const packagesFrom = path.dirname(fileURLToPath(import.meta.url))
 
-await startProgram<WebhookProgramOptions>({
+await startProgram({
   name: 'akri-webhook',
   description: 'Refuses Configurations that make no sense, and says why.',
   version: '0.1.0',
-  options: webhookOptions(),
+  options: webhookOptions,
   run: (options, context) => runWebhook(options, { packagesFrom, ...context }),
 })

@@ -1,10 +1,11 @@
+import { commanderOptions } from '@akrijs/runtime/program'
 import { Command } from 'commander'
 import { describe, expect, it } from 'vitest'
 import { type AgentProgramOptions, agentOptions, slotGraceMs } from './agent-options.js'
 
 function parsed(...args: readonly string[]): AgentProgramOptions {
   const program = new Command().exitOverride().configureOutput({ writeErr: () => {} })
-  for (const option of agentOptions()) program.addOption(option)
+  for (const option of commanderOptions(agentOptions)) program.addOption(option)
   return program.parse(['--node', 'node-a', ...args], { from: 'user' }).opts<AgentProgramOptions>()
 }
 

@@ -1,45 +1,38 @@
 import os from 'node:os'
 import {
+  integer,
   kubeconfigOption,
   logLevelOption,
   metricsPortOption,
-  wholeNumber,
+  type OptionsOf,
+  text,
 } from '@akrijs/runtime/program'
-import { Option } from 'commander'
 
-/** What `akri-controller` can be told. Each flag is also an environment variable; this table is where both come from. */
-export interface ControllerProgramOptions {
-  readonly kubeconfig: string | undefined
-  readonly leaseNamespace: string
-  readonly identity: string
-  readonly nodeGrace: number
-  readonly metricsPort: number
-  readonly logLevel: string
+/** The options of `akri-controller`. The flags, the docs and the chart's values come from here. */
+export const controllerOptions = {
+  kubeconfig: kubeconfigOption,
+  leaseNamespace: text({
+    argument: '<name>',
+    meaning: 'the namespace of the Lease that elects the leading replica',
+    variable: 'POD_NAMESPACE',
+    default: 'akri',
+  }),
+  identity: text({
+    argument: '<name>',
+    meaning: 'the name of this replica in the Lease; each replica has another name',
+    variable: 'POD_NAME',
+    default: `${os.hostname()}-${process.pid}`,
+    defaultText: "the host's name and the process id",
+  }),
+  nodeGrace: integer([0, 86_400], {
+    argument: '<seconds>',
+    meaning: 'how long a node can be silent before the controller removes it from Instances',
+    variable: 'AKRI_NODE_GRACE',
+    default: 300,
+    chart: 'env',
+  }),
+  metricsPort: metricsPortOption(),
+  logLevel: logLevelOption('controller.logLevel'),
 }
 
-export function controllerOptions(): Option[] {
-  return [
-    kubeconfigOption(),
-    new Option(
-      '--lease-namespace <name>',
-      'the namespace of the Lease by which one of several replicas leads',
-    )
-      .env('POD_NAMESPACE')
-      .default('akri'),
-    new Option(
-      '--identity <name>',
-      'what this replica is called in the Lease; no other one may be called so',
-    )
-      .env('POD_NAME')
-      .default(`${os.hostname()}-${process.pid}`, "the host's name and the process id"),
-    new Option(
-      '--node-grace <seconds>',
-      'how long a node may be silent before it is taken out of Instances',
-    )
-      .env('AKRI_NODE_GRACE')
-      .argParser(wholeNumber(0, 86_400))
-      .default(300),
-    metricsPortOption(),
-    logLevelOption(),
-  ]
-}
+export type ControllerProgramOptions = OptionsOf<typeof controllerOptions>

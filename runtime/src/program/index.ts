@@ -1,6 +1,6 @@
 // `@akrijs/runtime/program`: what a program starts with.
 export * from './create-logger.js'
-export * from './handler-options.js'
 export * from './health-server.js'
+export * from './option-schema.js'
 export * from './program.js'
 export * from './program-options.js'

@@ -1,6 +1,7 @@
 import { Command, Option } from 'commander'
 import { describe, expect, it } from 'vitest'
-import { directoryPath, nodeName, unsetEmpty } from './program-options.js'
+import { commanderOption, directory, integer, list } from './option-schema.js'
+import { nodeName, unsetEmpty } from './program-options.js'
 
 describe('the options of programs', () => {
   it.each(['node-a', '0', 'a.b-c.d', 'ip-10-0-0-1.eu.compute.internal', 'x'.repeat(253)])(
@@ -28,9 +29,29 @@ describe('the options of programs', () => {
     expect(() => nodeName(name)).toThrow('write a DNS name: at most 253 of a-z')
   })
 
-  it('refuse an empty path of a directory', () => {
-    expect(directoryPath('/srv')).toBe('/srv')
-    expect(() => directoryPath('')).toThrow('write the path of a directory')
+  it('have their flag from their name, and refuse a value with the values that would be right', () => {
+    const specs = {
+      slotGrace: integer([1, 60], { argument: '<seconds>', meaning: '', default: 5 }),
+      stateDir: directory({ argument: '<path>', meaning: '', default: '/a' }),
+      item: list({ argument: '<name>', meaning: '', default: ['x'] }),
+    }
+    const parse = (...args: readonly string[]) => {
+      const command = new Command().exitOverride().configureOutput({ writeErr: () => {} })
+      for (const [name, spec] of Object.entries(specs))
+        command.addOption(commanderOption(name, spec))
+      return command.parse(args, { from: 'user' }).opts()
+    }
+    expect(parse()).toEqual({ slotGrace: 5, stateDir: '/a', item: ['x'] })
+    expect(
+      parse('--slot-grace', '60', '--state-dir', '/srv', '--item', 'a, b', '--item', 'c'),
+    ).toEqual({
+      slotGrace: 60,
+      stateDir: '/srv',
+      item: ['a', 'b', 'c'],
+    })
+    for (const value of ['0', '61', '1.5', 'x'])
+      expect(() => parse('--slot-grace', value)).toThrow('write a whole number from 1 to 60')
+    expect(() => parse('--state-dir', '')).toThrow('write the path of a directory')
   })
 
   it('count a variable of the environment that is empty as one that is not there', () => {

@@ -1,42 +1,29 @@
 import path from 'node:path'
-import { InvalidArgumentError, Option } from 'commander'
-import { LOG_LEVELS } from '../logger.js'
+import { InvalidArgumentError, type Option } from 'commander'
+import { isPath } from '../handler/handler-package.js'
+import { LOG_LEVELS, type LogLevel } from '../logger.js'
+import { choice, integer, list, type OptionSpec, text } from './option-schema.js'
 
 // Options that programs have in common.
 
-/** Reads the value of an option. @returns a parser that throws InvalidArgumentError for anything but a whole number in this range */
-export function wholeNumber(least: number, most: number): (text: string) => number {
-  return (text) => {
-    const value = Number(text)
-    if (/^\d+$/.test(text) && value >= least && value <= most) return value
-    throw new InvalidArgumentError(`write a whole number from ${least} to ${most}`)
-  }
-}
-
-/** RFC 1123's subdomain, as Kubernetes names nodes. */
+/** A DNS subdomain (RFC 1123), as Kubernetes names nodes. */
 const DNS_SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
-const MOST_OF_A_NAME = 253
+/** The longest DNS name, in characters. */
+const MAX_DNS_NAME = 253
 
-/** Whether Kubernetes would have a node of this name. */
-export function isNodeName(text: string): boolean {
-  return text.length <= MOST_OF_A_NAME && DNS_SUBDOMAIN.test(text)
+export function isDnsName(name: string): boolean {
+  return name.length <= MAX_DNS_NAME && DNS_SUBDOMAIN.test(name)
 }
 
-/** Reads the name of a node. @throws InvalidArgumentError for anything that is no DNS subdomain name */
-export function nodeName(text: string): string {
-  if (isNodeName(text)) return text
+/** Reads the name of a node. @throws InvalidArgumentError if the text is no DNS subdomain */
+export function nodeName(name: string): string {
+  if (isDnsName(name)) return name
   throw new InvalidArgumentError(
-    `write a DNS name: at most ${MOST_OF_A_NAME} of a-z, 0-9, - and ., beginning and ending with a letter or digit, also beside each .`,
+    `write a DNS name: at most ${MAX_DNS_NAME} of a-z, 0-9, - and .; it begins and ends with a letter or digit, also beside each .`,
   )
 }
 
-/** Reads the path of a directory, which is taken from the working directory. */
-export function directoryPath(text: string): string {
-  if (text !== '') return path.resolve(text)
-  throw new InvalidArgumentError('write the path of a directory')
-}
-
-/** Takes variables of these options that are empty out of the environment: they count as if they were not there. */
+/** Removes empty variables of these options from the environment: an empty variable counts as unset. */
 export function unsetEmpty(
   options: readonly Option[],
   environment: NodeJS.ProcessEnv = process.env,
@@ -45,32 +32,44 @@ export function unsetEmpty(
     if (envVar !== undefined && environment[envVar] === '') delete environment[envVar]
 }
 
-/** Reads a text with commas. */
-export function words(text: string): string[] {
-  return text
-    .split(',')
-    .map((one) => one.trim())
-    .filter(Boolean)
+/** Reads the name of a handler's package, or the package's path relative to the working directory. */
+export function handlerSpecifier(specifier: string): string {
+  return isPath(specifier) ? path.resolve(specifier) : specifier
 }
 
-export function kubeconfigOption(): Option {
-  return new Option(
-    '--kubeconfig <file>',
-    "the cluster to use; without it the Pod's own, else that of ~/.kube/config",
-  ).env('KUBECONFIG')
+/** @param purpose what the program does with the package of a handler */
+export function handlerOption(purpose: string, chart?: string): OptionSpec<readonly string[]> {
+  return list({
+    argument: '<package>',
+    meaning: `${purpose}: npm package or path; can be repeated, or a list with commas`,
+    variable: 'AKRI_HANDLERS',
+    item: handlerSpecifier,
+    ...(chart === undefined ? {} : { chart }),
+  })
 }
 
-export function metricsPortOption(): Option {
-  return new Option('--metrics-port <port>', 'serve /metrics, /healthz and /readyz there')
-    .env('METRICS_PORT')
-    .argParser(wholeNumber(0, 65_535))
-    .default(8080)
+export const kubeconfigOption = text({
+  argument: '<file>',
+  meaning: "the cluster to use; without it the Pod's own cluster, else that of ~/.kube/config",
+  variable: 'KUBECONFIG',
+})
+
+export function metricsPortOption(chart?: string): OptionSpec<number> {
+  return integer([0, 65_535], {
+    argument: '<port>',
+    meaning: 'serve /metrics, /healthz and /readyz there',
+    variable: 'METRICS_PORT',
+    default: 8080,
+    ...(chart === undefined ? {} : { chart }),
+  })
 }
 
-/** @param standard the level where none is given */
-export function logLevelOption(standard: (typeof LOG_LEVELS)[number] = 'info'): Option {
-  return new Option('--log-level <level>', 'least important lines to log')
-    .env('LOG_LEVEL')
-    .choices(LOG_LEVELS)
-    .default(standard)
+export function logLevelOption(chart?: string, standard: LogLevel = 'info'): OptionSpec<LogLevel> {
+  return choice(LOG_LEVELS, {
+    argument: '<level>',
+    meaning: 'least important lines to log',
+    variable: 'LOG_LEVEL',
+    default: standard,
+    ...(chart === undefined ? {} : { chart }),
+  })
 }

@@ -1,21 +1,22 @@
-import { Command, CommanderError, type Option } from 'commander'
+import { Command, CommanderError } from 'commander'
 import { Counter, Registry } from 'prom-client'
 import { Closer } from '../closer.js'
 import { AkriError, InternalError, messageOf } from '../errors.js'
 import type { Logger } from '../logger.js'
 import { createLogger } from './create-logger.js'
 import { type HealthServerOptions, serveHealth } from './health-server.js'
+import { commanderOptions, type OptionSchema, type OptionsOf } from './option-schema.js'
 import { unsetEmpty } from './program-options.js'
 
-export interface Program<Options> {
+export interface Program<Schema extends OptionSchema> {
   readonly name: string
   readonly description: string
   readonly version: string
-  readonly options: readonly Option[]
+  readonly options: Schema
   /** The positional arguments, in commander's notation: `<module...>`. @default none */
   readonly argument?: string
   /** Does the program's work until the signal is aborted. */
-  run(options: Options, context: ProgramContext): Promise<void>
+  run(options: OptionsOf<Schema>, context: ProgramContext): Promise<void>
 }
 
 /** What every program has while it runs. */
@@ -67,8 +68,8 @@ export async function runInContext(
  * Runs a program until SIGINT or SIGTERM, and ends the process: with 0 after a run, with 2 if an option makes no sense,
  * else with 1. Standard error names the failure. An error that nothing catches is a bug: it is logged and ends the process.
  */
-export async function startProgram<Options extends { readonly logLevel: string }>(
-  program: Program<Options>,
+export async function startProgram<Schema extends OptionSchema & { readonly logLevel: unknown }>(
+  program: Program<Schema>,
 ): Promise<never> {
   const { name, description, version, options, argument, run } = program
   const command = new Command(name)
@@ -77,10 +78,11 @@ export async function startProgram<Options extends { readonly logLevel: string }
     .showHelpAfterError(`(${name} --help says more)`)
     .exitOverride()
   if (argument !== undefined) command.argument(argument)
-  for (const option of options) command.addOption(option)
-  unsetEmpty(options)
+  const flags = commanderOptions(options)
+  for (const flag of flags) command.addOption(flag)
+  unsetEmpty(flags)
   try {
-    const parsed = command.parse().opts<Options>()
+    const parsed = command.parse().opts<OptionsOf<Schema> & { readonly logLevel: string }>()
     const stop = new AbortController()
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
     const bugs = new Registry()

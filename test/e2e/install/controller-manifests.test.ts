@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
+import { commanderOptions } from '@akrijs/runtime/program'
 import { load, loadAll } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
 import { controllerOptions } from '../../../controller/src/program/controller-options.js'
@@ -54,7 +55,7 @@ describe('deploy/manifests/controller', () => {
   })
 
   it('sets what the controller can be told, and Node', () => {
-    const known = controllerOptions().map(({ envVar }) => envVar)
+    const known = commanderOptions(controllerOptions).map(({ envVar }) => envVar)
     for (const name of environment.keys()) expect([...known, 'NODE_OPTIONS']).toContain(name)
     // By these two its replicas are one controller, and know each other apart.
     for (const name of ['POD_NAME', 'POD_NAMESPACE']) expect(environment.has(name)).toBe(true)

@@ -1,5 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
+import { commanderOptions } from '@akrijs/runtime/program'
 import { load } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
 import { agentOptions } from '../../../agent/src/program/agent-options.js'
@@ -42,7 +43,7 @@ const packages = readdirSync(path.join(root, 'handlers')).map(
     ...JSON.parse(readFileSync(path.join(root, 'handlers', folder, 'package.json'), 'utf8')),
   }),
 )
-const handlersDirectory: string = agentOptions().find(
+const handlersDirectory: string = commanderOptions(agentOptions).find(
   ({ envVar }) => envVar === 'DISCOVERY_HANDLERS_DIRECTORY',
 )?.defaultValue
 

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { parseManifests } from '@akrijs/api'
+import { commanderOptions } from '@akrijs/runtime/program'
 import { load, loadAll } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
 import { agentOptions } from '../../../agent/src/program/agent-options.js'
@@ -42,7 +43,7 @@ const daemonSet = load(read('agent/daemonset.yaml')) as DaemonSet
 const pod = daemonSet.spec.template.spec
 const container = pod.containers[0] ?? expect.fail('the DaemonSet has no container')
 const environment = new Map(container.env.map(({ name, value }) => [name, value]))
-const options = agentOptions()
+const options = commanderOptions(agentOptions)
 const defaultOf = (variable: string): string =>
   options.find(({ envVar }) => envVar === variable)?.defaultValue
 

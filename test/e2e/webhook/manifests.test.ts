@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
+import { commanderOptions } from '@akrijs/runtime/program'
 import { load } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
 import { BUNDLED_TYPES } from '../../../webhook/src/generated/bundled-types.js'
@@ -39,7 +40,7 @@ const deployment = read<Deployment>('deployment.yaml')
 const pod = deployment.spec.template
 const container = pod.spec.containers[0] ?? expect.fail('the Deployment has no container')
 const environment = new Map(container.env.map(({ name, value }) => [name, value]))
-const options = webhookOptions()
+const options = commanderOptions(webhookOptions)
 const defaultOf = (variable: string): unknown =>
   options.find(({ envVar }) => envVar === variable)?.defaultValue
 

@@ -1,96 +1,95 @@
 import { isIP } from 'node:net'
 import {
-  handlersOption,
+  choice,
+  handlerOption,
+  integer,
+  isDnsName,
   kubeconfigOption,
+  list,
   logLevelOption,
   metricsPortOption,
-  wholeNumber,
-  words,
+  type OptionsOf,
+  text,
 } from '@akrijs/runtime/program'
-import { InvalidArgumentError, Option } from 'commander'
-import type { FailurePolicy } from '../review/reviewer.js'
+import { InvalidArgumentError } from 'commander'
 
-/** What `akri-webhook` can be told. Each flag is also an environment variable; this table is where both come from. */
-export interface WebhookProgramOptions {
-  readonly port: number
-  readonly tlsCrtFile: string | undefined
-  readonly tlsKeyFile: string | undefined
-  readonly certificateSecret: string
-  readonly namespace: string | undefined
-  readonly service: string
-  readonly serverName: readonly string[]
-  readonly webhookConfiguration: string | undefined
-  readonly failurePolicy: FailurePolicy
-  readonly handler: readonly string[]
-  readonly kubeconfig: string | undefined
-  readonly metricsPort: number
-  readonly drain: number
-  readonly logLevel: string
+/** The options of `akri-webhook`. The flags, the docs and the chart's values come from here. */
+export const webhookOptions = {
+  port: integer([0, 65_535], {
+    argument: '<port>',
+    meaning: 'serve /validate there',
+    variable: 'AKRI_WEBHOOK_PORT',
+    default: 8443,
+  }),
+  tlsCrtFile: text({
+    argument: '<path>',
+    meaning:
+      'a file with the certificate, in PEM; the webhook reads it again after a change. Without it the webhook issues its own certificate',
+    variable: 'AKRI_TLS_CRT_FILE',
+  }),
+  tlsKeyFile: text({
+    argument: '<path>',
+    meaning: 'the file with the key of that certificate',
+    variable: 'AKRI_TLS_KEY_FILE',
+  }),
+  certificateSecret: text({
+    argument: '<name>',
+    meaning: 'the Secret in which all replicas keep their own certificate',
+    variable: 'AKRI_CERTIFICATE_SECRET',
+    default: 'akri-webhook-configuration',
+  }),
+  namespace: text({
+    argument: '<name>',
+    meaning: 'the namespace of that Secret and of the Service; an own certificate needs it',
+    variable: 'POD_NAMESPACE',
+  }),
+  service: text({
+    argument: '<name>',
+    meaning: 'the Service that the own certificate names',
+    variable: 'AKRI_WEBHOOK_SERVICE',
+    default: 'akri-webhook-configuration',
+  }),
+  serverName: list({
+    argument: '<name>',
+    meaning:
+      'another DNS name or IP address in the own certificate; can be repeated, or a list with commas',
+    variable: 'AKRI_SERVER_NAMES',
+    item: serverName,
+    chart: 'env',
+  }),
+  webhookConfiguration: text({
+    argument: '<name>',
+    meaning:
+      'the ValidatingWebhookConfiguration into which the webhook writes its authority and the failure policy; without it none',
+    variable: 'AKRI_WEBHOOK_CONFIGURATION',
+  }),
+  failurePolicy: choice(['Fail', 'Ignore'], {
+    argument: '<policy>',
+    meaning:
+      'what happens to a Configuration that cannot be checked, because no webhook answers or something that the check needs is missing',
+    variable: 'AKRI_FAILURE_POLICY',
+    default: 'Fail',
+    chart: 'webhookConfiguration.failurePolicy',
+  }),
+  handler: handlerOption('a handler whose discoveryDetails the webhook checks'),
+  kubeconfig: kubeconfigOption,
+  metricsPort: metricsPortOption(),
+  drain: integer([0, 300], {
+    argument: '<seconds>',
+    meaning:
+      'how long the webhook still serves after it was asked to end, until clients know that it is not ready',
+    variable: 'AKRI_DRAIN',
+    default: 5,
+    chart: 'env',
+  }),
+  logLevel: logLevelOption('webhookConfiguration.logLevel'),
 }
 
-export function webhookOptions(): Option[] {
-  return [
-    new Option('--port <port>', 'serve /validate there')
-      .env('AKRI_WEBHOOK_PORT')
-      .argParser(wholeNumber(0, 65_535))
-      .default(8443),
-    new Option(
-      '--tls-crt-file <path>',
-      'the certificate to serve with, in PEM, read again when it changes; without it one of its own',
-    ).env('AKRI_TLS_CRT_FILE'),
-    new Option('--tls-key-file <path>', 'the key of that certificate').env('AKRI_TLS_KEY_FILE'),
-    new Option(
-      '--certificate-secret <name>',
-      'the Secret that all replicas keep their own certificate in',
-    )
-      .env('AKRI_CERTIFICATE_SECRET')
-      .default('akri-webhook-configuration'),
-    new Option(
-      '--namespace <name>',
-      'the namespace of that Secret and of the Service; its own certificate needs it',
-    ).env('POD_NAMESPACE'),
-    new Option('--service <name>', 'the Service that its own certificate is for')
-      .env('AKRI_WEBHOOK_SERVICE')
-      .default('akri-webhook-configuration'),
-    new Option(
-      '--server-name <name>',
-      'a DNS name or IP address that its own certificate is for as well; may be given several times, or with commas',
-    )
-      .env('AKRI_SERVER_NAMES')
-      .argParser(serverNames)
-      .default([], 'none'),
-    new Option(
-      '--webhook-configuration <name>',
-      'the ValidatingWebhookConfiguration that it keeps the authority and the failure policy in; without it none',
-    ).env('AKRI_WEBHOOK_CONFIGURATION'),
-    new Option(
-      '--failure-policy <policy>',
-      'what happens to a Configuration that cannot be checked, because no webhook answers or what it needs is not there',
-    )
-      .env('AKRI_FAILURE_POLICY')
-      .choices(['Fail', 'Ignore'])
-      .default('Fail'),
-    handlersOption('a handler whose discoveryDetails are checked'),
-    kubeconfigOption(),
-    metricsPortOption(),
-    new Option(
-      '--drain <seconds>',
-      'how long it goes on when it is told to end, until everybody has heard that it is not ready',
-    )
-      .env('AKRI_DRAIN')
-      .argParser(wholeNumber(0, 300))
-      .default(5),
-    logLevelOption(),
-  ]
-}
+export type WebhookProgramOptions = OptionsOf<typeof webhookOptions>
 
-const DNS_NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
-
-function serverNames(value: string, all: readonly string[]): string[] {
-  for (const name of words(value))
-    if (name.includes('%') || name.length > 253 || (isIP(name) === 0 && !DNS_NAME.test(name)))
-      throw new InvalidArgumentError(
-        `${JSON.stringify(name)} is neither a DNS name in lower case nor an IP address`,
-      )
-  return [...all, ...words(value)]
+function serverName(name: string): string {
+  if (!name.includes('%') && (isIP(name) !== 0 || isDnsName(name))) return name
+  throw new InvalidArgumentError(
+    `${JSON.stringify(name)} is neither a DNS name in lower case nor an IP address`,
+  )
 }
