@@ -17,6 +17,12 @@ const ALL = [
   ...new Set([...Object.keys(MAY_IMPORT).map((name) => name.split('/')[0]), 'test', 'bench']),
 ]
 
+/** What a folder of agent/src may import besides itself and errors.ts; type-only imports count too. */
+const AGENT_MAY_IMPORT = {
+  core: ['agent/src/ports', 'api', 'runtime', 'kube/src/(objects|reconcile-queue)'],
+  ports: ['agent/src/core', 'api', 'runtime', 'kube/src/objects'],
+}
+
 /** Tests and what supports them. */
 const TESTS = '\\.(test|contract)\\.ts$|/src/testing/'
 
@@ -40,6 +46,24 @@ export default {
         pathNot: `^($1${allowed.map((to) => `|${to}`).join('')})[/.]`,
       },
     })),
+    ...Object.entries(AGENT_MAY_IMPORT).map(([from, allowed]) => ({
+      name: `arrow-from-agent-${from}`,
+      comment: `agent/src/${from} may import ${allowed.join(', ')}`,
+      severity: 'error',
+      from: { path: `^agent/src/${from}/`, pathNot: TESTS },
+      to: {
+        path: `^(${ALL.join('|')})/`,
+        pathNot: `^(agent/src/(${from}|errors\\.ts)|${allowed.join('|')})(/|\\.|$)`,
+      },
+    })),
+    {
+      name: 'agent-core-is-pure',
+      comment:
+        'agent/src/core and agent/src/ports import no socket, no file, no client and no gRPC',
+      severity: 'error',
+      from: { path: '^agent/src/(core|ports)/', pathNot: TESTS },
+      to: { path: '.', pathNot: '^(agent|api|runtime|kube)/|@noble/hashes' },
+    },
     {
       name: 'no-test-support-in-programs',
       comment: 'test/ and bench/ import all; nothing but tests imports them',

@@ -2,8 +2,8 @@ import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { ApiRequest } from './api-client.js'
 import { ApiError } from './errors.js'
-import { EventRecorder, type ObjectEvent } from './event-recorder.js'
-import { objectKey } from './objects.js'
+import { EventRecorder } from './event-recorder.js'
+import { type ObjectEvent, objectKey } from './objects.js'
 import { TestClient } from './testing/client.js'
 
 const MINUTE = 60_000

@@ -3,17 +3,8 @@ import { type Clock, TokenBucket } from '@akrijs/runtime'
 import type { ApiClient } from './api-client.js'
 import { ApiError } from './errors.js'
 import { EVENTS } from './kinds.js'
-import { keyParts, type ObjectKey, objectKey } from './objects.js'
+import { keyParts, type ObjectEvent, objectKey } from './objects.js'
 import { Resource } from './resource.js'
-
-/** Something worth telling about one of our objects, as `kubectl describe` shows it. */
-export interface ObjectEvent {
-  readonly regarding: { readonly kind: 'Configuration' | 'Instance'; readonly key: ObjectKey }
-  readonly type: 'Normal' | 'Warning'
-  /** One word in CamelCase. */
-  readonly reason: string
-  readonly message: string
-}
 
 export interface EventRecorderOptions {
   readonly client: ApiClient

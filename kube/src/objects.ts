@@ -55,6 +55,15 @@ export interface ResourceKind {
   readonly plural: string
 }
 
+/** An Event about one of our objects, as `kubectl describe` shows it. */
+export interface ObjectEvent {
+  readonly regarding: { readonly kind: 'Configuration' | 'Instance'; readonly key: ObjectKey }
+  readonly type: 'Normal' | 'Warning'
+  /** A word in CamelCase. */
+  readonly reason: string
+  readonly message: string
+}
+
 export type JsonPatch = readonly (
   | { readonly op: 'add' | 'replace' | 'test'; readonly path: string; readonly value: unknown }
   | { readonly op: 'remove'; readonly path: string }

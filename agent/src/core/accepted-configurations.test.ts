@@ -1,5 +1,5 @@
 import type { Configuration, ConfigurationName } from '@akrijs/api'
-import { keyOf } from '@akrijs/kube'
+import { keyOf } from '@akrijs/kube/objects'
 import { ObjectStore } from '@akrijs/standalone'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { configurationWith } from '../testing/objects.js'

@@ -1,5 +1,5 @@
 import type { Configuration } from '@akrijs/api'
-import { keyOf, keyParts, type ObjectKey } from '@akrijs/kube'
+import { keyOf, keyParts, type ObjectKey } from '@akrijs/kube/objects'
 import type { ObjectCache } from '../ports/cluster.js'
 
 /**

@@ -1,5 +1,5 @@
 import type { SlotName } from '@akrijs/api'
-import { keyOf, type NodeName, objectKey } from '@akrijs/kube'
+import { keyOf, type NodeName, objectKey } from '@akrijs/kube/objects'
 import { expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import type { BrokerReports } from './cluster.js'

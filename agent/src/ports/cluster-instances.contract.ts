@@ -1,4 +1,4 @@
-import { keyOf, objectKey } from '@akrijs/kube'
+import { keyOf, objectKey } from '@akrijs/kube/objects'
 import { expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { draftOf } from '../testing/objects.js'

@@ -1,5 +1,5 @@
 import type { SlotName } from '@akrijs/api'
-import { keyOf, objectKey } from '@akrijs/kube'
+import { keyOf, objectKey } from '@akrijs/kube/objects'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'

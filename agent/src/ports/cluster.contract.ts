@@ -1,4 +1,4 @@
-import { keyOf, objectKey } from '@akrijs/kube'
+import { keyOf, objectKey } from '@akrijs/kube/objects'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { manifest } from '../testing/objects.js'

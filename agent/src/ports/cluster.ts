@@ -1,5 +1,5 @@
 import type { Configuration, Instance, InstanceName, NodeStatus, SlotName } from '@akrijs/api'
-import type { NodeName, ObjectEvent, ObjectKey } from '@akrijs/kube'
+import type { NodeName, ObjectEvent, ObjectKey } from '@akrijs/kube/objects'
 import type { DiscoveryProperties } from '@akrijs/runtime/handler'
 
 /**

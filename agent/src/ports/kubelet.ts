@@ -1,5 +1,5 @@
 import type { SlotName } from '@akrijs/api'
-import type { ObjectKey } from '@akrijs/kube'
+import type { ObjectKey } from '@akrijs/kube/objects'
 
 /** The kubelet as the agent's core sees it. */
 export interface Kubelet {

@@ -1,5 +1,5 @@
 import type { Configuration, ConfigurationManifest, Instance, SlotName } from '@akrijs/api'
-import { keyOf, type NodeName, objectKey } from '@akrijs/kube'
+import { keyOf, type NodeName, objectKey } from '@akrijs/kube/objects'
 import { expect } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { draftOf, manifest } from '../testing/objects.js'

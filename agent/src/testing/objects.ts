@@ -6,7 +6,7 @@ import {
   type Instance,
   type InstanceName,
 } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube'
+import type { NodeName } from '@akrijs/kube/objects'
 
 // Objects for tests.
 

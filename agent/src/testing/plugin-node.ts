@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import os from 'node:os'
 import path from 'node:path'
-import type { NodeName } from '@akrijs/kube'
+import type { NodeName } from '@akrijs/kube/objects'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { SimulatedKubelet, StandaloneCluster, StateFile } from '@akrijs/standalone'
 import { GivenSlots } from '../core/slots/given-slots.js'

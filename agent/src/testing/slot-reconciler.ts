@@ -1,5 +1,5 @@
 import type { Configuration, Instance, SlotName } from '@akrijs/api'
-import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube'
+import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { ObjectStore } from '@akrijs/standalone'

@@ -1,5 +1,5 @@
 import type { Configuration } from '@akrijs/api'
-import { keyOf } from '@akrijs/kube'
+import { keyOf } from '@akrijs/kube/objects'
 import { Latest, silentLogger } from '@akrijs/runtime'
 import { type Device, DiscoveryProperties } from '@akrijs/runtime/handler'
 import { ManualClock } from '@akrijs/runtime/testing'

@@ -1,5 +1,5 @@
 import type { Configuration } from '@akrijs/api'
-import { keyOf, type ObjectKey } from '@akrijs/kube'
+import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
 import { type Clock, Listeners, type Logger } from '@akrijs/runtime'
 import type { Cluster, ObjectCache } from '../../ports/cluster.js'
 import { isUidOf } from '../../ports/handler-endpoint.js'

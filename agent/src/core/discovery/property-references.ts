@@ -1,5 +1,5 @@
 import type { Configuration, KeyedData, KeySelector } from '@akrijs/api'
-import { type ObjectKey, objectKey } from '@akrijs/kube'
+import { type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { DiscoveryProperties } from '@akrijs/runtime/handler'
 import { MissingPropertyError } from '../../errors.js'
 

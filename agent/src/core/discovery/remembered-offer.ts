@@ -1,4 +1,4 @@
-import type { ObjectKey } from '@akrijs/kube'
+import type { ObjectKey } from '@akrijs/kube/objects'
 import type { Clock } from '@akrijs/runtime'
 
 /** How long is waited for it at most, in milliseconds: longer than that is no warm start. */

@@ -1,5 +1,5 @@
 import type { ConfigurationName } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube'
+import type { NodeName } from '@akrijs/kube/objects'
 import { describe, expect, it } from 'vitest'
 import { cdiName, deviceDigest, instanceName } from './instance-name.js'
 

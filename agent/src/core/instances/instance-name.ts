@@ -1,5 +1,5 @@
 import { type ConfigurationName, GROUP, type InstanceName } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube'
+import type { NodeName } from '@akrijs/kube/objects'
 import { blake2b } from '@noble/hashes/blake2.js'
 
 /**

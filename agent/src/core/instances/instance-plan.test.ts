@@ -1,5 +1,5 @@
 import { API_VERSION, type Instance, type InstanceName } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube'
+import type { NodeName } from '@akrijs/kube/objects'
 import { describe, expect, it } from 'vitest'
 import { configurationWith, instanceWith } from '../../testing/objects.js'
 import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'

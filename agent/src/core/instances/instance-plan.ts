@@ -1,5 +1,5 @@
 import type { Configuration, Instance } from '@akrijs/api'
-import { keyOf, type NodeName, objectKey } from '@akrijs/kube'
+import { keyOf, type NodeName, objectKey } from '@akrijs/kube/objects'
 import type { Device } from '@akrijs/runtime/handler'
 import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
 import { deviceDigest, instanceName } from './instance-name.js'

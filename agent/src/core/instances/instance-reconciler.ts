@@ -1,5 +1,6 @@
 import type { Configuration, Instance, InstanceName } from '@akrijs/api'
-import { keyOf, type NodeName, type ObjectKey, type ReconcileResult } from '@akrijs/kube'
+import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
+import type { ReconcileResult } from '@akrijs/kube/queue'
 import type { Clock, Logger } from '@akrijs/runtime'
 import type { Cluster, ObjectCache } from '../../ports/cluster.js'
 import type { DeviceSet } from '../discovery/device-set.js'

@@ -1,5 +1,5 @@
 import type { ConfigurationName, InstanceName } from '@akrijs/api'
-import type { ObjectKey } from '@akrijs/kube'
+import type { ObjectKey } from '@akrijs/kube/objects'
 import type { Device } from '@akrijs/runtime/handler'
 
 /** An Instance that this node sees and serves: what its device plugin needs beside the Instance's slots. */

@@ -1,6 +1,6 @@
 import type { InstanceName, SlotName } from '@akrijs/api'
 import { describe, expect, it } from 'vitest'
-import { containerResponse, type GrantedSlot } from './allocation.js'
+import { containerAllocation, type GrantedSlot } from './allocation.js'
 
 function granted(
   instance: string,
@@ -32,7 +32,7 @@ const mount = (containerPath: string, hostPath: string) => ({
 
 describe('what a container gets to report by', () => {
   it('R68 is a directory for each of its devices, told apart by the digest', () => {
-    const { envs, mounts } = containerResponse([
+    const { envs, mounts } = containerAllocation([
       granted('cam-8120fe', 0, '/a'),
       granted('cam-a19705', 1, '/b'),
     ])
@@ -48,7 +48,7 @@ describe('what a container gets to report by', () => {
   })
 
   it('R68 is the directory of the first slot where it has several of one device', () => {
-    const { mounts } = containerResponse([
+    const { mounts } = containerAllocation([
       granted('cam-8120fe', 0, '/a'),
       granted('cam-8120fe', 1, '/b'),
     ])
@@ -56,7 +56,7 @@ describe('what a container gets to report by', () => {
   })
 
   it('R68 is nothing where there is no directory', () => {
-    expect(containerResponse([granted('cam-8120fe', 0, undefined)])).toMatchObject({
+    expect(containerAllocation([granted('cam-8120fe', 0, undefined)])).toMatchObject({
       envs: {},
       mounts: [],
     })
@@ -68,7 +68,7 @@ describe('what a container gets to report by', () => {
       mounts: [{ containerPath: '/run/akri/cam-8120fe', hostPath: '/etc' }],
     }
     const properties = { AKRI_BROKER_INFO_DIRECTORY: '/etc' }
-    const { envs, mounts } = containerResponse([
+    const { envs, mounts } = containerAllocation([
       granted('cam-8120fe', 0, '/a', { device, properties }),
     ])
     expect(envs.AKRI_BROKER_INFO_DIRECTORY).toBe('/run/akri/cam-8120fe')

@@ -1,6 +1,6 @@
 import type { SlotName } from '@akrijs/api'
-import type { ObjectKey } from '@akrijs/kube'
-import type { ContainerAllocateResponse } from '@akrijs/proto/device-plugin'
+import type { ObjectKey } from '@akrijs/kube/objects'
+import type { DeviceSpec, Mount } from '@akrijs/runtime/handler'
 import type { ServedInstance } from '../instances/served-instance.js'
 
 /** What the name of a container's annotation for a slot begins with. */
@@ -31,15 +31,23 @@ export interface GrantedSlot {
   readonly directory: string | undefined
 }
 
+/** The kubelet gives all of this to the container. */
+export interface ContainerAllocation {
+  readonly envs: Readonly<Record<string, string>>
+  readonly mounts: readonly Required<Mount>[]
+  readonly devices: readonly DeviceSpec[]
+  readonly annotations: Readonly<Record<string, string>>
+}
+
 /**
  * What a container gets for its slots: each property as an environment variable, plain and with the Instance's digest
  * behind it (so that several devices of one kind can be told apart), mounts, device nodes, an annotation for each slot, and
  * a directory by which it reports.
  */
-export function containerResponse(granted: readonly GrantedSlot[]): ContainerAllocateResponse {
+export function containerAllocation(granted: readonly GrantedSlot[]): ContainerAllocation {
   const envs: Record<string, string> = {}
-  const mounts = new Map<string, ContainerAllocateResponse['mounts'][number]>()
-  const devices = new Map<string, ContainerAllocateResponse['devices'][number]>()
+  const mounts = new Map<string, Required<Mount>>()
+  const devices = new Map<string, DeviceSpec>()
   const annotations: Record<string, string> = {}
   // Where several devices say different things of one name or path, the first one counts.
   for (const { instance, slot, annotation, directory } of granted) {
@@ -55,15 +63,9 @@ export function containerResponse(granted: readonly GrantedSlot[]): ContainerAll
       if (!mounts.has(mount.containerPath)) mounts.set(mount.containerPath, { ...mount, readOnly })
     }
     for (const spec of instance.device.deviceSpecs ?? []) {
-      if (!devices.has(spec.containerPath)) devices.set(spec.containerPath, { ...spec })
+      if (!devices.has(spec.containerPath)) devices.set(spec.containerPath, spec)
     }
     annotations[`${SLOT_ANNOTATION}${slot}`] = annotation
   }
-  return {
-    envs,
-    mounts: [...mounts.values()],
-    devices: [...devices.values()],
-    annotations,
-    cdiDevices: [],
-  }
+  return { envs, mounts: [...mounts.values()], devices: [...devices.values()], annotations }
 }

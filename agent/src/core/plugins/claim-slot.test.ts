@@ -1,5 +1,5 @@
 import type { SlotName } from '@akrijs/api'
-import { objectKey } from '@akrijs/kube'
+import { objectKey } from '@akrijs/kube/objects'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { expect, it } from 'vitest'
 import type { SlotClaim } from '../../ports/cluster.js'

@@ -1,5 +1,5 @@
 import type { SlotName } from '@akrijs/api'
-import type { ObjectKey } from '@akrijs/kube'
+import type { ObjectKey } from '@akrijs/kube/objects'
 import type { Cluster, SlotClaim } from '../../ports/cluster.js'
 import type { AgentObserver, PluginLevel } from '../../ports/observer.js'
 import type { RequestClaims } from '../slots/slot-claims.js'

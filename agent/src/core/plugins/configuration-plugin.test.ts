@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises'
 import type { Configuration, InstanceName, SlotName } from '@akrijs/api'
-import { type NodeName, objectKey } from '@akrijs/kube'
+import { type NodeName, objectKey } from '@akrijs/kube/objects'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import type { SimulatedKubelet, StandaloneCluster } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'

@@ -1,6 +1,5 @@
 import { formatSlotUsage, GROUP, type SlotName } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube'
-import type { AllocateResponse, PreferredAllocationResponse } from '@akrijs/proto/device-plugin'
+import type { NodeName } from '@akrijs/kube/objects'
 import { AllocationRefusedError } from '../../errors.js'
 import type { Cluster } from '../../ports/cluster.js'
 import type { AgentObserver } from '../../ports/observer.js'
@@ -15,7 +14,11 @@ import {
 import type { GivenSlots } from '../slots/given-slots.js'
 import type { RequestClaims } from '../slots/slot-claims.js'
 import type { SlotTable } from '../slots/slot-table.js'
-import { containerResponse, type WorkloadDirectoryMaker } from './allocation.js'
+import {
+  type ContainerAllocation,
+  containerAllocation,
+  type WorkloadDirectoryMaker,
+} from './allocation.js'
 import { claimSlot } from './claim-slot.js'
 import type { AdvertisedDevice, PluginBehaviour, PreferenceRequest } from './plugin-behaviour.js'
 
@@ -54,19 +57,15 @@ export class ConfigurationPlugin implements PluginBehaviour {
     return advertisedIds(this.#slots(), this.#options.node)
   }
 
-  prefer(
-    requests: readonly PreferenceRequest[],
-  ): PreferredAllocationResponse['containerResponses'] {
+  prefer(requests: readonly PreferenceRequest[]): readonly (readonly string[])[] {
     const slots = this.#slotsToGive()
-    return requests.map((request) => ({
-      deviceIDs: preferredIds(slots, this.#options.node, request),
-    }))
+    return requests.map((request) => preferredIds(slots, this.#options.node, request))
   }
 
   async allocate(
     requests: readonly (readonly string[])[],
     claims: RequestClaims,
-  ): Promise<AllocateResponse['containerResponses']> {
+  ): Promise<readonly ContainerAllocation[]> {
     const claimed = new Map<SlotName, Claimed>()
     try {
       for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
@@ -137,7 +136,7 @@ export class ConfigurationPlugin implements PluginBehaviour {
 
   async #respond(
     containers: readonly (readonly ChosenSlot[])[],
-  ): Promise<AllocateResponse['containerResponses']> {
+  ): Promise<readonly ContainerAllocation[]> {
     const { directories, given } = this.#options
     for (const { slot, id } of containers.flat())
       given.note({ slot, resourceName: this.resourceName, id })
@@ -145,7 +144,7 @@ export class ConfigurationPlugin implements PluginBehaviour {
     for (const one of new Map(containers.flat().map((each) => [each.slot, each])).values())
       paths.set(one.slot, await directories?.open(this.#keyOf(one), one.slot))
     return containers.map((chosen) =>
-      containerResponse(
+      containerAllocation(
         chosen.map(({ id, instance, slot }) => ({
           instance: this.#servedOf(instance),
           slot,

@@ -1,6 +1,5 @@
 import { formatSlotUsage, GROUP, parseSlotUsage, type SlotName, slotIndex } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube'
-import type { AllocateResponse, PreferredAllocationResponse } from '@akrijs/proto/device-plugin'
+import type { NodeName } from '@akrijs/kube/objects'
 import { AllocationRefusedError } from '../../errors.js'
 import type { Cluster } from '../../ports/cluster.js'
 import type { AgentObserver } from '../../ports/observer.js'
@@ -9,7 +8,11 @@ import type { GivenSlots } from '../slots/given-slots.js'
 import { offeredSlots, preferredSlots } from '../slots/offer.js'
 import type { RequestClaims } from '../slots/slot-claims.js'
 import type { SlotTable } from '../slots/slot-table.js'
-import { containerResponse, type WorkloadDirectoryMaker } from './allocation.js'
+import {
+  type ContainerAllocation,
+  containerAllocation,
+  type WorkloadDirectoryMaker,
+} from './allocation.js'
 import { claimSlot } from './claim-slot.js'
 import type { AdvertisedDevice, PluginBehaviour, PreferenceRequest } from './plugin-behaviour.js'
 
@@ -55,21 +58,17 @@ export class InstancePlugin implements PluginBehaviour {
     return [...this.#offered()].map(([id, healthy]) => ({ id, healthy }))
   }
 
-  prefer(
-    requests: readonly PreferenceRequest[],
-  ): PreferredAllocationResponse['containerResponses'] {
+  prefer(requests: readonly PreferenceRequest[]): readonly (readonly string[])[] {
     const { node, given } = this.#options
     const { nodes, slots: now } = this.#table()
     const slots = given.over(this.#instance.name, now)
-    return requests.map((request) => ({
-      deviceIDs: preferredSlots(slots, { node, nodes, ...request }),
-    }))
+    return requests.map((request) => preferredSlots(slots, { node, nodes, ...request }))
   }
 
   async allocate(
     requests: readonly (readonly string[])[],
     claims: RequestClaims,
-  ): Promise<AllocateResponse['containerResponses']> {
+  ): Promise<readonly ContainerAllocation[]> {
     // As it was when the kubelet asked: one answer must not mix two states of a device.
     const instance = this.#instance
     const slots = requests.map((ids) => ids.map((id) => this.#checkedSlot(id)))
@@ -88,7 +87,7 @@ export class InstancePlugin implements PluginBehaviour {
     for (const slot of new Set(slots.flat()))
       paths.set(slot, await directories?.open(instance.key, slot))
     return slots.map((ofContainer) =>
-      containerResponse(
+      containerAllocation(
         ofContainer.map((slot) => ({
           instance,
           slot,

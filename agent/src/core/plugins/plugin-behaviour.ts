@@ -1,6 +1,6 @@
-import type { AllocateResponse, PreferredAllocationResponse } from '@akrijs/proto/device-plugin'
 import type { PluginLevel } from '../../ports/observer.js'
 import type { RequestClaims } from '../slots/slot-claims.js'
+import type { ContainerAllocation } from './allocation.js'
 
 /** A device as the kubelet gets it. */
 export interface AdvertisedDevice {
@@ -23,9 +23,9 @@ export interface PluginBehaviour {
   allocate(
     requests: readonly (readonly string[])[],
     claims: RequestClaims,
-  ): Promise<AllocateResponse['containerResponses']>
+  ): Promise<readonly ContainerAllocation[]>
   /** Which ids the kubelet should better take. @default the kubelet chooses */
-  prefer?(requests: readonly PreferenceRequest[]): PreferredAllocationResponse['containerResponses']
+  prefer?(requests: readonly PreferenceRequest[]): readonly (readonly string[])[]
 }
 
 export interface PreferenceRequest {

@@ -1,5 +1,5 @@
 import { GROUP } from '@akrijs/api'
-import { keyOf, type NodeName } from '@akrijs/kube'
+import { keyOf, type NodeName } from '@akrijs/kube/objects'
 import type { Logger } from '@akrijs/runtime'
 import type { Cluster } from '../../ports/cluster.js'
 import type { AgentObserver } from '../../ports/observer.js'

@@ -7,7 +7,7 @@ import {
   type SlotName,
   slotIndex,
 } from '@akrijs/api'
-import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube'
+import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { AkriError, silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { ObjectStore } from '@akrijs/standalone'

@@ -1,5 +1,5 @@
 import { type InstanceName, parseSlotUsage, type SlotName } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube'
+import type { NodeName } from '@akrijs/kube/objects'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {

@@ -1,5 +1,5 @@
 import type { InstanceName, SlotName, SlotUsage } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube'
+import type { NodeName } from '@akrijs/kube/objects'
 import { slotsInTurn, spareSlots } from './offer.js'
 
 // The resource of a Configuration: its ids are placeholders, and which slot an id stands for is decided when it is allocated.

@@ -1,5 +1,5 @@
 import { type InstanceName, parseSlotUsage, type SlotName } from '@akrijs/api'
-import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube'
+import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { NodePods } from '../../ports/kubelet.js'

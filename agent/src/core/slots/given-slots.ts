@@ -6,7 +6,7 @@ import {
   type SlotName,
   type SlotUsage,
 } from '@akrijs/api'
-import type { NodeName, ObjectKey } from '@akrijs/kube'
+import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import { Listeners } from '@akrijs/runtime'
 import type { NodePods } from '../../ports/kubelet.js'
 

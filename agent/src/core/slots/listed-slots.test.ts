@@ -1,5 +1,5 @@
 import type { Configuration, SlotName } from '@akrijs/api'
-import { type ObjectKey, objectKey } from '@akrijs/kube'
+import { type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { describe, expect, it } from 'vitest'
 import type { Allocation } from '../../ports/kubelet.js'
 import type { GivenSlot } from './given-slots.js'

@@ -1,5 +1,5 @@
 import { type Configuration, GROUP, type InstanceName, type SlotName, slotIndex } from '@akrijs/api'
-import type { ObjectKey } from '@akrijs/kube'
+import type { ObjectKey } from '@akrijs/kube/objects'
 import type { Allocations } from '../../ports/kubelet.js'
 import type { UnknownId } from './claim-trouble.js'
 import type { GivenSlot } from './given-slots.js'

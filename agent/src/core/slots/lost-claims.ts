@@ -1,5 +1,5 @@
 import { holderOf, type Instance } from '@akrijs/api'
-import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube'
+import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
 import { type GivenSlot, instanceOf, usageOf } from './given-slots.js'
 
 /** A slot that a container has, and of which no Instance says so. */

@@ -1,5 +1,5 @@
 import { type InstanceName, type SlotName, slotName, slotsOf } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube'
+import type { NodeName } from '@akrijs/kube/objects'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { offeredSlots, preferredSlots } from './offer.js'

@@ -1,5 +1,5 @@
 import type { SlotName, SlotUsage } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube'
+import type { NodeName } from '@akrijs/kube/objects'
 
 /**
  * The slots of an Instance that can be given out: those that are free, less as many as are held beyond the capacity since it

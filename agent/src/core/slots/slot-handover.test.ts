@@ -1,5 +1,5 @@
 import type { Instance } from '@akrijs/api'
-import { type NodeName, objectKey } from '@akrijs/kube'
+import { type NodeName, objectKey } from '@akrijs/kube/objects'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { describe, expect, it } from 'vitest'
 import { instanceWith } from '../../testing/objects.js'

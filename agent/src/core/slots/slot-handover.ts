@@ -1,5 +1,5 @@
 import { holderOf, type Instance, slotIndex } from '@akrijs/api'
-import type { NodeName, ObjectKey } from '@akrijs/kube'
+import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import type { Clock } from '@akrijs/runtime'
 import type { DeviceUsage } from '../../ports/cluster.js'
 

@@ -1,5 +1,5 @@
 import type { Configuration, Instance, InstanceName } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube'
+import type { NodeName } from '@akrijs/kube/objects'
 import type { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { holds, holdsAny, key, pod, slot, TestReconciler } from '../../testing/slot-reconciler.js'

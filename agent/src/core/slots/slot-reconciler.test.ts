@@ -1,4 +1,4 @@
-import { objectKey } from '@akrijs/kube'
+import { objectKey } from '@akrijs/kube/objects'
 import type { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { holds, pod, slot, TestReconciler } from '../../testing/slot-reconciler.js'

@@ -6,7 +6,7 @@ import {
   parseSlotUsage,
   type SlotName,
 } from '@akrijs/api'
-import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube'
+import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
 import type { Clock, Logger } from '@akrijs/runtime'
 import type { Cluster } from '../../ports/cluster.js'
 import type { Allocation, Allocations, Kubelet } from '../../ports/kubelet.js'

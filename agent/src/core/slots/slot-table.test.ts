@@ -1,5 +1,5 @@
 import type { ConfigurationName, InstanceName } from '@akrijs/api'
-import { objectKey } from '@akrijs/kube'
+import { objectKey } from '@akrijs/kube/objects'
 import { describe, expect, it } from 'vitest'
 import { instanceWith } from '../../testing/objects.js'
 import { slotTable } from './slot-table.js'

@@ -5,7 +5,7 @@ import {
   type SlotUsage,
   slotsOf,
 } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube'
+import type { NodeName } from '@akrijs/kube/objects'
 import type { DeviceUsage } from '../../ports/cluster.js'
 import type { ServedInstance } from '../instances/served-instance.js'
 

@@ -6,7 +6,7 @@ import {
   type Instance,
   type NodeStatus,
 } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube'
+import type { NodeName } from '@akrijs/kube/objects'
 
 export interface StatusMerge {
   readonly configuration: Pick<Configuration, 'metadata' | 'status'>

@@ -1,5 +1,5 @@
 import type { Configuration, Instance, NodeStatus } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube'
+import type { NodeName } from '@akrijs/kube/objects'
 import { describe, expect, it } from 'vitest'
 import type { DeviceSet } from '../discovery/device-set.js'
 import type { SessionState } from '../discovery/discovery-session.js'

@@ -1,5 +1,5 @@
 import type { NodeStatus } from '@akrijs/api'
-import { objectKey } from '@akrijs/kube'
+import { objectKey } from '@akrijs/kube/objects'
 import { expect, it } from 'vitest'
 import { StatusEvents } from './status-events.js'
 

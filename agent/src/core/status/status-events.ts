@@ -1,5 +1,5 @@
 import type { NodeStatus } from '@akrijs/api'
-import type { ObjectKey } from '@akrijs/kube'
+import type { ObjectKey } from '@akrijs/kube/objects'
 import type { Cluster } from '../../ports/cluster.js'
 
 /** Makes an Event of everything that newly goes wrong with a Configuration on this node, and of its end. */

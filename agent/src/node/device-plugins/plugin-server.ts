@@ -282,12 +282,17 @@ export class DevicePluginServer {
     const { behaviour, claims, log, observer } = this.#options
     const ids = containerRequests.map(({ devicesIDs }) => devicesIDs)
     try {
-      const containerResponses = await claims.during((ofRequest) =>
-        behaviour.allocate(ids, ofRequest),
-      )
+      const allocations = await claims.during((ofRequest) => behaviour.allocate(ids, ofRequest))
       observer.allocated(behaviour.level, 'granted')
       log.info({ ids }, 'allocated')
-      return { containerResponses }
+      return {
+        containerResponses: allocations.map(({ mounts, devices, ...allocation }) => ({
+          ...allocation,
+          mounts: [...mounts],
+          devices: [...devices],
+          cdiDevices: [],
+        })),
+      }
     } catch (error) {
       observer.allocated(behaviour.level, 'refused')
       log.warn({ ids, err: error }, 'allocation refused')
@@ -310,7 +315,9 @@ export class DevicePluginServer {
       mustInclude: request.mustIncludeDeviceIDs,
       size: request.allocationSize,
     }))
-    return { containerResponses: behaviour.prefer(requests) }
+    return {
+      containerResponses: behaviour.prefer(requests).map((ids) => ({ deviceIDs: [...ids] })),
+    }
   }
 }
 
