@@ -1,22 +1,77 @@
+import { readdirSync, readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
+import path from 'node:path'
 import { defineConfig } from 'vitest/config'
 
+/** These need built packages: they start programs, or load handlers as Node does. */
+const WITH_BUILD = [
+  'examples/*/src/**/*.test.ts',
+  '**/src/**/{broker-set,control,end-with-stdin,handler-package,pack}.test.ts',
+]
+/** What a test file contains that changes its process, or that talks to another one. */
+const NEEDS_ISOLATION =
+  /from 'node:(?!assert|buffer|path|util)|\bvi\.(mock|stub|spyOn|useFake)|\bprocess\.|test-peers/
+
+const packages = readdirSync(import.meta.dirname, { withFileTypes: true })
+  .filter((entry) => entry.isDirectory() && !/^(node_modules|\..*)$/.test(entry.name))
+  .map(({ name }) => name)
+const pure = packages
+  .flatMap((folder) =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((file) =>
+      path.join(folder, file),
+    ),
+  )
+  .filter((file) => /\/src\/.*\.test\.ts$/.test(file))
+  .filter((file) => !NEEDS_ISOLATION.test(readFileSync(file, 'utf8')))
+
+const conditions = ['akri-source']
+const shared = { resolve: { conditions }, ssr: { resolve: { conditions } } }
+const limits = {
+  // The limit of a test that never ends. What a test waits for has limits of its own, and they
+  // report what did not come.
+  testTimeout: 300_000,
+  hookTimeout: 300_000,
+  // As test/support/eventually.ts.
+  expect: { poll: { timeout: 45_000 } },
+}
+
 export default defineConfig({
-  resolve: { conditions: ['akri-source'] },
-  ssr: { resolve: { conditions: ['akri-source'] } },
   test: {
-    include: [
-      '{proto,runtime,sdk,kube,api,agent,standalone,controller,webhook,cli,test,bench}/**/*.test.ts',
-      '{handlers,examples}/*/**/*.test.ts',
+    globalSetup: ['test/support/temporary-directory.ts'],
+    // Tests wait more than they compute. Those about what a machine has once take turns:
+    // test/support/alone.ts.
+    maxWorkers: 2 * availableParallelism(),
+    projects: [
+      {
+        ...shared,
+        test: {
+          ...limits,
+          name: 'pure',
+          include: pure,
+          exclude: WITH_BUILD,
+          // One process loads each module once for all files: half the time.
+          isolate: false,
+        },
+      },
+      {
+        ...shared,
+        test: {
+          ...limits,
+          name: 'unit',
+          include: packages.map((folder) => `${folder}/**/src/**/*.test.ts`),
+          exclude: [...pure, ...WITH_BUILD, '**/node_modules/**'],
+        },
+      },
+      {
+        ...shared,
+        test: {
+          ...limits,
+          name: 'system',
+          include: [...WITH_BUILD, '{test,bench,scripts,ci}/**/*.test.ts'],
+          exclude: ['**/node_modules/**'],
+          globalSetup: ['test/e2e/support/remove-node-pods.ts'],
+        },
+      },
     ],
-    exclude: ['**/node_modules/**', '**/dist/**'],
-    globalSetup: ['test/support/temporary-directory.ts', 'test/e2e/support/remove-node-pods.ts'],
-    // Tests wait more than they compute. Those about what a machine has once take turns: test/support/alone.ts.
-    maxWorkers: availableParallelism(),
-    // For what does not end at all: what tests wait for has limits of its own, which say what did not come.
-    testTimeout: 300_000,
-    hookTimeout: 300_000,
-    // As test/support/eventually.ts.
-    expect: { poll: { timeout: 45_000 } },
   },
 })

@@ -1,5 +1,5 @@
 // Makes a clone ready: installs the packages of package-lock.json and builds what has changed.
-// `--types` also writes declaration files, which publishing needs.
+// `--types` also writes declaration files, which publishing needs; `--no-build` only installs.
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -33,8 +33,10 @@ const isProgram = ({ manifest }) => manifest.bin !== undefined || manifest.akri 
 const packages = (withTypes ? all : reach(all, all.filter(isProgram), 'imports')).filter(
   ({ isBuilt }) => isBuilt,
 )
-await build()
-link()
+if (!process.argv.includes('--no-build')) {
+  await build()
+  link()
+}
 
 function install() {
   const lock = createHash('sha256')
