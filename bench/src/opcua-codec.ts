@@ -1,11 +1,11 @@
 // A process of its own that asks one OPC UA server what node-opcua's client would be asked for, by our codec: for its memory.
-import { ask } from '../../handlers/opcua/src/ua-tcp/client.js'
+import { callService } from '../../handlers/opcua/src/ua-tcp/client.js'
 import { findServers, getEndpoints } from '../../handlers/opcua/src/ua-tcp/discovery-services.js'
 
 const url = process.argv[2] ?? ''
 const { hostname, port } = new URL(url)
 const target = { addresses: [hostname], port: Number(port), endpointUrl: url }
 const { signal } = new AbortController()
-const servers = await ask(findServers, target, { signal })
-const endpoints = await ask(getEndpoints, target, { signal })
+const servers = await callService(findServers, target, { signal })
+const endpoints = await callService(getEndpoints, target, { signal })
 process.stdout.write(`${servers.length} ${endpoints.length} ${process.memoryUsage.rss()}\n`)

@@ -1,6 +1,6 @@
 import type { Device } from '@akrijs/sdk'
 import type { EndpointSummary } from './endpoint-summary.js'
-import type { ApplicationIdentity, FoundServer } from './found-server.js'
+import type { ApplicationIdentity, OpcuaServer } from './opcua-server.js'
 
 /** The longest value that came from the network, in bytes. */
 const MAX_VALUE_BYTES = 512
@@ -14,7 +14,7 @@ export interface ServerDescription {
 
 /** A server as the agent gets it. Id and `OPCUA_DISCOVERY_URL` are those of the existing system. */
 export function describeServer(
-  { discoveryUrl, addresses = [] }: FoundServer,
+  { discoveryUrl, addresses = [] }: OpcuaServer,
   { applicationUri, productUri, applicationName }: ApplicationIdentity,
   { endpoints, sessionProperties = {} }: ServerDescription,
 ): Device {

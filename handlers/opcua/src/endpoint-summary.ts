@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { ApplicationIdentity } from './found-server.js'
+import type { ApplicationIdentity } from './opcua-server.js'
 import { ApplicationType, type EndpointDescription } from './ua-tcp/discovery-services.js'
 
 const MODES = new Map([

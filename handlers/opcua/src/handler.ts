@@ -3,18 +3,18 @@ import { HostNames, type Network, passesFilter, type ResolveHostName } from '@ak
 import { atLeastEvery } from './at-least-every.js'
 import { type OpcuaDetails, opcuaDetails } from './details.js'
 import { describeServer } from './device-description.js'
+import { withoutDuplicates } from './duplicate-servers.js'
 import { shownUrl } from './endpoint-url.js'
-import type { ApplicationIdentity, FoundServer, ServerLists } from './found-server.js'
-import { withoutListedTwice } from './listed-twice.js'
+import { distinct } from './find-servers/discovery-url.js'
+import { findServersMethod } from './find-servers/find-servers-method.js'
 import { browseServers } from './mdns/browse.js'
-import { mdnsServers } from './mdns/mdns-method.js'
+import { mdnsMethod } from './mdns/mdns-method.js'
+import type { ApplicationIdentity, OpcuaServer, ServerLists } from './opcua-server.js'
 import { Reach } from './reach.js'
 import { ServerDescriptions } from './server-descriptions.js'
 import { ServerSessions } from './session/server-sessions.js'
 import { SessionGate } from './session/session-gate.js'
-import { distinct } from './standard/discovery-url.js'
-import { standardServers } from './standard/standard-method.js'
-import type { AskOptions } from './ua-tcp/client.js'
+import type { CallOptions } from './ua-tcp/client.js'
 
 /** More are not asked who they are. */
 const MAX_SERVERS = 1000
@@ -30,7 +30,7 @@ export interface OpcuaHandlerOptions {
   /** The networks that this machine is in. @default those of its interfaces */
   readonly ownNetworks?: () => readonly Network[]
   /** How long a question may take. @default 3 s to connect, 5 s in all */
-  readonly timeouts?: Pick<AskOptions, 'connectMs' | 'totalMs'>
+  readonly timeouts?: Pick<CallOptions, 'connectMs' | 'totalMs'>
 }
 
 /** Finds OPC UA servers: those that discovery servers list, those that answer themselves, and those that announce themselves. */
@@ -72,7 +72,7 @@ export function defineOpcuaHandler({
         tooMany = candidates.length > MAX_SERVERS
         const servers = candidates.slice(0, MAX_SERVERS)
         await descriptions.update(servers, signal)
-        const once = await withoutListedTwice(
+        const once = await withoutDuplicates(
           servers,
           (server) => applicationOf(server)?.applicationUri,
           reach.addressesOf,
@@ -103,12 +103,12 @@ export function defineOpcuaHandler({
         return passesFilter(applicationNames, applicationName)
       }
 
-      function mayBeWanted({ application }: FoundServer): boolean {
+      function mayBeWanted({ application }: OpcuaServer): boolean {
         return application === undefined || isWanted(application)
       }
 
       /** Of a server that is only announced nothing is known before it has answered, not even whether it is one. */
-      function applicationOf(server: FoundServer): ApplicationIdentity | undefined {
+      function applicationOf(server: OpcuaServer): ApplicationIdentity | undefined {
         return server.application ?? descriptions.of(server)?.application
       }
 
@@ -124,12 +124,12 @@ export function defineOpcuaHandler({
         }
         if (discoveryUrls.length === 0)
           log.warn({}, 'discoveryUrls is empty, so nothing will be found')
-        return standardServers({
+        return findServersMethod({
           ...options,
           discoveryUrls,
           hostNames,
-          heard,
-          answering,
+          recentlyAnswered: heard,
+          responsive: answering,
           log,
           signal,
           clock,
@@ -144,13 +144,13 @@ export function defineOpcuaHandler({
           signal,
           clock,
         })
-        return mdnsServers({
+        return mdnsMethod({
           ...options,
           announced: lists,
           hostNames,
           reach,
-          heard,
-          answering,
+          recentlyAnswered: heard,
+          responsive: answering,
           log,
           signal,
           clock,
@@ -158,17 +158,17 @@ export function defineOpcuaHandler({
       }
 
       function heard(
-        servers: readonly FoundServer[],
+        servers: readonly OpcuaServer[],
         until: AbortSignal,
       ): Promise<ReadonlySet<string>> {
-        return descriptions.heard(servers.filter(mayBeWanted), until)
+        return descriptions.recentlyAnswered(servers.filter(mayBeWanted), until)
       }
 
       function answering(
-        servers: readonly FoundServer[],
+        servers: readonly OpcuaServer[],
         until: AbortSignal,
       ): Promise<ReadonlySet<string>> {
-        return descriptions.answering(servers.filter(mayBeWanted), until)
+        return descriptions.responsive(servers.filter(mayBeWanted), until)
       }
     },
   })

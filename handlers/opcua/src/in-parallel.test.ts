@@ -3,11 +3,11 @@ import { silentLogger, systemClock } from '@akrijs/sdk'
 import { HostNames, readNetwork } from '@akrijs/sdk/network'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { SimulatedServer } from '../test-peers/simulated-server.js'
-import type { FoundServer } from './found-server.js'
+import { findServersMethod } from './find-servers/find-servers-method.js'
 import { inParallel } from './in-parallel.js'
+import type { OpcuaServer } from './opcua-server.js'
 import { Reach } from './reach.js'
 import { ServerDescriptions } from './server-descriptions.js'
-import { standardServers } from './standard/standard-method.js'
 
 /** Of 40 servers so many are asked at a time, as it stands in standard-method.ts and server-descriptions.ts. */
 const AT_MOST = 16
@@ -49,12 +49,12 @@ describe('40 servers that hold their answers back', () => {
 
   it(`are asked for servers ${AT_MOST} at a time where they are discovery URLs, and in the end all of them`, async () => {
     const nobody = async () => new Set<string>()
-    const lists = standardServers({
+    const lists = findServersMethod({
       discoveryUrls: urls,
       hostNames,
       log: silentLogger,
-      heard: nobody,
-      answering: nobody,
+      recentlyAnswered: nobody,
+      responsive: nobody,
       timeouts,
       signal: stop.signal,
       clock: systemClock,
@@ -72,7 +72,7 @@ describe('40 servers that hold their answers back', () => {
     const reach = new Reach({ allowedNetworks, hostNames })
     const options = { reach, clock: systemClock, log: silentLogger, timeouts, roundMs: 60_000 }
     const descriptions = new ServerDescriptions(options)
-    const servers = urls.map((discoveryUrl): FoundServer => ({ discoveryUrl }))
+    const servers = urls.map((discoveryUrl): OpcuaServer => ({ discoveryUrl }))
     const described = descriptions.update(servers, stop.signal)
     await expectConnections(AT_MOST)
     answer()

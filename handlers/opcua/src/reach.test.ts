@@ -1,7 +1,7 @@
 import { HostNames, type Network, readNetwork } from '@akrijs/sdk/network'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { describe, expect, it } from 'vitest'
-import type { FoundServer } from './found-server.js'
+import type { OpcuaServer } from './opcua-server.js'
 import { Reach } from './reach.js'
 
 const networks = (...texts: string[]): Network[] =>
@@ -9,7 +9,7 @@ const networks = (...texts: string[]): Network[] =>
 
 /** On a machine that is 192.168.1.5 and fd12::5, and is called `node`. */
 async function addressesCalled(
-  server: Partial<FoundServer>,
+  server: Partial<OpcuaServer>,
   allowedNetworks?: readonly Network[],
 ): Promise<readonly string[]> {
   const resolve = async (host: string) => (host === 'node' ? ['192.168.1.5'] : [])

@@ -8,7 +8,7 @@ import {
   readNetwork,
 } from '@akrijs/sdk/network'
 import { readEndpointUrl } from './endpoint-url.js'
-import type { FoundServer } from './found-server.js'
+import type { OpcuaServer } from './opcua-server.js'
 import type { Target } from './ua-tcp/client.js'
 
 export interface ReachOptions {
@@ -50,13 +50,13 @@ export class Reach {
   readonly addressesOf = async ({
     discoveryUrl,
     addresses,
-  }: FoundServer): Promise<readonly string[]> => {
+  }: OpcuaServer): Promise<readonly string[]> => {
     const host = readEndpointUrl(discoveryUrl)?.host
     return addresses ?? (host === undefined ? [] : await addressesIfAny(this.#hostNames, host))
   }
 
   /** Where a server may be called; undefined where it may not be, or nobody knows where it is. */
-  async targetOf(server: FoundServer): Promise<Target | undefined> {
+  async targetOf(server: OpcuaServer): Promise<Target | undefined> {
     const port = readEndpointUrl(server.discoveryUrl)?.port
     const allowed = this.#named ?? this.#near(server)
     const addresses = (await this.addressesOf(server)).filter((address) => allowed.allows(address))
@@ -66,14 +66,14 @@ export class Reach {
   }
 
   /** Those that are where servers may be: anywhere, unless the details name networks. Waits for all host names together. */
-  async withinAllowedNetworks(servers: readonly FoundServer[]): Promise<readonly FoundServer[]> {
+  async withinAllowedNetworks(servers: readonly OpcuaServer[]): Promise<readonly OpcuaServer[]> {
     if (this.#named === undefined) return servers
     const targets = await Promise.all(servers.map((server) => this.targetOf(server)))
     return servers.filter((_, index) => targets[index] !== undefined)
   }
 
   /** Others on the network do not lead to this machine itself; a discovery server that runs here does. */
-  #near({ listedFrom = [] }: FoundServer): AllowedNetworks {
+  #near({ listedFrom = [] }: OpcuaServer): AllowedNetworks {
     const own = this.#ownAddresses()
     const where = listedFrom.flatMap((address) => readNetwork(address) ?? [])
     const here = new AllowedNetworks([

@@ -2,10 +2,10 @@ import { setMaxListeners } from 'node:events'
 import { AkriError, type Clock, type Logger } from '@akrijs/sdk'
 import { type EndpointSummary, summarize } from './endpoint-summary.js'
 import { OpcuaTimeoutError, OpcuaUnreachableError } from './errors.js'
-import type { FoundServer } from './found-server.js'
 import { inParallel } from './in-parallel.js'
+import type { OpcuaServer } from './opcua-server.js'
 import type { Reach } from './reach.js'
-import { type AskOptions, ask } from './ua-tcp/client.js'
+import { type CallOptions, callService } from './ua-tcp/client.js'
 import { getEndpoints } from './ua-tcp/discovery-services.js'
 
 /** How long a description is good for, in milliseconds. */
@@ -24,7 +24,7 @@ export interface ServerDescriptionsOptions {
   readonly reach: Reach
   readonly clock: Clock
   readonly log: Logger
-  readonly timeouts?: Pick<AskOptions, 'connectMs' | 'totalMs'> | undefined
+  readonly timeouts?: Pick<CallOptions, 'connectMs' | 'totalMs'> | undefined
   /** How long a round waits at most, in milliseconds. @default 5000 */
   readonly roundMs?: number
 }
@@ -46,12 +46,12 @@ export class ServerDescriptions {
   }
 
   /** What is known of the endpoints of a server; undefined while that is nothing. */
-  of({ discoveryUrl }: FoundServer): EndpointSummary | undefined {
+  of({ discoveryUrl }: OpcuaServer): EndpointSummary | undefined {
     return this.#entries.get(discoveryUrl)?.endpoints
   }
 
   /** Asks those of which nothing is known yet, and some of the others. Forgets who is not among them any more. */
-  async update(servers: readonly FoundServer[], signal: AbortSignal): Promise<void> {
+  async update(servers: readonly OpcuaServer[], signal: AbortSignal): Promise<void> {
     const urls = new Set(servers.map(({ discoveryUrl }) => discoveryUrl))
     for (const url of this.#entries.keys()) if (!urls.has(url)) this.#entries.delete(url)
     const now = this.#options.clock.monotonicMs()
@@ -71,9 +71,12 @@ export class ServerDescriptions {
   }
 
   /** The URLs of those that have answered lately, or answer now. */
-  async heard(servers: readonly FoundServer[], signal: AbortSignal): Promise<ReadonlySet<string>> {
+  async recentlyAnswered(
+    servers: readonly OpcuaServer[],
+    signal: AbortSignal,
+  ): Promise<ReadonlySet<string>> {
     const since = this.#options.clock.monotonicMs() - HEARD_MS
-    const isHeard = ({ discoveryUrl }: FoundServer) =>
+    const isHeard = ({ discoveryUrl }: OpcuaServer) =>
       (this.#entries.get(discoveryUrl)?.heardAt ?? since) > since
     await this.#askAll(
       servers.filter((server) => !isHeard(server)),
@@ -86,14 +89,14 @@ export class ServerDescriptions {
    * The URLs of those that answer, or have answered when they were last asked. Who has failed then, or was not heard of lately, is
    * asked, and so are some of the others.
    */
-  async answering(
-    servers: readonly FoundServer[],
+  async responsive(
+    servers: readonly OpcuaServer[],
     signal: AbortSignal,
   ): Promise<ReadonlySet<string>> {
     const since = this.#options.clock.monotonicMs() - HEARD_MS
-    const isAnswering = ({ discoveryUrl }: FoundServer) =>
+    const isAnswering = ({ discoveryUrl }: OpcuaServer) =>
       this.#entries.get(discoveryUrl)?.failures === 0
-    const heardAtOf = ({ discoveryUrl }: FoundServer) =>
+    const heardAtOf = ({ discoveryUrl }: OpcuaServer) =>
       this.#entries.get(discoveryUrl)?.heardAt ?? Number.NEGATIVE_INFINITY
     const due = [...servers]
       .sort((a, b) => heardAtOf(a) - heardAtOf(b))
@@ -106,7 +109,7 @@ export class ServerDescriptions {
     return new Set(servers.filter(isAnswering).map(({ discoveryUrl }) => discoveryUrl))
   }
 
-  async #askAll(servers: readonly FoundServer[], signal: AbortSignal): Promise<void> {
+  async #askAll(servers: readonly OpcuaServer[], signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
     if (servers.length === 0) return
     const round = new AbortController()
@@ -126,7 +129,7 @@ export class ServerDescriptions {
     signal.throwIfAborted()
   }
 
-  async #ask(server: FoundServer, signal: AbortSignal): Promise<void> {
+  async #ask(server: OpcuaServer, signal: AbortSignal): Promise<void> {
     const { discoveryUrl } = server
     const { clock, log, reach, timeouts } = this.#options
     const entry = this.#entries.get(discoveryUrl) ?? {
@@ -142,7 +145,7 @@ export class ServerDescriptions {
           'it is in no network where servers are called, or its host name does not resolve',
         )
       }
-      entry.endpoints = summarize(await ask(getEndpoints, target, { ...timeouts, signal }))
+      entry.endpoints = summarize(await callService(getEndpoints, target, { ...timeouts, signal }))
       entry.heardAt = clock.monotonicMs()
       entry.dueAt = entry.heardAt + REFRESH_MS
       entry.failures = 0

@@ -1,20 +1,20 @@
-import { type FoundDevice, isWithin } from './device-match.js'
+import { isWithin, type MatchedDevice } from './rule-set.js'
 
 /** Devices that are offered as one: the topmost, and what lies below it. */
 export interface DeviceGroup {
   readonly id: string
   /** In order of their paths; the topmost is the first. */
-  readonly members: readonly FoundDevice[]
+  readonly members: readonly MatchedDevice[]
 }
 
 /** Each device for itself. */
-export function oneByOne(found: readonly FoundDevice[]): DeviceGroup[] {
+export function oneByOne(found: readonly MatchedDevice[]): DeviceGroup[] {
   return found.map((device) => ({ id: device.devpath, members: [device] }))
 }
 
 /** Devices that lie below another one that was found are parts of that one. */
-export function groupRecursively(found: readonly FoundDevice[]): DeviceGroup[] {
-  const groups: { id: string; members: FoundDevice[] }[] = []
+export function groupRecursively(found: readonly MatchedDevice[]): DeviceGroup[] {
+  const groups: { id: string; members: MatchedDevice[] }[] = []
   // By components, so that all that lies below a path follows it at once.
   for (const device of [...found].sort((a, b) => compareComponents(a.devpath, b.devpath))) {
     const group = groups.at(-1)

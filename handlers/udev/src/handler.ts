@@ -2,8 +2,8 @@ import { type DiscoveryHandler, defineDiscoveryHandler } from '@akrijs/sdk'
 import { type UdevDetails, udevDetails } from './details.js'
 import { describeGroup, optionsFrom } from './device-description.js'
 import { groupRecursively, oneByOne } from './device-group.js'
-import { type FoundDevice, RuleSet } from './device-match.js'
 import type { DeviceMonitor } from './device-monitor.js'
+import { type MatchedDevice, RuleSet } from './rule-set.js'
 import { SYSTEM_ROOTS, type SysfsRoots, SysfsScan } from './sysfs.js'
 
 export interface UdevHandlerOptions extends Partial<SysfsRoots> {
@@ -30,7 +30,7 @@ export function defineUdevHandler({
       const group = details.groupRecursive ? groupRecursively : oneByOne
       if (details.udevRules.length === 0)
         log.warn({}, 'udevRules is empty, so nothing will be found')
-      let found: readonly FoundDevice[] = []
+      let found: readonly MatchedDevice[] = []
       for await (const change of monitor.changes(signal, log)) {
         if (change.kind === 'rescan') log.debug({ reason: change.reason }, 'looking at all devices')
         else if (!change.events.some((event) => rules.concernedBy(event, found))) continue

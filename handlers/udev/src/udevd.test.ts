@@ -4,8 +4,8 @@ import os from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, describe, expect, it } from 'vitest'
-import { ruleMatcher } from './match.js'
 import { parseRule } from './rule.js'
+import { ruleMatcher } from './rule-matcher.js'
 import { SYSTEM_ROOTS, SysfsScan } from './sysfs.js'
 
 // udevd itself judges: each condition goes into its rules with a mark, and the marks that it sets are compared with ours.

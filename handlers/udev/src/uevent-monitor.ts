@@ -1,7 +1,7 @@
 import { type Clock, type Logger, systemClock } from '@akrijs/sdk'
 import type { Change, DeviceMonitor, Uevent } from './device-monitor.js'
-import { feedUevents } from './uevent-feed.js'
-import { UeventGathering } from './uevent-gathering.js'
+import { UeventBurst } from './uevent-burst.js'
+import { readUevents } from './uevent-source.js'
 
 export interface MonitorOptions {
   /** @default systemClock */
@@ -20,7 +20,7 @@ const CEILING_MS = 80
 /** Tells of changes as they happen. All who ask share the sockets, which are open as long as there is one of them. */
 export class UeventMonitor implements DeviceMonitor {
   readonly #options: Required<MonitorOptions>
-  readonly #followers = new Set<UeventGathering>()
+  readonly #followers = new Set<UeventBurst>()
   #feed: AbortController | undefined
 
   constructor(options: MonitorOptions = {}) {
@@ -35,7 +35,7 @@ export class UeventMonitor implements DeviceMonitor {
 
   async *changes(signal: AbortSignal, log: Logger): AsyncGenerator<Change, void, void> {
     const { clock, quietMs } = this.#options
-    const gathering = new UeventGathering({ clock, quietMs, ceilingMs: CEILING_MS })
+    const gathering = new UeventBurst({ clock, quietMs, ceilingMs: CEILING_MS })
     const onAbort = () => {
       gathering.end()
       this.#leave(gathering)
@@ -53,7 +53,7 @@ export class UeventMonitor implements DeviceMonitor {
     }
   }
 
-  #join(gathering: UeventGathering, log: Logger): void {
+  #join(gathering: UeventBurst, log: Logger): void {
     this.#followers.add(gathering)
     if (this.#feed !== undefined) return
     this.#feed = new AbortController()
@@ -65,10 +65,10 @@ export class UeventMonitor implements DeviceMonitor {
         for (const follower of this.#followers) follower.rescan(reason)
       },
     }
-    feedUevents({ ...this.#options, log }, everybody, this.#feed.signal)
+    readUevents({ ...this.#options, log }, everybody, this.#feed.signal)
   }
 
-  #leave(gathering: UeventGathering): void {
+  #leave(gathering: UeventBurst): void {
     this.#followers.delete(gathering)
     if (this.#followers.size > 0) return
     this.#feed?.abort()

@@ -7,7 +7,7 @@ import type { Uevent } from './device-monitor.js'
 import { type MessageSource, parseUeventMessage } from './uevent-message.js'
 
 /** There is no socket for events here; the message says why. Devices have to be looked at again and again instead. */
-export class UeventSocketUnavailableError extends AkriError {
+export class UeventSocketError extends AkriError {
   constructor(reason: string, options?: { cause?: unknown }) {
     super('AKRI_ERR_UEVENT_SOCKET', 'transient', reason, options)
     this.name = 'UeventSocketUnavailableError'
@@ -57,8 +57,8 @@ export function openUeventSocket(
       if (event !== undefined) listener.onEvent(event)
     })
   } catch (error) {
-    if (error instanceof UeventSocketUnavailableError) throw error
-    throw new UeventSocketUnavailableError(
+    if (error instanceof UeventSocketError) throw error
+    throw new UeventSocketError(
       `the socket for device events cannot be opened: ${messageOf(error)}`,
       { cause: error },
     )
@@ -79,10 +79,9 @@ function loadAddon(): Addon {
   if (addon !== undefined) return addon
   const target = `${process.platform}-${process.arch}`
   const file = fileURLToPath(new URL(`../prebuilds/${target}/uevent.node`, import.meta.url))
-  if (!existsSync(file)) throw new UeventSocketUnavailableError(`there is no binary for ${target}`)
+  if (!existsSync(file)) throw new UeventSocketError(`there is no binary for ${target}`)
   const loaded: unknown = createRequire(import.meta.url)(file)
-  if (!isAddon(loaded))
-    throw new UeventSocketUnavailableError(`${file} is not the addon of this package`)
+  if (!isAddon(loaded)) throw new UeventSocketError(`${file} is not the addon of this package`)
   addon = loaded
   return addon
 }

@@ -8,8 +8,8 @@ import type { Logger } from '@akrijs/sdk'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { alone } from '../../../../test/support/alone.js'
 import { Lan, type LanHost } from '../../test-peers/lan.js'
-import type { AnnouncedServer } from './announced-server.js'
 import { type BrowseOptions, browseServers } from './browse.js'
+import type { MdnsServer } from './mdns-server.js'
 
 // Over real multicast: peers in network namespaces announce, and this process browses on the links to them.
 alone()
@@ -59,7 +59,7 @@ const log: Logger = {
 function browse(
   hosts: readonly LanHost[],
   options: Partial<BrowseOptions> = {},
-): AsyncGenerator<readonly AnnouncedServer[]> {
+): AsyncGenerator<readonly MdnsServer[]> {
   return browseServers({
     log,
     signal: stop.signal,
@@ -70,9 +70,9 @@ function browse(
 
 /** Takes lists until one satisfies. */
 async function until(
-  lists: AsyncGenerator<readonly AnnouncedServer[]>,
-  satisfied: (servers: readonly AnnouncedServer[]) => boolean,
-): Promise<readonly AnnouncedServer[]> {
+  lists: AsyncGenerator<readonly MdnsServer[]>,
+  satisfied: (servers: readonly MdnsServer[]) => boolean,
+): Promise<readonly MdnsServer[]> {
   for (;;) {
     const { value, done } = await lists.next()
     if (done) throw new TypeError('browsing has ended')
@@ -80,7 +80,7 @@ async function until(
   }
 }
 
-const names = (servers: readonly AnnouncedServer[]) => servers.map(({ name }) => name)
+const names = (servers: readonly MdnsServer[]) => servers.map(({ name }) => name)
 
 function avahi(
   host: LanHost,

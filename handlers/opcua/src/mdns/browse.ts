@@ -1,8 +1,8 @@
 import type { RemoteInfo } from 'node:dgram'
 import { type Clock, type Logger, messageOf, systemClock } from '@akrijs/sdk'
-import { type AnnouncedServer, announcedServer, mergeAnnounced } from './announced-server.js'
 import { Bell } from './bell.js'
 import { encodeQuery } from './dns-message.js'
+import { type MdnsServer, mdnsServer, mergeServers } from './mdns-server.js'
 import { MessageReader } from './message-reader.js'
 import { type Family, MDNS_PORT, MulticastSocket } from './multicast-socket.js'
 import { type LocalInterface, localInterfaces, networkList } from './networks.js'
@@ -46,7 +46,7 @@ const REST_MS = 10
  */
 export async function* browseServers(
   options: BrowseOptions,
-): AsyncGenerator<readonly AnnouncedServer[], void, void> {
+): AsyncGenerator<readonly MdnsServer[], void, void> {
   const { clock = systemClock, log, signal } = options
   const done = new AbortController()
   const until = AbortSignal.any([signal, done.signal])
@@ -108,9 +108,9 @@ class Browser {
     })
   }
 
-  servers(): AnnouncedServer[] {
+  servers(): MdnsServer[] {
     const all = [...this.#networks.values()].flatMap(({ cache }) => cache.resolved())
-    return mergeAnnounced(all.map(announcedServer).filter((server) => server !== undefined))
+    return mergeServers(all.map(mdnsServer).filter((server) => server !== undefined))
   }
 
   async run(signal: AbortSignal): Promise<void> {

@@ -4,8 +4,8 @@ import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, expect, it } from 'vitest'
 import { DISCOVERY_SERVER, SimulatedServer } from '../../test-peers/simulated-server.js'
 import { Reach } from '../reach.js'
-import type { AnnouncedServer } from './announced-server.js'
-import { mdnsServers } from './mdns-method.js'
+import { mdnsMethod } from './mdns-method.js'
+import type { MdnsServer } from './mdns-server.js'
 
 const servers: SimulatedServer[] = []
 const stop = new AbortController()
@@ -21,11 +21,7 @@ async function start(): Promise<SimulatedServer> {
   return server
 }
 
-function announced(
-  port: number,
-  isDiscoveryServer: boolean,
-  address = '127.0.0.1',
-): AnnouncedServer {
+function announced(port: number, isDiscoveryServer: boolean, address = '127.0.0.1'): MdnsServer {
   const discoveryUrl = `opc.tcp://plc.local:${port}`
   return { name: 'PLC', discoveryUrl, addresses: [address], capabilities: [], isDiscoveryServer }
 }
@@ -52,19 +48,19 @@ it('gives servers as they are announced, and of a discovery server those that it
     yield []
   }
   const hostNames = new HostNames({ clock })
-  const heard = async () => new Set<string>()
+  const nobody = async () => new Set<string>()
   const reach = within(hostNames, '127.0.0.1')
   const found: string[][] = []
   const options = {
     hostNames,
     reach,
-    heard,
-    answering: heard,
+    recentlyAnswered: nobody,
+    responsive: nobody,
     log: silentLogger,
     signal: stop.signal,
     clock,
   }
-  for await (const list of mdnsServers({ announced: lists(), ...options }))
+  for await (const list of mdnsMethod({ announced: lists(), ...options }))
     found.push(list.map(({ discoveryUrl }) => discoveryUrl))
   const [url] = listed.applications.flatMap(({ discoveryUrls }) => discoveryUrls)
   expect(found).toEqual([['opc.tcp://plc.local:4841', url], [url], [], []])
@@ -87,12 +83,19 @@ it('does not call a discovery server where servers may not be called, whoever an
     info: (fields, message) => void logged.push([fields, message]),
   }
   const nobody = async () => new Set<string>()
-  const options = { hostNames, heard: nobody, answering: nobody, log, signal: stop.signal, clock }
+  const options = {
+    hostNames,
+    recentlyAnswered: nobody,
+    responsive: nobody,
+    log,
+    signal: stop.signal,
+    clock,
+  }
   for (const reach of [
     within(hostNames, '0.0.0.0/0'),
     new Reach({ hostNames, allowedNetworks: undefined, ownNetworks: () => [] }),
   ])
-    for await (const list of mdnsServers({ announced: lists(), reach, ...options }))
+    for await (const list of mdnsMethod({ announced: lists(), reach, ...options }))
       expect(list).toEqual([])
   expect(victim.connections).toBe(0)
   const lines = ['127.0.0.1', '169.254.169.254'].map((address) => {

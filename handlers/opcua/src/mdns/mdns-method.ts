@@ -1,12 +1,12 @@
 import type { Clock } from '@akrijs/sdk'
 import { readNetwork } from '@akrijs/sdk/network'
 import { originOf, readEndpointUrl } from '../endpoint-url.js'
-import type { FoundServer } from '../found-server.js'
+import { DiscoveryUrl, type DiscoveryUrlOptions } from '../find-servers/discovery-url.js'
 import { inParallel } from '../in-parallel.js'
+import type { OpcuaServer } from '../opcua-server.js'
 import type { Reach } from '../reach.js'
-import { DiscoveryUrl, type DiscoveryUrlOptions } from '../standard/discovery-url.js'
 import type { Target } from '../ua-tcp/client.js'
-import type { AnnouncedServer } from './announced-server.js'
+import type { MdnsServer } from './mdns-server.js'
 
 /** How often a discovery server is asked, in milliseconds. */
 const ASK_MS = 10_000
@@ -16,7 +16,7 @@ const MAX_DISCOVERY_SERVERS = 100
 
 export interface MdnsMethodOptions extends DiscoveryUrlOptions {
   /** Who announces itself; comes at least every ten seconds. */
-  readonly announced: AsyncIterable<readonly AnnouncedServer[]>
+  readonly announced: AsyncIterable<readonly MdnsServer[]>
   /** Which discovery servers may be called: anybody can announce one, at any address. */
   readonly reach: Pick<Reach, 'targetOf'>
   readonly signal: AbortSignal
@@ -27,9 +27,9 @@ export interface MdnsMethodOptions extends DiscoveryUrlOptions {
  * The servers that announce themselves, and those that discovery servers list which announce themselves: such a one is no server,
  * but knows some.
  */
-export async function* mdnsServers(
+export async function* mdnsMethod(
   options: MdnsMethodOptions,
-): AsyncGenerator<readonly FoundServer[], void, void> {
+): AsyncGenerator<readonly OpcuaServer[], void, void> {
   const { announced, signal, clock } = options
   const asked = new Map<string, { readonly url: DiscoveryUrl; dueAt: number }>()
   const callable = new CallableUrls(options)
@@ -66,7 +66,7 @@ class CallableUrls {
   }
 
   /** The URLs of these, each once. Forgets all others. */
-  async of(discoveryServers: readonly AnnouncedServer[]): Promise<ReadonlySet<string>> {
+  async of(discoveryServers: readonly MdnsServer[]): Promise<ReadonlySet<string>> {
     const judged = new Map<string, Judged>()
     for (const server of discoveryServers) {
       const key = `${server.discoveryUrl} ${server.addresses.join()}`
@@ -76,7 +76,7 @@ class CallableUrls {
     return new Set([...judged.values()].flatMap(({ url }) => url ?? []))
   }
 
-  async #judge(server: AnnouncedServer, before: Judged | undefined): Promise<Judged> {
+  async #judge(server: MdnsServer, before: Judged | undefined): Promise<Judged> {
     const { reach, clock, log } = this.#options
     const now = clock.monotonicMs()
     if (before !== undefined && now - before.at < ASK_MS) return before

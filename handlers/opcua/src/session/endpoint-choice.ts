@@ -12,7 +12,7 @@ const POLICIES = ['Basic256Sha256', 'Aes128_Sha256_RsaOaep', 'Aes256_Sha256_RsaP
   (name) => `http://opcfoundation.org/UA/SecurityPolicy#${name}`,
 )
 
-export interface EndpointWish {
+export interface EndpointRequirements {
   readonly userToken: UserTokenType
   /** Whether a password may be sent so that everybody on the way can read it, where no endpoint takes it encrypted. */
   readonly allowUnencryptedPasswords: boolean
@@ -40,7 +40,7 @@ export type EndpointChoice =
  */
 export function chooseEndpoints(
   endpoints: readonly EndpointDescription[],
-  wish: EndpointWish,
+  wish: EndpointRequirements,
 ): EndpointChoice {
   const { userToken, allowUnencryptedPasswords, isTrusted } = wish
   const taking = endpoints.filter(

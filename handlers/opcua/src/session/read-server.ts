@@ -8,7 +8,7 @@ import { isSecured } from './endpoint-choice.js'
 import type { NodeOpcua } from './node-opcua.js'
 
 /** What a session tells of a server. A server need not know all of it. */
-export interface ServerFacts {
+export interface ServerInfo {
   /** Of OPC 10000-5, 12.6: `Running`, `Suspended`, `Shutdown`, … */
   readonly state?: string
   readonly startTime?: Date
@@ -63,7 +63,7 @@ export async function readServer({
   endpoint,
   credential,
   signal,
-}: ReadOptions): Promise<ServerFacts> {
+}: ReadOptions): Promise<ServerInfo> {
   signal.throwIfAborted()
   const isSecure = isSecured(endpoint)
   const client = library.OPCUAClient.create({
@@ -141,7 +141,7 @@ function userIdentity(
 async function readFacts(
   { AttributeIds, ServerState }: NodeOpcua,
   session: ClientSession,
-): Promise<ServerFacts> {
+): Promise<ServerInfo> {
   const names = Object.keys(NODES) as (keyof typeof NODES)[]
   const answers = await session.read(
     names.map((name) => ({ nodeId: `i=${NODES[name]}`, attributeId: AttributeIds.Value })),

@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { Certificates, hasOpenssl } from '../../test-peers/certificates.js'
 import { SecuredServer } from '../../test-peers/secured-server.js'
 import { readEndpointUrl } from '../endpoint-url.js'
-import type { FoundServer } from '../found-server.js'
+import type { OpcuaServer } from '../opcua-server.js'
 import { ServerSessions, type ServerSessionsOptions } from './server-sessions.js'
 import { SessionGate } from './session-gate.js'
 
@@ -60,7 +60,7 @@ function sessions(
   return ServerSessions.open({
     properties: DiscoveryProperties.fromTexts(texts),
     gate: new SessionGate(4),
-    targetOf: async ({ discoveryUrl }: FoundServer) => {
+    targetOf: async ({ discoveryUrl }: OpcuaServer) => {
       const port = readEndpointUrl(discoveryUrl)?.port
       return port === undefined
         ? undefined

@@ -16,9 +16,9 @@ import {
 } from '../credentials.js'
 import { originOf, readEndpointUrl } from '../endpoint-url.js'
 import { OpcuaSessionError, OpcuaUnreachableError } from '../errors.js'
-import type { ApplicationIdentity, FoundServer } from '../found-server.js'
 import { inParallel } from '../in-parallel.js'
-import { type AskOptions, ask, type Target } from '../ua-tcp/client.js'
+import type { ApplicationIdentity, OpcuaServer } from '../opcua-server.js'
+import { type CallOptions, callService, type Target } from '../ua-tcp/client.js'
 import { type EndpointDescription, getEndpoints } from '../ua-tcp/discovery-services.js'
 import { type ClientIdentity, clientIdentity } from './client-identity.js'
 import { chooseEndpoints, UserTokenType } from './endpoint-choice.js'
@@ -50,18 +50,18 @@ export interface ServerSessionsOptions {
   /** The one of all Configurations. */
   readonly gate: SessionGate
   /** Where a server may be called. */
-  readonly targetOf: (server: FoundServer) => Promise<Target | undefined>
+  readonly targetOf: (server: OpcuaServer) => Promise<Target | undefined>
   readonly clock: Clock
   readonly log: Logger
-  readonly timeouts?: Pick<AskOptions, 'connectMs' | 'totalMs'> | undefined
+  readonly timeouts?: Pick<CallOptions, 'connectMs' | 'totalMs'> | undefined
   /** How long one session may take, from the call to its end, in milliseconds. @default 10000 */
   readonly sessionMs?: number
   /** How long a round waits for sessions, in milliseconds; who is slower is tried again later. @default 10000 */
   readonly roundMs?: number
 }
 
-export interface KnownServer {
-  readonly server: FoundServer
+export interface IdentifiedServer {
+  readonly server: OpcuaServer
   readonly application: ApplicationIdentity
 }
 
@@ -105,16 +105,16 @@ export class ServerSessions {
   }
 
   /** Properties that the session with a server has added. */
-  of({ discoveryUrl }: FoundServer): Readonly<Record<string, string>> {
+  of({ discoveryUrl }: OpcuaServer): Readonly<Record<string, string>> {
     return this.#entries.get(discoveryUrl)?.properties ?? {}
   }
 
   /** Reads those of which nothing is known yet, and some of the others. Forgets who is not among them any more. */
-  async update(servers: readonly KnownServer[], signal: AbortSignal): Promise<void> {
+  async update(servers: readonly IdentifiedServer[], signal: AbortSignal): Promise<void> {
     const urls = new Set(servers.map(({ server }) => server.discoveryUrl))
     for (const url of this.#entries.keys()) if (!urls.has(url)) this.#entries.delete(url)
     const now = this.#options.clock.monotonicMs()
-    const dueAtOf = ({ server }: KnownServer) =>
+    const dueAtOf = ({ server }: IdentifiedServer) =>
       this.#entries.get(server.discoveryUrl)?.dueAt ?? Number.NEGATIVE_INFINITY
     // One that is further ahead than anything is put off is of a clock that was put back since.
     const isDue = (dueAt: number) => dueAt <= now || dueAt > now + REFRESH_MS
@@ -132,7 +132,7 @@ export class ServerSessions {
     signal.throwIfAborted()
   }
 
-  async #read(known: KnownServer, round: AbortSignal): Promise<void> {
+  async #read(known: IdentifiedServer, round: AbortSignal): Promise<void> {
     const { clock, gate, log, sessionMs = 10_000 } = this.#options
     const { discoveryUrl } = known.server
     const entry = this.#entries.get(discoveryUrl) ?? { properties: {}, dueAt: 0, failures: 0 }
@@ -164,7 +164,7 @@ export class ServerSessions {
   }
 
   async #readBy(
-    { server, application: { applicationUri } }: KnownServer,
+    { server, application: { applicationUri } }: IdentifiedServer,
     entry: Entry,
     signal: AbortSignal,
   ): Promise<Record<string, string>> {
@@ -175,7 +175,7 @@ export class ServerSessions {
         'it is in no network where servers are called, or has no address for a URL',
       )
     const credential = this.#credentials.for(applicationUri, server.discoveryUrl)
-    const endpoints = await ask(getEndpoints, target, { ...this.#options.timeouts, signal })
+    const endpoints = await callService(getEndpoints, target, { ...this.#options.timeouts, signal })
     const choice = chooseEndpoints(endpoints, {
       userToken:
         credential === undefined ? UserTokenType.anonymous : UserTokenType[credential.kind],

@@ -1,4 +1,4 @@
-import type { ServerFacts } from './read-server.js'
+import type { ServerInfo } from './read-server.js'
 
 /** How it went with the session, for `OPCUA_SERVER_DETAILS`: what an operator can do something about. */
 export type SessionOutcome =
@@ -21,7 +21,7 @@ const MAX_NAMESPACES_BYTES = 512
 /** Properties that a session adds to a server. What a server does not say is left out. */
 export function sessionProperties(
   outcome: SessionOutcome,
-  facts: ServerFacts | undefined,
+  facts: ServerInfo | undefined,
 ): Record<string, string> {
   const values = {
     OPCUA_SERVER_DETAILS: outcome,

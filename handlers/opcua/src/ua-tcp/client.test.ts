@@ -1,7 +1,7 @@
 import net from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { application, SimulatedServer } from '../../test-peers/simulated-server.js'
-import { type AskOptions, ask, type Target } from './client.js'
+import { type CallOptions, callService, type Target } from './client.js'
 import { findServers, findServersOnNetwork, getEndpoints } from './discovery-services.js'
 
 const closing: (() => unknown)[] = []
@@ -42,8 +42,11 @@ function target(port: number, addresses = ['127.0.0.1']): Target {
   return { addresses, port, endpointUrl: `opc.tcp://127.0.0.1:${port}/` }
 }
 
-function findAt(port: number, options: Partial<AskOptions> = {}) {
-  return ask(findServers, target(port), { signal: new AbortController().signal, ...options })
+function findAt(port: number, options: Partial<CallOptions> = {}) {
+  return callService(findServers, target(port), {
+    signal: new AbortController().signal,
+    ...options,
+  })
 }
 
 const { signal } = new AbortController()
@@ -59,9 +62,13 @@ describe('asking a server', () => {
       { serverName: 'a', discoveryUrl: 'opc.tcp://a:4840', serverCapabilities: ['DA'] },
     ]
     const options = { signal, limits: { chunks: 1000 } }
-    expect(await ask(findServers, target(server.port), options)).toEqual(server.applications)
-    expect(await ask(getEndpoints, target(server.port), options)).toEqual(server.endpoints)
-    expect(await ask(findServersOnNetwork, target(server.port), options)).toEqual(server.records)
+    expect(await callService(findServers, target(server.port), options)).toEqual(
+      server.applications,
+    )
+    expect(await callService(getEndpoints, target(server.port), options)).toEqual(server.endpoints)
+    expect(await callService(findServersOnNetwork, target(server.port), options)).toEqual(
+      server.records,
+    )
     await expect.poll(() => server.connections).toBe(0)
   })
 
@@ -72,14 +79,14 @@ describe('asking a server', () => {
       code: 'AKRI_ERR_OPCUA_UNREACHABLE',
       message: expect.stringContaining(`ECONNREFUSED 127.0.0.1:${port}`),
     })
-    await expect(ask(findServers, target(port, []), { signal })).rejects.toMatchObject({
+    await expect(callService(findServers, target(port, []), { signal })).rejects.toMatchObject({
       code: 'AKRI_ERR_OPCUA_UNREACHABLE',
     })
   })
 
   it('calls the next address where nobody takes the call', async () => {
     const server = await simulated()
-    const found = await ask(findServers, target(server.port, ['127.0.0.2', '127.0.0.1']), {
+    const found = await callService(findServers, target(server.port, ['127.0.0.2', '127.0.0.1']), {
       signal,
     })
     expect(found).toHaveLength(1)
@@ -89,7 +96,7 @@ describe('asking a server', () => {
     const server = await SimulatedServer.start({ host: '::1' }).catch(() => undefined)
     if (server === undefined) return context.skip('there is no IPv6 here')
     closing.push(() => server.close())
-    expect(await ask(findServers, target(server.port, ['::1']), { signal })).toEqual(
+    expect(await callService(findServers, target(server.port, ['::1']), { signal })).toEqual(
       server.applications,
     )
     expect(server.url).toBe(`opc.tcp://[::1]:${server.port}/`)

@@ -14,7 +14,7 @@ export interface Target {
   readonly endpointUrl: string
 }
 
-export interface AskOptions {
+export interface CallOptions {
   readonly signal: AbortSignal
   /** How long a connection may take to come about, in milliseconds. @default 3000 */
   readonly connectMs?: number
@@ -28,10 +28,10 @@ export interface AskOptions {
  * Asks a server one question, on a connection of its own. The connection is gone when the promise settles.
  * @throws OpcuaUnreachableError, OpcuaTimeoutError, OpcuaProtocolError, OpcuaServiceError; the signal's reason when it is aborted
  */
-export async function ask<Answer>(
+export async function callService<Answer>(
   service: DiscoveryService<Answer>,
   target: Target,
-  options: AskOptions,
+  options: CallOptions,
 ): Promise<Answer> {
   const until = systemClock.monotonicMs() + (options.totalMs ?? 5000)
   let failure: unknown = new OpcuaUnreachableError('there is no address to call')
@@ -63,7 +63,7 @@ function askAt<Answer>(
   leftMs: number,
   service: DiscoveryService<Answer>,
   { port, endpointUrl }: Target,
-  { signal, connectMs = 3000, limits = {} }: AskOptions,
+  { signal, connectMs = 3000, limits = {} }: CallOptions,
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason)

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { application, DISCOVERY_SERVER } from '../../test-peers/simulated-server.js'
 import { parseEndpointUrl } from '../endpoint-url.js'
 import { type ApplicationDescription, ApplicationType } from '../ua-tcp/discovery-services.js'
-import { type Asked, announcedServers, hostsOf, listedServers } from './listed-servers.js'
+import { type Asked, announcedServers, hostsOf, listedServers } from './server-list.js'
 
 const KNOWN = ['plc1', '192.168.0.1', '192.168.0.7', 'fd00::7']
 

@@ -13,7 +13,7 @@ export interface GatheringOptions {
 const MAX_EVENTS = 1000
 
 /** Makes one change of a burst of events: a hub that is plugged in is forty of them. */
-export class UeventGathering implements AsyncIterable<Change> {
+export class UeventBurst implements AsyncIterable<Change> {
   readonly #options: GatheringOptions
   #events: Uevent[] = []
   #rescan: string | undefined

@@ -1,10 +1,10 @@
 import type { Uevent } from './device-monitor.js'
-import { globOf, isPlural, type RuleMatcher, ruleMatcher } from './match.js'
 import type { Rule } from './rule.js'
+import { globOf, isPlural, type RuleMatcher, ruleMatcher } from './rule-matcher.js'
 import type { ScanFilter, SysfsDevice, SysfsScan } from './sysfs.js'
 
 /** A device that is to be offered: the one that matched, or, where that has no node, its nearest ancestor that has. */
-export interface FoundDevice {
+export interface MatchedDevice {
   readonly devpath: string
   readonly devnode: string | undefined
   readonly device: SysfsDevice
@@ -30,7 +30,7 @@ export class RuleSet {
    * Whether an event can change what is found. False only where that is certain: another subsystem, and neither above nor
    * below what was found last.
    */
-  concernedBy({ devpath, properties }: Uevent, found: readonly FoundDevice[]): boolean {
+  concernedBy({ devpath, properties }: Uevent, found: readonly MatchedDevice[]): boolean {
     const subsystem = properties.get('SUBSYSTEM')
     if (subsystem === undefined) return true
     if (this.#rules.some(({ filter, asksParents }) => asksParents || filter.subsystem(subsystem)))
@@ -41,8 +41,8 @@ export class RuleSet {
   }
 
   /** All devices that match one of the rules, each once, in order of their paths. */
-  find(scan: SysfsScan): FoundDevice[] {
-    const found = new Map<string, FoundDevice>()
+  find(scan: SysfsScan): MatchedDevice[] {
+    const found = new Map<string, MatchedDevice>()
     for (const { matcher, filter } of this.#rules) {
       for (const device of scan.devices(filter)) {
         if (!matcher.matches(device) || !device.present) continue

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { DeviceView } from './device-view.js'
-import { ruleMatcher } from './match.js'
 import { parseRule } from './rule.js'
+import { ruleMatcher } from './rule-matcher.js'
 
 const pci = view({
   devpath: '/devices/pci0000:00/0000:00:14.0',

@@ -5,9 +5,9 @@ import { silentLogger } from '@akrijs/sdk'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Uevent } from './device-monitor.js'
-import { feedUevents } from './uevent-feed.js'
 import type { MessageSource } from './uevent-message.js'
-import { type UeventSocketListener, UeventSocketUnavailableError } from './uevent-socket.js'
+import { UeventSocketError, type UeventSocketListener } from './uevent-socket.js'
+import { readUevents } from './uevent-source.js'
 
 const POLL_MS = 7000
 
@@ -48,7 +48,7 @@ const udevdGoes = () => rm(path.join(runUdevRoot, 'control'))
 function openSocket(source: MessageSource, listener: UeventSocketListener): () => void {
   asked++
   const reason = unavailable.get(source)
-  if (reason !== undefined) throw new UeventSocketUnavailableError(reason)
+  if (reason !== undefined) throw new UeventSocketError(reason)
   sockets.set(source, listener)
   return () => {
     if (sockets.get(source) === listener) sockets.delete(source)
@@ -64,7 +64,7 @@ function feed(): void {
     add: (event: Uevent) => events.push(event),
     rescan: (reason: string) => rescans.push(reason),
   }
-  feedUevents({ log, clock, runUdevRoot, pollMs: POLL_MS, openSocket }, follower, stop.signal)
+  readUevents({ log, clock, runUdevRoot, pollMs: POLL_MS, openSocket }, follower, stop.signal)
 }
 
 const uevent = (number: number): Uevent => ({

@@ -1,9 +1,9 @@
-import type { FoundServer } from '../found-server.js'
+import type { OpcuaServer } from '../opcua-server.js'
 import { type DnsName, nameKey } from './dns-message.js'
 import type { ResolvedService } from './service-cache.js'
 
 /** A server, or a discovery server, that announces itself by multicast DNS (OPC 10000-12, annex C). */
-export interface AnnouncedServer extends FoundServer {
+export interface MdnsServer extends OpcuaServer {
   /** What it calls itself, for logs. */
   readonly name: string
   /** Where it is: IPv4 first, link-local IPv6 last and with their interface, `fe80::1%eth0`. */
@@ -17,7 +17,7 @@ export interface AnnouncedServer extends FoundServer {
 const MAX_CAPABILITIES = 64
 
 /** Undefined where what was announced makes no URL. */
-export function announcedServer(service: ResolvedService): AnnouncedServer | undefined {
+export function mdnsServer(service: ResolvedService): MdnsServer | undefined {
   const { name, target, port, text } = service
   // Some announce nonsense for a host name (node-opcua does), and on one network all the same: then who says so is meant.
   const isNamed = hostName(target) !== undefined
@@ -38,8 +38,8 @@ export function announcedServer(service: ResolvedService): AnnouncedServer | und
 }
 
 /** One of each URL, in the order of URLs: several networks, and a server and its discovery server, announce the same. */
-export function mergeAnnounced(servers: Iterable<AnnouncedServer>): AnnouncedServer[] {
-  const merged = new Map<string, AnnouncedServer>()
+export function mergeServers(servers: Iterable<MdnsServer>): MdnsServer[] {
+  const merged = new Map<string, MdnsServer>()
   for (const server of servers) {
     const other = merged.get(server.discoveryUrl)
     merged.set(server.discoveryUrl, other === undefined ? server : union(other, server))
@@ -47,7 +47,7 @@ export function mergeAnnounced(servers: Iterable<AnnouncedServer>): AnnouncedSer
   return [...merged.values()].sort((a, b) => (a.discoveryUrl < b.discoveryUrl ? -1 : 1))
 }
 
-function union(one: AnnouncedServer, other: AnnouncedServer): AnnouncedServer {
+function union(one: MdnsServer, other: MdnsServer): MdnsServer {
   const capabilities = [...new Set([...one.capabilities, ...other.capabilities])].sort()
   return {
     ...(one.name <= other.name ? one : other),

@@ -1,17 +1,17 @@
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Change, Uevent } from './device-monitor.js'
-import { UeventGathering } from './uevent-gathering.js'
+import { UeventBurst } from './uevent-burst.js'
 
 let clock: ManualClock
-let gathering: UeventGathering
+let gathering: UeventBurst
 /** What was told, and when. */
 let told: { readonly at: number; readonly change: Change }[]
 let telling: Promise<void>
 
 beforeEach(async () => {
   clock = new ManualClock()
-  gathering = new UeventGathering({ clock, quietMs: 20, ceilingMs: 80 })
+  gathering = new UeventBurst({ clock, quietMs: 20, ceilingMs: 80 })
   told = []
   telling = (async () => {
     for await (const change of gathering) told.push({ at: clock.monotonicMs(), change })

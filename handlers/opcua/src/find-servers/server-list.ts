@@ -1,5 +1,5 @@
 import { type EndpointUrl, originOf, readEndpointUrl } from '../endpoint-url.js'
-import type { FoundServer } from '../found-server.js'
+import type { OpcuaServer } from '../opcua-server.js'
 import {
   type ApplicationDescription,
   ApplicationType,
@@ -55,7 +55,7 @@ export function listedServers(
   applications: readonly ApplicationDescription[],
   asked: Asked,
   resolves: (host: string) => boolean,
-): FoundServer[] {
+): OpcuaServer[] {
   const speaksForOthers = isDiscoveryServer(applications)
   return applications.flatMap((application) => {
     if (application.applicationType !== ApplicationType.server) return []
@@ -76,7 +76,7 @@ export function listedServers(
 export function announcedServers(
   records: readonly ServerOnNetwork[],
   { addresses }: Asked,
-): FoundServer[] {
+): OpcuaServer[] {
   return records.flatMap(({ discoveryUrl, serverCapabilities }) => {
     if (serverCapabilities.includes('LDS') || readEndpointUrl(discoveryUrl) === undefined) return []
     return { discoveryUrl, listedFrom: addresses }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { announcedServer, mergeAnnounced } from './announced-server.js'
+import { mdnsServer, mergeServers } from './mdns-server.js'
 
 const service = {
   name: ['Mixer 1.2', '_opcua-tcp', '_tcp', 'local'],
@@ -13,7 +13,7 @@ const service = {
 describe('a server that announces itself', () => {
   it('is given by its host, port and path, with its addresses by their reach', () => {
     const addresses = ['fe80::1%eth0', '2001:db8::1', '192.0.2.1']
-    expect(announcedServer({ ...service, addresses })).toEqual({
+    expect(mdnsServer({ ...service, addresses })).toEqual({
       name: 'Mixer 1.2',
       discoveryUrl: 'opc.tcp://plc1.local:4840/UA/Mixer',
       addresses: ['192.0.2.1', '2001:db8::1', 'fe80::1%eth0'],
@@ -31,14 +31,12 @@ describe('a server that announces itself', () => {
     ['a path that would be something else in a URL', ['path=/a?b#c'], ''],
     ['a path with a line break', ['path=/a\nb'], ''],
   ])('has %s', (_, text, path) => {
-    expect(announcedServer({ ...service, text })?.discoveryUrl).toBe(
-      `opc.tcp://plc1.local:4840${path}`,
-    )
+    expect(mdnsServer({ ...service, text })?.discoveryUrl).toBe(`opc.tcp://plc1.local:4840${path}`)
   })
 
   it('is a discovery server by its capabilities, of which only identifiers count', () => {
     const caps = `caps=LDS, NA,,a b,${'x'.repeat(40)}`
-    expect(announcedServer({ ...service, text: [caps] })).toMatchObject({
+    expect(mdnsServer({ ...service, text: [caps] })).toMatchObject({
       capabilities: ['LDS', 'NA'],
       isDiscoveryServer: true,
     })
@@ -52,15 +50,13 @@ describe('a server that announces itself', () => {
   ])('is given by the address of who says so, where its host name has %s', (_, target) => {
     const addresses = ['192.0.2.1', '192.0.2.7', 'fe80::1%eth0']
     expect(
-      announcedServer({ ...service, target, addresses, sender: '192.0.2.7', text: [] }),
+      mdnsServer({ ...service, target, addresses, sender: '192.0.2.7', text: [] }),
     ).toMatchObject({
       discoveryUrl: 'opc.tcp://192.0.2.7:4840',
       addresses: ['192.0.2.7'],
     })
     const byIpv6 = { addresses: ['2001:db8::1', 'fe80::1%eth0'], sender: 'fe80::1%eth0', text: [] }
-    expect(
-      announcedServer({ ...service, target, ...byIpv6, sender: 'fe80::2%eth0' }),
-    ).toMatchObject({
+    expect(mdnsServer({ ...service, target, ...byIpv6, sender: 'fe80::2%eth0' })).toMatchObject({
       discoveryUrl: 'opc.tcp://[2001:db8::1]:4840',
     })
   })
@@ -72,18 +68,18 @@ describe('a server that announces itself', () => {
       { target: ['a b'], addresses: ['fe80::1%eth0'] },
     ],
   ])('is none with %s', (_, change) => {
-    expect(announcedServer({ ...service, ...change })).toBeUndefined()
+    expect(mdnsServer({ ...service, ...change })).toBeUndefined()
   })
 
   it('is one, however many networks and names it is announced on', () => {
-    const one = announcedServer(service)
-    const other = announcedServer({
+    const one = mdnsServer(service)
+    const other = mdnsServer({
       ...service,
       name: ['Another'],
       addresses: ['198.51.100.1'],
       text: ['path=/UA/Mixer', 'caps=LDS'],
     })
-    expect(mergeAnnounced([one, other, one].filter((server) => server !== undefined))).toEqual([
+    expect(mergeServers([one, other, one].filter((server) => server !== undefined))).toEqual([
       {
         name: 'Another',
         discoveryUrl: 'opc.tcp://plc1.local:4840/UA/Mixer',

@@ -5,7 +5,7 @@ import type { Uevent } from './device-monitor.js'
 import type { MessageSource } from './uevent-message.js'
 import { openUeventSocket } from './uevent-socket.js'
 
-export interface UeventFeedOptions {
+export interface UeventSourceOptions {
   readonly log: Logger
   readonly clock: Clock
   /** Where udevd's `control` socket is while it runs. */
@@ -17,7 +17,7 @@ export interface UeventFeedOptions {
 }
 
 /** Who is told. */
-export interface UeventFollower {
+export interface UeventListener {
   add(event: Uevent): void
   /** What changed is not known. */
   rescan(reason: string): void
@@ -36,13 +36,13 @@ const UDEVD_CHECK_MS = 10_000
  * stay in its own network namespace: in a Pod without the host's network there are none, and devices are looked at
  * {@link UDEVD_PATIENCE_MS} after the kernel's.
  */
-export function feedUevents(
-  options: UeventFeedOptions,
-  follower: UeventFollower,
+export function readUevents(
+  options: UeventSourceOptions,
+  follower: UeventListener,
   signal: AbortSignal,
 ): void {
   const { clock, log, runUdevRoot } = options
-  const waiting = new UnansweredEvents(clock, signal, follower, log)
+  const waiting = new UdevdAnswers(clock, signal, follower, log)
   const udevd = { runs: udevdRuns(runUdevRoot) }
   owned(listen(options, udevd, follower, waiting, signal), log)
   owned(followUdevd(options, udevd, follower, signal), log)
@@ -50,10 +50,10 @@ export function feedUevents(
 
 /** Keeps the sockets open; a broken one is opened anew. Without any, looks again and again. Begins before it returns. */
 async function listen(
-  { clock, log, pollMs, openSocket = openUeventSocket }: UeventFeedOptions,
+  { clock, log, pollMs, openSocket = openUeventSocket }: UeventSourceOptions,
   udevd: { readonly runs: boolean },
-  follower: UeventFollower,
-  waiting: UnansweredEvents,
+  follower: UeventListener,
+  waiting: UdevdAnswers,
   signal: AbortSignal,
 ): Promise<void> {
   for (let warned = false; !signal.aborted; ) {
@@ -94,9 +94,9 @@ async function listen(
 }
 
 async function followUdevd(
-  { clock, runUdevRoot }: UeventFeedOptions,
+  { clock, runUdevRoot }: UeventSourceOptions,
   udevd: { runs: boolean },
-  follower: UeventFollower,
+  follower: UeventListener,
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
@@ -116,10 +116,10 @@ function udevdRuns(runUdevRoot: string): boolean {
 const MAX_PENDING = 10_000
 
 /** Events of the kernel that udevd should pass on. */
-class UnansweredEvents {
+class UdevdAnswers {
   readonly #clock: Clock
   readonly #signal: AbortSignal
-  readonly #follower: UeventFollower
+  readonly #follower: UeventListener
   readonly #log: Logger
   readonly #pending = new Set<string>()
   /** The last few: two sockets have no order, and udevd's message may be read before the kernel's. */
@@ -127,7 +127,7 @@ class UnansweredEvents {
   #timer = false
   #warned = false
 
-  constructor(clock: Clock, signal: AbortSignal, follower: UeventFollower, log: Logger) {
+  constructor(clock: Clock, signal: AbortSignal, follower: UeventListener, log: Logger) {
     this.#clock = clock
     this.#signal = signal
     this.#follower = follower

@@ -2,9 +2,9 @@ import { AkriError, type Clock, type Logger, messageOf, Presence } from '@akrijs
 import { HostNameError, type HostNames } from '@akrijs/sdk/network'
 import { parseEndpointUrl } from '../endpoint-url.js'
 import { OpcuaServiceError, OpcuaUnreachableError } from '../errors.js'
-import type { FoundServer } from '../found-server.js'
+import type { OpcuaServer } from '../opcua-server.js'
 import { addressesIfAny } from '../reach.js'
-import { type AskOptions, ask, type Target } from '../ua-tcp/client.js'
+import { type CallOptions, callService, type Target } from '../ua-tcp/client.js'
 import {
   type ApplicationDescription,
   findServers,
@@ -19,7 +19,7 @@ import {
   hostsOf,
   isDiscoveryServer,
   listedServers,
-} from './listed-servers.js'
+} from './server-list.js'
 
 /** How many rounds in a row a URL may be silent before its servers are gone, unless they answer for themselves. */
 const ROUNDS_OF_SILENCE = 2
@@ -35,28 +35,28 @@ export interface DiscoveryUrlOptions {
   readonly hostNames: HostNames
   readonly log: Logger
   /** The URLs of those servers that have answered themselves lately, or answer now. */
-  readonly heard: (
-    servers: readonly FoundServer[],
+  readonly recentlyAnswered: (
+    servers: readonly OpcuaServer[],
     signal: AbortSignal,
   ) => Promise<ReadonlySet<string>>
   /** The URLs of those servers that have not failed to answer themselves when they were last asked, which may be now. */
-  readonly answering: (
-    servers: readonly FoundServer[],
+  readonly responsive: (
+    servers: readonly OpcuaServer[],
     signal: AbortSignal,
   ) => Promise<ReadonlySet<string>>
   readonly clock: Clock
-  readonly timeouts?: Pick<AskOptions, 'connectMs' | 'totalMs'>
+  readonly timeouts?: Pick<CallOptions, 'connectMs' | 'totalMs'>
 }
 
 interface Listed {
   readonly id: string
-  readonly server: FoundServer
+  readonly server: OpcuaServer
   /** Since when the answers of its discovery server leave it out. */
   readonly unlistedAt?: number
 }
 
 interface Answer {
-  readonly servers: readonly FoundServer[]
+  readonly servers: readonly OpcuaServer[]
   readonly isOfDiscoveryServer: boolean
 }
 
@@ -86,11 +86,11 @@ export class DiscoveryUrl {
   }
 
   /** Whether what it vouches for is worth anything: it has answered, or had its chances. */
-  get isKnown(): boolean {
+  get isSettled(): boolean {
     return this.#answered || this.#failures > ROUNDS_OF_SILENCE
   }
 
-  get servers(): readonly FoundServer[] {
+  get servers(): readonly OpcuaServer[] {
     return this.#known.map(({ server }) => server)
   }
 
@@ -160,20 +160,20 @@ export class DiscoveryUrl {
   async #applications(
     asked: Asked,
     target: Target,
-    options: AskOptions,
+    options: CallOptions,
   ): Promise<readonly ApplicationDescription[]> {
     if (!this.#echoes) {
-      const applications = await ask(findServers, target, options)
+      const applications = await callService(findServers, target, options)
       if (!echoesItsUrl(applications, asked)) return applications
       this.#echoes = true
     }
-    return ask(findServersAsRegistered, target, options)
+    return callService(findServersAsRegistered, target, options)
   }
 
   async #listed(
     applications: readonly ApplicationDescription[],
     asked: Asked,
-  ): Promise<FoundServer[]> {
+  ): Promise<OpcuaServer[]> {
     const { hostNames } = this.#options
     const resolving = new Set<string>()
     const look = async (host: string) => {
@@ -184,10 +184,13 @@ export class DiscoveryUrl {
   }
 
   /** What the discovery server has heard by mDNS. That it knows no such service is no failure, and is not asked again. */
-  async #announced(asked: Asked, target: Target, signal: AbortSignal): Promise<FoundServer[]> {
+  async #announced(asked: Asked, target: Target, signal: AbortSignal): Promise<OpcuaServer[]> {
     if (this.#withoutMulticast) return []
     try {
-      const records = await ask(findServersOnNetwork, target, { ...this.#options.timeouts, signal })
+      const records = await callService(findServersOnNetwork, target, {
+        ...this.#options.timeouts,
+        signal,
+      })
       return announcedServers(records, asked)
     } catch (error) {
       signal.throwIfAborted()
@@ -208,7 +211,7 @@ export class DiscoveryUrl {
         : { id, server: { ...server, isUnlisted: true }, unlistedAt }
     })
     if (unlisted.length === 0) return []
-    const answering = await this.#options.answering(
+    const answering = await this.#options.responsive(
       unlisted.map(({ server }) => server),
       signal,
     )
@@ -224,13 +227,13 @@ export class DiscoveryUrl {
 
   async #stillHeard(signal: AbortSignal): Promise<Listed[]> {
     if (this.#known.length === 0) return []
-    const heard = await this.#options.heard(this.servers, signal)
+    const heard = await this.#options.recentlyAnswered(this.servers, signal)
     return this.#known.filter(({ id }) => heard.has(id))
   }
 }
 
 /** Each URL once; the first one has most to say. */
-export function distinct(servers: readonly FoundServer[]): FoundServer[] {
+export function distinct(servers: readonly OpcuaServer[]): OpcuaServer[] {
   const seen = new Set<string>()
   return servers.filter(({ discoveryUrl }) => !seen.has(discoveryUrl) && seen.add(discoveryUrl))
 }

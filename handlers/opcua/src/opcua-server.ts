@@ -7,7 +7,7 @@ export interface ApplicationIdentity {
 }
 
 /** A server that a discovery method has found. Nothing in it is to be trusted: it came over the network. */
-export interface FoundServer {
+export interface OpcuaServer {
   /** `opc.tcp://host:port/path` as it was given: the id of the device. */
   readonly discoveryUrl: string
   /**
@@ -24,4 +24,4 @@ export interface FoundServer {
 }
 
 /** A discovery method. Each list is complete and takes the place of the one before; it comes at least every ten seconds. */
-export type ServerLists = AsyncIterable<readonly FoundServer[]>
+export type ServerLists = AsyncIterable<readonly OpcuaServer[]>
