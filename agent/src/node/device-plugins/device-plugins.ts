@@ -112,8 +112,11 @@ export class DevicePlugins implements InstancePlugins {
     if (running !== undefined) {
       checkTaken(running, instance.key)
       // Of each Instance, whenever one of its Configuration changes: most have not.
-      if (running.behaviour.update(instance)) this.#readvertise(instance.key)
-      return running.started
+      if (running.behaviour.update(instance) || running.server.failure !== undefined)
+        this.#readvertise(instance.key)
+      await running.started
+      if (running.server.failure !== undefined) throw running.server.failure
+      return
     }
     const behaviour = new InstancePlugin(instance, {
       ...this.#options,

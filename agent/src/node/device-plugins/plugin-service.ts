@@ -1,0 +1,98 @@
+import type {
+  AllocateRequest,
+  AllocateResponse,
+  DevicePluginServer as DevicePluginCalls,
+  Empty,
+  ListAndWatchResponse,
+  PreferredAllocationRequest,
+  PreferredAllocationResponse,
+  PreStartContainerRequest,
+  PreStartContainerResponse,
+} from '@akrijs/proto/device-plugin'
+import { AkriError, messageOf } from '@akrijs/runtime'
+import {
+  type ServerUnaryCall,
+  type ServerWritableStream,
+  type sendUnaryData,
+  status,
+} from '@grpc/grpc-js'
+import type { ContainerAllocation } from '../../core/plugins/allocation.js'
+import type { AdvertisedDevice, PluginBehaviour } from '../../core/plugins/plugin-behaviour.js'
+
+/** The stream on which one kubelet reads the device lists of one plugin. */
+export type ListCall = ServerWritableStream<Empty, ListAndWatchResponse>
+
+export interface PluginServiceOptions {
+  readonly behaviour: Pick<PluginBehaviour, 'prefer'>
+  /** @param requests the ids for each container */
+  allocate(requests: readonly (readonly string[])[]): Promise<readonly ContainerAllocation[]>
+  watch(call: ListCall): void
+}
+
+/** The gRPC service of a device plugin (kubelet API v1beta1), from the types of the core. */
+export function pluginService({
+  behaviour,
+  allocate,
+  watch,
+}: PluginServiceOptions): DevicePluginCalls {
+  const options = {
+    preStartRequired: false,
+    getPreferredAllocationAvailable: behaviour.prefer !== undefined,
+  }
+  return {
+    getDevicePluginOptions: unary(async () => options),
+    listAndWatch: watch,
+    getPreferredAllocation: unary<PreferredAllocationRequest, PreferredAllocationResponse>(
+      async ({ containerRequests }) => {
+        if (behaviour.prefer === undefined)
+          throw new AkriError('AKRI_ERR_UNIMPLEMENTED', 'terminal', 'there is no preference')
+        const requests = containerRequests.map((request) => ({
+          available: request.availableDeviceIDs,
+          mustInclude: request.mustIncludeDeviceIDs,
+          size: request.allocationSize,
+        }))
+        const preferred = behaviour.prefer(requests)
+        return { containerResponses: preferred.map((ids) => ({ deviceIDs: [...ids] })) }
+      },
+    ),
+    allocate: unary<AllocateRequest, AllocateResponse>(async ({ containerRequests }) => {
+      const allocations = await allocate(containerRequests.map(({ devicesIDs }) => devicesIDs))
+      return {
+        containerResponses: allocations.map(({ mounts, devices, ...allocation }) => ({
+          ...allocation,
+          mounts: [...mounts],
+          devices: [...devices],
+          cdiDevices: [],
+        })),
+      }
+    }),
+    preStartContainer: unary<PreStartContainerRequest, PreStartContainerResponse>(async () => ({})),
+  }
+}
+
+export function listResponse(devices: readonly AdvertisedDevice[]): ListAndWatchResponse {
+  return {
+    devices: devices.map(({ id, healthy }) => ({
+      ID: id,
+      health: healthy ? 'Healthy' : 'Unhealthy',
+      topology: undefined,
+    })),
+  }
+}
+
+function unary<Request, Response>(work: (request: Request) => Promise<Response>) {
+  return (call: ServerUnaryCall<Request, Response>, answer: sendUnaryData<Response>): void => {
+    work(call.request).then(
+      (response) => answer(null, response),
+      (error: unknown) => answer({ code: statusOf(error), details: messageOf(error) }),
+    )
+  }
+}
+
+function statusOf(error: unknown): status {
+  if (!AkriError.is(error)) return status.INTERNAL
+  if (error.code === 'AKRI_ERR_UNIMPLEMENTED') return status.UNIMPLEMENTED
+  return error.code === 'AKRI_ERR_ALLOCATION_REFUSED'
+    ? status.FAILED_PRECONDITION
+    : status.UNAVAILABLE
+}
