@@ -1,4 +1,4 @@
-// Writes what the docs take from the code: docs/errors.md, and the tables of options between their marks.
+// Writes what docs and chart take from the code: docs/errors.md, the tables of options, the chart's list of handlers.
 // `--check` writes nothing, and fails where something would change.
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -30,7 +30,14 @@ const PLAIN = {
   AKRI_ERR_UNIMPLEMENTED: 'The kubelet asks for a preference of a plugin that has none.',
 }
 
-const changed = [writeIfOther('docs/errors.md', errorsPage())]
+const changed = [
+  writeIfOther('docs/errors.md', errorsPage()),
+  // A chart reads only files of its own folder.
+  writeIfOther(
+    'deploy/helm/akri/handlers.json',
+    readFileSync(path.join(root, 'handlers/built-in.json'), 'utf8'),
+  ),
+]
 for (const { file, mark, table } of await optionTables())
   changed.push(writeIfOther(file, between(file, mark, table)))
 if (checking && changed.includes(true)) {

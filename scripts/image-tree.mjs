@@ -25,15 +25,13 @@ const PROGRAMS = [
   { folder: 'controller', entries: ['dist/akri-controller.js'] },
   { folder: 'webhook', entries: ['dist/akri-webhook.js'] },
 ]
+const { handlers } = JSON.parse(readFileSync(path.join(root, 'handlers/built-in.json'), 'utf8'))
 const PACKAGES = [
   {
     folder: 'sdk',
     entries: ['dist/index.js', 'dist/network.js', 'dist/akri-handler.js', 'dist/stdin-watch.js'],
   },
-  { folder: 'handlers/debug-echo', entries: ['dist/index.js'] },
-  { folder: 'handlers/udev', entries: ['dist/index.js'], assets: ['prebuilds'] },
-  { folder: 'handlers/onvif', entries: ['dist/index.js'] },
-  { folder: 'handlers/opcua', entries: ['dist/index.js'] },
+  ...handlers.map(({ folder, assets }) => ({ folder, entries: ['dist/index.js'], assets })),
 ]
 /** What of a package.json is read when the program runs. */
 const FIELDS = ['name', 'version', 'license', 'type', 'akri']

@@ -4,6 +4,7 @@ import { messageOf, nearest } from '@akrijs/runtime'
 import { type DeviceList, DiscoveryProperties, findHandlerPackage } from '@akrijs/runtime/handler'
 import { handlerSpecifier } from '@akrijs/runtime/program'
 import { openDiscovery } from '@akrijs/sdk/host'
+import builtIn from '../../../handlers/built-in.json' with { type: 'json' }
 import { UsageError } from '../errors.js'
 import { peopleLogger } from '../view/people-log.js'
 import { formatTable } from '../view/table.js'
@@ -17,13 +18,10 @@ export interface DiscoverCommandOptions {
   readonly logLevel: string
 }
 
-/** Handlers that come with the program, by the names that Configurations use. */
-export const BUILT_IN: Readonly<Record<string, string>> = {
-  debugEcho: '@akrijs/handler-debug-echo',
-  onvif: '@akrijs/handler-onvif',
-  opcua: '@akrijs/handler-opcua',
-  udev: '@akrijs/handler-udev',
-}
+/** The packages of the handlers in this repository, by the names that Configurations use. */
+export const BUILT_IN: Readonly<Record<string, string>> = Object.fromEntries(
+  builtIn.handlers.map((handler) => [handler.name, handler.package]),
+)
 
 /** `akri discover`: what a handler finds, without an agent. */
 export async function discover(

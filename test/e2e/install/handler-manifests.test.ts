@@ -1,9 +1,10 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { commanderOptions } from '@akrijs/runtime/program'
 import { load } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
 import { agentOptions } from '../../../agent/src/program/agent-options.js'
+import builtIn from '../../../handlers/built-in.json' with { type: 'json' }
 import { IMAGE } from '../support/image.js'
 import { MANIFESTS } from './installation.js'
 import { fitsTo, type PatchOperation } from './json-patch.js'
@@ -37,12 +38,8 @@ interface DaemonSet {
 
 const root = path.join(MANIFESTS, '../..')
 const read = <T>(file: string) => load(readFileSync(path.join(MANIFESTS, file), 'utf8')) as T
-const packages = readdirSync(path.join(root, 'handlers')).map(
-  (folder): { name: string; folder: string } => ({
-    folder,
-    ...JSON.parse(readFileSync(path.join(root, 'handlers', folder, 'package.json'), 'utf8')),
-  }),
-)
+const environmentOf = ({ spec }: DaemonSet) =>
+  new Map(spec.template.spec.containers[0]?.env.map(({ name, value }) => [name, value]))
 const handlersDirectory: string = commanderOptions(agentOptions).find(
   ({ envVar }) => envVar === 'DISCOVERY_HANDLERS_DIRECTORY',
 )?.defaultValue
@@ -51,7 +48,7 @@ describe.each(['onvif', 'opcua'])('deploy/manifests/handlers/%s', (handler) => {
   const daemonSet = read<DaemonSet>(`handlers/${handler}/daemonset.yaml`)
   const pod = daemonSet.spec.template.spec
   const container = pod.containers[0] ?? expect.fail('the DaemonSet has no container')
-  const environment = new Map(container.env.map(({ name, value }) => [name, value]))
+  const environment = environmentOf(daemonSet)
 
   it('lists its file, in the namespace of the agent', () => {
     expect(read(`handlers/${handler}/kustomization.yaml`)).toMatchObject({
@@ -68,7 +65,7 @@ describe.each(['onvif', 'opcua'])('deploy/manifests/handlers/%s', (handler) => {
     expect(container.workingDir).toBe('/app')
     const [, program = '', name] = container.command
     expect(program).toBe('node_modules/@akrijs/sdk/dist/akri-handler.js')
-    expect(packages.find(({ folder }) => folder === handler)?.name).toBe(name)
+    expect(builtIn.handlers.find((entry) => entry.name === handler)?.package).toBe(name)
     expect(pod.automountServiceAccountToken).toBe(false)
   })
 
@@ -114,14 +111,30 @@ describe('deploy/manifests in the network of the node', () => {
     expect(all.toSorted()).toEqual([18080, 18081, 18082])
   })
 
-  it('has all handlers that there are in the agent, by all-handlers', () => {
+  it('names the built-in handlers in the agent, in all-handlers and in the webhook', () => {
+    const packagesOf = (names: readonly { package: string }[]) =>
+      names.map((one) => one.package).join()
+    const inAgent = builtIn.handlers.filter((handler) => 'runsInAgent' in handler)
+    const named = (environment: ReadonlyMap<string, unknown>) => environment.get('AKRI_HANDLERS')
+    expect(named(environmentOf(agent))).toBe(packagesOf(inAgent))
+    expect(named(environmentOf(read<DaemonSet>('webhook/deployment.yaml')))).toBe(
+      packagesOf(builtIn.handlers),
+    )
     expect(read('all-handlers/kustomization.yaml')).toMatchObject({ bases: ['../host-network'] })
     const patch = read<PatchOperation[]>('all-handlers/daemonset-patch.yaml')
-    const named = patch.flatMap(({ op, value }) =>
-      op === 'replace' && String(value).startsWith('@') ? String(value).split(',') : [],
+    expect(patch).toContainEqual(
+      expect.objectContaining({ op: 'replace', value: packagesOf(builtIn.handlers) }),
     )
-    expect(named.toSorted()).toEqual(packages.map(({ name }) => name).toSorted())
-    for (const { folder } of packages)
-      expect(existsSync(path.join(root, 'handlers', folder, 'src/index.ts'))).toBe(true)
+  })
+
+  it('has a list of built-in handlers that says what their packages say', () => {
+    const folders = readdirSync(path.join(root, 'handlers'), { withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .map(({ name }) => `handlers/${name}`)
+    expect(builtIn.handlers.map(({ folder }) => folder).toSorted()).toEqual(folders.toSorted())
+    for (const { folder, name, package: packageName } of builtIn.handlers) {
+      const manifest = JSON.parse(readFileSync(path.join(root, folder, 'package.json'), 'utf8'))
+      expect(manifest).toMatchObject({ name: packageName, akri: { handlers: [{ name }] } })
+    }
   })
 })

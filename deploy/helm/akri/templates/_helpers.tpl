@@ -78,14 +78,22 @@ program needs besides, in MiB, and four fifths at most.
 {{- end }}
 {{- end }}
 
-{{/* The handlers that the agent loads. */}}
+{{/* The handlers that the agent loads. handlers.json is a copy of the repository's handlers/built-in.json. */}}
 {{- define "akri.handlers" -}}
 {{- $handlers := list -}}
-{{- if .Values.udev.discovery.enabled }}{{ $handlers = append $handlers "@akrijs/handler-udev" }}{{ end -}}
-{{- if .Values.agent.full }}{{ $handlers = concat $handlers (list "@akrijs/handler-onvif" "@akrijs/handler-opcua") }}{{ end -}}
-{{- if and .Values.debugEcho.discovery.enabled .Values.agent.allowDebugEcho -}}
-{{- $handlers = append $handlers "@akrijs/handler-debug-echo" -}}
+{{- range (.Files.Get "handlers.json" | fromJson).handlers -}}
+{{- $enabled := or .runsInAgent $.Values.agent.full -}}
+{{- if .runsInAgent }}{{ $enabled = (index $.Values .name).discovery.enabled }}{{ end -}}
+{{- if eq .name "debugEcho" }}{{ $enabled = and $enabled $.Values.agent.allowDebugEcho }}{{ end -}}
+{{- if $enabled }}{{ $handlers = append $handlers .package }}{{ end -}}
 {{- end -}}
+{{- concat $handlers (.Values.agent.handlers | default list) | join "," -}}
+{{- end }}
+
+{{/* The handlers whose details the webhook checks: all. */}}
+{{- define "akri.allHandlers" -}}
+{{- $handlers := list -}}
+{{- range (.Files.Get "handlers.json" | fromJson).handlers }}{{ $handlers = append $handlers .package }}{{ end -}}
 {{- concat $handlers (.Values.agent.handlers | default list) | join "," -}}
 {{- end }}
 
