@@ -1,7 +1,7 @@
 import { isIP, isIPv6 } from 'node:net'
 import { messageOf } from '@akrijs/sdk'
 import { AllowedNetworks, HostNames, type Network, readNetwork } from '@akrijs/sdk/network'
-import { CameraUnreachableError, ForbiddenAddressError } from './device/errors.js'
+import { OnvifAddressError, OnvifUnreachableError } from './errors.js'
 
 /** Where a request goes: this very address is connected to, so that no name can mean another one in between. */
 export interface Destination {
@@ -48,7 +48,7 @@ export class NetworkPolicy {
 
   /**
    * Reads a URL that a camera names. What a host name means is seen when it is asked.
-   * @throws ForbiddenAddressError naming what is wrong, without what is secret in it
+   * @throws OnvifAddressError naming what is wrong, without what is secret in it
    */
   read(text: string, protocols: readonly string[] = WEB): URL {
     const url = readUrl(text, protocols)
@@ -59,7 +59,7 @@ export class NetworkPolicy {
 
   /**
    * Where a URL that a camera names leads to. A host name must mean allowed addresses only.
-   * @throws ForbiddenAddressError naming what is wrong, CameraUnreachableError where the name means nothing
+   * @throws OnvifAddressError naming what is wrong, OnvifUnreachableError where the name means nothing
    */
   async destination(
     text: string,
@@ -71,7 +71,7 @@ export class NetworkPolicy {
     for (const address of addresses)
       this.#judge(address, address === host ? '' : `, which ${host} means,`)
     const [address] = addresses
-    if (address === undefined) throw new CameraUnreachableError(`${host} means no address`)
+    if (address === undefined) throw new OnvifUnreachableError(`${host} means no address`)
     return {
       url,
       address: zone !== undefined && isLinkLocal(address) ? `${address}%${zone}` : address,
@@ -83,14 +83,14 @@ export class NetworkPolicy {
     const reason = this.#own.allows(address)
       ? 'is an address of this machine, which is not named in allowedNetworks'
       : 'is not in the networks that may be spoken to'
-    throw new ForbiddenAddressError(`${address}${means} ${reason}`)
+    throw new OnvifAddressError(`${address}${means} ${reason}`)
   }
 
   async #addressesOf(host: string): Promise<readonly string[]> {
     try {
       return await this.#hostNames.addressesOf(host)
     } catch (error) {
-      throw new CameraUnreachableError(messageOf(error), { cause: error })
+      throw new OnvifUnreachableError(messageOf(error), { cause: error })
     }
   }
 }
@@ -98,15 +98,15 @@ export class NetworkPolicy {
 function readUrl(text: string, protocols: readonly string[]): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || url.hostname === '')
-    throw new ForbiddenAddressError(`${shown(text)} is not the URL of a service`)
+    throw new OnvifAddressError(`${shown(text)} is not the URL of a service`)
   if (!protocols.includes(url.protocol)) {
-    throw new ForbiddenAddressError(
+    throw new OnvifAddressError(
       `${shown(text)} is none of ${protocols.map((one) => `${one}//`).join(', ')}`,
     )
   }
   // Not shown: it may hold a password.
   if (url.username !== '' || url.password !== '')
-    throw new ForbiddenAddressError(
+    throw new OnvifAddressError(
       `the URL of ${url.host} has a user name in it, which that of a camera never has`,
     )
   return url

@@ -2,7 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { fuzz } from '../../../test/support/fuzz.js'
 import { processorMs } from '../../../test/support/processor-ms.js'
-import { escapeXml, parseXml, XmlError } from './xml.js'
+import { OnvifXmlError } from './errors.js'
+import { escapeXml, parseXml } from './xml.js'
 
 const { parameters, timeoutMs } = fuzz({ runs: 3000 })
 
@@ -216,7 +217,7 @@ describe('XML from the network', () => {
       try {
         parseXml(document)
       } catch (error) {
-        expect(error).toBeInstanceOf(XmlError)
+        expect(error).toBeInstanceOf(OnvifXmlError)
       }
       return processorMs() - started
     })
@@ -325,7 +326,7 @@ describe('XML from the network', () => {
             expect(typeof root.name).toBe('string')
             expect(typeof root.text).toBe('string')
           } catch (error) {
-            if (!(error instanceof XmlError)) throw error
+            if (!(error instanceof OnvifXmlError)) throw error
           }
         },
       ),

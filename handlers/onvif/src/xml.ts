@@ -1,13 +1,6 @@
-import { AkriError, messageOf } from '@akrijs/sdk'
+import { messageOf } from '@akrijs/sdk'
 import { XMLParser, XMLValidator } from 'fast-xml-parser'
-
-/** What came from the network is not XML, or more of it than is read. */
-export class XmlError extends AkriError {
-  constructor(reason: string, options?: { cause?: unknown }) {
-    super('AKRI_ERR_ONVIF_XML', 'transient', reason, options)
-    this.name = 'XmlError'
-  }
-}
+import { OnvifXmlError } from './errors.js'
 
 /** What a document may have at most. */
 export interface XmlLimits {
@@ -89,13 +82,13 @@ export class XmlElement {
 /**
  * Reads a document: well-formed, without document type, and within the limits. Numbers stay texts.
  * @param document bytes are in the encoding that they declare, UTF-8 if they declare none
- * @throws XmlError
+ * @throws OnvifXmlError
  */
 export function parseXml(document: string | Uint8Array, limits: XmlLimits = {}): XmlElement {
   const { maxBytes = 256 * 1024, maxDepth = 64 } = limits
   const length = typeof document === 'string' ? Buffer.byteLength(document) : document.byteLength
   if (length > maxBytes)
-    throw new XmlError(`the document has ${length} bytes, more than ${maxBytes}`)
+    throw new OnvifXmlError(`the document has ${length} bytes, more than ${maxBytes}`)
   const text = (typeof document === 'string' ? document : decode(document)).replace(/^\ufeff/, '')
   checkMarkup(text, limits)
   return new XmlElement(rootOf(text, maxDepth), undefined)
@@ -139,23 +132,25 @@ function rootOf(text: string, maxDepth: number): Ordered {
     // The parser alone takes broken documents too.
     const wellFormed = XMLValidator.validate(text)
     if (wellFormed !== true)
-      throw new XmlError(shortened(`line ${wellFormed.err.line}: ${wellFormed.err.msg}`))
+      throw new OnvifXmlError(shortened(`line ${wellFormed.err.line}: ${wellFormed.err.msg}`))
     parts = parser.parse(text)
   } catch (error) {
-    throw error instanceof XmlError
+    throw error instanceof OnvifXmlError
       ? error
-      : new XmlError(shortened(`it cannot be read as XML: ${messageOf(error)}`), { cause: error })
+      : new OnvifXmlError(shortened(`it cannot be read as XML: ${messageOf(error)}`), {
+          cause: error,
+        })
   }
   const [root, ...others] = parts.filter((part) => part[TEXT] === undefined)
   if (root === undefined || others.length > 0)
-    throw new XmlError('there is not exactly one outermost element')
+    throw new OnvifXmlError('there is not exactly one outermost element')
   return root
 }
 
 function tagOf(ordered: Ordered): { readonly tag: string; readonly content: readonly Ordered[] } {
   for (const [tag, content] of Object.entries(ordered))
     if (tag !== ':@' && Array.isArray(content)) return { tag, content }
-  throw new XmlError('there is text or a CDATA section outside of all elements')
+  throw new OnvifXmlError('there is text or a CDATA section outside of all elements')
 }
 
 /** What is wrong is said with the names of elements and attributes, which may be as long as the document. */
@@ -175,17 +170,19 @@ function checkMarkup(text: string, { maxElements = 4000, maxAttributes = 2000 }:
   let attributes = 0
   for (const { 0: found, index } of text.matchAll(MARKUP)) {
     if (found === '<!')
-      throw new XmlError('it has a document type, or a comment or CDATA section without an end')
+      throw new OnvifXmlError(
+        'it has a document type, or a comment or CDATA section without an end',
+      )
     if (found === '<?' && (index > 0 || !/^<\?xml\s/.test(text)))
-      throw new XmlError('it has a processing instruction')
+      throw new OnvifXmlError('it has a processing instruction')
     if (found !== '</' && ++elements > maxElements)
-      throw new XmlError(`it has more than ${maxElements} elements`)
+      throw new OnvifXmlError(`it has more than ${maxElements} elements`)
     if (found.startsWith('<!') || !/[\s=]/.test(found)) continue
     // The first name is that of the element.
     attributes--
     for (const [part] of found.matchAll(VALUE_OR_NAME)) {
       if (!/^["']/.test(part) && ++attributes > maxAttributes)
-        throw new XmlError(`it has more than ${maxAttributes} attributes`)
+        throw new OnvifXmlError(`it has more than ${maxAttributes} attributes`)
     }
   }
 }
@@ -208,7 +205,7 @@ function decode(bytes: Uint8Array): string {
   try {
     return new TextDecoder(encoding, { fatal: true }).decode(bytes)
   } catch (error) {
-    throw new XmlError(`it is not ${encoding}: ${messageOf(error)}`, { cause: error })
+    throw new OnvifXmlError(`it is not ${encoding}: ${messageOf(error)}`, { cause: error })
   }
 }
 
@@ -232,7 +229,7 @@ function decodeReferences(text: string): string {
 }
 
 function unknown(reference: string): never {
-  throw new XmlError(
+  throw new OnvifXmlError(
     `${reference} stands for nothing: there are amp, lt, gt, quot, apos and the numbers of characters`,
   )
 }

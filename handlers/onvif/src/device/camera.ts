@@ -1,8 +1,16 @@
 import { type AkriError, type Clock, type Logger, systemClock } from '@akrijs/sdk'
 import type { DeviceCredentials } from '@akrijs/sdk/network'
 import type { Credential } from '../credentials.js'
+import {
+  OnvifAddressError,
+  OnvifFaultError,
+  OnvifNotAuthorizedError,
+  OnvifReplyError,
+  OnvifUnreachableError,
+  OnvifXmlError,
+} from '../errors.js'
 import type { Destination, NetworkPolicy } from '../network-policy.js'
-import { type XmlElement, XmlError } from '../xml.js'
+import type { XmlElement } from '../xml.js'
 import { withDeadline } from './deadline.js'
 import {
   type DeviceInformation,
@@ -19,13 +27,6 @@ import {
   readServices,
   readTime,
 } from './device-operations.js'
-import {
-  CameraUnreachableError,
-  ForbiddenAddressError,
-  InvalidReplyError,
-  NotAuthorizedError,
-  SoapFaultError,
-} from './errors.js'
 import type { CertificatePolicy } from './http-exchange.js'
 import { MEDIA_SERVICES, type MediaService, readProfiles, readUri } from './media-operations.js'
 import type { RefusedCredentials } from './refused-credentials.js'
@@ -88,13 +89,13 @@ export interface CameraFacts extends DeviceInformation {
 /**
  * Asks the device service of a camera who it is. A wrong credential is tried once, since cameras lock users out, and not at all where
  * it is known to be wrong; what else they tell is then asked without one.
- * @throws ForbiddenAddressError; what {@link SoapSession.callOpenly} throws where there is no camera; the signal's reason
+ * @throws OnvifAddressError; what {@link SoapSession.callOpenly} throws where there is no camera; the signal's reason
  */
 export function readCamera(request: CameraRequest): Promise<CameraFacts> {
   const { url, uuid, zone, credentials, refused, options, signal, log, clock } = request
   const { policy, requestTimeoutMs = 3000, timeoutMs = 15_000, mediaProfiles = false } = options
   const late = () =>
-    new CameraUnreachableError(`${url}: its answers took longer than ${timeoutMs} ms`)
+    new OnvifUnreachableError(`${url}: its answers took longer than ${timeoutMs} ms`)
   let asked: Interview | undefined
   return withDeadline(signal, timeoutMs, late, async (within) => {
     const home = await policy.destination(url, { zone })
@@ -117,7 +118,7 @@ export function readCamera(request: CameraRequest): Promise<CameraFacts> {
     return asked.facts()
   }).catch((error: unknown) => {
     signal.throwIfAborted()
-    if (asked === undefined || !(error instanceof CameraUnreachableError)) throw error
+    if (asked === undefined || !(error instanceof OnvifUnreachableError)) throw error
     return { ...asked.facts(), incomplete: error }
   })
 }
@@ -149,7 +150,7 @@ class Interview {
     return { authentication: this.#authentication, ...this.#facts }
   }
 
-  /** @throws CameraUnreachableError: whoever does not answer once is not asked on */
+  /** @throws OnvifUnreachableError: whoever does not answer once is not asked on */
   async run(mediaProfiles: boolean): Promise<void> {
     const { home } = this.#options
     this.#learn(readInformation, await this.#ask(home, GET_DEVICE_INFORMATION))
@@ -235,7 +236,7 @@ class Interview {
     try {
       return await policy.destination(url, { zone, ...(protocols && { protocols }) })
     } catch (error) {
-      if (!(error instanceof ForbiddenAddressError || error instanceof CameraUnreachableError))
+      if (!(error instanceof OnvifAddressError || error instanceof OnvifUnreachableError))
         throw error
       log.debug(
         { camera: home.url.host, reason: error.message },
@@ -245,12 +246,12 @@ class Interview {
     }
   }
 
-  /** What the camera answers, if it does. @throws CameraUnreachableError */
+  /** What the camera answers, if it does. @throws OnvifUnreachableError */
   async #ask(to: Destination, call: SoapCall): Promise<XmlElement | undefined> {
     const { session, home, log } = this.#options
     if (this.#authentication !== 'refused' && session.hasCredentialFor(to)) {
       const answer = await this.#askWithCredential(to, call)
-      if (!(answer instanceof NotAuthorizedError)) {
+      if (!(answer instanceof OnvifNotAuthorizedError)) {
         if (answer !== undefined) this.#authentication = 'accepted'
         return answer
       }
@@ -263,7 +264,7 @@ class Interview {
       )
     }
     const answer = await this.#tolerate(call, session.callOpenly(to, call))
-    if (!(answer instanceof NotAuthorizedError)) return answer
+    if (!(answer instanceof OnvifNotAuthorizedError)) return answer
     if (this.#authentication === 'none') this.#authentication = 'required'
     return undefined
   }
@@ -271,16 +272,16 @@ class Interview {
   async #askWithCredential(
     to: Destination,
     call: SoapCall,
-  ): Promise<XmlElement | NotAuthorizedError | undefined> {
+  ): Promise<XmlElement | OnvifNotAuthorizedError | undefined> {
     const { session, home, credential, refused } = this.#options
     const attempt = () => this.#tolerate(call, session.call(to, call))
     if (this.#authentication === 'accepted' || refused === undefined || credential === undefined)
       return attempt()
     return refused.oneByOne(home, credential, async () => {
       if (refused.has(home, credential))
-        return new NotAuthorizedError(`${call.operation}: it was refused just before`)
+        return new OnvifNotAuthorizedError(`${call.operation}: it was refused just before`)
       const answer = await attempt()
-      if (answer instanceof NotAuthorizedError) refused.add(home, credential)
+      if (answer instanceof OnvifNotAuthorizedError) refused.add(home, credential)
       return answer
     })
   }
@@ -288,16 +289,16 @@ class Interview {
   async #tolerate(
     call: SoapCall,
     asked: Promise<XmlElement>,
-  ): Promise<XmlElement | NotAuthorizedError | undefined> {
+  ): Promise<XmlElement | OnvifNotAuthorizedError | undefined> {
     try {
       return await asked
     } catch (error) {
-      if (error instanceof NotAuthorizedError) return error
+      if (error instanceof OnvifNotAuthorizedError) return error
       if (
         !(
-          error instanceof SoapFaultError ||
-          error instanceof InvalidReplyError ||
-          error instanceof XmlError
+          error instanceof OnvifFaultError ||
+          error instanceof OnvifReplyError ||
+          error instanceof OnvifXmlError
         )
       )
         throw error

@@ -4,9 +4,9 @@ import https from 'node:https'
 import { isIP } from 'node:net'
 import type { SecureContextOptions } from 'node:tls'
 import { messageOf } from '@akrijs/sdk'
+import { OnvifUnreachableError } from '../errors.js'
 import type { Destination } from '../network-policy.js'
 import { withDeadline } from './deadline.js'
-import { CameraUnreachableError } from './errors.js'
 
 /** How far the certificate of a camera is trusted. */
 export interface CertificatePolicy {
@@ -46,7 +46,7 @@ const MAX_HEADER_BYTES = 16 * 1024
 
 /**
  * One request on a connection of its own. Redirects are not followed: a reply with one is a reply.
- * @throws CameraUnreachableError naming the address; the signal's reason
+ * @throws OnvifUnreachableError naming the address; the signal's reason
  */
 export async function exchange(
   destination: Destination,
@@ -61,7 +61,7 @@ export async function exchange(
     )
   } catch (error) {
     signal.throwIfAborted()
-    throw new CameraUnreachableError(`${destination.url.origin}: ${messageOf(error)}`, {
+    throw new OnvifUnreachableError(`${destination.url.origin}: ${messageOf(error)}`, {
       cause: error,
     })
   }

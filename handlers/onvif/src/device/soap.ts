@@ -1,9 +1,14 @@
 import { type Clock, systemClock } from '@akrijs/sdk'
 import type { Credential } from '../credentials.js'
+import {
+  OnvifFaultError,
+  OnvifNotAuthorizedError,
+  OnvifReplyError,
+  OnvifXmlError,
+} from '../errors.js'
 import type { Destination } from '../network-policy.js'
-import { parseXml, type XmlElement, XmlError, type XmlLimits } from '../xml.js'
+import { parseXml, type XmlElement, type XmlLimits } from '../xml.js'
 import { cameraText } from './camera-text.js'
-import { InvalidReplyError, NotAuthorizedError, SoapFaultError } from './errors.js'
 import { chooseChallenge, DigestAnswer } from './http-digest.js'
 import { type CertificatePolicy, exchange, type HttpReply } from './http-exchange.js'
 import { usernameToken } from './username-token.js'
@@ -52,7 +57,7 @@ export class SoapSession {
   /**
    * Calls without saying who asks.
    * @returns the element `<operation>Response`
-   * @throws CameraUnreachableError, XmlError, InvalidReplyError, SoapFaultError, NotAuthorizedError; the signal's reason
+   * @throws OnvifUnreachableError, OnvifXmlError, OnvifReplyError, OnvifFaultError, OnvifNotAuthorizedError; the signal's reason
    */
   async callOpenly(to: Destination, call: SoapCall): Promise<XmlElement> {
     return responseOf(await this.#post(to, call, '', {}), call)
@@ -67,12 +72,14 @@ export class SoapSession {
 
   /**
    * Calls with the credential, by UsernameToken, and by HTTP digest where the camera asks for that.
-   * @throws as {@link callOpenly}; NotAuthorizedError too where there is no credential for that place
+   * @throws as {@link callOpenly}; OnvifNotAuthorizedError too where there is no credential for that place
    */
   async call(to: Destination, call: SoapCall): Promise<XmlElement> {
     const { credential } = this.#options
     if (credential === undefined || !this.hasCredentialFor(to)) {
-      throw new NotAuthorizedError(`${call.operation}: there is no credential for ${to.url.host}`)
+      throw new OnvifNotAuthorizedError(
+        `${call.operation}: there is no credential for ${to.url.host}`,
+      )
     }
     if (this.#digest === undefined) {
       const token = usernameToken(credential, {
@@ -103,7 +110,7 @@ export class SoapSession {
       const again = tries === 0 && (wasUsed || chooseChallenge(reply.challenges)?.stale === true)
       if (!again || !this.#takeChallenge(reply, credential)) break
     }
-    throw new NotAuthorizedError(`${call.operation}: the credential is refused`)
+    throw new OnvifNotAuthorizedError(`${call.operation}: the credential is refused`)
   }
 
   /** @returns whether there is a challenge, and so something to answer it by */
@@ -145,7 +152,7 @@ function responseOf({ status, body }: HttpReply, call: SoapCall): XmlElement {
   if (content?.name === 'Fault') throw faultOf(content, operation)
   if (status < 200 || status > 299) throw failureOf(status, operation)
   if (content?.name === `${operation}Response`) return content
-  throw new InvalidReplyError(`${operation}: the answer is no ${operation}Response`)
+  throw new OnvifReplyError(`${operation}: the answer is no ${operation}Response`)
 }
 
 /** What lies in the body of the envelope, if it is one. */
@@ -160,17 +167,17 @@ function bodyOf(
   } catch (error) {
     // A page that says what the status says.
     if (status < 200 || status > 299) throw failureOf(status, operation)
-    throw error instanceof XmlError
-      ? new XmlError(`${operation}: ${error.message}`, { cause: error })
+    throw error instanceof OnvifXmlError
+      ? new OnvifXmlError(`${operation}: ${error.message}`, { cause: error })
       : error
   }
 }
 
 function failureOf(status: number, operation: string): Error {
   if (status === 401 || status === 403)
-    return new NotAuthorizedError(`${operation}: HTTP status ${status}`)
+    return new OnvifNotAuthorizedError(`${operation}: HTTP status ${status}`)
   const redirected = status >= 300 && status <= 399 ? '; redirects are not followed' : ''
-  return new InvalidReplyError(`${operation}: HTTP status ${status}${redirected}`)
+  return new OnvifReplyError(`${operation}: HTTP status ${status}${redirected}`)
 }
 
 /** Of ONVIF, and of Web Services Security. */
@@ -196,6 +203,6 @@ function faultOf(fault: XmlElement, operation: string): Error {
     `${operation}: ${codes.join(', ') || 'a fault'}${reason === undefined ? '' : `: ${reason}`}`,
   )
   return codes.some((code) => NOT_AUTHORIZED.has(code))
-    ? new NotAuthorizedError(message)
-    : new SoapFaultError(message)
+    ? new OnvifNotAuthorizedError(message)
+    : new OnvifFaultError(message)
 }

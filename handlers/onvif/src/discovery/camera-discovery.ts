@@ -1,8 +1,8 @@
 import { setMaxListeners } from 'node:events'
 import { AkriError, type Clock, every, type Logger, messageOf } from '@akrijs/sdk'
 import type { CameraFacts } from '../device/camera.js'
-import { CameraUnreachableError, InvalidReplyError } from '../device/errors.js'
 import { RefusedCredentials } from '../device/refused-credentials.js'
+import { OnvifReplyError, OnvifUnreachableError } from '../errors.js'
 import type { NetworkPolicy } from '../network-policy.js'
 import { AddressBudget } from './address-budget.js'
 import { type Camera, CameraSet, type CameraSetOptions, type Reading } from './camera-set.js'
@@ -191,7 +191,7 @@ class CameraDiscovery {
       const found = await this.#firstThatAnswers(reading, urls, failed)
       // Ids are made of URLs, and other nodes may have reached one that is before it: whoever just was not reached is asked again.
       const unreached = [...failed].flatMap(([url, error]) =>
-        error instanceof CameraUnreachableError ? [url] : [],
+        error instanceof OnvifUnreachableError ? [url] : [],
       )
       const better = found && (await this.#firstThatAnswers(reading, unreached, failed))
       if (found !== undefined) return this.#answered(id, better ?? found, [...failed.keys()])
@@ -224,7 +224,7 @@ class CameraDiscovery {
           signal,
         )
         if (this.#set.isStill(id, url, facts)) return { url, facts }
-        failed.set(url, new InvalidReplyError(`${url}: it is another camera`))
+        failed.set(url, new OnvifReplyError(`${url}: it is another camera`))
       } catch (error) {
         if (signal.aborted || !AkriError.is(error)) throw error
         failed.set(url, error)

@@ -1,7 +1,7 @@
 import { ManualClock } from '@akrijs/sdk/testing'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { CameraFacts } from '../device/camera.js'
-import { CameraUnreachableError } from '../device/errors.js'
+import { OnvifUnreachableError } from '../errors.js'
 import { type Announced, CameraSet, type CameraSetOptions } from './camera-set.js'
 
 const FACTS: CameraFacts = { authentication: 'none', serialNumber: '1' }
@@ -115,7 +115,7 @@ describe('the cameras that were heard of', () => {
     await round(set, camera)
     answering.set(at('10.0.0.1'), {
       authentication: 'none',
-      incomplete: new CameraUnreachableError('too slow'),
+      incomplete: new OnvifUnreachableError('too slow'),
     })
     await clock.advance(REFRESH_MS)
     expect(await round(set, camera)).toHaveLength(1)

@@ -2,10 +2,10 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { fuzz } from '../../../../test/support/fuzz.js'
 import { processorMs } from '../../../../test/support/processor-ms.js'
+import { OnvifMessageError } from '../errors.js'
 import { parseXml, type XmlElement } from '../xml.js'
 import {
   type AnnouncementText,
-  DiscoveryMessageError,
   decodeMessage,
   encodeBye,
   encodeHello,
@@ -152,7 +152,7 @@ describe('messages of WS-Discovery', () => {
     ['elements without end', answer('<a>'.repeat(5000))],
     ['more than 16 KiB', answer(match(`<Scopes>${'x'.repeat(16_384)}</Scopes>`))],
   ])('D2 are refused with a reason when they are %s', (_what, text) => {
-    expect(() => decode(text)).toThrow(DiscoveryMessageError)
+    expect(() => decode(text)).toThrow(OnvifMessageError)
   })
 
   const full = (part: (n: number) => string) => {
@@ -176,7 +176,7 @@ describe('messages of WS-Discovery', () => {
       try {
         decodeMessage(bytes)
       } catch (error) {
-        expect(error).toBeInstanceOf(DiscoveryMessageError)
+        expect(error).toBeInstanceOf(OnvifMessageError)
       }
     }
     // Five milliseconds for one, at most, on a machine that does nothing else.
@@ -210,7 +210,7 @@ describe('messages of WS-Discovery', () => {
         try {
           decodeMessage(bytes)
         } catch (error) {
-          if (!(error instanceof DiscoveryMessageError)) throw error
+          if (!(error instanceof OnvifMessageError)) throw error
         }
       }),
       parameters,

@@ -1,25 +1,10 @@
-import { AkriError } from '@akrijs/sdk'
-import {
-  escapeXml,
-  parseXml,
-  type QualifiedName,
-  type XmlElement,
-  XmlError,
-  type XmlLimits,
-} from '../xml.js'
+import { OnvifMessageError, OnvifXmlError } from '../errors.js'
+import { escapeXml, parseXml, type QualifiedName, type XmlElement, type XmlLimits } from '../xml.js'
 
 // WS-Discovery of April 2005, as the ONVIF core specification uses it (section 7.3).
 
 export const DISCOVERY_PORT = 3702
 export const DISCOVERY_GROUP = { IPv4: '239.255.255.250', IPv6: 'ff02::c' } as const
-
-/** A datagram that is no message of WS-Discovery, or has more in it than is read. */
-export class DiscoveryMessageError extends AkriError {
-  constructor(reason: string, options?: { cause?: unknown }) {
-    super('AKRI_ERR_ONVIF_MESSAGE', 'transient', reason, options)
-    this.name = 'DiscoveryMessageError'
-  }
-}
 
 /** What a device says of itself. */
 export interface Announcement {
@@ -72,7 +57,7 @@ const LIMITS = {
   maxAttributes: 500,
 } satisfies XmlLimits
 
-/** @throws DiscoveryMessageError */
+/** @throws OnvifMessageError */
 export function decodeMessage(datagram: Uint8Array): DiscoveryMessage {
   const envelope = envelopeOf(datagram)
   const [content] = envelope.find('Body')?.children ?? []
@@ -80,7 +65,7 @@ export function decodeMessage(datagram: Uint8Array): DiscoveryMessage {
   switch (content?.name) {
     case 'ProbeMatches': {
       const relatesTo = envelope.textOf('Header', 'RelatesTo')
-      if (relatesTo === undefined) throw new DiscoveryMessageError('ProbeMatches relate to nothing')
+      if (relatesTo === undefined) throw new OnvifMessageError('ProbeMatches relate to nothing')
       const matches = content.all('ProbeMatch').slice(0, MAX_MATCHES).map(announcementOf)
       return {
         kind: 'ProbeMatches',
@@ -92,12 +77,12 @@ export function decodeMessage(datagram: Uint8Array): DiscoveryMessage {
     case 'Bye': {
       const announcement = announcementOf(content)
       if (announcement === undefined)
-        throw new DiscoveryMessageError(`a ${content.name} has no usable endpoint reference`)
+        throw new OnvifMessageError(`a ${content.name} has no usable endpoint reference`)
       return { kind: content.name, announcement }
     }
     case 'Probe': {
       const messageId = envelope.textOf('Header', 'MessageID')
-      if (messageId === undefined) throw new DiscoveryMessageError('a Probe has no MessageID')
+      if (messageId === undefined) throw new OnvifMessageError('a Probe has no MessageID')
       return { kind: 'Probe', messageId, types: typesOf(content) }
     }
     default:
@@ -166,8 +151,8 @@ function envelopeOf(datagram: Uint8Array): XmlElement {
   try {
     return parseXml(datagram, LIMITS)
   } catch (error) {
-    if (!(error instanceof XmlError)) throw error
-    throw new DiscoveryMessageError(`a datagram is not XML: ${error.message}`, { cause: error })
+    if (!(error instanceof OnvifXmlError)) throw error
+    throw new OnvifMessageError(`a datagram is not XML: ${error.message}`, { cause: error })
   }
 }
 

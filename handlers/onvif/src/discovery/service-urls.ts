@@ -1,5 +1,5 @@
 import { isIPv6 } from 'node:net'
-import { ForbiddenAddressError } from '../device/errors.js'
+import { OnvifAddressError } from '../errors.js'
 import { hostOf, type NetworkPolicy } from '../network-policy.js'
 
 export interface ServiceUrlOptions {
@@ -29,7 +29,7 @@ export function serviceUrls(
     try {
       return [{ xAddr, index, rank: rank(policy.read(xAddr), secureFirst) }]
     } catch (error) {
-      if (!(error instanceof ForbiddenAddressError)) throw error
+      if (!(error instanceof OnvifAddressError)) throw error
       refused.push(error.message)
       return []
     }

@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { isIPv6 } from 'node:net'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { OnvifMessageError } from '../errors.js'
 import { AddressBudget } from './address-budget.js'
 import { GroupListener } from './group-listener.js'
 import {
@@ -8,7 +9,6 @@ import {
   DISCOVERY_GROUP,
   DISCOVERY_PORT,
   type DiscoveryMessage,
-  DiscoveryMessageError,
   decodeMessage,
   encodeProbe,
   isOnvifDevice,
@@ -278,7 +278,7 @@ export class WsDiscovery {
     try {
       message = decodeMessage(bytes)
     } catch (error) {
-      if (!(error instanceof DiscoveryMessageError)) throw error
+      if (!(error instanceof OnvifMessageError)) throw error
       log.debug({ address, reason: error.message }, 'a datagram makes no sense')
       return
     }

@@ -3,7 +3,8 @@ import https from 'node:https'
 import { type AddressInfo, isIPv4, isIPv6 } from 'node:net'
 import type { SecureContextOptions } from 'node:tls'
 import type { Credential } from '../credentials.js'
-import { parseXml, type XmlElement, XmlError } from '../xml.js'
+import { OnvifXmlError } from '../errors.js'
+import { parseXml, type XmlElement } from '../xml.js'
 import {
   OPEN_OPERATIONS,
   replyTo,
@@ -266,7 +267,7 @@ function envelopeOf(body: string): XmlElement | undefined {
   try {
     return parseXml(body)
   } catch (error) {
-    if (error instanceof XmlError) return undefined
+    if (error instanceof OnvifXmlError) return undefined
     throw error
   }
 }

@@ -8,7 +8,6 @@ import {
   DISCOVERY_GROUP,
   DISCOVERY_PORT,
   type DiscoveryMessage,
-  DiscoveryMessageError,
   decodeMessage,
   encodeBye,
   encodeHello,
@@ -21,6 +20,7 @@ import {
   UNICAST,
 } from '../discovery/retransmission.js'
 import { type Datagram, UdpSocket } from '../discovery/udp-socket.js'
+import { OnvifMessageError } from '../errors.js'
 import type { QualifiedName } from '../xml.js'
 
 /** What the discovery of a simulated camera does wrong. May be changed while it runs. */
@@ -121,7 +121,7 @@ export class DiscoveryResponder {
     try {
       message = decodeMessage(bytes)
     } catch (error) {
-      if (error instanceof DiscoveryMessageError) return
+      if (error instanceof OnvifMessageError) return
       throw error
     }
     if (
