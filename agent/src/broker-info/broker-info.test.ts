@@ -9,7 +9,7 @@ import { silentLogger, systemClock } from '@akrijs/runtime'
 import { StandaloneCluster, StateFile } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
-import { GivenSlots } from '../core/slots/given-slots.js'
+import { AllocationLedger } from '../core/slots/allocation-ledger.js'
 import type { Cluster } from '../ports/cluster.js'
 import { draftOf, manifest } from '../testing/objects.js'
 import { BrokerInfo } from './broker-info.js'
@@ -21,7 +21,7 @@ let directory: string
 let cluster: StandaloneCluster
 let brokerInfo: BrokerInfo
 let instance: Instance
-let given: GivenSlots
+let ledger: AllocationLedger
 /** Times of writes. */
 let writes: number[]
 
@@ -42,7 +42,7 @@ beforeEach(async () => {
   instance =
     cluster.instances.get(objectKey(draft.namespace, draft.name)) ?? expect.fail('no Instance')
   writes = []
-  given = new GivenSlots({ node: NODE, pods: undefined })
+  ledger = new AllocationLedger({ node: NODE, pods: undefined })
   brokerInfo = start()
   await brokerInfo.start()
 })
@@ -61,15 +61,15 @@ function start(): BrokerInfo {
   const observed: Pick<Cluster, 'instances' | 'reportBrokerInfo' | 'recordEvent'> = {
     instances: cluster.instances,
     recordEvent: (event) => cluster.recordEvent(event),
-    reportBrokerInfo: (...given) => {
+    reportBrokerInfo: (...args) => {
       writes.push(systemClock.monotonicMs())
-      return cluster.reportBrokerInfo(...given)
+      return cluster.reportBrokerInfo(...args)
     },
   }
   return new BrokerInfo({
     cluster: observed,
     node: NODE,
-    given,
+    ledger,
     clock: systemClock,
     log: silentLogger,
     directory: root(),
@@ -143,7 +143,7 @@ describe('what workloads report', () => {
   it('R68 R69 stays while a container has the slot, although its Instance does not say so for a while', async () => {
     const own = await allocate(0)
     const held = { slot: slot(0), resourceName: `akri.sh/${instance.metadata.name}`, id: slot(0) }
-    given.note(held)
+    ledger.record(held)
     await writeFile(path.join(own, 'a'), '1')
     await eventually(() => expect(info()).toEqual({ a: '1' }))
     await free(0)
@@ -160,7 +160,7 @@ describe('what workloads report', () => {
     brokerInfo = start()
     await brokerInfo.start()
     expect(await readdir(own)).toEqual(['a'])
-    given.forget(held)
+    ledger.remove(held)
     await eventually(async () => expect(await readdir(root())).toEqual([]))
   })
 

@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events'
 import { holderOf, type Instance, type SlotName } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey, ReconcileQueue } from '@akrijs/kube'
 import type { Clock, Logger, TokenBucket } from '@akrijs/runtime'
-import type { GivenSlots } from '../core/slots/given-slots.js'
+import type { AllocationLedger } from '../core/slots/allocation-ledger.js'
 import type { Cluster } from '../ports/cluster.js'
 import { type BrokerInfoPlan, isEmpty, own, planBrokerInfo } from './broker-info-plan.js'
 import { FollowedWorkload } from './followed-workload.js'
@@ -13,7 +13,7 @@ export interface BrokerInfoOptions {
   readonly cluster: Pick<Cluster, 'instances' | 'reportBrokerInfo' | 'recordEvent'>
   readonly node: NodeName
   /** Who still has a slot although its Instance may not say so. */
-  readonly given: Pick<GivenSlots, 'at' | 'onChange'>
+  readonly ledger: Pick<AllocationLedger, 'ofSlot' | 'onChange'>
   readonly clock: Clock
   readonly log: Logger
   /** Where the directories of workloads are made: the same path for whoever mounts them into containers. */
@@ -79,7 +79,7 @@ export class BrokerInfo {
 
   /** Goes on with what an agent before us has left. To be called when it is known which Instances there are and who has what. */
   async start(): Promise<void> {
-    const { cluster, log, directory, given } = this.#options
+    const { cluster, log, directory, ledger } = this.#options
     const left = await this.#directories.open().catch((error: unknown) => {
       // Devices are more important.
       log.error(
@@ -91,7 +91,7 @@ export class BrokerInfo {
     void this.#directories.removeAside()
     for (const { instance, slot, path } of left) this.#follow(instance, slot, path, false)
     cluster.instances.onChange((key) => this.#changed(key), this.#stop.signal)
-    given.onChange((slot) => {
+    ledger.onChange((slot) => {
       for (const [key, { workloads }] of this.#instances)
         if (workloads.has(slot)) this.#queue.add(key)
     }, this.#stop.signal)
@@ -243,9 +243,9 @@ export class BrokerInfo {
 
   /** The directories of workloads whose slots this node does not hold any more, and no container has. */
   async #dropFreed(key: ObjectKey, { workloads, abandoned }: Followed): Promise<void> {
-    const { cluster, given } = this.#options
+    const { cluster, ledger } = this.#options
     const isFree = (slot: SlotName) =>
-      !this.#holds(cluster.instances.get(key), slot) && given.at(slot).length === 0
+      !this.#holds(cluster.instances.get(key), slot) && ledger.ofSlot(slot).length === 0
     for (const [slot, workload] of [...workloads]) {
       if (!isFree(slot) || !(await this.#directories.drop(workload, () => isFree(slot)))) continue
       abandoned.add(slot)

@@ -4,7 +4,7 @@ import { type Logger, readDurableFile, replaceFile } from '@akrijs/runtime'
 import { checkDeviceList } from '@akrijs/sdk/host'
 import * as z from 'zod'
 import type { DiscoverySnapshot } from '../core/discovery/discovery.js'
-import type { GivenSlot } from '../core/slots/given-slots.js'
+import type { SlotAllocation } from '../core/slots/allocation-ledger.js'
 
 const VERSION = 1
 
@@ -33,7 +33,7 @@ const file = z.object({
 
 export interface CheckpointContent {
   readonly discovery: DiscoverySnapshot
-  readonly given: readonly GivenSlot[]
+  readonly given: readonly SlotAllocation[]
 }
 
 /**

@@ -20,13 +20,13 @@ export interface Kubelet {
   /** Calls back when the kubelet came back and has forgotten every registration. */
   onRestart(listener: () => void, signal: AbortSignal): void
   /** Calls back now and then, while the kubelet is there, with the names of the files in the directory of plugins. */
-  onLook(listener: (names: ReadonlySet<string>) => void, signal: AbortSignal): void
+  onDirectoryRead(listener: (names: ReadonlySet<string>) => void, signal: AbortSignal): void
 }
 
 /** By the name of the resource: which Pod holds which ids. */
-export type Allocations = ReadonlyMap<string, readonly Allocation[]>
+export type Allocations = ReadonlyMap<string, readonly PodAllocation[]>
 
-export interface Allocation {
+export interface PodAllocation {
   readonly pod: ObjectKey
   readonly ids: ReadonlySet<string>
   /** Which slots the ids stand for, where that is known. */

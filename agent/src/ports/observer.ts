@@ -14,7 +14,7 @@ export interface AgentObserver {
   registered(result: 'accepted' | 'failed'): void
 }
 
-export const nobodyObserves: AgentObserver = {
+export const noopObserver: AgentObserver = {
   handlerAnswered: () => {},
   handlerFailed: () => {},
   allocated: () => {},

@@ -8,7 +8,7 @@ import { Discovery } from '../core/discovery/discovery.js'
 import { HandlerRegistry } from '../core/discovery/handler-registry.js'
 import { RememberedOffer } from '../core/discovery/remembered-offer.js'
 import { InstanceReconciler } from '../core/instances/instance-reconciler.js'
-import { GivenSlots } from '../core/slots/given-slots.js'
+import { AllocationLedger } from '../core/slots/allocation-ledger.js'
 import { SlotReconciler } from '../core/slots/slot-reconciler.js'
 import { nodeStatus, refusedStatus } from '../core/status/node-status.js'
 import { StatusEvents } from '../core/status/status-events.js'
@@ -19,7 +19,7 @@ import { serveRegistration } from '../node/handlers/registration-server.js'
 import { Liveness } from '../node/liveness.js'
 import type { Cluster } from '../ports/cluster.js'
 import type { Kubelet } from '../ports/kubelet.js'
-import { type AgentObserver, nobodyObserves } from '../ports/observer.js'
+import { type AgentObserver, noopObserver } from '../ports/observer.js'
 
 export interface AgentOptions extends Partial<AgeingOptions> {
   readonly cluster: Cluster
@@ -68,17 +68,17 @@ const GATHER_MS = 10
 
 /** Starts the agent of one node: from Configurations to Instances and device plugins. */
 export async function startAgent(options: AgentOptions): Promise<Agent> {
-  const { cluster, kubelet, clock, log, node, observer = nobodyObserves } = options
+  const { cluster, kubelet, clock, log, node, observer = noopObserver } = options
   const stop = new AbortController()
   const registry = new HandlerRegistry()
   const configurations = new AcceptedConfigurations(cluster.configurations)
   const discovery = new Discovery({ ...options, configurations, registry, observer })
   const { brokerInfoDirectory: directory, offerBrokerInfo = true } = options
-  const given = new GivenSlots({ node, pods: kubelet.pods })
+  const ledger = new AllocationLedger({ node, pods: kubelet.pods })
   const brokerInfo =
     directory === undefined
       ? undefined
-      : new BrokerInfo({ cluster, node, clock, log, directory, given })
+      : new BrokerInfo({ cluster, node, clock, log, directory, ledger })
   const plugins = new DevicePlugins({
     cluster,
     kubelet,
@@ -86,7 +86,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     clock,
     log,
     observer,
-    given,
+    ledger,
     directories: offerBrokerInfo ? brokerInfo : undefined,
     slotHandoverMs: options.slotHandoverMs,
   })
@@ -95,7 +95,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     cluster,
     configurations,
     plugins,
-    given,
+    ledger,
     node,
     clock,
     log,
@@ -109,7 +109,7 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     clock,
     log,
     claims: plugins.claims,
-    given,
+    ledger,
     observer,
     ...(brokerInfo === undefined
       ? {}
@@ -159,13 +159,13 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   await Promise.all([cluster.configurations.synced, cluster.instances.synced])
   const remembered = await checkpoint.load()
   discovery.restore(remembered.discovery)
-  for (const one of remembered.given) given.note(one)
+  for (const one of remembered.given) ledger.record(one)
   await slots.begin(stop.signal)
   // After that: what its workload still uses is not to be dropped.
   await brokerInfo?.start()
   const save = () =>
-    checkpoint.save(() => ({ discovery: discovery.snapshot(), given: given.list() }))
-  given.onChange(() => void save(), stop.signal)
+    checkpoint.save(() => ({ discovery: discovery.snapshot(), given: ledger.list() }))
+  ledger.onChange(() => void save(), stop.signal)
   discovery.onChange((key) => {
     queue.add(key)
     void save()

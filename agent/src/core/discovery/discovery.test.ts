@@ -12,7 +12,7 @@ import {
   DiscoveryFailedError,
   type HandlerEndpoint,
 } from '../../ports/handler-endpoint.js'
-import { nobodyObserves } from '../../ports/observer.js'
+import { noopObserver } from '../../ports/observer.js'
 import { configurationWith } from '../../testing/objects.js'
 import { Discovery } from './discovery.js'
 import { HandlerRegistry } from './handler-registry.js'
@@ -84,7 +84,7 @@ function make(): Discovery {
     clock,
     log: silentLogger,
     random: () => 0,
-    observer: { ...nobodyObserves, handlerFailed: (handler) => failures.push(handler) },
+    observer: { ...noopObserver, handlerFailed: (handler) => failures.push(handler) },
     unhealthyAfterMs: 30_000,
     removeAfterMs: 300_000,
   })

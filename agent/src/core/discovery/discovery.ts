@@ -3,7 +3,7 @@ import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
 import { type Clock, Listeners, type Logger } from '@akrijs/runtime'
 import type { Cluster, ObjectCache } from '../../ports/cluster.js'
 import { isUidOf } from '../../ports/handler-endpoint.js'
-import { type AgentObserver, nobodyObserves } from '../../ports/observer.js'
+import { type AgentObserver, noopObserver } from '../../ports/observer.js'
 import { type AgeingOptions, ageDevices, type EndpointList } from './device-ageing.js'
 import type { DeviceSet } from './device-set.js'
 import { DiscoverySession, type SessionState } from './discovery-session.js'
@@ -62,7 +62,7 @@ export class Discovery {
       unhealthyAfterMs: 30_000,
       removeAfterMs: 300_000,
       random: Math.random,
-      observer: nobodyObserves,
+      observer: noopObserver,
       ...options,
     }
   }

@@ -9,7 +9,7 @@ import { StandaloneCluster, StateFile } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { manifest } from '../../testing/objects.js'
 import type { DeviceSet } from '../discovery/device-set.js'
-import { GivenSlots } from '../slots/given-slots.js'
+import { AllocationLedger } from '../slots/allocation-ledger.js'
 import { deviceDigest } from './instance-name.js'
 import { InstanceReconciler } from './instance-reconciler.js'
 import type { InstancePlugins } from './served-instance.js'
@@ -26,7 +26,7 @@ let key: ObjectKey
 let calls: string[]
 let failing: string | undefined
 let devices: DeviceSet
-let given: GivenSlots
+let ledger: AllocationLedger
 let reconciler: InstanceReconciler
 let clock: ManualClock
 
@@ -55,7 +55,7 @@ beforeEach(async () => {
   calls = []
   failing = undefined
   devices = seen('foo0')
-  given = new GivenSlots({ node: NODE, pods: undefined })
+  ledger = new AllocationLedger({ node: NODE, pods: undefined })
   cluster.instances.onChange(
     (which) => calls.push(`changed ${which.slice('default/'.length)}`),
     new AbortController().signal,
@@ -64,7 +64,7 @@ beforeEach(async () => {
     cluster,
     configurations: cluster.configurations,
     plugins,
-    given,
+    ledger,
     node: NODE,
     clock,
     log: silentLogger,
@@ -111,7 +111,7 @@ describe('the Instances of a node', () => {
   })
 
   it('R84 say of their slots from the first moment on what containers have', async () => {
-    given.note({
+    ledger.record({
       slot: `${nameOf('foo0')}-1` as SlotName,
       resourceName: `akri.sh/${wanted.name}`,
       id: '0',
@@ -228,7 +228,7 @@ describe('the Instances of a node', () => {
     await cluster.leaveInstance(at, NODE)
     await leaving()
     await cluster.leaveInstance(at, OTHER)
-    given.note({
+    ledger.record({
       slot: `${nameOf('foo0')}-1` as SlotName,
       resourceName: `akri.sh/${nameOf('foo0')}`,
       id: `${nameOf('foo0')}-1`,

@@ -4,7 +4,7 @@ import type { ReconcileResult } from '@akrijs/kube/queue'
 import type { Clock, Logger } from '@akrijs/runtime'
 import type { Cluster, ObjectCache } from '../../ports/cluster.js'
 import type { DeviceSet } from '../discovery/device-set.js'
-import type { GivenSlots } from '../slots/given-slots.js'
+import type { AllocationLedger } from '../slots/allocation-ledger.js'
 import { cdiName } from './instance-name.js'
 import {
   DEVICE_ID_ANNOTATION,
@@ -25,7 +25,7 @@ export interface InstanceReconcilerOptions {
   readonly configurations: ObjectCache<Configuration>
   readonly plugins: InstancePlugins
   /** What containers have of an Instance that is made anew. */
-  readonly given: Pick<GivenSlots, 'claimsIn'>
+  readonly ledger: Pick<AllocationLedger, 'claimsIn'>
   readonly node: NodeName
   readonly clock: Clock
   readonly log: Logger
@@ -84,7 +84,7 @@ export class InstanceReconciler {
     configuration: Configuration,
     planned: PlannedInstance,
   ): Promise<number | undefined> {
-    const { cluster, plugins, given, node, log } = this.#options
+    const { cluster, plugins, ledger, node, log } = this.#options
     const { namespace, name } = configuration.metadata
     this.#servedBy(keyOf(configuration)).add(planned.name)
     // The plugin comes first, so that nobody sees an Instance that cannot be asked for yet.
@@ -103,7 +103,7 @@ export class InstanceReconciler {
           brokerProperties: planned.properties,
           shared: planned.shared,
           nodes: [node],
-          deviceUsage: given.claimsIn(planned.name),
+          deviceUsage: ledger.claimsIn(planned.name),
         },
       })
       // Another node was first, or an Instance of the same name is on its way out: its change calls us again.
@@ -116,7 +116,7 @@ export class InstanceReconciler {
     const place = planned.existing.spec.nodes.indexOf(node)
     if (place > 0) return this.#standIn(configuration, planned, planned.existing, place)
     if (place < 0) {
-      const claims = given.claimsIn(planned.name)
+      const claims = ledger.claimsIn(planned.name)
       if ((await cluster.joinInstance(planned.key, node, claims)) === 'joined')
         log.info({ instance: planned.name }, 'instance joined')
     } else if (differs(planned.existing, planned)) {

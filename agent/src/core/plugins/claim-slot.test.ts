@@ -3,7 +3,7 @@ import { objectKey } from '@akrijs/kube/objects'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { expect, it } from 'vitest'
 import type { SlotClaim } from '../../ports/cluster.js'
-import { nobodyObserves } from '../../ports/observer.js'
+import { noopObserver } from '../../ports/observer.js'
 import { SlotClaims } from '../slots/slot-claims.js'
 import { claimSlot } from './claim-slot.js'
 
@@ -39,11 +39,11 @@ it.each<[string, () => Promise<SlotClaim>, string[]]>([
     }
     const options = {
       cluster: { claimSlot: claimed },
-      observer: nobodyObserves,
+      observer: noopObserver,
       directories,
     }
     const result = await new SlotClaims(new ManualClock())
-      .during((claims) =>
+      .forRequest((claims) =>
         claimSlot({ ...options, claims }, { level: 'instance', instance, slot, usage: 'node-a' }),
       )
       .catch(() => undefined)

@@ -7,28 +7,28 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../../test/support/eventually.js'
 import { DevicePlugins } from '../../node/device-plugins/device-plugins.js'
 import type { Cluster } from '../../ports/cluster.js'
-import { nobodyObserves } from '../../ports/observer.js'
+import { noopObserver } from '../../ports/observer.js'
 import { draftOf, manifest } from '../../testing/objects.js'
-import { TestNode } from '../../testing/plugin-node.js'
+import { PluginEnvironment } from '../../testing/plugin-environment.js'
 import type { ServedInstance } from '../instances/served-instance.js'
-import type { GivenSlots } from '../slots/given-slots.js'
+import type { AllocationLedger } from '../slots/allocation-ledger.js'
 import { slotTable } from '../slots/slot-table.js'
 import { ConfigurationPlugin } from './configuration-plugin.js'
 
 const NODE = 'node-a' as NodeName
 const DIGESTS = ['8120fe', 'a19705']
 
-let home: TestNode
+let home: PluginEnvironment
 let cluster: StandaloneCluster
 let configuration: Configuration
 let name: string
 let kubelet: SimulatedKubelet
-let given: GivenSlots
+let ledger: AllocationLedger
 let plugins: DevicePlugins
 
 beforeEach(async () => {
-  home = await TestNode.open(NODE)
-  ;({ cluster, kubelet, given } = home)
+  home = await PluginEnvironment.open(NODE)
+  ;({ cluster, kubelet, ledger } = home)
   const wanted = manifest({ capacity: 2 })
   await cluster.apply({ configurations: [wanted], data: [], complete: true })
   configuration = cluster.configurations.list()[0] ?? expect.fail()
@@ -36,7 +36,7 @@ beforeEach(async () => {
   plugins = new DevicePlugins({
     cluster,
     kubelet: home.sockets,
-    given,
+    ledger,
     node: NODE,
     clock: systemClock,
     log: silentLogger,
@@ -104,8 +104,8 @@ function pluginOn(
     {
       cluster: own,
       node: NODE,
-      given,
-      observer: nobodyObserves,
+      ledger,
+      observer: noopObserver,
       directories: undefined,
       instances: () => served().map((digest) => servedOf(digest)),
       slotTable: (instance) => slotTable(instance, cluster.instances.get(instance.key)),
@@ -114,7 +114,7 @@ function pluginOn(
 }
 
 const allocate = (plugin: ConfigurationPlugin, requests: readonly (readonly string[])[]) =>
-  plugins.claims.during((claims) => plugin.allocate(requests, claims))
+  plugins.claims.forRequest((claims) => plugin.allocate(requests, claims))
 
 const pod = (uid: string, ...counts: number[]) => ({
   uid,
@@ -210,7 +210,7 @@ describe('the device plugin of a Configuration', () => {
     await eventually(() => expect(ids()).toEqual(['0', '1']))
     await kubelet.admit(pod('q', 1))
     expect(held()).toEqual({ [slot('a19705', 0)]: 'C:1:node-a' })
-    expect(given.list().map(({ slot: which, id }) => [which, id])).toEqual([
+    expect(ledger.list().map(({ slot: which, id }) => [which, id])).toEqual([
       [slot('8120fe', 0), '0'],
       [slot('a19705', 0), '1'],
     ])
@@ -301,8 +301,8 @@ describe('the device plugin of a Configuration', () => {
     await eventually(() => expect(ids()).toHaveLength(4))
     // Four ids, two of each device: any two that the kubelet picked by itself could be of one.
     for (let round = 0; round < 5; round++) {
-      const given = await kubelet.admit(pod(`q${round}`, 2))
-      expect(given.get('c0')?.envs).toMatchObject({
+      const answer = await kubelet.admit(pod(`q${round}`, 2))
+      expect(answer.get('c0')?.envs).toMatchObject({
         CAMERA_8120FE: '8120fe',
         CAMERA_A19705: 'a19705',
       })
@@ -351,12 +351,12 @@ describe('the device plugins of both levels', () => {
       await serve('8120fe')
       await eventually(() => expect(kubelet.resource(own).allocatable).toBe(wanted.offered))
       for (const id of kubelet.devices(own).keys()) expect(id).toMatch(wanted.id)
-      const given = await kubelet.admit({
+      const answer = await kubelet.admit({
         ...pod('p'),
         containers: [{ name: 'c', resources: { [own]: 1 } }],
       })
-      expect(given.get('c')?.envs).toMatchObject({ CAMERA: '8120fe' })
-      const [annotation = ''] = Object.values(given.get('c')?.annotations ?? {})
+      expect(answer.get('c')?.envs).toMatchObject({ CAMERA: '8120fe' })
+      const [annotation = ''] = Object.values(answer.get('c')?.annotations ?? {})
       expect(annotation).toMatch(wanted.value)
       expect(Object.keys(held())).toHaveLength(1)
       const before = await sockets()

@@ -4,6 +4,7 @@ import { AllocationRefusedError } from '../../errors.js'
 import type { Cluster } from '../../ports/cluster.js'
 import type { AgentObserver } from '../../ports/observer.js'
 import type { ServedConfiguration, ServedInstance } from '../instances/served-instance.js'
+import type { AllocationLedger } from '../slots/allocation-ledger.js'
 import {
   advertisedIds,
   type ChosenSlot,
@@ -11,7 +12,6 @@ import {
   type InstanceSlots,
   preferredIds,
 } from '../slots/configuration-slots.js'
-import type { GivenSlots } from '../slots/given-slots.js'
 import type { RequestClaims } from '../slots/slot-claims.js'
 import type { SlotTable } from '../slots/slot-table.js'
 import {
@@ -25,7 +25,7 @@ import type { AdvertisedDevice, PluginBehaviour, PreferenceRequest } from './plu
 export interface ConfigurationPluginOptions {
   readonly cluster: Pick<Cluster, 'claimSlot' | 'releaseSlot'>
   readonly node: NodeName
-  readonly given: GivenSlots
+  readonly ledger: AllocationLedger
   readonly observer: AgentObserver
   readonly directories: WorkloadDirectoryMaker | undefined
   /** The Instances of the Configuration that this node serves. */
@@ -84,8 +84,8 @@ export class ConfigurationPlugin implements PluginBehaviour {
 
   #slots(): InstanceSlots[] {
     return this.#options.instances().map((served) => {
-      const { nodes, slots, heldBeyond, usable } = this.#options.slotTable(served)
-      return { instance: served.name, healthy: usable, nodes, slots, heldBeyond }
+      const { nodes, slots, heldOverCapacity, usable } = this.#options.slotTable(served)
+      return { instance: served.name, healthy: usable, nodes, slots, heldOverCapacity }
     })
   }
 
@@ -93,7 +93,7 @@ export class ConfigurationPlugin implements PluginBehaviour {
   #slotsToGive(): InstanceSlots[] {
     return this.#slots().map((of) => ({
       ...of,
-      slots: this.#options.given.over(of.instance, of.slots),
+      slots: this.#options.ledger.overlay(of.instance, of.slots),
     }))
   }
 
@@ -137,9 +137,9 @@ export class ConfigurationPlugin implements PluginBehaviour {
   async #respond(
     containers: readonly (readonly ChosenSlot[])[],
   ): Promise<readonly ContainerAllocation[]> {
-    const { directories, given } = this.#options
+    const { directories, ledger } = this.#options
     for (const { slot, id } of containers.flat())
-      given.note({ slot, resourceName: this.resourceName, id })
+      ledger.record({ slot, resourceName: this.resourceName, id })
     const paths = new Map<SlotName, string | undefined>()
     for (const one of new Map(containers.flat().map((each) => [each.slot, each])).values())
       paths.set(one.slot, await directories?.open(this.#keyOf(one), one.slot))

@@ -4,7 +4,7 @@ import { AllocationRefusedError } from '../../errors.js'
 import type { Cluster } from '../../ports/cluster.js'
 import type { AgentObserver } from '../../ports/observer.js'
 import type { ServedInstance } from '../instances/served-instance.js'
-import type { GivenSlots } from '../slots/given-slots.js'
+import type { AllocationLedger } from '../slots/allocation-ledger.js'
 import { offeredSlots, preferredSlots } from '../slots/offer.js'
 import type { RequestClaims } from '../slots/slot-claims.js'
 import type { SlotTable } from '../slots/slot-table.js'
@@ -21,7 +21,7 @@ export interface InstancePluginOptions {
     readonly instances: Pick<Cluster['instances'], 'get'>
   }
   readonly node: NodeName
-  readonly given: GivenSlots
+  readonly ledger: AllocationLedger
   readonly observer: AgentObserver
   readonly directories: WorkloadDirectoryMaker | undefined
   slotTable(instance: ServedInstance): SlotTable
@@ -59,9 +59,9 @@ export class InstancePlugin implements PluginBehaviour {
   }
 
   prefer(requests: readonly PreferenceRequest[]): readonly (readonly string[])[] {
-    const { node, given } = this.#options
+    const { node, ledger } = this.#options
     const { nodes, slots: now } = this.#table()
-    const slots = given.over(this.#instance.name, now)
+    const slots = ledger.overlay(this.#instance.name, now)
     return requests.map((request) => preferredSlots(slots, { node, nodes, ...request }))
   }
 
@@ -81,8 +81,9 @@ export class InstancePlugin implements PluginBehaviour {
       for (const slot of claimed) await this.#release(slot)
       throw error
     }
-    const { directories, given } = this.#options
-    for (const slot of slots.flat()) given.note({ slot, resourceName: this.resourceName, id: slot })
+    const { directories, ledger } = this.#options
+    for (const slot of slots.flat())
+      ledger.record({ slot, resourceName: this.resourceName, id: slot })
     const paths = new Map<SlotName, string | undefined>()
     for (const slot of new Set(slots.flat()))
       paths.set(slot, await directories?.open(instance.key, slot))
@@ -108,8 +109,8 @@ export class InstancePlugin implements PluginBehaviour {
 
   #offered(): Map<SlotName, boolean> {
     // Without its Instance nothing can be claimed, and so nothing is offered.
-    const { slots, heldBeyond, usable } = this.#table()
-    return offeredSlots(slots, { node: this.#options.node, healthy: usable, heldBeyond })
+    const { slots, heldOverCapacity, usable } = this.#table()
+    return offeredSlots(slots, { node: this.#options.node, healthy: usable, heldOverCapacity })
   }
 
   #checkedSlot(id: string): SlotName {
@@ -129,7 +130,7 @@ export class InstancePlugin implements PluginBehaviour {
         `Instance ${name} has no slot ${shown}; its capacity is ${this.#table().slots.size}`,
       )
     if (!slot[1]) throw new AllocationRefusedError(`slot ${id} is taken${this.#holderOf(slot[0])}`)
-    const claim = this.#options.given.claimsIn(name)[slot[0]] ?? this.#usage
+    const claim = this.#options.ledger.claimsIn(name)[slot[0]] ?? this.#usage
     // Its Instance may not say so at the moment.
     if (claim !== this.#usage)
       throw new AllocationRefusedError(

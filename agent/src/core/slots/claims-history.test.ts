@@ -14,14 +14,14 @@ import { ObjectStore } from '@akrijs/standalone'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Cluster, SlotClaim } from '../../ports/cluster.js'
-import type { Allocation, NodePods } from '../../ports/kubelet.js'
-import { nobodyObserves } from '../../ports/observer.js'
+import type { NodePods, PodAllocation } from '../../ports/kubelet.js'
+import { noopObserver } from '../../ports/observer.js'
 import { instanceWith } from '../../testing/objects.js'
 import type { ServedInstance } from '../instances/served-instance.js'
 import { ConfigurationPlugin } from '../plugins/configuration-plugin.js'
 import { InstancePlugin } from '../plugins/instance-plugin.js'
 import type { PluginBehaviour } from '../plugins/plugin-behaviour.js'
-import { GivenSlots, usageOf } from './given-slots.js'
+import { AllocationLedger, usageOf } from './allocation-ledger.js'
 import { SlotClaims } from './slot-claims.js'
 import { SlotReconciler } from './slot-reconciler.js'
 import { slotTable } from './slot-table.js'
@@ -78,10 +78,10 @@ class World {
     return { key: objectKey('default', name), name, digest, ...rest }
   }
 
-  make(digest: string, { name: node, given }: Node): void {
+  make(digest: string, { name: node, ledger }: Node): void {
     const { key, name, capacity } = this.served(digest)
     if (this.instances.get(key) !== undefined) return
-    const deviceUsage = resizedUsage(name, capacity, given.claimsIn(name))
+    const deviceUsage = resizedUsage(name, capacity, ledger.claimsIn(name))
     this.instances.put(
       instanceWith(deviceUsage, { capacity, nodes: [node] }, { name, uid: `u${this.#made++}` }),
     )
@@ -133,9 +133,9 @@ class Node {
   readonly name: NodeName
   readonly world: World
   readonly containers = new Map<ObjectKey, Container>()
-  /** A kubelet lists what it has given a little later, and for as long as it takes to forget a Pod. */
+  /** A kubelet lists what it has ledger a little later, and for as long as it takes to forget a Pod. */
   listed: readonly Container[] = []
-  given: GivenSlots
+  ledger: AllocationLedger
   claims: SlotClaims
   reconciler: SlotReconciler
   #pods = 0
@@ -143,14 +143,14 @@ class Node {
   constructor(name: NodeName, world: World) {
     this.name = name
     this.world = world
-    ;({ given: this.given, claims: this.claims, reconciler: this.reconciler } = this.#start())
+    ;({ ledger: this.ledger, claims: this.claims, reconciler: this.reconciler } = this.#start())
   }
 
   /** The agent is killed, and another one has what the file has. */
   restart(): void {
-    const remembered = this.given.list()
-    ;({ given: this.given, claims: this.claims, reconciler: this.reconciler } = this.#start())
-    for (const one of remembered) this.given.note(one)
+    const remembered = this.ledger.list()
+    ;({ ledger: this.ledger, claims: this.claims, reconciler: this.reconciler } = this.#start())
+    for (const one of remembered) this.ledger.record(one)
   }
 
   async look(): Promise<void> {
@@ -172,7 +172,7 @@ class Node {
       .flatMap((one) => (one.healthy && !taken.has(one.id) ? one.id : []))
     if (id === undefined) return
     try {
-      const [response] = await this.claims.during((claims) => plugin.allocate([[id]], claims))
+      const [response] = await this.claims.forRequest((claims) => plugin.allocate([[id]], claims))
       const [annotation = ''] = Object.keys(response?.annotations ?? {})
       const pod = objectKey('default', `${this.name}-${this.#pods++}`)
       this.containers.set(pod, {
@@ -187,13 +187,13 @@ class Node {
   }
 
   #plugin(digest: string | undefined): PluginBehaviour {
-    const { world, given, name: node } = this
+    const { world, ledger, name: node } = this
     const table = (served: ServedInstance) => slotTable(served, world.instances.get(served.key))
     const options = {
       cluster: world.cluster,
       node,
-      given,
-      observer: nobodyObserves,
+      ledger,
+      observer: noopObserver,
       directories: undefined,
       slotTable: table,
     }
@@ -223,7 +223,7 @@ class Node {
     const kubelet = {
       pods,
       listAllocated: async () => {
-        const allocated = new Map<string, Allocation[]>()
+        const allocated = new Map<string, PodAllocation[]>()
         for (const { resourceName, pod, id } of this.listed)
           allocated.set(resourceName, [
             ...(allocated.get(resourceName) ?? []),
@@ -232,10 +232,10 @@ class Node {
         return allocated
       },
     }
-    const given = new GivenSlots({ node, pods })
+    const ledger = new AllocationLedger({ node, pods })
     const claims = new SlotClaims(clock)
     return {
-      given,
+      ledger,
       claims,
       reconciler: new SlotReconciler({
         cluster,
@@ -244,7 +244,7 @@ class Node {
         clock,
         log: silentLogger,
         claims,
-        given,
+        ledger,
       }),
     }
   }

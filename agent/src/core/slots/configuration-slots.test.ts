@@ -22,7 +22,7 @@ function camera(
   const slots = new Map(
     usages.map((usage, index) => [`${instance}-${index}` as SlotName, parseSlotUsage(usage)]),
   )
-  return { instance, healthy: true, nodes: [NODE], slots, heldBeyond: 0, ...more }
+  return { instance, healthy: true, nodes: [NODE], slots, heldOverCapacity: 0, ...more }
 }
 
 const ids = (instances: readonly InstanceSlots[]) =>
@@ -91,8 +91,8 @@ describe('the ids of a Configuration', () => {
   })
 
   it('R7 A20 are none for free slots while others beyond a lowered capacity are held', () => {
-    expect(ids([camera('8120fe', [''], { heldBeyond: 1 })])).toEqual([])
-    expect(choose([camera('8120fe', [''], { heldBeyond: 1 })], ['0'])).toMatch(
+    expect(ids([camera('8120fe', [''], { heldOverCapacity: 1 })])).toEqual([])
+    expect(choose([camera('8120fe', [''], { heldOverCapacity: 1 })], ['0'])).toMatch(
       /1 different devices are asked for/,
     )
   })
@@ -227,7 +227,7 @@ describe('nodes that choose in the same moment', () => {
 
   it('R7 A20 take none of those that have to wait for a lowered capacity, whichever they begin with', () => {
     const nodes = ['node-a', 'node-b'] as NodeName[]
-    const all = camera('8120fe', ['', '', ''], { nodes, heldBeyond: 1 })
+    const all = camera('8120fe', ['', '', ''], { nodes, heldOverCapacity: 1 })
     const choice = chooseSlots([all], 'node-b' as NodeName, [['0']])
     expect(choice).toMatchObject({ ok: true, containers: [[{ slot: 'cam-8120fe-1' }]] })
   })

@@ -1,6 +1,6 @@
 import type { InstanceName, SlotName, SlotUsage } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
-import { slotsInTurn, spareSlots } from './offer.js'
+import { slotsInClaimOrder, spareSlots } from './offer.js'
 
 // The resource of a Configuration: its ids are placeholders, and which slot an id stands for is decided when it is allocated.
 // What is advertised, what is preferred and what is allocated are all computed here, from the same slots and claims, so that
@@ -15,7 +15,7 @@ export interface InstanceSlots {
   readonly nodes: readonly NodeName[]
   readonly slots: ReadonlyMap<SlotName, SlotUsage>
   /** How many slots are still held beyond the capacity, since it was lowered: as many free ones have to wait. */
-  readonly heldBeyond: number
+  readonly heldOverCapacity: number
 }
 
 /** A slot that an id stands for. */
@@ -56,7 +56,7 @@ export function advertisedIds(
 
 /**
  * Chooses a slot for each id. An id that is claimed keeps its slot; any other takes one of the Instance with the most free
- * slots, as {@link slotsInTurn} has them. Within one container all slots are of different Instances, or the whole request is refused.
+ * slots, as {@link slotsInClaimOrder} has them. Within one container all slots are of different Instances, or the whole request is refused.
  */
 export function chooseSlots(
   instances: readonly InstanceSlots[],
@@ -172,12 +172,12 @@ function claimsOf(instances: readonly InstanceSlots[], node: NodeName): Map<stri
 
 function freeInTurn(one: InstanceSlots, node: NodeName): SlotName[] {
   const free = new Set(freeSlots(one))
-  return slotsInTurn(one.slots, { node, nodes: one.nodes }).flatMap(([slot]) =>
+  return slotsInClaimOrder(one.slots, { node, nodes: one.nodes }).flatMap(([slot]) =>
     free.has(slot) ? slot : [],
   )
 }
 
-function freeSlots({ healthy, slots, heldBeyond }: InstanceSlots): SlotName[] {
+function freeSlots({ healthy, slots, heldOverCapacity: heldBeyond }: InstanceSlots): SlotName[] {
   return healthy ? spareSlots(slots, heldBeyond) : []
 }
 

@@ -3,12 +3,12 @@ import type { NodeName } from '@akrijs/kube/objects'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { instanceWith } from '../../testing/objects.js'
-import type { GivenSlot } from './given-slots.js'
+import type { SlotAllocation } from './allocation-ledger.js'
 import { lostClaims } from './lost-claims.js'
 
 const NODE = 'node-a' as NodeName
 const slot = (index: number) => `cam-8120fe-${index}` as SlotName
-const given: GivenSlot = { slot: slot(0), resourceName: 'akri.sh/cam', id: '7' }
+const given: SlotAllocation = { slot: slot(0), resourceName: 'akri.sh/cam', id: '7' }
 
 describe('what an Instance has lost of what containers have', () => {
   it('R84 is what it says to be free, or leaves out', () => {
@@ -20,7 +20,7 @@ describe('what an Instance has lost of what containers have', () => {
   })
 
   it('R7 is what it says to be of somebody else, of another container of this node too', () => {
-    const takenBy = (usage: string, ...others: GivenSlot[]) =>
+    const takenBy = (usage: string, ...others: SlotAllocation[]) =>
       lostClaims([given, ...others], [instanceWith({ [slot(0)]: usage })], NODE).map(
         (one) => one.takenBy,
       )
@@ -56,7 +56,7 @@ describe('what an Instance has lost of what containers have', () => {
     const one = fc
       .nat({ max: 4 })
       .chain((at) =>
-        fc.constantFrom<GivenSlot>(
+        fc.constantFrom<SlotAllocation>(
           { slot: slot(at), resourceName: 'akri.sh/cam-8120fe', id: slot(at) },
           { slot: slot(at), resourceName: 'akri.sh/cam', id: '0' },
         ),

@@ -1,10 +1,10 @@
 import { holderOf, type Instance } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
-import { type GivenSlot, instanceOf, usageOf } from './given-slots.js'
+import { instanceOf, type SlotAllocation, usageOf } from './allocation-ledger.js'
 
 /** A slot that a container has, and of which no Instance says so. */
 export interface LostClaim {
-  readonly given: GivenSlot
+  readonly given: SlotAllocation
   /** The Instance that should say it. */
   readonly key: ObjectKey
   readonly usage: string
@@ -18,7 +18,7 @@ export interface LostClaim {
  * @param instances all that the cluster has; in those that this node is not in it has nothing to claim
  */
 export function lostClaims(
-  used: readonly GivenSlot[],
+  used: readonly SlotAllocation[],
   instances: readonly Instance[],
   node: NodeName,
 ): LostClaim[] {

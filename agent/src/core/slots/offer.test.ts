@@ -35,7 +35,7 @@ describe('what is offered', () => {
   it('A20 waits with as many free slots as are still held beyond a capacity that was lowered', () => {
     const usages = fc.array(fc.constantFrom('', 'node-a', 'node-b', 'C:0:node-a'), { maxLength: 8 })
     fc.assert(
-      fc.property(usages, fc.nat(10), (values, heldBeyond) => {
+      fc.property(usages, fc.nat(10), (values, heldOverCapacity) => {
         const slots = slotsOf(
           instance,
           values.length,
@@ -45,12 +45,12 @@ describe('what is offered', () => {
           ...offeredSlots(slots, {
             node: 'node-a' as NodeName,
             healthy: true,
-            heldBeyond,
+            heldOverCapacity,
           }).values(),
         ]
         const count = (value: string) => values.filter((one) => one === value).length
         expect(offered.filter(Boolean)).toHaveLength(
-          count('node-a') + Math.max(0, count('') - heldBeyond),
+          count('node-a') + Math.max(0, count('') - heldOverCapacity),
         )
       }),
     )

@@ -7,10 +7,10 @@ import type { NodeName } from '@akrijs/kube/objects'
  */
 export function spareSlots(
   slots: ReadonlyMap<SlotName, SlotUsage>,
-  heldBeyond: number,
+  heldOverCapacity: number,
 ): SlotName[] {
   const free = [...slots].filter(([, usage]) => usage.level === 'free').map(([slot]) => slot)
-  return free.slice(0, Math.max(0, free.length - heldBeyond))
+  return free.slice(0, Math.max(0, free.length - heldOverCapacity))
 }
 
 /**
@@ -23,10 +23,10 @@ export function offeredSlots(
   {
     node,
     healthy,
-    heldBeyond = 0,
-  }: { readonly node: NodeName; readonly healthy: boolean; readonly heldBeyond?: number },
+    heldOverCapacity = 0,
+  }: { readonly node: NodeName; readonly healthy: boolean; readonly heldOverCapacity?: number },
 ): Map<SlotName, boolean> {
-  const spare = new Set(spareSlots(slots, heldBeyond))
+  const spare = new Set(spareSlots(slots, heldOverCapacity))
   return new Map(
     [...slots].map(([slot, usage]) => [
       slot,
@@ -41,7 +41,7 @@ export function offeredSlots(
  * again, or is refused.
  * @param nodes all nodes of the Instance, in the same order for each of them
  */
-export function slotsInTurn(
+export function slotsInClaimOrder(
   slots: ReadonlyMap<SlotName, SlotUsage>,
   { node, nodes }: { readonly node: NodeName; readonly nodes: readonly NodeName[] },
 ): [SlotName, SlotUsage][] {
@@ -55,7 +55,7 @@ export function slotsInTurn(
 
 /**
  * Which of the slots that the kubelet has left it should take: what it must take, then those that this node holds and nobody uses
- * any more, then free ones, as {@link slotsInTurn} has them.
+ * any more, then free ones, as {@link slotsInClaimOrder} has them.
  */
 export function preferredSlots(
   slots: ReadonlyMap<SlotName, SlotUsage>,
@@ -73,7 +73,7 @@ export function preferredSlots(
     readonly size: number
   },
 ): string[] {
-  const inTurn = slotsInTurn(slots, { node, nodes })
+  const inTurn = slotsInClaimOrder(slots, { node, nodes })
   const own = inTurn.filter(([, usage]) => usage.level === 'instance' && usage.node === node)
   const free = inTurn.filter(([, usage]) => usage.level === 'free')
   const left = new Set(available)

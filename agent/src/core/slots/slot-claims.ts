@@ -26,7 +26,7 @@ export class SlotClaims {
    * Claims slots for one request. Until it is answered each of them is just being claimed: the kubelet lists none before, and
    * an API server may take its time for the others.
    */
-  async during<T>(request: (claims: RequestClaims) => Promise<T>): Promise<T> {
+  async forRequest<T>(request: (claims: RequestClaims) => Promise<T>): Promise<T> {
     const slots = new Set<SlotName>()
     const claim = <R>(slot: SlotName, work: () => Promise<R>): Promise<R> => {
       // Before the claim: whoever looks for slots that nobody uses must not see one without knowing how fresh it is.

@@ -2,18 +2,25 @@ import type { Configuration, Instance, InstanceName } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import type { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { holds, holdsAny, key, pod, slot, TestReconciler } from '../../testing/slot-reconciler.js'
-import type { GivenSlots } from './given-slots.js'
+import {
+  holds,
+  holdsAny,
+  key,
+  pod,
+  SlotReconcilerHarness,
+  slot,
+} from '../../testing/slot-reconciler-harness.js'
+import type { AllocationLedger } from './allocation-ledger.js'
 
-let node: TestReconciler
+let node: SlotReconcilerHarness
 let clock: ManualClock
-let given: GivenSlots
+let ledger: AllocationLedger
 let written: string[]
 let events: string[]
 
 beforeEach(() => {
-  node = new TestReconciler()
-  ;({ clock, given, written, events } = node)
+  node = new SlotReconcilerHarness()
+  ;({ clock, ledger, written, events } = node)
 })
 
 afterEach(async () => {
@@ -66,9 +73,9 @@ describe('slots that a container has and no Instance says so', () => {
 
   it('R84 are known before anything is offered, from the kubelet and from before a restart', async () => {
     node.put(free)
-    given.note({ slot: slot(1), resourceName: 'akri.sh/cam', id: '7' })
+    ledger.record({ slot: slot(1), resourceName: 'akri.sh/cam', id: '7' })
     await node.reconciler.begin(node.stop.signal)
-    expect(given.claimsIn('cam-8120fe' as InstanceName)).toEqual({
+    expect(ledger.claimsIn('cam-8120fe' as InstanceName)).toEqual({
       [slot(0)]: 'node-a',
       [slot(1)]: 'C:7:node-a',
     })
@@ -161,7 +168,7 @@ describe('slots that a container has and no Instance says so', () => {
     async (_, more, others, held) => {
       await looked()
       node.listed = holdsAny('7')
-      given.forget({ slot: slot(0), resourceName: 'akri.sh/cam-8120fe', id: slot(0) })
+      ledger.remove({ slot: slot(0), resourceName: 'akri.sh/cam-8120fe', id: slot(0) })
       node.put(others, more)
       await clock.advance(60_000)
       expect(node.usage()).toEqual({ ...others, [slot(1)]: 'C:7:node-a' })
@@ -175,7 +182,7 @@ describe('slots that a container has and no Instance says so', () => {
   it('R7 are claimed again at growing intervals where somebody frees them again and again', async () => {
     await looked()
     node.listed = holds(slot(0))
-    given.forget({ slot: slot(1), resourceName: 'akri.sh/cam', id: '7' })
+    ledger.remove({ slot: slot(1), resourceName: 'akri.sh/cam', id: '7' })
     node.put({ ...free, [slot(0)]: 'node-a' })
     await clock.advance(0)
     node.instances.onChange(() => {
@@ -221,19 +228,19 @@ describe('slots that a container has and no Instance says so', () => {
     await clock.advance(0)
     expect(node.usage()).toEqual(free)
     // And nobody thinks of them any more.
-    expect(given.list()).toEqual([])
+    expect(ledger.list()).toEqual([])
   })
 
   it('R90 are forgotten when their Pod ends while there is no Instance', async () => {
     await looked()
     node.instances.remove(key)
     await clock.advance(10_000)
-    expect(given.list()).toHaveLength(2)
+    expect(ledger.list()).toHaveLength(2)
     node.listed = new Map()
     node.users?.clear()
     node.podGone()
     await clock.advance(0)
-    expect(given.list()).toEqual([])
+    expect(ledger.list()).toEqual([])
   })
 
   it('wait until it is known which Pods there are', async () => {
@@ -254,7 +261,7 @@ describe('slots that a container has and no Instance says so', () => {
     node.listed = new Map()
     node.instances.remove(key)
     await clock.advance(10_000)
-    expect(Object.keys(given.claimsIn('cam-8120fe' as InstanceName))).toEqual([slot(0), slot(1)])
+    expect(Object.keys(ledger.claimsIn('cam-8120fe' as InstanceName))).toEqual([slot(0), slot(1)])
     node.put(free)
     await clock.advance(0)
     expect(node.usage()).toEqual(held)

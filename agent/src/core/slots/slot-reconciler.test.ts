@@ -1,13 +1,13 @@
 import { objectKey } from '@akrijs/kube/objects'
 import type { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { holds, pod, slot, TestReconciler } from '../../testing/slot-reconciler.js'
+import { holds, pod, SlotReconcilerHarness, slot } from '../../testing/slot-reconciler-harness.js'
 
-let node: TestReconciler
+let node: SlotReconcilerHarness
 let clock: ManualClock
 
 beforeEach(() => {
-  node = new TestReconciler()
+  node = new SlotReconcilerHarness()
   ;({ clock } = node)
 })
 
@@ -176,7 +176,7 @@ describe('slots that nobody uses, where somebody watches Pods', () => {
   it('R84 R92 are none of a request that has not been answered, however long the API server takes', async () => {
     node.users?.clear()
     let answer = () => {}
-    const request = node.claims.during(async ({ claim }) => {
+    const request = node.claims.forRequest(async ({ claim }) => {
       await claim(slot(0), async () => node.put({ [slot(0)]: 'node-a' }))
       await claim(
         slot(1),

@@ -9,13 +9,13 @@ import {
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
 import type { Clock, Logger } from '@akrijs/runtime'
 import type { Cluster } from '../../ports/cluster.js'
-import type { Allocation, Allocations, Kubelet } from '../../ports/kubelet.js'
-import { type AgentObserver, nobodyObserves } from '../../ports/observer.js'
-import { ClaimTrouble, type UnknownId } from './claim-trouble.js'
-import { type GivenSlot, type GivenSlots, isThere } from './given-slots.js'
-import { listedSlots } from './listed-slots.js'
+import type { Allocations, Kubelet, PodAllocation } from '../../ports/kubelet.js'
+import { type AgentObserver, noopObserver } from '../../ports/observer.js'
+import { allocatedSlots } from './allocated-slots.js'
+import { type AllocationLedger, isPodActive, type SlotAllocation } from './allocation-ledger.js'
+import { ClaimReporter, type UnresolvedId } from './claim-reporter.js'
 import { type LostClaim, lostClaims } from './lost-claims.js'
-import { RestorePace } from './restore-pace.js'
+import { RestoreBackoff } from './restore-backoff.js'
 import type { SlotClaims } from './slot-claims.js'
 
 export interface SlotReconcilerOptions {
@@ -28,7 +28,7 @@ export interface SlotReconcilerOptions {
   readonly clock: Clock
   readonly log: Logger
   readonly claims: SlotClaims
-  readonly given: GivenSlots
+  readonly ledger: AllocationLedger
   /**
    * How long no container may have a slot before it is taken back, where nobody watches Pods or its Pod is still there, in
    * milliseconds. @default 20000
@@ -56,11 +56,11 @@ interface Look {
   readonly allocated: Allocations
   readonly held: readonly KnownSlot[]
   /** The ids of which nobody knows what they stand for. */
-  readonly unknown: readonly UnknownId[]
+  readonly unknown: readonly UnresolvedId[]
 }
 
 /** A slot that this node holds, or would hold if its Instance were what it was. */
-interface KnownSlot extends GivenSlot {
+interface KnownSlot extends SlotAllocation {
   /** As the Instance says it; undefined where it does not. */
   readonly held: { readonly key: ObjectKey; readonly usage: string } | undefined
 }
@@ -82,8 +82,8 @@ export class SlotReconciler {
   readonly #options: Required<SlotReconcilerOptions>
   /** Since when a slot has not been listed by the id by which it was given. */
   readonly #unlistedSince = new Map<string, number>()
-  readonly #trouble: ClaimTrouble
-  readonly #pace: RestorePace
+  readonly #trouble: ClaimReporter
+  readonly #pace: RestoreBackoff
   #wake = new AbortController()
   /** When a Pod was last seen to go. */
   #goneAt = Number.NEGATIVE_INFINITY
@@ -94,12 +94,12 @@ export class SlotReconciler {
     this.#options = {
       graceMs: 20_000,
       intervalMs: 10_000,
-      observer: nobodyObserves,
+      observer: noopObserver,
       beforeRelease: async () => {},
       ...options,
     }
-    this.#trouble = new ClaimTrouble(this.#options)
-    this.#pace = new RestorePace(options.clock)
+    this.#trouble = new ClaimReporter(this.#options)
+    this.#pace = new RestoreBackoff(options.clock)
   }
 
   /**
@@ -120,7 +120,7 @@ export class SlotReconciler {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { cluster, kubelet, node, clock, intervalMs, log, given } = this.#options
+    const { cluster, kubelet, node, clock, intervalMs, log, ledger } = this.#options
     kubelet.pods?.onGone(() => {
       this.#goneAt = clock.monotonicMs()
       this.#lookBy(clock.monotonicMs())
@@ -132,7 +132,7 @@ export class SlotReconciler {
       await this.round(signal).catch((error: unknown) => {
         if (signal.aborted) return
         log.warn({ err: error }, 'cannot look for unused slots')
-        if (lostClaims(given.used(), cluster.instances.list(), node).length > 0)
+        if (lostClaims(ledger.inUse(), cluster.instances.list(), node).length > 0)
           this.#lookBy(clock.monotonicMs() + RETRY_MS)
       })
       while (!signal.aborted && this.#lookAt > clock.monotonicMs()) {
@@ -153,11 +153,11 @@ export class SlotReconciler {
   }
 
   #instanceChanged(key: ObjectKey): void {
-    const { cluster, clock, given, node } = this.#options
+    const { cluster, clock, ledger, node } = this.#options
     const instance = cluster.instances.get(key)
     if (instance === undefined) return
     for (const { given: one, takenBy } of lostClaims(
-      given.used(instance.metadata.name),
+      ledger.inUse(instance.metadata.name),
       [instance],
       node,
     ))
@@ -173,28 +173,29 @@ export class SlotReconciler {
 
   /** Asks what containers have, and remembers which slots these are. */
   async #learn(signal: AbortSignal): Promise<Look> {
-    const { cluster, kubelet, clock, given, claims } = this.#options
+    const { cluster, kubelet, clock, ledger, claims } = this.#options
     const asked = clock.monotonicMs()
     const allocated = await kubelet.listAllocated(signal)
     const held = cluster.instances.list().flatMap((instance) => this.#heldBy(instance))
-    const { known, unknown } = listedSlots({
+    const { known, unknown } = allocatedSlots({
       allocated,
       held,
       configurations: cluster.configurations.list(),
-      slotOf: (resourceName, id) => given.slotOf(resourceName, id),
-      isThere: (pod, resourceName) => isThere(kubelet.pods, pod, resourceName),
+      slotOf: (resourceName, id) => ledger.slotOf(resourceName, id),
+      isThere: (pod, resourceName) => isPodActive(kubelet.pods, pod, resourceName),
     })
     for (const { given: one, users } of known) {
       // Given to another one since the kubelet was asked: who has it now is not in the answer.
-      if ((claims.lastClaimed(one.slot) ?? Number.NEGATIVE_INFINITY) < asked) given.seen(one, users)
+      if ((claims.lastClaimed(one.slot) ?? Number.NEGATIVE_INFINITY) < asked)
+        ledger.recordUsers(one, users)
     }
     return { asked, allocated, held, unknown }
   }
 
   async #releaseUnused({ asked, allocated, held }: Look): Promise<void> {
-    const { kubelet, log, given } = this.#options
+    const { kubelet, log, ledger } = this.#options
     const heldNow = new Set(held.map(placeOf))
-    const lost = given.list().filter((one) => !heldNow.has(placeOf(one)))
+    const lost = ledger.list().filter((one) => !heldNow.has(placeOf(one)))
     const known = [...held, ...lost.map((one): KnownSlot => ({ ...one, held: undefined }))]
 
     const stillKnown = new Set(known.map(placeOf))
@@ -223,11 +224,11 @@ export class SlotReconciler {
   }
 
   /** From when on a slot that no container is known to have is nobody's, as far as is known now. */
-  #freeAt(one: GivenSlot, allocated: Allocations, asked: number): number {
-    const { kubelet, claims, given } = this.#options
+  #freeAt(one: SlotAllocation, allocated: Allocations, asked: number): number {
+    const { kubelet, claims, ledger } = this.#options
     const claimed = claims.lastClaimed(one.slot) ?? 0
     if (kubelet.pods?.synced !== true) return this.#afterGrace(one, asked, claimed)
-    const seen = given.usersOf(one)
+    const seen = ledger.usersOf(one)
     // Where it has been seen, it is of these; else it may be of any.
     const users = [...kubelet.pods.users(one.resourceName)].filter(
       ([pod]) => seen === undefined || seen.has(pod),
@@ -241,14 +242,14 @@ export class SlotReconciler {
   }
 
   /** A claim, also of a slot that this node held already, gives its container the whole grace to start. */
-  #afterGrace(one: GivenSlot, asked: number, claimed: number): number {
+  #afterGrace(one: SlotAllocation, asked: number, claimed: number): number {
     const since = Math.max(this.#unlistedSince.get(placeOf(one)) ?? asked, claimed)
     this.#unlistedSince.set(placeOf(one), since)
     return since + this.#options.graceMs
   }
 
   /** The Pod whose container has the slot. */
-  #podOf({ resourceName, id }: GivenSlot, allocated: Allocations): ObjectKey | undefined {
+  #podOf({ resourceName, id }: SlotAllocation, allocated: Allocations): ObjectKey | undefined {
     const { pods } = this.#options.kubelet
     return (allocated.get(resourceName) ?? []).find(
       ({ pod, ids }) => ids.has(id) && pods?.hasEnded(pod) !== true,
@@ -256,11 +257,11 @@ export class SlotReconciler {
   }
 
   async #release(one: KnownSlot, asked: number): Promise<void> {
-    const { cluster, claims, given, log, observer, beforeRelease } = this.#options
+    const { cluster, claims, ledger, log, observer, beforeRelease } = this.#options
     const { slot, held } = one
     const outcome = await claims.release(slot, asked, async () => {
       // Before the Instance says so: it must not look like a claim that was lost.
-      given.forget(one)
+      ledger.remove(one)
       if (held === undefined) return 'forgotten'
       await beforeRelease(held.key, slot)
       return cluster.releaseSlot(held.key, slot, held.usage)
@@ -278,9 +279,9 @@ export class SlotReconciler {
     log.info({ slot, usage: held.usage }, 'slot reclaimed')
   }
 
-  async #restoreLost(unknown: readonly UnknownId[]): Promise<void> {
-    const { cluster, kubelet, clock, log, given, node } = this.#options
-    const lost = lostClaims(given.used(), cluster.instances.list(), node)
+  async #restoreLost(unknown: readonly UnresolvedId[]): Promise<void> {
+    const { cluster, kubelet, clock, log, ledger, node } = this.#options
+    const lost = lostClaims(ledger.inUse(), cluster.instances.list(), node)
     if (kubelet.pods?.synced === false) {
       // Who has ended is not known yet.
       if (lost.length > 0) this.#lookBy(clock.monotonicMs() + SOON_MS)
@@ -292,7 +293,7 @@ export class SlotReconciler {
       if (one.takenBy !== undefined) this.#trouble.taken(one, one.takenBy)
       else {
         if (this.#pace.dueAt(slot) <= clock.monotonicMs()) {
-          this.#pace.tried(slot)
+          this.#pace.recordAttempt(slot)
           await this.#restore(one).catch((error: unknown) => {
             log.warn({ slot, err: error }, 'slot cannot be claimed again now')
           })
@@ -304,10 +305,10 @@ export class SlotReconciler {
   }
 
   async #restore(lost: LostClaim): Promise<void> {
-    const { cluster, claims, given, log, observer } = this.#options
+    const { cluster, claims, ledger, log, observer } = this.#options
     const { given: one, key, usage } = lost
     const claim = await claims.restore(one.slot, async () =>
-      given.has(one) ? cluster.restoreSlot(key, one.slot, usage) : undefined,
+      ledger.has(one) ? cluster.restoreSlot(key, one.slot, usage) : undefined,
     )
     if (claim?.outcome !== 'claimed') {
       // Somebody was faster, and what they wrote is seen next time.
@@ -345,10 +346,10 @@ export class SlotReconciler {
 }
 
 /** How many ids the containers of a Pod have. */
-function idsOf(pod: ObjectKey, allocated: readonly Allocation[] = []): number {
+function idsOf(pod: ObjectKey, allocated: readonly PodAllocation[] = []): number {
   return new Set(allocated.flatMap((one) => (one.pod === pod ? [...one.ids] : []))).size
 }
 
-function placeOf({ slot, resourceName, id }: GivenSlot): string {
+function placeOf({ slot, resourceName, id }: SlotAllocation): string {
   return `${slot} ${resourceName} ${id}`
 }

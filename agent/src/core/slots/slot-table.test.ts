@@ -36,10 +36,10 @@ describe('the slots of an Instance', () => {
 
   it('A20 are held beyond the capacity as long as somebody has them', () => {
     const usage = { 'cam-8120fe-0': 'node-a', 'cam-8120fe-2': 'node-b', 'cam-8120fe-3': '' }
-    expect(slotTable(served, instanceWith(usage)).heldBeyond).toBe(1)
-    expect(slotTable({ ...served, capacity: 1 }, instanceWith(usage)).heldBeyond).toBe(1)
+    expect(slotTable(served, instanceWith(usage)).heldOverCapacity).toBe(1)
+    expect(slotTable({ ...served, capacity: 1 }, instanceWith(usage)).heldOverCapacity).toBe(1)
     expect(
-      slotTable({ ...served, capacity: 3 }, instanceWith(usage, { capacity: 3 })).heldBeyond,
+      slotTable({ ...served, capacity: 3 }, instanceWith(usage, { capacity: 3 })).heldOverCapacity,
     ).toBe(0)
   })
 })

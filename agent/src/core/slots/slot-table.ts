@@ -15,12 +15,12 @@ export interface SlotTable {
   readonly nodes: readonly NodeName[]
   readonly slots: ReadonlyMap<SlotName, SlotUsage>
   /** How many slots are held beyond the capacity. */
-  readonly heldBeyond: number
+  readonly heldOverCapacity: number
   /** Whether anything can be given out at all: the device is seen, and there is an Instance to write claims to. */
   readonly usable: boolean
 }
 
-type Slots = Pick<SlotTable, 'slots' | 'heldBeyond'> & { readonly capacity: number }
+type Slots = Pick<SlotTable, 'slots' | 'heldOverCapacity'> & { readonly capacity: number }
 
 /**
  * What was made of a usage, which is never changed, only replaced: whenever one Instance of a Configuration has changed, the
@@ -38,13 +38,18 @@ export function slotTable(
   usage: DeviceUsage = instance?.spec.deviceUsage ?? {},
 ): SlotTable {
   // Where the Instance and the Configuration differ in capacity, the smaller one holds until the Instance follows.
-  const { slots, heldBeyond } = slotsOfUsage(
+  const { slots, heldOverCapacity } = slotsOfUsage(
     name,
     Math.min(capacity, instance?.spec.capacity ?? capacity),
     usage,
   )
   const leaving = instance === undefined || instance.metadata.deletionTimestamp !== undefined
-  return { nodes: instance?.spec.nodes ?? [], slots, heldBeyond, usable: healthy && !leaving }
+  return {
+    nodes: instance?.spec.nodes ?? [],
+    slots,
+    heldOverCapacity: heldOverCapacity,
+    usable: healthy && !leaving,
+  }
 }
 
 /** @param usage of this one Instance */
@@ -55,7 +60,7 @@ function slotsOfUsage(name: InstanceName, capacity: number, usage: DeviceUsage):
   const beyond = Object.entries(usage).filter(
     ([slot, holder]) => holder !== '' && !slots.has(slot as SlotName),
   )
-  const made = { slots, heldBeyond: beyond.length, capacity }
+  const made = { slots, heldOverCapacity: beyond.length, capacity }
   known.set(usage, made)
   return made
 }

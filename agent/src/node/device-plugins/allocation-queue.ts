@@ -34,7 +34,7 @@ export class AllocationQueue {
     const { behaviour, claims, log, observer, advertise } = this.#options
     let repeat = false
     try {
-      const allocations = await claims.during((ofRequest) => behaviour.allocate(ids, ofRequest))
+      const allocations = await claims.forRequest((ofRequest) => behaviour.allocate(ids, ofRequest))
       observer.allocated(behaviour.level, 'granted')
       log.info({ ids }, 'allocated')
       return allocations

@@ -11,11 +11,11 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../../../test/support/eventually.js'
 import type { ServedInstance } from '../../core/instances/served-instance.js'
 import { InstancePlugin } from '../../core/plugins/instance-plugin.js'
-import type { GivenSlots } from '../../core/slots/given-slots.js'
+import type { AllocationLedger } from '../../core/slots/allocation-ledger.js'
 import { slotTable } from '../../core/slots/slot-table.js'
-import { nobodyObserves } from '../../ports/observer.js'
+import { noopObserver } from '../../ports/observer.js'
 import { configurationWith } from '../../testing/objects.js'
-import { TestNode } from '../../testing/plugin-node.js'
+import { PluginEnvironment } from '../../testing/plugin-environment.js'
 import { NO_CHANNELZ } from '../channelz.js'
 import type { KubeletSockets } from '../kubelet/kubelet-sockets.js'
 import { DevicePlugins } from './device-plugins.js'
@@ -40,20 +40,20 @@ const served: ServedInstance = {
   capacity: 3,
 }
 
-let home: TestNode
+let home: PluginEnvironment
 let cluster: StandaloneCluster
 let kubelet: SimulatedKubelet
 let sockets: KubeletSockets
-let given: GivenSlots
+let ledger: AllocationLedger
 let plugins: DevicePlugins
 
 beforeEach(async () => {
-  home = await TestNode.open(node)
-  ;({ cluster, kubelet, sockets, given } = home)
+  home = await PluginEnvironment.open(node)
+  ;({ cluster, kubelet, sockets, ledger } = home)
   plugins = new DevicePlugins({
     cluster,
     kubelet: sockets,
-    given,
+    ledger,
     node,
     clock: systemClock,
     log: silentLogger,
@@ -136,7 +136,7 @@ describe('the device plugin of an Instance', () => {
     plugins = new DevicePlugins({
       cluster,
       kubelet: sockets,
-      given,
+      ledger,
       node,
       clock,
       log: silentLogger,
@@ -166,7 +166,7 @@ describe('the device plugin of an Instance', () => {
   it('R7 R84 R18 R87 does not give a slot to a second container while its Instance has forgotten the first one, and says again what there is', async () => {
     await plugins.serve({ ...served, capacity: 1 })
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
-    given.note({ slot: slot(0), resourceName: 'akri.sh/cam', id: '0' })
+    ledger.record({ slot: slot(0), resourceName: 'akri.sh/cam', id: '0' })
     let lists = 0
     kubelet.onChange(() => lists++, new AbortController().signal)
     await expect(kubelet.admit(pod('p', 1))).rejects.toThrow(
@@ -175,16 +175,16 @@ describe('the device plugin of an Instance', () => {
     expect(usage()?.[slot(0)]).toBe('')
     // Although that is what it was told before.
     await eventually(() => expect(lists).toBeGreaterThan(0))
-    given.forget({ slot: slot(0), resourceName: 'akri.sh/cam', id: '0' })
+    ledger.remove({ slot: slot(0), resourceName: 'akri.sh/cam', id: '0' })
     await kubelet.admit(pod('q', 1))
-    expect(given.list()).toEqual([{ slot: slot(0), resourceName: resource, id: slot(0) }])
+    expect(ledger.list()).toEqual([{ slot: slot(0), resourceName: resource, id: slot(0) }])
   })
 
   it('R39 R80 R111 R113 A18 claims for its node what the kubelet chose, and gives all that the device has', async () => {
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
-    const given = await kubelet.admit(pod('p', 2, 1))
-    expect(given.get('c0')).toEqual({
+    const answer = await kubelet.admit(pod('p', 2, 1))
+    expect(answer.get('c0')).toEqual({
       envs: { NODE: '/dev/video0', NODE_8120FE: '/dev/video0' },
       mounts: served.device.mounts,
       devices: served.device.deviceSpecs,
@@ -193,7 +193,7 @@ describe('the device plugin of an Instance', () => {
         [`akri.agent.slot-${slot(1)}`]: slot(1),
       },
     })
-    expect(given.get('c1')?.annotations).toEqual({ [`akri.agent.slot-${slot(2)}`]: slot(2) })
+    expect(answer.get('c1')?.annotations).toEqual({ [`akri.agent.slot-${slot(2)}`]: slot(2) })
     expect(usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'node-a', [slot(2)]: 'node-a' })
   })
 
@@ -259,13 +259,13 @@ describe('the device plugin of an Instance', () => {
       {
         cluster,
         node,
-        given,
-        observer: nobodyObserves,
+        ledger,
+        observer: noopObserver,
         directories: undefined,
         slotTable: (instance) => slotTable(instance, cluster.instances.get(key)),
       },
     )
-    const allocation = plugins.claims.during((claims) => plugin.allocate([[slot(0)]], claims))
+    const allocation = plugins.claims.forRequest((claims) => plugin.allocate([[slot(0)]], claims))
     await expect(allocation).rejects.toThrow(
       'the device of Instance cam-8120fe cannot be seen at present',
     )
@@ -279,7 +279,7 @@ describe('the device plugin of an Instance', () => {
     plugins = new DevicePlugins({
       cluster,
       kubelet: sockets,
-      given,
+      ledger,
       node,
       clock,
       log: silentLogger,

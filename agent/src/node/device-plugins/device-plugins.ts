@@ -10,14 +10,14 @@ import type { WorkloadDirectoryMaker } from '../../core/plugins/allocation.js'
 import { ConfigurationPlugin } from '../../core/plugins/configuration-plugin.js'
 import { InstancePlugin } from '../../core/plugins/instance-plugin.js'
 import type { PluginBehaviour } from '../../core/plugins/plugin-behaviour.js'
-import type { GivenSlots } from '../../core/slots/given-slots.js'
+import type { AllocationLedger } from '../../core/slots/allocation-ledger.js'
 import { SlotClaims } from '../../core/slots/slot-claims.js'
-import { SlotHandover } from '../../core/slots/slot-handover.js'
+import { SlotReservations } from '../../core/slots/slot-reservations.js'
 import { type SlotTable, slotTable } from '../../core/slots/slot-table.js'
 import { ResourceTakenError } from '../../errors.js'
 import type { Cluster } from '../../ports/cluster.js'
 import type { Kubelet } from '../../ports/kubelet.js'
-import { type AgentObserver, nobodyObserves } from '../../ports/observer.js'
+import { type AgentObserver, noopObserver } from '../../ports/observer.js'
 import type { ServedPlugin } from '../liveness.js'
 import { DevicePluginServer } from './plugin-server.js'
 
@@ -30,7 +30,7 @@ export interface DevicePluginsOptions {
   /** @default nobody */
   readonly observer?: AgentObserver
   /** Where is noted which slots containers are given. */
-  readonly given: GivenSlots
+  readonly ledger: AllocationLedger
   /** @default workloads get no directory */
   readonly directories?: WorkloadDirectoryMaker | undefined
   /** How long a slot that another node frees is left to that node, in milliseconds. @default 15000 */
@@ -62,20 +62,20 @@ export class DevicePlugins implements InstancePlugins {
   }
   readonly #instances = new Map<InstanceName, RunningPlugin<InstancePlugin>>()
   readonly #configurations = new Map<ConfigurationName, RunningPlugin<ConfigurationPlugin>>()
-  readonly #handover: SlotHandover
+  readonly #handover: SlotReservations
   readonly #stop = new AbortController()
   readonly #refreshing: Promise<void>
   /** Plugins of Configurations to be looked at once what happens now is over. */
   readonly #toReadvertise = new Set<ConfigurationName>()
 
   constructor(options: DevicePluginsOptions) {
-    this.#options = { observer: nobodyObserves, directories: undefined, ...options }
+    this.#options = { observer: noopObserver, directories: undefined, ...options }
     this.claims = new SlotClaims(options.clock)
-    this.#handover = new SlotHandover({
+    this.#handover = new SlotReservations({
       node: options.node,
       clock: options.clock,
-      leftForMs: options.slotHandoverMs ?? SLOT_HANDOVER_MS,
-      onOver: (key) => this.#readvertise(key),
+      reservationMs: options.slotHandoverMs ?? SLOT_HANDOVER_MS,
+      onExpired: (key) => this.#readvertise(key),
     })
     options.cluster.instances.onChange((key) => this.#instanceChanged(key), this.#stop.signal)
     this.#refreshing = this.#refresh()
@@ -199,7 +199,7 @@ export class DevicePlugins implements InstancePlugins {
   }
 
   #instanceChanged(key: ObjectKey): void {
-    this.#handover.changed(key, this.#options.cluster.instances.get(key))
+    this.#handover.instanceChanged(key, this.#options.cluster.instances.get(key))
     this.#readvertise(key)
   }
 

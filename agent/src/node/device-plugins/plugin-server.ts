@@ -9,7 +9,7 @@ import type { PluginBehaviour } from '../../core/plugins/plugin-behaviour.js'
 import type { SlotClaims } from '../../core/slots/slot-claims.js'
 import { KubeletUnavailableError } from '../../errors.js'
 import type { Kubelet } from '../../ports/kubelet.js'
-import { type AgentObserver, nobodyObserves } from '../../ports/observer.js'
+import { type AgentObserver, noopObserver } from '../../ports/observer.js'
 import { NO_CHANNELZ } from '../channelz.js'
 import { AllocationQueue } from './allocation-queue.js'
 import { ListStreams } from './list-streams.js'
@@ -42,7 +42,7 @@ export class DevicePluginServer {
   #failure: unknown
 
   constructor(options: PluginServerOptions) {
-    this.#options = { observer: nobodyObserves, ...options }
+    this.#options = { observer: noopObserver, ...options }
     this.#allocations = new AllocationQueue({
       ...this.#options,
       advertise: (how) => this.readvertise(how),
@@ -54,7 +54,7 @@ export class DevicePluginServer {
     const { kubelet, log } = this.#options
     // The kubelet removes all sockets when it starts, and grpc-js does not bind again to an address that it holds.
     kubelet.onRestart(() => this.#round.abort(), this.#stop.signal)
-    kubelet.onLook((names) => {
+    kubelet.onDirectoryRead((names) => {
       const { socket } = this
       // The socket may be younger than the listing of the directory.
       if (socket === undefined || names.has(path.basename(socket)) || existsSync(socket)) return

@@ -8,7 +8,7 @@ import {
 import { messageOf } from '@akrijs/runtime'
 import { SLOT_ANNOTATION } from '../../core/plugins/allocation.js'
 import { KubeletUnavailableError } from '../../errors.js'
-import type { Allocation, Allocations } from '../../ports/kubelet.js'
+import type { Allocations, PodAllocation } from '../../ports/kubelet.js'
 import type { AllocationSource } from './allocation-source.js'
 import { LocalService } from './local-service.js'
 
@@ -30,7 +30,7 @@ export class ContainerRuntime implements AllocationSource {
   }
 
   async list(signal: AbortSignal): Promise<Allocations> {
-    const allocated = new Map<string, Allocation[]>()
+    const allocated = new Map<string, PodAllocation[]>()
     for (const container of (await this.#ask(signal)).containers) {
       if (container.state === EXITED) continue
       for (const { resourceName, id, slot } of slotsIn(container)) {

@@ -138,7 +138,7 @@ describe('the sockets of a kubelet', () => {
     await sockets.open()
     const [restarted, looked] = [vi.fn(), vi.fn()]
     sockets.onRestart(restarted, new AbortController().signal)
-    sockets.onLook(looked, new AbortController().signal)
+    sockets.onDirectoryRead(looked, new AbortController().signal)
     await writeFile(path.join(plugins, 'something'), '')
     await listen(path.join(plugins, 'new.sock'))
     await eventually(() =>
@@ -157,7 +157,7 @@ describe('the sockets of a kubelet', () => {
     await sockets.open()
     const [restarted, looked] = [vi.fn(), vi.fn()]
     sockets.onRestart(restarted, new AbortController().signal)
-    sockets.onLook(looked, new AbortController().signal)
+    sockets.onDirectoryRead(looked, new AbortController().signal)
     await eventually(() => expect(looked).toHaveBeenCalled())
     expect(restarted).not.toHaveBeenCalled()
     await rm(socket)

@@ -99,7 +99,7 @@ export class KubeletSockets implements Kubelet {
     this.#restartListeners.add(listener, signal)
   }
 
-  onLook(listener: (names: ReadonlySet<string>) => void, signal: AbortSignal): void {
+  onDirectoryRead(listener: (names: ReadonlySet<string>) => void, signal: AbortSignal): void {
     this.#lookListeners.add(listener, signal)
   }
 

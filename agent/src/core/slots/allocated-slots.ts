@@ -1,18 +1,21 @@
 import { type Configuration, GROUP, type InstanceName, type SlotName, slotIndex } from '@akrijs/api'
 import type { ObjectKey } from '@akrijs/kube/objects'
 import type { Allocations } from '../../ports/kubelet.js'
-import type { UnknownId } from './claim-trouble.js'
-import type { GivenSlot } from './given-slots.js'
+import type { SlotAllocation } from './allocation-ledger.js'
+import type { UnresolvedId } from './claim-reporter.js'
 
-export interface ListedSlots {
-  readonly known: readonly { readonly given: GivenSlot; readonly users: ReadonlySet<ObjectKey> }[]
-  readonly unknown: readonly UnknownId[]
+export interface AllocatedSlots {
+  readonly known: readonly {
+    readonly given: SlotAllocation
+    readonly users: ReadonlySet<ObjectKey>
+  }[]
+  readonly unknown: readonly UnresolvedId[]
 }
 
-export interface ListedSlotsInput {
+export interface AllocatedSlotsInput {
   readonly allocated: Allocations
   /** What Instances say that this node holds. */
-  readonly held: readonly GivenSlot[]
+  readonly held: readonly SlotAllocation[]
   readonly configurations: readonly Configuration[]
   /** What an id was last known to stand for. */
   slotOf(resourceName: string, id: string): SlotName | undefined
@@ -27,21 +30,21 @@ const INSTANCE_NAME = /-[0-9a-f]{6}$/
  * Which slots stand behind the ids that the kubelet lists for Pods that are there. The containers may say it themselves; else it is
  * what the Instances say, and where these have lost it, what was known before.
  */
-export function listedSlots({
+export function allocatedSlots({
   allocated,
   held,
   configurations,
   slotOf,
   isThere,
-}: ListedSlotsInput): ListedSlots {
+}: AllocatedSlotsInput): AllocatedSlots {
   const heldAs = new Map<string, SlotName>()
   for (const { resourceName, id, slot } of held) {
     // Of two with one id, which nobody should have written, the one that was known before.
     if (!heldAs.has(`${resourceName} ${id}`) || slotOf(resourceName, id) === slot)
       heldAs.set(`${resourceName} ${id}`, slot)
   }
-  const known = new Map<string, { given: GivenSlot; users: Set<ObjectKey> }>()
-  const unknown = new Map<string, UnknownId>()
+  const known = new Map<string, { given: SlotAllocation; users: Set<ObjectKey> }>()
+  const unknown = new Map<string, UnresolvedId>()
   for (const [resourceName, containers] of allocated) {
     if (!resourceName.startsWith(`${GROUP}/`)) continue
     const name = resourceName.slice(GROUP.length + 1) as InstanceName

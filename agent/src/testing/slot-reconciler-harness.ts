@@ -3,11 +3,11 @@ import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { ObjectStore } from '@akrijs/standalone'
-import { GivenSlots } from '../core/slots/given-slots.js'
+import { AllocationLedger } from '../core/slots/allocation-ledger.js'
 import { SlotClaims } from '../core/slots/slot-claims.js'
 import { SlotReconciler } from '../core/slots/slot-reconciler.js'
 import { KubeletUnavailableError } from '../errors.js'
-import type { Allocation, NodePods } from '../ports/kubelet.js'
+import type { NodePods, PodAllocation } from '../ports/kubelet.js'
 import { instanceWith } from './objects.js'
 
 // For tests of the reconciler: the Instance `cam-8120fe` with slots that one Pod may have, by the resource of either level.
@@ -21,16 +21,16 @@ export const holdsAny = (...ids: string[]) =>
   new Map([['akri.sh/cam', [{ pod, ids: new Set(ids) }]]])
 
 /** The reconciler of `node-a`, with a cluster and a kubelet that are as a test says. */
-export class TestReconciler {
+export class SlotReconcilerHarness {
   readonly clock = new ManualClock(1_000_000)
   readonly instances = new ObjectStore<Instance>()
   readonly configurations = new ObjectStore<Configuration>()
   readonly claims = new SlotClaims(this.clock)
-  readonly given: GivenSlots
+  readonly ledger: AllocationLedger
   readonly reconciler: SlotReconciler
   readonly stop = new AbortController()
   /** What the kubelet lists; undefined while it cannot be asked. */
-  listed: Map<string, Allocation[]> | undefined = new Map()
+  listed: Map<string, PodAllocation[]> | undefined = new Map()
   /** The Pods that ask for `akri.sh/cam-8120fe`, and for how many; undefined where nobody watches Pods. */
   users: Map<ObjectKey, number> | undefined
   /** Whether all Pods have been seen. */
@@ -57,7 +57,7 @@ export class TestReconciler {
     const node = 'node-a' as NodeName
     const pods = this.#pods()
     const watched = () => this.users && pods
-    this.given = new GivenSlots({
+    this.ledger = new AllocationLedger({
       node,
       get pods() {
         return watched()
@@ -68,7 +68,7 @@ export class TestReconciler {
       log: { ...silentLogger, info: (_fields, message) => this.said.push(message) },
       node,
       claims: this.claims,
-      given: this.given,
+      ledger: this.ledger,
       cluster: {
         instances: this.instances,
         configurations: this.configurations,
@@ -125,7 +125,7 @@ export class TestReconciler {
 
   /** As the plugins do for a container. */
   claim(...slots: SlotName[]): Promise<void> {
-    return this.claims.during(async ({ claim }) => {
+    return this.claims.forRequest(async ({ claim }) => {
       for (const one of slots) await claim(one, async () => undefined)
     })
   }

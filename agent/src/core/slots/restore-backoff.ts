@@ -10,7 +10,7 @@ const FORGOTTEN_MS = 60_000
  * When a slot may be claimed again: at once, and then after growing pauses, so that whoever frees it again and again, or an API
  * server that cannot be asked, does not keep this node writing.
  */
-export class RestorePace {
+export class RestoreBackoff {
   readonly #clock: Clock
   readonly #slots = new Map<SlotName, { readonly waits: Backoff; triedAt: number; dueAt: number }>()
 
@@ -23,7 +23,7 @@ export class RestorePace {
     return this.#slots.get(slot)?.dueAt ?? 0
   }
 
-  tried(slot: SlotName): void {
+  recordAttempt(slot: SlotName): void {
     const now = this.#clock.monotonicMs()
     for (const [other, { triedAt }] of this.#slots)
       if (now - triedAt >= FORGOTTEN_MS) this.#slots.delete(other)

@@ -3,10 +3,10 @@ import { keyOf, type NodeName } from '@akrijs/kube/objects'
 import type { Logger } from '@akrijs/runtime'
 import type { Cluster } from '../../ports/cluster.js'
 import type { AgentObserver } from '../../ports/observer.js'
-import type { GivenSlot } from './given-slots.js'
+import type { SlotAllocation } from './allocation-ledger.js'
 import type { LostClaim } from './lost-claims.js'
 
-export interface ClaimTroubleOptions {
+export interface ClaimReporterOptions {
   readonly cluster: Pick<Cluster, 'configurations' | 'recordEvent'>
   readonly node: NodeName
   readonly log: Logger
@@ -14,15 +14,15 @@ export interface ClaimTroubleOptions {
 }
 
 /** An id that a container has, of which nobody knows which slot it stands for. */
-export type UnknownId = Pick<GivenSlot, 'resourceName' | 'id'>
+export type UnresolvedId = Pick<SlotAllocation, 'resourceName' | 'id'>
 
 /** Says what is wrong with claims of running containers: each once, for as long as it is so at every look. */
-export class ClaimTrouble {
-  readonly #options: ClaimTroubleOptions
+export class ClaimReporter {
+  readonly #options: ClaimReporterOptions
   #before: ReadonlySet<string> = new Set()
   #now = new Set<string>()
 
-  constructor(options: ClaimTroubleOptions) {
+  constructor(options: ClaimReporterOptions) {
     this.#options = options
   }
 
@@ -32,7 +32,7 @@ export class ClaimTrouble {
     this.#now = new Set()
   }
 
-  unknown({ resourceName, id }: UnknownId): void {
+  unknown({ resourceName, id }: UnresolvedId): void {
     const { cluster, node, log, observer } = this.#options
     const configuration = cluster.configurations
       .list()

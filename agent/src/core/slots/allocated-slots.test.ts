@@ -1,14 +1,14 @@
 import type { Configuration, SlotName } from '@akrijs/api'
 import { type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { describe, expect, it } from 'vitest'
-import type { Allocation } from '../../ports/kubelet.js'
-import type { GivenSlot } from './given-slots.js'
-import { type ListedSlotsInput, listedSlots } from './listed-slots.js'
+import type { PodAllocation } from '../../ports/kubelet.js'
+import { type AllocatedSlotsInput, allocatedSlots } from './allocated-slots.js'
+import type { SlotAllocation } from './allocation-ledger.js'
 
 const [A, B] = ['cam-8120fe-0', 'cam-a19705-0'] as SlotName[]
 const pod = objectKey('default', 'p')
 const other = objectKey('default', 'q')
-const any = (slot: SlotName | undefined, id = '0'): GivenSlot => ({
+const any = (slot: SlotName | undefined, id = '0'): SlotAllocation => ({
   slot: slot ?? expect.fail(),
   resourceName: 'akri.sh/cam',
   id,
@@ -17,8 +17,8 @@ const any = (slot: SlotName | undefined, id = '0'): GivenSlot => ({
 const container = (
   of: ObjectKey,
   ids: readonly string[],
-  slots?: Allocation['slots'],
-): Allocation => ({
+  slots?: PodAllocation['slots'],
+): PodAllocation => ({
   pod: of,
   ids: new Set(ids),
   ...(slots && { slots }),
@@ -27,10 +27,10 @@ const container = (
 /** What stands behind the ids of a resource, as `id slot`. */
 function slotsBehind(
   resourceName: string,
-  containers: readonly Allocation[],
-  input: Partial<ListedSlotsInput> = {},
+  containers: readonly PodAllocation[],
+  input: Partial<AllocatedSlotsInput> = {},
 ): string[] {
-  const { known, unknown } = listedSlots({
+  const { known, unknown } = allocatedSlots({
     allocated: new Map([[resourceName, containers]]),
     held: [],
     configurations: [],

@@ -1,16 +1,16 @@
 import type { SlotName } from '@akrijs/api'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { expect, it } from 'vitest'
-import { RestorePace } from './restore-pace.js'
+import { RestoreBackoff } from './restore-backoff.js'
 
 const slot = 'cam-8120fe-0' as SlotName
 
 it('a slot is claimed again at once, then after growing pauses, and at once again after a minute of peace', async () => {
   const clock = new ManualClock(1_000_000)
-  const pace = new RestorePace(clock)
+  const pace = new RestoreBackoff(clock)
   expect(pace.dueAt(slot)).toBeLessThanOrEqual(clock.monotonicMs())
   for (const longest of [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]) {
-    pace.tried(slot)
+    pace.recordAttempt(slot)
     const waitMs = pace.dueAt(slot) - clock.monotonicMs()
     expect(waitMs).toBeGreaterThanOrEqual(longest / 2)
     expect(waitMs).toBeLessThanOrEqual(longest)
@@ -18,6 +18,6 @@ it('a slot is claimed again at once, then after growing pauses, and at once agai
     await clock.advance(waitMs)
   }
   await clock.advance(60_000)
-  pace.tried(slot)
+  pace.recordAttempt(slot)
   expect(pace.dueAt(slot) - clock.monotonicMs()).toBeLessThanOrEqual(1000)
 })

@@ -4,16 +4,16 @@ import path from 'node:path'
 import type { NodeName } from '@akrijs/kube/objects'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { SimulatedKubelet, StandaloneCluster, StateFile } from '@akrijs/standalone'
-import { GivenSlots } from '../core/slots/given-slots.js'
+import { AllocationLedger } from '../core/slots/allocation-ledger.js'
 import { KubeletSockets } from '../node/kubelet/kubelet-sockets.js'
 
 /** What device plugins have around them, for tests: a cluster, and a kubelet behind its sockets. */
-export class TestNode {
+export class PluginEnvironment {
   readonly directory: string
   readonly cluster: StandaloneCluster
   readonly kubelet: SimulatedKubelet
   readonly sockets: KubeletSockets
-  readonly given: GivenSlots
+  readonly ledger: AllocationLedger
 
   private constructor(
     directory: string,
@@ -31,14 +31,14 @@ export class TestNode {
       clock: systemClock,
       log: silentLogger,
     })
-    this.given = new GivenSlots({ node, pods: nodePods })
+    this.ledger = new AllocationLedger({ node, pods: nodePods })
   }
 
-  static async open(node: NodeName): Promise<TestNode> {
+  static async open(node: NodeName): Promise<PluginEnvironment> {
     const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-'))
     const file = new StateFile(path.join(directory, 'cluster.json'))
     const cluster = await StandaloneCluster.open({ file, clock: systemClock, log: silentLogger })
-    const opened = new TestNode(
+    const opened = new PluginEnvironment(
       directory,
       cluster,
       await SimulatedKubelet.start({ directory }),

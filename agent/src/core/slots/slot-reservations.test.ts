@@ -3,7 +3,7 @@ import { type NodeName, objectKey } from '@akrijs/kube/objects'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { describe, expect, it } from 'vitest'
 import { instanceWith } from '../../testing/objects.js'
-import { SlotHandover } from './slot-handover.js'
+import { SlotReservations } from './slot-reservations.js'
 
 const HERE = 'node-a' as NodeName
 const THERE = 'node-b' as NodeName
@@ -19,15 +19,15 @@ function sharedInstance(
 function start(leftForMs = 15_000) {
   const clock = new ManualClock()
   const over: string[] = []
-  const handover = new SlotHandover({
+  const handover = new SlotReservations({
     node: HERE,
     clock,
-    leftForMs,
-    onOver: (which) => over.push(which),
+    reservationMs: leftForMs,
+    onExpired: (which) => over.push(which),
   })
   /** What this node goes by after a change. */
   const after = (instance: Instance) => {
-    handover.changed(key, instance)
+    handover.instanceChanged(key, instance)
     return handover.usage(key, instance)
   }
   return { clock, over, handover, after }
@@ -112,7 +112,7 @@ describe('a slot that a node frees', () => {
     async (seen) => {
       const { clock, handover, after } = start()
       after(sharedInstance({ 'cam-8120fe-0': THERE, 'cam-8120fe-1': HERE }))
-      if (seen) handover.changed(key, undefined)
+      if (seen) handover.instanceChanged(key, undefined)
       const free = { 'cam-8120fe-0': '', 'cam-8120fe-1': '' }
       const made = sharedInstance(free, { nodes: [HERE], uid: 'u2' })
       expect(after(made)).toEqual({ ...free, 'cam-8120fe-0': THERE })

@@ -3,17 +3,17 @@ import { type NodeName, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { NodePods } from '../../ports/kubelet.js'
-import { type GivenSlot, GivenSlots, usageOf } from './given-slots.js'
+import { AllocationLedger, type SlotAllocation, usageOf } from './allocation-ledger.js'
 
 const INSTANCE = 'cam-8120fe' as InstanceName
 const NODE = 'node-a' as NodeName
 const slot = (index: number) => `${INSTANCE}-${index}` as SlotName
-const ofInstance = (index: number): GivenSlot => ({
+const ofInstance = (index: number): SlotAllocation => ({
   slot: slot(index),
   resourceName: `akri.sh/${INSTANCE}`,
   id: slot(index),
 })
-const ofConfiguration = (index: number, id: string): GivenSlot => ({
+const ofConfiguration = (index: number, id: string): SlotAllocation => ({
   slot: slot(index),
   resourceName: 'akri.sh/cam',
   id,
@@ -23,7 +23,7 @@ const pod = objectKey('default', 'p')
 let users: Map<ObjectKey, number>
 let ended: Set<ObjectKey>
 let synced: boolean
-let given: GivenSlots
+let ledger: AllocationLedger
 
 beforeEach(() => {
   users = new Map([[pod, 1]])
@@ -38,7 +38,7 @@ beforeEach(() => {
     hasEnded: (one) => ended.has(one),
     onGone: () => {},
   }
-  given = new GivenSlots({ node: NODE, pods })
+  ledger = new AllocationLedger({ node: NODE, pods })
 })
 
 describe('the slots that containers have', () => {
@@ -50,23 +50,23 @@ describe('the slots that containers have', () => {
   })
 
   it('R84 are claims of their Instance, those beyond its capacity too', () => {
-    for (const one of [ofInstance(0), ofConfiguration(1, '0'), ofInstance(7)]) given.note(one)
-    given.note({ ...ofInstance(0), slot: 'cam-a19705-0' as SlotName, id: 'cam-a19705-0' })
-    expect(given.claimsIn(INSTANCE)).toEqual({
+    for (const one of [ofInstance(0), ofConfiguration(1, '0'), ofInstance(7)]) ledger.record(one)
+    ledger.record({ ...ofInstance(0), slot: 'cam-a19705-0' as SlotName, id: 'cam-a19705-0' })
+    expect(ledger.claimsIn(INSTANCE)).toEqual({
       [slot(0)]: 'node-a',
       [slot(1)]: 'C:0:node-a',
       [slot(7)]: 'node-a',
     })
-    expect(given.claimsIn('cam-ffffff' as InstanceName)).toEqual({})
+    expect(ledger.claimsIn('cam-ffffff' as InstanceName)).toEqual({})
   })
 
   it('R7 are not free, and what others hold is theirs', () => {
     const said = new Map(
       [0, 1, 2].map((index) => [slot(index), parseSlotUsage(index === 1 ? 'node-b' : '')]),
     )
-    expect(given.over(INSTANCE, said)).toBe(said)
-    for (const one of [ofConfiguration(0, '5'), ofInstance(1)]) given.note(one)
-    expect([...given.over(INSTANCE, said).values()]).toEqual(
+    expect(ledger.overlay(INSTANCE, said)).toBe(said)
+    for (const one of [ofConfiguration(0, '5'), ofInstance(1)]) ledger.record(one)
+    expect([...ledger.overlay(INSTANCE, said).values()]).toEqual(
       ['C:5:node-a', 'node-b', ''].map((text) => parseSlotUsage(text)),
     )
   })
@@ -75,38 +75,38 @@ describe('the slots that containers have', () => {
     ['has gone', () => users.clear()],
     ['has ended', () => ended.add(pod)],
   ])('R90 are nobody any more once their Pod %s', (_, end) => {
-    given.seen(ofConfiguration(0, '5'), new Set([pod]))
-    expect(given.used()).toHaveLength(1)
+    ledger.recordUsers(ofConfiguration(0, '5'), new Set([pod]))
+    expect(ledger.inUse()).toHaveLength(1)
     end()
-    expect(given.used()).toEqual([])
-    expect(given.claimsIn(INSTANCE)).toEqual({})
+    expect(ledger.inUse()).toEqual([])
+    expect(ledger.claimsIn(INSTANCE)).toEqual({})
     // Whose they are now is not known yet.
-    given.note(ofConfiguration(0, '5'))
-    expect(given.used()).toHaveLength(1)
+    ledger.record(ofConfiguration(0, '5'))
+    expect(ledger.inUse()).toHaveLength(1)
   })
 
   it('A2 are what the kubelet says while nobody knows which Pods there are', () => {
-    given.seen(ofInstance(0), new Set([pod]))
+    ledger.recordUsers(ofInstance(0), new Set([pod]))
     users.clear()
     synced = false
-    expect(given.used()).toHaveLength(1)
+    expect(ledger.inUse()).toHaveLength(1)
   })
 
   it('are told of once, when something changes about them', () => {
     const told: string[] = []
-    given.onChange((one) => told.push(one), new AbortController().signal)
+    ledger.onChange((one) => told.push(one), new AbortController().signal)
     for (let round = 0; round < 3; round++) {
-      given.note(ofConfiguration(0, '7'))
-      given.seen(ofConfiguration(0, '7'), new Set([pod]))
+      ledger.record(ofConfiguration(0, '7'))
+      ledger.recordUsers(ofConfiguration(0, '7'), new Set([pod]))
     }
     expect(told.splice(0)).toEqual([slot(0)])
-    given.note(ofConfiguration(1, '7'))
+    ledger.record(ofConfiguration(1, '7'))
     expect(told.splice(0)).toEqual([slot(0), slot(1)])
     // It is another slot's by now.
-    given.forget(ofConfiguration(0, '7'))
+    ledger.remove(ofConfiguration(0, '7'))
     expect(told).toEqual([])
-    given.forget(ofConfiguration(1, '7'))
-    expect(given.list()).toEqual([])
+    ledger.remove(ofConfiguration(1, '7'))
+    expect(ledger.list()).toEqual([])
   })
 
   it('each id stands for the slot that was noted last, whatever is noted and forgotten', () => {
@@ -116,23 +116,23 @@ describe('the slots that containers have', () => {
     const step = fc.record({ note: fc.boolean(), each: one })
     fc.assert(
       fc.property(fc.array(step), (steps) => {
-        const all = new GivenSlots({ node: NODE, pods: undefined })
-        const model = new Map<string, GivenSlot>()
+        const all = new AllocationLedger({ node: NODE, pods: undefined })
+        const model = new Map<string, SlotAllocation>()
         for (const { note, each } of steps) {
           const key = `${each.resourceName} ${each.id}`
           if (note) {
-            all.note(each)
+            all.record(each)
             model.set(key, each)
           } else {
-            all.forget(each)
+            all.remove(each)
             if (model.get(key)?.slot === each.slot) model.delete(key)
           }
         }
-        const inOrder = (some: Iterable<GivenSlot>) =>
+        const inOrder = (some: Iterable<SlotAllocation>) =>
           [...some].map((each) => JSON.stringify(each)).sort()
         expect(inOrder(all.list())).toEqual(inOrder(model.values()))
-        expect(inOrder(all.used(INSTANCE))).toEqual(inOrder(model.values()))
-        expect(inOrder([0, 1, 2, 3].flatMap((index) => all.at(slot(index))))).toEqual(
+        expect(inOrder(all.inUse(INSTANCE))).toEqual(inOrder(model.values()))
+        expect(inOrder([0, 1, 2, 3].flatMap((index) => all.ofSlot(slot(index))))).toEqual(
           inOrder(model.values()),
         )
         for (const { slot: at, resourceName, id } of model.values())

@@ -3,13 +3,13 @@ import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import type { Clock } from '@akrijs/runtime'
 import type { DeviceUsage } from '../../ports/cluster.js'
 
-export interface SlotHandoverOptions {
+export interface SlotReservationsOptions {
   readonly node: NodeName
   readonly clock: Clock
   /** How long a slot that another node frees is left to that node, in milliseconds. */
-  readonly leftForMs: number
+  readonly reservationMs: number
   /** Called when a slot is left to nobody any more. */
-  onOver(key: ObjectKey): void
+  onExpired(key: ObjectKey): void
 }
 
 /** An Instance as it was last seen. */
@@ -40,8 +40,8 @@ const MAX_GONE = 1000
  * So too in an Instance that is made anew, until that node joins it: its containers may run on, and it joins with the slots that
  * they have.
  */
-export class SlotHandover {
-  readonly #options: SlotHandoverOptions
+export class SlotReservations {
+  readonly #options: SlotReservationsOptions
   readonly #last = new Map<ObjectKey, Seen>()
   /** Instances that have gone while other nodes held slots, the first to go first. */
   readonly #gone = new Map<ObjectKey, Seen>()
@@ -49,13 +49,13 @@ export class SlotHandover {
   readonly #left = new Map<ObjectKey, Map<string, LeftSlot>>()
   readonly #stop = new AbortController()
 
-  constructor(options: SlotHandoverOptions) {
+  constructor(options: SlotReservationsOptions) {
     this.#options = options
   }
 
   /** To be called for each change of an Instance, with what it is now. */
-  changed(key: ObjectKey, instance: Instance | undefined): void {
-    const { node, clock, leftForMs } = this.#options
+  instanceChanged(key: ObjectKey, instance: Instance | undefined): void {
+    const { node, clock, reservationMs: leftForMs } = this.#options
     const before = this.#last.get(key) ?? this.#gone.get(key)
     this.#gone.delete(key)
     if (instance === undefined) {
@@ -129,7 +129,7 @@ export class SlotHandover {
     if (left?.get(slot)?.since !== since) return
     left.delete(slot)
     if (left.size === 0) this.#left.delete(key)
-    this.#options.onOver(key)
+    this.#options.onExpired(key)
   }
 }
 
