@@ -4,7 +4,8 @@ import {
   machineAddresses,
   machineNetworks,
   passesFilter,
-  readNetwork,
+  plainAddress,
+  readNetworks,
 } from '@akrijs/sdk/network'
 import { cameraCredentials } from './credentials.js'
 import { type OnvifDetails, onvifDetails } from './details.js'
@@ -95,9 +96,7 @@ function policyFor(
   hostNames: HostNames,
 ): NetworkPolicy {
   const networks = allowedNetworks ?? machineNetworks({ only: interfaces })
-  const directed = probeAddresses.flatMap(
-    (address) => readNetwork(address.replace(/%.*/, '')) ?? [],
-  )
+  const directed = readNetworks(probeAddresses.map(plainAddress))
   return new NetworkPolicy([...networks, ...directed], {
     hostNames,
     ownAddresses: machineAddresses(),

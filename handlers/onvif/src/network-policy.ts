@@ -1,6 +1,13 @@
-import { isIP, isIPv6 } from 'node:net'
+import { isIP } from 'node:net'
 import { messageOf } from '@akrijs/sdk'
-import { AllowedNetworks, HostNames, type Network, readNetwork } from '@akrijs/sdk/network'
+import {
+  AllowedNetworks,
+  HostNames,
+  hostOf,
+  isLinkLocal,
+  type Network,
+  readNetworks,
+} from '@akrijs/sdk/network'
 import { OnvifAddressError, OnvifUnreachableError } from './errors.js'
 
 /** Where a request goes: this very address is connected to, so that no name can mean another one in between. */
@@ -38,7 +45,7 @@ export class NetworkPolicy {
   ) {
     this.#hostNames = hostNames
     this.#allowed = new AllowedNetworks(networks, { ownAddresses })
-    this.#own = new AllowedNetworks(ownAddresses.flatMap((address) => readNetwork(address) ?? []))
+    this.#own = new AllowedNetworks(readNetworks(ownAddresses))
   }
 
   /** Whether this address, with or without a zone, may be spoken to. */
@@ -116,13 +123,4 @@ function readUrl(text: string, protocols: readonly string[]): URL {
 function shown(text: string): string {
   const safe = text.replace(/^([a-z][a-z\d+.-]*:\/*)?.*@/is, '$1…@')
   return JSON.stringify(safe.length > 100 ? `${safe.slice(0, 100)}…` : safe)
-}
-
-/** The host of a URL, without the brackets of IPv6. */
-export function hostOf({ hostname }: URL): string {
-  return hostname.replace(/^\[(.*)\]$/, '$1')
-}
-
-function isLinkLocal(address: string): boolean {
-  return isIPv6(address) && /^fe[89ab]/i.test(address)
 }

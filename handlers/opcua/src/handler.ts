@@ -1,6 +1,12 @@
 import { type Clock, type DiscoveryHandler, defineDiscoveryHandler, fitIntoList } from '@akrijs/sdk'
-import { HostNames, type Network, passesFilter, type ResolveHostName } from '@akrijs/sdk/network'
-import { atLeastEvery } from './at-least-every.js'
+import {
+  atLeastEvery,
+  FairQueue,
+  HostNames,
+  type Network,
+  passesFilter,
+  type ResolveHostName,
+} from '@akrijs/sdk/network'
 import { type OpcuaDetails, opcuaDetails } from './details.js'
 import { describeServer } from './device-description.js'
 import { withoutDuplicates } from './duplicate-servers.js'
@@ -13,7 +19,6 @@ import type { ApplicationIdentity, OpcuaServer, ServerLists } from './opcua-serv
 import { Reach } from './reach.js'
 import { ServerDescriptions } from './server-descriptions.js'
 import { ServerSessions } from './session/server-sessions.js'
-import { SessionGate } from './session/session-gate.js'
 import type { CallOptions } from './ua-tcp/client.js'
 
 /** More are not asked who they are. */
@@ -39,7 +44,7 @@ export function defineOpcuaHandler({
   interval = '10s',
   ...options
 }: OpcuaHandlerOptions): DiscoveryHandler<OpcuaDetails> {
-  const gate = new SessionGate(MAX_SESSIONS)
+  const gate = new FairQueue({ atOnce: MAX_SESSIONS, perKey: 1 })
   return defineDiscoveryHandler({
     name: 'opcua',
     shared: true,

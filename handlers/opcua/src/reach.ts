@@ -5,7 +5,7 @@ import {
   machineAddresses,
   machineNetworks,
   type Network,
-  readNetwork,
+  readNetworks,
 } from '@akrijs/sdk/network'
 import { readEndpointUrl } from './endpoint-url.js'
 import type { OpcuaServer } from './opcua-server.js'
@@ -22,7 +22,7 @@ export interface ReachOptions {
 }
 
 /** What stands for this machine whatever addresses it has. */
-const LOOPBACK = ['127.0.0.0/8', '::1'].flatMap((text) => readNetwork(text) ?? [])
+const LOOPBACK = readNetworks(['127.0.0.0/8', '::1'])
 
 /**
  * Which of the servers that were found may be called, and where. Whoever can register with a discovery server, or speak mDNS,
@@ -75,13 +75,9 @@ export class Reach {
   /** Others on the network do not lead to this machine itself; a discovery server that runs here does. */
   #near({ listedFrom = [] }: OpcuaServer): AllowedNetworks {
     const own = this.#ownAddresses()
-    const where = listedFrom.flatMap((address) => readNetwork(address) ?? [])
-    const here = new AllowedNetworks([
-      ...LOOPBACK,
-      ...own.flatMap((address) => readNetwork(address) ?? []),
-    ])
+    const here = new AllowedNetworks([...LOOPBACK, ...readNetworks(own)])
     const isListedHere = listedFrom.some((address) => here.allows(address))
-    return new AllowedNetworks([...this.#ownNetworks(), ...where], {
+    return new AllowedNetworks([...this.#ownNetworks(), ...readNetworks(listedFrom)], {
       ownAddresses: isListedHere ? [] : own,
     })
   }

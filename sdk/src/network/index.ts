@@ -1,7 +1,32 @@
 // `@akrijs/sdk/network`: for handlers that find devices on a network.
-export * from './allowed-networks.js'
-export * from './credentials.js'
-export * from './errors.js'
-export * from './filter-list.js'
-export * from './host-names.js'
-export * from './machine-interfaces.js'
+export { addressOfUrl, hostOf, isLinkLocal, plainAddress } from './addresses.js'
+export {
+  AllowedNetworks,
+  type AllowedNetworksOptions,
+  type Network,
+  readNetwork,
+  readNetworks,
+} from './allowed-networks.js'
+export { atLeastEvery } from './at-least-every.js'
+export {
+  type CredentialKind,
+  DeviceCredentials,
+  type DeviceCredentialsOptions,
+  type PasswordCredential,
+} from './credentials.js'
+export { HostNameError } from './errors.js'
+export { FairQueue, type FairQueueOptions } from './fair-queue.js'
+export { type FilterList, type FilterOptions, passesFilter } from './filter-list.js'
+export { HostNames, type HostNamesOptions, type ResolveHostName } from './host-names.js'
+export { inParallel } from './in-parallel.js'
+export {
+  type InterfaceAddress,
+  type InterfaceAddresses,
+  type MachineInterface,
+  type MachineInterfaceOptions,
+  machineAddresses,
+  machineInterfaces,
+  machineNetworks,
+} from './machine-interfaces.js'
+export { type Refusals, SenderBudget, type SenderBudgetOptions } from './sender-budget.js'
+export { type Datagram, UdpSocket, type UdpSocketOptions } from './udp-socket.js'

@@ -1,14 +1,12 @@
 import { setMaxListeners } from 'node:events'
 import { AkriError, type Clock, every, type Logger, messageOf } from '@akrijs/sdk'
+import { FairQueue, plainAddress, SenderBudget } from '@akrijs/sdk/network'
 import type { CameraFacts } from '../device/camera.js'
 import { RefusedCredentials } from '../device/refused-credentials.js'
 import { OnvifReplyError, OnvifUnreachableError } from '../errors.js'
 import type { NetworkPolicy } from '../network-policy.js'
-import { AddressBudget } from './address-budget.js'
 import { type Camera, CameraSet, type CameraSetOptions, type Reading } from './camera-set.js'
 import { ChangeSignal } from './change-signal.js'
-import { FairQueue } from './fair-queue.js'
-import { plainAddress } from './plain-address.js'
 import { type ServiceUrlOptions, serviceUrls } from './service-urls.js'
 import { type Heard, WsDiscovery } from './ws-discovery.js'
 
@@ -53,7 +51,7 @@ const FIRST_LIST_MS = 10_000
 /** What changes within so many milliseconds is told at once. */
 const GATHER_MS = 100
 /** Devices that say Hello without saying where they are, which are asked in one round. */
-const HELLOS = { perAddress: 1, addresses: 64 }
+const HELLOS = { perSender: 1, senders: 64, pool: 'family', round: 'renewed' } as const
 /** Addresses whose cameras cannot be spoken to, which are told of. */
 const MAX_TOLD = 1000
 
@@ -93,7 +91,7 @@ class CameraDiscovery {
   readonly #set: CameraSet
   readonly #discovery: WsDiscovery
   readonly #queue = new FairQueue(AT_ONCE)
-  readonly #hellos = new AddressBudget(HELLOS)
+  readonly #hellos = new SenderBudget(HELLOS)
   readonly #refused: RefusedCredentials
   readonly #told = new Set<string>()
   #policy: NetworkPolicy
@@ -180,7 +178,7 @@ class CameraDiscovery {
   /** @param again how many of those that have been asked before are asked again, of either kind */
   #ask(again: number): void {
     for (const reading of this.#set.due(again))
-      this.#queue.add(reading.source, () => this.#read(reading))
+      void this.#queue.run(reading.source, () => this.#read(reading))
   }
 
   async #read(reading: Reading): Promise<void> {

@@ -1,6 +1,6 @@
 import { type Clock, Presence } from '@akrijs/sdk'
+import { addressOfUrl, plainAddress } from '@akrijs/sdk/network'
 import type { CameraFacts } from '../device/camera.js'
-import { addressOfUrl, plainAddress } from './plain-address.js'
 
 /** What a camera said of itself, as far as it is believed. */
 export interface Announced {

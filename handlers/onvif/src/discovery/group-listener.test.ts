@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { silentLogger } from '@akrijs/sdk'
+import { UdpSocket } from '@akrijs/sdk/network'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { alone } from '../../../../test/support/alone.js'
 import { GroupListener } from './group-listener.js'
 import { DISCOVERY_GROUP, DISCOVERY_PORT } from './message.js'
 import type { ProbingInterface } from './network-interfaces.js'
-import { UdpSocket } from './udp-socket.js'
 
 // On the loopback interface, of which this machine has one.
 alone()

@@ -1,7 +1,7 @@
 import { type Logger, messageOf } from '@akrijs/sdk'
+import { type Datagram, UdpSocket } from '@akrijs/sdk/network'
 import { DISCOVERY_GROUP, DISCOVERY_PORT } from './message.js'
 import type { ProbingInterface } from './network-interfaces.js'
-import { type Datagram, UdpSocket } from './udp-socket.js'
 
 interface Listening {
   readonly socket: UdpSocket

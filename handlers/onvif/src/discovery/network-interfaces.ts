@@ -1,26 +1,27 @@
 import { readFileSync } from 'node:fs'
 import {
   type InterfaceAddresses,
+  isLinkLocal,
   type MachineInterfaceOptions,
   machineInterfaces,
 } from '@akrijs/sdk/network'
 
-/** An address of this machine that can be probed from. */
+/** An address of this machine from which Probes are sent. */
 export interface ProbingInterface {
-  /** Changes when the interface is made anew, although all else may be the same. */
+  /** Differs for an interface that was removed and created again with the same name and address. */
   readonly key: string
-  /** The kernel's number of the interface, where it tells it. An interface that is made anew has another one. */
+  /** The kernel's number of the interface, else its name. An interface that was created again has another number. */
   readonly index: string
   readonly name: string
   readonly family: 'IPv4' | 'IPv6'
-  /** To bind to; that of IPv6 with its zone. */
+  /** The address to bind to, with a zone if it is an IPv6 address. */
   readonly address: string
 }
 
-/** More are not probed from: machines with so many addresses are not those that cameras are beside. */
+/** The number of addresses from which Probes are sent. A machine with more addresses is not next to cameras. */
 const MAX_INTERFACES = 64
 
-/** The interfaces that are up: each of their IPv4 addresses, and the link-local one of IPv6. */
+/** Each IPv4 address of the interfaces that are up, and their link-local IPv6 addresses. */
 export function probingInterfaces(
   options: MachineInterfaceOptions,
   table?: InterfaceAddresses,
@@ -29,7 +30,7 @@ export function probingInterfaces(
     .flatMap(({ name, addresses }) => {
       const index = indexOf(name)
       return addresses
-        .filter(({ family, address }) => family === 'IPv4' || /^fe80:/i.test(address))
+        .filter(({ family, address }) => family === 'IPv4' || isLinkLocal(address))
         .map(({ family, address }): ProbingInterface => {
           const bound = family === 'IPv6' ? `${address}%${name}` : address
           return { key: `${index} ${bound}`, index, name, family, address: bound }
@@ -42,7 +43,7 @@ function indexOf(name: string): string {
   try {
     return readFileSync(`/sys/class/net/${name}/ifindex`, 'utf8').trim()
   } catch {
-    // Not Linux, or no sysfs here.
+    // Another system than Linux, or a container without sysfs.
     return name
   }
 }

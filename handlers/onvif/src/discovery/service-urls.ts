@@ -1,6 +1,7 @@
 import { isIPv6 } from 'node:net'
+import { hostOf } from '@akrijs/sdk/network'
 import { OnvifAddressError } from '../errors.js'
-import { hostOf, type NetworkPolicy } from '../network-policy.js'
+import type { NetworkPolicy } from '../network-policy.js'
 
 export interface ServiceUrlOptions {
   /** Whether URLs of https come first: by others no credential is sent where certificates are verified. @default false */

@@ -1,10 +1,10 @@
 import { silentLogger } from '@akrijs/sdk'
+import type { UdpSocket } from '@akrijs/sdk/network'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { alone } from '../../../../test/support/alone.js'
 import { eventually } from '../../../../test/support/eventually.js'
 import { listen, sayHello } from '../testing/test-senders.js'
-import type { UdpSocket } from './udp-socket.js'
 import { type Heard, WsDiscovery, type WsDiscoveryOptions } from './ws-discovery.js'
 
 // On the loopback interface, of which this machine has one.

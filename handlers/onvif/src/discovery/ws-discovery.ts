@@ -1,8 +1,8 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { isIPv6 } from 'node:net'
 import { type Clock, type Logger, messageOf } from '@akrijs/sdk'
+import { type Datagram, SenderBudget, UdpSocket } from '@akrijs/sdk/network'
 import { OnvifMessageError } from '../errors.js'
-import { AddressBudget } from './address-budget.js'
 import { GroupListener } from './group-listener.js'
 import {
   type Announcement,
@@ -22,7 +22,6 @@ import {
   retransmissions,
   UNICAST,
 } from './retransmission.js'
-import { type Datagram, UdpSocket } from './udp-socket.js'
 
 /** Something that a device said of itself. */
 export interface Heard {
@@ -56,7 +55,13 @@ export interface WsDiscoveryOptions {
  * What is read, in datagrams as cameras send them: longer ones count for several. Of each of IPv4 and of IPv6, half a thousand in a
  * second cost the processor a fifth of that at worst.
  */
-const BUDGET = { perAddress: 128, addresses: 2048, perSecond: 500 }
+const BUDGET = {
+  perSender: 128,
+  senders: 2048,
+  perSecond: 500,
+  pool: 'family',
+  round: 'renewed',
+} as const
 /** What is read in any case of each camera that is known, in a round: it answers two Probes on each interface. */
 const RESERVED_PER_CAMERA = 8
 /** Tags and attributes of a datagram that counts for one: that of a camera has half as many. */
@@ -77,7 +82,7 @@ export class WsDiscovery {
   readonly #directed = new Map<'IPv4' | 'IPv6', UdpSocket>()
   /** MessageIDs of our own Probes, and until when answers are taken. */
   readonly #asked = new Map<string, number>()
-  readonly #budget: AddressBudget
+  readonly #budget: SenderBudget
   /** Digests of the datagrams of this round and of the one before: a Bye of before must not be taken for one after a Hello. */
   #seen = new Set<string>()
   #seenBefore = new Set<string>()
@@ -86,7 +91,7 @@ export class WsDiscovery {
 
   constructor(options: WsDiscoveryOptions) {
     this.#options = options
-    this.#budget = new AddressBudget({
+    this.#budget = new SenderBudget({
       ...BUDGET,
       reservedFor: (address) => RESERVED_PER_CAMERA * options.camerasAt(address),
     })
@@ -102,7 +107,7 @@ export class WsDiscovery {
    */
   async round(windowMs: number): Promise<void> {
     const { clock, log, probeAddresses, signal } = this.#options
-    const { ofOneAddress, inAll } = this.#budget.renew()
+    const { ofOneSender: ofOneAddress, ofAll: inAll } = this.#budget.renew()
     this.#seenBefore = this.#seen
     this.#seen = new Set()
     if (ofOneAddress + inAll > 0)

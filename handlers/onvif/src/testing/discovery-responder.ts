@@ -3,6 +3,7 @@ import { setMaxListeners } from 'node:events'
 import { isIPv6 } from 'node:net'
 import os from 'node:os'
 import { systemClock } from '@akrijs/sdk'
+import { type Datagram, UdpSocket } from '@akrijs/sdk/network'
 import {
   type AnnouncementText,
   DISCOVERY_GROUP,
@@ -19,7 +20,6 @@ import {
   retransmissions,
   UNICAST,
 } from '../discovery/retransmission.js'
-import { type Datagram, UdpSocket } from '../discovery/udp-socket.js'
 import { OnvifMessageError } from '../errors.js'
 import type { QualifiedName } from '../xml.js'
 

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
+import { UdpSocket } from '@akrijs/sdk/network'
 import {
   type AnnouncementText,
   DISCOVERY_GROUP,
   DISCOVERY_PORT,
   encodeHello,
 } from '../discovery/message.js'
-import { UdpSocket } from '../discovery/udp-socket.js'
 
 /** What a camera at this address of the loopback interface says, at a port that nobody answers on. */
 export function announcementAt(

@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import { type Clock, every } from '@akrijs/sdk'
-import { inParallel } from '../in-parallel.js'
+import { inParallel } from '@akrijs/sdk/network'
 import type { OpcuaServer } from '../opcua-server.js'
 import { DiscoveryUrl, type DiscoveryUrlOptions } from './discovery-url.js'
 

@@ -1,5 +1,5 @@
-import type { RemoteInfo } from 'node:dgram'
 import { type Clock, type Logger, messageOf, systemClock } from '@akrijs/sdk'
+import type { Datagram } from '@akrijs/sdk/network'
 import { Bell } from './bell.js'
 import { encodeQuery } from './dns-message.js'
 import { type MdnsServer, mdnsServer, mergeServers } from './mdns-server.js'
@@ -145,13 +145,13 @@ class Browser {
       )
         continue
       this.#reopenAt.set(family, this.#clock.monotonicMs() + REOPEN_MS)
-      const onMessage = (message: Buffer, sender: RemoteInfo) => this.#take(message, sender)
+      const onDatagram = (datagram: Datagram) => this.#take(datagram)
       const onBroken = (error: Error) => {
         this.#log.warn({ family, reason: messageOf(error) }, 'the multicast socket broke')
         this.#lose(family)
       }
       try {
-        this.#sockets.set(family, await MulticastSocket.open(family, { onMessage, onBroken }))
+        this.#sockets.set(family, await MulticastSocket.open(family, { onDatagram, onBroken }))
         this.#warned.delete(family)
         for (const network of this.#networks.values()) this.#join(network, family)
       } catch (error) {
@@ -258,9 +258,9 @@ class Browser {
     )
   }
 
-  #take(message: Buffer, from: RemoteInfo): void {
+  #take(datagram: Datagram): void {
     const interfaces = [...this.#networks.values()].flatMap(({ local }) => local ?? [])
-    const heard = this.#reader.read(message, from, interfaces, this.#clock.monotonicMs())
+    const heard = this.#reader.read(datagram.bytes, datagram, interfaces, this.#clock.monotonicMs())
     if (heard === undefined) return
     this.#networks
       .get(heard.local.name)

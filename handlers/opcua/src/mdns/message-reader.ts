@@ -1,16 +1,14 @@
-import type { RemoteInfo } from 'node:dgram'
-import type { AllowedNetworks } from '@akrijs/sdk/network'
+import { type AllowedNetworks, type Datagram, isLinkLocal, SenderBudget } from '@akrijs/sdk/network'
 import { type DnsName, type DnsRecord, decodeResponse, isResponse } from './dns-message.js'
 import { MDNS_PORT } from './multicast-socket.js'
-import { interfaceOf, isLinkLocal, type LocalInterface } from './networks.js'
-import { SenderBudget } from './sender-budget.js'
+import { interfaceOf, type LocalInterface } from './networks.js'
 
 /** What is read in a second, in datagrams of {@link DATAGRAM} bytes: longer ones count for several. */
-const BUDGET = { perSender: 100, total: 500 }
+const BUDGET = { perSender: 100, perSecond: 500 }
 /** What Ethernet carries in one piece, in bytes. */
 const DATAGRAM = 1500
 /** How many addresses are judged in a second; more are left out, and asked for again where they are missing. */
-const ADDRESSES = { perSender: 64, total: 2000 }
+const ADDRESSES = { perSender: 64, perSecond: 2000 }
 
 export interface MessageReaderOptions {
   /** The type of services that is looked for. */
@@ -44,7 +42,7 @@ export class MessageReader {
    */
   read(
     message: Buffer,
-    { address: sender, port }: Pick<RemoteInfo, 'address' | 'port'>,
+    { address: sender, port }: Pick<Datagram, 'address' | 'port'>,
     interfaces: readonly LocalInterface[],
     now: number,
   ): HeardMessage | undefined {

@@ -1,5 +1,4 @@
-import { createSocket, type RemoteInfo, type Socket } from 'node:dgram'
-import { once } from 'node:events'
+import { type Datagram, UdpSocket } from '@akrijs/sdk/network'
 import type { LocalInterface } from './networks.js'
 
 export type Family = 'IPv4' | 'IPv6'
@@ -8,89 +7,60 @@ export const MDNS_PORT = 5353
 const GROUPS = { IPv4: '224.0.0.251', IPv6: 'ff02::fb' } as const
 
 export interface MulticastSocketListener {
-  onMessage(message: Buffer, sender: RemoteInfo): void
-  /** The socket is broken and closed; open another one. */
+  onDatagram(datagram: Datagram): void
+  /** Called once if the socket fails. The socket is closed then: open a new socket. */
   onBroken(error: Error): void
 }
 
-/** A socket on the port of multicast DNS, which it shares with other programs of the machine. */
+/** A socket on the port of multicast DNS. Other programs of the machine share the port. */
 export class MulticastSocket {
   readonly #family: Family
-  readonly #socket: Socket
-  #closed = false
+  readonly #socket: UdpSocket
 
-  private constructor(family: Family, socket: Socket) {
+  private constructor(family: Family, socket: UdpSocket) {
     this.#family = family
     this.#socket = socket
   }
 
-  /** @throws the system's error where the port cannot be had: another program does not share it */
+  /** @throws the system's error, such as EADDRINUSE if another program does not share the port */
   static async open(family: Family, listener: MulticastSocketListener): Promise<MulticastSocket> {
-    const isIpv6 = family === 'IPv6'
-    const socket = createSocket({
-      type: isIpv6 ? 'udp6' : 'udp4',
-      reuseAddr: true,
-      ipv6Only: isIpv6,
-    })
-    const opened = new MulticastSocket(family, socket)
-    try {
-      socket.bind(MDNS_PORT, isIpv6 ? '::' : '0.0.0.0')
-      await once(socket, 'listening')
+    const socket = await UdpSocket.open({
+      family,
+      address: family === 'IPv6' ? '::' : '0.0.0.0',
+      port: MDNS_PORT,
+      shared: true,
       // RFC 6762, section 11.
-      socket.setMulticastTTL(255)
-      socket.setMulticastLoopback(true)
-    } catch (error) {
-      opened.close()
-      throw error
-    }
-    socket.on('message', (message, sender) => listener.onMessage(message, sender))
-    socket.on('error', (error) => {
-      opened.close()
-      listener.onBroken(error)
+      multicastTtl: 255,
+      onDatagram: (datagram) => listener.onDatagram(datagram),
+      onBroken: (error) => listener.onBroken(error),
     })
-    return opened
+    return new MulticastSocket(family, socket)
   }
 
   /**
-   * Listens on an interface, if it does not yet: one that has gone and come back is another one, whatever its name.
-   * @returns whether it did not listen there before
-   * @throws the system's error where the interface is gone, or the socket listens on as many as it may
+   * Joins the group on an interface. An interface that was removed and created again needs a new membership.
+   * @returns false if the socket was already a member
+   * @throws the system's error if the interface is gone, or the socket has too many memberships
    */
   join(on: LocalInterface): boolean {
-    try {
-      this.#socket.addMembership(GROUPS[this.#family], this.#interface(on))
-      return true
-    } catch (error) {
-      if (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE') return false
-      throw error
-    }
+    return this.#socket.join(GROUPS[this.#family], this.#via(on))
   }
 
   leave(from: LocalInterface): void {
-    try {
-      this.#socket.dropMembership(GROUPS[this.#family], this.#interface(from))
-    } catch {
-      // The interface is gone, and the membership with it.
-    }
+    this.#socket.leave(GROUPS[this.#family], this.#via(from))
   }
 
-  /** Sends on one interface. One message at a time: the interface is the socket's. */
+  /** Sends on an interface. Wait for each message: the socket has one interface at a time. */
   send(message: Buffer, on: LocalInterface): Promise<void> {
-    return new Promise((resolve, reject) => {
-      if (this.#closed) return resolve()
-      this.#socket.setMulticastInterface(this.#interface(on))
-      const group = this.#family === 'IPv6' ? `${GROUPS.IPv6}%${on.name}` : GROUPS.IPv4
-      this.#socket.send(message, MDNS_PORT, group, (error) => (error ? reject(error) : resolve()))
-    })
+    const group = this.#family === 'IPv6' ? `${GROUPS.IPv6}%${on.name}` : GROUPS.IPv4
+    return this.#socket.send(message, MDNS_PORT, group, this.#via(on))
   }
 
   close(): void {
-    if (this.#closed) return
-    this.#closed = true
     this.#socket.close()
   }
 
-  #interface({ name, ipv4 }: LocalInterface): string {
+  #via({ name, ipv4 }: LocalInterface): string {
     return this.#family === 'IPv6' ? `::%${name}` : (ipv4 ?? '')
   }
 }

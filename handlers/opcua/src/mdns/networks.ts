@@ -1,25 +1,28 @@
-// The networks that this machine is on, and what of them is believed.
+// The networks of this machine, and the addresses in these networks that are believed.
 import {
   AllowedNetworks,
   type InterfaceAddresses,
   machineInterfaces,
-  readNetwork,
+  readNetworks,
 } from '@akrijs/sdk/network'
 
-/** An interface that multicast can be sent on. */
+/** An interface on which multicast is sent. */
 export interface LocalInterface {
   readonly name: string
-  /** Absent where it has none. */
+  /** The first IPv4 address, if the interface has any. */
   readonly ipv4?: string
   readonly hasIpv6: boolean
-  /** Its own networks. */
+  /** The networks of the interface's addresses. */
   readonly networks: AllowedNetworks
 }
 
-/** More interfaces than that are not listened on. */
+/** The number of interfaces that are used. */
 const MAX_INTERFACES = 128
 
-/** Interfaces by name. @param only those with these names @default all but the loopback interface and those of container networks */
+/**
+ * The interfaces of this machine, those with IPv4 first.
+ * @param only names @default all but the loopback interface and the interfaces of container networks
+ */
 export function localInterfaces(
   only?: readonly string[],
   table?: InterfaceAddresses,
@@ -32,15 +35,14 @@ export function localInterfaces(
       return { name, hasIpv6, networks, ...(ipv4 === undefined ? {} : { ipv4 }) }
     },
   )
-  // Those with IPv4 first, should there be too many.
   return interfaces
     .sort((a, b) => Number(a.ipv4 === undefined) - Number(b.ipv4 === undefined))
     .slice(0, MAX_INTERFACES)
 }
 
 /**
- * The interface that a message came in on, by its sender. Undefined for senders of no network of this machine, which
- * RFC 6762, section 11, tells to ignore.
+ * The interface on which a message arrived, from the sender's address. Undefined for a sender outside of this machine's
+ * networks: RFC 6762, section 11, ignores such messages.
  */
 export function interfaceOf(
   sender: string,
@@ -51,12 +53,7 @@ export function interfaceOf(
   return interfaces.find(({ networks }) => networks.allows(address))
 }
 
-/** @param networks `192.0.2.0/24`, `2001:db8::/32`; what is none is left out */
+/** @param networks such as `192.0.2.0/24` or `2001:db8::/32`; any other text is left out */
 export function networkList(networks: readonly string[]): AllowedNetworks {
-  return new AllowedNetworks(networks.flatMap((network) => readNetwork(network) ?? []))
-}
-
-/** fe80::/10 */
-export function isLinkLocal(address: string): boolean {
-  return /^fe[89ab][0-9a-f]:/i.test(address)
+  return new AllowedNetworks(readNetworks(networks))
 }

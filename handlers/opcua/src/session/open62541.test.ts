@@ -7,6 +7,7 @@ import {
   silentLogger,
   systemClock,
 } from '@akrijs/sdk'
+import { FairQueue } from '@akrijs/sdk/network'
 import { SimulatedAgent } from '@akrijs/sdk/testing'
 import { describe, expect, it } from 'vitest'
 import {
@@ -16,7 +17,6 @@ import {
 } from '../../test-peers/open62541.js'
 import { createOpcuaHandler } from '../index.js'
 import { ServerSessions, type ServerSessionsOptions } from './server-sessions.js'
-import { SessionGate } from './session-gate.js'
 
 // Sessions with a server that is neither ours nor node-opcua's.
 
@@ -169,7 +169,7 @@ function open(
 ) {
   return ServerSessions.open({
     properties: DiscoveryProperties.fromTexts(texts),
-    gate: new SessionGate(4),
+    gate: new FairQueue({ atOnce: 4, perKey: 1 }),
     targetOf: async ({ discoveryUrl }) => {
       return {
         addresses: ['127.0.0.1'],

@@ -1,12 +1,12 @@
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import { DiscoveryProperties, silentLogger, systemClock } from '@akrijs/sdk'
+import { FairQueue } from '@akrijs/sdk/network'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { eventually } from '../../../../test/support/eventually.js'
 import { SecuredServer } from '../../test-peers/secured-server.js'
 import { readEndpointUrl } from '../endpoint-url.js'
 import { ServerSessions } from './server-sessions.js'
-import { SessionGate } from './session-gate.js'
 
 const URI = 'urn:akri:test:interrupted'
 /** node-opcua waits for an answer for so long, whatever becomes of the session. */
@@ -106,7 +106,7 @@ it.each([
       const { port = 0 } = readEndpointUrl(line.url) ?? {}
       const sessions = await ServerSessions.open({
         properties: new DiscoveryProperties(),
-        gate: new SessionGate(1),
+        gate: new FairQueue({ atOnce: 1, perKey: 1 }),
         targetOf: async ({ discoveryUrl }) => ({
           addresses: ['127.0.0.1'],
           port,

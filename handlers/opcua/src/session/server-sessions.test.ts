@@ -1,5 +1,6 @@
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { DiscoveryProperties, type Logger } from '@akrijs/sdk'
+import { FairQueue } from '@akrijs/sdk/network'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { Certificates, hasOpenssl } from '../../test-peers/certificates.js'
@@ -7,7 +8,6 @@ import { SecuredServer } from '../../test-peers/secured-server.js'
 import { readEndpointUrl } from '../endpoint-url.js'
 import type { OpcuaServer } from '../opcua-server.js'
 import { ServerSessions, type ServerSessionsOptions } from './server-sessions.js'
-import { SessionGate } from './session-gate.js'
 
 // node-opcua's server, which has sessions, security and users; started once, since that takes seconds.
 
@@ -59,7 +59,7 @@ function sessions(
 ) {
   return ServerSessions.open({
     properties: DiscoveryProperties.fromTexts(texts),
-    gate: new SessionGate(4),
+    gate: new FairQueue({ atOnce: 4, perKey: 1 }),
     targetOf: async ({ discoveryUrl }: OpcuaServer) => {
       const port = readEndpointUrl(discoveryUrl)?.port
       return port === undefined

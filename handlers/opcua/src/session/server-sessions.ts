@@ -6,7 +6,7 @@ import {
   messageOf,
   withTimeLimit,
 } from '@akrijs/sdk'
-import type { DeviceCredentials } from '@akrijs/sdk/network'
+import { type DeviceCredentials, type FairQueue, inParallel } from '@akrijs/sdk/network'
 import {
   type CertificateCredential,
   type Credential,
@@ -16,7 +16,6 @@ import {
 } from '../credentials.js'
 import { originOf, readEndpointUrl } from '../endpoint-url.js'
 import { OpcuaSessionError, OpcuaUnreachableError } from '../errors.js'
-import { inParallel } from '../in-parallel.js'
 import type { ApplicationIdentity, OpcuaServer } from '../opcua-server.js'
 import { type CallOptions, callService, type Target } from '../ua-tcp/client.js'
 import { type EndpointDescription, getEndpoints } from '../ua-tcp/discovery-services.js'
@@ -24,7 +23,6 @@ import { type ClientIdentity, clientIdentity } from './client-identity.js'
 import { chooseEndpoints, UserTokenType } from './endpoint-choice.js'
 import { loadNodeOpcua, type NodeOpcua } from './node-opcua.js'
 import { readServer } from './read-server.js'
-import type { SessionGate } from './session-gate.js'
 import { type SessionOutcome, sessionProperties } from './session-properties.js'
 import { TrustedCertificates } from './trusted-certificates.js'
 
@@ -48,7 +46,7 @@ export interface ServerSessionsOptions {
   /** `trustAnyServer` of the details: whether any certificate will do for a credential. @default false */
   readonly trustAnyServer?: boolean
   /** The one of all Configurations. */
-  readonly gate: SessionGate
+  readonly gate: FairQueue
   /** Where a server may be called. */
   readonly targetOf: (server: OpcuaServer) => Promise<Target | undefined>
   readonly clock: Clock
@@ -142,8 +140,10 @@ export class ServerSessions {
         signal = own
         return this.#readBy(known, entry, own)
       }
-      entry.properties = await gate.run(discoveryUrl, round, () =>
-        withTimeLimit(sessionMs, round, read),
+      entry.properties = await gate.run(
+        discoveryUrl,
+        () => withTimeLimit(sessionMs, round, read),
+        round,
       )
       entry.dueAt = clock.monotonicMs() + REFRESH_MS
       entry.failures = 0

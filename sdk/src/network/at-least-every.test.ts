@@ -1,4 +1,4 @@
-import { ManualClock } from '@akrijs/sdk/testing'
+import { ManualClock } from '@akrijs/runtime/testing'
 import { describe, expect, it } from 'vitest'
 import { atLeastEvery } from './at-least-every.js'
 

@@ -1,14 +1,17 @@
-/** Does something with each, so many at a time at most. Rejects with the first failure, when the others under way are over. */
+/**
+ * Does work for each item, with a limited number of items at the same time. After a failure no further item begins in that
+ * worker; the promise rejects with the first failure when all work that began has ended.
+ */
 export async function inParallel<T>(
   items: Iterable<T>,
-  atMost: number,
+  atOnce: number,
   work: (item: T) => Promise<void>,
 ): Promise<void> {
   const rest = items[Symbol.iterator]()
   const worker = async () => {
     for (let next = rest.next(); !next.done; next = rest.next()) await work(next.value)
   }
-  const outcomes = await Promise.allSettled(Array.from({ length: atMost }, worker))
+  const outcomes = await Promise.allSettled(Array.from({ length: atOnce }, worker))
   const failed = outcomes.find(({ status }) => status === 'rejected')
   if (failed?.status === 'rejected') throw failed.reason
 }

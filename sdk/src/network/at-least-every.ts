@@ -1,4 +1,5 @@
-import { type Clock, every } from '@akrijs/sdk'
+import type { Clock } from '@akrijs/runtime'
+import { every } from '../every.js'
 
 /** Gives what a source gives, as it comes, and its last value again at each interval. Ends with the source. */
 export async function* atLeastEvery<T>(

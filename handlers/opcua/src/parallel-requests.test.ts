@@ -4,7 +4,6 @@ import { HostNames, readNetwork } from '@akrijs/sdk/network'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { SimulatedServer } from '../test-peers/simulated-server.js'
 import { findServersMethod } from './find-servers/find-servers-method.js'
-import { inParallel } from './in-parallel.js'
 import type { OpcuaServer } from './opcua-server.js'
 import { Reach } from './reach.js'
 import { ServerDescriptions } from './server-descriptions.js'
@@ -79,38 +78,5 @@ describe('40 servers that hold their answers back', () => {
     await described
     expect(servers.filter((one) => descriptions.of(one) !== undefined)).toHaveLength(40)
     expect(server.asked).toEqual(Array(40).fill('GetEndpoints'))
-  })
-})
-
-describe('work in parallel', () => {
-  it('is begun anew when some is over, and fails with the first failure when none is under way', async () => {
-    const begun: string[] = []
-    const ends = new Map<
-      string,
-      { readonly resolve: () => void; readonly reject: (error: Error) => void }
-    >()
-    const all = inParallel('abcd', 2, (item) => {
-      begun.push(item)
-      return new Promise<void>((resolve, reject) => ends.set(item, { resolve, reject }))
-    })
-    let isOver = false
-    const over = () => {
-      isOver = true
-    }
-    all.then(over, over)
-    const settle = () => new Promise((resolve) => setImmediate(resolve))
-    await settle()
-    expect(begun).toEqual(['a', 'b'])
-    ends.get('b')?.resolve()
-    await settle()
-    expect(begun).toEqual(['a', 'b', 'c'])
-    ends.get('c')?.reject(new TypeError('broken'))
-    await settle()
-    expect(isOver).toBe(false)
-    ends.get('a')?.resolve()
-    await settle()
-    ends.get('d')?.resolve()
-    await expect(all).rejects.toThrow('broken')
-    expect(begun).toEqual(['a', 'b', 'c', 'd'])
   })
 })
