@@ -9,11 +9,11 @@ const CONFIGURATION = '/apis/akri.sh/v0/namespaces/plant/configurations/cam'
 const NODE = '/api/v1/nodes/a'
 const PODS = '/api/v1/namespaces/plant/pods'
 
-describe('what is known of a cluster', () => {
+describe('the state of a cluster', () => {
   let api: TestApi
   let state: ClusterState
   const key = objectKey('plant', 'cam')
-  const known = () => state.configurations.cache.get(key)
+  const cached = () => state.configurations.cache.get(key)
 
   beforeEach(() => {
     api = new TestApi()
@@ -23,7 +23,7 @@ describe('what is known of a cluster', () => {
     await api.stop()
   })
 
-  it('is the last good spec of a Configuration that is not valid any more, and that it is being deleted', async () => {
+  it('keeps the last valid spec of a Configuration that became invalid, and shows its deletion', async () => {
     const { metadata, ...rest } = testConfiguration()
     api.put(CONFIGURATION, { metadata, ...rest })
     state = (await api.start()).state
@@ -32,26 +32,26 @@ describe('what is known of a cluster', () => {
       metadata: { ...metadata, deletionTimestamp: '2026-01-01T00:00:00Z' },
       ...broken,
     })
-    await eventually(() => expect(known()?.metadata.deletionTimestamp).toBeDefined())
-    expect(known()?.spec.capacity).toBe(1)
-    // Deleted and made again while nobody watched: the spec of the old one is nothing to it.
+    await eventually(() => expect(cached()?.metadata.deletionTimestamp).toBeDefined())
+    expect(cached()?.spec.capacity).toBe(1)
+    // The Configuration was deleted and created again: the old spec does not apply.
     api.put(CONFIGURATION, { metadata: { ...metadata, uid: 'another' }, ...broken })
-    await eventually(() => expect(known()).toBeUndefined())
+    await eventually(() => expect(cached()).toBeUndefined())
   })
 
-  it('tells of what an Instance owns also where somebody took its labels away', async () => {
+  it('reports a change of a Pod to the Instance that owns it, also without labels', async () => {
     api.put('/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe', { ...testInstance(['a']) })
     const { metadata } = testPod('a')
     const labels = { controller: 'akri.sh' }
     api.put(`${PODS}/a-pod`, { metadata: { ...metadata, labels } })
     state = (await api.start()).state
-    const told: string[] = []
-    state.onInstanceChange((one) => told.push(one), new AbortController().signal)
+    const reported: string[] = []
+    state.onInstanceChange((changed) => reported.push(changed), new AbortController().signal)
     api.put(`${PODS}/a-pod`, { metadata: { ...metadata, labels }, status: { phase: 'Failed' } })
-    await eventually(() => expect(told).toEqual(['plant/cam-8120fe']))
+    await eventually(() => expect(reported).toEqual(['plant/cam-8120fe']))
   })
 
-  it('tells of a node with the Instances that it sees when Pods can run there no more, or again, and of no other change', async () => {
+  it('reports a node, with its Instances, only if a change decides whether Pods can run there', async () => {
     const node = (more: object = {}, ready = 'True') => {
       const conditions = [
         { type: 'Ready', status: ready, lastTransitionTime: '2026-01-01T00:00:00Z' },
@@ -68,9 +68,12 @@ describe('what is known of a cluster', () => {
     })
     node()
     state = (await api.start()).state
-    const told: unknown[] = []
-    state.onNodeChange((name, seenBy) => told.push([name, seenBy]), new AbortController().signal)
-    // The first that is heard of it is news.
+    const reported: unknown[] = []
+    state.onNodeChange(
+      (name, instances) => reported.push([name, instances]),
+      new AbortController().signal,
+    )
+    // The first Node object counts as a change.
     for (const [more, ready] of [
       [{}, 'True'],
       [{ annotations: { beat: '1' } }, 'True'],
@@ -81,7 +84,7 @@ describe('what is known of a cluster', () => {
       node(more, ready)
     api.remove(NODE)
     await eventually(() =>
-      expect(told).toEqual(Array.from({ length: 5 }, () => ['a', ['plant/cam-8120fe']])),
+      expect(reported).toEqual(Array.from({ length: 5 }, () => ['a', ['plant/cam-8120fe']])),
     )
   })
 })

@@ -9,7 +9,6 @@ import {
   parseInstanceObject,
 } from '@akrijs/api'
 import {
-  type ApiClient,
   type ApiObject,
   DEPLOYMENTS,
   JOBS,
@@ -19,14 +18,12 @@ import {
   type ObjectKey,
   objectKey,
   PODS,
-  Reflector,
-  Resource,
+  type Reflector,
   type ResourceKind,
   SERVICES,
 } from '@akrijs/kube'
-import type { Clock, Logger } from '@akrijs/runtime'
-import { CONTROLLER, controllerOf, LABELS } from './labels.js'
-import { ObjectIndex } from './object-index.js'
+import { CacheIndex } from './cache-index.js'
+import { type Collection, type CollectionOptions, collectionOf } from './collection.js'
 import {
   type AppliedObject,
   type ClusterNode,
@@ -37,101 +34,81 @@ import {
   parseJob,
   parseNode,
   parsePod,
-} from './objects.js'
+} from './kubernetes-objects.js'
+import { belongsTo, CONTROLLER, controllerOf, LABELS } from './labels.js'
+import { OwnedObjects } from './owned-objects.js'
 
-export interface ClusterStateOptions {
-  readonly client: ApiClient
-  readonly clock: Clock
-  readonly log: Logger
-  /** Of [0, 1). @default Math.random */
-  readonly random?: () => number
-}
+const WITH_LABEL = { labelSelector: `${LABELS.controller}=${CONTROLLER}` }
 
-const OURS = { labelSelector: `${LABELS.controller}=${CONTROLLER}` }
-
-/** One kind of object: how it is read from the cache, and how it is written. */
-export interface Kind<T extends ApiObject> {
-  readonly cache: Reflector<T>
-  readonly api: Resource
-}
-
-/** What the API server has, as far as the controller needs it: kept current by watches. */
+/** The objects of the API server that the controller needs: caches that watches keep current. */
 export class ClusterState {
-  readonly configurations: Kind<Configuration>
-  readonly instances: Kind<Instance>
-  /** Of these only what carries our label. */
-  readonly pods: Kind<Pod>
-  readonly jobs: Kind<Job>
-  readonly services: Kind<AppliedObject>
-  readonly deployments: Kind<AppliedObject>
-  readonly nodes: Kind<ClusterNode>
-  /** Resolves once everything that exists has been seen. */
+  readonly configurations: Collection<Configuration>
+  readonly instances: Collection<Instance>
+  /** Pods, Jobs, Services and Deployments that have the controller's label. */
+  readonly pods: OwnedObjects<Pod>
+  readonly jobs: OwnedObjects<Job>
+  readonly services: OwnedObjects<AppliedObject>
+  readonly deployments: OwnedObjects<AppliedObject>
+  readonly nodes: Collection<ClusterNode>
+  /** Resolves once all caches have received all objects. */
   readonly synced: Promise<void>
-  readonly #options: ClusterStateOptions
+  readonly #options: CollectionOptions
   readonly #stop = new AbortController()
-  readonly #instancesByConfiguration: ObjectIndex<Instance, ObjectKey>
-  readonly #podsByOwner: ObjectIndex<Pod>
-  readonly #jobsByOwner: ObjectIndex<Job>
-  readonly #podsByInstance: ObjectIndex<Pod, ObjectKey>
-  readonly #podsByConfiguration: ObjectIndex<Pod, ObjectKey>
-  /** What else an Instance, or a Configuration, has to do with. */
-  readonly #ofInstances: readonly Listenable[]
-  readonly #ofConfigurations: readonly Listenable[]
+  readonly #instancesByConfiguration: CacheIndex<Instance, ObjectKey>
+  readonly #podsByOwner: CacheIndex<Pod>
+  readonly #jobsByOwner: CacheIndex<Job>
+  readonly #podsByInstance: CacheIndex<Pod, ObjectKey>
+  readonly #podsByConfiguration: CacheIndex<Pod, ObjectKey>
+  /** The objects that belong to an Instance, or to a Configuration, by its key. */
+  readonly #partsOfInstances: readonly Listenable[]
+  readonly #partsOfConfigurations: readonly Listenable[]
   #running: Promise<unknown> = Promise.resolve()
 
-  constructor(options: ClusterStateOptions) {
+  constructor(options: CollectionOptions) {
     this.#options = options
-    // Each index and each watch listens.
-    setMaxListeners(0, this.#stop.signal)
-    this.configurations = this.#kind(CONFIGURATIONS, (object, known) => {
-      const parsed = parseConfigurationObject(object)
-      if (parsed.ok) return parsed.configuration
-      // The agents say in its status what is wrong with it. Its last good spec counts for as long as it is the same one; that
-      // it is being deleted must be known, or what goes with it would be made again and again.
-      const { metadata } = parsed.found ?? {}
-      return known !== undefined && metadata?.uid === known.metadata.uid
-        ? { ...known, metadata }
-        : undefined
-    })
-    this.instances = this.#kind(INSTANCES, parseInstanceObject)
-    this.pods = this.#kind(PODS, parsePod, OURS)
-    this.jobs = this.#kind(JOBS, parseJob, OURS)
-    this.services = this.#kind(SERVICES, parseAppliedObject, OURS)
-    this.deployments = this.#kind(DEPLOYMENTS, parseAppliedObject, OURS)
-    this.nodes = this.#kind(NODES, parseNode)
     const { signal } = this.#stop
+    // Each index and each watch adds a listener.
+    setMaxListeners(0, signal)
+    this.configurations = collectionOf(CONFIGURATIONS, parseConfiguration, options)
+    this.instances = collectionOf<Instance>(INSTANCES, parseInstanceObject, options)
+    this.nodes = collectionOf<ClusterNode>(NODES, parseNode, options)
+    const owned = <T extends ApiObject & KubernetesObject>(
+      kind: ResourceKind,
+      parse: (object: unknown) => T | undefined,
+    ) => new OwnedObjects(collectionOf(kind, parse, options, WITH_LABEL), signal)
+    this.pods = owned(PODS, parsePod)
+    this.jobs = owned(JOBS, parseJob)
+    this.services = owned(SERVICES, parseAppliedObject)
+    this.deployments = owned(DEPLOYMENTS, parseAppliedObject)
     this.synced = Promise.all(this.#caches().map(({ synced }) => synced)).then(() => undefined)
-    this.#instancesByConfiguration = new ObjectIndex(this.instances.cache, configurationOf, signal)
-    this.#podsByOwner = new ObjectIndex(
-      this.pods.cache,
-      ({ metadata }) => controllerOf(metadata)?.uid,
-      signal,
-    )
-    this.#jobsByOwner = new ObjectIndex(
-      this.jobs.cache,
-      ({ metadata }) => controllerOf(metadata)?.uid,
-      signal,
-    )
-    const labelled = <T extends KubernetesObject>({ cache }: Kind<T>, label: string) =>
-      new ObjectIndex(cache, ({ metadata }) => labelledKey(metadata, label), signal)
-    this.#podsByInstance = labelled(this.pods, LABELS.instance)
-    this.#podsByConfiguration = labelled(this.pods, LABELS.configuration)
-    // Labels can be edited, and what is an Instance's stays so.
-    const owned = <T extends KubernetesObject>({ cache }: Kind<T>) =>
-      new ObjectIndex(cache, ({ metadata }) => ownerKey(metadata, 'Instance'), signal)
-    this.#ofInstances = [
+
+    const byOwner = <T extends ApiObject & KubernetesObject>({ cache }: Collection<T>) =>
+      new CacheIndex(cache, ({ metadata }) => controllerOf(metadata)?.uid, signal)
+    const byLabel = <T extends ApiObject & KubernetesObject>(
+      { cache }: Collection<T>,
+      label: string,
+    ) => new CacheIndex(cache, ({ metadata }) => labelledKey(metadata, label), signal)
+    // Users can edit labels; the owner stays.
+    const byInstance = <T extends ApiObject & KubernetesObject>({ cache }: Collection<T>) =>
+      new CacheIndex(cache, ({ metadata }) => ownerKey(metadata, 'Instance'), signal)
+    this.#instancesByConfiguration = new CacheIndex(this.instances.cache, configurationOf, signal)
+    this.#podsByOwner = byOwner(this.pods)
+    this.#jobsByOwner = byOwner(this.jobs)
+    this.#podsByInstance = byLabel(this.pods, LABELS.instance)
+    this.#podsByConfiguration = byLabel(this.pods, LABELS.configuration)
+    this.#partsOfInstances = [
       this.#podsByInstance,
-      owned(this.pods),
-      labelled(this.jobs, LABELS.instance),
-      owned(this.jobs),
-      labelled(this.services, LABELS.instance),
+      byInstance(this.pods),
+      byLabel(this.jobs, LABELS.instance),
+      byInstance(this.jobs),
+      byLabel(this.services, LABELS.instance),
     ]
-    this.#ofConfigurations = [
+    this.#partsOfConfigurations = [
       this.#instancesByConfiguration,
       this.#podsByConfiguration,
-      labelled(this.jobs, LABELS.configuration),
-      labelled(this.services, LABELS.configuration),
-      labelled(this.deployments, LABELS.configuration),
+      byLabel(this.jobs, LABELS.configuration),
+      byLabel(this.services, LABELS.configuration),
+      byLabel(this.deployments, LABELS.configuration),
     ]
   }
 
@@ -144,86 +121,78 @@ export class ClusterState {
     await this.#running
   }
 
-  /** Since when the API server has not been heard of, in milliseconds; undefined before it first was. */
+  /** Time since the last answer of the API server, in milliseconds; undefined before the first. */
   get silentForMs(): number | undefined {
     const last = this.instances.cache.lastContact
     return last === undefined ? undefined : this.#options.clock.monotonicMs() - last
+  }
+
+  isReady(node: NodeName): boolean {
+    return this.nodes.cache.get(objectKey('', node))?.ready === true
+  }
+
+  /** The Configuration that owns the Instance, and not only has the name of the owner. */
+  ownerOf(instance: Instance): Configuration | undefined {
+    const configuration = this.configurations.cache.get(configurationOf(instance))
+    return configuration !== undefined && belongsTo(instance, configuration.metadata.uid)
+      ? configuration
+      : undefined
   }
 
   instancesOf(configuration: ObjectKey): Instance[] {
     return this.#instancesByConfiguration.get(configuration)
   }
 
-  /** The Pods that an object owns as their controller. */
+  /** The Pods whose controller is the object with this uid. */
   podsOwnedBy(uid: string): Pod[] {
-    return this.#podsByOwner.get(uid)
+    return this.#podsByOwner.get(uid).map((pod) => this.pods.withDeletion(pod))
   }
 
   jobsOwnedBy(uid: string): Job[] {
-    return this.#jobsByOwner.get(uid)
+    return this.#jobsByOwner.get(uid).map((job) => this.jobs.withDeletion(job))
   }
 
-  /** The Pods that carry the label of an Instance, or of a Configuration, whoever made them: those that its Service finds. */
+  /** The Pods with the label of an Instance, or of a Configuration: those that its Service selects. */
   podsLabelled(label: 'instance' | 'configuration', key: ObjectKey): Pod[] {
-    return (label === 'instance' ? this.#podsByInstance : this.#podsByConfiguration).get(key)
+    const index = label === 'instance' ? this.#podsByInstance : this.#podsByConfiguration
+    return index.get(key).map((pod) => this.pods.withDeletion(pod))
   }
 
-  /** Calls back with each Instance that something has changed about: itself, its Configuration, or what belongs to it. */
+  /** Calls back with an Instance after it, its Configuration or an object of the Instance changed. */
   onInstanceChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
     this.instances.cache.onChange(listener, signal)
     this.configurations.cache.onChange((key) => {
       for (const instance of this.instancesOf(key)) listener(keyOf(instance))
     }, signal)
-    for (const index of this.#ofInstances) index.onChange(listener, signal)
+    for (const index of this.#partsOfInstances) index.onChange(listener, signal)
   }
 
-  /** Calls back with each Configuration that something has changed about: itself, its Instances, or what belongs to it. */
+  /** Calls back with a Configuration after it, an Instance or another object of it changed. */
   onConfigurationChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
     this.configurations.cache.onChange(listener, signal)
-    for (const index of this.#ofConfigurations) index.onChange(listener, signal)
+    for (const index of this.#partsOfConfigurations) index.onChange(listener, signal)
   }
 
-  /** Calls back with a node that came or went, or where Pods can run now or no longer, and the Instances that it sees. */
+  /**
+   * Calls back with a node, and with the Instances that the node sees, after the node was added or
+   * removed, or a change decides whether Pods can run there.
+   */
   onNodeChange(
-    listener: (node: NodeName, seenBy: readonly ObjectKey[]) => void,
+    listener: (node: NodeName, instances: readonly ObjectKey[]) => void,
     signal: AbortSignal,
   ): void {
-    const known = new Map<ObjectKey, string>()
+    const before = new Map<ObjectKey, string>()
     this.nodes.cache.onChange((key) => {
       const node = this.nodes.cache.get(key)
-      // Nodes report in every few seconds, mostly with nothing new.
-      const state = node === undefined ? '' : JSON.stringify(whatCounts(node))
-      if (known.get(key) === state) return
-      if (node === undefined) known.delete(key)
-      else known.set(key, state)
+      // A kubelet updates its Node every few seconds, mostly without such a change.
+      const state = node === undefined ? '' : JSON.stringify(schedulingState(node))
+      if (before.get(key) === state) return
+      if (node === undefined) before.delete(key)
+      else before.set(key, state)
       const name = key.slice(1) as NodeName
-      const seen = this.instances.cache.list().filter(({ spec }) => spec.nodes.includes(name))
-      listener(name, seen.map(keyOf))
+      const instances = this.instances.cache.list().filter(({ spec }) => spec.nodes.includes(name))
+      listener(name, instances.map(keyOf))
     }, signal)
-  }
-
-  #kind<T extends ApiObject>(
-    kind: ResourceKind,
-    parse: (object: unknown, known: T | undefined) => T | undefined,
-    query: { readonly labelSelector?: string } = {},
-  ): Kind<T> {
-    const { client, clock, log, random = Math.random } = this.#options
-    const api = new Resource(client, kind)
-    const path = api.path()
-    const cache = new Reflector<T>({
-      client,
-      clock,
-      random,
-      path,
-      query,
-      parse,
-      onError: (error, retryInMs) =>
-        log.warn(
-          { path, err: error, retryInMs: Math.round(retryInMs) },
-          'cannot follow the API server',
-        ),
-    })
-    return { cache, api }
   }
 
   #caches() {
@@ -234,13 +203,27 @@ export class ClusterState {
   }
 }
 
-/** What decides whether Pods can run there. */
-function whatCounts({
+function parseConfiguration(
+  object: unknown,
+  cached: Configuration | undefined,
+): Configuration | undefined {
+  const parsed = parseConfigurationObject(object)
+  if (parsed.ok) return parsed.configuration
+  // The agents report the problem in the status. The last valid spec of the same object stays in
+  // force. A deletion timestamp must show, or the controller would create deleted parts again.
+  const { metadata } = parsed.found ?? {}
+  return cached !== undefined && metadata?.uid === cached.metadata.uid
+    ? { ...cached, metadata }
+    : undefined
+}
+
+/** The part of a node that decides whether Pods can run there. */
+function schedulingState({
   ready,
   schedulable,
   metadata: { labels, deletionTimestamp },
 }: ClusterNode): unknown {
-  return { ready, schedulable, labels, leaves: deletionTimestamp !== undefined }
+  return { ready, schedulable, labels, isDeleted: deletionTimestamp !== undefined }
 }
 
 interface Listenable {
@@ -252,7 +235,10 @@ function ownerKey(metadata: KubernetesObject['metadata'], kind: string): ObjectK
   return owner?.kind === kind ? objectKey(metadata.namespace, owner.name) : undefined
 }
 
-/** What a label names in the object's own namespace. Names of Configurations and Instances are never too long for a label. */
+/**
+ * The key of the object that a label names, in the same namespace. Names of Configurations and
+ * Instances are never too long for a label.
+ */
 function labelledKey(
   { namespace, labels }: KubernetesObject['metadata'],
   label: string,

@@ -1,48 +1,339 @@
-import { silentLogger } from '@akrijs/runtime'
+import { type ObjectEvent, type ObjectKey, objectKey } from '@akrijs/kube'
+import { type Logger, silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
+import type { ClusterState } from './cluster-state.js'
 import { control } from './controller.js'
 import { TestApi } from './testing/api.js'
 import { T0, testConfiguration, testInstance } from './testing/objects.js'
 
 const AKRI = '/apis/akri.sh/v0/namespaces/plant'
+const CONFIGURATION = `${AKRI}/configurations/cam`
+const INSTANCE = `${AKRI}/instances/cam-8120fe`
 const LEASE = '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/a'
+const PODS = '/api/v1/namespaces/plant/pods'
+const JOBS = '/apis/batch/v1/namespaces/plant/jobs'
+const SERVICES = '/api/v1/namespaces/plant/services'
+const DEPLOYMENTS = '/apis/apps/v1/namespaces/plant/deployments'
+const GRACE_MS = 300_000
+const DELETED = { deletionTimestamp: new Date(T0).toISOString() }
+
+const POD_BROKER = { brokerSpec: { brokerPodSpec: { containers: [] } } }
+const JOB_BROKER = { brokerSpec: { brokerJobSpec: { template: { spec: { containers: [] } } } } }
+
+interface LogLine {
+  readonly message: string
+  readonly fields: Readonly<Record<string, unknown>>
+}
 
 describe('the work of a controller', () => {
   let api: TestApi
+  let clock: ManualClock
+  let turn: AbortController
+  let work: Promise<void> | undefined
+  let events: [ObjectEvent, string | undefined][]
+  let warnings: LogLine[]
 
   beforeEach(() => {
     api = new TestApi()
+    clock = new ManualClock(T0)
+    turn = new AbortController()
+    events = []
+    warnings = []
   })
 
   afterEach(async () => {
+    turn.abort()
+    await work
     await api.stop()
   })
 
-  it('is no hot loop where a node says that it was heard of in the far future, and ends with its turn', async () => {
-    const conditions = [
-      { type: 'Ready', status: 'Unknown', lastTransitionTime: '9999-01-01T00:00:00Z' },
-    ]
-    api.put('/api/v1/nodes/a', { metadata: { name: 'a' }, status: { conditions } })
-    api.put(`${AKRI}/configurations/cam`, { ...testConfiguration() })
-    api.put(`${AKRI}/instances/cam-8120fe`, { ...testInstance(['a']) })
+  async function start(prepare: (state: ClusterState) => void = () => {}): Promise<void> {
     const { client, state } = await api.start()
-    const turn = new AbortController()
-    const clock = new ManualClock(T0)
-    const work = control(
-      { state, client, clock, log: silentLogger, events: { record() {} } },
+    prepare(state)
+    const log: Logger = {
+      ...silentLogger,
+      warn: (fields, message) => warnings.push({ fields, message }),
+    }
+    const recorder = {
+      record: (event: ObjectEvent, uid: string | undefined) => void events.push([event, uid]),
+    }
+    work = control(
+      { state, client, clock, log, events: recorder, nodeGraceMs: GRACE_MS },
       turn.signal,
     )
+  }
+
+  function putNode(name: string, ready: 'True' | 'False' | 'Unknown', since: string): void {
+    const conditions = [{ type: 'Ready', status: ready, lastTransitionTime: since }]
+    api.put(`/api/v1/nodes/${name}`, { metadata: { name }, status: { conditions } })
+  }
+
+  const putReadyNode = (name: string) => putNode(name, 'True', new Date(T0).toISOString())
+
+  const sentTo = (method: string, path: string) =>
+    api.requests.filter((request) => request.method === method && request.path === path)
+
+  const owner = (kind: string, name: string, uid: string) => ({
+    apiVersion: 'akri.sh/v0',
+    kind,
+    name,
+    uid,
+    controller: true,
+    blockOwnerDeletion: true,
+  })
+
+  it('is no hot loop for a node with times in the far future, and ends with its turn', async () => {
+    putNode('a', 'Unknown', '9999-01-01T00:00:00Z')
+    api.put(CONFIGURATION, { ...testConfiguration() })
+    api.put(INSTANCE, { ...testInstance(['a']) })
+    await start()
     await clock.untilSleeping()
-    // A timer of more than 24 days would end at once.
+    // A timer of more than 24 days would fire at once.
     expect(clock.sleeping).toEqual([3_600_000])
     await clock.advance(3_600_000)
-    await eventually(() =>
-      expect(api.requests.filter(({ path }) => path === LEASE)).toHaveLength(2),
-    )
+    await eventually(() => expect(sentTo('GET', LEASE)).toHaveLength(2))
     turn.abort()
     await work
     expect(clock.sleeping).toEqual([])
   })
+
+  it('deletes an Instance that no node sees, and whose slots are all free', async () => {
+    api.put(CONFIGURATION, { ...testConfiguration() })
+    api.put(INSTANCE, { ...testInstance([]) })
+    const claimed = testInstance([], { name: 'cam-a19705' })
+    api.put(`${AKRI}/instances/cam-a19705`, {
+      ...claimed,
+      spec: { ...claimed.spec, deviceUsage: { 'cam-a19705-0': 'b' } },
+    })
+    putReadyNode('b')
+    await start()
+    await eventually(() => expect(api.objects.has(INSTANCE)).toBe(false))
+    expect(api.sent('DELETE')).toMatchObject([{ preconditions: { uid: 'uid-cam-8120fe' } }])
+  })
+
+  it.each([
+    ['an Instance', INSTANCE, testInstance([])],
+    ['a Configuration', CONFIGURATION, testConfiguration()],
+  ])(
+    'A13 releases %s whose deletion waits for the finalizer of a node that is ready',
+    async (_what, path, object) => {
+      const managedFields = [{ manager: 'a-fin', operation: 'Apply' }]
+      const metadata = { ...object.metadata, ...DELETED, finalizers: ['a'], managedFields }
+      api.put(path, { ...object, metadata })
+      putReadyNode('a')
+      await start()
+      await clock.untilSleeping()
+      expect(clock.sleeping).toContain(GRACE_MS)
+      await clock.advance(GRACE_MS)
+      await eventually(() =>
+        expect(sentTo('PATCH', path).map(({ body }) => body)).toEqual([
+          [
+            { op: 'test', path: '/metadata/finalizers/0', value: 'a' },
+            { op: 'remove', path: '/metadata/finalizers/0' },
+          ],
+        ]),
+      )
+    },
+  )
+
+  it('gives all objects that it creates an owner: the Instance, or the Configuration', async () => {
+    putReadyNode('a')
+    const services = {
+      instanceServiceSpec: { ports: [{ port: 80 }] },
+      configurationServiceSpec: { ports: [{ port: 81 }] },
+    }
+    const configurationOf = (name: string, spec: object) => {
+      const { metadata, ...rest } = testConfiguration({ ...services, ...spec })
+      const uid = `uid-${name}`
+      api.put(`${AKRI}/configurations/${name}`, { ...rest, metadata: { ...metadata, name, uid } })
+    }
+    const instanceOf = (configuration: string) => {
+      const { metadata, spec, ...rest } = testInstance(['a'], { name: `${configuration}-8120fe` })
+      const ownerReferences = [owner('Configuration', configuration, `uid-${configuration}`)]
+      api.put(`${AKRI}/instances/${metadata.name}`, {
+        ...rest,
+        metadata: { ...metadata, ownerReferences },
+        spec: { ...spec, configurationName: configuration },
+      })
+    }
+    configurationOf('pod', POD_BROKER)
+    configurationOf('job', JOB_BROKER)
+    configurationOf('pool', { brokerSpec: { brokerDeploymentSpec: {} } })
+    for (const name of ['pod', 'job', 'pool']) instanceOf(name)
+    await start()
+    const pod = `${PODS}/a-pod-8120fe-pod`
+    await eventually(() => expect(api.objects.has(pod)).toBe(true))
+    api.put(pod, {
+      ...(api.objects.get(pod) ?? expect.fail()),
+      status: { phase: 'Running' },
+    })
+    const instanceOwner = (name: string) =>
+      owner('Instance', `${name}-8120fe`, `uid-${name}-8120fe`)
+    const configurationOwner = (name: string) => owner('Configuration', name, `uid-${name}`)
+    await eventually(() => {
+      for (const [path, reference] of [
+        [pod, instanceOwner('pod')],
+        [`${JOBS}/job-8120fe-3-job`, instanceOwner('job')],
+        [`${SERVICES}/pod-8120fe-svc`, instanceOwner('pod')],
+        [`${SERVICES}/pod-svc`, configurationOwner('pod')],
+        [`${DEPLOYMENTS}/pool-deployment`, configurationOwner('pool')],
+      ] as const)
+        expect(api.objects.get(path)?.metadata).toMatchObject({ ownerReferences: [reference] })
+    })
+  })
+
+  it('C8 gives no brokers to an Instance whose owner is an older Configuration of the name', async () => {
+    putReadyNode('a')
+    const { metadata, ...rest } = testConfiguration(POD_BROKER)
+    api.put(CONFIGURATION, { ...rest, metadata: { ...metadata, uid: 'uid-new' } })
+    api.put(INSTANCE, { ...testInstance(['a']) })
+    let state: ClusterState | undefined
+    await start((started) => {
+      state = started
+    })
+    const present = testInstance(['a'], { name: 'cam-a19705' })
+    api.put(`${AKRI}/instances/cam-a19705`, {
+      ...present,
+      metadata: {
+        ...present.metadata,
+        ownerReferences: [owner('Configuration', 'cam', 'uid-new')],
+      },
+    })
+    await eventually(() => expect(api.objects.has(`${PODS}/a-cam-a19705-pod`)).toBe(true))
+    expect(state?.podsOwnedBy('uid-cam-8120fe')).toEqual([])
+    expect(sentTo('POST', PODS)).toHaveLength(1)
+  })
+
+  it('R56 deletes the Job, with its Pods first, after the device was taken away', async () => {
+    putReadyNode('a')
+    api.put(CONFIGURATION, { ...testConfiguration(JOB_BROKER) })
+    const instance = testInstance(['a'])
+    api.put(INSTANCE, { ...instance })
+    const job = `${JOBS}/cam-8120fe-3-job`
+    await start()
+    await eventually(() => expect(api.objects.has(job)).toBe(true))
+    api.put(INSTANCE, { ...instance, metadata: { ...instance.metadata, ...DELETED } })
+    await eventually(() => expect(api.objects.has(job)).toBe(false))
+    expect(sentTo('DELETE', job).map(({ body }) => body)).toMatchObject([
+      { preconditions: { uid: expect.any(String) }, propagationPolicy: 'Foreground' },
+    ])
+    // The Instance comes back as another object, whose Job is another one.
+    api.remove(INSTANCE)
+    api.put(INSTANCE, { ...instance, metadata: { ...instance.metadata, uid: 'uid-returned' } })
+    await eventually(() =>
+      expect(api.objects.get(job)?.metadata).toMatchObject({
+        ownerReferences: [owner('Instance', 'cam-8120fe', 'uid-returned')],
+      }),
+    )
+  })
+
+  it('shows a refused broker as an Event of its Instance, and tries again', async () => {
+    putReadyNode('a')
+    api.put(CONFIGURATION, { ...testConfiguration(POD_BROKER) })
+    api.put(INSTANCE, { ...testInstance(['a']) })
+    api.refusal = ({ method, path }) =>
+      method === 'POST' && path === PODS ? { status: 403, message: 'quota exceeded' } : undefined
+    await start()
+    await eventually(() =>
+      expect(events).toContainEqual([
+        {
+          regarding: { kind: 'Instance', key: objectKey('plant', 'cam-8120fe') },
+          type: 'Warning',
+          reason: 'BrokerFailed',
+          message: expect.stringContaining('quota exceeded'),
+        },
+        'uid-cam-8120fe',
+      ]),
+    )
+    api.refusal = () => undefined
+    await clock.advance(1000)
+    await eventually(() => expect(api.objects.has(`${PODS}/a-cam-8120fe-pod`)).toBe(true))
+  })
+
+  it('C10 goes on after an outage of the API server, and shows no failure of objects', async () => {
+    putReadyNode('a')
+    api.put(CONFIGURATION, { ...testConfiguration(POD_BROKER) })
+    api.put(INSTANCE, { ...testInstance(['a']) })
+    await start()
+    const pod = (name: string) => `${PODS}/a-${name}-pod`
+    await eventually(() => expect(api.objects.has(pod('cam-8120fe'))).toBe(true))
+    let attempts = 0
+    api.answer = (request) => {
+      attempts++
+      request.socket.destroy()
+    }
+    api.cut()
+    await eventually(() => expect(attempts).toBeGreaterThan(0))
+    api.remove(pod('cam-8120fe'))
+    api.put(`${AKRI}/instances/cam-a19705`, { ...testInstance(['a'], { name: 'cam-a19705' }) })
+    api.answer = undefined
+    await eventually(async () => {
+      // The queues of the controller wait by the manual clock, the watches by the real one.
+      await clock.advance(60_000)
+      expect([pod('cam-8120fe'), pod('cam-a19705')].map((path) => api.objects.has(path))).toEqual([
+        true,
+        true,
+      ])
+    })
+    expect(events).toEqual([])
+  })
+
+  it.each(['Instance', 'Configuration'] as const)(
+    'goes on with all other objects if a bug hits one %s, and backs off for that object',
+    async (kind) => {
+      putReadyNode('a')
+      for (const name of ['cam', 'poisoned']) {
+        const { metadata, ...rest } = testConfiguration({
+          ...POD_BROKER,
+          configurationServiceSpec: { ports: [{ port: 80 }] },
+        })
+        const uid = `uid-${name}`
+        api.put(`${AKRI}/configurations/${name}`, { ...rest, metadata: { ...metadata, name, uid } })
+      }
+      api.put(INSTANCE, { ...testInstance(['a']) })
+      const { metadata, spec, ...rest } = testInstance(['a'], { name: 'poisoned' })
+      api.put(`${AKRI}/instances/poisoned`, {
+        ...rest,
+        metadata: {
+          ...metadata,
+          ownerReferences: [owner('Configuration', 'poisoned', 'uid-poisoned')],
+        },
+        spec: { ...spec, configurationName: 'poisoned' },
+      })
+      let reads = 0
+      await start(({ instances, configurations }) => {
+        const { cache } = kind === 'Instance' ? instances : configurations
+        const get = cache.get.bind(cache)
+        const poisonedGet = (key: ObjectKey) => {
+          const object = get(key)
+          if (object === undefined || key !== objectKey('plant', 'poisoned')) return object
+          return Object.defineProperty({ ...object }, 'spec', {
+            get() {
+              reads++
+              throw new TypeError('x is not a function')
+            },
+          })
+        }
+        Object.assign(cache, { get: poisonedGet })
+      })
+      await eventually(() => expect(api.objects.has(`${PODS}/a-cam-8120fe-pod`)).toBe(true))
+      const failed = warnings.filter(({ message }) => message === 'reconcile failed')
+      expect(failed).not.toEqual([])
+      for (const { fields } of failed)
+        expect(fields).toMatchObject({
+          key: 'plant/poisoned',
+          retryInMs: expect.any(Number),
+          err: { stack: expect.stringContaining('TypeError: x is not a function\n    at ') },
+        })
+      expect(new Set(events.map(([{ reason }]) => reason))).toEqual(new Set(['InternalError']))
+      const before = reads
+      await clock.advance(60_000)
+      await eventually(() => expect(reads).toBeGreaterThan(before))
+      // The others are still served.
+      api.remove(`${PODS}/a-cam-8120fe-pod`)
+      await eventually(() => expect(api.objects.has(`${PODS}/a-cam-8120fe-pod`)).toBe(true))
+    },
+  )
 })

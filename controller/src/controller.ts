@@ -1,5 +1,4 @@
 import { setMaxListeners } from 'node:events'
-import type { Configuration, Instance } from '@akrijs/api'
 import {
   type ApiClient,
   ApiUnreachableError,
@@ -7,126 +6,110 @@ import {
   keyOf,
   type NodeName,
   type ObjectKey,
-  objectKey,
   ReconcileQueue,
+  type ReconcileResult,
 } from '@akrijs/kube'
-import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
+import { type Clock, kindOf, type Logger, messageOf } from '@akrijs/runtime'
 import { ConfigurationDeployment } from './brokers/configuration-deployment.js'
 import { InstanceBrokers } from './brokers/instance-brokers.js'
 import type { ClusterState } from './cluster-state.js'
-import { GoneNodes, markersOf, nodesOf, reportersOf } from './nodes/gone-nodes.js'
+import { LostNodes } from './nodes/lost-nodes.js'
 import { BrokerServices } from './services/broker-services.js'
 
 export interface ControllerOptions {
-  /** Has been started. */
+  /** A state that has been started. */
   readonly state: ClusterState
   readonly client: ApiClient
   readonly clock: Clock
   readonly log: Logger
   readonly events: Pick<EventRecorder, 'record'>
-  /** How long a node may be silent before it counts as gone, in milliseconds. @default 300000 */
-  readonly nodeGraceMs?: number
-  /** Of [0, 1). @default Math.random */
-  readonly random?: () => number
+  /** How long a node may be silent before it counts as lost, in milliseconds. */
+  readonly nodeGraceMs: number
 }
 
-/** How many objects are worked at at once. */
+/** How many objects each queue reconciles at once. */
 const CONCURRENCY = 8
-/** The longest that nothing is looked at again, in milliseconds. Times that others write may be far ahead; a timer ends at once then. */
-const MAX_WAIT_MS = 3_600_000
 
 /**
- * Does the controller's work until its turn ends: whenever something changes, what it concerns is looked at as a whole, and
- * brought to where it should be. Nothing is kept from one turn to the next that the API server does not have.
+ * Does the controller's work until the turn of this replica ends. A change of an object reconciles
+ * everything that depends on the object. No state but that of the API server outlives a turn.
  */
 export async function control(options: ControllerOptions, turn: AbortSignal): Promise<void> {
-  const { state, client, clock, log, events, random = Math.random } = options
-  // Each part and each request listens.
+  const { state, client, clock, log, events, nodeGraceMs } = options
+  // Each queue and each request adds a listener.
   setMaxListeners(0, turn)
-  const own = { state, clock, log, signal: turn }
-  const brokers = new InstanceBrokers(own)
-  const deployments = new ConfigurationDeployment(own)
-  const services = new BrokerServices(own)
-  const goneNodes = new GoneNodes({
-    ...own,
-    client,
-    ...(options.nodeGraceMs === undefined ? {} : { graceMs: options.nodeGraceMs }),
-  })
 
-  // One queue for each part: what cannot be made must not hold up the rest.
-  const queue = <Key extends ObjectKey | NodeName>(
-    kind: 'Configuration' | 'Instance' | 'Node',
-    work: (key: Key) => Promise<number | undefined>,
+  const queueOf = <Key extends ObjectKey | NodeName>(
+    kind: string,
+    reconcile: (key: Key, signal: AbortSignal) => Promise<ReconcileResult>,
+    showFailure: (key: Key, error: unknown) => void,
   ) =>
     new ReconcileQueue<Key>({
       clock,
-      random,
       concurrency: CONCURRENCY,
-      async reconcile(key) {
-        const lookAgainAt = await work(key)
-        if (lookAgainAt === undefined) return {}
-        return { requeueAfterMs: Math.min(MAX_WAIT_MS, Math.max(0, lookAgainAt - clock.wallMs())) }
-      },
+      reconcile,
       onError(key, error, retryInMs) {
         const retry = retryInMs === undefined ? {} : { retryInMs: Math.round(retryInMs) }
-        log.warn({ kind, key, err: error, ...retry }, 'cannot be brought to where it should be')
-        if (kind !== 'Node' && !(error instanceof ApiUnreachableError))
-          tell(kind, key as string as ObjectKey, error)
+        log.warn({ kind, key, err: error, ...retry }, 'reconcile failed')
+        showFailure(key, error)
       },
     })
-  const tell = (kind: 'Configuration' | 'Instance', key: ObjectKey, error: unknown) => {
-    const object = (kind === 'Instance' ? state.instances : state.configurations).cache.get(key)
-    const event = {
-      regarding: { kind, key },
-      type: 'Warning',
-      reason: 'BrokerFailed',
-      message: messageOf(error),
-    } as const
-    events.record(event, object?.metadata.uid)
-  }
+  const objectQueue = (
+    kind: 'Configuration' | 'Instance',
+    reconcile: (key: ObjectKey, signal: AbortSignal) => Promise<ReconcileResult>,
+  ) =>
+    queueOf<ObjectKey>(kind, reconcile, (key, error) => {
+      // An outage of the API server is no failure of the object.
+      if (ApiUnreachableError.is(error)) return
+      const { cache } = kind === 'Instance' ? state.instances : state.configurations
+      events.record(
+        {
+          regarding: { kind, key },
+          type: 'Warning',
+          reason: kindOf(error) === 'bug' ? 'InternalError' : 'BrokerFailed',
+          message: messageOf(error),
+        },
+        cache.get(key)?.metadata.uid,
+      )
+    })
+
+  const brokers = new InstanceBrokers({ state, clock, log })
+  const deployments = new ConfigurationDeployment({ state, log })
+  const services = new BrokerServices({ state, log })
+  const lostNodes = new LostNodes({ state, client, clock, log, graceMs: nodeGraceMs })
+  const nodes = queueOf<NodeName>(
+    'Node',
+    (node, signal) => lostNodes.reconcile(node, signal),
+    () => {},
+  )
+  const addNode = (node: NodeName) => nodes.add(node)
+  // A queue for each part: a Service that is refused must not hold up the brokers. Listeners only
+  // add keys: an error there would end every watch, and not only the work on one object.
   const instances = [
-    queue<ObjectKey>('Instance', (key) => brokers.reconcile(key)),
-    queue<ObjectKey>('Instance', (key) => services.reconcileInstance(key)),
-    queue<ObjectKey>('Instance', (key) => goneNodes.removeUnseen(key)),
+    objectQueue('Instance', (key, signal) => brokers.reconcile(key, signal)),
+    objectQueue('Instance', (key, signal) => services.reconcileInstance(key, signal)),
+    objectQueue('Instance', (key, signal) => lostNodes.reconcileInstance(key, addNode, signal)),
   ]
   const configurations = [
-    queue<ObjectKey>('Configuration', (key) => deployments.reconcile(key)),
-    queue<ObjectKey>('Configuration', (key) => services.reconcileConfiguration(key)),
+    objectQueue('Configuration', (key, signal) => deployments.reconcile(key, signal)),
+    objectQueue('Configuration', (key, signal) => services.reconcileConfiguration(key, signal)),
+    objectQueue('Configuration', (key) => lostNodes.reconcileConfiguration(key, addNode)),
   ]
-  const nodes = queue<NodeName>('Node', (node) => goneNodes.reconcile(node))
 
-  /** Nodes that stand somewhere and may have gone. */
-  const suspect = (names: Iterable<NodeName>) => {
-    for (const name of names)
-      if (state.nodes.cache.get(objectKey('', name))?.ready !== true) nodes.add(name)
+  const addInstance = (key: ObjectKey) => {
+    for (const queue of instances) queue.add(key)
   }
-  /** Also nodes that are there may have left something that nobody takes away. */
-  const finalize = (object: Configuration | Instance) => {
-    if (object.metadata.deletionTimestamp !== undefined)
-      for (const name of markersOf(object)) nodes.add(name)
+  const addConfiguration = (key: ObjectKey) => {
+    for (const queue of configurations) queue.add(key)
   }
-  const instanceChanged = (key: ObjectKey) => {
-    for (const one of instances) one.add(key)
-    const instance = state.instances.cache.get(key)
-    if (instance === undefined) return
-    suspect([...nodesOf(instance), ...markersOf(instance)])
-    finalize(instance)
-  }
-  const configurationChanged = (key: ObjectKey) => {
-    for (const one of configurations) one.add(key)
-    const configuration = state.configurations.cache.get(key)
-    if (configuration === undefined) return
-    suspect([...markersOf(configuration), ...reportersOf(configuration)])
-    finalize(configuration)
-  }
-  state.onInstanceChange(instanceChanged, turn)
-  state.onConfigurationChange(configurationChanged, turn)
-  state.onNodeChange((node, seenBy) => {
-    suspect([node])
-    for (const key of seenBy) instanceChanged(key)
+  state.onInstanceChange(addInstance, turn)
+  state.onConfigurationChange(addConfiguration, turn)
+  state.onNodeChange((node, instancesOfNode) => {
+    if (!state.isReady(node)) addNode(node)
+    for (const key of instancesOfNode) addInstance(key)
   }, turn)
-  for (const instance of state.instances.cache.list()) instanceChanged(keyOf(instance))
+  for (const instance of state.instances.cache.list()) addInstance(keyOf(instance))
   for (const configuration of state.configurations.cache.list())
-    configurationChanged(keyOf(configuration))
-  await Promise.all([...instances, ...configurations, nodes].map((one) => one.run(turn)))
+    addConfiguration(keyOf(configuration))
+  await Promise.all([...instances, ...configurations, nodes].map((queue) => queue.run(turn)))
 }

@@ -1,4 +1,4 @@
 import { defineError } from '@akrijs/runtime'
 
-/** Somebody else has made an object of the name that one of ours is to have. */
+/** An object of another owner has the name that an object of the controller should have. */
 export class NameTakenError extends defineError('AKRI_ERR_NAME_TAKEN', 'transient') {}

@@ -21,7 +21,7 @@ describe('names', () => {
     )
   })
 
-  it('are different where what they stand for is', () => {
+  it('differ for different texts', () => {
     const long = 'x'.repeat(300)
     expect(objectName(`${long}a`)).not.toBe(objectName(`${long}b`))
     expect(labelValue(`${long}a`)).not.toBe(labelValue(`${long}b`))
@@ -31,7 +31,7 @@ describe('names', () => {
 })
 
 describe('the hash of a spec', () => {
-  it('is that of its content, whatever the order of the keys', () => {
+  it('depends on the content, and not on the order of keys', () => {
     expect(specHash({ a: 1, b: [{ c: null, d: 'x' }] })).toBe(
       specHash({ b: [{ d: 'x', c: null }], a: 1 }),
     )
@@ -42,16 +42,16 @@ describe('the hash of a spec', () => {
       values: [fc.nat(3), fc.constant('x'), fc.constant(null)],
     })
     fc.assert(
-      fc.property(specs, specs, (one, other) => {
-        const same = JSON.stringify(sorted(one)) === JSON.stringify(sorted(other))
-        expect(specHash(one) === specHash(other)).toBe(same)
+      fc.property(specs, specs, (first, second) => {
+        const same = JSON.stringify(sorted(first)) === JSON.stringify(sorted(second))
+        expect(specHash(first) === specHash(second)).toBe(same)
       }),
     )
   })
 })
 
-describe('what belongs to an object', () => {
-  it('C8 is what it owns as controller, not what carries its labels', () => {
+describe('an object of an owner', () => {
+  it('C8 is known by its controller reference, not by its labels', () => {
     const pod = testPod('a')
     expect(belongsTo(pod, 'uid-cam-8120fe')).toBe(true)
     expect(belongsTo(pod, 'uid-other')).toBe(false)

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { ObjectMeta, OwnerReference } from '@akrijs/kube'
 
-/** Labels of everything that the controller makes. */
+/** The labels of all objects that the controller creates. */
 export const LABELS = {
   app: 'app',
   controller: 'controller',
@@ -10,15 +10,15 @@ export const LABELS = {
   targetNode: 'akri.sh/target-node',
 } as const
 
-/** The value of the label `controller`, by which the controller finds what it may have made. */
+/** The value of the label `controller`, which the watches of the controller select. */
 export const CONTROLLER = 'akri.sh'
 
 export const ANNOTATIONS = {
-  /** Of the spec that a broker was made from. */
+  /** The hash of the spec that an object was made from. */
   specHash: 'akri.sh/broker-spec-hash',
-  /** How often in a row the broker has been made again after it ended. */
+  /** How often in a row the broker was restarted after it had ended. */
   restarts: 'akri.sh/restarts',
-  /** The node of a broker Pod: as a label's value its name may be too long. */
+  /** The node of a broker Pod: its name may be too long for a label. */
   targetNode: 'akri.sh/target-node',
 } as const
 
@@ -27,30 +27,30 @@ const MAX_LABEL = 63
 /** The longest name of a Pod or a Deployment. */
 const MAX_NAME = 253
 
-/** As the value of a label: one that is too long keeps its beginning, and a digest stands for the rest. */
+/** A value of a label. A digest replaces the end of a text that is too long. */
 export function labelValue(text: string): string {
   return shortened(text, MAX_LABEL)
 }
 
-/** As the name of an object: in names of resources dots are allowed, in those of some objects they are not. */
+/** A name of an object: names of nodes can contain dots, names of some objects cannot. */
 export function objectName(text: string): string {
   return shortened(text.replaceAll('.', '-'), MAX_NAME)
 }
 
-/** As the name of a Job, which its Pods carry as a label. */
+/** A name of a Job: its Pods have the name as a label. */
 export function jobObjectName(text: string): string {
   return shortened(text.replaceAll('.', '-'), MAX_LABEL)
 }
 
-/** As the name of a Service, which is one label of a host name and begins with a letter (RFC 1035). */
+/** A name of a Service: one label of a host name that begins with a letter (RFC 1035). */
 export function serviceName(text: string): string {
   const label = text.replaceAll('.', '-')
   return shortened(/^[a-z]/.test(label) ? label : `akri-${label}`, MAX_LABEL)
 }
 
-/** For a name that somebody else has taken: one that Jobs may have, too. @param of what the object is for, and no other */
-export function alternativeName(name: string, of: string): string {
-  return shortened(`${name}-${digest(of)}`, MAX_LABEL)
+/** Replaces a name that is taken. The new name suits every kind of object. */
+export function alternativeName(name: string, purpose: string): string {
+  return shortened(`${name}-${digest(purpose)}`, MAX_LABEL)
 }
 
 /** The same for equal values, whatever the order of their keys. */
@@ -58,14 +58,23 @@ export function specHash(spec: unknown): string {
   return digest(canonical(spec))
 }
 
-/** The owner that made an object and keeps it as it should be. */
+/** The hash of the spec that an object was made from; undefined for versions without hashes. */
+export function specHashOf({
+  metadata,
+}: {
+  readonly metadata: ObjectMeta<string>
+}): string | undefined {
+  return metadata.annotations?.[ANNOTATIONS.specHash]
+}
+
+/** The owner that manages an object. */
 export function controllerOf({
   ownerReferences,
 }: Pick<ObjectMeta<string>, 'ownerReferences'>): OwnerReference | undefined {
   return ownerReferences?.find(({ controller }) => controller === true)
 }
 
-/** Whether an object is ours to change: not by its labels, which anybody can write, but by whom it belongs to. */
+/** Whether an object belongs to the owner with this uid. Labels prove nothing: any user can write them. */
 export function belongsTo(object: { readonly metadata: ObjectMeta<string> }, uid: string): boolean {
   return controllerOf(object.metadata)?.uid === uid
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import type { Pod } from './kubernetes-objects.js'
 import { ControllerMetrics } from './metrics.js'
-import type { Pod } from './objects.js'
 import { testPod } from './testing/objects.js'
 
 function metricsOf(pods: () => readonly Pod[], silence?: number): ControllerMetrics {
@@ -9,7 +9,7 @@ function metricsOf(pods: () => readonly Pod[], silence?: number): ControllerMetr
 }
 
 describe('the metrics of a controller', () => {
-  it('C10 count the brokers that there are, whatever there was before', async () => {
+  it('C10 count the present brokers, whatever was counted before', async () => {
     const anyPod = fc.record({
       node: fc.constantFrom('a', 'b'),
       phase: fc.constantFrom<Pod['phase']>('Pending', 'Running', 'Succeeded', 'Failed', 'Unknown'),
@@ -20,8 +20,8 @@ describe('the metrics of a controller', () => {
     let pods: Pod[] = []
     const metrics = metricsOf(() => pods)
     await fc.assert(
-      fc.asyncProperty(fc.array(anyPod, { maxLength: 10 }), async (given) => {
-        pods = given.map(({ node, phase, configuration, isOwned, scheduled }) => {
+      fc.asyncProperty(fc.array(anyPod, { maxLength: 10 }), async (samples) => {
+        pods = samples.map(({ node, phase, configuration, isOwned, scheduled }) => {
           const pod = testPod(node, { phase, scheduled })
           const labels =
             configuration === undefined ? {} : { 'akri.sh/configuration': configuration }
@@ -30,7 +30,7 @@ describe('the metrics of a controller', () => {
             metadata: { ...pod.metadata, labels, ...(isOwned ? {} : { ownerReferences: [] }) },
           }
         })
-        const real = given.filter(
+        const real = samples.filter(
           ({ phase, configuration, isOwned }) =>
             configuration !== undefined && isOwned && phase !== 'Succeeded' && phase !== 'Failed',
         )
@@ -51,7 +51,7 @@ describe('the metrics of a controller', () => {
     )
   })
 
-  it('say nothing of a silence before the server was heard of', async () => {
+  it('show no silence before the first answer of the API server', async () => {
     const silenceOf = async (metrics: ControllerMetrics) =>
       (await metrics.registry.getSingleMetric('akri_api_silence_seconds')?.get())?.values.map(
         ({ value }) => value,

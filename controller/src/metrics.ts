@@ -1,18 +1,18 @@
 import { Counter, Gauge, Registry } from 'prom-client'
-import { isEnded } from './brokers/pod-plan.js'
+import { isEnded } from './brokers/pod-state.js'
+import type { Pod } from './kubernetes-objects.js'
 import { controllerOf, LABELS } from './labels.js'
-import type { Pod } from './objects.js'
 
-/** What the gauges are computed from, whenever somebody looks. */
+/** The state that each scrape reads. */
 export interface MeasuredState {
-  /** The Pods that carry our label. */
+  /** The Pods that have the controller's label. */
   pods(): readonly Pod[]
   leads(): boolean
-  /** Since when the API server has not been heard of, in milliseconds; undefined before it first was. */
+  /** Time since the last answer of the API server, in milliseconds; undefined before the first. */
   apiSilenceMs(): number | undefined
 }
 
-/** What a controller counts. The first name is the existing system's. */
+/** The metrics of a controller. `akri_broker_pod_count` is also a metric of the existing system. */
 export class ControllerMetrics {
   readonly registry = new Registry()
   readonly #requests: Counter<'method' | 'status'>
@@ -31,7 +31,7 @@ export class ControllerMetrics {
       (gauge) => {
         for (const pod of state.pods()) {
           const configuration = pod.metadata.labels?.[LABELS.configuration]
-          // Whose label is ours without being anybody's is no broker.
+          // A Pod without an owner is no broker, also with the controller's label.
           if (
             configuration === undefined ||
             controllerOf(pod.metadata) === undefined ||
@@ -50,7 +50,7 @@ export class ControllerMetrics {
     )
     this.#gauge(
       'akri_api_silence_seconds',
-      'Since when the API server has not been heard of',
+      'Seconds since the last answer of the API server',
       [],
       (gauge) => {
         const silence = state.apiSilenceMs()

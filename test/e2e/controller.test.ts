@@ -208,7 +208,7 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
       `${NODE_2}-cam-8120fe-pod`,
     ])
     await eventually(() =>
-      expect(controller.output).toMatch(/cam-8120fe-svc in [a-z0-9-]+ belongs to somebody else/),
+      expect(controller.output).toMatch(/cam-8120fe-svc in [a-z0-9-]+ belongs to another owner/),
     )
     const [service1] = await world.list<Made>('Service')
     expect(service1?.spec.ports[0].port).toBe(7)

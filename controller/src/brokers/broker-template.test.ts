@@ -5,7 +5,7 @@ import { alternativeName } from '../labels.js'
 import { testConfiguration, testInstance } from '../testing/objects.js'
 import { brokerDeployment, brokerJob, brokerPod, jobName } from './broker-template.js'
 
-interface Asking {
+interface WithResources {
   readonly resources: {
     readonly limits?: object
     readonly requests?: object
@@ -13,9 +13,9 @@ interface Asking {
   }
 }
 
-interface Spec extends Asking {
-  readonly containers: readonly [Asking]
-  readonly initContainers: readonly [Asking]
+interface Spec extends WithResources {
+  readonly containers: readonly [WithResources]
+  readonly initContainers: readonly [WithResources]
   readonly affinity: {
     readonly podAntiAffinity?: object
     readonly nodeAffinity: {
@@ -29,7 +29,7 @@ interface Spec extends Asking {
   readonly replicas: number
 }
 
-interface Made {
+interface Template {
   readonly metadata: Record<string, Record<string, string>> & {
     name: string
     namespace: string
@@ -47,14 +47,14 @@ const broker = {
 const shared = testInstance(['node-a'], { capacity: 2 })
 const local = testInstance(['node-a'], { shared: false })
 
-function pod(spec: object, { instance = shared, node = NODE, restarts = 0 } = {}): Made {
+function pod(spec: object, { instance = shared, node = NODE, restarts = 0 } = {}): Template {
   return brokerPod({
     instance,
     node,
     spec: spec as Record<string, unknown>,
     hash: 'h',
     restarts,
-  }) as Made
+  }) as Template
 }
 
 describe('a broker Pod', () => {
@@ -84,7 +84,7 @@ describe('a broker Pod', () => {
     expect(pod({ containers: [broker] }, { instance: local }).metadata.name).toBe('cam-8120fe-pod')
   })
 
-  it('R110 asks for its Instance where the placeholder stands, in containers of both kinds and for the Pod as a whole', () => {
+  it('R110 asks for its Instance instead of the placeholder: in containers, init containers and the Pod', () => {
     const { spec } = pod({
       containers: [broker],
       initContainers: [broker],
@@ -99,27 +99,27 @@ describe('a broker Pod', () => {
     expect(spec.resources).toEqual(expected)
   })
 
-  it('C9 keeps everything else of the spec, claims too', () => {
+  it('C9 keeps all other fields of the spec, also claims', () => {
     const spec = {
       containers: [
         { ...broker, resources: { claims: [{ name: 'gpu' }], limits: { '{{PLACEHOLDER}}': '1' } } },
       ],
       hostNetwork: true,
       tolerations: [{ operator: 'Exists' }],
-      somethingNewer: { than: 'us' },
+      newField: { x: 1 },
       affinity: { podAntiAffinity: { x: 1 } },
     }
-    const { spec: made } = pod(spec)
-    expect(made).toMatchObject({
+    const { spec: result } = pod(spec)
+    expect(result).toMatchObject({
       hostNetwork: true,
       tolerations: spec.tolerations,
-      somethingNewer: { than: 'us' },
+      newField: { x: 1 },
     })
-    expect(made.containers[0].resources.claims).toEqual([{ name: 'gpu' }])
-    expect(made.affinity.podAntiAffinity).toEqual({ x: 1 })
+    expect(result.containers[0].resources.claims).toEqual([{ name: 'gpu' }])
+    expect(result.affinity.podAntiAffinity).toEqual({ x: 1 })
   })
 
-  it('R109 C9 has to be on its node, whatever else the affinity of the spec asks for', () => {
+  it('R109 C9 is pinned to its node, whatever other affinity its spec has', () => {
     const pin = { key: 'metadata.name', operator: 'In', values: ['node-a'] }
     const terms = (affinity?: object) =>
       pod({ containers: [], ...(affinity ? { affinity } : {}) }).spec.affinity.nodeAffinity
@@ -130,16 +130,16 @@ describe('a broker Pod', () => {
     const required = {
       requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [zone, other] },
     }
-    // Terms are alternatives: the node has to stand in each.
+    // Terms are alternatives: each of them needs the node.
     expect(terms({ nodeAffinity: required })).toEqual([
       { ...zone, matchFields: [pin] },
       { matchFields: [...other.matchFields, pin] },
     ])
   })
 
-  it('C9 has names and labels that fit, of whatever length the names of its node and Instance are', () => {
+  it('C9 has a valid name and valid labels, however long the names of its node and Instance are', () => {
     const label = /^(?=.{1,63}$)[a-z0-9A-Z]([-a-z0-9A-Z_.]*[a-z0-9A-Z])?$/
-    // Without a size fast-check tries short ones only.
+    // Without a size, fast-check tries only short texts.
     const text = (pattern: RegExp) => fc.stringMatching(pattern, { size: 'max' })
     const name = text(
       /^[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,60}[a-z0-9])?){0,2}$/,
@@ -164,7 +164,7 @@ describe('a broker Pod', () => {
     )
   })
 
-  it('is made of any spec without an error', () => {
+  it('is made from any spec without an error', () => {
     fc.assert(
       fc.property(
         fc.object({
@@ -198,9 +198,9 @@ describe('a broker Job', () => {
   const job = brokerJob(
     { instance: shared, spec, hash: 'h', restarts: 0 },
     jobName(shared, testConfiguration()),
-  ) as Made
+  ) as Template
 
-  it('R52 R54 has what its spec says, and no node', () => {
+  it('R52 R54 keeps its spec, and has no node', () => {
     expect(job.metadata.name).toBe('cam-8120fe-3-job')
     expect(job.spec).toMatchObject({ backoffLimit: 3, parallelism: 2, completions: 4 })
     expect(job.spec.template.spec.affinity).toBeUndefined()
@@ -210,7 +210,7 @@ describe('a broker Job', () => {
     })
   })
 
-  it('C9 has a name that can be a label of its Pods, however long that of its Instance is', () => {
+  it('C9 has a name that can be a label of its Pods, however long the name of the Instance is', () => {
     const long = testInstance(['node-a'], { name: `${'x'.repeat(56)}-8120fe` })
     const name = jobName(long, testConfiguration())
     expect(name).toMatch(/^(?=.{1,63}$)x[-a-z0-9]*[a-z0-9]$/)
@@ -219,7 +219,7 @@ describe('a broker Job', () => {
     expect(jobName(other, testConfiguration())).not.toBe(name)
   })
 
-  it('C5 has Pods that Services find, with the labels and annotations of the template kept', () => {
+  it('C5 has Pods with the labels that Services select, and with the labels of the template', () => {
     expect(job.spec.template.metadata).toEqual({
       labels: {
         mine: 'x',
@@ -233,17 +233,17 @@ describe('a broker Job', () => {
 })
 
 describe('the Deployment of a Configuration', () => {
-  it('R42 asks for any device of the Configuration, and selects nothing but its own Pods', () => {
+  it('R42 asks for any device of the Configuration, and selects only its own Pods', () => {
     const spec = { replicas: 3, template: { spec: { containers: [broker] } } }
-    const made = brokerDeployment(testConfiguration(), spec, 'h') as unknown as Made
-    expect(made.metadata.name).toBe('cam-deployment')
-    expect(made.spec.replicas).toBe(3)
-    expect(made.spec.template.spec.containers[0].resources.limits).toEqual({
+    const deployment = brokerDeployment(testConfiguration(), spec, 'h') as unknown as Template
+    expect(deployment.metadata.name).toBe('cam-deployment')
+    expect(deployment.spec.replicas).toBe(3)
+    expect(deployment.spec.template.spec.containers[0].resources.limits).toEqual({
       'akri.sh/cam': '1',
       cpu: '2',
     })
-    expect(made.spec.template.metadata.labels).toEqual(made.spec.selector.matchLabels)
-    expect(made.spec.selector.matchLabels).toEqual({
+    expect(deployment.spec.template.metadata.labels).toEqual(deployment.spec.selector.matchLabels)
+    expect(deployment.spec.selector.matchLabels).toEqual({
       app: 'cam-deployment',
       controller: 'akri.sh',
       'akri.sh/configuration': 'cam',

@@ -10,8 +10,8 @@ import {
   objectName,
 } from '../labels.js'
 
-// What the controller makes for brokers. Everything in the user's spec stays as it is, but for the placeholder, the labels by
-// which brokers are found, and the node of a Pod.
+// The Pods, Jobs and Deployments of brokers. They have the user's spec; the controller changes only
+// the placeholder, the labels that select brokers, and the node of a Pod.
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -66,7 +66,7 @@ export function brokerPod(
   }
 }
 
-/** The generation tells the Jobs of one Instance apart: a name is free again only when the old one has gone. */
+/** With the generation: the name of the previous Job is taken until that Job has gone. */
 export function jobName(
   { metadata }: Instance,
   { metadata: { generation } }: Configuration,
@@ -81,7 +81,7 @@ export interface JobOptions {
   readonly restarts: number
 }
 
-/** The broker Job of an Instance, wherever there is room for it. */
+/** The broker Job of an Instance; the scheduler chooses the node. */
 export function brokerJob({ instance, spec, hash, restarts }: JobOptions, name: string): object {
   const template = record(spec.template)
   return {
@@ -112,7 +112,7 @@ export function deploymentName({ metadata }: Configuration): string {
   return objectName(`${metadata.name}-deployment`)
 }
 
-/** The one Deployment of a Configuration: its Pods ask for any of the devices. */
+/** The Deployment of a Configuration: its Pods ask for any of the devices. */
 export function brokerDeployment(
   configuration: Configuration,
   spec: Fields,
@@ -133,7 +133,7 @@ export function brokerDeployment(
     },
     spec: {
       ...spec,
-      // Of its own, so that it cannot take Pods of another Deployment.
+      // With this selector it cannot adopt Pods of another Deployment.
       selector: {
         matchLabels: { ...labels, [LABELS.app]: labelValue(deploymentName(configuration)) },
       },
@@ -149,7 +149,7 @@ export function brokerDeployment(
   }
 }
 
-export function instanceLabels({ metadata, spec }: Instance): Record<string, string> {
+function instanceLabels({ metadata, spec }: Instance): Record<string, string> {
   return {
     [LABELS.controller]: CONTROLLER,
     [LABELS.configuration]: labelValue(spec.configurationName),
@@ -157,7 +157,7 @@ export function instanceLabels({ metadata, spec }: Instance): Record<string, str
   }
 }
 
-export function configurationLabels({ metadata }: Configuration): Record<string, string> {
+function configurationLabels({ metadata }: Configuration): Record<string, string> {
   return { [LABELS.controller]: CONTROLLER, [LABELS.configuration]: labelValue(metadata.name) }
 }
 
@@ -175,19 +175,19 @@ export function ownerReference(
   }
 }
 
-/** The PodSpec with the resource in the place of the placeholder, in whatever asks for resources. */
+/** The PodSpec with the resource instead of the placeholder. */
 function withResource(spec: Fields, resource: string): Fields {
   const containers = (list: unknown) =>
-    Array.isArray(list) ? list.map((one) => asking(one, resource)) : list
+    Array.isArray(list) ? list.map((container) => withRequests(container, resource)) : list
   return {
-    ...asking(spec, resource),
+    ...withRequests(spec, resource),
     ...('containers' in spec ? { containers: containers(spec.containers) } : {}),
     ...('initContainers' in spec ? { initContainers: containers(spec.initContainers) } : {}),
   }
 }
 
-/** A container, or a Pod that asks for resources as a whole. */
-function asking<T>(value: T, resource: string): T {
+/** A container, or a Pod with resources at Pod level. */
+function withRequests<T>(value: T, resource: string): T {
   if (!isRecord(value) || !isRecord(value.resources)) return value
   const renamed = (quantities: unknown) =>
     isRecord(quantities)
@@ -209,13 +209,14 @@ function asking<T>(value: T, resource: string): T {
   }
 }
 
-/** The user's affinity, and the node besides: terms are alternatives, so that each of them gets it. */
+/** The user's affinity and the node. Terms are alternatives: each of them gets the node. */
 function pinnedTo(node: NodeName, affinity: unknown): Fields {
   const nodeAffinity = record(record(affinity).nodeAffinity)
   const required = record(nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution)
-  const given = Array.isArray(required.nodeSelectorTerms) ? required.nodeSelectorTerms : []
+  const { nodeSelectorTerms } = required
+  const userTerms = Array.isArray(nodeSelectorTerms) ? nodeSelectorTerms : []
   const pin = { key: 'metadata.name', operator: 'In', values: [node] }
-  const terms = (given.length > 0 ? given : [{}]).map((term) => {
+  const terms = (userTerms.length > 0 ? userTerms : [{}]).map((term) => {
     const { matchFields } = record(term)
     return {
       ...record(term),

@@ -18,7 +18,7 @@ describe('the Deployment of a Configuration', () => {
     await api.stop()
   })
 
-  it('C8 R86 loses its Pods that no kubelet let in, and those of others with its labels stay', async () => {
+  it('C8 R86 gets rid of Pods that the kubelet refused; Pods of other owners with its labels stay', async () => {
     const configuration = testConfiguration({ brokerSpec: { brokerDeploymentSpec: {} } })
     const controller = (kind: string, name: string, uid: string) => ({
       apiVersion: 'x/v1',
@@ -49,8 +49,9 @@ describe('the Deployment of a Configuration', () => {
       })
     const signal = new AbortController().signal
     const { state } = await api.start()
-    await new ConfigurationDeployment({ state, log: silentLogger, signal }).reconcile(
+    await new ConfigurationDeployment({ state, log: silentLogger }).reconcile(
       keyOf(configuration),
+      signal,
     )
     expect([...api.objects.keys()].filter((path) => path.startsWith(PODS))).toEqual([
       `${PODS}/foreign`,

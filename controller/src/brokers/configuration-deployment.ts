@@ -1,69 +1,65 @@
-import { type ObjectKey, objectKey } from '@akrijs/kube'
+import { type ObjectKey, objectKey, type ReconcileResult } from '@akrijs/kube'
 import type { Logger } from '@akrijs/runtime'
-import { isAsApplied } from '../applied-fields.js'
 import type { ClusterState } from '../cluster-state.js'
-import { ANNOTATIONS, belongsTo, controllerOf, specHash } from '../labels.js'
-import { ObjectWriter } from '../object-writer.js'
-import type { AppliedObject, Pod } from '../objects.js'
+import type { Pod } from '../kubernetes-objects.js'
+import { belongsTo, controllerOf, specHash, specHashOf } from '../labels.js'
+import { isAsApplied } from '../managed-fields.js'
 import { brokerDeployment, deploymentName } from './broker-template.js'
-import { isRefused } from './pod-plan.js'
+import { isRefused } from './pod-state.js'
 
 export interface ConfigurationDeploymentOptions {
   readonly state: ClusterState
   readonly log: Logger
-  /** Ends with the controller's turn. */
-  readonly signal: AbortSignal
 }
 
-/** The Deployment of a Configuration whose brokers share all of its devices. What becomes of its Pods is Kubernetes' own. */
+/** The Deployment of a Configuration whose brokers share all of its devices. */
 export class ConfigurationDeployment {
   readonly #options: ConfigurationDeploymentOptions
-  readonly #deployments: ObjectWriter<AppliedObject>
-  readonly #pods: ObjectWriter<Pod>
 
   constructor(options: ConfigurationDeploymentOptions) {
     this.#options = options
-    this.#deployments = new ObjectWriter(options.state.deployments, options.signal)
-    this.#pods = new ObjectWriter(options.state.pods, options.signal)
   }
 
-  async reconcile(key: ObjectKey): Promise<undefined> {
-    const { state, log, signal } = this.#options
+  async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult> {
+    const { state, log } = this.#options
+    const { deployments } = state
     const configuration = state.configurations.cache.get(key)
-    // What it owned goes with it.
+    // The garbage collector deletes what a deleted Configuration owned.
     if (configuration === undefined || configuration.metadata.deletionTimestamp !== undefined)
-      return
+      return {}
     const { brokerSpec } = configuration.spec
     const { namespace, uid } = configuration.metadata
-    const found = state.deployments.cache.get(objectKey(namespace, deploymentName(configuration)))
-    const own = found !== undefined && belongsTo(found, uid) ? found : undefined
+    const found = deployments.cache.get(objectKey(namespace, deploymentName(configuration)))
+    const current = found !== undefined && belongsTo(found, uid) ? found : undefined
     if (brokerSpec === undefined || !('brokerDeploymentSpec' in brokerSpec)) {
-      if (own !== undefined)
-        await this.#deployments.remove(own, { propagationPolicy: 'Background', signal })
-      return
+      if (current !== undefined)
+        await deployments.remove(current, { propagationPolicy: 'Background', signal })
+      return {}
     }
-    if (own !== undefined) await this.#removeRefused(key, own.metadata.name)
+    if (current !== undefined) await this.#removeRefused(key, current.metadata.name, signal)
     const hash = specHash(brokerSpec.brokerDeploymentSpec)
     const deployment = brokerDeployment(configuration, brokerSpec.brokerDeploymentSpec, hash)
-    if (own?.metadata.annotations?.[ANNOTATIONS.specHash] === hash && isAsApplied(own, deployment))
-      return
-    await this.#deployments.apply(deployment, uid, signal)
+    if (current && specHashOf(current) === hash && isAsApplied(current, deployment)) return {}
+    await deployments.apply(deployment, uid, signal)
     log.info({ configuration: configuration.metadata.name }, 'deployment applied')
+    return {}
   }
 
-  /** Pods that no kubelet let in are of no use to anybody: their ReplicaSet has made others, and would leave these for ever. */
-  async #removeRefused(key: ObjectKey, deployment: string): Promise<void> {
-    const { state, log, signal } = this.#options
-    for (const pod of state.podsLabelled('configuration', key)) {
-      if (!isOf(pod, deployment) || !isRefused(pod) || pod.hasRun || this.#pods.isLeaving(pod))
-        continue
-      await this.#pods.remove(pod, { gracePeriodSeconds: 0, signal })
+  /** The ReplicaSet replaces Pods that the kubelet refused, and never deletes them. */
+  async #removeRefused(key: ObjectKey, deployment: string, signal: AbortSignal): Promise<void> {
+    const { state, log } = this.#options
+    const refused = state
+      .podsLabelled('configuration', key)
+      .filter((pod) => isOf(pod, deployment) && isRefused(pod) && !pod.hasRun)
+    for (const pod of refused) {
+      if (pod.metadata.deletionTimestamp !== undefined) continue
+      await state.pods.remove(pod, { gracePeriodSeconds: 0, signal })
       log.info({ pod: pod.metadata.name }, 'refused broker removed')
     }
   }
 }
 
-/** Whether a ReplicaSet of the Deployment made it: those are named after it, and after the digest of the template. */
+/** Whether a ReplicaSet of the Deployment made the Pod: its name ends with the template's digest. */
 function isOf({ metadata }: Pod, deployment: string): boolean {
   const owner = controllerOf(metadata)
   return (

@@ -23,7 +23,8 @@ describe('the brokers of an Instance', () => {
   let clock: ManualClock
   let brokers: InstanceBrokers
   const instance = testInstance(['n.a', 'n-a'], { capacity: 2 })
-  const reconcile = () => brokers.reconcile(keyOf(instance))
+  const { signal } = new AbortController()
+  const reconcile = () => brokers.reconcile(keyOf(instance), signal)
   const names = (path: string) =>
     [...api.objects.keys()]
       .filter((key) => key.startsWith(`${path}/`))
@@ -49,7 +50,6 @@ describe('the brokers of an Instance', () => {
       state,
       clock,
       log: silentLogger,
-      signal: new AbortController().signal,
     })
   }
 
@@ -62,9 +62,9 @@ describe('the brokers of an Instance', () => {
     await api.stop()
   })
 
-  it('are not given up where a create was refused, and nothing of the name is there', async () => {
+  it('are created after a conflict without an object of the name', async () => {
     await start(['a'], POD_BROKER)
-    // As where two writes of one quota meet: 409, and no Pod.
+    // Two writes of one quota at the same moment give 409, and no Pod.
     const pod = `${PODS}/a-cam-8120fe-pod`
     api.isSilent = true
     api.meanwhile = ({ method }) =>
@@ -75,7 +75,7 @@ describe('the brokers of an Instance', () => {
     expect(names(PODS)).toEqual(['a-cam-8120fe-pod'])
   })
 
-  it('R43 R46 go when none is wanted any more, and no Pod goes that somebody made himself, whatever labels it has', async () => {
+  it('R43 R46 are removed if none is specified; Pods of users stay, whatever labels they have', async () => {
     await start(['a'], POD_BROKER)
     await reconcile()
     const labels = {
@@ -96,7 +96,7 @@ describe('the brokers of an Instance', () => {
     expect(names(PODS)).toEqual(['own'])
   })
 
-  it('R45 are one for each node, also where the names of nodes become one name', async () => {
+  it('R45 are one for each node, also if two names of nodes give one name of a Pod', async () => {
     await start(['n.a', 'n-a'], POD_BROKER)
     await reconcile()
     await reconcile()
@@ -110,11 +110,11 @@ describe('the brokers of an Instance', () => {
     expect(api.sent('POST')).toHaveLength(3)
   })
 
-  it('C6 are made at once when one was deleted, and later and later where that goes on', async () => {
+  it('C6 are created again at once after a deletion, then with a back-off while deletions go on', async () => {
     await start(['a'], POD_BROKER)
     const waits: number[] = []
     for (let round = 0; round < 5; round++) {
-      const wait = ((await reconcile()) ?? clock.monotonicMs()) - clock.monotonicMs()
+      const { requeueAfterMs: wait = 0 } = await reconcile()
       waits.push(wait)
       if (wait > 0) {
         expect(names(PODS)).toEqual([])
@@ -126,14 +126,14 @@ describe('the brokers of an Instance', () => {
     expect(waits.slice(0, 2)).toEqual([0, 0])
     for (const [index, least] of [2000, 4000, 8000].entries())
       expect(waits[index + 2]).toBeGreaterThanOrEqual(least)
-    // Once it has been there for long, it begins anew.
+    // A Pod that was there for long resets the back-off.
     await clock.advance(60_000)
     await reconcile()
     await clock.advance(10 * 60_000)
     await vanish()
-    expect(await reconcile()).toBeUndefined()
+    expect(await reconcile()).toEqual({})
     await vanish()
-    expect(await reconcile()).toBeUndefined()
+    expect(await reconcile()).toEqual({})
 
     async function vanish(): Promise<void> {
       expect(names(PODS)).toEqual(['a-cam-8120fe-pod'])
@@ -142,10 +142,10 @@ describe('the brokers of an Instance', () => {
     }
   })
 
-  it('C4 are no Job that was made and has gone, though the cache has not heard of either', async () => {
+  it('C4 are no second Job if the first has gone, and the watch reported neither', async () => {
     await start(['a'], JOB_BROKER)
     api.isSilent = true
-    // Another replica made it and wrote that down; it ended, and somebody tidied up.
+    // Another replica created and recorded the Job; the Job ended, and a user deleted it.
     const found = api.objects.get(`${AKRI}/instances/cam-8120fe`)
     api.put(`${AKRI}/instances/cam-8120fe`, {
       metadata: {},
@@ -157,7 +157,7 @@ describe('the brokers of an Instance', () => {
     expect(api.sent('POST')).toEqual([])
   })
 
-  it('R86 are a Job that no kubelet let in, also where it goes by itself before it is made again', async () => {
+  it('R86 are a refused Job, created again also if it has gone before its repetition', async () => {
     await start(['a'], JOB_BROKER)
     await reconcile()
     await reconcile()
@@ -188,9 +188,9 @@ describe('the brokers of an Instance', () => {
     await reconcile()
     api.remove(`${JOBS}/cam-8120fe-3-job`)
     await eventually(() => expect(state.jobs.cache.list()).toEqual([]))
-    const due = (await reconcile()) ?? expect.fail('it is not made again')
-    expect(due - T0).toBeGreaterThanOrEqual(2000)
-    await clock.advance(due - T0)
+    const { requeueAfterMs = 0 } = await reconcile()
+    expect(requeueAfterMs).toBeGreaterThanOrEqual(2000)
+    await clock.advance(requeueAfterMs)
     await reconcile()
     expect(names(JOBS)).toEqual(['cam-8120fe-3-job'])
     expect(state.jobs.cache.list()[0]?.metadata.annotations).toMatchObject({
@@ -198,9 +198,9 @@ describe('the brokers of an Instance', () => {
     })
   })
 
-  it('go only where Pods of their selector can', () => {
+  it('run only on nodes that the nodeSelector selects', () => {
     expect(isUsable(testNode('a'), { zone: 'x' })).toBe(false)
-    // What is no selector the server refuses, and says why.
+    // The API server refuses an invalid selector, with a reason.
     expect(isUsable(testNode('a'), { zone: 1 })).toBe(true)
   })
 })

@@ -1,259 +1,256 @@
-import { type Configuration, configurationOf, type Instance } from '@akrijs/api'
-import { ApiError, keyOf, type NodeName, type ObjectKey, objectKey } from '@akrijs/kube'
+import type { Configuration, Instance } from '@akrijs/api'
+import {
+  ApiError,
+  keyOf,
+  type NodeName,
+  type ObjectKey,
+  objectKey,
+  type ReconcileResult,
+} from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/runtime'
 import type { ClusterState } from '../cluster-state.js'
+import type { ClusterNode, Job, Pod } from '../kubernetes-objects.js'
 import { ANNOTATIONS, belongsTo, specHash } from '../labels.js'
-import { ObjectWriter } from '../object-writer.js'
-import type { ClusterNode, Job, KubernetesObject, Pod } from '../objects.js'
-import { restart } from './backoff.js'
+import { earliest, requeueAt } from '../requeue.js'
 import { brokerJob, brokerPod, jobName, podName } from './broker-template.js'
 import { planJob } from './job-plan.js'
-import { isEnded, planPods } from './pod-plan.js'
+import { planPods } from './pod-plan.js'
+import { isEnded } from './pod-state.js'
+import { restart } from './restart-backoff.js'
 
 export interface InstanceBrokersOptions {
   readonly state: ClusterState
   readonly clock: Clock
   readonly log: Logger
-  /** Ends with the controller's turn. */
-  readonly signal: AbortSignal
 }
 
-/** The broker Pods of an Instance, or its Job: brings them to where they should be. */
+/** The broker Pods of an Instance, or its Job. */
 export class InstanceBrokers {
   readonly #options: InstanceBrokersOptions
-  readonly #pods: ObjectWriter<Pod>
-  readonly #jobs: ObjectWriter<Job>
-  /** What is known of brokers whose Pod or Job has gone: by Instance, then by node; that of a Job by `JOB`. */
-  readonly #past = new Map<ObjectKey, Map<string, Past>>()
+  /** The history of deleted brokers: by Instance, then by node; that of a Job under `JOB`. */
+  readonly #histories = new Map<ObjectKey, Map<NodeName | typeof JOB, BrokerHistory>>()
 
   constructor(options: InstanceBrokersOptions) {
     this.#options = options
-    const { state, signal } = options
-    this.#pods = new ObjectWriter(state.pods, signal)
-    this.#jobs = new ObjectWriter(state.jobs, signal)
   }
 
-  /** @returns when to look again, in milliseconds since the epoch, if nothing happens before */
-  async reconcile(key: ObjectKey): Promise<number | undefined> {
-    const { state } = this.#options
+  async reconcile(key: ObjectKey, signal: AbortSignal): Promise<ReconcileResult> {
+    const { state, clock } = this.#options
     const instance = state.instances.cache.get(key)
+    // The garbage collector deletes what a deleted Instance owned.
     if (instance === undefined) {
-      // What it owned goes with it: that is the garbage collector's.
-      this.#past.delete(key)
-      return undefined
+      this.#histories.delete(key)
+      return {}
     }
-    const configuration = state.configurations.cache.get(configurationOf(instance))
-    // Without its Configuration an Instance goes as well, and with it what it owns.
-    if (configuration === undefined || !belongsTo(instance, configuration.metadata.uid))
-      return undefined
-    const times = [
-      await this.#reconcilePods(instance, configuration),
-      await this.#reconcileJob(instance, configuration),
-    ]
-    const known = times.filter((time) => time !== undefined)
-    return known.length > 0 ? Math.min(...known) : undefined
+    // The garbage collector also deletes an Instance without its Configuration.
+    const configuration = state.ownerOf(instance)
+    if (configuration === undefined) return {}
+    const podsAt = await this.#reconcilePods(instance, configuration, signal)
+    const jobAt = await this.#reconcileJob(instance, configuration, signal)
+    return requeueAt(earliest(podsAt, jobAt), clock.wallMs())
   }
 
-  async #reconcilePods(instance: Instance, { spec }: Configuration): Promise<number | undefined> {
-    const { state, clock, log, signal } = this.#options
-    const { brokerSpec } = spec
-    const template =
+  /** @returns when to check again, in milliseconds since the epoch */
+  async #reconcilePods(
+    instance: Instance,
+    { spec: { brokerSpec } }: Configuration,
+    signal: AbortSignal,
+  ): Promise<number | undefined> {
+    const { state, clock, log } = this.#options
+    const spec =
       brokerSpec !== undefined && 'brokerPodSpec' in brokerSpec
         ? brokerSpec.brokerPodSpec
         : undefined
-    const hash = template && specHash(template)
+    const hash = spec && specHash(spec)
     const { uid, namespace } = instance.metadata
     const key = keyOf(instance)
     const plan = planPods({
       instance,
       specHash: hash,
       strategy: brokerSpec?.updateStrategy?.type ?? 'RollingUpdate',
-      pods: state.podsOwnedBy(uid).map((pod) => (this.#pods.isLeaving(pod) ? leaving(pod) : pod)),
-      isUsable: (node) =>
-        isUsable(state.nodes.cache.get(objectKey('', node)), template?.nodeSelector),
-      restartsOn: (node) => this.#past.get(key)?.get(node)?.restarts ?? 0,
-      notBefore: (node) => this.#past.get(key)?.get(node)?.notBefore ?? 0,
+      pods: state.podsOwnedBy(uid),
+      isUsable: (node) => isUsable(state.nodes.cache.get(objectKey('', node)), spec?.nodeSelector),
+      restartsOn: (node) => this.#historyOf(key, node).restarts,
+      notBefore: (node) => this.#historyOf(key, node).notBefore,
       now: clock.wallMs(),
     })
-    for (const pod of plan.adopt) await this.#adopt(state.pods, pod, hash ?? '')
-    for (const { pod, why, restarts } of plan.remove) {
-      log.info({ pod: pod.metadata.name, why }, 'broker removed')
-      // Of one that has ended nothing has to be waited for.
-      await this.#pods.remove(pod, { ...(isEnded(pod) ? { gracePeriodSeconds: 0 } : {}), signal })
+    for (const pod of plan.adopt) await this.#adopt(state.pods, pod, hash ?? '', signal)
+    for (const { pod, reason, restarts } of plan.remove) {
+      log.info({ pod: pod.metadata.name, reason }, 'broker removed')
+      // The kubelet has nothing left to stop in an ended Pod.
+      await state.pods.remove(pod, { ...(isEnded(pod) ? { gracePeriodSeconds: 0 } : {}), signal })
       if (pod.targetNode !== undefined)
-        this.#remember(key, pod.targetNode, { ...NO_PAST, restarts })
+        this.#record(key, pod.targetNode, { ...NO_HISTORY, restarts })
     }
     for (const { node, restarts } of plan.create) {
-      const make = (name: string) =>
-        brokerPod({ instance, node, spec: template ?? {}, hash: hash ?? '', restarts }, name)
-      const isIt = (pod: Pod) => belongsTo(pod, uid) && pod.targetNode === node
-      // Names of nodes can be different, and the names of their Pods the same.
       const creation = {
         namespace,
         name: podName(instance, node),
-        of: `${uid} ${node}`,
-        make,
-        isIt,
+        // Names of two nodes can give the same name of a Pod.
+        purpose: `${uid} ${node}`,
+        make: (name: string) =>
+          brokerPod({ instance, node, spec: spec ?? {}, hash: hash ?? '', restarts }, name),
+        isSame: (pod: Pod) => belongsTo(pod, uid) && pod.targetNode === node,
       }
-      if (!(await this.#pods.create(creation, signal))) continue
-      this.#made(key, node)
+      if (!(await state.pods.create(creation, signal))) continue
+      this.#recordCreation(key, node)
       log.info({ instance: instance.metadata.name, node, restarts }, 'broker created')
     }
-    return plan.lookAgainAt
+    return plan.recheckAt
   }
 
+  /** @returns when to check again, in milliseconds since the epoch */
   async #reconcileJob(
     instance: Instance,
     configuration: Configuration,
+    signal: AbortSignal,
   ): Promise<number | undefined> {
-    const { state, clock, log, signal } = this.#options
+    const { state, clock, log } = this.#options
     const { brokerSpec } = configuration.spec
-    const template =
+    const spec =
       brokerSpec !== undefined && 'brokerJobSpec' in brokerSpec
         ? brokerSpec.brokerJobSpec
         : undefined
-    const hash = template && specHash(template)
-    const { uid, namespace } = instance.metadata
+    const hash = (spec && specHash(spec)) ?? ''
+    const { uid, namespace, name: instanceName } = instance.metadata
     const key = keyOf(instance)
+    const history = this.#historyOf(key, JOB)
     const plan = planJob({
       instance,
-      specHash: hash,
+      specHash: spec && hash,
       strategy: brokerSpec?.updateStrategy?.type ?? 'RollingUpdate',
-      jobs: state.jobsOwnedBy(uid).map((job) => (this.#jobs.isLeaving(job) ? leaving(job) : job)),
+      jobs: state.jobsOwnedBy(uid),
       podsOf: (job) => state.podsOwnedBy(job.metadata.uid),
-      restarts: this.#past.get(key)?.get(JOB)?.restarts ?? 0,
-      notBefore: this.#past.get(key)?.get(JOB)?.notBefore ?? 0,
+      restarts: history.restarts,
+      notBefore: history.notBefore,
       now: clock.wallMs(),
     })
+    // A Job that is deleted in the foreground stays until its Pods, which use the device, have gone.
+    const removeJob = (job: Job) =>
+      state.jobs.remove(job, { propagationPolicy: 'Foreground', signal })
     switch (plan.do) {
       case 'nothing':
-        return plan.lookAgainAt
+        return plan.recheckAt
       case 'adopt':
-        await this.#adopt(state.jobs, plan.job, hash ?? '')
+        await this.#adopt(state.jobs, plan.job, hash, signal)
         return undefined
-      case 'remember':
-        await this.#writeStatus(instance, { name: plan.job.metadata.name, specHash: hash ?? '' })
+      case 'record':
+        await this.#recordJob(instance, { name: plan.job.metadata.name, specHash: hash }, signal)
         return undefined
       case 'remove':
         for (const job of plan.jobs) {
-          log.info({ job: job.metadata.name, why: plan.why }, 'broker removed')
-          // Until its Pods have gone as well: they use the device.
-          await this.#jobs.remove(job, { propagationPolicy: 'Foreground', signal })
+          log.info({ job: job.metadata.name, reason: plan.reason }, 'broker removed')
+          await removeJob(job)
         }
         return undefined
-      case 'forget':
-        this.#remember(key, JOB, { ...NO_PAST, restarts: plan.restarts, notBefore: plan.notBefore })
-        await this.#writeStatus(instance, null)
+      case 'forget': {
+        const { restarts, notBefore } = plan
+        this.#record(key, JOB, { ...NO_HISTORY, restarts, notBefore })
+        await this.#recordJob(instance, null, signal)
         return undefined
+      }
       case 'repeat':
-        log.info(
-          { job: plan.job.metadata.name },
-          'none of its Pods was let in: the job is made again',
-        )
-        this.#remember(key, JOB, { ...NO_PAST, restarts: plan.restarts })
-        await this.#jobs.remove(plan.job, { propagationPolicy: 'Foreground', signal })
+        log.info({ job: plan.job.metadata.name }, 'refused job removed')
+        this.#record(key, JOB, { ...NO_HISTORY, restarts: plan.restarts })
+        await removeJob(plan.job)
         return undefined
       case 'create': {
-        if (!(await this.#isYetToBeMade(instance, hash))) return undefined
-        const make = (name: string) =>
-          brokerJob(
-            { instance, spec: template ?? {}, hash: hash ?? '', restarts: plan.restarts },
-            name,
-          )
-        const isIt = (job: Job) => belongsTo(job, uid)
-        if (
-          await this.#jobs.create(
-            { namespace, name: jobName(instance, configuration), of: uid, make, isIt },
-            signal,
-          )
-        )
-          log.info({ instance: instance.metadata.name, restarts: plan.restarts }, 'job created')
-        this.#past.get(key)?.delete(JOB)
+        if (await this.#isJobRecorded(instance, hash, signal)) return undefined
+        const { restarts } = plan
+        const creation = {
+          namespace,
+          name: jobName(instance, configuration),
+          purpose: uid,
+          make: (name: string) => brokerJob({ instance, spec: spec ?? {}, hash, restarts }, name),
+          isSame: (job: Job) => belongsTo(job, uid),
+        }
+        if (await state.jobs.create(creation, signal))
+          log.info({ instance: instanceName, restarts }, 'job created')
+        this.#histories.get(key)?.delete(JOB)
         return undefined
       }
     }
   }
 
-  /** Asks the server itself: another replica may have made the Job, and the Job may have gone, before the cache heard of it. */
-  async #isYetToBeMade(instance: Instance, hash: string | undefined): Promise<boolean> {
-    const { state, signal } = this.#options
-    const { cache, api } = state.instances
-    const now = cache.observe(await api.get(keyOf(instance), { signal }))
+  /**
+   * Whether a Job of this spec was created already. Asks the API server: another replica may have
+   * created the Job, and the Job may have gone, before the watch reported either.
+   */
+  async #isJobRecorded(instance: Instance, hash: string, signal: AbortSignal): Promise<boolean> {
+    const { cache, api } = this.#options.state.instances
+    const current = cache.observe(await api.get(keyOf(instance), { signal }))
     return (
-      now !== undefined &&
-      now.metadata.uid === instance.metadata.uid &&
-      now.status?.brokerJob?.specHash !== hash
+      current?.metadata.uid !== instance.metadata.uid ||
+      current.status?.brokerJob?.specHash === hash
     )
   }
 
-  async #writeStatus(
+  async #recordJob(
     instance: Instance,
     brokerJob: { name: string; specHash: string } | null,
+    signal: AbortSignal,
   ): Promise<void> {
-    const { state, signal } = this.#options
-    const { uid } = instance.metadata
-    const patch = { metadata: { uid }, status: { brokerJob } }
-    try {
-      state.instances.cache.observe(
-        await state.instances.api.patch(keyOf(instance), 'merge', patch, {
-          subresource: 'status',
-          signal,
-        }),
-      )
-    } catch (error) {
-      // It has gone, or another one has its name by now.
-      if (!ApiError.is(error, 404) && !ApiError.is(error, 409)) throw error
-    }
+    const { cache, api } = this.#options.state.instances
+    const patch = { metadata: { uid: instance.metadata.uid }, status: { brokerJob } }
+    await unlessReplaced(async () =>
+      cache.observe(
+        await api.patch(keyOf(instance), 'merge', patch, { subresource: 'status', signal }),
+      ),
+    )
   }
 
-  async #adopt<T extends Pod | Job>(
-    kind: ClusterState['pods' | 'jobs'],
-    { metadata }: T,
+  async #adopt(
+    { cache, api }: ClusterState['pods' | 'jobs'],
+    { metadata }: Pod | Job,
     hash: string,
+    signal: AbortSignal,
   ): Promise<void> {
-    const { signal } = this.#options
     const patch = { metadata: { uid: metadata.uid, annotations: { [ANNOTATIONS.specHash]: hash } } }
-    try {
-      kind.cache.observe(await kind.api.patch(keyOf({ metadata }), 'merge', patch, { signal }))
-    } catch (error) {
-      if (!ApiError.is(error, 404) && !ApiError.is(error, 409)) throw error
-    }
+    await unlessReplaced(async () =>
+      cache.observe(await api.patch(keyOf({ metadata }), 'merge', patch, { signal })),
+    )
   }
 
-  /** One that then goes, and nobody says why, must not be made in a hot loop. */
-  #made(key: ObjectKey, node: NodeName): void {
+  /** A Pod that disappears without an end must not be created again in a hot loop. */
+  #recordCreation(key: ObjectKey, node: NodeName): void {
     const now = this.#options.clock.wallMs()
-    const { made, at } = this.#past.get(key)?.get(node) ?? NO_PAST
-    const next = restart({ restarts: made, refused: false, ranMs: now - at }, `${key} ${node}`)
-    this.#remember(key, node, {
+    const { creations, createdAt } = this.#historyOf(key, node)
+    const life = { restarts: creations, refused: false, ranMs: now - createdAt }
+    const next = restart(life, `${key} ${node}`)
+    this.#record(key, node, {
       restarts: 0,
       notBefore: now + next.waitMs,
-      made: next.restarts,
-      at: now,
+      creations: next.restarts,
+      createdAt: now,
     })
   }
 
-  #remember(key: ObjectKey, broker: NodeName | typeof JOB, past: Past): void {
-    const known = this.#past.get(key) ?? new Map<string, Past>()
-    this.#past.set(key, known.set(broker, past))
+  #historyOf(key: ObjectKey, broker: NodeName | typeof JOB): BrokerHistory {
+    return this.#histories.get(key)?.get(broker) ?? NO_HISTORY
+  }
+
+  #record(key: ObjectKey, broker: NodeName | typeof JOB, history: BrokerHistory): void {
+    const histories = this.#histories.get(key) ?? new Map<NodeName | typeof JOB, BrokerHistory>()
+    this.#histories.set(key, histories.set(broker, history))
   }
 }
 
 const JOB = ''
 
-interface Past {
-  /** How often in a row it was made again after it had ended. */
+interface BrokerHistory {
+  /** How often in a row the broker was restarted after its end. */
   readonly restarts: number
-  /** Before when it is not to be made, in milliseconds since the epoch. */
+  /** When the broker may be created again, in milliseconds since the epoch. */
   readonly notBefore: number
-  /** How often in a row it was made and somebody took it away soon, and when that was last. */
-  readonly made: number
-  readonly at: number
+  /** How often in a row the broker was created and then deleted soon. */
+  readonly creations: number
+  /** The last creation, in milliseconds since the epoch. */
+  readonly createdAt: number
 }
 
-const NO_PAST: Past = { restarts: 0, notBefore: 0, made: 0, at: 0 }
+const NO_HISTORY: BrokerHistory = { restarts: 0, notBefore: 0, creations: 0, createdAt: 0 }
 
-/** Whether a new broker could run there, as far as that can be told without being the scheduler. */
+/** Whether a new broker could run on the node, as far as this can be known without the scheduler. */
 export function isUsable(node: ClusterNode | undefined, nodeSelector: unknown): boolean {
   if (
     node === undefined ||
@@ -263,15 +260,17 @@ export function isUsable(node: ClusterNode | undefined, nodeSelector: unknown): 
   )
     return false
   if (typeof nodeSelector !== 'object' || nodeSelector === null) return true
-  // What is no text is for the server to refuse, with a reason.
+  // A value that is no string is refused by the API server, with a reason.
   return Object.entries(nodeSelector).every(
     ([label, value]) => typeof value !== 'string' || node.metadata.labels?.[label] === value,
   )
 }
 
-function leaving<T extends KubernetesObject>(object: T): T {
-  return {
-    ...object,
-    metadata: { ...object.metadata, deletionTimestamp: object.metadata.creationTimestamp },
+/** Writes to an object, unless the object has gone or another object has its name. */
+async function unlessReplaced(write: () => Promise<unknown>): Promise<void> {
+  try {
+    await write()
+  } catch (error) {
+    if (!ApiError.is(error, 404) && !ApiError.is(error, 409)) throw error
   }
 }

@@ -1,25 +1,25 @@
 import type { Instance } from '@akrijs/api'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Job, Pod } from '../objects.js'
+import type { Job, Pod } from '../kubernetes-objects.js'
 import { T0, testInstance, testJob, testPod } from '../testing/objects.js'
 import { type JobPlanInput, planJob } from './job-plan.js'
 
 const instance = testInstance(['a', 'b'])
 
-const made = (name: string, specHash = 'now'): Instance => ({
+const recorded = (name: string, specHash = 'now'): Instance => ({
   ...instance,
   status: { brokerJob: { name, specHash } },
 })
 
 function plan(
-  of: Instance,
+  target: Instance,
   jobs: readonly Job[],
   more: Partial<JobPlanInput> & { pods?: readonly Pod[] } = {},
 ) {
   const { pods = [], ...rest } = more
   return planJob({
-    instance: of,
+    instance: target,
     specHash: 'now',
     strategy: 'RollingUpdate',
     jobs,
@@ -32,37 +32,41 @@ function plan(
 }
 
 describe('the broker Job of an Instance', () => {
-  it('R53 C2 is made once, also for an Instance that was there before the controller', () => {
+  it('R53 C2 is created once, also for an Instance that existed before the controller', () => {
     expect(plan(instance, [])).toEqual({ do: 'create', restarts: 0 })
     const job = testJob('cam-8120fe-3-job')
-    expect(plan(instance, [job])).toEqual({ do: 'remember', job })
-    expect(plan(made('cam-8120fe-3-job'), [job])).toEqual({ do: 'nothing' })
+    expect(plan(instance, [job])).toEqual({ do: 'record', job })
+    expect(plan(recorded('cam-8120fe-3-job'), [job])).toEqual({ do: 'nothing' })
   })
 
-  it('C4 is not made again when it has finished and somebody tidied up', () => {
+  it('C4 is not created again after it has finished and a user has deleted it', () => {
     const done = testJob('cam-8120fe-3-job', { outcome: 'complete', endedAt: T0 })
-    expect(plan(made('cam-8120fe-3-job'), [done])).toEqual({ do: 'nothing' })
-    expect(plan(made('cam-8120fe-3-job'), [])).toEqual({ do: 'nothing' })
+    expect(plan(recorded('cam-8120fe-3-job'), [done])).toEqual({ do: 'nothing' })
+    expect(plan(recorded('cam-8120fe-3-job'), [])).toEqual({ do: 'nothing' })
   })
 
-  it('C4 R65 R72 is made anew for a new spec, when the old one has gone with its Pods', () => {
+  it('C4 R65 R72 is replaced for a new spec, once the old Job has gone with its Pods', () => {
     const old = testJob('cam-8120fe-2-job', { hash: 'before', outcome: 'complete', endedAt: T0 })
-    const before = made('cam-8120fe-2-job', 'before')
-    expect(plan(before, [old])).toEqual({ do: 'remove', jobs: [old], why: 'the spec has changed' })
+    const before = recorded('cam-8120fe-2-job', 'before')
+    expect(plan(before, [old])).toEqual({
+      do: 'remove',
+      jobs: [old],
+      reason: 'the spec has changed',
+    })
     expect(
       plan(before, [{ ...old, metadata: { ...old.metadata, deletionTimestamp: 'now' } }]),
     ).toEqual({ do: 'nothing' })
     expect(plan(before, [])).toEqual({ do: 'create', restarts: 0 })
   })
 
-  it('waits with OnDelete until somebody deletes the old one', () => {
+  it('waits with OnDelete until a user deletes the old Job', () => {
     const old = testJob('cam-8120fe-2-job', { hash: 'before' })
-    const before = made('cam-8120fe-2-job', 'before')
+    const before = recorded('cam-8120fe-2-job', 'before')
     expect(plan(before, [old], { strategy: 'OnDelete' })).toEqual({ do: 'nothing' })
     expect(plan(before, [], { strategy: 'OnDelete' })).toEqual({ do: 'create', restarts: 0 })
   })
 
-  it('R51 goes when none is wanted any more', () => {
+  it('R51 is removed if no Job is specified any more', () => {
     const job = testJob('cam-8120fe-3-job')
     expect(plan(instance, [job], { specHash: undefined })).toMatchObject({
       do: 'remove',
@@ -71,12 +75,12 @@ describe('the broker Job of an Instance', () => {
     expect(plan(instance, [], { specHash: undefined })).toEqual({ do: 'nothing' })
   })
 
-  it('of before there were hashes counts as made from the present spec', () => {
+  it('counts as made from the present spec if it has no spec hash', () => {
     const job = testJob('cam-8120fe-3-job', { hash: undefined, outcome: 'complete' })
     expect(plan(instance, [job])).toEqual({ do: 'adopt', job })
   })
 
-  describe('whose Pods no kubelet let in', () => {
+  describe('whose Pods were all refused by kubelets', () => {
     const refused = testPod('a', {
       phase: 'Failed',
       reason: 'UnexpectedAdmissionError',
@@ -84,13 +88,13 @@ describe('the broker Job of an Instance', () => {
       hasRun: false,
     })
     const failed = testJob('cam-8120fe-3-job', { outcome: 'failed', endedAt: T0 })
-    const of = made('cam-8120fe-3-job')
+    const withRecord = recorded('cam-8120fe-3-job')
 
-    it('R86 R89 is made again after a moment, and does not count as made', () => {
+    it('R86 R89 is created again after a wait, and the record of its creation is removed', () => {
       const first = plan(instance, [failed], { pods: [refused, refused] })
-      expect(first).toMatchObject({ do: 'nothing', lookAgainAt: expect.any(Number) })
-      const now = (first.do === 'nothing' ? first.lookAgainAt : undefined) ?? 0
-      expect(plan(of, [failed], { pods: [refused] })).toEqual({
+      expect(first).toMatchObject({ do: 'nothing', recheckAt: expect.any(Number) })
+      const now = (first.do === 'nothing' ? first.recheckAt : undefined) ?? 0
+      expect(plan(withRecord, [failed], { pods: [refused] })).toEqual({
         do: 'forget',
         job: failed,
         restarts: 1,
@@ -104,10 +108,10 @@ describe('the broker Job of an Instance', () => {
       expect(plan(instance, [], { restarts: 1 })).toEqual({ do: 'create', restarts: 1 })
     })
 
-    it('waits also where the Job goes by itself, such as by its ttlSecondsAfterFinished', () => {
+    it('waits also if the Job has gone already, such as by ttlSecondsAfterFinished', () => {
       expect(plan(instance, [], { restarts: 1, notBefore: T0 + 1 })).toEqual({
         do: 'nothing',
-        lookAgainAt: T0 + 1,
+        recheckAt: T0 + 1,
       })
       expect(plan(instance, [], { restarts: 1, notBefore: T0 })).toEqual({
         do: 'create',
@@ -115,17 +119,19 @@ describe('the broker Job of an Instance', () => {
       })
     })
 
-    it('stays failed where one of them has run', () => {
+    it('stays failed if one of its Pods has run', () => {
       const ran = testPod('b', { phase: 'Failed', ready: false })
-      expect(plan(of, [failed], { pods: [refused, ran], now: T0 + 3_600_000 })).toEqual({
+      expect(plan(withRecord, [failed], { pods: [refused, ran], now: T0 + 3_600_000 })).toEqual({
         do: 'nothing',
       })
-      expect(plan(of, [failed], { pods: [], now: T0 + 3_600_000 })).toEqual({ do: 'nothing' })
+      expect(plan(withRecord, [failed], { pods: [], now: T0 + 3_600_000 })).toEqual({
+        do: 'nothing',
+      })
     })
   })
 })
 
-describe('whatever Jobs there are', () => {
+describe('for any Jobs', () => {
   const anyJob = fc.record({
     hash: fc.constantFrom('now', 'before', undefined),
     outcome: fc.constantFrom('complete' as const, 'failed' as const, undefined),
@@ -138,34 +144,34 @@ describe('whatever Jobs there are', () => {
     hasRun: false,
   })
 
-  it('C4 the Instance comes to rest, with at most one Job, without having made more than one, or one that was made before', () => {
+  it('C4 repeated plans end with at most one Job, create at most one, and none that was created before', () => {
     fc.assert(
       fc.property(
         fc.array(anyJob, { maxLength: 4 }),
         fc.option(fc.constantFrom('now', 'before'), { nil: undefined }),
         fc.option(fc.constantFrom('now'), { nil: undefined }),
         fc.boolean(),
-        (given, remembered, specHash, isRefused) => {
-          let jobs = given.map((job, index) => testJob(`j${index}`, { ...job, endedAt: T0 }))
-          let of = remembered === undefined ? instance : made('j0', remembered)
+        (existing, recordedHash, specHash, isRefused) => {
+          let jobs = existing.map((job, index) => testJob(`j${index}`, { ...job, endedAt: T0 }))
+          let target = recordedHash === undefined ? instance : recorded('j0', recordedHash)
           let now = T0
           let created = 0
           const step = () => {
-            const found = plan(of, jobs, {
+            const result = plan(target, jobs, {
               specHash,
               now,
               podsOf: ({ metadata }) => (isRefused && metadata.name !== 'new' ? [refused] : []),
             })
-            if (found.do === 'create') {
+            if (result.do === 'create') {
               created++
               jobs = [...jobs, testJob('new')]
-            } else if (found.do === 'remember') of = made(found.job.metadata.name)
-            else if (found.do === 'forget') of = instance
-            else if (found.do === 'adopt')
-              jobs = jobs.map((job) => (job === found.job ? testJob(job.metadata.name) : job))
-            else if (found.do === 'remove') jobs = jobs.filter((job) => !found.jobs.includes(job))
-            else if (found.do === 'repeat') jobs = jobs.filter((job) => job !== found.job)
-            return found
+            } else if (result.do === 'record') target = recorded(result.job.metadata.name)
+            else if (result.do === 'forget') target = instance
+            else if (result.do === 'adopt')
+              jobs = jobs.map((job) => (job === result.job ? testJob(job.metadata.name) : job))
+            else if (result.do === 'remove') jobs = jobs.filter((job) => !result.jobs.includes(job))
+            else if (result.do === 'repeat') jobs = jobs.filter((job) => job !== result.job)
+            return result
           }
           for (let index = 0; index < 20; index++) {
             step()
@@ -176,8 +182,8 @@ describe('whatever Jobs there are', () => {
           expect(jobs.length).toBeLessThanOrEqual(specHash === undefined ? 0 : 1)
           expect(created).toBeLessThanOrEqual(1)
           const wasMade =
-            remembered === specHash ||
-            given.some(({ hash, leaves }) => hash !== 'before' && !leaves)
+            recordedHash === specHash ||
+            existing.some(({ hash, leaves }) => hash !== 'before' && !leaves)
           if (wasMade && !isRefused) expect(created).toBe(0)
         },
       ),

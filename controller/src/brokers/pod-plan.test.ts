@@ -2,14 +2,15 @@ import type { Instance } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Pod } from '../objects.js'
+import type { Pod } from '../kubernetes-objects.js'
 import { T0, type TestPod, testInstance, testPod } from '../testing/objects.js'
-import { isEnded, type PodPlanInput, planPods } from './pod-plan.js'
+import { type PodPlanInput, planPods } from './pod-plan.js'
+import { isEnded } from './pod-state.js'
 
 const MINUTE = 60_000
 
 function plan(instance: Instance, pods: readonly Pod[], more: Partial<PodPlanInput> = {}) {
-  const found = planPods({
+  const result = planPods({
     instance,
     specHash: 'now',
     strategy: 'RollingUpdate',
@@ -21,23 +22,23 @@ function plan(instance: Instance, pods: readonly Pod[], more: Partial<PodPlanInp
     ...more,
   })
   return {
-    ...found,
-    creates: found.create.map(({ node }) => node).sort(),
-    removes: found.remove.map(({ pod }) => pod.metadata.name).sort(),
+    ...result,
+    creates: result.create.map(({ node }) => node).sort(),
+    removes: result.remove.map(({ pod }) => pod.metadata.name).sort(),
   }
 }
 
 const failed = (more: TestPod = {}): TestPod => ({ phase: 'Failed', ready: false, ...more })
 
 describe('the broker Pods of an Instance', () => {
-  it('R44 R45 R63 are one for each of its nodes, and none elsewhere', () => {
+  it('R44 R45 R63 are one for each node of the Instance, and none on other nodes', () => {
     const instance = testInstance(['a', 'b'], { capacity: 2 })
     expect(plan(instance, [])).toMatchObject({ creates: ['a', 'b'], removes: [] })
     expect(plan(instance, [testPod('a'), testPod('c')])).toMatchObject({
       creates: [],
       removes: ['c-pod'],
     })
-    // The one that goes has its slot until it has gone.
+    // A Pod that is being deleted has its slot until it has gone.
     expect(plan(instance, [testPod('a'), testPod('c', { leaves: true })])).toMatchObject({
       creates: [],
       removes: [],
@@ -45,7 +46,7 @@ describe('the broker Pods of an Instance', () => {
     expect(plan(instance, [testPod('a')])).toMatchObject({ creates: ['b'], removes: [] })
   })
 
-  it('R48 R114 C7 are as many as the capacity, always on the same nodes', () => {
+  it('R48 R114 C7 are at most as many as the capacity, always on the same nodes', () => {
     const nodes = Array.from({ length: 10 }, (_, index) => `n${index}`)
     const instance = testInstance(nodes, { capacity: 5 })
     const { creates } = plan(instance, [])
@@ -57,7 +58,7 @@ describe('the broker Pods of an Instance', () => {
         creates.map((node) => testPod(node)),
       ),
     ).toMatchObject({ creates: [], removes: [] })
-    // A node that comes takes no broker away from where it runs.
+    // A new node does not take a running broker from another node.
     const running = creates.map((node) => testPod(node))
     expect(
       plan(testInstance([...nodes, 'z0', 'z1', 'z2'], { capacity: 5 }), running),
@@ -73,7 +74,7 @@ describe('the broker Pods of an Instance', () => {
     for (const node of ['a', 'b', 'c']) expect(counts.get(node)).toBeGreaterThan(70)
   })
 
-  it('R77 move to another node of the Instance when theirs cannot be used', () => {
+  it('R77 move to another node of the Instance if their node cannot be used', () => {
     const instance = testInstance(['a', 'b'])
     const isUsable = (node: NodeName) => node === 'b'
     expect(plan(instance, [], { isUsable }).creates).toEqual(['b'])
@@ -81,7 +82,7 @@ describe('the broker Pods of an Instance', () => {
       creates: ['b'],
       removes: ['a-pod'],
     })
-    // One that runs is left alone: that its node is cordoned means nothing to it.
+    // A running broker stays, also on a cordoned node.
     expect(plan(instance, [testPod('a')], { isUsable })).toMatchObject({ creates: [], removes: [] })
     expect(plan(instance, [], { isUsable: () => false })).toMatchObject({
       creates: [],
@@ -89,7 +90,7 @@ describe('the broker Pods of an Instance', () => {
     })
   })
 
-  it('R48 are fewer when the capacity is lowered, and none of those that run is exchanged for another', () => {
+  it('R48 are fewer when the capacity is lowered, and running brokers are not replaced', () => {
     const pods = [testPod('a', failed()), testPod('b'), testPod('c')]
     expect(plan(testInstance(['a', 'b', 'c'], { capacity: 2 }), pods, { now: T0 })).toMatchObject({
       creates: [],
@@ -102,14 +103,14 @@ describe('the broker Pods of an Instance', () => {
     }
   })
 
-  it('R51 are none without a spec for them, or when the Instance goes', () => {
+  it('R51 are removed if no Pod is specified, or the Instance is being deleted', () => {
     const instance = testInstance(['a'])
     expect(plan(instance, [testPod('a')], { specHash: undefined }).removes).toEqual(['a-pod'])
     const metadata = { ...instance.metadata, deletionTimestamp: '2026-01-01T00:00:00Z' }
     expect(plan({ ...instance, metadata }, [testPod('a')]).removes).toEqual(['a-pod'])
   })
 
-  it('keep the one that runs of several on one node', () => {
+  it('keep the running Pod if a node has several', () => {
     const pods = [
       testPod('a', { name: 'x', phase: 'Pending', ready: false }),
       testPod('a', { name: 'y' }),
@@ -119,17 +120,17 @@ describe('the broker Pods of an Instance', () => {
   })
 })
 
-describe('a broker that ended', () => {
-  it('R49 R62 is made again at once, and later and later where it goes on ending', () => {
+describe('a broker that has ended', () => {
+  it('R49 R62 is restarted at once, then with a back-off while it ends again and again', () => {
     const waits = [0, 1, 2, 3, 10].map((restarts) => {
       const pod = testPod('a', { phase: 'Succeeded', ready: false, restarts, endedAt: T0 })
-      const { removes, lookAgainAt } = plan(testInstance(['a']), [pod])
-      expect(removes).toEqual(lookAgainAt === undefined ? ['a-pod'] : [])
-      if (lookAgainAt === undefined) return 0
-      expect(plan(testInstance(['a']), [pod], { now: lookAgainAt }).remove).toEqual([
-        { pod, why: 'it has ended: Succeeded', restarts: restarts + 1 },
+      const { removes, recheckAt } = plan(testInstance(['a']), [pod])
+      expect(removes).toEqual(recheckAt === undefined ? ['a-pod'] : [])
+      if (recheckAt === undefined) return 0
+      expect(plan(testInstance(['a']), [pod], { now: recheckAt }).remove).toEqual([
+        { pod, reason: 'it has ended: Succeeded', restarts: restarts + 1 },
       ])
-      return lookAgainAt - T0
+      return recheckAt - T0
     })
     for (const [index, [least, most]] of (
       [
@@ -145,45 +146,45 @@ describe('a broker that ended', () => {
     }
   })
 
-  it('begins anew where it ran for long', () => {
+  it('resets the back-off after a long run', () => {
     const pod = testPod('a', failed({ restarts: 9, startedAt: T0 - 11 * MINUTE, endedAt: T0 }))
     expect(plan(testInstance(['a']), [pod]).remove).toMatchObject([{ restarts: 1 }])
   })
 
-  it('R86 R89 C6 waits from the first time on where the kubelet refused it, and never long enough to be forgotten', () => {
+  it('R86 R89 C6 waits before the first restart too if the kubelet refused it', () => {
     const pod = testPod('a', failed({ reason: 'UnexpectedAdmissionError', hasRun: false }))
-    const { removes, lookAgainAt = 0 } = plan(testInstance(['a']), [pod])
+    const { removes, recheckAt = 0 } = plan(testInstance(['a']), [pod])
     expect(removes).toEqual([])
-    expect(lookAgainAt).toBeGreaterThanOrEqual(T0 + 2000)
-    expect(plan(testInstance(['a']), [pod], { now: lookAgainAt }).removes).toEqual(['a-pod'])
+    expect(recheckAt).toBeGreaterThanOrEqual(T0 + 2000)
+    expect(plan(testInstance(['a']), [pod], { now: recheckAt }).removes).toEqual(['a-pod'])
   })
 
-  it('is made again also where the clock of its node is ahead', () => {
+  it('is restarted also if the clock of its node is ahead', () => {
     const ahead = T0 + 365 * 24 * 60 * MINUTE
     const pod = testPod('a', failed({ restarts: 1, startedAt: ahead, endedAt: ahead + MINUTE }))
-    const { lookAgainAt = 0 } = plan(testInstance(['a']), [pod])
-    expect(lookAgainAt - T0).toBeLessThanOrEqual(3000)
-    expect(plan(testInstance(['a']), [pod], { now: lookAgainAt }).removes).toEqual(['a-pod'])
+    const { recheckAt = 0 } = plan(testInstance(['a']), [pod])
+    expect(recheckAt - T0).toBeLessThanOrEqual(3000)
+    expect(plan(testInstance(['a']), [pod], { now: recheckAt }).removes).toEqual(['a-pod'])
   })
 
-  it('C6 waits where it went again and again as soon as it was made, and holds nobody else up', () => {
+  it('C6 waits if it was deleted soon after each creation, while other nodes get their brokers', () => {
     const notBefore = (node: NodeName) => (node === 'a' ? T0 + 2000 : 0)
     const instance = testInstance(['a', 'b'], { capacity: 2 })
     expect(plan(instance, [], { notBefore })).toMatchObject({
       creates: ['b'],
-      lookAgainAt: T0 + 2000,
+      recheckAt: T0 + 2000,
     })
     expect(plan(instance, [], { notBefore, now: T0 + 2000 }).creates).toEqual(['a', 'b'])
   })
 
-  it('hands the number of its restarts on', () => {
+  it('passes on the number of its restarts', () => {
     expect(plan(testInstance(['a']), [], { restartsOn: () => 4 }).create).toEqual([
       { node: 'a', restarts: 4 },
     ])
-    // And stays where it was.
+    // A restart stays on its node.
     const instance = testInstance(['a', 'b'])
     for (const node of ['a', 'b']) {
-      const restartsOn = (one: NodeName) => (one === node ? 2 : 0)
+      const restartsOn = (name: NodeName) => (name === node ? 2 : 0)
       expect(plan(instance, [], { restartsOn }).create).toEqual([{ node, restarts: 2 }])
     }
   })
@@ -192,18 +193,18 @@ describe('a broker that ended', () => {
 describe('a broker that is pending', () => {
   const pending: TestPod = { phase: 'Pending', ready: false }
 
-  it('R86 R89 C6 is made again after five minutes on its node, by time alone', () => {
+  it('R86 R89 C6 is replaced after five minutes on its node, by time alone', () => {
     const pod = testPod('a', pending)
     expect(plan(testInstance(['a']), [pod])).toMatchObject({
       removes: [],
-      lookAgainAt: T0 + 5 * MINUTE,
+      recheckAt: T0 + 5 * MINUTE,
     })
     expect(plan(testInstance(['a']), [pod], { now: T0 + 5 * MINUTE }).remove).toMatchObject([
       { restarts: 1 },
     ])
   })
 
-  it('R76 stays for as long as no node has room for it', () => {
+  it('R76 stays while no node has room for it', () => {
     const pod = testPod('a', { ...pending, scheduled: false })
     expect(plan(testInstance(['a']), [pod], { now: T0 + 60 * MINUTE })).toMatchObject({
       creates: [],
@@ -214,8 +215,8 @@ describe('a broker that is pending', () => {
   it('R77 is tried on another node after five minutes without room', () => {
     const pod = testPod('a', { ...pending, scheduled: false })
     const instance = testInstance(['a', 'b'])
-    expect(plan(instance, [pod])).toMatchObject({ removes: [], lookAgainAt: T0 + 5 * MINUTE })
-    // The new one comes once the old one has gone.
+    expect(plan(instance, [pod])).toMatchObject({ removes: [], recheckAt: T0 + 5 * MINUTE })
+    // The new broker is created once the old one has gone.
     expect(plan(instance, [pod], { now: T0 + 5 * MINUTE })).toMatchObject({
       creates: [],
       removes: ['a-pod'],
@@ -227,7 +228,7 @@ describe('a changed spec', () => {
   const instance = testInstance(['a', 'b', 'c'], { capacity: 3 })
   const old = (node: string, more: TestPod = {}) => testPod(node, { hash: 'before', ...more })
 
-  it('R65 R72 rolls over one broker after the other, while all others are there', () => {
+  it('R65 R72 is rolled out one broker at a time, while all others are ready', () => {
     expect(
       plan(
         instance,
@@ -246,7 +247,7 @@ describe('a changed spec', () => {
     expect(plan(instance, [testPod('a'), old('b'), old('c')]).removes).toHaveLength(1)
   })
 
-  it('exchanges those that do not work at once, without waiting', () => {
+  it('replaces brokers that do not work at once', () => {
     const pods = [
       old('a', { ready: false }),
       old('b', failed({ restarts: 9, endedAt: T0 })),
@@ -262,21 +263,21 @@ describe('a changed spec', () => {
     )
   })
 
-  it('is not held up by a broker for which there has been no room for long', () => {
+  it('is not held up by a broker that no node has had room for', () => {
     const stuck = testPod('a', { phase: 'Pending', ready: false, scheduled: false })
     expect(
       plan(instance, [stuck, old('b'), old('c')], { now: T0 + 5 * MINUTE }).removes,
     ).toHaveLength(1)
   })
 
-  it('waits with OnDelete until somebody deletes the broker', () => {
+  it('waits with OnDelete until a user deletes the broker', () => {
     expect(plan(instance, [old('a'), old('b')], { strategy: 'OnDelete' })).toMatchObject({
       creates: ['c'],
       removes: [],
     })
   })
 
-  it('takes brokers of before there were hashes for what they should be', () => {
+  it('counts brokers without a spec hash as made from the present spec', () => {
     const pod = testPod('a', { hash: undefined })
     expect(plan(testInstance(['a']), [pod])).toMatchObject({
       creates: [],
@@ -286,7 +287,7 @@ describe('a changed spec', () => {
   })
 })
 
-describe('whatever there is', () => {
+describe('for any Pods and nodes', () => {
   const NODES = ['a', 'b', 'c', 'd', 'e']
   const anyPod = fc
     .record({
@@ -314,7 +315,7 @@ describe('whatever there is', () => {
     .map(({ nodes, capacity }) => testInstance(nodes, { capacity }))
   const usable = fc.subarray(NODES)
 
-  it('R48 R114 there are never more brokers than the capacity, nor two on one node, because of a plan', () => {
+  it('R48 R114 no plan makes more brokers than the capacity, or two on one node', () => {
     fc.assert(
       fc.property(
         instances,
@@ -343,7 +344,7 @@ describe('whatever there is', () => {
     )
   })
 
-  it('nothing is made on a node where something is removed in the same plan', () => {
+  it('no plan creates a Pod on a node where it removes a Pod', () => {
     fc.assert(
       fc.property(
         instances,
@@ -362,13 +363,13 @@ describe('whatever there is', () => {
     )
   })
 
-  it('it comes to rest with as many brokers as there can be, all of the present spec', () => {
+  it('repeated plans end with as many brokers as possible, all of the present spec', () => {
     fc.assert(
       fc.property(instances, pods, usable, (instance, existing, good) => {
         let now = T0
         let world = [...existing]
         for (let step = 0; step < 60; step++) {
-          // Time passes, what leaves has gone, what was made runs, and what was unknown is heard of again.
+          // Time passes: deleted Pods have gone, and created or unknown Pods run.
           now += 6 * MINUTE
           world = world
             .filter(({ metadata }) => metadata.deletionTimestamp === undefined)

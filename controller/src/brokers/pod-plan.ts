@@ -1,175 +1,213 @@
 import { createHash } from 'node:crypto'
 import type { Instance, UpdateStrategy } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube'
-import { ANNOTATIONS } from '../labels.js'
-import type { Pod } from '../objects.js'
-import { restart, restartsOf } from './backoff.js'
+import type { Pod } from '../kubernetes-objects.js'
+import { specHashOf } from '../labels.js'
+import { earliest } from '../requeue.js'
+import { isEnded, isRefused } from './pod-state.js'
+import { restart, restartsOf } from './restart-backoff.js'
 
-// Which broker Pods an Instance should have, and what is to be done to get there. A pure function of what there is: asked
-// again, after a restart or by another replica, it says the same.
+// Which broker Pods an Instance should have, and the steps towards them. A pure function: another
+// replica, or the same one after a restart, makes the same plan.
 
 export interface PodPlanInput {
   readonly instance: Instance
-  /** Of the spec that the Pods should be made from; undefined where there should be none. */
+  /** The hash of the specified Pod; undefined if no Pod is specified. */
   readonly specHash: string | undefined
   readonly strategy: UpdateStrategy
-  /** The Pods that belong to the Instance. */
+  /** The Pods that the Instance owns. */
   readonly pods: readonly Pod[]
-  /** Whether a new broker could run there. */
+  /** Whether a new broker could run on the node. */
   isUsable(node: NodeName): boolean
-  /** How often in a row a broker of the node has been made again, where its Pod has gone already. */
+  /** How often in a row the broker of a node was restarted; for a broker without a Pod. */
   restartsOn(node: NodeName): number
-  /** Before when none is to be made on the node, because those of before went as soon as they were made; since the epoch. */
+  /** When the broker of a node may be created again, in milliseconds since the epoch. */
   notBefore(node: NodeName): number
   /** Milliseconds since the epoch. */
   readonly now: number
 }
 
 export interface PodPlan {
-  readonly remove: readonly { readonly pod: Pod; readonly why: string; readonly restarts: number }[]
+  readonly remove: readonly Removal[]
   readonly create: readonly { readonly node: NodeName; readonly restarts: number }[]
-  /** Pods of before there were hashes: they count as made from the present spec. */
+  /** Pods of versions without spec hashes: they count as made from the present spec. */
   readonly adopt: readonly Pod[]
-  /** When time alone will change the plan, in milliseconds since the epoch. */
-  readonly lookAgainAt: number | undefined
+  /** When time alone changes the plan, in milliseconds since the epoch. */
+  readonly recheckAt: number | undefined
 }
 
-/** How long a Pod may be pending before it is tried elsewhere, or anew, in milliseconds. */
-const PENDING_MS = 5 * 60_000
-/** How the kubelet says that it did not let a Pod in: a device plugin refused, or the node has not what the scheduler thought. */
-const REFUSED = /^(UnexpectedAdmissionError|OutOf.*)$/
+interface Removal {
+  readonly pod: Pod
+  readonly reason: string
+  readonly restarts: number
+}
 
-/** What a Pod does for its node. The order is that in which nodes keep their brokers when not all can. */
-const STANDING = ['runs', 'restarts', 'waits', 'free', 'stuck', 'unusable'] as const
-type Standing = (typeof STANDING)[number]
+/** How long a Pod may be pending before it is tried on another node, in milliseconds. */
+const PENDING_MS = 5 * 60_000
+
+/** The order in which nodes keep their brokers if there are more nodes than the capacity. */
+const RANKS = ['running', 'restarting', 'pending', 'free', 'stuck', 'unusable'] as const
+type Rank = (typeof RANKS)[number]
+
+/** A node that sees the device, with its broker Pod. */
+interface Place {
+  readonly node: NodeName
+  readonly pod: Pod | undefined
+  readonly rank: Rank
+}
 
 export function planPods(input: PodPlanInput): PodPlan {
   const { instance, specHash, pods, now } = input
-  const removed: PodPlan['remove'][number][] = []
-  const remove = (pod: Pod, why: string, restarts = 0) => {
-    if (pod.metadata.deletionTimestamp === undefined) removed.push({ pod, why, restarts })
-  }
-  if (specHash === undefined || instance.metadata.deletionTimestamp !== undefined) {
-    for (const pod of pods) remove(pod, 'no Pod is wanted')
-    return { remove: removed, create: [], adopt: [], lookAgainAt: undefined }
-  }
-
-  const times: number[] = []
-  const places = new Map<NodeName, Place>(
-    instance.spec.nodes.map((node) => [node, { node, pod: undefined }]),
-  )
-  for (const pod of sorted(pods)) {
-    const place = pod.targetNode === undefined ? undefined : places.get(pod.targetNode)
-    if (place === undefined) remove(pod, 'its node does not see the device')
-    else if (place.pod !== undefined) remove(pod, 'its node has another one')
-    else place.pod = pod
-  }
-
-  const standings = new Map(
-    [...places.values()].map((place) => [place, standing(place, input, times)]),
-  )
-  const ranked = [...places.values()].sort(
-    (a, b) =>
-      STANDING.indexOf(standings.get(a) ?? 'unusable') -
-        STANDING.indexOf(standings.get(b) ?? 'unusable') ||
-      weight(instance, b.node) - weight(instance, a.node),
-  )
-  const chosen = ranked.slice(0, Math.max(0, instance.spec.capacity))
-  for (const { pod } of ranked.slice(chosen.length))
-    if (pod !== undefined) remove(pod, 'as many as the capacity run elsewhere')
-
-  // Those that are on their way out still use what they have.
-  let room = instance.spec.capacity - pods.filter((pod) => !isEnded(pod)).length
-  const create: PodPlan['create'][number][] = []
-  const outdated: Pod[] = []
-  let unavailable = 0
-  for (const place of chosen) {
-    const { node, pod } = place
-    if (pod === undefined) {
-      if (!input.isUsable(node) || room <= 0) continue
-      room--
-      unavailable++
-      const due = input.notBefore(node)
-      if (due > now) times.push(due)
-      else create.push({ node, restarts: input.restartsOn(node) })
-      continue
+  if (specHash === undefined || instance.metadata.deletionTimestamp !== undefined)
+    return {
+      remove: pods.flatMap((pod) => removal(pod, 'no broker Pod is specified')),
+      create: [],
+      adopt: [],
+      recheckAt: undefined,
     }
-    if (pod.metadata.deletionTimestamp !== undefined) {
-      unavailable++
-      continue
-    }
-    const isOutdated =
-      input.strategy === 'RollingUpdate' && hashOf(pod) !== undefined && hashOf(pod) !== specHash
-    if (isEnded(pod)) {
-      unavailable++
-      const next = restart(endOf(pod), pod.metadata.uid)
-      const due = endedAt(pod, now) + next.waitMs
-      // A new spec is a new beginning.
-      if (isOutdated) remove(pod, 'the spec has changed')
-      else if (due <= now) remove(pod, `it has ended: ${pod.reason || pod.phase}`, next.restarts)
-      else times.push(due)
-    } else if (isOutdated && !pod.ready) remove(pod, 'the spec has changed')
-    else if (isOutdated) outdated.push(pod)
-    else if (pod.phase === 'Pending') {
-      // One for which there has been no room for long must not hold up the others.
-      if (standings.get(place) !== 'stuck') unavailable++
-      if (pod.startedAt === undefined) continue
-      if (pod.startedAt + PENDING_MS <= now)
-        remove(pod, 'it was pending for too long', restartsOf(pod) + 1)
-      else times.push(pod.startedAt + PENDING_MS)
-    } else if (!pod.ready) unavailable++
-  }
-  // One after the other, and only while all others are there.
-  const [next] = outdated
-  if (next !== undefined && unavailable === 0) remove(next, 'the spec has changed')
+  const { capacity } = instance.spec
+  const { places, misplaced } = placesOf(input)
+  const chosen = places.slice(0, Math.max(0, capacity))
+  const surplus = places.slice(chosen.length).flatMap(({ pod }) => pod ?? [])
 
-  const gone = new Set(removed.map(({ pod }) => pod))
-  const adopt = pods.filter(
-    (pod) =>
-      !gone.has(pod) && hashOf(pod) === undefined && pod.metadata.deletionTimestamp === undefined,
+  // A Pod that is being deleted uses its slot until it has gone.
+  const room = Math.max(0, capacity - pods.filter((pod) => !isEnded(pod)).length)
+  const vacant = chosen
+    .filter(({ pod, node }) => pod === undefined && input.isUsable(node))
+    .slice(0, room)
+    .map(({ node }) => node)
+  const verdicts = chosen.flatMap(({ pod, rank }) =>
+    pod === undefined ? [] : [{ pod, ...judge(pod, rank, specHash, input) }],
   )
+  const blocked = vacant.length > 0 || verdicts.some(({ blocksUpdates }) => blocksUpdates)
+  // Working brokers are updated one at a time, and only while all others are ready.
+  const updated = blocked ? undefined : verdicts.find((verdict) => verdict.do === 'update')?.pod
+
+  const remove = [
+    ...misplaced,
+    ...surplus.flatMap((pod) => removal(pod, 'the capacity is used on other nodes')),
+    ...verdicts.flatMap((verdict) => (verdict.do === 'remove' ? [verdict] : [])),
+    ...(updated === undefined ? [] : removal(updated, SPEC_CHANGED)),
+  ].map(({ pod, reason, restarts }) => ({ pod, reason, restarts }))
+  const removed = new Set(remove.map(({ pod }) => pod))
   return {
-    remove: removed,
-    create,
-    adopt,
-    lookAgainAt: times.length > 0 ? Math.min(...times) : undefined,
+    remove,
+    create: vacant
+      .filter((node) => input.notBefore(node) <= now)
+      .map((node) => ({ node, restarts: input.restartsOn(node) })),
+    adopt: pods.filter(
+      (pod) =>
+        !removed.has(pod) &&
+        specHashOf(pod) === undefined &&
+        pod.metadata.deletionTimestamp === undefined,
+    ),
+    recheckAt: earliest(
+      ...places.map(({ pod, rank }) => (pod && rank === 'pending' ? stuckAt(pod) : undefined)),
+      ...vacant.map(input.notBefore).filter((time) => time > now),
+      ...verdicts.map(({ recheckAt }) => recheckAt),
+    ),
   }
 }
 
-interface Place {
-  readonly node: NodeName
-  pod: Pod | undefined
+/** The places of an Instance, the best first, and the Pods that have no place. */
+function placesOf(input: PodPlanInput): { places: Place[]; misplaced: Removal[] } {
+  const { instance, pods } = input
+  const { nodes } = instance.spec
+  const podOf = new Map<NodeName, Pod>()
+  const misplaced: Removal[] = []
+  for (const pod of bestFirst(pods)) {
+    const node = nodes.find((name) => name === pod.targetNode)
+    if (node === undefined) misplaced.push(...removal(pod, 'its node does not see the device'))
+    else if (podOf.has(node)) misplaced.push(...removal(pod, 'its node has another broker'))
+    else podOf.set(node, pod)
+  }
+  const places = nodes
+    .map((node) => ({ node, pod: podOf.get(node), rank: rankOf(node, podOf.get(node), input) }))
+    .sort(
+      (a, b) =>
+        RANKS.indexOf(a.rank) - RANKS.indexOf(b.rank) ||
+        weight(instance, b.node) - weight(instance, a.node),
+    )
+  return { places, misplaced }
 }
 
-function standing(
-  { node, pod }: Place,
+function rankOf(
+  node: NodeName,
+  pod: Pod | undefined,
   { isUsable, restartsOn, now }: PodPlanInput,
-  times: number[],
-): Standing {
-  if (pod === undefined) {
-    if (!isUsable(node)) return 'unusable'
-    return restartsOn(node) > 0 ? 'restarts' : 'free'
-  }
-  const leaves = isEnded(pod) || pod.metadata.deletionTimestamp !== undefined
-  if (leaves) return isUsable(node) ? 'restarts' : 'unusable'
-  // Scheduled is as good as running; whether it takes too long is another question.
-  if (pod.phase !== 'Pending' || pod.node !== '') return 'runs'
+): Rank {
+  // A scheduled Pod keeps its place, however long it takes to start.
+  const isPlaced = pod !== undefined && (pod.phase !== 'Pending' || pod.node !== '')
+  const leaves = pod !== undefined && (isEnded(pod) || isDeleted(pod))
+  if (isPlaced && !leaves) return 'running'
   if (!isUsable(node)) return 'unusable'
-  const stuckAt = Date.parse(pod.metadata.creationTimestamp) + PENDING_MS
-  if (stuckAt > now) times.push(stuckAt)
-  return stuckAt > now ? 'waits' : 'stuck'
+  if (leaves) return 'restarting'
+  if (pod !== undefined) return stuckAt(pod) > now ? 'pending' : 'stuck'
+  return restartsOn(node) > 0 ? 'restarting' : 'free'
 }
 
-/** The best one of a node first: what stays of several is the one that is used. */
-function sorted(pods: readonly Pod[]): Pod[] {
-  const rank = (pod: Pod) =>
-    (pod.metadata.deletionTimestamp === undefined ? 0 : 4) +
-    (isEnded(pod) ? 2 : 0) +
-    (pod.phase === 'Running' ? 0 : 1)
-  return pods.toSorted((a, b) => rank(a) - rank(b) || (a.metadata.name < b.metadata.name ? -1 : 1))
+type Verdict = {
+  /** Whether no other broker may be updated now. */
+  readonly blocksUpdates: boolean
+  readonly recheckAt?: number
+} & (
+  | { readonly do: 'keep' }
+  | { readonly do: 'update' }
+  | { readonly do: 'remove'; readonly reason: string; readonly restarts: number }
+)
+
+const SPEC_CHANGED = 'the spec has changed'
+
+/** What happens to the Pod of a chosen node. */
+function judge(pod: Pod, rank: Rank, specHash: string, { strategy, now }: PodPlanInput): Verdict {
+  const remove = (reason: string, restarts: number, blocksUpdates = true): Verdict => ({
+    do: 'remove',
+    reason,
+    restarts,
+    blocksUpdates,
+  })
+  const keep = (blocksUpdates: boolean, recheckAt?: number): Verdict => ({
+    do: 'keep',
+    blocksUpdates,
+    ...(recheckAt === undefined ? {} : { recheckAt }),
+  })
+  if (isDeleted(pod)) return keep(true)
+  const isOutdated =
+    strategy === 'RollingUpdate' && ![undefined, specHash].includes(specHashOf(pod))
+  if (isEnded(pod)) {
+    if (isOutdated) return remove(SPEC_CHANGED, 0)
+    const next = restart(endOf(pod), pod.metadata.uid)
+    const restartAt = endedAt(pod, now) + next.waitMs
+    return restartAt > now
+      ? keep(true, restartAt)
+      : remove(`it has ended: ${pod.reason || pod.phase}`, next.restarts)
+  }
+  if (isOutdated)
+    return pod.ready ? { do: 'update', blocksUpdates: false } : remove(SPEC_CHANGED, 0, false)
+  if (pod.phase !== 'Pending') return keep(!pod.ready)
+  // A Pod that no node has had room for must not hold up the updates of the others for ever.
+  const blocksUpdates = rank !== 'stuck'
+  if (pod.startedAt === undefined) return keep(blocksUpdates)
+  const expiresAt = pod.startedAt + PENDING_MS
+  return expiresAt > now
+    ? keep(blocksUpdates, expiresAt)
+    : remove('it was pending for too long', restartsOf(pod) + 1, blocksUpdates)
 }
 
-/** Spreads the brokers of many Instances over the nodes, and gives the same nodes again to the same Instance. */
+function removal(pod: Pod, reason: string): Removal[] {
+  return isDeleted(pod) ? [] : [{ pod, reason, restarts: 0 }]
+}
+
+/** The best Pod of a node first: the planner keeps the first and removes the others. */
+function bestFirst(pods: readonly Pod[]): Pod[] {
+  const penalty = (pod: Pod) =>
+    (isDeleted(pod) ? 4 : 0) + (isEnded(pod) ? 2 : 0) + (pod.phase === 'Running' ? 0 : 1)
+  return pods.toSorted(
+    (a, b) => penalty(a) - penalty(b) || (a.metadata.name < b.metadata.name ? -1 : 1),
+  )
+}
+
+/** Spreads the brokers of many Instances over the nodes; the same for an Instance each time. */
 function weight({ metadata }: Instance, node: NodeName): number {
   return createHash('sha256')
     .update(`${metadata.namespace}/${metadata.name} ${node}`)
@@ -177,27 +215,23 @@ function weight({ metadata }: Instance, node: NodeName): number {
     .readUInt32BE()
 }
 
-export function isEnded({ phase }: Pod): boolean {
-  return phase === 'Succeeded' || phase === 'Failed'
+function isDeleted({ metadata }: Pod): boolean {
+  return metadata.deletionTimestamp !== undefined
 }
 
-/** Whether the kubelet did not let it in. */
-export function isRefused({ phase, reason }: Pod): boolean {
-  return phase === 'Failed' && REFUSED.test(reason)
+/** When a Pod without a node counts as one that no node has room for. */
+function stuckAt({ metadata }: Pod): number {
+  return Date.parse(metadata.creationTimestamp) + PENDING_MS
 }
 
-/** By the clock of its node, unless that is ahead of ours. */
-function endedAt({ endedAt: ended, startedAt, metadata }: Pod, now: number): number {
-  const known = [ended, startedAt].find((time) => time !== undefined && time <= now)
-  return known ?? Date.parse(metadata.creationTimestamp)
+/** By the clock of the node, unless that clock is ahead. */
+function endedAt({ endedAt: end, startedAt, metadata }: Pod, now: number): number {
+  const past = [end, startedAt].find((time) => time !== undefined && time <= now)
+  return past ?? Date.parse(metadata.creationTimestamp)
 }
 
 function endOf(pod: Pod): { restarts: number; refused: boolean; ranMs: number } {
-  const ranMs =
-    pod.endedAt === undefined || pod.startedAt === undefined ? 0 : pod.endedAt - pod.startedAt
+  const { startedAt, endedAt: end } = pod
+  const ranMs = end === undefined || startedAt === undefined ? 0 : end - startedAt
   return { restarts: restartsOf(pod), refused: isRefused(pod), ranMs }
-}
-
-function hashOf({ metadata }: Pod): string | undefined {
-  return metadata.annotations?.[ANNOTATIONS.specHash]
 }

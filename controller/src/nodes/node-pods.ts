@@ -25,8 +25,8 @@ const page = z.object({
 })
 
 /**
- * The resources of ours that Pods ask for which may run on a node, whoever made them. Asked for when it is needed: a watch on
- * all Pods of a cluster would cost more than it is worth.
+ * The `akri.sh` resources that the Pods of a node ask for, except Pods that have ended. The list is
+ * requested when needed: a watch on all Pods of a cluster would cost more.
  * @throws ApiError, ApiUnreachableError
  */
 export async function resourcesOf(
@@ -43,11 +43,11 @@ export async function resourcesOf(
     )
     for (const { spec, status } of items) {
       if (status.phase === 'Succeeded' || status.phase === 'Failed') continue
-      for (const { resources: asked } of [
+      for (const { resources: quantities } of [
         ...(spec.containers ?? []),
         ...(spec.initContainers ?? []),
       ])
-        for (const name of Object.keys({ ...asked?.limits, ...asked?.requests }))
+        for (const name of Object.keys({ ...quantities?.limits, ...quantities?.requests }))
           if (name.startsWith(`${GROUP}/`)) resources.add(name)
     }
     next = metadata.continue === '' ? undefined : metadata.continue

@@ -7,10 +7,10 @@ import { control } from '../controller.js'
 import { ControllerMetrics } from '../metrics.js'
 import type { ControllerProgramOptions } from './controller-options.js'
 
-/** The Lease by which one of several replicas leads. */
+/** The replica that holds this Lease leads. */
 const LEASE = 'akri-controller'
 
-/** Runs a replica of the controller until the signal is aborted: it does the work while it leads, and is ready to take over. */
+/** Runs a replica of the controller until the signal is aborted. Only the replica that leads works. */
 export async function runController(
   options: ControllerProgramOptions,
   { log, signal, closer, serveHealth }: ProgramContext,
@@ -33,14 +33,14 @@ export async function runController(
     namespace: options.leaseNamespace,
     name: LEASE,
     identity,
-    onError: (error) => log.warn({ err: error }, 'cannot take part in the election'),
+    onError: (error) => log.warn({ err: error }, 'leader election failed'),
   })
   const metrics = new ControllerMetrics({
     pods: () => state.pods.cache.list(),
     leads: () => election.leads,
     apiSilenceMs: () => state.silentForMs,
   })
-  // From the first moment on: a cluster that cannot be reached must show in the probes, not in a crash.
+  // Before the first request: an unreachable API server must show in the probes, not in a crash.
   const metricsPort = await serveHealth({
     port: options.metricsPort,
     ready: () => (synced ? undefined : `waiting for the API server ${access.server.href}`),
@@ -54,7 +54,7 @@ export async function runController(
     apiVersion: API_VERSION,
     source: 'akri-controller',
     host: identity,
-    onError: (error) => log.debug({ err: error }, 'cannot write an event'),
+    onError: (error) => log.debug({ err: error }, 'event not written'),
   })
   const recording = events.run(signal)
   closer.add(() => recording)
@@ -69,6 +69,6 @@ export async function runController(
       { state, client, clock, log, events, nodeGraceMs: options.nodeGrace * 1000 },
       turn,
     )
-    log.info({}, 'this replica leads no longer')
+    log.info({}, 'this replica no longer leads')
   })
 }

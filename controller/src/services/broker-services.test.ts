@@ -42,23 +42,24 @@ const writes = () =>
     .filter(({ method }) => method !== 'GET')
     .map(({ method, path }) => `${method} ${path}`)
 
-/** A controller that has seen everything. */
+/** A controller whose caches are synced. */
 async function controller() {
   const { state } = await api.start()
   const services = new BrokerServices({
     state,
     log: silentLogger,
-    signal: new AbortController().signal,
   })
+  const { signal } = new AbortController()
   return {
     state,
-    reconcile: () => services.reconcileInstance(keyOf(instance)),
-    reconcileConfiguration: () => services.reconcileConfiguration(keyOf(testConfiguration())),
+    reconcile: () => services.reconcileInstance(keyOf(instance), signal),
+    reconcileConfiguration: () =>
+      services.reconcileConfiguration(keyOf(testConfiguration()), signal),
   }
 }
 
 describe('the Service of an Instance', () => {
-  it('R61 R62 comes with the first broker that runs, and is written once', async () => {
+  it('R61 R62 is created with the first running broker, and written once', async () => {
     configuration(SPEC)
     broker('Pending')
     const { state, reconcile } = await controller()
@@ -79,7 +80,7 @@ describe('the Service of an Instance', () => {
     })
   })
 
-  it('R102 is put back where somebody has taken a field of it', async () => {
+  it('R102 is applied again after another manager took one of its fields', async () => {
     configuration(SPEC)
     broker('Running')
     const { state, reconcile } = await controller()
@@ -101,7 +102,7 @@ describe('the Service of an Instance', () => {
     expect(writes()).toEqual([`PATCH ${SERVICE}`, `PATCH ${SERVICE}`])
   })
 
-  it('R46 stays while a broker is about to come again, and goes when none is wanted', async () => {
+  it('R46 stays while a broker will run again, and is removed if none is specified', async () => {
     configuration(SPEC)
     broker('Running')
     const { state, reconcile } = await controller()
@@ -119,10 +120,10 @@ describe('the Service of an Instance', () => {
   })
 
   it.each([
-    ['has our labels', LABELS],
-    ['has none of them', {}],
+    ['with its labels', LABELS],
+    ['without labels', {}],
   ])(
-    'C8 is not made, nor removed, where somebody else has one of its name that %s',
+    'C8 is neither created nor removed if a Service of another owner has its name, %s',
     async (_what, labels) => {
       configuration(SPEC)
       broker('Running')
@@ -131,7 +132,7 @@ describe('the Service of an Instance', () => {
         spec: { ports: [] },
       })
       const { state, reconcile } = await controller()
-      await expect(reconcile()).rejects.toThrow('cam-8120fe-svc in plant belongs to somebody else')
+      await expect(reconcile()).rejects.toThrow('cam-8120fe-svc in plant belongs to another owner')
       configuration({})
       await eventually(() =>
         expect(state.configurations.cache.list()[0]?.spec.brokerSpec).toBeUndefined(),
@@ -141,7 +142,7 @@ describe('the Service of an Instance', () => {
     },
   )
 
-  it('is made anew where the server allows no change in place', async () => {
+  it('is replaced if an immutable field changes', async () => {
     configuration(SPEC)
     broker('Running')
     const { state, reconcile } = await controller()
@@ -162,7 +163,7 @@ describe('the Service of an Instance', () => {
     expect(state.services.cache.list()[0]?.metadata.uid).not.toBe(uid)
   })
 
-  it('is removed by its uid: one that has its name by then stays', async () => {
+  it('is removed by its uid: a new Service of the same name stays', async () => {
     configuration(SPEC)
     broker('Running')
     const { state, reconcile } = await controller()
@@ -180,7 +181,7 @@ describe('the Service of an Instance', () => {
 describe('the Service of a Configuration', () => {
   const ALL = '/api/v1/namespaces/plant/services/cam-svc'
 
-  it('R61 R96 finds the brokers of all its devices, comes with the first that runs, and goes when none is wanted', async () => {
+  it('R61 R96 selects the brokers of all devices, is created with the first running broker, and is removed with the spec', async () => {
     configuration({ ...SPEC, configurationServiceSpec: PORTS })
     broker('Pending')
     const { state, reconcileConfiguration } = await controller()

@@ -1,37 +1,32 @@
 import type { Configuration, Instance } from '@akrijs/api'
-import {
-  configurationLabels,
-  instanceLabels,
-  type NamedObject,
-  ownerReference,
-} from '../brokers/broker-template.js'
+import { type NamedObject, ownerReference } from '../brokers/broker-template.js'
 import { ANNOTATIONS, CONTROLLER, LABELS, labelValue, serviceName } from '../labels.js'
 
-// The Services of an Instance and of a Configuration: the user's spec, and a selector that finds the brokers, also those of
-// Jobs and Deployments.
+// The Services of an Instance and of a Configuration: the user's spec with a selector for the
+// brokers, also for those of Jobs and Deployments.
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** The Service by which one device is reached, whichever of its brokers answers. */
+/** The Service of one device: any of its brokers may answer. */
 export function instanceService(instance: Instance, spec: Fields, hash: string): NamedObject {
-  const { [LABELS.instance]: own } = instanceLabels(instance)
-  return service(instance, 'Instance', { [LABELS.instance]: own ?? '' }, spec, hash)
+  const labels = { [LABELS.instance]: labelValue(instance.metadata.name) }
+  return service(instance, 'Instance', labels, spec, hash)
 }
 
-/** The Service by which all devices of a Configuration are reached. */
+/** The Service of all devices of a Configuration. */
 export function configurationService(
   configuration: Configuration,
   spec: Fields,
   hash: string,
 ): NamedObject {
-  const { [LABELS.configuration]: own } = configurationLabels(configuration)
-  return service(configuration, 'Configuration', { [LABELS.configuration]: own ?? '' }, spec, hash)
+  const labels = { [LABELS.configuration]: labelValue(configuration.metadata.name) }
+  return service(configuration, 'Configuration', labels, spec, hash)
 }
 
 function service(
   owner: Instance | Configuration,
   kind: 'Instance' | 'Configuration',
-  own: Readonly<Record<string, string>>,
+  labels: Readonly<Record<string, string>>,
   spec: Fields,
   hash: string,
 ): NamedObject {
@@ -43,10 +38,10 @@ function service(
     metadata: {
       name,
       namespace: owner.metadata.namespace,
-      labels: { [LABELS.app]: labelValue(name), [LABELS.controller]: CONTROLLER, ...own },
+      labels: { [LABELS.app]: labelValue(name), [LABELS.controller]: CONTROLLER, ...labels },
       annotations: { [ANNOTATIONS.specHash]: hash },
       ownerReferences: [ownerReference(kind, owner)],
     },
-    spec: { ...spec, selector: { ...selector, [LABELS.controller]: CONTROLLER, ...own } },
+    spec: { ...spec, selector: { ...selector, [LABELS.controller]: CONTROLLER, ...labels } },
   }
 }

@@ -30,10 +30,17 @@ export class TestApi {
   refusal: (
     request: TestRequest,
   ) => { readonly status: number; readonly message: string } | undefined = () => undefined
-  /** Whether watches tell nothing: who watches is behind. */
+  /** Answers every request, in place of the objects. */
+  answer: http.RequestListener | undefined
+  /** Whether watches report no further change. */
   isSilent = false
   readonly #watches = new Map<string, Set<http.ServerResponse>>()
-  readonly #server = http.createServer((request, response) => void this.#answer(request, response))
+  readonly #server = http.createServer((request, response) => void this.#handle(request, response))
+  readonly #events: {
+    readonly collection: string
+    readonly version: number
+    readonly event: object
+  }[] = []
   #version = 100
   #close = async () => {}
   #onWatched = () => {}
@@ -97,6 +104,7 @@ export class TestApi {
   }
 
   #tell(path: string, event: { readonly type: string; readonly object: Stored }): void {
+    this.#events.push({ collection: collectionOf(path), version: this.#version, event })
     if (this.isSilent) return
     for (const watch of this.#watches.get(collectionOf(path)) ?? [])
       watch.write(`${JSON.stringify(event)}\n`)
@@ -107,13 +115,22 @@ export class TestApi {
     return this.requests.filter((request) => request.method === method).map(({ body }) => body)
   }
 
-  async #answer(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
+  /** Ends all connections. */
+  cut(): void {
+    this.#server.closeAllConnections()
+  }
+
+  async #handle(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
+    if (this.answer !== undefined) return this.answer(request, response)
     let text = ''
     for await (const chunk of request) text += String(chunk)
     const { pathname, searchParams } = new URL(request.url ?? '', 'http://x')
     if (searchParams.has('watch')) {
       this.#watches.set(pathname, (this.#watches.get(pathname) ?? new Set()).add(response))
       response.writeHead(200).flushHeaders()
+      for (const { collection, version, event } of this.#events)
+        if (collection === pathname && version > Number(searchParams.get('resourceVersion')))
+          response.write(`${JSON.stringify(event)}\n`)
       if (this.#watches.size === KINDS.length) this.#onWatched()
       return
     }

@@ -1,9 +1,9 @@
 import type { Configuration, ConfigurationSpec, Instance } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube'
+import type { ClusterNode, Job, Pod } from '../kubernetes-objects.js'
 import { ANNOTATIONS } from '../labels.js'
-import type { ClusterNode, Job, Pod } from '../objects.js'
 
-// Objects for tests, as the API server would give them.
+// Objects for tests, as the API server would return them.
 
 export const T0 = Date.parse('2026-01-01T00:00:00Z')
 
@@ -76,7 +76,7 @@ export interface TestPod extends Partial<Omit<Pod, 'metadata' | 'node' | 'target
   readonly scheduled?: boolean
 }
 
-/** A broker Pod of a node; one that runs and is ready, unless it says otherwise. */
+/** A broker Pod of a node. @default a Pod that runs and is ready */
 export function testPod(targetNode: string, more: TestPod = {}): Pod {
   const {
     name = `${targetNode}-pod`,
@@ -147,7 +147,7 @@ export function testJob(
   }
 }
 
-/** A node that new Pods may go to. */
+/** A node that is ready and schedulable. */
 export function testNode(name: string): ClusterNode {
   const metadata = {
     name,

@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { testPod } from '../testing/objects.js'
-import { restart, restartsOf } from './backoff.js'
+import { restart, restartsOf } from './restart-backoff.js'
 
 const uids = fc.uuid()
 
-describe('the wait before a broker is made again', () => {
-  it('C6 grows with each time up to a ceiling, and is the same when asked again', () => {
+describe('the wait before a restart of a broker', () => {
+  it('C6 grows with each restart up to a ceiling, and is the same in each plan', () => {
     fc.assert(
       fc.property(uids, fc.boolean(), (uid, refused) => {
         let restarts = 0
@@ -26,7 +26,7 @@ describe('the wait before a broker is made again', () => {
     )
   })
 
-  it('reads any annotation as a count that is not too large', () => {
+  it('counts restarts by the annotation, whatever its text, up to a bound', () => {
     const withCount = (text: string) => ({
       metadata: { ...testPod('a').metadata, annotations: { 'akri.sh/restarts': text } },
     })

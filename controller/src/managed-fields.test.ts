@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { appliedFields, isAmong } from './applied-fields.js'
+import { appliedFields, containsValue } from './managed-fields.js'
 
-/** As an API server (1.20) has written them. */
+/** As API server 1.20 wrote them. */
 const FIELDS = {
   'f:metadata': { 'f:labels': { 'f:controller': {} } },
   'f:spec': {
@@ -28,8 +28,8 @@ const APPLIED = {
   },
 }
 
-describe('the fields that the controller has applied', () => {
-  it('are those of its own manager, by applying only', () => {
+describe('the fields that the controller applied', () => {
+  it('are those of its field manager, by server-side apply only', () => {
     const other = { manager: 'kubectl-patch', operation: 'Update', fieldsV1: { 'f:spec': {} } }
     const updated = {
       manager: 'akri-controller',
@@ -43,7 +43,7 @@ describe('the fields that the controller has applied', () => {
     expect(appliedFields({ metadata: { managedFields: [other, updated] } })).toEqual({})
   })
 
-  it('are none of an object that says nothing of them, or nonsense', () => {
+  it('are none for an object without valid managed fields', () => {
     for (const object of [
       undefined,
       {},
@@ -54,10 +54,10 @@ describe('the fields that the controller has applied', () => {
   })
 })
 
-describe('what was applied', () => {
-  it('is as it was while all of it is among the fields, whatever others have added', () => {
-    expect(isAmong(APPLIED, FIELDS)).toBe(true)
-    expect(isAmong(APPLIED, { ...FIELDS, 'f:more': {} })).toBe(true)
+describe('an applied object', () => {
+  it('is unchanged while the field set contains all of it, whatever other managers add', () => {
+    expect(containsValue(FIELDS, APPLIED)).toBe(true)
+    expect(containsValue({ ...FIELDS, 'f:more': {} }, APPLIED)).toBe(true)
   })
 
   it.each([
@@ -74,26 +74,26 @@ describe('what was applied', () => {
       { ports: [{ port: 80, name: 'p' }] },
     ],
     ['an element of a set', { 'f:finalizers': { 'v:"a"': {} } }, { finalizers: ['a', 'b'] }],
-  ])('has changed where somebody has taken %s', (_what, fields, spec) => {
-    expect(isAmong({ spec }, { 'f:spec': { ...fields, 'f:own': {} } })).toBe(false)
+  ])('has changed if another manager took %s', (_what, fields, spec) => {
+    expect(containsValue({ 'f:spec': { ...fields, 'f:other': {} } }, { spec })).toBe(false)
   })
 
   it.each([
     ['a set', { 'f:finalizers': { 'v:"a"': {}, 'v:"b"': {} } }, { finalizers: ['a', 'b'] }],
     ['a list that is one value', { 'f:args': {} }, { args: [{ a: 1 }, { a: 1 }] }],
     ['a map that is one value', { 'f:selector': {} }, { selector: { a: 'b', c: 'd' } }],
-    ['what says nothing', {}, { nodeSelector: {}, args: [], type: null }],
-  ])('is as it was where all is there of %s', (_what, fields, spec) => {
-    expect(isAmong({ spec }, { 'f:spec': { ...fields, 'f:own': {} } })).toBe(true)
+    ['empty values', {}, { nodeSelector: {}, args: [], type: null }],
+  ])('is unchanged if the field set contains %s', (_what, fields, spec) => {
+    expect(containsValue({ 'f:spec': { ...fields, 'f:other': {} } }, { spec })).toBe(true)
   })
 
-  it('is never an error, whatever the server has noted', () => {
+  it('gives no error for any field set', () => {
     fc.assert(
       fc.property(
         fc.object(),
         fc.object({ key: fc.constantFrom('f:a', '.', 'v:1', 'k:{"a":1}', 'k:{', 'f:b') }),
         (value, fields) => {
-          expect(typeof isAmong(value, fields)).toBe('boolean')
+          expect(typeof containsValue(fields, value)).toBe('boolean')
         },
       ),
     )

@@ -1,11 +1,11 @@
 import { parseObjectMeta } from '@akrijs/api'
 import type { NodeName, ObjectMeta } from '@akrijs/kube'
 import * as z from 'zod'
-import { appliedFields, type FieldSet } from './applied-fields.js'
 import { ANNOTATIONS, LABELS } from './labels.js'
+import { appliedFields, type FieldSet } from './managed-fields.js'
 
-// What the controller reads of Kubernetes' own objects. Anybody may have made them, with any content: what is not as it
-// should be counts as absent.
+// The parts of Kubernetes' own objects that the controller reads. Any user may have created an
+// object with any content: a field of a wrong type counts as absent.
 
 export interface KubernetesObject {
   readonly metadata: ObjectMeta<string>
@@ -13,36 +13,37 @@ export interface KubernetesObject {
 
 /** A Service or a Deployment. */
 export interface AppliedObject extends KubernetesObject {
-  /** Of it what is as the controller has applied it. */
+  /** The fields that have the values that the controller applied. */
   readonly fields: FieldSet
 }
 
 export interface Pod extends KubernetesObject {
-  /** Empty until it is scheduled. */
+  /** Empty until the Pod is scheduled. */
   readonly node: NodeName | ''
-  /** Where it was made for; once it is scheduled, where it is. */
+  /** The node that the Pod was created for; once it is scheduled, the node that it is on. */
   readonly targetNode: NodeName | undefined
   readonly phase: 'Pending' | 'Running' | 'Succeeded' | 'Failed' | 'Unknown'
   readonly reason: string
   readonly ready: boolean
-  /** When the kubelet took it, and when its last container ended, in milliseconds since the epoch. */
+  /** When the kubelet admitted the Pod, in milliseconds since the epoch. */
   readonly startedAt: number | undefined
+  /** When its last container ended, in milliseconds since the epoch. */
   readonly endedAt: number | undefined
-  /** Whether one of its containers has ever run. */
+  /** Whether any of its containers has ever run. */
   readonly hasRun: boolean
 }
 
 export interface Job extends KubernetesObject {
   readonly outcome: 'complete' | 'failed' | undefined
-  /** When that was, in milliseconds since the epoch. */
+  /** When the Job ended, in milliseconds since the epoch. */
   readonly endedAt: number | undefined
 }
 
 export interface ClusterNode extends KubernetesObject {
   readonly ready: boolean
-  /** Since when it is ready, or is not, in milliseconds since the epoch. */
+  /** The last change of `ready`, in milliseconds since the epoch. */
   readonly readySince: number
-  /** Whether new Pods may go there. */
+  /** Whether the scheduler may place new Pods there. */
   readonly schedulable: boolean
 }
 
@@ -99,7 +100,7 @@ export function parsePod(object: unknown): Pod | undefined {
     .flatMap(({ state: now, lastState }) => [now?.terminated, lastState?.terminated])
     .filter(isPresent)
   const finished = ends.flatMap(({ finishedAt }) => finishedAt ?? [])
-  // Labels and annotations can be edited, where it is cannot.
+  // Users can edit labels and annotations, but not the node of a scheduled Pod.
   const target =
     spec.nodeName ||
     (metadata.annotations?.[ANNOTATIONS.targetNode] ?? metadata.labels?.[LABELS.targetNode])
@@ -136,7 +137,6 @@ export function parseJob(object: unknown): Job | undefined {
   }
 }
 
-/** Of what it says nothing is read but who says so. */
 export function parseAppliedObject(object: unknown): AppliedObject | undefined {
   const metadata = parseObjectMeta(object)
   return metadata && { metadata, fields: appliedFields(object) }
@@ -155,7 +155,7 @@ export function parseNode(object: unknown): ClusterNode | undefined {
   if (metadata === undefined || !parsed.success) return undefined
   const ready = parsed.data.status.conditions?.find(({ type }) => type === 'Ready')
   return {
-    // Labels and annotations of nodes are many, and only the labels are looked at.
+    // Nodes have many annotations, and the controller reads none of them.
     metadata: { ...metadata, annotations: {} },
     ready: ready?.status === 'True',
     readySince: ready?.lastTransitionTime ?? Date.parse(metadata.creationTimestamp),

@@ -1,17 +1,18 @@
-import type { NodeName } from '@akrijs/kube'
+import type { NodeName, ReconcileResult } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { TestApi } from '../testing/api.js'
 import { T0, testConfiguration, testInstance } from '../testing/objects.js'
-import { GoneNodes } from './gone-nodes.js'
+import { LostNodes } from './lost-nodes.js'
 
 const INSTANCE = '/apis/akri.sh/v0/namespaces/plant/instances/cam-8120fe'
 const CONFIGURATION = '/apis/akri.sh/v0/namespaces/plant/configurations/cam'
 const PODS = '/api/v1/pods'
 
-describe('a node that has gone', () => {
+describe('a lost node', () => {
   let api: TestApi
+  const { signal } = new AbortController()
 
   beforeEach(() => {
     api = new TestApi()
@@ -26,14 +27,13 @@ describe('a node that has gone', () => {
     await api.stop()
   })
 
-  async function goneNodes(clock: ManualClock): Promise<GoneNodes> {
+  async function lostNodes(clock: ManualClock): Promise<LostNodes> {
     const { client, state } = await api.start()
-    const { signal } = new AbortController()
-    return new GoneNodes({ state, client, clock, log: silentLogger, signal })
+    return new LostNodes({ state, client, clock, log: silentLogger, graceMs: 300_000 })
   }
 
-  async function leave(): Promise<number | undefined> {
-    return (await goneNodes(new ManualClock(T0))).reconcile('a' as NodeName)
+  async function leave(): Promise<ReconcileResult> {
+    return (await lostNodes(new ManualClock(T0))).reconcile('a' as NodeName, signal)
   }
 
   const node = (ready: 'True' | 'Unknown') => ({
@@ -47,7 +47,7 @@ describe('a node that has gone', () => {
 
   const patches = () => api.sent('PATCH')
 
-  it('R64 R103 leaves with its slots, by a write that tests what it builds on', async () => {
+  it('R64 R103 leaves with its claims, by a patch that tests the state it builds on', async () => {
     await leave()
     expect(patches()).toEqual([
       [
@@ -60,7 +60,7 @@ describe('a node that has gone', () => {
     ])
   })
 
-  it('takes an Instance with it that only it saw, unless somebody joins at this moment', async () => {
+  it('takes an Instance with it that no other node sees, unless a node joins at the same moment', async () => {
     const { resourceVersion } = api.put(INSTANCE, { ...testInstance(['a']) }).metadata as {
       resourceVersion: string
     }
@@ -70,13 +70,13 @@ describe('a node that has gone', () => {
     ])
   })
 
-  it('keeps its slots while a Pod is there that may still run, and is looked at again', async () => {
+  it('keeps its claims while a Pod of it may still run, and is checked again', async () => {
     const limits = { 'akri.sh/cam': '1' }
     api.put(`${PODS}/user`, {
       metadata: { name: 'user' },
       spec: { containers: [{ resources: { limits } }] },
     })
-    expect(await leave()).toBe(T0 + 10_000)
+    expect(await leave()).toEqual({ requeueAfterMs: 10_000 })
     expect(patches()).toEqual([
       [
         { op: 'test', path: '/spec/nodes', value: ['a', 'b'] },
@@ -86,14 +86,9 @@ describe('a node that has gone', () => {
   })
 
   it.each([
-    [
-      'the one that its agent of the existing system has left',
-      ['x', 'a', 'akri.test/y'],
-      'a-fin',
-      1,
-    ],
-    ['none that somebody else has put there', ['a'], 'somebody', undefined],
-  ])('A13 loses of finalizers %s', async (_what, finalizers, manager, index) => {
+    ['the finalizer of an agent of the existing system', ['x', 'a', 'akri.test/y'], 'a-fin', 1],
+    ['no finalizer of another program', ['a'], 'somebody', undefined],
+  ])('A13 has removed from an object: %s', async (_what, finalizers, manager, index) => {
     const object = { ...testInstance(['b']) }
     const managedFields = [{ manager, operation: 'Apply' }]
     api.put(INSTANCE, { ...object, metadata: { ...object.metadata, finalizers, managedFields } })
@@ -106,7 +101,7 @@ describe('a node that has gone', () => {
     expect(patches()).toEqual(index === undefined ? [] : [removal])
   })
 
-  it('A13 leaves no finalizer of it on what is being deleted, though the node is there, after the grace period', async () => {
+  it('A13 has its finalizer removed from a deleted object after the grace period, also if the node is present', async () => {
     const object = testInstance(['b'])
     const managedFields = [{ manager: 'a-fin', operation: 'Apply' }]
     const deletionTimestamp = new Date(T0).toISOString()
@@ -116,12 +111,12 @@ describe('a node that has gone', () => {
     })
     api.put('/api/v1/nodes/a', node('True'))
     const clock = new ManualClock(T0 + 299_000)
-    const nodes = await goneNodes(clock)
-    // An agent of the existing system may still be there.
-    expect(await nodes.reconcile('a' as NodeName)).toBe(T0 + 300_000)
+    const nodes = await lostNodes(clock)
+    // An agent of the existing system may still run.
+    expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({ requeueAfterMs: 1000 })
     expect(patches()).toEqual([])
     await clock.advance(1000)
-    expect(await nodes.reconcile('a' as NodeName)).toBeUndefined()
+    expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({})
     const path = '/metadata/finalizers/0'
     expect(patches()).toEqual([
       [
@@ -131,62 +126,62 @@ describe('a node that has gone', () => {
     ])
   })
 
-  it('is no more in the status of Configurations, which stand as the others say, if it has been deleted', async () => {
+  it('is removed from the status of Configurations if it was deleted; the other nodes decide', async () => {
     api.remove(INSTANCE)
-    const says = (status: 'True' | 'False') => ({
+    const report = (status: 'True' | 'False') => ({
       observedGeneration: 3,
       devices: 1,
-      conditions: [{ type: 'Ready', status, reason: 'R', message: 'as said' }],
+      conditions: [{ type: 'Ready', status, reason: 'R', message: 'text' }],
     })
-    const known = {
+    const condition = {
       type: 'Ready',
       status: 'False',
       reason: 'R',
-      message: 'as said',
+      message: 'text',
       lastTransitionTime: '2025-01-01T00:00:00.000Z',
     }
     const status = {
       observedGeneration: 3,
-      conditions: [known],
+      conditions: [condition],
       devices: 1,
       slots: { total: 1, claimed: 0 },
-      nodes: { a: says('False'), b: says('True') },
+      nodes: { a: report('False'), b: report('True') },
     }
     const { resourceVersion } = api.put(CONFIGURATION, { ...testConfiguration(), status })
       .metadata as { resourceVersion: string }
     await leave()
     const conditions = [
-      { ...known, status: 'True', lastTransitionTime: new Date(T0).toISOString() },
+      { ...condition, status: 'True', lastTransitionTime: new Date(T0).toISOString() },
     ]
     expect(patches()).toEqual([
       { metadata: { resourceVersion }, status: { conditions, nodes: { a: null } } },
     ])
   })
 
-  it('is not taken out again and again where its agent lives and its kubelet does not', async () => {
+  it('is removed once in a grace period if its agent runs and its kubelet does not', async () => {
     api.put('/api/v1/nodes/a', node('Unknown'))
     const clock = new ManualClock(T0 + 600_000)
-    const nodes = await goneNodes(clock)
-    await nodes.reconcile('a' as NodeName)
+    const nodes = await lostNodes(clock)
+    await nodes.reconcile('a' as NodeName, signal)
     expect(patches()).toHaveLength(1)
-    // This API does not do what a JSON patch says: as if its agent had joined again.
-    expect(await nodes.reconcile('a' as NodeName)).toBe(clock.wallMs() + 300_000)
+    // This API ignores JSON patches: as if the agent had joined again.
+    expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({ requeueAfterMs: 300_000 })
     expect(patches()).toHaveLength(1)
     await clock.advance(300_000)
-    await nodes.reconcile('a' as NodeName)
+    await nodes.reconcile('a' as NodeName, signal)
     expect(patches()).toHaveLength(2)
   })
 
-  it('does not leave where somebody was faster: that brings it back', async () => {
+  it('does not leave if another write came first: the watch event starts a new reconcile', async () => {
     api.refusal = ({ method }) => {
       if (method !== 'PATCH') return undefined
       api.put(INSTANCE, { ...testInstance(['a', 'b', 'c']) })
       return { status: 422, message: 'the test failed' }
     }
-    await expect(leave()).resolves.toBeUndefined()
+    await expect(leave()).resolves.toEqual({})
   })
 
-  it('is an error where nobody was faster: the write itself is refused', async () => {
+  it('gives an error if no other write came first: the API server refuses the write', async () => {
     api.refusal = ({ method }) =>
       method === 'PATCH' ? { status: 422, message: 'spec.nodes: not so' } : undefined
     await expect(leave()).rejects.toThrow(/422.*spec\.nodes: not so/)

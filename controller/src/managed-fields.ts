@@ -2,16 +2,17 @@ import { isRecord } from '@akrijs/runtime'
 import * as z from 'zod'
 import type { NamedObject } from './brokers/broker-template.js'
 
-// What the API server notes of who has applied which fields of an object (`managedFields`, structured-merge-diff's FieldsV1):
-// `f:` before a key, `k:` before what an element of a list is known by, `v:` before an element itself. A field with nothing in
-// it is applied as a whole. Whoever changes a field in another way takes it away from who has applied it.
+// The API server records in `managedFields` which manager applied which fields of an object. The
+// format is FieldsV1 of structured-merge-diff: `f:` precedes a field, `k:` the key fields of a list
+// element, `v:` a list element. An empty set stands for the whole field. A change by another manager
+// removes the field from the set of the first.
 
 export type FieldSet = Readonly<Record<string, unknown>>
 
-/** Who appears in `managedFields`. */
+/** The name of the controller in `managedFields`. */
 export const FIELD_MANAGER = 'akri-controller'
 
-const managed = z.object({
+const managedFieldsSchema = z.object({
   metadata: z.object({
     managedFields: z.array(
       z.object({
@@ -23,9 +24,9 @@ const managed = z.object({
   }),
 })
 
-/** The fields that are as the controller has applied them; none where it has applied nothing. */
+/** The fields that have the values that the controller applied. */
 export function appliedFields(object: unknown): FieldSet {
-  const parsed = managed.safeParse(object)
+  const parsed = managedFieldsSchema.safeParse(object)
   if (!parsed.success) return {}
   const { managedFields } = parsed.data.metadata
   return (
@@ -35,24 +36,24 @@ export function appliedFields(object: unknown): FieldSet {
   )
 }
 
-/** Whether nobody has changed anything of what is to be applied since it was. */
+/** Whether all fields of an object have the values that the controller applied. */
 export function isAsApplied(
   { fields }: { readonly fields: FieldSet },
   { metadata, spec }: NamedObject,
 ): boolean {
   const { labels, annotations, ownerReferences } = metadata
-  return isAmong({ metadata: { labels, annotations, ownerReferences }, spec }, fields)
+  return containsValue(fields, { metadata: { labels, annotations, ownerReferences }, spec })
 }
 
-/** Whether all of a value is among the fields. */
-export function isAmong(value: unknown, fields: unknown): boolean {
-  // What says nothing may be left out.
+/** Whether a field set contains all fields of a value. */
+export function containsValue(fields: unknown, value: unknown): boolean {
+  // The API server may leave out an empty value.
   if (value === null || value === undefined) return true
   if (Array.isArray(value)) {
     if (value.length === 0) return true
     return (
       isRecord(fields) &&
-      (isWhole(fields) || value.every((element) => isElementAmong(element, fields)))
+      (isWhole(fields) || value.every((element) => containsElement(fields, element)))
     )
   }
   if (!isRecord(value)) return fields !== undefined
@@ -60,19 +61,20 @@ export function isAmong(value: unknown, fields: unknown): boolean {
   if (entries.length === 0) return true
   return (
     isRecord(fields) &&
-    (isWhole(fields) || entries.every(([key, inner]) => isAmong(inner, fields[`f:${key}`])))
+    (isWhole(fields) || entries.every(([key, inner]) => containsValue(fields[`f:${key}`], inner)))
   )
 }
 
-function isElementAmong(element: unknown, fields: FieldSet): boolean {
+function containsElement(fields: FieldSet, element: unknown): boolean {
   if (!isRecord(element)) return `v:${JSON.stringify(element)}` in fields
   return Object.entries(fields).some(
-    ([path, inner]) => path.startsWith('k:') && isKnownBy(element, path) && isAmong(element, inner),
+    ([path, inner]) =>
+      path.startsWith('k:') && hasKey(element, path) && containsValue(inner, element),
   )
 }
 
-/** A key may be left out of the element where it has a default. */
-function isKnownBy(element: FieldSet, path: string): boolean {
+/** An element may leave out a key field that has a default. */
+function hasKey(element: FieldSet, path: string): boolean {
   const keys = parsed(path.slice(2))
   return (
     isRecord(keys) &&

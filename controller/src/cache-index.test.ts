@@ -2,13 +2,13 @@ import { ApiClient, type ApiObject, type ObjectKey, objectKey, Reflector } from 
 import { systemClock } from '@akrijs/runtime'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ObjectIndex } from './object-index.js'
+import { CacheIndex } from './cache-index.js'
 
 interface Coloured extends ApiObject {
   readonly colour?: string
 }
 
-/** A cache that is told by hand, and what is found in it by colour. */
+/** A cache that the test fills, and an index of it by colour. */
 function indexed() {
   const client = new ApiClient({
     access: { server: new URL('http://127.0.0.1:9'), credentials: async () => ({}) },
@@ -23,7 +23,7 @@ function indexed() {
     onError: () => {},
   })
   const stop = new AbortController()
-  const index = new ObjectIndex<Coloured>(cache, ({ colour }) => colour, stop.signal)
+  const index = new CacheIndex<Coloured>(cache, ({ colour }) => colour, stop.signal)
   let version = 0
   const put = (name: string, colour?: string) =>
     cache.observe({
@@ -35,7 +35,7 @@ function indexed() {
 }
 
 describe('an index', () => {
-  it('finds objects by what they have now, and none that has nothing', () => {
+  it('finds objects by their present value, and leaves out objects without a value', () => {
     const { put, names } = indexed()
     put('a', 'red')
     put('b', 'red')
@@ -46,33 +46,33 @@ describe('an index', () => {
     expect([names('red'), names('blue')]).toEqual([[], ['a']])
   })
 
-  it('tells of what an object was among, and of what it is among now', () => {
+  it('calls back with the value before and the value after a change', () => {
     const { put, index, stop } = indexed()
-    const told: string[] = []
-    index.onChange((entry) => told.push(entry), stop.signal)
+    const reported: string[] = []
+    index.onChange((value) => reported.push(value), stop.signal)
     put('a', 'red')
     put('a', 'red')
-    expect(told).toEqual(['red', 'red'])
+    expect(reported).toEqual(['red', 'red'])
     put('a', 'blue')
-    expect(told.splice(0)).toEqual(['red', 'red', 'red', 'blue'])
+    expect(reported.splice(0)).toEqual(['red', 'red', 'red', 'blue'])
     put('a')
     put('a')
-    expect(told).toEqual(['blue'])
+    expect(reported).toEqual(['blue'])
   })
 
-  it('tells nothing to who has had enough, or has had so from the beginning', () => {
+  it('calls no listener whose signal is aborted', () => {
     const { put, index } = indexed()
-    const told: string[] = []
-    const enough = new AbortController()
-    index.onChange((entry) => told.push(entry), enough.signal)
-    index.onChange((entry) => told.push(entry), AbortSignal.abort())
+    const reported: string[] = []
+    const stop = new AbortController()
+    index.onChange((value) => reported.push(value), stop.signal)
+    index.onChange((value) => reported.push(value), AbortSignal.abort())
     put('a', 'red')
-    enough.abort()
+    stop.abort()
     put('a', 'blue')
-    expect(told).toEqual(['red'])
+    expect(reported).toEqual(['red'])
   })
 
-  it('is what a look at all objects would find, whatever they have been', () => {
+  it('finds the same as a scan of all objects, after any changes', () => {
     const step = fc.record({
       name: fc.constantFrom('a', 'b', 'c'),
       colour: fc.constantFrom('red', 'blue', undefined),

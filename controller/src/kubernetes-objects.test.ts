@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { parseAppliedObject, parseJob, parseNode, parsePod } from './objects.js'
+import { parseAppliedObject, parseJob, parseNode, parsePod } from './kubernetes-objects.js'
 import { T0 } from './testing/objects.js'
 
 const metadata = {
@@ -12,8 +12,8 @@ const metadata = {
 }
 const seconds = (count: number) => new Date(T0 + count * 1000).toISOString()
 
-describe('what is read of objects', () => {
-  it('C8 is read of anything without an error', () => {
+describe('a parser of Kubernetes objects', () => {
+  it('C8 reads any object without an error', () => {
     const KEYS = [
       'spec',
       'status',
@@ -39,25 +39,24 @@ describe('what is read of objects', () => {
     })
     const labels = fc.oneof(fc.dictionary(fc.string(), fc.string()), fc.anything())
     fc.assert(
-      fc.property(anything, labels, fc.boolean(), (object, own, isNamed) => {
-        const given = isNamed
+      fc.property(anything, labels, fc.boolean(), (object, text, isNamed) => {
+        const input = isNamed
           ? {
               ...object,
-              metadata: { ...metadata, labels: own, annotations: own, ownerReferences: own },
+              metadata: { ...metadata, labels: text, annotations: text, ownerReferences: text },
             }
           : object
         for (const parse of [parsePod, parseJob, parseNode, parseAppliedObject]) {
-          const found = parse(given)
+          const found = parse(input)
           if (isNamed) expect(found?.metadata.name).toBe('x')
           for (const value of Object.values(found ?? {})) expect(value).not.toBeNaN()
         }
       }),
     )
-    for (const nothing of [undefined, null, 7, 'x', [], {}])
-      expect(parsePod(nothing)).toBeUndefined()
+    for (const value of [undefined, null, 7, 'x', [], {}]) expect(parsePod(value)).toBeUndefined()
   })
 
-  it('of a Pod is when its last container ended, and whether one ran', () => {
+  it('reads when the last container of a Pod ended, and whether any ran', () => {
     const ended = (finishedAt: string) => ({ terminated: { startedAt: seconds(1), finishedAt } })
     const containerStatuses = [
       { state: ended(seconds(9)) },
@@ -79,7 +78,7 @@ describe('what is read of objects', () => {
     expect(parsePod({ metadata, status: { phase: 'Failed' } })?.endedAt).toBeUndefined()
   })
 
-  it('of a Pod is where it is, whatever somebody wrote into its annotations and labels', () => {
+  it('reads the node of a scheduled Pod from its spec, not from annotations and labels', () => {
     const annotations = { 'akri.sh/target-node': 'b' }
     const labels = { 'akri.sh/target-node': 'c' }
     expect(
@@ -92,7 +91,7 @@ describe('what is read of objects', () => {
     expect(parsePod({ metadata: { ...metadata, labels } })?.targetNode).toBe('c')
   })
 
-  it('of a node that has said nothing is that it is not ready since it was made', () => {
+  it('reads a node without conditions as not ready since its creation', () => {
     expect(parseNode({ metadata })).toMatchObject({
       ready: false,
       readySince: T0,

@@ -1,0 +1,43 @@
+import { ApiClient, CONFIG_MAPS, objectKey } from '@akrijs/kube'
+import { silentLogger, systemClock } from '@akrijs/runtime'
+import { expect, it } from 'vitest'
+import { collectionOf } from './collection.js'
+import { parseAppliedObject } from './kubernetes-objects.js'
+
+it('keeps the last state of an object that hits a bug in a parser, and follows all others', () => {
+  const bug = new TypeError('x is not a function')
+  const errors: unknown[] = []
+  const access = {
+    server: new URL('http://127.0.0.1:9'),
+    credentials: async () => ({}),
+  }
+  const { cache } = collectionOf(
+    CONFIG_MAPS,
+    (object: unknown) => {
+      const parsed = parseAppliedObject(object)
+      if (parsed?.metadata.labels?.poison !== undefined) throw bug
+      return parsed
+    },
+    {
+      client: new ApiClient({ access, clock: systemClock, userAgent: 'test' }),
+      clock: systemClock,
+      log: { ...silentLogger, error: (fields) => errors.push(fields) },
+    },
+  )
+  const put = (name: string, resourceVersion: string, labels = {}) =>
+    cache.observe({
+      metadata: {
+        name,
+        namespace: 'plant',
+        uid: name,
+        resourceVersion,
+        creationTimestamp: '2026-01-01T00:00:00Z',
+        labels,
+      },
+    })
+  put('a', '1')
+  put('a', '2', { poison: 'x' })
+  put('b', '3')
+  expect(cache.list().map(({ metadata }) => metadata.name)).toEqual(['a', 'b'])
+  expect(errors).toEqual([{ path: '/api/v1/configmaps', key: objectKey('plant', 'a'), err: bug }])
+})

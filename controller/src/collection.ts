@@ -1,0 +1,53 @@
+import { parseObjectMeta } from '@akrijs/api'
+import {
+  type ApiClient,
+  type ApiObject,
+  keyOf,
+  Reflector,
+  Resource,
+  type ResourceKind,
+} from '@akrijs/kube'
+import type { Clock, Logger } from '@akrijs/runtime'
+
+/** All objects of one kind: a cache that a watch keeps current, and the resource for writes. */
+export interface Collection<T extends ApiObject> {
+  readonly cache: Reflector<T>
+  readonly api: Resource
+}
+
+export interface CollectionOptions {
+  readonly client: ApiClient
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** @param parse makes a typed object, or undefined for an object that the cache leaves out */
+export function collectionOf<T extends ApiObject>(
+  kind: ResourceKind,
+  parse: (object: unknown, cached: T | undefined) => T | undefined,
+  { client, clock, log }: CollectionOptions,
+  query: { readonly labelSelector?: string } = {},
+): Collection<T> {
+  const api = new Resource(client, kind)
+  const path = api.path()
+  const cache = new Reflector<T>({
+    client,
+    clock,
+    path,
+    query,
+    parse(object, cached) {
+      try {
+        return parse(object, cached)
+      } catch (error) {
+        // A bug in a parser must not end the watch of all objects: the last state stays.
+        const metadata = parseObjectMeta(object)
+        const key = metadata && keyOf({ metadata })
+        log.error({ path, key, err: error }, 'object not parsed')
+        return cached
+      }
+    },
+    onError: (error, retryInMs) =>
+      log.warn({ path, err: error, retryInMs: Math.round(retryInMs) }, 'watch failed'),
+  })
+  return { cache, api }
+}
