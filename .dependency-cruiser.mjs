@@ -71,6 +71,13 @@ export default {
       from: { pathNot: ['^(test|bench)/', TESTS] },
       to: { path: '^(test|bench)/' },
     },
+    {
+      name: 'no-test-support-of-packages-in-programs',
+      comment: 'nothing but tests imports src/testing; published test support is passed on',
+      severity: 'error',
+      from: { pathNot: ['^(test|bench)/', TESTS, '/src/testing\\.ts$'] },
+      to: { path: '/src/testing/' },
+    },
   ],
   options: {
     doNotFollow: { path: 'node_modules' },

@@ -7,12 +7,19 @@ import { systemClock } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ApiUnreachableError, ClusterAccessError } from './errors.js'
-import { failure, get, refuse, TestServer } from './testing/server.js'
+import { failure, get } from './testing/failure.js'
+import { answerWith, FakeApiServer } from './testing/fake-api-server.js'
 
-const api = new TestServer(systemClock)
-const { connect, serve, sockets } = api
+const api = new FakeApiServer(systemClock)
+const { sockets } = api
+const serve: typeof api.listen = (...args) => api.listen(...args)
+const connect: typeof api.connect = (...args) => api.connect(...args)
 
-afterEach(() => api.reset())
+beforeEach(() => {
+  api.answer = answerWith(200, {})
+})
+
+afterEach(() => api.close())
 
 describe('credentials', () => {
   const withToken = (token: () => string) => async () => ({ token: token() })
@@ -27,7 +34,7 @@ describe('credentials', () => {
     api.answer = ({ headers }, response) =>
       response.writeHead(headers.authorization === 'Bearer token-2' ? 200 : 401).end('{}')
     expect(await get(client)).toEqual({})
-    api.answer = refuse(401, { reason: 'Unauthorized', message: 'who are you' })
+    api.answer = answerWith(401, { reason: 'Unauthorized', message: 'who are you' })
     expect(await failure(get(client))).toMatchObject({ status: 401 })
     expect(reads).toBe(3)
   })

@@ -1,13 +1,20 @@
 import { systemClock } from '@akrijs/runtime'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
 import type { ApiClient } from './api-client.js'
-import { failure, refuse, TestServer } from './testing/server.js'
+import { failure } from './testing/failure.js'
+import { answerWith, FakeApiServer } from './testing/fake-api-server.js'
 
-const api = new TestServer(systemClock)
-const { connect, serve, sockets } = api
+const api = new FakeApiServer(systemClock)
+const { sockets } = api
+const serve: typeof api.listen = (...args) => api.listen(...args)
+const connect: typeof api.connect = (...args) => api.connect(...args)
 
-afterEach(() => api.reset())
+beforeEach(() => {
+  api.answer = answerWith(200, {})
+})
+
+afterEach(() => api.close())
 
 describe('lines', () => {
   async function linesOf(
@@ -97,7 +104,7 @@ describe('lines', () => {
 
   it('gives the refusal of the server', async () => {
     const client = connect(await serve())
-    api.answer = refuse(410, { reason: 'Expired', message: 'too old' })
+    api.answer = answerWith(410, { reason: 'Expired', message: 'too old' })
     expect(await failure(linesOf(client))).toMatchObject({ status: 410, reason: 'Expired' })
   })
 })

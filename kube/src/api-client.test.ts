@@ -3,15 +3,22 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { systemClock } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
 import { ApiError, ApiUnreachableError } from './errors.js'
-import { failure, get, refuse, TestServer } from './testing/server.js'
+import { failure, get } from './testing/failure.js'
+import { answerWith, FakeApiServer } from './testing/fake-api-server.js'
 
-const api = new TestServer(systemClock)
-const { connect, serve, sockets } = api
+const api = new FakeApiServer(systemClock)
+const { sockets } = api
+const serve: typeof api.listen = (...args) => api.listen(...args)
+const connect: typeof api.connect = (...args) => api.connect(...args)
 
-afterEach(() => api.reset())
+beforeEach(() => {
+  api.answer = answerWith(200, {})
+})
+
+afterEach(() => api.close())
 
 describe('connections', () => {
   it('uses one connection for a hundred requests', async () => {
@@ -91,7 +98,7 @@ describe('answers', () => {
     [500, 'InternalError', 'transient'],
   ])('makes a refusal with %i %s one that is %s', async (status, reason, kind) => {
     const client = connect(await serve())
-    api.answer = refuse(status, {
+    api.answer = answerWith(status, {
       kind: 'Status',
       status: 'Failure',
       reason,
@@ -105,7 +112,7 @@ describe('answers', () => {
 
   it('shows what was said by something that is no API server', async () => {
     const client = connect(await serve())
-    api.answer = refuse(502, '<html>bad gateway</html>')
+    api.answer = answerWith(502, '<html>bad gateway</html>')
     expect(await failure(get(client))).toMatchObject({
       status: 502,
       reason: 'Bad Gateway',
@@ -115,7 +122,7 @@ describe('answers', () => {
 
   it('takes the message of a Status that has no reason', async () => {
     const client = connect(await serve())
-    api.answer = refuse(500, { message: 'no more room' })
+    api.answer = answerWith(500, { message: 'no more room' })
     expect(await failure(get(client))).toMatchObject({
       message: expect.stringMatching(/: no more room$/),
     })
@@ -123,14 +130,14 @@ describe('answers', () => {
 
   it('keeps a message short', async () => {
     const client = connect(await serve())
-    api.answer = refuse(422, { reason: 'Invalid', message: 'x'.repeat(100_000) })
+    api.answer = answerWith(422, { reason: 'Invalid', message: 'x'.repeat(100_000) })
     const error = await failure(get(client))
     expect(String(error).length).toBeLessThan(3000)
   })
 
   it('says that HTML is no answer', async () => {
     const client = connect(await serve())
-    api.answer = refuse(200, '<html>please log in</html>', { 'content-type': 'text/html' })
+    api.answer = answerWith(200, '<html>please log in</html>', { 'content-type': 'text/html' })
     const error = await failure(get(client))
     expect(error).toBeInstanceOf(ApiUnreachableError)
     expect(String(error)).toMatch(/no JSON.*text\/html.*please log in/)
@@ -192,7 +199,7 @@ describe('answers', () => {
     const seen: unknown[] = []
     const client = connect(await serve(), { onAnswer: (one) => seen.push(one) })
     await get(client)
-    api.answer = refuse(404, {})
+    api.answer = answerWith(404, {})
     await failure(get(client))
     expect(seen).toEqual([
       { method: 'GET', status: 200 },
@@ -208,7 +215,7 @@ describe('a server with too much to do', () => {
     let requests = 0
     api.answer = (request, response) => {
       if (requests++ === 0)
-        refuse(
+        answerWith(
           429,
           { reason: 'TooManyRequests', message: 'later' },
           { 'retry-after': '7' },
@@ -228,7 +235,7 @@ describe('a server with too much to do', () => {
     let requests = 0
     api.answer = (request, response) => {
       requests++
-      refuse(
+      answerWith(
         429,
         { reason: 'TooManyRequests', message: 'later' },
         { 'retry-after': '100000' },

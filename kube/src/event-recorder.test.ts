@@ -1,10 +1,8 @@
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { ApiRequest } from './api-client.js'
-import { ApiError } from './errors.js'
 import { EventRecorder } from './event-recorder.js'
 import { type ObjectEvent, objectKey } from './objects.js'
-import { TestClient } from './testing/client.js'
+import { FakeApiServer } from './testing/fake-api-server.js'
 
 const MINUTE = 60_000
 /** A whole second, in the middle of one. */
@@ -30,21 +28,15 @@ let stop: AbortController
 let ran: Promise<void>
 let recorder: EventRecorder
 let errors: unknown[]
-/** What the server has, by path. */
-let events: Map<string, Written>
-let methods: string[]
-/** What the server does before it answers. */
-let before: () => Promise<unknown>
+let server: FakeApiServer
 
 beforeEach(() => {
   clock = new ManualClock(BEGIN)
   stop = new AbortController()
   errors = []
-  events = new Map()
-  methods = []
-  before = async () => {}
+  server = new FakeApiServer(clock)
   recorder = new EventRecorder({
-    client: new TestClient(clock, serve),
+    client: server.client(),
     clock,
     apiVersion: 'akri.sh/v0',
     onError: (error) => errors.push(error),
@@ -59,25 +51,11 @@ afterEach(async () => {
   await ran
 })
 
-async function serve({ method, path, body }: ApiRequest): Promise<unknown> {
-  methods.push(method)
-  await before()
-  if (method === 'POST') {
-    const event = body as Written
-    events.set(`${path}/${event.metadata.name}`, event)
-    return event
-  }
-  const known = events.get(path)
-  if (known === undefined) throw refusal(404)
-  const event = { ...known, ...(body as object) }
-  events.set(path, event)
-  return event
+const written = () => Array.from(server.objects.values(), (event) => event as unknown as Written)
+const methods = () => server.requests.map(({ method }) => method)
+const refuse = (status: number) => {
+  server.refusal = () => ({ status, message: 'refused' })
 }
-
-const refusal = (status: number) =>
-  new ApiError('request', { status, reason: 'Reason', message: 'no' })
-
-const written = () => [...events.values()]
 const counts = () => written().map(({ count }) => count)
 const messages = () => written().map(({ message }) => message)
 
@@ -90,10 +68,10 @@ async function record(event: Partial<ObjectEvent> = {}, uid = 'u1'): Promise<voi
 describe('an event', () => {
   it('is written into the namespace of its object, as those are which kubectl shows', async () => {
     await record()
-    expect([...events.keys()]).toEqual([
+    expect([...server.objects.keys()]).toEqual([
       expect.stringMatching(/^\/api\/v1\/namespaces\/lab\/events\/cam-8120fe\.[0-9a-f]{16}$/),
     ])
-    expect(written()).toEqual([
+    expect(written()).toMatchObject([
       {
         apiVersion: 'v1',
         kind: 'Event',
@@ -127,7 +105,7 @@ describe('an event', () => {
     stop.abort()
     await ran
     await record()
-    expect(events.size).toBe(0)
+    expect(server.objects.size).toBe(0)
     stop = new AbortController()
     ran = recorder.run(stop.signal)
     await clock.advance(0)
@@ -135,10 +113,10 @@ describe('an event', () => {
   })
 
   it('that the server refuses is told, and left out; the next one is written', async () => {
-    before = () => Promise.reject(refusal(403))
+    refuse(403)
     await record()
     expect(errors).toMatchObject([{ status: 403 }])
-    before = async () => {}
+    server.refusal = () => undefined
     await record({ message: 'another' })
     expect(messages()).toEqual(['another'])
     await record()
@@ -157,7 +135,7 @@ describe('an event that repeats itself', () => {
     expect(written()).toMatchObject([
       { count: 3, firstTimestamp: '2026-01-01T00:00:00Z', lastTimestamp: '2026-01-01T00:01:00Z' },
     ])
-    expect(methods).toEqual(['POST', 'PATCH', 'PATCH'])
+    expect(methods()).toEqual(['POST', 'PATCH', 'PATCH'])
   })
 
   it('is one for half an hour after it last came, also where somebody sets the clock', async () => {
@@ -195,9 +173,9 @@ describe('an event that repeats itself', () => {
 
   it('is a new one where the server has forgotten it', async () => {
     await record()
-    events.clear()
+    for (const path of [...server.objects.keys()]) server.remove(path)
     await record()
-    expect(methods).toEqual(['POST', 'PATCH', 'POST'])
+    expect(methods()).toEqual(['POST', 'PATCH', 'POST'])
     expect(counts()).toEqual([1])
     await record()
     expect(counts()).toEqual([2])
@@ -206,11 +184,11 @@ describe('an event that repeats itself', () => {
 
   it('is not made twice where its count cannot be written', async () => {
     await record()
-    before = () => Promise.reject(refusal(500))
+    refuse(500)
     await record()
-    expect(methods).toEqual(['POST', 'PATCH'])
+    expect(methods()).toEqual(['POST', 'PATCH'])
     expect(errors).toMatchObject([{ status: 500 }])
-    before = async () => {}
+    server.refusal = () => undefined
     await record()
     expect(counts()).toEqual([3])
   })
@@ -237,7 +215,7 @@ describe('too many events', () => {
     expect(messages()).toEqual(Array.from({ length: 25 }, (_, n) => String(n)))
     await clock.advance(9999)
     await record({ message: 'early' })
-    expect(events.size).toBe(25)
+    expect(server.objects.size).toBe(25)
     await clock.advance(1)
     await record({ message: 'in time' })
     await record({ message: 'too many' })
@@ -245,17 +223,17 @@ describe('too many events', () => {
     // None of them waits for its turn: old news help nobody.
     expect(messages().slice(25)).toEqual(['in time'])
     for (let n = 100; n < 200; n++) await record({ message: String(n) })
-    expect(events.size).toBe(26 + 25)
+    expect(server.objects.size).toBe(26 + 25)
   })
 
   it('are as many where they repeat themselves: each is a write', async () => {
     for (let n = 0; n < 100; n++) await record()
     expect(counts()).toEqual([25])
-    expect(methods).toHaveLength(25)
+    expect(methods()).toHaveLength(25)
   })
 
   it('are left out where 200 wait for a slow server', async () => {
-    before = () => clock.sleep(10_000)
+    server.before = () => clock.sleep(10_000)
     for (let n = 0; n < 300; n++) recorder.record({ ...lost, message: String(n) }, 'u1')
     await clock.advance(600 * 10_000)
     expect(messages()).toEqual(Array.from({ length: 200 }, (_, n) => String(n)))
@@ -274,12 +252,12 @@ describe('the end', () => {
   })
 
   it('comes while the server does not answer, and is no failure', async () => {
-    before = () => new Promise(() => {})
+    server.before = () => new Promise(() => {})
     await record()
     await record({ message: 'another' })
     stop.abort()
     await ran
     expect(errors).toEqual([])
-    expect(methods).toEqual(['POST'])
+    expect(methods()).toEqual(['POST'])
   })
 })

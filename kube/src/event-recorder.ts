@@ -9,9 +9,9 @@ import { Resource } from './resource.js'
 export interface EventRecorderOptions {
   readonly client: ApiClient
   readonly clock: Clock
-  /** An Event could not be written; it is left out. */
+  /** An Event could not be written, and is dropped. */
   onError(error: unknown): void
-  /** The API group and version of the objects that Events regard, such as `akri.sh/v0`. */
+  /** The group and version of the objects that Events regard, such as `akri.sh/v0`. */
   readonly apiVersion: string
   /** The component that Events come from. */
   readonly source: string
@@ -29,15 +29,15 @@ interface Waiting {
   readonly uid: string | undefined
 }
 
-/** Events that say the same are one for so long, in milliseconds: a server forgets them after an hour. */
+/** Equal Events raise a count within this time, in milliseconds: a server deletes an Event after an hour. */
 const FOLD_MS = 30 * 60_000
-/** How many different events are remembered, and how many wait at most. */
+/** The most Events that are remembered, and the most that wait. */
 const MAX_EVENTS = 200
-/** So many at once, and then one in so many milliseconds. */
+/** The most writes at once, and the milliseconds between writes after that. */
 const BURST = 25
 const REFILL_MS = 10_000
 
-/** Writes Events about our objects, as `kubectl describe` shows them. Repeated ones raise a count; too many are left out. */
+/** Writes Events. An Event that repeats raises a count. Events beyond a budget are dropped: old news helps no one. */
 export class EventRecorder {
   readonly #options: EventRecorderOptions
   readonly #api: Resource
@@ -61,14 +61,14 @@ export class EventRecorder {
   async run(signal: AbortSignal): Promise<void> {
     signal.addEventListener('abort', () => this.#wake(), { once: true })
     while (!signal.aborted) {
-      const one = this.#waiting.shift()
-      if (one === undefined) {
+      const next = this.#waiting.shift()
+      if (next === undefined) {
         await new Promise<void>((resolve) => {
           this.#wake = resolve
         })
         continue
       }
-      await this.#write(one, signal).catch((error: unknown) => {
+      await this.#write(next, signal).catch((error: unknown) => {
         if (!signal.aborted) this.#options.onError(error)
       })
     }
@@ -78,30 +78,30 @@ export class EventRecorder {
     const { clock } = this.#options
     if (this.#budget.take() > 0) return
     const { regarding, type, reason, message } = event
-    const folded = JSON.stringify([regarding, uid, type, reason, message])
-    const known = this.#recorded.get(folded)
+    const identity = JSON.stringify([regarding, uid, type, reason, message])
+    const recorded = this.#recorded.get(identity)
     const { namespace } = keyParts(regarding.key)
     const lastTimestamp = `${new Date(clock.wallMs()).toISOString().slice(0, 19)}Z`
-    if (known !== undefined && clock.monotonicMs() - known.lastAt < FOLD_MS) {
-      known.count++
-      known.lastAt = clock.monotonicMs()
+    if (recorded !== undefined && clock.monotonicMs() - recorded.lastAt < FOLD_MS) {
+      recorded.count++
+      recorded.lastAt = clock.monotonicMs()
       try {
         await this.#api.patch(
-          objectKey(namespace, known.name),
+          objectKey(namespace, recorded.name),
           'merge',
-          { count: known.count, lastTimestamp },
+          { count: recorded.count, lastTimestamp },
           { signal },
         )
         return
       } catch (error) {
-        // The server has forgotten it: a new one.
+        // The server has deleted the Event: create another.
         if (!ApiError.is(error, 404)) throw error
       }
     }
     const object = this.#object(event, uid, namespace, lastTimestamp)
     await this.#api.create(namespace, object, { signal })
-    this.#recorded.delete(folded)
-    this.#recorded.set(folded, {
+    this.#recorded.delete(identity)
+    this.#recorded.set(identity, {
       name: object.metadata.name,
       count: 1,
       lastAt: clock.monotonicMs(),

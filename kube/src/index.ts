@@ -1,10 +1,23 @@
-export * from './api-client.js'
-export * from './cluster-access.js'
-export * from './errors.js'
-export * from './event-recorder.js'
+export { ApiClient, type ApiClientOptions, type ApiRequest } from './api-client.js'
+export { type ClusterAccess, clusterAccess } from './cluster-access.js'
+export { ApiError, ApiUnreachableError } from './errors.js'
+export { EventRecorder } from './event-recorder.js'
 export * from './kinds.js'
-export * from './leader-election.js'
-export * from './objects.js'
-export * from './reconcile-queue.js'
-export * from './reflector.js'
-export * from './resource.js'
+export { LeaderElection } from './leader-election.js'
+export type { ApiObject } from './object-cache.js'
+export {
+  type JsonPatch,
+  keyOf,
+  keyParts,
+  type NodeName,
+  type ObjectEvent,
+  type ObjectKey,
+  type ObjectMeta,
+  type OwnerReference,
+  objectKey,
+  pointer,
+  type ResourceKind,
+} from './objects.js'
+export { ReconcileQueue, type ReconcileResult } from './reconcile-queue.js'
+export { Reflector } from './reflector.js'
+export { type DeleteOptions, Resource } from './resource.js'

@@ -3,7 +3,7 @@ import { ManualClock } from '@akrijs/runtime/testing'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Candidates } from './testing/candidates.js'
-import type { Fate } from './testing/lease.js'
+import type { Fate } from './testing/fake-api-server.js'
 
 describe('candidates on a bad network', () => {
   const world = fc.record({
@@ -60,7 +60,9 @@ describe('candidates on a bad network', () => {
         expect(candidates.all.filter(({ election }) => election.leads)).toHaveLength(1)
         await candidates.stop()
 
-        const turns = candidates.all.flatMap((one) => one.turns).toSorted((a, b) => a.from - b.from)
+        const turns = candidates.all
+          .flatMap(({ turns }) => turns)
+          .toSorted((a, b) => a.from - b.from)
         for (const [i, { from }] of turns.entries())
           if (i > 0) expect(turns[i - 1]?.to ?? Number.POSITIVE_INFINITY).toBeLessThanOrEqual(from)
       }),

@@ -1,292 +1,217 @@
-import { type Clock, isRecord } from '@akrijs/runtime'
+import type { Clock } from '@akrijs/runtime'
 import type { ApiClient } from './api-client.js'
-import { ApiError, ApiUnreachableError } from './errors.js'
+import { Deadline } from './deadline.js'
+import { ApiError } from './errors.js'
 import { LEASES } from './kinds.js'
+import { type Lease, leaseObject, leaseStep, parseLease, type SeenRenewal } from './lease.js'
 import { objectKey } from './objects.js'
 import { Resource } from './resource.js'
 
 export interface LeaderElectionOptions {
   readonly client: ApiClient
   readonly clock: Clock
-  /** Of the Lease. */
+  /** The namespace and the name of the Lease. */
   readonly namespace: string
   readonly name: string
-  /** Tells the candidates apart; a Pod's name does. */
+  /** Tells the candidates apart, for example the name of the Pod. */
   readonly identity: string
-  /** How long others wait for a leader that is not heard of, in milliseconds. @default 15000 */
-  readonly leaseMs?: number
-  /** When a leader that could not renew gives up, in milliseconds; less than `leaseMs`. @default 10000 */
-  readonly renewDeadlineMs?: number
-  /** How often is tried, in milliseconds. @default 2000 */
-  readonly retryMs?: number
-  /** Of [0, 1). @default Math.random */
-  readonly random?: () => number
   onError(error: unknown): void
 }
 
-/** The longest that a Lease of another one is waited for, in milliseconds: more than a timer can do. */
-const MAX_LEASE_MS = 2 ** 31 - 1
+export interface LeaderElectionTiming {
+  /** How long other candidates wait for a leader that does not renew, in milliseconds. @default 15000 */
+  readonly leaseMs?: number
+  /** When a leader that could not renew gives up, in milliseconds; less than `leaseMs`. @default 10000 */
+  readonly renewDeadlineMs?: number
+  /** The time between two attempts, in milliseconds. @default 2000 */
+  readonly retryMs?: number
+  /** Of [0, 1). @default Math.random */
+  readonly random?: () => number
+}
+
 /** How long giving the Lease back may take, in milliseconds. */
 const GIVE_BACK_MS = 2000
 const GIVE_BACK_ATTEMPTS = 3
 
-interface Lease {
-  /** As the server gave it: labels and owners of the Lease are kept. */
-  readonly metadata: object
-  readonly holder: string
-  readonly durationMs: number
-  readonly acquired: string | undefined
-  /** What changes with each renewal. */
-  readonly renewal: string
-  readonly transitions: number
-}
-
-/** `lost`: another one holds the Lease. `unknown`: there was no answer, or somebody wrote in the same moment. */
-type Hold =
+/** `lost`: another candidate holds the Lease. `unknown`: no answer, or another write in the same moment. */
+type Attempt =
   | { readonly state: 'held'; readonly since: number }
   | { readonly state: 'lost' | 'unknown' }
 
 /**
- * Of several candidates lets one lead at a time, by a Lease that it renews. Others judge by their own clocks how long the
- * Lease has not changed, so that clocks need not agree; a leader that cannot renew stops leading before they take over.
- * That holds as long as `lead` ends within `leaseMs - renewDeadlineMs` of its signal.
+ * Lets one of several candidates lead at a time, by a Lease that the leader renews. Each candidate measures by its own clock
+ * how long the Lease has not changed: clocks need not agree. A leader that cannot renew stops leading before another
+ * candidate takes over, as long as `lead` ends within `leaseMs - renewDeadlineMs` after its signal is aborted.
  */
 export class LeaderElection {
-  readonly #options: Required<LeaderElectionOptions>
+  readonly #options: LeaderElectionOptions & Required<LeaderElectionTiming>
   readonly #leases: Resource
-  /** The renewal of another one that was seen last, and whether it was seen for as long as it is good. */
-  #seen: { readonly renewal: string; readonly patience: Patience } | undefined
-  /** Whether the Lease may be ours: also where the answer was lost. */
+  #seen: SeenRenewal | undefined
+  /** Whether the Lease may be ours: also if the answer to a write was lost. */
   #mayHold = false
-  #leads = false
+  #turn: Turn | undefined
 
-  constructor(options: LeaderElectionOptions) {
+  constructor(options: LeaderElectionOptions, timing: LeaderElectionTiming = {}) {
     this.#options = {
       leaseMs: 15_000,
       renewDeadlineMs: 10_000,
       retryMs: 2000,
       random: Math.random,
       ...options,
+      ...timing,
     }
     this.#leases = new Resource(options.client, LEASES)
   }
 
-  /** Whether it is our turn. */
+  /** Whether this candidate leads now. */
   get leads(): boolean {
-    return this.#leads
+    return this.#turn?.signal.aborted === false
   }
 
   /**
-   * Waits for its turn, leads, and waits again when it has lost the Lease, until the signal is aborted. `lead` is given a
-   * signal that ends its turn; the Lease is kept until it has returned, and given back at the end.
+   * Waits for the Lease, leads, and waits again after the Lease was lost, until the signal is aborted. The signal of `lead`
+   * ends its turn. The Lease is renewed until `lead` has returned, and is given back then.
    */
   async run(signal: AbortSignal, lead: (turn: AbortSignal) => Promise<void>): Promise<void> {
-    const { clock, retryMs, random } = this.#options
+    const { clock, retryMs, renewDeadlineMs, random } = this.#options
+    const pause = (ms: number, until: AbortSignal) => clock.sleep(ms, until).catch(() => undefined)
     try {
-      while (!signal.aborted) {
-        const hold = await this.#tryToHold(signal)
-        if (hold.state === 'held' && !signal.aborted && !this.#isTooLate(hold.since))
-          await this.#leadUntilLost(signal, hold.since, lead)
-        await clock.sleep(retryMs * (1 + random() * 0.2), signal).catch(() => undefined)
+      while (this.#turn !== undefined || !signal.aborted) {
+        const turn: Turn | undefined = this.#turn
+        const attempt = await this.#tryToHold(turn?.returned ?? signal)
+        if (turn !== undefined) turn.update(attempt)
+        else if (attempt.state === 'held' && !signal.aborted) {
+          const next = new Turn(clock, attempt.since, renewDeadlineMs, signal)
+          if (next.isInTime) this.#turn = next.begin(lead)
+        }
+        if (this.#turn !== undefined) await pause(retryMs, this.#turn.returned)
+        if (this.#turn?.returned.aborted) {
+          const { result } = this.#turn
+          this.#turn = undefined
+          await this.#giveBack()
+          await result
+        }
+        // At random, so that candidates do not ask in the same moment.
+        if (this.#turn === undefined) await pause(retryMs * (1 + random() * 0.2), signal)
       }
     } finally {
-      this.#seen?.patience.end()
-      this.#seen = undefined
       await this.#giveBack()
     }
   }
 
-  async #leadUntilLost(
-    signal: AbortSignal,
-    since: number,
-    lead: (turn: AbortSignal) => Promise<void>,
-  ): Promise<void> {
-    const { clock, retryMs, renewDeadlineMs } = this.#options
-    const turn = new AbortController()
-    const done = new AbortController()
-    const endTurn = () => {
-      this.#leads = false
-      turn.abort()
-    }
-    signal.addEventListener('abort', endTurn, { once: true })
-    this.#leads = true
-    let renewed = since
-    let patience: Patience | undefined
-    const renewing = (async () => {
-      while (!done.signal.aborted) {
-        await clock.sleep(retryMs, done.signal).catch(() => undefined)
-        if (done.signal.aborted) return
-        // The machine may have slept.
-        if (this.#isTooLate(renewed)) endTurn()
-        const hold = await this.#tryToHold(done.signal)
-        if (hold.state === 'lost') endTurn()
-        if (hold.state !== 'held') continue
-        renewed = hold.since
-        patience?.end()
-      }
-    })()
-    // Beside the renewing, which may hang; and by a timer, because the time of day may be set back.
-    const watching = (async () => {
-      while (!done.signal.aborted && !turn.signal.aborted) {
-        const left = Math.min(
-          renewDeadlineMs,
-          Math.max(0, renewed + renewDeadlineMs - clock.monotonicMs()),
-        )
-        patience = new Patience(clock, left, done.signal)
-        if (await patience.isOver) endTurn()
-      }
-    })()
+  /** Takes the Lease, or renews it. A request that hangs leaves time for another attempt. */
+  async #tryToHold(signal: AbortSignal): Promise<Attempt> {
+    const { namespace, name, identity, onError, renewDeadlineMs, clock } = this.#options
+    // Other candidates count from when they see the renewal, which is never before it was sent.
+    const since = clock.monotonicMs()
+    const deadline = new Deadline(clock, () => since + renewDeadlineMs / 2, signal)
+    const options = { signal: deadline.signal }
+    const key = objectKey(namespace, name)
     try {
-      await lead(turn.signal)
-    } finally {
-      this.#leads = false
-      done.abort()
-      signal.removeEventListener('abort', endTurn)
-      await Promise.all([renewing, watching])
-      await this.#giveBack()
-    }
-  }
-
-  /** Others may take over soon. */
-  #isTooLate(renewed: number): boolean {
-    const { clock, renewDeadlineMs } = this.#options
-    return clock.monotonicMs() - renewed >= renewDeadlineMs
-  }
-
-  /** One attempt to take the Lease, or to renew it. One that hangs leaves the time for another. */
-  async #tryToHold(signal: AbortSignal): Promise<Hold> {
-    const { namespace, name, identity, onError, renewDeadlineMs } = this.#options
-    const patience = new Patience(this.#options.clock, renewDeadlineMs / 2, signal)
-    // Others count from when they see the renewal, which is never before it was sent.
-    const since = this.#options.clock.monotonicMs()
-    try {
-      const lease = leaseIn(
-        await this.#leases.get(objectKey(namespace, name), { signal: patience.signal }),
-      )
-      if (lease !== undefined && lease.holder !== identity) {
-        this.#mayHold = false
-        if (lease.holder !== '' && !this.#hasRunOut(lease)) return { state: 'lost' }
+      const lease = parseLease(await this.#leases.get(key, options))
+      const step = leaseStep(lease, identity, this.#seen, clock.monotonicMs())
+      if (lease !== undefined && lease.holder !== identity) this.#mayHold = false
+      if (step.do === 'wait') {
+        this.#seen = step.seen
+        return { state: 'lost' }
       }
       this.#mayHold = true
       const object = this.#object(lease, identity)
-      if (lease === undefined)
-        await this.#leases.create(namespace, object, { signal: patience.signal })
-      else
-        await this.#leases.replace(objectKey(namespace, name), object, { signal: patience.signal })
+      if (lease === undefined) await this.#leases.create(namespace, object, options)
+      else await this.#leases.replace(key, object, options)
       return { state: 'held', since }
     } catch (error) {
-      // 409: somebody else was faster.
+      // 409: another candidate was faster.
       if (!ApiError.is(error, 409) && !signal.aborted) onError(error)
       return { state: 'unknown' }
     } finally {
-      patience.end()
+      deadline.end()
     }
-  }
-
-  /** Whether a Lease of another one has not been renewed for as long as it is good, by a timer: the time of day may be set. */
-  #hasRunOut({ renewal, durationMs }: Lease): boolean {
-    if (this.#seen?.renewal !== renewal) {
-      this.#seen?.patience.end()
-      this.#seen = {
-        renewal,
-        patience: new Patience(this.#options.clock, Math.min(durationMs, MAX_LEASE_MS)),
-      }
-    }
-    return this.#seen.patience.signal.aborted
   }
 
   async #giveBack(): Promise<void> {
     if (!this.#mayHold) return
     const { onError, clock } = this.#options
-    const patience = new Patience(clock, GIVE_BACK_MS)
+    const end = clock.monotonicMs() + GIVE_BACK_MS
+    const deadline = new Deadline(clock, () => end)
     try {
-      // A renewal of ours that was under way may arrive between reading and writing.
+      // A renewal of ours may still be under way, and arrive between reading and writing.
       for (let attempt = 0; this.#mayHold && attempt < GIVE_BACK_ATTEMPTS; attempt++)
-        await this.#release(patience.signal)
+        await this.#release(deadline.signal)
     } catch (error) {
-      // It runs out by itself.
+      // The Lease runs out without us.
       onError(error)
     } finally {
-      patience.end()
+      deadline.end()
     }
   }
 
   async #release(signal: AbortSignal): Promise<void> {
     const { namespace, name, identity } = this.#options
+    const key = objectKey(namespace, name)
     try {
-      const lease = leaseIn(await this.#leases.get(objectKey(namespace, name), { signal }))
+      const lease = parseLease(await this.#leases.get(key, { signal }))
       if (lease?.holder === identity)
-        await this.#leases.replace(objectKey(namespace, name), this.#object(lease, ''), { signal })
+        await this.#leases.replace(key, this.#object(lease, ''), { signal })
       this.#mayHold = false
     } catch (error) {
       if (!ApiError.is(error, 409)) throw error
     }
   }
 
-  #object(lease: Lease | undefined, holderIdentity: string) {
-    const { namespace, name, clock, leaseMs } = this.#options
-    const now = `${new Date(clock.wallMs()).toISOString().slice(0, -1)}000Z`
-    const taken = holderIdentity !== '' && lease?.holder !== holderIdentity
-    return {
-      apiVersion: 'coordination.k8s.io/v1',
-      kind: 'Lease',
-      // With its version: who writes between our reading and our writing wins.
-      metadata: lease?.metadata ?? { name, namespace },
-      spec: {
-        holderIdentity,
-        leaseDurationSeconds: Math.max(1, Math.ceil(leaseMs / 1000)),
-        renewTime: now,
-        acquireTime: taken ? now : lease?.acquired,
-        leaseTransitions: (lease?.transitions ?? 0) + (taken && lease !== undefined ? 1 : 0),
-      },
-    }
+  #object(lease: Lease | undefined, holder: string): object {
+    const { namespace, name, leaseMs: durationMs, clock } = this.#options
+    return leaseObject(lease, holder, {
+      namespace,
+      name,
+      durationMs,
+      now: new Date(clock.wallMs()),
+    })
   }
 }
 
-/** A signal that ends with another one, or after a time. */
-class Patience {
-  /** Once it has ended: whether that was because of the time. */
-  readonly isOver: Promise<boolean>
-  readonly #abort = new AbortController()
-  readonly #outer: AbortSignal | undefined
-  readonly #onAbort = () => this.#abort.abort()
+/** One time of leading: from a held Lease until `lead` has returned. */
+class Turn {
+  readonly #deadline: Deadline
+  readonly #returned = new AbortController()
+  #renewedAt: number
+  /** What `lead` came to. */
+  result: Promise<void> = Promise.resolve()
 
-  constructor(clock: Clock, ms: number, outer?: AbortSignal) {
-    this.#outer = outer
-    if (outer?.aborted) this.#abort.abort()
-    outer?.addEventListener('abort', this.#onAbort, { once: true })
-    this.isOver = clock.sleep(ms, this.#abort.signal).then(
-      () => {
-        this.end()
-        return true
-      },
-      () => false,
-    )
+  /** @param since when the request was sent that took the Lease */
+  constructor(clock: Clock, since: number, renewDeadlineMs: number, signal: AbortSignal) {
+    this.#renewedAt = since
+    // Beside the renewals, because a renewal may hang.
+    this.#deadline = new Deadline(clock, () => this.#renewedAt + renewDeadlineMs, signal)
   }
 
+  /** Ends the turn. */
   get signal(): AbortSignal {
-    return this.#abort.signal
+    return this.#deadline.signal
   }
 
-  end(): void {
-    this.#outer?.removeEventListener('abort', this.#onAbort)
-    this.#abort.abort()
+  /** Whether other candidates cannot take over soon. */
+  get isInTime(): boolean {
+    return !this.#deadline.signal.aborted
   }
-}
 
-/** @throws ApiUnreachableError where it is no Lease: something else answered */
-function leaseIn(object: unknown): Lease | undefined {
-  if (object === undefined) return undefined
-  const { metadata, spec = {} } = isRecord(object) ? object : {}
-  if (!isRecord(metadata) || !isRecord(spec) || typeof metadata.resourceVersion !== 'string')
-    throw new ApiUnreachableError('the answer is no Lease')
-  const { holderIdentity, leaseDurationSeconds, renewTime, acquireTime, leaseTransitions } = spec
-  return {
-    metadata,
-    holder: typeof holderIdentity === 'string' ? holderIdentity : '',
-    durationMs: (typeof leaseDurationSeconds === 'number' ? leaseDurationSeconds : 1) * 1000,
-    acquired: typeof acquireTime === 'string' ? acquireTime : undefined,
-    renewal: `${holderIdentity} ${renewTime} ${metadata.resourceVersion}`,
-    transitions: typeof leaseTransitions === 'number' ? leaseTransitions : 0,
+  /** Is aborted when `lead` has returned. */
+  get returned(): AbortSignal {
+    return this.#returned.signal
+  }
+
+  begin(lead: (turn: AbortSignal) => Promise<void>): this {
+    this.result = lead(this.signal).finally(() => {
+      this.#deadline.end()
+      this.#returned.abort()
+    })
+    // The loop of the election awaits the result, after it has given the Lease back.
+    this.result.catch(() => undefined)
+    return this
+  }
+
+  update(attempt: Attempt): void {
+    if (attempt.state === 'held') this.#renewedAt = attempt.since
+    else if (attempt.state === 'lost') this.#deadline.end()
   }
 }

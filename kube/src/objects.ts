@@ -57,7 +57,7 @@ export interface ResourceKind {
 
 /** An Event about one of our objects, as `kubectl describe` shows it. */
 export interface ObjectEvent {
-  readonly regarding: { readonly kind: 'Configuration' | 'Instance'; readonly key: ObjectKey }
+  readonly regarding: { readonly kind: string; readonly key: ObjectKey }
   readonly type: 'Normal' | 'Warning'
   /** A word in CamelCase. */
   readonly reason: string

@@ -1,3 +1,4 @@
+import { defineError } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {
@@ -6,14 +7,8 @@ import {
   type ReconcileResult,
 } from './reconcile-queue.js'
 
-class TestError extends Error {
-  readonly kind: string
-
-  constructor(kind: string) {
-    super(kind)
-    this.kind = kind
-  }
-}
+class TransientError extends defineError('AKRI_ERR_TEST_TRANSIENT', 'transient') {}
+class TerminalError extends defineError('AKRI_ERR_TEST_TERMINAL', 'terminal') {}
 
 let clock: ManualClock
 let stop: AbortController
@@ -38,18 +33,19 @@ afterEach(async () => {
 function start(
   options: Pick<ReconcileQueueOptions<string>, 'concurrency' | 'gatherMs' | 'random'> = {},
 ): ReconcileQueue<string> {
-  const queue = new ReconcileQueue<string>({
-    random: () => 1,
-    ...options,
-    clock,
-    initialBackoffMs: 1000,
-    ceilingMs: 4000,
-    reconcile: (key) => {
-      calls.push(key)
-      return reconcile(key)
+  const queue = new ReconcileQueue<string>(
+    {
+      random: () => 0,
+      ...options,
+      clock,
+      reconcile: (key) => {
+        calls.push(key)
+        return reconcile(key)
+      },
+      onError: (key, _error, retryInMs) => errors.push([key, retryInMs]),
     },
-    onError: (key, _error, retryInMs) => errors.push([key, retryInMs]),
-  })
+    { initialMs: 1000, ceilingMs: 4000 },
+  )
   ran = queue.run(stop.signal)
   return queue
 }
@@ -112,7 +108,7 @@ describe('the reconcile queue', () => {
     await clock.advance(99)
     expect(settled).toBe(false)
     expect(calls).toEqual(['a'])
-    reconcile = () => Promise.reject(new TestError('transient'))
+    reconcile = () => Promise.reject(new TransientError('no answer'))
     await clock.advance(1)
     await settling
     expect(calls).toEqual(['a', 'a'])
@@ -128,8 +124,8 @@ describe('the reconcile queue', () => {
   })
 
   it('gathers for between half and all of its time, so that not all who hear of something write at once', async () => {
-    const rolls = [0, 0.5]
-    const queue = start({ gatherMs: 100, random: () => rolls.shift() ?? 1 })
+    const rolls = [1, 0.5]
+    const queue = start({ gatherMs: 100, random: () => rolls.shift() ?? 0 })
     for (const key of ['a', 'b', 'c']) queue.add(key)
     for (const [until, called] of [
       [49, 0],
@@ -204,7 +200,7 @@ describe('the reconcile queue', () => {
     const queue = start()
     let fail = true
     reconcile = async () => {
-      if (fail) throw new TestError('transient')
+      if (fail) throw new TransientError('no answer')
       return {}
     }
     queue.add('a')
@@ -219,10 +215,10 @@ describe('the reconcile queue', () => {
   })
 
   it('A1 spreads retries: each comes after between half and all of its back-off', async () => {
-    const rolls = [0, 0.5, 0, 0]
-    const queue = start({ random: () => rolls.shift() ?? 1 })
+    const rolls = [1, 0.5, 1, 1]
+    const queue = start({ random: () => rolls.shift() ?? 0 })
     reconcile = async () => {
-      throw new TestError('transient')
+      throw new TransientError('no answer')
     }
     queue.add('a')
     await clock.advance(500 + 1500 + 2000 + 2000)
@@ -232,7 +228,7 @@ describe('the reconcile queue', () => {
   it('A1 does not wait for the back-off when something happens', async () => {
     const queue = start()
     reconcile = async () => {
-      throw new TestError('transient')
+      throw new TransientError('no answer')
     }
     queue.add('a')
     await clock.advance(10)
@@ -242,10 +238,35 @@ describe('the reconcile queue', () => {
     expect(clock.sleeping).toHaveLength(1)
   })
 
+  it('A1 backs off from a bug in one key, hands over the error untouched, and goes on with other keys', async () => {
+    const handedOver: unknown[] = []
+    const bug = new TypeError('undefined is not a function')
+    const queue = new ReconcileQueue<string>({
+      clock,
+      random: () => 0,
+      // Thrown before there is a promise.
+      reconcile: (key) => {
+        calls.push(key)
+        if (key === 'poisoned') throw bug
+        return Promise.resolve({})
+      },
+      onError: (key, error, retryInMs) => handedOver.push([key, error, retryInMs]),
+    })
+    ran = queue.run(stop.signal)
+    queue.add('poisoned')
+    queue.add('well')
+    await clock.advance(500)
+    expect(calls).toEqual(['poisoned', 'well', 'poisoned'])
+    expect(handedOver).toEqual([
+      ['poisoned', bug, 500],
+      ['poisoned', bug, 1000],
+    ])
+  })
+
   it('does not retry what cannot get better', async () => {
     const queue = start()
     reconcile = async () => {
-      throw new TestError('terminal')
+      throw new TerminalError('no such handler')
     }
     queue.add('a')
     await clock.advance(100_000)

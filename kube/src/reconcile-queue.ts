@@ -1,87 +1,87 @@
-import type { Clock } from '@akrijs/runtime'
+import { aborted, Backoff, type Clock, kindOf } from '@akrijs/runtime'
 
 export interface ReconcileQueueOptions<Key extends string> {
-  /**
-   * Makes the world as it should be for this key, from how the world is now. May ask to be called again. A rejection is
-   * retried with a back-off, unless the error's `kind` is `terminal`: then only the next {@link ReconcileQueue.add} tries again.
-   */
+  /** Brings the world to what the spec of this key says, from the state that it finds. */
   reconcile(key: Key, signal: AbortSignal): Promise<ReconcileResult>
+  /**
+   * A reconcile failed: log the error as it is.
+   * @param retryInMs undefined for a terminal error, which is not retried
+   */
   onError(key: Key, error: unknown, retryInMs: number | undefined): void
   readonly clock: Pick<Clock, 'sleep'>
   /** Of [0, 1). @default Math.random */
   readonly random?: () => number
   /**
-   * How long an addition waits for others of its key, at most, in milliseconds: between half and all of it, so that those who
-   * hear of something together do not write together. @default 0: not at all
+   * How long an addition waits for others of its key, in milliseconds: between half and all of it, so that programs which
+   * hear of a change together do not write together. @default 0
    */
   readonly gatherMs?: number
-  /** How many keys may be reconciled at once; one key never runs twice at the same time. @default 4 */
+  /** How many keys are reconciled at once. @default 4 */
   readonly concurrency?: number
-  /** Milliseconds before the first retry; doubles with each failure. @default 500 */
-  readonly initialBackoffMs?: number
-  /** The longest time between retries, in milliseconds. @default 30000 */
-  readonly ceilingMs?: number
 }
 
 export interface ReconcileResult {
+  /** When to reconcile again without an addition, in milliseconds. @default never */
   readonly requeueAfterMs?: number
 }
 
-/** A key that is not to be reconciled yet. */
-interface Later {
-  readonly wait: AbortController
-  /** For further additions; otherwise it is a retry, which an addition overtakes. */
+export interface ReconcileQueueTiming {
+  /** The first back-off, in milliseconds; it doubles with each failure of the key. @default 500 */
+  readonly initialMs?: number
+  /** The longest back-off, in milliseconds. @default 30000 */
+  readonly ceilingMs?: number
+}
+
+/** A key that waits for a time. */
+interface Wait {
+  readonly abort: AbortController
+  /** Whether the wait is for further additions. Any other wait is a retry, which an addition overtakes. */
   readonly gathers: boolean
 }
 
 /**
- * Calls `reconcile` for keys that were added: level-based, so that a hundred additions of a key that waits are one call,
- * and an addition while its key is being reconciled is one more call afterwards.
+ * Calls `reconcile` for the keys that are added. The queue is level-based: a hundred additions of a waiting key are one call,
+ * and an addition during a call is one more call. A key never runs twice at once.
+ *
+ * A rejection concerns its key only, and never stops the queue. A transient error and a bug are retried with a back-off. After
+ * a terminal error the key waits for the next {@link ReconcileQueue.add}.
  */
 export class ReconcileQueue<Key extends string> {
   readonly #options: Required<ReconcileQueueOptions<Key>>
+  readonly #timing: ReconcileQueueTiming
   readonly #waiting = new Set<Key>()
   readonly #running = new Set<Key>()
-  readonly #work = new Set<Promise<void>>()
-  readonly #later = new Map<Key, Later>()
-  readonly #failures = new Map<Key, number>()
+  readonly #calls = new Set<Promise<void>>()
+  readonly #waits = new Map<Key, Wait>()
+  readonly #backoffs = new Map<Key, Backoff>()
   #signal: AbortSignal | undefined
   readonly #settling = new Set<() => void>()
 
-  constructor(options: ReconcileQueueOptions<Key>) {
-    this.#options = {
-      random: Math.random,
-      gatherMs: 0,
-      concurrency: 4,
-      initialBackoffMs: 500,
-      ceilingMs: 30_000,
-      ...options,
-    }
+  constructor(options: ReconcileQueueOptions<Key>, timing: ReconcileQueueTiming = {}) {
+    this.#options = { random: Math.random, gatherMs: 0, concurrency: 4, ...options }
+    this.#timing = { initialMs: 500, ...timing }
   }
 
   add(key: Key): void {
     const { gatherMs, random } = this.#options
-    if (this.#waiting.has(key) || this.#later.get(key)?.gathers) return
-    if (gatherMs > 0) this.#addLater(key, gatherMs * (0.5 + random() / 2), true)
+    if (this.#waiting.has(key) || this.#waits.get(key)?.gathers) return
+    if (gatherMs > 0) this.#wait(key, gatherMs * (1 - random() / 2), true)
     else this.#addNow(key)
   }
 
   /** Works until the signal is aborted, and resolves when the last call has ended. */
   async run(signal: AbortSignal): Promise<void> {
     this.#signal = signal
-    this.#pump()
-    await new Promise<void>((resolve) => {
-      if (signal.aborted) return resolve()
-      signal.addEventListener('abort', () => resolve(), { once: true })
-    })
-    for (const { wait } of this.#later.values()) wait.abort()
-    this.#later.clear()
+    this.#startCalls()
+    await aborted(signal)
+    for (const { abort } of this.#waits.values()) abort.abort()
+    this.#waits.clear()
     this.#waiting.clear()
-    await Promise.all(this.#work)
+    await Promise.all(this.#calls)
     this.#tellSettled()
   }
 
-  /** Resolves when nothing is gathered, waits or runs; retries that are due later do not count. */
+  /** Resolves when no key is gathered, waits for its turn or runs. Retries that are due later do not count. */
   async settled(): Promise<void> {
     while (this.#isBusy()) await new Promise<void>((resolve) => this.#settling.add(resolve))
   }
@@ -90,7 +90,7 @@ export class ReconcileQueue<Key extends string> {
     return (
       this.#waiting.size > 0 ||
       this.#running.size > 0 ||
-      [...this.#later.values()].some(({ gathers }) => gathers)
+      [...this.#waits.values()].some(({ gathers }) => gathers)
     )
   }
 
@@ -100,7 +100,7 @@ export class ReconcileQueue<Key extends string> {
     this.#settling.clear()
   }
 
-  #pump(): void {
+  #startCalls(): void {
     const signal = this.#signal
     if (!signal || signal.aborted) return
     for (const key of this.#waiting) {
@@ -109,63 +109,61 @@ export class ReconcileQueue<Key extends string> {
       this.#waiting.delete(key)
       // Before the call, which may add the key again.
       this.#running.add(key)
-      const work = this.#reconcile(key, signal)
-      this.#work.add(work)
-      void work.then(() => this.#work.delete(work))
+      const call = this.#reconcile(key, signal)
+      this.#calls.add(call)
+      void call.then(() => this.#calls.delete(call))
     }
   }
 
   async #reconcile(key: Key, signal: AbortSignal): Promise<void> {
     try {
       const { requeueAfterMs } = await this.#options.reconcile(key, signal)
-      this.#failures.delete(key)
+      this.#backoffs.delete(key)
       if (requeueAfterMs !== undefined) this.#retryLater(key, requeueAfterMs)
     } catch (error) {
       if (!signal.aborted) this.#failed(key, error)
     } finally {
       this.#running.delete(key)
-      this.#pump()
+      this.#startCalls()
       this.#tellSettled()
     }
   }
 
   #failed(key: Key, error: unknown): void {
-    const terminal = error instanceof Error && 'kind' in error && error.kind === 'terminal'
-    const failures = (this.#failures.get(key) ?? 0) + 1
-    this.#failures.set(key, failures)
-    const { initialBackoffMs, ceilingMs, random } = this.#options
-    const ceiling = Math.min(ceilingMs, initialBackoffMs * 2 ** Math.min(failures - 1, 30))
-    // Between half and all of it: spread out, but never a hot loop.
-    const retryInMs = terminal ? undefined : ceiling * (0.5 + random() / 2)
-    this.#options.onError(key, error, retryInMs)
+    const { random, onError } = this.#options
+    const backoff = this.#backoffs.get(key) ?? new Backoff({ ...this.#timing, random })
+    this.#backoffs.set(key, backoff)
+    const next = backoff.next()
+    const retryInMs = kindOf(error) === 'terminal' ? undefined : next
+    onError(key, error, retryInMs)
     if (retryInMs !== undefined) this.#retryLater(key, retryInMs)
   }
 
   #retryLater(key: Key, ms: number): void {
-    // It was added while it was reconciled.
-    if (!this.#waiting.has(key) && !this.#later.has(key)) this.#addLater(key, ms, false)
+    // The key may have been added during the call.
+    if (!this.#waiting.has(key) && !this.#waits.has(key)) this.#wait(key, ms, false)
   }
 
-  #addLater(key: Key, ms: number, gathers: boolean): void {
+  #wait(key: Key, ms: number, gathers: boolean): void {
     if (this.#signal?.aborted) return
-    this.#later.get(key)?.wait.abort()
-    const later = { wait: new AbortController(), gathers }
-    this.#later.set(key, later)
-    this.#options.clock.sleep(ms, later.wait.signal).then(
+    this.#waits.get(key)?.abort.abort()
+    const wait = { abort: new AbortController(), gathers }
+    this.#waits.set(key, wait)
+    this.#options.clock.sleep(ms, wait.abort.signal).then(
       () => {
-        if (this.#later.get(key) === later) this.#addNow(key)
+        if (this.#waits.get(key) === wait) this.#addNow(key)
       },
       () => {
-        // Overtaken by add() or by the end of the queue.
+        // An addition or the end of the queue came first.
       },
     )
   }
 
   #addNow(key: Key): void {
     if (this.#signal?.aborted) return
-    this.#later.get(key)?.wait.abort()
-    this.#later.delete(key)
+    this.#waits.get(key)?.abort.abort()
+    this.#waits.delete(key)
     this.#waiting.add(key)
-    this.#pump()
+    this.#startCalls()
   }
 }

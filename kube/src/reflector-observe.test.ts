@@ -1,12 +1,12 @@
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
-import { type Collection, refuse, type Thing } from './testing/collection.js'
-import { ReflectedThings } from './testing/things.js'
+import { type FakeApiServer, refuse } from './testing/fake-api-server.js'
+import { ReflectedThings, type Thing } from './testing/things.js'
 
 let clock: ManualClock
 let things: ReflectedThings
-let api: Collection
+let api: FakeApiServer
 let changes: readonly string[]
 
 beforeEach(async () => {
@@ -29,7 +29,7 @@ describe('what a write answered', () => {
   }
 
   it('counts at once, and what the watch tells of the time before does not', async () => {
-    api.put('a', 'old')
+    things.put('a', 'old')
     await things.follow()
     things.reflector.observe(thing('a', '500', 'written'))
     expect(things.values()).toEqual({ a: 'written' })
@@ -69,8 +69,8 @@ describe('what a write answered', () => {
 
   it('does not bring back what the watch has already told to be gone', async () => {
     await things.follow()
-    const written = api.put('a', 1)
-    api.remove('a')
+    const written = things.put('a', 1)
+    things.remove('a')
     await eventually(() => expect(changes).toEqual(['a', 'a']))
     expect(things.reflector.observe(written)).toBe(written)
     expect(things.values()).toEqual({})
@@ -78,10 +78,10 @@ describe('what a write answered', () => {
 
   it('is not undone by a list that was made before', async () => {
     await things.follow()
-    api.watched.push(refuse(410, 'Expired'))
-    api.lists.push((_query, response) => {
-      const version = api.version
-      const written = api.put('a', 'written')
+    api.watchAnswers.push(refuse(410, 'Expired'))
+    api.listAnswers.push((_query, response) => {
+      const version = api.store.version
+      const written = things.put('a', 'written')
       things.reflector.observe(written)
       response.end(JSON.stringify({ metadata: { resourceVersion: version }, items: [] }))
     })
@@ -96,12 +96,12 @@ describe('what a write answered', () => {
   it('is forgotten where a list made later does not have it, also after a backup was restored', async () => {
     await things.follow()
     things.reflector.observe(thing('a', '5000', 'lost by the backup'))
-    api.lists.push((_query, response) =>
+    api.listAnswers.push((_query, response) =>
       response.end(
         JSON.stringify({ metadata: { resourceVersion: '50' }, items: [thing('b', '40', 'there')] }),
       ),
     )
-    api.watched.push(refuse(410, 'Expired'))
+    api.watchAnswers.push(refuse(410, 'Expired'))
     await clock.advance(5000)
     api.endWatches()
     await things.afterFailures(1)

@@ -1,12 +1,12 @@
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { eventually } from '../../test/support/eventually.js'
-import { type Answer, type Collection, refuse } from './testing/collection.js'
+import { type FakeApiServer, type Handler, refuse } from './testing/fake-api-server.js'
 import { ReflectedThings } from './testing/things.js'
 
 let clock: ManualClock
 let things: ReflectedThings
-let api: Collection
+let api: FakeApiServer
 let changes: readonly string[]
 let errors: ReflectedThings['errors']
 
@@ -20,11 +20,11 @@ afterEach(() => things.close())
 
 describe('watching', () => {
   it('follows what comes, changes and goes', async () => {
-    api.put('a', 1)
+    things.put('a', 1)
     await things.follow()
-    api.put('b', 2)
-    api.put('a', 3)
-    api.remove('b')
+    things.put('b', 2)
+    things.put('a', 3)
+    things.remove('b')
     await eventually(() => expect(changes).toEqual(['b', 'a', 'b']))
     expect(things.values()).toEqual({ a: 3 })
   })
@@ -34,9 +34,9 @@ describe('watching', () => {
     api.send({ type: 'BOOKMARK', object: { metadata: { resourceVersion: '777' } } })
     await clock.advance(5000)
     api.endWatches()
-    await eventually(() => expect(api.count('watch')).toBe(2))
-    expect(api.requests.at(-1)?.get('resourceVersion')).toBe('777')
-    expect(api.requests.at(-1)?.get('allowWatchBookmarks')).toBe('true')
+    await eventually(() => expect(things.count('watch')).toBe(2))
+    expect(things.queries.at(-1)?.get('resourceVersion')).toBe('777')
+    expect(things.queries.at(-1)?.get('allowWatchBookmarks')).toBe('true')
     expect(changes).toEqual([])
   })
 
@@ -44,26 +44,26 @@ describe('watching', () => {
     await things.follow()
     await clock.advance(5000)
     api.endWatches()
-    await eventually(() => expect(api.count('watch')).toBe(2))
-    api.put('a')
+    await eventually(() => expect(things.count('watch')).toBe(2))
+    things.put('a')
     await things.converged()
-    expect(api.count('list')).toBe(1)
+    expect(things.count('list')).toBe(1)
     expect(errors).toEqual([])
   })
 
   it('asks for watches that end at different times', async () => {
-    await things.follow({ random: () => 0.5, watchSeconds: 200 })
-    expect(api.requests.at(-1)?.get('timeoutSeconds')).toBe('250')
+    await things.follow({ random: () => 0.5 }, { watchSeconds: 200 })
+    expect(things.queries.at(-1)?.get('timeoutSeconds')).toBe('250')
   })
 
   it('lists again when the server has forgotten what came since, by 410 or in the stream', async () => {
-    api.put('a', 1)
+    things.put('a', 1)
     await things.follow()
-    api.watched.push(refuse(410, 'Expired'))
+    api.watchAnswers.push(refuse(410, 'Expired'))
     await clock.advance(5000)
     api.endWatches()
     await things.afterFailures(1)
-    await eventually(() => expect(api.count('list')).toBe(2))
+    await eventually(() => expect(things.count('list')).toBe(2))
     await things.watching()
 
     api.send({
@@ -71,21 +71,21 @@ describe('watching', () => {
       object: { kind: 'Status', code: 410, reason: 'Expired', message: 'too old' },
     })
     await things.afterFailures(2)
-    await eventually(() => expect(api.count('list')).toBe(3))
+    await eventually(() => expect(things.count('list')).toBe(3))
     expect(errors[1]?.[0]).toContain('too old')
     expect(changes).toEqual([])
   })
 
   it('tells of what came, changed and went while it was not connected, and of nothing else', async () => {
-    for (const name of ['same', 'changed', 'gone']) api.put(name, 1)
+    for (const name of ['same', 'changed', 'gone']) things.put(name, 1)
     await things.follow()
-    api.watched.push(refuse(410, 'Expired'))
+    api.watchAnswers.push(refuse(410, 'Expired'))
     await clock.advance(5000)
     api.endWatches()
     await eventually(() => expect(errors).toHaveLength(1))
-    api.put('changed', 2)
-    api.remove('gone')
-    api.put('new', 1)
+    things.put('changed', 2)
+    things.remove('gone')
+    things.put('new', 1)
     await clock.advance(500)
     await things.converged()
     expect(changes.toSorted()).toEqual(['changed', 'gone', 'new'])
@@ -97,10 +97,10 @@ describe('watching', () => {
       await things.follow()
       api.send(line)
       await things.afterFailures(1)
-      await eventually(() => expect(api.count('watch')).toBe(2))
-      api.put('a', 1)
+      await eventually(() => expect(things.count('watch')).toBe(2))
+      things.put('a', 1)
       await things.converged()
-      expect(api.count('list')).toBe(1)
+      expect(things.count('list')).toBe(1)
     },
   )
 
@@ -115,14 +115,14 @@ describe('watching', () => {
       { metadata: { name: 'x', namespace: 7 } },
     ])
       api.send({ type: 'MODIFIED', object })
-    api.put('a', 1)
+    things.put('a', 1)
     await things.converged()
     expect(errors).toEqual([])
   })
 
   it('does not ask in a hot loop where the server ends each watch at once', async () => {
-    const endAtOnce: Answer = (_query, response) => response.end()
-    api.watched.push(...Array<Answer>(100).fill(endAtOnce))
+    const endAtOnce: Handler = (_query, response) => response.end()
+    api.watchAnswers.push(...Array<Handler>(100).fill(endAtOnce))
     things.begin()
     await things.reflector.synced
     const asked: number[] = []
@@ -134,7 +134,7 @@ describe('watching', () => {
           interval: 1,
         })
       }
-      asked.push(api.count('watch'))
+      asked.push(things.count('watch'))
     }
     // 0.5 + 1 + 2 + 4 + 8 + 16 seconds, then every 30.
     expect(asked[0]).toBeLessThan(10)
@@ -142,42 +142,42 @@ describe('watching', () => {
   })
 
   it('opens a watch anew on which nothing came for the time of silence, and takes it for no failure: it may be that nothing happens', async () => {
-    await things.follow({ silenceMs: 90_000 })
+    await things.follow({}, { silenceMs: 90_000 })
     await clock.advance(60_000)
     api.send({ type: 'BOOKMARK', object: { metadata: { resourceVersion: '200' } } })
     await eventually(() => expect(things.reflector.lastContact).toBe(1_060_000))
-    api.watched.push((_query, response) => response.flushHeaders())
+    api.watchAnswers.push((_query, response) => response.flushHeaders())
     await clock.advance(89_999)
-    expect(api.count('watch')).toBe(1)
+    expect(things.count('watch')).toBe(1)
     await clock.advance(1)
     await eventually(() => expect(things.reflector.lastContact).toBe(1_150_000))
     await clock.advance(90_000)
-    await eventually(() => expect(api.count('watch')).toBe(3))
+    await eventually(() => expect(things.count('watch')).toBe(3))
     expect(errors).toEqual([])
-    expect(api.count('list')).toBe(1)
-    api.put('a', 1)
+    expect(things.count('list')).toBe(1)
+    things.put('a', 1)
     await things.converged()
   })
 
   it('gives a watch up that is never answered, and says so', async () => {
-    api.watched.push(() => {})
-    things.begin({ silenceMs: 90_000 })
-    await eventually(() => expect(api.count('watch')).toBe(1))
+    api.watchAnswers.push(() => {})
+    things.begin({}, { silenceMs: 90_000 })
+    await eventually(() => expect(things.count('watch')).toBe(1))
     await clock.advance(90_000)
     await things.afterFailures(1)
     expect(errors[0]?.[0]).toContain('nothing came for 90000 ms')
-    await eventually(() => expect(api.count('watch')).toBe(2))
+    await eventually(() => expect(things.count('watch')).toBe(2))
   })
 
   it('goes on after connections were cut', async () => {
     await things.follow()
     for (let i = 1; i <= 3; i++) {
-      api.server.closeAllConnections()
+      api.cut()
       await things.afterFailures(i)
       await things.watching()
-      api.put(`thing-${i}`, i)
+      things.put(`thing-${i}`, i)
       await things.converged()
     }
-    expect(api.count('list')).toBe(1)
+    expect(things.count('list')).toBe(1)
   })
 })

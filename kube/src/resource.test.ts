@@ -1,14 +1,20 @@
 import { systemClock } from '@akrijs/runtime'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ObjectNameError } from './errors.js'
 import { objectKey } from './objects.js'
 import { Resource } from './resource.js'
-import { failure, TestServer } from './testing/server.js'
+import { failure } from './testing/failure.js'
+import { answerWith, FakeApiServer } from './testing/fake-api-server.js'
 
-const api = new TestServer(systemClock)
-const { connect, serve } = api
+const api = new FakeApiServer(systemClock)
+const serve: typeof api.listen = (...args) => api.listen(...args)
+const connect: typeof api.connect = (...args) => api.connect(...args)
 
-afterEach(() => api.reset())
+beforeEach(() => {
+  api.answer = answerWith(200, {})
+})
+
+afterEach(() => api.close())
 
 describe('paths', () => {
   it('escapes names and values', async () => {

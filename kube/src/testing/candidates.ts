@@ -2,11 +2,18 @@ import type { Clock } from '@akrijs/runtime'
 import type { ApiClient } from '../api-client.js'
 import { LeaderElection } from '../leader-election.js'
 import type { TestClock } from './clock.js'
-import { LeaseServer } from './lease.js'
+import { FakeApiServer } from './fake-api-server.js'
+
+const LEASE = '/apis/coordination.k8s.io/v1/namespaces/n/leases/lease'
+
+interface Lease {
+  readonly metadata: object
+  readonly spec: { readonly holderIdentity?: string; readonly [more: string]: unknown }
+}
 
 export interface Candidate {
   readonly election: LeaderElection
-  /** Of the clock, when a turn began or ended. */
+  /** Begin and end of each turn, by the clock. */
   readonly turns: { readonly from: number; to?: number }[]
   readonly errors: unknown[]
   stop(): Promise<void>
@@ -21,42 +28,44 @@ export interface CandidateOptions {
   lead?(turn: AbortSignal): Promise<void>
 }
 
-/** Programs that want one Lease, each of which says when it led. */
+/** Candidates for one Lease, each of which records when it led. */
 export class Candidates {
   readonly all: Candidate[] = []
-  readonly server: LeaseServer
+  readonly server: FakeApiServer
   readonly clock: TestClock
 
   constructor(clock: TestClock) {
     this.clock = clock
-    this.server = new LeaseServer(clock)
+    this.server = new FakeApiServer(clock)
   }
 
-  /** Begins at once. */
+  /** Adds a candidate, which begins at once. */
   add(identity: string, options: CandidateOptions = {}): Candidate {
     const { clock } = this
     const stop = new AbortController()
     const turns: Candidate['turns'] = []
     const errors: unknown[] = []
-    const election = new LeaderElection({
-      client: options.client ?? this.server.client(),
-      clock: options.clock ?? clock,
-      namespace: 'n',
-      name: 'lease',
-      identity,
-      random: options.random ?? (() => 0),
-      onError: (error) => errors.push(error),
-    })
-    const lead = async (turn: AbortSignal) => {
-      const own: Candidate['turns'][number] = { from: clock.monotonicMs() }
-      turns.push(own)
-      await new Promise((resolve) => turn.addEventListener('abort', resolve, { once: true }))
+    const election = new LeaderElection(
+      {
+        client: options.client ?? this.server.client(),
+        clock: options.clock ?? clock,
+        namespace: 'n',
+        name: 'lease',
+        identity,
+        onError: (error) => errors.push(error),
+      },
+      { random: options.random ?? (() => 0) },
+    )
+    const lead = async (signal: AbortSignal) => {
+      const turn: Candidate['turns'][number] = { from: clock.monotonicMs() }
+      turns.push(turn)
+      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }))
       const endsIn = options.endsIn?.() ?? 0
       if (endsIn > 0) await clock.sleep(endsIn)
-      own.to = clock.monotonicMs()
+      turn.to = clock.monotonicMs()
     }
     const ran = election.run(stop.signal, options.lead ?? lead)
-    const one = {
+    const candidate = {
       election,
       turns,
       errors,
@@ -65,17 +74,26 @@ export class Candidates {
         return ran
       },
     }
-    this.all.push(one)
-    return one
+    this.all.push(candidate)
+    return candidate
+  }
+
+  get lease(): Lease | undefined {
+    return this.server.objects.get(LEASE) as Lease | undefined
+  }
+
+  /** Writes the Lease as another program does. */
+  setLease(spec: Lease['spec'], metadata: object = {}): void {
+    this.server.put(LEASE, { metadata, spec })
   }
 
   get holder(): string | undefined {
-    return this.server.lease?.spec.holderIdentity
+    return this.lease?.spec.holderIdentity
   }
 
   async stop(): Promise<void> {
     const stopped = Promise.all(this.all.map(({ stop }) => stop()))
-    // A server that hangs holds up the giving back for its time.
+    // A server that hangs delays the end.
     await this.clock.advance(60_000)
     await stopped
   }

@@ -1,2 +1,9 @@
-export { TestClient } from './client.js'
-export type { TestClock } from './clock.js'
+export {
+  answerWith,
+  FakeApiServer,
+  type Fate,
+  type Handler,
+  type Refusal,
+  refuse,
+} from './fake-api-server.js'
+export type { StoredObject, StoreRequest } from './object-store.js'

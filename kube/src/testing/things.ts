@@ -1,102 +1,128 @@
-import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
 import { expect, vi } from 'vitest'
-import { ApiClient } from '../api-client.js'
-import { Reflector } from '../reflector.js'
+import type { ApiClient } from '../api-client.js'
+import type { ApiObject } from '../object-cache.js'
+import { Reflector, type ReflectorOptions } from '../reflector.js'
 import type { TestClock } from './clock.js'
-import { Collection, type Thing } from './collection.js'
+import { FakeApiServer } from './fake-api-server.js'
 
-/** It takes a few milliseconds, but where a machine is busy. */
-const PATIENCE = { timeout: 45_000, interval: 2 }
+/** Nothing takes longer than a few milliseconds, unless the machine is busy. */
+const LIMITS = { timeout: 45_000, interval: 2 }
 
-type Options = ConstructorParameters<typeof Reflector<Thing>>[0]
+export const THINGS = '/apis/akri.test/v1/things'
 
-/** A collection behind a real socket, and what a reflector makes of it. */
+export interface Thing extends ApiObject {
+  readonly value: unknown
+}
+
+/** Objects on a fake API server, and a reflector that follows them over HTTP. */
 export class ReflectedThings {
-  readonly api: Collection
+  readonly api: FakeApiServer
   readonly client: ApiClient
   readonly stop = new AbortController()
-  /** The names that listeners were told. */
+  /** The names that listeners heard. */
   readonly changes: string[] = []
-  /** What failed, and after how many milliseconds it was to be tried again. */
+  /** Failures, and the milliseconds until the next attempt. */
   readonly errors: [error: string, retryInMs: number][] = []
   running: Promise<void> = Promise.resolve()
   readonly #clock: TestClock
   #reflector: Reflector<Thing> | undefined
 
-  private constructor(clock: TestClock, api: Collection) {
-    const { port } = api.server.address() as AddressInfo
-    const access = { server: new URL(`http://127.0.0.1:${port}`), credentials: async () => ({}) }
+  private constructor(clock: TestClock, api: FakeApiServer, client: ApiClient) {
     this.#clock = clock
     this.api = api
-    this.client = new ApiClient({ access, clock, userAgent: 'test' })
+    this.client = client
   }
 
   static async open(clock: TestClock): Promise<ReflectedThings> {
-    const api = new Collection()
-    api.server.listen(0, '127.0.0.1')
-    await once(api.server, 'listening')
-    return new ReflectedThings(clock, api)
+    const api = new FakeApiServer(clock)
+    return new ReflectedThings(clock, api, await api.open())
   }
 
   async close(): Promise<void> {
     this.stop.abort()
     await this.running
-    this.client.close()
-    this.api.server.closeAllConnections()
-    await new Promise((resolve) => this.api.server.close(resolve))
+    await this.api.close()
   }
 
   get reflector(): Reflector<Thing> {
     return this.#reflector ?? expect.fail('nothing has begun')
   }
 
-  begin(options: Partial<Options> = {}): void {
-    const reflector = new Reflector<Thing>({
-      client: this.client,
-      clock: this.#clock,
-      path: '/things',
-      random: () => 1,
-      parse: (object) => object as Thing,
-      onError: (error, retryInMs) => this.errors.push([String(error), retryInMs]),
-      ...options,
-    })
+  put(name: string, value: unknown = 0): Thing {
+    return this.api.put(pathOf(name), { value }) as unknown as Thing
+  }
+
+  remove(name: string): void {
+    this.api.remove(pathOf(name))
+  }
+
+  /** The queries of the requests that came. */
+  get queries(): URLSearchParams[] {
+    return this.api.requests.map(({ query }) => query)
+  }
+
+  count(what: 'list' | 'watch'): number {
+    return this.queries.filter((query) => query.has('watch') === (what === 'watch')).length
+  }
+
+  begin(
+    options: Partial<ReflectorOptions<Thing>> = {},
+    timing: ConstructorParameters<typeof Reflector<Thing>>[1] = {},
+  ): void {
+    const reflector = new Reflector<Thing>(
+      {
+        client: this.client,
+        clock: this.#clock,
+        path: THINGS,
+        random: () => 0,
+        parse: (object) => object as Thing,
+        onError: (error, retryInMs) => this.errors.push([String(error), retryInMs]),
+        ...options,
+      },
+      timing,
+    )
     reflector.onChange((changed) => this.changes.push(changed.slice(2)), this.stop.signal)
     this.#reflector = reflector
     this.running = reflector.run(this.stop.signal)
   }
 
-  /** Begun, and following. */
-  async follow(options: Partial<Options> = {}): Promise<void> {
-    this.begin(options)
+  /** Begins, and resolves when the watch is open. */
+  async follow(...options: Parameters<ReflectedThings['begin']>): Promise<void> {
+    this.begin(...options)
     await this.reflector.synced
     await this.watching()
     this.changes.length = 0
   }
 
   watching(): Promise<void> {
-    return vi.waitFor(() => expect(this.api.watches.size).toBe(1), PATIENCE)
+    return vi.waitFor(() => expect(this.api.watches.size).toBe(1), LIMITS)
   }
 
-  /** What the reflector knows. */
+  /** The values in the cache, by name. */
   values(): Record<string, unknown> {
     return Object.fromEntries(
       this.reflector.list().map(({ metadata, value }) => [metadata.name, value]),
     )
   }
 
-  /** What the server has. */
+  /** The values on the server, by name. */
   truth(): Record<string, unknown> {
-    return Object.fromEntries([...this.api.objects].map(([name, { value }]) => [name, value]))
+    return Object.fromEntries(
+      Array.from(this.api.objects.values(), ({ metadata, value }) => [metadata.name, value]),
+    )
   }
 
   converged(): Promise<void> {
-    return vi.waitFor(() => expect(this.values()).toEqual(this.truth()), PATIENCE)
+    return vi.waitFor(() => expect(this.values()).toEqual(this.truth()), LIMITS)
   }
 
-  /** Waits until a failure was told, and lets the time pass until the next attempt. */
+  /** Waits for a failure, and lets the time pass until the next attempt. */
   async afterFailures(count: number): Promise<void> {
-    await vi.waitFor(() => expect(this.errors).toHaveLength(count), PATIENCE)
+    await vi.waitFor(() => expect(this.errors).toHaveLength(count), LIMITS)
     await this.#clock.advance(this.errors.at(-1)?.[1] ?? 0)
   }
+}
+
+function pathOf(name: string): string {
+  return `/apis/akri.test/v1/namespaces/n/things/${name}`
 }

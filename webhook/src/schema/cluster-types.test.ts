@@ -1,6 +1,4 @@
-import http from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { ApiClient } from '@akrijs/kube'
+import { FakeApiServer } from '@akrijs/kube/testing'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -24,18 +22,15 @@ const template = {
 }
 const document = (schemas: object) => ({ openapi: '3.0.0', components: { schemas } })
 
-let answers: Map<string, unknown>
-let asked: string[]
-let server: http.Server
-let client: ApiClient
+let api: FakeApiServer
 let clock: ManualClock
 let stop: AbortController
 let types: ClusterTypes
 let running: Promise<void>
 
 beforeEach(async () => {
-  asked = []
-  answers = new Map<string, unknown>([
+  api = new FakeApiServer(systemClock)
+  const documents: [string, unknown][] = [
     ['/version', { gitVersion: 'v1.40.0' }],
     [
       '/openapi/v3',
@@ -64,23 +59,9 @@ beforeEach(async () => {
         },
       },
     ],
-  ])
-  server = http.createServer((request, response) => {
-    const path = request.url ?? ''
-    asked.push(path)
-    const answer = answers.get(path)
-    response.writeHead(answer === undefined ? 404 : 200, { 'content-type': 'application/json' })
-    response.end(
-      JSON.stringify(answer ?? { kind: 'Status', reason: 'NotFound', message: 'not found' }),
-    )
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
-  client = new ApiClient({
-    access: { server: address, credentials: async () => ({}) },
-    clock: systemClock,
-    userAgent: 'test',
-  })
+  ]
+  for (const [path, answer] of documents) api.documents.set(path, answer)
+  const client = await api.open()
   clock = new ManualClock()
   stop = new AbortController()
   types = new ClusterTypes({ client, clock, log: silentLogger })
@@ -89,9 +70,12 @@ beforeEach(async () => {
 afterEach(async () => {
   stop.abort()
   await running
-  client.close()
-  await new Promise((resolve) => server.close(resolve))
+  await api.close()
 })
+
+/** The paths of the requests that came, with their queries. */
+const asked = () =>
+  api.requests.map(({ path, query }) => path + (query.size === 0 ? '' : `?${query}`))
 
 async function start() {
   running = types.run(stop.signal)
@@ -101,7 +85,7 @@ async function start() {
 
 /** The next attempt, when its time has come. */
 async function again() {
-  asked = []
+  api.requests.length = 0
   await clock.advance(5 * 60_000)
   await clock.untilSleeping()
 }
@@ -116,7 +100,7 @@ describe('the types of the cluster', () => {
   it('are read from OpenAPI 3 where it is, group by group, so that the fields of a newer cluster are known', async () => {
     await start()
     expect(types.current.types['io.k8s.api.core.v1.PodSpec']).toHaveProperty('brandNew')
-    expect(asked).toEqual([
+    expect(asked()).toEqual([
       '/version',
       '/openapi/v3',
       '/openapi/v3/api/v1?hash=A',
@@ -136,34 +120,34 @@ describe('the types of the cluster', () => {
       { paths: { 'api/v1': { serverRelativeURL: '@elsewhere.example/openapi' } } },
     ],
   ])('are read from OpenAPI 2 where the cluster %s', async (_what, index) => {
-    answers.set('/openapi/v3', index)
+    api.documents.set('/openapi/v3', index)
     await start()
     expect(types.source).toBe('cluster')
-    expect(asked).toContain('/openapi/v2')
+    expect(asked()).toContain('/openapi/v2')
   })
 
   it('are read again when the version of the cluster changes, and only then', async () => {
     await start()
     await again()
-    expect(asked).toEqual(['/version'])
-    answers.set('/version', { gitVersion: 'v1.41.0' })
+    expect(asked()).toEqual(['/version'])
+    api.documents.set('/version', { gitVersion: 'v1.41.0' })
     await again()
-    expect(asked).toContain('/openapi/v3')
+    expect(asked()).toContain('/openapi/v3')
     expect(types.current.version).toBe('v1.41.0')
   })
 
   it('stay as they were while the cluster tells nothing that makes sense, and are asked for again', async () => {
-    answers.set('/openapi/v3', undefined)
-    answers.set('/openapi/v2', { definitions: CORE })
+    api.documents.set('/openapi/v3', undefined)
+    api.documents.set('/openapi/v2', { definitions: CORE })
     await start()
     expect(types.source).toBe('bundled')
-    answers.set('/openapi/v2', undefined)
+    api.documents.set('/openapi/v2', undefined)
     await again()
-    answers.set('/version', { message: 'hello' })
+    api.documents.set('/version', { message: 'hello' })
     await again()
     expect(types.source).toBe('bundled')
-    answers.set('/version', { gitVersion: 'v1.40.0' })
-    answers.set('/openapi/v2', {
+    api.documents.set('/version', { gitVersion: 'v1.40.0' })
+    api.documents.set('/openapi/v2', {
       definitions: {
         ...CORE,
         'io.k8s.api.apps.v1.DeploymentSpec': template,
