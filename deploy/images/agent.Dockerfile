@@ -1,6 +1,7 @@
-# The image of the agent, from a clone:  docker build -f deploy/images/agent.Dockerfile -t localhost/akri-agent:0.1.0 .
-# It is also that of the controller (node /app/akri-controller.js), of the webhook (node /app/akri-webhook.js), and of handlers as
-# containers of their own:
+# The image of the agent. Build it from a clone:
+#   docker build -f deploy/images/agent.Dockerfile -t localhost/akri-agent:0.1.0 .
+# The controller (node /app/akri-controller.js), the webhook (node /app/akri-webhook.js) and
+# handlers in containers of their own use the same image:
 #   node /app/node_modules/@akrijs/sdk/dist/akri-handler.js @akrijs/handler-udev
 FROM node:24-slim AS build
 WORKDIR /src
@@ -11,8 +12,9 @@ FROM node:24-slim
 COPY --from=build /tree/app /app
 WORKDIR /app
 ENV NODE_ENV=production
-# For the agent and for handlers: the kubelet's sockets are root's, and so is the directory in which agent and handlers have theirs.
-# The controller and the webhook need no root: their containers have a runAsUser.
+# The agent and handlers need root: the kubelet's sockets belong to root, and so does the directory
+# that agent and handlers share. The controller and the webhook do not: their containers have a
+# runAsUser.
 USER 0
 ENTRYPOINT ["node"]
 CMD ["/app/akri-agent.js"]

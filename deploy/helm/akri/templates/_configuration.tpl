@@ -1,4 +1,4 @@
-{{/* A Configuration: of { root, handler, values, details }. */}}
+{{/* A Configuration. Arguments: root, handler, values, details. */}}
 {{- define "akri.configuration" -}}
 {{- $values := .values -}}
 apiVersion: akri.sh/v0
@@ -49,10 +49,10 @@ spec:
   {{- end }}
 {{- end }}
 
-{{/* The spec of a Pod with one container, which gets the device: of { root, name, broker }. */}}
+{{/* The spec of a Pod with one container, which gets the device. Arguments: root, name, broker. */}}
 {{- define "akri.brokerPod" -}}
 {{- $resources := .broker.resources -}}
-{{- /* What akri.js replaces by the name of the device's resource. */}}
+{{- /* akri.js replaces the placeholder with the name of the device's resource. */}}
 {{- $device := dict "{{PLACEHOLDER}}" "1" -}}
 {{- $requests := dict "cpu" $resources.cpuRequest "memory" $resources.memoryRequest -}}
 {{- $limits := dict "cpu" $resources.cpuLimit "memory" $resources.memoryLimit -}}

@@ -1,4 +1,4 @@
-{{/* The DaemonSet of a handler: of { root, handler, values, hostNetwork, port }. */}}
+{{/* The DaemonSet of a handler. Arguments: root, handler, values, hostNetwork, port. */}}
 {{- define "akri.handlerDaemonSet" -}}
 {{- $name := printf "akri-%s-discovery" .handler -}}
 {{- $port := .values.metricsPort | default .port -}}

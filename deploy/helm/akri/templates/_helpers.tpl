@@ -1,4 +1,4 @@
-{{/* Labels of an object: of { root, name, component }. A Configuration is of no program, and has the first one only. */}}
+{{/* Labels of an object. Arguments: root, name, component. A Configuration belongs to no program: it has only the first label. */}}
 {{- define "akri.labels" -}}
 {{- if .component -}}
 app.kubernetes.io/name: {{ .name }}
@@ -11,7 +11,7 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
 {{- end }}
 
-{{/* image and imagePullPolicy: of { root, image }, what is not in image is as for all. */}}
+{{/* image and imagePullPolicy. Arguments: root, image. Parts that image lacks come from the image of all programs. */}}
 {{- define "akri.image" -}}
 {{- $repository := .image.repository | default .root.Values.image.repository -}}
 {{- if regexMatch "^ghcr\\.io/(project-akri|deislabs)/" $repository -}}
@@ -21,7 +21,7 @@ image: {{ printf "%s:%s" $repository (.image.tag | default .root.Values.image.ta
 imagePullPolicy: {{ .image.pullPolicy | default .root.Values.image.pullPolicy }}
 {{- end }}
 
-{{/* By the port that is called metrics. */}}
+{{/* Probes on the port named metrics. */}}
 {{- define "akri.probes" -}}
 livenessProbe:
   httpGet:
@@ -49,8 +49,8 @@ limits:
 {{- end }}
 
 {{/*
-NODE_OPTIONS: Node does not see the limit of memory. Of { path, limit, beside }: the heap gets what is left beside what the
-program needs besides, in MiB, and four fifths at most.
+NODE_OPTIONS. Arguments: path, limit, beside (MiB). Node.js does not see the memory limit. The heap gets
+the limit less `beside`, which the program needs outside of the heap, but at most four fifths of the limit.
 */}}
 {{- define "akri.nodeOptions" -}}
 {{- $unit := ternary 1024 1 (hasSuffix "Gi" .limit) -}}
@@ -66,7 +66,7 @@ program needs besides, in MiB, and four fifths at most.
 {{- mergeOverwrite (dict "kubernetes.io/os" "linux") . | toYaml -}}
 {{- end }}
 
-{{/* A value as the text of a variable: numbers of values files are floats, which would be written as 1e+06. */}}
+{{/* A value as the text of a variable. Numbers of values files are floats, which Helm would write as 1e+06. */}}
 {{- define "akri.text" -}}
 {{- if kindIs "string" . }}{{ . }}{{ else }}{{ toJson . }}{{ end -}}
 {{- end }}
