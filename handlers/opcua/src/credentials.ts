@@ -10,7 +10,7 @@ export interface CertificateCredential extends KeyPair {
   readonly kind: 'certificate'
 }
 
-/** Whom a server is told that we are. */
+/** What the handler presents to a server as its user. */
 export type Credential = PasswordCredential | CertificateCredential
 
 const CERTIFICATES: CredentialKind<CertificateCredential> = {
@@ -23,10 +23,10 @@ const CERTIFICATES: CredentialKind<CertificateCredential> = {
 }
 
 /**
- * Credentials of servers, by their application URIs or their discovery URLs: user names with passwords, or certificates of users.
- * Names of properties have letters, digits and `_` only, so every other character may be written, and is read, as `_`:
- * `username_urn_plc1_mixer` is for `urn:plc1:mixer`. That two servers may then have one name gives nothing away: who is given a
- * credential is decided by its certificate.
+ * Credentials of servers, by application URI or discovery URL: passwords or user certificates.
+ * A property name has only letters, digits and `_`, so `_` stands for every other character:
+ * `username_urn_plc1_mixer` is for `urn:plc1:mixer`. Two servers can share such a name. This leaks
+ * nothing, because the certificate of a server decides whether it receives a credential.
  */
 export function serverCredentials(
   properties: DiscoveryProperties,
@@ -45,7 +45,7 @@ export interface KeyPair {
   readonly privateKey: string
 }
 
-/** An RSA certificate and the key that belongs to it; undefined where they are not. Security policies of OPC UA are of RSA. */
+/** An RSA certificate with its key; undefined if they do not match. OPC UA policies use RSA. */
 export function readKeyPair(
   certificate: string | undefined,
   privateKey: string | undefined,

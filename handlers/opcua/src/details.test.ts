@@ -11,13 +11,13 @@ describe('a discovery URL by which nobody can be asked', () => {
     expect(ids(await rounds.first())).toEqual([plc.url])
     await rounds.next()
     const warnings = rounds.logged.filter(({ level }) => level === 'warn')
-    expect(warnings.map(({ fields }) => [fields.discoveryUrl, fields.error])).toEqual([
+    expect(warnings.map(({ fields }) => [fields.discoveryUrl, fields.problem])).toEqual([
       ['opc.tcp://plc1/', 'the port is missing; write it out, as in opc.tcp://host:4840/'],
       [
         'http://plc2:4840',
         expect.stringContaining('does not begin with opc.tcp://; write opc.tcp://host:port/path'),
       ],
-      ['opc.tcp://…@plc3:4840', expect.stringContaining('names a user')],
+      ['opc.tcp://…@plc3:4840', expect.stringContaining('contains a user')],
     ])
     expect(JSON.stringify(rounds.logged)).not.toContain('geheim')
   })

@@ -3,10 +3,10 @@ import * as z from 'zod'
 import { parseEndpointUrl } from './endpoint-url.js'
 import { OpcuaUrlError } from './errors.js'
 
-/** Where a discovery server, or a server that knows only itself, listens unless told otherwise. */
+/** The default address of a discovery server, and of a server without one. */
 const DEFAULT_DISCOVERY_URL = 'opc.tcp://localhost:4840/'
 
-/** What is wrong with a discovery URL, and what would be right; undefined where servers can be asked for there. */
+/** What is wrong with a discovery URL, and what would be right; undefined if the URL is usable. */
 function discoveryUrlProblem(text: string): string | undefined {
   try {
     return parseEndpointUrl(text).hasPort
@@ -18,24 +18,20 @@ function discoveryUrlProblem(text: string): string | undefined {
   }
 }
 
-/** A URL that cannot be one does not cost the Configuration the servers of the others: it is refused only where no other is left. */
+/** A wrong URL does not stop the others: the details are refused only if no URL is usable. */
 const standard = z
   .strictObject({ discoveryUrls: z.array(z.string()).max(1000).default([DEFAULT_DISCOVERY_URL]) })
-  .transform(({ discoveryUrls }, context) => {
-    const judged = discoveryUrls.map((url, index) => ({
-      url,
-      index,
-      problem: discoveryUrlProblem(url),
-    }))
-    const usable = judged.flatMap(({ url, problem }) => (problem === undefined ? url : []))
-    const unusable = judged.flatMap(({ url, index, problem }) =>
-      problem === undefined ? [] : { url, index, problem },
-    )
-    if (usable.length === 0) {
-      for (const { index, problem } of unusable)
+  .transform(({ discoveryUrls: urls }, context) => {
+    const discoveryUrls = urls.filter((url) => discoveryUrlProblem(url) === undefined)
+    const ignoredUrls = urls.flatMap((url, index) => {
+      const problem = discoveryUrlProblem(url)
+      return problem === undefined ? [] : { url, index, problem }
+    })
+    if (discoveryUrls.length === 0) {
+      for (const { index, problem } of ignoredUrls)
         context.addIssue({ code: 'custom', path: ['discoveryUrls', index], message: problem })
     }
-    return { discoveryUrls: usable, unusable }
+    return { discoveryUrls, ignoredUrls }
   })
 
 const network = z.string().transform((text, context) => {
@@ -43,14 +39,14 @@ const network = z.string().transform((text, context) => {
   if (read !== undefined) return read
   context.addIssue({
     code: 'custom',
-    message: 'this is no network; write an address, or one with a length: 192.168.1.0/24',
+    message: 'this is not a network; write an address or a range, such as 192.168.1.0/24',
   })
   return z.NEVER
 })
 
 const method = z
   .strictObject({
-    /** FindServers at given URLs. */
+    /** FindServers at the URLs of the details. */
     standard: standard.optional(),
     /** Multicast DNS on the networks of this machine. */
     mdns: z.strictObject({}).optional(),
@@ -62,20 +58,23 @@ const method = z
 /** `discoveryDetails` of the OPC UA handler. */
 export const opcuaDetails = z.strictObject({
   opcuaDiscoveryMethod: method,
-  /** By application name. @default all */
+  /** A filter by application name. @default all */
   applicationNames: z
     .strictObject({
       items: z.array(z.string()).max(10_000),
       action: z.enum(['Include', 'Exclude']).default('Include'),
     })
     .optional(),
-  /** Where servers may be. @default anywhere; called are those in networks of this machine, or where the discovery server is */
+  /**
+   * The networks of servers. Without networks, servers anywhere are offered, and the handler calls
+   * only those in a network of this machine, or at the address of their discovery server.
+   */
   allowedNetworks: z.array(network).max(1000).optional(),
-  /** Whether a session with each server tells more of it. @default false */
+  /** Whether the handler opens a session with each server to read more. @default false */
   serverDetails: z.boolean().default(false),
-  /** Whether a server is sent a password that everybody on the way can read, if it takes none encrypted. @default false */
+  /** Whether a server without encryption receives its password in clear text. @default false */
   allowUnencryptedPasswords: z.boolean().default(false),
-  /** Whether a server is given its credential whatever its certificate. @default false */
+  /** Whether a server receives its credential with any certificate. @default false */
   trustAnyServer: z.boolean().default(false),
 })
 

@@ -2,11 +2,10 @@ import { readEndpointUrl } from './endpoint-url.js'
 import type { OpcuaServer } from './opcua-server.js'
 
 /**
- * Leaves out servers that are announced, or are listed no more, where they are listed as well, under another spelling of the same
- * host. The application URI alone does
- * not tell: servers that nobody has configured share that of their maker.
- * @param applicationUriOf what a server has said that it is, if it has
- * @param addressesOf where a server is; asked for all of them at the same time
+ * Removes each announced or unlisted server that is also listed under another spelling of its host.
+ * The application URI alone is not enough: servers with the maker's default settings share one URI.
+ * @param applicationUriOf the URI that a server reported, if any
+ * @param addressesOf the addresses of a server; called for all servers at the same time
  */
 export async function withoutDuplicates(
   servers: readonly OpcuaServer[],
@@ -26,7 +25,7 @@ export async function withoutDuplicates(
     servers.map(async (server) => ({ server, keys: await keysOf(server) })),
   )
   const listed = new Set(withKeys.flatMap(({ server, keys }) => (isListed(server) ? keys : [])))
-  const isTwice = (server: OpcuaServer, keys: readonly string[]) =>
+  const isDuplicate = (server: OpcuaServer, keys: readonly string[]) =>
     !isListed(server) && keys.some((key) => listed.has(key))
-  return withKeys.flatMap(({ server, keys }) => (isTwice(server, keys) ? [] : server))
+  return withKeys.flatMap(({ server, keys }) => (isDuplicate(server, keys) ? [] : server))
 }

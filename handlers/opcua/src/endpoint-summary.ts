@@ -14,13 +14,13 @@ const USER_TOKENS = new Map([
   [3, 'IssuedToken'],
 ])
 const POLICY_PREFIX = 'http://opcfoundation.org/UA/SecurityPolicy#'
-/** The most names of one kind; OPC 10000-7 has some fifteen policies. */
+/** The limit of each list of names; OPC 10000-7 has some fifteen policies. */
 const MAX_NAMES = 20
 const MAX_CERTIFICATES = 4
 
-/** What is worth keeping of the endpoints of a server. Lists are sorted, so that they are the same in whatever order they came. */
+/** A summary of the endpoints of a server. Lists are sorted: the order of endpoints may vary. */
 export interface EndpointSummary {
-  /** What the server says that it is; missing where it is no server, or has no endpoint. */
+  /** The identity of the server; missing if no endpoint belongs to a server. */
   readonly application?: ApplicationIdentity
   /** Such as `Basic256Sha256` and `None`. */
   readonly securityPolicies: readonly string[]
@@ -28,34 +28,34 @@ export interface EndpointSummary {
   readonly securityModes: readonly string[]
   /** Of `Anonymous`, `UserName`, `Certificate` and `IssuedToken`. */
   readonly userTokens: readonly string[]
-  /** SHA-1 in upper-case hexadecimal digits, as tools of OPC UA show it and name files by it. */
+  /** SHA-1 in upper-case hexadecimal digits, the form that OPC UA tools use. */
   readonly certificateThumbprints: readonly string[]
 }
 
-/** Sums up an answer to GetEndpoints. Endpoints with other transports are left out: what is offered is the one of UA-TCP. */
+/** Summarizes an answer to GetEndpoints. Only endpoints with the UA-TCP transport count. */
 export function summarize(endpoints: readonly EndpointDescription[]): EndpointSummary {
-  const ours = endpoints.filter(({ endpointUrl }) => /^opc\.tcp:/i.test(endpointUrl))
-  const server = ours.find(
+  const uaTcp = endpoints.filter(({ endpointUrl }) => /^opc\.tcp:/i.test(endpointUrl))
+  const server = uaTcp.find(
     ({ server: { applicationType } }) => applicationType === ApplicationType.server,
   )?.server
   return {
     ...(server && { application: identityOf(server) }),
     securityPolicies: sorted(
-      ours.flatMap(({ securityPolicyUri }) => policyName(securityPolicyUri) ?? []),
+      uaTcp.flatMap(({ securityPolicyUri }) => policyName(securityPolicyUri) ?? []),
       MAX_NAMES,
     ),
     securityModes: sorted(
-      ours.flatMap(({ securityMode }) => MODES.get(securityMode) ?? []),
+      uaTcp.flatMap(({ securityMode }) => MODES.get(securityMode) ?? []),
       MAX_NAMES,
     ),
     userTokens: sorted(
-      ours.flatMap(({ userTokenTypes }) =>
+      uaTcp.flatMap(({ userTokenTypes }) =>
         userTokenTypes.flatMap((type) => USER_TOKENS.get(type) ?? []),
       ),
       MAX_NAMES,
     ),
     certificateThumbprints: sorted(
-      ours.flatMap(({ serverCertificate }) => thumbprint(serverCertificate) ?? []),
+      uaTcp.flatMap(({ serverCertificate }) => thumbprint(serverCertificate) ?? []),
       MAX_CERTIFICATES,
     ),
   }
@@ -69,8 +69,8 @@ function identityOf({
   return { applicationUri, productUri, applicationName }
 }
 
-function sorted(names: readonly string[], atMost: number): string[] {
-  return [...new Set(names)].sort().slice(0, atMost)
+function sorted(names: readonly string[], limit: number): string[] {
+  return [...new Set(names)].sort().slice(0, limit)
 }
 
 function policyName(uri: string): string | undefined {
@@ -78,14 +78,14 @@ function policyName(uri: string): string | undefined {
   return /^\w{1,64}$/.test(name) ? name : undefined
 }
 
-/** Of the server's own certificate, where those of its issuers follow it (OPC 10000-6, 6.2.6). */
+/** The thumbprint of the server's certificate; its issuers may follow it (OPC 10000-6, 6.2.6). */
 function thumbprint(chain: Buffer): string | undefined {
   const length = derLength(chain)
   if (length === undefined || length > chain.length) return undefined
   return createHash('sha1').update(chain.subarray(0, length)).digest('hex').toUpperCase()
 }
 
-/** The length of the SEQUENCE that bytes begin with, with its header. */
+/** The length of the leading DER SEQUENCE, including its header. */
 function derLength(bytes: Buffer): number | undefined {
   const [tag, first] = bytes
   if (tag !== 0x30 || first === undefined) return undefined

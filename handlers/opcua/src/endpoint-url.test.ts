@@ -23,7 +23,7 @@ describe('URLs of OPC UA servers', () => {
     ['opc.tcp://plc1:65536/', 'is not a URL with a host'],
     ['opc.tcp://plc1:0/', 'has port 0'],
     ['opc.tcp://[fd00::7:4840', 'is not a URL with a host'],
-    ['opc.tcp://operator:secret@plc1:4840', 'names a user'],
+    ['opc.tcp://operator:secret@plc1:4840', 'contains a user'],
     ['opc.tcp://plc1:4840/a b', 'has characters that a URL cannot have'],
     ['opc.tcp://plc1:4840/\u0000', 'has characters that a URL cannot have'],
     ['opc.tcp://plcü:4840/', 'has characters that a URL cannot have'],
@@ -40,7 +40,7 @@ describe('URLs of OPC UA servers', () => {
   it('are shown without a password, and no longer than they have to be', () => {
     expect(shownUrl('opc.tcp://operator:secret@plc1')).toBe('opc.tcp://…@plc1')
     expect(() => parseEndpointUrl('opc.tcp://operator:secret@plc1:4840')).toThrow(
-      '"opc.tcp://…@plc1:4840" names a user',
+      '"opc.tcp://…@plc1:4840" contains a user',
     )
     expect(shownUrl(`opc.tcp://${'/'.repeat(1_000_000)}`)).toBe(`opc.tcp://${'/'.repeat(90)}…`)
   })

@@ -1,10 +1,10 @@
 import net from 'node:net'
 import { OpcuaUrlError } from './errors.js'
 
-/** OPC 10000-6, 7.1.2.3 allows 4096 bytes; ids of devices end earlier, and nobody writes longer ones. */
+/** OPC 10000-6, 7.1.2.3 allows 4096 bytes; the limit of device ids is lower. */
 const MAX_LENGTH = 512
 
-/** Registered for OPC UA; a URL of a server may leave it out. */
+/** The registered port of OPC UA. The URL of a server may omit it. */
 const DEFAULT_PORT = 4840
 
 /** The parts of `opc.tcp://host:port/path`. */
@@ -13,25 +13,25 @@ export interface EndpointUrl {
   readonly host: string
   readonly port: number
   readonly hasPort: boolean
-  /** With what is behind it; empty or `/…`. */
+  /** Path and query; empty or `/…`. */
   readonly path: string
 }
 
-/** @throws OpcuaUrlError saying what is wrong, and what would be right */
+/** @throws OpcuaUrlError whose message contains the problem and the right form */
 export function parseEndpointUrl(text: string): EndpointUrl {
   const shown = JSON.stringify(shownUrl(text))
-  const refuse = (why: string) =>
-    new OpcuaUrlError(`${shown} ${why}; write opc.tcp://host:port/path`)
+  const problem = (text: string) =>
+    new OpcuaUrlError(`${shown} ${text}; write opc.tcp://host:port/path`)
   if (text.length > MAX_LENGTH)
-    throw refuse(`has ${text.length} characters, more than ${MAX_LENGTH}`)
-  // What a URL parser would leave out or encode on the quiet would make two spellings of one id.
-  if (!/^[\x21-\x7e]+$/.test(text)) throw refuse('has characters that a URL cannot have')
-  if (!/^opc\.tcp:\/\//i.test(text)) throw refuse('does not begin with opc.tcp://')
+    throw problem(`has ${text.length} characters, more than ${MAX_LENGTH}`)
+  // A URL parser drops or encodes other characters: one id would have two spellings.
+  if (!/^[\x21-\x7e]+$/.test(text)) throw problem('has characters that a URL cannot have')
+  if (!/^opc\.tcp:\/\//i.test(text)) throw problem('does not begin with opc.tcp://')
   const url = URL.canParse(text) ? new URL(text) : undefined
-  if (url === undefined || url.hostname === '') throw refuse('is not a URL with a host')
+  if (url === undefined || url.hostname === '') throw problem('is not a URL with a host')
   if (url.username !== '' || url.password !== '')
-    throw refuse('names a user, which has no place there')
-  if (url.port === '0') throw refuse('has port 0, which nobody can be called on')
+    throw problem('contains a user, which is not allowed')
+  if (url.port === '0') throw problem('has port 0, which is not usable')
   const host = url.hostname.startsWith('[') ? url.hostname.slice(1, -1) : url.hostname
   const hasPort = url.port !== ''
   return {
@@ -42,13 +42,13 @@ export function parseEndpointUrl(text: string): EndpointUrl {
   }
 }
 
-/** For messages: not longer than it has to be, and without a password, which some write into a URL. */
+/** A URL for messages: shortened, and without the password that it may contain. */
 export function shownUrl(text: string): string {
   const shown = text.slice(0, MAX_LENGTH).replace(/\/\/.*@/, '//…@')
   return shown.length > 100 ? `${shown.slice(0, 100)}…` : shown
 }
 
-/** As {@link parseEndpointUrl}, or undefined. */
+/** As {@link parseEndpointUrl}; undefined if the text is not such a URL. */
 export function readEndpointUrl(text: string): EndpointUrl | undefined {
   try {
     return parseEndpointUrl(text)

@@ -1,7 +1,7 @@
-import { AkriError, defineError } from '@akrijs/sdk'
+import { defineError } from '@akrijs/sdk'
 
-/** How a peer broke the rules of UA-TCP. */
-export type ProtocolFault =
+/** The rule of UA-TCP, or the limit of this client, that a peer broke. */
+type ProtocolFault =
   | 'not-ua-tcp'
   | 'wrong-length'
   | 'negative-length'
@@ -17,53 +17,52 @@ export type ProtocolFault =
   | 'unexpected-message'
   | 'request-too-large'
 
-/** What answered does not speak UA-TCP, or breaks its rules or our bounds; `fault` says how. */
-export class OpcuaProtocolError extends AkriError {
+/** The peer does not speak UA-TCP, breaks its rules, or exceeds a limit; `fault` names the rule. */
+export class OpcuaProtocolError extends defineError('AKRI_ERR_OPCUA_PROTOCOL', 'transient') {
   readonly fault: ProtocolFault
 
   constructor(fault: ProtocolFault, message: string) {
-    super('AKRI_ERR_OPCUA_PROTOCOL', 'transient', message)
-    this.name = 'OpcuaProtocolError'
+    super(message)
     this.fault = fault
   }
 }
 
-/** An OPC UA server answered, but with an error instead of what it was asked for. */
-export class OpcuaServiceError extends AkriError {
-  /** As OPC 10000-6 has it in its table of status codes. */
+/** An OPC UA server answered a service call with an error. */
+export class OpcuaServiceError extends defineError('AKRI_ERR_OPCUA_SERVICE', 'transient') {
+  /** The number in the table of status codes of OPC 10000-6. */
   readonly statusCode: number
 
   constructor(statusCode: number, message: string) {
-    super('AKRI_ERR_OPCUA_SERVICE', 'transient', message)
-    this.name = 'OpcuaServiceError'
+    super(message)
     this.statusCode = statusCode
   }
 }
 
-/** There is no connection to an OPC UA server: its name is not known, it refuses, or it hangs up. */
+/** No connection to an OPC UA server: unknown host name, connection refused or closed. */
 export class OpcuaUnreachableError extends defineError('AKRI_ERR_OPCUA_UNREACHABLE', 'transient') {}
 
-/** An OPC UA server has not answered in full within the time that a question may take. */
+/** An OPC UA server did not complete its answer in time. */
 export class OpcuaTimeoutError extends defineError('AKRI_ERR_OPCUA_TIMEOUT', 'transient') {}
 
-/** A URL by which no OPC UA server can be called. */
+/** A text is not the URL of an OPC UA server. */
 export class OpcuaUrlError extends defineError('AKRI_ERR_OPCUA_URL', 'terminal') {}
 
-/** How far a session with a server has come: `channel` is what it goes over, and is opened before anything is said of a user. */
+/**
+ * The step that failed: a client opens the secure channel first, and sends a user only after that.
+ */
 export type SessionStage = 'channel' | 'session'
 
-/** A session with an OPC UA server did not come about, or broke. */
-export class OpcuaSessionError extends AkriError {
+/** A session with an OPC UA server could not be opened, or broke. */
+export class OpcuaSessionError extends defineError('AKRI_ERR_OPCUA_SESSION', 'transient') {
   readonly stage: SessionStage
 
-  constructor(stage: SessionStage, message: string, options?: { cause?: unknown }) {
-    super('AKRI_ERR_OPCUA_SESSION', 'transient', message, options)
-    this.name = 'OpcuaSessionError'
+  constructor(stage: SessionStage, message: string, options?: { readonly cause?: unknown }) {
+    super(message, options)
     this.stage = stage
   }
 }
 
-/** Sessions with OPC UA servers are wanted, and the package that opens them is not installed. */
+/** A Configuration asks for sessions, and the package that opens them is not installed. */
 export class OpcuaClientMissingError extends defineError(
   'AKRI_ERR_OPCUA_CLIENT_MISSING',
   'terminal',

@@ -116,9 +116,7 @@ describe('the OPC UA handler', () => {
     const offered = (await rounds.first())?.length ?? 0
     expect(offered).toBeGreaterThan(500)
     const told = () =>
-      rounds.logged.filter(
-        ({ message }) => message === 'more servers were found than can be offered',
-      )
+      rounds.logged.filter(({ message }) => message === 'servers left out of a full device list')
     // Descriptions, which come in as many rounds as this machine needs for them, make the list too long.
     for (let round = 0; round < 40 && told().length === 0; round++) await rounds.next()
     expect(told(), 'after 40 rounds').not.toEqual([])
@@ -157,7 +155,7 @@ describe('the OPC UA handler', () => {
     ],
     [
       standard([], { allowedNetworks: ['10.0.0.0/33'] }),
-      /allowedNetworks\[0\]: this is no network/,
+      /allowedNetworks\[0\]: this is not a network/,
     ],
     [standard([], { discoveryUrls: [] }), /discoveryUrls/],
   ])('refuses details that make no sense: %j', async (details, message) => {
@@ -177,7 +175,7 @@ describe('the OPC UA handler', () => {
     const rounds = new Rounds(standard([]))
     expect(await rounds.first()).toEqual([])
     expect(rounds.logged).toMatchObject([
-      { level: 'warn', message: 'discoveryUrls is empty, so nothing will be found' },
+      { level: 'warn', message: 'discovery started without discovery URLs' },
     ])
   })
 })

@@ -21,30 +21,30 @@ import { ServerDescriptions } from './server-descriptions.js'
 import { ServerSessions } from './session/server-sessions.js'
 import type { CallOptions } from './ua-tcp/client.js'
 
-/** More are not asked who they are. */
+/** The handler calls no more servers than this. */
 const MAX_SERVERS = 1000
-/** Sessions at a time, of all Configurations. */
+/** Open sessions of all Configurations together. */
 const MAX_SESSIONS = 4
 
 export interface OpcuaHandlerOptions {
   readonly clock: Clock
-  /** How often discovery URLs are asked, in milliseconds or as a text. @default '10s' */
+  /** How often the handler calls discovery URLs, in milliseconds or as a text. @default '10s' */
   readonly interval?: number | string
-  /** How host names become addresses. @default as the system does */
+  /** Resolves host names. @default the resolver of the system */
   readonly resolve?: ResolveHostName
-  /** The networks that this machine is in. @default those of its interfaces */
+  /** The networks of this machine. @default those of its interfaces */
   readonly ownNetworks?: () => readonly Network[]
-  /** How long a question may take. @default 3 s to connect, 5 s in all */
+  /** Time limits of a service call. @default 3 s to connect, 5 s in total */
   readonly timeouts?: Pick<CallOptions, 'connectMs' | 'totalMs'>
 }
 
-/** Finds OPC UA servers: those that discovery servers list, those that answer themselves, and those that announce themselves. */
+/** Finds OPC UA servers by discovery URLs or by multicast DNS. */
 export function defineOpcuaHandler({
   clock,
   interval = '10s',
   ...options
 }: OpcuaHandlerOptions): DiscoveryHandler<OpcuaDetails> {
-  const gate = new FairQueue({ atOnce: MAX_SESSIONS, perKey: 1 })
+  const sessionQueue = new FairQueue({ atOnce: MAX_SESSIONS, perKey: 1 })
   return defineDiscoveryHandler({
     name: 'opcua',
     shared: true,
@@ -58,122 +58,87 @@ export function defineOpcuaHandler({
         ? await ServerSessions.open({
             ...details,
             properties,
-            gate,
+            queue: sessionQueue,
             targetOf: (server) => reach.targetOf(server),
             clock,
             log,
             ...options,
           })
         : undefined
-      let [tooMany, tooMuch] = [false, false]
-      for await (const found of serverLists()) {
-        const candidates = await reach.withinAllowedNetworks(distinct(found).filter(mayBeWanted))
-        if (candidates.length > MAX_SERVERS && !tooMany) {
-          log.warn(
-            { found: candidates.length, limit: MAX_SERVERS },
-            'too many servers were found, some are left out',
-          )
+      const methodOptions = {
+        ...options,
+        hostNames,
+        recentlyAnswered: (servers: readonly OpcuaServer[], until: AbortSignal) =>
+          descriptions.recentlyAnswered(servers.filter(mayPassFilter), until),
+        responsive: (servers: readonly OpcuaServer[], until: AbortSignal) =>
+          descriptions.responsive(servers.filter(mayPassFilter), until),
+        log,
+        signal,
+        clock,
+      }
+      let [wasOverLimit, wasListFull] = [false, false]
+      for await (const list of serverLists()) {
+        const candidates = await reach.withinAllowedNetworks(distinct(list).filter(mayPassFilter))
+        const isOverLimit = candidates.length > MAX_SERVERS
+        if (isOverLimit && !wasOverLimit) {
+          const counts = { found: candidates.length, limit: MAX_SERVERS }
+          log.warn(counts, 'servers over the limit left out')
         }
-        tooMany = candidates.length > MAX_SERVERS
+        wasOverLimit = isOverLimit
         const servers = candidates.slice(0, MAX_SERVERS)
         await descriptions.update(servers, signal)
-        const once = await withoutDuplicates(
+        const unique = await withoutDuplicates(
           servers,
           (server) => applicationOf(server)?.applicationUri,
           reach.addressesOf,
         )
-        const wanted = once.flatMap((server) => {
+        const identified = unique.flatMap((server) => {
           const application = applicationOf(server)
-          return application !== undefined && isWanted(application) ? [{ server, application }] : []
+          return application !== undefined && passes(application) ? [{ server, application }] : []
         })
-        await sessions?.update(wanted, signal)
+        await sessions?.update(identified, signal)
         const { devices, leftOut } = fitIntoList(
-          wanted.map(({ server, application }) => {
-            return describeServer(server, application, {
+          identified.map(({ server, application }) =>
+            describeServer(server, application, {
               endpoints: descriptions.of(server),
               sessionProperties: sessions?.of(server),
-            })
-          }),
+            }),
+          ),
         )
-        if (leftOut > 0 && !tooMuch)
-          log.warn(
-            { offered: devices.length, leftOut },
-            'more servers were found than can be offered',
-          )
-        tooMuch = leftOut > 0
+        if (leftOut > 0 && !wasListFull)
+          log.warn({ offered: devices.length, leftOut }, 'servers left out of a full device list')
+        wasListFull = leftOut > 0
         yield devices
       }
 
-      function isWanted({ applicationName }: ApplicationIdentity): boolean {
+      function passes({ applicationName }: ApplicationIdentity): boolean {
         return passesFilter(applicationNames, applicationName)
       }
 
-      function mayBeWanted({ application }: OpcuaServer): boolean {
-        return application === undefined || isWanted(application)
+      function mayPassFilter({ application }: OpcuaServer): boolean {
+        return application === undefined || passes(application)
       }
 
-      /** Of a server that is only announced nothing is known before it has answered, not even whether it is one. */
+      /** Undefined for an announced server that has not answered: it may not be a server at all. */
       function applicationOf(server: OpcuaServer): ApplicationIdentity | undefined {
         return server.application ?? descriptions.of(server)?.application
       }
 
       function serverLists(): ServerLists {
         const { standard } = details.opcuaDiscoveryMethod
-        if (standard === undefined) return announced()
-        const { discoveryUrls, unusable } = standard
-        for (const { url, problem } of unusable) {
-          log.warn(
-            { discoveryUrl: shownUrl(url), error: problem },
-            'discovery URL is left out, the others are asked',
-          )
-        }
-        if (discoveryUrls.length === 0)
-          log.warn({}, 'discoveryUrls is empty, so nothing will be found')
-        return findServersMethod({
-          ...options,
-          discoveryUrls,
-          hostNames,
-          recentlyAnswered: heard,
-          responsive: answering,
-          log,
-          signal,
-          clock,
-          interval,
-        })
+        if (standard === undefined) return announcedServers()
+        for (const { url, problem } of standard.ignoredUrls)
+          log.warn({ discoveryUrl: shownUrl(url), problem }, 'discovery URL ignored')
+        const { discoveryUrls } = standard
+        if (discoveryUrls.length === 0) log.warn({}, 'discovery started without discovery URLs')
+        return findServersMethod({ ...methodOptions, discoveryUrls, interval })
       }
 
-      function announced(): ServerLists {
+      function announcedServers(): ServerLists {
         const networks = allowedNetworks?.map(({ address, prefix }) => `${address}/${prefix}`)
-        const given = networks === undefined ? {} : { allowedNetworks: networks }
-        const lists = atLeastEvery(browseServers({ log, signal, clock, ...given }), interval, {
-          signal,
-          clock,
-        })
-        return mdnsMethod({
-          ...options,
-          announced: lists,
-          hostNames,
-          reach,
-          recentlyAnswered: heard,
-          responsive: answering,
-          log,
-          signal,
-          clock,
-        })
-      }
-
-      function heard(
-        servers: readonly OpcuaServer[],
-        until: AbortSignal,
-      ): Promise<ReadonlySet<string>> {
-        return descriptions.recentlyAnswered(servers.filter(mayBeWanted), until)
-      }
-
-      function answering(
-        servers: readonly OpcuaServer[],
-        until: AbortSignal,
-      ): Promise<ReadonlySet<string>> {
-        return descriptions.responsive(servers.filter(mayBeWanted), until)
+        const lists = browseServers({ log, signal, clock, allowedNetworks: networks })
+        const announced = atLeastEvery(lists, interval, { signal, clock })
+        return mdnsMethod({ ...methodOptions, announced, reach })
       }
     },
   })

@@ -1,27 +1,30 @@
-/** What a server, or a discovery server on its behalf, says of an application. */
+/** What a server, or a discovery server on its behalf, reports about an application. */
 export interface ApplicationIdentity {
-  /** Tells the application from all others: `urn:plc1:vendor:product`. */
+  /** Identifies the application: `urn:plc1:vendor:product`. */
   readonly applicationUri: string
   readonly productUri: string
   readonly applicationName: string
 }
 
-/** A server that a discovery method has found. Nothing in it is to be trusted: it came over the network. */
+/** A server that a discovery method found. All of it came over the network: do not trust it. */
 export interface OpcuaServer {
-  /** `opc.tcp://host:port/path` as it was given: the id of the device. */
+  /** `opc.tcp://host:port/path` as the network reported it: the id of the device. */
   readonly discoveryUrl: string
   /**
-   * Missing where a server is only announced (mDNS, FindServersOnNetwork), and nobody has said what it is. It is asked itself
-   * then, and not offered before it has answered that it is a server.
+   * Missing for a server that was only announced (mDNS, FindServersOnNetwork). The handler offers
+   * such a server after the server itself answered with its identity.
    */
   readonly application?: ApplicationIdentity
-  /** Where it is, if that is known otherwise than from the host name in the URL, as from mDNS. */
+  /** Known addresses of the server, such as those from mDNS. @default the host of the URL */
   readonly addresses?: readonly string[]
-  /** Where the discovery server is that has listed it: there it may be called too, whatever networks this machine is in. */
+  /** Addresses of the discovery server that lists this server; the handler may call there too. */
   readonly listedFrom?: readonly string[]
-  /** Whether the discovery server that has listed it does so no more, while it answers itself. @default false */
+  /** Whether the discovery server stopped listing a server that still answers. @default false */
   readonly isUnlisted?: boolean
 }
 
-/** A discovery method. Each list is complete and takes the place of the one before; it comes at least every ten seconds. */
+/**
+ * A discovery method. Each list is complete and replaces the list before it; one comes at least
+ * every 10 s.
+ */
 export type ServerLists = AsyncIterable<readonly OpcuaServer[]>

@@ -69,8 +69,8 @@ describe('40 servers that hold their answers back', () => {
   it(`are asked for their endpoints ${AT_MOST} at a time, and in the end all of them`, async () => {
     const allowedNetworks = ['127.0.0.1'].flatMap((network) => readNetwork(network) ?? [])
     const reach = new Reach({ allowedNetworks, hostNames })
-    const options = { reach, clock: systemClock, log: silentLogger, timeouts, roundMs: 60_000 }
-    const descriptions = new ServerDescriptions(options)
+    const options = { reach, clock: systemClock, log: silentLogger, timeouts }
+    const descriptions = new ServerDescriptions(options, { roundMs: 60_000 })
     const servers = urls.map((discoveryUrl): OpcuaServer => ({ discoveryUrl }))
     const described = descriptions.update(servers, stop.signal)
     await expectConnections(AT_MOST)

@@ -1,3 +1,4 @@
+import { AkriError } from '@akrijs/sdk'
 import { describe, expect, it } from 'vitest'
 import { application, endpoint } from '../../test-peers/simulated-server.js'
 import {
@@ -10,6 +11,8 @@ import {
   standard,
   start,
 } from '../testing/rounds.js'
+
+const codeOf = (error: unknown) => (AkriError.is(error) ? error.code : undefined)
 
 describe('the OPC UA handler, at discovery URLs', () => {
   it('offers the servers that a discovery server lists, and not the discovery server', async () => {
@@ -30,7 +33,7 @@ describe('the OPC UA handler, at discovery URLs', () => {
     expect(ids(await rounds.first())).toEqual([one.url])
     await rounds.next()
     const warnings = rounds.logged.filter(({ level }) => level === 'warn')
-    expect(warnings.map(({ fields }) => [fields.discoveryUrl, fields.code]).sort()).toEqual(
+    expect(warnings.map(({ fields }) => [fields.discoveryUrl, codeOf(fields.err)]).sort()).toEqual(
       [
         [broken.url, 'AKRI_ERR_OPCUA_UNREACHABLE'],
         ['opc.tcp://no-such-host.invalid:4840/', 'AKRI_ERR_OPCUA_UNREACHABLE'],
@@ -115,7 +118,8 @@ describe('the OPC UA handler, at discovery URLs', () => {
     const lds = await discoveryServer(one, two)
     const rounds = new Rounds(standard([lds.url]))
     await rounds.first()
-    // If it answered, it might have been lost by a discovery server that was restarted: see unlisted-servers.test.ts.
+    // If it answered, it might have been lost by a discovery server that was restarted: see
+    // unlisted-servers.test.ts.
     await one.close()
     list(lds, [two])
     expect(ids(await rounds.next())).toEqual([two.url])
@@ -155,7 +159,7 @@ describe('the OPC UA handler, at discovery URLs', () => {
     for (let round = 0; round < 3; round++) await rounds.next()
     expect(ids(rounds.lists.at(-1))).toEqual([one.url, two.url])
     const recovered = rounds.logged.filter(
-      ({ message }) => message === 'discovery URL answers again',
+      ({ message }) => message === 'discovery URL answered again',
     )
     expect(recovered).toMatchObject([{ level: 'info', fields: { discoveryUrl: lds.url } }])
   })

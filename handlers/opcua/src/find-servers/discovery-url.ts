@@ -1,4 +1,4 @@
-import { AkriError, type Clock, type Logger, messageOf, Presence } from '@akrijs/sdk'
+import { AkriError, type Clock, type Logger, Presence } from '@akrijs/sdk'
 import { HostNameError, type HostNames } from '@akrijs/sdk/network'
 import { parseEndpointUrl } from '../endpoint-url.js'
 import { OpcuaServiceError, OpcuaUnreachableError } from '../errors.js'
@@ -13,45 +13,45 @@ import {
 } from '../ua-tcp/discovery-services.js'
 import { isUnsupported } from '../ua-tcp/status-code.js'
 import {
-  type Asked,
   announcedServers,
-  echoesItsUrl,
+  echoesRequestUrl,
   hostsOf,
   isDiscoveryServer,
   listedServers,
+  type Respondent,
 } from './server-list.js'
 
-/** How many rounds in a row a URL may be silent before its servers are gone, unless they answer for themselves. */
+/** Rounds without an answer after which the servers of a URL are gone, unless they still answer. */
 const ROUNDS_OF_SILENCE = 2
-/** One that is silent for longer is asked in every so many rounds, at last. */
+/** The longest wait for a URL that keeps failing, in rounds. */
 const MAX_ROUNDS_TO_WAIT = 3
 /**
- * How long a server stays that answers but is listed no more, in milliseconds. Who is registered does so again within ten minutes
- * (OPC 10000-4, 5.5.5): in twice that time all are back that a discovery server has lost because it was restarted.
+ * How long a server stays that answers but is not listed any more, in milliseconds. A server must
+ * register again every ten minutes (OPC 10000-4, 5.5.5), so twice this time covers a restart of its
+ * discovery server.
  */
 const UNLISTED_MS = 20 * 60_000
+
+type ServerQuery = (
+  servers: readonly OpcuaServer[],
+  signal: AbortSignal,
+) => Promise<ReadonlySet<string>>
 
 export interface DiscoveryUrlOptions {
   readonly hostNames: HostNames
   readonly log: Logger
-  /** The URLs of those servers that have answered themselves lately, or answer now. */
-  readonly recentlyAnswered: (
-    servers: readonly OpcuaServer[],
-    signal: AbortSignal,
-  ) => Promise<ReadonlySet<string>>
-  /** The URLs of those servers that have not failed to answer themselves when they were last asked, which may be now. */
-  readonly responsive: (
-    servers: readonly OpcuaServer[],
-    signal: AbortSignal,
-  ) => Promise<ReadonlySet<string>>
+  /** The URLs of the servers that answered recently, or answer now. */
+  readonly recentlyAnswered: ServerQuery
+  /** The URLs of the servers that answered the last call to them, which may happen now. */
+  readonly responsive: ServerQuery
   readonly clock: Clock
   readonly timeouts?: Pick<CallOptions, 'connectMs' | 'totalMs'>
 }
 
-interface Listed {
+interface ServerEntry {
   readonly id: string
   readonly server: OpcuaServer
-  /** Since when the answers of its discovery server leave it out. */
+  /** When the discovery server stopped listing this server. */
   readonly unlistedAt?: number
 }
 
@@ -61,21 +61,23 @@ interface Answer {
 }
 
 /**
- * One URL of the details, and what is known of the servers behind it. What an answer leaves out is gone, unless a discovery server
- * leaves out who answers himself: it may have been restarted. A URL that does not answer says nothing about its servers: they stay
- * for a few rounds, and for as long as they answer themselves.
+ * A discovery URL of the details and the servers behind it. A server that is missing in an answer
+ * is gone, unless a discovery server omits it while it still answers: a restarted discovery server
+ * forgets its servers. A URL that does not answer proves nothing: its servers stay for a few
+ * rounds, and as long as they answer themselves.
  */
 export class DiscoveryUrl {
   readonly #discoveryUrl: string
   readonly #options: DiscoveryUrlOptions
   readonly #log: Logger
-  readonly #presence = new Presence<Listed>({ missesAllowed: ROUNDS_OF_SILENCE })
-  #known: readonly Listed[] = []
+  readonly #presence = new Presence<ServerEntry>({ missesAllowed: ROUNDS_OF_SILENCE })
+  #entries: readonly ServerEntry[] = []
   #failures = 0
   #roundsToWait = 0
-  #problem: string | undefined
-  #withoutMulticast = false
-  /** See {@link echoesItsUrl}. */
+  /** The code of the last error; undefined after an answer. */
+  #errorCode: string | undefined
+  #lacksMulticast = false
+  /** See {@link echoesRequestUrl}. */
   #echoes = false
   #answered = false
 
@@ -85,37 +87,39 @@ export class DiscoveryUrl {
     this.#log = options.log.child({ discoveryUrl })
   }
 
-  /** Whether what it vouches for is worth anything: it has answered, or had its chances. */
+  /** Whether `servers` is meaningful: the URL answered once, or failed in all allowed rounds. */
   get isSettled(): boolean {
     return this.#answered || this.#failures > ROUNDS_OF_SILENCE
   }
 
   get servers(): readonly OpcuaServer[] {
-    return this.#known.map(({ server }) => server)
+    return this.#entries.map(({ server }) => server)
   }
 
-  /** Asks, or waits where it has failed before. Rejects only when the signal is aborted. */
+  /** Calls the URL, or waits after failures. Rejects only when the signal is aborted. */
   async round(signal: AbortSignal): Promise<void> {
     this.#roundsToWait--
-    const answer = this.#roundsToWait > 0 ? undefined : await this.#list(signal)
+    const answer = this.#roundsToWait > 0 ? undefined : await this.#tryCall(signal)
     if (answer === undefined) {
-      this.#known = this.#presence.round(await this.#stillHeard(signal))
+      this.#entries = this.#presence.round(await this.#recentlyAnswered(signal))
       return
     }
-    const listed: Listed[] = answer.servers.map((server) => ({ id: server.discoveryUrl, server }))
-    const there = answer.isOfDiscoveryServer
+    const listed = answer.servers.map(
+      (server): ServerEntry => ({ id: server.discoveryUrl, server }),
+    )
+    const present = answer.isOfDiscoveryServer
       ? [...listed, ...(await this.#unlisted(listed, signal))]
       : listed
-    const ids = new Set(there.map(({ id }) => id))
-    for (const { id } of this.#known) if (!ids.has(id)) this.#presence.forget(id)
-    this.#known = this.#presence.round(there)
+    const ids = new Set(present.map(({ id }) => id))
+    for (const { id } of this.#entries) if (!ids.has(id)) this.#presence.forget(id)
+    this.#entries = this.#presence.round(present)
   }
 
-  async #list(signal: AbortSignal): Promise<Answer | undefined> {
+  async #tryCall(signal: AbortSignal): Promise<Answer | undefined> {
     try {
-      const answer = await this.#ask(signal)
-      if (this.#problem !== undefined) this.#log.info({}, 'discovery URL answers again')
-      this.#problem = undefined
+      const answer = await this.#call(signal)
+      if (this.#errorCode !== undefined) this.#log.info({}, 'discovery URL answered again')
+      this.#errorCode = undefined
       this.#failures = 0
       this.#roundsToWait = 0
       this.#answered = true
@@ -128,19 +132,17 @@ export class DiscoveryUrl {
         MAX_ROUNDS_TO_WAIT,
         Math.max(1, this.#failures - ROUNDS_OF_SILENCE),
       )
-      // It may be another one when it answers again.
-      this.#withoutMulticast = false
+      // Another server may answer next time.
+      this.#lacksMulticast = false
       this.#echoes = false
-      const problem = messageOf(error)
-      // Once for each way of failing, not once for each round.
-      if (error.code !== this.#problem)
-        this.#log.warn({ code: error.code, error: problem }, 'discovery URL fails')
-      this.#problem = error.code
+      // One line for each kind of failure, not for each round.
+      if (error.code !== this.#errorCode) this.#log.warn({ err: error }, 'discovery URL failed')
+      this.#errorCode = error.code
       return undefined
     }
   }
 
-  async #ask(signal: AbortSignal): Promise<Answer> {
+  async #call(signal: AbortSignal): Promise<Answer> {
     const { hostNames, timeouts } = this.#options
     const url = parseEndpointUrl(this.#discoveryUrl)
     const addresses = await hostNames.addressesOf(url.host).catch((error: unknown) => {
@@ -148,23 +150,23 @@ export class DiscoveryUrl {
         ? new OpcuaUnreachableError(error.message, { cause: error })
         : error
     })
-    const asked: Asked = { discoveryUrl: this.#discoveryUrl, url, addresses }
+    const respondent: Respondent = { discoveryUrl: this.#discoveryUrl, url, addresses }
     const target: Target = { addresses, port: url.port, endpointUrl: this.#discoveryUrl }
-    const applications = await this.#applications(asked, target, { ...timeouts, signal })
-    const listed = await this.#listed(applications, asked)
+    const applications = await this.#findServers(respondent, target, { ...timeouts, signal })
+    const listed = await this.#listed(applications, respondent)
     const isOfDiscoveryServer = isDiscoveryServer(applications)
-    const announced = isOfDiscoveryServer ? await this.#announced(asked, target, signal) : []
+    const announced = isOfDiscoveryServer ? await this.#announced(respondent, target, signal) : []
     return { servers: distinct([...listed, ...announced]), isOfDiscoveryServer }
   }
 
-  async #applications(
-    asked: Asked,
+  async #findServers(
+    respondent: Respondent,
     target: Target,
     options: CallOptions,
   ): Promise<readonly ApplicationDescription[]> {
     if (!this.#echoes) {
       const applications = await callService(findServers, target, options)
-      if (!echoesItsUrl(applications, asked)) return applications
+      if (!echoesRequestUrl(applications, respondent)) return applications
       this.#echoes = true
     }
     return callService(findServersAsRegistered, target, options)
@@ -172,67 +174,64 @@ export class DiscoveryUrl {
 
   async #listed(
     applications: readonly ApplicationDescription[],
-    asked: Asked,
+    respondent: Respondent,
   ): Promise<OpcuaServer[]> {
     const { hostNames } = this.#options
-    const resolving = new Set<string>()
-    const look = async (host: string) => {
-      if ((await addressesIfAny(hostNames, host)).length > 0) resolving.add(host)
-    }
-    await Promise.all(hostsOf(applications).map(look))
-    return listedServers(applications, asked, (host) => resolving.has(host))
+    const resolvable = new Set<string>()
+    await Promise.all(
+      hostsOf(applications).map(async (host) => {
+        if ((await addressesIfAny(hostNames, host)).length > 0) resolvable.add(host)
+      }),
+    )
+    return listedServers(applications, respondent, (host) => resolvable.has(host))
   }
 
-  /** What the discovery server has heard by mDNS. That it knows no such service is no failure, and is not asked again. */
-  async #announced(asked: Asked, target: Target, signal: AbortSignal): Promise<OpcuaServer[]> {
-    if (this.#withoutMulticast) return []
+  /** Servers that the discovery server received by mDNS. Most servers do not have this service. */
+  async #announced(
+    respondent: Respondent,
+    target: Target,
+    signal: AbortSignal,
+  ): Promise<OpcuaServer[]> {
+    if (this.#lacksMulticast) return []
+    const { timeouts } = this.#options
     try {
-      const records = await callService(findServersOnNetwork, target, {
-        ...this.#options.timeouts,
-        signal,
-      })
-      return announcedServers(records, asked)
+      const records = await callService(findServersOnNetwork, target, { ...timeouts, signal })
+      return announcedServers(records, respondent)
     } catch (error) {
       signal.throwIfAborted()
       if (!(error instanceof OpcuaServiceError)) throw error
-      this.#withoutMulticast = isUnsupported(error.statusCode)
-      this.#log.debug({ err: error }, 'no FindServersOnNetwork')
+      this.#lacksMulticast = isUnsupported(error.statusCode)
+      this.#log.debug({ err: error }, 'FindServersOnNetwork failed')
       return []
     }
   }
 
-  /** Those that are listed no more, and answer themselves. */
-  async #unlisted(listed: readonly Listed[], signal: AbortSignal): Promise<Listed[]> {
+  /** Servers that are not listed any more, but answer. */
+  async #unlisted(listed: readonly ServerEntry[], signal: AbortSignal): Promise<ServerEntry[]> {
     const ids = new Set(listed.map(({ id }) => id))
     const now = this.#options.clock.monotonicMs()
-    const unlisted = this.#known.flatMap(({ id, server, unlistedAt = now }) => {
-      return ids.has(id) || now - unlistedAt > UNLISTED_MS
+    const unlisted = this.#entries.flatMap(({ id, server, unlistedAt = now }) =>
+      ids.has(id) || now - unlistedAt > UNLISTED_MS
         ? []
-        : { id, server: { ...server, isUnlisted: true }, unlistedAt }
-    })
-    if (unlisted.length === 0) return []
-    const answering = await this.#options.responsive(
-      unlisted.map(({ server }) => server),
-      signal,
+        : { id, server: { ...server, isUnlisted: true }, unlistedAt },
     )
-    const there = unlisted.filter(({ id }) => answering.has(id))
-    const lost = there.filter(({ unlistedAt }) => unlistedAt === now).length
-    if (lost > 0)
-      this.#log.info(
-        { servers: lost },
-        'discovery server lists servers no more that answer: they stay for a while',
-      )
-    return there
+    if (unlisted.length === 0) return []
+    const servers = unlisted.map(({ server }) => server)
+    const responsive = await this.#options.responsive(servers, signal)
+    const present = unlisted.filter(({ id }) => responsive.has(id))
+    const count = present.filter(({ unlistedAt }) => unlistedAt === now).length
+    if (count > 0) this.#log.info({ servers: count }, 'servers missing in the list kept')
+    return present
   }
 
-  async #stillHeard(signal: AbortSignal): Promise<Listed[]> {
-    if (this.#known.length === 0) return []
-    const heard = await this.#options.recentlyAnswered(this.servers, signal)
-    return this.#known.filter(({ id }) => heard.has(id))
+  async #recentlyAnswered(signal: AbortSignal): Promise<ServerEntry[]> {
+    if (this.#entries.length === 0) return []
+    const answered = await this.#options.recentlyAnswered(this.servers, signal)
+    return this.#entries.filter(({ id }) => answered.has(id))
   }
 }
 
-/** Each URL once; the first one has most to say. */
+/** Each URL once. The first entry of a URL has the most information. */
 export function distinct(servers: readonly OpcuaServer[]): OpcuaServer[] {
   const seen = new Set<string>()
   return servers.filter(({ discoveryUrl }) => !seen.has(discoveryUrl) && seen.add(discoveryUrl))

@@ -4,10 +4,9 @@ import { inParallel } from '@akrijs/sdk/network'
 import type { OpcuaServer } from '../opcua-server.js'
 import { DiscoveryUrl, type DiscoveryUrlOptions } from './discovery-url.js'
 
-/** How many discovery URLs are asked at a time. */
-const AT_MOST = 16
+const MAX_PARALLEL_CALLS = 16
 
-export interface FindServersMethodOptions extends DiscoveryUrlOptions {
+interface FindServersMethodOptions extends DiscoveryUrlOptions {
   readonly discoveryUrls: readonly string[]
   readonly signal: AbortSignal
   readonly clock: Clock
@@ -16,20 +15,20 @@ export interface FindServersMethodOptions extends DiscoveryUrlOptions {
 }
 
 /**
- * The servers that are found by FindServers at given URLs (OPC 10000-12, 4.3). Nothing is said before a URL has answered, or all
- * have failed for as many rounds as their servers may be silent: a handler that has just started knows nothing, and an empty
- * list would say that there is nothing.
+ * Finds servers by FindServers at the discovery URLs of the details (OPC 10000-12, 4.3). The first
+ * list waits until one URL answered, or each URL failed in all its allowed rounds: a handler that
+ * just started knows nothing, and an empty list would remove all Instances.
  */
 export async function* findServersMethod(
   options: FindServersMethodOptions,
 ): AsyncGenerator<readonly OpcuaServer[], void, void> {
   const { discoveryUrls, signal, clock, interval } = options
-  // As many listen as URLs are asked at a time.
+  // Each parallel call adds a listener.
   setMaxListeners(0, signal)
   const urls = [...new Set(discoveryUrls)].map((url) => new DiscoveryUrl(url, options))
   for await (const _ of every(interval, { signal, clock })) {
-    await inParallel(urls, AT_MOST, (url) => url.round(signal))
-    if (urls.length === 0 || urls.some(({ isSettled: isKnown }) => isKnown))
+    await inParallel(urls, MAX_PARALLEL_CALLS, (url) => url.round(signal))
+    if (urls.length === 0 || urls.some(({ isSettled }) => isSettled))
       yield urls.flatMap(({ servers }) => servers)
   }
 }

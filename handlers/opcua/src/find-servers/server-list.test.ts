@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { application, DISCOVERY_SERVER } from '../../test-peers/simulated-server.js'
 import { parseEndpointUrl } from '../endpoint-url.js'
 import { type ApplicationDescription, ApplicationType } from '../ua-tcp/discovery-services.js'
-import { type Asked, announcedServers, hostsOf, listedServers } from './server-list.js'
+import { announcedServers, hostsOf, listedServers, type Respondent } from './server-list.js'
 
 const KNOWN = ['plc1', '192.168.0.1', '192.168.0.7', 'fd00::7']
 
@@ -10,12 +10,12 @@ function urlsIn(
   applications: readonly ApplicationDescription[],
   discoveryUrl = 'opc.tcp://192.168.0.1:50000/',
 ): string[] {
-  const asked: Asked = {
+  const respondent: Respondent = {
     discoveryUrl,
     url: parseEndpointUrl(discoveryUrl),
     addresses: ['192.168.0.1'],
   }
-  return listedServers(applications, asked, (host) => KNOWN.includes(host)).map(
+  return listedServers(applications, respondent, (host) => KNOWN.includes(host)).map(
     (server) => server.discoveryUrl,
   )
 }
@@ -68,9 +68,9 @@ describe('the servers in an answer to FindServers', () => {
     ['opc.tcp://192.168.0.1:50000/', 'opc.tcp://plc1:51000/OPCUA', 'opc.tcp://plc1:51000/OPCUA'],
     ['opc.tcp://192.168.0.1:50000/', 'opc.tcp://192.168.0.7:51000', 'opc.tcp://192.168.0.7:51000'],
   ])(
-    'D3 asked at %s, one at %s is offered as %s: a host name that means nothing here is that of who was asked',
-    (asked, own, id) => {
-      expect(urlsIn([at(own)], asked)).toEqual([id])
+    'D3 respondent at %s, one at %s is offered as %s: a host name that means nothing here is that of who was respondent',
+    (respondent, own, id) => {
+      expect(urlsIn([at(own)], respondent)).toEqual([id])
     },
   )
 
@@ -94,7 +94,7 @@ describe('the servers that a discovery server has heard of', () => {
       discoveryUrl,
       serverCapabilities,
     })
-    const asked: Asked = {
+    const respondent: Respondent = {
       discoveryUrl: 'opc.tcp://l:1',
       url: parseEndpointUrl('opc.tcp://l:1'),
       addresses: ['192.168.0.1'],
@@ -105,7 +105,7 @@ describe('the servers that a discovery server has heard of', () => {
       record('https://c/'),
       record(''),
     ]
-    expect(announcedServers(records, asked)).toEqual([
+    expect(announcedServers(records, respondent)).toEqual([
       { discoveryUrl: 'opc.tcp://a:4840', listedFrom: ['192.168.0.1'] },
     ])
   })

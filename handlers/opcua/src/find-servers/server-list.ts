@@ -1,3 +1,4 @@
+// Reads the answers to FindServers and FindServersOnNetwork. Pure.
 import { type EndpointUrl, originOf, readEndpointUrl } from '../endpoint-url.js'
 import type { OpcuaServer } from '../opcua-server.js'
 import {
@@ -6,16 +7,16 @@ import {
   type ServerOnNetwork,
 } from '../ua-tcp/discovery-services.js'
 
-/** Who was asked. */
-export interface Asked {
-  /** As it stands in the details. */
+/** The server or discovery server that gave the answer. */
+export interface Respondent {
+  /** The spelling of the details. */
   readonly discoveryUrl: string
   readonly url: EndpointUrl
-  /** Where it is. */
+  /** The addresses of the host in the URL. */
   readonly addresses: readonly string[]
 }
 
-/** Whether it is a discovery server: one that speaks for others. */
+/** Whether the answer comes from a discovery server, which reports other servers. */
 export function isDiscoveryServer(applications: readonly ApplicationDescription[]): boolean {
   return applications.some(
     ({ applicationType }) => applicationType === ApplicationType.discoveryServer,
@@ -23,22 +24,24 @@ export function isDiscoveryServer(applications: readonly ApplicationDescription[
 }
 
 /**
- * Whether a discovery server gives the URL that it was asked by for those of the servers that it lists, as that of open62541 1.4
- * does. No server that it lists can be there, where it is itself.
+ * Whether a discovery server reports the URL of the request as the URL of its servers, as that of
+ * open62541 1.4 does. No other server can be at that URL, where the discovery server itself is.
  */
-export function echoesItsUrl(
+export function echoesRequestUrl(
   applications: readonly ApplicationDescription[],
-  { discoveryUrl }: Pick<Asked, 'discoveryUrl'>,
+  { discoveryUrl }: Pick<Respondent, 'discoveryUrl'>,
 ): boolean {
-  const isServer = ({ applicationType }: ApplicationDescription) =>
-    applicationType === ApplicationType.server
   return (
     isDiscoveryServer(applications) &&
-    applications.some((one) => isServer(one) && chosenUrl(one) === discoveryUrl)
+    applications.some(
+      (application) =>
+        application.applicationType === ApplicationType.server &&
+        chosenUrl(application) === discoveryUrl,
+    )
   )
 }
 
-/** The hosts in the URLs that {@link listedServers} would choose. */
+/** The hosts of the URLs that {@link listedServers} would choose. */
 export function hostsOf(applications: readonly ApplicationDescription[]): string[] {
   const hosts = applications.flatMap(
     (application) => readEndpointUrl(chosenUrl(application) ?? '')?.host ?? [],
@@ -47,35 +50,37 @@ export function hostsOf(applications: readonly ApplicationDescription[]): string
 }
 
 /**
- * The servers in an answer to FindServers. Kept are applications of type Server alone: a ClientAndServer answers to its
- * client's needs, and a DiscoveryServer is where we are. An application without an `opc.tcp` URL cannot be called.
- * @param resolves whether a host name means something here
+ * The servers in an answer to FindServers: applications of type Server with an `opc.tcp` URL.
+ * A ClientAndServer serves only its own client, and a DiscoveryServer is the respondent itself.
+ * @param resolves whether this machine can resolve a host name
  */
 export function listedServers(
   applications: readonly ApplicationDescription[],
-  asked: Asked,
+  respondent: Respondent,
   resolves: (host: string) => boolean,
 ): OpcuaServer[] {
-  const speaksForOthers = isDiscoveryServer(applications)
+  const isOfDiscoveryServer = isDiscoveryServer(applications)
   return applications.flatMap((application) => {
     if (application.applicationType !== ApplicationType.server) return []
     const text = chosenUrl(application)
     const url = text === undefined ? undefined : readEndpointUrl(text)
     if (text === undefined || url === undefined) return []
     const { applicationUri, productUri, applicationName } = application
-    const discoveryUrl = resolves(url.host) ? text : withKnownHost(url, asked, speaksForOthers)
+    const discoveryUrl = resolves(url.host)
+      ? text
+      : withRespondentHost(url, respondent, isOfDiscoveryServer)
     return {
       discoveryUrl,
       application: { applicationUri, productUri, applicationName },
-      listedFrom: asked.addresses,
+      listedFrom: respondent.addresses,
     }
   })
 }
 
-/** What a discovery server with the multicast extension has heard of, without discovery servers. */
+/** The servers that a discovery server received by multicast, without discovery servers. */
 export function announcedServers(
   records: readonly ServerOnNetwork[],
-  { addresses }: Asked,
+  { addresses }: Respondent,
 ): OpcuaServer[] {
   return records.flatMap(({ discoveryUrl, serverCapabilities }) => {
     if (serverCapabilities.includes('LDS') || readEndpointUrl(discoveryUrl) === undefined) return []
@@ -83,24 +88,22 @@ export function announcedServers(
   })
 }
 
-/** The first one that is of UA-TCP. */
+/** The first URL with the UA-TCP transport. */
 function chosenUrl({ discoveryUrls }: ApplicationDescription): string | undefined {
   return discoveryUrls.find((url) => readEndpointUrl(url) !== undefined)
 }
 
 /**
- * The URL of a server whose own host name means nothing here, which is common where PLCs name themselves. A server that speaks
- * for itself is where we have called it. One that a discovery server lists is on the same machine, as those it lists are by
- * its definition (OPC 10000-12, 4.3.2), but has a port of its own.
+ * Replaces a host name that this machine cannot resolve, which is common for PLCs. A server that
+ * reports itself has the host and port of the request. A server that a discovery server lists runs
+ * on the same machine by definition (OPC 10000-12, 4.3.2), with a port of its own.
  */
-function withKnownHost(
+function withRespondentHost(
   { port, path }: EndpointUrl,
-  { discoveryUrl, url }: Asked,
-  speaksForOthers: boolean,
+  { discoveryUrl, url }: Respondent,
+  isOfDiscoveryServer: boolean,
 ): string {
-  const ownPath = path === '/' ? '' : path
-  if (speaksForOthers) return `${originOf({ host: url.host, port })}${path}`
-  return url.path === '' || url.path === '/'
-    ? `${originOf(url)}${ownPath === '' ? url.path : ownPath}`
-    : discoveryUrl
+  if (isOfDiscoveryServer) return `${originOf({ host: url.host, port })}${path}`
+  if (url.path !== '' && url.path !== '/') return discoveryUrl
+  return `${originOf(url)}${path === '' || path === '/' ? url.path : path}`
 }

@@ -37,7 +37,7 @@ describe('servers that a discovery server lists no more', () => {
     list(lds, [])
     expect(ids(await rounds.next())).toEqual([two.url])
     const told = rounds.logged.filter(({ message }) =>
-      message.startsWith('discovery server lists servers no more'),
+      message.startsWith('servers missing in the list kept'),
     )
     expect(told.map(({ level, fields }) => [level, fields])).toEqual([
       ['info', { discoveryUrl: lds.url, servers: 2 }],

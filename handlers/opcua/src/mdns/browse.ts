@@ -21,7 +21,7 @@ export interface BrowseOptions {
    * of clouds are in none that does not name them.
    * @default the networks of the interface that the announcement came in on
    */
-  readonly allowedNetworks?: readonly string[]
+  readonly allowedNetworks?: readonly string[] | undefined
 }
 
 const SERVICE = ['_opcua-tcp', '_tcp', 'local']

@@ -1,28 +1,31 @@
 import os from 'node:os'
-import type { KeyPair } from '../credentials.js'
+import type { DiscoveryProperties, Logger } from '@akrijs/sdk'
+import { readKeyPair } from '../credentials.js'
 import type { NodeOpcua } from './node-opcua.js'
 
-/** What node-opcua asks for the certificate that an application shows, and its key. */
+/** The form in which node-opcua takes the certificate and the key of an application. */
 export type ClientIdentity = NonNullable<
   NonNullable<Parameters<NodeOpcua['OPCUAClient']['create']>[0]>['certificateKeyPairProvider']
 >
 
-/** How long a certificate that was made here is good for, in days. */
 const VALIDITY_DAYS = 365
 
+/** The properties of a Configuration with the certificate of the handler, in PEM. */
+const CERTIFICATE = 'client_certificate'
+const PRIVATE_KEY = 'client_private_key'
+
 /**
- * The certificate that servers see of this handler. Without a given one it is made anew in each process: it encrypts as well, but
- * no server can know it before. Nothing is written anywhere: node-opcua's own way would be a folder in the home directory.
+ * The certificate that this handler presents to servers. Without one in the properties, each
+ * process generates its own, which encrypts as well, but which no server can trust in advance. The
+ * handler keeps the certificate in memory: by default node-opcua writes to the home directory.
  */
 export async function clientIdentity(
   library: NodeOpcua,
-  given: KeyPair | undefined,
+  properties: DiscoveryProperties,
+  log: Logger,
 ): Promise<ClientIdentity> {
   const { crypto_utils: crypto } = library
-  const pair =
-    given === undefined
-      ? await makePair(library)
-      : { der: given.certificate.raw, privateKey: given.privateKey }
+  const pair = readIdentity(properties, log) ?? (await generateIdentity(library))
   const privateKey = crypto.makePrivateKeyFromPem(pair.privateKey)
   return {
     getCertificate: () => pair.der,
@@ -31,9 +34,22 @@ export async function clientIdentity(
   }
 }
 
-async function makePair({
-  crypto_utils: crypto,
-}: NodeOpcua): Promise<{ der: Buffer; privateKey: string }> {
+interface DerKeyPair {
+  readonly der: Buffer
+  /** PEM */
+  readonly privateKey: string
+}
+
+function readIdentity(properties: DiscoveryProperties, log: Logger): DerKeyPair | undefined {
+  if (!properties.has(CERTIFICATE) && !properties.has(PRIVATE_KEY)) return undefined
+  const pair = readKeyPair(properties.text(CERTIFICATE), properties.text(PRIVATE_KEY))
+  if (pair !== undefined) return { der: pair.certificate.raw, privateKey: pair.privateKey }
+  const names = { properties: [CERTIFICATE, PRIVATE_KEY] }
+  log.warn(names, 'client certificate unusable, generated another')
+  return undefined
+}
+
+async function generateIdentity({ crypto_utils: crypto }: NodeOpcua): Promise<DerKeyPair> {
   const privateKey = await crypto.generatePrivateKey(2048)
   const { cert } = await crypto.createSelfSignedCertificate({
     privateKey,

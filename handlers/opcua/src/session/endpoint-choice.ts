@@ -1,54 +1,57 @@
-// Which endpoint of a server a session is opened at. Without any I/O.
+// Chooses the endpoint of a server for a session. Pure.
 import type { EndpointDescription } from '../ua-tcp/discovery-services.js'
 
-/** OPC 10000-4, 7.20 and 7.40; the numbers are those on the wire. */
-export const SecurityMode = { none: 1, sign: 2, signAndEncrypt: 3 } as const
+/** OPC 10000-4, 7.20 and 7.40; the numbers appear on the wire. */
+const SecurityMode = { none: 1, sign: 2, signAndEncrypt: 3 } as const
 export const UserTokenType = { anonymous: 0, password: 1, certificate: 2 } as const
 export type UserTokenType = (typeof UserTokenType)[keyof typeof UserTokenType]
 
 const POLICY_NONE = 'http://opcfoundation.org/UA/SecurityPolicy#None'
-/** The ones that are not deprecated (OPC 10000-7), the better ones later. */
+/** The policies that are not deprecated (OPC 10000-7), the strongest last. */
 const POLICIES = ['Basic256Sha256', 'Aes128_Sha256_RsaOaep', 'Aes256_Sha256_RsaPss'].map(
   (name) => `http://opcfoundation.org/UA/SecurityPolicy#${name}`,
 )
 
-export interface EndpointRequirements {
+interface EndpointRequirements {
   readonly userToken: UserTokenType
-  /** Whether a password may be sent so that everybody on the way can read it, where no endpoint takes it encrypted. */
+  /** Whether a password may be sent in clear text if no endpoint takes it encrypted. */
   readonly allowUnencryptedPasswords: boolean
-  /** Whether a credential may be given to a server with this certificate (DER, its issuers behind it). */
+  /** Whether a server with this certificate (DER, followed by its issuers) may get a credential. */
   readonly isTrusted: (serverCertificate: Buffer) => boolean
 }
 
-export type EndpointChoice =
+type EndpointChoice =
   | {
       readonly kind: 'endpoints'
-      /** The best one first. At least one. */
+      /** At least one endpoint, the most secure first. */
       readonly endpoints: readonly EndpointDescription[]
     }
   | {
       readonly kind: 'none'
-      /** `user-token`: no endpoint takes it. `security`: none is secure enough for it. `trust`: none has a trusted certificate. */
+      /**
+       * `user-token`: no endpoint takes the kind of credential. `security`: no endpoint is secure
+       * enough. `trust`: no endpoint has a trusted certificate.
+       */
       readonly missing: 'user-token' | 'security' | 'trust'
     }
 
 /**
- * The endpoints that a session can be opened at, those with better security first. Without a credential any will do: there is
- * nothing to lose. A password is only sent encrypted, and any credential only to a server with a trusted certificate. That a
- * password may be sent unencrypted is for a server that takes no other: endpoints without security are never mixed with those
- * that have some, so that nobody can force the one by disturbing the other.
+ * The endpoints for a session, the most secure first. A session without a credential can use any
+ * endpoint. A password needs encryption, and any credential needs a trusted certificate.
+ * `allowUnencryptedPasswords` applies only to a server without an encrypted endpoint. The result
+ * never mixes secure and insecure endpoints: an attacker must not force a fallback by disturbing a
+ * secure connection.
  */
 export function chooseEndpoints(
   endpoints: readonly EndpointDescription[],
-  wish: EndpointRequirements,
+  { userToken, allowUnencryptedPasswords, isTrusted }: EndpointRequirements,
 ): EndpointChoice {
-  const { userToken, allowUnencryptedPasswords, isTrusted } = wish
-  const taking = endpoints.filter(
+  const matching = endpoints.filter(
     ({ endpointUrl, userTokenTypes }) =>
       /^opc\.tcp:/i.test(endpointUrl) && userTokenTypes.includes(userToken),
   )
-  if (taking.length === 0) return { kind: 'none', missing: 'user-token' }
-  const usable = taking
+  if (matching.length === 0) return { kind: 'none', missing: 'user-token' }
+  const usable = matching
     .filter((endpoint) => isUnsecured(endpoint) || isSecured(endpoint))
     .sort((a, b) => rank(b) - rank(a))
   if (userToken === UserTokenType.anonymous) {
@@ -56,21 +59,23 @@ export function chooseEndpoints(
       ? { kind: 'endpoints', endpoints: usable }
       : { kind: 'none', missing: 'security' }
   }
-  const least =
+  const minimum =
     userToken === UserTokenType.password ? SecurityMode.signAndEncrypt : SecurityMode.sign
-  const secure = usable.filter((endpoint) => isSecured(endpoint) && endpoint.securityMode >= least)
+  const secure = usable.filter(
+    (endpoint) => isSecured(endpoint) && endpoint.securityMode >= minimum,
+  )
   if (secure.length > 0) {
     const trusted = secure.filter(({ serverCertificate }) => isTrusted(serverCertificate))
     return trusted.length > 0
       ? { kind: 'endpoints', endpoints: trusted }
       : { kind: 'none', missing: 'trust' }
   }
-  const anyway =
+  const insecure =
     userToken === UserTokenType.password && allowUnencryptedPasswords
       ? usable.filter(isUnsecured)
       : []
-  return anyway.length > 0
-    ? { kind: 'endpoints', endpoints: anyway }
+  return insecure.length > 0
+    ? { kind: 'endpoints', endpoints: insecure }
     : { kind: 'none', missing: 'security' }
 }
 

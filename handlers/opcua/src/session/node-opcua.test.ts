@@ -39,7 +39,7 @@ try {
   const target = { addresses: ['127.0.0.1'], port: Number(new URL(url).port), endpointUrl: url }
   const sessions = await ServerSessions.open({
     properties: new DiscoveryProperties(),
-    gate: new FairQueue({ atOnce: 1, perKey: 1 }),
+    queue: new FairQueue({ atOnce: 1, perKey: 1 }),
     targetOf: async () => target,
     clock: systemClock,
     log: silentLogger,

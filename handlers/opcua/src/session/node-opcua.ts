@@ -1,23 +1,20 @@
-import { messageOf } from '@akrijs/sdk'
 import { OpcuaClientMissingError } from '../errors.js'
 
 export type NodeOpcua = typeof import('node-opcua-client')
 
 /**
- * node-opcua's client: some 50 MB that only a session needs. It is loaded when it is first asked for, and stays.
- * @throws OpcuaClientMissingError where it is not installed
+ * Loads the client of node-opcua, which takes some 50 MB of memory and stays loaded.
+ * @throws OpcuaClientMissingError if the package is not installed
  */
 export async function loadNodeOpcua(): Promise<NodeOpcua> {
-  let library: NodeOpcua
-  try {
-    library = await import('node-opcua-client')
-  } catch (cause) {
+  const library = await import('node-opcua-client').catch((cause: unknown) => {
     throw new OpcuaClientMissingError(
-      `serverDetails needs the package node-opcua-client: npm install node-opcua-client, or leave serverDetails out (${messageOf(cause).split('\n')[0]})`,
+      'serverDetails needs the package node-opcua-client: ' +
+        'run npm install node-opcua-client, or remove serverDetails',
       { cause },
     )
-  }
-  // It would print for people. What matters of it comes as errors.
+  })
+  // The library prints to the terminal. Everything important also comes as an error.
   library.setDebugLogger(() => undefined)
   library.setWarningLogger(() => undefined)
   library.setErrorLogger(() => undefined)

@@ -3,6 +3,7 @@ import {
   type Device,
   DiscoveryProperties,
   type Logger,
+  messageOf,
   serve,
   silentLogger,
   systemClock,
@@ -53,11 +54,14 @@ describe.skipIf(missingForOpen62541.length > 0)(
       const open = await peers.start('Mixer', '-s')
       expect(await read(open.port)).toEqual({ OPCUA_SERVER_DETAILS: 'anonymous', ...FACTS })
       const { port } = await peers.start('Mixer', '-s', '-u', 'anna:geheim')
-      const reasons: unknown[] = []
-      const log: Logger = { ...silentLogger, info: ({ reason }) => reasons.push(reason) }
+      const messages: string[] = []
+      const log: Logger = {
+        ...silentLogger,
+        info: ({ err }) => messages.push(messageOf(err)),
+      }
       expect(await read(port, anna, { trustAnyServer: true, log })).toEqual({})
-      expect(reasons).toEqual([
-        expect.stringMatching(/^perhaps it does not trust the certificate of its client: /),
+      expect(messages).toEqual([
+        expect.stringMatching(/^the server may not trust the certificate of the handler: /),
       ])
     })
 
@@ -169,7 +173,7 @@ function open(
 ) {
   return ServerSessions.open({
     properties: DiscoveryProperties.fromTexts(texts),
-    gate: new FairQueue({ atOnce: 4, perKey: 1 }),
+    queue: new FairQueue({ atOnce: 4, perKey: 1 }),
     targetOf: async ({ discoveryUrl }) => {
       return {
         addresses: ['127.0.0.1'],
@@ -199,7 +203,9 @@ class Cut {
   target: Pick<Open62541Server, 'port'>
   connections = 0
   url = ''
-  /** Is told each time that a connection, which count from 1, has brought a message from the server. */
+  /**
+   * Is told each time that a connection, which count from 1, has brought a message from the server.
+   */
   onMessages: (connection: number, messages: number, socket: Socket) => void = () => undefined
   readonly #sockets = new Set<Socket>()
   readonly #server = createServer((socket) => this.#pass(socket))

@@ -19,7 +19,10 @@ beforeAll(async () => {
 
 afterAll(() => server.close())
 
-/** A line to the server. After so many messages of it in a session another takes its place, who never hangs up. */
+/**
+ * A line to the server. After so many messages of it in a session another takes its place, who
+ * never hangs up.
+ */
 class Line {
   /** Connections that the client has not let go of: it does not refuse what is sent to it. */
   readonly open = new Set<Socket>()
@@ -62,7 +65,8 @@ class Line {
     })
     upstream.on('close', () => {
       if (!isSession) return socket.end()
-      // Who has closed a socket, and not only said that it has no more to say, is found out by what is sent to it.
+      // Who has closed a socket, and not only said that it has no more to say, is found out by what
+      // is sent to it.
       const timer = setInterval(() => socket.write('x'), 50)
       socket.once('close', () => clearInterval(timer))
       return undefined
@@ -104,18 +108,20 @@ it.each([
     const line = await Line.open(messages, intrude)
     try {
       const { port = 0 } = readEndpointUrl(line.url) ?? {}
-      const sessions = await ServerSessions.open({
-        properties: new DiscoveryProperties(),
-        gate: new FairQueue({ atOnce: 1, perKey: 1 }),
-        targetOf: async ({ discoveryUrl }) => ({
-          addresses: ['127.0.0.1'],
-          port,
-          endpointUrl: discoveryUrl,
-        }),
-        clock: systemClock,
-        log: silentLogger,
-        sessionMs: 2000,
-      })
+      const sessions = await ServerSessions.open(
+        {
+          properties: new DiscoveryProperties(),
+          queue: new FairQueue({ atOnce: 1, perKey: 1 }),
+          targetOf: async ({ discoveryUrl }) => ({
+            addresses: ['127.0.0.1'],
+            port,
+            endpointUrl: discoveryUrl,
+          }),
+          clock: systemClock,
+          log: silentLogger,
+        },
+        { sessionMs: 2000 },
+      )
       const application = { applicationUri: URI, productUri: '', applicationName: '' }
       const begin = systemClock.monotonicMs()
       await sessions.update(

@@ -1,4 +1,4 @@
-import { messageOf } from '@akrijs/sdk'
+import { messageOf, systemClock } from '@akrijs/sdk'
 import type { ClientSession, OPCUAClient, UserIdentityInfo } from 'node-opcua-client'
 import type { Credential } from '../credentials.js'
 import { OpcuaSessionError, type SessionStage } from '../errors.js'
@@ -7,9 +7,9 @@ import type { ClientIdentity } from './client-identity.js'
 import { isSecured } from './endpoint-choice.js'
 import type { NodeOpcua } from './node-opcua.js'
 
-/** What a session tells of a server. A server need not know all of it. */
+/** What a server reports in a session. Most fields are optional in OPC UA. */
 export interface ServerInfo {
-  /** Of OPC 10000-5, 12.6: `Running`, `Suspended`, `Shutdown`, … */
+  /** OPC 10000-5, 12.6: `Running`, `Suspended`, `Shutdown`, … */
   readonly state?: string
   readonly startTime?: Date
   readonly productName?: string
@@ -17,29 +17,29 @@ export interface ServerInfo {
   readonly softwareVersion?: string
   readonly buildNumber?: string
   readonly buildDate?: Date
-  /** By their index. */
+  /** URIs by namespace index. */
   readonly namespaces: readonly string[]
 }
 
-export interface ReadOptions {
+interface ReadOptions {
   readonly library: NodeOpcua
   readonly identity: ClientIdentity
-  /** Where the server is called, `opc.tcp://192.0.2.1:4840/path`. */
+  /** The URL to call: `opc.tcp://192.0.2.1:4840/path`. */
   readonly url: string
   readonly endpoint: EndpointDescription
   readonly credential: Credential | undefined
-  /** Ends the session at once. */
+  /** Ends the session immediately. */
   readonly signal: AbortSignal
 }
 
-/** How long a session may take to be closed in an orderly way, in milliseconds. */
+/** How long the orderly close of a session may take, in milliseconds. */
 const CLOSE_MS = 1000
-/** What a server may answer with, in bytes, and of how many chunks. */
-const MAX_MESSAGE = 1024 * 1024
+/** The limits of an answer. */
+const MAX_MESSAGE_BYTES = 1024 * 1024
 const MAX_CHUNKS = 64
 const MAX_NAMESPACES = 1000
 
-/** Ids of namespace 0 (OPC 10000-6, annex A). */
+/** Node ids in namespace 0 (OPC 10000-6, annex A). */
 const NODES = {
   state: 2259,
   startTime: 2257,
@@ -52,9 +52,9 @@ const NODES = {
 } as const
 
 /**
- * Opens a session at one endpoint of a server, reads what it says of itself, and closes the session. Nothing of it is left when
- * the promise settles.
- * @throws OpcuaSessionError; the signal's reason when it is aborted
+ * Opens a session at an endpoint of a server, reads the server's information, and closes the
+ * session and its socket before the promise settles.
+ * @throws OpcuaSessionError; the reason of the signal when the signal is aborted
  */
 export async function readServer({
   library,
@@ -72,13 +72,13 @@ export async function readServer({
     certificateKeyPairProvider: identity,
     securityMode: endpoint.securityMode,
     securityPolicy: endpoint.securityPolicyUri,
-    // The one that was judged, so that nobody else can be at the other end, or read the password.
+    // Only the server with the trusted certificate can read the password.
     ...(isSecure ? { serverCertificate: endpoint.serverCertificate } : {}),
     endpointMustExist: false,
     connectionStrategy: { maxRetry: 0 },
-    transportSettings: { maxMessageSize: MAX_MESSAGE, maxChunkCount: MAX_CHUNKS },
+    transportSettings: { maxMessageSize: MAX_MESSAGE_BYTES, maxChunkCount: MAX_CHUNKS },
     keepSessionAlive: false,
-    // It would wait for the server to close them, with the socket open: see disconnect.
+    // Otherwise disconnect() waits for the server, with the socket open.
     keepPendingSessionsOnDisconnect: true,
     requestedSessionTimeout: 30_000,
   })
@@ -88,7 +88,7 @@ export async function readServer({
     await client.connect(url)
     stage = 'session'
     session = await client.createSession(userIdentity(library, credential))
-    return readFacts(library, session)
+    return readInfo(library, session)
   })()
   try {
     return await unlessAborted(work, signal)
@@ -96,7 +96,7 @@ export async function readServer({
     if (signal.aborted) throw signal.reason
     const hint =
       isSecure && stage === 'channel'
-        ? 'perhaps it does not trust the certificate of its client: '
+        ? 'the server may not trust the certificate of the handler: '
         : ''
     throw new OpcuaSessionError(stage, `${hint}${messageOf(cause).replace(/\s+/g, ' ')}`, { cause })
   } finally {
@@ -138,7 +138,7 @@ function userIdentity(
   }
 }
 
-async function readFacts(
+async function readInfo(
   { AttributeIds, ServerState }: NodeOpcua,
   session: ClientSession,
 ): Promise<ServerInfo> {
@@ -150,7 +150,7 @@ async function readFacts(
     names.map((name, index) => [name, answers[index]?.value?.value as unknown]),
   )
   const state = values.get('state')
-  const facts = {
+  const info = {
     state: typeof state === 'number' ? ServerState[state] : undefined,
     startTime: dateOf(values.get('startTime')),
     productName: textOf(values.get('productName')),
@@ -160,28 +160,46 @@ async function readFacts(
     buildDate: dateOf(values.get('buildDate')),
   }
   const namespaces = values.get('namespaces')
-  const known = Object.fromEntries(Object.entries(facts).filter(([, value]) => value !== undefined))
+  const defined = Object.entries(info).filter(([, value]) => value !== undefined)
   const uris = Array.isArray(namespaces) ? namespaces.slice(0, MAX_NAMESPACES) : []
-  return { ...known, namespaces: uris.map((uri) => textOf(uri) ?? '') }
+  return { ...Object.fromEntries(defined), namespaces: uris.map((uri) => textOf(uri) ?? '') }
 }
 
 function textOf(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 
-/** A server that does not know says the beginning of its calendar, 1601. */
+/** A server reports an unknown date as the start of its calendar, 1601. */
 function dateOf(value: unknown): Date | undefined {
   return value instanceof Date && value.getUTCFullYear() > 1601 ? value : undefined
 }
 
-/** A server that does not close the session in time has to forget it by itself. The socket is closed in any case. */
+/** Closes the session in an orderly way if the server cooperates, and the socket in any case. */
 async function disconnect(client: OPCUAClient, session: ClientSession | undefined): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  const patience = new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, CLOSE_MS)
-  })
-  await Promise.race([session?.close().catch(() => undefined), patience])
-  clearTimeout(timer)
-  // Waits for nothing that the server does.
+  const closed = new AbortController()
+  await Promise.race([
+    session?.close().catch(() => undefined),
+    systemClock.sleep(CLOSE_MS, closed.signal).catch(() => undefined),
+  ])
+  closed.abort()
+  // This does not wait for the server.
   await client.disconnect().catch(() => undefined)
+}
+
+/** Whether the server refused the user of the session. */
+export function isUserRefused(error: unknown): boolean {
+  return /\bBad(?:UserAccessDenied|IdentityToken(?:Rejected|Invalid)|UserSignatureInvalid)\b/.test(
+    messageOf(error),
+  )
+}
+
+/**
+ * Whether the server may have refused the certificate of the handler. Some servers close the
+ * connection without a reason, before any user is sent.
+ */
+export function isCertificateRefused(error: unknown): boolean {
+  if (error instanceof OpcuaSessionError && error.stage === 'channel') return true
+  return /\bBad(?:SecurityChecksFailed|Certificate\w+|SecurityPolicyRejected|ApplicationSignatureInvalid)\b/.test(
+    messageOf(error),
+  )
 }

@@ -7,9 +7,14 @@ import { Certificates, hasOpenssl } from '../../test-peers/certificates.js'
 import { SecuredServer } from '../../test-peers/secured-server.js'
 import { readEndpointUrl } from '../endpoint-url.js'
 import type { OpcuaServer } from '../opcua-server.js'
-import { ServerSessions, type ServerSessionsOptions } from './server-sessions.js'
+import {
+  ServerSessions,
+  type ServerSessionsOptions,
+  type SessionLimits,
+} from './server-sessions.js'
 
-// node-opcua's server, which has sessions, security and users; started once, since that takes seconds.
+// node-opcua's server, which has sessions, security and users; started once, since that takes
+// seconds.
 
 const URI = 'urn:akri:test:secured'
 const users = { anna: 'geheim' }
@@ -50,26 +55,34 @@ afterEach(() => {
 })
 
 const line = (fields: object, message: string) =>
-  void logged.push(JSON.stringify({ ...fields, message }))
+  void logged.push(
+    JSON.stringify({ ...fields, message }, (_, value) =>
+      value instanceof Error ? String(value) : value,
+    ),
+  )
 const log: Logger = { debug() {}, info: line, warn: line, error: line, child: () => log }
 
 function sessions(
   texts: Readonly<Record<string, string>> = {},
   options: Partial<ServerSessionsOptions> = {},
+  limits: SessionLimits = {},
 ) {
-  return ServerSessions.open({
-    properties: DiscoveryProperties.fromTexts(texts),
-    gate: new FairQueue({ atOnce: 4, perKey: 1 }),
-    targetOf: async ({ discoveryUrl }: OpcuaServer) => {
-      const port = readEndpointUrl(discoveryUrl)?.port
-      return port === undefined
-        ? undefined
-        : { addresses: ['127.0.0.1'], port, endpointUrl: discoveryUrl }
+  return ServerSessions.open(
+    {
+      properties: DiscoveryProperties.fromTexts(texts),
+      queue: new FairQueue({ atOnce: 4, perKey: 1 }),
+      targetOf: async ({ discoveryUrl }: OpcuaServer) => {
+        const port = readEndpointUrl(discoveryUrl)?.port
+        return port === undefined
+          ? undefined
+          : { addresses: ['127.0.0.1'], port, endpointUrl: discoveryUrl }
+      },
+      clock,
+      log,
+      ...options,
     },
-    clock,
-    log,
-    ...options,
-  })
+    limits,
+  )
 }
 
 const known = (url: string, applicationUri = URI) => ({
@@ -81,8 +94,9 @@ async function read(
   url: string,
   texts: Readonly<Record<string, string>> = {},
   options: Partial<ServerSessionsOptions> = {},
+  limits: SessionLimits = {},
 ) {
-  const reader = await sessions(texts, options)
+  const reader = await sessions(texts, options, limits)
   await reader.update([known(url)], stop.signal)
   return reader.of({ discoveryUrl: url })
 }
@@ -238,7 +252,7 @@ describe('a server that misbehaves', () => {
     const told = { allowUnencryptedPasswords: true }
     expect(await read(url, anna, { ...told, trustAnyServer: true })).toEqual({})
     expect(cut).toBe(1)
-    expect(logged.join()).toContain('a server told nothing in a session')
+    expect(logged.join()).toContain('server session failed')
     expect(await read(url, anna, told)).toEqual({ OPCUA_SERVER_DETAILS: 'certificate-not-trusted' })
     expect(open.logins).toEqual([])
   })
@@ -256,7 +270,7 @@ describe('a server that misbehaves', () => {
     async (_, later) => {
       const url = await relay(later)
       const begin = Date.now()
-      expect(await read(url, {}, { sessionMs: 1500 })).toEqual({})
+      expect(await read(url, {}, {}, { sessionMs: 1500 })).toEqual({})
       expect(Date.now() - begin).toBeLessThan(20_000)
       expect(logged).toHaveLength(1)
       await expect.poll(() => sockets.size).toBe(0)
@@ -266,7 +280,7 @@ describe('a server that misbehaves', () => {
   it('does not cost those their turn who come behind it: they are read in the next round', async () => {
     const url = await listen((socket) => void socket.resume())
     const silent = ['a', 'b', 'c', 'd'].map((path) => known(`${url}/${path}`))
-    const reader = await sessions({}, { roundMs: 5000 })
+    const reader = await sessions({}, {}, { roundMs: 5000 })
     await reader.update([...silent, known(open.url)], stop.signal)
     expect(reader.of({ discoveryUrl: open.url })).toEqual({})
     expect(logged).toHaveLength(silent.length)
@@ -276,7 +290,7 @@ describe('a server that misbehaves', () => {
 
   it('is tried again later, and does not keep others from being read', async () => {
     const url = await relay(() => undefined)
-    const reader = await sessions({}, { sessionMs: 5000 })
+    const reader = await sessions({}, {}, { sessionMs: 5000 })
     await reader.update([known(url), known(open.url)], stop.signal)
     expect(reader.of({ discoveryUrl: url })).toEqual({})
     expect(reader.of({ discoveryUrl: open.url })).toMatchObject({ OPCUA_PRODUCT_NAME: 'Mixer' })

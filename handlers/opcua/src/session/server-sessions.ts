@@ -3,208 +3,187 @@ import {
   type Clock,
   type DiscoveryProperties,
   type Logger,
-  messageOf,
   withTimeLimit,
 } from '@akrijs/sdk'
 import { type DeviceCredentials, type FairQueue, inParallel } from '@akrijs/sdk/network'
-import {
-  type CertificateCredential,
-  type Credential,
-  type KeyPair,
-  readKeyPair,
-  serverCredentials,
-} from '../credentials.js'
+import { type CertificateCredential, type Credential, serverCredentials } from '../credentials.js'
 import { originOf, readEndpointUrl } from '../endpoint-url.js'
 import { OpcuaSessionError, OpcuaUnreachableError } from '../errors.js'
 import type { ApplicationIdentity, OpcuaServer } from '../opcua-server.js'
+import { RefreshSchedule } from '../refresh-schedule.js'
 import { type CallOptions, callService, type Target } from '../ua-tcp/client.js'
 import { type EndpointDescription, getEndpoints } from '../ua-tcp/discovery-services.js'
 import { type ClientIdentity, clientIdentity } from './client-identity.js'
 import { chooseEndpoints, UserTokenType } from './endpoint-choice.js'
 import { loadNodeOpcua, type NodeOpcua } from './node-opcua.js'
-import { readServer } from './read-server.js'
+import { isCertificateRefused, isUserRefused, readServer } from './read-server.js'
 import { type SessionOutcome, sessionProperties } from './session-properties.js'
-import { TrustedCertificates } from './trusted-certificates.js'
+import { type TrustedCertificates, trustedCertificates } from './trusted-certificates.js'
 
-/** How long what a session told is good for, in milliseconds. */
 const REFRESH_MS = 10 * 60_000
-/** How many known servers are read again in one round, so that a round costs the same however many are known. */
-const AGAIN_PER_ROUND = 4
-/** How soon a server that could not be read is tried again, in milliseconds; twice as long each time. */
-const RETRY = { initialMs: 30_000, ceilingMs: REFRESH_MS }
-const AT_MOST = 4
-
-/** Properties of a Configuration that are not of one server. All in PEM. */
-const TRUSTED_CERTIFICATES = 'trusted_server_certificates'
-const CLIENT_CERTIFICATE = 'client_certificate'
-const CLIENT_KEY = 'client_private_key'
+const RETRY_MS = 30_000
+const REFRESHES_PER_ROUND = 4
+const MAX_PARALLEL_SESSIONS = 4
 
 export interface ServerSessionsOptions {
   readonly properties: DiscoveryProperties
-  /** `allowUnencryptedPasswords` of the details: whether a server that takes no other is sent passwords unencrypted. @default false */
+  /** `allowUnencryptedPasswords` of the details. @default false */
   readonly allowUnencryptedPasswords?: boolean
-  /** `trustAnyServer` of the details: whether any certificate will do for a credential. @default false */
+  /** `trustAnyServer` of the details. @default false */
   readonly trustAnyServer?: boolean
-  /** The one of all Configurations. */
-  readonly gate: FairQueue
-  /** Where a server may be called. */
+  /** The queue for sessions that all Configurations share. */
+  readonly queue: FairQueue
+  /** Where the handler may call a server; undefined if it may not. */
   readonly targetOf: (server: OpcuaServer) => Promise<Target | undefined>
   readonly clock: Clock
   readonly log: Logger
   readonly timeouts?: Pick<CallOptions, 'connectMs' | 'totalMs'> | undefined
-  /** How long one session may take, from the call to its end, in milliseconds. @default 10000 */
+}
+
+export interface SessionLimits {
+  /** How long one session may take in total, in milliseconds. @default 10000 */
   readonly sessionMs?: number
-  /** How long a round waits for sessions, in milliseconds; who is slower is tried again later. @default 10000 */
+  /** How long a round waits for sessions, in milliseconds. @default 10000 */
   readonly roundMs?: number
 }
 
-export interface IdentifiedServer {
+interface IdentifiedServer {
   readonly server: OpcuaServer
   readonly application: ApplicationIdentity
 }
 
-interface Entry {
-  properties: Readonly<Record<string, string>>
-  dueAt: number
-  failures: number
-  /** Of several endpoints the one that the server last let us in by. */
-  policyUri?: string
+interface SessionResult {
+  readonly properties: Readonly<Record<string, string>>
+  /** The security policy of the endpoint that accepted the last session. */
+  readonly policyUri?: string | undefined
 }
 
 /**
- * What servers tell in a session: asked for once, and now and then again. A server that fails keeps what it told before, or has
- * none of it. Loads node-opcua: make one only where `serverDetails` are wanted.
+ * Properties that servers report in a session, read again from time to time. A server that fails
+ * keeps its last properties. This class loads node-opcua: create it only for `serverDetails`.
  */
 export class ServerSessions {
   readonly #options: ServerSessionsOptions
+  readonly #limits: Required<SessionLimits>
   readonly #library: NodeOpcua
   readonly #identity: ClientIdentity
   readonly #credentials: DeviceCredentials<CertificateCredential>
   readonly #trusted: TrustedCertificates
-  readonly #entries = new Map<string, Entry>()
+  readonly #schedule: RefreshSchedule<SessionResult>
 
   private constructor(
     options: ServerSessionsOptions,
+    limits: SessionLimits,
     library: NodeOpcua,
     identity: ClientIdentity,
   ) {
+    const { clock, log, properties } = options
     this.#options = options
+    this.#limits = { sessionMs: 10_000, roundMs: 10_000, ...limits }
     this.#library = library
     this.#identity = identity
-    this.#credentials = serverCredentials(options.properties, options.log)
-    this.#trusted = readTrusted(options.properties, options.log)
+    this.#credentials = serverCredentials(properties, log)
+    this.#trusted = trustedCertificates(properties, log)
+    this.#schedule = new RefreshSchedule({
+      clock,
+      refreshMs: REFRESH_MS,
+      retryMs: RETRY_MS,
+      maxRefreshes: REFRESHES_PER_ROUND,
+    })
   }
 
-  /** @throws OpcuaClientMissingError where node-opcua-client is not installed: a Configuration cannot have what it asks for */
-  static async open(options: ServerSessionsOptions): Promise<ServerSessions> {
+  /** @throws OpcuaClientMissingError if node-opcua-client is not installed */
+  static async open(
+    options: ServerSessionsOptions,
+    limits: SessionLimits = {},
+  ): Promise<ServerSessions> {
     const library = await loadNodeOpcua()
-    const identity = await clientIdentity(library, readClientPair(options.properties, options.log))
-    return new ServerSessions(options, library, identity)
+    const identity = await clientIdentity(library, options.properties, options.log)
+    return new ServerSessions(options, limits, library, identity)
   }
 
-  /** Properties that the session with a server has added. */
+  /** The properties from the last session with a server. */
   of({ discoveryUrl }: OpcuaServer): Readonly<Record<string, string>> {
-    return this.#entries.get(discoveryUrl)?.properties ?? {}
+    return this.#schedule.get(discoveryUrl)?.value?.properties ?? {}
   }
 
-  /** Reads those of which nothing is known yet, and some of the others. Forgets who is not among them any more. */
+  /** Opens sessions with the new servers and some of the known ones. Forgets all other servers. */
   async update(servers: readonly IdentifiedServer[], signal: AbortSignal): Promise<void> {
-    const urls = new Set(servers.map(({ server }) => server.discoveryUrl))
-    for (const url of this.#entries.keys()) if (!urls.has(url)) this.#entries.delete(url)
-    const now = this.#options.clock.monotonicMs()
-    const dueAtOf = ({ server }: IdentifiedServer) =>
-      this.#entries.get(server.discoveryUrl)?.dueAt ?? Number.NEGATIVE_INFINITY
-    // One that is further ahead than anything is put off is of a clock that was put back since.
-    const isDue = (dueAt: number) => dueAt <= now || dueAt > now + REFRESH_MS
-    const due = servers
-      .filter((server) => isDue(dueAtOf(server)))
-      .sort((a, b) => dueAtOf(a) - dueAtOf(b))
-    const again = due
-      .filter(({ server }) => this.#entries.has(server.discoveryUrl))
-      .slice(0, AGAIN_PER_ROUND)
-    const fresh = due.filter(({ server }) => !this.#entries.has(server.discoveryUrl))
-    if (fresh.length + again.length === 0) return
-    await withTimeLimit(this.#options.roundMs ?? 10_000, signal, (round) =>
-      inParallel([...fresh, ...again], AT_MOST, (server) => this.#read(server, round)),
+    const due = this.#schedule.takeDue(servers, ({ server }) => server.discoveryUrl)
+    if (due.length === 0) return
+    await withTimeLimit(this.#limits.roundMs, signal, (round) =>
+      inParallel(due, MAX_PARALLEL_SESSIONS, (server) => this.#tryRead(server, round)),
     )
     signal.throwIfAborted()
   }
 
-  async #read(known: IdentifiedServer, round: AbortSignal): Promise<void> {
-    const { clock, gate, log, sessionMs = 10_000 } = this.#options
-    const { discoveryUrl } = known.server
-    const entry = this.#entries.get(discoveryUrl) ?? { properties: {}, dueAt: 0, failures: 0 }
+  async #tryRead(identified: IdentifiedServer, round: AbortSignal): Promise<void> {
+    const { log, queue } = this.#options
+    const { discoveryUrl } = identified.server
     let signal: AbortSignal | undefined
+    const read = (limited: AbortSignal) => {
+      signal = limited
+      return this.#read(identified, limited)
+    }
     try {
-      const read = (own: AbortSignal) => {
-        signal = own
-        return this.#readBy(known, entry, own)
-      }
-      entry.properties = await gate.run(
+      const result = await queue.run(
         discoveryUrl,
-        () => withTimeLimit(sessionMs, round, read),
+        () => withTimeLimit(this.#limits.sessionMs, round, read),
         round,
       )
-      entry.dueAt = clock.monotonicMs() + REFRESH_MS
-      entry.failures = 0
+      this.#schedule.succeed(discoveryUrl, result)
     } catch (error) {
-      // Its turn did not come in this round: that is no failure of the server, and it is as new as before.
+      // The round ended before the turn of this server: the server did not fail, and stays new.
       if (signal === undefined && round.aborted) return
-      if (!signal?.aborted && !AkriError.is(error)) throw error
-      entry.dueAt =
-        clock.monotonicMs() + Math.min(RETRY.ceilingMs, RETRY.initialMs * 2 ** entry.failures)
-      entry.failures++
-      const reason = signal?.aborted
-        ? `no session came about within ${sessionMs} ms`
-        : messageOf(error)
-      if (entry.failures === 1)
-        log.info({ discoveryUrl, reason }, 'a server told nothing in a session')
+      if (error !== signal?.reason && !AkriError.is(error)) throw error
+      if (this.#schedule.fail(discoveryUrl) === 1)
+        log.info({ discoveryUrl, err: error }, 'server session failed')
     }
-    this.#entries.set(discoveryUrl, entry)
   }
 
-  async #readBy(
+  async #read(
     { server, application: { applicationUri } }: IdentifiedServer,
-    entry: Entry,
     signal: AbortSignal,
-  ): Promise<Record<string, string>> {
-    const target = await this.#options.targetOf(server)
+  ): Promise<SessionResult> {
+    const { allowUnencryptedPasswords = false, targetOf, timeouts } = this.#options
+    const target = await targetOf(server)
     const url = target && urlOf(target)
     if (target === undefined || url === undefined)
       throw new OpcuaUnreachableError(
-        'it is in no network where servers are called, or has no address for a URL',
+        'the server is outside the callable networks, or has no address for a URL',
       )
     const credential = this.#credentials.for(applicationUri, server.discoveryUrl)
-    const endpoints = await callService(getEndpoints, target, { ...this.#options.timeouts, signal })
+    const endpoints = await callService(getEndpoints, target, { ...timeouts, signal })
     const choice = chooseEndpoints(endpoints, {
       userToken:
         credential === undefined ? UserTokenType.anonymous : UserTokenType[credential.kind],
-      allowUnencryptedPasswords: this.#options.allowUnencryptedPasswords ?? false,
+      allowUnencryptedPasswords,
       isTrusted: (certificate) => this.#isTrusted(certificate, applicationUri),
     })
-    if (choice.kind === 'none')
-      return sessionProperties(outcomeOf(choice.missing, credential), undefined)
-    // The server may not know our certificate: then it is asked at an endpoint that wants none, if one was chosen too.
-    const remembered = choice.endpoints.filter(
-      ({ securityPolicyUri }) => securityPolicyUri === entry.policyUri,
-    )
-    const candidates = oneOfEachPolicy([...remembered, ...choice.endpoints])
+    const policyUri = this.#schedule.get(server.discoveryUrl)?.value?.policyUri
+    const without = (outcome: SessionOutcome): SessionResult => ({
+      properties: sessionProperties(outcome, undefined),
+      policyUri,
+    })
+    if (choice.kind === 'none') return without(outcomeOf(choice.missing, credential))
+    // A server that refuses the certificate of the handler may accept it at another endpoint.
+    const candidates = distinctPolicies([
+      ...choice.endpoints.filter((endpoint) => endpoint.securityPolicyUri === policyUri),
+      ...choice.endpoints,
+    ])
+    const [library, identity] = [this.#library, this.#identity]
     for (const [index, endpoint] of candidates.entries()) {
       try {
-        const { library, identity } = { library: this.#library, identity: this.#identity }
-        const facts = await readServer({ library, identity, url, endpoint, credential, signal })
-        entry.policyUri = endpoint.securityPolicyUri
-        return sessionProperties(credential === undefined ? 'anonymous' : 'user', facts)
+        const info = await readServer({ library, identity, url, endpoint, credential, signal })
+        const outcome = credential === undefined ? 'anonymous' : 'user'
+        const properties = sessionProperties(outcome, info)
+        return { properties, policyUri: endpoint.securityPolicyUri }
       } catch (error) {
-        if (isRefusedUser(error))
-          return sessionProperties(
-            credential === undefined ? 'credential-wanted' : 'credential-refused',
-            undefined,
-          )
-        if (index === candidates.length - 1 || !mayBeOfCertificate(error)) throw error
+        if (isUserRefused(error)) return without(outcomeOf('user-token', credential))
+        if (index === candidates.length - 1 || !isCertificateRefused(error)) throw error
       }
     }
-    throw new OpcuaSessionError('channel', 'there is no endpoint')
+    throw new OpcuaSessionError('channel', 'the server has no usable endpoint')
   }
 
   #isTrusted(certificate: Buffer, applicationUri: string): boolean {
@@ -222,57 +201,15 @@ function outcomeOf(
   return credential === undefined ? 'credential-wanted' : 'credential-refused'
 }
 
-/** Where it is called by its address: what a name resolves to is decided once, and not again by the library. */
+/** The URL with an allowed address: the library must not resolve the host name again. */
 function urlOf({ addresses, port, endpointUrl }: Target): string | undefined {
   const host = addresses.find((address) => !address.includes('%'))
   return host && `${originOf({ host, port })}${readEndpointUrl(endpointUrl)?.path ?? ''}`
 }
 
-function oneOfEachPolicy(endpoints: readonly EndpointDescription[]): EndpointDescription[] {
+function distinctPolicies(endpoints: readonly EndpointDescription[]): EndpointDescription[] {
   const seen = new Set<string>()
   return endpoints.filter(
     ({ securityPolicyUri }) => !seen.has(securityPolicyUri) && seen.add(securityPolicyUri),
   )
-}
-
-function isRefusedUser(error: unknown): boolean {
-  return /\bBad(?:UserAccessDenied|IdentityTokenRejected|IdentityTokenInvalid|UserSignatureInvalid)\b/.test(
-    messageOf(error),
-  )
-}
-
-/** Not every server says why it ends the connection when it does not know our certificate. A user is not refused twice: see above. */
-function mayBeOfCertificate(error: unknown): boolean {
-  if (error instanceof OpcuaSessionError && error.stage === 'channel') return true
-  return /\bBad(?:SecurityChecksFailed|Certificate\w+|SecurityPolicyRejected|ApplicationSignatureInvalid)\b/.test(
-    messageOf(error),
-  )
-}
-
-function readTrusted(properties: DiscoveryProperties, log: Logger): TrustedCertificates {
-  const none = new TrustedCertificates('')
-  if (!properties.has(TRUSTED_CERTIFICATES)) return none
-  try {
-    const trusted = new TrustedCertificates(properties.text(TRUSTED_CERTIFICATES) ?? '')
-    if (trusted.size > 0) return trusted
-  } catch {
-    // The error would not say which property it is.
-  }
-  log.warn(
-    { property: TRUSTED_CERTIFICATES },
-    'there are no certificates in PEM in this property, so no server is trusted',
-  )
-  return none
-}
-
-function readClientPair(properties: DiscoveryProperties, log: Logger): KeyPair | undefined {
-  const [certificate, key] = [CLIENT_CERTIFICATE, CLIENT_KEY]
-  if (!properties.has(certificate) && !properties.has(key)) return undefined
-  const pair = readKeyPair(properties.text(certificate), properties.text(key))
-  if (pair === undefined)
-    log.warn(
-      { properties: [certificate, key] },
-      'these are no RSA certificate and its key in PEM, so one is made instead',
-    )
-  return pair
 }

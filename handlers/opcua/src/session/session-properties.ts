@@ -1,45 +1,44 @@
 import type { ServerInfo } from './read-server.js'
 
-/** How it went with the session, for `OPCUA_SERVER_DETAILS`: what an operator can do something about. */
+/** The result of a session for `OPCUA_SERVER_DETAILS`. */
 export type SessionOutcome =
-  /** Read without a user. */
+  /** The server accepted a session without a user. */
   | 'anonymous'
-  /** Read as the user of a credential. */
+  /** The server accepted the user of a credential. */
   | 'user'
-  /** No credential is there that the server takes. */
+  /** The server needs a credential, and none exists. */
   | 'credential-wanted'
-  /** The server does not take the credential. */
+  /** The server refuses the credential, or takes no credential of its kind. */
   | 'credential-refused'
-  /** There is a credential, but the server's certificate is not among the trusted ones, so it is not given to it. */
+  /** The certificate of the server is not trusted, so the handler keeps the credential. */
   | 'certificate-not-trusted'
-  /** The server offers nothing but endpoints that are not secure enough for the credential, or by policies that are no longer used. */
+  /** No endpoint is secure enough for the credential, or all policies are deprecated. */
   | 'security-too-weak'
 
-/** Properties of a device are bounded, in bytes. */
 const MAX_NAMESPACES_BYTES = 512
 
-/** Properties that a session adds to a server. What a server does not say is left out. */
+/** The properties that a session adds to a device, without those that the server omits. */
 export function sessionProperties(
   outcome: SessionOutcome,
-  facts: ServerInfo | undefined,
+  info: ServerInfo | undefined,
 ): Record<string, string> {
   const values = {
     OPCUA_SERVER_DETAILS: outcome,
-    OPCUA_SERVER_STATE: facts?.state,
-    OPCUA_SERVER_START_TIME: facts?.startTime?.toISOString(),
-    OPCUA_PRODUCT_NAME: facts?.productName,
-    OPCUA_MANUFACTURER: facts?.manufacturer,
-    OPCUA_SOFTWARE_VERSION: facts?.softwareVersion,
-    OPCUA_BUILD_NUMBER: facts?.buildNumber,
-    OPCUA_BUILD_DATE: facts?.buildDate?.toISOString(),
-    OPCUA_NAMESPACES: facts && namespacesText(facts.namespaces),
+    OPCUA_SERVER_STATE: info?.state,
+    OPCUA_SERVER_START_TIME: info?.startTime?.toISOString(),
+    OPCUA_PRODUCT_NAME: info?.productName,
+    OPCUA_MANUFACTURER: info?.manufacturer,
+    OPCUA_SOFTWARE_VERSION: info?.softwareVersion,
+    OPCUA_BUILD_NUMBER: info?.buildNumber,
+    OPCUA_BUILD_DATE: info?.buildDate?.toISOString(),
+    OPCUA_NAMESPACES: info && namespacesText(info.namespaces),
   }
   return Object.fromEntries(
     Object.entries(values).filter((entry): entry is [string, string] => Boolean(entry[1])),
   )
 }
 
-/** URIs by their index, separated by spaces, as many as there is room for. What is no URI has `-` in its place. */
+/** URIs in the order of their indices, as many as fit. `-` stands for an invalid URI. */
 function namespacesText(namespaces: readonly string[]): string {
   let text = ''
   for (const uri of namespaces) {
