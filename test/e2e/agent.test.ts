@@ -225,11 +225,10 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
       await world.apply(podYaml('cl', { 'akri.sh/cam': 1 }, { node: NODE_2 }))
       await eventually(() => world.running('il', 'cl'))
       // Several rounds of looking: what runs keeps what it has.
-      const rounds = async () =>
-        (await other.output()).split('reclaiming unused slots - start').length
+      const rounds = async () => (await other.output()).split('slot reconcile started').length
       const before = await rounds()
       await eventually(async () => expect(await rounds()).toBeGreaterThan(before + 1))
-      expect(await other.output()).not.toContain('cannot look for unused slots')
+      expect(await other.output()).not.toContain('slots of running containers not known')
       expect(await world.holders()).toHaveLength(2)
       await world.remove('Pod', 'il')
       await eventually(async () =>

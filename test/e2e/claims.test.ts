@@ -155,7 +155,7 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
     await eventually(async () => {
       const said = (await events('SlotUsedTwice')).map(({ message }) => message)
       for (const slot of slots)
-        expect(said).toContainEqual(expect.stringContaining(`has slot ${slot}, and it is given to`))
+        expect(said).toContainEqual(expect.stringContaining(`has slot ${slot}, which`))
     })
     const now = await versions()
     await systemClock.sleep(15_000)

@@ -41,7 +41,7 @@ describe.skipIf(missingHere() !== undefined)(`how soon an agent acts${unlessHere
 
   it('R90 A14 frees the slot of a Pod that has finished, and that of one that is gone, without waiting for its next round', async () => {
     const directory = await access.makeDirectory(NODE_1)
-    const looks = async () => (await agent.output()).split('reclaiming unused slots - start').length
+    const looks = async () => (await agent.output()).split('slot reconcile started').length
     try {
       await world.apply(echoYaml('cam', ['foo0'], 2))
       await eventually(async () =>

@@ -219,8 +219,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
       await save()
       // What ended just before us is not to be found only by the agent after us.
       await slots
-        .round(stop.signal)
-        .catch((error: unknown) => log.debug({ err: error }, 'last look for unused slots failed'))
+        .reconcile(node, stop.signal)
+        .catch((err: unknown) => log.warn({ err }, 'last slot reconcile failed'))
       await save()
       stop.abort()
       await discovery.close()

@@ -20,6 +20,8 @@ export const holds = (...ids: string[]) =>
 export const holdsAny = (...ids: string[]) =>
   new Map([['akri.sh/cam', [{ pod, ids: new Set(ids) }]]])
 
+const NODE = 'node-a' as NodeName
+
 /** The reconciler of `node-a`, with a cluster and a kubelet that are as a test says. */
 export class SlotReconcilerHarness {
   readonly clock = new ManualClock(1_000_000)
@@ -54,7 +56,7 @@ export class SlotReconcilerHarness {
   #ran: Promise<void> | undefined
 
   constructor() {
-    const node = 'node-a' as NodeName
+    const node = NODE
     const pods = this.#pods()
     const watched = () => this.users && pods
     this.ledger = new AllocationLedger({
@@ -102,6 +104,10 @@ export class SlotReconcilerHarness {
         },
       },
     })
+  }
+
+  reconcile(): Promise<unknown> {
+    return this.reconciler.reconcile(NODE, this.stop.signal)
   }
 
   run(): void {

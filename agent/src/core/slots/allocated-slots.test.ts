@@ -30,17 +30,17 @@ function slotsBehind(
   containers: readonly PodAllocation[],
   input: Partial<AllocatedSlotsInput> = {},
 ): string[] {
-  const { known, unknown } = allocatedSlots({
+  const { resolved, unresolved } = allocatedSlots({
     allocated: new Map([[resourceName, containers]]),
-    held: [],
+    claimed: [],
     configurations: [],
     slotOf: () => undefined,
-    isThere: () => true,
+    isActive: () => true,
     ...input,
   })
   return [
-    ...known.map(({ given: { id, slot } }) => `${id} ${slot}`),
-    ...unknown.map(({ id }) => `${id} ?`),
+    ...resolved.map(({ allocation: { id, slot } }) => `${id} ${slot}`),
+    ...unresolved.map(({ id }) => `${id} ?`),
   ]
 }
 
@@ -55,17 +55,17 @@ describe('what stands behind the ids that a kubelet lists', () => {
   it('R25 is for a Configuration what the container says, or its Instances, or what was known; and unknown else', () => {
     const said = [container(pod, ['0'], new Map([['0', B ?? expect.fail()]]))]
     const plain = [container(pod, ['0'])]
-    expect(slotsBehind('akri.sh/cam', said, { held: [any(A)] })).toEqual([`0 ${B}`])
-    expect(slotsBehind('akri.sh/cam', plain, { held: [any(A)], slotOf: () => B })).toEqual([
+    expect(slotsBehind('akri.sh/cam', said, { claimed: [any(A)] })).toEqual([`0 ${B}`])
+    expect(slotsBehind('akri.sh/cam', plain, { claimed: [any(A)], slotOf: () => B })).toEqual([
       `0 ${A}`,
     ])
-    expect(slotsBehind('akri.sh/cam', plain, { held: [any(A, '1')], slotOf: () => B })).toEqual([
+    expect(slotsBehind('akri.sh/cam', plain, { claimed: [any(A, '1')], slotOf: () => B })).toEqual([
       `0 ${B}`,
     ])
-    expect(slotsBehind('akri.sh/cam', plain, { held: [any(A), any(B)], slotOf: () => B })).toEqual([
-      `0 ${B}`,
-    ])
-    expect(slotsBehind('akri.sh/cam', plain, { held: [any(A), any(B)] })).toEqual([`0 ${A}`])
+    expect(
+      slotsBehind('akri.sh/cam', plain, { claimed: [any(A), any(B)], slotOf: () => B }),
+    ).toEqual([`0 ${B}`])
+    expect(slotsBehind('akri.sh/cam', plain, { claimed: [any(A), any(B)] })).toEqual([`0 ${A}`])
     expect(slotsBehind('akri.sh/cam', plain)).toEqual(['0 ?'])
   })
 
@@ -83,8 +83,8 @@ describe('what stands behind the ids that a kubelet lists', () => {
       container(other, ['1', '2']),
     ]
     const slotOf = (_: string, id: string) => `cam-8120fe-${id}` as SlotName
-    const isThere = (which: ObjectKey) => which === pod
-    expect(slotsBehind('akri.sh/cam', containers, { slotOf, isThere })).toEqual([
+    const isActive = (which: ObjectKey) => which === pod
+    expect(slotsBehind('akri.sh/cam', containers, { slotOf, isActive })).toEqual([
       '0 cam-8120fe-0',
       '1 cam-8120fe-1',
     ])

@@ -1,50 +1,80 @@
-import { type Configuration, GROUP, type InstanceName, type SlotName, slotIndex } from '@akrijs/api'
-import type { ObjectKey } from '@akrijs/kube/objects'
+import {
+  type Configuration,
+  GROUP,
+  holderOf,
+  type Instance,
+  type InstanceName,
+  parseSlotUsage,
+  type SlotName,
+  slotIndex,
+} from '@akrijs/api'
+import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
 import type { Allocations } from '../../ports/kubelet.js'
 import type { SlotAllocation } from './allocation-ledger.js'
-import type { UnresolvedId } from './claim-reporter.js'
+import type { NodeSlot } from './reclaim-plan.js'
+
+/** An id that a container uses, and whose slot no record tells. */
+export type UnresolvedId = Omit<SlotAllocation, 'slot'>
 
 export interface AllocatedSlots {
-  readonly known: readonly {
-    readonly given: SlotAllocation
+  readonly resolved: readonly {
+    readonly allocation: SlotAllocation
     readonly users: ReadonlySet<ObjectKey>
   }[]
-  readonly unknown: readonly UnresolvedId[]
+  readonly unresolved: readonly UnresolvedId[]
 }
 
 export interface AllocatedSlotsInput {
   readonly allocated: Allocations
-  /** What Instances say that this node holds. */
-  readonly held: readonly SlotAllocation[]
+  /** What Instances record for this node. */
+  readonly claimed: readonly SlotAllocation[]
   readonly configurations: readonly Configuration[]
-  /** What an id was last known to stand for. */
+  /** The slot that the id was last seen to stand for. */
   slotOf(resourceName: string, id: string): SlotName | undefined
   /** Whether the Pod is there and has not ended. */
-  isThere(pod: ObjectKey, resourceName: string): boolean
+  isActive(pod: ObjectKey, resourceName: string): boolean
 }
 
-/** The ids of Instances' resources are slots; those of a Configuration may look like it where another system named them. */
+/** The ids of an Instance's resource are slots. Another system may give ids of that form to a Configuration's resource. */
 const INSTANCE_NAME = /-[0-9a-f]{6}$/
 
+/** The slots that a node holds, by the claims in Instances. */
+export function claimedSlots(instances: readonly Instance[], node: NodeName): NodeSlot[] {
+  return instances.flatMap((instance) =>
+    Object.entries(instance.spec.deviceUsage)
+      .filter(([, usage]) => holderOf(usage) === node)
+      .map(([name, usage]) => {
+        const slot = name as SlotName
+        const parsed = parseSlotUsage(usage)
+        const [resource, id] =
+          parsed.level === 'configuration'
+            ? [instance.spec.configurationName, parsed.virtualId]
+            : [instance.metadata.name, slot]
+        const claim = { key: keyOf(instance), usage }
+        return { slot, resourceName: `${GROUP}/${resource}`, id, claim }
+      }),
+  )
+}
+
 /**
- * Which slots stand behind the ids that the kubelet lists for Pods that are there. The containers may say it themselves; else it is
- * what the Instances say, and where these have lost it, what was known before.
+ * The slots of the ids that the kubelet lists for active Pods. The container's own annotations tell the slot first, then
+ * the claims in Instances, then what was known before.
  */
 export function allocatedSlots({
   allocated,
-  held,
+  claimed,
   configurations,
   slotOf,
-  isThere,
+  isActive,
 }: AllocatedSlotsInput): AllocatedSlots {
-  const heldAs = new Map<string, SlotName>()
-  for (const { resourceName, id, slot } of held) {
-    // Of two with one id, which nobody should have written, the one that was known before.
-    if (!heldAs.has(`${resourceName} ${id}`) || slotOf(resourceName, id) === slot)
-      heldAs.set(`${resourceName} ${id}`, slot)
+  const claimedAs = new Map<string, SlotName>()
+  for (const { resourceName, id, slot } of claimed) {
+    // Two slots with one id are an error of another writer. The slot that was known before counts.
+    if (!claimedAs.has(`${resourceName} ${id}`) || slotOf(resourceName, id) === slot)
+      claimedAs.set(`${resourceName} ${id}`, slot)
   }
-  const known = new Map<string, { given: SlotAllocation; users: Set<ObjectKey> }>()
-  const unknown = new Map<string, UnresolvedId>()
+  const resolved = new Map<string, { allocation: SlotAllocation; users: Set<ObjectKey> }>()
+  const unresolved = new Map<string, UnresolvedId>()
   for (const [resourceName, containers] of allocated) {
     if (!resourceName.startsWith(`${GROUP}/`)) continue
     const name = resourceName.slice(GROUP.length + 1) as InstanceName
@@ -52,22 +82,21 @@ export function allocatedSlots({
       INSTANCE_NAME.test(name) &&
       configurations.every(({ metadata }) => (metadata.name as string) !== name)
     for (const { pod, ids, slots } of containers) {
-      if (!isThere(pod, resourceName)) continue
+      if (!isActive(pod, resourceName)) continue
       for (const id of ids) {
         const place = `${resourceName} ${id}`
-        const own = isInstance && slotIndex(name, id) !== undefined ? (id as SlotName) : undefined
-        const slot = slots?.get(id) ?? heldAs.get(place) ?? slotOf(resourceName, id) ?? own
+        const asSlot =
+          isInstance && slotIndex(name, id) !== undefined ? (id as SlotName) : undefined
+        const slot = slots?.get(id) ?? claimedAs.get(place) ?? slotOf(resourceName, id) ?? asSlot
         if (slot === undefined) {
-          unknown.set(place, { resourceName, id })
+          unresolved.set(place, { resourceName, id })
           continue
         }
-        const one = known.get(place) ?? {
-          given: { slot, resourceName, id },
-          users: new Set<ObjectKey>(),
-        }
-        known.set(place, { ...one, users: one.users.add(pod) })
+        const allocation = { slot, resourceName, id }
+        const users = resolved.get(place)?.users ?? new Set<ObjectKey>()
+        resolved.set(place, { allocation, users: users.add(pod) })
       }
     }
   }
-  return { known: [...known.values()], unknown: [...unknown.values()] }
+  return { resolved: [...resolved.values()], unresolved: [...unresolved.values()] }
 }

@@ -1,10 +1,10 @@
 import { GROUP } from '@akrijs/api'
-import { keyOf, type NodeName } from '@akrijs/kube/objects'
+import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
 import type { Logger } from '@akrijs/runtime'
 import type { Cluster } from '../../ports/cluster.js'
 import type { AgentObserver } from '../../ports/observer.js'
-import type { SlotAllocation } from './allocation-ledger.js'
-import type { LostClaim } from './lost-claims.js'
+import type { UnresolvedId } from './allocated-slots.js'
+import type { ClaimConflict, LostClaim } from './restore-plan.js'
 
 export interface ClaimReporterOptions {
   readonly cluster: Pick<Cluster, 'configurations' | 'recordEvent'>
@@ -13,61 +13,41 @@ export interface ClaimReporterOptions {
   readonly observer: AgentObserver
 }
 
-/** An id that a container has, of which nobody knows which slot it stands for. */
-export type UnresolvedId = Pick<SlotAllocation, 'resourceName' | 'id'>
-
-/** Says what is wrong with claims of running containers: each once, for as long as it is so at every look. */
+/** Reports each claim conflict of running containers once, until the conflict is resolved. */
 export class ClaimReporter {
   readonly #options: ClaimReporterOptions
-  #before: ReadonlySet<string> = new Set()
-  #now = new Set<string>()
+  #reported: ReadonlySet<string> = new Set()
 
   constructor(options: ClaimReporterOptions) {
     this.#options = options
   }
 
-  /** A look is over: what has not been said again is no more. */
-  endOfLook(): void {
-    this.#before = this.#now
-    this.#now = new Set()
-  }
-
-  unknown({ resourceName, id }: UnresolvedId): void {
-    const { cluster, node, log, observer } = this.#options
-    const configuration = cluster.configurations
-      .list()
-      .find(({ metadata }) => `${GROUP}/${metadata.name}` === resourceName)
-    // Without it there is nothing that could be given to another one.
-    if (configuration === undefined || !this.#isNew(`${resourceName} ${id}`)) return
-    observer.restored('unknown')
-    log.error({ resource: resourceName, id }, 'a container has a slot, and nobody knows which')
-    cluster.recordEvent({
-      regarding: { kind: 'Configuration', key: keyOf(configuration) },
-      type: 'Warning',
-      reason: 'UnknownSlot',
-      message: `a container of ${node} has ${id} of ${resourceName}, and nobody knows which slot that is: it may be given to another one as well`,
-    })
-  }
-
-  taken({ given: { slot, id }, key, usage }: LostClaim, by: string): void {
-    const { cluster, node, log, observer } = this.#options
-    if (!this.#isNew(`${slot} ${id} ${by}`)) return
-    observer.restored('taken')
-    log.error({ slot, usage, by }, 'a container has this slot, and another one has it too')
-    cluster.recordEvent({
-      regarding: { kind: 'Instance', key },
-      type: 'Warning',
-      reason: 'SlotUsedTwice',
-      message: `a container of ${node} has slot ${slot}, and it is given to ${by} as well: the device is used by more than its capacity until one of them ends`,
-    })
-  }
-
-  beyond({ given: { slot }, key, usage }: LostClaim, held: number, capacity: number): void {
-    const { cluster, node, log } = this.#options
-    log.warn(
-      { slot, usage, held, capacity },
-      'a container has this slot, and with it more are held than the capacity',
+  /** Takes all conflicts of the present. A conflict that is not among them is resolved. */
+  report(unresolved: readonly UnresolvedId[], conflicts: readonly ClaimConflict[]): void {
+    const configurations = new Map(
+      this.#options.cluster.configurations
+        .list()
+        .map((configuration) => [`${GROUP}/${configuration.metadata.name}`, keyOf(configuration)]),
     )
+    const reports = new Map<string, () => void>()
+    for (const each of unresolved) {
+      const key = configurations.get(each.resourceName)
+      // Without its Configuration, nothing offers the slot to another container.
+      if (key !== undefined)
+        reports.set(`${each.resourceName} ${each.id}`, () => this.#reportUnresolved(each, key))
+    }
+    for (const each of conflicts) {
+      const { allocation, takenBy } = each
+      reports.set(`${allocation.slot} ${allocation.id} ${takenBy}`, () => this.#reportTaken(each))
+    }
+    for (const [topic, report] of reports) if (!this.#reported.has(topic)) report()
+    this.#reported = new Set(reports.keys())
+  }
+
+  reportOverCapacity({ allocation, key, usage }: LostClaim, held: number, capacity: number): void {
+    const { cluster, node, log } = this.#options
+    const { slot } = allocation
+    log.warn({ slot, usage, held, capacity }, 'slot restored over the capacity')
     cluster.recordEvent({
       regarding: { kind: 'Instance', key },
       type: 'Warning',
@@ -76,9 +56,27 @@ export class ClaimReporter {
     })
   }
 
-  #isNew(topic: string): boolean {
-    const isNew = !this.#before.has(topic) && !this.#now.has(topic)
-    this.#now.add(topic)
-    return isNew
+  #reportUnresolved({ resourceName, id }: UnresolvedId, configuration: ObjectKey): void {
+    const { cluster, node, log, observer } = this.#options
+    observer.restored('unknown')
+    log.error({ resource: resourceName, id }, 'slot of a running container is unknown')
+    cluster.recordEvent({
+      regarding: { kind: 'Configuration', key: configuration },
+      type: 'Warning',
+      reason: 'UnknownSlot',
+      message: `a container of ${node} has ${id} of ${resourceName}, and no record tells its slot: another container may get the same slot`,
+    })
+  }
+
+  #reportTaken({ allocation: { slot }, key, usage, takenBy }: ClaimConflict): void {
+    const { cluster, node, log, observer } = this.#options
+    observer.restored('taken')
+    log.error({ slot, usage, by: takenBy }, 'slot of a running container was claimed again')
+    cluster.recordEvent({
+      regarding: { kind: 'Instance', key },
+      type: 'Warning',
+      reason: 'SlotUsedTwice',
+      message: `a container of ${node} has slot ${slot}, which ${takenBy} has claimed too: more containers than the capacity use the device until one of them ends`,
+    })
   }
 }

@@ -155,7 +155,7 @@ class Node {
 
   async look(): Promise<void> {
     await this.world.clock.advance(10)
-    await this.reconciler.round(new AbortController().signal)
+    await this.reconciler.reconcile(this.name, new AbortController().signal)
   }
 
   /** What a kubelet does for a Pod that asks for one of the resource. */

@@ -7,17 +7,17 @@ const slot = 'cam-8120fe-0' as SlotName
 
 it('a slot is claimed again at once, then after growing pauses, and at once again after a minute of peace', async () => {
   const clock = new ManualClock(1_000_000)
-  const pace = new RestoreBackoff(clock)
-  expect(pace.dueAt(slot)).toBeLessThanOrEqual(clock.monotonicMs())
+  const backoff = new RestoreBackoff(clock)
+  expect(backoff.retryAt(slot)).toBeLessThanOrEqual(clock.monotonicMs())
   for (const longest of [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]) {
-    pace.recordAttempt(slot)
-    const waitMs = pace.dueAt(slot) - clock.monotonicMs()
+    backoff.recordAttempt(slot)
+    const waitMs = backoff.retryAt(slot) - clock.monotonicMs()
     expect(waitMs).toBeGreaterThanOrEqual(longest / 2)
     expect(waitMs).toBeLessThanOrEqual(longest)
-    expect(pace.dueAt('cam-8120fe-1' as SlotName)).toBeLessThanOrEqual(clock.monotonicMs())
+    expect(backoff.retryAt('cam-8120fe-1' as SlotName)).toBeLessThanOrEqual(clock.monotonicMs())
     await clock.advance(waitMs)
   }
   await clock.advance(60_000)
-  pace.recordAttempt(slot)
-  expect(pace.dueAt(slot) - clock.monotonicMs()).toBeLessThanOrEqual(1000)
+  backoff.recordAttempt(slot)
+  expect(backoff.retryAt(slot) - clock.monotonicMs()).toBeLessThanOrEqual(1000)
 })

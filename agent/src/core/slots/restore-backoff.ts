@@ -1,33 +1,47 @@
 import type { SlotName } from '@akrijs/api'
 import { Backoff, type Clock } from '@akrijs/runtime'
 
-/** The waits between one try and the next, in milliseconds. */
-const WAITS = { initialMs: 1000, ceilingMs: 30_000 }
-/** After so long without a try the next one is the first again, in milliseconds. */
-const FORGOTTEN_MS = 60_000
+interface Attempts {
+  readonly backoff: Backoff
+  readonly attemptedAt: number
+  readonly retryAt: number
+}
+
+/** Between attempts to restore a slot, in milliseconds. */
+const BACKOFF = { initialMs: 1000, ceilingMs: 30_000 }
+/** The back-off of a slot starts again after this time without an attempt, in milliseconds. */
+const RESET_MS = 60_000
 
 /**
- * When a slot may be claimed again: at once, and then after growing pauses, so that whoever frees it again and again, or an API
- * server that cannot be asked, does not keep this node writing.
+ * Back-off of the restores of each slot. It bounds the writes of this node when another program frees the slot again
+ * and again, or when the API server is away.
  */
 export class RestoreBackoff {
-  readonly #clock: Clock
-  readonly #slots = new Map<SlotName, { readonly waits: Backoff; triedAt: number; dueAt: number }>()
+  readonly #clock: Pick<Clock, 'monotonicMs'>
+  readonly #slots = new Map<SlotName, Attempts>()
 
-  constructor(clock: Clock) {
+  constructor(clock: Pick<Clock, 'monotonicMs'>) {
     this.#clock = clock
   }
 
-  /** The earliest time of the next try, by the clock. */
-  dueAt(slot: SlotName): number {
-    return this.#slots.get(slot)?.dueAt ?? 0
+  /** Monotonic time from which the slot may be restored; 0 before the first attempt. */
+  retryAt(slot: SlotName): number {
+    return this.#slots.get(slot)?.retryAt ?? 0
+  }
+
+  /** The earliest future time at which a slot may be restored; infinite if there is none. */
+  get nextRetryAt(): number {
+    const now = this.#clock.monotonicMs()
+    return Math.min(
+      ...[...this.#slots.values()].flatMap(({ retryAt }) => (retryAt > now ? retryAt : [])),
+    )
   }
 
   recordAttempt(slot: SlotName): void {
     const now = this.#clock.monotonicMs()
-    for (const [other, { triedAt }] of this.#slots)
-      if (now - triedAt >= FORGOTTEN_MS) this.#slots.delete(other)
-    const waits = this.#slots.get(slot)?.waits ?? new Backoff(WAITS)
-    this.#slots.set(slot, { waits, triedAt: now, dueAt: now + waits.next() })
+    for (const [name, { attemptedAt }] of this.#slots)
+      if (now - attemptedAt >= RESET_MS) this.#slots.delete(name)
+    const backoff = this.#slots.get(slot)?.backoff ?? new Backoff(BACKOFF)
+    this.#slots.set(slot, { backoff, attemptedAt: now, retryAt: now + backoff.next() })
   }
 }

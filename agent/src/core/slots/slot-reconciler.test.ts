@@ -88,10 +88,7 @@ describe('slots that nobody uses, where somebody watches Pods', () => {
     node.users?.clear()
     await clock.advance(200)
     node.put({ [slot(0)]: 'node-a' })
-    await Promise.all([
-      node.reconciler.round(node.stop.signal),
-      node.reconciler.round(node.stop.signal),
-    ])
+    await Promise.all([node.reconcile(), node.reconcile()])
     expect(node.usage()).toEqual({ [slot(0)]: '' })
     expect(node.said).toEqual(['slot reclaimed'])
   })
