@@ -17,7 +17,7 @@ const JOBS = '/apis/batch/v1/namespaces/plant/jobs'
 const SERVICES = '/api/v1/namespaces/plant/services'
 const DEPLOYMENTS = '/apis/apps/v1/namespaces/plant/deployments'
 const GRACE_MS = 300_000
-const DELETED = { deletionTimestamp: new Date(T0).toISOString() }
+const DELETED = { finalizers: ['akri.test/held'], deletionTimestamp: new Date(T0).toISOString() }
 
 const POD_BROKER = { brokerSpec: { brokerPodSpec: { containers: [] } } }
 const JOB_BROKER = { brokerSpec: { brokerJobSpec: { template: { spec: { containers: [] } } } } }

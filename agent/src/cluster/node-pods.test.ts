@@ -1,26 +1,26 @@
 import { type NodeName, objectKey } from '@akrijs/kube'
+import { FakeApiServer } from '@akrijs/kube/testing'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
-import { TestApi } from '../testing/api.js'
 import { KubernetesNodePods } from './node-pods.js'
 
-const PODS = '/api/v1/pods'
+const PODS = '/api/v1/namespaces/default/pods'
 const resource = 'akri.sh/cam'
 const key = objectKey('default', 'p')
 
 let clock: ManualClock
-let api: TestApi
+let api: FakeApiServer
 let pods: KubernetesNodePods
 /** How often was told that a Pod has ended or is gone. */
 let told: number
 
 beforeEach(async () => {
   clock = new ManualClock(1_000_000)
-  api = await TestApi.open(clock)
+  api = new FakeApiServer(clock)
   pods = new KubernetesNodePods({
-    client: api.client,
+    client: await api.open(),
     clock,
     log: silentLogger,
     node: 'node-a' as NodeName,
@@ -69,8 +69,8 @@ function podOf({
   }
 }
 
-const put = (wanted?: Wanted) => api.put(PODS, podOf(wanted))
-const remove = (name?: string) => api.remove(PODS, podOf(name === undefined ? {} : { name }))
+const put = (wanted: Wanted = {}) => api.put(`${PODS}/${wanted.name ?? 'p'}`, podOf(wanted))
+const remove = (name = 'p') => api.remove(`${PODS}/${name}`)
 const users = () => Object.fromEntries(pods.users(resource))
 
 let marks = 0
@@ -165,12 +165,12 @@ describe('the Pods of a node', () => {
 
   it('R90 are said to be gone that went while the API server was not heard of', async () => {
     await follow()
-    api.refuses = 500
+    api.refusal = () => ({ status: 500, message: 'refused' })
     api.cut()
-    await eventually(() => expect(api.watched).toEqual([]))
+    await eventually(() => expect(api.watches.size).toBe(0))
     put({ ending: true })
     remove()
-    api.refuses = undefined
+    api.refusal = () => undefined
     await clock.untilSleeping()
     await eventually(async () => {
       await clock.advance(1000)

@@ -1,22 +1,21 @@
 import type { Configuration, ConfigurationName } from '@akrijs/api'
 import { keyOf, objectKey } from '@akrijs/kube'
+import { FakeApiServer } from '@akrijs/kube/testing'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { ObjectStore } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
-import { TestApi } from '../testing/api.js'
 import { configurationWith } from '../testing/objects.js'
 import { PropertySources } from './property-sources.js'
 
 const SECRETS = '/api/v1/namespaces/default/secrets'
 const CONFIG_MAPS = '/api/v1/namespaces/default/configmaps'
-const metadata = { namespace: 'default', name: 'lab' }
 const reference = { kind: 'Secret', key: objectKey('default', 'lab') } as const
 const mapReference = { ...reference, kind: 'ConfigMap' } as const
 
 let clock: ManualClock
-let api: TestApi
+let api: FakeApiServer
 let configurations: ObjectStore<Configuration>
 let sources: PropertySources
 let stop: AbortController
@@ -24,13 +23,13 @@ let ran: Promise<void>
 
 beforeEach(async () => {
   clock = new ManualClock(1_000_000)
-  api = await TestApi.open(clock)
+  api = new FakeApiServer(clock)
   configurations = new ObjectStore()
   configurations.put(
     configurationOf('cam', { secretKeyRef: { name: 'lab', key: 'k', optional: true } }),
   )
   sources = new PropertySources({
-    client: api.client,
+    client: await api.open(),
     clock,
     log: silentLogger,
     random: () => 0.5,
@@ -58,16 +57,23 @@ function configurationOf(name: string, ...from: readonly ValueFrom[]): Configura
 
 const base64 = (text: string) => Buffer.from(text).toString('base64')
 const putSecret = (value: string, name = 'lab') =>
-  api.put(SECRETS, { metadata: { ...metadata, name }, data: { k: base64(value) } })
-const watching = (...what: readonly string[]) =>
-  eventually(() =>
-    expect(api.watched).toEqual(what.map((one) => one.replace(' ', ' metadata.name='))),
-  )
+  api.put(`${SECRETS}/${name}`, { data: { k: base64(value) } })
+const refuse = (status: number) => {
+  api.refusal = () => ({ status, message: 'refused' })
+}
+
+/** The objects that are watched, as `<plural> <name>`. */
+const watched = () =>
+  Array.from(api.watches, ({ path, query }) =>
+    [path.slice(path.lastIndexOf('/') + 1), query.get('fieldSelector')?.split('=')[1]].join(' '),
+  ).sort()
+const watching = (...objects: readonly string[]) =>
+  eventually(() => expect(watched()).toEqual(objects))
 
 /** The server fails for a moment: what watches it is cut off, and does not come in again. */
 async function failing(): Promise<void> {
   await watching('secrets lab')
-  api.refuses = 500
+  refuse(500)
   api.cut()
   await eventually(() => expect(sources.look(reference)).rejects.toThrow('cannot be read'))
 }
@@ -76,7 +82,7 @@ describe('what properties are taken from', () => {
   it('A7 knows again that there is no Secret once the API server answers again', async () => {
     expect(await sources.look(reference)).toBeUndefined()
     await failing()
-    api.refuses = undefined
+    api.refusal = () => undefined
     await eventually(async () => {
       await clock.advance(1000)
       expect(await sources.look(reference)).toBeUndefined()
@@ -87,15 +93,15 @@ describe('what properties are taken from', () => {
     putSecret('secret')
     expect(await sources.look(reference)).toEqual(new Map([['k', Buffer.from('secret')]]))
     await watching('secrets lab')
-    api.refuses = 500
+    refuse(500)
     api.cut()
-    await eventually(() => expect(api.watched).toEqual([]))
+    await eventually(() => expect(api.watches.size).toBe(0))
     await clock.advance(60_000)
     expect((await sources.look(reference))?.size).toBe(1)
   })
 
   it('says what a server answered that does not allow it', async () => {
-    api.refuses = 403
+    refuse(403)
     await expect(sources.look(reference)).rejects.toThrow(
       /Secret default\/lab cannot be read: .*403/,
     )
@@ -111,7 +117,7 @@ describe('what properties are taken from', () => {
     await eventually(async () =>
       expect((await sources.look(reference))?.get('k')).toEqual(Buffer.from('new')),
     )
-    api.remove(SECRETS, { metadata })
+    api.remove(`${SECRETS}/lab`)
     await eventually(async () => expect(await sources.look(reference)).toBeUndefined())
     expect(told.slice(before)).toEqual(['default/cam', 'default/cam'])
   })
@@ -144,8 +150,8 @@ describe('what properties are taken from', () => {
     )
     // A text that is valid base64 is a text all the same.
     const data = { text: 'grün\n', word: base64('word') }
-    api.put(CONFIG_MAPS, { metadata, data, binaryData: { raw: encoded, word: encoded } })
-    api.put(SECRETS, { metadata, data: { raw: encoded, word: base64('word') } })
+    api.put(`${CONFIG_MAPS}/lab`, { data, binaryData: { raw: encoded, word: encoded } })
+    api.put(`${SECRETS}/lab`, { data: { raw: encoded, word: base64('word') } })
     expect(await sources.look(mapReference)).toEqual(
       new Map([
         ['raw', Buffer.from(bytes)],
@@ -166,7 +172,7 @@ describe('what properties are taken from', () => {
     ['ConfigMap', CONFIG_MAPS, mapReference],
     ['Secret', SECRETS, reference],
   ] as const)('is nothing in a %s without data', async (_, path, which) => {
-    api.put(path, { metadata })
+    api.put(`${path}/lab`, {})
     expect(await sources.look(which)).toEqual(new Map())
   })
 
@@ -188,7 +194,7 @@ describe('what properties are taken from', () => {
     configurations.remove(objectKey('default', 'other'))
     await watching()
     // What was known of it then says nothing of now.
-    api.remove(SECRETS, { metadata })
+    api.remove(`${SECRETS}/lab`)
     const again = configurationOf('again', { secretKeyRef: { name: 'lab', key: 'k' } })
     configurations.put(again)
     const told: unknown[] = []

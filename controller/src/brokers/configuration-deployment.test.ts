@@ -32,6 +32,7 @@ describe('the Deployment of a Configuration', () => {
     api.put('/apis/apps/v1/namespaces/plant/deployments/cam-deployment', {
       metadata: {
         ...named('cam-deployment'),
+        labels: { controller: 'akri.sh' },
         ownerReferences: [controller('Configuration', 'cam', 'uid-cam')],
       },
     })
@@ -42,7 +43,11 @@ describe('the Deployment of a Configuration', () => {
       api.put(`${PODS}/${name}`, {
         metadata: {
           ...named(name),
-          labels: { 'akri.sh/configuration': 'cam', 'pod-template-hash': '5d' },
+          labels: {
+            controller: 'akri.sh',
+            'akri.sh/configuration': 'cam',
+            'pod-template-hash': '5d',
+          },
           ownerReferences: [controller('ReplicaSet', owner, `uid-${owner}`)],
         },
         status: { phase: 'Failed', reason: 'UnexpectedAdmissionError' },

@@ -67,10 +67,10 @@ describe('the brokers of an Instance', () => {
     // Two writes of one quota at the same moment give 409, and no Pod.
     const pod = `${PODS}/a-cam-8120fe-pod`
     api.isSilent = true
-    api.meanwhile = ({ method }) =>
+    api.before = ({ method }) =>
       method === 'POST' ? api.put(pod, { metadata: { name: 'x' } }) : api.remove(pod)
     await expect(reconcile()).rejects.toThrow('409')
-    api.meanwhile = () => {}
+    api.before = () => {}
     await reconcile()
     expect(names(PODS)).toEqual(['a-cam-8120fe-pod'])
   })
@@ -171,7 +171,12 @@ describe('the brokers of an Instance', () => {
       controller: true,
     }
     api.put(`${PODS}/x`, {
-      metadata: { name: 'x', namespace: 'plant', ownerReferences: [owner] },
+      metadata: {
+        name: 'x',
+        namespace: 'plant',
+        labels: { controller: 'akri.sh' },
+        ownerReferences: [owner],
+      },
       status: refused,
     })
     const failed = {

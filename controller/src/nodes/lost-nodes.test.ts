@@ -2,6 +2,8 @@ import type { NodeName, ReconcileResult } from '@akrijs/kube'
 import { silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
+import type { ClusterState } from '../cluster-state.js'
 import { TestApi } from '../testing/api.js'
 import { T0, testConfiguration, testInstance } from '../testing/objects.js'
 import { LostNodes } from './lost-nodes.js'
@@ -12,6 +14,7 @@ const PODS = '/api/v1/pods'
 
 describe('a lost node', () => {
   let api: TestApi
+  let state: ClusterState
   const { signal } = new AbortController()
 
   beforeEach(() => {
@@ -28,7 +31,8 @@ describe('a lost node', () => {
   })
 
   async function lostNodes(clock: ManualClock): Promise<LostNodes> {
-    const { client, state } = await api.start()
+    const { client, ...started } = await api.start()
+    state = started.state
     return new LostNodes({ state, client, clock, log: silentLogger, graceMs: 300_000 })
   }
 
@@ -74,7 +78,7 @@ describe('a lost node', () => {
     const limits = { 'akri.sh/cam': '1' }
     api.put(`${PODS}/user`, {
       metadata: { name: 'user' },
-      spec: { containers: [{ resources: { limits } }] },
+      spec: { nodeName: 'a', containers: [{ resources: { limits } }] },
     })
     expect(await leave()).toEqual({ requeueAfterMs: 10_000 })
     expect(patches()).toEqual([
@@ -162,9 +166,16 @@ describe('a lost node', () => {
     api.put('/api/v1/nodes/a', node('Unknown'))
     const clock = new ManualClock(T0 + 600_000)
     const nodes = await lostNodes(clock)
+    // The agent runs, and joins again.
+    const rejoin = async () => {
+      api.put(INSTANCE, { ...testInstance(['a', 'b']) })
+      await eventually(() =>
+        expect(state.instances.cache.list()[0]?.spec.nodes).toEqual(['a', 'b']),
+      )
+    }
     await nodes.reconcile('a' as NodeName, signal)
     expect(patches()).toHaveLength(1)
-    // This API ignores JSON patches: as if the agent had joined again.
+    await rejoin()
     expect(await nodes.reconcile('a' as NodeName, signal)).toEqual({ requeueAfterMs: 300_000 })
     expect(patches()).toHaveLength(1)
     await clock.advance(300_000)

@@ -40,7 +40,7 @@ export function applyFields(
   const ownedByOthers = new Set(kept.flatMap((entry) => [...leavesIn(entry)]))
   const object = merge(before ?? {}, applied)
   for (const path of entries.filter(isOwn).flatMap((entry) => [...leavesIn(entry)]))
-    if (!fields.has(path) && !ownedByOthers.has(path)) removeAt(object, path)
+    if (valueAt(applied, path) === undefined && !ownedByOthers.has(path)) removeAt(object, path)
   return {
     object: withEntries(object, [
       ...kept,
