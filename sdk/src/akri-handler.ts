@@ -3,54 +3,58 @@ import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { messageOf } from '@akrijs/runtime'
-import { type DiscoveryHandler, isDiscoveryHandler } from '@akrijs/runtime/handler'
-import { commanderOptions, createLogger } from '@akrijs/runtime/program'
-import { Command } from 'commander'
+import { aborted, isRecord, messageOf } from '@akrijs/runtime'
+import {
+  type DiscoveryHandler,
+  HandlerPackageError,
+  isDiscoveryHandler,
+} from '@akrijs/runtime/handler'
+import { type OptionSpec, startProgram } from '@akrijs/runtime/program'
 import { akriHandlerOptions } from './akri-handler-options.js'
 import { endWithStdin } from './end-with-stdin.js'
-import { serve } from './serve.js'
+import { servingOptions } from './serve.js'
+import { startServing } from './serving.js'
 
-interface Options {
-  readonly directory?: string
-  readonly podIp?: string
-  readonly port: number
-  readonly metricsPort?: number
-  readonly logLevel: string
-  readonly untilStdinEnds: boolean
+/** For programs that start akri-handler, not for people: the docs leave the option out. */
+const untilStdinEnds: OptionSpec<boolean> = {
+  argument: '',
+  meaning: 'end with the standard input: when the program at the other end of the pipe ends',
+  default: false,
 }
 
-const program = new Command('akri-handler')
-  .description(
+let handlers: readonly DiscoveryHandler[] = []
+
+await startProgram({
+  name: 'akri-handler',
+  description:
     'Serves the discovery handler that each module exports as its default to the Akri agent.',
-  )
-  .argument('<module...>', 'paths of modules, or names of npm packages')
-  .option(
-    '--until-stdin-ends',
-    'end when the standard input does, so as not to outlive whoever holds that pipe open',
-    false,
-  )
-  .action(async (modules: string[], options: Options) => {
+  version: '0.1.0',
+  options: { ...akriHandlerOptions, untilStdinEnds },
+  argument: '<module...>',
+  async prepare(options, modules) {
     if (options.untilStdinEnds) endWithStdin()
-    const handlers = await Promise.all(modules.map(load))
-    const stop = new AbortController()
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop.abort())
-    const log = createLogger('akri-handler', { level: options.logLevel })
-    const server = await serve(handlers, { ...options, log, signal: stop.signal })
-    await server.closed
-  })
+    handlers = await Promise.all(modules.map(load))
+  },
+  async run(options, context) {
+    await startServing(handlers, servingOptions(handlers, options), context)
+    await aborted(context.signal)
+  },
+})
 
-for (const option of commanderOptions(akriHandlerOptions)) program.addOption(option)
-
+/** @param specifier the path of a module, or the name of an npm package */
 async function load(specifier: string): Promise<DiscoveryHandler> {
-  const module: unknown = await import(urlOf(specifier))
-  const handler =
-    typeof module === 'object' && module !== null && 'default' in module
-      ? module.default
-      : undefined
+  let module: unknown
+  try {
+    module = await import(urlOf(specifier))
+  } catch (error) {
+    // Node adds the stack of requires in further lines.
+    const [reason = ''] = messageOf(error).split('\n')
+    throw new HandlerPackageError(`${specifier} cannot be loaded: ${reason}`, { cause: error })
+  }
+  const handler = isRecord(module) ? module.default : undefined
   if (isDiscoveryHandler(handler)) return handler
-  return program.error(
-    `akri-handler: ${specifier} does not export a handler as its default; export what defineDiscoveryHandler gives`,
+  throw new HandlerPackageError(
+    `${specifier} does not export a handler as its default; export the result of defineDiscoveryHandler`,
   )
 }
 
@@ -60,19 +64,9 @@ function urlOf(specifier: string): string {
   try {
     return pathToFileURL(createRequire(path.resolve('x.js')).resolve(specifier)).href
   } catch (error) {
-    // A package that exports to `import` only. It can be resolved from here alone, which is where it is installed too.
+    // The package exports to `import` only. `import.meta.resolve` resolves it from here, where it is installed too.
     if (error instanceof Error && 'code' in error && error.code === 'ERR_PACKAGE_PATH_NOT_EXPORTED')
       return import.meta.resolve(specifier)
     throw error
   }
-}
-
-try {
-  await program.parseAsync()
-  // A handler that left something running behind must not keep the process.
-  process.exit(0)
-} catch (error) {
-  // Node adds the stack of requires in further lines.
-  process.stderr.write(`akri-handler: ${messageOf(error).split('\n')[0]}\n`)
-  process.exit(1)
 }

@@ -1,29 +1,30 @@
 import path from 'node:path'
 import { DiscoverResponse } from '@akrijs/proto/discovery'
+import { isRecord } from '@akrijs/runtime'
 import type { Device, DeviceList } from '@akrijs/runtime/handler'
 import { InvalidDeviceListError } from './errors.js'
 
 /** The longest id, in UTF-16 code units. */
 export const MAX_ID_LENGTH = 2048
 
-/** What gRPC implementations accept of one message unless told otherwise, in bytes. */
+/** The longest list, in bytes: the default limit of gRPC implementations for one message. */
 export const MAX_LIST_BYTES = 4 * 1024 * 1024
 
 /**
- * Checks a list against the contract. Takes anything, since handlers are JavaScript at run time.
- * @returns the list with its optional members filled in
+ * Checks a list against the contract. Takes any value: at run time a handler is JavaScript.
+ * @returns the list with all optional members
  * @throws InvalidDeviceListError naming the device and the rule
  */
 export function checkDeviceList(list: unknown): Required<Device>[] {
   if (!Array.isArray(list))
-    throw new InvalidDeviceListError(`a device list is an array; this is ${kindOf(list)}`)
+    throw new InvalidDeviceListError(`a device list is an array; this is ${typeOf(list)}`)
   const ids = new Set<string>()
-  // Array.from, since map leaves out the holes of an array.
+  // Array.from also visits the holes of an array; map skips them.
   const devices = Array.from(list, (entry: unknown, index) => {
     const device = checkDevice(entry, index)
     if (ids.has(device.id))
       throw new InvalidDeviceListError(
-        `two devices have the id ${quote(device.id)}; an id tells a device from all others`,
+        `two devices have the id ${quote(device.id)}; an id belongs to one device`,
       )
     ids.add(device.id)
     return device
@@ -37,7 +38,7 @@ export function checkDeviceList(list: unknown): Required<Device>[] {
   return devices
 }
 
-/** Whether two lists say the same; the order of devices and of properties says nothing. */
+/** Whether two lists have equal devices; the order of devices and of properties does not count. */
 export function equalDeviceLists(a: DeviceList, b: DeviceList): boolean {
   if (a.length !== b.length) return false
   const texts = new Map(a.map((device) => [device.id, canonical(device)]))
@@ -46,14 +47,12 @@ export function equalDeviceLists(a: DeviceList, b: DeviceList): boolean {
 
 function checkDevice(entry: unknown, index: number): Required<Device> {
   if (!isRecord(entry))
-    throw new InvalidDeviceListError(`device ${index} is ${kindOf(entry)}; it must be an object`)
+    throw new InvalidDeviceListError(`device ${index} is ${typeOf(entry)}; it must be an object`)
   const { id } = entry
   if (typeof id !== 'string')
-    throw new InvalidDeviceListError(`device ${index}: id is ${kindOf(id)}; it must be a string`)
+    throw new InvalidDeviceListError(`device ${index}: id is ${typeOf(id)}; it must be a string`)
   if (id === '')
-    throw new InvalidDeviceListError(
-      `device ${index}: id is empty; it must tell the device from all others`,
-    )
+    throw new InvalidDeviceListError(`device ${index}: id is empty; it must identify the device`)
   if (id.length > MAX_ID_LENGTH) {
     throw new InvalidDeviceListError(
       `device ${index}: id has ${id.length} characters, more than ${MAX_ID_LENGTH}: ${quote(id)}`,
@@ -72,7 +71,7 @@ function checkDevice(entry: unknown, index: number): Required<Device> {
         readOnly:
           typeof (readOnly ?? false) === 'boolean'
             ? readOnly === true
-            : refuse(`mounts[${n}].readOnly is ${kindOf(readOnly)}; it must be a boolean`),
+            : refuse(`mounts[${n}].readOnly is ${typeOf(readOnly)}; it must be a boolean`),
       }),
     ),
     deviceSpecs: checkEntries(entry.deviceSpecs ?? [], 'deviceSpecs', refuse).map(
@@ -89,14 +88,14 @@ type Refuse = (what: string) => never
 
 function checkProperties(properties: unknown, refuse: Refuse): Record<string, string> {
   if (!isRecord(properties))
-    return refuse(`properties is ${kindOf(properties)}; it must be an object of strings`)
+    return refuse(`properties is ${typeOf(properties)}; it must be an object of strings`)
   const checked: [string, string][] = []
   for (const [name, value] of Object.entries(properties)) {
-    // They become environment variables, where a name ends at the first '=' and all ends at NUL.
+    // Properties become environment variables: '=' ends the name, and NUL ends the variable.
     if (name === '' || name.includes('=') || name.includes('\0'))
       refuse(`property name ${quote(name)} cannot name an environment variable`)
     if (typeof value !== 'string')
-      return refuse(`property ${quote(name)} is ${kindOf(value)}; it must be a string`)
+      return refuse(`property ${quote(name)} is ${typeOf(value)}; it must be a string`)
     if (value.includes('\0')) refuse(`property ${quote(name)} holds a NUL character`)
     checked.push([name, value])
   }
@@ -104,15 +103,15 @@ function checkProperties(properties: unknown, refuse: Refuse): Record<string, st
 }
 
 function checkEntries(list: unknown, name: string, refuse: Refuse): Record<string, unknown>[] {
-  if (!Array.isArray(list)) return refuse(`${name} is ${kindOf(list)}; it must be an array`)
+  if (!Array.isArray(list)) return refuse(`${name} is ${typeOf(list)}; it must be an array`)
   return list.map((entry, n) =>
-    isRecord(entry) ? entry : refuse(`${name}[${n}] is ${kindOf(entry)}; it must be an object`),
+    isRecord(entry) ? entry : refuse(`${name}[${n}] is ${typeOf(entry)}; it must be an object`),
   )
 }
 
 function checkPath(value: unknown, where: string, refuse: Refuse): string {
   if (typeof value !== 'string')
-    return refuse(`${where} is ${kindOf(value)}; it must be an absolute path`)
+    return refuse(`${where} is ${typeOf(value)}; it must be an absolute path`)
   if (!value.startsWith('/')) refuse(`${where} is ${quote(value)}; it must be an absolute path`)
   if (value.includes('\0') || path.posix.normalize(value) !== value)
     refuse(`${where} is ${quote(value)}; it must have no '..', '.', '//' or NUL`)
@@ -127,7 +126,7 @@ function checkPermissions(value: unknown, where: string, refuse: Refuse): string
   )
     return value
   return refuse(
-    `${where} is ${typeof value === 'string' ? quote(value) : kindOf(value)}; it must be made of r, w and m, each at most once`,
+    `${where} is ${typeof value === 'string' ? quote(value) : typeOf(value)}; it must be made of r, w and m, each at most once`,
   )
 }
 
@@ -137,13 +136,13 @@ function encodedSize(devices: Required<Device>[]): number {
 
 function largest(devices: Required<Device>[]): Required<Device> | undefined {
   return devices.reduce<Required<Device> | undefined>(
-    (most, device) =>
-      most !== undefined && encodedSize([most]) >= encodedSize([device]) ? most : device,
+    (best, device) =>
+      best !== undefined && encodedSize([best]) >= encodedSize([device]) ? best : device,
     undefined,
   )
 }
 
-/** The shape that the generated code writes: mutable, and complete. */
+/** The mutable and complete shape that the generated code encodes. */
 export function toWire(device: Required<Device>): DiscoverResponse['devices'][number] {
   return {
     id: device.id,
@@ -174,11 +173,7 @@ function canonical({ id, properties = {}, mounts = [], deviceSpecs = [] }: Devic
   ])
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-function kindOf(value: unknown): string {
+function typeOf(value: unknown): string {
   if (value === null || value === undefined) return String(value)
   return Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`
 }

@@ -1,4 +1,4 @@
-import { AkriError, defineError, Latest, type Logger, messageOf } from '@akrijs/runtime'
+import { AkriError, aborted, Latest, type Logger, messageOf } from '@akrijs/runtime'
 import {
   type Device,
   type DeviceList,
@@ -7,6 +7,7 @@ import {
   parseDetails,
 } from '@akrijs/runtime/handler'
 import { checkDeviceList, equalDeviceLists } from './device-list.js'
+import { HandlerFailedError } from './errors.js'
 
 export interface DiscoveryRequest {
   /** The text of `discoveryDetails`. */
@@ -16,14 +17,14 @@ export interface DiscoveryRequest {
   readonly log: Logger
 }
 
-/** A handler threw, and not one of the errors that this package knows. gRPC: UNKNOWN. */
-export class HandlerFailedError extends defineError('AKRI_ERR_HANDLER_FAILED', 'transient') {}
-
 /**
- * Asks a handler, and owns everything that is the same for all handlers: parses and validates the details, checks each
- * list, leaves out lists that say nothing new, and stays open after the handler returned, with its last list (the empty
- * one if it gave none). Only the newest list is kept for a slow reader. Ends when the signal is aborted, also where the
- * handler takes no notice of it.
+ * Runs a handler for one Configuration, and does what is the same for all handlers:
+ * - parses and validates the details, and checks each list
+ * - skips a list that equals the list before
+ * - stays open after the handler returned, with its last list; the list is empty if the handler yielded none
+ * - keeps only the newest list for a slow reader
+ *
+ * Ends when the signal is aborted, even if the handler ignores the signal.
  *
  * @throws InvalidDetailsError, InvalidDeviceListError, HandlerFailedError
  */
@@ -35,7 +36,7 @@ export async function* openDiscovery<Details>(
   const parsed = await untilAborted(detailsOf(handler, text), signal)
   if (parsed === undefined) return
   const { details } = parsed
-  // The handler's own signal: also aborted when the reader stops, or when the handler breaks the contract.
+  // The handler's signal. It is also aborted when the reader stops, or when the handler breaks the contract.
   const stop = new AbortController()
   const lists = new Latest<Required<Device>[]>()
   const onAbort = () => {
@@ -47,22 +48,22 @@ export async function* openDiscovery<Details>(
 
   const run = async () => {
     let last: DeviceList | undefined
-    const give = (list: unknown) => {
+    const push = (list: unknown) => {
       const checked = checkDeviceList(list)
       if (last === undefined || !equalDeviceLists(last, checked)) lists.push(checked)
       last = checked
     }
     for await (const list of handler.discover({ details, properties, signal: stop.signal, log })) {
       if (stop.signal.aborted) return
-      give(list)
-      // A handler that yields without ever waiting would not let anything else happen.
+      push(list)
+      // Other work gets a turn, even if the handler yields without a pause.
       await new Promise((resolve) => setImmediate(resolve))
-      // Return rather than resume: a handler that only now listens to its signal would never hear of it.
+      // A resumed handler would miss the abort event if it starts to listen only now.
       if (stop.signal.aborted) return
     }
-    if (last === undefined && !stop.signal.aborted) give([])
+    if (last === undefined && !stop.signal.aborted) push([])
   }
-  // Not awaited at the end: a handler that ignores its signal must not hold up those who asked.
+  // Not awaited at the end: a handler that ignores its signal must not delay the reader.
   run().catch((error: unknown) => {
     if (stop.signal.aborted) return log.debug({ err: error }, 'handler ended')
     lists.end(failureOf(handler, error))
@@ -94,16 +95,12 @@ function failureOf(handler: { readonly name: string }, error: unknown): AkriErro
   })
 }
 
-/** Undefined once the signal is aborted: a schema may take its time, or never answer. */
+/** @returns undefined if the signal is aborted first: a schema can take long, or never answer */
 async function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
-  let onAbort = () => {}
-  const aborted = new Promise<undefined>((resolve) => {
-    onAbort = () => resolve(undefined)
-    signal.addEventListener('abort', onAbort, { once: true })
-  })
+  const over = new AbortController()
   try {
-    return await Promise.race([promise, aborted])
+    return await Promise.race([promise, aborted(signal, over.signal).then(() => undefined)])
   } finally {
-    signal.removeEventListener('abort', onAbort)
+    over.abort()
   }
 }

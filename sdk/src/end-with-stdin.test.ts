@@ -25,7 +25,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-/** A handler that does these things when it is imported, and for each discovery. */
+/** A handler that runs code on its import, and other code in each discovery. */
 async function handler(imported: string, discover: string): Promise<string> {
   const file = path.join(directory, 'handler.mjs')
   await writeFile(
@@ -41,7 +41,7 @@ async function handler(imported: string, discover: string): Promise<string> {
   return file
 }
 
-/** @param stdin the pipe that somebody holds, or none */
+/** @param stdin a pipe that the test holds open, or none */
 function start(
   file: string,
   args: readonly string[],
@@ -55,11 +55,11 @@ function start(
   return endOf(child)
 }
 
-function endOf(one: ChildProcess): Promise<number | NodeJS.Signals | null> {
-  return new Promise((resolve) => one.once('exit', (code, signal) => resolve(code ?? signal)))
+function endOf(process: ChildProcess): Promise<number | NodeJS.Signals | null> {
+  return new Promise((resolve) => process.once('exit', (code, signal) => resolve(code ?? signal)))
 }
 
-/** All that the kernel does when whoever started it is killed. */
+/** Closes what the kernel closes when the program that started akri-handler is killed. */
 function letGo(): void {
   for (const stream of [child.stdin, child.stdout, child.stderr]) stream?.destroy()
   agent.die()
@@ -68,7 +68,7 @@ function letGo(): void {
 const socket = () => path.join(directory, 'held.sock')
 
 describe('akri-handler --until-stdin-ends', () => {
-  it('ends as by SIGTERM when nobody holds its standard input open any more, although nobody hears what it says', async () => {
+  it('ends with 0, as by SIGTERM, when the pipe to its standard input is closed and no program reads its output', async () => {
     const talks = `setInterval(() => process.stdout.write('here I am\\n'), 1)`
     const ended = start(await handler(talks, ''), ['--until-stdin-ends'])
     const session = await agent.discover('held')
@@ -79,7 +79,7 @@ describe('akri-handler --until-stdin-ends', () => {
     expect(existsSync(socket())).toBe(false)
   })
 
-  it('ends also while its handler is still being loaded, however long that takes', async () => {
+  it('ends while its handler still loads, however long that takes', async () => {
     const ended = start(await handler(`process.stdout.write('loading'); for (;;) {}`, ''), [
       '--until-stdin-ends',
     ])
@@ -88,7 +88,7 @@ describe('akri-handler --until-stdin-ends', () => {
     expect(await ended).toBe('SIGTERM')
   })
 
-  it('is ended by force where its handler gives nothing else a turn', async () => {
+  it('is killed if its handler blocks the thread', async () => {
     const ended = start(await handler('', 'for (;;) {}'), ['--until-stdin-ends'])
     await (await agent.discover('held')).next()
     const begun = performance.now()
@@ -97,22 +97,22 @@ describe('akri-handler --until-stdin-ends', () => {
     expect(performance.now() - begun).toBeLessThan(30_000)
   })
 
-  it('says that it cannot be where nobody can hold its standard input', async () => {
+  it('refuses the option if the standard input is not a pipe', async () => {
     const ended = start(await handler('', ''), ['--until-stdin-ends'], 'ignore')
-    let said = ''
+    let stderr = ''
     child.stderr?.on('data', (part) => {
-      said += String(part)
+      stderr += String(part)
     })
     expect(await ended).toBe(1)
-    expect(said).toMatch(
+    expect(stderr).toMatch(
       /^akri-handler: the standard input is not a pipe.*leave out --until-stdin-ends[^\n]*\n$/,
     )
   })
 })
 
-describe('akri-handler as people and Kubernetes start it', () => {
+describe('akri-handler without --until-stdin-ends', () => {
   it.each(['ignore', 'pipe'] as const)(
-    'serves on whatever becomes of its standard input (%s)',
+    'serves on, whatever happens to its standard input (%s)',
     async (stdin) => {
       start(await handler('', ''), [], stdin)
       await agent.registration('held')

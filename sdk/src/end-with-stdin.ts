@@ -3,19 +3,19 @@ import { Worker } from 'node:worker_threads'
 import { InvalidOptionError } from '@akrijs/runtime'
 
 /**
- * Makes this process end when its standard input does: as by SIGTERM, and by SIGKILL 5 s later. So it does not outlive whoever
- * holds the other end of the pipe, however that one ends, and also where a handler never gives the thread back.
+ * Ends this process when its standard input ends: by SIGTERM, and by SIGKILL 5 s later. The process does not outlive the
+ * program at the other end of the pipe, not even if a handler blocks the main thread.
  *
- * @throws AkriError where the standard input is something that nobody holds open
+ * @throws InvalidOptionError if the standard input is not a pipe
  */
 export function endWithStdin(): void {
   const stdin = fstatSync(0)
   if (!stdin.isFIFO() && !stdin.isSocket()) {
     throw new InvalidOptionError(
-      'the standard input is not a pipe, so nobody can hold it open: leave out --until-stdin-ends, or start this with a pipe',
+      'the standard input is not a pipe: leave out --until-stdin-ends, or start akri-handler with a pipe',
     )
   }
-  // Whoever reads our lines is gone by then too, which must not end us before all is closed.
+  // The reader of our output has ended by then too. A failed write must not end the process before all is closed.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   new Worker(new URL('./stdin-watch.js', import.meta.url), { execArgv: [], env: {} }).unref()
 }

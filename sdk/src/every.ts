@@ -1,11 +1,12 @@
-import { AkriError, type Clock, systemClock } from '@akrijs/runtime'
+import { type Clock, systemClock } from '@akrijs/runtime'
+import { InvalidIntervalError } from './errors.js'
 
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 }
 
 /**
- * Yields at once and then at each interval, until the signal is aborted. Rounds that a slow body misses are left out,
- * not made up for.
+ * Yields at once and then at each interval, until the signal is aborted. Skips the rounds that a slow loop body misses.
  * @param interval milliseconds, or a text such as `'500ms'`, `'10s'`, `'5m'`, `'1h'`
+ * @throws InvalidIntervalError
  */
 export async function* every(
   interval: number | string,
@@ -17,8 +18,6 @@ export async function* every(
     yield round
     const now = clock.monotonicMs()
     due += ms * Math.max(1, Math.ceil((now - due) / ms))
-    // Where somebody has put the clock back, nobody waits until it is as late again.
-    due = Math.min(due, now + ms)
     try {
       await clock.sleep(due - now, signal)
     } catch (error) {
@@ -34,9 +33,7 @@ function toMilliseconds(interval: number | string): number {
   const ms =
     typeof interval === 'number' ? interval : Number(digits) * (UNITS[unit ?? ''] ?? Number.NaN)
   if (Number.isFinite(ms) && ms >= 1) return ms
-  throw new AkriError(
-    'AKRI_ERR_INVALID_INTERVAL',
-    'terminal',
+  throw new InvalidIntervalError(
     `${JSON.stringify(interval)} is not an interval; write milliseconds, or a text such as "500ms", "10s", "5m", "1h"`,
   )
 }

@@ -1,12 +1,12 @@
 import type { Device } from '@akrijs/runtime/handler'
 import { MAX_LIST_BYTES } from './device-list.js'
 
-/** Of what a list may take: the rest is for what JSON does not count as gRPC does. */
+/** The share of a list that the JSON text of its devices may take. The rest covers the differences between JSON and gRPC. */
 const SHARE = 0.75
 
 /**
- * The first of these devices, each id once, that one list has room for: a list that is too large is refused as a whole. For who
- * finds devices that others say to be there, and as many as they like.
+ * Takes devices, each id once, until the list is full: the agent refuses a list that is too large as a whole. For handlers
+ * that find devices which other hosts announce, and any number of them.
  */
 export function fitIntoList<D extends Device>(
   devices: Iterable<D>,

@@ -3,7 +3,7 @@ import {
   type DiscoverResponse,
   DiscoveryHandlerService,
 } from '@akrijs/proto/discovery'
-import { AkriError, type Logger, messageOf, SocketUnusableError } from '@akrijs/runtime'
+import { AkriError, aborted, type Logger, messageOf, SocketUnusableError } from '@akrijs/runtime'
 import type { DiscoveryHandler } from '@akrijs/runtime/handler'
 import { Server, ServerCredentials, type ServerWritableStream, status } from '@grpc/grpc-js'
 import { MAX_LIST_BYTES } from './device-list.js'
@@ -21,7 +21,7 @@ export interface DiscoveryServerOptions {
 
 /** A handler's gRPC server: one discovery for each stream that an agent opens. */
 export interface DiscoveryServer {
-  /** The port where it listens, 0 for a unix socket. */
+  /** The port of the server; 0 for a unix socket. */
   readonly port: number
   /** Ends all streams with UNAVAILABLE and stops listening. */
   close(): Promise<void>
@@ -65,7 +65,7 @@ export async function serveDiscovery({
       closing.abort()
       await Promise.all(streams)
       await new Promise<void>((resolve) => {
-        // An agent that keeps its connection open must not keep this process alive.
+        // An agent that keeps its connection open must not delay the end of this process.
         const timer = setTimeout(() => server.forceShutdown(), GRACE_MS)
         server.tryShutdown(() => {
           clearTimeout(timer)
@@ -76,7 +76,7 @@ export async function serveDiscovery({
   }
 }
 
-/** How long peers may take to read the end of their streams, in milliseconds. */
+/** The time for peers to read the end of their streams, in milliseconds. */
 const GRACE_MS = 500
 
 async function answer(
@@ -87,11 +87,10 @@ async function answer(
   metrics: HandlerMetrics,
 ): Promise<void> {
   const gone = new AbortController()
-  const onClosing = () => gone.abort()
-  closing.addEventListener('abort', onClosing, { once: true })
+  void aborted(closing, gone.signal).then(() => gone.abort())
   call.on('cancelled', () => gone.abort())
   call.on('error', (error) => {
-    log.debug({ error: error.message }, 'stream broke')
+    log.debug({ err: error }, 'stream broke')
     gone.abort()
   })
   metrics.streams.inc()
@@ -119,23 +118,23 @@ async function answer(
     log.warn({ err: error }, 'discovery failed')
     call.emit('error', { code: statusOf(error), details: messageOf(error) })
   } finally {
-    closing.removeEventListener('abort', onClosing)
+    gone.abort()
     metrics.streams.dec()
   }
 }
 
-/** The gRPC status that tells an agent what kind of failure it is. */
+/** The gRPC status for a failure; the agent reads the kind of the failure from it. */
 export function statusOf(error: unknown): status {
   if (!AkriError.is(error)) return status.UNKNOWN
   if (error.code === 'AKRI_ERR_INVALID_DEVICE_LIST') return status.INTERNAL
-  // A handler may find out only while it discovers that its details make no sense.
+  // A handler can also throw this error during a discovery.
   if (error.code === 'AKRI_ERR_INVALID_DETAILS') return status.INVALID_ARGUMENT
   return status.UNKNOWN
 }
 
 /**
- * Resolves when the message has left for the peer, or the peer is gone. To wait only where `write` says so would let 16
- * lists pile up, all but the last of them out of date.
+ * Resolves when the message is sent, or the peer is gone. The back-pressure of `write` alone would queue 16 lists, and only
+ * the last of them would be current.
  */
 function sent(
   call: ServerWritableStream<DiscoverRequest, DiscoverResponse>,

@@ -1,5 +1,5 @@
-// For programs that host handlers: the agent, `serve`, the CLI. Authors of handlers need nothing of it.
-export { checkDeviceList, equalDeviceLists, MAX_LIST_BYTES } from './device-list.js'
-export { type DiscoveryRequest, HandlerFailedError, openDiscovery } from './discovery.js'
+// For programs that host handlers: the agent and the CLI. A handler does not need this entry.
+export { checkDeviceList, MAX_LIST_BYTES } from './device-list.js'
+export { openDiscovery } from './discovery.js'
 export { AGENT_SOCKET } from './registration.js'
-export { listFromWire, propertiesFromWire, propertiesToWire, responseToWire } from './wire.js'
+export { listFromWire, propertiesFromWire, propertiesToWire } from './wire.js'

@@ -5,7 +5,6 @@ export {
   defineError,
   type ErrorKind,
   type Logger,
-  type LogMethod,
   messageOf,
   silentLogger,
   systemClock,
@@ -20,13 +19,10 @@ export {
   type DiscoveryHandlerDefinition,
   DiscoveryProperties,
   defineDiscoveryHandler,
-  HANDLER_CONTRACT,
   InvalidDetailsError,
   InvalidHandlerError,
-  isDiscoveryHandler,
   type Mount,
 } from '@akrijs/runtime/handler'
-export { InvalidDeviceListError } from './errors.js'
 export { every } from './every.js'
 export { fitIntoList } from './fit-into-list.js'
 export { Presence } from './presence.js'

@@ -1,32 +1,25 @@
 import { Counter, Gauge, Registry } from 'prom-client'
 
-/** What a program that serves handlers counts. */
+/** The metrics of a program that serves handlers. The log counts the bugs (`akri_internal_errors_total`). */
 export class ServeMetrics {
   readonly registry = new Registry()
-  readonly #streams = this.#gauge('akri_handler_streams', 'Discoveries that agents have open', [
-    'handler',
-  ])
-  readonly #devices = this.#gauge('akri_handler_devices', 'Devices in the list sent last', [
-    'handler',
-  ])
+  readonly #streams = this.#gauge('akri_handler_streams', 'Discoveries that agents have open')
+  readonly #devices = this.#gauge('akri_handler_devices', 'Devices in the list sent last')
   readonly #registered = this.#gauge(
     'akri_handler_registered',
     'Whether the agent knows the handler (1) or not (0)',
-    ['handler'],
   )
-  readonly #lists = this.#counter('akri_handler_lists_total', 'Device lists sent', ['handler'])
+  readonly #lists = this.#counter('akri_handler_lists_total', 'Device lists sent')
   readonly #errors = this.#counter(
     'akri_handler_errors_total',
     'Discoveries that ended with an error',
-    ['handler'],
   )
   readonly #registrations = this.#counter(
     'akri_handler_registrations_total',
     'Registrations with an agent',
-    ['handler'],
   )
 
-  /** @param handlers who are served: of them 0 is shown before anything has happened, so that nobody takes it for not measured */
+  /** @param handlers the names of the handlers: their metrics are 0 from the start, not absent */
   constructor(handlers: readonly string[]) {
     for (const handler of handlers) {
       const { streams, registered, lists, errors, registrations } = this.of(handler)
@@ -46,12 +39,12 @@ export class ServeMetrics {
     }
   }
 
-  #gauge(name: string, help: string, labelNames: string[]): Gauge {
-    return new Gauge({ name, help, labelNames, registers: [this.registry] })
+  #gauge(name: string, help: string): Gauge {
+    return new Gauge({ name, help, labelNames: ['handler'], registers: [this.registry] })
   }
 
-  #counter(name: string, help: string, labelNames: string[]): Counter {
-    return new Counter({ name, help, labelNames, registers: [this.registry] })
+  #counter(name: string, help: string): Counter {
+    return new Counter({ name, help, labelNames: ['handler'], registers: [this.registry] })
   }
 }
 

@@ -2,7 +2,7 @@ import { RegistrationClient } from '@akrijs/proto/discovery'
 import { Backoff, type Clock, type Logger, systemClock } from '@akrijs/runtime'
 import { connectivityState, credentials, Metadata } from '@grpc/grpc-js'
 
-/** The agent's socket in the directory that it shares with handlers. */
+/** The name of the agent's socket in the directory that the agent shares with handlers. */
 export const AGENT_SOCKET = 'agent-registration.sock'
 
 export interface RegistrationOptions {
@@ -19,26 +19,26 @@ export interface RegistrationOptions {
   readonly clock?: Clock
 }
 
-/** A connection attempt to a unix socket costs nothing: an agent that comes back is met within this, in milliseconds. */
+/** The waits between connection attempts, in milliseconds. An attempt at a unix socket is cheap, so the waits are short. */
 const RECONNECT = { initialMs: 100, ceilingMs: 1000 }
-/** An agent that refuses will hardly accept a moment later. */
+/** The waits after the agent refused a registration, in milliseconds. */
 const REFUSED = { initialMs: 1000, ceilingMs: 30_000 }
 
 /**
- * Keeps a handler registered until the signal is aborted. The connection is held open after the registration: its end is
- * how an idle handler learns that the agent went away, and that the one that comes next does not know it.
+ * Keeps a handler registered until the signal is aborted. The connection stays open after the registration. Its end tells an
+ * idle handler that the agent ended, and that the next agent needs a new registration.
  */
 export async function keepRegistered(options: RegistrationOptions): Promise<void> {
   const { log, signal, onRegistered, clock = systemClock } = options
   const reconnect = new Backoff(RECONNECT)
   const refused = new Backoff(REFUSED)
-  let waiting = false
+  let isLogged = false
   while (!signal.aborted) {
     const client = new RegistrationClient(
       `unix:${options.agentSocket}`,
       credentials.createInsecure(),
       {
-        // Never idle: an idle channel drops its connection, and with it the news that the agent is gone.
+        // An idle channel would close its connection, and miss the end of the agent.
         'grpc.client_idle_timeout_ms': 2 ** 31 - 1,
         'grpc.enable_retries': 0,
       },
@@ -49,15 +49,15 @@ export async function keepRegistered(options: RegistrationOptions): Promise<void
         await register(client, options)
         reconnect.reset()
         refused.reset()
-        waiting = false
-        log.info({ endpoint: options.endpoint }, 'registered')
+        isLogged = false
+        log.info({ endpoint: options.endpoint }, 'handler registered')
         onRegistered(true)
         await disconnected(client, signal)
         onRegistered(false)
-        if (!signal.aborted) log.info({}, 'the agent is gone, waiting for it')
-      } else if (!waiting) {
-        waiting = true
-        log.info({ agentSocket: options.agentSocket }, 'waiting for the agent')
+        if (!signal.aborted) log.info({}, 'agent disconnected')
+      } else if (!isLogged) {
+        isLogged = true
+        log.info({ agentSocket: options.agentSocket }, 'agent not reached')
       }
       wait = reconnect.next()
     } catch (error) {
@@ -70,7 +70,7 @@ export async function keepRegistered(options: RegistrationOptions): Promise<void
   }
 }
 
-/** Whether the channel got a connection, at its first attempt. */
+/** Makes one connection attempt. @returns whether the channel has a connection */
 async function connected(client: RegistrationClient, signal: AbortSignal): Promise<boolean> {
   const channel = client.getChannel()
   for (
@@ -108,7 +108,7 @@ function stateChange(
   })
 }
 
-/** How long an agent may take to answer, in milliseconds. */
+/** The time for the agent's answer, in milliseconds. */
 const ANSWER_MS = 10_000
 
 function register(

@@ -9,7 +9,7 @@ import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { expect, it } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../test/support/eventually.js'
-import { startServing } from './serving.js'
+import { serve } from './serve.js'
 
 it('leaves the socket of whoever takes over while it is still closing', async () => {
   const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-serving-'))
@@ -22,14 +22,7 @@ it('leaves the socket of whoever takes over while it is still closing', async ()
       yield [{ id: 'one' }]
     },
   })
-  const serveIt = () =>
-    startServing([handler], {
-      directory,
-      network: undefined,
-      metricsPort: undefined,
-      log: silentLogger,
-      signal: undefined,
-    })
+  const serveIt = () => serve(handler, { directory, environment: {}, log: silentLogger })
   const first = await serveIt()
   // Takes nothing that it is sent, so that its stream cannot end and the server waits for it.
   const peer = connect('http://localhost', { settings: { initialWindowSize: 0 }, path: socket })

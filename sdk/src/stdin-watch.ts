@@ -1,12 +1,12 @@
-// Runs in a thread of its own (see end-with-stdin.ts), which no handler can keep from seeing what happens.
+// Runs in a thread of its own (see end-with-stdin.ts): a handler cannot block this thread.
 import { Socket } from 'node:net'
 
-/** How long the process may take to end when it is asked to, in milliseconds. */
+/** The time that the process has to end after SIGTERM, in milliseconds. */
 const TERM_MS = 5000
 
 const stdin = new Socket({ fd: 0 })
 stdin.on('error', () => {
-  // It is closed next.
+  // The close event follows.
 })
 stdin.once('close', () => {
   process.kill(process.pid, 'SIGTERM')

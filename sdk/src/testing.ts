@@ -1,4 +1,4 @@
-// `@akrijs/sdk/testing`: what the tests of a handler need.
+// `@akrijs/sdk/testing`: a simulated agent and a clock for the tests of a handler.
 export { ManualClock } from '@akrijs/runtime/testing'
 export {
   type DiscoverOptions,

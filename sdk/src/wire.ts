@@ -1,7 +1,7 @@
 import { type Device, type DeviceList, DiscoveryProperties } from '@akrijs/runtime/handler'
 import { checkDeviceList, toWire } from './device-list.js'
 
-// As the generated code has them; written out, so that the types of this package need no other.
+// The shapes of the generated code, written out: the types of this package need no other package.
 
 /** A DiscoverResponse. */
 export interface WireResponse {
@@ -25,10 +25,7 @@ export function responseToWire(list: DeviceList): WireResponse {
   return { devices: checkDeviceList(list).map(toWire) }
 }
 
-/**
- * The list that a handler sent.
- * @throws InvalidDeviceListError
- */
+/** The checked list of a response. @throws InvalidDeviceListError */
 export function listFromWire(response: WireResponse): Required<Device>[] {
   return checkDeviceList(response.devices)
 }

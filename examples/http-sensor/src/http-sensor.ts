@@ -1,9 +1,13 @@
-import { AkriError, defineDiscoveryHandler, every, withTimeLimit } from '@akrijs/sdk'
+import { defineDiscoveryHandler, defineError, every, withTimeLimit } from '@akrijs/sdk'
 import { z } from 'zod'
 
-const MAX_BYTES = 1024 * 1024
-/** Until all of an answer is there. */
+/** The longest answer, in characters. */
+const MAX_LENGTH = 1024 * 1024
+/** The time for a complete answer, in milliseconds. */
 const TIMEOUT_MS = 5000
+
+/** The endpoint does not answer with a list of sensors. */
+class HttpSensorError extends defineError('AKRI_ERR_HTTP_SENSOR', 'transient') {}
 
 const Sensors = z.array(z.object({ id: z.string().min(1), url: z.url() }))
 
@@ -24,17 +28,14 @@ export default defineDiscoveryHandler({
 
 async function listSensors(url: string, signal: AbortSignal): Promise<z.infer<typeof Sensors>> {
   const response = await fetch(url, { signal })
-  if (!response.ok) throw failed(`${url} answers ${response.status}`)
+  if (!response.ok) throw new HttpSensorError(`${url} answers ${response.status}`)
   let text = ''
   for await (const part of (response.body ?? new ReadableStream<Uint8Array>()).pipeThrough(
     new TextDecoderStream(),
   )) {
     text += part
-    if (text.length > MAX_BYTES) throw failed(`${url} sends more than ${MAX_BYTES} characters`)
+    if (text.length > MAX_LENGTH)
+      throw new HttpSensorError(`${url} sends more than ${MAX_LENGTH} characters`)
   }
   return Sensors.parse(JSON.parse(text))
-}
-
-function failed(message: string): AkriError {
-  return new AkriError('AKRI_ERR_HTTP_SENSOR', 'transient', message)
 }

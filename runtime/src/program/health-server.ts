@@ -1,5 +1,8 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { AkriError } from '../errors.js'
+import { defineError } from '../errors.js'
+
+/** The port of health and metrics is in use, or the program may not listen there. */
+class PortUnusableError extends defineError('AKRI_ERR_PORT_UNUSABLE', 'terminal') {}
 
 export interface HealthServerOptions {
   readonly port: number
@@ -46,9 +49,7 @@ export async function serveHealth({
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error) =>
       reject(
-        new AkriError(
-          'AKRI_ERR_PORT_UNUSABLE',
-          'terminal',
+        new PortUnusableError(
           `cannot listen on port ${port} for health and metrics: ${error.message}`,
           { cause: error },
         ),

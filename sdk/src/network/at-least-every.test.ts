@@ -2,8 +2,8 @@ import { ManualClock } from '@akrijs/runtime/testing'
 import { describe, expect, it } from 'vitest'
 import { atLeastEvery } from './at-least-every.js'
 
-describe('a source that is to give something at least every so often', () => {
-  it('gives what comes at once, and its last value again at each interval', async () => {
+describe('atLeastEvery', () => {
+  it('yields a value at once, and repeats the last value at each interval', async () => {
     const clock = new ManualClock()
     const stop = new AbortController()
     let give = (_: string) => {}
@@ -31,7 +31,7 @@ describe('a source that is to give something at least every so often', () => {
     expect(await last).toEqual({ value: 'b', done: false })
   })
 
-  it('ends with it, and passes on what it throws', async () => {
+  it('ends with its source, and rejects with the error of its source', async () => {
     const clock = new ManualClock()
     const { signal } = new AbortController()
     async function* short() {

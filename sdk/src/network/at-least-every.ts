@@ -1,7 +1,7 @@
 import type { Clock } from '@akrijs/runtime'
 import { every } from '../every.js'
 
-/** Gives what a source gives, as it comes, and its last value again at each interval. Ends with the source. */
+/** Yields each value of a source at once, and repeats the last value at each interval. Ends with the source. */
 export async function* atLeastEvery<T>(
   source: AsyncIterable<T>,
   interval: number | string,
@@ -19,10 +19,10 @@ export async function* atLeastEvery<T>(
     let value = values.next()
     let tick = ticks.next()
     for (;;) {
-      const came = await Promise.race([value.then((result) => ({ result })), tick])
-      if ('result' in came) {
-        if (came.result.done) return
-        last = came.result.value
+      const event = await Promise.race([value.then((result) => ({ result })), tick])
+      if ('result' in event) {
+        if (event.result.done) return
+        last = event.result.value
         value = values.next()
       } else {
         tick = ticks.next()

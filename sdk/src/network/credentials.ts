@@ -1,54 +1,55 @@
-import type { Logger } from '@akrijs/runtime'
+import { isRecord, type Logger } from '@akrijs/runtime'
 import type { DiscoveryProperties } from '@akrijs/runtime/handler'
 
-/** What a device is logged in to with. */
+/** A user name and password for a device. */
 export interface PasswordCredential {
   readonly kind: 'password'
   /** Not empty. */
   readonly username: string
-  /** Empty where none was given. */
+  /** Empty if there is no password. */
   readonly password: string
 }
 
-/** A kind of credential beside user names with passwords: two texts, such as a certificate and its key. */
+/** Another kind of credential than a user name and password: two texts, such as a certificate and its key. */
 export interface CredentialKind<C> {
-  /** What the two are called: `first` and `second` in lists, `first_ref` in lists of references, `first_<device>` as properties. */
+  /** The names of the texts: `first` and `second` in lists, `first_ref` in lists of references, `first_<device>` as properties. */
   readonly parts: readonly [first: string, second: string]
-  /** What the two have to be, for the log, such as `an RSA certificate and its key, in PEM`. */
+  /** The expected texts, for the log, such as `an RSA certificate and its key, in PEM`. */
   readonly expected: string
-  /** Undefined where the two are no such credential. */
+  /** @returns undefined if the texts are no such credential */
   read(first: string, second: string): C | undefined
 }
 
 export interface DeviceCredentialsOptions<Other> {
-  /** Is told which property cannot be used, and never what it holds. */
+  /** Gets the names of properties that cannot be used, and never their values. */
   readonly log: Logger
-  /** One spelling for all that stand for the same device: in upper or lower case, with `_` for what names of properties cannot have. */
+  /** Gives one spelling for all names of a device: the case can differ, and `_` replaces what a property name cannot have. */
   readonly spelling: (device: string) => string
-  /** Another kind than user names with passwords; it counts before those of the same form. @default none */
+  /** Another kind of credential; in the same form it counts before a password. @default none */
   readonly other?: CredentialKind<Other>
 }
 
-/** The name under which a credential is for every device that has none of its own. */
+/** The name of the credential for every device without a credential of its own. */
 const DEFAULT = 'default'
 const LIST = 'device_credential_list'
 const REFERENCES = 'device_credential_ref_list'
 
-/** What is expected there, for the log. */
+/** The expected entries, for the log. */
 const PASSWORD = 'a username, and a password (in base64 where base64encoded is true)'
 const PASSWORD_REFERENCES =
   'a username_ref, and a password_ref where there is a password, that name properties with text'
 
 /**
- * Credentials of devices, out of the `discoveryProperties` of a Configuration, in the forms that Akri's handlers have. Of several for
- * one device the last counts:
+ * Reads credentials of devices from the `discoveryProperties` of a Configuration, in the forms of Akri's handlers. If a
+ * device has several, the last of these forms counts:
  * 1. `device_credential_list`: a JSON list of names of properties; each holds
- *    `{"<device>": {"username", "password"?, "base64encoded"?}}`, and `base64encoded` says that the password is
- * 2. `device_credential_ref_list`: the same with `{"username_ref", "password_ref"?}`, which name properties
+ *    `{"<device>": {"username", "password"?, "base64encoded"?}}`; with `base64encoded` the password is in base64
+ * 2. `device_credential_ref_list`: the same with `{"username_ref", "password_ref"?}`; each is the name of a property
  * 3. `username_<device>` and `password_<device>`
- * 4. `username_default` and `password_default`, for all that have none of their own
+ * 4. `username_default` and `password_default`, for all devices without a credential
  *
- * What cannot be read is left out. Make one for each call of `discover`: who changes a Secret causes another call.
+ * Entries that cannot be read are left out, with a warning. Make a new object in each call of `discover`: a changed Secret
+ * causes a new call.
  */
 export class DeviceCredentials<Other = never> {
   readonly #byDevice = new Map<string, PasswordCredential | Other>()
@@ -61,7 +62,7 @@ export class DeviceCredentials<Other = never> {
       this.#byDevice.set(this.#spelling(device), credential)
   }
 
-  /** The credential of a device by the first of its names that has one, or else the one for all. */
+  /** The credential of the first name that has a credential, else the credential for all devices. */
   for(...names: readonly string[]): PasswordCredential | Other | undefined {
     for (const name of [...names, DEFAULT]) {
       const credential = this.#byDevice.get(this.#spelling(name))
@@ -91,7 +92,7 @@ class CredentialReader<Other> {
     this.#other = other
   }
 
-  /** Those that count before others come behind them. */
+  /** All credentials; a credential that counts before another comes after it. */
   *all(): Generator<readonly [device: string, PasswordCredential | Other]> {
     for (const listed of this.#listed(LIST)) {
       const { entry } = listed
@@ -126,25 +127,28 @@ class CredentialReader<Other> {
     }
   }
 
-  /** The devices in each of the properties whose names stand in the list. */
+  /** The entries in each property that the list names. */
   *#listed(list: string): Generator<Listed> {
     if (!this.#properties.has(list)) return
     const names = this.#json(list)
     if (!Array.isArray(names) || !names.every((name) => typeof name === 'string')) {
-      this.#log.warn({ property: list }, 'this is not a JSON list of names of properties')
+      this.#log.warn(
+        { property: list },
+        'credential list ignored: it is not a JSON list of property names',
+      )
       return
     }
     for (const property of new Set(names)) {
       const devices = this.#json(property)
-      if (!isMapping(devices)) {
+      if (!isRecord(devices)) {
         this.#log.warn(
           { property, list },
-          'there is no JSON mapping of credentials in this property',
+          'property ignored: it has no JSON mapping of credentials',
         )
         continue
       }
       for (const [device, entry] of Object.entries(devices))
-        yield { property, device, entry: isMapping(entry) ? entry : {} }
+        yield { property, device, entry: isRecord(entry) ? entry : {} }
     }
   }
 
@@ -166,11 +170,11 @@ class CredentialReader<Other> {
     if (credential !== undefined) yield [device, credential]
     else {
       const expected = forms.filter((form) => form !== undefined).join('; or ')
-      this.#log.warn({ property, device, expected }, 'this credential cannot be used')
+      this.#log.warn({ property, device, expected }, 'credential ignored')
     }
   }
 
-  /** Whether an entry is of the other kind. It is not one of a password as well: nobody would know which is meant. */
+  /** Whether an entry has the other kind. Such an entry has no password: the author's choice would not be clear. */
   #has(entry: Listed['entry'], suffix = ''): boolean {
     return this.#other?.parts.some((part) => entry[`${part}${suffix}`] !== undefined) ?? false
   }
@@ -187,7 +191,7 @@ class CredentialReader<Other> {
     return typeof name === 'string' ? this.#properties.text(name) : undefined
   }
 
-  /** A property that is missing, or has no value, is an empty password. */
+  /** The password; empty if the property is missing or has no value. */
   #passwordOf(name: unknown): string | undefined {
     if (name === undefined || name === null) return ''
     if (typeof name !== 'string') return undefined
@@ -232,8 +236,4 @@ function decodeBase64(base64: string): string | undefined {
   } catch {
     return undefined
   }
-}
-
-function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,14 +1,8 @@
-import { AkriError } from '@akrijs/runtime'
+import { defineError } from '@akrijs/runtime'
 
-/** A host name does not resolve, has not yet, or is one too many. The message names it and says why. */
-export class HostNameError extends AkriError {
-  constructor(host: string, reason: string, options?: { cause?: unknown }) {
-    super(
-      'AKRI_ERR_HOST_NAME',
-      'transient',
-      `the host name ${host} does not resolve: ${reason}`,
-      options,
-    )
-    this.name = 'HostNameError'
+/** A host name has no address, has no answer yet, or exceeds the limit of names. The message has the name and the reason. */
+export class HostNameError extends defineError('AKRI_ERR_HOST_NAME', 'transient') {
+  constructor(host: string, reason: string, options?: { readonly cause?: unknown }) {
+    super(`the host name ${host} does not resolve: ${reason}`, options)
   }
 }

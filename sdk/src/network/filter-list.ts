@@ -1,8 +1,8 @@
-/** Which values are wanted, as `discoveryDetails` of the built-in handlers say it. */
+/** A filter in the `discoveryDetails` of the built-in handlers. */
 export interface FilterList {
-  /** Not to be changed once the filter has been asked: they are read then, and not again. */
+  /** Read once, when the filter is first used: do not change the list after that. */
   readonly items: readonly string[]
-  /** `Include`: only the items are wanted. `Exclude`: all but the items. @default 'Include' */
+  /** `Include`: only the items pass. `Exclude`: all values but the items pass. @default 'Include' */
   readonly action?: 'Include' | 'Exclude' | undefined
 }
 
@@ -12,9 +12,9 @@ export interface FilterOptions {
 }
 
 /**
- * Whether a device passes. Without a filter, and by `Exclude` of nothing, all pass. Otherwise a device whose value is not
- * known does not pass, whatever the action: nobody can tell. A device with several values (scopes, addresses) matches when
- * one of them does.
+ * Whether a device passes a filter. All devices pass without a filter, and with `Exclude` and no items. In all other cases a
+ * device without a known value does not pass. A device with several values (scopes, addresses) matches if any of its values
+ * matches.
  */
 export function passesFilter(
   filter: FilterList | undefined,
@@ -26,14 +26,14 @@ export function passesFilter(
   if (action === 'Exclude' && items.length === 0) return true
   if (value === undefined) return false
   const comparison = ignoreCase ? IGNORING_CASE : EXACT
-  const wanted = comparison.read(items)
-  const matches = (typeof value === 'string' ? [value] : value).some((one) =>
-    wanted.has(comparison.fold(one)),
+  const folded = comparison.read(items)
+  const matches = (typeof value === 'string' ? [value] : value).some((text) =>
+    folded.has(comparison.fold(text)),
   )
   return action === 'Include' ? matches : !matches
 }
 
-/** A way to compare, with what it has made of the lists so far: one may have thousands of items, and is asked for each device. */
+/** A way to compare texts. Keeps the folded items of each list: a list can have thousands, and each device is compared. */
 class Comparison {
   readonly fold: (text: string) => string
   readonly #read = new WeakMap<readonly string[], ReadonlySet<string>>()

@@ -1,13 +1,13 @@
 import { networkInterfaces } from 'node:os'
 import { type Network, readNetwork } from './allowed-networks.js'
 
-/** An address of a network interface, as `os.networkInterfaces()` has it. */
+/** An address of a network interface, in the shape of `os.networkInterfaces()`. */
 export interface InterfaceAddress {
   readonly address: string
   readonly family: 'IPv4' | 'IPv6'
-  /** Whether it is one of the loopback interface. */
+  /** Whether the address belongs to the loopback interface. */
   readonly internal: boolean
-  /** With the length of the prefix of its network: `192.0.2.1/24`. */
+  /** The address and the length of its network's prefix: `192.0.2.1/24`. */
   readonly cidr: string | null
 }
 
@@ -20,13 +20,13 @@ export interface MachineInterface {
 }
 
 export interface MachineInterfaceOptions {
-  /** Names. @default all but the loopback interface and those of container networks */
+  /** Names of interfaces. @default all but the loopback interface and the interfaces of container networks */
   readonly only?: readonly string[] | undefined
 }
 
 /**
- * Names of interfaces between the containers of a node, by who makes them. Devices are not there, but whoever is could point into
- * the cluster by a forged answer.
+ * The names of interfaces between the containers of a node, by the programs that create them. There are no devices on these
+ * networks, but a container could send a forged answer that points into the cluster.
  */
 const CONTAINER_NETWORK = new RegExp(
   `^(?:${[
@@ -47,14 +47,14 @@ const CONTAINER_NETWORK = new RegExp(
       'antrea',
     ],
     ...['kube-', 'nodelocaldns', 'podman', 'nerdctl', 'lxdbr'],
-    // kubenet; Azure, Google and Amazon. Those of Amazon end in a part of a hash: a card may be `eni10np1`.
+    // kubenet, Azure, Google and Amazon. Amazon's names end with a part of a hash; a network card can be `eni10np1`.
     ...['cbr\\d', 'azv', 'gke', 'eni[0-9a-f]{11}$'],
   ].join('|')})`,
 )
 
 /**
- * The interfaces of this machine on whose networks devices may be.
- * @param table all that there are @default those of this machine, as they are now
+ * The interfaces of this machine that can lead to devices.
+ * @param table all interfaces @default the current interfaces of this machine
  */
 export function machineInterfaces(
   { only }: MachineInterfaceOptions = {},
@@ -62,16 +62,16 @@ export function machineInterfaces(
 ): MachineInterface[] {
   const found: MachineInterface[] = []
   for (const [name, addresses = []] of Object.entries(table)) {
-    const usual = !CONTAINER_NETWORK.test(name) && !addresses.some(({ internal }) => internal)
-    if (only === undefined ? usual : only.includes(name)) found.push({ name, addresses })
+    const isUsual = !CONTAINER_NETWORK.test(name) && !addresses.some(({ internal }) => internal)
+    if (only === undefined ? isUsual : only.includes(name)) found.push({ name, addresses })
   }
   return found
 }
 
 /**
- * The networks of these interfaces, in which devices may be. Where an interface has an address without others in its network,
- * there are none. The loopback interface is this machine itself: who names it means its very addresses too.
- * @param table all interfaces that there are @default those of this machine, as they are now
+ * The networks of these interfaces. An address without other addresses in its network (`/32`) gives no network. The loopback
+ * interface, if an operator names it, also gives its own addresses.
+ * @param table all interfaces @default the current interfaces of this machine
  */
 export function machineNetworks(
   options: MachineInterfaceOptions = {},
@@ -79,17 +79,18 @@ export function machineNetworks(
 ): Network[] {
   return machineInterfaces(options, table).flatMap(({ addresses }) =>
     addresses.flatMap(({ address, cidr, internal }) => {
-      const own = readNetwork(address)
+      const single = readNetwork(address)
       const network = cidr === null ? undefined : readNetwork(cidr)
-      const isWider = network !== undefined && own !== undefined && network.prefix < own.prefix
-      return [...(isWider ? [network] : []), ...(internal && own !== undefined ? [own] : [])]
+      const isWider =
+        network !== undefined && single !== undefined && network.prefix < single.prefix
+      return [...(isWider ? [network] : []), ...(internal && single !== undefined ? [single] : [])]
     }),
   )
 }
 
 /**
- * All addresses of this machine, whichever interface they are on.
- * @param table all interfaces that there are @default those of this machine, as they are now
+ * All addresses of this machine, on all interfaces.
+ * @param table all interfaces @default the current interfaces of this machine
  */
 export function machineAddresses(table: InterfaceAddresses = networkInterfaces()): string[] {
   return Object.values(table).flatMap((addresses = []) => addresses.map(({ address }) => address))

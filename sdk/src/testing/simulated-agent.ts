@@ -6,13 +6,13 @@ import {
   type RegisterDiscoveryHandlerRequest,
   RegistrationService,
 } from '@akrijs/proto/discovery'
-import { AkriError, makeRoomForSocket } from '@akrijs/runtime'
+import { defineError, makeRoomForSocket } from '@akrijs/runtime'
 import { type Device, DiscoveryProperties } from '@akrijs/runtime/handler'
 import { credentials, Server, ServerCredentials, status } from '@grpc/grpc-js'
 import { propertiesToWire } from '../wire.js'
 
 export interface SimulatedAgentOptions {
-  /** The directory that it shares with handlers. @default a new one, removed by `close` */
+  /** The directory that the agent shares with handlers. @default a new directory, which `close` removes */
   readonly directory?: string
 }
 
@@ -31,12 +31,12 @@ export interface DiscoverOptions {
   readonly properties?: Readonly<Record<string, string>> | DiscoveryProperties
 }
 
-/** How long {@link SimulatedAgent.registration} waits, and {@link SimulatedDiscovery.next} unless told otherwise, in milliseconds. */
-const PATIENCE_MS = 10_000
+/** The longest wait for a registration, and the default for {@link SimulatedDiscovery.next}, in milliseconds. */
+const WAIT_MS = 10_000
 
 /**
- * The agent as a handler meets it: takes registrations on `agent-registration.sock` and opens discoveries, over real
- * sockets. It takes every list as it comes, so that a test sees what the handler really sends.
+ * The agent's side of the protocol, over real sockets: takes registrations on `agent-registration.sock` and opens
+ * discoveries. It checks no list, so that a test sees what the handler sends.
  *
  * ```ts
  * const agent = await SimulatedAgent.start()
@@ -47,7 +47,7 @@ const PATIENCE_MS = 10_000
  */
 export class SimulatedAgent {
   readonly directory: string
-  /** Every registration so far, in order; also repeated ones. */
+  /** All registrations in order, with repeated registrations. */
   readonly registrations: Registration[] = []
   readonly #ownsDirectory: boolean
   readonly #sessions = new Set<SimulatedDiscovery>()
@@ -73,8 +73,8 @@ export class SimulatedAgent {
   }
 
   /**
-   * The latest registration of this name; waits for it.
-   * @param count wait until there have been so many
+   * Waits for a registration with this name. @returns the latest
+   * @param count the number of registrations to wait for
    */
   async registration(name: string, count = 1): Promise<Registration> {
     const found = await this.#until(() => {
@@ -83,14 +83,12 @@ export class SimulatedAgent {
     })
     if (found !== undefined) return found
     const seen = this.registrations.map((registration) => registration.name).join(', ') || 'none'
-    throw new AkriError(
-      'AKRI_ERR_SIMULATED_AGENT',
-      'terminal',
-      `no handler ${name} registered within ${PATIENCE_MS} ms; registered: ${seen}`,
+    throw new SimulatedAgentError(
+      `no handler ${name} registered within ${WAIT_MS} ms; registered: ${seen}`,
     )
   }
 
-  /** Asks a handler that has registered, or will. */
+  /** Opens a discovery. Waits until the handler has registered. */
   async discover(
     name: string,
     { details = '', properties = {} }: DiscoverOptions = {},
@@ -112,14 +110,14 @@ export class SimulatedAgent {
     return session
   }
 
-  /** As kill -9 does it: all connections are cut, and the socket's file stays behind. */
+  /** Ends as by kill -9: all connections are cut, and the socket's file stays. */
   die(): void {
     this.#server?.forceShutdown()
     this.#server = undefined
     for (const session of this.#sessions) session.cut()
   }
 
-  /** Serves again. It has forgotten every handler. */
+  /** Serves again after {@link die}. The agent knows no handler then. */
   async comeBack(): Promise<void> {
     await makeRoomForSocket(this.socket)
     const server = new Server()
@@ -156,10 +154,10 @@ export class SimulatedAgent {
     await this.close()
   }
 
-  #until<T>(look: () => T | undefined): Promise<T | undefined> {
+  #until<T>(find: () => T | undefined): Promise<T | undefined> {
     return new Promise((resolve) => {
       const watcher = () => {
-        const found = look()
+        const found = find()
         if (found !== undefined) finish(found)
       }
       const finish = (found: T | undefined) => {
@@ -167,25 +165,28 @@ export class SimulatedAgent {
         this.#watchers.delete(watcher)
         resolve(found)
       }
-      const timer = setTimeout(() => finish(undefined), PATIENCE_MS)
+      const timer = setTimeout(() => finish(undefined), WAIT_MS)
       this.#watchers.add(watcher)
       watcher()
     })
   }
 }
 
-/** What a discovery ended with, for tests to look at: `code` is the name of the gRPC status. */
-export class DiscoveryEndedError extends AkriError {
+/** A registration or a device list did not arrive in time. */
+class SimulatedAgentError extends defineError('AKRI_ERR_SIMULATED_AGENT', 'terminal') {}
+
+/** The end of a discovery. `status` is the name of the gRPC status, such as `INVALID_ARGUMENT`. */
+export class DiscoveryEndedError extends SimulatedAgentError {
   readonly status: string
 
   constructor(statusName: string, details: string) {
-    super('AKRI_ERR_SIMULATED_AGENT', 'terminal', `${statusName}: ${details}`)
+    super(`${statusName}: ${details}`)
     this.name = 'DiscoveryEndedError'
     this.status = statusName
   }
 }
 
-/** As much of a gRPC stream as is needed: the types of gRPC are not part of this package's. */
+/** The members of a gRPC stream that are used. The types of gRPC are not part of this package. */
 interface ListStream {
   on(event: 'data', listener: (response: { readonly devices: Device[] }) => void): unknown
   on(
@@ -196,7 +197,7 @@ interface ListStream {
   cancel(): void
 }
 
-/** One open discovery. Lists are kept until they are asked for. */
+/** An open discovery. Keeps the lists until {@link next} returns them. */
 export class SimulatedDiscovery implements AsyncIterable<Device[]> {
   readonly #stream: ListStream
   readonly #lists: Device[][] = []
@@ -222,21 +223,21 @@ export class SimulatedDiscovery implements AsyncIterable<Device[]> {
     stream.on('end', () => this.#end(new DiscoveryEndedError('OK', 'the handler ended the stream')))
   }
 
-  /** How many lists have arrived and were not asked for yet. */
+  /** The number of lists that have arrived, and that {@link next} has not returned. */
   get pending(): number {
     return this.#lists.length
   }
 
   /**
-   * The next list; waits for it.
-   * @param withinMs how long it may take, in milliseconds @default 10000
-   * @throws AkriError (`AKRI_ERR_SIMULATED_AGENT`) when there is none by then
-   * @throws DiscoveryEndedError when the handler ended the stream, with the status that it gave
+   * Waits for the next list.
+   * @param withinMs the longest wait, in milliseconds @default 10000
+   * @throws AkriError (`AKRI_ERR_SIMULATED_AGENT`) if no list arrives in time
+   * @throws DiscoveryEndedError if the handler ended the stream, with the stream's status
    */
-  async next(withinMs = PATIENCE_MS): Promise<Device[]> {
-    let patient = true
+  async next(withinMs = WAIT_MS): Promise<Device[]> {
+    let isLate = false
     const timer = setTimeout(() => {
-      patient = false
+      isLate = true
       this.#wake?.()
     }, withinMs)
     try {
@@ -247,12 +248,7 @@ export class SimulatedDiscovery implements AsyncIterable<Device[]> {
           throw this.#ended === 'closed'
             ? new DiscoveryEndedError('CANCELLED', 'closed by the test')
             : this.#ended
-        if (!patient)
-          throw new AkriError(
-            'AKRI_ERR_SIMULATED_AGENT',
-            'terminal',
-            `no device list within ${withinMs} ms`,
-          )
+        if (isLate) throw new SimulatedAgentError(`no device list within ${withinMs} ms`)
         await new Promise<void>((resolve) => {
           this.#wake = resolve
         })
@@ -272,7 +268,7 @@ export class SimulatedDiscovery implements AsyncIterable<Device[]> {
     this.#stream.cancel()
   }
 
-  /** As when the agent dies. */
+  /** Ends the discovery as the end of the agent does. */
   cut(): void {
     this.#stream.cancel()
     this.#end(new DiscoveryEndedError('CANCELLED', 'the agent died'))

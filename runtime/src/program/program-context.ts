@@ -1,0 +1,77 @@
+import { Counter, Registry } from 'prom-client'
+import { Closer } from '../closer.js'
+import type { Logger } from '../logger.js'
+import { type HealthServerOptions, serveHealth } from './health-server.js'
+
+/** What every program has while it runs. */
+export interface ProgramContext {
+  readonly args: readonly string[]
+  readonly log: Logger
+  /** Aborted by SIGINT and SIGTERM. */
+  readonly signal: AbortSignal
+  /** Closed after the program's work, also after a failure. */
+  readonly closer: Closer
+  /**
+   * Serves `/healthz`, `/readyz` and `/metrics` until the closer closes them. `/metrics` also counts the program's bugs.
+   * @returns the port
+   */
+  serveHealth(options: HealthServerOptions): Promise<number>
+}
+
+export interface ContextOptions {
+  /** @default none */
+  readonly args?: readonly string[]
+  readonly log: Logger
+  readonly signal: AbortSignal
+  /** The bugs that the log counts. @default none */
+  readonly bugs?: BugCounter
+}
+
+/** Counts the logged errors that are bugs, for `/metrics`. */
+export class BugCounter {
+  readonly registry = new Registry()
+  readonly #counter = new Counter({
+    name: 'akri_internal_errors_total',
+    help: 'Logged errors that are mistakes in akri.js or in a handler',
+    registers: [this.registry],
+  })
+
+  count(): void {
+    this.#counter.inc()
+  }
+}
+
+/** Makes the context of a program. The caller closes its closer. */
+export function createContext({
+  args = [],
+  log,
+  signal,
+  bugs = new BugCounter(),
+}: ContextOptions): ProgramContext {
+  const closer = new Closer()
+  return {
+    args,
+    log,
+    signal,
+    closer,
+    async serveHealth(options) {
+      const metrics = async () => `${await options.metrics()}\n${await bugs.registry.metrics()}`
+      const health = await serveHealth({ ...options, metrics })
+      closer.add(() => health.close())
+      return health.port
+    },
+  }
+}
+
+/** Runs work in the context of a program, and closes what the work opened. */
+export async function runInContext(
+  options: ContextOptions,
+  work: (context: ProgramContext) => Promise<void>,
+): Promise<void> {
+  const context = createContext(options)
+  try {
+    await work(context)
+  } finally {
+    await context.closer.close()
+  }
+}
