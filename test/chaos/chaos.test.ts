@@ -7,12 +7,12 @@ import { access, missingHere, NODES, onNode, unlessHere } from '../e2e/support/n
 import { checkSlots } from '../e2e/support/slots.js'
 import { echoYaml, eventually, type PodState, podYaml, World } from '../e2e/support/world.js'
 
-/** How many rounds, and from which seed; a run that fails says both. */
+/** The number of rounds and the seed; a failed run prints both. */
 const ROUNDS = Number(process.env.AKRI_CLUSTER_CHAOS_ROUNDS ?? 8)
 const SEED = Number(process.env.AKRI_CHAOS_SEED ?? Date.now() % 1_000_000)
 const DESCRIPTIONS = ['foo0', 'foo1', 'foo2']
 const INSTANCES = ['cam-8120fe', 'cam-a19705']
-/** As many Pods as have room in all slots, and some more. */
+/** As many Pods as slots, and some more. */
 const MOST_PODS = 8
 
 interface StartedPod extends PodState {
@@ -47,7 +47,7 @@ describe.skipIf(missingHere() !== undefined)(
       await world?.close()
     })
 
-    /** Of the Pods of which a container was killed, what they had, by uid. */
+    /** The claims of Pods whose container was killed, by uid. */
     const killed = new Map<string, readonly Allocated[]>()
 
     async function givenTo(pod: string): Promise<Allocated[]> {
@@ -93,7 +93,7 @@ describe.skipIf(missingHere() !== undefined)(
       async 'kill a container'() {
         const alive = (await world.list<StartedPod>('Pod')).filter(({ spec, status }) => {
           const [container] = status.containerStatuses ?? []
-          // The first time it is started again at once.
+          // The kubelet restarts a container at once the first time.
           return (
             spec.restartPolicy === 'Always' &&
             container?.state.running !== undefined &&
@@ -117,7 +117,7 @@ describe.skipIf(missingHere() !== undefined)(
             id,
           )
         } catch (error) {
-          // It was killed a moment ago, or its Pod was.
+          // The container or its Pod was killed a moment ago.
           if (!/not found/.test(String(error))) throw error
         }
         killed.set(metadata.uid, given)
@@ -137,7 +137,7 @@ describe.skipIf(missingHere() !== undefined)(
             random() < 0.5
               ? { [`akri.sh/${pick(INSTANCES)}`]: 1 }
               : { 'akri.sh/cam': random() < 0.3 ? 2 : 1 }
-          // Some end by themselves, and of the others the kubelet starts again what ends.
+          // Some containers end by themselves; the kubelet restarts the others.
           const ends = random() < 0.3
           const script = ends ? 'sleep 2' : 'exec sleep 100000'
           const pod = JSON.parse(podYaml(`p${pods++}`, limits, { script, graceSeconds: 0 }))
@@ -147,7 +147,7 @@ describe.skipIf(missingHere() !== undefined)(
       },
     }
 
-    it(`R84 R90 A2 A21 each slot that is held belongs to a container, and no two containers have one (${ROUNDS} rounds, seed ${SEED})`, {
+    it(`R84 R90 A2 A21 each claimed slot belongs to a container, and no two containers share a slot (${ROUNDS} rounds, seed ${SEED})`, {
       timeout: 300_000 + ROUNDS * 90_000,
     }, async () => {
       const uids = async () =>
@@ -172,7 +172,7 @@ describe.skipIf(missingHere() !== undefined)(
   },
 )
 
-/** The same numbers for the same seed: a linear congruential generator. */
+/** A linear congruential generator: the same seed gives the same numbers. */
 function generator(seed: number): () => number {
   let state = seed
   return () => {
@@ -181,12 +181,12 @@ function generator(seed: number): () => number {
   }
 }
 
-/** The API server may be away at the moment: then this blow misses. */
+/** The API server can be away at the moment; then this action does nothing. */
 function ignoreAway(error: unknown): void {
   if (!/API|ECONN|socket|50[0-9]/.test(String(error))) throw error
 }
 
-/** The kubelet has been killed a moment ago and is not back yet. */
+/** The kubelet was killed a moment ago and is not back yet. */
 function ignoreGone(error: unknown): void {
   if (!/kill|No such/.test(String(error))) throw error
 }

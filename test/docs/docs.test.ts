@@ -18,7 +18,7 @@ const inFolder = (folder: string, ending: string) =>
 const pages = ['README.md', ...inFolder('docs', '.md')]
 const text = (file: string) => readFileSync(path.join(root, file), 'utf8')
 
-/** The blocks of one language, each with where it stands. */
+/** The code blocks of one language, each with its place. */
 function blocks(file: string, language: string): { where: string; code: string }[] {
   return [
     ...text(file).matchAll(new RegExp(`^[ ]*\`\`\`${language}\\n(.*?)^[ ]*\`\`\`$`, 'gms')),
@@ -28,7 +28,7 @@ function blocks(file: string, language: string): { where: string; code: string }
   }))
 }
 
-/** What the reader has of his own: the docs name it, and do not show it. */
+/** Declarations of the reader's own code, which the docs name and do not show. */
 const OF_THE_READER = `
 import type { Device, DiscoveryHandler } from '@akrijs/sdk'
 declare global {
@@ -36,7 +36,7 @@ declare global {
   const handler: DiscoveryHandler
 }`
 
-/** What the compiler has to say of modules that stand beside this one, by their names. */
+/** The compiler's messages for modules of these names beside this file. */
 function complaints(modules: ReadonlyMap<string, string>): string[] {
   const { config } = ts.readConfigFile(path.join(root, 'tsconfig.json'), ts.sys.readFile)
   const { options } = ts.convertCompilerOptionsFromJson(config.compilerOptions, root)
@@ -53,7 +53,7 @@ function complaints(modules: ReadonlyMap<string, string>): string[] {
       ? getSourceFile(file, languageVersion, ...rest)
       : ts.createSourceFile(file, code, languageVersion)
   }
-  // JavaScript has no types to declare, and what is shown is a part of something.
+  // JavaScript declares no types, and a quoted block is a part of a program.
   const lenient = { noImplicitAny: false, noUnusedLocals: false, noUnusedParameters: false }
   const program = ts.createProgram([...files.keys()], { ...options, ...lenient }, host)
   return [...files.keys()].flatMap((name) => {
@@ -94,8 +94,8 @@ const examples = [
   .filter((file) => !file.endsWith('kustomization.yaml'))
   .map((file) => ({ where: file, code: text(file) }))
 
-describe('R67 what the docs show', () => {
-  it.each(pages)('%s links to what is there', (page) => {
+describe('R67 the docs', () => {
+  it.each(pages)('%s links to existing files', (page) => {
     const links = [...text(page).matchAll(/\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)/g)].map(
       ([, link = '']) => link,
     )
@@ -104,29 +104,26 @@ describe('R67 what the docs show', () => {
     )
   })
 
-  it.each([...shown, ...examples])(
-    '$where is a Configuration that is understood',
-    async ({ where, code }) => {
-      const parsed = parseManifests(code, where)
-      expect(parsed.problems).toEqual([])
-      const configurations = parsed.manifests.flatMap(({ content }) =>
-        content.kind === 'Configuration' ? [content.configuration] : [],
-      )
-      expect(configurations.length).toBeGreaterThan(0)
-      for (const { spec } of configurations) {
-        const schema = DETAILS.get(spec.discoveryHandler.name)
-        if (schema === undefined) continue
-        expect(await readDetails(spec.discoveryHandler.discoveryDetails, schema)).toMatchObject({
-          ok: true,
-        })
-      }
-    },
-  )
+  it.each([...shown, ...examples])('$where is a valid Configuration', async ({ where, code }) => {
+    const parsed = parseManifests(code, where)
+    expect(parsed.problems).toEqual([])
+    const configurations = parsed.manifests.flatMap(({ content }) =>
+      content.kind === 'Configuration' ? [content.configuration] : [],
+    )
+    expect(configurations.length).toBeGreaterThan(0)
+    for (const { spec } of configurations) {
+      const schema = DETAILS.get(spec.discoveryHandler.name)
+      if (schema === undefined) continue
+      expect(await readDetails(spec.discoveryHandler.discoveryDetails, schema)).toMatchObject({
+        ok: true,
+      })
+    }
+  })
 
-  it('is code that compiles', () => {
+  it('have code that compiles', () => {
     const shownCode = pages.flatMap((file) => [...blocks(file, 'ts'), ...blocks(file, 'js')])
     expect(shownCode.length).toBeGreaterThan(2)
-    // As modules: each ends with an export, so that no name of one is known to another.
+    // Each block becomes a module by its export, so that names of blocks do not collide.
     const modules = shownCode.map(
       ({ where, code }) =>
         [`${where.replace(/[^a-z0-9]/gi, '-')}.ts`, `${code}\nexport {}`] as const,
@@ -134,7 +131,7 @@ describe('R67 what the docs show', () => {
     expect(complaints(new Map([['of-the-reader.ts', OF_THE_READER], ...modules]))).toEqual([])
   })
 
-  it('has Configurations to look at', () => {
+  it('have Configurations to check', () => {
     expect(shown.length).toBeGreaterThan(0)
     expect(examples.length).toBeGreaterThan(1)
   })

@@ -4,7 +4,7 @@ import { type NodeAgents, useAgents } from './support/node-agents.js'
 import { missing, NODE_1, NODE_2, NODES, unless } from './support/nodes.js'
 import { echoYaml, eventually, type InstanceState, podYaml, World } from './support/world.js'
 
-// What people write, edit and delete while agents run: Configurations, Instances and Secrets.
+// People write, edit and delete Configurations, Instances and Secrets while agents run.
 
 describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unless}`, () => {
   let world: World
@@ -15,7 +15,7 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
     agents = opened.agents
   })
 
-  it('A6 A19 A20 R7 follows edits of capacity, details and properties, and leaves what runs alone', async () => {
+  it('A6 A19 A20 R7 an agent follows edits of capacity, details and properties, and leaves running Pods alone', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1))
     await eventually(async () =>
       expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([1, 1]),
@@ -30,7 +30,8 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
     )
     await world.apply(podYaml('q', { 'akri.sh/cam-8120fe': 1 }, { node: NODE_2 }))
     await eventually(async () => expect(await world.logs('q')).toContain('SITE=south'))
-    // Lowered below what is held: nothing is taken away, and nothing new is given.
+    // The capacity is lower than the number of claims: no claim is released, and there is no new
+    // one.
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
     await eventually(async () =>
       expect(
@@ -50,11 +51,11 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
     await eventually(async () =>
       expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([0, 0]),
     )
-    // Pods that somebody made himself go on.
+    // Pods that a person created keep running.
     await world.running('p', 'q')
   })
 
-  it('A11 A20 follows a raised capacity also where the agent of the first node is away', async () => {
+  it('A11 A20 a raised capacity takes effect also if the agent of the first node is away', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1, { brokerProperties: { SITE: 'south' } }))
     await eventually(async () =>
       expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([1, 1]),
@@ -69,7 +70,7 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
       await eventually(async () =>
         expect(await world.allocatable(here, 'akri.sh/cam-8120fe')).toBe(3),
       )
-      // What a device is the first node says, and nobody else.
+      // Only the first node decides about the properties of a device.
       expect((await world.instances())[0]?.spec).toMatchObject({
         capacity: 3,
         brokerProperties: { SITE: 'south' },
@@ -82,7 +83,7 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
     )
   })
 
-  it('R99 A10 puts back what somebody has edited of an Instance, and makes the Instance anew that somebody has deleted', async () => {
+  it('R99 A10 an agent restores fields of an Instance that a person edited, and recreates a deleted Instance', async () => {
     const name = 'cam-8120fe'
     await world.apply(echoYaml('cam', ['foo0'], 2, { brokerProperties: { SITE: 'north' } }))
     await eventually(async () =>
@@ -108,7 +109,7 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
         })
       })
     }
-    // What is left out is free, and what is no slot of the Instance is nobody's.
+    // A missing slot is free, and an entry that is no slot of the Instance belongs to no node.
     const free =
       Object.keys(spec.deviceUsage).find((slot) => spec.deviceUsage[slot] === '') ??
       expect.fail('no slot is free')
@@ -134,7 +135,7 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
     await eventually(() => world.running('r'))
   })
 
-  it('A7 says in the status which Secret is missing, and goes on as soon as it is there', async () => {
+  it('A7 the status names a missing Secret, and discovery goes on as soon as the Secret exists', async () => {
     const from = { valueFrom: { secretKeyRef: { name: 'lab', key: 'token' } } }
     const echo = {
       name: 'debugEcho',
@@ -176,12 +177,12 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
     for (const one of agents.all) expect(await one.output()).not.toContain('s3cret-word')
   })
 
-  it('A8 refuses the second of two Configurations of one name, in its status, and serves it when the first has gone', async () => {
+  it('A8 the status rejects the second of two Configurations of one name, and the agent serves it when the first is gone', async () => {
     const other = await World.open()
     try {
       await world.apply(echoYaml('cam', ['foo0'], 1))
       await eventually(async () => expect(await world.instances()).toHaveLength(1))
-      // Times of creation are whole seconds.
+      // Creation timestamps have whole seconds.
       await systemClock.sleep(1100)
       await other.apply(echoYaml('cam', ['foo1'], 1))
       await eventually(async () => {
@@ -205,7 +206,7 @@ describe.skipIf(missing() !== undefined)(`agents whose objects are edited${unles
     }
   })
 
-  it('says in the status what is wrong with details, and goes on with the rest', async () => {
+  it('the status names the wrong field of details, and other Configurations are served', async () => {
     await world.apply(echoYaml('good', ['foo0'], 1))
     await world.apply(
       JSON.stringify({

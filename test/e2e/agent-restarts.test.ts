@@ -15,7 +15,7 @@ import {
 } from './support/nodes.js'
 import { echoYaml, eventually, type InstanceState, podYaml, type World } from './support/world.js'
 
-// Agents and kubelets that end, come back, are exchanged or fall silent, while Pods use devices.
+// Agents and kubelets end, come back, are replaced or hang, while Pods use devices.
 
 describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${unless}`, () => {
   let world: World
@@ -33,7 +33,7 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
     agents = opened.agents
   })
 
-  it('A2 A3 keeps Pods, Instances and slots over kill -9 of the agent, and offers devices again', async () => {
+  it('A2 A3 Pods, Instances and slots survive kill -9 of the agent, and the agent offers devices again', async () => {
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
     await world.apply(podYaml('p', { 'akri.sh/cam': 2 }, { node: NODE_1 }))
@@ -47,15 +47,15 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
       const registered = await world.registrations(NODE_1)
       await agents.on(NODE_1).stop('SIGKILL')
       await agents.on(NODE_1).start()
-      // What the node says that it has may still be of the time before.
+      // The status of the node can be older than the restart.
       await eventually(async () => expect(await world.registrations(NODE_1)).toBe(registered + 3))
     }
-    // Longer than a slot is given to a container that starts.
+    // Longer than the grace of a slot whose container starts.
     await systemClock.sleep(3000)
     expect(identities(await world.instances())).toEqual(before)
     expect((await world.pods()).map(({ metadata }) => metadata.uid)).toEqual(pods)
     await world.running('p')
-    // Of the sockets of those that were killed none is left.
+    // No socket of the killed agents is left.
     const files = () => filesBelow(NODE_1, '/var/lib/kubelet/device-plugins')
     await eventually(async () =>
       expect((await files()).filter((name) => name.startsWith('akri-'))).toHaveLength(3),
@@ -65,7 +65,7 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
   })
 
   it.each(['SIGTERM', 'SIGKILL'] as const)(
-    'A2 is exchanged: one beside another that runs leaves it alone and ends, and serves once that one has ended by %s',
+    'A2 an agent beside a running agent leaves it alone and ends, and serves after the other one has ended by %s',
     async (signal) => {
       const old = agents.on(NODE_1)
       const young = NodeAgent.beside(old)
@@ -91,7 +91,7 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
         expect(await world.registrations(NODE_1)).toBe(registered)
         await old.stop(signal)
         await young.start()
-        // Once for each plugin.
+        // One registration for each plugin.
         await eventually(async () => expect(await world.registrations(NODE_1)).toBe(registered + 3))
         await eventually(async () => expect(await world.allocatable(NODE_1, 'akri.sh/cam')).toBe(3))
         expect(identities(await world.instances())).toEqual(before)
@@ -104,7 +104,7 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
     },
   )
 
-  it('A21 registers anew with a kubelet that restarts, and changes nothing', async () => {
+  it('A21 an agent registers again with a restarted kubelet, and changes nothing else', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 2))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
     await world.apply(podYaml('p', { 'akri.sh/cam': 1 }, { node: NODE_1 }))
@@ -114,7 +114,7 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
     await eventually(async () =>
       expect(await agents.on(NODE_1).output()).toMatch(/the kubelet restarted/),
     )
-    // Once for each plugin, by a count that began anew with the kubelet.
+    // One registration for each plugin. The kubelet's count started at zero.
     await eventually(async () =>
       expect(await world.registrations(NODE_1)).toBeGreaterThanOrEqual(2),
     )
@@ -126,7 +126,7 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
   })
 
   it.skipIf(missingHere() !== undefined)(
-    `keeps what a node has whose kubelet is silent, gives the rest to others, and goes on when it is back${unlessHere}`,
+    `the claims of a node with a hanging kubelet stay, other nodes get the free slots, and the node goes on when its kubelet is back${unlessHere}`,
     async () => {
       await world.apply(echoYaml('cam', ['foo0'], 2))
       await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))

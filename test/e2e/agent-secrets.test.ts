@@ -11,7 +11,7 @@ import { NodeAgent } from './support/node-agent.js'
 import { missingHere, NODE_1, setAvailable, unlessHere } from './support/nodes.js'
 import { eventually, World } from './support/world.js'
 
-/** Finds one device, and says of it which token it was given, without saying the token. */
+/** Finds one device, and reports a digest of its token, not the token. */
 const teller = defineDiscoveryHandler({
   name: 'teller',
   shared: true,
@@ -54,7 +54,7 @@ describe.skipIf(missingHere() !== undefined)(`Secrets that handlers are given${u
   const digests = async () =>
     (await world.instances()).map(({ spec }) => spec.brokerProperties.DIGEST)
 
-  it('A7 reach it anew when they are changed and when they are gone, and stand in no log, no object and no file', async () => {
+  it('A7 reach the handler again after a change and after a deletion, and are in no log, no object and no file', async () => {
     const from = { valueFrom: { secretKeyRef: { name: 'lab', key: 'token', optional: true } } }
     const discoveryHandler = {
       name: 'teller',
@@ -78,7 +78,7 @@ describe.skipIf(missingHere() !== undefined)(`Secrets that handlers are given${u
       )
       await nowhere(values)
     }
-    // What an agent says that starts with it, too.
+    // A restarted agent must not log the Secret either.
     await agent.stop()
     await agent.start()
     await eventually(async () =>
@@ -86,7 +86,7 @@ describe.skipIf(missingHere() !== undefined)(`Secrets that handlers are given${u
     )
     await world.remove('Secret', 'lab')
     await eventually(async () => expect(await digests()).toEqual(['none']))
-    // It says all that it has to say.
+    // The agent logs at level debug.
     expect(await agent.output()).toContain('"level":"debug"')
     await nowhere(values)
   })
@@ -101,10 +101,10 @@ describe.skipIf(missingHere() !== undefined)(`Secrets that handlers are given${u
           expect(text.includes(spelled), `${place} has ${spelled}`).toBe(false)
   }
 
-  /** What the agent has written, by name. */
+  /** The files that the agent wrote, by name. */
   async function files(): Promise<Record<string, string>> {
     const found = await readdir(agent.directory, { recursive: true, withFileTypes: true })
-    // One that has just taken the place of another is found by its new name.
+    // A file that a rename has just replaced is found by its new name.
     const text = (file: Dirent) =>
       readFile(path.join(file.parentPath, file.name), 'utf8').catch(() => '')
     const read = async (file: Dirent) => [file.name, await text(file)] as const

@@ -13,7 +13,8 @@ import {
 } from './support/nodes.js'
 import { echoYaml, eventually, podYaml, type World } from './support/world.js'
 
-// One agent for each node of a real Kubernetes, with its real kubelets, scheduler and API server: from devices to slots of containers.
+// One agent for each node of a real Kubernetes, with real kubelets, scheduler and API server: from
+// devices to slots of containers.
 
 describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, () => {
   let world: World
@@ -24,7 +25,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
     agents = opened.agents
   })
 
-  it('R1 R2 R15 R79 R98 R100 R105 offers a Configuration before it has a device, and then each device', async () => {
+  it('R1 R2 R15 R79 R98 R100 R105 a Configuration is offered before it has a device, and then each of its devices', async () => {
     await world.apply(echoYaml('cam', [], 2))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([0, 0]))
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2))
@@ -45,7 +46,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
     }
   })
 
-  it('R3 has an Instance for each node of a device that only that node can see', async () => {
+  it('R3 a device that only one node can see has an Instance for that node', async () => {
     const udev = { name: 'udev', discoveryDetails: 'udevRules: [KERNEL=="null"]' }
     await world.apply(
       JSON.stringify({
@@ -72,7 +73,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
     )
   })
 
-  it('R5 R6 R10 R32 R38 R60 R106 R113 gives a container that asks for two devices of a Configuration two different ones, and all that they have', async () => {
+  it('R5 R6 R10 R32 R38 R60 R106 R113 a container that asks for two devices of a Configuration gets two different devices, with their properties, mounts and device nodes', async () => {
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2, { brokerProperties: { SITE: 'north' } }))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
     await world.apply(podYaml('two', { 'akri.sh/cam': 2 }))
@@ -95,7 +96,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
       expect([0, 1].filter((index) => usage[`${instance}-${index}`] !== '')).toHaveLength(1)
   })
 
-  it('R39 R40 writes each slot into the annotations of the container', async () => {
+  it('R39 R40 the annotations of the container name each slot', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 2))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
     await world.apply(
@@ -118,7 +119,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
     expect(annotations.sort()).toEqual(wanted.sort())
   })
 
-  it('R4 R12 R13 R41 R48 R76 keeps Pods that ask for more than there is pending, and they take no slot', async () => {
+  it('R4 R12 R13 R41 R48 R76 Pods beyond the capacity stay pending and claim no slot', async () => {
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
     await world.apply(podYaml('three', { 'akri.sh/cam': 3 }))
@@ -132,7 +133,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
     expect(await world.holders()).toHaveLength(2)
   })
 
-  it('R77 R83 R90 gives the slot of a Pod that went to one that waits', async () => {
+  it('R77 R83 R90 a waiting Pod gets the slot of a deleted Pod', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1))
     await eventually(async () =>
       expect(await world.allocatables('akri.sh/cam-8120fe')).toEqual([1, 1]),
@@ -141,7 +142,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
     await eventually(() => world.running('first'))
     const holder = (await world.pods())[0]?.spec.nodeName ?? ''
     expect(await world.holders()).toEqual([holder])
-    // The other node says so to its kubelet.
+    // The other node offers the slot to its kubelet.
     const other = NODES.find((node) => node !== holder) ?? NODES[0]
     await eventually(async () =>
       expect(await world.allocatable(other, 'akri.sh/cam-8120fe')).toBe(0),
@@ -154,11 +155,11 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
     ])
   })
 
-  it('R90 A14 frees the slot of a Pod that has finished, of both levels, while it is still listed', async () => {
+  it('R90 A14 the slot of a finished Pod is free at both levels, while the Pod still exists', async () => {
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
     await world.apply(podYaml('il', { 'akri.sh/cam-8120fe': 1 }, { script: 'sleep 1' }))
-    // Any device would do for the other one, also this one's.
+    // The other Pod could get any device, also the device of this Pod.
     await eventually(async () => expect((await world.phases()).il).not.toBe('Pending'))
     await world.apply(podYaml('cl', { 'akri.sh/cam': 1 }, { script: 'sleep 1' }))
     await eventually(async () =>
@@ -169,10 +170,11 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
 
   it.each([
     ['on both nodes', undefined],
-    // As soon as they end, the node offers less again than its scheduler may still think: an id for each device.
+    // The node offers one id less for each device as soon as the Pods end, before the scheduler
+    // knows it.
     ['on one node', NODES[0]],
   ])(
-    'A16 R33 refuses no Pod where a device is free: one right after the other, many at once, %s',
+    'A16 R33 no Pod is rejected while a device is free: one after the other, many at once, %s',
     async (_, node) => {
       await world.apply(echoYaml('cam', ['foo0', 'foo1', 'foo2'], 2))
       await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([3, 3]))
@@ -188,7 +190,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
         )
         await eventually(async () => {
           const own = (await world.pods()).filter(({ metadata }) => names.includes(metadata.name))
-          // With the message: it says who refused what.
+          // The message says which program rejected which resource.
           expect(
             own.filter(({ status }) => status.phase === 'Failed').map(({ status }) => status),
           ).toEqual([])
@@ -199,7 +201,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
     },
   )
 
-  it('R17 R46 R47 loses a device that goes and finds it when it is back', async () => {
+  it('R17 R46 R47 a device that vanishes is removed, and is found again when it is back', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
     await setAvailable(false)
@@ -209,7 +211,7 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([1, 1]))
   })
 
-  it('R91 frees the slots of Pods that went by what the container runtime says, where that is wanted', async () => {
+  it('R91 the slots of deleted Pods are released by the list of the container runtime, if it is configured', async () => {
     const other = await NodeAgent.create(NODE_2, {
       AKRI_CRI_SOCKET: access.runtimeSocket(NODE_2),
       LOG_LEVEL: 'debug',
@@ -220,11 +222,11 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
       await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
       await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([2, 2]))
       await world.apply(podYaml('il', { 'akri.sh/cam-8120fe': 1 }, { node: NODE_2 }))
-      // Any device would do for the other one, also this one's.
+      // The other Pod could get any device, also the device of this Pod.
       await eventually(() => world.running('il'))
       await world.apply(podYaml('cl', { 'akri.sh/cam': 1 }, { node: NODE_2 }))
       await eventually(() => world.running('il', 'cl'))
-      // Several rounds of looking: what runs keeps what it has.
+      // After several rounds of the reconciler, running containers keep their claims.
       const rounds = async () => (await other.output()).split('slot reconcile started').length
       const before = await rounds()
       await eventually(async () => expect(await rounds()).toBeGreaterThan(before + 1))
@@ -244,11 +246,11 @@ describe.skipIf(missing() !== undefined)(`agents on a real cluster${unless}`, ()
   })
 })
 
-/** The annotations that the kubelet passed on, wherever the runtime keeps them. */
+/** The annotations that the kubelet passed to the container runtime. */
 function findAnnotations(info: unknown): Record<string, string> {
   const found: Record<string, string> = {}
   const visit = (value: unknown) => {
-    // containerd keeps what the kubelet asked for as JSON in base64.
+    // containerd keeps the kubelet's request as JSON in base64.
     if (typeof value === 'string' && decoded(value).includes('akri.agent.slot-'))
       visit(JSON.parse(decoded(value)))
     if (typeof value !== 'object' || value === null) return

@@ -14,9 +14,9 @@ import { NodeAgent } from './support/node-agent.js'
 import { access, missingHere, NODE_1, onNode, unlessHere } from './support/nodes.js'
 import { echoYaml, eventually, podYaml, World } from './support/world.js'
 
-/** More than the 90 s after which a watch that says nothing is opened anew. */
+/** Longer than the 90 s after which the agent replaces a silent watch. */
 const SILENT_MS = 100_000
-/** Only those who wait for up to half a minute, which is the most, wait for more than half of that. */
+/** Only waits with the longest back-off, half a minute, take longer than half of it. */
 const LONG_WAIT_MS = 16_000
 
 interface ConfigurationState {
@@ -64,7 +64,7 @@ describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${u
     })),
   })
 
-  it('keeps Instances, slots and Pods when the API server is killed and comes back, and follows what is changed then', async () => {
+  it('Instances, slots and Pods survive a killed API server, and later changes take effect', async () => {
     await ready()
     const before = await state()
     await server.restart(world, 3000)
@@ -82,7 +82,7 @@ describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${u
     )
   })
 
-  it('goes on offering devices while the API server answers nobody, refuses a claim with a clear error, and catches up after', async () => {
+  it('an agent offers devices while the API server does not answer, refuses a claim with a clear error, and catches up', async () => {
     await ready()
     const before = await state()
     const plugin = pluginOf('cam-8120fe')
@@ -103,7 +103,7 @@ describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${u
     await eventually(() => world.running('p', 'q'))
   })
 
-  it('goes on offering devices while the API server is silent and then gone for minutes, and catches up with all that happened', {
+  it('an agent offers devices while the API server is silent and then gone for minutes, and catches up with all changes', {
     timeout: 600_000,
   }, async () => {
     const shared = await access.makeDirectory(NODE_1)
@@ -166,11 +166,11 @@ describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${u
       expect.arrayContaining(before.instances.map(({ uid }) => uid)),
     )
     expect(after.pods).toContainEqual(before.pods[1])
-    // The new device's, and no other one.
+    // Only the Instance of the new device.
     expect(await world.registrations(NODE_1)).toBe(registered + 1)
   })
 
-  it('A2 starts while the API server is away, and offers what it knew once it answers', async () => {
+  it('A2 an agent that starts without an API server offers its remembered devices once the API server answers', async () => {
     await ready()
     const before = await state()
     const registered = await world.registrations(NODE_1)
@@ -185,7 +185,7 @@ describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${u
       ])
     })
     server.thaw()
-    // Once for each plugin. What the node says that it has may still be of the time before.
+    // One registration for each plugin. The status of the node can be older than the restart.
     await eventually(async () => expect(await world.registrations(NODE_1)).toBe(registered + 3))
     expect(await state()).toEqual(before)
     await world.apply(
@@ -195,7 +195,7 @@ describe.skipIf(missingHere() !== undefined)(`an agent whose API server fails${u
   })
 })
 
-/** As the kubelet reaches it. */
+/** The plugin's socket, as the kubelet reaches it. */
 function pluginOf(instance: string): DevicePluginClient {
   const directory = path.join(access.kubeletDirectory(NODE_1), 'device-plugins')
   const socket =
@@ -207,7 +207,7 @@ function pluginOf(instance: string): DevicePluginClient {
   )
 }
 
-/** The ids that a plugin offers first of all. */
+/** The ids of the first list of a plugin. */
 function listed(plugin: DevicePluginClient): Promise<string[]> {
   return new Promise((resolve, reject) => {
     const call = plugin.listAndWatch({})

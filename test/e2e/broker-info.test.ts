@@ -6,7 +6,8 @@ import { NodeAgent } from './support/node-agent.js'
 import { filesBelow, missing, NODE_1, onNode, unless } from './support/nodes.js'
 import { container, echoYaml, eventually, World } from './support/world.js'
 
-// Workloads of a real Kubernetes that report by files, in containers of their own and as users of their own.
+// Workloads of a real Kubernetes report by files, each in a container of its own and as a user of
+// its own.
 
 const NODE = NODE_1
 const RESOURCE = 'akri.sh/cam-8120fe'
@@ -31,7 +32,9 @@ describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, () =>
 
   const shell = (script: string) => onNode(NODE, 'sh', '-c', script)
 
-  /** A Pod of an unprivileged user whose container runs a script, with `report NAME CONTENT` in it. */
+  /**
+   * A Pod of an unprivileged user. Its container runs a script that can call `report NAME CONTENT`.
+   */
   const reporter = (name: string, script: string, more: object = {}) => {
     const report =
       'report() { echo "$2" >"$AKRI_BROKER_INFO_DIRECTORY/.$1" && mv "$AKRI_BROKER_INFO_DIRECTORY/.$1" "$AKRI_BROKER_INFO_DIRECTORY/$1"; }'
@@ -50,10 +53,10 @@ describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, () =>
     })
   }
 
-  /** How long it takes from the moment in which a file was written until brokerInfo has it, in milliseconds. */
+  /** The time between the write of a file and its entry in brokerInfo, in milliseconds. */
   async function shown(name: string, content: string): Promise<number> {
     await eventually(async () => expect((await info())[name]).toBe(content))
-    // By the node's own clock.
+    // Read from the clock of the node.
     const [now, written] = (await shell(`date +%s.%N; stat -c %.9Y ${directoryOf(SLOT)}/${name}`))
       .split('\n')
       .map(Number)
@@ -78,7 +81,7 @@ describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, () =>
     await eventually(async () => expect(await world.allocatable(NODE, RESOURCE)).toBe(capacity))
   }
 
-  it('R68 R69 R70 R74 have what they write in brokerInfo within a second, and it vanishes with their slot', async () => {
+  it('R68 R69 R70 R74 have their files in brokerInfo within a second, until their slot is released', async () => {
     await offered(1)
     const script =
       'sleep 2; report firmware-version 1.0; sleep 3; report firmware-version 1.1; report state done; exec sleep 100000'
@@ -90,7 +93,7 @@ describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, () =>
         return now
       })
     ).metadata
-    // The look itself takes up to a tenth of a second and more, and a busy machine more than that.
+    // One poll takes a tenth of a second or more, and longer on a busy machine.
     const took = [
       await shown('firmware-version', '1.0\n'),
       await shown('firmware-version', '1.1\n'),
@@ -115,7 +118,7 @@ describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, () =>
     )
   })
 
-  it('R69 keep their files when the kubelet restarts a container, and an init container hands its own on', async () => {
+  it('R69 keep their files when the kubelet restarts a container, and an init container leaves its files to the next container', async () => {
     await offered(1)
     const init = reporter('x', 'report first "by init"')
     const again = reporter('again', 'echo run >>"$AKRI_BROKER_INFO_DIRECTORY/runs"; sleep 1', {
@@ -138,11 +141,11 @@ describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, () =>
       ),
     )
     await eventually(async () => expect(await info()).toEqual({ second: 'by another\n' }))
-    // What is reported is seen before the kubelet says that the container runs.
+    // A report can arrive before the kubelet reports the container as running.
     await eventually(async () => expect(await world.logs('next')).toBe('second'))
   })
 
-  it('R69 A2 have everything said although the agent is killed, and nothing that is over meanwhile', async () => {
+  it('R69 A2 have all their reports after the agent was killed, and no outdated ones', async () => {
     await offered(2)
     await world.apply(
       reporter(
@@ -187,7 +190,8 @@ describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, () =>
     }
     let changes = 0
     const startedAt = systemClock.monotonicMs()
-    // On a busy machine Pods without a request of CPU may get none for seconds, and then nobody writes.
+    // On a busy machine a Pod without a CPU request can wait for seconds, and then it writes
+    // nothing.
     for await (const line of world.client.lines(watch, AbortSignal.timeout(90_000))) {
       if ((JSON.parse(line) as { type: string }).type === 'MODIFIED') changes++
       if (changes > 1 && systemClock.monotonicMs() - startedAt > 6000) break
@@ -195,7 +199,7 @@ describe.skipIf(missing() !== undefined)(`workloads that report${unless}`, () =>
     expect(changes).toBeLessThanOrEqual((systemClock.monotonicMs() - startedAt) / 900 + 1)
   })
 
-  it('R69 are told by an Event of what is refused, and R70 reach nothing of the node', async () => {
+  it('R69 get an Event for a refused file, and R70 reach nothing of the node', async () => {
     await offered(1)
     const script = [
       'cd "$AKRI_BROKER_INFO_DIRECTORY"',

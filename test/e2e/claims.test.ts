@@ -5,16 +5,21 @@ import { missing, NODE_1, NODE_2, NODES, unless } from './support/nodes.js'
 import { checkSlots } from './support/slots.js'
 import { echoYaml, eventually, podYaml, type World } from './support/world.js'
 
-// What an Instance says of its slots is lost while containers of both nodes use them, and others wait for them.
+// Instances lose their claims while containers of both nodes use the slots, and other Pods wait.
 
-/** What Pods ask for at each level. Each device has as many slots as there are nodes, and each node has one. */
+/**
+ * The resource of Pods at each level. Each device has as many slots as there are nodes, and each
+ * node claims one.
+ */
 const LEVELS = [
   { level: 'il', resource: 'akri.sh/lab-8120fe' },
   { level: 'cl', resource: 'akri.sh/cam' },
 ] as const
 const CONFIGURATIONS = ['lab', 'cam']
 const CAPACITY = NODES.length
-/** A few times what a node's status takes to tell the scheduler of a slot that is free, in milliseconds. */
+/**
+ * Several times the delay between a free slot and the scheduler's knowledge of it, in milliseconds.
+ */
 const LONG_ENOUGH_MS = 5000
 
 const using = (level: string) => NODES.map((node) => `p-${level}-${node}`)
@@ -43,7 +48,7 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
     await edit('lab-8120fe', { 'lab-8120fe-0': '', 'lab-8120fe-1': '' })
     await edit('cam-8120fe', { 'cam-8120fe-0': null })
   }
-  /** While nobody speaks for node-1, whose containers run on. */
+  /** The agent of node-1 is away; its containers run on. */
   const withoutAgent = async (work: () => Promise<unknown>) => {
     await agents.on(NODE_1).stop('SIGKILL')
     try {
@@ -107,7 +112,7 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
         await removeAll()
         await withoutAgent(async () => {
           await apply()
-          // Long enough for a Pod that waits to be given what the other node is told to be free.
+          // Long enough for a waiting Pod to get a slot that the other node considers free.
           await eventually(async () =>
             expect(await world.instances()).toHaveLength(CONFIGURATIONS.length),
           )
@@ -120,33 +125,36 @@ describe.skipIf(missing() !== undefined)(`slots of running containers${unless}`,
       async () => [await apply([]), await noInstances(), await apply()],
     ],
     ['somebody frees slots, or removes their keys', free],
-  ])('R7 R84 are given to nobody else, of both levels and both nodes, when %s', async (_, blow) => {
-    const before = new Set(await versions())
-    await blow()
-    await restored()
-    const now = await versions()
-    for (const version of now) expect(before).not.toContain(version)
-    const phases = Object.fromEntries([
-      ...ALL_USING.map((name) => [name, 'Running']),
-      ...ALL_WAITING.map((name) => [name, 'Pending']),
-    ])
-    for (
-      const end = systemClock.monotonicMs() + LONG_ENOUGH_MS;
-      systemClock.monotonicMs() < end;
-      await systemClock.sleep(200)
-    )
-      expect(await world.phases()).toEqual(phases)
-    await checkSlots(world, 'restored')
-    // Once it is put right nobody writes any more.
-    expect(await versions()).toEqual(now)
+  ])(
+    'R7 R84 are allocated to no other container, at both levels and on both nodes, when %s',
+    async (_, blow) => {
+      const before = new Set(await versions())
+      await blow()
+      await restored()
+      const now = await versions()
+      for (const version of now) expect(before).not.toContain(version)
+      const phases = Object.fromEntries([
+        ...ALL_USING.map((name) => [name, 'Running']),
+        ...ALL_WAITING.map((name) => [name, 'Pending']),
+      ])
+      for (
+        const end = systemClock.monotonicMs() + LONG_ENOUGH_MS;
+        systemClock.monotonicMs() < end;
+        await systemClock.sleep(200)
+      )
+        expect(await world.phases()).toEqual(phases)
+      await checkSlots(world, 'restored')
+      // No agent writes after the repair.
+      expect(await versions()).toEqual(now)
 
-    for (const { level } of LEVELS) await world.remove('Pod', `p-${level}-node-2`)
-    await eventually(() => world.running(...ALL_WAITING))
-    await eventually(() => checkSlots(world, 'given to others'))
-    expect(await events('SlotUsedTwice')).toEqual([])
-  })
+      for (const { level } of LEVELS) await world.remove('Pod', `p-${level}-node-2`)
+      await eventually(() => world.running(...ALL_WAITING))
+      await eventually(() => checkSlots(world, 'given to others'))
+      expect(await events('SlotUsedTwice')).toEqual([])
+    },
+  )
 
-  it('R7 R84 are said to be used twice where an agent is away for too long, and theirs again when the others end', async () => {
+  it('R7 R84 are reported as used twice if an agent is away for too long, and return to their containers when the others end', async () => {
     await withoutAgent(async () => {
       await deleteInstances()
       await eventually(() => world.running(...ALL_WAITING))

@@ -3,8 +3,8 @@ import { HostController } from './support/host-controller.js'
 import { missing, NODES, unless } from './support/nodes.js'
 import { echoYaml, eventually, World } from './support/world.js'
 
-// What a controller costs the API server. There are no agents: the Pods ask for what no node has, so that nothing but the
-// controller and the API server is at work.
+// The load of a controller on the API server. There are no agents: the Pods ask for a resource that
+// no node has, so only the controller and the API server work.
 
 const INSTANCES = 200
 const BROKERS = INSTANCES * NODES.length
@@ -67,10 +67,10 @@ describe.skipIf(missing() !== undefined)(`the load of a controller${unless}`, ()
     await world?.close()
   })
 
-  it(`makes ${BROKERS} brokers of ${INSTANCES} Instances with one request for each`, async () => {
+  it(`creates ${BROKERS} brokers of ${INSTANCES} Instances with one request for each`, async () => {
     await controller.lead()
     await eventually(async () => expect(await world.list('Pod')).toHaveLength(BROKERS), 120_000)
-    // What the API server has done is counted once its answer has come.
+    // The API server counts a request after its answer.
     const { GET, POST, PATCH, DELETE } = await eventually(async () => {
       const now = await requests()
       expect(now.POST).toBeGreaterThanOrEqual(BROKERS)
@@ -79,10 +79,10 @@ describe.skipIf(missing() !== undefined)(`the load of a controller${unless}`, ()
     expect(GET + POST + PATCH + DELETE).toBeLessThanOrEqual(BROKERS + OVERHEAD)
   })
 
-  it(`makes ${INSTANCES} Services with two requests for each`, async () => {
+  it(`creates ${INSTANCES} Services with two requests for each`, async () => {
     const before = await requests()
     const pods = await world.list<Made>('Pod')
-    // As a kubelet would say it, of one broker of each Instance.
+    // Sets the status that a kubelet would set, for one broker of each Instance.
     for (const { metadata } of pods.filter(
       ({ metadata: { labels } }) => labels['akri.sh/target-node'] === NODES[0],
     )) {
@@ -110,13 +110,13 @@ describe.skipIf(missing() !== undefined)(`the load of a controller${unless}`, ()
     expect([after.POST, after.DELETE]).toEqual([before.POST, before.DELETE])
   })
 
-  it('changes nothing when it is started anew, and asks for nothing but its lists', async () => {
+  it('changes nothing after a restart, and sends only its lists', async () => {
     const uids = async () =>
       (await world.list<Made>('Pod')).map(({ metadata }) => metadata.uid).sort()
     const before = await uids()
     await controller.stop()
     await controller.lead()
-    // It has looked at everything once it has done what comes last.
+    // The last action shows that all others are done.
     await world.remove('Pod', (await world.list<Made>('Pod'))[0]?.metadata.name ?? '')
     await eventually(async () => {
       const now = await uids()

@@ -17,7 +17,8 @@ import {
 import { missing, NODE_1, NODE_2, NODES, unless } from './support/nodes.js'
 import { echoYaml, eventually, type World } from './support/world.js'
 
-// How many broker Pods there are, where, and what becomes of one that ends, is refused or has another spec.
+// The number and nodes of broker Pods, and the reaction to a Pod that ends, is rejected or has
+// another spec.
 
 describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}`, () => {
   let world: World
@@ -26,12 +27,12 @@ describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}
     world = opened.world
   })
 
-  it('R48 R76 R77 C7 runs as many brokers of a device as its capacity, and another one where one cannot be', async () => {
+  it('R48 R76 R77 C7 as many brokers of a device run as its capacity, and a broker that cannot run is replaced on another node', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1, { brokerSpec: { brokerPodSpec: podSpec() } }))
     const [broker] = await eventually(() => runningPodsIn(world, 1))
     const node = broker?.spec.nodeName ?? ''
     const other = NODES.find((one) => one !== node) ?? ''
-    // The node is to have no new Pods, and its broker ends.
+    // The node takes no new Pods, and its broker ends.
     await cordon(node, true)
     try {
       await world.remove('Pod', broker?.metadata.name ?? '')
@@ -41,7 +42,7 @@ describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}
     } finally {
       await cordon(node, false)
     }
-    // Raised: the other node gets one too, and that which runs goes on.
+    // The capacity is raised: the other node gets a broker too, and the running broker stays.
     const [moved] = await runningPodsIn(world, 1)
     await world.apply(echoYaml('cam', ['foo0'], 2, { brokerSpec: { brokerPodSpec: podSpec() } }))
     const both = await eventually(() => runningPodsIn(world, 2))
@@ -50,7 +51,7 @@ describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}
     await eventually(async () => expect(await podsIn(world)).toHaveLength(1))
   })
 
-  it('R49 R62 C6 makes a broker again that was deleted or ended, and waits longer each time that it ends', async () => {
+  it('R49 R62 C6 a deleted or ended broker is replaced, with a longer pause after each end', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1, { brokerSpec: { brokerPodSpec: podSpec() } }))
     const [first] = await eventually(() => runningPodsIn(world, 1))
     await world.remove('Pod', first?.metadata.name ?? '')
@@ -78,8 +79,8 @@ describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}
     }
   })
 
-  it('R86 R89 C6 makes a broker again that the kubelet refused', async () => {
-    // No node has so much of it: the Pod waits, and the test is the kubelet that refuses it.
+  it('R86 R89 C6 a broker that the kubelet rejected is replaced', async () => {
+    // No node has that much: the Pod waits, and the test acts as the kubelet that rejects it.
     await world.apply(
       echoYaml('cam', ['foo0'], 1, {
         brokerSpec: { brokerPodSpec: podSpec('true', {}, { 'akri.sh/cam-8120fe': '7' }) },
@@ -102,7 +103,7 @@ describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}
     expect(next?.metadata.annotations['akri.sh/restarts']).toBe('1')
   })
 
-  it('R57 R65 R72 rolls a changed broker spec over, one broker after the other, and leaves Instances alone', async () => {
+  it('R57 R65 R72 a changed broker spec is rolled out one broker at a time, and Instances stay', async () => {
     const spec = (version: string, more: object = {}) => ({
       brokerSpec: { brokerPodSpec: podSpec(`echo ${version}; exec sleep 100000`), ...more },
       instanceServiceSpec: service(80),
@@ -127,13 +128,13 @@ describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}
     } finally {
       await history.end()
     }
-    // The history begins with one Pod after the other.
+    // The history starts with one Pod after the other.
     const counts = history.moments.slice(1).map((moment) => ready(moment).length)
     expect(Math.min(...counts)).toBe(1)
     for (const { metadata } of before)
       expect((await podsIn(world)).map((pod) => pod.metadata.uid)).not.toContain(metadata.uid)
     expect(await instanceIdsIn(world)).toEqual(ids)
-    // The Service kept its address, and has the new port.
+    // The Service keeps its address, and has the new port.
     await eventually(async () => {
       const [service2] = await world.list<Made>('Service')
       expect(service2?.spec.ports[0].port).toBe(8080)
@@ -164,7 +165,7 @@ describe.skipIf(missing() !== undefined)(`broker Pods on a real cluster${unless}
       (await runningPodsIn(world, 2)).filter(({ metadata }) => uids.includes(metadata.uid)),
     ).toHaveLength(1)
 
-    // A broker spec that is removed takes brokers and Services with it.
+    // The removal of a broker spec removes its brokers and Services.
     await world.apply(echoYaml('cam', ['foo0'], 2))
     await eventually(async () => {
       expect(await namesIn(world, 'Pod')).toEqual([])

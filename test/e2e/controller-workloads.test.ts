@@ -15,7 +15,7 @@ import {
 import { makeDirectories, missing, NODES, onNode, unless } from './support/nodes.js'
 import { echoYaml, eventually, type World } from './support/world.js'
 
-// Brokers that are Jobs or a Deployment, and what somebody has edited of what the controller has applied.
+// Jobs and Deployments as brokers, and edits of objects that the controller applied.
 
 describe.skipIf(missing() !== undefined)(
   `broker Jobs and Deployments on a real cluster${unless}`,
@@ -28,7 +28,7 @@ describe.skipIf(missing() !== undefined)(
       controller = opened.controller
     })
 
-    it('R50 R52 R53 R54 C2 C4 C5 runs a Job once for each device, and again only for another spec', async () => {
+    it('R50 R52 R53 R54 C2 C4 C5 a Job runs once for each device, and again only for another spec', async () => {
       const job = (script: string, directory: string) => {
         const { containers, ...spec } = podSpec(script, { restartPolicy: 'Never' })
         const volumeMounts = [{ name: 'shared', mountPath: '/shared' }]
@@ -48,7 +48,8 @@ describe.skipIf(missing() !== undefined)(
       const onAll = (...command: string[]) =>
         Promise.all(NODES.map((node) => onNode(node, ...command)))
       onTestFinished(() => void onAll('rm', '-rf', shared))
-      // Until they are told: all of them run at one time, however long it takes to start them.
+      // The scripts wait for a signal, so all of them run at the same time, however long they take
+      // to start.
       const waiting = job('until [ -e /shared/done ]; do sleep 0.2; done', shared)
       await world.apply(echoYaml('cam', ['foo0', 'foo1'], 2, waiting))
       await eventually(async () =>
@@ -63,7 +64,7 @@ describe.skipIf(missing() !== undefined)(
         ).toHaveLength(count)
       }
       await eventually(() => done(2))
-      // With the last broker its Service goes.
+      // The Service is removed with the last broker.
       await eventually(async () => expect(await namesIn(world, 'Service')).toEqual([]))
       for (const { metadata, spec } of await podsIn(world)) {
         expect(metadata.labels).toMatchObject({
@@ -74,7 +75,7 @@ describe.skipIf(missing() !== undefined)(
         expect(spec.affinity?.nodeAffinity).toBeUndefined()
       }
 
-      // Somebody tidies up, and the controller is started anew: what was done is not done again.
+      // A person deletes the Jobs, and the controller restarts: no finished Job runs again.
       await world.remove('Job', 'cam-8120fe-1-job')
       await eventually(async () =>
         expect(await namesIn(world, 'Job')).toEqual(['cam-a19705-1-job']),
@@ -94,7 +95,7 @@ describe.skipIf(missing() !== undefined)(
       await eventually(() => done(2))
     })
 
-    it('R86 makes a Job again none of whose Pods was let in', async () => {
+    it('R86 a Job whose Pods were all rejected is replaced', async () => {
       const template = {
         spec: podSpec('true', { restartPolicy: 'Never' }, { 'akri.sh/cam-8120fe': '7' }),
       }
@@ -117,7 +118,7 @@ describe.skipIf(missing() !== undefined)(
       })
     })
 
-    it('R9 R42 R86 runs a Deployment whose Pods share all devices of the Configuration', async () => {
+    it('R9 R42 R86 the Pods of a Deployment share all devices of the Configuration', async () => {
       const deployment = (replicas: number) => ({
         brokerSpec: { brokerDeploymentSpec: { replicas, template: { spec: podSpec() } } },
         configurationServiceSpec: service(81),
@@ -139,7 +140,7 @@ describe.skipIf(missing() !== undefined)(
       })
     })
 
-    it('R102 puts back what somebody has edited of its Services and its Deployment, and leaves what he has added', async () => {
+    it('R102 edited fields of Services and of the Deployment are restored, and added fields stay', async () => {
       const containers = [{ ...podSpec().containers[0], env: [{ name: 'DOOR', value: 'shut' }] }]
       const brokerDeploymentSpec = { replicas: 1, template: { spec: { ...podSpec(), containers } } }
       const more = { brokerSpec: { brokerDeploymentSpec }, configurationServiceSpec: service(81) }
@@ -179,7 +180,7 @@ describe.skipIf(missing() !== undefined)(
         }),
       )
       expect((await world.get<Made>('Service', 'cam-svc'))?.metadata.uid).toBe(uid)
-      // And it is at rest: nothing is written while nothing changes.
+      // The controller then writes nothing while nothing changes.
       const [last] = await eventually(() => runningPodsIn(world, 1))
       const { PATCH } = await controller.requests()
       await world.remove('Pod', last?.metadata.name ?? '')

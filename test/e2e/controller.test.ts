@@ -15,7 +15,8 @@ import {
 import { missing, NODE_1, NODE_2, NODES, setAvailable, unless } from './support/nodes.js'
 import { echoYaml, eventually, podYaml, type World } from './support/world.js'
 
-// The controller, with one agent for each node, on a real Kubernetes: from a device to the programs that use it.
+// The controller and one agent for each node, on a real Kubernetes: from a device to the programs
+// that use it.
 
 describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unless}`, () => {
   let world: World
@@ -26,7 +27,7 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     controller = opened.controller
   })
 
-  it('R44 R45 R55 R60 R61 R63 R93 R95 R96 R102 R106 R107 R108 R109 R110 R113 runs a broker on each node of each device, with Services, and all that a broker needs', async () => {
+  it('R44 R45 R55 R60 R61 R63 R93 R95 R96 R102 R106 R107 R108 R109 R110 R113 a broker runs on each node of each device, with Services and everything that a broker needs', async () => {
     await world.apply(
       echoYaml('cam', ['foo0', 'foo1'], 2, {
         brokerSpec: { brokerPodSpec: podSpec() },
@@ -84,7 +85,7 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
       'Instance',
       'Configuration',
     ])
-    // The Services find them.
+    // The Services select the brokers.
     for (const [name, count] of [
       ['cam-8120fe-svc', 2],
       ['cam-svc', 4],
@@ -93,13 +94,13 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     expect(await countedBrokers(controller)).toBe(4)
   })
 
-  it('R80 R101 R104 R105 R111 R112 R114 goes from a Configuration to a broker as the architecture says, step by step', async () => {
-    // A slow start: each step can be seen.
+  it('R80 R101 R104 R105 R111 R112 R114 a Configuration leads to a broker by the steps of the architecture', async () => {
+    // A slow start, so that each step can be seen.
     const spec = podSpec('env; exec sleep 100000', {
       nodeSelector: { 'kubernetes.io/hostname': NODE_1 },
     })
     await world.apply(echoYaml('cam', ['foo0'], 3, { brokerSpec: { brokerPodSpec: spec } }))
-    // 2. The agents found the device, and each listed its node. All slots are free.
+    // 2. The agents found the device, and each agent added its node. All slots are free.
     await eventually(async () => {
       const [instance] = await world.instances()
       expect(instance?.spec).toMatchObject({ configurationName: 'cam', shared: true, capacity: 3 })
@@ -110,14 +111,16 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
         'cam-8120fe-2',
       ])
     })
-    // 3. The controller made a Pod for a node of the list that may have it, which asks for the Instance.
+    // 3. The controller created a Pod for an eligible node of the list. The Pod asks for the
+    // Instance.
     const [broker] = await eventually(() => runningPodsIn(world, 1))
     expect(broker?.metadata.labels['akri.sh/target-node']).toBe(NODE_1)
-    // 4. The kubelet asked for a slot, and the agent reserved it for its node.
+    // 4. The kubelet called Allocate, and the agent claimed the slot for its node.
     const usage = await world.usage()
     const taken = Object.keys(usage).filter((slot) => usage[slot] === NODE_1)
     expect(Object.values(usage).filter(Boolean)).toEqual([NODE_1])
-    // 5. What is taken is offered to nobody else: two are left for Pods of the other node, and not a third.
+    // 5. A claimed slot is offered to no other node: two slots are left for Pods of the other node,
+    // not three.
     await eventually(async () =>
       expect(await world.allocatable(NODE_2, 'akri.sh/cam-8120fe')).toBe(2),
     )
@@ -142,7 +145,7 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     )
   })
 
-  it('R43 R46 R47 R56 R62 takes brokers and Services away with the device, and brings them back; Pods of others go on', async () => {
+  it('R43 R46 R47 R56 R62 brokers and Services vanish and come back with the device, and foreign Pods stay', async () => {
     const broker = {
       brokerSpec: { brokerPodSpec: podSpec() },
       instanceServiceSpec: service(80),
@@ -168,7 +171,7 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     await eventually(async () => expect(await namesIn(world, 'Service')).toHaveLength(2))
   })
 
-  it('C8 leaves alone what others have made with its labels and its names', async () => {
+  it('C8 objects of others with our labels and names stay untouched', async () => {
     const labels = {
       controller: 'akri.sh',
       'akri.sh/configuration': 'cam',
@@ -202,7 +205,7 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     await eventually(() => runningPodsIn(world, 4))
     const found = await runningPodsIn(world, 4)
     const own = found.filter(isBroker).map(({ metadata }) => metadata.name)
-    // The name that was taken has another one beside it.
+    // The controller created an object beside the foreign one.
     expect(own).toEqual([
       expect.stringMatching(new RegExp(`^${NODE_1}-cam-8120fe-pod-[0-9a-f]{10}$`)),
       `${NODE_2}-cam-8120fe-pod`,
@@ -223,7 +226,7 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     expect(await namesIn(world, 'Service')).toEqual(['cam-8120fe-svc'])
   })
 
-  it('C1 C10 goes on where it was when it is killed, and hands over to a replica, without a broker too many', async () => {
+  it('C1 C10 a killed controller goes on from its last state, and a replica takes over, without a broker too many', async () => {
     const other = new HostController('two', world.namespace)
     await world.apply(
       echoYaml('cam', ['foo0', 'foo1'], 2, {
@@ -237,14 +240,14 @@ describe.skipIf(missing() !== undefined)(`the controller on a real cluster${unle
     other.start()
     try {
       await controller.stop('SIGKILL')
-      // Nobody leads for a moment: what happens then is seen all the same.
+      // For a moment no replica leads. The next leader still sees the changes of that moment.
       await world.remove('Pod', `${NODE_1}-cam-8120fe-pod`)
       await eventually(() => expect(other.output).toContain('this replica leads'))
       await eventually(() => runningPodsIn(world, 4))
       const after = (await runningPodsIn(world, 4)).map(({ metadata }) => metadata.uid)
       expect(after.filter((uid) => before.includes(uid))).toHaveLength(3)
       controller.start()
-      // In the middle of its work: half of what is to be done may be done.
+      // The controller is killed in the middle of its work.
       await world.apply(
         echoYaml('cam', ['foo0', 'foo1', 'foo2', 'foo3'], 2, {
           brokerSpec: { brokerPodSpec: podSpec() },

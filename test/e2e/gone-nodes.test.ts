@@ -4,7 +4,8 @@ import { HostController } from './support/host-controller.js'
 import { missing, NODE_1, unless } from './support/nodes.js'
 import { echoYaml, eventually, type InstanceState, World } from './support/world.js'
 
-// Nodes that exist in the API only, without a kubelet: nothing tells a controller apart from one whose machine has burned.
+// Nodes that exist in the API only, without a kubelet. A controller cannot tell them from a machine
+// that burned down.
 
 const GRACE_SECONDS = 5
 
@@ -40,7 +41,7 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, () => 
     await world?.close()
   })
 
-  it('C1 C3 R64 R103 leave every Instance when they are deleted, with their slots, and are not in the way when they come back', async () => {
+  it('C1 C3 R64 R103 leave every Instance with their claims when they are deleted, and can join again', async () => {
     await createNode('ghost-1')
     await instance('cam-8120fe', {
       nodes: [NODE_1, 'ghost-1'],
@@ -57,7 +58,7 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, () => 
         deviceUsage: { 'cam-8120fe-0': '', 'cam-8120fe-1': NODE_1 },
       }),
     )
-    // Nobody sees this one any more.
+    // No other node sees this device.
     await eventually(async () => expect(await spec('cam-a19705')).toBeUndefined())
     await createNode('ghost-1')
     await join('cam-8120fe', 'ghost-1')
@@ -68,7 +69,7 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, () => 
     })
   })
 
-  it('C1 are found also when they went while no controller was there', async () => {
+  it('C1 are also cleaned up if they were deleted while no controller ran', async () => {
     await controller.stop('SIGKILL')
     await instance('cam-8120fe', {
       nodes: [NODE_1, 'ghost-1'],
@@ -83,7 +84,7 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, () => 
     )
   })
 
-  it('leave when they have not been heard of for the grace period, and keep the slots of Pods that may still run', async () => {
+  it('leave Instances after the grace period without a heartbeat, and keep the slots of Pods that can still run', async () => {
     await createNode('ghost-1')
     await createNode('ghost-2')
     await world.client.request({
@@ -104,7 +105,8 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, () => 
       nodes: [NODE_1, 'ghost-1', 'ghost-2'],
       deviceUsage: { 'cam-8120fe-0': 'ghost-1', 'cam-8120fe-1': 'ghost-2' },
     })
-    // Without a kubelet nobody renews its Lease: the node controller says that they are not ready.
+    // Without a kubelet nothing renews the node's Lease, so the node controller marks the node as
+    // not ready.
     await eventually(async () =>
       expect(await spec('cam-8120fe')).toMatchObject({
         nodes: [NODE_1],
@@ -121,8 +123,8 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, () => 
     )
   })
 
-  it('A13 C3 lose the finalizers that agents of the existing system left, and no others go', async () => {
-    // As these agents do: by server-side apply, as <node>-fin.
+  it('A13 C3 lose the finalizers that agents of the existing system left, and keep all others', async () => {
+    // Written as these agents do: by server-side apply, as <node>-fin.
     await instance('cam-8120fe', { nodes: ['ghost-1', NODE_1], deviceUsage: {} })
     for (const [finalizer, manager] of [
       ['ghost-1', 'ghost-1-fin'],
@@ -149,7 +151,7 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, () => 
       .patch(world.key('cam-8120fe'), 'merge', { metadata: { finalizers: null } })
   })
 
-  it('are no more in the status of a Configuration, which is ready as far as those are that are left', async () => {
+  it('are removed from the status of a Configuration, which is then ready if the remaining nodes are', async () => {
     await createNode('ghost-1')
     const says = (status: 'True' | 'False') => ({
       observedGeneration: 1,
@@ -187,7 +189,7 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, () => 
     })
   })
 
-  /** A node that is ready, as long as nobody notices that it has no kubelet. */
+  /** A ready node, until the cluster notices that the node has no kubelet. */
   async function createNode(name: string): Promise<void> {
     const heartbeat = new Date().toISOString()
     const body = {
@@ -243,7 +245,7 @@ describe.skipIf(missing() !== undefined)(`nodes that have gone${unless}`, () => 
     })
   }
 
-  /** As an agent does. */
+  /** Writes the claim as an agent does. */
   async function join(name: string, node: string): Promise<void> {
     await world
       .api('Instance')

@@ -10,13 +10,13 @@ import {
   type World,
 } from './support/world.js'
 
-// What people run: Pods of every kind, made and ended by them and by the controllers of Kubernetes.
+// Pods of every kind, created and ended by people and by the controllers of Kubernetes.
 
 const ONE_BY_ONE = { type: 'RollingUpdate', rollingUpdate: { maxSurge: 0, maxUnavailable: 1 } }
 const ALL_AT_ONCE = { type: 'Recreate' }
 const sum = (counts: readonly (number | undefined)[]) =>
   counts.reduce<number>((all, count = 0) => all + count, 0)
-/** The longest that a Configuration may have. */
+/** The longest name of a Configuration. */
 const LONG_NAME = 'a-camera-behind-the-third-door-of-the-second-floor-north'
 
 interface DeploymentState {
@@ -45,7 +45,7 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
     agents = opened.agents
   })
 
-  it('A16 rolls Deployments over that have all slots, of both levels, one by one and all at once, and refuses no Pod', async () => {
+  it('A16 Deployments that hold all slots roll over at both levels, one by one and all at once, without a rejected Pod', async () => {
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
     await world.apply(echoYaml('lab', ['foo0'], 2))
     await offered('akri.sh/cam', 2, 2)
@@ -62,13 +62,13 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
       await eventually(async () => expect(await world.pods()).toHaveLength(4))
       expect(await world.refused()).toEqual([])
       expect(await world.holders()).toHaveLength(4)
-      // Until the scheduler knows that no node has anything left, it may send a Pod where nothing is.
+      // The scheduler can send a Pod to a full node until it knows that no slot is left.
       for (const resource of ['akri.sh/cam', 'akri.sh/lab-8120fe'])
         await eventually(async () => expect(sum(await world.allocatables(resource))).toBe(2))
     }
   })
 
-  it('R9 R41 R76 runs as many Pods of a Deployment as there are devices, where the devices are; the others wait and hold nothing', async () => {
+  it('R9 R41 R76 as many Pods of a Deployment run as there are devices, on the nodes of the devices; the others wait and claim nothing', async () => {
     await agents.on(NODE_2).stop()
     try {
       await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
@@ -94,7 +94,7 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
     }
   })
 
-  it('A16 gives the devices of init containers to the containers after them, of both levels', async () => {
+  it('A16 containers get the devices of the init containers before them, at both levels', async () => {
     await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
     await world.apply(echoYaml('lab', ['foo0'], 2))
     await offered('akri.sh/cam', 2, 2)
@@ -121,12 +121,12 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
     await eventually(async () => expect(await world.holders()).toEqual([]))
   })
 
-  it('R84 R92 leaves what only an init container needs to it as long as it runs, and takes it back when it has ended', async () => {
+  it('R84 R92 the device of an init container stays claimed while it runs, and is released after its end', async () => {
     await world.apply(echoYaml('lab', ['foo0'], 3))
     await offered('akri.sh/lab-8120fe', 3, 3)
     const limits = (count: number) => ({ 'akri.sh/lab-8120fe': count })
     const pod = JSON.parse(podYaml('p', limits(1), { node: NODE_1 }))
-    // The kubelet does not list what it has, and the agent looks every ten seconds.
+    // The kubelet does not list the device, and the agent polls every ten seconds.
     pod.spec.initContainers = [container('i', limits(2), 'exec sleep 13')]
     await world.apply(JSON.stringify(pod))
     const held: number[] = []
@@ -143,10 +143,10 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
 
   it.each([
     ['by force', 0, 10],
-    // A kubelet takes its time until it says that a Pod has gone.
+    // The kubelet reports the end of a Pod late.
     ['in peace', 1, 2],
   ])(
-    'A16 R33 admits a Pod as soon as the one of its name has gone, %s, on the last slots',
+    'A16 R33 a Pod is admitted as soon as its predecessor of the same name is gone, %s, on the last slots',
     async (_, graceSeconds, rounds) => {
       await world.apply(echoYaml('cam', ['foo0'], 1))
       await world.apply(echoYaml('lab', ['foo0'], 1))
@@ -172,12 +172,13 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
     },
   )
 
-  it('R48 R77 R78 lets no more containers use a device at once than its capacity, and all that wait in turn', async () => {
+  it('R48 R77 R78 at most capacity containers use a device at once, and all waiting ones get their turn', async () => {
     const shared = await makeDirectories()
     try {
       await world.apply(echoYaml('cam', ['foo0'], 2))
       await offered('akri.sh/cam-8120fe', 2, 2)
-      // Each leaves a trace while it runs, and counts those that it finds: of its node, or of all where they share their files.
+      // Each container leaves a file while it runs, and counts the files of its node, or of all
+      // nodes that share the directory.
       const script =
         'mkdir /shared/$HOSTNAME && ls /shared | wc -l && sleep 1 && rmdir /shared/$HOSTNAME'
       let made = 0
@@ -187,8 +188,8 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
       const replaced = new Set<string>()
       const finished = await eventually(async () => {
         const pods = await world.pods()
-        // What a node has is known to the scheduler a little later. Where two nodes were given one Pod too many, another one
-        // is made, as a Job does.
+        // The scheduler knows the slots of a node late. If two nodes get one Pod too many, the test
+        // creates another Pod, as a Job does.
         for (const { metadata, status } of pods) {
           if (
             status.phase !== 'Failed' ||
@@ -218,7 +219,7 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
     }
   })
 
-  it('R94 gives a Pod a device of its node and one of the network', async () => {
+  it('R94 a Pod gets a device of its node and a device of the network', async () => {
     await world.apply(echoYaml('cam', ['foo0'], 1))
     await world.apply(
       JSON.stringify({
@@ -254,7 +255,7 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
     ])
   })
 
-  it('A23 serves a Configuration of the longest name', async () => {
+  it('A23 a Configuration with the longest name is served', async () => {
     expect(LONG_NAME).toHaveLength(56)
     const instance = `${LONG_NAME}-8120fe`
     await world.apply(echoYaml(LONG_NAME, ['foo0'], 2))
@@ -270,7 +271,7 @@ describe.skipIf(missing() !== undefined)(`Pods that use devices${unless}`, () =>
   })
 })
 
-/** Two containers one after the other, and then two at once, on one node. */
+/** Two containers one after the other, then two at once, on one node. */
 function manyContainers(name: string, limits: Readonly<Record<string, number>>): string {
   return JSON.stringify({
     apiVersion: 'v1',

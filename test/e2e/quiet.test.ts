@@ -7,12 +7,13 @@ import { NodeAgent } from './support/node-agent.js'
 import { missingHere, NODE_1, NODES, setAvailable, unlessHere } from './support/nodes.js'
 import { echoYaml, eventually, podYaml, World } from './support/world.js'
 
-// What agents write to the API server, as they count it themselves: with what was refused, and what changed nothing.
+// Writes of agents to the API server, by their own metrics. Rejected writes and writes that change
+// nothing count too.
 
 const QUIET_MS = 30_000
-/** What was begun is over: longer than changes are gathered, and than it takes to try again what another node overtook. */
+/** Longer than changes are collected, and than a retry after a conflict takes. */
 const SETTLED_MS = 3000
-/** A status is written no sooner after the last one of the same node. */
+/** The least time between two status writes of one node. */
 const GATHER_MS = 250
 
 const devices = (count: number) => Array.from({ length: count }, (_, index) => `device-${index}`)
@@ -39,7 +40,7 @@ describe.skipIf(missingHere() !== undefined)(`what agents write${unlessHere}`, (
     await world?.close()
   })
 
-  /** By all agents since they began, by method. */
+  /** Requests of all agents since their start, by method. */
   async function writes(): Promise<Record<string, number>> {
     const sums: Record<string, number> = { POST: 0, PUT: 0, PATCH: 0, DELETE: 0 }
     for (const { port } of open) {
@@ -52,7 +53,7 @@ describe.skipIf(missingHere() !== undefined)(`what agents write${unlessHere}`, (
     return sums
   }
 
-  /** Once nothing has been written for a while. */
+  /** Waits until no agent has written for a while. */
   async function settled(): Promise<Record<string, number>> {
     return eventually(async () => {
       const before = await writes()
@@ -69,7 +70,7 @@ describe.skipIf(missingHere() !== undefined)(`what agents write${unlessHere}`, (
     return { devices: found?.devices ?? 0, slots: found?.slots ?? { total: 0, claimed: 0 } }
   }
 
-  it('is nothing for half a minute in which nothing changes, though a Pod uses a device', async () => {
+  it('is nothing for half a minute without changes, while a Pod uses a device', async () => {
     await world.apply(echoYaml('cam', devices(20), 2))
     await eventually(async () => expect(await world.allocatables('akri.sh/cam')).toEqual([20, 20]))
     await world.apply(podYaml('p', { 'akri.sh/cam': 1 }, { node: NODE_1 }))
@@ -86,12 +87,12 @@ describe.skipIf(missingHere() !== undefined)(`what agents write${unlessHere}`, (
     await eventually(async () => expect(await status()).toMatchObject({ slots: { claimed: 0 } }))
     const { PATCH: patches = 0, ...others } = await settled()
     expect(others).toMatchObject({ POST: before.POST, PUT: before.PUT, DELETE: before.DELETE })
-    // The slot, and how many there are; each once more where somebody else was faster.
+    // The slot and the count; each write again after a conflict.
     expect(patches - (before.PATCH ?? 0)).toBeGreaterThanOrEqual(2)
     expect(patches - (before.PATCH ?? 0)).toBeLessThanOrEqual(4)
   })
 
-  it('is each of many Instances once, and a status now and then, while these are made', async () => {
+  it('is each of many new Instances once, and a status now and then', async () => {
     const count = 60
     const before = await settled()
     const begun = performance.now()
@@ -104,10 +105,11 @@ describe.skipIf(missingHere() !== undefined)(`what agents write${unlessHere}`, (
       expect(await status()).toEqual({ devices: count, slots: { total: count, claimed: 0 } }),
     )
     const after = await settled()
-    // All are made by one node and joined by the other one; where both want to make one, one of them is refused.
+    // One node creates an Instance and the other node joins; if both try to create it, one request
+    // is rejected.
     expect((after.POST ?? 0) - (before.POST ?? 0)).toBeLessThanOrEqual(2 * NODES.length * count)
     const statuses = (after.PATCH ?? 0) - (before.PATCH ?? 0) - count
-    // With what is written last of all, and once more where another node was faster.
+    // The last status write is included, and once more after a conflict.
     expect(statuses).toBeLessThan(NODES.length * (tookMs / GATHER_MS + 4))
     expect(statuses).toBeGreaterThan(0)
     expect(after).toMatchObject({ PUT: before.PUT, DELETE: before.DELETE })

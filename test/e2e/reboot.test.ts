@@ -33,7 +33,7 @@ describe.skipIf(missingHere() !== undefined)(`a node that loses its power${unles
     (await world.get<RestartedPod>('Pod', name))?.status.containerStatuses?.[0]?.restartCount ?? 0
 
   it.each(['kubelet', 'agent'] as const)(
-    'A2 A21 R90 has its Pods and their devices again, and no others, where the %s starts first',
+    'A2 A21 R90 has its Pods with their devices again, and no other Pods, if the %s starts first',
     async (first) => {
       const agent = agents.on(NODE_1)
       await world.apply(echoYaml('cam', ['foo0', 'foo1'], 1))
@@ -66,7 +66,7 @@ describe.skipIf(missingHere() !== undefined)(`a node that loses its power${unles
       await powerOn(NODE_1, 'containerd')
       if (first === 'kubelet') {
         await powerOn(NODE_1, 'kubelet')
-        // It starts them, or refuses them, without us.
+        // The kubelet starts or rejects the Pods without the agent.
         await eventually(async () => {
           for (const { metadata, status } of await ofDeployments())
             if (before.includes(metadata.name) && status.phase !== 'Failed')
@@ -88,7 +88,8 @@ describe.skipIf(missingHere() !== undefined)(`a node that loses its power${unles
           if (status.phase === 'Running' && before.includes(metadata.name))
             expect(await restarts(metadata.name)).toBeGreaterThan(0)
       })
-      // A kubelet that asks its plugins again before it starts what it had admitted may refuse each Pod once; not again and again.
+      // A kubelet that asks its plugins before it starts admitted Pods can reject each Pod once,
+      // but not again and again.
       const refused = await world.refused()
       expect(refused.length, refused.join()).toBeLessThanOrEqual(before.length)
       await eventually(() => checkSlots(world, 'after the restart'))
@@ -98,7 +99,7 @@ describe.skipIf(missingHere() !== undefined)(`a node that loses its power${unles
         await eventually(async () =>
           expect(await world.logs(metadata.name)).toMatch(/^DEBUG_ECHO_DESCRIPTION=foo[01]$/m),
         )
-      // And the node takes what comes.
+      // The node accepts new Pods.
       await world.apply(podYaml('next', { 'akri.sh/lab-8120fe': 2 }, { node: NODE_1 }))
       await eventually(() => world.running('next'))
     },

@@ -6,16 +6,19 @@ import { NodeAgent } from './support/node-agent.js'
 import { access, missingHere, NODE_1, onNode, unlessHere } from './support/nodes.js'
 import { echoYaml, eventually, podYaml, World } from './support/world.js'
 
-// What is promised within a second or two, with room for a machine that is busy with other tests: of three rounds the best one
-// counts. How long it takes on a quiet machine `npm run bench` tells.
+// Limits of one or two seconds, with slack for a machine that is busy with other tests: the best of
+// three rounds counts. `npm run bench` measures a quiet machine.
 
 const ROUNDS = 3
-/** Less than the ten seconds between two looks at all slots, and than the twenty of the grace. */
+/**
+ * Less than the ten seconds between two rounds of the reconciler, and less than the grace of twenty
+ * seconds.
+ */
 const FREE_MS = 5000
 const REGISTERED_MS = 5000
 const STARTED_MS = 10_000
 const DESCRIPTIONS = Array.from({ length: 10 }, (_, index) => `device-${index}`)
-/** One for each device, and one for the Configuration. */
+/** One plugin for each device, and one for the Configuration. */
 const PLUGINS = DESCRIPTIONS.length + 1
 
 describe.skipIf(missingHere() !== undefined)(`how soon an agent acts${unlessHere}`, () => {
@@ -35,11 +38,11 @@ describe.skipIf(missingHere() !== undefined)(`how soon an agent acts${unlessHere
     await world?.close()
   })
 
-  /** So many plugins, of those that a kubelet has taken since it started. */
+  /** Waits until the restarted kubelet has accepted this number of plugins. */
   const registered = (count: number) =>
     eventually(async () => expect(await world.registrations(NODE_1)).toBeGreaterThanOrEqual(count))
 
-  it('R90 A14 frees the slot of a Pod that has finished, and that of one that is gone, without waiting for its next round', async () => {
+  it('R90 A14 the slot of a finished or deleted Pod is free before the next round of the reconciler', async () => {
     const directory = await access.makeDirectory(NODE_1)
     const looks = async () => (await agent.output()).split('slot reconcile started').length
     try {
@@ -60,7 +63,7 @@ describe.skipIf(missingHere() !== undefined)(`how soon an agent acts${unlessHere
         )
         await world.apply(podYaml('goes', { 'akri.sh/cam-8120fe': 1 }, { node: NODE_1 }))
         await eventually(() => world.running('finishes', 'goes'))
-        // What it has just looked at it does not look at again for ten seconds, unless it is told.
+        // A round has just ended; the next one is due in ten seconds, unless something triggers it.
         const before = await looks()
         await eventually(async () => expect(await looks()).toBeGreaterThan(before))
         await onNode(NODE_1, 'touch', path.join(directory, String(round)))
@@ -83,7 +86,7 @@ describe.skipIf(missingHere() !== undefined)(`how soon an agent acts${unlessHere
     }
   })
 
-  it('A21 registers everything anew within seconds of the socket of a kubelet that restarts', async () => {
+  it('A21 all plugins are registered within seconds after the socket of a restarted kubelet appears', async () => {
     await world.apply(echoYaml('cam', DESCRIPTIONS, 1))
     await eventually(async () =>
       expect(await world.allocatable(NODE_1, 'akri.sh/cam')).toBe(DESCRIPTIONS.length),
@@ -105,7 +108,7 @@ describe.skipIf(missingHere() !== undefined)(`how soon an agent acts${unlessHere
     await eventually(() => world.running('all'))
   })
 
-  it('A2 registers everything that it knew within seconds of its start', async () => {
+  it('A2 all remembered plugins are registered within seconds after the start of the agent', async () => {
     await world.apply(echoYaml('cam', DESCRIPTIONS, 1))
     await eventually(async () =>
       expect(await world.allocatable(NODE_1, 'akri.sh/cam')).toBe(DESCRIPTIONS.length),

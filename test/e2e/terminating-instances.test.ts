@@ -20,7 +20,7 @@ describe.skipIf(missing() !== undefined)(
     const instance = async () =>
       (await world.get<Held>('Instance', name)) ?? expect.fail('there is no Instance')
 
-    it('A10 A13 R7 R84 are offered to nobody and left as they are, and are made anew with all their nodes and with what containers have', async () => {
+    it('A10 A13 R7 R84 are offered to no container and stay untouched, and are recreated with all their nodes and claims', async () => {
       await world.apply(echoYaml('cam', ['foo0'], 3))
       const resources = [`akri.sh/${name}`, 'akri.sh/cam']
       const offered = () => Promise.all(resources.map((resource) => world.allocatables(resource)))
@@ -35,7 +35,7 @@ describe.skipIf(missing() !== undefined)(
       await eventually(() => world.running('p', 'q'))
       const { metadata, spec } = await instance()
       expect(await world.holders()).toEqual([`C:0:${NODE_2}`, NODE_1].sort())
-      // As agents of the existing system do it, of which none is there any more.
+      // Written as agents of the existing system do, while none of them runs.
       await world.api('Instance').apply(
         world.key(name),
         {
@@ -53,7 +53,7 @@ describe.skipIf(missing() !== undefined)(
             [0, 0],
           ]),
         )
-        // What would be written to one that stays, and what would be taken of one that is offered.
+        // Changes that the agent would write to a normal Instance, and a claim of an offered one.
         await world.apply(echoYaml('cam', ['foo0'], 4, { brokerProperties: { SITE: 'north' } }))
         for (const node of NODES)
           await world.apply(podYaml(`later-${node}`, { [`akri.sh/${name}`]: 1 }, { node }))
@@ -65,7 +65,7 @@ describe.skipIf(missing() !== undefined)(
             2, 2,
           ])
         })
-        // Also one that comes just now finds it so.
+        // A Pod that is created now meets the same state.
         await agents.on(NODE_1).stop('SIGKILL')
         const registered = await world.registrations(NODE_1)
         await agents.on(NODE_1).start()

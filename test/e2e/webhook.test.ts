@@ -8,7 +8,8 @@ import { HOST, missingHost, unlessHost } from './support/nodes.js'
 import { eventually, World } from './support/world.js'
 import { HostWebhook } from './webhook/host-webhook.js'
 
-// Two replicas of the webhook as processes of this machine. Each is registered, so that each is asked for every Configuration.
+// Two replicas of the webhook as processes of this machine. Both are registered, so the API server
+// asks both about every Configuration.
 
 const REGISTRATIONS = {
   group: 'admissionregistration.k8s.io',
@@ -124,7 +125,7 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
       const { webhooks } = await registration()
       expect(webhooks.every(({ clientConfig }) => clientConfig.caBundle !== undefined)).toBe(true)
     })
-    // API servers hear of it a moment later.
+    // API servers see the change a moment later.
     await eventually(() => create(configuration({})))
   })
 
@@ -154,7 +155,7 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
     )
   })
 
-  it('has fields bundled that are of the same types as those of this cluster', async () => {
+  it('has bundled fields of the same types as this cluster', async () => {
     const types =
       typesOf(schemasIn(await world.client.request({ method: 'GET', path: '/openapi/v2' })), '')
         ?.types ?? {}
@@ -213,7 +214,7 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
         },
       },
     ],
-  ])('%s lets pass %s', async (_tags, _what, spec) => {
+  ])('%s accepts %s', async (_tags, _what, spec) => {
     await create(configuration(spec))
   })
 
@@ -259,15 +260,15 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
       'spec.discoveryHandler.discoveryDetails.descriptions',
       /it is "x"/,
     ],
-  ])('W1 R66 refuses %s, with path and reason', async (_what, spec, path, reason) => {
+  ])('W1 R66 rejects %s, with path and reason', async (_what, spec, path, reason) => {
     const error = await refusal(configuration(spec))
     expect([error.status, error.reason]).toEqual([422, 'Invalid'])
     expect(error.message).toContain(`denied the request: ${path}: `)
     expect(error.message).toMatch(reason)
   })
 
-  it('refuses a name whose resource is taken, and lets who has it go on', async () => {
-    // Names are one for the whole cluster, also those of tests before.
+  it('rejects a name whose resource is taken, and accepts updates of its owner', async () => {
+    // Names are unique in the whole cluster, also among the objects of earlier tests.
     const taken = `${world.namespace}-taken`
     const device = `${taken}-0a1b2c`
     await create(configuration({}, taken))
@@ -294,7 +295,7 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
     await world.api('Configuration').patch(world.key(taken), 'merge', { spec: { capacity: 3 } })
   })
 
-  it('lets a wrong Configuration that is there already lose its finalizer, but not change for the worse', async () => {
+  it('lets an existing wrong Configuration lose its finalizer, but not change for the worse', async () => {
     await labelled(world.namespace, null)
     const wrong = configuration({ brokerSpec: { brokerPodSpec: { nonsense: true } } }, 'wrong')
     Object.assign(wrong.metadata, { finalizers: ['akri.sh/test'] })
@@ -313,7 +314,7 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
     await eventually(async () => expect(await world.get('Configuration', 'wrong')).toBeUndefined())
   })
 
-  it('makes certificates that both replicas serve, and mends what somebody does to its registration', async () => {
+  it('issues certificates that both replicas serve, and repairs an edited registration', async () => {
     const [one, two] = await Promise.all(replicas.map(served))
     expect(one?.fingerprint256).toBe(two?.fingerprint256)
     await registrations.patch(objectKey('', registrationName), 'json', [
@@ -328,7 +329,7 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
     await eventually(() => create(configuration({})))
   })
 
-  it('goes over to other certificates while Configurations come all the time', async () => {
+  it('changes to other certificates under a steady load of Configurations', async () => {
     const before = await Promise.all(replicas.map(served))
     const [bundleBefore] = (await registration()).webhooks.map(
       ({ clientConfig }) => clientConfig.caBundle,
@@ -359,7 +360,7 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
     await eventually(() => expect(asked).toBeGreaterThan(more))
     ends = true
     expect(await failed).toBeUndefined()
-    // Each replica knew of it by itself, and one of them wrote it.
+    // Each replica noticed the expiry by itself, and one of them wrote the new certificate.
     expect(
       replicas
         .map(({ output }) => output)
@@ -368,7 +369,7 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
     ).toBeLessThanOrEqual(4)
   })
 
-  it('is started anew with the certificate that is there', async () => {
+  it('uses the existing certificate after a restart', async () => {
     const before = await served(replicas[0])
     expect(await replicas[0].stop()).toBe(0)
     await replicas[0].start()
@@ -376,7 +377,7 @@ describe.skipIf(missingHost() !== undefined)(`the webhook${unlessHost}`, () => {
     await create(configuration({}))
   })
 
-  it('fails closed or open, as it is told', async () => {
+  it('fails closed or open, as configured', async () => {
     await replicas[0].stop('SIGKILL')
     expect((await refusal(configuration({}))).message).toContain('failed calling webhook')
     await replicas[1].stop()

@@ -8,13 +8,13 @@ const run = promisify(execFile)
 const root = path.join(import.meta.dirname, '../..')
 
 export const CHART = path.join(root, 'deploy/helm/akri')
-/** What is missing to render the chart; undefined where nothing is. */
+/** The reason why the chart cannot be rendered; undefined if it can. */
 export const missingForChart =
   spawnSync('helm', ['version']).status === 0 ? undefined : 'needs helm'
 
 export type Values = Readonly<Record<string, unknown>>
 
-/** What a manifest is made of, as far as tests look at all of them alike. */
+/** The parts that all manifests have, as tests read them. */
 export interface KubernetesObject {
   readonly apiVersion: string
   readonly kind: string
@@ -26,7 +26,7 @@ export interface KubernetesObject {
   readonly spec?: unknown
 }
 
-/** What the chart installs by these values. @throws with what Helm says, where it refuses them */
+/** The objects of the chart with these values. @throws with Helm's message if Helm rejects them */
 export async function render(
   values: Values = {},
   namespace = 'akri',

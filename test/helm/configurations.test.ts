@@ -13,7 +13,7 @@ import { configurationProblems } from '../../webhook/src/review/configuration-pr
 import { detailsProblems } from '../../webhook/src/review/handler-details.js'
 import { CHART, type KubernetesObject, missingForChart, render, type Values } from './chart.js'
 
-// The sample Configurations, by the eyes of those who read them: the webhook and the handlers.
+// The sample Configurations, checked by their readers: the webhook and the handlers.
 
 interface Configuration extends KubernetesObject {
   readonly spec: {
@@ -40,7 +40,7 @@ const problemsOf = async (configuration: Configuration) => [
   ...(await detailsProblems(configuration, handlers, systemClock)),
 ]
 
-/** The one Configuration that these values make. */
+/** The one Configuration of these values. */
 async function configurationOf(handler: string, values: Values): Promise<Configuration> {
   const objects = await render({ [handler]: { configuration: { enabled: true, ...values } } })
   const [configuration = expect.fail('there is no Configuration'), ...others] =
@@ -53,7 +53,7 @@ const videoRule = 'SUBSYSTEM=="video4linux", ENV{ID_V4L_CAPABILITIES}=="*:captur
 const title = `the Configurations of the chart${missingForChart === undefined ? '' : ` (${missingForChart})`}`
 
 describe.skipIf(missingForChart !== undefined)(title, () => {
-  it('are none unless they are asked for', async () => {
+  it('are absent by default', async () => {
     expect((await render()).filter(isConfiguration)).toEqual([])
   })
 
@@ -66,7 +66,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       { discoveryDetails: { discoveryUrls: ['opc.tcp://plc-1.example:4840/'] } },
     ],
     ['debugEcho', 'debug-echo.yaml', {}],
-  ])('R97 can be what the example of %s is', async (handler, file, values) => {
+  ])('R97 can equal the example of %s', async (handler, file, values) => {
     const example = load(readFileSync(path.join(EXAMPLES, file), 'utf8')) as Configuration
     const configuration = await configurationOf(handler, values)
     expect(detailsOf(configuration)).toEqual(detailsOf(example))
@@ -79,7 +79,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     expect(await problemsOf(configuration)).toEqual([])
   })
 
-  it('R97 are as docs/helm.md shows', async () => {
+  it('R97 work as docs/helm.md shows', async () => {
     const page = readFileSync(path.join(CHART, '../../../docs/helm.md'), 'utf8')
     const [, values = expect.fail('it shows no values')] = /```yaml\n(.*?)```/s.exec(page) ?? []
     const objects = await render(load(values) as Values)
@@ -94,7 +94,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     )
   })
 
-  it('R97 of udev says what its values say', async () => {
+  it('R97 of udev have the configured values', async () => {
     const configuration = await configurationOf('udev', {
       name: 'lab.cameras',
       capacity: 10_000,
@@ -159,7 +159,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     })
   })
 
-  it('R97 of ONVIF says what its values say', async () => {
+  it('R97 of ONVIF have the configured values', async () => {
     const discoveryDetails = {
       ipAddresses: { action: 'Exclude', items: ['192.168.1.10'] },
       macAddresses: { action: 'Include', items: [] },
@@ -193,7 +193,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     [{ discoveryUrls: ['opc.tcp://a:1'] }, { standard: { discoveryUrls: ['opc.tcp://a:1'] } }],
     [{ opcuaDiscoveryMethod: { mdns: {} } }, { mdns: {} }],
   ])(
-    'takes the discovery method of OPC UA in the old way, and in that of its handler: %j',
+    'take the discovery method of OPC UA in the form of the existing chart and in the form of the handler: %j',
     async (details, method) => {
       const applicationNames = { action: 'Exclude', items: ['Test bench'] }
       const configuration = await configurationOf('opcua', {
@@ -204,7 +204,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     },
   )
 
-  it('makes a Job of what brokerJob says', async () => {
+  it('have a Job for brokerJob', async () => {
     const brokerJob = {
       image: { repository: 'job', tag: '2' },
       command: ['sh', '-c', 'echo "{{ $UDEV_DEVNODE }}"'],
@@ -236,7 +236,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     ['brokerPod', { tag: null }],
     ['brokerJob', { tag: '' }],
     ['brokerJob', { tag: null }],
-  ])('has the image latest for a %s whose image has no tag: %j', async (broker, image) => {
+  ])('have the tag latest for a %s whose image has no tag: %j', async (broker, image) => {
     const values = { [broker]: { image: { repository: 'registry.example:5000/broker', ...image } } }
     const { spec } = await configurationOf('debugEcho', values)
     expect(JSON.stringify(spec.brokerSpec)).toContain(
@@ -244,7 +244,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     )
   })
 
-  it('has Services of the ports that the existing chart has, for broker Pods, and their pull secrets', async () => {
+  it('have Services with the ports of the existing chart for broker Pods, and their pull secrets', async () => {
     const brokerPod = { image: { repository: 'broker' } }
     const objects = await render({
       imagePullSecrets: [{ name: 'registry' }],
@@ -268,7 +268,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       })
   })
 
-  it('writes numbers as they were written, up to where Helm would round them', async () => {
+  it('keep numbers as written, up to the size at which Helm would round them', async () => {
     const brokerProperties = {
       million: 1e6,
       large: Number.MAX_SAFE_INTEGER,
@@ -293,7 +293,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     ).rejects.toThrow(/serial/)
   })
 
-  it('lets the webhook come after a Configuration of the same release, however strict it will be', async () => {
+  it('let the webhook start after a Configuration of the same release, whatever its failure policy', async () => {
     const policyOf = async (values: Values) => {
       const objects = await render(values)
       const webhook = objects.find(({ kind }) => kind === 'ValidatingWebhookConfiguration')
@@ -317,7 +317,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     ])
   })
 
-  it('keeps every text as it is: quotes, braces, lines, what looks like YAML or like a template', async () => {
+  it('keep every text: quotes, braces, lines, text that looks like YAML or like a template', async () => {
     const nasty = [
       '{{PLACEHOLDER}}',
       '{{ .Values.agent | toYaml }}',
@@ -371,7 +371,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     )
     const texts = fc.array(text, { minLength: 1, maxLength: 100 })
     const property = fc.asyncProperty(texts, async (some) => {
-      // Of several newlines at the very end Helm's toYaml takes one away.
+      // Helm's toYaml removes one of several final newlines.
       const udevRules = [...some, ...nasty]
       const brokerProperties = Object.fromEntries(
         udevRules.map((value, index) => [`p${index}`, value]),
@@ -412,7 +412,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       /discoveryProperties/,
     ],
     ['onvif', { name: 'a'.repeat(57) }, /\bname\b/],
-  ])('of %s is refused: %j', async (handler, values, message) => {
+  ])('of %s is rejected: %j', async (handler, values, message) => {
     await expect(configurationOf(handler, values)).rejects.toThrow(message)
   })
 })

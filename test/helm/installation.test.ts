@@ -12,7 +12,7 @@ import {
 } from './chart.js'
 import { kustomize } from './kustomize.js'
 
-// Two ways to install, one installation: what the chart makes is what deploy/manifests has, to the last field.
+// The chart and deploy/manifests install the same objects, down to the last field.
 
 const MANIFESTS = path.join(CHART, '../../manifests')
 const root = path.join(CHART, '../../..')
@@ -26,7 +26,7 @@ const HELMS_LABELS = [
 const nameOf = ({ kind, metadata }: KubernetesObject) =>
   `${kind} ${metadata.namespace ?? ''}/${metadata.name}`
 
-/** By name: the order is Helm's. The namespace is made by who installs, as Helm wants it. */
+/** By name, because Helm chooses the order. Helm leaves the namespace to the user. */
 function byName(objects: readonly KubernetesObject[]): Record<string, KubernetesObject> {
   const installed = objects.filter(({ kind }) => kind !== 'Namespace')
   const named = Object.fromEntries(installed.map((object) => [nameOf(object), object]))
@@ -34,7 +34,7 @@ function byName(objects: readonly KubernetesObject[]): Record<string, Kubernetes
   return named
 }
 
-/** Without the labels that Helm's objects have, which each of them must have, and none else. */
+/** Without the labels that every object of Helm must have, and no other object. */
 function withoutHelm(object: KubernetesObject): KubernetesObject {
   const labels = Object.entries(object.metadata.labels ?? {})
   const isHelms = (label: string) => HELMS_LABELS.some((one) => one === label)
@@ -91,7 +91,7 @@ const installations = [
 const title = `the chart${missingForChart === undefined ? '' : ` (${missingForChart})`}`
 
 describe.skipIf(missingForChart !== undefined)(title, () => {
-  it('is one that Helm has nothing to say against', async () => {
+  it('passes the checks of helm lint', async () => {
     const { status, stdout } = spawnSync('helm', ['lint', '--strict', CHART], { encoding: 'utf8' })
     expect([status, stdout]).toEqual([0, expect.stringContaining('0 chart(s) failed')])
   })
@@ -102,14 +102,15 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     expect(found).toEqual(wanted)
   })
 
-  it('installs into any namespace, also one whose name looks like a number', async () => {
+  it('installs into any namespace, also if its name looks like a number', async () => {
     const everything = {
       agent: { full: true, nodeRestriction: true },
       onvif: { discovery: { enabled: true }, configuration: { enabled: true } },
       opcua: { discovery: { enabled: true }, configuration: { enabled: true } },
     }
     const [here, there] = await Promise.all([render(everything), render(everything, '1234')])
-    // What names the namespace: metadata, subjects of bindings, the Service of the webhook, the account of the agent in policies.
+    // The places that name the namespace: metadata, subjects of bindings, the Service of the
+    // webhook, the account of the agent in policies.
     const moved = JSON.stringify(here)
       .replaceAll(/"namespace":"akri"/g, '"namespace":"1234"')
       .replaceAll('.akri.svc', '.1234.svc')
@@ -117,7 +118,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     expect(byName(there)).toEqual(byName(JSON.parse(moved) as KubernetesObject[]))
   })
 
-  it('has the names and the labels of selectors that the existing chart has', async () => {
+  it('has the names and the selector labels of the existing chart', async () => {
     const objects = await render({
       onvif: { discovery: { enabled: true } },
       opcua: { discovery: { enabled: true } },
@@ -138,7 +139,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
 })
 
 describe('the files of the chart', () => {
-  it('has the custom resources of api/crds', () => {
+  it('include the custom resources of api/crds', () => {
     const folder = path.join(root, 'api/crds')
     const files = readdirSync(folder).filter((file) => file.endsWith('.yaml'))
     expect(readdirSync(path.join(CHART, 'crds')).sort()).toEqual(files.sort())
@@ -148,7 +149,7 @@ describe('the files of the chart', () => {
       )
   })
 
-  it('is of the version of what it installs', () => {
+  it('have the version of the programs that they install', () => {
     const { version } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as {
       version: string
     }

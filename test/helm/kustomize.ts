@@ -13,7 +13,7 @@ interface Kustomization {
   }[]
 }
 
-/** What `kubectl kustomize` makes of a directory, as far as deploy/manifests uses it. */
+/** The output of `kubectl kustomize` for a directory, as far as deploy/manifests uses it. */
 export function kustomize(directory: string): KubernetesObject[] {
   const file = ['kustomization.yaml', 'kustomization.yml']
     .map((name) => path.join(directory, name))

@@ -51,7 +51,7 @@ const keysOf = ({ properties = {} }: Schema) => Object.keys(properties).sort()
 const isWorkload = (object: KubernetesObject): object is Workload =>
   /^(DaemonSet|Deployment)$/.test(object.kind)
 
-/** `{ a: { b: value } }` of `a.b`, for several paths. */
+/** `{ a: { b: value } }` for `a.b`, for several paths. */
 function nested(values: Iterable<readonly [path: string, value: unknown]>): Values {
   const root = {}
   for (const [path, value] of values) {
@@ -66,7 +66,7 @@ function nested(values: Iterable<readonly [path: string, value: unknown]>): Valu
   return root
 }
 
-/** What is set, of all that there is: by the names of the workloads. */
+/** The parts that values set, by the names of the workloads. */
 async function workloads(
   values: Values,
 ): Promise<Readonly<Record<string, Workload['spec']['template']['spec']>>> {
@@ -79,7 +79,7 @@ const CONTROLLER = 'akri-controller-deployment'
 const WEBHOOK = 'akri-webhook-configuration'
 const ONVIF = 'akri-onvif-discovery-daemonset'
 const OPCUA = 'akri-opcua-discovery-daemonset'
-/** Programs by the values that are theirs. */
+/** The programs by the names of their values. */
 const PROGRAMS = {
   agent: AGENT,
   controller: CONTROLLER,
@@ -102,7 +102,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     return { ...container, env: new Map(container.env.map((one) => [one.name, one.value])) }
   }
 
-  // Versions of Helm say it in words of their own.
+  // Versions of Helm use different words.
   it.each([
     ['repository', { image: { repository: '' } }],
     ['repository', { image: { repository: null } }],
@@ -127,13 +127,13 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     ['capacity', { opcua: { configuration: { capacity: 1.5 } } }],
     ['brokerPod', { debugEcho: { configuration: { brokerPod: null } } }],
     ['restartPolicy', { debugEcho: { configuration: { brokerJob: { restartPolicy: 'Always' } } } }],
-  ])('are refused where they are wrong, by name: %s', async (name, values) => {
+  ])('are rejected by name if they are wrong: %s', async (name, values) => {
     const said = String(await render(values).catch((error: unknown) => error))
     expect(said).toContain("values don't meet the specifications of the schema")
     expect(said).toMatch(new RegExp(`^- .*\\b${name}\\b`, 'm'))
   })
 
-  it('of the existing chart that cannot be are refused, all at once and each with what to do', async () => {
+  it('of the existing chart that have no equal are rejected, all at once and each with an alternative', async () => {
     const paths = Object.keys(notOffered)
     const values = nested(
       paths.map((path) => [
@@ -165,14 +165,14 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     expect(await workloads(nested([...accepted, ...others]))).toEqual(await workloads({}))
   })
 
-  it('that name images of the existing system are refused', async () => {
+  it('with images of the existing system are rejected', async () => {
     const values = { agent: { image: { repository: 'ghcr.io/project-akri/akri/agent' } } }
     await expect(render(values)).rejects.toThrow(
       'ghcr.io/project-akri/akri/agent is an image of the existing system',
     )
   })
 
-  it('name the image of all, and of each', async () => {
+  it('set the image of all programs, and of each program', async () => {
     const image = { repository: 'registry.example:5000/akri', tag: '1.2', pullPolicy: 'Always' }
     const common = nested([
       ...everything,
@@ -194,7 +194,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     }
   })
 
-  it('choose nodes for each program', async () => {
+  it('select the nodes of each program', async () => {
     const toleration = {
       key: 'camera',
       operator: 'Exists',
@@ -215,7 +215,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
   })
 
   it.each(programs)(
-    'give %s memory, of which a fifth at least is not for the heap',
+    'set the memory of %s, and leave at least a fifth of it outside of the heap',
     async (at, name) => {
       const heaps: number[] = []
       for (const memoryLimit of ['192Mi', '400Mi', '2Gi']) {
@@ -230,7 +230,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       for (const [index, limit] of limits.entries())
         expect((heaps[index] ?? 0) / limit).toBeLessThanOrEqual(0.8)
       expect(heaps).toEqual(heaps.toSorted((a, b) => a - b))
-      // What the existing chart gives.
+      // The limit of the existing chart.
       await expect(
         render(nested([...everything, [`${at}.resources.memoryLimit`, '79Mi']])),
       ).rejects.toThrow(`${at}.resources.memoryLimit: 79Mi is too little: Node.js needs`)
@@ -254,7 +254,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     expect((await containerOf(CONTROLLER, values)).env.get('AKRI_NODE_GRACE')).toBe('60')
   })
 
-  it('serve probes and metrics on a port of choice', async () => {
+  it('set the port of probes and metrics', async () => {
     for (const [at, name] of [
       ['agent', AGENT],
       ['onvif.discovery', ONVIF],
@@ -271,7 +271,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     }
   })
 
-  it('say which handlers the agent loads, and the webhook knows', async () => {
+  it('set the handlers that the agent loads, and the webhook checks the same ones', async () => {
     const loaded = async (values: Values) =>
       (await containerOf(AGENT, values)).env.get('AKRI_HANDLERS')
     const [udev, debugEcho] = ['@akrijs/handler-udev', '@akrijs/handler-debug-echo']
@@ -292,7 +292,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
     expect(await shared({ debugEcho: { configuration: { shared: false } } })).toBe('false')
   })
 
-  it('name directories of the node, for the agent and for handlers', async () => {
+  it('set directories of the node, for the agent and for handlers', async () => {
     const host = {
       discoveryHandlers: '/srv/akri: #1',
       kubeletDevicePlugins: '/var/lib/k0s/kubelet/device-plugins',
@@ -304,7 +304,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       Object.fromEntries(pods[name]?.volumes?.map((one) => [one.name, one.hostPath.path]) ?? [])
     expect(paths(AGENT)).toEqual({
       handlers: host.discoveryHandlers,
-      // Containers have directories below it mounted, by this very name.
+      // Containers mount directories below it, by this name.
       state: '/var/lib/akri-agent',
       'device-plugins': host.kubeletDevicePlugins,
       'pod-resources': host.kubeletPodResources,
@@ -314,7 +314,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
       expect(paths(handler)).toEqual({ handlers: host.discoveryHandlers })
   })
 
-  it('leave out what is not wanted', async () => {
+  it('leave out disabled programs', async () => {
     const off = { enabled: false }
     expect(await render({ agent: off, controller: off, webhookConfiguration: off })).toEqual([])
   })
@@ -322,7 +322,7 @@ describe.skipIf(missingForChart !== undefined)(title, () => {
 
 describe('values.schema.json', () => {
   it.each([
-    // What the chart itself sets, and directories, which are mounted where the agent expects them.
+    // Options that the chart itself sets, and directories that are mounted at their default paths.
     [
       'agent',
       commanderOptions(agentOptions),
@@ -363,7 +363,7 @@ describe('values.schema.json', () => {
       ],
     ],
   ] as const)(
-    'knows all options of %s, but those that have values of their own',
+    'knows all options of %s, except those with values of their own',
     (name, options, others) => {
       const known = options.map(({ envVar }) => envVar ?? '').sort()
       expect([...keysOf(schemaAt(name, 'env')), ...others].sort()).toEqual(known)
@@ -374,12 +374,12 @@ describe('values.schema.json', () => {
     ['udev', udevDetails, []],
     ['onvif', onvifDetails, []],
     ['opcua', opcuaDetails, ['discoveryUrls']],
-  ] as const)('knows the discoveryDetails that the handler %s knows', (name, { shape }, others) => {
+  ] as const)('knows the discoveryDetails of the handler %s', (name, { shape }, others) => {
     const known = keysOf(schemaAt(name, 'configuration', 'discoveryDetails'))
     expect(known).toEqual([...Object.keys(shape), ...others].sort())
   })
 
-  it('lets no mapping have names that it does not know, but those whose names are free', () => {
+  it('rejects unknown names in all mappings, except those with free names', () => {
     const open: string[] = []
     const visit = (at: unknown, path: string) => {
       if (typeof at !== 'object' || at === null) return
@@ -389,7 +389,7 @@ describe('values.schema.json', () => {
     }
     visit(schema, '')
     expect(open.sort()).toEqual([
-      // Kubernetes' own.
+      // Fields of Kubernetes.
       '/definitions/brokerJob/properties/volumeMounts/items',
       '/definitions/brokerJob/properties/volumes/items',
       '/definitions/brokerPod/properties/volumeMounts/items',
@@ -398,7 +398,7 @@ describe('values.schema.json', () => {
     ])
   })
 
-  it('is a schema that Helm of all versions knows, each of whose references leads somewhere', () => {
+  it('is valid for all versions of Helm, and all its references exist', () => {
     expect(Reflect.get(schema, '$schema')).toBe('http://json-schema.org/draft-07/schema#')
     const names = [...JSON.stringify(schema).matchAll(/"\$ref":"#\/definitions\/(\w+)"/g)].map(
       ([, name]) => name,

@@ -2,14 +2,15 @@ import { once } from 'node:events'
 import net from 'node:net'
 import { afterAll, beforeAll } from 'vitest'
 
-/** An abstract socket: the kernel lets go of it when its holder ends, however that ends. */
+/** An abstract socket: the kernel frees it when its owner ends, in whatever way. */
 const TURN = '\0akri-tests-alone'
-/** As long as all others together may take. */
+/** Longer than all other files together can take. */
 const WAIT_MS = 15 * 60_000
 
 /**
- * For a file of tests about what a machine has once: its multicast, its networks, its kernel's devices. It runs while no other
- * such file does, of this run or of another one on this machine.
+ * For a test file about something that a machine has once: its multicast, its networks, its
+ * kernel's devices. The file runs while no other such file does, of this run or of another run on
+ * this machine.
  */
 export function alone(): void {
   let turn: net.Server
@@ -33,10 +34,10 @@ async function takeTurn(): Promise<net.Server> {
   }
 }
 
-/** Resolves when whoever has the turn gives it back, or ends. */
+/** Resolves when the present owner releases the turn, or ends. */
 async function endOfTurn(): Promise<void> {
   const waiting = net.connect(TURN)
-  // It has just been given back.
+  // The turn has just been released.
   waiting.on('error', () => {})
   await new Promise((resolve) => waiting.once('close', resolve))
 }

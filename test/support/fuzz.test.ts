@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { fuzz } from './fuzz.js'
 
 describe('fuzzing', () => {
-  it('is the same each time where nobody says otherwise', () => {
+  it('is the same each time by default', () => {
     const { parameters, timeoutMs } = fuzz({ runs: 2000 }, {})
     expect(parameters).toEqual({ numRuns: 2000, seed: 20_261_121 })
     expect(timeoutMs).toBe(40_000)
@@ -14,7 +14,7 @@ describe('fuzzing', () => {
     })
   })
 
-  it('is longer and otherwise by variables, and its test may take as much longer', () => {
+  it('takes runs and seed from variables, and extends the time limit of its test', () => {
     const { parameters, timeoutMs } = fuzz(
       { runs: 2000, msPerRun: 3 },
       { AKRI_FUZZ_RUNS: '1000000', AKRI_FUZZ_SEED: '-7' },
@@ -29,7 +29,7 @@ describe('fuzzing', () => {
     { AKRI_FUZZ_RUNS: '1.5' },
     { AKRI_FUZZ_SEED: 'x' },
     { AKRI_FUZZ_SEED: '99999999999' },
-  ])('is not done with what is no number: %j', (env) => {
+  ])('rejects a variable that is no number: %j', (env) => {
     expect(() => fuzz({ runs: 1 }, env)).toThrow(RangeError)
   })
 })

@@ -1,4 +1,4 @@
-/** As fast-check takes them. */
+/** The parameters of fast-check. */
 export interface FuzzParameters {
   readonly numRuns: number
   readonly seed: number
@@ -6,26 +6,27 @@ export interface FuzzParameters {
 
 export interface Fuzz {
   readonly parameters: FuzzParameters
-  /** For the test: it grows with the runs, in milliseconds. */
+  /** The time limit of the test, in milliseconds. It grows with the number of runs. */
   readonly timeoutMs: number
 }
 
 export interface FuzzOptions {
-  /** How often, where `AKRI_FUZZ_RUNS` does not say so. */
+  /** The number of runs, unless `AKRI_FUZZ_RUNS` sets it. */
   readonly runs: number
-  /** Where `AKRI_FUZZ_SEED` does not say so. @default 20261121 */
+  /** The seed, unless `AKRI_FUZZ_SEED` sets it. @default 20261121 */
   readonly seed?: number
-  /** What a run may take on a slow machine, in milliseconds. @default 10 */
+  /** The time of a run on a slow machine, in milliseconds. @default 10 */
   readonly msPerRun?: number
 }
 
-/** What any test may take. */
+/** The time limit of any test. */
 const LEAST_MS = 20_000
 
 /**
- * How often what is read from the network is fuzzed, and with which seed. Longer and otherwise by hand:
+ * Runs and seed for the fuzzing of input from the network. Set them by hand for a longer or another
+ * run:
  * `AKRI_FUZZ_RUNS=1000000 AKRI_FUZZ_SEED=7 npx vitest run handlers/onvif`.
- * @throws RangeError where a variable is no such number
+ * @throws RangeError if a variable is no such number
  */
 export function fuzz(
   { runs, seed = 20_261_121, msPerRun = 10 }: FuzzOptions,

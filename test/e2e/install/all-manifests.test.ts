@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { IMAGE } from '../support/image.js'
 import { MANIFESTS } from './installation.js'
 
-// What holds for all manifests, whoever's they are.
+// Rules for all manifests.
 
 interface Container {
   readonly image: string
@@ -50,7 +50,7 @@ const workloads = files.flatMap((file) => (loadAll(text(file)) as unknown[]).fil
 const byName = workloads.map((workload) => [workload.metadata.name, workload] as const)
 
 describe('all of deploy/manifests', () => {
-  it('has the agent, the controller, the webhook and the handlers', () => {
+  it('include the agent, the controller, the webhook and the handlers', () => {
     expect(workloads.map(({ kind, metadata }) => `${kind} ${metadata.name}`).sort()).toEqual([
       'DaemonSet akri-agent-daemonset',
       'DaemonSet akri-onvif-discovery-daemonset',
@@ -61,7 +61,7 @@ describe('all of deploy/manifests', () => {
   })
 
   it.each(byName)(
-    'H1 sets each variable once, and mounts each of its volumes: %s',
+    'H1 set each variable once, and mount each of their volumes: %s',
     (_name, { spec }) => {
       const { containers, volumes = [] } = spec.template.spec
       for (const { env = [], volumeMounts = [] } of containers) {
@@ -74,28 +74,32 @@ describe('all of deploy/manifests', () => {
     },
   )
 
-  it.each(byName)('H1 runs the one image that there is: %s', (_name, { spec }) => {
+  it.each(byName)('H1 use the one image: %s', (_name, { spec }) => {
     expect(spec.template.spec.containers.map(({ image }) => image)).toEqual([IMAGE])
   })
 
-  it.each(byName)('H1 has no rights on its node but those of its user: %s', (_name, { spec }) => {
-    const { containers, securityContext } = spec.template.spec
-    expect(securityContext).toMatchObject({ seccompProfile: { type: 'RuntimeDefault' } })
-    for (const container of containers)
-      expect(container.securityContext).toMatchObject({
-        privileged: false,
-        allowPrivilegeEscalation: false,
-        readOnlyRootFilesystem: true,
-        capabilities: { drop: ['ALL'] },
-      })
-  })
+  it.each(byName)(
+    'H1 have no rights on the node except those of their user: %s',
+    (_name, { spec }) => {
+      const { containers, securityContext } = spec.template.spec
+      expect(securityContext).toMatchObject({ seccompProfile: { type: 'RuntimeDefault' } })
+      for (const container of containers)
+        expect(container.securityContext).toMatchObject({
+          privileged: false,
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ['ALL'] },
+        })
+    },
+  )
 
   it.each(byName)(
-    'H1 is where it belongs, on nodes of every role and none by a name of old: %s',
+    'H1 run on nodes of every suitable role, and use no deprecated role label: %s',
     (_name, workload) => {
       const { tolerations = [], nodeSelector } = workload.spec.template.spec
       const toleratesAll = tolerations.some(({ key }) => key === undefined)
-      // Devices are on all nodes; what only speaks to the API server has no business on those that are kept for others.
+      // Devices are on all nodes. A program that only calls the API server must not run on tainted
+      // nodes.
       expect(toleratesAll).toBe(workload.kind === 'DaemonSet')
       expect(nodeSelector).toEqual({ 'kubernetes.io/os': 'linux' })
       expect(JSON.stringify(workload)).not.toContain('node-role.kubernetes.io/master')
@@ -103,7 +107,7 @@ describe('all of deploy/manifests', () => {
   )
 
   it.each(files.filter((file) => path.basename(file) === 'kustomization.yaml'))(
-    'H1 names what is there: %s',
+    'H1 name only existing objects: %s',
     (file) => {
       const [{ resources = [], bases = [], patchesJson6902 = [] } = {}] = loadAll(
         text(file),
@@ -121,7 +125,7 @@ describe('all of deploy/manifests', () => {
     },
   )
 
-  it('H1 is of an image whose recipe is where all say that it is, and uses what is there', () => {
+  it('H1 name the one recipe of the image, and the recipe uses existing files', () => {
     const recipes = [
       ...files.map(text),
       readFileSync(path.join(root, 'docs/operators.md'), 'utf8'),

@@ -7,7 +7,7 @@ import { controllerOptions } from '../../../controller/src/program/controller-op
 import { IMAGE } from '../support/image.js'
 import { MANIFESTS } from './installation.js'
 
-// What the manifests of the controller say must be what the program understands.
+// The controller's manifests must match the program.
 
 interface Deployment {
   readonly spec: {
@@ -44,7 +44,7 @@ const container =
 const environment = new Map(container.env.map(({ name, value }) => [name, value]))
 
 describe('deploy/manifests/controller', () => {
-  it('lists all its files, and is a part of the whole', () => {
+  it('lists all its files, and is a part of deploy/manifests', () => {
     expect(
       (load(text('kustomization.yaml')) as { resources: string[] }).resources.toSorted(),
     ).toEqual(files.toSorted())
@@ -54,15 +54,15 @@ describe('deploy/manifests/controller', () => {
     expect(whole.bases).toContain('controller')
   })
 
-  it('sets what the controller can be told, and Node', () => {
+  it('sets only options of the controller and of Node.js', () => {
     const known = commanderOptions(controllerOptions).map(({ envVar }) => envVar)
     for (const name of environment.keys()) expect([...known, 'NODE_OPTIONS']).toContain(name)
-    // By these two its replicas are one controller, and know each other apart.
+    // These two variables make the replicas one controller, with different names.
     for (const name of ['POD_NAME', 'POD_NAMESPACE']) expect(environment.has(name)).toBe(true)
     expect(deployment.spec.replicas).toBe(2)
   })
 
-  it('runs the image of this version, on the port that it is told, with a quarter of its memory not for the heap', () => {
+  it('runs the image of this version on its configured port, and leaves a quarter of the memory outside of the heap', () => {
     expect(container.image).toBe(IMAGE)
     expect(container.ports.map(({ containerPort }) => String(containerPort))).toEqual([
       environment.get('METRICS_PORT'),

@@ -9,7 +9,7 @@ import { IMAGE } from '../support/image.js'
 import { MANIFESTS } from './installation.js'
 import { fitsTo, type PatchOperation } from './json-patch.js'
 
-// What the manifests of handlers say must be what the program understands that serves them, and what the agent expects.
+// The handlers' manifests must match the program that serves them and the agent.
 
 interface DaemonSet {
   readonly metadata: { readonly name: string; readonly namespace: string }
@@ -60,7 +60,7 @@ describe.each(['onvif', 'opcua'])('deploy/manifests/handlers/%s', (handler) => {
     })
   })
 
-  it('serves the handler out of the image of this version, without a token of the API server', () => {
+  it('serves the handler from the image of this version, without a token of the API server', () => {
     expect(container.image).toBe(IMAGE)
     expect(container.workingDir).toBe('/app')
     const [, program = '', name] = container.command
@@ -69,7 +69,7 @@ describe.each(['onvif', 'opcua'])('deploy/manifests/handlers/%s', (handler) => {
     expect(pod.automountServiceAccountToken).toBe(false)
   })
 
-  it('shares the directory of the agent, and nothing else of the node', () => {
+  it('shares only the directory of the agent', () => {
     expect(environment.get('DISCOVERY_HANDLERS_DIRECTORY')).toBe(handlersDirectory)
     expect(container.volumeMounts).toEqual([{ name: 'handlers', mountPath: handlersDirectory }])
     expect(pod.volumes).toEqual([
@@ -77,7 +77,7 @@ describe.each(['onvif', 'opcua'])('deploy/manifests/handlers/%s', (handler) => {
     ])
   })
 
-  it('answers probes on the port that it is told, with a quarter of its memory not for the heap', () => {
+  it('serves probes on its configured port, and leaves a quarter of the memory outside of the heap', () => {
     expect(container.ports.map(({ containerPort }) => String(containerPort))).toEqual([
       environment.get('METRICS_PORT'),
     ])
@@ -91,7 +91,7 @@ describe('deploy/manifests in the network of the node', () => {
   const opcua = read<DaemonSet>('handlers/opcua/daemonset.yaml')
   const agent = read<DaemonSet>('agent/daemonset.yaml')
 
-  it('has patches that fit', () => {
+  it('has patches that apply', () => {
     fitsTo(opcua, read<PatchOperation[]>('handlers/opcua-host-network/daemonset-patch.yaml'))
     fitsTo(agent, read<PatchOperation[]>('all-handlers/daemonset-patch.yaml'))
   })
@@ -127,7 +127,7 @@ describe('deploy/manifests in the network of the node', () => {
     )
   })
 
-  it('has a list of built-in handlers that says what their packages say', () => {
+  it('has a list of built-in handlers that equals their package.json files', () => {
     const folders = readdirSync(path.join(root, 'handlers'), { withFileTypes: true })
       .filter((entry) => entry.isDirectory())
       .map(({ name }) => `handlers/${name}`)

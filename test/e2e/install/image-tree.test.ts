@@ -26,17 +26,17 @@ describe.skipIf(!built)(
 
     afterAll(() => rm(directory, { recursive: true, force: true }))
 
-    it('is the same each time that it is made, also over an old one', async () => {
+    it('is the same each time, also if it replaces an older one', async () => {
       const digest = /sha256:[0-9a-f]{64}$/m.exec(said)?.[0] ?? expect.fail(`no digest in ${said}`)
       expect(await imageTree(path.join(directory, 'b'))).toContain(digest)
       expect(await imageTree(path.join(directory, 'a'))).toContain(digest)
     })
 
-    it('is not made in a directory that holds other things', async () => {
+    it('is not written into a directory with other content', async () => {
       await expect(imageTree(directory)).rejects.toThrow('holds other things')
     })
 
-    it('holds what runs, and nothing else', async () => {
+    it('holds the programs and nothing else', async () => {
       const files = (await readdir(app, { recursive: true, withFileTypes: true }))
         .filter((entry) => !entry.isDirectory())
         .map((entry) => path.relative(app, path.join(entry.parentPath, entry.name)))
@@ -58,7 +58,7 @@ describe.skipIf(!built)(
       expect(await textOf(program.stdout)).toMatch(/^\d+\.\d+\.\d+\n$/)
     })
 
-    it('has handlers that also serve by themselves', async () => {
+    it('has handlers that serve on their own', async () => {
       const sockets = path.join(directory, 's')
       const simulated = await SimulatedAgent.start({ directory: sockets })
       const program = path.join(app, 'node_modules/@akrijs/sdk/dist/akri-handler.js')
@@ -87,7 +87,7 @@ describe.skipIf(!built)(
           details: JSON.stringify({ opcuaDiscoveryMethod: { standard } }),
         })
         expect(await opcua.next()).toMatchObject([{ id: server.url }])
-        // node-opcua is none of what is in the image.
+        // The image does not contain node-opcua.
         const detailed = JSON.stringify({ opcuaDiscoveryMethod: { standard }, serverDetails: true })
         const session = await simulated.discover('opcua', { details: detailed })
         await expect(session.next()).rejects.toThrow('npm install node-opcua-client')

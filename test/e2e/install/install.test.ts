@@ -24,11 +24,12 @@ import {
   separateNodes,
 } from './installation.js'
 
-// The agent as an operator has it: an image, installed from deploy/manifests. The tests follow one another.
+// The agent as operators run it: an image, installed from deploy/manifests. Each test builds on the
+// tests before it.
 
 const lacks = missingForInstallation()
 const DAEMON_SET = 'daemonset/akri-agent-daemonset'
-/** Block devices that really come and go: all nodes have the kernel of this machine. */
+/** Block devices that come and go. All nodes share the kernel of this machine. */
 const ZRAM = '/sys/class/zram-control'
 const withoutZram = missingHere() ?? (existsSync(ZRAM) ? undefined : 'needs zram')
 const PLUGINS = '/var/lib/kubelet/device-plugins'
@@ -54,7 +55,7 @@ describe.skipIf(lacks !== undefined)(
       (await world.instances()).filter(({ spec }) => spec.configurationName === configuration)
     const example = (name: string) =>
       kubectl('-n', world.namespace, 'apply', '-f', path.join(MANIFESTS, 'examples', name))
-    // The kubelet makes its checkpoint when it first allocates something.
+    // The kubelet writes its checkpoint at its first allocation.
     const sockets = async () => {
       const files = await Promise.all(NODES.map((node) => filesBelow(node, PLUGINS)))
       return files.map((names) =>
@@ -82,7 +83,7 @@ describe.skipIf(lacks !== undefined)(
       )
     })
 
-    it('A23 becomes ready on every node, says so to its probes, and has metrics', async () => {
+    it('A23 becomes ready on every node, answers its probes, and has metrics', async () => {
       await rolledOut(DAEMON_SET)
       const pods = await agents()
       expect(pods.map(({ spec }) => spec.nodeName).sort()).toEqual([...NODES])
@@ -123,7 +124,7 @@ describe.skipIf(lacks !== undefined)(
       ).toEqual([`C:0:${NODE_1}`, `C:0:${NODE_2}`])
     })
 
-    it('R93 R102 has a controller of two replicas, with the rights for all that it does', async () => {
+    it('R93 R102 comes with a controller of two replicas, which has the rights that it needs', async () => {
       await rolledOut('deployment/akri-controller-deployment')
       const container = { name: 'b', image: access.shellImage, command: ['/bin/sleep', '100000'] }
       const spec = { terminationGracePeriodSeconds: 0, containers: [container] }
@@ -183,7 +184,7 @@ describe.skipIf(lacks !== undefined)(
       })
     })
 
-    it('R68 R69 passes on what the Pod of an unprivileged user reports, and leaves nothing of it on the node', async () => {
+    it('R68 R69 publishes reports of an unprivileged Pod, and leaves nothing of them on the node', async () => {
       const script =
         'cd "$AKRI_BROKER_INFO_DIRECTORY" && echo 2.4.1 >firmware-version; exec sleep 100000'
       const pod = JSON.parse(
@@ -211,7 +212,7 @@ describe.skipIf(lacks !== undefined)(
       )
     })
 
-    it('understands the udev example', async () => {
+    it('accepts the udev example', async () => {
       await example('udev.yaml')
       await eventually(async () => {
         expect(Object.keys((await status('akri-udev'))?.nodes ?? {}).sort()).toEqual([...NODES])
@@ -244,7 +245,7 @@ describe.skipIf(lacks !== undefined)(
     })
 
     it.skipIf(withoutZram !== undefined)(
-      `R101 hears of the kernel when a device goes and comes${withoutZram === undefined ? '' : ` (${withoutZram})`}`,
+      `R101 sees kernel events when a device vanishes and comes back${withoutZram === undefined ? '' : ` (${withoutZram})`}`,
       async () => {
         const number = readFileSync(`${ZRAM}/hot_add`, 'utf8').trim()
         let present = true
@@ -263,7 +264,7 @@ describe.skipIf(lacks !== undefined)(
             }),
           )
           await eventually(async () => expect(await allocatable('akri.sh/zram')).toEqual([1, 1]))
-          // Sooner than who looks every ten seconds would be likely to know, four times.
+          // Four times faster than a poll every ten seconds would probably be.
           for (let turn = 0; turn < 2; turn++) {
             writeFileSync(`${ZRAM}/hot_remove`, number)
             present = false
@@ -283,7 +284,7 @@ describe.skipIf(lacks !== undefined)(
       },
     )
 
-    it('runs with no capability, no way to more rights, a seccomp profile, and a file system that it cannot write', async () => {
+    it('runs without capabilities and privilege escalation, with a seccomp profile and a read-only file system', async () => {
       for (const pod of await agents()) {
         const process = await inPod(pod, 'cat /proc/1/status')
         for (const set of ['CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb'])
@@ -301,7 +302,7 @@ describe.skipIf(lacks !== undefined)(
       }
     })
 
-    it('has room in the memory that it asks for', async () => {
+    it('stays below its memory request', async () => {
       const { spec } = load(await kubectl('-n', 'akri', 'get', DAEMON_SET, '-o', 'yaml')) as {
         spec: {
           template: { spec: { containers: { resources: { requests: { memory: string } } }[] } }
@@ -326,7 +327,7 @@ describe.skipIf(lacks !== undefined)(
 
       afterAll(() => agent?.close())
 
-      it('may do what the manifests say, and not a thing more', async () => {
+      it('may do what the manifests say, and nothing more', async () => {
         const { status } = (await agent.request({
           method: 'POST',
           path: '/apis/authorization.k8s.io/v1/selfsubjectrulesreviews',
@@ -344,7 +345,7 @@ describe.skipIf(lacks !== undefined)(
               resources.flatMap((one) => verbs.map((verb) => `${verb} ${one}.${group}`)),
             ),
           )
-          // Every account may ask what it may.
+          // Every account may ask for its own rights.
           .filter(
             (rule) =>
               !rule.endsWith('.authorization.k8s.io') && !rule.endsWith('.authentication.k8s.io'),
@@ -363,7 +364,7 @@ describe.skipIf(lacks !== undefined)(
         )
       })
 
-      it('cannot write Configurations, Pods or nodes, nor read Secrets', async () => {
+      it('cannot write Configurations, Pods or nodes, and cannot read Secrets', async () => {
         const own = `/api/v1/namespaces/${world.namespace}`
         const configuration = `/apis/akri.sh/v0/namespaces/${world.namespace}/configurations/akri-debug-echo`
         const merge = { method: 'PATCH', patch: 'merge' } as const
@@ -400,7 +401,7 @@ describe.skipIf(lacks !== undefined)(
         }
       })
 
-      it('can write the status of a Configuration, and through it nothing else', async () => {
+      it('can write the status of a Configuration, and nothing else of it', async () => {
         const url = `/apis/akri.sh/v0/namespaces/${world.namespace}/configurations/akri-udev`
         const before = (await world.get('Configuration', 'akri-udev')) as {
           spec: object
@@ -424,7 +425,7 @@ describe.skipIf(lacks !== undefined)(
       })
     })
 
-    it('A7 reads Secrets of a namespace once read-secrets is applied there', async () => {
+    it('A7 reads Secrets of a namespace after read-secrets is applied there', async () => {
       const secret = { secretKeyRef: { name: 'lab', key: 'token' } }
       await kubectl(
         '-n',
@@ -460,7 +461,7 @@ describe.skipIf(lacks !== undefined)(
       await world.remove('Configuration', 'secret')
     })
 
-    it('A2 is exchanged on every node without a Pod, an Instance or a slot noticing', async () => {
+    it('A2 is replaced on every node without an effect on Pods, Instances and slots', async () => {
       const brokers = async () =>
         (await world.list<InstalledPod>('Pod'))
           .map(({ metadata, status }) => [
@@ -471,7 +472,8 @@ describe.skipIf(lacks !== undefined)(
           ])
           .sort()
       await eventually(async () => expect(await instancesOf('secret')).toEqual([]))
-      // On each node what its Pod has and a free slot of each device, once slots that Pods before have freed are everybody's.
+      // Each node has the slot of its Pod and a free slot of each device, after the reservations of
+      // earlier Pods have ended.
       const offered = [3, 3]
       await eventually(async () =>
         expect(await allocatable('akri.sh/akri-debug-echo')).toEqual(offered),
@@ -496,7 +498,7 @@ describe.skipIf(lacks !== undefined)(
       )
     })
 
-    it('moves into the network of its nodes by host-network, where its probes answer as well', async () => {
+    it('moves into the network of its nodes with host-network, and answers its probes there', async () => {
       const before = await identities()
       await kubectl('apply', '-k', path.join(MANIFESTS, 'host-network'))
       await rolledOut(DAEMON_SET)
@@ -513,10 +515,10 @@ describe.skipIf(lacks !== undefined)(
       expect(await identities()).toEqual(before)
     })
 
-    it('is uninstalled with nothing left but two directories', async () => {
+    it('leaves only two directories after it is uninstalled', async () => {
       await kubectl('delete', 'configurations.akri.sh', '--all', '-n', world.namespace)
       await eventually(async () => expect(await world.instances()).toEqual([]))
-      // Pods keep their directories for as long as they run.
+      // Pods keep their directories as long as they run.
       for (const { metadata } of await world.pods()) await world.remove('Pod', metadata.name)
       for (const node of NODES)
         await eventually(async () =>
@@ -525,13 +527,13 @@ describe.skipIf(lacks !== undefined)(
             'checkpoint.json',
           ]),
         )
-      // The custom resources stay: other tests have objects of theirs.
+      // The custom resources stay: other tests have objects of these kinds.
       await kubectl('delete', '-k', path.join(MANIFESTS, 'agent'))
       expect(await sockets()).toEqual(socketsBefore)
       const { items } = JSON.parse(await kubectl('get', 'nodes', '-o', 'json')) as {
         items: { status: { allocatable: Record<string, string> } }[]
       }
-      // The kubelet goes on naming a resource that it had; there is none of it.
+      // The kubelet still lists the resources, with a quantity of 0.
       for (const { status } of items)
         for (const [name, count] of Object.entries(status.allocatable))
           if (name.startsWith('akri.sh/')) expect([name, count]).toEqual([name, '0'])

@@ -18,10 +18,10 @@ const root = path.join(import.meta.dirname, '../../..')
 export const MANIFESTS = path.join(root, 'deploy/manifests')
 const SERVICE_ACCOUNT = '/api/v1/namespaces/akri/serviceaccounts/akri-agent-sa'
 
-/** What the agent keeps on a node, as docs/operators.md says. */
+/** The directories that the agent leaves on a node, as listed in docs/operators.md. */
 export const NODE_DIRECTORIES = ['/var/lib/akri', '/var/lib/akri-agent'] as const
 
-/** What is missing for an installation from the manifests; undefined where nothing is. */
+/** The reason why an installation from the manifests cannot run; undefined if it can. */
 export function missingForInstallation(): string | undefined {
   if (missing() !== undefined) return missing()
   if (kubeTools !== undefined && !existsSync(path.join(kubeTools, 'kube-node-image')))
@@ -30,7 +30,7 @@ export function missingForInstallation(): string | undefined {
   return undefined
 }
 
-/** A Pod of what the manifests install. */
+/** A Pod of the manifests. */
 export interface InstalledPod extends PodState {
   readonly spec: {
     readonly nodeName: string
@@ -41,7 +41,7 @@ export interface InstalledPod extends PodState {
   }
 }
 
-/** Those that are not about to go. @param name by `app.kubernetes.io/name` */
+/** The Pods without a deletionTimestamp. @param name the label `app.kubernetes.io/name` */
 export async function installedPods(name: string): Promise<InstalledPod[]> {
   const text = await kubectl(
     '-n',
@@ -57,12 +57,15 @@ export async function installedPods(name: string): Promise<InstalledPod[]> {
   return items.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
 }
 
-/** What a shell script in an installed Pod prints. @throws with what it says to standard error, where it fails */
+/** The output of a shell script in an installed Pod. @throws with its standard error if it fails */
 export function inPod({ metadata }: InstalledPod, script: string): Promise<string> {
   return kubectl('-n', 'akri', 'exec', metadata.name, '--', '/bin/sh', '-c', script)
 }
 
-/** Resolves when all Pods are of the newest kind, and ready. @param what such as `daemonset/akri-agent-daemonset` */
+/**
+ * Resolves when all Pods are of the newest revision and ready. @param what such as
+ * `daemonset/akri-agent-daemonset`
+ */
 export function rolledOut(what: string): Promise<string> {
   return kubectl('-n', 'akri', 'rollout', 'status', what, '--timeout=90s')
 }
@@ -75,7 +78,10 @@ export async function imageTree(directory: string): Promise<string> {
   return stdout
 }
 
-/** Makes the image of what is built, and gives it to each node, where that can be done: on others it must be there already. */
+/**
+ * Builds the image and imports it on each node, if the nodes are processes of this machine. Other
+ * nodes must have it already.
+ */
 export async function provideImage(): Promise<void> {
   if (kubeTools === undefined) return
   const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-image-'))
@@ -102,7 +108,10 @@ export async function removeImage(): Promise<void> {
   for (const node of NODES) await onNode(node, 'ctr', '-n', 'k8s.io', 'images', 'rm', IMAGE)
 }
 
-/** Nodes that are namespaces of one machine share its file system; real ones do not. Each gets directories of its own. */
+/**
+ * Nodes that are namespaces of one machine share its file system, real nodes do not. Each node gets
+ * directories of its own.
+ */
 export async function separateNodes(): Promise<void> {
   for (const node of NODES)
     for (const directory of NODE_DIRECTORIES)
@@ -128,7 +137,7 @@ export async function joinNodes(): Promise<void> {
 
 /**
  * The API as the agent's Pods see it: with a token of their service account.
- * @param boundObjectRef the Pod that the token is for @default none
+ * @param boundObjectRef the Pod of the token @default none
  */
 export async function clientOfAgent(admin: ApiClient, boundObjectRef?: object): Promise<ApiClient> {
   const spec = { expirationSeconds: 3600, boundObjectRef }

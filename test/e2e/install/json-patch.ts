@@ -1,13 +1,13 @@
 import { expect } from 'vitest'
 
-/** Of RFC 6902, as far as the manifests use it. */
+/** The part of RFC 6902 that the manifests use. */
 export interface PatchOperation {
   readonly op: string
   readonly path: string
   readonly value: unknown
 }
 
-/** A patch that adds what is not there, replaces what is, and tests what is so. */
+/** A patch that adds only absent values, replaces only present ones, and tests only true ones. */
 export function fitsTo(object: unknown, patch: readonly PatchOperation[]): void {
   const at = (pointer: string): unknown =>
     pointer

@@ -9,7 +9,7 @@ import { IMAGE } from '../support/image.js'
 import { MANIFESTS } from './installation.js'
 import { fitsTo, type PatchOperation } from './json-patch.js'
 
-// What the manifests say must be what the programs understand.
+// The manifests must match the programs.
 
 interface DaemonSet {
   readonly spec: {
@@ -48,14 +48,14 @@ const defaultOf = (variable: string): string =>
   options.find(({ envVar }) => envVar === variable)?.defaultValue
 
 describe('deploy/manifests', () => {
-  it('sets what the agent can be told, and Node', () => {
+  it('sets only options of the agent and of Node.js', () => {
     const known = options.map(({ envVar }) => envVar)
     for (const name of environment.keys()) expect([...known, 'NODE_OPTIONS']).toContain(name)
     for (const { mandatory, envVar } of options)
       if (mandatory) expect([...environment.keys()]).toContain(envVar)
   })
 
-  it('mounts the directories of the node that the agent uses unless it is told otherwise', () => {
+  it('mounts the directories that the agent uses by default', () => {
     const needed = {
       DISCOVERY_HANDLERS_DIRECTORY: defaultOf('DISCOVERY_HANDLERS_DIRECTORY'),
       AKRI_STATE_DIRECTORY: defaultOf('AKRI_STATE_DIRECTORY'),
@@ -70,7 +70,7 @@ describe('deploy/manifests', () => {
     expect(mounted.sort()).toEqual([...Object.values(needed), '/run/udev'].sort())
   })
 
-  it('names the image of this version, with the handlers that are in it', () => {
+  it('names the image of this version, with its handlers', () => {
     expect(container.image).toBe(IMAGE)
     expect(IMAGE.split(':')[1]).toBe(packageOf('agent').version)
     expect(environment.get('AKRI_HANDLERS')?.split(',').sort()).toEqual(
@@ -78,13 +78,13 @@ describe('deploy/manifests', () => {
     )
   })
 
-  it('leaves a quarter of the memory to what is not the heap of JavaScript', () => {
+  it('leaves a quarter of the memory outside of the JavaScript heap', () => {
     const heap = /--max-old-space-size=(\d+)/.exec(environment.get('NODE_OPTIONS') ?? '')?.[1]
     const limit = /^(\d+)Mi$/.exec(container.resources.limits.memory)?.[1]
     expect(Number(heap)).toBeLessThanOrEqual(Number(limit) * 0.75)
   })
 
-  it('has examples that are understood', () => {
+  it('has valid examples', () => {
     for (const file of readdirSync(path.join(MANIFESTS, 'examples'))) {
       const { manifests, problems } = parseManifests(read(`examples/${file}`), file)
       expect(problems).toEqual([])
@@ -107,7 +107,7 @@ describe('deploy/manifests', () => {
     }
   })
 
-  it('has in host-network a patch that fits the DaemonSet', () => {
+  it('has in host-network a patch that applies to the DaemonSet', () => {
     const patch = load(read('host-network/daemonset-patch.yaml')) as PatchOperation[]
     fitsTo(daemonSet, patch)
     const ports = patch.filter(({ op }) => op === 'replace').map(({ value }) => String(value))

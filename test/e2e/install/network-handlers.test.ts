@@ -25,19 +25,23 @@ import {
   separateNodes,
 } from './installation.js'
 
-// ONVIF cameras and OPC UA servers on the network that the nodes share, found by handlers that are installed from
-// deploy/manifests: at first in containers of their own, then in the agent. The tests follow one another.
+// ONVIF cameras and OPC UA servers on the network of the nodes. Handlers from deploy/manifests find
+// them: first in containers of their own, then in the agent. Each test builds on the tests before
+// it.
 
 const lacks = missingHost() ?? missingForInstallation()
 const AGENT = 'daemonset/akri-agent-daemonset'
 const HANDLERS = ['onvif', 'opcua'] as const
 const daemonSet = (handler: Handler) => `daemonset/akri-${handler}-discovery-daemonset`
-/** The sockets of DaemonSets on each node. */
+/** The sockets of the DaemonSets on each node. */
 const SOCKETS = {
   [AGENT]: 'agent-registration.sock',
   ...Object.fromEntries(HANDLERS.map((handler) => [daemonSet(handler), `${handler}.sock`])),
 }
-/** From something on the network to the Instance that tells of it, in milliseconds, on a machine that has much else to do. */
+/**
+ * The limit between an announcement on the network and its Instance, in milliseconds, on a busy
+ * machine.
+ */
 const SOON = 5000
 const CREDENTIAL = { username: 'viewer', password: 'pass-2' }
 
@@ -47,18 +51,21 @@ describe.skipIf(lacks !== undefined)(
   `network handlers, installed from deploy/manifests${lacks === undefined ? '' : ` (${lacks})`}`,
   () => {
     let world: World
-    /** What is to be switched off at the end. */
+    /** What has to be closed at the end. */
     const things: AsyncDisposable[] = []
     let gate: SimulatedCamera
     let locked: SimulatedCamera
     let mixer: SimulatedServer
     let press: SimulatedServer
-    /** Lists other servers. */
+    /** A server that lists other servers. */
     let directory: SimulatedServer
 
     const manifests = (folder: string) => path.join(MANIFESTS, folder)
     const pods = (handler: Handler) => installedPods(`akri-${handler}-discovery`)
-    /** Deletes DaemonSets, and their Pods as soon as their processes have ended: the kubelet may take a minute to forget them. */
+    /**
+     * Deletes DaemonSets, and their Pods as soon as their processes have ended: the kubelet can
+     * take a minute to forget them.
+     */
     const end = async (what: Readonly<Record<string, string>>) => {
       await kubectl('-n', 'akri', 'delete', ...Object.keys(what))
       await eventually(async () => {
@@ -91,7 +98,7 @@ describe.skipIf(lacks !== undefined)(
     const camera = (options = {}) => switchOn(SimulatedCamera.start({ address: HOST, ...options }))
     const found = async (key: string, value: string) =>
       (await world.instances()).filter(({ spec }) => spec.brokerProperties[key] === value)
-    /** The one Instance of a camera, which both nodes see. */
+    /** The one Instance of a camera that both nodes see. */
     const instanceOf = async ({ uuid }: SimulatedCamera): Promise<InstanceState> =>
       one(await found('ONVIF_DEVICE_UUID', uuid))
     const serverAt = async (url: string): Promise<InstanceState> =>
@@ -105,7 +112,7 @@ describe.skipIf(lacks !== undefined)(
     }
     const identities = async () =>
       (await world.instances()).map(({ metadata }) => `${metadata.name} ${metadata.uid}`).sort()
-    /** One of the examples, with its discoveryDetails and other parts of its spec changed. */
+    /** An example with other discoveryDetails or other parts of its spec. */
     const example = (name: string, details: (text: string) => string, more: object = {}) => {
       const { spec, ...rest } = load(readFileSync(manifests(`examples/${name}`), 'utf8')) as {
         spec: { discoveryHandler: { discoveryDetails: string } }
@@ -146,7 +153,7 @@ describe.skipIf(lacks !== undefined)(
       )
     })
 
-    it('wait for the agent where they are started first, and are ready as soon as it knows them', async () => {
+    it('wait for the agent if they start first, and are ready as soon as it knows them', async () => {
       await kubectl('apply', '-f', manifests('agent/namespace.yaml'))
       for (const handler of HANDLERS) await kubectl('apply', '-k', manifests(`handlers/${handler}`))
       await eventually(async () => {
@@ -163,7 +170,7 @@ describe.skipIf(lacks !== undefined)(
       expect(await restarts()).toEqual([0, 0, 0, 0])
     })
 
-    it('R97 R98 make one Instance of each camera of the ONVIF example, for both nodes, also of one that refuses them', async () => {
+    it('R97 R98 make one Instance of each camera of the ONVIF example for both nodes, also of a camera that rejects them', async () => {
       await kubectl('-n', world.namespace, 'apply', '-k', manifests('read-secrets'))
       await world.apply(secret({ username: CREDENTIAL.username, password: 'pass-1' }))
       await kubectl(
@@ -212,7 +219,7 @@ describe.skipIf(lacks !== undefined)(
       )
     })
 
-    it('use what is in a Secret now, without a restart', async () => {
+    it('use a changed Secret without a restart', async () => {
       const { metadata } = await instanceOf(locked)
       await world.apply(secret(CREDENTIAL))
       await eventually(async () => {
@@ -226,7 +233,7 @@ describe.skipIf(lacks !== undefined)(
       expect(await restarts()).toEqual([0, 0, 0, 0])
     })
 
-    it('R46 R47 take a camera away that says Bye, and offer it when it says Hello', async () => {
+    it('R46 R47 remove a camera after its Bye, and offer it after its Hello', async () => {
       const leaving = await camera()
       await leaving.hello()
       await eventually(() => instanceOf(leaving), SOON)
@@ -241,7 +248,7 @@ describe.skipIf(lacks !== undefined)(
       await switchOff(back)
     })
 
-    it('R102 make brokers of OPC UA servers that answer, and of those that a discovery server lists', async () => {
+    it('R102 offer OPC UA servers that answer, and servers that a discovery server lists, to brokers', async () => {
       const container = { name: 'b', image: access.shellImage }
       const brokerPodSpec = {
         terminationGracePeriodSeconds: 0,
@@ -273,7 +280,7 @@ describe.skipIf(lacks !== undefined)(
       }
     })
 
-    it('run without any capability on a file system that they cannot write, and in the memory that they ask for', async () => {
+    it('run without capabilities on a read-only file system, within their memory requests', async () => {
       for (const handler of HANDLERS) {
         const requested = /memory: (\d+)Mi/.exec(
           await kubectl('-n', 'akri', 'get', daemonSet(handler), '-o', 'yaml'),
@@ -292,7 +299,7 @@ describe.skipIf(lacks !== undefined)(
       }
     })
 
-    it('A2 are exchanged, as is the agent, without an Instance or a Pod noticing', async () => {
+    it('A2 are replaced, as is the agent, without an effect on Instances and Pods', async () => {
       const before = { instances: await identities(), phases: await world.phases() }
       await end(SOCKETS)
       await kubectl('apply', '-k', manifests('agent'))
@@ -341,7 +348,7 @@ describe.skipIf(lacks !== undefined)(
       )
     })
 
-    it('find the same from within the agent, by all-handlers', async () => {
+    it('find the same devices from within the agent, with all-handlers', async () => {
       const before = { instances: await identities(), phases: await world.phases() }
       await end(SOCKETS)
       await kubectl('apply', '-k', manifests('all-handlers'))
@@ -349,7 +356,8 @@ describe.skipIf(lacks !== undefined)(
       const another = await camera()
       await another.hello()
       await eventually(() => instanceOf(another))
-      // What the containers had found is kept for a while, as after any loss of a handler; so nothing goes yet.
+      // The agent keeps the devices of the containers for a while, as after any loss of a handler.
+      // So no device vanishes yet.
       expect(await identities()).toEqual(expect.arrayContaining(before.instances))
       expect(await world.phases()).toEqual(before.phases)
       const mill = await switchOn(SimulatedServer.start({ name: 'Mill', host: HOST }))

@@ -16,7 +16,7 @@ import {
 } from './installation.js'
 import { applyPolicies, missingForPolicies, POLICIES } from './policies.js'
 
-// Agents do all that they do under the policies. The tests follow one another.
+// The policies reject nothing that agents do. Each test builds on the tests before it.
 
 const lacks = await missingForPolicies()
 
@@ -48,7 +48,7 @@ describe.skipIf(lacks !== undefined)(
       )
     })
 
-    it('offer a shared device on both nodes, and local ones on their own', async () => {
+    it('offer a shared device on both nodes, and local devices on their own node', async () => {
       await world.apply(echoYaml('echo', shared, 4))
       const nulls = {
         discoveryHandler: { name: 'udev', discoveryDetails: 'udevRules: [KERNEL=="null"]' },
@@ -75,7 +75,7 @@ describe.skipIf(lacks !== undefined)(
       )
     })
 
-    it('give slots of it to Pods at both levels, and pass on what these report', async () => {
+    it('give its slots to Pods at both levels, and publish the reports of these Pods', async () => {
       const script = 'echo 2.4.1 >"$AKRI_BROKER_INFO_DIRECTORY/firmware"; exec sleep 100000'
       for (const [index, node] of NODES.entries()) {
         await world.apply(
@@ -101,7 +101,7 @@ describe.skipIf(lacks !== undefined)(
       )
     })
 
-    it('follow a capacity that is raised and lowered, and a device that goes', async () => {
+    it('follow a raised and a lowered capacity, and the loss of a device', async () => {
       const capacities = async () =>
         (await world.instances())
           .filter(({ spec }) => spec.configurationName === 'echo')
@@ -114,7 +114,7 @@ describe.skipIf(lacks !== undefined)(
       await eventually(async () => expect(await capacities()).toEqual([1]))
     })
 
-    it('free the slots of Pods that are deleted, and give up a Configuration', async () => {
+    it('release the slots of deleted Pods, and withdraw a deleted Configuration', async () => {
       for (const { metadata } of await world.pods()) await world.remove('Pod', metadata.name)
       await eventually(async () => expect(await world.holders()).toEqual([]))
       await eventually(async () => {
@@ -128,7 +128,7 @@ describe.skipIf(lacks !== undefined)(
       await eventually(async () => expect(await world.instances()).toEqual([]))
     })
 
-    it('have been refused nothing', async () => {
+    it('had no rejected request', async () => {
       const pods = await installedPods('akri-agent')
       expect(pods).toHaveLength(NODES.length)
       for (const { metadata } of pods) {

@@ -4,7 +4,7 @@ import { load } from 'js-yaml'
 import { describe, expect, it } from 'vitest'
 import { MANIFESTS } from './installation.js'
 
-// What the policies say must be what the manifests of the agent say.
+// The policies must match the manifests of the agent.
 
 interface Policy {
   readonly metadata: { readonly name: string }
@@ -35,14 +35,14 @@ const policies = files
   .map((file) => read<Policy>('node-restriction', file))
 
 describe('deploy/manifests/node-restriction', () => {
-  it('lists all its files, and is no part of the whole: an older Kubernetes does not know its kinds', () => {
+  it('lists all its files, and is no part of deploy/manifests: older versions of Kubernetes lack its kinds', () => {
     expect(
       read<{ resources: string[] }>('node-restriction/kustomization.yaml').resources.toSorted(),
     ).toEqual(files.toSorted())
     expect(read<{ bases: string[] }>('kustomization.yaml').bases).not.toContain('node-restriction')
   })
 
-  it('is in force for the account of the agent, and for nobody else', () => {
+  it('applies to the account of the agent only', () => {
     const { metadata } = read<{ metadata: { name: string; namespace: string } }>(
       'agent/service-account.yaml',
     )
@@ -77,7 +77,7 @@ describe('deploy/manifests/node-restriction', () => {
     expect(covered).toEqual(expect.arrayContaining(writable))
   })
 
-  it('says of each refusal what was wrong, and that it is forbidden', () => {
+  it('gives the reason of each rejection, with the code Forbidden', () => {
     for (const { spec } of policies)
       for (const { message, reason } of spec.validations)
         expect([message?.length, reason]).toEqual([expect.any(Number), 'Forbidden'])

@@ -9,12 +9,12 @@ import { echoYaml, eventually, podYaml, World } from '../support/world.js'
 import { clientOfAgent, MANIFESTS } from './installation.js'
 import { applyPolicies, missingForPolicies, POLICIES, refused } from './policies.js'
 
-// What RBAC cannot do: keep the agent of each node, which all have one account, to its own node. Each rule by writes with tokens of
-// Pods on the nodes, where no agent runs.
+// RBAC cannot keep agents, which share one account, to their own nodes. These tests check each rule
+// by writes with tokens of Pods on the nodes. No agent runs.
 
 const lacks = await missingForPolicies()
 
-/** Configurations and Instances of the tests that no agent looks at. */
+/** Configurations and Instances that no agent looks at. */
 const CONFIGURATION = 'lab'
 const DIGEST = '8120fe'
 
@@ -31,7 +31,7 @@ describe.skipIf(lacks !== undefined)(
   `agents that deploy/manifests/node-restriction keeps to their nodes${lacks === undefined ? '' : ` (${lacks})`}`,
   () => {
     let world: World
-    /** As the agents of both nodes, and as nobody's in particular. */
+    /** As the agents of both nodes, and with a token that belongs to no Pod. */
     let one: ApiClient
     let two: ApiClient
     let nodeless: ApiClient
@@ -79,7 +79,7 @@ describe.skipIf(lacks !== undefined)(
       spec(client, { deviceUsage: changed })
     const remove = (client: ApiClient) =>
       client.request({ method: 'DELETE', path: `${instances()}/${name}` })
-    /** The Instance, made anew by somebody who may. */
+    /** The Instance, recreated by an administrator. */
     const given = async (...args: Parameters<typeof object>) => {
       await remove(world.client).catch(() => undefined)
       await make(world.client, ...args)
@@ -104,7 +104,7 @@ describe.skipIf(lacks !== undefined)(
       )
     })
 
-    it('fits the types of the custom resources, as the API server sees them', async () => {
+    it('fits the types of the custom resources by the check of the API server', async () => {
       await eventually(async () => {
         const { items } = JSON.parse(await kubectl('get', '-k', POLICIES, '-o', 'json')) as {
           items: Policy[]
@@ -118,14 +118,14 @@ describe.skipIf(lacks !== undefined)(
       })
     })
 
-    it('refuses all writes by a token that is not that of a Pod', async () => {
+    it('rejects all writes with a token of no Pod', async () => {
       await given()
       await refused(usage(nodeless, { [slot(2)]: NODE_1 }), 'the token is of no node')
       await refused(report(nodeless, { brokerInfo: {} }), 'the token is of no node')
       await refused(remove(nodeless), 'the token is of no node')
     })
 
-    it('lets an agent make Instances that its node alone is in, with slots of its own', async () => {
+    it('lets an agent create Instances with only its own node, and with its own claims', async () => {
       await remove(world.client).catch(() => undefined)
       const free = { [slot(0)]: '' }
       await refused(
@@ -159,7 +159,7 @@ describe.skipIf(lacks !== undefined)(
       })
     })
 
-    it('lets an agent enter its node in an Instance of a device that is shared, with claims, and take it out', async () => {
+    it('lets an agent add its node to a shared Instance, with claims, and remove it', async () => {
       const third = `${NODE_1}-other`
       await given({ nodes: [third], deviceUsage: { [slot(0)]: '', [slot(1)]: third } })
       await json(one, [
@@ -182,18 +182,18 @@ describe.skipIf(lacks !== undefined)(
       await spec(one, { nodes: [third], deviceUsage: { [slot(0)]: '' } })
     })
 
-    it('lets an agent neither enter its node in one of a device that is not shared, nor claim a slot of it', async () => {
+    it('does not let an agent add its node to an Instance that is not shared, or claim a slot of it', async () => {
       await given({ shared: false, nodes: [NODE_2], deviceUsage: { [slot(0)]: '' } })
       const message = `the agent of ${NODE_1} may not use a device that is not shared: it is that of ${NODE_2}`
       await refused(spec(one, { nodes: [NODE_2, NODE_1] }), message)
       await refused(usage(one, { [slot(0)]: NODE_1 }), message)
       await usage(two, { [slot(0)]: NODE_2 })
-      // Its node was thought to be gone.
+      // The controller had removed the node.
       await given({ shared: false, nodes: [], deviceUsage: {} })
       await spec(two, { nodes: [NODE_2] })
     })
 
-    it('lets an agent claim slots that are free, and free those of its node, at both levels', async () => {
+    it('lets an agent claim free slots and release its own, at both levels', async () => {
       await given()
       const byInstance = `the agent of ${NODE_2} may not take slot ${slot(0)} from who holds it: ${NODE_1}`
       await refused(usage(two, { [slot(0)]: '' }), byInstance)
@@ -218,7 +218,7 @@ describe.skipIf(lacks !== undefined)(
       await usage(one, { [slot(0)]: '', [slot(2)]: null })
       await usage(two, { [slot(1)]: NODE_2, [slot(2)]: `C:${CONFIGURATION}-1:${NODE_2}` })
       await usage(two, { [slot(1)]: '', [slot(2)]: '' })
-      // What neither this system nor the existing one writes is nobody's.
+      // A form that neither this system nor the existing one writes belongs to no node.
       await given({ deviceUsage: { [slot(0)]: `${NODE_1}:x` } })
       await refused(
         usage(one, { [slot(0)]: '' }),
@@ -226,7 +226,7 @@ describe.skipIf(lacks !== undefined)(
       )
     })
 
-    it('lets any node of an Instance write its capacity, with slots that come and go free, and its properties', async () => {
+    it('lets any node of an Instance write its capacity, with free slots added and removed, and its properties', async () => {
       await given()
       await spec(two, {
         capacity: 4,
@@ -245,7 +245,7 @@ describe.skipIf(lacks !== undefined)(
       await refused(spec(one, { brokerProperties: null }), message)
     })
 
-    it('leaves what an Instance is, and whose, as it is', async () => {
+    it('does not let an agent change the identity and the owner of an Instance', async () => {
       const owner = {
         apiVersion: 'akri.sh/v0',
         kind: 'Configuration',
@@ -279,7 +279,7 @@ describe.skipIf(lacks !== undefined)(
       }
     })
 
-    it('lets an agent delete an Instance that its node alone is in', async () => {
+    it('lets an agent delete an Instance that only its own node is in', async () => {
       await given()
       await refused(
         remove(one),
@@ -296,7 +296,7 @@ describe.skipIf(lacks !== undefined)(
       await remove(two)
     })
 
-    it('lets an agent report what workloads on its node have written, and take away what they or nobody vouches for', async () => {
+    it("lets an agent publish reports of its node's workloads, and remove their reports and those of free slots", async () => {
       await given()
       await report(one, { brokerInfo: { version: '1' }, brokerInfoSlots: { version: slot(0) } })
       const foisted = (entry: string) =>
@@ -315,7 +315,7 @@ describe.skipIf(lacks !== undefined)(
         report(one, { brokerJob: { name: 'x', specHash: 'y' } }),
         'an agent may not change status.brokerJob',
       )
-      // Written last by a workload of the other node.
+      // A workload of the other node wrote this entry last.
       await report(two, { brokerInfo: { version: '2' }, brokerInfoSlots: { version: slot(1) } })
       await refused(report(one, { brokerInfo: { version: '3' } }), foisted('version'))
       await usage(one, { [slot(0)]: '' })
@@ -326,15 +326,15 @@ describe.skipIf(lacks !== undefined)(
       )
       await refused(report(one, { brokerInfoSlots: { version: null } }), silenced)
       await usage(two, { [slot(1)]: '' })
-      // It may have left the Instance meanwhile.
+      // The agent's node can have left the Instance.
       await spec(one, { nodes: [NODE_2] })
       await report(one, { brokerInfo: { version: null }, brokerInfoSlots: { version: null } })
-      // That of the controller stays.
+      // The controller's entry stays.
       await report(world.client, { brokerJob: { name: 'x', specHash: 'y' } })
       await refused(report(two, { brokerJob: null }), 'an agent may not change status.brokerJob')
     })
 
-    it('lets an agent write what its own node says of a Configuration, and the summary', async () => {
+    it("lets an agent write its own node's status of a Configuration, and the summary", async () => {
       await world.apply(echoYaml(CONFIGURATION, [], 1))
       const path = `/apis/akri.sh/v0/namespaces/${world.namespace}/configurations/${CONFIGURATION}/status`
       const write = (client: ApiClient, status: object) =>
@@ -354,7 +354,7 @@ describe.skipIf(lacks !== undefined)(
       await write(one, { nodes: { [NODE_1]: null } })
     })
 
-    it("is in nobody else's way", async () => {
+    it('does not affect other accounts', async () => {
       await given()
       await spec(world.client, {
         nodes: [NODE_2],
@@ -365,7 +365,7 @@ describe.skipIf(lacks !== undefined)(
       await remove(world.client)
     })
 
-    it('judges Instances of many slots, nodes and reports within the costs that the API server allows', async () => {
+    it('stays within the cost limits of the API server for Instances with many slots, nodes and reports', async () => {
       const nodes = [
         NODE_1,
         ...Array.from({ length: 99 }, (_, index) => `node-${index}.of-a-large-cluster.example`),
@@ -398,7 +398,7 @@ describe.skipIf(lacks !== undefined)(
   },
 )
 
-/** The API as an agent sees it whose Pod is on that node. */
+/** The API as the agent of that node sees it. */
 async function clientOfPod(world: World, name: string, node: string): Promise<ApiClient> {
   const pod = JSON.parse(podYaml(name, {}, { node, graceSeconds: 0 }))
   pod.metadata.namespace = 'akri'
@@ -411,7 +411,7 @@ async function clientOfPod(world: World, name: string, node: string): Promise<Ap
       metadata: { uid: string }
       spec: { nodeName?: string }
     }
-    // The token is of the node that its Pod has when it is made.
+    // A token names the node of its Pod at the time of its creation.
     expect(spec.nodeName).toBe(node)
     return clientOfAgent(world.client, { apiVersion: 'v1', kind: 'Pod', name, uid: metadata.uid })
   })

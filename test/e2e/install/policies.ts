@@ -6,11 +6,11 @@ import { kubectl } from '../support/kubectl.js'
 import { eventually, type World } from '../support/world.js'
 import { clientOfAgent, MANIFESTS, missingForInstallation } from './installation.js'
 
-// deploy/manifests/node-restriction on a cluster.
+// Installs deploy/manifests/node-restriction on a cluster.
 
 export const POLICIES = path.join(MANIFESTS, 'node-restriction')
 
-/** What is missing for a policy; undefined where nothing is. */
+/** The reason why policies cannot be tested; undefined if they can. */
 export async function missingForPolicies(): Promise<string | undefined> {
   const lacks = missingForInstallation()
   if (lacks !== undefined) return lacks
@@ -23,7 +23,10 @@ export async function missingForPolicies(): Promise<string | undefined> {
   return 'needs Kubernetes 1.30 or newer, which has ValidatingAdmissionPolicy'
 }
 
-/** Makes the account of the agent with its rights, and no agent; resolves when the policies are in force for it. */
+/**
+ * Creates the account of the agent with its rights, without an agent. Resolves when the policies
+ * apply to the account.
+ */
 export async function applyPolicies(world: World): Promise<void> {
   for (const file of ['namespace', 'service-account', 'cluster-role', 'cluster-role-binding'])
     await kubectl('apply', '-f', path.join(MANIFESTS, 'agent', `${file}.yaml`))
@@ -36,14 +39,14 @@ export async function applyPolicies(world: World): Promise<void> {
     body: instanceOf(world.namespace, 'trial'),
   }
   try {
-    // A new policy is in force after a moment.
+    // A new policy applies after a moment.
     await eventually(() => refused(nodeless.request(trial), 'the token is of no node'))
   } finally {
     nodeless.close()
   }
 }
 
-/** Resolves where a policy refuses it, and says so. */
+/** Resolves if a policy rejects the write, with the policy's reason. */
 export async function refused(work: Promise<unknown>, because: string): Promise<void> {
   const answer = await work.then(
     () => 'accepted',

@@ -1,6 +1,6 @@
 import { PodResources } from '../../../agent/src/node/kubelet/pod-resources.js'
 
-/** What a container has been given by a kubelet. */
+/** The allocations of a container. */
 export interface Allocated {
   readonly resource: string
   /** `NAMESPACE/NAME` */
@@ -8,7 +8,7 @@ export interface Allocated {
   readonly ids: readonly string[]
 }
 
-/** What the kubelet behind a socket of `podresources` has given of our resources. */
+/** Our allocations in the answer of a kubelet's `podresources` socket. */
 export async function listAllocated(socket: string): Promise<Allocated[]> {
   const all = await new PodResources(socket).list(AbortSignal.timeout(5000))
   return [...all]

@@ -5,7 +5,10 @@ import { systemClock } from '@akrijs/runtime'
 import { workDirectory } from './node-spaces.js'
 import { eventually, type World } from './world.js'
 
-/** The API server of the cluster for tests: a process of this machine, which a test may stop, kill and start again. */
+/**
+ * The API server of the test cluster: a process of this machine that a test can stop, kill and
+ * start again.
+ */
 export class ApiServer {
   readonly #pidsFile = path.join(workDirectory, 'pids')
 
@@ -14,7 +17,7 @@ export class ApiServer {
     return Number(line?.split(' ')[1])
   }
 
-  /** It answers nobody, and nobody is told so. */
+  /** The API server accepts connections and does not answer. */
   freeze(): void {
     process.kill(this.pid, 'SIGSTOP')
   }
@@ -23,14 +26,16 @@ export class ApiServer {
     process.kill(this.pid, 'SIGCONT')
   }
 
-  /** Kills it and starts it again. Resolves when it answers again. */
+  /** Kills the API server and starts it again. Resolves when it answers. */
   async restart(world: World, awayMs = 0): Promise<void> {
     const start = this.kill()
     if (awayMs > 0) await systemClock.sleep(awayMs)
     await start(world)
   }
 
-  /** Nobody listens any more. @returns starts it with the same arguments, and resolves when it answers again */
+  /**
+   * Ends the API server. @returns starts it with the same arguments, and resolves when it answers
+   */
   kill(): (world: World) => Promise<void> {
     const pid = this.pid
     const [file = '', ...args] = readFileSync(`/proc/${pid}/cmdline`, 'utf8')
@@ -44,7 +49,7 @@ export class ApiServer {
     const child = spawn(file, args, { detached: true, stdio: 'ignore' })
     child.unref()
     if (child.pid === undefined) throw new TypeError('the API server cannot be started')
-    // Whoever ends the cluster finds it there.
+    // The script that ends the cluster reads this file.
     const started = readFileSync(`/proc/${child.pid}/stat`, 'utf8')
       .replace(/^.*\) /s, '')
       .split(' ')[19]
@@ -62,7 +67,7 @@ export class ApiServer {
   }
 }
 
-/** `/readyz` says `ok`, which is no JSON: it has answered all the same. */
+/** `/readyz` answers `ok`, which is no JSON. It is an answer all the same. */
 function ignoreText(error: unknown): void {
   if (!String(error).includes('JSON')) throw error
 }

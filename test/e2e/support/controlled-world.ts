@@ -5,7 +5,10 @@ import { NodeAgents } from './node-agents.js'
 import { setAvailable } from './nodes.js'
 import { eventually, World } from './world.js'
 
-/** For the tests of a suite: a world with an agent on each node and a controller, which is empty again after each test. */
+/**
+ * For the tests of a suite: a world with an agent on each node and a controller. It is empty again
+ * after each test.
+ */
 export function useController(
   onOpen: (opened: { readonly world: World; readonly controller: HostController }) => void,
 ): void {
@@ -24,7 +27,7 @@ export function useController(
 
   afterEach(async () => {
     await setAvailable(true)
-    // Whatever was counted on the way: in the end the gauge says what there is.
+    // Counts of the past do not matter: the gauge shows the present Pods.
     await eventually(async () =>
       expect(await countedBrokers(controller)).toBe((await podsIn(world)).filter(isBroker).length),
     )
@@ -38,7 +41,7 @@ export function useController(
   })
 }
 
-/** The Pods of the Configuration `cam` that `akri_broker_pod_count` counts. */
+/** The Pods of the Configuration `cam` in `akri_broker_pod_count`. */
 export async function countedBrokers(controller: HostController): Promise<number> {
   const metrics = await controller.metrics()
   const counts = metrics.matchAll(

@@ -1,6 +1,6 @@
 import net from 'node:net'
 
-/** A port that nobody listens on at the moment. */
+/** A free port. */
 export async function freePort(): Promise<number> {
   const server = net.createServer()
   await new Promise<void>((resolve) => server.listen(0, resolve))

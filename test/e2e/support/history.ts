@@ -9,7 +9,10 @@ interface WatchEvent<T> {
   readonly object: T
 }
 
-/** All that happens to the objects of a kind in the world's namespace, in order and without a gap: what looks now and then would miss. */
+/**
+ * All events of a kind in the world's namespace, in order and without a gap. Polling would miss
+ * some.
+ */
 export class History<T extends Versioned> {
   readonly #world: World
   readonly #kind: string
@@ -22,7 +25,7 @@ export class History<T extends Versioned> {
     this.#kind = kind
   }
 
-  /** From now on; what is there already counts as made now. */
+  /** Starts now; an existing object counts as created now. */
   static async begin<T extends Versioned>(world: World, kind: string): Promise<History<T>> {
     const history = new History<T>(world, kind)
     const path = world.api(kind).path(world.namespace)
@@ -35,12 +38,12 @@ export class History<T extends Versioned> {
     return history
   }
 
-  /** Every state in which an object was. */
+  /** Every state of every object. */
   get states(): T[] {
     return this.#events.map(({ object }) => object)
   }
 
-  /** What was there at a time, after each event. */
+  /** The objects after each event. */
   get moments(): T[][] {
     const now = new Map<string, T>()
     return this.#events.map(({ type, object }) => {
@@ -50,7 +53,7 @@ export class History<T extends Versioned> {
     })
   }
 
-  /** @throws what stood in the way of a history without a gap */
+  /** @throws if the history can have a gap */
   async end(): Promise<void> {
     this.#end.abort()
     await this.#following

@@ -7,7 +7,7 @@ export class HostController extends HostProgram {
   readonly #namespace: string
   readonly #env: Readonly<Record<string, string>>
 
-  /** @param namespace where the Lease is: replicas of one namespace are one controller */
+  /** @param namespace of the Lease: replicas of one namespace elect one leader */
   constructor(identity: string, namespace: string, env: Readonly<Record<string, string>> = {}) {
     super('controller/dist/akri-controller.js')
     this.identity = identity
@@ -15,7 +15,7 @@ export class HostController extends HostProgram {
     this.#env = env
   }
 
-  /** Resolves when it leads. */
+  /** Resolves when this replica leads. */
   async lead(): Promise<void> {
     const before = this.#turns
     this.start()
@@ -34,14 +34,14 @@ export class HostController extends HostProgram {
     ])
   }
 
-  /** What it counts, in Prometheus' text. */
+  /** The metrics, in the Prometheus format. */
   async metrics(): Promise<string> {
     const ports = [...this.output.matchAll(/"metricsPort":([0-9]+)/g)]
     const response = await fetch(`http://127.0.0.1:${ports.at(-1)?.[1]}/metrics`)
     return response.text()
   }
 
-  /** The requests that it has sent, by their methods. */
+  /** The number of requests by method. */
   async requests(): Promise<Record<string, number>> {
     const found: Record<string, number> = {}
     for (const [, method = '', count] of (await this.metrics()).matchAll(

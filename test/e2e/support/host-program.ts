@@ -3,23 +3,23 @@ import path from 'node:path'
 
 const root = path.join(import.meta.dirname, '../../..')
 
-/** The handlers that come with akri.js, as they are built in this clone. */
+/** The built-in handlers, built from this clone. */
 export const BUILT_HANDLERS = ['debug-echo', 'udev']
   .map((name) => path.join(root, 'handlers', name))
   .join()
 
-/** One of the programs as a process of this machine, so that a test can kill it, and read what it says. */
+/** A built program as a process of this machine. A test can kill it and read its log. */
 export class HostProgram {
   readonly #file: string
   #child: ChildProcess | undefined
   #output = ''
 
-  /** @param file what is built of the program, such as `agent/dist/akri-agent.js` */
+  /** @param file the built program, such as `agent/dist/akri-agent.js` */
   constructor(file: string) {
     this.#file = path.join(root, file)
   }
 
-  /** What it has logged, of all its lives. */
+  /** The log of all starts. */
   get output(): string {
     return this.#output
   }
@@ -28,12 +28,12 @@ export class HostProgram {
     return this.#child?.pid
   }
 
-  /** Null as long as it runs. */
+  /** Null while the process runs. */
   get exitCode(): number | null {
     return this.#child?.exitCode ?? null
   }
 
-  /** @param env beside that of the tests */
+  /** @param env added to the environment of the tests */
   launch(env: Readonly<Record<string, string>>, args: readonly string[] = []): void {
     this.#child = spawn(process.execPath, [this.#file, ...args], {
       env: { ...process.env, ...env },
@@ -44,7 +44,7 @@ export class HostProgram {
     })
   }
 
-  /** Resolves when it has ended. @returns its exit code; null where a signal ended it */
+  /** Resolves when the process has ended. @returns the exit code; null after a signal */
   async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> {
     const child = this.#child
     this.#child = undefined

@@ -1,2 +1,2 @@
-/** Of the system, as deploy/manifests names it. */
+/** The image of akri.js in deploy/manifests. */
 export const IMAGE = 'localhost/akri-agent:0.1.0'

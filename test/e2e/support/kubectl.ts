@@ -11,15 +11,15 @@ export function hasKubectl(): boolean {
     .some((directory) => existsSync(path.join(directory, 'kubectl')))
 }
 
-/** @throws with what kubectl said, where it fails */
+/** @throws with the output of kubectl if it fails */
 export function kubectl(...args: readonly string[]): Promise<string> {
   return kubectlWith('', ...args)
 }
 
-/** With a text as its standard input. */
+/** @param input the standard input */
 export async function kubectlWith(input: string, ...args: readonly string[]): Promise<string> {
   const running = run('kubectl', args, { maxBuffer: 64 * 1024 * 1024 })
-  // Where it ends before it has read everything, it says why in another way.
+  // If kubectl ends before it has read its input, its output says why.
   running.child.stdin?.on('error', () => undefined)
   running.child.stdin?.end(input)
   return (await running).stdout

@@ -3,11 +3,11 @@ import type { History } from './history.js'
 import { access } from './nodes.js'
 import type { PodState, World } from './world.js'
 
-// What the controller makes: how tests ask for it, and how they look at it.
+// Objects of the controller: how tests create and read them.
 
 export const ASKS = { '{{PLACEHOLDER}}': '1' }
 
-/** What tests look at of the specs of Pods, Jobs, Deployments and Services. */
+/** The parts of specs that tests read: Pods, Jobs, Deployments and Services. */
 interface Spec {
   readonly nodeName?: string
   readonly affinity?: { readonly nodeAffinity?: object }
@@ -24,7 +24,7 @@ interface Spec {
   readonly clusterIP: string
 }
 
-/** An object that the controller makes, or one that looks like it. */
+/** An object of the controller, or a foreign object of the same form. */
 export interface Made {
   readonly metadata: {
     readonly name: string
@@ -46,7 +46,10 @@ export interface Made {
   }
 }
 
-/** A PodSpec whose container writes its environment and sleeps, or runs a script. Without grace: the kubelet takes its time. */
+/**
+ * A PodSpec whose container writes its environment and sleeps, or runs a script. It has no grace
+ * period.
+ */
 export function podSpec(
   script = 'env; exec sleep 100000',
   more: object = {},
@@ -66,19 +69,19 @@ export const service = (port: number) => ({
   ports: [{ name: 'p', port, targetPort: port, protocol: 'TCP' }],
 })
 
-/** Those of the namespace, by name. */
+/** The objects of the namespace, by name. */
 export async function podsIn(world: World): Promise<Made[]> {
   return (await world.list<Made>('Pod')).sort((a, b) =>
     a.metadata.name < b.metadata.name ? -1 : 1,
   )
 }
 
-/** Those that are not on their way out. */
+/** The objects without a deletionTimestamp. */
 export async function alivePodsIn(world: World): Promise<Made[]> {
   return (await podsIn(world)).filter(({ metadata }) => metadata.deletionTimestamp === undefined)
 }
 
-/** Throws where there are not so many Pods, all of them running. */
+/** @throws if the number of running Pods differs */
 export async function runningPodsIn(world: World, count: number): Promise<Made[]> {
   const found = await alivePodsIn(world)
   expect(found.map(({ status }) => status.phase)).toEqual(
@@ -91,7 +94,7 @@ export async function namesIn(world: World, kind: string): Promise<string[]> {
   return (await world.list<Made>(kind)).map(({ metadata }) => metadata.name).sort()
 }
 
-/** Changes with every Instance that is another one, or on other nodes. */
+/** A text that changes with every recreated Instance and every change of nodes. */
 export async function instanceIdsIn(world: World): Promise<string[][]> {
   return (await world.instances())
     .map(({ metadata, spec }) => [metadata.uid, spec.nodes.toSorted().join()])
@@ -106,7 +109,7 @@ export function ready(found: readonly Made[]): Made[] {
   )
 }
 
-/** Whether it is one of the Pods that `akri_broker_pod_count` counts. */
+/** Whether `akri_broker_pod_count` counts the Pod. */
 export function isBroker({ metadata, status }: Made): boolean {
   return (
     metadata.ownerReferences !== undefined &&
@@ -115,9 +118,9 @@ export function isBroker({ metadata, status }: Made): boolean {
   )
 }
 
-/** The Pods that there were, one after the other. Times are whole seconds, in milliseconds since the epoch. */
+/** The Pods of the past, in order. Times are whole seconds, in milliseconds since the epoch. */
 export function brokersOf(history: History<Made>) {
-  // Of each the last state: that in which it had ended.
+  // The last state of each Pod, in which it had ended.
   const pods = new Map(history.states.map((pod) => [pod.metadata.uid, pod]))
   return [...pods.values()].map(({ metadata, status }) => ({
     restarts: Number(metadata.annotations['akri.sh/restarts'] ?? 0),
@@ -126,7 +129,7 @@ export function brokersOf(history: History<Made>) {
   }))
 }
 
-/** Where a Service leads to. */
+/** The endpoints of a Service. */
 export async function addresses(world: World, name: string): Promise<string[]> {
   const { subsets = [] } = (await world.client.request({
     method: 'GET',
@@ -135,7 +138,7 @@ export async function addresses(world: World, name: string): Promise<string[]> {
   return subsets.flatMap(({ addresses: found = [] }) => found.map(({ ip }) => ip))
 }
 
-/** Says of a Pod what a kubelet says that does not let it in. */
+/** Sets the status of a Pod that a kubelet rejects. */
 export async function refuse(world: World, name: string): Promise<void> {
   const startTime = new Date().toISOString()
   const status = {

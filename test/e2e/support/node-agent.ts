@@ -1,7 +1,7 @@
 import path from 'node:path'
 import { access, type NodeProcess, onNode } from './nodes.js'
 
-/** An agent that serves a node, as a process by itself: so that a test can kill it, and read what it says. */
+/** An agent of a node, as a process of its own. A test can kill it and read its log. */
 export class NodeAgent {
   readonly node: string
   readonly directory: string
@@ -31,7 +31,7 @@ export class NodeAgent {
     return new NodeAgent(node, await access.makeDirectory(node), env)
   }
 
-  /** Another one of the same node and with the same directories, as there may be for a moment while an agent is exchanged. */
+  /** Another agent of the same node with the same directories, as during an update of the agent. */
   static beside(
     { node, directory }: NodeAgent,
     env: Readonly<Record<string, string>> = {},
@@ -39,7 +39,7 @@ export class NodeAgent {
     return new NodeAgent(node, directory, env)
   }
 
-  /** Where it is a process of this machine, and runs. */
+  /** The process id, if the agent is a running process of this machine. */
   get pid(): number | undefined {
     return this.#process.pid
   }
@@ -48,17 +48,17 @@ export class NodeAgent {
     return this.#process.start()
   }
 
-  /** Resolves when it has ended. */
+  /** Resolves when the agent has ended. */
   stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
     return this.#process.stop(signal)
   }
 
-  /** What it has logged, of all its lives. */
+  /** The log of all starts. */
   output(): Promise<string> {
     return this.#process.output()
   }
 
-  /** Of its last life; undefined as long as it runs. */
+  /** The exit code of the last process; undefined while it runs. */
   exitCode(): Promise<number | undefined> {
     return this.#process.exitCode()
   }

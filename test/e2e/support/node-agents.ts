@@ -34,7 +34,9 @@ export class NodeAgents {
   }
 }
 
-/** For the tests of a suite: a world with an agent on each node, which is empty again after each test. */
+/**
+ * For the tests of a suite: a world with an agent on each node. It is empty again after each test.
+ */
 export function useAgents(
   onOpen: (opened: { readonly world: World; readonly agents: NodeAgents }) => void,
 ): void {

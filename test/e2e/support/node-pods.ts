@@ -9,22 +9,24 @@ import { tidyUp } from './tidy-up.js'
 
 export const NAMESPACE = 'akri-test-nodes'
 const LABEL = 'akri.sh/test-node'
-/** Where a cluster checks what Pods may, as it does by Pod Security. */
+/** The label by which a cluster with Pod Security allows these Pods. */
 const PRIVILEGED = { 'pod-security.kubernetes.io/enforce': 'privileged' }
-/** On a node, and by the same name in its Pod. */
+/** The directory on a node; the Pod mounts it by the same name. */
 const DIRECTORY = '/var/lib/akri-test'
 const KUBELET = '/var/lib/kubelet'
 const RUNTIME = '/run/containerd'
 
-/** From a Pod in the node's namespace of processes into all others. */
+/** Enters all namespaces of the node from a Pod in the node's process namespace. */
 const ON_NODE = ['nsenter', '-t', '1', '-m', '-n', '-u', '-i', '-p', '--']
-/** Those of the node, found where its first process and all others find theirs. */
+/** Processes of the node, found by both its first process and the others. */
 const WITH_ITS_PROGRAMS = `
 own=$(tr '\\0' '\\n' </proc/1/environ | sed -n 's/^PATH=//p')
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:$own
 exec "$@"`
 
-/** Nodes of any cluster, reached by a privileged Pod on each of them, in which agents are processes as well. */
+/**
+ * Nodes of any cluster. A privileged Pod reaches each node, and agents are processes in that Pod.
+ */
 export class NodePods implements NodeAccess {
   readonly availabilityFile = `${DIRECTORY}/availability.txt`
   readonly shellImage = process.env.AKRI_TEST_SHELL_IMAGE ?? 'busybox:1.37'
@@ -36,7 +38,7 @@ export class NodePods implements NodeAccess {
   }
 
   async killKubelet(node: string): Promise<void> {
-    // A moment later, since this command comes by way of the kubelet.
+    // The command goes through the kubelet, so the kill happens a moment later.
     const script = `
       for process in /proc/[0-9]*; do
         [ "$(cat $process/comm 2>/dev/null)" = kubelet ] && pid=\${process#/proc/}
@@ -86,7 +88,7 @@ export class NodePods implements NodeAccess {
     return new AgentInPod(this, node, options)
   }
 
-  /** What a command in the node's Pod writes. */
+  /** The output of a command in the node's Pod. */
   async inPod(node: string, ...command: readonly string[]): Promise<string> {
     return kubectl('-n', NAMESPACE, 'exec', await this.#podOf(node), '--', ...command)
   }
@@ -98,7 +100,10 @@ export class NodePods implements NodeAccess {
   }
 }
 
-/** What it says goes into a file: an agent must go on while the kubelet restarts, by which all is reached. */
+/**
+ * The log goes to a file: the agent must go on while the kubelet, which carries all output,
+ * restarts.
+ */
 class AgentInPod implements NodeProcess {
   readonly #pods: NodePods
   readonly #node: string
@@ -145,7 +150,7 @@ class AgentInPod implements NodeProcess {
   }
 }
 
-/** A program of this directory in one piece, as it runs where nothing but Node is there. */
+/** A program of this directory, bundled, so that it runs where only Node.js is installed. */
 async function bundled(file: string): Promise<string> {
   const { outputFiles } = await build({
     entryPoints: [path.join(import.meta.dirname, file)],
@@ -162,7 +167,7 @@ async function bundled(file: string): Promise<string> {
   return outputFiles.map(({ text }) => text).join('')
 }
 
-/** The name of a node's Pod, which runs. */
+/** The name of the running Pod on a node. */
 async function providePod(node: string): Promise<string> {
   const name = `on-${node}`
   const objects = { apiVersion: 'v1', kind: 'List', items: objectsFor(name, node) }
@@ -243,7 +248,7 @@ function objectsFor(name: string, node: string): object[] {
   ]
 }
 
-/** Ends everything that was made on nodes, and takes it away. */
+/** Ends and removes everything that the tests created on nodes. */
 export async function removeNodePods(): Promise<void> {
   const empty = (pod: string) =>
     kubectl('-n', NAMESPACE, 'exec', pod, '--', '/bin/sh', '-c', `rm -rf ${DIRECTORY}/*`)
@@ -255,7 +260,7 @@ export async function removeNodePods(): Promise<void> {
   )
 }
 
-/** Where a Pod never ran, nothing was made on its node. */
+/** If a Pod never ran, its node has nothing to remove. */
 async function runningPods(): Promise<string[]> {
   const text = await kubectl(
     '-n',

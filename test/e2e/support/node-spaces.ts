@@ -10,12 +10,18 @@ import type { AgentOptions, NodeAccess, NodeProcess } from './nodes.js'
 
 const run = promisify(execFile)
 
-/** A directory with `kube-node --work DIRECTORY NODE COMMAND…` and `… NODE --restart kubelet`: how to get at the nodes. */
+/**
+ * The directory of the program `kube-node`: `kube-node --work DIRECTORY NODE COMMAND…` runs a
+ * command on a node, `… NODE --restart kubelet` restarts its kubelet.
+ */
 export const kubeTools = process.env.AKRI_KUBE_TOOLS
-/** Where that Kubernetes keeps the directories of its nodes: `nodes/NODE/kubelet/device-plugins`. */
+/** The directory of that Kubernetes, with `nodes/NODE/kubelet/device-plugins`. */
 export const workDirectory = process.env.AKRI_KUBE_WORK ?? '/tmp/akri-kube'
 
-/** Nodes that are namespaces of this machine, whose files it sees as well. Agents are processes of this machine. */
+/**
+ * Nodes that are namespaces of this machine, which sees their files. Agents are processes of this
+ * machine.
+ */
 export class NodeSpaces implements NodeAccess {
   readonly availabilityFile = path.join(workDirectory, 'debug-echo-availability.txt')
   readonly shellImage = 'e2e.local/busybox:1'
@@ -46,7 +52,10 @@ export class NodeSpaces implements NodeAccess {
     return path.join(workDirectory, 'nodes', node, 'kubelet')
   }
 
-  /** The node's /run is its own: the runtime is reached through its first process. */
+  /**
+   * The node has a /run of its own: the runtime's socket is reached through the node's first
+   * process.
+   */
   runtimeSocket(node: string): string {
     const pid = readFileSync(path.join(workDirectory, 'nodes', node, 'pid'), 'utf8').trim()
     return `/proc/${pid}/root/run/containerd/containerd.sock`

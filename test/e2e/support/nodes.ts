@@ -4,72 +4,77 @@ import { hasKubectl } from './kubectl.js'
 import { NodePods } from './node-pods.js'
 import { kubeTools, NodeSpaces } from './node-spaces.js'
 
-// The two nodes that tests are about, and how they get at them.
+// The two nodes of the tests, and the ways to reach them.
 
-/** A program that serves a node, so that a test can kill it, and read what it says. */
+/** A program of a node that a test can kill, with a readable log. */
 export interface NodeProcess {
   start(): Promise<void>
-  /** Resolves when it has ended. */
+  /** Resolves when the program has ended. */
   stop(signal: NodeJS.Signals): Promise<void>
-  /** What it has logged, of all its lives. */
+  /** The log of all starts. */
   output(): Promise<string>
-  /** Of its last life; undefined as long as it runs. */
+  /** The exit code of the last process; undefined while it runs. */
   exitCode(): Promise<number | undefined>
-  /** Where it is one of this machine. */
+  /** The process id, if the program is a process of this machine. */
   readonly pid?: number | undefined
 }
 
 export interface AgentOptions {
-  /** One of the node, which is the agent's. */
+  /** A directory of the node that belongs to the agent. */
   readonly directory: string
   readonly environment: Readonly<Record<string, string>>
 }
 
-/** A way to get at nodes. */
+/** A way to reach nodes. */
 export interface NodeAccess {
-  /** What a command in a node's namespaces writes. @throws with what it says to standard error, where it fails */
+  /** The output of a command in a node's namespaces. @throws with its standard error if it fails */
   run(node: string, command: readonly string[]): Promise<string>
-  /** Ends the kubelet of a node without a word, which starts it again. */
+  /** Kills the kubelet of a node. The node starts it again. */
   killKubelet(node: string): Promise<void>
-  /** The directory of a node's kubelet, as its agents see it. */
+  /** The directory of a node's kubelet, as the node's agents see it. */
   kubeletDirectory(node: string): string
-  /** The socket of a node's container runtime, as its agents see it. */
+  /** The socket of a node's container runtime, as the node's agents see it. */
   runtimeSocket(node: string): string
-  /** What the kubelet of a node has given of our resources. */
+  /** Our allocations of a node's kubelet. */
   allocated(node: string): Promise<Allocated[]>
-  /** A new directory of a node, by the same name for its agents. */
+  /** A new directory of a node; the node's agents see it by the same name. */
   makeDirectory(node: string): Promise<string>
-  /** An agent of a node, which does not run yet. */
+  /** An agent of a node that is not started yet. */
   agent(node: string, options: AgentOptions): NodeProcess
-  /** Read by the debugEcho of each agent: while it says OFFLINE on a node, that one finds nothing. */
+  /**
+   * The debugEcho handler of each agent reads this file. It finds nothing while the file on its
+   * node says OFFLINE.
+   */
   readonly availabilityFile: string
-  /** The image of Pods that need a shell only. */
+  /** The image of Pods that only need a shell. */
   readonly shellImage: string
 }
 
 export const access: NodeAccess =
   kubeTools === undefined ? new NodePods() : new NodeSpaces(kubeTools)
 
-/** What is missing for tests on a real cluster; undefined where nothing is. */
+/** The reason why tests on a real cluster cannot run; undefined if they can. */
 export function missing(): string | undefined {
-  // A KUBECONFIG may well be that of a cluster that people work with.
+  // KUBECONFIG can name a cluster that people work with.
   if (!process.env.KUBECONFIG || process.env.AKRI_TEST_CLUSTER !== '1')
     return 'needs a Kubernetes for tests: set KUBECONFIG and AKRI_TEST_CLUSTER=1'
   if (access instanceof NodeSpaces) return access.missing()
   return hasKubectl() ? undefined : 'needs kubectl'
 }
 
-/** What is missing for tests that need more than Pods have: nodes and an API server that are processes of this machine. */
+/**
+ * The reason why tests cannot run that need nodes and an API server as processes of this machine.
+ */
 export function missingHere(): string | undefined {
   if (missing() !== undefined) return missing()
   if (access instanceof NodeSpaces) return undefined
   return 'needs nodes that are namespaces of this machine: set AKRI_KUBE_TOOLS to a directory with kube-node'
 }
 
-/** Where nodes and API server reach this machine. */
+/** The address of this machine for nodes and the API server. */
 export const HOST = process.env.AKRI_TEST_HOST ?? (access instanceof NodeSpaces ? '10.99.0.1' : '')
 
-/** What is missing for tests whose devices and webhooks are processes of this machine. */
+/** The reason why tests cannot run whose devices and webhooks are processes of this machine. */
 export function missingHost(): string | undefined {
   return (
     missing() ??
@@ -81,16 +86,16 @@ export function missingHost(): string | undefined {
 
 const because = (lacks: string | undefined) => (lacks === undefined ? '' : ` (${lacks})`)
 
-/** For titles: why what follows is skipped. */
+/** For titles: the reason of a skip. */
 export const unless = because(missing())
 export const unlessHere = because(missingHere())
 export const unlessHost = because(missingHost())
 
-/** In the order of their names. */
+/** Sorted by name. */
 export const NODES = await testNodes()
 export const [NODE_1, NODE_2] = NODES
 
-/** A command in a node's namespaces. */
+/** Runs a command in a node's namespaces. */
 export function onNode(node: string, ...command: readonly string[]): Promise<string> {
   return access.run(node, command)
 }
@@ -100,14 +105,14 @@ export async function filesBelow(node: string, directory: string): Promise<strin
   return text.split('\n').filter(Boolean)
 }
 
-/** A new directory, by the same name on both nodes. */
+/** A new directory with the same name on both nodes. */
 export async function makeDirectories(): Promise<string> {
   const directory = await access.makeDirectory(NODE_1)
   await onNode(NODE_2, 'mkdir', '-p', directory)
   return directory
 }
 
-/** Whether debugEcho finds anything, on all nodes. */
+/** Switches the devices of debugEcho on or off, on all nodes. */
 export async function setAvailable(available: boolean): Promise<void> {
   const file = access.availabilityFile
   const script = available
@@ -116,7 +121,7 @@ export async function setAvailable(available: boolean): Promise<void> {
   for (const node of NODES) await onNode(node, 'sh', '-c', script)
 }
 
-/** Two nodes that take Pods: those that are named, or the first ones of the cluster. */
+/** Two nodes that accept Pods: the named nodes, or the first nodes of the cluster. */
 async function testNodes(): Promise<readonly [string, string]> {
   const named =
     process.env.AKRI_TEST_NODES?.split(',') ??

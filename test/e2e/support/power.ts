@@ -1,13 +1,16 @@
 import { workDirectory } from './node-spaces.js'
 import { onNode } from './nodes.js'
 
-// A node without its power, and what comes back with it. What is on its disk stays: the checkpoints and sockets of the
-// kubelet and its plugins, and what containerd knows of containers.
+// A node loses its power and gets it back. Its disk stays: checkpoints and sockets of the kubelet
+// and its plugins, and containerd's records of containers.
 
 const SERVICES = ['containerd', 'kubelet'] as const
 type Service = (typeof SERVICES)[number]
 
-/** Ends everything on the node but its first process, with no word of warning; nothing starts again by itself. */
+/**
+ * Kills everything on the node except its first process, without a warning. Nothing starts again by
+ * itself.
+ */
 export async function powerOff(node: string): Promise<void> {
   for (const service of SERVICES)
     await onNode(node, 'sh', '-c', `${locate(node, service)} kill -STOP $parent; kill -KILL $pid`)
@@ -19,12 +22,15 @@ export async function powerOn(node: string, service: Service): Promise<void> {
   await onNode(node, 'sh', '-c', `${locate(node, service)} kill -CONT $parent`)
 }
 
-/** Whoever has started a service starts it again when it has ended. */
+/** The parent process of a service starts it again. */
 function locate(node: string, service: Service): string {
   return `pid=$(cat ${workDirectory}/nodes/${node}/${service}.pid); parent=$(awk '/^PPid:/ { print $2 }' /proc/$pid/status);`
 }
 
-/** Containers are what is not in the node's own namespace of processes; those that watch them go first, and tell nobody. */
+/**
+ * Container processes are outside the node's own process namespace. Their shims are killed first,
+ * so that they report nothing.
+ */
 const END_CONTAINERS = `
 cd /proc
 own=$(readlink self/ns/pid)

@@ -1,5 +1,5 @@
 import { listAllocated } from './allocated.js'
 
-// A program for where the socket is, which is its argument.
+// A program whose argument is the path of the socket.
 
 process.stdout.write(JSON.stringify(await listAllocated(process.argv[2] ?? '')))

@@ -1,7 +1,7 @@
 import { kubectl } from './kubectl.js'
 import { NAMESPACE, removeNodePods } from './node-pods.js'
 
-/** After a run of tests: nothing of what led into nodes is left in their cluster. */
+/** After a test run, removes the Pods that reached into nodes. */
 export default function setup(): () => Promise<void> {
   return async () => {
     if (

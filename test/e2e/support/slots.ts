@@ -3,7 +3,7 @@ import { expect } from 'vitest'
 import { access, NODES } from './nodes.js'
 import type { World } from './world.js'
 
-/** What the kubelets have given to Pods that are there must be what the Instances say, and nothing else. */
+/** The kubelets' allocations to existing Pods must equal the claims of the Instances. */
 export async function checkSlots(world: World, where: string): Promise<void> {
   const pods = new Map((await world.pods()).map((pod) => [pod.metadata.name, pod]))
   const held = Object.entries(await world.usage()).filter(([, usage]) => usage !== '')
@@ -40,7 +40,7 @@ export async function checkSlots(world: World, where: string): Promise<void> {
   expect(held.map(([slot]) => slot).sort(), `${where}: held, but given to nobody`).toEqual(slots)
 }
 
-/** Whether the slot is one of a device of the Configuration that has this resource. */
+/** Whether the slot belongs to a device of the Configuration with this resource. */
 function ofConfiguration(slot: string, resource: string): boolean {
   return slot.replace(/-[0-9a-f]{6}-\d+$/, '') === resource.replace('akri.sh/', '')
 }

@@ -1,4 +1,4 @@
-/** Does one step after the other, whatever becomes of those before. @throws where any of them failed */
+/** Does all steps in order, also after a failure. @throws if a step failed */
 export async function tidyUp(...steps: readonly (() => Promise<unknown>)[]): Promise<void> {
   const failures: unknown[] = []
   for (const step of steps) await step().catch((error: unknown) => failures.push(error))

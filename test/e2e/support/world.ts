@@ -63,7 +63,7 @@ export interface InstanceState {
   }
 }
 
-/** A namespace of a real cluster that a test has for itself. */
+/** A namespace of a real cluster, owned by one test. */
 export class World {
   readonly namespace: string
   readonly client: ApiClient
@@ -102,7 +102,8 @@ export class World {
       body: { metadata: { name: namespace } },
     })
     const world = new World(client, namespace)
-    // Pods are refused before there is a service account, and where that has tokens, before it has one.
+    // The API server rejects Pods before the namespace has a service account, and before that has a
+    // token if the cluster uses such tokens.
     await eventually(async () => {
       const body = JSON.parse(podYaml('x', {}))
       await client.request({
@@ -115,7 +116,7 @@ export class World {
     return world
   }
 
-  /** Ends the Pods first, by force: a namespace takes its time. */
+  /** Deletes the Pods first and by force: the deletion of a namespace takes long. */
   async close(): Promise<void> {
     await this.clear()
     await this.client
@@ -124,14 +125,14 @@ export class World {
     this.client.close()
   }
 
-  /** Nothing of ours is left in the namespace. */
+  /** Removes all our objects from the namespace. */
   async clear(): Promise<void> {
     const named = [
       ...(await this.list<Named>('Configuration')),
       ...(await this.list<Named>('Instance')),
     ]
     const resources = named.map(({ metadata }) => `akri.sh/${metadata.name}`)
-    // What makes other things goes first.
+    // Deletes owners before the objects that they own.
     for (const kind of [
       'Configuration',
       'Deployment',
@@ -155,7 +156,7 @@ export class World {
     await eventually(async () => {
       const left = [...(await this.list('Pod')), ...(await this.instances())]
       if (left.length > 0) throw new Error(`${left.length} objects are left`)
-      // A node's status is a little behind: what it says of the past must not be taken for what comes next.
+      // The status of a node lags: an old status must not pass for the next one.
       for (const node of NODES) {
         for (const resource of resources)
           if (((await this.allocatable(node, resource)) ?? 0) > 0)
@@ -213,7 +214,7 @@ export class World {
     )
   }
 
-  /** Throws where one of the Pods does not run. */
+  /** @throws if one of the Pods does not run */
   async running(...names: readonly string[]): Promise<void> {
     const pods = new Map((await this.pods()).map(({ metadata, status }) => [metadata.name, status]))
     for (const name of names) {
@@ -222,7 +223,7 @@ export class World {
     }
   }
 
-  /** The Pods that a kubelet did not admit, and why. */
+  /** The Pods that a kubelet rejected, with the reason. */
   async refused(): Promise<string[]> {
     const refused = (await this.pods()).filter(
       ({ status }) => status.reason === 'UnexpectedAdmissionError',
@@ -232,19 +233,22 @@ export class World {
     )
   }
 
-  /** Of every slot of the namespace the holder, by slot. */
+  /** The claims of the namespace, by slot. */
   async usage(): Promise<Record<string, string>> {
     return Object.assign({}, ...(await this.instances()).map(({ spec }) => spec.deviceUsage))
   }
 
-  /** The holders of the slots that are held, in order. */
+  /** The nodes of all claims, sorted. */
   async holders(): Promise<string[]> {
     return Object.values(await this.usage())
       .filter((usage) => usage !== '')
       .sort()
   }
 
-  /** What a node has of a resource; undefined where it does not know it. */
+  /**
+   * The allocatable quantity of a resource on a node; undefined if the node does not know the
+   * resource.
+   */
   async allocatable(node: string, resource: string): Promise<number | undefined> {
     const { status } = (await this.client.request({
       method: 'GET',
@@ -253,16 +257,16 @@ export class World {
       status: { allocatable: Record<string, string> }
     }
     const found = status.allocatable[resource]
-    // A quantity: 1000 is written as 1k.
+    // A quantity: Kubernetes writes 1000 as 1k.
     return found === undefined ? undefined : Number(found.replace(/k$/, '000'))
   }
 
-  /** What each of the nodes has of a resource. */
+  /** The allocatable quantity of a resource on each node. */
   allocatables(resource: string): Promise<(number | undefined)[]> {
     return Promise.all(NODES.map((node) => this.allocatable(node, resource)))
   }
 
-  /** How many device plugins of ours a kubelet has taken since it started. */
+  /** The number of our plugins that a kubelet has accepted since its start. */
   async registrations(node: string): Promise<number> {
     const request = { method: 'GET' as const, path: `/api/v1/nodes/${node}/proxy/metrics` }
     let sum = 0
@@ -285,7 +289,7 @@ export class World {
     return status.conditions.some(({ type, status: is }) => type === 'Ready' && is === 'True')
   }
 
-  /** @param container may be left out where the Pod has one only */
+  /** @param container can be left out for a Pod with one container */
   async logs(pod: string, container?: string): Promise<string> {
     const response: string[] = []
     const request = {
@@ -299,7 +303,10 @@ export class World {
   }
 }
 
-/** Until it does not throw: a cluster takes its time. @param timeoutMs after which the last error is thrown */
+/**
+ * Retries until the function does not throw: a cluster is slow. @param timeoutMs after which the
+ * last error is thrown
+ */
 export async function eventually<T>(look: () => Promise<T> | T, timeoutMs = 90_000): Promise<T> {
   const end = systemClock.monotonicMs() + timeoutMs
   while (true) {
@@ -323,7 +330,7 @@ export interface PodOptions {
   readonly shared?: string
 }
 
-/** A container of a test, which asks for resources. */
+/** A container that asks for resources. */
 export function container(
   name: string,
   limits: Readonly<Record<string, number>>,
@@ -393,12 +400,12 @@ export function deploymentYaml(
   })
 }
 
-/** Of the spec of a Pod that is to run on one node. */
+/** The part of a Pod's spec that binds it to a node. */
 function onlyOn(node: string | undefined): object {
   return node === undefined ? {} : { nodeSelector: { 'kubernetes.io/hostname': node } }
 }
 
-/** A Configuration with debugEcho. */
+/** A Configuration of debugEcho. */
 export function echoYaml(
   name: string,
   descriptions: readonly string[],

@@ -13,7 +13,8 @@ import { NODE_1, NODE_2 } from '../support/nodes.js'
 import { tidyUp } from '../support/tidy-up.js'
 import { eventually, World } from '../support/world.js'
 
-// The webhook as an operator has it: an image, installed from deploy/manifests/webhook, reached by its Service.
+// The webhook as operators run it: an image, installed from deploy/manifests/webhook, reached by
+// its Service.
 
 const lacks = missingForInstallation()
 const FOLDER = path.join(MANIFESTS, 'webhook')
@@ -61,7 +62,7 @@ describe.skipIf(lacks !== undefined)(
         query: { dryRun: 'All' },
         body: object,
       })
-    /** Asks all the time until `work` is done. @returns what went wrong */
+    /** Sends requests until `work` is done. @returns the failures */
     const asking = async (work: () => Promise<unknown>): Promise<unknown[]> => {
       const failures: unknown[] = []
       let ends = false
@@ -89,7 +90,7 @@ describe.skipIf(lacks !== undefined)(
       )
     })
 
-    it('becomes ready on both nodes, with rights for what it does and no others', async () => {
+    it('becomes ready on both nodes, with the rights that it needs and no others', async () => {
       await kubectl('-n', 'akri', 'rollout', 'status', DEPLOYMENT, '--timeout=90s')
       const running = await pods()
       expect(running.map(({ spec }) => spec.nodeName).sort()).toEqual([NODE_1, NODE_2])
@@ -120,7 +121,7 @@ describe.skipIf(lacks !== undefined)(
       expect(await may('patch', 'validatingwebhookconfigurations/other')).toBe(false)
     })
 
-    it('R66 tells who uses kubectl each thing that is wrong', async () => {
+    it('R66 tells users of kubectl everything that is wrong', async () => {
       await eventually(() => create(configuration({})))
       const wrong = configuration({
         brokerSpec: { brokerPodSpec: { container: [] } },
@@ -153,7 +154,7 @@ describe.skipIf(lacks !== undefined)(
       },
     )
 
-    it('is replaced by a new version without anybody noticing', async () => {
+    it('is replaced by a new version without a failed request', async () => {
       const failures = await asking(async () => {
         await kubectl('-n', 'akri', 'rollout', 'restart', DEPLOYMENT)
         await kubectl('-n', 'akri', 'rollout', 'status', DEPLOYMENT, '--timeout=90s')
@@ -179,13 +180,14 @@ describe.skipIf(lacks !== undefined)(
         })
         await kubectl('-n', 'akri', 'rollout', 'status', DEPLOYMENT, '--timeout=60s')
       })
-      // What was under way to the one that died may be lost, and is refused: it fails closed.
+      // A request in flight to the killed replica can fail, and is then rejected: the webhook fails
+      // closed.
       for (const failure of failures)
         expect(failure instanceof ApiError && failure.message).toContain('failed calling webhook')
       expect(failures.length).toBeLessThan(5)
     })
 
-    it('refuses everything where nobody answers, until it is told to let it pass', async () => {
+    it('leads to rejections if no replica answers, until the policy is Ignore', async () => {
       await kubectl('-n', 'akri', 'set', 'env', DEPLOYMENT, 'AKRI_FAILURE_POLICY=Ignore')
       await kubectl('-n', 'akri', 'rollout', 'status', DEPLOYMENT, '--timeout=90s')
       const policy = async () =>
@@ -215,7 +217,7 @@ describe.skipIf(lacks !== undefined)(
   },
 )
 
-/** What kubectl says of an object that is refused. */
+/** The output of kubectl for a rejected object. */
 function refusalByKubectl(json: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn('kubectl', ['create', '-f', '-'], { stdio: ['pipe', 'ignore', 'pipe'] })
@@ -231,7 +233,7 @@ function refusalByKubectl(json: string): Promise<string> {
   })
 }
 
-/** Kubernetes older than 1.21, as tests may have it, knows no PodDisruptionBudget of policy/v1; all else is there. */
+/** Kubernetes before 1.21 has no PodDisruptionBudget of policy/v1. Everything else must exist. */
 async function applyKnown(folder: string): Promise<void> {
   await kubectl('apply', '-k', folder).catch(ignoreUnknownKinds)
 }

@@ -9,7 +9,7 @@ import { checkType } from '../../../webhook/src/schema/check-type.js'
 import { MANIFESTS } from '../install/installation.js'
 import { IMAGE } from '../support/image.js'
 
-// What the manifests of the webhook say must be what the program understands, and what they say to one another.
+// The webhook's manifests must match the program and each other.
 
 interface Manifest {
   readonly kind: string
@@ -51,12 +51,12 @@ describe('deploy/manifests/webhook', () => {
     )
   })
 
-  it('sets what the webhook can be told, and Node', () => {
+  it('sets only options of the webhook and of Node.js', () => {
     const known = options.map(({ envVar }) => envVar)
     for (const name of environment.keys()) expect([...known, 'NODE_OPTIONS']).toContain(name)
   })
 
-  it('runs the image of this version, on the ports that the program has', () => {
+  it('runs the image of this version, on the ports of the program', () => {
     expect(container.image).toBe(IMAGE)
     expect(
       Object.fromEntries(container.ports.map(({ name, containerPort }) => [name, containerPort])),
@@ -66,7 +66,7 @@ describe('deploy/manifests/webhook', () => {
     })
   })
 
-  it('leaves a quarter of the memory to what is not the heap of JavaScript', () => {
+  it('leaves a quarter of the memory outside of the JavaScript heap', () => {
     const heap = /--max-old-space-size=(\d+)/.exec(environment.get('NODE_OPTIONS') ?? '')?.[1]
     const limit = /^(\d+)Mi$/.exec(container.resources.limits.memory)?.[1]
     expect(Number(heap)).toBeLessThanOrEqual(Number(limit) * 0.75)
@@ -95,7 +95,7 @@ describe('deploy/manifests/webhook', () => {
     expect(registration.metadata.name).toBe(environment.get('AKRI_WEBHOOK_CONFIGURATION'))
   })
 
-  it('gives rights to one account only, to named objects where that is possible, and none with a wildcard', () => {
+  it('gives rights to one account only, to named objects if possible, and none with a wildcard', () => {
     for (const file of files.filter((one) => one.includes('role'))) {
       const { kind, metadata, rules, subjects } = read<
         Manifest & {
@@ -119,7 +119,7 @@ describe('deploy/manifests/webhook', () => {
     )
   })
 
-  it('has specs that the webhook itself would take', () => {
+  it('has specs that the webhook itself accepts', () => {
     const check = (file: string, root: 'deploymentSpec' | 'serviceSpec') =>
       checkType(read<{ spec: unknown }>(file).spec, {
         types: BUNDLED_TYPES,
