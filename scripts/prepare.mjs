@@ -1,15 +1,19 @@
 // Makes a clone ready: installs the packages of package-lock.json and builds what has changed.
 // `--types` also writes declaration files, which publishing needs; `--no-build` only installs.
+// `--start` installs and builds only what `npm start` needs: the packages that are not a
+// devDependency, and the program `akri` with its handlers.
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import {
+  chmodSync,
   existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -18,6 +22,7 @@ import { manifestOf, reach, root, workspaces } from './workspaces.mjs'
 
 const stampFile = path.join(root, '.cache/prepare.json')
 const withTypes = process.argv.includes('--types')
+const forStart = process.argv.includes('--start')
 const NO_SOURCES = ['node_modules', 'dist', 'recorded', 'test-peers']
 
 const [, major, minor] = /(\d+)\.(\d+)/.exec(manifestOf('.').engines.node).map(Number)
@@ -29,7 +34,8 @@ if (nodeMajor < major || (nodeMajor === major && nodeMinor < minor)) {
 const stamp = readStamp()
 install()
 const all = workspaces()
-const isProgram = ({ manifest }) => manifest.bin !== undefined || manifest.akri !== undefined
+const isProgram = ({ manifest: { bin = {}, akri } }) =>
+  forStart ? 'akri' in bin : Object.keys(bin).length > 0 || akri !== undefined
 const packages = (withTypes ? all : reach(all, all.filter(isProgram), 'imports')).filter(
   ({ isBuilt }) => isBuilt,
 )
@@ -43,16 +49,18 @@ function install() {
     .update(readFileSync(path.join(root, 'package-lock.json')))
     .digest('hex')
   const isInstalled = existsSync(path.join(root, 'node_modules/.package-lock.json'))
-  if (stamp.lock === lock && isInstalled) return
-  if (isInstalled && npm(['ls', '--all', '--silent'], 'ignore') === 0) {
-    writeStamp({ lock })
-    return
+  // Without a stamp, a person installed by hand. What is there is never removed.
+  const hasAll = stamp.all ?? isInstalled
+  if (isInstalled && stamp.lock === lock && (hasAll || forStart)) return
+  const wantsAll = hasAll || !forStart
+  const scope = wantsAll ? '--include=dev' : '--omit=dev'
+  if (!isInstalled || npm(['ls', '--all', '--silent', scope], 'ignore') !== 0) {
+    say(`installing ${wantsAll ? 'all packages' : 'what npm start needs'} (npm install ${scope})`)
+    // `npm ci` wants the lock file to name the binaries of every platform, but a registry can lack some.
+    const args = ['install', scope, '--no-audit', '--no-fund', '--loglevel=error']
+    if (npm(args, 'inherit') !== 0) fail('npm install failed: see above')
   }
-  say('installing the packages of package-lock.json (npm install)')
-  // `npm ci` wants the lock file to name the binaries of every platform, but a registry can lack some.
-  if (npm(['install', '--no-audit', '--no-fund', '--loglevel=error'], 'inherit') !== 0)
-    fail('npm install failed: see above')
-  writeStamp({ lock })
+  writeStamp({ lock, all: wantsAll })
 }
 
 /** Builds what has changed: each package after those that it needs, on all processors. */
@@ -104,15 +112,14 @@ function isUpToDate(workspace) {
   )
 }
 
-/** npm links programs when it installs, and they are not built then. `npx akri` needs the link. */
+/** For `npx akri`. npm links programs only when they are there while it installs. */
 function link() {
-  const isLinked = (program) => existsSync(path.join(root, 'node_modules/.bin', program))
-  const names = packages
-    .filter(({ manifest: { bin = {} } }) => !Object.keys(bin).every(isLinked))
-    .map(({ name }) => name)
-  if (names.length === 0) return
-  if (npm(['rebuild', '--ignore-scripts', '--silent', ...names], 'ignore') !== 0)
-    fail(`npm rebuild ${names.join(' ')} failed`)
+  for (const { folder, name, manifest } of packages)
+    for (const [program, file] of Object.entries(manifest.bin ?? {})) {
+      chmodSync(path.join(root, folder, file), 0o755)
+      const link = path.join(root, 'node_modules/.bin', program)
+      if (!existsSync(link)) symlinkSync(path.join('..', name, file), link)
+    }
 }
 
 /** A digest of names, sizes and times of the sources that end up in the package; it reads none. */

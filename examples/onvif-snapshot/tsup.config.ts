@@ -1,3 +1,8 @@
 import { defineConfig } from 'tsup'
 
-export default defineConfig({ entry: ['src/main.ts'], format: 'esm', target: 'node20' })
+export default defineConfig({
+  entry: ['src/main.ts'],
+  format: 'esm',
+  target: 'node20',
+  external: ['onvif'],
+})

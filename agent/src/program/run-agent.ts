@@ -1,6 +1,7 @@
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
-import { ApiClient, clusterAccess, type NodeName } from '@akrijs/kube'
+import { ApiClient, type NodeName } from '@akrijs/kube'
+import { clusterAccess } from '@akrijs/kube/access'
 import { aborted, systemClock } from '@akrijs/runtime'
 import { findHandlerPackages } from '@akrijs/runtime/handler'
 import type { ProgramContext } from '@akrijs/runtime/program'

@@ -1,5 +1,6 @@
 import { API_VERSION } from '@akrijs/api'
-import { ApiClient, clusterAccess, EventRecorder, LeaderElection } from '@akrijs/kube'
+import { ApiClient, EventRecorder, LeaderElection } from '@akrijs/kube'
+import { clusterAccess } from '@akrijs/kube/access'
 import { aborted, systemClock } from '@akrijs/runtime'
 import type { ProgramContext } from '@akrijs/runtime/program'
 import { ClusterState } from '../cluster-state.js'

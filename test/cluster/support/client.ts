@@ -1,4 +1,5 @@
-import { ApiClient, type ApiClientOptions, type ClusterAccess, clusterAccess } from '@akrijs/kube'
+import { ApiClient, type ApiClientOptions, type ClusterAccess } from '@akrijs/kube'
+import { clusterAccess } from '@akrijs/kube/access'
 import { systemClock } from '@akrijs/runtime'
 
 // The way to the cluster for tests, also for what is not run by vitest.

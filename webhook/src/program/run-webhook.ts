@@ -1,5 +1,6 @@
 import { X509Certificate } from 'node:crypto'
-import { ApiClient, clusterAccess } from '@akrijs/kube'
+import { ApiClient } from '@akrijs/kube'
+import { clusterAccess } from '@akrijs/kube/access'
 import {
   type AkriError,
   aborted,
