@@ -8,6 +8,10 @@ const WITH_BUILD = [
   'examples/*/src/**/*.test.ts',
   '**/src/**/{broker-set,control,end-with-stdin,handler-package,pack}.test.ts',
 ]
+/** About a virtual machine, and networks of namespaces: the same on each version of Node. */
+const MACHINE = ['test/{onvif,udev/usb-machine}/**/*.test.ts']
+const CLUSTER = ['test/{cluster,e2e,chaos}/**/*.test.ts']
+const WITHOUT_CLUSTER = ['test/e2e/**/{*manifests,image-tree}.test.ts']
 /** What a test file contains that changes its process, or that talks to another one. */
 const NEEDS_ISOLATION =
   /from 'node:(?!assert|buffer|path|util)|\bvi\.(mock|stub|spyOn|useFake)|\bprocess\.|test-peers/
@@ -67,8 +71,23 @@ export default defineConfig({
         test: {
           ...limits,
           name: 'system',
-          include: [...WITH_BUILD, '{test,bench,scripts,ci}/**/*.test.ts'],
-          exclude: ['**/node_modules/**'],
+          include: [
+            ...WITH_BUILD,
+            ...WITHOUT_CLUSTER,
+            '{test/!(cluster|e2e|chaos),bench}/**/*.test.ts',
+            'ci/*.test.mjs',
+          ],
+          exclude: [...MACHINE, '**/node_modules/**'],
+        },
+      },
+      { ...shared, test: { ...limits, name: 'machine', include: MACHINE } },
+      {
+        ...shared,
+        test: {
+          ...limits,
+          name: 'cluster',
+          include: CLUSTER,
+          exclude: WITHOUT_CLUSTER,
           globalSetup: ['test/e2e/support/remove-node-pods.ts'],
         },
       },

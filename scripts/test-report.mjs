@@ -41,5 +41,5 @@ function resultOf(test) {
 }
 
 function firstLine({ message = '' }) {
-  return message.split('\n', 1)[0]
+  return message.split('\n', 1)[0].slice(0, 500)
 }

@@ -1,0 +1,104 @@
+// The end of a CI run: each failure, each skip with its reason, each part of the list expected.json
+// that did not run, and the sum as the last line.
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { summarize } from '../scripts/test-summary.mjs'
+
+/**
+ * @typedef {object} Job
+ * @property {string} name
+ * @property {number} [status] its exit code; undefined when it has not ended
+ * @property {import('../scripts/test-report.mjs').TestReport} [report] of its tests
+ *
+ * @typedef {object} Expected
+ * @property {{ name: string, tests: boolean }[]} jobs and whether each of them runs tests
+ * @property {{ name: string, job: string, tests: string }[]} tests what runs in a job: a regular
+ *   expression for `file > title`
+ */
+
+/**
+ * @param {Job[]} jobs
+ * @param {Expected} expected
+ * @param {string[]} files all files of tests
+ * @returns {{ passed: number, failed: string[], skipped: number, skips: string[] }}
+ */
+export function judge(jobs, expected, files) {
+  const ended = jobs.filter(({ status }) => status !== undefined)
+  const sums = ended.map(({ name, status, report }) => {
+    const { passed, failed, skipped } = summarize(report ?? { files: [], unhandled: [] })
+    if (status !== 0 && failed.length === 0) failed.push(`it ended with ${status}`)
+    return { passed, failed: failed.map((line) => `${name}: ${line}`), skipped: skipped.length }
+  })
+  const results = ended.flatMap(({ name: job, report }) =>
+    (report?.files ?? []).flatMap(({ file, tests }) =>
+      tests.map((test) => ({ job, file, ...test })),
+    ),
+  )
+  const ran = results.filter(({ state }) => state !== 'skipped')
+  const missing = [
+    ...expected.jobs
+      .filter(({ name }) => ended.every((job) => job.name !== name))
+      .map(({ name }) => `the job ${name} did not end`),
+    ...expected.jobs
+      .filter(({ name, tests }) => tests && ended.some((job) => job.name === name && !job.report))
+      .map(({ name }) => `the job ${name} left no report of its tests`),
+    ...expected.tests.flatMap(({ name, job, tests }) => {
+      const isPart = (result) =>
+        result.job === job && new RegExp(tests).test(`${result.file} > ${result.name}`)
+      if (ran.some(isPart)) return []
+      const skipped = results.filter(isPart)
+      return skipped.length === 0
+        ? [`${name}: no test of ${job} matches ${tests}`]
+        : [`${name}: ${job} skipped all ${skipped.length} tests`]
+    }),
+    ...files
+      .filter((file) => ran.every((result) => result.file !== file))
+      .map((file) => `${file}: no job ran a test of this file`),
+  ]
+  return {
+    passed: sum(sums.map(({ passed }) => passed)),
+    failed: [
+      ...sums.flatMap(({ failed }) => failed),
+      ...missing.map((line) => `expected to run: ${line}`),
+    ],
+    skipped: sum(sums.map(({ skipped }) => skipped)),
+    skips: skipLines(results.filter(({ state }) => state === 'skipped')),
+  }
+}
+
+/** One line for each test, with the jobs that skipped it. */
+function skipLines(results) {
+  const jobs = new Map()
+  for (const { job, file, name, reason } of results) {
+    const line = `${file}: ${name}${reason === undefined ? '' : `: ${reason}`}`
+    jobs.set(line, [...(jobs.get(line) ?? []), job])
+  }
+  return [...jobs].map(([line, names]) => `${line} [${names.join(', ')}]`)
+}
+
+function sum(numbers) {
+  return numbers.reduce((total, number) => total + number, 0)
+}
+
+function readJob(directory, { name }) {
+  const read = (file) => readFileSync(path.join(directory, file), 'utf8')
+  const exists = (file) => existsSync(path.join(directory, file))
+  return {
+    name,
+    ...(exists(`${name}.status`) && { status: Number(read(`${name}.status`)) }),
+    ...(exists(`${name}.json`) && { report: JSON.parse(read(`${name}.json`)) }),
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const expected = JSON.parse(readFileSync(path.join(import.meta.dirname, 'expected.json'), 'utf8'))
+  const files = execFileSync('git', ['ls-files', '*.test.ts', '*.test.mjs'], { encoding: 'utf8' })
+  const jobs = expected.jobs.map((job) => readJob(process.env.AKRI_CI, job))
+  const { passed, failed, skipped, skips } = judge(jobs, expected, files.trim().split('\n'))
+  for (const line of skips) process.stdout.write(`skipped: ${line}\n`)
+  for (const line of failed) process.stdout.write(`failed: ${line}\n`)
+  process.stdout.write(`${passed} passed, ${failed.length} failed, ${skipped} skipped\n`)
+  process.exitCode = failed.length > 0 ? 1 : 0
+}
