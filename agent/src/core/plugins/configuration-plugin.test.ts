@@ -236,7 +236,7 @@ describe('the device plugin of a Configuration', () => {
     kubelet.onChange(() => lists++, new AbortController().signal)
     // Two ids are free, and both stand for the one device.
     await expect(kubelet.admit(pod('q', 2))).rejects.toThrow(
-      /both stand for Instance|2 different devices are asked for/,
+      /both stand for Instance|2 different devices are requested/,
     )
     expect(held()).toEqual(before)
     await eventually(() => expect(lists).toBeGreaterThan(0))

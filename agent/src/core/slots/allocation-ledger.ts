@@ -10,29 +10,29 @@ import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import { Listeners } from '@akrijs/runtime'
 import type { NodePods } from '../../ports/kubelet.js'
 
-/** A slot that a container of this node has, and the id of which resource it has it by. */
+/** A slot that a container of this node uses, and the device id by which the kubelet gave the slot. */
 export interface SlotAllocation {
   readonly slot: SlotName
   readonly resourceName: string
-  /** The slot's own name, or what stands for it in the resource of its Configuration. */
+  /** The slot's name, or the virtual id in the resource of a Configuration. */
   readonly id: string
 }
 
 interface Entry {
-  readonly given: SlotAllocation
-  /** Whose containers have it; undefined where that has not been heard of yet. */
+  readonly allocation: SlotAllocation
+  /** The Pods of the containers; undefined until the kubelet lists them. */
   users: ReadonlySet<ObjectKey> | undefined
 }
 
 export interface AllocationLedgerOptions {
   readonly node: NodeName
-  /** The Pods of this node; undefined where nobody watches them. */
+  /** The Pods of this node; undefined if Pods are not watched. */
   readonly pods: NodePods | undefined
 }
 
 /**
- * Which slots the containers of this node have, as far as this node has seen it. Who holds a slot is what its Instance says; but
- * an Instance can be deleted or edited while containers run on, and the id of a Configuration does not say which slot it is.
+ * The allocations of this node's containers. The truth about claims is the Instance. But an Instance can be deleted or
+ * edited while containers run, and the virtual id of a Configuration does not tell the slot.
  */
 export class AllocationLedger {
   readonly #options: AllocationLedgerOptions
@@ -44,69 +44,68 @@ export class AllocationLedger {
     this.#options = options
   }
 
-  /** A container is given the slot, and which one it is will be seen. An id stands for one slot at a time. */
-  record(given: SlotAllocation): void {
-    this.#enter(given).users = undefined
+  /** Records a new allocation. An id stands for one slot at a time. */
+  record(allocation: SlotAllocation): void {
+    this.#enter(allocation).users = undefined
   }
 
-  /** The containers of these Pods have the slot. */
-  recordUsers(given: SlotAllocation, users: ReadonlySet<ObjectKey>): void {
-    this.#enter(given).users = users
+  /** Records the Pods whose containers use the slot. */
+  recordUsers(allocation: SlotAllocation, users: ReadonlySet<ObjectKey>): void {
+    this.#enter(allocation).users = users
   }
 
-  remove(given: SlotAllocation): void {
-    if (!this.has(given)) return
-    const instance = instanceOf(given.slot)
+  remove(allocation: SlotAllocation): void {
+    if (!this.has(allocation)) return
+    const id = idOf(allocation)
+    const instance = instanceOf(allocation.slot)
     const ofInstance = this.#byInstance.get(instance)
-    this.#byId.delete(idOf(given))
-    ofInstance?.delete(idOf(given))
+    this.#byId.delete(id)
+    ofInstance?.delete(id)
     if (ofInstance?.size === 0) this.#byInstance.delete(instance)
-    this.#listeners.tell(given.slot)
+    this.#listeners.tell(allocation.slot)
   }
 
-  has(given: SlotAllocation): boolean {
-    return this.#byId.get(idOf(given))?.given.slot === given.slot
+  has(allocation: SlotAllocation): boolean {
+    return this.slotOf(allocation.resourceName, allocation.id) === allocation.slot
   }
 
-  /** The Pods whose containers were last seen to have the slot; undefined where it has not been seen since it was given. */
-  usersOf(given: SlotAllocation): ReadonlySet<ObjectKey> | undefined {
-    const entry = this.#byId.get(idOf(given))
-    return entry?.given.slot === given.slot ? entry.users : undefined
+  /** The Pods of the allocation; undefined until the kubelet lists them. */
+  usersOf(allocation: SlotAllocation): ReadonlySet<ObjectKey> | undefined {
+    return this.has(allocation) ? this.#byId.get(idOf(allocation))?.users : undefined
   }
 
   /** The slot that an id stands for. */
   slotOf(resourceName: string, id: string): SlotName | undefined {
-    return this.#byId.get(idOf({ resourceName, id }))?.given.slot
+    return this.#byId.get(idOf({ resourceName, id }))?.allocation.slot
   }
 
   ofSlot(slot: SlotName): readonly SlotAllocation[] {
-    return [...(this.#byInstance.get(instanceOf(slot))?.values() ?? [])].flatMap(({ given }) =>
-      given.slot === slot ? given : [],
+    return allocationsOf(this.#byInstance.get(instanceOf(slot))).filter(
+      (allocation) => allocation.slot === slot,
     )
   }
 
   list(): readonly SlotAllocation[] {
-    return [...this.#byId.values()].map(({ given }) => given)
+    return allocationsOf(this.#byId)
   }
 
   /**
-   * Those whose Pods are there; and those of which nobody knows the Pod yet.
-   * @param instance of which @default all
+   * The allocations whose Pods are active or not known yet.
+   * @param instance @default all Instances
    */
   inUse(instance?: InstanceName): readonly SlotAllocation[] {
-    const entries =
-      (instance === undefined ? this.#byId : this.#byInstance.get(instance))?.values() ?? []
-    return [...entries].flatMap((entry) => (this.#isUsed(entry) ? entry.given : []))
+    const entries = instance === undefined ? this.#byId : this.#byInstance.get(instance)
+    return allocationsOf(entries, (entry) => this.#isInUse(entry))
   }
 
-  /** What an Instance has to say of its slots because of the containers that have them, also of slots beyond its capacity. */
+  /** The claims that the Instance should record, also those of slots beyond its capacity. */
   claimsIn(instance: InstanceName): Record<SlotName, string> {
     return Object.fromEntries(
-      this.inUse(instance).map((given) => [given.slot, usageOf(given, this.#options.node)]),
+      this.inUse(instance).map((each) => [each.slot, usageOf(each, this.#options.node)]),
     )
   }
 
-  /** The slots of an Instance as somebody may be given them: one that a container has is not free, whatever the Instance says. */
+  /** The slots of an Instance, where the claims of running containers replace `free`. */
   overlay(
     instance: InstanceName,
     slots: ReadonlyMap<SlotName, SlotUsage>,
@@ -121,45 +120,42 @@ export class AllocationLedger {
     )
   }
 
-  /** Calls back after a slot has come, gone or got another id. */
+  /** Calls back after an allocation of the slot was added, removed or moved to another id. */
   onChange(listener: (slot: SlotName) => void, signal: AbortSignal): void {
     this.#listeners.add(listener, signal)
   }
 
   #enter({ slot, resourceName, id }: SlotAllocation): Entry {
-    const before = this.#byId.get(idOf({ resourceName, id }))
-    if (before?.given.slot === slot) return before
-    if (before !== undefined) this.remove(before.given)
-    const entry: Entry = { given: { slot, resourceName, id }, users: undefined }
-    this.#byId.set(idOf(entry.given), entry)
+    const key = idOf({ resourceName, id })
+    const before = this.#byId.get(key)
+    if (before?.allocation.slot === slot) return before
+    if (before !== undefined) this.remove(before.allocation)
+    const entry: Entry = { allocation: { slot, resourceName, id }, users: undefined }
+    this.#byId.set(key, entry)
     const ofInstance = this.#byInstance.get(instanceOf(slot)) ?? new Map<string, Entry>()
-    this.#byInstance.set(instanceOf(slot), ofInstance.set(idOf(entry.given), entry))
+    this.#byInstance.set(instanceOf(slot), ofInstance.set(key, entry))
     this.#listeners.tell(slot)
     return entry
   }
 
-  #isUsed({ given, users }: Entry): boolean {
+  #isInUse({ allocation, users }: Entry): boolean {
     if (users === undefined) return true
-    return [...users].some((pod) => isPodActive(this.#options.pods, pod, given.resourceName))
+    return [...users].some((pod) => isPodActive(this.#options.pods, pod, allocation.resourceName))
   }
 }
 
-/** Whether a Pod that is said to have something of the resource is there and has not ended, as far as is known. */
-export function isPodActive(
-  pods: NodePods | undefined,
-  pod: ObjectKey,
-  resourceName: string,
-): boolean {
+/** Whether the Pod still uses the resource, by all that the node knows. */
+export function isPodActive(pods: NodePods | undefined, pod: ObjectKey, resource: string): boolean {
   if (pods === undefined) return true
-  // Before all Pods have been seen it is what the kubelet says.
-  return !pods.hasEnded(pod) && (!pods.synced || pods.users(resourceName).has(pod))
+  // Until all Pods have been seen, the kubelet's list counts.
+  return !pods.hasEnded(pod) && (!pods.synced || pods.users(resource).has(pod))
 }
 
-/** What the Instance has to say of a slot that a container of this node has. */
+/** The usage that the Instance should record for an allocation. */
 export function usageOf({ slot, resourceName, id }: SlotAllocation, node: NodeName): string {
-  const own = resourceName === `${GROUP}/${instanceOf(slot)}`
+  const isInstance = resourceName === `${GROUP}/${instanceOf(slot)}`
   return formatSlotUsage(
-    own ? { level: 'instance', node } : { level: 'configuration', virtualId: id, node },
+    isInstance ? { level: 'instance', node } : { level: 'configuration', virtualId: id, node },
   )
 }
 
@@ -167,6 +163,13 @@ export function instanceOf(slot: SlotName): InstanceName {
   return slot.slice(0, slot.lastIndexOf('-')) as InstanceName
 }
 
-function idOf({ resourceName, id }: Pick<SlotAllocation, 'resourceName' | 'id'>): string {
+function allocationsOf(
+  entries: ReadonlyMap<string, Entry> = new Map(),
+  isWanted: (entry: Entry) => boolean = () => true,
+): SlotAllocation[] {
+  return [...entries.values()].filter(isWanted).map(({ allocation }) => allocation)
+}
+
+function idOf({ resourceName, id }: Omit<SlotAllocation, 'slot'>): string {
   return `${resourceName} ${id}`
 }

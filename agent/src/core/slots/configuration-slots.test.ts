@@ -87,13 +87,13 @@ describe('the ids of a Configuration', () => {
       { id: '0', healthy: false },
       { id: '1', healthy: true },
     ])
-    expect(choose(lost, ['0'])).toMatch(/cannot be seen/)
+    expect(choose(lost, ['0'])).toMatch(/is not available now/)
   })
 
   it('R7 A20 are none for free slots while others beyond a lowered capacity are held', () => {
     expect(ids([camera('8120fe', [''], { heldOverCapacity: 1 })])).toEqual([])
     expect(choose([camera('8120fe', [''], { heldOverCapacity: 1 })], ['0'])).toMatch(
-      /1 different devices are asked for/,
+      /1 different devices are requested/,
     )
   })
 })
@@ -107,7 +107,7 @@ describe('the slots for the ids of a Configuration', () => {
   it('R11 R28 R36 are refused where two of one container would be of one device', () => {
     const used = [camera('8120fe', ['', '']), camera('a19705', ['', 'C:3:node-a'])]
     expect(choose(used, ['0', '1', '3'])).toBe(
-      '3 different devices are asked for, and no more than 2 can be had',
+      '3 different devices are requested, and 2 are available',
     )
     const taken = [camera('8120fe', ['C:0:node-a', 'C:3:node-a'])]
     expect(choose(taken, ['0', '3'])).toMatch(/ids 0 and 3 both stand for Instance cam-8120fe/)
@@ -141,7 +141,7 @@ describe('the slots for the ids of a Configuration', () => {
 
   it('A17 A22 are none for what is no id', () => {
     for (const odd of ['', 'x', '-1', '00', '1e3', 'cam-8120fe-0', '9'.repeat(400)])
-      expect(choose(FREE, [odd])).toMatch(/is no id of this/)
+      expect(choose(FREE, [odd])).toMatch(/is not an id of this/)
     expect(choose(FREE, ['0', '0'])).toMatch(/not all different/)
   })
 

@@ -2,50 +2,49 @@ import type { InstanceName, SlotName, SlotUsage } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import { slotsInClaimOrder, spareSlots } from './offer.js'
 
-// The resource of a Configuration: its ids are placeholders, and which slot an id stands for is decided when it is allocated.
-// What is advertised, what is preferred and what is allocated are all computed here, from the same slots and claims, so that
-// they cannot disagree.
+// The ids of a Configuration's resource are virtual: Allocate decides which slot an id stands for. The advertised ids, the
+// preference and Allocate are all computed here, from the same slots and claims, so they cannot disagree.
 
 /** The slots of one Instance of the Configuration, as this node sees them. */
 export interface InstanceSlots {
   readonly instance: InstanceName
-  /** Whether its device can be given to somebody at present. */
+  /** Whether the device can be allocated now. */
   readonly healthy: boolean
-  /** All nodes of the Instance, in the same order for each of them. */
+  /** All nodes of the Instance, in the same order on each node. */
   readonly nodes: readonly NodeName[]
   readonly slots: ReadonlyMap<SlotName, SlotUsage>
-  /** How many slots are still held beyond the capacity, since it was lowered: as many free ones have to wait. */
+  /** The number of claimed slots beyond the capacity: as many free slots wait. */
   readonly heldOverCapacity: number
 }
 
-/** A slot that an id stands for. */
+/** The slot that an id stands for. */
 export interface ChosenSlot {
   readonly id: string
   readonly instance: InstanceName
   readonly slot: SlotName
-  /** This node holds it for this id already. */
+  /** Whether this node has claimed the slot for this id already. */
   readonly claimed: boolean
 }
 
 export type SlotChoice =
-  /** For each container its slots, in the order of its ids. */
+  /** The slots of each container, in the order of its ids. */
   | { readonly ok: true; readonly containers: readonly (readonly ChosenSlot[])[] }
   | { readonly ok: false; readonly reason: string }
 
-/** Ids that stand for nothing yet are numbers. */
+/** The form of an id that no slot has been claimed for. */
 const PLACEHOLDER = /^(0|[1-9][0-9]{0,8})$/
 
 /**
- * The ids to advertise: those that this node has claimed, and one for each Instance with a free slot, by the smallest numbers
- * that are not claimed. An id whose device cannot be given to anybody is unhealthy.
+ * The ids to advertise: each id that this node has claimed, and an id for each Instance with a free slot. Unclaimed ids are
+ * the smallest unused numbers. A claimed id is unhealthy while its device cannot be allocated.
  */
 export function advertisedIds(
   instances: readonly InstanceSlots[],
   node: NodeName,
 ): { id: string; healthy: boolean }[] {
   const claims = claimsOf(instances, node)
-  const ids = [...claims].map(([id, { of }]) => ({ id, healthy: of.healthy }))
-  const free = instances.filter((one) => freeSlots(one).length > 0).length
+  const ids = [...claims].map(([id, { owner }]) => ({ id, healthy: owner.healthy }))
+  const free = instances.filter((instance) => freeSlots(instance).length > 0).length
   for (let number = 0, added = 0; added < free; number++) {
     if (claims.has(String(number))) continue
     ids.push({ id: String(number), healthy: true })
@@ -55,8 +54,9 @@ export function advertisedIds(
 }
 
 /**
- * Chooses a slot for each id. An id that is claimed keeps its slot; any other takes one of the Instance with the most free
- * slots, as {@link slotsInClaimOrder} has them. Within one container all slots are of different Instances, or the whole request is refused.
+ * Chooses a slot for each id. A claimed id keeps its slot. Any other id gets a slot of the Instance with the most free
+ * slots, in the order of {@link slotsInClaimOrder}. All slots of a container belong to different Instances; if that is not
+ * possible for a container, the whole request is refused.
  */
 export function chooseSlots(
   instances: readonly InstanceSlots[],
@@ -64,72 +64,65 @@ export function chooseSlots(
   requests: readonly (readonly string[])[],
 ): SlotChoice {
   const claims = claimsOf(instances, node)
-  const free = new Map(instances.map((one) => [one.instance, freeInTurn(one, node)]))
-  // An id that several containers ask for stands for the same slot in each of them.
+  const free = new Map(instances.map((each) => [each.instance, freeInClaimOrder(each, node)]))
+  const freeCount = (instance: InstanceName) => free.get(instance)?.length ?? 0
+  // An id of several containers stands for the same slot in each of them.
   const chosen = new Map<string, ChosenSlot>()
   const containers: ChosenSlot[][] = []
   for (const ids of requests) {
     if (new Set(ids).size < ids.length)
       return { ok: false, reason: `ids ${shown(ids)} of one container are not all different` }
-    const used = new Map<InstanceName, string>()
+    const idByInstance = new Map<InstanceName, string>()
     const fixed = new Map<string, ChosenSlot>()
     for (const id of ids) {
       const claim = claims.get(id)
       const slot =
         chosen.get(id) ??
-        (claim && { id, instance: claim.of.instance, slot: claim.slot, claimed: true })
+        (claim && { id, instance: claim.owner.instance, slot: claim.slot, claimed: true })
       if (slot === undefined) {
         if (!PLACEHOLDER.test(id))
-          return { ok: false, reason: `${shown([id])} is no id of this resource` }
+          return { ok: false, reason: `${shown([id])} is not an id of this resource` }
         continue
       }
-      if (claim?.of.healthy === false)
-        return { ok: false, reason: `the device of ${claim.of.instance} cannot be seen at present` }
-      const other = used.get(slot.instance)
+      if (claim?.owner.healthy === false)
+        return { ok: false, reason: `the device of ${slot.instance} is not available now` }
+      const other = idByInstance.get(slot.instance)
       if (other !== undefined)
         return {
           ok: false,
           reason: `ids ${other} and ${id} both stand for Instance ${slot.instance}, and a container uses each device once`,
         }
-      used.set(slot.instance, id)
+      idByInstance.set(slot.instance, id)
       fixed.set(id, slot)
     }
     const candidates = instances
-      .filter(({ instance }) => !used.has(instance) && (free.get(instance)?.length ?? 0) > 0)
-      .sort(
-        (a, b) =>
-          (free.get(b.instance)?.length ?? 0) - (free.get(a.instance)?.length ?? 0) ||
-          (a.instance < b.instance ? -1 : 1),
-      )
-    const container: ChosenSlot[] = []
-    for (const id of ids) {
-      const known = fixed.get(id)
-      if (known !== undefined) {
-        container.push(known)
-        continue
+      .map(({ instance }) => instance)
+      .filter((instance) => !idByInstance.has(instance) && freeCount(instance) > 0)
+      .sort((a, b) => freeCount(b) - freeCount(a) || (a < b ? -1 : 1))
+    const available = fixed.size + candidates.length
+    if (available < ids.length)
+      return {
+        ok: false,
+        reason: `${ids.length} different devices are requested, and ${available} are available`,
       }
-      const candidate = candidates.shift()
-      const slot = candidate && free.get(candidate.instance)?.shift()
-      if (candidate === undefined || slot === undefined)
-        return {
-          ok: false,
-          reason: `${ids.length} different devices are asked for, and no more than ${ids.length - missing(ids, container, fixed)} can be had`,
-        }
-      const taken = { id, instance: candidate.instance, slot, claimed: false }
-      chosen.set(id, taken)
-      container.push(taken)
-    }
-    for (const slot of fixed.values()) chosen.set(slot.id, slot)
+    const container = ids.flatMap((id): ChosenSlot | [] => {
+      const fixedSlot = fixed.get(id)
+      if (fixedSlot !== undefined) return fixedSlot
+      const instance = candidates.shift()
+      const slot = instance && free.get(instance)?.shift()
+      return instance && slot ? { id, instance, slot, claimed: false } : []
+    })
+    for (const slot of container) chosen.set(slot.id, slot)
     containers.push(container)
   }
   return { ok: true, containers }
 }
 
 /**
- * Which of the ids that the kubelet has left it should take, so that all stand for different Instances: what it must take,
- * then claimed ones, which nobody uses any more, then ids that stand for nothing yet. The other way round a slot that nobody
- * uses would stay with this node while the one that is claimed instead may be the last one that another node could have.
- * Where different Instances cannot be had, fewer are named, and the kubelet fills up with others, which are refused then.
+ * The ids that the kubelet should choose, so that all of them stand for different Instances: first those that it must
+ * include, then claimed ids that no container uses, then unclaimed ids. In another order a claim without a container would
+ * stay with this node, and the new claim could be the last slot for another node. If different Instances are not
+ * available, the result is shorter: the kubelet adds other ids, and Allocate refuses them.
  */
 export function preferredIds(
   instances: readonly InstanceSlots[],
@@ -153,45 +146,35 @@ export function preferredIds(
 }
 
 interface Claim {
-  readonly of: InstanceSlots
+  readonly owner: InstanceSlots
   readonly slot: SlotName
 }
 
-/** The slots that this node holds through the Configuration, by id. */
+/** The slots that this node has claimed through the Configuration, by id. */
 function claimsOf(instances: readonly InstanceSlots[], node: NodeName): Map<string, Claim> {
   const claims = new Map<string, Claim>()
-  for (const of of instances) {
-    for (const [slot, usage] of of.slots) {
-      // Of two slots with one id, which nobody should have written, the first one is meant.
+  for (const owner of instances) {
+    for (const [slot, usage] of owner.slots) {
+      // Two slots with one id are an error of another writer. The first slot counts.
       if (usage.level === 'configuration' && usage.node === node && !claims.has(usage.virtualId))
-        claims.set(usage.virtualId, { of, slot })
+        claims.set(usage.virtualId, { owner, slot })
     }
   }
   return claims
 }
 
-function freeInTurn(one: InstanceSlots, node: NodeName): SlotName[] {
-  const free = new Set(freeSlots(one))
-  return slotsInClaimOrder(one.slots, { node, nodes: one.nodes }).flatMap(([slot]) =>
+function freeInClaimOrder(owner: InstanceSlots, node: NodeName): SlotName[] {
+  const free = new Set(freeSlots(owner))
+  return slotsInClaimOrder(owner.slots, { node, nodes: owner.nodes }).flatMap(([slot]) =>
     free.has(slot) ? slot : [],
   )
 }
 
-function freeSlots({ healthy, slots, heldOverCapacity: heldBeyond }: InstanceSlots): SlotName[] {
-  return healthy ? spareSlots(slots, heldBeyond) : []
+function freeSlots({ healthy, slots, heldOverCapacity }: InstanceSlots): SlotName[] {
+  return healthy ? spareSlots(slots, heldOverCapacity) : []
 }
 
-/** How many ids of a container have found no slot. */
-function missing(
-  ids: readonly string[],
-  container: readonly ChosenSlot[],
-  fixed: ReadonlyMap<string, ChosenSlot>,
-): number {
-  const found = new Set([...container.map(({ id }) => id), ...fixed.keys()])
-  return ids.filter((id) => !found.has(id)).length
-}
-
-/** Numbers in their order, and what another system wrote behind them. */
+/** Numbers in their order, then ids of another system. */
 function compareIds(a: string, b: string): number {
   const [isA, isB] = [PLACEHOLDER.test(a), PLACEHOLDER.test(b)]
   if (isA && isB) return Number(a) - Number(b)

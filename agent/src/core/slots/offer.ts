@@ -2,8 +2,8 @@ import type { SlotName, SlotUsage } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 
 /**
- * The slots of an Instance that can be given out: those that are free, less as many as are held beyond the capacity since it
- * was lowered, because these have to end first.
+ * The slots of an Instance that can be claimed. After the capacity was lowered, as many free slots wait as claims are
+ * beyond the capacity.
  */
 export function spareSlots(
   slots: ReadonlyMap<SlotName, SlotUsage>,
@@ -14,9 +14,9 @@ export function spareSlots(
 }
 
 /**
- * Which slots of an Instance this node may use through the Instance's own resource. What is advertised, what is preferred
- * and what is allocated all ask this one function, so that nothing is offered that would be refused.
- * @returns for each slot whether it is offered: it is free, or this node holds it through the Instance
+ * The slots of an Instance, and whether this node offers each of them through the Instance's resource: the slot is free,
+ * or this node claimed it through that resource. The advertised list, the preference and Allocate all use this function,
+ * so Allocate refuses no offered slot.
  */
 export function offeredSlots(
   slots: ReadonlyMap<SlotName, SlotUsage>,
@@ -36,10 +36,9 @@ export function offeredSlots(
 }
 
 /**
- * The slots of an Instance in the order in which a node takes them, at both levels. The nodes begin at different slots, and two by
- * two they go towards each other: those that choose in the same moment do not know of each other, and who is slower has to choose
- * again, or is refused.
- * @param nodes all nodes of the Instance, in the same order for each of them
+ * The slots of an Instance in the order in which the node claims them, at both levels. Nodes begin at different slots, and
+ * each pair of nodes counts towards each other. So nodes that choose at the same moment rarely choose the same slot.
+ * @param nodes all nodes of the Instance, in the same order on each node
  */
 export function slotsInClaimOrder(
   slots: ReadonlyMap<SlotName, SlotUsage>,
@@ -54,8 +53,8 @@ export function slotsInClaimOrder(
 }
 
 /**
- * Which of the slots that the kubelet has left it should take: what it must take, then those that this node holds and nobody uses
- * any more, then free ones, as {@link slotsInClaimOrder} has them.
+ * The slots that the kubelet should choose: first those that it must include, then slots that this node has claimed and no
+ * container uses, then free slots in the order of {@link slotsInClaimOrder}.
  */
 export function preferredSlots(
   slots: ReadonlyMap<SlotName, SlotUsage>,
@@ -73,12 +72,12 @@ export function preferredSlots(
     readonly size: number
   },
 ): string[] {
-  const inTurn = slotsInClaimOrder(slots, { node, nodes })
-  const own = inTurn.filter(([, usage]) => usage.level === 'instance' && usage.node === node)
-  const free = inTurn.filter(([, usage]) => usage.level === 'free')
+  const ordered = slotsInClaimOrder(slots, { node, nodes })
+  const claimed = ordered.filter(([, usage]) => usage.level === 'instance' && usage.node === node)
+  const free = ordered.filter(([, usage]) => usage.level === 'free')
   const left = new Set(available)
   const chosen = new Set(mustInclude)
-  for (const [slot] of [...own, ...free]) {
+  for (const [slot] of [...claimed, ...free]) {
     if (chosen.size >= size) break
     if (left.has(slot)) chosen.add(slot)
   }

@@ -3,34 +3,34 @@ import type { Clock } from '@akrijs/runtime'
 
 /** The claims of one request of the kubelet. */
 export interface RequestClaims {
-  /** Remembers that the slot is being given to a container, and claims it. */
+  /** Claims the slot by `work`, and records the time of the claim. */
   claim<T>(slot: SlotName, work: () => Promise<T>): Promise<T>
 }
 
 /**
- * What this process does to slots, one thing after the other for each slot: a container that is given a slot anew must not
- * lose it to a release that was decided just before.
+ * The claims, releases and restores of this process, one at a time for each slot. A slot that was just allocated must not
+ * be lost to a release that was planned before.
  */
 export class SlotClaims {
-  readonly #clock: Clock
+  readonly #clock: Pick<Clock, 'monotonicMs'>
   readonly #claimedAt = new Map<SlotName, number>()
-  /** Of requests that have no answer yet: how many of them claim the slot. */
-  readonly #underWay = new Map<SlotName, number>()
+  /** By slot the number of unanswered requests that claim the slot. */
+  readonly #pending = new Map<SlotName, number>()
   readonly #work = new Map<SlotName, Promise<unknown>>()
 
-  constructor(clock: Clock) {
+  constructor(clock: Pick<Clock, 'monotonicMs'>) {
     this.#clock = clock
   }
 
   /**
-   * Claims slots for one request. Until it is answered each of them is just being claimed: the kubelet lists none before, and
-   * an API server may take its time for the others.
+   * Runs one request of the kubelet. Its slots count as claimed now until the request is answered: the kubelet lists none
+   * of them before, and the API server may be slow for the others.
    */
   async forRequest<T>(request: (claims: RequestClaims) => Promise<T>): Promise<T> {
     const slots = new Set<SlotName>()
     const claim = <R>(slot: SlotName, work: () => Promise<R>): Promise<R> => {
-      // Before the claim: whoever looks for slots that nobody uses must not see one without knowing how fresh it is.
-      if (!slots.has(slot)) this.#underWay.set(slot, (this.#underWay.get(slot) ?? 0) + 1)
+      // Before the claim is written: a reconcile that finds the claim must see that it is young.
+      if (!slots.has(slot)) this.#pending.set(slot, (this.#pending.get(slot) ?? 0) + 1)
       slots.add(slot)
       return this.#exclusively(slot, work)
     }
@@ -39,31 +39,31 @@ export class SlotClaims {
     } finally {
       for (const slot of slots) {
         this.#claimedAt.set(slot, this.#clock.monotonicMs())
-        const others = (this.#underWay.get(slot) ?? 1) - 1
-        if (others === 0) this.#underWay.delete(slot)
-        else this.#underWay.set(slot, others)
+        const others = (this.#pending.get(slot) ?? 1) - 1
+        if (others === 0) this.#pending.delete(slot)
+        else this.#pending.set(slot, others)
       }
     }
   }
 
-  /** Releases the slot, unless it was claimed at `since` or later, or is being claimed. @returns undefined if it was */
+  /** Releases the slot, unless it was claimed at `since` or later. @returns undefined if it was */
   release<T>(slot: SlotName, since: number, work: () => Promise<T>): Promise<T | undefined> {
     return this.#exclusively(slot, async () =>
       (this.lastClaimed(slot) ?? Number.NEGATIVE_INFINITY) >= since ? undefined : work(),
     )
   }
 
-  /** Writes again what a container has already: nothing begins with it. */
+  /** Restores a lost claim. The time of the last claim stays, because no container starts with the restore. */
   restore<T>(slot: SlotName, work: () => Promise<T>): Promise<T> {
     return this.#exclusively(slot, work)
   }
 
-  /** When this process last claimed the slot, by its clock: now, while it is doing so; undefined if it never did. */
+  /** Monotonic time of the last claim: now during a request; undefined if this process has not claimed the slot. */
   lastClaimed(slot: SlotName): number | undefined {
-    return this.#underWay.has(slot) ? this.#clock.monotonicMs() : this.#claimedAt.get(slot)
+    return this.#pending.has(slot) ? this.#clock.monotonicMs() : this.#claimedAt.get(slot)
   }
 
-  /** Forgets slots that are no more. */
+  /** Forgets the times of slots that no longer exist. */
   forget(isGone: (slot: SlotName) => boolean): void {
     for (const slot of [...this.#claimedAt.keys()]) if (isGone(slot)) this.#claimedAt.delete(slot)
   }

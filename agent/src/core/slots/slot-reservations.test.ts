@@ -16,43 +16,43 @@ function sharedInstance(
   return instanceWith(deviceUsage, { nodes, capacity }, { uid })
 }
 
-function start(leftForMs = 15_000) {
+function start(reservationMs = 15_000) {
   const clock = new ManualClock()
-  const over: string[] = []
-  const handover = new SlotReservations({
+  const expired: string[] = []
+  const reservations = new SlotReservations({
     node: HERE,
     clock,
-    reservationMs: leftForMs,
-    onExpired: (which) => over.push(which),
+    reservationMs,
+    onExpired: (which) => expired.push(which),
   })
-  /** What this node goes by after a change. */
+  /** The usage after a change of the Instance. */
   const after = (instance: Instance) => {
-    handover.instanceChanged(key, instance)
-    return handover.usage(key, instance)
+    reservations.instanceChanged(key, instance)
+    return reservations.usage(key, instance)
   }
-  return { clock, over, handover, after }
+  return { clock, expired, reservations, after }
 }
 
-describe('a slot that a node frees', () => {
+describe('a slot that another node frees', () => {
   it.each([THERE, `C:0:${THERE}`])(
-    'R77 is left to that node for a while, and anybody’s then, where it was held as %s',
+    'R77 is reserved for that node for a while, and free then, if the claim was %s',
     async (held) => {
-      const { clock, over, handover, after } = start()
+      const { clock, expired, reservations, after } = start()
       expect(
         after(sharedInstance({ 'cam-8120fe-0': held, 'cam-8120fe-1': '' }))['cam-8120fe-0'],
       ).toBe(held)
       const free = sharedInstance({ 'cam-8120fe-0': '', 'cam-8120fe-1': '' })
       expect(after(free)).toEqual({ 'cam-8120fe-0': held, 'cam-8120fe-1': '' })
       await clock.advance(14_999)
-      expect(handover.usage(key, free)['cam-8120fe-0']).toBe(held)
-      expect(over).toEqual([])
+      expect(reservations.usage(key, free)['cam-8120fe-0']).toBe(held)
+      expect(expired).toEqual([])
       await clock.advance(1)
-      expect(handover.usage(key, free)['cam-8120fe-0']).toBe('')
-      expect(over).toEqual([key])
+      expect(reservations.usage(key, free)['cam-8120fe-0']).toBe('')
+      expect(expired).toEqual([key])
     },
   )
 
-  it('is there at once for the node that frees it', () => {
+  it('is free at once if this node frees it', () => {
     const { after } = start()
     after(sharedInstance({ 'cam-8120fe-0': HERE, 'cam-8120fe-1': `C:0:${HERE}` }))
     expect(after(sharedInstance({ 'cam-8120fe-0': '', 'cam-8120fe-1': '' }))).toEqual({
@@ -61,8 +61,8 @@ describe('a slot that a node frees', () => {
     })
   })
 
-  it('R84 belongs to who takes it meanwhile, and begins anew when that one frees it', async () => {
-    const { clock, over, handover, after } = start()
+  it('R84 can be claimed meanwhile, and is reserved again when that claim is released', async () => {
+    const { clock, expired, reservations, after } = start()
     const [held, free] = [
       sharedInstance({ 'cam-8120fe-0': THERE }),
       sharedInstance({ 'cam-8120fe-0': '' }),
@@ -75,25 +75,25 @@ describe('a slot that a node frees', () => {
     )
     after(free)
     await clock.advance(14_999)
-    expect(handover.usage(key, free)['cam-8120fe-0']).toBe(`C:7:${THERE}`)
-    expect(over).toEqual([])
+    expect(reservations.usage(key, free)['cam-8120fe-0']).toBe(`C:7:${THERE}`)
+    expect(expired).toEqual([])
     await clock.advance(1)
-    expect(handover.usage(key, free)['cam-8120fe-0']).toBe('')
+    expect(reservations.usage(key, free)['cam-8120fe-0']).toBe('')
   })
 
-  it('is not left to a node that does not see the device any more', () => {
-    const { handover, after } = start()
+  it('is not reserved for a node that has left the Instance', () => {
+    const { reservations, after } = start()
     after(sharedInstance({ 'cam-8120fe-0': THERE, 'cam-8120fe-1': THERE }))
     const usage = { 'cam-8120fe-0': '', 'cam-8120fe-1': THERE }
     expect(after(sharedInstance(usage, { nodes: [HERE] }))).toEqual(usage)
-    // Nor to one that leaves later.
+    // The node leaves after the slot was freed.
     after(sharedInstance({ 'cam-8120fe-0': '', 'cam-8120fe-1': THERE }))
     const free = { 'cam-8120fe-0': '', 'cam-8120fe-1': '' }
     expect(after(sharedInstance(free))['cam-8120fe-1']).toBe(THERE)
-    expect(handover.usage(key, sharedInstance(free, { nodes: [HERE] }))).toEqual(free)
+    expect(reservations.usage(key, sharedInstance(free, { nodes: [HERE] }))).toEqual(free)
   })
 
-  it('R79 is one of the capacity: what was held beyond it is nobody’s', () => {
+  it('R79 is not reserved if the slot is beyond the capacity', () => {
     const { after } = start()
     after(sharedInstance({ 'cam-8120fe-0': HERE, 'cam-8120fe-1': THERE }, { capacity: 1 }))
     expect(after(sharedInstance({ 'cam-8120fe-0': HERE }, { capacity: 1 }))).toEqual({
@@ -101,37 +101,37 @@ describe('a slot that a node frees', () => {
     })
   })
 
-  it('is nobody’s where none is to be left', () => {
+  it('is free at once if reservations are switched off', () => {
     const { after } = start(0)
     after(sharedInstance({ 'cam-8120fe-0': THERE }))
     expect(after(sharedInstance({ 'cam-8120fe-0': '' }))).toEqual({ 'cam-8120fe-0': '' })
   })
 
   it.each([true, false])(
-    'R84 is left to it in an Instance made anew too, until it joins with what it has (seen to go: %s)',
+    'R84 is reserved in a recreated Instance too, until the node joins with its claims (deletion seen: %s)',
     async (seen) => {
-      const { clock, handover, after } = start()
+      const { clock, reservations, after } = start()
       after(sharedInstance({ 'cam-8120fe-0': THERE, 'cam-8120fe-1': HERE }))
-      if (seen) handover.instanceChanged(key, undefined)
+      if (seen) reservations.instanceChanged(key, undefined)
       const free = { 'cam-8120fe-0': '', 'cam-8120fe-1': '' }
       const made = sharedInstance(free, { nodes: [HERE], uid: 'u2' })
       expect(after(made)).toEqual({ ...free, 'cam-8120fe-0': THERE })
       const joined = sharedInstance(free, { uid: 'u2' })
       expect(after(joined)).toEqual(free)
-      expect(handover.usage(key, made)['cam-8120fe-0']).toBe(THERE)
-      // It may be away for longer.
+      expect(reservations.usage(key, made)['cam-8120fe-0']).toBe(THERE)
+      // The node may not join in time.
       await clock.advance(15_000)
-      expect(handover.usage(key, made)).toEqual(free)
+      expect(reservations.usage(key, made)).toEqual(free)
     },
   )
 
-  it('leaves nothing to wait for once it is closed', async () => {
-    const { clock, over, handover, after } = start()
+  it('does not expire after the close', async () => {
+    const { clock, expired, reservations, after } = start()
     after(sharedInstance({ 'cam-8120fe-0': THERE }))
     after(sharedInstance({ 'cam-8120fe-0': '' }))
-    handover.close()
+    reservations.close()
     expect(clock.sleeping).toEqual([])
     await clock.advance(20_000)
-    expect(over).toEqual([])
+    expect(expired).toEqual([])
   })
 })

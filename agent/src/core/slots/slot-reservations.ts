@@ -6,133 +6,121 @@ import type { DeviceUsage } from '../../ports/cluster.js'
 export interface SlotReservationsOptions {
   readonly node: NodeName
   readonly clock: Clock
-  /** How long a slot that another node frees is left to that node, in milliseconds. */
+  /** How long a freed slot is reserved for its last node, in milliseconds. */
   readonly reservationMs: number
-  /** Called when a slot is left to nobody any more. */
+  /** Called when a reservation of the Instance has expired. */
   onExpired(key: ObjectKey): void
 }
 
-/** An Instance as it was last seen. */
-interface Seen {
+/** The last state of an Instance. */
+interface LastState {
   readonly uid: string
   readonly deviceUsage: DeviceUsage
 }
 
-/** A slot that is left to another node. */
-interface LeftSlot {
-  /** What was written there. */
+/** A freed slot that is kept for its last node. */
+interface Reservation {
+  /** The last claim of the slot. */
   readonly usage: string
-  readonly since: number
-  /** Whether it was so in an Instance that has been made anew since: the node has not come back to it yet. */
-  readonly anew: boolean
+  /** Whether the Instance was recreated since the claim. Then the last node has yet to join the Instance. */
+  readonly recreated: boolean
 }
 
-/** Of how many Instances that have gone it is remembered who held what. */
-const MAX_GONE = 1000
+/** How many deleted Instances are remembered. */
+const MAX_DELETED = 1000
 
 /**
- * Leaves a slot that another node frees to that node for a while: what replaces the Pod that had it finds it there.
+ * Reserves a slot that another node frees for that node: the Pod that replaces the last one finds the slot there.
  *
- * The scheduler hears of what a kubelet has some seconds later. Were the slot offered on all nodes at once and then taken by the
- * one that freed it, the scheduler would for these seconds see it on the others too and send them whatever is made next. Their
- * kubelets refuse that, a Deployment makes another Pod at once, and so on: hundreds of Pods that failed.
+ * The scheduler hears of a kubelet's devices seconds late. Without reservations, all nodes would offer a freed slot at
+ * once. When its last node takes the slot again, the scheduler would still send new Pods to the other nodes. Their kubelets
+ * refuse these Pods, a Deployment replaces each of them at once, and hundreds of Pods fail.
  *
- * So too in an Instance that is made anew, until that node joins it: its containers may run on, and it joins with the slots that
- * they have.
+ * The slots of a recreated Instance are reserved until the last node joins: its containers may still run, and the node
+ * joins with their claims.
  */
 export class SlotReservations {
   readonly #options: SlotReservationsOptions
-  readonly #last = new Map<ObjectKey, Seen>()
-  /** Instances that have gone while other nodes held slots, the first to go first. */
-  readonly #gone = new Map<ObjectKey, Seen>()
-  /** Of each Instance the slots that are left to another node. */
-  readonly #left = new Map<ObjectKey, Map<string, LeftSlot>>()
+  readonly #last = new Map<ObjectKey, LastState>()
+  /** Instances that were deleted while other nodes held slots; the oldest deletion first. */
+  readonly #deleted = new Map<ObjectKey, LastState>()
+  readonly #reservations = new Map<ObjectKey, Map<string, Reservation>>()
   readonly #stop = new AbortController()
 
   constructor(options: SlotReservationsOptions) {
     this.#options = options
   }
 
-  /** To be called for each change of an Instance, with what it is now. */
+  /** To be called after each change of an Instance. */
   instanceChanged(key: ObjectKey, instance: Instance | undefined): void {
-    const { node, clock, reservationMs: leftForMs } = this.#options
-    const before = this.#last.get(key) ?? this.#gone.get(key)
-    this.#gone.delete(key)
+    const { node, clock, reservationMs } = this.#options
+    const before = this.#last.get(key) ?? this.#deleted.get(key)
+    this.#deleted.delete(key)
     if (instance === undefined) {
       this.#last.delete(key)
-      this.#left.delete(key)
-      if (before !== undefined) this.#remember(key, before)
+      this.#reservations.delete(key)
+      if (before !== undefined) this.#rememberDeleted(key, before)
       return
     }
     const { uid } = instance.metadata
-    const { deviceUsage, nodes } = instance.spec
-    this.#last.set(key, { uid, deviceUsage })
-    if (before === undefined || leftForMs === 0) return
-    const anew = before.uid !== uid
+    this.#last.set(key, { uid, deviceUsage: instance.spec.deviceUsage })
+    if (before === undefined || reservationMs === 0) return
+    const recreated = before.uid !== uid
     for (const [slot, usage] of Object.entries(before.deviceUsage)) {
-      const holder = holderOf(usage)
-      if (
-        holder === undefined ||
-        holder === node ||
-        nodes.includes(holder) === anew ||
-        isHeld(deviceUsage, slot)
-      )
-        continue
-      const since = clock.monotonicMs()
-      const left = this.#left.get(key) ?? new Map<string, LeftSlot>()
-      this.#left.set(key, left.set(slot, { usage, since, anew }))
-      void clock.sleep(leftForMs, this.#stop.signal).then(
-        () => this.#end(key, slot, since),
+      const reservation = { usage, recreated }
+      if (holderOf(usage) === node || !isReserved(slot, reservation, instance)) continue
+      const reservations = this.#reservations.get(key) ?? new Map<string, Reservation>()
+      this.#reservations.set(key, reservations.set(slot, reservation))
+      void clock.sleep(reservationMs, this.#stop.signal).then(
+        () => this.#expire(key, slot, reservation),
         () => undefined,
       )
     }
   }
 
-  /** The usage of an Instance as this node goes by it: slots that are left to other nodes as if these still held them. */
-  usage(
-    key: ObjectKey,
-    { metadata, spec: { deviceUsage, nodes, capacity } }: Instance,
-  ): DeviceUsage {
-    const left = this.#left.get(key)
-    if (left === undefined) return deviceUsage
-    const stillLeft = [...left].filter(([slot, { usage, anew }]) => {
-      const holder = holderOf(usage)
-      const isOne = (slotIndex(metadata.name, slot) ?? capacity) < capacity
-      return (
-        isOne &&
-        !isHeld(deviceUsage, slot) &&
-        holder !== undefined &&
-        nodes.includes(holder) !== anew
-      )
-    })
-    return {
-      ...deviceUsage,
-      ...Object.fromEntries(stillLeft.map(([slot, { usage }]) => [slot, usage])),
+  /** The claims of an Instance, and its reservations as if they were claims. */
+  usage(key: ObjectKey, instance: Instance): DeviceUsage {
+    const { metadata, spec } = instance
+    const reservations = this.#reservations.get(key)
+    if (reservations === undefined) return spec.deviceUsage
+    const usage = { ...spec.deviceUsage }
+    for (const [slot, reservation] of reservations) {
+      const index = slotIndex(metadata.name, slot) ?? spec.capacity
+      if (index < spec.capacity && isReserved(slot, reservation, instance))
+        usage[slot] = reservation.usage
     }
+    return usage
   }
 
   close(): void {
     this.#stop.abort()
   }
 
-  #remember(key: ObjectKey, seen: Seen): void {
-    const { node } = this.#options
-    if (Object.values(seen.deviceUsage).every((usage) => (holderOf(usage) ?? node) === node)) return
-    this.#gone.set(key, seen)
-    const [oldest] = this.#gone.keys()
-    if (this.#gone.size > MAX_GONE && oldest !== undefined) this.#gone.delete(oldest)
+  #rememberDeleted(key: ObjectKey, state: LastState): void {
+    const holders = Object.values(state.deviceUsage).map(holderOf)
+    if (holders.every((holder) => holder === undefined || holder === this.#options.node)) return
+    this.#deleted.set(key, state)
+    const [oldest] = this.#deleted.keys()
+    if (this.#deleted.size > MAX_DELETED && oldest !== undefined) this.#deleted.delete(oldest)
   }
 
-  #end(key: ObjectKey, slot: string, since: number): void {
-    const left = this.#left.get(key)
-    // It may have been taken and freed once more since.
-    if (left?.get(slot)?.since !== since) return
-    left.delete(slot)
-    if (left.size === 0) this.#left.delete(key)
+  #expire(key: ObjectKey, slot: string, reservation: Reservation): void {
+    const reservations = this.#reservations.get(key)
+    // A later reservation may have replaced this one.
+    if (reservations?.get(slot) !== reservation) return
+    reservations.delete(slot)
+    if (reservations.size === 0) this.#reservations.delete(key)
     this.#options.onExpired(key)
   }
 }
 
-function isHeld(deviceUsage: DeviceUsage, slot: string): boolean {
-  return Object.hasOwn(deviceUsage, slot) && deviceUsage[slot] !== ''
+/** Whether the slot is free and its last node may take it: that node is in the Instance, or yet has to join it. */
+function isReserved(
+  slot: string,
+  { usage, recreated }: Reservation,
+  { spec: { deviceUsage, nodes } }: Instance,
+): boolean {
+  const holder = holderOf(usage)
+  const isFree = !Object.hasOwn(deviceUsage, slot) || deviceUsage[slot] === ''
+  return isFree && holder !== undefined && nodes.includes(holder) !== recreated
 }
