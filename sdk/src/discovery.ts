@@ -90,9 +90,7 @@ async function detailsOf<Details>(
 
 function failureOf(handler: { readonly name: string }, error: unknown): AkriError {
   if (AkriError.is(error)) return error
-  return new HandlerFailedError(`handler ${handler.name} failed: ${messageOf(error)}`, {
-    cause: error,
-  })
+  return new HandlerFailedError(`handler ${handler.name} failed: ${messageOf(error)}`, error)
 }
 
 /** @returns undefined if the signal is aborted first: a schema can take long, or never answer */

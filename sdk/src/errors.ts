@@ -1,10 +1,15 @@
-import { defineError } from '@akrijs/runtime'
+import { AkriError, defineError, kindOf } from '@akrijs/runtime'
 
 /** A handler's device list breaks the contract: the message names the device and the rule. gRPC: INTERNAL. */
 export class InvalidDeviceListError extends defineError('AKRI_ERR_INVALID_DEVICE_LIST', 'bug') {}
 
-/** A handler threw an error that has no code of akri.js. gRPC: UNKNOWN. */
-export class HandlerFailedError extends defineError('AKRI_ERR_HANDLER_FAILED', 'transient') {}
+/** A handler threw an error that has no code of akri.js. The error is a bug if its cause is a bug. gRPC: UNKNOWN. */
+export class HandlerFailedError extends AkriError {
+  constructor(message: string, cause: unknown) {
+    const kind = kindOf(cause) === 'bug' ? 'bug' : 'transient'
+    super('AKRI_ERR_HANDLER_FAILED', kind, message, { cause })
+  }
+}
 
 /** The interval of `every` is not a number of milliseconds of 1 or more, nor a text with a unit. */
 export class InvalidIntervalError extends defineError('AKRI_ERR_INVALID_INTERVAL', 'terminal') {}

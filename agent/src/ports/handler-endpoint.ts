@@ -1,4 +1,4 @@
-import { AkriError, type ErrorKind } from '@akrijs/runtime'
+import { AkriError, type ErrorKind, kindOf } from '@akrijs/runtime'
 import type { DeviceList, DiscoveryProperties } from '@akrijs/runtime/handler'
 
 /** One place where a handler can be asked: a socket, or an object in this process. */
@@ -48,12 +48,13 @@ const KINDS = {
   failed: 'transient',
 } as const satisfies Record<DiscoveryFailure, ErrorKind>
 
-/** A handler cannot be asked, refuses what it is asked, or has stopped to answer. */
+/** A handler cannot be reached, refuses the request or stopped to answer. It is a bug if its cause is a bug. */
 export class DiscoveryFailedError extends AkriError {
   readonly failure: DiscoveryFailure
 
   constructor(failure: DiscoveryFailure, message: string, options?: { cause?: unknown }) {
-    super('AKRI_ERR_DISCOVERY_FAILED', KINDS[failure], message, options)
+    const kind = kindOf(options?.cause) === 'bug' ? 'bug' : KINDS[failure]
+    super('AKRI_ERR_DISCOVERY_FAILED', kind, message, options)
     this.name = 'DiscoveryFailedError'
     this.failure = failure
   }

@@ -1,26 +1,36 @@
 import type { Configuration } from '@akrijs/api'
-import { AkriError, aborted, Backoff, type Clock, type Logger, messageOf } from '@akrijs/runtime'
+import {
+  AkriError,
+  aborted,
+  Backoff,
+  type Clock,
+  kindOf,
+  type Logger,
+  messageOf,
+} from '@akrijs/runtime'
 import type { Device, DiscoveryProperties } from '@akrijs/runtime/handler'
 import { DiscoveryFailedError, type HandlerEndpoint } from '../../ports/handler-endpoint.js'
 import type { AgentObserver } from '../../ports/observer.js'
 import type { EndpointList } from './device-ageing.js'
 
-/** What a session does at present. */
 export type SessionState =
   | { readonly phase: 'opening' }
-  /** Its stream is open; `listed` once it has given a list. */
+  /** The stream is open; `listed` after its first list. */
   | { readonly phase: 'open'; readonly listed: boolean }
-  /** It failed and will be tried again. */
+  /** The session failed and will try again. */
   | { readonly phase: 'failed'; readonly reason: SessionFailure; readonly message: string }
-  /** The Configuration has to change first. */
+  /** The session waits until the Configuration changes. */
   | { readonly phase: 'refused'; readonly message: string }
 
-/** Of the last two the handler knows nothing: it has not been asked. */
 export type SessionFailure =
   | 'Unreachable'
   | 'HandlerFailed'
+  /** The handler has not been asked: a property is not there. */
   | 'MissingProperty'
+  /** The handler has not been asked: a property cannot be read. */
   | 'UnreadableProperty'
+  /** A mistake in akri.js or in an embedded handler. */
+  | 'InternalError'
 
 export interface SessionOptions {
   readonly clock: Clock
@@ -28,18 +38,27 @@ export interface SessionOptions {
   readonly random: () => number
   readonly observer: AgentObserver
   resolveProperties(configuration: Configuration): Promise<DiscoveryProperties>
-  /** Called after every change of state or list. */
+  /** Called after every change of state or list. Must not throw. */
   onChange(): void
 }
 
-/** Between attempts, in milliseconds. A handler that registers again is asked at once, whatever the back-off says. */
+/** Between attempts, in milliseconds. An endpoint that registers again is asked at once. */
 const BACKOFF = { initialMs: 500, ceilingMs: 30_000 }
-/** A list that has stood for so long ends the back-off, in milliseconds: a handler may break right after each of its lists. */
+/** A stream that lasts so long after its first list resets the back-off: a handler may break after each list. */
 const STEADY_MS = BACKOFF.ceilingMs
 
+/** One stream of the endpoint, with what comes before it. */
+interface Attempt {
+  readonly stop: AbortController
+  /** Whether the endpoint has been asked: the properties come first. */
+  asked: boolean
+  /** Time of the first list. */
+  listedAt: number | undefined
+}
+
 /**
- * Asks one endpoint for one Configuration, and goes on asking: a stream that ends is opened again. Its list outlives the
- * stream, with the time since when nobody vouches for it.
+ * Keeps a discovery stream open between one Configuration and one endpoint. The list outlives the stream, with the time since
+ * when no stream confirms the list.
  */
 export class DiscoverySession {
   readonly #options: SessionOptions
@@ -52,10 +71,8 @@ export class DiscoverySession {
   #shared: boolean
   #remembered: boolean
   #lostSince: number | undefined
-  /** Since when the endpoint has not been reached, without a break. */
   #unreachableSince: number | undefined
-  /** Aborted to begin anew: other details, other properties, another process behind the endpoint. */
-  #attempt = new AbortController()
+  #attempt = newAttempt()
 
   constructor(
     configuration: Configuration,
@@ -81,6 +98,7 @@ export class DiscoverySession {
     return this.#state
   }
 
+  /** Time of the first of the attempts in a row that did not reach the endpoint. */
   get unreachableSince(): number | undefined {
     return this.#unreachableSince
   }
@@ -95,7 +113,7 @@ export class DiscoverySession {
     }
   }
 
-  /** Follows the Configuration: another question is asked at once, and the old answer stands until there is a new one. */
+  /** Takes over an edit. Other details or properties restart the stream; the list stays until the next list. */
   configure(configuration: Configuration): void {
     const before = this.#configuration.spec.discoveryHandler
     this.#configuration = configuration
@@ -103,117 +121,107 @@ export class DiscoverySession {
       this.restart()
   }
 
-  /** Asks anew, at once: the properties may be others, or the process behind the endpoint is. */
+  /** Opens another stream at once: properties changed, or another process is behind the endpoint. */
   restart(endpoint: HandlerEndpoint = this.#endpoint): void {
     this.#endpoint = endpoint
-    this.#attempt.abort()
+    this.#attempt.stop.abort()
   }
 
   async close(): Promise<void> {
     this.#stop.abort()
-    this.#attempt.abort()
+    this.#attempt.stop.abort()
     await this.#running
   }
 
   async #run(): Promise<void> {
-    const { clock, random, log } = this.#options
+    const { clock, random, log, onChange } = this.#options
     const backoff = new Backoff({ ...BACKOFF, random })
     while (!this.#stop.signal.aborted) {
-      const attempt = new AbortController()
+      const attempt = newAttempt()
       this.#attempt = attempt
-      let listedAt: number | undefined
+      const { signal } = attempt.stop
       try {
-        await this.#ask(attempt.signal, () => {
-          listedAt ??= clock.monotonicMs()
-        })
-        if (!attempt.signal.aborted)
-          this.#failed(
-            new DiscoveryFailedError('failed', `handler ${this.#endpoint.uid} ended its stream`),
-          )
+        await this.#follow(attempt)
+        if (!signal.aborted)
+          throw new DiscoveryFailedError('failed', `handler ${this.#endpoint.uid} ended its stream`)
       } catch (error) {
-        if (!attempt.signal.aborted) this.#failed(error)
+        if (!signal.aborted) this.#failed(error, attempt)
       }
+      const { listedAt } = attempt
       if (listedAt !== undefined && clock.monotonicMs() - listedAt >= STEADY_MS) backoff.reset()
       this.#lostSince ??= clock.monotonicMs()
       if (this.#stop.signal.aborted) return
-      if (attempt.signal.aborted) {
+      if (signal.aborted) {
         backoff.reset()
         continue
       }
-      this.#options.onChange()
-      if (this.#state.phase === 'refused') await aborted(attempt.signal)
+      onChange()
+      if (this.#state.phase === 'refused') await aborted(signal)
       else {
-        const waitMs = backoff.next()
-        log.debug({ waitMs }, 'asking again later')
-        await clock.sleep(waitMs, attempt.signal).catch(() => undefined)
+        const retryInMs = backoff.next()
+        log.debug({ retryInMs }, 'discovery retry scheduled')
+        await clock.sleep(retryInMs, signal).catch(() => undefined)
       }
     }
   }
 
-  async #ask(signal: AbortSignal, onList: () => void): Promise<void> {
-    const { clock, observer } = this.#options
+  async #follow(attempt: Attempt): Promise<void> {
+    const { clock, observer, resolveProperties, onChange } = this.#options
     const configuration = this.#configuration
     const { name, namespace, uid } = configuration.metadata
-    const properties = await this.#options
-      .resolveProperties(configuration)
-      .catch((error: unknown) => {
-        throw new UnresolvedPropertiesError(messageOf(error), { cause: error })
-      })
+    const { signal } = attempt.stop
+    const properties = await resolveProperties(configuration)
     if (signal.aborted) return
+    attempt.asked = true
     this.#state = { phase: 'open', listed: false }
-    this.#options.onChange()
-    const asked = clock.monotonicMs()
-    let first = true
+    onChange()
+    const askedAt = clock.monotonicMs()
     const details = configuration.spec.discoveryHandler.discoveryDetails
-    for await (const devices of this.#endpoint.discover(
-      { configuration: `${namespace}/${name} ${uid}`, details, properties },
-      signal,
-    )) {
+    const request = { configuration: `${namespace}/${name} ${uid}`, details, properties }
+    for await (const devices of this.#endpoint.discover(request, signal)) {
       if (signal.aborted) return
-      observer.handlerAnswered(
-        name,
-        this.#endpoint.name,
-        first ? (clock.monotonicMs() - asked) / 1000 : undefined,
-      )
-      first = false
+      const now = clock.monotonicMs()
+      const seconds = attempt.listedAt === undefined ? (now - askedAt) / 1000 : undefined
+      observer.handlerAnswered(name, this.#endpoint.name, seconds)
+      attempt.listedAt ??= now
       this.#devices = devices
       this.#shared = this.#endpoint.shared
       this.#remembered = false
       this.#lostSince = undefined
       this.#unreachableSince = undefined
       this.#state = { phase: 'open', listed: true }
-      onList()
-      this.#options.onChange()
+      onChange()
     }
   }
 
-  #failed(error: unknown): void {
+  #failed(error: unknown, { asked }: Attempt): void {
+    const { clock, log, observer } = this.#options
     const message = messageOf(error)
-    const asked = !(error instanceof UnresolvedPropertiesError)
-    if (asked) this.#options.observer.handlerFailed(this.#endpoint.name)
-    const failure = error instanceof DiscoveryFailedError ? error.failure : 'failed'
+    if (asked) observer.handlerFailed(this.#endpoint.name)
+    const reason = reasonOf(error, asked)
+    if (reason !== 'Unreachable') this.#unreachableSince = undefined
+    else this.#unreachableSince ??= clock.monotonicMs()
     const before = this.#state
-    if (failure !== 'unreachable') this.#unreachableSince = undefined
-    else this.#unreachableSince ??= this.#options.clock.monotonicMs()
-    if (failure === 'invalid-details') this.#state = { phase: 'refused', message }
-    else if (asked)
-      this.#state = {
-        phase: 'failed',
-        reason: failure === 'unreachable' ? 'Unreachable' : 'HandlerFailed',
-        message,
-      }
-    else this.#state = { phase: 'failed', reason: error.reason, message }
+    this.#state =
+      error instanceof DiscoveryFailedError && error.failure === 'invalid-details'
+        ? { phase: 'refused', message }
+        : { phase: 'failed', reason, message }
     if (JSON.stringify(before) !== JSON.stringify(this.#state))
-      this.#options.log.warn({ error: message }, 'discovery failed')
+      log.warn({ err: error }, 'discovery failed')
   }
 }
 
-/** What the handler is to be given cannot be had: nothing is said about the handler. */
-class UnresolvedPropertiesError extends Error {
-  get reason(): SessionFailure {
-    const { cause } = this
-    return AkriError.is(cause) && cause.code === 'AKRI_ERR_MISSING_PROPERTY'
-      ? 'MissingProperty'
-      : 'UnreadableProperty'
+function newAttempt(): Attempt {
+  return { stop: new AbortController(), asked: false, listedAt: undefined }
+}
+
+function reasonOf(error: unknown, asked: boolean): SessionFailure {
+  if (kindOf(error) === 'bug') return 'InternalError'
+  if (asked) {
+    const failure = error instanceof DiscoveryFailedError ? error.failure : 'failed'
+    return failure === 'unreachable' ? 'Unreachable' : 'HandlerFailed'
   }
+  return AkriError.is(error) && error.code === 'AKRI_ERR_MISSING_PROPERTY'
+    ? 'MissingProperty'
+    : 'UnreadableProperty'
 }

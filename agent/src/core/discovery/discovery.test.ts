@@ -77,17 +77,19 @@ function make(): Discovery {
       propertiesChanged = listener
     },
   }
-  return new Discovery({
-    cluster,
-    configurations: cluster.configurations,
-    registry,
-    clock,
-    log: silentLogger,
-    random: () => 0,
-    observer: { ...noopObserver, handlerFailed: (handler) => failures.push(handler) },
-    unhealthyAfterMs: 30_000,
-    removeAfterMs: 300_000,
-  })
+  return new Discovery(
+    {
+      cluster,
+      configurations: cluster.configurations,
+      registry,
+      clock,
+      log: silentLogger,
+      observer: { ...noopObserver, handlerFailed: (handler) => failures.push(handler) },
+      unhealthyAfterMs: 30_000,
+      removeAfterMs: 300_000,
+    },
+    { random: () => 0 },
+  )
 }
 
 beforeEach(() => {

@@ -1,6 +1,7 @@
 import type { Condition, Configuration, Instance, NodeStatus } from '@akrijs/api'
+import { kindOf, messageOf } from '@akrijs/runtime'
+import type { DiscoveryStatus } from '../discovery/configuration-discovery.js'
 import type { DeviceSet } from '../discovery/device-set.js'
-import type { DiscoveryStatus } from '../discovery/discovery.js'
 import type { DigestCollision } from '../instances/instance-plan.js'
 
 export interface StatusInput {
@@ -8,11 +9,13 @@ export interface StatusInput {
   readonly discovery: DiscoveryStatus
   readonly devices: DeviceSet
   readonly collisions: readonly DigestCollision[]
-  /** Those of this Configuration that this node is in. */
+  /** The Instances of this Configuration that name this node. */
   readonly instances: readonly Instance[]
+  /** The error of the last reconcile; undefined after a success. */
+  readonly failure?: unknown
 }
 
-/** The answer of one node to "why is nothing found?". */
+/** The answer of one node to "why are there no devices?". */
 export function nodeStatus(input: StatusInput): NodeStatus {
   return {
     observedGeneration: input.configuration.metadata.generation,
@@ -21,23 +24,36 @@ export function nodeStatus(input: StatusInput): NodeStatus {
   }
 }
 
-/** Of a Configuration that another one of the same name is in force for. */
+/** The status of a Configuration whose name belongs to an older Configuration. */
 export function refusedStatus(
   configuration: Configuration | undefined,
   rival: Configuration,
 ): NodeStatus {
   const { namespace, name } = rival.metadata
   const message = `Configuration ${name} of namespace ${namespace} is older, and resources are named without a namespace; choose another name`
+  return notReady(configuration, 'NameTaken', message)
+}
+
+/** The status of a Configuration whose status cannot be computed, because of a bug. */
+export function brokenStatus(configuration: Configuration, error: unknown): NodeStatus {
+  return notReady(configuration, 'InternalError', messageOf(error))
+}
+
+function notReady(
+  configuration: Configuration | undefined,
+  reason: string,
+  message: string,
+): NodeStatus {
   return {
     observedGeneration: configuration?.metadata.generation ?? 0,
     devices: 0,
-    conditions: [{ type: 'Ready', status: 'False', reason: 'NameTaken', message }],
+    conditions: [{ type: 'Ready', status: 'False', reason, message }],
   }
 }
 
-type Judgement = Omit<Condition, 'lastTransitionTime'>
+type NodeCondition = Omit<Condition, 'lastTransitionTime'>
 
-function handlerConnected({ discovery: { handler, endpoints } }: StatusInput): Judgement {
+function handlerConnected({ discovery: { handler, endpoints } }: StatusInput): NodeCondition {
   const type = 'HandlerConnected'
   if (endpoints.length === 0) {
     return {
@@ -68,7 +84,7 @@ function handlerConnected({ discovery: { handler, endpoints } }: StatusInput): J
   return { type, status: 'False', reason: failed.reason, message: failed.message }
 }
 
-function discovering({ discovery: { endpoints } }: StatusInput): Judgement {
+function discovering({ discovery: { endpoints } }: StatusInput): NodeCondition {
   const type = 'Discovering'
   const states = endpoints.map(({ state }) => state)
   const refused = states.find((state) => state.phase === 'refused')
@@ -82,8 +98,13 @@ function discovering({ discovery: { endpoints } }: StatusInput): Judgement {
   return { type, status: 'Unknown', reason: 'Waiting', message: 'no list of devices has come yet' }
 }
 
-function ready({ devices, collisions, instances }: StatusInput): Judgement {
+function ready({ devices, collisions, instances, failure }: StatusInput): NodeCondition {
   const type = 'Ready'
+  // A transient failure is retried and needs nobody.
+  if (failure !== undefined && kindOf(failure) !== 'transient') {
+    const reason = kindOf(failure) === 'bug' ? 'InternalError' : 'ReconcileFailed'
+    return { type, status: 'False', reason, message: messageOf(failure) }
+  }
   const [collision] = collisions
   if (collision !== undefined) {
     const message = `devices ${JSON.stringify(collision.kept)} and ${JSON.stringify(collision.refused)} have the same digest; the second has no Instance`
