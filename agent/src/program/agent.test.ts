@@ -3,12 +3,13 @@ import { link, mkdtemp, readdir, rename, rm } from 'node:fs/promises'
 import net from 'node:net'
 import os from 'node:os'
 import path from 'node:path'
-import type { NodeName } from '@akrijs/kube'
+import type { ConfigurationName } from '@akrijs/api'
+import { type NodeName, objectKey } from '@akrijs/kube/objects'
 import { type Clock, silentLogger, systemClock } from '@akrijs/runtime'
 import { defineDiscoveryHandler } from '@akrijs/runtime/handler'
 import { serveHealth } from '@akrijs/runtime/program'
 import { SimulatedKubelet, StandaloneCluster, StateFile } from '@akrijs/standalone'
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { z } from 'zod'
 import { eventually } from '../../../test/support/eventually.js'
 import { KubeletSockets } from '../node/kubelet/kubelet-sockets.js'
@@ -56,14 +57,14 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-/** Finds one device where its details say `found`, and fails otherwise. */
+/** Lists two devices, or one device if the details do not ask for two; throws a TypeError if `found` is false. */
 const handler = defineDiscoveryHandler({
   name: 'told',
   shared: true,
-  details: z.object({ found: z.boolean() }),
+  details: z.object({ found: z.boolean(), two: z.boolean().default(false) }),
   async *discover({ details }) {
     if (!details.found) throw new TypeError('no such bus')
-    yield [{ id: 'foo0' }]
+    yield details.two ? [{ id: 'foo0' }, { id: 'foo1' }] : [{ id: 'foo0' }]
   },
 })
 
@@ -137,6 +138,55 @@ it('A23 an agent counts what happens, from the answer of a handler to the slot t
   kubelet.remove('p')
   await eventually(async () =>
     expect(await measured(held, 'akri_slot_reclaims_total')).toEqual([0, 1]),
+  )
+})
+
+it('an agent shows a bug on the way of one Configuration or device as InternalError, retries it and serves all others', async () => {
+  const named = (name: string, discoveryDetails: string) => ({
+    ...manifest({ discoveryHandler: { ...discoveryHandler(true), discoveryDetails } }),
+    name: name as ConfigurationName,
+  })
+  const [good, broken, poisoned] = [
+    named('good', 'found: true'),
+    named('broken', 'found: false'),
+    named('poisoned', '{ found: true, two: true }'),
+  ]
+  const create = cluster.createInstance.bind(cluster)
+  const creating = vi.spyOn(cluster, 'createInstance').mockImplementation(async (draft) => {
+    if (draft.name === 'poisoned-8120fe') throw new TypeError('poisoned device')
+    return create(draft)
+  })
+  const conditions = (name: string) =>
+    cluster.configurations
+      .get(objectKey('default', name))
+      ?.status?.conditions.map(({ type, status, reason, message }) => [
+        `${type} ${status}`,
+        `${reason}: ${message}`,
+      ])
+  await start()
+  await cluster.apply({ configurations: [broken, poisoned, good], data: [], complete: true })
+  await eventually(() => {
+    expect(conditions('broken')).toContainEqual([
+      'Discovering False',
+      expect.stringMatching(/^InternalError: .*no such bus/),
+    ])
+    expect(conditions('poisoned')).toContainEqual([
+      'Ready False',
+      expect.stringMatching(/^InternalError: .*poisoned device/),
+    ])
+    expect(conditions('good')).toContainEqual([
+      'Ready True',
+      expect.stringContaining('AllDevicesServed'),
+    ])
+    for (const resource of ['akri.sh/good-8120fe', 'akri.sh/poisoned-a19705'])
+      expect(kubelet.resource(resource).allocatable).toBe(1)
+  })
+  creating.mockRestore()
+  await eventually(() =>
+    expect(conditions('poisoned')).toContainEqual([
+      'Ready True',
+      expect.stringContaining('AllDevicesServed'),
+    ]),
   )
 })
 
