@@ -1,10 +1,10 @@
 import type { DiscoveryProperties, Logger } from '@akrijs/sdk'
 import { DeviceCredentials, type PasswordCredential } from '@akrijs/sdk/network'
 
-/** What a camera is logged in to with. */
+/** A user name and a password of a camera. */
 export type Credential = Pick<PasswordCredential, 'username' | 'password'>
 
-/** Credentials of cameras, by their UUIDs. Names of properties cannot have `-`, and UUIDs are written in either case. */
+/** The credentials of cameras by UUID. Names of properties have `_` for `-`, and UUIDs in either case. */
 export function cameraCredentials(properties: DiscoveryProperties, log: Logger): DeviceCredentials {
   return new DeviceCredentials(properties, {
     log,

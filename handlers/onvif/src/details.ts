@@ -9,8 +9,8 @@ const filterList = z.strictObject({
 })
 
 const network = z.string().transform((text, context) => {
-  const read = readNetwork(text)
-  if (read !== undefined) return read
+  const result = readNetwork(text)
+  if (result !== undefined) return result
   context.addIssue({
     code: 'custom',
     message: 'write a network, such as 192.168.1.0/24 or fd00::/8, or one address',
@@ -27,15 +27,15 @@ const address = z
 
 /** `discoveryDetails` of the ONVIF handler. */
 export const onvifDetails = z.strictObject({
-  /** By the first IPv4 address that a camera says to have. */
+  /** Filters by the first IPv4 address that the camera reports. */
   ipAddresses: filterList.optional(),
   macAddresses: filterList.optional(),
-  /** A camera with several matches when one of them is among the items. */
+  /** A camera matches if at least one of its scopes is among the items. */
   scopes: filterList.optional(),
   uuids: filterList.optional(),
-  /** How long a round probes and waits for answers. @default 1 */
+  /** How long a round waits for answers. @default 1 */
   discoveryTimeoutSeconds: z.number().int().min(1).max(60).default(1),
-  /** Cameras that no multicast reaches, behind a router: asked directly. @default [] */
+  /** Addresses that are probed directly: multicast does not pass a router. @default [] */
   probeAddresses: z.array(address).max(256).default([]),
   /** Names of the network interfaces to probe on. @default all but the loopback interface and those of container networks */
   interfaces: z
@@ -45,17 +45,17 @@ export const onvifDetails = z.strictObject({
     .min(1)
     .max(64)
     .optional(),
-  /** Where cameras may be, besides `probeAddresses`. @default the networks of the interfaces that are probed on */
+  /** Networks of cameras, besides `probeAddresses`. @default the networks of the interfaces that are probed on */
   allowedNetworks: z.array(network).max(256).optional(),
-  /** Whether certificates of cameras with https are verified. @default 'any' */
+  /** Whether the certificates of cameras are verified. @default 'any' */
   certificates: z.enum(['any', 'verify']).default('any'),
-  /** In PEM: who may have signed them. @default those that Node.js comes with */
+  /** Certificates of trusted authorities, in PEM. @default the authorities of Node.js */
   certificateAuthorities: z.string().refine(isCertificate, 'write certificates in PEM').optional(),
-  /** Whether to ask for media profiles and their URIs. @default false */
+  /** Whether media profiles and their URIs are read. @default false */
   mediaProfiles: z.boolean().default(false),
-  /** What the id of a device is made of. `url`: the URL of its service and its UUID. `uuid`: its UUID alone. @default 'url' */
+  /** The parts of a device id. `url`: the URL of the device service, and the UUID. `uuid`: the UUID alone. @default 'url' */
   deviceId: z.enum(['url', 'uuid']).default('url'),
-  /** How often a camera is asked again who it is. @default 600 */
+  /** The time between two queries of a known camera. @default 600 */
   refreshSeconds: z.number().int().min(60).max(86_400).default(600),
 })
 

@@ -3,12 +3,12 @@ import type { OnvifDetails } from './details.js'
 import { cameraText } from './device/camera-text.js'
 import type { Camera } from './discovery/camera-set.js'
 
-/** The longest list of scopes that is given to containers, in characters. */
+/** The limit of the scopes that containers get, in characters. */
 const MAX_SCOPES_LENGTH = 2048
-/** The most media profiles. */
+/** The limit of media profiles that containers get. */
 const MAX_PROFILES = 16
 
-/** A camera as the agent is told of it. */
+/** A camera as a device for the agent. */
 export function describeCamera(
   camera: Camera,
   { deviceId }: Pick<OnvifDetails, 'deviceId'>,
@@ -47,7 +47,7 @@ function propertiesOf({ uuid, url, scopes, facts }: Camera): Record<string, stri
   )
 }
 
-/** As many of them as there is room for. */
+/** As many scopes as the limit allows. */
 function joined(scopes: readonly string[]): string {
   let text = ''
   for (const scope of scopes) {

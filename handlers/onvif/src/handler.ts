@@ -1,4 +1,10 @@
-import { type Clock, type DiscoveryHandler, defineDiscoveryHandler, fitIntoList } from '@akrijs/sdk'
+import {
+  type Clock,
+  type DiscoveryHandler,
+  defineDiscoveryHandler,
+  fitIntoList,
+  systemClock,
+} from '@akrijs/sdk'
 import {
   HostNames,
   machineAddresses,
@@ -12,21 +18,24 @@ import { type OnvifDetails, onvifDetails } from './details.js'
 import { readCamera } from './device/camera.js'
 import { describeCamera } from './device-description.js'
 import { discoverCameras } from './discovery/camera-discovery.js'
-import type { Announced, Camera } from './discovery/camera-set.js'
+import type { CameraAnnouncement } from './discovery/camera-entry.js'
+import type { Camera } from './discovery/camera-set.js'
 import { NetworkPolicy } from './network-policy.js'
 
+/** For tests. */
 export interface OnvifHandlerOptions {
-  readonly clock: Clock
-  /** From one round to the next, in milliseconds. @default 10000 */
+  /** @default systemClock */
+  readonly clock?: Clock
+  /** From the start of a round to the start of the next, in milliseconds. @default 10000 */
   readonly intervalMs?: number
 }
 
-/** Finds IP cameras by WS-Discovery, and asks each who it is. */
-export function defineOnvifHandler({
-  clock,
+/** A handler that finds IP cameras by WS-Discovery and reads their facts by ONVIF. */
+export function createOnvifHandler({
+  clock = systemClock,
   intervalMs = 10_000,
-}: OnvifHandlerOptions): DiscoveryHandler<OnvifDetails> {
-  // Of all Configurations together: most of them hear of the same cameras.
+}: OnvifHandlerOptions = {}): DiscoveryHandler<OnvifDetails> {
+  // All Configurations share the names, because most of them hear of the same cameras.
   const hostNames = new HostNames({ clock })
   return defineDiscoveryHandler({
     name: 'onvif',
@@ -35,47 +44,39 @@ export function defineOnvifHandler({
     async *discover({ details, properties, signal, log }) {
       const credentials = cameraCredentials(properties, log)
       const { certificates, certificateAuthorities: authorities, mediaProfiles } = details
-      const found = discoverCameras({
+      const lists = discoverCameras({
         identity: details.deviceId,
         secureFirst: certificates === 'verify',
         refreshMs: details.refreshSeconds * 1000,
-        wanted: ({ uuid, scopes }) => isAnnouncedAsWanted({ uuid, scopes }, details),
+        accepts: (announcement) => isAnnouncementAccepted(announcement, details),
         interfaces: details.interfaces,
         probeAddresses: details.probeAddresses,
-        policyNow: () => policyFor(details, hostNames),
-        read: (place, policy, readSignal) =>
-          readCamera({
-            ...place,
-            credentials,
-            options: { policy, certificates, authorities, mediaProfiles },
-            signal: readSignal,
-            log,
-            clock,
-          }),
+        currentPolicy: () => policyFor(details, hostNames),
+        read: (request, policy) => {
+          const options = { policy, certificates, authorities, mediaProfiles }
+          return readCamera({ ...request, credentials, options, log, clock })
+        },
         windowMs: details.discoveryTimeoutSeconds * 1000,
         intervalMs,
         clock,
         log,
         signal,
       })
-      for await (const cameras of found) {
-        const wanted = cameras.filter((camera) => answersAsWanted(camera, details))
+      for await (const cameras of lists) {
+        const accepted = cameras.filter((camera) => isCameraAccepted(camera, details))
         const { devices, leftOut } = fitIntoList(
-          wanted.map((camera) => describeCamera(camera, details)),
+          accepted.map((camera) => describeCamera(camera, details)),
         )
         if (leftOut > 0)
-          log.warn(
-            { offered: devices.length, leftOut },
-            'more cameras were found than can be offered',
-          )
+          log.warn({ offered: devices.length, leftOut }, 'device list exceeded its limit')
         yield devices
       }
     },
   })
 }
 
-function isAnnouncedAsWanted(
-  { uuid, scopes }: Pick<Announced, 'uuid' | 'scopes'>,
+function isAnnouncementAccepted(
+  { uuid, scopes }: CameraAnnouncement,
   details: OnvifDetails,
 ): boolean {
   return (
@@ -84,7 +85,7 @@ function isAnnouncedAsWanted(
   )
 }
 
-function answersAsWanted({ facts }: Camera, details: OnvifDetails): boolean {
+function isCameraAccepted({ facts }: Camera, details: OnvifDetails): boolean {
   return (
     passesFilter(details.ipAddresses, facts.ipAddress, { ignoreCase: true }) &&
     passesFilter(details.macAddresses, facts.macAddress, { ignoreCase: true })
@@ -96,8 +97,7 @@ function policyFor(
   hostNames: HostNames,
 ): NetworkPolicy {
   const networks = allowedNetworks ?? machineNetworks({ only: interfaces })
-  const directed = readNetworks(probeAddresses.map(plainAddress))
-  return new NetworkPolicy([...networks, ...directed], {
+  return new NetworkPolicy([...networks, ...readNetworks(probeAddresses.map(plainAddress))], {
     hostNames,
     ownAddresses: machineAddresses(),
   })

@@ -2,37 +2,37 @@ import { messageOf } from '@akrijs/sdk'
 import { XMLParser, XMLValidator } from 'fast-xml-parser'
 import { OnvifXmlError } from './errors.js'
 
-/** What a document may have at most. */
+/** Limits of a document. */
 export interface XmlLimits {
   /** @default 262144 */
   readonly maxBytes?: number
-  /** How deep elements may lie in each other. @default 64 */
+  /** The depth of nested elements. @default 64 */
   readonly maxDepth?: number
   /** Elements, comments and CDATA sections together. @default 4000 */
   readonly maxElements?: number
-  /** Of all elements together, declarations of namespaces among them. @default 2000 */
+  /** Attributes of all elements, with namespace declarations. @default 2000 */
   readonly maxAttributes?: number
 }
 
-/** The name of an element, or one that stands in a text, such as `tds:Device`. */
+/** The name of an element, or a name with a prefix in a text, such as `tds:Device`. */
 export interface QualifiedName {
-  /** Undefined where the prefix is not declared: field cameras forget to. */
+  /** Undefined if the prefix is not declared: some cameras forget it. */
   readonly namespace: string | undefined
   readonly local: string
 }
 
-/** An element. Names are local names: prefixes are the sender's choice and mean nothing. */
+/** An element. All names are local names, because each sender chooses its own prefixes. */
 export class XmlElement {
   readonly name: string
   readonly namespace: string | undefined
   /** By local name. */
   readonly attributes: ReadonlyMap<string, string>
   readonly children: readonly XmlElement[]
-  /** Its own text, without that of its children and without white space around. */
+  /** The text of the element without its children, and without white space around it. */
   readonly text: string
   readonly #scope: NamespaceScope | undefined
 
-  /** @param ordered the element as the parser gives it */
+  /** @param ordered the element as the parser returns it */
   constructor(ordered: Ordered, parent: NamespaceScope | undefined) {
     const { tag, content } = tagOf(ordered)
     const attributes = Object.entries(ordered[':@'] ?? {}).map(
@@ -55,7 +55,7 @@ export class XmlElement {
     this.text = text.trim()
   }
 
-  /** The first child of that name, or what lies further down along those names. */
+  /** The first child with the name; with several names, the first child of that child, and so on. */
   find(...path: readonly string[]): XmlElement | undefined {
     return path.reduce<XmlElement | undefined>(
       (element, name) => element?.children.find((child) => child.name === name),
@@ -63,25 +63,25 @@ export class XmlElement {
     )
   }
 
-  /** All children of that name. */
+  /** All children with the name. */
   all(name: string): XmlElement[] {
     return this.children.filter((child) => child.name === name)
   }
 
-  /** The text of what {@link find} finds, where it is not empty. */
+  /** The text of the element that {@link find} finds; undefined if it is empty. */
   textOf(...path: readonly string[]): string | undefined {
     return this.find(...path)?.text || undefined
   }
 
-  /** Reads a name with a prefix out of the text, such as each of those in `Types`. */
+  /** Resolves the prefix of a name in the text, such as the names in `Types`. */
   qualifiedName(text: string): QualifiedName {
     return resolve(text, this.#scope)
   }
 }
 
 /**
- * Reads a document: well-formed, without document type, and within the limits. Numbers stay texts.
- * @param document bytes are in the encoding that they declare, UTF-8 if they declare none
+ * Parses a well-formed document without a document type, within the limits.
+ * @param document bytes are decoded by the encoding that they declare, else as UTF-8
  * @throws OnvifXmlError
  */
 export function parseXml(document: string | Uint8Array, limits: XmlLimits = {}): XmlElement {
@@ -94,7 +94,7 @@ export function parseXml(document: string | Uint8Array, limits: XmlLimits = {}):
   return new XmlElement(rootOf(text, maxDepth), undefined)
 }
 
-/** Writes a text so that it can stand between tags and in attributes. Characters that XML cannot carry are left out. */
+/** Escapes a text for elements and attributes. Characters that XML does not allow are left out. */
 export function escapeXml(text: string): string {
   return text
     .replace(UNWRITABLE, '')
@@ -105,7 +105,7 @@ const TEXT = '#text'
 const CDATA = '#cdata'
 const PREFIX = '@'
 
-/** What the parser makes of one part of an element: a text, a CDATA section, or a child under its name. */
+/** A part of an element as the parser returns it: a text, a CDATA section, or a child under its name. */
 interface Ordered {
   readonly [TEXT]?: string
   readonly [CDATA]?: readonly Ordered[]
@@ -121,7 +121,7 @@ function rootOf(text: string, maxDepth: number): Ordered {
     cdataPropName: CDATA,
     parseTagValue: false,
     trimValues: false,
-    // Its own decoder knows entities of document types.
+    // decodeReferences() does that: the decoder of the parser would resolve entities of a document type.
     processEntities: false,
     ignoreDeclaration: true,
     jPath: false,
@@ -129,60 +129,60 @@ function rootOf(text: string, maxDepth: number): Ordered {
   })
   let parts: Ordered[]
   try {
-    // The parser alone takes broken documents too.
+    // The parser itself accepts broken documents.
     const wellFormed = XMLValidator.validate(text)
     if (wellFormed !== true)
       throw new OnvifXmlError(shortened(`line ${wellFormed.err.line}: ${wellFormed.err.msg}`))
     parts = parser.parse(text)
   } catch (error) {
-    throw error instanceof OnvifXmlError
+    throw OnvifXmlError.is(error)
       ? error
-      : new OnvifXmlError(shortened(`it cannot be read as XML: ${messageOf(error)}`), {
+      : new OnvifXmlError(shortened(`not XML: ${messageOf(error)}`), {
           cause: error,
         })
   }
   const [root, ...others] = parts.filter((part) => part[TEXT] === undefined)
   if (root === undefined || others.length > 0)
-    throw new OnvifXmlError('there is not exactly one outermost element')
+    throw new OnvifXmlError('the document does not have exactly one root element')
   return root
 }
 
 function tagOf(ordered: Ordered): { readonly tag: string; readonly content: readonly Ordered[] } {
   for (const [tag, content] of Object.entries(ordered))
     if (tag !== ':@' && Array.isArray(content)) return { tag, content }
-  throw new OnvifXmlError('there is text or a CDATA section outside of all elements')
+  throw new OnvifXmlError('the document has text or a CDATA section outside of the root element')
 }
 
-/** What is wrong is said with the names of elements and attributes, which may be as long as the document. */
+/** Messages of the parser have names of elements, which can be as long as the document. */
 function shortened(reason: string): string {
   return reason.length > 200 ? `${reason.slice(0, 200)}…` : reason
 }
 
-/** Comments and CDATA sections, or else whatever begins with `<`: a tag with all that is in it, quoted `<` and `>` too. */
+/** A comment, a CDATA section, or another part that begins with `<`: a tag can have `<` and `>` in quotes. */
 const MARKUP =
   /<!--[\s\S]*?-->|<!\[CDATA\[[\s\S]*?\]\]>|<\?|<!|<\/|<(?:[^<>"']|"[^"]*"|'[^']*')*>?/g
-/** The values in a tag, or else the names: that of the element, and those of the attributes. */
+/** A value in a tag, or a name: of the element or of an attribute. */
 const VALUE_OR_NAME = /"[^"]*"|'[^']*'|[^\s"'=/>]+/g
 
-/** Refuses what SOAP does not allow and only an attacker sends, and counts before anything is built. */
+/** Refuses markup that SOAP does not allow, and counts elements before the parser builds them. */
 function checkMarkup(text: string, { maxElements = 4000, maxAttributes = 2000 }: XmlLimits): void {
   let elements = 0
   let attributes = 0
-  for (const { 0: found, index } of text.matchAll(MARKUP)) {
-    if (found === '<!')
+  for (const { 0: markup, index } of text.matchAll(MARKUP)) {
+    if (markup === '<!')
       throw new OnvifXmlError(
-        'it has a document type, or a comment or CDATA section without an end',
+        'the document has a document type, or an open comment or CDATA section',
       )
-    if (found === '<?' && (index > 0 || !/^<\?xml\s/.test(text)))
-      throw new OnvifXmlError('it has a processing instruction')
-    if (found !== '</' && ++elements > maxElements)
-      throw new OnvifXmlError(`it has more than ${maxElements} elements`)
-    if (found.startsWith('<!') || !/[\s=]/.test(found)) continue
-    // The first name is that of the element.
+    if (markup === '<?' && (index > 0 || !/^<\?xml\s/.test(text)))
+      throw new OnvifXmlError('the document has a processing instruction')
+    if (markup !== '</' && ++elements > maxElements)
+      throw new OnvifXmlError(`the document has more than ${maxElements} elements`)
+    if (markup.startsWith('<!') || !/[\s=]/.test(markup)) continue
+    // The first name is the name of the element.
     attributes--
-    for (const [part] of found.matchAll(VALUE_OR_NAME)) {
+    for (const [part] of markup.matchAll(VALUE_OR_NAME)) {
       if (!/^["']/.test(part) && ++attributes > maxAttributes)
-        throw new OnvifXmlError(`it has more than ${maxAttributes} attributes`)
+        throw new OnvifXmlError(`the document has more than ${maxAttributes} attributes`)
     }
   }
 }
@@ -205,13 +205,15 @@ function decode(bytes: Uint8Array): string {
   try {
     return new TextDecoder(encoding, { fatal: true }).decode(bytes)
   } catch (error) {
-    throw new OnvifXmlError(`it is not ${encoding}: ${messageOf(error)}`, { cause: error })
+    throw new OnvifXmlError(`the document is not ${encoding}: ${messageOf(error)}`, {
+      cause: error,
+    })
   }
 }
 
 const NAMED: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }
 
-/** Characters that no XML document has (section 2.2), also when written as numbers; halves of surrogate pairs among them. */
+/** Characters that XML does not allow (section 2.2), not even as character references. Halves of surrogate pairs are among them. */
 const UNWRITABLE = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu
 
 function decodeReferences(text: string): string {
@@ -230,11 +232,11 @@ function decodeReferences(text: string): string {
 
 function unknown(reference: string): never {
   throw new OnvifXmlError(
-    `${reference} stands for nothing: there are amp, lt, gt, quot, apos and the numbers of characters`,
+    `${reference} is not one of amp, lt, gt, quot, apos and the numbers of characters`,
   )
 }
 
-/** The prefixes that one element declares, and those around it. A chain, not a copy: an attacker would have thousands copied. */
+/** The prefixes that an element declares, and the scope around it. A chain, because copies would cost memory under attack. */
 interface NamespaceScope {
   readonly declared: ReadonlyMap<string, string>
   readonly parent: NamespaceScope | undefined
@@ -257,8 +259,8 @@ function resolve(name: string, scope: NamespaceScope | undefined): QualifiedName
   const colon = name.indexOf(':')
   const prefix = name.slice(0, Math.max(colon, 0))
   const local = name.slice(colon + 1)
-  for (let at = scope; at !== undefined; at = at.parent) {
-    const namespace = at.declared.get(prefix)
+  for (let link = scope; link !== undefined; link = link.parent) {
+    const namespace = link.declared.get(prefix)
     if (namespace !== undefined) return { namespace: namespace || undefined, local }
   }
   return { namespace: undefined, local }
@@ -271,7 +273,7 @@ function byLocalName(attributes: Attributes): ReadonlyMap<string, string> {
   for (const [name, value] of attributes) {
     const colon = name.indexOf(':')
     if (name === `${PREFIX}xmlns` || name.startsWith(`${PREFIX}xmlns:`)) continue
-    // One without a prefix is the element's own, and goes first.
+    // A name without a prefix wins: it is the attribute of the element's own schema.
     if (colon < 0) result.set(name.slice(PREFIX.length), value)
     else if (!result.has(name.slice(colon + 1))) result.set(name.slice(colon + 1), value)
   }

@@ -2,7 +2,13 @@ import { getEventListeners } from 'node:events'
 import { describe, expect, it } from 'vitest'
 import { NetworkPolicy } from '../network-policy.js'
 import { DeviceService } from '../testing/device-service.js'
-import { ask, credential, INFORMATION, NETWORK, policy } from '../testing/test-camera.js'
+import {
+  credential,
+  INFORMATION,
+  NETWORK,
+  policy,
+  query,
+} from '../testing/internal/camera-query.js'
 
 describe('what is no camera, or a bad one', () => {
   const NEVER_ENDING: readonly string[] = ['silence', 'byte-by-byte', 'endless-hope']
@@ -39,7 +45,7 @@ describe('what is no camera, or a bad one', () => {
       camera.misbehave(how)
       const { signal } = new AbortController()
       const started = performance.now()
-      await expect(ask(camera.url, { options: patience(how, 400), signal })).rejects.toMatchObject({
+      await expect(query(camera.url, { ...patience(how, 400), signal })).rejects.toMatchObject({
         code,
         message: expect.stringContaining(message),
       })
@@ -53,7 +59,7 @@ describe('what is no camera, or a bad one', () => {
     await using camera = await DeviceService.start({ credential })
     camera.misbehave(how, ['GetNetworkInterfaces'])
     // Time enough for those requests that are answered.
-    const facts = await ask(camera.url, { as: credential, options: patience(how, 3000) })
+    const facts = await query(camera.url, { as: credential, ...patience(how, 3000) })
     expect(facts).toMatchObject({ authentication: 'accepted', ...INFORMATION })
     expect(facts.macAddress).toBeUndefined()
     // Who does not answer is not asked on.
@@ -69,7 +75,7 @@ describe('what is no camera, or a bad one', () => {
     async (how) => {
       await using camera = await DeviceService.start()
       camera.misbehave(how)
-      const facts = await ask(camera.url, { options: { mediaProfiles: true } })
+      const facts = await query(camera.url, { options: { mediaProfiles: true } })
       expect(facts).toMatchObject({
         ...INFORMATION,
         ...NETWORK,
@@ -85,20 +91,20 @@ describe('what is no camera, or a bad one', () => {
   it('D2 is understood where its HTTP is not what it should be', async () => {
     await using camera = await DeviceService.start()
     camera.misbehave('naive-http')
-    expect(await ask(camera.url)).toMatchObject({ ...INFORMATION, ...NETWORK })
+    expect(await query(camera.url)).toMatchObject({ ...INFORMATION, ...NETWORK })
   })
 
   it('D2 is understood in other encodings', async () => {
     await using camera = await DeviceService.start()
     camera.misbehave('latin-1')
-    expect(await ask(camera.url)).toMatchObject({ model: 'Simulated camera é' })
+    expect(await query(camera.url)).toMatchObject({ model: 'Simulated camera é' })
   })
 
   it('is not followed elsewhere', async () => {
     await using elsewhere = await DeviceService.start()
     await using camera = await DeviceService.start()
     camera.misbehave({ redirect: elsewhere.url })
-    await expect(ask(camera.url)).rejects.toMatchObject({
+    await expect(query(camera.url)).rejects.toMatchObject({
       code: 'AKRI_ERR_ONVIF_REPLY',
       message: 'GetSystemDateAndTime: HTTP status 307; redirects are not followed',
     })
@@ -108,7 +114,7 @@ describe('what is no camera, or a bad one', () => {
   it('may want a new digest each time, but not for ever', async () => {
     await using camera = await DeviceService.start({ credential, authentication: ['http-digest'] })
     camera.misbehave('endless-challenge', ['GetDeviceInformation'])
-    const facts = await ask(camera.url, { as: credential })
+    const facts = await query(camera.url, { as: credential })
     expect(facts.authentication).toBe('refused')
     expect(
       camera.requests.filter(({ operation }) => operation === 'GetDeviceInformation').length,
@@ -118,7 +124,7 @@ describe('what is no camera, or a bad one', () => {
   it('is given up when all its answers together take too long', async () => {
     await using camera = await DeviceService.start()
     camera.misbehave('byte-by-byte', ['GetScopes'])
-    const facts = await ask(camera.url, { options: { timeoutMs: 4000 } })
+    const facts = await query(camera.url, { timeoutMs: 4000 })
     expect(facts).toMatchObject({
       ...INFORMATION,
       ...NETWORK,
@@ -130,28 +136,29 @@ describe('what is no camera, or a bad one', () => {
 
   it('is given up when its name takes too long to resolve', async () => {
     const options = {
-      timeoutMs: 100,
       policy: new NetworkPolicy([], { hostNames: { addressesOf: () => new Promise(() => {}) } }),
     }
-    await expect(ask('http://camera.example/', { options })).rejects.toThrow('longer than 100 ms')
+    await expect(query('http://camera.example/', { options, timeoutMs: 100 })).rejects.toThrow(
+      'longer than 100 ms',
+    )
   })
 
   it('is left at once when nobody wants the answer any more', async () => {
     await using camera = await DeviceService.start()
     camera.misbehave('silence', ['GetDeviceInformation'])
     const abort = new AbortController()
-    const asked = ask(camera.url, { signal: abort.signal })
+    const asked = query(camera.url, { signal: abort.signal })
     await expect.poll(() => camera.requests.length).toBe(2)
     abort.abort(new Error('enough'))
     await expect(asked).rejects.toThrow('enough')
     await expect.poll(() => camera.connections()).toBe(0)
-    await expect(ask(camera.url, { signal: abort.signal })).rejects.toThrow('enough')
+    await expect(query(camera.url, { signal: abort.signal })).rejects.toThrow('enough')
     expect(camera.requests.length).toBe(2)
   })
 
   it('is not spoken to where it is not in the allowed networks', async () => {
     await using camera = await DeviceService.start()
-    const asked = ask(camera.url, { options: { policy: policy('10.0.0.0/8') } })
+    const asked = query(camera.url, { options: { policy: policy('10.0.0.0/8') } })
     await expect(asked).rejects.toMatchObject({ code: 'AKRI_ERR_ONVIF_ADDRESS' })
     expect(camera.requests).toEqual([])
   })
@@ -159,7 +166,7 @@ describe('what is no camera, or a bad one', () => {
   it('is an error where nothing listens', async () => {
     const camera = await DeviceService.start()
     await camera.close()
-    await expect(ask(camera.url)).rejects.toMatchObject({
+    await expect(query(camera.url)).rejects.toMatchObject({
       code: 'AKRI_ERR_ONVIF_UNREACHABLE',
       message: expect.stringContaining('ECONNREFUSED'),
     })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { DeviceService, type DeviceServiceOptions } from '../testing/device-service.js'
-import { ask, credential, INFORMATION, policy } from '../testing/test-camera.js'
+import { credential, INFORMATION, policy, query } from '../testing/internal/camera-query.js'
 
 describe('the media services of a camera', () => {
   const options = { mediaProfiles: true }
@@ -25,7 +25,7 @@ describe('the media services of a camera', () => {
     'are asked for profiles, streams and snapshots: media %s',
     async (_version, service, namespace) => {
       await using camera = await DeviceService.start({ credential, ...service })
-      const facts = await ask(camera.url, { as: credential, options })
+      const facts = await query(camera.url, { as: credential, options })
       expect(facts.profiles).toEqual(profiles(new URL(camera.url).origin))
       expect(camera.requests.find(({ operation }) => operation === 'GetProfiles')?.body).toContain(
         namespace,
@@ -35,13 +35,13 @@ describe('the media services of a camera', () => {
 
   it('are not asked where nobody wants to know', async () => {
     await using camera = await DeviceService.start({ credential })
-    expect((await ask(camera.url, { as: credential })).profiles).toBeUndefined()
+    expect((await query(camera.url, { as: credential })).profiles).toBeUndefined()
   })
 
   it('are media 1 where media 2 does not answer', async () => {
     await using camera = await DeviceService.start({ credential })
     camera.misbehave('fault', ['GetProfiles'])
-    expect((await ask(camera.url, { as: credential, options })).profiles).toBeUndefined()
+    expect((await query(camera.url, { as: credential, options })).profiles).toBeUndefined()
     const asked = camera.requests
       .filter(({ operation }) => operation === 'GetProfiles')
       .map(({ body }) => /ver\d0/.exec(body)?.[0])
@@ -53,7 +53,7 @@ describe('the media services of a camera', () => {
     const origin = new URL(elsewhere.url).origin
     await using camera = await DeviceService.start({ credential, origin })
     const url = `http://127.0.0.1:${camera.port}/onvif/device_service`
-    const facts = await ask(url, {
+    const facts = await query(url, {
       as: credential,
       options: { ...options, policy: policy('127.0.0.1') },
     })
@@ -68,7 +68,7 @@ describe('the media services of a camera', () => {
       credential,
       origin: new URL(elsewhere.url).origin,
     })
-    const facts = await ask(`http://127.0.0.1:${camera.port}/onvif/device_service`, {
+    const facts = await query(`http://127.0.0.1:${camera.port}/onvif/device_service`, {
       as: credential,
       options,
     })
@@ -89,7 +89,7 @@ describe('the media services of a camera', () => {
       credential: secret,
       identity: { profiles: ['main', 'a-hunter2'] },
     })
-    const found = (await ask(camera.url, { as: secret, options })).profiles
+    const found = (await query(camera.url, { as: secret, options })).profiles
     expect(found?.map(({ token, streamUri }) => [token, streamUri !== undefined])).toEqual([
       ['main', true],
       ['a-hunter2', false],

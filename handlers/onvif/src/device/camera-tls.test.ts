@@ -5,7 +5,7 @@ import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { NetworkPolicy } from '../network-policy.js'
 import { DeviceService } from '../testing/device-service.js'
-import { ask, credential, INFORMATION } from '../testing/test-camera.js'
+import { credential, INFORMATION, query } from '../testing/internal/camera-query.js'
 
 const openssl = spawnSync('openssl', ['version']).status === 0
 
@@ -37,7 +37,7 @@ describe.skipIf(!openssl)('a camera with https (needs openssl)', () => {
   it('D2 is asked, whoever has made its certificate', async () => {
     await using camera = await DeviceService.start({ tls, credential })
     expect(camera.url).toMatch(/^https:/)
-    expect(await ask(camera.url, { as: credential })).toMatchObject({
+    expect(await query(camera.url, { as: credential })).toMatchObject({
       authentication: 'accepted',
       ...INFORMATION,
     })
@@ -46,18 +46,18 @@ describe.skipIf(!openssl)('a camera with https (needs openssl)', () => {
   it('is asked where its certificate is to be verified and an authority says that it is right', async () => {
     await using camera = await DeviceService.start({ tls })
     const verify = { certificates: 'verify', authorities: tls.cert } as const
-    expect(await ask(camera.url, { options: verify })).toMatchObject(INFORMATION)
+    expect(await query(camera.url, { options: verify })).toMatchObject(INFORMATION)
     const named = (host: string) => {
       const resolving = new NetworkPolicy([{ address: '127.0.0.1', prefix: 32, family: 'ipv4' }], {
         hostNames: { addressesOf: async () => ['127.0.0.1'] },
       })
-      return ask(`https://${host}:${camera.port}/onvif/device_service`, {
+      return query(`https://${host}:${camera.port}/onvif/device_service`, {
         options: { ...verify, policy: resolving },
       })
     }
     expect(await named('camera.example')).toMatchObject(INFORMATION)
     await expect(named('other.example')).rejects.toThrow('other.example')
-    await expect(ask(camera.url, { options: { certificates: 'verify' } })).rejects.toMatchObject({
+    await expect(query(camera.url, { options: { certificates: 'verify' } })).rejects.toMatchObject({
       code: 'AKRI_ERR_ONVIF_UNREACHABLE',
       message: expect.stringContaining('self-signed'),
     })
@@ -66,12 +66,12 @@ describe.skipIf(!openssl)('a camera with https (needs openssl)', () => {
   it('alone is given a credential where certificates are to be verified', async () => {
     const verify = { certificates: 'verify', authorities: tls.cert } as const
     await using secure = await DeviceService.start({ tls, credential })
-    expect(await ask(secure.url, { as: credential, options: verify })).toMatchObject({
+    expect(await query(secure.url, { as: credential, options: verify })).toMatchObject({
       authentication: 'accepted',
       ...INFORMATION,
     })
     await using plain = await DeviceService.start({ credential })
-    expect(await ask(plain.url, { as: credential, options: verify })).toEqual({
+    expect(await query(plain.url, { as: credential, options: verify })).toEqual({
       authentication: 'required',
     })
     expect(
@@ -88,6 +88,6 @@ describe.skipIf(!openssl)('a camera with https (needs openssl)', () => {
       ciphers: 'DEFAULT:@SECLEVEL=0',
     } as const
     await using camera = await DeviceService.start({ tls: { ...tls, ...old } })
-    expect(await ask(camera.url)).toMatchObject(INFORMATION)
+    expect(await query(camera.url)).toMatchObject(INFORMATION)
   })
 })

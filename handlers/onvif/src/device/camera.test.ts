@@ -3,20 +3,20 @@ import { describe, expect, it } from 'vitest'
 import { NetworkPolicy } from '../network-policy.js'
 import { DeviceService, type DeviceServiceOptions } from '../testing/device-service.js'
 import {
-  ask,
   credential,
   expectNoPassword,
   INFORMATION,
   NETWORK,
   policy,
-} from '../testing/test-camera.js'
+  query,
+} from '../testing/internal/camera-query.js'
 
 const wrong = { username: 'operator', password: 'hunter2' }
 
 describe('a camera', () => {
   it('tells what it is, in one request for each thing', async () => {
     await using camera = await DeviceService.start()
-    const facts = await ask(camera.url)
+    const facts = await query(camera.url)
     expect(facts).toEqual({
       authentication: 'none',
       ...INFORMATION,
@@ -38,7 +38,7 @@ describe('a camera', () => {
   it('D2 may have an IPv6 address', async () => {
     await using camera = await DeviceService.start({ address: '::1' })
     expect(new URL(camera.url).hostname).toBe('[::1]')
-    expect(await ask(camera.url)).toMatchObject({ ...INFORMATION, ipAddress: '192.0.2.1' })
+    expect(await query(camera.url)).toMatchObject({ ...INFORMATION, ipAddress: '192.0.2.1' })
     expect(camera.requests[0]?.headers.host).toBe(`[::1]:${camera.port}`)
   })
 
@@ -54,7 +54,7 @@ describe('a camera', () => {
       const { zone = '', address = '' } = local ?? {}
       await using camera = await DeviceService.start({ address, zone })
       const options = { policy: policy('fe80::/10') }
-      expect(await ask(camera.url, { zone, options })).toMatchObject(INFORMATION)
+      expect(await query(camera.url, { zone, options })).toMatchObject(INFORMATION)
       expect(camera.requests[0]?.headers.host).toBe(`[${address}]:${camera.port}`)
     },
   )
@@ -67,7 +67,7 @@ describe('a camera', () => {
       }),
     }
     expect(
-      await ask(`http://camera.example:${camera.port}/onvif/device_service`, { options }),
+      await query(`http://camera.example:${camera.port}/onvif/device_service`, { options }),
     ).toMatchObject(INFORMATION)
     expect(camera.requests[0]?.headers.host).toBe(`camera.example:${camera.port}`)
   })
@@ -80,7 +80,7 @@ describe('a camera', () => {
       hardwareId: '',
     }
     await using camera = await DeviceService.start({ identity })
-    const { serialNumber, firmware, model, hardwareId } = await ask(camera.url)
+    const { serialNumber, firmware, model, hardwareId } = await query(camera.url)
     expect([serialNumber, firmware, model?.length, hardwareId]).toEqual([
       '12345678901234567890',
       '1. 10',
@@ -109,7 +109,7 @@ describe('a camera', () => {
     'wants to know who asks: %s',
     async (_how, options, requests) => {
       await using camera = await DeviceService.start({ credential, ...options })
-      expect(await ask(camera.url, { as: credential })).toMatchObject({
+      expect(await query(camera.url, { as: credential })).toMatchObject({
         authentication: 'accepted',
         ...INFORMATION,
         ...NETWORK,
@@ -129,7 +129,7 @@ describe('a camera', () => {
         credential: as,
         authentication: [authentication],
       })
-      expect(await ask(camera.url, { as })).toMatchObject({
+      expect(await query(camera.url, { as })).toMatchObject({
         authentication: 'accepted',
         ...INFORMATION,
       })
@@ -142,8 +142,8 @@ describe('a camera', () => {
         credential,
         authentication: [authentication],
       })
-      expect(await ask(camera.url)).toEqual({ authentication: 'required' })
-      expect(await ask(camera.url, { options: { mediaProfiles: true } })).toEqual({
+      expect(await query(camera.url)).toEqual({ authentication: 'required' })
+      expect(await query(camera.url, { options: { mediaProfiles: true } })).toEqual({
         authentication: 'required',
       })
     }
@@ -158,7 +158,7 @@ describe('a camera', () => {
         credential,
         authentication: [authentication],
       })
-      expect(await ask(camera.url, { as: wrong })).toEqual({ authentication: 'refused' })
+      expect(await query(camera.url, { as: wrong })).toEqual({ authentication: 'refused' })
       const kinds = camera.requests.filter(({ headers, body }) =>
         authentication === 'username-token'
           ? body.includes('UsernameToken')
@@ -172,7 +172,7 @@ describe('a camera', () => {
   it('that asks for the password itself does not get it', async () => {
     await using camera = await DeviceService.start({ credential })
     camera.misbehave('basic-challenge', ['GetDeviceInformation'])
-    await ask(camera.url, { as: credential })
+    await query(camera.url, { as: credential })
     expect(camera.requests.some(({ headers }) => headers.authorization?.startsWith('Basic'))).toBe(
       false,
     )
@@ -182,7 +182,7 @@ describe('a camera', () => {
   it('whose user may not see everything shows what he may', async () => {
     await using camera = await DeviceService.start({ credential })
     camera.misbehave('fault-of-soap-1.1', ['GetNetworkInterfaces'])
-    const facts = await ask(camera.url, { as: credential })
+    const facts = await query(camera.url, { as: credential })
     expect(facts).toMatchObject({
       authentication: 'accepted',
       ...INFORMATION,

@@ -1,4 +1,4 @@
-import { type AkriError, type Clock, type Logger, systemClock } from '@akrijs/sdk'
+import { type AkriError, aborted, type Clock, type Logger, withTimeLimit } from '@akrijs/sdk'
 import type { DeviceCredentials } from '@akrijs/sdk/network'
 import type { Credential } from '../credentials.js'
 import {
@@ -11,7 +11,6 @@ import {
 } from '../errors.js'
 import type { Destination, NetworkPolicy } from '../network-policy.js'
 import type { XmlElement } from '../xml.js'
-import { withDeadline } from './deadline.js'
 import {
   type DeviceInformation,
   GET_CAPABILITIES,
@@ -32,12 +31,15 @@ import { MEDIA_SERVICES, type MediaService, readProfiles, readUri } from './medi
 import type { RefusedCredentials } from './refused-credentials.js'
 import { type SoapCall, SoapSession } from './soap.js'
 
-/** What holds for all cameras. */
+/** The options that all cameras share. */
 export interface CameraOptions extends CertificatePolicy {
-  /** Where they may be. Their media services, streams and snapshots may be nowhere else. */
+  /** The addresses that cameras, their media services, streams and snapshots may have. */
   readonly policy: NetworkPolicy
-  /** Whether to ask for profiles, and for the URIs of streams and snapshots. @default false */
+  /** Whether to read profiles, and the URIs of streams and snapshots. @default false */
   readonly mediaProfiles?: boolean
+}
+
+export interface CameraTimeouts {
   /** For each request, in milliseconds. @default 3000 */
   readonly requestTimeoutMs?: number
   /** For all requests to one camera together, in milliseconds. @default 15000 */
@@ -45,36 +47,35 @@ export interface CameraOptions extends CertificatePolicy {
 }
 
 export interface CameraRequest {
-  /** Of the device service. */
+  /** The URL of the device service. */
   readonly url: string
-  /** By which the credential is found. */
+  /** The UUID of the camera, which selects the credential. */
   readonly uuid: string
-  /** The interface through which the camera is reached where its address is a link-local IPv6 one. */
+  /** The interface that reaches a link-local IPv6 address. */
   readonly zone?: string | undefined
   readonly credentials: DeviceCredentials
-  /** Those that are not tried again yet; what is refused now is added. @default none */
-  readonly refused?: RefusedCredentials
+  /** Credentials that are not tried again yet. Refusals of this request are added. */
+  readonly refused: RefusedCredentials
   readonly options: CameraOptions
   readonly signal: AbortSignal
   readonly log: Logger
-  /** @default systemClock */
-  readonly clock?: Pick<Clock, 'monotonicMs'>
+  readonly clock: Pick<Clock, 'monotonicMs'>
 }
 
-export interface MediaProfile {
+interface MediaProfile {
   readonly token: string
   readonly name: string
-  /** RTSP. */
+  /** An RTSP URI. */
   readonly streamUri?: string
-  /** Where a picture in JPEG can be fetched. */
+  /** An HTTP URI of a JPEG picture. */
   readonly snapshotUri?: string
 }
 
-/** What a camera tells about itself. What it does not tell, or not to us, is not there. */
+/** The facts that a camera tells about itself. A fact that the camera does not tell, or refuses to tell, is missing. */
 export interface CameraFacts extends DeviceInformation {
   /**
-   * `none`: it answered without a credential. `accepted`: it answered with ours. `required`: it wants one, and there is none.
-   * `refused`: it does not want ours.
+   * `none`: the camera answered without a credential. `accepted`: it accepted the credential. `required`: it asks for a credential,
+   * and there is none. `refused`: it refused the credential.
    */
   readonly authentication: 'none' | 'accepted' | 'required' | 'refused'
   readonly ipAddress?: string
@@ -82,86 +83,106 @@ export interface CameraFacts extends DeviceInformation {
   readonly scopes?: readonly string[]
   /** Only with `mediaProfiles`. */
   readonly profiles?: readonly MediaProfile[]
-  /** Why there may be less than the camera could tell: it stopped answering in between. */
+  /** Why facts may be missing: the camera stopped answering during the query. */
   readonly incomplete?: AkriError
 }
 
 /**
- * Asks the device service of a camera who it is. A wrong credential is tried once, since cameras lock users out, and not at all where
- * it is known to be wrong; what else they tell is then asked without one.
- * @throws OnvifAddressError; what {@link SoapSession.callOpenly} throws where there is no camera; the signal's reason
+ * Reads the facts of a camera from its device service. A wrong credential is tried once, because cameras lock users out. After a
+ * refusal, the other facts are read without a credential.
+ * @throws OnvifAddressError; what {@link SoapSession.callOpenly} throws if there is no camera at the URL; the signal's reason
  */
-export function readCamera(request: CameraRequest): Promise<CameraFacts> {
-  const { url, uuid, zone, credentials, refused, options, signal, log, clock } = request
-  const { policy, requestTimeoutMs = 3000, timeoutMs = 15_000, mediaProfiles = false } = options
-  const late = () =>
-    new OnvifUnreachableError(`${url}: its answers took longer than ${timeoutMs} ms`)
-  let asked: Interview | undefined
-  return withDeadline(signal, timeoutMs, late, async (within) => {
-    const home = await policy.destination(url, { zone })
-    const credential = credentials.for(uuid)
-    const session = new SoapSession({
-      ...options,
-      credential,
-      address: home.address,
-      timeoutMs: requestTimeoutMs,
-      signal: within,
-      clock,
-    })
-    const before = (clock ?? systemClock).monotonicMs()
-    // Every ONVIF device answers this to everybody; what does not is none.
-    const time = readTime(await session.callOpenly(home, GET_SYSTEM_DATE_AND_TIME))
-    const now = (clock ?? systemClock).monotonicMs()
-    if (time !== undefined) session.clockOffsetMs = time - (before + now) / 2
-    asked = new Interview({ session, home, credential, refused, policy, zone, log })
-    await asked.run(mediaProfiles)
-    return asked.facts()
-  }).catch((error: unknown) => {
+export function readCamera(
+  request: CameraRequest,
+  { requestTimeoutMs = 3000, timeoutMs = 15_000 }: CameraTimeouts = {},
+): Promise<CameraFacts> {
+  const { url, options, signal } = request
+  let interview: Interview | undefined
+  const read = async (limited: AbortSignal) => {
+    interview = await Interview.open(request, requestTimeoutMs, limited)
+    await interview.run(options.mediaProfiles ?? false)
+    return interview.facts
+  }
+  return withTimeLimit(timeoutMs, signal, (limited) =>
+    // The lookup of a host name does not listen to the signal.
+    Promise.race([read(limited), rejection(limited)]),
+  ).catch((error: unknown) => {
     signal.throwIfAborted()
-    if (asked === undefined || !(error instanceof OnvifUnreachableError)) throw error
-    return { ...asked.facts(), incomplete: error }
+    const failure = isTimeout(error)
+      ? new OnvifUnreachableError(`${url}: answers took longer than ${timeoutMs} ms`, {
+          cause: error,
+        })
+      : error
+    if (interview === undefined || !OnvifUnreachableError.is(failure)) throw failure
+    return { ...interview.facts, incomplete: failure }
   })
 }
 
-interface InterviewOptions {
+async function rejection(signal: AbortSignal): Promise<never> {
+  await aborted(signal)
+  throw signal.reason
+}
+
+function isTimeout(error: unknown): boolean {
+  return error instanceof DOMException && error.name === 'TimeoutError'
+}
+
+interface InterviewOptions extends Pick<CameraRequest, 'refused' | 'zone' | 'log'> {
   readonly session: SoapSession
   readonly home: Destination
   readonly credential: Credential | undefined
-  readonly refused: RefusedCredentials | undefined
   readonly policy: NetworkPolicy
-  readonly zone: string | undefined
-  readonly log: Logger
 }
 
-/** One question after the other: cameras are small. */
+/** Asks one question after the other: a camera serves few requests at a time. */
 class Interview {
   readonly #options: InterviewOptions
   #authentication: CameraFacts['authentication']
   #facts: Omit<CameraFacts, 'authentication'> = {}
 
-  constructor(options: InterviewOptions) {
+  private constructor(options: InterviewOptions) {
     this.#options = options
     const { refused, home, credential } = options
     this.#authentication =
-      credential !== undefined && refused?.has(home, credential) ? 'refused' : 'none'
+      credential !== undefined && refused.has(home, credential) ? 'refused' : 'none'
   }
 
-  facts(): CameraFacts {
+  /** Reads the camera's clock. Every ONVIF device answers this call without a credential: an error means that there is no camera. */
+  static async open(
+    { url, uuid, zone, credentials, refused, options, log, clock }: CameraRequest,
+    timeoutMs: number,
+    signal: AbortSignal,
+  ): Promise<Interview> {
+    const { policy } = options
+    const home = await policy.destination(url, { zone })
+    const credential = credentials.for(uuid)
+    const { address } = home
+    const session = new SoapSession({ ...options, credential, address, timeoutMs, signal, clock })
+    const before = clock.monotonicMs()
+    const time = readTime(await session.callOpenly(home, GET_SYSTEM_DATE_AND_TIME))
+    if (time !== undefined) session.clockOffsetMs = time - (before + clock.monotonicMs()) / 2
+    return new Interview({ session, home, credential, refused, policy, zone, log })
+  }
+
+  get facts(): CameraFacts {
     return { authentication: this.#authentication, ...this.#facts }
   }
 
-  /** @throws OnvifUnreachableError: whoever does not answer once is not asked on */
+  /** @throws OnvifUnreachableError after the first call without an answer */
   async run(mediaProfiles: boolean): Promise<void> {
     const { home } = this.#options
-    this.#learn(readInformation, await this.#ask(home, GET_DEVICE_INFORMATION))
-    this.#learn(readNetworkInterfaces, await this.#ask(home, GET_NETWORK_INTERFACES))
-    this.#learn((response) => ({ scopes: readScopes(response) }), await this.#ask(home, GET_SCOPES))
+    this.#learn(readInformation, await this.#call(home, GET_DEVICE_INFORMATION))
+    this.#learn(readNetworkInterfaces, await this.#call(home, GET_NETWORK_INTERFACES))
+    this.#learn(
+      (response) => ({ scopes: readScopes(response) }),
+      await this.#call(home, GET_SCOPES),
+    )
     if (!mediaProfiles) return
     const services = await this.#services()
     for (const service of MEDIA_SERVICES) {
       const url = services.get(service.namespace)
       const to = url === undefined ? undefined : await this.#destination(url)
-      if (to !== undefined && (await this.#askProfiles(to, service))) return
+      if (to !== undefined && (await this.#readProfiles(to, service))) return
     }
   }
 
@@ -174,143 +195,125 @@ class Interview {
 
   async #services(): Promise<ReadonlyMap<string, string>> {
     const { home } = this.#options
-    const services = await this.#ask(home, GET_SERVICES)
+    const services = await this.#call(home, GET_SERVICES)
     if (services !== undefined) return readServices(services)
-    const capabilities = await this.#ask(home, GET_CAPABILITIES)
+    const capabilities = await this.#call(home, GET_CAPABILITIES)
     return capabilities === undefined ? new Map() : readCapabilities(capabilities)
   }
 
   /** @returns whether this service has profiles */
-  async #askProfiles(to: Destination, service: MediaService): Promise<boolean> {
-    const response = await this.#ask(to, service.getProfiles)
-    const profiles = response === undefined ? [] : readProfiles(response)
+  async #readProfiles(to: Destination, service: MediaService): Promise<boolean> {
+    const response = await this.#call(to, service.getProfiles)
+    const profiles: MediaProfile[] = response === undefined ? [] : readProfiles(response)
     if (response !== undefined) this.#facts = { ...this.#facts, profiles }
     for (const [index, profile] of profiles.entries()) {
-      const streamUri = await this.#askUri(to, service.getStreamUri(profile.token), [
-        'rtsp:',
-        'rtsps:',
-      ])
-      const snapshotUri = await this.#askUri(to, service.getSnapshotUri(profile.token), [
-        'http:',
-        'https:',
-      ])
-      const known = {
+      const { token } = profile
+      const streamUri = await this.#uri(to, service.getStreamUri(token), ['rtsp:', 'rtsps:'])
+      const snapshotUri = await this.#uri(to, service.getSnapshotUri(token), ['http:', 'https:'])
+      const withUris = {
         ...profile,
         ...(streamUri !== undefined && { streamUri }),
         ...(snapshotUri !== undefined && { snapshotUri }),
       }
-      this.#facts = { ...this.#facts, profiles: (this.#facts.profiles ?? []).with(index, known) }
+      const { profiles: read = [] } = this.#facts
+      this.#facts = { ...this.#facts, profiles: read.with(index, withUris) }
     }
     return profiles.length > 0
   }
 
-  /** A URI for those who use the camera: as one that we would use, and without a user name, since anybody may see it. */
-  async #askUri(
+  /** A URI for brokers. It has no user name and no password, because anybody who reads Instances can see it. */
+  async #uri(
     to: Destination,
     call: SoapCall,
     protocols: readonly string[],
   ): Promise<string | undefined> {
-    const response = await this.#ask(to, call)
+    const response = await this.#call(to, call)
     const text = response && readUri(response)
     if (text === undefined || text.length > MAX_URI_CHARACTERS || !URL.canParse(text))
       return undefined
     const url = new URL(text)
     url.username = ''
     url.password = ''
-    return this.#names(url.href) || (await this.#destination(url.href, protocols)) === undefined
+    return this.#hasPassword(url.href) ||
+      (await this.#destination(url.href, protocols)) === undefined
       ? undefined
       : url.href
   }
 
-  /** Some cameras write the password of who asks into the query. */
-  #names(uri: string): boolean {
+  /** Some cameras write the password into the query of the URI. */
+  #hasPassword(uri: string): boolean {
     const password = this.#options.credential?.password ?? ''
     return (
       password.length >= 4 && (uri.includes(password) || uri.includes(encodeURIComponent(password)))
     )
   }
 
-  /** Where something is that the camera names; undefined where that is none of our business. */
+  /** The destination of a URL that the camera names; undefined if the handler may not call it. */
   async #destination(url: string, protocols?: readonly string[]): Promise<Destination | undefined> {
     const { policy, zone, log, home } = this.#options
     try {
       return await policy.destination(url, { zone, ...(protocols && { protocols }) })
     } catch (error) {
-      if (!(error instanceof OnvifAddressError || error instanceof OnvifUnreachableError))
-        throw error
-      log.debug(
-        { camera: home.url.host, reason: error.message },
-        'the camera names an address that is not used',
-      )
+      if (!(OnvifAddressError.is(error) || OnvifUnreachableError.is(error))) throw error
+      log.debug({ camera: home.url.host, err: error }, 'camera URL refused')
       return undefined
     }
   }
 
-  /** What the camera answers, if it does. @throws OnvifUnreachableError */
-  async #ask(to: Destination, call: SoapCall): Promise<XmlElement | undefined> {
+  /** @returns undefined if the camera does not tell @throws OnvifUnreachableError */
+  async #call(to: Destination, call: SoapCall): Promise<XmlElement | undefined> {
     const { session, home, log } = this.#options
     if (this.#authentication !== 'refused' && session.hasCredentialFor(to)) {
-      const answer = await this.#askWithCredential(to, call)
-      if (!(answer instanceof OnvifNotAuthorizedError)) {
+      const answer = await this.#callWithCredential(to, call)
+      if (!OnvifNotAuthorizedError.is(answer)) {
         if (answer !== undefined) this.#authentication = 'accepted'
         return answer
       }
-      // Where it is accepted otherwise, the user just may not do this.
+      // The camera accepted the credential before: the user lacks the right for this call.
       if (this.#authentication === 'accepted') return undefined
       this.#authentication = 'refused'
-      log.debug(
-        { camera: home.url.host, reason: answer.message },
-        'the camera refuses the credential',
-      )
+      log.debug({ camera: home.url.host, err: answer }, 'credential refused')
     }
-    const answer = await this.#tolerate(call, session.callOpenly(to, call))
-    if (!(answer instanceof OnvifNotAuthorizedError)) return answer
+    const answer = await this.#answerOf(call, session.callOpenly(to, call))
+    if (!OnvifNotAuthorizedError.is(answer)) return answer
     if (this.#authentication === 'none') this.#authentication = 'required'
     return undefined
   }
 
-  async #askWithCredential(
+  async #callWithCredential(
     to: Destination,
     call: SoapCall,
-  ): Promise<XmlElement | OnvifNotAuthorizedError | undefined> {
+  ): Promise<XmlElement | AkriError | undefined> {
     const { session, home, credential, refused } = this.#options
-    const attempt = () => this.#tolerate(call, session.call(to, call))
-    if (this.#authentication === 'accepted' || refused === undefined || credential === undefined)
-      return attempt()
-    return refused.oneByOne(home, credential, async () => {
+    const attempt = () => this.#answerOf(call, session.call(to, call))
+    if (this.#authentication === 'accepted' || credential === undefined) return attempt()
+    return refused.inTurn(home, credential, async () => {
       if (refused.has(home, credential))
-        return new OnvifNotAuthorizedError(`${call.operation}: it was refused just before`)
+        return new OnvifNotAuthorizedError(`${call.operation}: the credential was just refused`)
       const answer = await attempt()
-      if (answer instanceof OnvifNotAuthorizedError) refused.add(home, credential)
+      if (OnvifNotAuthorizedError.is(answer)) refused.add(home, credential)
       return answer
     })
   }
 
-  async #tolerate(
+  /** @returns OnvifNotAuthorizedError as a value; undefined if the answer cannot be used */
+  async #answerOf(
     call: SoapCall,
-    asked: Promise<XmlElement>,
-  ): Promise<XmlElement | OnvifNotAuthorizedError | undefined> {
+    response: Promise<XmlElement>,
+  ): Promise<XmlElement | AkriError | undefined> {
     try {
-      return await asked
+      return await response
     } catch (error) {
-      if (error instanceof OnvifNotAuthorizedError) return error
-      if (
-        !(
-          error instanceof OnvifFaultError ||
-          error instanceof OnvifReplyError ||
-          error instanceof OnvifXmlError
-        )
-      )
+      if (OnvifNotAuthorizedError.is(error)) return error
+      if (![OnvifFaultError, OnvifReplyError, OnvifXmlError].some((type) => type.is(error)))
         throw error
       const { home, log } = this.#options
-      log.debug(
-        { camera: home.url.host, operation: call.operation, reason: error.message },
-        'the camera does not tell this',
-      )
+      const fields = { camera: home.url.host, operation: call.operation, err: error }
+      log.debug(fields, 'camera call failed')
       return undefined
     }
   }
 }
 
-/** Longer ones are no use to anybody, and all properties together must fit into an Instance. */
+/** All properties of a device together must fit into an Instance. */
 const MAX_URI_CHARACTERS = 1024

@@ -3,7 +3,7 @@ import type { XmlElement } from '../xml.js'
 import { cameraText } from './camera-text.js'
 import type { SoapCall } from './soap.js'
 
-/** The operations of the device service, and what is read out of their answers. */
+// The operations of the device service, and functions that read their answers.
 
 const DEVICE = 'http://www.onvif.org/ver10/device/wsdl'
 const operation = (name: string, body = ''): SoapCall => ({
@@ -17,10 +17,10 @@ export const GET_DEVICE_INFORMATION = operation('GetDeviceInformation')
 export const GET_NETWORK_INTERFACES = operation('GetNetworkInterfaces')
 export const GET_SCOPES = operation('GetScopes')
 export const GET_SERVICES = operation('GetServices', '<IncludeCapability>false</IncludeCapability>')
-/** What devices of before ONVIF 2.1 have in place of GetServices. */
+/** Devices older than ONVIF 2.1 have it instead of GetServices. */
 export const GET_CAPABILITIES = operation('GetCapabilities', '<Category>All</Category>')
 
-/** The most scopes of one camera. */
+/** The limit of scopes of one camera. */
 const MAX_SCOPES = 128
 
 export interface DeviceInformation {
@@ -31,7 +31,7 @@ export interface DeviceInformation {
   readonly hardwareId?: string
 }
 
-/** Milliseconds since the epoch; undefined where a camera tells no time, or none that can be. */
+/** Milliseconds since the epoch; undefined if the answer has no valid time. */
 export function readTime(response: XmlElement): number | undefined {
   const utc = response.find('SystemDateAndTime', 'UTCDateTime')
   const number = (...path: readonly string[]) => {
@@ -51,7 +51,7 @@ export function readTime(response: XmlElement): number | undefined {
     number('Time', 'Minute'),
     number('Time', 'Second'),
   )
-  // Date.UTC takes years below 100 for those of the last century.
+  // Date.UTC takes a year below 100 as a year of the last century.
   return year >= 1970 && !Number.isNaN(time) ? time : undefined
 }
 
@@ -69,19 +69,19 @@ export function readInformation(response: XmlElement): DeviceInformation {
   }
 }
 
-/** The first IPv4 address that an interface has, and the hardware address of that interface. */
+/** The first IPv4 address of the device, and the hardware address of the same interface. */
 export function readNetworkInterfaces(response: XmlElement): {
   readonly ipAddress?: string
   readonly macAddress?: string
 } {
-  const interfaces = response.all('NetworkInterfaces').map((one) => {
-    const config = one.find('IPv4', 'Config')
+  const interfaces = response.all('NetworkInterfaces').map((element) => {
+    const config = element.find('IPv4', 'Config')
     const addresses = ['Manual', 'FromDHCP', 'LinkLocal'].flatMap((from) => config?.all(from) ?? [])
     return {
       ipAddress: addresses
         .map((address) => address.textOf('Address') ?? '')
         .find((address) => isIPv4(address)),
-      macAddress: cameraText(one.textOf('Info', 'HwAddress') ?? '', 64) || undefined,
+      macAddress: cameraText(element.textOf('Info', 'HwAddress') ?? '', 64) || undefined,
     }
   })
   const first =
@@ -98,7 +98,7 @@ export function readScopes(response: XmlElement): string[] {
   return scopes.filter((scope) => scope !== '').slice(0, MAX_SCOPES)
 }
 
-/** Where each service is, by its namespace. */
+/** The URL of each service, by namespace. */
 export function readServices(response: XmlElement): Map<string, string> {
   const services = response
     .all('Service')
@@ -108,7 +108,7 @@ export function readServices(response: XmlElement): Map<string, string> {
   )
 }
 
-/** As {@link readServices}, out of the answer to GetCapabilities, which knows media 1 only. */
+/** Like {@link readServices}, from the answer to GetCapabilities, which has media 1 only. */
 export function readCapabilities(response: XmlElement): Map<string, string> {
   const url = response.textOf('Capabilities', 'Media', 'XAddr')
   return new Map(url === undefined ? [] : [[MEDIA_1, url]])

@@ -5,11 +5,12 @@ import os from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { DiscoveryProperties, silentLogger } from '@akrijs/sdk'
+import { DiscoveryProperties, silentLogger, systemClock } from '@akrijs/sdk'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { cameraCredentials } from '../credentials.js'
 import { NetworkPolicy } from '../network-policy.js'
 import { readCamera } from './camera.js'
+import { RefusedCredentials } from './refused-credentials.js'
 
 // The other side is gSOAP, which most cameras are made with: it reads our requests by the schema, and checks our tokens itself.
 
@@ -82,8 +83,10 @@ describe.skipIf(!packages)(
           policy: new NetworkPolicy([{ address: '127.0.0.1', prefix: 32, family: 'ipv4' }]),
           mediaProfiles: true,
         },
+        refused: new RefusedCredentials({ forMs: 60_000, clock: systemClock }),
         signal: new AbortController().signal,
         log: silentLogger,
+        clock: systemClock,
       })
 
     const FACTS = {

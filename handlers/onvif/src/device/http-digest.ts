@@ -1,24 +1,24 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Credential } from '../credentials.js'
 
-/** What a server that wants HTTP digest authentication (RFC 7616) tells about it. */
-export interface DigestChallenge {
+/** A challenge of HTTP digest authentication (RFC 7616). */
+interface DigestChallenge {
   readonly realm: string
   readonly nonce: string
   readonly opaque: string | undefined
   readonly algorithm: DigestAlgorithm
-  /** Whether `qop` has `auth`; servers older than RFC 2617 have no `qop`. */
+  /** Whether there is a `qop`: servers older than RFC 2617 have none. */
   readonly qop: boolean
-  /** The nonce alone was wrong: it has been used up. */
+  /** Whether only the nonce was wrong: it has expired. */
   readonly stale: boolean
 }
 
-export type DigestAlgorithm = 'MD5' | 'MD5-sess' | 'SHA-256' | 'SHA-256-sess'
+type DigestAlgorithm = 'MD5' | 'MD5-sess' | 'SHA-256' | 'SHA-256-sess'
 
-/** From the best one on. */
+/** The strongest first. */
 const ALGORITHMS: readonly DigestAlgorithm[] = ['SHA-256', 'SHA-256-sess', 'MD5', 'MD5-sess']
 
-/** The best of the challenges that can be answered. Basic authentication cannot: it gives the password away. */
+/** The strongest digest challenge. Basic authentication is never answered: it sends the password. */
 export function chooseChallenge(headers: readonly string[]): DigestChallenge | undefined {
   const challenges = headers.flatMap(readChallenges)
   return ALGORITHMS.flatMap((algorithm) =>
@@ -26,20 +26,20 @@ export function chooseChallenge(headers: readonly string[]): DigestChallenge | u
   )[0]
 }
 
-export interface DigestRequest {
+interface DigestRequest {
   readonly method: string
-  /** Path and query, as in the first line of the request. */
+  /** Path and query as in the request line. */
   readonly uri: string
 }
 
-/** Answers a challenge, for one request after the other. */
+/** Answers one challenge for any number of requests. */
 export class DigestAnswer {
   readonly #challenge: DigestChallenge
   readonly #credential: Credential
   readonly #newNonce: () => string
   #count = 0
 
-  /** @param newNonce the client's own part. @default 16 random bytes */
+  /** @param newNonce makes the nonces of the client */
   constructor(
     challenge: DigestChallenge,
     credential: Credential,
@@ -50,7 +50,7 @@ export class DigestAnswer {
     this.#newNonce = newNonce
   }
 
-  /** The header `Authorization` of a request. */
+  /** The value of the header `Authorization`. */
   authorization({ method, uri }: DigestRequest): string {
     const { realm, nonce, opaque, algorithm, qop } = this.#challenge
     const { username, password } = this.#credential
@@ -60,7 +60,7 @@ export class DigestAnswer {
       createHash(algorithm.startsWith('MD5') ? 'md5' : 'sha256')
         .update(parts.join(':'))
         .digest('hex')
-    // Node gives bytes of headers as Latin-1.
+    // Node.js decodes headers as Latin-1.
     const secret = hash(username, Buffer.from(realm, 'latin1').toString('utf8'), password)
     const a1 = algorithm.endsWith('-sess') ? hash(secret, nonce, cnonce) : secret
     const a2 = hash(method, uri)
@@ -79,7 +79,7 @@ export class DigestAnswer {
   }
 }
 
-/** Section 3.4: what a quoted text cannot hold is written as in RFC 5987. */
+/** Section 3.4: a name with characters that a quoted string cannot have is written as in RFC 5987. */
 function userField(username: string): string {
   if (/^[\x20-\x7e]*$/.test(username)) return `username=${quoted(username)}`
   const bytes = [...Buffer.from(username)].map((byte) => {
@@ -95,10 +95,10 @@ function quoted(text: string): string {
   return `"${text.replace(/["\\]/g, '\\$&')}"`
 }
 
-/** A parameter, the name of a scheme, or a comma. */
+/** A parameter, a scheme name, or a comma. */
 const PART = /\s*(?:([\w*-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))|([\w-]+)|,)/y
 
-/** One header may hold challenges of several schemes, with commas between them and within them. */
+/** One header can have challenges of several schemes. Commas separate challenges, and also the parameters of a challenge. */
 function readChallenges(header: string): DigestChallenge[] {
   const schemes: { readonly scheme: string; readonly parameters: Map<string, string> }[] = []
   PART.lastIndex = 0
@@ -117,10 +117,10 @@ function readChallenges(header: string): DigestChallenge[] {
 
 function digestOf(parameters: ReadonlyMap<string, string>): DigestChallenge[] {
   const [realm, nonce, qop] = ['realm', 'nonce', 'qop'].map((name) => parameters.get(name))
-  const wanted = (parameters.get('algorithm') ?? 'MD5').toLowerCase()
-  const algorithm = ALGORITHMS.find((one) => one.toLowerCase() === wanted)
+  const name = (parameters.get('algorithm') ?? 'MD5').toLowerCase()
+  const algorithm = ALGORITHMS.find((supported) => supported.toLowerCase() === name)
   const auth =
-    qop === undefined || qop.split(',').some((one) => one.trim().toLowerCase() === 'auth')
+    qop === undefined || qop.split(',').some((option) => option.trim().toLowerCase() === 'auth')
   if (realm === undefined || nonce === undefined || algorithm === undefined || !auth) return []
   const stale = parameters.get('stale')?.toLowerCase() === 'true'
   return [

@@ -3,25 +3,24 @@ import http from 'node:http'
 import https from 'node:https'
 import { isIP } from 'node:net'
 import type { SecureContextOptions } from 'node:tls'
-import { messageOf } from '@akrijs/sdk'
-import { OnvifUnreachableError } from '../errors.js'
+import { messageOf, withTimeLimit } from '@akrijs/sdk'
+import { hostOf } from '@akrijs/sdk/network'
+import { OnvifReplyError, OnvifUnreachableError } from '../errors.js'
 import type { Destination } from '../network-policy.js'
-import { withDeadline } from './deadline.js'
 
-/** How far the certificate of a camera is trusted. */
+/** Which certificates of cameras are trusted. */
 export interface CertificatePolicy {
   /**
-   * `any`: whatever certificate a camera has. Most have made theirs themselves, and http, which tells nobody from anybody, is
-   * spoken too. `verify`: only those that an authority has signed, for this very address; what is reached by http is asked without a
-   * credential then.
+   * `any`: each certificate. Most cameras sign their own, and http has none at all. `verify`: a certificate that an authority has
+   * signed for the host of the URL. By http, no credential is sent then.
    * @default 'any'
    */
   readonly certificates?: 'any' | 'verify' | undefined
-  /** Certificates of authorities in PEM that are trusted by `verify`. @default those that come with Node */
+  /** Certificates, in PEM, of the authorities that `verify` trusts. @default the authorities of Node.js */
   readonly authorities?: string | undefined
 }
 
-export interface HttpRequest {
+interface HttpRequest {
   readonly method: 'GET' | 'POST'
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string
@@ -29,24 +28,24 @@ export interface HttpRequest {
 
 export interface HttpReply {
   readonly status: number
-  /** What the header `WWW-Authenticate` says, each time that it is there. */
+  /** The value of each header `WWW-Authenticate`. */
   readonly challenges: readonly string[]
   readonly body: Buffer
 }
 
-export interface ExchangeOptions extends CertificatePolicy {
-  /** The whole of it: name of the host, connection, request, and the reply to its last byte. In milliseconds. */
+interface ExchangeOptions extends CertificatePolicy {
+  /** From the connection to the last byte of the reply, in milliseconds. */
   readonly timeoutMs: number
   readonly maxBodyBytes: number
   readonly signal: AbortSignal
 }
 
-/** No camera's headers are that long. */
+/** More than any camera sends. */
 const MAX_HEADER_BYTES = 16 * 1024
 
 /**
- * One request on a connection of its own. Redirects are not followed: a reply with one is a reply.
- * @throws OnvifUnreachableError naming the address; the signal's reason
+ * Sends one request on a new connection. A redirect is a reply, and is not followed.
+ * @throws OnvifUnreachableError with the origin of the URL; the signal's reason
  */
 export async function exchange(
   destination: Destination,
@@ -54,10 +53,9 @@ export async function exchange(
   options: ExchangeOptions,
 ): Promise<HttpReply> {
   const { signal, timeoutMs } = options
-  const late = () => new Error(`it took longer than ${timeoutMs} ms`)
   try {
-    return await withDeadline(signal, timeoutMs, late, (within) =>
-      send(destination, request, options, within),
+    return await withTimeLimit(timeoutMs, signal, (limited) =>
+      send(destination, request, options, limited),
     )
   } catch (error) {
     signal.throwIfAborted()
@@ -74,6 +72,8 @@ function send(
   signal: AbortSignal,
 ): Promise<HttpReply> {
   return new Promise((resolve, reject) => {
+    // After an abort, the error of the socket says nothing.
+    const fail = (error: Error) => reject(signal.aborted ? signal.reason : error)
     const secure = url.protocol === 'https:'
     const request = (secure ? https : http).request({
       ...(secure ? trust(url, certificates, authorities) : {}),
@@ -81,10 +81,10 @@ function send(
       port: url.port || (secure ? 443 : 80),
       path: `${url.pathname}${url.search}`,
       method,
-      // Not kept open: cameras have few connections.
+      // The connection is not kept: cameras accept few connections.
       agent: false,
       maxHeaderSize: MAX_HEADER_BYTES,
-      // Takes what small devices write; nobody stands between them and us whom that could confuse.
+      // Small devices write loose HTTP. There is no proxy that could read it in another way.
       insecureHTTPParser: true,
       headers: {
         host: url.host,
@@ -94,7 +94,7 @@ function send(
       },
       signal,
     })
-    request.once('error', reject)
+    request.once('error', fail)
     request.once('response', (response) => {
       const chunks: Buffer[] = []
       let length = 0
@@ -102,23 +102,23 @@ function send(
         chunks.push(chunk)
         length += chunk.length
         if (length > maxBodyBytes)
-          response.destroy(new Error(`it answers more than ${maxBodyBytes} bytes`))
+          response.destroy(new OnvifReplyError(`the reply has more than ${maxBodyBytes} bytes`))
       })
-      response.once('error', reject)
+      response.once('error', fail)
       response.once('end', () => {
         resolve({
           status: response.statusCode ?? 0,
           challenges: challengesOf(response),
           body: Buffer.concat(chunks),
         })
-        // What comes after the reply is of no interest.
+        // Data after the reply is ignored.
         request.destroy()
       })
     })
-    // A protocol of its own, which nobody has asked for, would keep the socket.
+    // An unexpected upgrade would keep the socket open.
     request.once('upgrade', (_response, socket) => {
       socket.destroy()
-      reject(new Error('it speaks another protocol than HTTP'))
+      reject(new OnvifReplyError('it switched to another protocol than HTTP'))
     })
     request.end(body)
   })
@@ -129,9 +129,9 @@ function trust(
   certificates: CertificatePolicy['certificates'],
   authorities: string | undefined,
 ) {
-  const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
+  const host = hostOf(url)
   const servername = isIP(host) > 0 ? '' : host
-  // Old cameras have old TLS, which is no worse than http.
+  // Old cameras have an old TLS version, which is no worse than http.
   const lenient: SecureContextOptions = {
     minVersion: 'TLSv1',
     ciphers: 'DEFAULT:@SECLEVEL=0',

@@ -3,7 +3,7 @@ import { cameraText } from './camera-text.js'
 import { MEDIA_1, MEDIA_2 } from './device-operations.js'
 import type { SoapCall } from './soap.js'
 
-/** The operations of the media services, and what is read out of their answers. */
+/** The operations of a media service. The functions below read their answers. */
 export interface MediaService {
   readonly namespace: string
   readonly getProfiles: SoapCall
@@ -11,7 +11,7 @@ export interface MediaService {
   getSnapshotUri(token: string): SoapCall
 }
 
-/** Of profiles T and later. */
+/** The media service of ONVIF profile T and later. */
 const media2: MediaService = {
   namespace: MEDIA_2,
   getProfiles: { namespace: MEDIA_2, operation: 'GetProfiles', isLong: true },
@@ -27,7 +27,7 @@ const media2: MediaService = {
   }),
 }
 
-/** Of profile S. */
+/** The media service of ONVIF profile S. */
 const media1: MediaService = {
   namespace: MEDIA_1,
   getProfiles: { namespace: MEDIA_1, operation: 'GetProfiles', isLong: true },
@@ -46,10 +46,10 @@ const media1: MediaService = {
 const SCHEMA = 'http://www.onvif.org/ver10/schema'
 const STREAM_SETUP = `<Stream xmlns="${SCHEMA}">RTP-Unicast</Stream><Transport xmlns="${SCHEMA}"><Protocol>RTSP</Protocol></Transport>`
 
-/** From the better one on: media 2 also has the profiles with H.265. */
+/** Media 2 comes first: only media 2 has profiles with H.265. */
 export const MEDIA_SERVICES: readonly MediaService[] = [media2, media1]
 
-/** The most profiles of one camera: each costs two requests. */
+/** The limit of profiles of one camera: each costs two requests. */
 const MAX_PROFILES = 16
 
 export function readProfiles(
@@ -62,7 +62,7 @@ export function readProfiles(
   return profiles.filter(({ token }) => /^\P{C}{1,256}$/u.test(token)).slice(0, MAX_PROFILES)
 }
 
-/** Out of the answer to GetStreamUri and to GetSnapshotUri, of media 1 and of media 2. */
+/** Reads the answer to GetStreamUri and GetSnapshotUri, of media 1 and media 2. */
 export function readUri(response: XmlElement): string | undefined {
   return response.textOf('MediaUri', 'Uri') ?? response.textOf('Uri')
 }

@@ -1,7 +1,7 @@
 import { systemClock } from '@akrijs/sdk'
 import { describe, expect, it } from 'vitest'
 import { DeviceService } from '../testing/device-service.js'
-import { ask, credential, INFORMATION } from '../testing/test-camera.js'
+import { credential, INFORMATION, query } from '../testing/internal/camera-query.js'
 import { RefusedCredentials } from './refused-credentials.js'
 
 const wrong = { username: 'operator', password: 'hunter2' }
@@ -16,15 +16,15 @@ describe('a credential that a camera refuses', () => {
     })
     const refused = new RefusedCredentials({ forMs: 60_000, clock: systemClock })
     const facts = await Promise.all(
-      [1, 2, 3, 4, 5].map((n) => ask(`${camera.url}?${n}`, { as: wrong, refused })),
+      [1, 2, 3, 4, 5].map((n) => query(`${camera.url}?${n}`, { as: wrong, refused })),
     )
     expect(facts).toEqual(Array(5).fill({ authentication: 'refused' }))
     expect(attemptsAt(camera)).toBe(1)
-    expect(await ask(camera.url, { as: credential, refused })).toMatchObject({
+    expect(await query(camera.url, { as: credential, refused })).toMatchObject({
       authentication: 'accepted',
       ...INFORMATION,
     })
-    expect(await ask(camera.url, { as: wrong, refused })).toEqual({ authentication: 'refused' })
+    expect(await query(camera.url, { as: wrong, refused })).toEqual({ authentication: 'refused' })
     expect(attemptsAt(camera)).toBe(1 + 3)
   })
 
@@ -38,10 +38,10 @@ describe('a credential that a camera refuses', () => {
       authentication: ['username-token'],
     })
     const refused = new RefusedCredentials({ forMs: 60_000, clock: systemClock })
-    expect(await ask(camera.url, { as: credential, refused })).toEqual({
+    expect(await query(camera.url, { as: credential, refused })).toEqual({
       authentication: 'refused',
     })
-    expect(await ask(other.url, { as: credential, refused })).toMatchObject({
+    expect(await query(other.url, { as: credential, refused })).toMatchObject({
       authentication: 'accepted',
     })
   })
@@ -53,7 +53,7 @@ describe('a credential that a camera refuses', () => {
     })
     camera.misbehave('closed-connection', ['GetDeviceInformation'])
     const refused = new RefusedCredentials({ forMs: 60_000, clock: systemClock })
-    const asked = () => ask(camera.url, { as: credential, refused })
+    const asked = () => query(camera.url, { as: credential, refused })
     const facts = await Promise.all([asked(), asked()])
     expect(facts.map(({ incomplete }) => incomplete?.code)).toEqual(
       Array(2).fill('AKRI_ERR_ONVIF_UNREACHABLE'),

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
+import { systemClock } from '@akrijs/sdk'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { processorMs } from '../../../../test/support/processor-ms.js'
 import { soapEnvelope } from '../testing/device-replies.js'
@@ -30,6 +31,7 @@ async function call(operation: SoapCall, content: string) {
     address: '127.0.0.1',
     timeoutMs: 20_000,
     signal: new AbortController().signal,
+    clock: systemClock,
   })
   return session.callOpenly({ url, address: '127.0.0.1' }, operation)
 }

@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '@akrijs/sdk'
+import type { Clock } from '@akrijs/sdk'
 import type { Credential } from '../credentials.js'
 import {
   OnvifFaultError,
@@ -13,49 +13,46 @@ import { chooseChallenge, DigestAnswer } from './http-digest.js'
 import { type CertificatePolicy, exchange, type HttpReply } from './http-exchange.js'
 import { usernameToken } from './username-token.js'
 
-/** One operation of one of a camera's services. */
+/** One operation of one service of a camera. */
 export interface SoapCall {
   readonly namespace: string
   readonly operation: string
-  /** What lies within the element of the operation, in its namespace by default. @default '' */
+  /** The content of the operation's element, with its namespace as the default. @default '' */
   readonly body?: string
-  /** Whether the answer may be a long one, which may cost some tenths of a second to read. @default false */
+  /** Whether a long answer is read, which takes up to some tenths of a second. @default false */
   readonly isLong?: boolean
 }
 
-export interface SoapSessionOptions extends CertificatePolicy {
+interface SoapSessionOptions extends CertificatePolicy {
   readonly credential?: Credential | undefined
-  /** The only address that learns a digest of the credential's password. */
+  /** The only address that gets a digest of the password. */
   readonly address: string
-  /** For each request. */
+  /** For each request, in milliseconds. */
   readonly timeoutMs: number
   readonly signal: AbortSignal
-  /** @default systemClock */
-  readonly clock?: Pick<Clock, 'monotonicMs'> | undefined
+  readonly clock: Pick<Clock, 'monotonicMs'>
 }
 
-/** GetProfiles of a recorder with many channels is the longest reply. For others the default limits are wide. */
+/** The longest reply is that to GetProfiles, from a recorder with many channels. The default limits suit all others. */
 const LONG_REPLY = {
   maxBytes: 1024 * 1024,
   maxElements: 30_000,
   maxAttributes: 15_000,
 } satisfies XmlLimits
 
-/** Talks to one camera, and remembers how it wants to be told who asks. */
+/** Calls the services of one camera, and remembers its way of authentication. */
 export class SoapSession {
-  /** By how much the camera's clock is ahead of ours, in milliseconds. */
+  /** How far the camera's clock is ahead of the handler's, in milliseconds. */
   clockOffsetMs = 0
   readonly #options: SoapSessionOptions
-  readonly #clock: Pick<Clock, 'monotonicMs'>
   #digest: { readonly answer: DigestAnswer; used: boolean } | undefined
 
   constructor(options: SoapSessionOptions) {
     this.#options = options
-    this.#clock = options.clock ?? systemClock
   }
 
   /**
-   * Calls without saying who asks.
+   * Calls without a credential.
    * @returns the element `<operation>Response`
    * @throws OnvifUnreachableError, OnvifXmlError, OnvifReplyError, OnvifFaultError, OnvifNotAuthorizedError; the signal's reason
    */
@@ -63,7 +60,7 @@ export class SoapSession {
     return responseOf(await this.#post(to, call, '', {}), call)
   }
 
-  /** Whether there is a credential for that place: none goes to another address than the camera's, or by http where https is wanted. */
+  /** Whether the credential may be used: only at the camera's address, and only by https if certificates are verified. */
   hasCredentialFor({ address, url }: Destination): boolean {
     const { credential, certificates } = this.#options
     const safe = certificates !== 'verify' || url.protocol === 'https:'
@@ -71,8 +68,8 @@ export class SoapSession {
   }
 
   /**
-   * Calls with the credential, by UsernameToken, and by HTTP digest where the camera asks for that.
-   * @throws as {@link callOpenly}; OnvifNotAuthorizedError too where there is no credential for that place
+   * Calls with the credential: by UsernameToken, or by HTTP digest if the camera asks for it.
+   * @throws as {@link callOpenly}; OnvifNotAuthorizedError if there is no credential for this destination
    */
   async call(to: Destination, call: SoapCall): Promise<XmlElement> {
     const { credential } = this.#options
@@ -82,9 +79,8 @@ export class SoapSession {
       )
     }
     if (this.#digest === undefined) {
-      const token = usernameToken(credential, {
-        time: this.#clock.monotonicMs() + this.clockOffsetMs,
-      })
+      const time = this.#options.clock.monotonicMs() + this.clockOffsetMs
+      const token = usernameToken(credential, time)
       const reply = await this.#post(to, call, token, {})
       if (!this.#takeChallenge(reply, credential)) return responseOf(reply, call)
     }
@@ -106,14 +102,14 @@ export class SoapSession {
       })
       if (reply.status !== 401) return responseOf(reply, call)
       this.#digest = undefined
-      // A nonce that was new and is not stale says that the password is wrong.
-      const again = tries === 0 && (wasUsed || chooseChallenge(reply.challenges)?.stale === true)
-      if (!again || !this.#takeChallenge(reply, credential)) break
+      // The camera refused a new nonce, and does not call it stale: the password is wrong.
+      const isRetry = tries === 0 && (wasUsed || chooseChallenge(reply.challenges)?.stale === true)
+      if (!isRetry || !this.#takeChallenge(reply, credential)) break
     }
     throw new OnvifNotAuthorizedError(`${call.operation}: the credential is refused`)
   }
 
-  /** @returns whether there is a challenge, and so something to answer it by */
+  /** @returns whether the reply has a challenge that can be answered */
   #takeChallenge({ status, challenges }: HttpReply, credential: Credential): boolean {
     const challenge = status === 401 ? chooseChallenge(challenges) : undefined
     if (challenge !== undefined)
@@ -155,7 +151,7 @@ function responseOf({ status, body }: HttpReply, call: SoapCall): XmlElement {
   throw new OnvifReplyError(`${operation}: the answer is no ${operation}Response`)
 }
 
-/** What lies in the body of the envelope, if it is one. */
+/** The content of the SOAP body; undefined if the document is no envelope. */
 function bodyOf(
   body: Buffer,
   status: number,
@@ -165,9 +161,9 @@ function bodyOf(
     const root = parseXml(body, isLong ? LONG_REPLY : {})
     return root.name === 'Envelope' ? root.find('Body')?.children[0] : undefined
   } catch (error) {
-    // A page that says what the status says.
+    // The body is a page for people: the status says what is wrong.
     if (status < 200 || status > 299) throw failureOf(status, operation)
-    throw error instanceof OnvifXmlError
+    throw OnvifXmlError.is(error)
       ? new OnvifXmlError(`${operation}: ${error.message}`, { cause: error })
       : error
   }
@@ -180,7 +176,7 @@ function failureOf(status: number, operation: string): Error {
   return new OnvifReplyError(`${operation}: HTTP status ${status}${redirected}`)
 }
 
-/** Of ONVIF, and of Web Services Security. */
+/** Fault codes of ONVIF, and of Web Services Security. */
 const NOT_AUTHORIZED: ReadonlySet<string> = new Set([
   'NotAuthorized',
   'InvalidSecurity',
@@ -196,7 +192,7 @@ function faultOf(fault: XmlElement, operation: string): Error {
     code !== undefined && codes.push(fault.qualifiedName(code).local)
   for (let code = fault.find('Code'); code !== undefined; code = code.find('Subcode'))
     add(code.textOf('Value'))
-  // SOAP 1.1; codes may go on behind a dot.
+  // SOAP 1.1: a code may have parts, separated by dots.
   for (const code of fault.textOf('faultcode')?.split('.') ?? []) add(code)
   const reason = fault.textOf('Reason', 'Text') ?? fault.textOf('faultstring')
   const message = cameraText(

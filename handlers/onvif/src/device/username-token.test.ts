@@ -14,7 +14,8 @@ describe('a UsernameToken', () => {
     const nonce = Buffer.from('0123456789abcdef')
     const xml = usernameToken(
       { username: 'a<b&"c"', password: 'hunter2' },
-      { time: Date.UTC(2026, 0, 2, 3, 4, 5), nonce },
+      Date.UTC(2026, 0, 2, 3, 4, 5),
+      nonce,
     )
     const security = parseXml(
       xml.replace('<Security', '<Security xmlns:s="http://www.w3.org/2003/05/soap-envelope"'),
@@ -33,7 +34,7 @@ describe('a UsernameToken', () => {
   })
 
   it('is never the same twice', () => {
-    const token = () => usernameToken({ username: 'a', password: 'b' }, { time: 0 })
+    const token = () => usernameToken({ username: 'a', password: 'b' }, 0)
     expect(new Set(Array.from({ length: 100 }, token)).size).toBe(100)
   })
 })

@@ -4,17 +4,16 @@ import { escapeXml } from '../xml.js'
 
 const WSS = 'http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss'
 
-export interface TokenMoment {
-  /** The time that the camera has, in milliseconds since the epoch: it refuses what looks old. */
-  readonly time: number
-  /** Never the same twice. @default 16 random bytes */
-  readonly nonce?: Uint8Array
-}
-
-/** The SOAP header by which a user is known (Web Services Security UsernameToken Profile 1.0): a digest of the password, not it. */
+/**
+ * The SOAP header that names a user (Web Services Security UsernameToken Profile 1.0). It has a digest of the password, not the
+ * password.
+ * @param time the time of the camera's clock, in milliseconds since the epoch: a camera refuses an old token
+ * @param nonce must differ in each token
+ */
 export function usernameToken(
   { username, password }: Credential,
-  { time, nonce = randomBytes(16) }: TokenMoment,
+  time: number,
+  nonce: Uint8Array = randomBytes(16),
 ): string {
   const created = new Date(time).toISOString()
   return (

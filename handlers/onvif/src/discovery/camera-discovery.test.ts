@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { alone } from '../../../../test/support/alone.js'
 import { eventually } from '../../../../test/support/eventually.js'
 import { NetworkPolicy } from '../network-policy.js'
-import { announcementAt, sayHello } from '../testing/test-senders.js'
+import { announcementAt, sayHello } from '../testing/internal/announcements.js'
 import { type CameraDiscoveryOptions, discoverCameras } from './camera-discovery.js'
 import type { Camera } from './camera-set.js'
 
@@ -38,10 +38,10 @@ function discover(options: Partial<CameraDiscoveryOptions> = {}): void {
   const lists = discoverCameras({
     identity: 'url',
     refreshMs: 600_000,
-    wanted: () => true,
+    accepts: () => true,
     interfaces: ['lo'],
     probeAddresses: [],
-    policyNow: () => LOOPBACK,
+    currentPolicy: () => LOOPBACK,
     read: async () => ({ authentication: 'none' }),
     windowMs: 1000,
     intervalMs: 10_000,
@@ -74,7 +74,7 @@ describe('the discovery of cameras', () => {
     if (!known || !asked || !other) expect.fail()
     const real = [known, asked, other].map(({ announcement }) => announcement.uuid)
     // Others are ruled out: nobody has to ask thousands of them.
-    discover({ probeAddresses: [asked.address], wanted: ({ uuid }) => real.includes(uuid) })
+    discover({ probeAddresses: [asked.address], accepts: ({ uuid }) => real.includes(uuid) })
     await clock.untilSleeping(3)
     await sayHello([known.address], known.announcement)
     await eventually(async () => {

@@ -1,66 +1,54 @@
 import { setMaxListeners } from 'node:events'
 import { AkriError, type Clock, every, type Logger, messageOf } from '@akrijs/sdk'
 import { FairQueue, plainAddress, SenderBudget } from '@akrijs/sdk/network'
-import type { CameraFacts } from '../device/camera.js'
+import type { CameraFacts, CameraRequest } from '../device/camera.js'
 import { RefusedCredentials } from '../device/refused-credentials.js'
 import { OnvifReplyError, OnvifUnreachableError } from '../errors.js'
 import type { NetworkPolicy } from '../network-policy.js'
-import { type Camera, CameraSet, type CameraSetOptions, type Reading } from './camera-set.js'
+import { type Camera, type CameraQuery, CameraSet, type CameraSetOptions } from './camera-set.js'
 import { ChangeSignal } from './change-signal.js'
 import { type ServiceUrlOptions, serviceUrls } from './service-urls.js'
-import { type Heard, WsDiscovery } from './ws-discovery.js'
-
-/** Where a camera is to be asked. */
-export interface CameraPlace {
-  readonly url: string
-  readonly uuid: string
-  /** The interface through which a link-local address is reached. */
-  readonly zone: string | undefined
-  /** The credentials that are not to be tried again yet. */
-  readonly refused: RefusedCredentials
-}
+import { type DiscoveryEvent, WsDiscovery, type WsDiscoveryOptions } from './ws-discovery.js'
 
 export interface CameraDiscoveryOptions
-  extends Pick<CameraSetOptions, 'identity' | 'refreshMs' | 'wanted'>,
+  extends Pick<CameraSetOptions, 'identity' | 'refreshMs' | 'accepts'>,
+    Pick<WsDiscoveryOptions, 'interfaces' | 'probeAddresses'>,
     ServiceUrlOptions {
-  readonly interfaces?: readonly string[] | undefined
-  readonly probeAddresses: readonly string[]
-  /** Which addresses may be spoken to, as things are now: the machine's own networks change. */
-  readonly policyNow: () => NetworkPolicy
-  /** Asks a camera who it is. @throws AkriError where there is none */
+  /** The addresses that the handler may call now: the networks of the machine change. */
+  readonly currentPolicy: () => NetworkPolicy
+  /** Reads the facts of a camera. @throws AkriError if there is no camera at the URL */
   readonly read: (
-    place: CameraPlace,
+    request: Pick<CameraRequest, 'url' | 'uuid' | 'zone' | 'refused' | 'signal'>,
     policy: NetworkPolicy,
-    signal: AbortSignal,
   ) => Promise<CameraFacts>
-  /** How long a round probes, in milliseconds. */
+  /** How long a round waits for answers, in milliseconds. */
   readonly windowMs: number
-  /** From one round to the next, in milliseconds. */
+  /** From the start of a round to the start of the next, in milliseconds. */
   readonly intervalMs: number
   readonly clock: Clock
   readonly log: Logger
   readonly signal: AbortSignal
 }
 
-/** Cameras that are asked at once, and of those that one address has told us of. */
-const AT_ONCE = { atOnce: 16, perKey: 2 }
-/** How many known cameras are asked anew after one round, and how many that did not answer. */
-const ASKED_AGAIN_PER_ROUND = 16
-/** How long the first list waits for cameras that are slow to answer, in milliseconds: who is not in a list is gone. */
+/** Queries at a time: in all, and of cameras that one address announced. */
+const QUERY_LIMITS = { atOnce: 16, perKey: 2 }
+/** After a round, this many known cameras are queried again, and this many candidates that did not answer before. */
+const REQUERIES_PER_ROUND = 16
+/** How long the first list waits for queries, in milliseconds: a device that is not in a list is gone. */
 const FIRST_LIST_MS = 10_000
-/** What changes within so many milliseconds is told at once. */
+/** Changes within this time make one list, in milliseconds. */
 const GATHER_MS = 100
-/** Devices that say Hello without saying where they are, which are asked in one round. */
-const HELLOS = { perSender: 1, senders: 64, pool: 'family', round: 'renewed' } as const
-/** Addresses whose cameras cannot be spoken to, which are told of. */
-const MAX_TOLD = 1000
+/** Hellos without a URL that are answered by a Probe, in one round. */
+const HELLO_LIMITS = { perSender: 1, senders: 64, pool: 'family', round: 'renewed' } as const
+/** Addresses whose refused URLs are logged. */
+const MAX_LOGGED_SOURCES = 1000
 
-/** Finds cameras and keeps track of them: yields all that are there whenever something may have changed. */
+/** Finds cameras and follows them: yields all cameras that are present, after each change. */
 export async function* discoverCameras(
   options: CameraDiscoveryOptions,
 ): AsyncGenerator<readonly Camera[], void, void> {
   const stop = new AbortController()
-  // Each camera that is asked, and each Probe that is to be repeated, waits for it.
+  // Each query and each repetition of a Probe listens to this signal.
   setMaxListeners(0, stop.signal)
   const onAbort = () => stop.abort(options.signal.reason)
   options.signal.addEventListener('abort', onAbort, { once: true })
@@ -80,30 +68,25 @@ export async function* discoverCameras(
   }
 }
 
-interface Answer {
-  readonly url: string
-  readonly facts: CameraFacts
-}
-
 class CameraDiscovery {
   readonly changes = new ChangeSignal()
   readonly #options: CameraDiscoveryOptions
   readonly #set: CameraSet
   readonly #discovery: WsDiscovery
-  readonly #queue = new FairQueue(AT_ONCE)
-  readonly #hellos = new SenderBudget(HELLOS)
+  readonly #queries = new FairQueue(QUERY_LIMITS)
+  readonly #hellos = new SenderBudget(HELLO_LIMITS)
   readonly #refused: RefusedCredentials
-  readonly #told = new Set<string>()
+  readonly #loggedSources = new Set<string>()
   #policy: NetworkPolicy
-  #listed = false
+  #isListed = false
 
   constructor(options: CameraDiscoveryOptions) {
     this.#options = options
-    this.#policy = options.policyNow()
+    this.#policy = options.currentPolicy()
     this.#set = new CameraSet(options)
     this.#refused = new RefusedCredentials({ forMs: options.refreshMs, clock: options.clock })
     const { interfaces, probeAddresses, clock, log, signal } = options
-    const asked = new Set(probeAddresses.map(plainAddress))
+    const probed = new Set(probeAddresses.map(plainAddress))
     this.#discovery = new WsDiscovery({
       interfaces,
       probeAddresses,
@@ -111,8 +94,9 @@ class CameraDiscovery {
       log,
       signal,
       allows: (address) => this.#policy.allows(address),
-      camerasAt: (address) => this.#set.knownAt(address) + Number(asked.has(plainAddress(address))),
-      onHeard: (heard) => this.#onHeard(heard),
+      camerasAt: (address) =>
+        this.#set.camerasAt(address) + Number(probed.has(plainAddress(address))),
+      onEvent: (event) => this.#onEvent(event),
       onFailure: (error) => this.changes.end(error),
     })
   }
@@ -121,131 +105,123 @@ class CameraDiscovery {
     return this.#set.cameras
   }
 
-  /** Goes on until the signal is aborted, or something is wrong that never should be. */
+  /** Runs until the signal is aborted, or a bug ends the discovery. */
   async run(): Promise<void> {
     try {
-      await this.#rounds()
+      await this.#runRounds()
       this.changes.end()
     } catch (error) {
       this.changes.end(error)
     } finally {
       this.#discovery.close()
-      await this.#queue.idle()
+      await this.#queries.idle()
     }
   }
 
-  async #rounds(): Promise<void> {
+  async #runRounds(): Promise<void> {
     const { windowMs, intervalMs, clock, signal } = this.#options
     for await (const _ of every(intervalMs, { clock, signal })) {
-      this.#policy = this.#options.policyNow()
+      this.#policy = this.#options.currentPolicy()
       this.#hellos.renew()
       await this.#discovery.round(windowMs)
-      if (!this.#listed) await this.#untilAsked()
+      if (!this.#isListed) await this.#queriesDone()
       if (signal.aborted) return
       this.#set.endRound()
-      this.#ask(ASKED_AGAIN_PER_ROUND)
-      this.#listed = true
-      this.changes.tell()
+      this.#startQueries(REQUERIES_PER_ROUND)
+      this.#isListed = true
+      this.changes.notify()
     }
   }
 
-  /** Resolves when all have answered or failed, but waits for no one for ever. */
-  async #untilAsked(): Promise<void> {
+  /** Resolves when no query is under way, and after FIRST_LIST_MS at the latest. */
+  async #queriesDone(): Promise<void> {
     const { clock, signal } = this.#options
-    const enough = new AbortController()
-    signal.addEventListener('abort', () => enough.abort(), { signal: enough.signal })
+    const done = new AbortController()
+    signal.addEventListener('abort', () => done.abort(), { signal: done.signal })
     await Promise.race([
-      this.#queue.idle(),
-      clock.sleep(FIRST_LIST_MS, enough.signal).catch(() => undefined),
+      this.#queries.idle(),
+      clock.sleep(FIRST_LIST_MS, done.signal).catch(() => undefined),
     ])
-    enough.abort()
+    done.abort()
   }
 
-  #onHeard({ kind, announcement, source }: Heard): void {
+  #onEvent({ kind, announcement, source }: DiscoveryEvent): void {
     const { clock } = this.#options
     if (kind === 'Bye') {
-      if (this.#set.saidGoodbye(announcement.uuid, source)) this.#changed()
+      if (this.#set.bye(announcement.uuid, source)) this.#onChange()
     } else {
       const { urls, refused } = serviceUrls(announcement.xAddrs, this.#policy, this.#options)
       if (urls.length > 0) this.#set.heard(kind, { ...announcement, urls, source })
-      else if (refused.length > 0) this.#tellOfPlace(announcement.uuid, source, refused)
+      else if (refused.length > 0) this.#logRefusedUrls(announcement.uuid, source, refused)
       else if (kind === 'Hello' && this.#hellos.take(source, 1, clock.monotonicMs()))
         this.#discovery.probeAt(source)
     }
-    this.#ask(0)
+    this.#startQueries(0)
   }
 
-  /** @param again how many of those that have been asked before are asked again, of either kind */
-  #ask(again: number): void {
-    for (const reading of this.#set.due(again))
-      void this.#queue.run(reading.source, () => this.#read(reading))
+  #startQueries(limit: number): void {
+    for (const query of this.#set.due(limit))
+      void this.#queries.run(query.source, () => this.#run(query))
   }
 
-  async #read(reading: Reading): Promise<void> {
-    const { id, uuid, urls, source } = reading
+  async #run(query: CameraQuery): Promise<void> {
     const { log, signal } = this.#options
-    const failed = new Map<string, Error>()
+    const { id, uuid, source, urls } = query
+    const failures = new Map<string, AkriError>()
     try {
-      const found = await this.#firstThatAnswers(reading, urls, failed)
-      // Ids are made of URLs, and other nodes may have reached one that is before it: whoever just was not reached is asked again.
-      const unreached = [...failed].flatMap(([url, error]) =>
-        error instanceof OnvifUnreachableError ? [url] : [],
-      )
-      const better = found && (await this.#firstThatAnswers(reading, unreached, failed))
-      if (found !== undefined) return this.#answered(id, better ?? found, [...failed.keys()])
+      let answer = await this.#firstAnswer(query, urls, failures)
+      // Ids are made of URLs, and another node may have reached an earlier URL: a lost packet must not decide.
+      const unreached = urls.filter((url) => OnvifUnreachableError.is(failures.get(url)))
+      if (answer !== undefined)
+        answer = (await this.#firstAnswer(query, unreached, failures)) ?? answer
+      if (answer === undefined) {
+        const count = this.#set.failed(id)
+        const level = count === 1 ? 'info' : 'debug'
+        log[level]({ uuid, source, failures: count, err: joined(failures) }, 'camera query failed')
+      } else this.#set.answered(id, { ...answer, silentUrls: [...failures.keys()] })
+      this.#onChange()
     } catch (error) {
-      return signal.aborted ? undefined : this.changes.end(error)
+      if (!signal.aborted) this.changes.end(error)
     }
-    const reasons = [...failed.values()].map(messageOf)
-    const failures = this.#set.failed(id)
-    const tell = failures === 1 ? log.info : log.debug
-    tell.call(
-      log,
-      { uuid, source, failures, reasons },
-      'what is announced as a camera does not answer as one',
-    )
-    this.#changed()
   }
 
-  /** @param failed where it is told why others do not @throws the signal's reason; what is wrong and never should be */
-  async #firstThatAnswers(
-    { id, uuid, source }: Reading,
+  /** @param failures gets the error of each URL that does not answer @throws the signal's reason; a bug */
+  async #firstAnswer(
+    { id, uuid, source }: CameraQuery,
     urls: readonly string[],
-    failed: Map<string, Error>,
-  ): Promise<Answer | undefined> {
+    failures: Map<string, AkriError>,
+  ): Promise<{ readonly url: string; readonly facts: CameraFacts } | undefined> {
     const { signal, read } = this.#options
+    const request = { uuid, zone: source.split('%')[1], refused: this.#refused, signal }
     for (const url of urls) {
       try {
-        const facts = await read(
-          { url, uuid, zone: source.split('%')[1], refused: this.#refused },
-          this.#policy,
-          signal,
-        )
-        if (this.#set.isStill(id, url, facts)) return { url, facts }
-        failed.set(url, new OnvifReplyError(`${url}: it is another camera`))
+        const facts = await read({ ...request, url }, this.#policy)
+        if (this.#set.isSameCamera(id, url, facts)) return { url, facts }
+        failures.set(url, new OnvifReplyError(`${url}: another camera answered`))
       } catch (error) {
-        if (signal.aborted || !AkriError.is(error)) throw error
-        failed.set(url, error)
+        if (signal.aborted || !AkriError.is(error) || error.kind === 'bug') throw error
+        failures.set(url, error)
       }
     }
     return undefined
   }
 
-  #answered(id: string, { url, facts }: Answer, silent: readonly string[]): void {
-    this.#set.answered(id, url, facts, silent)
-    this.#changed()
+  #onChange(): void {
+    if (this.#isListed) this.changes.notify()
   }
 
-  #changed(): void {
-    if (this.#listed) this.changes.tell()
+  #logRefusedUrls(uuid: string, source: string, reasons: readonly string[]): void {
+    if (this.#loggedSources.has(source) || this.#loggedSources.size >= MAX_LOGGED_SOURCES) return
+    this.#loggedSources.add(source)
+    this.#options.log.info({ uuid, source, reasons }, 'camera URLs refused')
   }
+}
 
-  #tellOfPlace(uuid: string, source: string, reasons: readonly string[]): void {
-    if (this.#told.has(source) || this.#told.size >= MAX_TOLD) return
-    this.#told.add(source)
-    this.#options.log.info(
-      { uuid, source, reasons },
-      'no URL of what is announced as a camera may be asked',
-    )
-  }
+/** The errors of several URLs as one error for the log. */
+function joined(failures: ReadonlyMap<string, Error>): Error {
+  const errors = [...failures.values()]
+  const [first] = errors
+  return first !== undefined && errors.length === 1
+    ? first
+    : new AggregateError(errors, errors.map(messageOf).join('; '))
 }

@@ -1,15 +1,15 @@
-/** Says that something has changed since it was last asked; how often is nobody's concern. */
+/** Tells one consumer that something has changed since it last asked. Several changes count as one. */
 export class ChangeSignal implements AsyncIterable<void> {
-  #changed = false
+  #isChanged = false
   #end: { readonly error?: unknown } | undefined
   #wake: (() => void) | undefined
 
-  tell(): void {
-    this.#changed = true
+  notify(): void {
+    this.#isChanged = true
     this.#wake?.()
   }
 
-  /** Nothing changes after this. @param error what is thrown to who waits */
+  /** Ends the iteration. @param error is thrown to the consumer */
   end(...error: [] | [unknown]): void {
     this.#end ??= error.length > 0 ? { error: error[0] } : {}
     this.#wake?.()
@@ -21,8 +21,8 @@ export class ChangeSignal implements AsyncIterable<void> {
         if ('error' in this.#end) throw this.#end.error
         return
       }
-      if (this.#changed) {
-        this.#changed = false
+      if (this.#isChanged) {
+        this.#isChanged = false
         yield
       } else {
         await new Promise<void>((resolve) => {

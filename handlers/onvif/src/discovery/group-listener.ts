@@ -1,102 +1,100 @@
-import { type Logger, messageOf } from '@akrijs/sdk'
+import type { Logger } from '@akrijs/sdk'
 import { type Datagram, UdpSocket } from '@akrijs/sdk/network'
 import { DISCOVERY_GROUP, DISCOVERY_PORT } from './message.js'
 import type { ProbingInterface } from './network-interfaces.js'
+import { ProblemLog } from './problem-log.js'
 
-interface Listening {
+interface GroupSocket {
   readonly socket: UdpSocket
-  /** Interfaces that the socket listens on. The kernel's membership is one of an interface, however many addresses that has. */
+  /** Keys of the interfaces that the socket listens on. A membership of the kernel counts for all addresses of an interface. */
   readonly joined: Set<string>
 }
 
 /**
- * Hears what devices tell everybody: Hello and Bye. Its sockets are bound to the groups, not to all addresses: so they take
- * nothing away from another program of this machine that is a device itself.
+ * Listens to Hello and Bye, which devices send to a multicast group. The sockets are bound to the groups, not to all addresses: a
+ * program of this machine that is a device itself still gets its datagrams.
  */
 export class GroupListener {
-  readonly #log: Logger
+  readonly #problems: ProblemLog
   readonly #onDatagram: (datagram: Datagram) => void
   /** By the address that they are bound to. */
-  readonly #listening = new Map<string, Listening>()
-  /** What could not be listened to, told once until it can. */
-  readonly #deaf = new Set<string>()
+  readonly #sockets = new Map<string, GroupSocket>()
 
   constructor({
     log,
     onDatagram,
   }: { readonly log: Logger; readonly onDatagram: (datagram: Datagram) => void }) {
-    this.#log = log
+    this.#problems = new ProblemLog(log)
     this.#onDatagram = onDatagram
   }
 
-  /** Listens on these interfaces, and no more on others. */
+  /** Listens on these interfaces, and on no others. */
   async follow(interfaces: readonly ProbingInterface[]): Promise<void> {
-    const wanted = new Map<string, Map<string, ProbingInterface>>()
-    for (const one of interfaces) {
-      const group = wanted.get(groupAddress(one)) ?? new Map<string, ProbingInterface>()
-      wanted.set(groupAddress(one), group)
-      // Any of its addresses stands for the interface.
-      if (!group.has(interfaceOf(one))) group.set(interfaceOf(one), one)
+    const groups = new Map<string, Map<string, ProbingInterface>>()
+    for (const on of interfaces) {
+      const group = groups.get(groupAddress(on)) ?? new Map<string, ProbingInterface>()
+      groups.set(groupAddress(on), group)
+      // The first address of an interface stands for the interface.
+      if (!group.has(interfaceKey(on))) group.set(interfaceKey(on), on)
     }
-    for (const [address, { socket }] of this.#listening) {
-      if (wanted.has(address)) continue
+    for (const [address, { socket }] of this.#sockets) {
+      if (groups.has(address)) continue
       socket.close()
-      this.#listening.delete(address)
+      this.#sockets.delete(address)
     }
-    for (const [address, group] of wanted) await this.#listen(address, group)
+    for (const [address, group] of groups) await this.#listen(address, group)
   }
 
   close(): void {
-    for (const { socket } of this.#listening.values()) socket.close()
-    this.#listening.clear()
+    for (const { socket } of this.#sockets.values()) socket.close()
+    this.#sockets.clear()
   }
 
   async #listen(address: string, interfaces: ReadonlyMap<string, ProbingInterface>): Promise<void> {
-    const listening = await this.#socketFor(address, interfaces)
-    if (listening === undefined) return
-    const { socket, joined } = listening
-    for (const [key, { family, name, address: own }] of interfaces) {
+    const group = await this.#socketFor(address, interfaces)
+    if (group === undefined) return
+    const { socket, joined } = group
+    for (const [key, { family, name, address: via }] of interfaces) {
       if (joined.has(key)) continue
       try {
-        socket.join(DISCOVERY_GROUP[family], family === 'IPv4' ? own : `::%${name}`)
+        socket.join(DISCOVERY_GROUP[family], family === 'IPv4' ? via : `::%${name}`)
         joined.add(key)
-        this.#deaf.delete(key)
+        this.#problems.resolve(key)
       } catch (error) {
-        this.#tellDeaf(key, error, { interface: name, address: own })
+        this.#report(key, error, { interface: name, address: via })
       }
     }
   }
 
-  /** The socket, on these interfaces at most; undefined where the port cannot be had. */
+  /** A socket that listens on these interfaces at most; undefined if the port cannot be bound. */
   async #socketFor(
     address: string,
     interfaces: ReadonlyMap<string, ProbingInterface>,
-  ): Promise<Listening | undefined> {
-    const before = this.#listening.get(address)
+  ): Promise<GroupSocket | undefined> {
+    const before = this.#sockets.get(address)
     if (before !== undefined && [...before.joined].every((key) => interfaces.has(key)))
       return before
     try {
       const [{ family } = { family: 'IPv4' as const }] = interfaces.values()
-      const listening: Listening = { socket: await this.#open(family, address), joined: new Set() }
-      this.#listening.set(address, listening)
-      this.#deaf.delete(address)
-      return listening
+      const group: GroupSocket = { socket: await this.#open(family, address), joined: new Set() }
+      this.#sockets.set(address, group)
+      this.#problems.resolve(address)
+      return group
     } catch (error) {
-      this.#listening.delete(address)
-      this.#tellDeaf(address, error, { address })
+      this.#sockets.delete(address)
+      this.#report(address, error, { address })
       return undefined
     } finally {
-      // A membership of an interface without an address can be given up in no other way: it is told by an address.
+      // Only closing the socket ends the membership of an interface that has lost its address.
       before?.socket.close()
     }
   }
 
-  #tellDeaf(about: string, error: unknown, fields: Readonly<Record<string, string>>): void {
-    if (this.#deaf.has(about)) return
-    this.#deaf.add(about)
-    this.#log.warn(
-      { ...fields, port: DISCOVERY_PORT, reason: messageOf(error) },
-      'Hello and Bye of cameras are not heard here; they are found by probing alone',
+  #report(key: string, error: unknown, fields: Readonly<Record<string, string>>): void {
+    this.#problems.report(
+      key,
+      { ...fields, port: DISCOVERY_PORT, err: error },
+      'multicast listener failed: only Probes find cameras here',
     )
   }
 
@@ -107,17 +105,17 @@ export class GroupListener {
       port: DISCOVERY_PORT,
       shared: true,
       onDatagram: this.#onDatagram,
-      onBroken: () => this.#listening.delete(address),
+      onBroken: () => this.#sockets.delete(address),
     })
   }
 }
 
-/** One socket hears a group on all interfaces; that of IPv6 is another group on each of them. */
+/** One socket serves all interfaces by IPv4. By IPv6, each interface has a group of its own. */
 function groupAddress({ family, name }: ProbingInterface): string {
   return family === 'IPv4' ? DISCOVERY_GROUP.IPv4 : `${DISCOVERY_GROUP.IPv6}%${name}`
 }
 
-/** One that goes and comes back is another one, whatever its name. */
-function interfaceOf({ index, name, family }: ProbingInterface): string {
+/** An interface that was removed and created again has another key, although its name is the same. */
+function interfaceKey({ index, name, family }: ProbingInterface): string {
   return `${index} ${name} ${family}`
 }

@@ -6,13 +6,13 @@ import { escapeXml, parseXml, type QualifiedName, type XmlElement, type XmlLimit
 export const DISCOVERY_PORT = 3702
 export const DISCOVERY_GROUP = { IPv4: '239.255.255.250', IPv6: 'ff02::c' } as const
 
-/** What a device says of itself. */
+/** What a device announces about itself. */
 export interface Announcement {
-  /** The address of its endpoint reference, without `urn:` and `uuid:`, in lower case. */
+  /** The address of the endpoint reference, without `urn:` and `uuid:`, in lower case. */
   readonly uuid: string
   readonly types: readonly QualifiedName[]
   readonly scopes: readonly string[]
-  /** As it wrote them. */
+  /** URLs as the device wrote them. */
   readonly xAddrs: readonly string[]
   readonly metadataVersion: number | undefined
 }
@@ -25,14 +25,14 @@ export type DiscoveryMessage =
       readonly matches: readonly Announcement[]
     }
   | { readonly kind: 'Hello' | 'Bye'; readonly announcement: Announcement }
-  /** Of a kind that nobody here has a use for. */
+  /** A message of a kind that the handler does not use. */
   | { readonly kind: 'other' }
 
-/** The types that are asked for, with the prefixes that devices know which compare texts instead of names. */
+/** The types that Probes ask for. Some devices compare the texts, so the prefixes are those that they know. */
 export const PROBED_TYPES = ['dn:NetworkVideoTransmitter', 'tds:Device'] as const
-export type ProbedType = (typeof PROBED_TYPES)[number]
+type ProbedType = (typeof PROBED_TYPES)[number]
 
-/** An announcement to be written: its types have the prefixes `dn` and `tds`. */
+/** An announcement to write. Its types have the prefixes `dn` and `tds`. */
 export interface AnnouncementText {
   readonly uuid: string
   readonly types: readonly string[]
@@ -41,14 +41,14 @@ export interface AnnouncementText {
   readonly metadataVersion: number
 }
 
-/** Per message. A device that says more is read up to here. */
+/** Limits of one message. The rest of a longer list is not read. */
 const MAX_MATCHES = 64
 const MAX_TYPES = 32
 const MAX_SCOPES = 256
 const MAX_XADDRS = 8
 const MAX_UUID_LENGTH = 256
 const MAX_XADDR_LENGTH = 1024
-/** What Akri reads of a datagram too, in bytes; those of cameras are a tenth as long, or less. */
+/** The limit of the original Akri. Datagrams of cameras have at most a tenth of that. */
 export const MAX_DATAGRAM_BYTES = 16 * 1024
 const LIMITS = {
   maxBytes: MAX_DATAGRAM_BYTES,
@@ -61,11 +61,11 @@ const LIMITS = {
 export function decodeMessage(datagram: Uint8Array): DiscoveryMessage {
   const envelope = envelopeOf(datagram)
   const [content] = envelope.find('Body')?.children ?? []
-  // Told by its body: the field's Action headers are not to be relied on.
+  // The body tells the kind of a message: Action headers of real devices are often wrong.
   switch (content?.name) {
     case 'ProbeMatches': {
       const relatesTo = envelope.textOf('Header', 'RelatesTo')
-      if (relatesTo === undefined) throw new OnvifMessageError('ProbeMatches relate to nothing')
+      if (relatesTo === undefined) throw new OnvifMessageError('ProbeMatches has no RelatesTo')
       const matches = content.all('ProbeMatch').slice(0, MAX_MATCHES).map(announcementOf)
       return {
         kind: 'ProbeMatches',
@@ -77,12 +77,12 @@ export function decodeMessage(datagram: Uint8Array): DiscoveryMessage {
     case 'Bye': {
       const announcement = announcementOf(content)
       if (announcement === undefined)
-        throw new OnvifMessageError(`a ${content.name} has no usable endpoint reference`)
+        throw new OnvifMessageError(`${content.name} has no usable endpoint reference`)
       return { kind: content.name, announcement }
     }
     case 'Probe': {
       const messageId = envelope.textOf('Header', 'MessageID')
-      if (messageId === undefined) throw new OnvifMessageError('a Probe has no MessageID')
+      if (messageId === undefined) throw new OnvifMessageError('Probe has no MessageID')
       return { kind: 'Probe', messageId, types: typesOf(content) }
     }
     default:
@@ -90,7 +90,7 @@ export function decodeMessage(datagram: Uint8Array): DiscoveryMessage {
   }
 }
 
-/** Whether an announcement is that of an ONVIF device: others answer a Probe too, whatever it asks for. */
+/** Whether an announcement comes from an ONVIF device: other devices answer any Probe as well. */
 export function isOnvifDevice({ types, scopes }: Announcement): boolean {
   const named = types.some(
     ({ namespace, local }) =>
@@ -100,7 +100,7 @@ export function isOnvifDevice({ types, scopes }: Announcement): boolean {
   return named || (types.length === 0 && scopes.some((scope) => scope.startsWith('onvif://')))
 }
 
-/** As devices and clients write it in several ways. */
+/** Devices and clients write the prefix of a UUID in several ways. */
 function bareUuid(address: string): string {
   return address
     .trim()
@@ -109,12 +109,12 @@ function bareUuid(address: string): string {
     .replace(/^uuid:/, '')
 }
 
-/** @param messageId a UUID; it stays the same when the Probe is sent again */
+/** @param messageId a UUID; repetitions of a Probe have the same */
 export function encodeProbe(messageId: string, type: ProbedType): Buffer {
   return envelope(messageId, 'Probe', `<d:Probe><d:Types>${type}</d:Types></d:Probe>`)
 }
 
-/** @param relatesTo the MessageID of the Probe, as it was written there */
+/** @param relatesTo the MessageID as the Probe has it */
 export function encodeProbeMatches(
   messageId: string,
   relatesTo: string,
@@ -144,19 +144,19 @@ const NAMESPACES = {
 const DECLARED = Object.entries(NAMESPACES)
   .map(([prefix, namespace]) => ` xmlns:${prefix}="${namespace}"`)
   .join('')
-const EVERYBODY = 'urn:schemas-xmlsoap-org:ws:2005:04:discovery'
+const EVERY_DEVICE = 'urn:schemas-xmlsoap-org:ws:2005:04:discovery'
 const ANONYMOUS = `${NAMESPACES.a}/role/anonymous`
 
 function envelopeOf(datagram: Uint8Array): XmlElement {
   try {
     return parseXml(datagram, LIMITS)
   } catch (error) {
-    if (!(error instanceof OnvifXmlError)) throw error
-    throw new OnvifMessageError(`a datagram is not XML: ${error.message}`, { cause: error })
+    if (!OnvifXmlError.is(error)) throw error
+    throw new OnvifMessageError(`datagram is not XML: ${error.message}`, { cause: error })
   }
 }
 
-/** Undefined where nothing tells the device from others. */
+/** Undefined if the announcement has no usable UUID. */
 function announcementOf(element: XmlElement): Announcement | undefined {
   const uuid = bareUuid(element.textOf('EndpointReference', 'Address') ?? '')
   if (!PRINTABLE.test(uuid) || uuid.length > MAX_UUID_LENGTH) return undefined
@@ -172,7 +172,7 @@ function announcementOf(element: XmlElement): Announcement | undefined {
   }
 }
 
-/** It becomes part of an id and an environment variable. */
+/** UUIDs and URLs become parts of ids and environment variables. */
 const PRINTABLE = /^[\x21-\x7e]+$/
 
 function typesOf(element: XmlElement): QualifiedName[] {
@@ -190,8 +190,8 @@ function words(text = ''): string[] {
 function envelope(messageId: string, action: string, body: string, relatesTo?: string): Buffer {
   const answers =
     relatesTo === undefined ? '' : `<a:RelatesTo>${escapeXml(relatesTo)}</a:RelatesTo>`
-  const to = relatesTo === undefined ? EVERYBODY : ANONYMOUS
-  // No attributes in the header: there are devices that ignore an Action or To with mustUnderstand.
+  const to = relatesTo === undefined ? EVERY_DEVICE : ANONYMOUS
+  // The header has no attributes: some devices ignore an Action or To with mustUnderstand.
   const header =
     `<a:MessageID>urn:uuid:${messageId}</a:MessageID>${answers}<a:To>${to}</a:To>` +
     `<a:Action>${NAMESPACES.d}/${action}</a:Action>`

@@ -1,8 +1,10 @@
-/** How often a message over UDP is sent again, and the first and longest wait, in milliseconds. */
+/** How a message over UDP is repeated. */
 export interface RetransmissionParameters {
   readonly repeats: number
+  /** Bounds of the first delay, in milliseconds. */
   readonly minDelayMs: number
   readonly maxDelayMs: number
+  /** The longest delay, in milliseconds. */
   readonly upperDelayMs: number
 }
 
@@ -16,16 +18,16 @@ export const MULTICAST: RetransmissionParameters = {
 export const UNICAST: RetransmissionParameters = { ...MULTICAST, repeats: 2 }
 
 /**
- * The waits before each repetition: the first is random, each further one twice as long up to the upper delay.
- * @param random of [0, 1)
+ * The delay before each repetition. The first delay is random; each further delay doubles, up to the upper delay.
+ * @param random returns numbers of [0, 1)
  */
 export function* retransmissions(
   { repeats, minDelayMs, maxDelayMs, upperDelayMs }: RetransmissionParameters,
   random: () => number = Math.random,
 ): Generator<number, void, void> {
-  let wait = minDelayMs + random() * (maxDelayMs - minDelayMs)
+  let delayMs = minDelayMs + random() * (maxDelayMs - minDelayMs)
   for (let repeat = 0; repeat < repeats; repeat++) {
-    yield Math.round(wait)
-    wait = Math.min(wait * 2, upperDelayMs)
+    yield Math.round(delayMs)
+    delayMs = Math.min(delayMs * 2, upperDelayMs)
   }
 }

@@ -4,38 +4,34 @@ import { OnvifAddressError } from '../errors.js'
 import type { NetworkPolicy } from '../network-policy.js'
 
 export interface ServiceUrlOptions {
-  /** Whether URLs of https come first: by others no credential is sent where certificates are verified. @default false */
+  /** Whether https comes before http: a client that verifies certificates sends no credential by http. @default false */
   readonly secureFirst?: boolean
 }
 
-export interface ServiceUrls {
-  /** Those that may be asked, the most wanted first. */
-  readonly urls: readonly string[]
-  /** Why each of the others may not be; no password is in it. */
-  readonly refused: readonly string[]
-}
-
 /**
- * The URLs of a camera's device service, those first that any client can use: http before https and IPv4 before IPv6, and
- * otherwise in the order in which the camera names them.
- * @param xAddrs as the camera wrote them
+ * The URLs of a camera's device service in the order of preference: URLs that every client can use come first. That is http before
+ * https, IPv4 before IPv6, and then the order of the camera.
+ * @param xAddrs the URLs as the camera wrote them
+ * @returns `urls` are those that may be called; `refused` has the reason for each other URL, without passwords
  */
 export function serviceUrls(
   xAddrs: readonly string[],
   policy: Pick<NetworkPolicy, 'read'>,
   { secureFirst = false }: ServiceUrlOptions = {},
-): ServiceUrls {
+): { readonly urls: readonly string[]; readonly refused: readonly string[] } {
   const refused: string[] = []
-  const read = [...new Set(xAddrs)].flatMap((xAddr, index) => {
+  const allowed = [...new Set(xAddrs)].flatMap((xAddr, index) => {
     try {
       return [{ xAddr, index, rank: rank(policy.read(xAddr), secureFirst) }]
     } catch (error) {
-      if (!(error instanceof OnvifAddressError)) throw error
+      if (!OnvifAddressError.is(error)) throw error
       refused.push(error.message)
       return []
     }
   })
-  const urls = read.sort((a, b) => a.rank - b.rank || a.index - b.index).map(({ xAddr }) => xAddr)
+  const urls = allowed
+    .sort((a, b) => a.rank - b.rank || a.index - b.index)
+    .map(({ xAddr }) => xAddr)
   return { urls, refused }
 }
 

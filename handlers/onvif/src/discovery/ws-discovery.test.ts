@@ -4,15 +4,15 @@ import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { alone } from '../../../../test/support/alone.js'
 import { eventually } from '../../../../test/support/eventually.js'
-import { listen, sayHello } from '../testing/test-senders.js'
-import { type Heard, WsDiscovery, type WsDiscoveryOptions } from './ws-discovery.js'
+import { listen, sayHello } from '../testing/internal/announcements.js'
+import { type DiscoveryEvent, WsDiscovery, type WsDiscoveryOptions } from './ws-discovery.js'
 
 // On the loopback interface, of which this machine has one.
 alone()
 
 let clock: ManualClock
 let stop: AbortController
-let heard: Heard[]
+let heard: DiscoveryEvent[]
 let warned: unknown[]
 let discovery: WsDiscovery | undefined
 let sockets: UdpSocket[]
@@ -31,20 +31,20 @@ afterEach(() => {
   for (const socket of sockets) socket.close()
 })
 
-function open(options: Partial<WsDiscoveryOptions> = {}): WsDiscovery {
-  discovery = new WsDiscovery({
+function open(options: Partial<WsDiscoveryOptions> = {}, random = 1): WsDiscovery {
+  const all: WsDiscoveryOptions = {
     interfaces: ['lo'],
     probeAddresses: [],
     allows: () => true,
     camerasAt: () => 0,
-    onHeard: (one) => heard.push(one),
+    onEvent: (event) => heard.push(event),
     onFailure: (error) => expect.fail(String(error)),
     clock,
-    random: () => 1,
     log: { ...silentLogger, warn: (fields: object) => warned.push(fields) },
     signal: stop.signal,
     ...options,
-  })
+  }
+  discovery = new WsDiscovery(all, () => random)
   return discovery
 }
 
@@ -111,9 +111,9 @@ describe('probing', () => {
 describe('what is heard', () => {
   /** From now on it listens; nobody has sent anything yet. */
   async function listening(options: Partial<WsDiscoveryOptions> = {}): Promise<WsDiscovery> {
-    const open_ = open({ random: () => 0, ...options })
-    await nextRound(open_)
-    return open_
+    const listener = open(options, 0)
+    await nextRound(listener)
+    return listener
   }
 
   async function nextRound(of: WsDiscovery): Promise<void> {

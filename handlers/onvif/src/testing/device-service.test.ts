@@ -161,18 +161,18 @@ describe('a simulated camera', () => {
       const content = parseXml(await reply.text()).find('Body')?.children[0]
       return [reply.status, content?.textOf('Code', 'Subcode', 'Value') ?? content?.name]
     }
-    const token = usernameToken(credential, { time: Date.now() })
+    const token = usernameToken(credential, Date.now())
     expect(await ask(token)).toEqual([200, 'GetScopesResponse'])
     const refused = [400, 'ter:NotAuthorized']
     expect(await ask(token)).toEqual(refused)
-    expect(await ask(usernameToken(credential, { time: Date.now() - 60_000 }))).toEqual(refused)
-    expect(
-      await ask(usernameToken({ ...credential, password: 'another' }, { time: Date.now() })),
-    ).toEqual(refused)
-    expect(
-      await ask(usernameToken({ ...credential, username: 'another' }, { time: Date.now() })),
-    ).toEqual(refused)
-    const shown = usernameToken(credential, { time: Date.now() }).replace(
+    expect(await ask(usernameToken(credential, Date.now() - 60_000))).toEqual(refused)
+    expect(await ask(usernameToken({ ...credential, password: 'another' }, Date.now()))).toEqual(
+      refused,
+    )
+    expect(await ask(usernameToken({ ...credential, username: 'another' }, Date.now()))).toEqual(
+      refused,
+    )
+    const shown = usernameToken(credential, Date.now()).replace(
       /<Password .*<\/Password>/,
       `<Password>${credential.password}</Password>`,
     )

@@ -6,41 +6,39 @@ import {
   DISCOVERY_GROUP,
   DISCOVERY_PORT,
   encodeHello,
-} from '../discovery/message.js'
+} from '../../discovery/message.js'
 
-/** What a camera at this address of the loopback interface says, at a port that nobody answers on. */
+/** The announcement of a camera at an address of the loopback interface. Nothing listens at its URL. */
 export function announcementAt(
   address: string,
-  more: Partial<AnnouncementText> = {},
+  fields: Partial<AnnouncementText> = {},
 ): AnnouncementText {
-  const xAddrs = [`http://${address}:1/onvif/device_service`]
   return {
     uuid: randomUUID(),
     types: ['dn:NetworkVideoTransmitter'],
     scopes: [],
-    xAddrs,
+    xAddrs: [`http://${address}:1/onvif/device_service`],
     metadataVersion: 1,
-    ...more,
+    ...fields,
   }
 }
 
-/** Each of these says Hello to the group, of a camera of its own. Gives who listens in this process the time to hear it. */
+/** Sends a Hello of a camera from each address to the group. Listeners of this process get the time to receive it. */
 export async function sayHello(
   addresses: readonly string[],
-  more: Partial<AnnouncementText> = {},
+  fields: Partial<AnnouncementText> = {},
 ): Promise<void> {
-  const nothing = () => {}
+  const ignore = () => {}
   for (const address of addresses) {
-    const options = {
+    const socket = await UdpSocket.open({
       family: 'IPv4',
       address,
       multicastInterface: '127.0.0.1',
-      onDatagram: nothing,
-      onBroken: nothing,
-    } as const
-    const socket = await UdpSocket.open(options)
+      onDatagram: ignore,
+      onBroken: ignore,
+    })
     await socket.send(
-      encodeHello(randomUUID(), announcementAt(address, more)),
+      encodeHello(randomUUID(), announcementAt(address, fields)),
       DISCOVERY_PORT,
       DISCOVERY_GROUP.IPv4,
     )
@@ -49,7 +47,7 @@ export async function sayHello(
   }
 }
 
-/** Hears what is sent to a port 3702 of this machine, that of the group by default. */
+/** Receives the datagrams to port 3702 of an address of this machine, or of the group. */
 export async function listen(
   onText: (text: string) => void,
   address: string = DISCOVERY_GROUP.IPv4,

@@ -1,0 +1,223 @@
+import { describe, expect, it } from 'vitest'
+import type { CameraFacts } from '../device/camera.js'
+import { OnvifUnreachableError } from '../errors.js'
+import {
+  answered,
+  type CameraAnnouncement,
+  type CameraEntry,
+  failed,
+  heard,
+  isOwnAddress,
+  isSameCamera,
+  isUrgent,
+  newEntry,
+  queryStarted,
+  queryUrls,
+  roundEnded,
+  suspected,
+} from './camera-entry.js'
+
+const NOW = 1_000_000
+const REFRESH_MS = 600_000
+const FACTS: CameraFacts = { authentication: 'none', serialNumber: '1' }
+const at = (address: string) => `http://${address}/onvif/device_service`
+const [HOME, OTHER, THIRD] = [at('10.0.0.1'), at('10.0.0.2'), at('10.0.0.3')]
+
+function announcement(fields: Partial<CameraAnnouncement> = {}): CameraAnnouncement {
+  return {
+    uuid: 'a',
+    urls: [HOME],
+    scopes: [],
+    metadataVersion: 1,
+    source: '10.0.0.1',
+    ...fields,
+  }
+}
+
+const candidate = (fields?: Partial<CameraAnnouncement>) => newEntry('1', announcement(fields), NOW)
+
+const answeredAt = (entry: CameraEntry, url: string, facts = FACTS, silentUrls: string[] = []) =>
+  answered(entry, { url, facts, silentUrls }, NOW, () => REFRESH_MS)
+
+const camera = (fields?: Partial<CameraAnnouncement>) => answeredAt(candidate(fields), HOME)
+
+/** A hint of another address that the device is at another URL. */
+const hinted = (entry: CameraEntry, source = '10.0.0.66', url = OTHER) =>
+  heard(entry, 'ProbeMatch', announcement({ source, urls: [url] }), NOW)
+
+function failedTimes(entry: CameraEntry, times: number): CameraEntry {
+  let next: CameraEntry = entry
+  for (let n = 0; n < times; n++) next = failed(next, NOW) ?? expect.fail('it is gone')
+  return next
+}
+
+describe('a candidate', () => {
+  it('is queried at once, and urgently until its first failure', () => {
+    expect(candidate()).toMatchObject({ state: { kind: 'candidate' }, dueAt: NOW })
+    expect(isUrgent(candidate())).toBe(true)
+    expect(isUrgent(failedTimes(candidate(), 1))).toBe(false)
+  })
+
+  it('becomes a camera when it answers', () => {
+    expect(camera()).toMatchObject({
+      state: { kind: 'camera', url: HOME, address: '10.0.0.1', facts: FACTS, isSuspected: false },
+      dueAt: NOW + REFRESH_MS,
+      failures: 0,
+    })
+  })
+
+  it('waits twice as long after each failure, up to ten minutes', () => {
+    const waits = [1, 2, 3, 8, 50].map((times) => failedTimes(candidate(), times).dueAt - NOW)
+    expect(waits).toEqual([5000, 10_000, 20_000, 600_000, 600_000])
+  })
+
+  it('is queried sooner after news, and not after a repetition', () => {
+    const waiting = failedTimes(candidate(), 5)
+    expect(heard(waiting, 'ProbeMatch', announcement(), NOW).dueAt).toBe(waiting.dueAt)
+    expect(heard(waiting, 'Hello', announcement(), NOW).dueAt).toBe(NOW + 5000)
+    expect(hinted(waiting).dueAt).toBe(NOW + 5000)
+  })
+})
+
+describe('a camera', () => {
+  it('is a candidate after three failures, without its facts', () => {
+    expect(failedTimes(camera(), 2).state.kind).toBe('camera')
+    expect(failedTimes(camera(), 3).state).toEqual({ kind: 'candidate' })
+  })
+
+  it('is queried soon when it has settled at a later URL, and then as all others', () => {
+    const urls = [HOME, OTHER]
+    const settled = answeredAt(candidate({ urls }), OTHER, FACTS, [HOME])
+    expect(settled).toMatchObject({ state: { preferred: [HOME] }, dueAt: NOW + 30_000 })
+    expect(answeredAt(settled, OTHER, FACTS, [HOME]).dueAt).toBe(NOW + REFRESH_MS)
+  })
+
+  it('keeps its facts when an answer at the same URL is incomplete', () => {
+    const facts: CameraFacts = {
+      authentication: 'none',
+      incomplete: new OnvifUnreachableError('too slow'),
+    }
+    expect(answeredAt(camera(), HOME, facts)).toMatchObject({
+      state: { facts: FACTS },
+      dueAt: NOW + 30_000,
+    })
+    expect(answeredAt(hinted(camera()), OTHER, facts).state).toMatchObject({ facts })
+  })
+
+  it('takes the announcement of the address that named its new URL', () => {
+    expect(answeredAt(hinted(camera()), OTHER).announcement.source).toBe('10.0.0.66')
+  })
+
+  it('takes changes from its own address only', () => {
+    const changed = { metadataVersion: 2, scopes: ['new'] }
+    const later = NOW + 60_000
+    const own = heard(camera(), 'ProbeMatch', announcement(changed), later)
+    expect(own).toMatchObject({ announcement: changed, dueAt: later, isHeardAtHome: true })
+    const forged = announcement({ ...changed, source: '10.0.0.66' })
+    expect(heard(camera(), 'ProbeMatch', forged, later)).toMatchObject({
+      announcement: announcement(),
+      dueAt: NOW + REFRESH_MS,
+      isHeardAtHome: true,
+    })
+  })
+
+  it('is queried after a Bye from another address, and gone if the query fails', () => {
+    const later = NOW + 60_000
+    const doubtful = suspected(camera(), later)
+    expect([doubtful.dueAt, isUrgent(doubtful)]).toEqual([later, true])
+    expect(failed(doubtful, later)).toBeUndefined()
+    expect(isUrgent(answeredAt(doubtful, HOME))).toBe(false)
+  })
+
+  it('is not queried by a Bye in the first half minute after its answer', () => {
+    const early = suspected(camera(), NOW + 1000)
+    expect([early.dueAt, isUrgent(early)]).toEqual([NOW + 30_000, false])
+  })
+})
+
+describe('the end of a round', () => {
+  const ended = (entry: CameraEntry) => roundEnded(entry, NOW) ?? expect.fail('it is gone')
+
+  it('removes a device after three silent rounds, and not before', () => {
+    const silent = ended(ended(ended(camera())))
+    expect(roundEnded(silent, NOW)).toBeUndefined()
+    expect(roundEnded(heard(silent, 'ProbeMatch', announcement(), NOW), NOW)).toBeDefined()
+  })
+
+  it('makes a camera due that was silent at home while a hint places it elsewhere', () => {
+    expect(ended(hinted(camera()))).toMatchObject({ dueAt: NOW, hints: { size: 1 } })
+    const atHome = heard(hinted(camera()), 'ProbeMatch', announcement(), NOW)
+    expect(ended(atHome)).toMatchObject({ dueAt: NOW + REFRESH_MS, hints: { size: 0 } })
+  })
+})
+
+describe('a query', () => {
+  it('calls the announced URLs of a candidate, and then those of hints', () => {
+    expect(queryUrls(hinted(candidate({ urls: [THIRD, HOME] })))).toEqual([THIRD, HOME, OTHER])
+  })
+
+  it('calls the preferred URLs of a camera that it still announces, and then its own', () => {
+    const settled = answeredAt(candidate({ urls: [THIRD, OTHER, HOME] }), HOME, FACTS, [
+      THIRD,
+      OTHER,
+    ])
+    const now = { urls: [OTHER, HOME] }
+    const entry = heard(settled, 'ProbeMatch', announcement(now), NOW)
+    expect(queryUrls(entry)).toEqual([OTHER, HOME])
+  })
+
+  it('calls eight URLs at most, with one hint of each address and eight hints', () => {
+    let entry = camera()
+    for (let n = 0; n < 20; n++)
+      for (const port of [1, 2]) entry = hinted(entry, `10.1.0.${n}`, `http://10.1.0.${n}:${port}/`)
+    expect(entry.hints.size).toBe(8)
+    expect(queryUrls(entry)).toEqual([
+      HOME,
+      ...[0, 1, 2, 3, 4, 5, 6].map((n) => `http://10.1.0.${n}:2/`),
+    ])
+  })
+
+  it('ends with its result, and with the hints', () => {
+    const started = queryStarted(hinted(camera()))
+    expect(started.isQueried).toBe(true)
+    for (const ended of [answeredAt(started, HOME), failed(started, NOW)])
+      expect(ended).toMatchObject({ isQueried: false, hints: { size: 0 } })
+  })
+})
+
+describe('the facts from a URL', () => {
+  const others: CameraFacts = { ...FACTS, serialNumber: '2' }
+
+  it('are compared at home only while a hint places the camera elsewhere', () => {
+    expect(isSameCamera(camera(), HOME, others)).toBe(true)
+    expect(isSameCamera(hinted(camera()), HOME, others)).toBe(false)
+    expect(isSameCamera(hinted(camera()), HOME, FACTS)).toBe(true)
+  })
+
+  it('are compared at a preferred URL that has not answered before', () => {
+    const settled = answeredAt(candidate({ urls: [OTHER, HOME] }), HOME, FACTS, [OTHER])
+    expect(isSameCamera(settled, OTHER, others)).toBe(false)
+    expect(isSameCamera(settled, OTHER, { ...FACTS, macAddress: '02:00:00:00:00:01' })).toBe(true)
+  })
+
+  it('belong to a candidate, whatever they are', () => {
+    expect(isSameCamera(hinted(candidate()), HOME, others)).toBe(true)
+  })
+})
+
+describe('the own address of a device', () => {
+  it('is that of its URL', () => {
+    expect([isOwnAddress(camera(), '10.0.0.1'), isOwnAddress(camera(), '10.0.0.66')]).toEqual([
+      true,
+      false,
+    ])
+  })
+
+  it('is the address that announced it if the URL has a host name', () => {
+    const entry = candidate({ urls: ['http://camera.example/'], source: 'fe80::1%eth0' })
+    expect([isOwnAddress(entry, 'fe80::1%eth0'), isOwnAddress(entry, 'fe80::1%eth1')]).toEqual([
+      true,
+      false,
+    ])
+  })
+})

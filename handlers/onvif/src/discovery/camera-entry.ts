@@ -1,0 +1,272 @@
+import { addressOfUrl, plainAddress } from '@akrijs/sdk/network'
+import type { CameraFacts } from '../device/camera.js'
+
+/** What a device announces about itself, without the URLs that the handler may not call. */
+export interface CameraAnnouncement {
+  readonly uuid: string
+  /** URLs of the device service, the preferred URL first. There is at least one. */
+  readonly urls: readonly string[]
+  readonly scopes: readonly string[]
+  readonly metadataVersion: number | undefined
+  /** The address that sent the announcement, with its zone if it has one. */
+  readonly source: string
+}
+
+/** An announcement that a device is present. */
+export type PresenceKind = 'ProbeMatch' | 'Hello'
+
+/**
+ * All that the handler knows about one announced device. The functions below are its transitions; each returns a new entry, or
+ * undefined when the device is gone:
+ *
+ *     newEntry ─► candidate ── answered ──► camera ── failed, 3 times in a row ──► candidate
+ *     any state ── roundEnded, after 3 silent rounds ──► gone
+ *     camera ── suspected (a Bye from another address), then failed ──► gone
+ *
+ * `heard` adds an announcement, `queryStarted` begins a query. All other transitions keep the state.
+ */
+export interface CameraEntry {
+  readonly id: string
+  /** The address that announced the device first: the entry counts for the quota of this address. */
+  readonly firstSource: string
+  readonly announcement: CameraAnnouncement
+  readonly state: CandidateState | CameraState
+  /** Announcements that place the device at other URLs, by the address that sent them. */
+  readonly hints: ReadonlyMap<string, CameraAnnouncement>
+  /** Whether the device was announced at its own URL in this round. Then the hints of this round do not count. */
+  readonly isHeardAtHome: boolean
+  /** Rounds that ended since the last announcement. */
+  readonly silentRounds: number
+  readonly isQueried: boolean
+  /** Failed queries in a row. */
+  readonly failures: number
+  /** When the next query is due, in monotonic milliseconds. */
+  readonly dueAt: number
+}
+
+/** The device has never answered, or has stopped to answer. */
+interface CandidateState {
+  readonly kind: 'candidate'
+}
+
+/** The device has answered as a camera. */
+export interface CameraState {
+  readonly kind: 'camera'
+  readonly url: string
+  /** The address of the URL; undefined if the URL has a host name. */
+  readonly address: string | undefined
+  /**
+   * URLs before `url` in the announcement that did not answer. The camera moves to the first of them that answers, so that its id
+   * does not depend on a lost packet.
+   */
+  readonly preferred: readonly string[]
+  readonly facts: CameraFacts
+  /** When the camera answered, in monotonic milliseconds. */
+  readonly answeredAt: number
+  /** Whether another address said goodbye in the name of the camera. */
+  readonly isSuspected: boolean
+}
+
+/** The answer to a query. */
+export interface QueryAnswer {
+  readonly url: string
+  readonly facts: CameraFacts
+  /** URLs that were called before `url` and did not answer. */
+  readonly silentUrls: readonly string[]
+}
+
+/** Rounds in a row that a camera may miss: each round sends two Probes on each interface, five times each. */
+const MISSES_ALLOWED = 2
+/** Addresses that may place one device at other URLs, and URLs that one query calls. */
+const MAX_HINTS = 8
+const MAX_URLS = 8
+/** Failed queries in a row after which a camera is a candidate again. */
+const MAX_FAILURES = 3
+/** No announcement makes the handler query a camera again sooner, in milliseconds. */
+const MIN_REFRESH_MS = 30_000
+/** The wait after the first failure; each further failure doubles it. In milliseconds. */
+const FIRST_RETRY_MS = 5000
+const LAST_RETRY_MS = 600_000
+
+const CANDIDATE: CandidateState = { kind: 'candidate' }
+const NO_HINTS: ReadonlyMap<string, CameraAnnouncement> = new Map()
+
+export function newEntry(id: string, announcement: CameraAnnouncement, now: number): CameraEntry {
+  return {
+    id,
+    firstSource: announcement.source,
+    announcement,
+    state: CANDIDATE,
+    hints: NO_HINTS,
+    isHeardAtHome: false,
+    silentRounds: 0,
+    isQueried: false,
+    failures: 0,
+    dueAt: now,
+  }
+}
+
+export function heard(
+  before: CameraEntry,
+  kind: PresenceKind,
+  announcement: CameraAnnouncement,
+  now: number,
+): CameraEntry {
+  const entry = { ...before, silentRounds: 0 }
+  const { state } = entry
+  if (state.kind === 'camera')
+    return announcement.urls.includes(state.url)
+      ? heardAtHome(entry, state, kind, announcement, now)
+      : withHint(entry, announcement)
+  const isNews =
+    kind === 'Hello' || announcement.urls.some((url) => !entry.announcement.urls.includes(url))
+  // A reason to query again soon, but not at once: each Hello would cost a query.
+  return isNews
+    ? { ...withHint(entry, announcement), dueAt: Math.min(entry.dueAt, now + FIRST_RETRY_MS) }
+    : entry
+}
+
+function heardAtHome(
+  entry: CameraEntry,
+  state: CameraState,
+  kind: PresenceKind,
+  announcement: CameraAnnouncement,
+  now: number,
+): CameraEntry {
+  // Any host can announce a camera: only an announcement from the camera's own address changes the entry.
+  if (!isOwnAddress(entry, announcement.source)) return { ...entry, isHeardAtHome: true }
+  const isChanged =
+    kind === 'Hello' || announcement.metadataVersion !== entry.announcement.metadataVersion
+  const dueAt = isChanged ? Math.min(entry.dueAt, soonestQuery(state, now)) : entry.dueAt
+  return { ...entry, isHeardAtHome: true, announcement, dueAt }
+}
+
+/** Another address said goodbye in the name of the device: a camera is queried, and is gone if the query fails. */
+export function suspected(entry: CameraEntry, now: number): CameraEntry {
+  const { state } = entry
+  if (state.kind === 'candidate') return entry
+  const soonestAt = soonestQuery(state, now)
+  const isSuspected = state.isSuspected || soonestAt === now
+  return { ...entry, state: { ...state, isSuspected }, dueAt: Math.min(entry.dueAt, soonestAt) }
+}
+
+export function roundEnded(entry: CameraEntry, now: number): CameraEntry | undefined {
+  if (entry.silentRounds > MISSES_ALLOWED) return undefined
+  const { state, hints, isHeardAtHome, dueAt } = entry
+  // The camera was silent at its own URL, and other addresses place it elsewhere.
+  const mayHaveMoved = state.kind === 'camera' && !isHeardAtHome && hints.size > 0
+  return {
+    ...entry,
+    silentRounds: entry.silentRounds + 1,
+    isHeardAtHome: false,
+    hints: isHeardAtHome ? NO_HINTS : hints,
+    dueAt: mayHaveMoved ? Math.min(dueAt, now) : dueAt,
+  }
+}
+
+export function queryStarted(entry: CameraEntry): CameraEntry {
+  return { ...entry, isQueried: true }
+}
+
+/** @param refreshAfterMs the wait until the next query of a camera that answered completely and at its preferred URL */
+export function answered(
+  entry: CameraEntry,
+  { url, facts, silentUrls }: QueryAnswer,
+  now: number,
+  refreshAfterMs: () => number,
+): CameraEntry {
+  const { announcement, hints, state } = entry
+  const placed = [announcement, ...hints.values()].find(({ urls }) => urls.includes(url))
+  const { urls } = placed ?? announcement
+  const preferred = urls
+    .slice(0, Math.max(urls.indexOf(url), 0))
+    .filter((other) => silentUrls.includes(other))
+  const before = state.kind === 'camera' && state.url === url ? state : undefined
+  // A camera that has just settled at a later URL is queried soon, before anything depends on its id.
+  const isSoon = (preferred.length > 0 && before === undefined) || facts.incomplete !== undefined
+  return {
+    ...entry,
+    announcement: placed ?? announcement,
+    state: {
+      kind: 'camera',
+      url,
+      address: addressOfUrl(url),
+      preferred,
+      // An interrupted answer does not take away what the camera told before.
+      facts: facts.incomplete === undefined ? facts : (before?.facts ?? facts),
+      answeredAt: now,
+      isSuspected: false,
+    },
+    hints: NO_HINTS,
+    isQueried: false,
+    failures: 0,
+    dueAt: now + (isSoon ? MIN_REFRESH_MS : refreshAfterMs()),
+  }
+}
+
+export function failed(entry: CameraEntry, now: number): CameraEntry | undefined {
+  const { state, failures } = entry
+  if (state.kind === 'camera' && state.isSuspected) return undefined
+  return {
+    ...entry,
+    state: failures + 1 >= MAX_FAILURES ? CANDIDATE : state,
+    hints: NO_HINTS,
+    isQueried: false,
+    failures: failures + 1,
+    dueAt: now + Math.min(FIRST_RETRY_MS * 2 ** failures, LAST_RETRY_MS),
+  }
+}
+
+/** The URLs to call, in order, until one of them answers. */
+export function queryUrls({ announcement, state, hints }: CameraEntry): string[] {
+  const urls =
+    state.kind === 'candidate'
+      ? announcement.urls
+      : // Only the URLs that the camera still announces: a hint may have named the others.
+        [...state.preferred.filter((url) => announcement.urls.includes(url)), state.url]
+  const hinted = [...hints.values()].flatMap((hint) => hint.urls)
+  return [...new Set([...urls, ...hinted])].slice(0, MAX_URLS)
+}
+
+/** Whether a query is not limited in number: the device is new, or a Bye made its presence doubtful. */
+export function isUrgent({ state, failures }: CameraEntry): boolean {
+  return state.kind === 'camera' ? state.isSuspected : failures === 0
+}
+
+/** Whether an address is that of the device; for a URL with a host name, the address that announced it. */
+export function isOwnAddress({ announcement, state }: CameraEntry, source: string): boolean {
+  const address = state.kind === 'camera' ? state.address : addressOfUrl(announcement.urls[0] ?? '')
+  return address === undefined ? source === announcement.source : address === plainAddress(source)
+}
+
+/**
+ * Whether the facts from a URL belong to the device. They are compared if another camera may have the address now: at the camera's
+ * own URL while a hint places the camera elsewhere, and at a preferred URL that has not answered before.
+ */
+export function isSameCamera(
+  { state, hints }: CameraEntry,
+  url: string,
+  facts: CameraFacts,
+): boolean {
+  if (state.kind === 'candidate') return true
+  const isDoubtful = url === state.url ? hints.size > 0 : state.preferred.includes(url)
+  const differs = (before: string | undefined, after: string | undefined) =>
+    before !== undefined && after !== undefined && before !== after
+  return !(
+    isDoubtful &&
+    (differs(state.facts.serialNumber, facts.serialNumber) ||
+      differs(state.facts.macAddress, facts.macAddress))
+  )
+}
+
+/** Each address has one hint, so that a flood from one address does not displace the hints of others. */
+function withHint(entry: CameraEntry, announcement: CameraAnnouncement): CameraEntry {
+  const { hints } = entry
+  const { source } = announcement
+  if (!hints.has(source) && hints.size >= MAX_HINTS) return entry
+  return { ...entry, hints: new Map(hints).set(source, announcement) }
+}
+
+function soonestQuery({ answeredAt }: CameraState, now: number): number {
+  return Math.max(now, answeredAt + MIN_REFRESH_MS)
+}
