@@ -1,0 +1,113 @@
+import { INSTANCES, type Instance, type SlotName } from '@akrijs/api'
+import { type ApiClient, type NodeName, objectKey } from '@akrijs/kube'
+import { FakeApiServer } from '@akrijs/kube/testing'
+import { silentLogger, systemClock } from '@akrijs/runtime'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { eventually } from '../../../test/support/eventually.js'
+import { clusterContract } from '../ports/cluster.contract.js'
+import { kubernetesClusterUnderTest } from '../testing/kubernetes-cluster-under-test.js'
+import { instanceWith } from '../testing/objects.js'
+import { KubernetesCluster } from './kubernetes-cluster.js'
+
+clusterContract('Kubernetes, on a fake API server', async () => {
+  const server = new FakeApiServer(systemClock)
+  const adapter = kubernetesClusterUnderTest(await server.open())
+  return {
+    ...adapter,
+    async removeConfiguration(configuration) {
+      await adapter.removeConfiguration(configuration)
+      // The garbage collector of a real cluster does this.
+      for (const [path, { spec }] of server.objects) {
+        const { configurationName } = (spec ?? {}) as Partial<Instance['spec']>
+        if (path.includes(INSTANCES.plural) && configurationName === configuration.name)
+          server.remove(path)
+      }
+    },
+    async dispose() {
+      await adapter.dispose()
+      await server.close()
+    },
+  }
+})
+
+describe('the cache of a node that is behind the API server', () => {
+  const PATH = '/apis/akri.sh/v0/namespaces/default/instances/cam-8120fe'
+  const key = objectKey('default', 'cam-8120fe')
+  const slot = (index: number) => `cam-8120fe-${index}` as SlotName
+  const [NODE_A, NODE_B] = ['node-a', 'node-b'] as [NodeName, NodeName]
+  let server: FakeApiServer
+  let client: ApiClient
+  let late: KubernetesCluster
+  let other: KubernetesCluster
+
+  function open(node: NodeName): KubernetesCluster {
+    const cluster = new KubernetesCluster({ client, clock: systemClock, log: silentLogger, node })
+    cluster.start()
+    return cluster
+  }
+
+  /** Both nodes see this Instance. Then the watches fall silent: only the other node sees its own writes. */
+  async function start(deviceUsage: Record<string, string>, capacity = 2): Promise<void> {
+    server.put(PATH, { ...instanceWith(deviceUsage, { capacity, nodes: [NODE_A, NODE_B] }) })
+    ;[late, other] = [open(NODE_A), open(NODE_B)]
+    await eventually(() => {
+      for (const { instances } of [late, other]) expect(instances.get(key)).toBeDefined()
+    })
+    server.isSilent = true
+  }
+
+  const usage = () => (server.objects.get(PATH) as unknown as Instance).spec.deviceUsage
+
+  beforeEach(async () => {
+    server = new FakeApiServer(systemClock)
+    client = await server.open()
+  })
+
+  afterEach(async () => {
+    await Promise.all([late.close(), other.close()])
+    await server.close()
+  })
+
+  it('R80 claims a slot that the other node has released', async () => {
+    await start({ [slot(0)]: NODE_B, [slot(1)]: '' })
+    expect(await other.releaseSlot(key, slot(0), NODE_B)).toBe('released')
+    expect(late.instances.get(key)?.spec.deviceUsage[slot(0)]).toBe(NODE_B)
+    expect(await late.claimSlot(key, slot(0), NODE_A)).toEqual({ outcome: 'claimed' })
+    expect(usage()).toEqual({ [slot(0)]: NODE_A, [slot(1)]: '' })
+  })
+
+  it('R85 does not claim a slot that the other node has claimed', async () => {
+    await start({ [slot(0)]: '', [slot(1)]: '' })
+    await other.claimSlot(key, slot(0), NODE_B)
+    expect(await late.claimSlot(key, slot(0), NODE_A)).toEqual({ outcome: 'taken', by: NODE_B })
+    expect(usage()[slot(0)]).toBe(NODE_B)
+  })
+
+  it('R85 does not release a slot that the other node has claimed since', async () => {
+    await start({ [slot(0)]: NODE_A, [slot(1)]: '' })
+    await other.releaseSlot(key, slot(0), NODE_A)
+    await other.claimSlot(key, slot(0), NODE_B)
+    expect(await late.releaseSlot(key, slot(0), NODE_A)).toBe('changed')
+    expect(usage()[slot(0)]).toBe(NODE_B)
+  })
+
+  it('A20 claims no slot more than the capacity while claims are beyond the capacity', async () => {
+    await start({ [slot(0)]: '', [slot(1)]: '', [slot(2)]: NODE_B })
+    await other.claimSlot(key, slot(1), NODE_B)
+    expect(await late.claimSlot(key, slot(0), NODE_A)).toEqual({ outcome: 'gone' })
+    expect(usage()).toEqual({ [slot(0)]: '', [slot(1)]: NODE_B, [slot(2)]: NODE_B })
+  })
+
+  it.each([
+    ['removes', 1, 2, [slot(0)]],
+    ['keeps', 2, 1, [slot(0), slot(1)]],
+  ])(
+    'A20 %s a released slot by the capacity that the other node has written',
+    async (_, capacity, before, slots) => {
+      await start({ [slot(0)]: '', [slot(1)]: NODE_A }, before)
+      await other.updateInstance(key, { capacity })
+      expect(await late.releaseSlot(key, slot(1), NODE_A)).toBe('released')
+      expect(Object.keys(usage())).toEqual(slots)
+    },
+  )
+})
