@@ -17,7 +17,7 @@ const SLOTS = 4
 let directory: string
 let program: string
 
-/** Claims and frees the slots of one Instance for ever, and says each outcome once it is promised. */
+/** Claims and releases the slots of an Instance for ever, and prints each acknowledged result. */
 const CLAIMER = `
 import { StandaloneCluster } from './cluster/standalone-cluster.js'
 import { StateFile } from './state/state-file.js'
@@ -35,7 +35,7 @@ for (let count = 0; ; count++) {
   const slot = 'lab-8120fe-' + (count % ${SLOTS})
   const holder = cluster.instances.get('default/lab-8120fe').spec.deviceUsage[slot]
   const usage = holder === '' ? 'n-' + round + '-' + count : ''
-  // Before: it may be in the file although the process did not live to tell.
+  // Printed before: a change can be in the file although the process died before its answer.
   writeSync(1, 'try ' + slot + ' ' + usage + '\\n')
   if (holder === '') await cluster.claimSlot('default/lab-8120fe', slot, usage)
   else await cluster.releaseSlot('default/lab-8120fe', slot, holder)
@@ -54,7 +54,7 @@ beforeAll(async () => {
     format: 'esm',
     target: 'node20',
     conditions: ['akri-source'],
-    // What of the bundle is CommonJS asks for Node's modules at run time.
+    // CommonJS code in the bundle requires the modules of Node at run time.
     banner: {
       js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)",
     },
@@ -71,7 +71,7 @@ it('keeps every acknowledged claim and release when the process is killed at any
     })
     const tried = new Map<string, string>()
     let lines = 0
-    // A different number of lines in each round: the kill falls into any step of a write.
+    // The number of lines differs in each round, so that the kill hits any step of a write.
     const end = 5 + ((round * 37) % 90)
     for await (const line of createInterface({ input: child.stdout })) {
       const [word, slot = '', usage = ''] = line.split(' ')

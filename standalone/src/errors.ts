@@ -3,10 +3,10 @@ import { AkriError, defineError } from '@akrijs/runtime'
 /** The state of the standalone agent cannot be written or read. */
 export class StateFileError extends defineError('AKRI_ERR_STATE_FILE', 'transient') {}
 
-/** Another agent runs on the same state directory. */
+/** Another agent uses the state directory. */
 export class StateLockedError extends defineError('AKRI_ERR_STATE_LOCKED', 'terminal') {}
 
-/** A Pod was refused by the simulated kubelet, for the reason that a kubelet gives. */
+/** The simulated kubelet refused a Pod, with the reason that a kubelet gives. */
 export class AdmissionError extends AkriError {
   constructor(message: string) {
     super('AKRI_ERR_ADMISSION', 'transient', `UnexpectedAdmissionError: ${message}`)

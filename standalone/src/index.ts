@@ -3,12 +3,14 @@ export type { BrokerState } from './brokers/broker.js'
 export { BrokerLedger } from './brokers/broker-ledger.js'
 export { BrokerSet } from './brokers/broker-set.js'
 export { FinishedJobs } from './brokers/finished-jobs.js'
-export type { RecordedEvent } from './cluster/event-log.js'
 export { ObjectStore } from './cluster/object-store.js'
 export { StandaloneCluster } from './cluster/standalone-cluster.js'
-export { AdmissionError, StateFileError } from './errors.js'
-export type { ContainerOptions, SimulatedPod } from './simulated-kubelet/pod.js'
+export { StateFileError } from './errors.js'
 export { SimulatedKubelet } from './simulated-kubelet/simulated-kubelet.js'
-export { type StandaloneAgent, type StandaloneOptions, startStandalone } from './standalone.js'
+export {
+  type StandaloneAgent,
+  type StandaloneOptions,
+  startStandalone,
+} from './standalone.js'
 export { makeStateDirectory } from './state/state-directory.js'
 export { StateFile } from './state/state-file.js'

@@ -214,7 +214,7 @@ describe('akri run', () => {
     await vi.waitFor(() => expect(akri.output).toContain('agent started'), patience)
     const second = akri.run(['run', '--plain', '-f', file])
     expect(second.status).toBe(1)
-    expect(second.stderr).toContain('another agent works on')
+    expect(second.stderr).toContain('another agent uses')
   })
 
   it('refuses it also by another path that is too long for sockets, and with another temporary directory', async () => {
@@ -234,7 +234,7 @@ describe('akri run', () => {
     expect(akri.run(['get', 'instances', '--state-dir', long]).stdout).toContain('nulls')
     const second = akri.run(['run', '--plain', '-f', file, '--state-dir', long])
     expect(second.status).toBe(1)
-    expect(second.stderr).toContain(`another agent works on ${long}`)
+    expect(second.stderr).toContain(`another agent uses ${long}`)
   })
 
   it.skipIf(process.getuid?.() !== 0)(

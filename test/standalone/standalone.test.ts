@@ -112,8 +112,8 @@ describe('the standalone agent', () => {
     expect(warned).toEqual([
       {
         node: 'n2',
-        others: ['n1'],
-        message: 'state is of another node: its Instances and slots are given up',
+        previousNodes: ['n1'],
+        message: 'state of another node discarded',
       },
     ])
     expect(
@@ -280,7 +280,7 @@ describe('the standalone agent', () => {
     await rm(state)
     await mkdir(state)
     await configure(1, ['foo1'], 'other')
-    await eventually(() => expect(said).toContain('manifests cannot be applied'))
+    await eventually(() => expect(said).toContain('manifests not applied'))
     expect(names(agent)).toEqual(['lab-8120fe'])
     await rmdir(state)
     await eventually(() => expect(names(agent)).toEqual(['other-a19705']))

@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest'
 import { brokerEnvironment, expand, planBroker } from './broker-command.js'
 
 describe('the command of a broker', () => {
-  it('expands $(NAME) where it is known, leaves it where it is not, and takes $$ for $', () => {
+  it('expands $(NAME) for known names, keeps it for others, and turns $$ into $', () => {
     expect(expand('$(A) $(B) $$(A) $A', { A: 'x' })).toBe('x $(B) $(A) $A')
   })
 
-  it('gets what was allocated, its own entries over it, and of ours only what every program needs', () => {
+  it('has the allocated variables, then those of the container, and a few of the agent', () => {
     const env = brokerEnvironment(
       { DEVICE: '/dev/null', MODE: 'r' },
       { MODE: 'w', BOTH: '$(DEVICE)-$(MODE)' },
@@ -15,7 +15,7 @@ describe('the command of a broker', () => {
     expect(env).toEqual({ PATH: '/bin', DEVICE: '/dev/null', MODE: 'w', BOTH: '/dev/null-w' })
   })
 
-  it('asks for one slot of its Instance where it names no resource, and for what stands behind the placeholder', () => {
+  it('asks for one slot of its Instance by default, and for the resource of the placeholder', () => {
     const container = { name: 'c', command: ['/bin/true'] }
     expect(planBroker({ brokerPodSpec: { containers: [container] } }, 'akri.sh/x')).toMatchObject({
       command: { resources: { 'akri.sh/x': 1 } },
@@ -37,7 +37,7 @@ describe('the command of a broker', () => {
       { containers: [{ command: ['a'], env: [{ name: 'X', valueFrom: {} }] }] },
       /valueFrom needs a cluster/,
     ],
-  ])('says why %j runs nothing', (spec, reason) => {
+  ])('gives the reason why %j runs nothing', (spec, reason) => {
     expect(planBroker({ brokerPodSpec: spec }, 'akri.sh/x')).toMatchObject({
       kind: 'none',
       reason: expect.stringMatching(reason),
@@ -53,7 +53,7 @@ describe('the command of a broker', () => {
     [{ command: ['sh'], args: ['-c', null] }, 'args[1]', /^null is no text/],
     [{ command: ['sh'], workingDir: 7 }, 'workingDir', /^7 is no path/],
     [{ command: ['sh'], workingDir: '/a\0' }, 'workingDir', /is no path/],
-  ])('refuses %j, and says where and why', (container, field, message) => {
+  ])('refuses %j, with the path and the problem', (container, field, message) => {
     const at = `containers[0].${field}`
     expect(planBroker({ brokerPodSpec: { containers: [container] } }, 'akri.sh/x')).toEqual({
       kind: 'wrong',
@@ -68,7 +68,7 @@ describe('the command of a broker', () => {
     })
   })
 
-  it('takes what is null or empty for what is not there', () => {
+  it('treats null and empty values as absent', () => {
     const container = { command: ['sh'], args: null, workingDir: '' }
     expect(planBroker({ brokerPodSpec: { containers: [container] } }, 'akri.sh/x')).toMatchObject({
       command: { file: 'sh', args: [], workingDirectory: undefined },

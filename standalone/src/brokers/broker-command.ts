@@ -1,41 +1,41 @@
 import { type BrokerSpec, GROUP, PLACEHOLDER, type Problem, shorten } from '@akrijs/api'
 import { isRecord } from '@akrijs/runtime'
-import type { ContainerOptions } from '../simulated-kubelet/pod.js'
+import type { ContainerOptions } from '../simulated-kubelet/simulated-pod.js'
 
-/** What a container of a brokerSpec runs as a process of this machine. */
+/** The process of a container of a brokerSpec. */
 export interface BrokerCommand {
   readonly container: string
-  /** Where the container stands in its Configuration, such as `spec.brokerSpec.brokerPodSpec.containers[0]`. */
+  /** The path of the container, such as `spec.brokerSpec.brokerPodSpec.containers[0]`. */
   readonly at: string
   readonly file: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly workingDirectory: string | undefined
-  /** How many of each resource it asks for. */
+  /** The quantity of each resource that the container asks for. */
   readonly resources: Readonly<Record<string, number>>
-  /** Where it says so; nothing of what it does not say itself. */
+  /** The path of each quantity; without the default quantity. */
   readonly resourcesAt: Readonly<Record<string, string>>
 }
 
-/** When a broker is done. */
+/** When a broker has finished. */
 export type BrokerGoal =
-  /** Never, as a Pod is: it is started again whenever it ends. */
+  /** Never: as a Pod, it is restarted after each end. */
   | { readonly kind: 'forever' }
-  /** As a Job is: after so many runs that succeeded, or one failure more than the limit. */
+  /** As a Job: after so many successful runs, or one failure more than the limit. */
   | { readonly kind: 'completions'; readonly completions: number; readonly backoffLimit: number }
 
 export type BrokerPlan =
   | { readonly kind: 'run'; readonly command: BrokerCommand; readonly goal: BrokerGoal }
-  /** There is nothing to run on a machine without a cluster; the reason. */
+  /** Nothing can run without a cluster, for this reason. */
   | { readonly kind: 'none'; readonly reason: string }
-  /** It makes no sense. */
+  /** The brokerSpec is invalid. */
   | { readonly kind: 'wrong'; readonly problem: Problem }
 
-/** Of a Job that does not say it. Kubernetes' own defaults. */
+/** The defaults of Kubernetes for a Job. */
 const BACKOFF_LIMIT = 6
 const COMPLETIONS = 1
 
-/** Reads a brokerSpec. Its first container runs, if it says how: an image alone needs a container runtime. */
+/** Plans the first container of a brokerSpec. A container without a command needs a cluster. */
 export function planBroker(broker: BrokerSpec, instanceResource: string): BrokerPlan {
   if ('brokerPodSpec' in broker)
     return planPod('brokerPodSpec', broker.brokerPodSpec, instanceResource, { kind: 'forever' })
@@ -118,8 +118,8 @@ function planPod(
 }
 
 /**
- * What was allocated, for a process that has no container around it: a variable that says where something is mounted says
- * where that is on this machine.
+ * The allocated variables for a process without a container: the path of a mount becomes the path
+ * on this machine.
  */
 export function withoutMounts({
   envs,
@@ -132,23 +132,23 @@ export function withoutMounts({
 }
 
 /**
- * The whole environment of a broker: what was allocated, the container's own entries over it (as the kubelet has it), and of
- * ours only what every program needs to find its way.
+ * The environment of a broker: the allocated variables, then the entries of the container, as the
+ * kubelet has it. The agent's environment gives only the variables that every program needs.
  */
 export function brokerEnvironment(
   allocated: Readonly<Record<string, string>>,
-  own: Readonly<Record<string, string>>,
-  ours: Readonly<Record<string, string | undefined>>,
+  container: Readonly<Record<string, string>>,
+  agent: Readonly<Record<string, string | undefined>>,
 ): Record<string, string> {
   const base = ['PATH', 'HOME', 'LANG', 'TMPDIR', 'TZ'].flatMap((name) =>
-    ours[name] === undefined ? [] : [[name, ours[name]]],
+    agent[name] === undefined ? [] : [[name, agent[name]]],
   )
   const env: Record<string, string> = { ...Object.fromEntries(base), ...allocated }
-  for (const [name, value] of Object.entries(own)) env[name] = expand(value, env)
+  for (const [name, value] of Object.entries(container)) env[name] = expand(value, env)
   return env
 }
 
-/** Kubernetes' expansion: `$(NAME)` where NAME is known, `$$` for `$`. */
+/** The expansion of Kubernetes: `$(NAME)` for a variable NAME, `$$` for `$`. */
 export function expand(text: string, env: Readonly<Record<string, string>>): string {
   return text.replace(/\$\$|\$\(([^)]*)\)/g, (whole, name: string | undefined) => {
     if (name === undefined) return '$'
@@ -157,24 +157,24 @@ export function expand(text: string, env: Readonly<Record<string, string>>): str
 }
 
 function resources(
-  given: unknown,
+  requirements: unknown,
   instanceResource: string,
   at: string,
 ): Pick<BrokerCommand, 'resources' | 'resourcesAt'> {
-  // Limits count where both are given.
-  const wanted = ['requests', 'limits'].flatMap((kind) =>
-    Object.entries(record(record(given)[kind])).flatMap(([name, quantity]) => {
+  // Limits override requests.
+  const quantities = ['requests', 'limits'].flatMap((kind) =>
+    Object.entries(record(record(requirements)[kind])).flatMap(([name, quantity]) => {
       const resource = name === PLACEHOLDER ? instanceResource : name
       const count = Number(quantity)
       const counts = resource.startsWith(`${GROUP}/`) && Number.isInteger(count) && count > 0
       return counts ? [{ resource, count, path: `${at}.${kind}[${JSON.stringify(name)}]` }] : []
     }),
   )
-  // A broker that asks for nothing still uses the device that it is there for.
-  if (wanted.length === 0) return { resources: { [instanceResource]: 1 }, resourcesAt: {} }
+  // A broker without a request uses the device of its Instance.
+  if (quantities.length === 0) return { resources: { [instanceResource]: 1 }, resourcesAt: {} }
   return {
-    resources: Object.fromEntries(wanted.map(({ resource, count }) => [resource, count])),
-    resourcesAt: Object.fromEntries(wanted.map(({ resource, path }) => [resource, path])),
+    resources: Object.fromEntries(quantities.map(({ resource, count }) => [resource, count])),
+    resourcesAt: Object.fromEntries(quantities.map(({ resource, path }) => [resource, path])),
   }
 }
 
@@ -196,7 +196,7 @@ function wholeNumber(value: unknown): number | undefined {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0 ? value : undefined
 }
 
-/** A list of texts, empty where there is none, or what is wrong with it. */
+/** A list of texts, empty if there is none, or the problem of it. */
 function texts(value: unknown, at: string): string[] | Problem {
   if (value === undefined || value === null) return []
   if (!Array.isArray(value))
@@ -205,13 +205,13 @@ function texts(value: unknown, at: string): string[] | Problem {
       message: `${shorten(value)} is no list; write a list of texts, such as [/bin/sh, -c, "exec program"]`,
     }
   const list: string[] = []
-  for (const [index, one] of value.entries()) {
+  for (const [index, text] of value.entries()) {
     const path = `${at}[${index}]`
-    if (typeof one !== 'string')
-      return { path, message: `${shorten(one)} is no text; write it in quotes` }
-    if (one.includes('\0'))
-      return { path, message: `${shorten(one)} has a NUL in it, which no program can be given` }
-    list.push(one)
+    if (typeof text !== 'string')
+      return { path, message: `${shorten(text)} is no text; write it in quotes` }
+    if (text.includes('\0'))
+      return { path, message: `${shorten(text)} has a NUL in it, which no program can be given` }
+    list.push(text)
   }
   return list
 }

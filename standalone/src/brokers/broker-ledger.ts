@@ -3,15 +3,15 @@ import { readFile } from 'node:fs/promises'
 import { signalGroup } from './broker-process.js'
 
 interface LedgerEntry {
-  /** Of the process that leads the group. */
+  /** The process that leads the process group. */
   readonly pid: number
-  /** When it started, in the kernel's ticks since boot: tells it from another one that got its number. */
+  /** When the process started, in ticks since boot: a later process can get the same pid. */
   readonly started: string
 }
 
 /**
- * Which brokers run, in a file: an agent that is killed cannot end them, so the next one does. Nobody reads their output any
- * more, and their slots are to be given anew.
+ * A file with the brokers that run. An agent that is killed cannot end its brokers, so the next
+ * agent does: no program reads their output, and their slots are free.
  */
 export class BrokerLedger {
   readonly file: string
@@ -21,16 +21,16 @@ export class BrokerLedger {
     this.file = file
   }
 
-  /** Ends what an agent that was killed has left running. @returns the pids */
+  /** Ends the brokers of an agent that was killed. @returns their pids */
   async endLeftovers(): Promise<number[]> {
-    const left = (await this.#read()).filter(
+    const leftovers = (await this.#read()).filter(
       ({ pid, started }) => leads(pid, started) || outlives(pid, started),
     )
-    for (const { pid } of left) signalGroup(pid, 'SIGKILL')
-    return left.map(({ pid }) => pid)
+    for (const { pid } of leftovers) signalGroup(pid, 'SIGKILL')
+    return leftovers.map(({ pid }) => pid)
   }
 
-  /** Throws the system's error where the file cannot be written; then it is to be called again. */
+  /** Throws the system's error if the file cannot be written; the caller tries again. */
   add(pid: number): void {
     const started = processAt(pid)?.started
     if (started === undefined) return
@@ -43,11 +43,11 @@ export class BrokerLedger {
     try {
       this.#write()
     } catch {
-      // No harm: by when it started, a process that is gone is told from any other.
+      // A stale entry does no harm: its start time matches no other process.
     }
   }
 
-  /** Ends what runs, at once. */
+  /** Ends all brokers at once. */
   kill(): void {
     for (const pid of this.#entries.keys()) signalGroup(pid, 'SIGKILL')
   }
@@ -57,13 +57,13 @@ export class BrokerLedger {
       const entries: unknown = JSON.parse(await readFile(this.file, 'utf8'))
       return Array.isArray(entries) ? entries.filter(isEntry) : []
     } catch {
-      // There is none, or it makes no sense: then nothing is known to be left.
+      // Without a valid file there is no process to end.
       return []
     }
   }
 
   #write(): void {
-    // Renamed into place: a kill in the middle must not lose what runs.
+    // A rename is atomic: a kill during the write must not lose entries.
     const next = `${this.file}.next`
     writeFileSync(next, JSON.stringify([...this.#entries.values()]), { mode: 0o600 })
     renameSync(next, this.file)
@@ -83,13 +83,13 @@ function isEntry(value: unknown): value is LedgerEntry {
 }
 
 function leads(pid: number, started: string): boolean {
-  const now = processAt(pid)
-  return now !== undefined && now.state !== 'Z' && now.started === started
+  const found = processAt(pid)
+  return found !== undefined && found.state !== 'Z' && found.started === started
 }
 
 /**
- * Whether a group goes on without the process that led it. No process gets the number of a group that exists, so whoever is
- * in it and is no older than its leader came from there.
+ * Whether a process group outlives its leader. No process gets the pid of a group that exists, so
+ * any process of the group that is no older than the leader belongs to the broker.
  */
 function outlives(pid: number, started: string): boolean {
   const leader = processAt(pid)
@@ -98,15 +98,15 @@ function outlives(pid: number, started: string): boolean {
     .filter((name) => /^\d+$/.test(name))
     .map((name) => processAt(Number(name)))
     .some(
-      (one) =>
-        one?.group === pid &&
-        one.session === pid &&
-        one.state !== 'Z' &&
-        Number(one.started) >= Number(started),
+      (member) =>
+        member?.group === pid &&
+        member.session === pid &&
+        member.state !== 'Z' &&
+        Number(member.started) >= Number(started),
     )
 }
 
-/** Fields of /proc/PID/stat, proc(5); the second one is in parentheses and may hold anything. */
+/** Fields of /proc/PID/stat, proc(5). The second field is in parentheses and can hold any text. */
 function processAt(
   pid: number,
 ): { state: string; group: number; session: number; started: string } | undefined {

@@ -22,7 +22,7 @@ function start(script: string) {
   return { broker, lines }
 }
 
-/** Gone, or dead and only not yet reaped by its parent. */
+/** Ended: also if its parent has not reaped it yet. */
 function isGone(pid: number): boolean {
   try {
     return readFileSync(`/proc/${pid}/stat`, 'utf8')
@@ -34,7 +34,7 @@ function isGone(pid: number): boolean {
 }
 
 describe('the process of a broker', () => {
-  it('says how it ended', async () => {
+  it('reports its end', async () => {
     expect(await start('exit 3').broker.ended).toEqual({
       succeeded: false,
       reason: 'it exited with code 3',
@@ -54,7 +54,7 @@ describe('the process of a broker', () => {
     ['/etc/passwd/such', 'its command /etc/passwd/such does not exist'],
     ['no-such', 'its command no-such does not exist in PATH'],
     ['/etc/passwd', 'its command /etc/passwd is no program, or may not be run'],
-  ])('says why %s cannot be started', async (file, reason) => {
+  ])('gives the reason why %s cannot be started', async (file, reason) => {
     const env = { PATH: '/bin' }
     const broker = new BrokerProcess({
       file,
@@ -74,7 +74,7 @@ describe('the process of a broker', () => {
   it.each([
     ['/no/such', 'does not exist'],
     ['/etc/passwd', 'is not a directory'],
-  ])('says why it cannot be started in %s', async (workingDirectory, why) => {
+  ])('gives the reason why it cannot be started in %s', async (workingDirectory, why) => {
     const broker = new BrokerProcess({
       file: '/bin/true',
       args: [],
@@ -90,7 +90,7 @@ describe('the process of a broker', () => {
     })
   })
 
-  it('says that the interpreter of a script does not exist', async () => {
+  it('reports a missing interpreter of a script', async () => {
     const file = path.join(mkdtempSync(path.join(os.tmpdir(), 'akri-broker-')), 'script')
     writeFileSync(file, '#!/no/such/interpreter\n', { mode: 0o755 })
     const broker = new BrokerProcess({
@@ -106,7 +106,7 @@ describe('the process of a broker', () => {
     )
   })
 
-  it('says that its working directory does not exist', async () => {
+  it('reports a missing working directory', async () => {
     const workingDirectory = '/no/such/directory'
     const broker = new BrokerProcess({
       file: 'true',
@@ -121,7 +121,7 @@ describe('the process of a broker', () => {
     )
   })
 
-  it('ends with everything that it started, also what ignores being asked', async () => {
+  it('ends with all processes that it started, also those that ignore SIGTERM', async () => {
     const { broker, lines } = start(
       'sh -c "trap \'\' TERM; echo \\$\\$; while :; do sleep 1; done" & wait',
     )
@@ -141,7 +141,7 @@ describe('the process of a broker', () => {
 describe('the ledger of brokers', () => {
   const file = () => path.join(mkdtempSync(path.join(os.tmpdir(), 'akri-ledger-')), 'brokers.json')
 
-  it('ends what an agent that was killed has left, and only that', async () => {
+  it('ends the brokers of a killed agent, and no other process', async () => {
     const at = file()
     const left = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' })
     const other = spawn('sleep', ['1000'], { detached: true, stdio: 'ignore' })
@@ -149,7 +149,7 @@ describe('the ledger of brokers', () => {
     try {
       new BrokerLedger(at).add(left.pid ?? 0)
       const kept: unknown[] = JSON.parse(readFileSync(at, 'utf8'))
-      // The number of a broker of long ago, which another program has by now.
+      // The pid of an earlier broker, which another program has now.
       writeFileSync(at, JSON.stringify([...kept, { pid: other.pid, started: '1' }]))
       expect(await new BrokerLedger(at).endLeftovers()).toEqual([left.pid])
       await ended
@@ -161,9 +161,9 @@ describe('the ledger of brokers', () => {
     }
   })
 
-  it('ends what a broker has left running that is dead itself', async () => {
+  it('ends the processes of a broker that has ended itself', async () => {
     const at = file()
-    // The shell leads the group and ends; what it has started goes on.
+    // The shell leads the group and ends; its child runs on.
     const leader = spawn('sh', ['-c', 'sleep 1000 & echo $!; read wait'], {
       detached: true,
       stdio: ['pipe', 'pipe', 'ignore'],
@@ -178,7 +178,7 @@ describe('the ledger of brokers', () => {
     await eventually(() => expect(isGone(member)).toBe(true))
   })
 
-  it('takes a file that makes no sense for an empty one', async () => {
+  it('treats an invalid file as an empty one', async () => {
     const at = file()
     writeFileSync(at, '[{"pid": 1, "started": "1"}, nonsense')
     expect(await new BrokerLedger(at).endLeftovers()).toEqual([])

@@ -12,22 +12,22 @@ export interface BrokerProcessOptions {
   onLine(line: string): void
 }
 
-/** How a broker ended. */
+/** The end of a process. */
 export interface BrokerEnd {
-  /** It exited with 0. */
+  /** Whether the exit code is 0. */
   readonly succeeded: boolean
   readonly reason: string
-  /** What of its container is the reason that it could not be started. */
+  /** The field of the container that made the start impossible. */
   readonly field?: 'command[0]' | 'workingDir'
 }
 
-/** How long a broker may take to end when it is asked to, in milliseconds. */
+/** How long a broker has to end after SIGTERM, in milliseconds. */
 const TERM_MS = 5000
 
-/** A broker and whatever it starts: one process group. */
+/** A process of a broker with its children: one process group. */
 export class BrokerProcess {
   readonly pid: number | undefined
-  /** Resolves when it has ended. */
+  /** Resolves when the process has ended. */
   readonly ended: Promise<BrokerEnd>
   readonly #clock: Clock
 
@@ -42,7 +42,7 @@ export class BrokerProcess {
     for (const stream of [child.stdout, child.stderr])
       if (stream !== null) splitLines(stream, onLine)
     this.ended = new Promise((resolve) => {
-      child.once('error', (error) => resolve(whyNot(error, options)))
+      child.once('error', (error) => resolve(failedStart(error, options)))
       child.once('exit', (code, signal) =>
         resolve({
           succeeded: code === 0,
@@ -52,24 +52,24 @@ export class BrokerProcess {
     })
   }
 
-  /** Asks the whole group to end, and makes it after a while. */
+  /** Ends the whole group: by SIGTERM, and then by SIGKILL. */
   async stop(): Promise<void> {
     if (this.pid === undefined) return
-    const patience = new AbortController()
+    const over = new AbortController()
     signalGroup(this.pid, 'SIGTERM')
-    const late = this.#clock.sleep(TERM_MS, patience.signal).then(
+    const late = this.#clock.sleep(TERM_MS, over.signal).then(
       () => 'late',
       () => 'in time',
     )
     await Promise.race([this.ended, late])
-    patience.abort()
-    // Also what it left behind: the group lives as long as one of its members.
+    over.abort()
+    // The group lives as long as any of its members.
     signalGroup(this.pid, 'SIGKILL')
     await this.ended
   }
 }
 
-/** Sends a signal to all processes of a group; nothing where there are none. */
+/** Sends a signal to all processes of a group, if there are any. */
 export function signalGroup(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-pid, signal)
@@ -83,39 +83,39 @@ type Start = Omit<BrokerProcessOptions, 'clock' | 'onLine'>
 function started(options: Start): ChildProcess | BrokerEnd {
   const { file, args, env, workingDirectory: cwd } = options
   try {
-    // A group of its own: ended as a whole, and not by a Ctrl-C that is meant for the agent.
+    // In a new group: it is ended as a whole, and Ctrl-C reaches only the agent.
     return spawn(file, args, { env, cwd, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
   } catch (error) {
-    // Some of what the kernel refuses is thrown, some is an event.
-    return whyNot(error, options)
+    // spawn throws some errors, and reports others by an event.
+    return failedStart(error, options)
   }
 }
 
-function whyNot(error: unknown, { file, workingDirectory }: Start): BrokerEnd {
-  const because = (reason: string, field?: BrokerEnd['field']) => ({
+function failedStart(error: unknown, { file, workingDirectory }: Start): BrokerEnd {
+  const failure = (reason: string, field?: BrokerEnd['field']) => ({
     succeeded: false,
     reason: `it cannot be started: ${reason}`,
     ...(field === undefined ? {} : { field }),
   })
-  // spawn names the command also where it is the working directory that is wrong.
+  // spawn names the command also if the working directory is wrong.
   if (workingDirectory !== undefined) {
-    const wrong = whyNoDirectory(workingDirectory)
-    if (wrong !== undefined)
-      return because(`its workingDir ${workingDirectory} ${wrong}`, 'workingDir')
+    const problem = directoryProblem(workingDirectory)
+    if (problem !== undefined)
+      return failure(`its workingDir ${workingDirectory} ${problem}`, 'workingDir')
   }
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   if (code === 'ENOENT' && !file.includes('/'))
-    return because(`its command ${file} does not exist in PATH`, 'command[0]')
+    return failure(`its command ${file} does not exist in PATH`, 'command[0]')
   if (code === 'ENOENT' && existsSync(path.resolve(workingDirectory ?? '', file)))
-    return because(`the interpreter that its command ${file} names does not exist`, 'command[0]')
+    return failure(`the interpreter that its command ${file} names does not exist`, 'command[0]')
   if (code === 'ENOENT' || code === 'ENOTDIR')
-    return because(`its command ${file} does not exist`, 'command[0]')
+    return failure(`its command ${file} does not exist`, 'command[0]')
   if (code === 'EACCES')
-    return because(`its command ${file} is no program, or may not be run`, 'command[0]')
-  return because(messageOf(error))
+    return failure(`its command ${file} is no program, or may not be run`, 'command[0]')
+  return failure(messageOf(error))
 }
 
-function whyNoDirectory(directory: string): string | undefined {
+function directoryProblem(directory: string): string | undefined {
   try {
     const found = statSync(directory, { throwIfNoEntry: false })
     if (found === undefined) return 'does not exist'

@@ -28,8 +28,8 @@ let standalone: StandaloneAgent
 let brokers: BrokerSet
 let lines: string[]
 let warnings: unknown[]
-/** What was logged, with its level. */
-let said: { level: string; message: string; retryInMs?: number }[]
+/** The log lines, with their level. */
+let logged: { level: string; message: string; retryInMs?: number }[]
 
 const write = (command: string) =>
   writeBroker(
@@ -54,7 +54,7 @@ spec:
 `,
   )
 
-/** Anew, with a clock that stands still. */
+/** Starts another set, with a manual clock. */
 async function restart(): Promise<ManualClock> {
   await brokers.close()
   const clock = new ManualClock()
@@ -62,8 +62,8 @@ async function restart(): Promise<ManualClock> {
   return clock
 }
 
-const saidOf = (level: string, message: string) =>
-  said.filter((one) => one.level === level && one.message === message)
+const linesOf = (level: string, message: string) =>
+  logged.filter((line) => line.level === level && line.message === message)
 
 const state = () => {
   const [instance] = standalone.cluster.instances.list()
@@ -82,7 +82,7 @@ beforeEach(async () => {
   directory = mkdtempSync(path.join(os.tmpdir(), 'akri-b-'))
   lines = []
   warnings = []
-  said = []
+  logged = []
   write('sleep 1000')
   standalone = await startStandalone({
     manifests: [path.join(directory, 'c.yaml')],
@@ -105,13 +105,13 @@ async function options(): Promise<BrokerSetOptions> {
     log: {
       ...silentLogger,
       info: (fields: object, message: string) =>
-        void said.push({ level: 'info', ...fields, message }),
+        void logged.push({ level: 'info', ...fields, message }),
       warn: (fields: object, message: string) => {
         warnings.push(fields)
-        said.push({ level: 'warn', ...fields, message })
+        logged.push({ level: 'warn', ...fields, message })
       },
       error: (fields: object, message: string) =>
-        void said.push({ level: 'error', ...fields, message }),
+        void logged.push({ level: 'error', ...fields, message }),
     },
     environment: process.env,
     onLine: (_, line) => lines.push(line),
@@ -133,7 +133,7 @@ describe('the brokers of a machine', () => {
     expect(used()).toBe(1)
   })
 
-  it('are started again when they end, with one slot all the time', async () => {
+  it('are restarted when they end, and never claim more than one slot', async () => {
     const first = await vi.waitFor(() => pid() ?? expect.fail('none runs'), patience)
     process.kill(first, 'SIGKILL')
     await vi.waitFor(() => expect(pid() !== undefined && pid() !== first).toBe(true), patience)
@@ -155,7 +155,7 @@ describe('the brokers of a machine', () => {
     ).toBe(1)
   })
 
-  it('whose command does not exist say so', async () => {
+  it('report a command that does not exist', async () => {
     await vi.waitFor(() => expect(pid()).toBeDefined(), patience)
     write('/no/such/broker')
     await vi.waitFor(
@@ -168,14 +168,12 @@ describe('the brokers of a machine', () => {
     )
   })
 
-  it('that cannot be started are an error with file, path and reason: once for each change, however often they are tried', async () => {
+  it('that cannot be started are logged with file, path and reason, once for each change', async () => {
     const file = path.join(directory, 'c.yaml')
     const at = 'spec.brokerSpec.brokerPodSpec.containers[0]'
     const cannot = 'it cannot be started: its'
     write('/no/such/broker')
-    await eventually(() =>
-      expect(saidOf('info', 'broker is not running').length).toBeGreaterThan(1),
-    )
+    await eventually(() => expect(linesOf('info', 'broker not running').length).toBeGreaterThan(1))
     const first = {
       level: 'error',
       message: 'broker cannot run',
@@ -183,7 +181,7 @@ describe('the brokers of a machine', () => {
       path: `${at}.command[0]`,
       error: `${cannot} command /no/such/broker does not exist`,
     }
-    expect(said.filter(({ level }) => level === 'error')).toEqual([first])
+    expect(logged.filter(({ level }) => level === 'error')).toEqual([first])
     writeBroker(`brokerPodSpec: { containers: [{ command: [/bin/true], workingDir: /no/such }] }`)
     const second = {
       ...first,
@@ -191,7 +189,7 @@ describe('the brokers of a machine', () => {
       error: `${cannot} workingDir /no/such does not exist`,
     }
     await eventually(() =>
-      expect(said.filter(({ level }) => level === 'error')).toEqual([first, second]),
+      expect(logged.filter(({ level }) => level === 'error')).toEqual([first, second]),
     )
     writeBroker(`brokerPodSpec: { containers: [{ command: sh -c x }] }`)
     const third = {
@@ -200,7 +198,7 @@ describe('the brokers of a machine', () => {
       error: expect.stringContaining('"sh -c x" is no list'),
     }
     await eventually(() =>
-      expect(said.filter(({ level }) => level === 'error')).toEqual([first, second, third]),
+      expect(logged.filter(({ level }) => level === 'error')).toEqual([first, second, third]),
     )
     expect(state()).toMatchObject({
       phase: 'none',
@@ -208,11 +206,11 @@ describe('the brokers of a machine', () => {
     })
   })
 
-  it('that ask for more slots than a device has are refused with file and path, and run when the capacity is raised', async () => {
+  it('that ask for more slots than the capacity are refused, and run after the capacity was raised', async () => {
     const asking = `brokerPodSpec: { containers: [{ command: [sleep, '1000'], resources: { limits: { '{{PLACEHOLDER}}': '3' } } }] }`
     writeBroker(asking)
     await eventually(() =>
-      expect(saidOf('error', 'broker cannot run')).toEqual([
+      expect(linesOf('error', 'broker cannot run')).toEqual([
         expect.objectContaining({
           file: path.join(directory, 'c.yaml'),
           path: 'spec.brokerSpec.brokerPodSpec.containers[0].resources.limits["{{PLACEHOLDER}}"]',
@@ -229,7 +227,7 @@ describe('the brokers of a machine', () => {
     expect(used()).toBe(3)
   })
 
-  it('wait for a slot that others have, say so once after five seconds, and are not tried in vain', async () => {
+  it('wait for a claimed slot, with one warning after five seconds, and make no attempts meanwhile', async () => {
     await eventually(() => expect(pid()).toBeGreaterThan(1))
     const clock = await restart()
     const resource = `akri.sh/${standalone.cluster.instances.list()[0]?.metadata.name}`
@@ -239,13 +237,13 @@ describe('the brokers of a machine', () => {
       namespace: 'default',
       containers: [{ name: 'main', resources: { [resource]: 2 } }],
     })
-    said = []
+    logged = []
     brokers.start()
     await eventually(() =>
       expect(state()).toEqual({ phase: 'waiting', reason: `for 1 of ${resource}` }),
     )
     await clock.advance(4999)
-    expect(said).toEqual([])
+    expect(logged).toEqual([])
     await clock.advance(1)
     await clock.advance(60_000)
     const waits = {
@@ -256,28 +254,28 @@ describe('the brokers of a machine', () => {
       allocatable: 2,
       allocated: 2,
     }
-    expect(said).toEqual([{ ...waits, broker: resource.replace('akri.sh/', '') }])
+    expect(logged).toEqual([{ ...waits, broker: resource.replace('akri.sh/', '') }])
     standalone.kubelet.remove('other')
     await eventually(() => expect(pid()).toBeGreaterThan(1))
-    expect(said.map(({ message }) => message)).toEqual([
+    expect(logged.map(({ message }) => message)).toEqual([
       'broker waits for a slot',
       'broker started',
     ])
   })
 
-  it('that have run for ten seconds before they end are started again as soon as at first', async () => {
+  it('that ran for ten seconds are restarted without a longer back-off', async () => {
     const clock = await restart()
     brokers.start()
-    const ends = () => saidOf('info', 'broker is not running')
-    /** Kills the broker. @returns the wait after that, in milliseconds, which is over then */
+    const ends = () => linesOf('info', 'broker not running')
+    /** Kills the broker, and waits for its restart. @returns the wait, in milliseconds */
     const kill = async () => {
       const before = ends().length
       process.kill(await eventually(() => pid() ?? expect.fail('none runs')), 'SIGKILL')
-      const { retryInMs = 0 } = await eventually(() => ends()[before] ?? expect.fail('it goes on'))
+      const { retryInMs = 0 } = await eventually(() => ends()[before] ?? expect.fail('it runs'))
       await clock.advance(retryInMs)
       return retryInMs
     }
-    // Each wait is up to half shorter than twice the one before, and the first one is at most a second.
+    // Each wait is between 50 % and 100 % of its step: 1 s, 2 s, 4 s.
     for (const least of [500, 1000, 2000]) expect(await kill()).toBeGreaterThanOrEqual(least)
     await eventually(() => expect(pid()).toBeGreaterThan(1))
     await clock.advance(9999)
@@ -287,7 +285,7 @@ describe('the brokers of a machine', () => {
     expect(await kill()).toBeLessThanOrEqual(1000)
   })
 
-  it('R52 R53 that are Jobs run to their end once, also over a restart of the agent, and free their slot', async () => {
+  it('R52 R53 of a Job run to their end once, also over a restart of the agent, and free their slot', async () => {
     writeJob(`echo ran >> ${directory}/runs; echo "$DEBUG_ECHO_DESCRIPTION"`, 'completions: 2,')
     const runs = () =>
       existsSync(`${directory}/runs`)
@@ -301,12 +299,12 @@ describe('the brokers of a machine', () => {
     brokers = new BrokerSet(await options())
     brokers.start()
     expect(state()).toEqual({ phase: 'completed' })
-    // Another spec is another Job.
+    // A new spec makes a new Job.
     writeJob(`echo ran again >> ${directory}/runs`)
     await vi.waitFor(() => expect(runs()).toBe(3), patience)
   })
 
-  it('R53 that are Jobs are over also while there is no room to write that down, which is done as soon as there is', async () => {
+  it('R53 of a Job end also while the record of their end cannot be written, and the write is retried', async () => {
     const file = path.join(directory, 'jobs.json')
     symlinkSync('/dev/full', `${file}.next`)
     writeJob('true')
@@ -325,7 +323,7 @@ describe('the brokers of a machine', () => {
     await vi.waitFor(() => expect(readFileSync(file, 'utf8')).toContain('completed'), patience)
   })
 
-  it('R52 that are Jobs are tried again as often as backoffLimit says', async () => {
+  it('R52 of a Job are restarted backoffLimit times', async () => {
     writeJob(`echo ran >> ${directory}/runs; exit 7`, 'backoffLimit: 1,')
     await vi.waitFor(
       () => expect(state()).toEqual({ phase: 'failed', reason: 'it exited with code 7' }),
@@ -334,10 +332,10 @@ describe('the brokers of a machine', () => {
     expect(readFileSync(`${directory}/runs`, 'utf8')).toBe('ran\nran\n')
   })
 
-  it('go on while there is no room to write down that they run, which is done as soon as there is', async () => {
+  it('run also while the ledger cannot be written, and the write is retried', async () => {
     const first = await vi.waitFor(() => pid() ?? expect.fail('none runs'), patience)
     const ledger = path.join(directory, 'brokers.json')
-    // What is written there meets a disk that is full.
+    // Each write to this device fails as on a full disk.
     symlinkSync('/dev/full', `${ledger}.next`)
     write('sleep 2000')
     await vi.waitFor(
@@ -367,7 +365,7 @@ describe('the brokers of a machine', () => {
 })
 
 describe('the control socket', () => {
-  it('gives objects by their paths in Kubernetes to its owner only, and outlives odd requests', async () => {
+  it('serves objects by their paths in Kubernetes, to its owner only, and survives odd requests', async () => {
     const socket = path.join(directory, 'control.sock')
     const control = await serveControl(socket, standalone, brokers)
     try {

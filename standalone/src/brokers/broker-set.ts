@@ -9,18 +9,18 @@ export interface BrokerSetOptions extends BrokerOptions {
 }
 
 /**
- * The brokers of this machine: one for each Instance whose Configuration has a brokerSpec with a command, as in a cluster
- * each node that sees a device has one Pod, or each Instance one Job. It gets a slot as a Pod would, and so never more run
- * than the capacity allows.
+ * The brokers of this machine: one for each Instance whose Configuration has a brokerSpec with a
+ * command. A cluster has one Pod for each node of an Instance, or one Job for each Instance. Brokers
+ * take slots as Pods do, so that no more brokers run than the capacity allows.
  */
 export class BrokerSet {
   readonly #options: BrokerSetOptions
   readonly #brokers = new Map<ObjectKey, Broker>()
   readonly #stop = new AbortController()
   readonly #ending = new Set<Promise<void>>()
-  /** What has been told of the brokerSpec of each Configuration, as it is. */
-  readonly #told = new Map<ObjectKey, { readonly spec: string; readonly problems: Set<string> }>()
-  #lives = 0
+  /** The problems that were logged for the present brokerSpec of each Configuration. */
+  readonly #logged = new Map<ObjectKey, { readonly spec: string; readonly problems: Set<string> }>()
+  #runs = 0
 
   constructor(options: BrokerSetOptions) {
     this.#options = options
@@ -30,7 +30,7 @@ export class BrokerSet {
     const { cluster } = this.#options.standalone
     cluster.instances.onChange((key) => this.#follow(key), this.#stop.signal)
     cluster.configurations.onChange((key) => {
-      if (cluster.configurations.get(key) === undefined) this.#told.delete(key)
+      if (cluster.configurations.get(key) === undefined) this.#logged.delete(key)
       for (const instance of cluster.instances.list())
         if (configurationOf(instance) === key) this.#follow(keyOf(instance))
     }, this.#stop.signal)
@@ -58,29 +58,29 @@ export class BrokerSet {
     const brokerSpec = configuration?.spec.brokerSpec
     const text = JSON.stringify(brokerSpec)
     const before = this.#brokers.get(key)
-    // Slots come and go all the time; only another Instance or another spec is another broker.
+    // Claims change all the time; only another Instance or another spec needs another broker.
     if (before !== undefined && before.uid === instance?.metadata.uid && before.spec === text)
       return
     this.#end(key)
     if (instance === undefined || brokerSpec === undefined) return
     const plan = planBroker(brokerSpec, `${GROUP}/${instance.metadata.name}`)
-    const place = {
-      nextLife: () => ++this.#lives,
+    const context = {
+      nextRun: () => ++this.#runs,
       capacity: () => cluster.instances.get(key)?.spec.capacity,
       refuse: (problem: Problem) => this.#refuse(configurationOf(instance), text, problem),
     }
-    this.#brokers.set(key, new Broker(instance, text, plan, this.#options, place))
+    this.#brokers.set(key, new Broker(instance, text, plan, this.#options, context))
   }
 
-  /** Once for all brokers of a Configuration, until its brokerSpec is another one. */
+  /** Logs a problem once for all brokers of a Configuration, until its brokerSpec changes. */
   #refuse(configuration: ObjectKey, spec: string, { path, message }: Problem): void {
     const { log, standalone } = this.#options
-    const before = this.#told.get(configuration)
-    const told = before?.spec === spec ? before : { spec, problems: new Set<string>() }
-    this.#told.set(configuration, told)
+    const before = this.#logged.get(configuration)
+    const logged = before?.spec === spec ? before : { spec, problems: new Set<string>() }
+    this.#logged.set(configuration, logged)
     const problem = `${path}: ${message}`
-    if (told.problems.has(problem)) return
-    told.problems.add(problem)
+    if (logged.problems.has(problem)) return
+    logged.problems.add(problem)
     log.error({ file: standalone.fileOf(configuration), path, error: message }, 'broker cannot run')
   }
 

@@ -1,15 +1,9 @@
-import { GROUP, type Instance, type Problem } from '@akrijs/api'
-import { aborted, Backoff, backoff, type Clock, type Logger, messageOf } from '@akrijs/runtime'
+import type { Instance, Problem } from '@akrijs/api'
+import { Backoff, backoff, type Clock, type Logger } from '@akrijs/runtime'
 import type { StandaloneAgent } from '../standalone.js'
-import {
-  type BrokerCommand,
-  type BrokerPlan,
-  brokerEnvironment,
-  expand,
-  withoutMounts,
-} from './broker-command.js'
+import type { BrokerCommand, BrokerGoal, BrokerPlan } from './broker-command.js'
 import type { BrokerLedger } from './broker-ledger.js'
-import { type BrokerEnd, BrokerProcess } from './broker-process.js'
+import { runBroker } from './broker-run.js'
 import type { FinishedJobs, JobEnd } from './finished-jobs.js'
 
 export interface BrokerOptions {
@@ -20,55 +14,47 @@ export interface BrokerOptions {
   readonly log: Logger
   readonly environment: Readonly<Record<string, string | undefined>>
   onLine(broker: string, line: string): void
-  /** A broker began, ended or waits. */
+  /** The state of a broker changed. */
   onChange(): void
 }
 
 export type BrokerState =
   | { readonly phase: 'waiting'; readonly reason: string }
   | { readonly phase: 'running'; readonly pid: number | undefined }
-  /** A Job that is done. */
+  /** A Job that succeeded. */
   | { readonly phase: 'completed' }
-  /** A Job that failed more often than it may. */
+  /** A Job that failed more often than its limit. */
   | { readonly phase: 'failed'; readonly reason: string }
-  /** Nothing will run, for this reason. */
+  /** Nothing runs, for this reason. */
   | { readonly phase: 'none'; readonly reason: string }
 
-/** What a broker asks of the set that it is in. */
-export interface BrokerPlace {
-  /** A number that no other life of any broker has: the one before may still be ending when the next is admitted. */
-  nextLife(): number
-  /** Of its Instance at present; undefined where that is gone. */
+/** The part of the set that a broker uses. */
+export interface BrokerContext {
+  /**
+   * A number for each run of any broker. The kubelet may still have the previous Pod of a broker
+   * when it admits the next.
+   */
+  nextRun(): number
+  /** The capacity of the Instance at present; undefined if the Instance has gone. */
   capacity(): number | undefined
-  /** Tells what is wrong with its Configuration. */
+  /** Reports a problem of the Configuration. */
   refuse(problem: Problem): void
 }
 
-/** One that waits longer than this for a slot says so, in milliseconds. */
-const LONG_WAIT_MS = 5000
-
-/** A broker that has run this long was no failure, in milliseconds. */
+/** A broker that ran for so long was no failure, in milliseconds. */
 const STABLE_MS = 10_000
 
-const STOPPED = { succeeded: false, reason: 'stopped', ranMs: 0 }
-
-/** One life of a broker, and how long its process ran in it. */
-interface Life extends BrokerEnd {
-  readonly ranMs: number
-}
-
-/** The broker of one Instance: a process of this machine, with a slot of its own as a Pod has it. */
+/** The broker of one Instance: a process of this machine that has slots as a Pod has. */
 export class Broker {
-  /** Of its Instance. */
+  /** The uid of the Instance. */
   readonly uid: string
   /** The brokerSpec as JSON. */
   readonly spec: string
-  readonly #name: string
-  readonly #namespace: string
+  readonly #instance: Instance['metadata']
   readonly #options: BrokerOptions
+  readonly #context: BrokerContext
   readonly #stop = new AbortController()
   readonly #running: Promise<void>
-  readonly #place: BrokerPlace
   #state: BrokerState = { phase: 'waiting', reason: 'starting' }
 
   constructor(
@@ -76,14 +62,13 @@ export class Broker {
     spec: string,
     plan: BrokerPlan,
     options: BrokerOptions,
-    place: BrokerPlace,
+    context: BrokerContext,
   ) {
-    this.#place = place
     this.uid = instance.metadata.uid
     this.spec = spec
-    this.#name = instance.metadata.name
-    this.#namespace = instance.metadata.namespace
+    this.#instance = instance.metadata
     this.#options = options
+    this.#context = context
     this.#running = this.#follow(plan)
   }
 
@@ -98,157 +83,87 @@ export class Broker {
 
   async #follow(plan: BrokerPlan): Promise<void> {
     if (plan.kind === 'none') {
-      this.#become({ phase: 'none', reason: plan.reason })
-      this.#options.log.warn({ instance: this.#name, reason: plan.reason }, 'no broker is started')
+      const { reason } = plan
+      this.#setState({ phase: 'none', reason })
+      this.#options.log.warn({ instance: this.#instance.name, reason }, 'no broker started')
     } else if (plan.kind === 'wrong') {
       const { path, message } = plan.problem
-      this.#become({ phase: 'none', reason: `${path}: ${message}` })
-      this.#place.refuse(plan.problem)
+      this.#setState({ phase: 'none', reason: `${path}: ${message}` })
+      this.#context.refuse(plan.problem)
     } else if (plan.goal.kind === 'forever') await this.#runForever(plan.command)
     else await this.#runJob(plan.command, plan.goal)
   }
 
-  /** As a Pod's broker: whenever it ends it is started again, sooner or later. */
+  /** As the broker of a Pod: it is restarted after each end. */
   async #runForever(command: BrokerCommand): Promise<void> {
-    const backoff = new Backoff()
+    const restarts = new Backoff()
     while (!this.#stop.signal.aborted) {
-      const { reason, ranMs } = await this.#live(command)
-      if (ranMs >= STABLE_MS) backoff.reset()
-      await this.#waitFor(backoff, reason)
+      const { reason, ranMs } = await this.#run(command)
+      if (ranMs >= STABLE_MS) restarts.reset()
+      await this.#wait(restarts, reason)
     }
   }
 
   async #runJob(
     command: BrokerCommand,
-    goal: { readonly completions: number; readonly backoffLimit: number },
+    { completions, backoffLimit }: Extract<BrokerGoal, { readonly kind: 'completions' }>,
   ): Promise<void> {
     const { finished, log } = this.#options
-    const before = finished.get(this.uid, this.spec)
-    if (before !== undefined)
-      return this.#become(
-        before.outcome === 'completed'
-          ? { phase: 'completed' }
-          : { phase: 'failed', reason: before.reason },
-      )
-    const backoff = new Backoff()
+    const { name } = this.#instance
+    const recorded = finished.get(this.uid, this.spec)
+    if (recorded !== undefined) return this.#setState(stateOf(recorded))
+    const restarts = new Backoff()
     let succeeded = 0
     let failed = 0
-    while (succeeded < goal.completions) {
-      const { succeeded: well, reason } = await this.#live(command)
+    while (succeeded < completions) {
+      const end = await this.#run(command)
       if (this.#stop.signal.aborted) return
-      if (well) succeeded++
-      else if (++failed > goal.backoffLimit) {
-        log.warn({ broker: this.#name, reason, failed }, 'job failed')
-        return this.#end({ outcome: 'failed', reason })
-      } else await this.#waitFor(backoff, reason)
+      if (end.succeeded) succeeded++
+      else if (++failed > backoffLimit) {
+        log.warn({ broker: name, reason: end.reason, failed }, 'job failed')
+        return this.#finish({ outcome: 'failed', reason: end.reason })
+      } else await this.#wait(restarts, end.reason)
       if (this.#stop.signal.aborted) return
     }
-    log.info({ broker: this.#name }, 'job completed')
-    await this.#end({ outcome: 'completed' })
+    log.info({ broker: name }, 'job completed')
+    await this.#finish({ outcome: 'completed' })
   }
 
-  async #waitFor(backoff: Backoff, reason: string): Promise<void> {
+  #run(command: BrokerCommand) {
+    return runBroker(command, {
+      ...this.#options,
+      kubelet: this.#options.standalone.kubelet,
+      instance: this.#instance,
+      context: this.#context,
+      signal: this.#stop.signal,
+      setState: (state) => this.#setState(state),
+      record: (write, fields, consequence, signal) =>
+        this.#record(write, fields, consequence, signal),
+    })
+  }
+
+  async #wait(restarts: Backoff, reason: string): Promise<void> {
     if (this.#stop.signal.aborted) return
-    const waitMs = backoff.next()
-    this.#become({ phase: 'waiting', reason })
-    this.#options.log.info(
-      { broker: this.#name, reason, retryInMs: waitMs },
-      'broker is not running',
-    )
-    await this.#options.clock.sleep(waitMs, this.#stop.signal).catch(() => undefined)
+    const { clock, log } = this.#options
+    const retryInMs = restarts.next()
+    this.#setState({ phase: 'waiting', reason })
+    log.info({ broker: this.#instance.name, reason, retryInMs }, 'broker not running')
+    await clock.sleep(retryInMs, this.#stop.signal).catch(() => undefined)
   }
 
-  async #live(command: BrokerCommand): Promise<Life> {
-    const { container, at, file, args, env, workingDirectory, resources } = command
-    const { clock, environment, standalone, onLine } = this.#options
-    const { kubelet } = standalone
-    const uid = `${this.#name}-pod-${this.#place.nextLife()}`
-    let begun = clock.monotonicMs()
-    try {
-      await this.#untilFree(command)
-      if (this.#stop.signal.aborted) return STOPPED
-      const admitted = await kubelet.admit({
-        uid,
-        name: `${this.#name}-pod`,
-        namespace: this.#namespace,
-        containers: [{ name: container, resources }],
-      })
-      if (this.#stop.signal.aborted) return STOPPED
-      const options = admitted.get(container)
-      const whole = brokerEnvironment(
-        options === undefined ? {} : withoutMounts(options),
-        env,
-        environment,
-      )
-      begun = clock.monotonicMs()
-      const process = new BrokerProcess({
-        file: expand(file, whole),
-        args: args.map((arg) => expand(arg, whole)),
-        env: whole,
-        workingDirectory,
-        clock,
-        onLine: (line) => onLine(this.#name, line),
-      })
-      const end = await this.#untilEnd(process)
-      if (end.field !== undefined)
-        this.#place.refuse({ path: `${at}.${end.field}`, message: end.reason })
-      return { ...end, ranMs: clock.monotonicMs() - begun }
-    } catch (error) {
-      return { succeeded: false, reason: messageOf(error), ranMs: clock.monotonicMs() - begun }
-    } finally {
-      kubelet.remove(uid)
-    }
-  }
-
-  async #untilEnd(process: BrokerProcess): Promise<BrokerEnd> {
-    const { ledger, log } = this.#options
-    const over = new AbortController()
-    let noted = Promise.resolve()
-    try {
-      if (process.pid !== undefined) {
-        noted = this.#note(process.pid, over.signal)
-        this.#become({ phase: 'running', pid: process.pid })
-        log.info({ broker: this.#name, pid: process.pid }, 'broker started')
-      }
-      return await Promise.race([
-        process.ended,
-        aborted(this.#stop.signal, over.signal).then(() => STOPPED),
-      ])
-    } finally {
-      over.abort()
-      await process.stop()
-      await noted
-      if (process.pid !== undefined) ledger.remove(process.pid)
-    }
-  }
-
-  /** Writes it down for the agent after this one. A full disk is no reason to end what runs. */
-  #note(pid: number, signal: AbortSignal): Promise<void> {
-    const { ledger } = this.#options
-    const consequence =
-      'broker cannot be written down: if this agent is killed now, the next one will not end it'
-    return this.#untilWritten(
-      () => ledger.add(pid),
-      { file: ledger.file, pid },
-      consequence,
-      signal,
-    )
-  }
-
-  async #end(end: JobEnd): Promise<void> {
+  async #finish(end: JobEnd): Promise<void> {
     const { finished } = this.#options
-    this.#become(
-      end.outcome === 'completed'
-        ? { phase: 'completed' }
-        : { phase: 'failed', reason: end.reason },
+    this.#setState(stateOf(end))
+    await this.#record(
+      () => finished.add(this.uid, this.spec, end),
+      { file: finished.file },
+      'end of job not recorded: if this agent ends now, the next agent runs the job again',
+      this.#stop.signal,
     )
-    const consequence =
-      'end of a job cannot be written down: if this agent ends now, the next one will run it again'
-    const write = () => finished.add(this.uid, this.spec, end)
-    await this.#untilWritten(write, { file: finished.file }, consequence, this.#stop.signal)
   }
 
-  async #untilWritten(
+  /** Writes to a file until the write succeeds, or the signal is aborted: a disk may be full. */
+  async #record(
     write: () => void,
     fields: { readonly file: string; readonly pid?: number },
     consequence: string,
@@ -257,74 +172,23 @@ export class Broker {
     const { clock, log } = this.#options
     for (const retryInMs of backoff()) {
       try {
-        write()
-        return
+        return write()
       } catch (error) {
-        log.warn({ broker: this.#name, ...fields, err: error, retryInMs }, consequence)
+        log.warn({ broker: this.#instance.name, ...fields, err: error, retryInMs }, consequence)
       }
       await clock.sleep(retryInMs, signal).catch(() => undefined)
       if (signal.aborted) return
     }
   }
 
-  /** As a Pod waits for a node that has what it asks for. */
-  async #untilFree(command: BrokerCommand): Promise<void> {
-    const { clock, log, standalone } = this.#options
-    const { kubelet } = standalone
-    const missing = () =>
-      Object.entries(command.resources)
-        .map(([name, count]) => ({ name, count, ...kubelet.resource(name) }))
-        .find(({ count, allocatable, allocated }) => allocatable - allocated < count)
-    let short = missing()
-    if (short === undefined) return
-    const over = new AbortController()
-    const long = clock.sleep(LONG_WAIT_MS, over.signal).then(
-      () => {
-        if (short === undefined) return
-        const { name: resource, count: wanted, allocatable, allocated } = short
-        log.warn(
-          { broker: this.#name, resource, wanted, allocatable, allocated },
-          'broker waits for a slot',
-        )
-      },
-      () => {
-        // It did not have to wait long.
-      },
-    )
-    for (; short !== undefined && !this.#stop.signal.aborted; short = missing()) {
-      this.#become({ phase: 'waiting', reason: `for ${short.count} of ${short.name}` })
-      this.#checkCapacity(command, short)
-      const changed = new AbortController()
-      const free = new Promise<void>((resolve) => kubelet.onChange(resolve, changed.signal))
-      await Promise.race([free, aborted(this.#stop.signal, changed.signal)])
-      changed.abort()
-    }
-    over.abort()
-    await long
-  }
-
-  /** More than a device has slots can never be had, however long it waits. */
-  #checkCapacity(
-    { resourcesAt }: BrokerCommand,
-    { name, count }: { readonly name: string; readonly count: number },
-  ): void {
-    const path = resourcesAt[name]
-    const capacity = this.#place.capacity()
-    if (
-      path === undefined ||
-      capacity === undefined ||
-      name !== `${GROUP}/${this.#name}` ||
-      count <= capacity
-    )
-      return
-    this.#place.refuse({
-      path,
-      message: `${count} is more than spec.capacity, which is ${capacity}: such a broker can never run; ask for less, or raise spec.capacity`,
-    })
-  }
-
-  #become(state: BrokerState): void {
+  #setState(state: BrokerState): void {
     this.#state = state
     this.#options.onChange()
   }
+}
+
+function stateOf(end: JobEnd): BrokerState {
+  return end.outcome === 'completed'
+    ? { phase: 'completed' }
+    : { phase: 'failed', reason: end.reason }
 }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { renameSync, writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 
-/** How a Job ended. */
+/** The end of a Job. */
 export type JobEnd =
   | { readonly outcome: 'completed' }
   | { readonly outcome: 'failed'; readonly reason: string }
@@ -10,8 +10,8 @@ export type JobEnd =
 type Entry = JobEnd & { readonly spec: string }
 
 /**
- * Which Jobs are over, in a file: one that updates a firmware must not run again because the agent was started again. By the
- * uid of its Instance; another spec is another Job.
+ * A file with the Jobs that have ended, by the uid of their Instance and their spec. A Job that
+ * updates a firmware must not run again after a restart of the agent.
  */
 export class FinishedJobs {
   readonly file: string
@@ -31,19 +31,19 @@ export class FinishedJobs {
     return entry?.spec === digestOf(spec) ? entry : undefined
   }
 
-  /** Throws the system's error where the file cannot be written; then it is to be called again. */
+  /** Throws the system's error if the file cannot be written; the caller tries again. */
   add(instance: string, spec: string, end: JobEnd): void {
     this.#entries.set(instance, { ...end, spec: digestOf(spec) })
     this.#write()
   }
 
-  /** Forgets the Jobs of Instances that are no more; in the file with the next that is over. */
+  /** Forgets the Jobs of all other Instances; the file follows with the next write. */
   keepOnly(instances: ReadonlySet<string>): void {
     for (const uid of [...this.#entries.keys()]) if (!instances.has(uid)) this.#entries.delete(uid)
   }
 
   #write(): void {
-    // Renamed into place: a kill in the middle must not lose what has been done.
+    // A rename is atomic: a kill during the write must not lose entries.
     const next = `${this.file}.next`
     writeFileSync(next, JSON.stringify(Object.fromEntries(this.#entries)), {
       mode: 0o600,
@@ -59,7 +59,7 @@ async function read(file: string): Promise<[string, Entry][]> {
     if (typeof entries !== 'object' || entries === null) return []
     return Object.entries(entries).filter((entry): entry is [string, Entry] => isEntry(entry[1]))
   } catch {
-    // There is none, or it makes no sense: then nothing is known to be over.
+    // Without a valid file no Job counts as ended.
     return []
   }
 }

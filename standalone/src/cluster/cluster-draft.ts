@@ -3,7 +3,7 @@ import { keyOf, type ObjectKey } from '@akrijs/kube'
 import { type ClusterState, specDigest } from '../state/state-file.js'
 import type { ObjectStore } from './object-store.js'
 
-/** The objects of a cluster while they are being changed: nobody sees the changes before they are published. */
+/** A copy of the objects of a cluster: changes show only after they are published. */
 export class ClusterDraft {
   readonly configurations: DraftObjects<Configuration>
   readonly instances: DraftObjects<Instance>
@@ -26,7 +26,7 @@ export class ClusterDraft {
     this.#resourceVersion = before.resourceVersion
   }
 
-  /** What is known from before the restart of Configurations that have not been named since. */
+  /** Configurations from before the restart that the files have not named since. */
   get remembered(): ClusterState['configurations'] {
     return this.#remembered
   }
@@ -51,9 +51,9 @@ export class ClusterDraft {
     this.#remembered = {}
   }
 
-  /** What is to stand in the file. */
+  /** The content of the state file. */
   state(): ClusterState {
-    const known = this.configurations.list().map((configuration) => {
+    const named = this.configurations.list().map((configuration) => {
       const { uid, generation, creationTimestamp } = configuration.metadata
       return [
         keyOf(configuration),
@@ -61,7 +61,7 @@ export class ClusterDraft {
       ] as const
     })
     return {
-      configurations: { ...this.#remembered, ...Object.fromEntries(known) },
+      configurations: { ...this.#remembered, ...Object.fromEntries(named) },
       instances: this.instances.list(),
       resourceVersion: this.#resourceVersion,
     }
@@ -73,14 +73,14 @@ export class ClusterDraft {
   }
 }
 
-/** The objects of one kind, with changes that are not in the store yet. */
+/** The objects of one kind, with changes that the store does not have yet. */
 class DraftObjects<
   T extends { readonly metadata: { readonly namespace: string; readonly name: string } },
 > {
   readonly #store: ObjectStore<T>
   readonly #objects: Map<ObjectKey, T>
   readonly #changed = new Set<ObjectKey>()
-  readonly #told = new Set<ObjectKey>()
+  readonly #transient = new Set<ObjectKey>()
 
   constructor(store: ObjectStore<T>) {
     this.#store = store
@@ -104,10 +104,10 @@ class DraftObjects<
     this.#changed.add(keyOf(object))
   }
 
-  /** A change that is not worth a write: it tells of this run only. */
-  tell(object: T): void {
+  /** A change that the state file does not need: it is valid for this run only. */
+  putTransient(object: T): void {
     this.#objects.set(keyOf(object), object)
-    this.#told.add(keyOf(object))
+    this.#transient.add(keyOf(object))
   }
 
   remove(key: ObjectKey): void {
@@ -115,7 +115,7 @@ class DraftObjects<
   }
 
   publish(): void {
-    for (const key of new Set([...this.#changed, ...this.#told])) {
+    for (const key of new Set([...this.#changed, ...this.#transient])) {
       const object = this.#objects.get(key)
       if (object === undefined) this.#store.remove(key)
       else this.#store.put(object)

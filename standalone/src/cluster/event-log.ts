@@ -7,10 +7,10 @@ export interface RecordedEvent extends ObjectEvent {
   readonly lastTimestamp: string
 }
 
-/** How many different events are kept. */
+/** The most different events that are kept. */
 const MAX_EVENTS = 500
 
-/** What happened lately. An event that says the same again raises the count of the first. */
+/** The latest Events. A repeated Event raises the count of the first. */
 export class EventLog {
   readonly #clock: Clock
   readonly #events = new Map<string, RecordedEvent>()
@@ -23,7 +23,7 @@ export class EventLog {
     const key = JSON.stringify([event.regarding, event.reason, event.message])
     const now = new Date(this.#clock.wallMs()).toISOString()
     const before = this.#events.get(key)
-    // Newest last, so that the oldest is the one to go.
+    // The newest moves to the end, so that the oldest is evicted.
     this.#events.delete(key)
     this.#events.set(key, {
       ...event,

@@ -6,7 +6,7 @@ interface StoredObject {
   readonly metadata: { readonly namespace: string; readonly name: string }
 }
 
-/** The objects of one kind in this process. Objects are frozen: a change is a new object. */
+/** The objects of one kind in this process. Objects are frozen: each change makes a new object. */
 export class ObjectStore<T extends StoredObject> implements ObjectCache<T> {
   readonly synced = Promise.resolve()
   readonly #objects = new Map<ObjectKey, T>()

@@ -3,7 +3,7 @@ import type { Configuration, KeyedData } from '@akrijs/api'
 import { keyOf, type ObjectKey, objectKey } from '@akrijs/kube'
 import { Listeners } from '@akrijs/runtime'
 
-/** The Secrets and ConfigMaps of the files, which Configurations refer to. */
+/** The Secrets and ConfigMaps of the files: Configurations refer to them. */
 export class PropertyData {
   readonly #configurations: Pick<ObjectCache<Configuration>, 'list'>
   readonly #data = new Map<string, KeyedData>()
@@ -13,20 +13,19 @@ export class PropertyData {
     this.#configurations = configurations
   }
 
-  /** @returns undefined where there is no such object */
-  look(reference: DataReference): ReadonlyMap<string, Uint8Array> | undefined {
+  /** @returns undefined if there is no such object */
+  get(reference: DataReference): ReadonlyMap<string, Uint8Array> | undefined {
     return this.#data.get(referenceText(reference))?.data
   }
 
-  /** Takes what the files say. @param complete whether what is not named is to go */
+  /** Replaces objects. @param complete whether all other objects are removed */
   apply(data: readonly KeyedData[], complete: boolean): void {
     const before = new Map(this.#data)
     if (complete) this.#data.clear()
-    for (const one of data)
-      this.#data.set(
-        referenceText({ kind: one.kind, key: objectKey(one.namespace, one.name) }),
-        one,
-      )
+    for (const object of data) {
+      const key = objectKey(object.namespace, object.name)
+      this.#data.set(referenceText({ kind: object.kind, key }), object)
+    }
     const changed = new Set(
       [...before.keys(), ...this.#data.keys()].filter(
         (name) => !isSame(before.get(name), this.#data.get(name)),
@@ -39,7 +38,7 @@ export class PropertyData {
     }
   }
 
-  /** Calls back with each Configuration that refers to something that has changed. */
+  /** Calls back with each Configuration that refers to a changed object. */
   onChange(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void {
     this.#listeners.add(listener, signal)
   }

@@ -55,12 +55,12 @@ clusterContract('standalone', async (): Promise<ClusterUnderTest> => {
   const apply = () => cluster.apply(complete([...wanted.values()]))
   return {
     cluster,
-    applyConfiguration: (one) => {
-      wanted.set(objectKey(one.namespace, one.name), one)
+    applyConfiguration: (manifest) => {
+      wanted.set(objectKey(manifest.namespace, manifest.name), manifest)
       return apply()
     },
-    removeConfiguration: (one) => {
-      wanted.delete(objectKey(one.namespace, one.name))
+    removeConfiguration: (manifest) => {
+      wanted.delete(objectKey(manifest.namespace, manifest.name))
       return apply()
     },
     restart: async () => {
@@ -91,7 +91,7 @@ async function withInstance(cluster: StandaloneCluster, wanted = manifest()) {
 }
 
 describe('the state of the standalone cluster', () => {
-  it('has a claim in the file before the claimer hears of it', async () => {
+  it('has a claim in the file before it answers the caller', async () => {
     const cluster = await open()
     const { key, slot } = await withInstance(cluster)
     await cluster.claimSlot(key, slot, NODE)
@@ -100,11 +100,11 @@ describe('the state of the standalone cluster', () => {
     )
   })
 
-  it('refuses a claim that cannot be written, and remembers nothing of it', async () => {
+  it('refuses a claim that cannot be written, and forgets the claim', async () => {
     const cluster = await open()
     const { key, slot } = await withInstance(cluster)
     const before = cluster.instances.get(key)
-    // A directory in the way of the temporary file: it fails for root as well.
+    // A directory has the name of the temporary file: the write fails also for root.
     await mkdir(`${temporaryOf(file)}/x`, { recursive: true })
     await expect(cluster.claimSlot(key, slot, NODE)).rejects.toThrow(StateFileError)
     await expect(cluster.claimSlot(key, slot, NODE)).rejects.toThrow(`${file} cannot be written`)
@@ -113,7 +113,7 @@ describe('the state of the standalone cluster', () => {
     expect(await cluster.claimSlot(key, slot, NODE)).toEqual({ outcome: 'claimed' })
   })
 
-  it('refuses a claim on a full disk, and says so', async () => {
+  it('refuses a claim on a full disk, with the reason', async () => {
     const cluster = await open()
     const { key, slot } = await withInstance(cluster)
     const content = await readFile(file, 'utf8')
@@ -127,7 +127,7 @@ describe('the state of the standalone cluster', () => {
     ['half a file', '{"version":1,"state":{"inst'],
     ['an empty file', ''],
     ['a newer version', '{"version":2,"state":{}}'],
-    ['something else', '[]'],
+    ['a list', '[]'],
     [
       'a negative capacity',
       JSON.stringify({
@@ -135,11 +135,11 @@ describe('the state of the standalone cluster', () => {
         state: { configurations: {}, instances: [{}], resourceVersion: 1 },
       }),
     ],
-  ])('sets %s aside, warns, and starts without it', async (_title, content) => {
+  ])('moves %s aside, warns, and starts with an empty state', async (_title, content) => {
     await writeFile(file, content)
     const cluster = await open()
     expect(cluster.instances.list()).toEqual([])
-    expect(warnings).toEqual(['state file is unusable, starting without it'])
+    expect(warnings).toEqual(['state file invalid, state discarded'])
     const aside = (await readdir(directory)).filter((name) =>
       name.startsWith('cluster.json.corrupt'),
     )
@@ -148,7 +148,7 @@ describe('the state of the standalone cluster', () => {
     ).toEqual([content])
   })
 
-  it('does not touch the file where nothing changes', async () => {
+  it('does not write the file if nothing changes', async () => {
     const cluster = await open()
     const { wanted, key } = await withInstance(cluster)
     await rm(file)
@@ -178,7 +178,7 @@ describe('the state of the standalone cluster', () => {
     expect(edited.configurations.list()[0]?.metadata.generation).toBe(2)
   })
 
-  it('writes changes that come while the file is being written all at once', async () => {
+  it('writes all changes that arrive during a write at once', async () => {
     let writes = 0
     class CountedFile extends StateFile {
       override async save(state: ClusterState): Promise<void> {
@@ -203,7 +203,7 @@ describe('the state of the standalone cluster', () => {
     expect((await open()).instances.list()).toHaveLength(1000)
   })
 
-  it('gives up what other nodes see and hold, and deletes what nobody else sees', async () => {
+  it('removes other nodes and their claims, and deletes Instances that only they saw', async () => {
     const cluster = await open()
     const { key, slot } = await withInstance(cluster)
     const owner = cluster.configurations.list()[0] ?? expect.fail()
@@ -229,7 +229,7 @@ describe('the state of the standalone cluster', () => {
     expect(await readdir(directory)).toEqual([])
   })
 
-  it('deletes the Instances of a Configuration that went while no agent ran', async () => {
+  it('deletes the Instances of a Configuration that was removed while no agent ran', async () => {
     await withInstance(await open())
     const after = await open()
     await after.apply(complete([]))
@@ -237,7 +237,7 @@ describe('the state of the standalone cluster', () => {
     expect((await open()).instances.list()).toEqual([])
   })
 
-  it('A2 deletes nothing on a restart while a file cannot be read', async () => {
+  it('A2 deletes nothing on a restart while a file is unreadable', async () => {
     const before = await open()
     const { wanted, key } = await withInstance(before)
     const after = await open()
@@ -250,7 +250,7 @@ describe('the state of the standalone cluster', () => {
     )
   })
 
-  it('takes no Configuration and no Secret away while a file cannot be read', async () => {
+  it('removes no Configuration and no Secret while a file is unreadable', async () => {
     const cluster = await open()
     const wanted = manifest(tokenFrom({ name: 'lab', key: 'token' }))
     await cluster.apply(complete([wanted], [secret('default', 's3')]))
@@ -260,7 +260,7 @@ describe('the state of the standalone cluster', () => {
     if (kept) expect((await cluster.resolveProperties(kept)).text('token')).toBe('s3')
   })
 
-  it('gives out objects that nobody can change', async () => {
+  it('returns frozen objects', async () => {
     const cluster = await open()
     const { key, slot } = await withInstance(cluster)
     const usage: Record<string, string> = cluster.instances.get(key)?.spec.deviceUsage ?? {}
@@ -269,7 +269,7 @@ describe('the state of the standalone cluster', () => {
     }).toThrow(TypeError)
   })
 
-  it('keeps a property named __proto__ as what it is', async () => {
+  it('keeps a property named __proto__ as a plain property', async () => {
     const cluster = await open()
     const { wanted, key } = await withInstance(cluster)
     await cluster.updateInstance(key, {
@@ -289,21 +289,21 @@ describe('the state of the standalone cluster', () => {
 describe('properties of a Configuration', () => {
   it('A7 resolves a Secret in the namespace of the Configuration unless another is named', async () => {
     const cluster = await open()
-    const own = { ...manifest(tokenFrom({ name: 'lab', key: 'token' })), namespace: 'site' }
+    const unnamed = { ...manifest(tokenFrom({ name: 'lab', key: 'token' })), namespace: 'site' }
     const other = {
       ...manifest(tokenFrom({ name: 'lab', key: 'token', namespace: 'default' })),
       namespace: 'site',
     }
-    await cluster.apply(complete([own, other], [secret('default', 'd'), secret('site', 's')]))
+    await cluster.apply(complete([unnamed, other], [secret('default', 'd'), secret('site', 's')]))
     const texts = await Promise.all(
       cluster.configurations
         .list()
-        .map(async (one) => (await cluster.resolveProperties(one)).text('token')),
+        .map(async (object) => (await cluster.resolveProperties(object)).text('token')),
     )
     expect(texts).toEqual(['s', 'd'])
   })
 
-  it('A7 names the Secret, the key and the namespace that are missing', async () => {
+  it('A7 names the missing Secret, key and namespace', async () => {
     const cluster = await open()
     await cluster.apply(complete([manifest(tokenFrom({ name: 'lab', key: 'token' }))]))
     const resolve = async () =>
@@ -320,7 +320,7 @@ describe('properties of a Configuration', () => {
     await expect(resolve()).rejects.toThrow('Secret default/lab has no key toKen')
   })
 
-  it('leaves out what is optional and missing, and keeps what has no value', async () => {
+  it('leaves out missing optional properties, and keeps properties without a value', async () => {
     const cluster = await open()
     const discoveryProperties = [
       { name: 'gone', valueFrom: { configMapKeyRef: { name: 'x', key: 'y', optional: true } } },
@@ -341,7 +341,7 @@ describe('properties of a Configuration', () => {
     ])
   })
 
-  it('A7 tells of a changed Secret to the Configurations that use it, and to no others', async () => {
+  it('A7 reports a changed Secret to the Configurations that refer to it, and to no others', async () => {
     const cluster = await open()
     const user = manifest(tokenFrom({ name: 'lab', key: 'token' }))
     const configurations = [
@@ -350,19 +350,19 @@ describe('properties of a Configuration', () => {
       manifest(tokenFrom({ name: 'lab', key: 'token', namespace: 'site' })),
     ]
     await cluster.apply(complete(configurations, [secret('default', 'a')]))
-    const told = vi.fn()
-    cluster.onPropertiesChanged(told, new AbortController().signal)
+    const changed = vi.fn()
+    cluster.onPropertiesChanged(changed, new AbortController().signal)
     await cluster.apply(complete(configurations, [secret('default', 'a')]))
-    expect(told).not.toHaveBeenCalled()
+    expect(changed).not.toHaveBeenCalled()
     await cluster.apply(complete(configurations, [secret('default', 'b')]))
-    expect(told.mock.calls).toEqual([[objectKey('default', user.name)]])
+    expect(changed.mock.calls).toEqual([[objectKey('default', user.name)]])
     await cluster.apply(complete(configurations, []))
-    expect(told).toHaveBeenCalledTimes(2)
+    expect(changed).toHaveBeenCalledTimes(2)
   })
 })
 
 describe('events', () => {
-  it('folds an event that says the same again, and keeps a bounded number', async () => {
+  it('counts repeated Events, and keeps a bounded number', async () => {
     const clock = new ManualClock(1000)
     const cluster = await open(clock)
     const { wanted } = await withInstance(cluster)

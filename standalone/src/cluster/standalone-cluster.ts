@@ -43,23 +43,23 @@ export interface StandaloneClusterOptions {
   readonly log: Logger
 }
 
-/** The objects that are to be there, as the files of the user say. */
+/** The objects that the user's files define. */
 export interface DesiredObjects {
   readonly configurations: readonly ConfigurationManifest[]
   readonly data: readonly KeyedData[]
-  /** Whether what is not named is to go. Not while a file cannot be read: what it would name is not known. */
+  /** Whether all other objects are removed. False while a file is unreadable: its objects are unknown. */
   readonly complete: boolean
 }
 
 interface PendingChange {
-  /** Changes the draft. @returns what tells the caller, once the draft is in the file */
+  /** Changes the draft. @returns a function that answers the caller, once the file is written */
   make(draft: ClusterDraft): () => void
   fail(error: unknown): void
 }
 
 /**
- * A cluster of one process, with the conflict rules of an API server. Instances and claims are in a file before anybody
- * hears of them; what cannot be written has not happened.
+ * A cluster in one process, with the conflict rules of an API server. Instances and claims are in a
+ * file before any listener receives them; a change that cannot be written has not happened.
  */
 export class StandaloneCluster implements Cluster {
   readonly configurations = new ObjectStore<Configuration>()
@@ -67,10 +67,10 @@ export class StandaloneCluster implements Cluster {
   readonly events: EventLog
   readonly #options: StandaloneClusterOptions
   readonly #data = new PropertyData(this.configurations)
-  /** Of Configurations from before the restart that the files have not named yet. */
+  /** Configurations from before the restart that the files have not named yet. */
   #remembered: ClusterState['configurations']
   #resourceVersion: number
-  /** Changes that come while others are being written: the next write takes all of them. */
+  /** Changes that arrive during a write: the next write takes all of them. */
   #pending: PendingChange[] = []
   #committing: Promise<void> = Promise.resolve()
 
@@ -86,25 +86,26 @@ export class StandaloneCluster implements Cluster {
     return new StandaloneCluster(options, await options.file.load(options.log))
   }
 
-  /** Makes the objects of the user those, and no others. Instances of a Configuration that is gone go with it. */
+  /** Replaces the objects of the user. Instances without a Configuration are removed. */
   async apply(desired: DesiredObjects): Promise<void> {
     await this.#change((draft) => {
-      const wanted = new Map(
+      const manifests = new Map(
         desired.configurations.map((manifest) => [
           objectKey(manifest.namespace, manifest.name),
           manifest,
         ]),
       )
-      for (const [key, manifest] of wanted) this.#applyConfiguration(draft, key, manifest)
+      for (const [key, manifest] of manifests) this.#applyConfiguration(draft, key, manifest)
       if (desired.complete) {
         for (const configuration of draft.configurations.list()) {
-          if (!wanted.has(keyOf(configuration))) draft.configurations.remove(keyOf(configuration))
+          if (!manifests.has(keyOf(configuration)))
+            draft.configurations.remove(keyOf(configuration))
         }
-        // Whoever is not in the files any more is forgotten, also if it went while no agent ran.
+        // Also Configurations that left the files while no agent ran.
         draft.forgetRemembered()
       }
       const uids = new Set(draft.configurations.list().map(({ metadata }) => metadata.uid))
-      // From before the restart, and perhaps in the file that cannot be read.
+      // Configurations from before the restart may be in an unreadable file.
       for (const { uid } of Object.values(draft.remembered)) uids.add(uid)
       for (const instance of draft.instances.list()) {
         if (!instance.metadata.ownerReferences?.some((owner) => uids.has(owner.uid)))
@@ -115,8 +116,8 @@ export class StandaloneCluster implements Cluster {
   }
 
   /**
-   * Lets every other node leave all Instances and gives its slots back: the machine has had another name, and whoever had that one
-   * does not come any more. An Instance that nobody else sees goes.
+   * Removes all other nodes from Instances, with their claims: the machine had another name before.
+   * An Instance that this node does not see is removed.
    * @returns the other nodes
    */
   keepOnlyNode(node: NodeName): Promise<NodeName[]> {
@@ -124,13 +125,13 @@ export class StandaloneCluster implements Cluster {
       const others = new Set<NodeName>()
       for (const instance of draft.instances.list()) {
         const { capacity, deviceUsage } = instance.spec
-        const nodes = instance.spec.nodes.filter((one) => one === node)
+        const nodes = instance.spec.nodes.filter((name) => name === node)
         const freed = Object.entries(deviceUsage).filter(
           ([, usage]) => usage !== '' && holderOf(usage) !== node,
         )
         if (nodes.length === instance.spec.nodes.length && freed.length === 0) continue
         const holders = freed.flatMap(([, usage]) => holderOf(usage) ?? [])
-        for (const one of [...instance.spec.nodes, ...holders]) if (one !== node) others.add(one)
+        for (const name of [...instance.spec.nodes, ...holders]) if (name !== node) others.add(name)
         if (nodes.length === 0) {
           draft.instances.remove(keyOf(instance))
           continue
@@ -276,14 +277,18 @@ export class StandaloneCluster implements Cluster {
       const plan = planBrokerInfo(instance, node, reports)
       if (isEmpty(plan)) return 'reported'
       const metadata = { ...instance.metadata, resourceVersion: draft.nextVersion() }
-      // Not for the file: after a restart it is read anew from where it was written.
-      draft.instances.tell({ ...instance, metadata, status: changedStatus(instance.status, plan) })
+      // Not for the file: after a restart the agent reads the directory of the broker again.
+      draft.instances.putTransient({
+        ...instance,
+        metadata,
+        status: changedStatus(instance.status, plan),
+      })
       return 'reported'
     })
   }
 
   async resolveProperties(configuration: Configuration): Promise<DiscoveryProperties> {
-    return resolveReferences(configuration, async (reference) => this.#data.look(reference))
+    return resolveReferences(configuration, async (reference) => this.#data.get(reference))
   }
 
   onPropertiesChanged(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void {
@@ -300,7 +305,7 @@ export class StandaloneCluster implements Cluster {
       const status = mergeStatus({ configuration, instances, node, report, now: this.#now() })
       if (isDeepStrictEqual(configuration.status, status)) return
       const metadata = { ...configuration.metadata, resourceVersion: draft.nextVersion() }
-      draft.configurations.tell({ ...configuration, status, metadata })
+      draft.configurations.putTransient({ ...configuration, status, metadata })
     })
   }
 
@@ -308,12 +313,12 @@ export class StandaloneCluster implements Cluster {
     this.events.record(event)
   }
 
-  /** Resolves when every change so far is in the file or refused. */
+  /** Resolves when every change so far is written or refused. */
   async close(): Promise<void> {
     await this.#committing
   }
 
-  /** @param inUse whether the capacity does not matter any more: the slot is used already */
+  /** @param inUse whether a container uses the slot already: the capacity does not count then */
   #claim(
     key: ObjectKey,
     slot: SlotName,
@@ -328,7 +333,7 @@ export class StandaloneCluster implements Cluster {
       if (!inUse && index >= capacity) return { outcome: 'gone' }
       const holder = deviceUsage[slot] ?? ''
       if (holder !== '') return { outcome: 'taken', by: holder }
-      // Slots beyond a capacity that was lowered count for as long as they are held.
+      // After the capacity was lowered, claims beyond it count until they are released.
       if (!inUse && heldSlots(deviceUsage) >= capacity) return { outcome: 'gone' }
       putSpec(draft, instance, { deviceUsage: { ...deviceUsage, [slot]: usage } })
       return { outcome: 'claimed' }
@@ -337,9 +342,9 @@ export class StandaloneCluster implements Cluster {
 
   #applyConfiguration(draft: ClusterDraft, key: ObjectKey, manifest: ConfigurationManifest): void {
     const { name, namespace, labels, annotations, spec } = manifest
-    const there = draft.configurations.get(key)
-    const { labels: oldLabels, annotations: oldAnnotations } = there?.metadata ?? {}
-    const same = there !== undefined && isDeepStrictEqual(there.spec, spec)
+    const current = draft.configurations.get(key)
+    const { labels: oldLabels, annotations: oldAnnotations } = current?.metadata ?? {}
+    const same = current !== undefined && isDeepStrictEqual(current.spec, spec)
     if (
       same &&
       isDeepStrictEqual(oldLabels, labels) &&
@@ -347,9 +352,9 @@ export class StandaloneCluster implements Cluster {
     )
       return
     const remembered = Object.hasOwn(draft.remembered, key) ? draft.remembered[key] : undefined
-    const known = there?.metadata ?? remembered
+    const identity = current?.metadata ?? remembered
     const sameSpec =
-      same || (there === undefined && (remembered?.spec ?? specDigest(spec)) === specDigest(spec))
+      same || (current === undefined && (remembered?.spec ?? specDigest(spec)) === specDigest(spec))
     draft.configurations.put({
       apiVersion: API_VERSION,
       kind: 'Configuration',
@@ -358,17 +363,17 @@ export class StandaloneCluster implements Cluster {
         namespace,
         labels,
         annotations,
-        uid: known?.uid ?? randomUUID(),
-        generation: known === undefined ? 1 : known.generation + (sameSpec ? 0 : 1),
+        uid: identity?.uid ?? randomUUID(),
+        generation: identity === undefined ? 1 : identity.generation + (sameSpec ? 0 : 1),
         resourceVersion: draft.nextVersion(),
-        creationTimestamp: known?.creationTimestamp ?? this.#now(),
+        creationTimestamp: identity?.creationTimestamp ?? this.#now(),
       },
       spec,
-      ...(there?.status === undefined ? {} : { status: there.status }),
+      ...(current?.status === undefined ? {} : { status: current.status }),
     })
   }
 
-  /** Each change sees the outcome of the one before. One that is refused is told to its caller, and does not stop others. */
+  /** Each change sees the result of the previous change. A refused change rejects for its caller. */
   #change<T>(work: (draft: ClusterDraft) => T): Promise<T> {
     return new Promise((resolve, reject) => {
       const make = (draft: ClusterDraft) => {
@@ -380,7 +385,7 @@ export class StandaloneCluster implements Cluster {
     })
   }
 
-  /** Writes, then shows. */
+  /** Writes the file, then publishes the changes. */
   async #commit(): Promise<void> {
     const changes = this.#pending.splice(0)
     const draft = new ClusterDraft(this, {
@@ -392,7 +397,7 @@ export class StandaloneCluster implements Cluster {
       answers = changes.map((change) => change.make(draft))
       if (draft.changed) await this.#options.file.save(draft.state())
     } catch (error) {
-      // Each of them may have seen what another one has changed: none has happened.
+      // Each change may build on another one: none of them has happened.
       for (const change of changes) change.fail(error)
       return
     }

@@ -39,7 +39,7 @@ it('reads the yaml, yml and json files of a directory, and no others', async () 
   expect(set.desired.complete).toBe(true)
 })
 
-it('A8 refuses the second Configuration of a name, in whatever namespace, and names both places', async () => {
+it('A8 refuses a second Configuration of a name in any namespace, and names both files', async () => {
   await writeFile(at('a.yaml'), configuration('lab'))
   await writeFile(at('b.yaml'), `${configuration('other')}---\n${configuration('lab', 'site')}`)
   const set = await new ManifestReader([directory]).read()
@@ -55,7 +55,7 @@ it('A8 refuses the second Configuration of a name, in whatever namespace, and na
   ])
 })
 
-it('counts a file that broke with what it said before, and the others with what they say', async () => {
+it('uses the last valid content of an invalid file, and the present content of the others', async () => {
   await writeFile(at('a.yaml'), configuration('a', 'default', 3))
   await writeFile(at('b.yaml'), configuration('b'))
   const reader = new ManifestReader([directory])
@@ -69,7 +69,7 @@ it('counts a file that broke with what it said before, and the others with what 
   expect(namesOf(await reader.read())).toEqual(['b'])
 })
 
-it('says that it does not know everything while a file was never readable', async () => {
+it('reports an incomplete set while a file was never valid', async () => {
   await writeFile(at('a.yaml'), configuration('a'))
   await writeFile(at('b.yaml'), 'a: [')
   const set = await new ManifestReader([directory]).read()
@@ -78,17 +78,17 @@ it('says that it does not know everything while a file was never readable', asyn
   expect(set.problems).toMatchObject([{ file: at('b.yaml'), document: 0 }])
 })
 
-it('reports a path that is not there, and goes on with the others', async () => {
+it('reports a missing path, and goes on with the others', async () => {
   await writeFile(at('a.yaml'), configuration('a'))
-  const set = await new ManifestReader([at('gone'), at('a.yaml')]).read()
+  const set = await new ManifestReader([at('missing'), at('a.yaml')]).read()
   expect(namesOf(set)).toEqual(['a'])
   expect(set.desired.complete).toBe(false)
   expect(set.problems).toMatchObject([
-    { file: at('gone'), message: expect.stringContaining('ENOENT') },
+    { file: at('missing'), message: expect.stringContaining('ENOENT') },
   ])
 })
 
-it('waits for no pipe, reads nothing without bounds, says so, and goes on with the others', async () => {
+it('refuses pipes and files without bounds, and goes on with the others', async () => {
   await writeFile(at('a.yaml'), configuration('a'))
   execFileSync('mkfifo', [at('b.yaml')])
   await mkdir(at('c.yaml'))
@@ -115,7 +115,7 @@ it('yields at once, again after each change, and ends with its signal', async ()
   const following = async () => namesOf((await sets.next()).value ?? undefined)
   expect(await following()).toEqual(['a'])
   const second = following()
-  // As editors do: another file, then its name.
+  // As editors do: write another file, then rename it.
   await writeFile(at('b.tmp'), configuration('b'))
   await rename(at('b.tmp'), at('b.yaml'))
   expect(await second).toEqual(['a', 'b'])

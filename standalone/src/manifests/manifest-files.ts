@@ -13,7 +13,7 @@ import type { DesiredObjects } from '../cluster/standalone-cluster.js'
 
 export interface ManifestSet {
   readonly desired: DesiredObjects
-  /** Where each Configuration stands. */
+  /** The file of each Configuration. */
   readonly files: ReadonlyMap<ObjectKey, string>
   readonly problems: readonly ManifestProblem[]
 }
@@ -24,14 +24,14 @@ export interface WatchOptions {
   readonly signal: AbortSignal
 }
 
-/** How long files must be quiet before they are read again, in milliseconds: editors write in several steps. */
+/** Changed files are read after so many quiet milliseconds: editors write in several steps. */
 const QUIET_MS = 100
-/** How often they are read although nobody said that they changed: not every file system tells. */
+/** How often files are read without a change event, in milliseconds: some file systems send none. */
 const POLL_MS = 30_000
 
 /**
- * What the files say: files, and the `*.yaml`, `*.yml` and `*.json` of directories. Yields at once, and again after every
- * change. A file that cannot be read any more counts with what it said before.
+ * The content of files, and of the `*.yaml`, `*.yml` and `*.json` of directories. Yields at once and
+ * after every change. A file that becomes invalid counts with its last valid content.
  */
 export async function* watchManifests(
   paths: readonly string[],
@@ -40,7 +40,7 @@ export async function* watchManifests(
   const reader = new ManifestReader(paths)
   let last: string | undefined
   while (!signal.aborted) {
-    // Listening begins before reading, so that nothing between the two is missed.
+    // The watch starts before the read, so that no change between them is missed.
     const changed = nextChange(paths, { clock, log, signal })
     const set = await reader.read()
     const text = JSON.stringify(set, (_key, value) => (value instanceof Map ? [...value] : value))
@@ -50,10 +50,10 @@ export async function* watchManifests(
   }
 }
 
-/** Reads the files, and remembers the last good content of each. */
+/** Reads files, and keeps the last valid content of each. */
 export class ManifestReader {
   readonly #paths: readonly string[]
-  readonly #good = new Map<string, readonly Manifest[]>()
+  readonly #valid = new Map<string, readonly Manifest[]>()
 
   constructor(paths: readonly string[]) {
     this.#paths = paths
@@ -67,34 +67,34 @@ export class ManifestReader {
     for (const file of files) {
       const parsed = await readManifests(file)
       problems.push(...parsed.problems)
-      if (parsed.problems.length === 0) this.#good.set(file, parsed.manifests)
-      const before = this.#good.get(file)
-      // Of a file that was never good, what can be read counts; what else it would say is not known.
+      if (parsed.problems.length === 0) this.#valid.set(file, parsed.manifests)
+      const before = this.#valid.get(file)
+      // The rest of a file that was never valid is not known.
       if (parsed.problems.length > 0 && before === undefined) complete = false
       for (const manifest of parsed.problems.length === 0 || before === undefined
         ? parsed.manifests
         : before)
         found.push({ file, manifest })
     }
-    for (const file of [...this.#good.keys()]) if (!files.includes(file)) this.#good.delete(file)
-    const { files: places, ...objects } = withoutTwins(found, problems)
+    for (const file of [...this.#valid.keys()]) if (!files.includes(file)) this.#valid.delete(file)
+    const { files: places, ...objects } = withoutDuplicates(found, problems)
     return { desired: { ...objects, complete }, files: places, problems }
   }
 
   async #files(problems: ManifestProblem[]): Promise<string[]> {
     const files: string[] = []
-    for (const given of this.#paths) {
+    for (const source of this.#paths) {
       try {
-        if (!(await stat(given)).isDirectory()) files.push(given)
+        if (!(await stat(source)).isDirectory()) files.push(source)
         else {
-          const names = (await readdir(given))
+          const names = (await readdir(source))
             .filter((name) => /\.(ya?ml|json)$/.test(name) && !name.startsWith('.'))
             .sort()
-          files.push(...names.map((name) => path.join(given, name)))
+          files.push(...names.map((name) => path.join(source, name)))
         }
       } catch (error) {
         problems.push({
-          file: given,
+          file: source,
           document: 0,
           path: '',
           message: `it cannot be read: ${messageOf(error)}`,
@@ -108,7 +108,7 @@ export class ManifestReader {
 async function readManifests(file: string): Promise<ReturnType<typeof parseManifests>> {
   try {
     const found = await stat(file)
-    // To read a pipe is to wait for somebody who writes, and a device may have no end.
+    // A read of a pipe waits for a writer, and a read of a device may have no end.
     if (!found.isFile()) return unreadable(file, 'it is not a regular file')
     if (found.size > MAX_MANIFEST_BYTES)
       return unreadable(file, `it has more than ${MAX_MANIFEST_BYTES} bytes`)
@@ -122,8 +122,8 @@ function unreadable(file: string, message: string): ReturnType<typeof parseManif
   return { manifests: [], problems: [{ file, document: 0, path: '', message }] }
 }
 
-/** Of two Configurations with one name the first counts: the name stands in resource names, which have no namespace. */
-function withoutTwins(
+/** The first Configuration of a name counts: names of resources have no namespace. */
+function withoutDuplicates(
   found: readonly { readonly file: string; readonly manifest: Manifest }[],
   problems: ManifestProblem[],
 ): Omit<DesiredObjects, 'complete'> & Pick<ManifestSet, 'files'> {
@@ -165,15 +165,13 @@ async function nextChange(
   const changed = new Promise<void>((resolve) => {
     woken = resolve
   })
-  const watchers = paths.flatMap((given) => {
+  const watchers = paths.flatMap((source) => {
     try {
-      const watcher = watch(given, { persistent: false }, () => woken?.())
-      watcher.on('error', (error) =>
-        log.debug({ path: given, error: error.message }, 'cannot watch files any more'),
-      )
+      const watcher = watch(source, { persistent: false }, () => woken?.())
+      watcher.on('error', (error) => log.debug({ path: source, err: error }, 'file watch ended'))
       return [watcher]
     } catch (error) {
-      log.debug({ path: given, err: error }, 'cannot watch files')
+      log.debug({ path: source, err: error }, 'file watch not started')
       return []
     }
   })

@@ -7,13 +7,13 @@ import {
 } from '@akrijs/proto/device-plugin'
 import { type ClientReadableStream, credentials } from '@grpc/grpc-js'
 
-/** The kubelet's end of one plugin: what it advertised last, and how to ask it. */
+/** The kubelet's connection to one device plugin. */
 export class PluginConnection {
   readonly resourceName: string
   readonly #client: DevicePluginClient
   readonly #stream: ClientReadableStream<ListAndWatchResponse>
   readonly #preferred: boolean
-  /** Health by id, as the plugin said last; empty since it is gone. */
+  /** The health of each device id from the last list. */
   devices: ReadonlyMap<string, boolean> = new Map()
   connected = true
 
@@ -35,23 +35,23 @@ export class PluginConnection {
       this.devices = new Map(devices.map(({ ID, health }) => [ID, health === 'Healthy']))
       onChange()
     })
-    // A kubelet takes all devices of a plugin that went away for unhealthy.
-    const gone = () => {
+    // A kubelet marks all devices of a lost plugin unhealthy.
+    const disconnect = () => {
       if (!this.connected) return
       this.connected = false
       this.devices = new Map([...this.devices.keys()].map((id) => [id, false]))
       this.#client.close()
       onChange()
     }
-    this.#stream.on('error', gone)
-    this.#stream.on('end', gone)
+    this.#stream.on('error', disconnect)
+    this.#stream.on('end', disconnect)
   }
 
   get healthy(): string[] {
     return [...this.devices].filter(([, healthy]) => healthy).map(([id]) => id)
   }
 
-  /** Which of the free ids to take: those that the plugin prefers, else the first ones. */
+  /** Chooses free ids: preferred ids first, then in their order. */
   async choose(available: readonly string[], size: number): Promise<string[]> {
     if (!this.#preferred) return available.slice(0, size)
     const containerRequests = [

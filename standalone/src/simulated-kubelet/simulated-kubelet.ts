@@ -1,28 +1,23 @@
 import { mkdir, readdir, rm } from 'node:fs/promises'
 import path from 'node:path'
-import { KubeletUnavailableError, NO_CHANNELZ, type NodePods } from '@akrijs/agent'
+import type { NodePods } from '@akrijs/agent'
 import { objectKey } from '@akrijs/kube'
-import { type Empty, type RegisterRequest, RegistrationService } from '@akrijs/proto/device-plugin'
-import { PodResourcesListerService } from '@akrijs/proto/pod-resources'
-import { Listeners, makeRoomForSocket, messageOf } from '@akrijs/runtime'
-import {
-  Server,
-  ServerCredentials,
-  type ServerUnaryCall,
-  type sendUnaryData,
-  status,
-} from '@grpc/grpc-js'
+import type { RegisterRequest } from '@akrijs/proto/device-plugin'
+import { Listeners, messageOf } from '@akrijs/runtime'
+import type { Server } from '@grpc/grpc-js'
 import { AdmissionError } from '../errors.js'
+import { listen, podResourcesServer, registrationServer } from './kubelet-services.js'
 import { PluginConnection } from './plugin-connection.js'
 import {
+  type AdmittedPod,
   type ContainerAllocation,
   type ContainerOptions,
   containerOptions,
   type SimulatedPod,
-} from './pod.js'
+} from './simulated-pod.js'
 
 export interface SimulatedKubeletOptions {
-  /** Its sockets go to `device-plugins` and `pod-resources` below. */
+  /** The parent of `device-plugins` and `pod-resources`, which hold the sockets. */
   readonly directory: string
 }
 
@@ -32,15 +27,10 @@ export interface ResourceState {
   readonly allocated: number
 }
 
-interface AdmittedPod {
-  readonly pod: SimulatedPod
-  readonly allocations: readonly ContainerAllocation[]
-}
-
 /**
- * The kubelet as device plugins meet it: it takes registrations, follows ListAndWatch, and admits Pods by picking free
- * healthy ids and calling Allocate, one resource of one container after the other. It lists what containers hold by the
- * podresources API. All over real sockets. It starts no containers.
+ * The part of a kubelet that device plugins see, over real sockets. It registers plugins, follows
+ * ListAndWatch, and serves podresources. It admits a Pod by Allocate with free healthy ids, for one
+ * resource of one container after the other. It starts no containers.
  */
 export class SimulatedKubelet {
   readonly directory: string
@@ -71,7 +61,7 @@ export class SimulatedKubelet {
     return path.join(this.directory, 'pod-resources', 'kubelet.sock')
   }
 
-  /** What a node's status says of a resource. */
+  /** A resource in the status of the node. */
   resource(name: string): ResourceState {
     const plugin = this.#plugins.get(name)
     return {
@@ -85,12 +75,12 @@ export class SimulatedKubelet {
     return [...this.#plugins.keys()].sort()
   }
 
-  /** Ids and health, as the plugin of a resource said last. */
+  /** The device ids and their health from the last list of the plugin. */
   devices(resource: string): ReadonlyMap<string, boolean> {
     return this.#plugins.get(resource)?.devices ?? new Map()
   }
 
-  /** The Pods that are admitted and not removed. */
+  /** The admitted Pods. */
   get pods(): readonly SimulatedPod[] {
     return [...this.#pods.values()].map(({ pod }) => pod)
   }
@@ -99,7 +89,7 @@ export class SimulatedKubelet {
     this.#changeListeners.add(listener, signal)
   }
 
-  /** What an API server would tell of the Pods of this node. */
+  /** The Pods of this node, as a watch of an API server would report them. */
   readonly nodePods: NodePods = {
     synced: true,
     lagMs: 0,
@@ -114,15 +104,15 @@ export class SimulatedKubelet {
             containers.reduce((sum, { resources }) => sum + (resources[resourceName] ?? 0), 0),
           ]),
       ),
-    // The kubelet forgets a Pod with its removal.
+    // The kubelet forgets a Pod when it is removed.
     hasEnded: () => false,
     onGone: (listener, signal) => this.#podGoneListeners.add(listener, signal),
   }
 
   /**
-   * Admits a Pod: all of its containers get what they ask for, or it is refused. What plugins have allocated for a Pod that
-   * is then refused they have to find out for themselves, as with a real kubelet.
-   * @returns what each container is to run with
+   * Admits a Pod if all of its containers get their resources. As a real kubelet, it does not tell
+   * plugins that a Pod was refused after an allocation.
+   * @returns the options of each container
    * @throws AdmissionError
    */
   admit(pod: SimulatedPod): Promise<ReadonlyMap<string, ContainerOptions>> {
@@ -131,21 +121,21 @@ export class SimulatedKubelet {
       .then(() => this.#admit(pod))
       .finally(() => {
         this.#beingAdmitted.delete(pod)
-        // Refused: what plugins have allocated for it nobody will have.
+        // The Pod was refused: no container uses its allocations.
         if (!this.#pods.has(pod.uid)) this.#podGoneListeners.tell()
       })
     this.#admitting = admission.catch(() => undefined)
     return admission
   }
 
-  /** The Pod has ended and is removed from the node. */
+  /** Removes a Pod that has ended. */
   remove(uid: string): void {
     if (!this.#pods.delete(uid)) return
     this.#podGoneListeners.tell()
     this.#changed()
   }
 
-  /** As a kubelet that restarts: it empties the directory of plugins and forgets them; Pods it knows from its checkpoint. */
+  /** Restarts as a kubelet: it empties the directory of plugins, and keeps Pods by its checkpoint. */
   async restart(): Promise<void> {
     await this.#stopServing()
     for (const name of await readdir(this.pluginDirectory))
@@ -153,7 +143,7 @@ export class SimulatedKubelet {
     await this.#serve()
   }
 
-  /** Ends the stream of a plugin, and gives up on it until it registers again: as when the list cannot be read. */
+  /** Drops a plugin until it registers again, as after an invalid list. */
   giveUp(resource: string): void {
     this.#plugins.get(resource)?.close()
     this.#plugins.delete(resource)
@@ -167,40 +157,14 @@ export class SimulatedKubelet {
   }
 
   async #serve(): Promise<void> {
-    const registration = new Server(NO_CHANNELZ)
-    registration.addService(RegistrationService, {
-      register: (call: ServerUnaryCall<RegisterRequest, Empty>, answer: sendUnaryData<Empty>) => {
-        const wrong = this.#wrongWith(call.request)
-        if (wrong !== undefined) return answer({ code: status.INVALID_ARGUMENT, details: wrong })
-        this.#connect(call.request)
-        answer(null, {})
-      },
-    })
-    const lister = new Server(NO_CHANNELZ)
-    lister.addService(PodResourcesListerService, {
-      list: (_call: unknown, answer: sendUnaryData<object>) =>
-        answer(null, { podResources: this.#podResources() }),
-      getAllocatableResources: (_call: unknown, answer: sendUnaryData<object>) =>
-        answer(null, {
-          devices: [...this.#plugins.values()].map((plugin) => ({
-            resourceName: plugin.resourceName,
-            deviceIds: plugin.healthy,
-          })),
-          cpuIds: [],
-          memory: [],
-        }),
-      get: (
-        call: ServerUnaryCall<{ podName: string; podNamespace: string }, object>,
-        answer: sendUnaryData<object>,
-      ) => {
-        const { podName, podNamespace } = call.request
-        const podResources = this.#podResources().find(
-          ({ name, namespace }) => name === podName && namespace === podNamespace,
-        )
-        if (podResources === undefined)
-          answer({ code: status.NOT_FOUND, details: `pod ${podNamespace}/${podName} not found` })
-        else answer(null, { podResources })
-      },
+    const registration = registrationServer((request) => this.#connect(request))
+    const lister = podResourcesServer({
+      admittedPods: () => [...this.#pods.values()],
+      allocatable: () =>
+        [...this.#plugins.values()].map(({ resourceName, healthy }) => ({
+          resourceName,
+          deviceIds: healthy,
+        })),
     })
     await mkdir(this.pluginDirectory, { recursive: true })
     await mkdir(path.dirname(this.podResourcesSocket), { recursive: true })
@@ -215,25 +179,6 @@ export class SimulatedKubelet {
     for (const server of this.#servers) server.forceShutdown()
     this.#servers = []
     await rm(path.join(this.pluginDirectory, 'kubelet.sock'), { force: true })
-  }
-
-  /** What the kubelet checks of a registration. */
-  #wrongWith({ version, resourceName, endpoint }: RegisterRequest): string | undefined {
-    if (version !== 'v1beta1') return `version ${version} is not supported; v1beta1 is`
-    if (
-      !/^[a-z0-9.-]+\/[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/.test(resourceName) ||
-      resourceName.includes('kubernetes.io/')
-    ) {
-      return `${JSON.stringify(resourceName)} is not the name of an extended resource`
-    }
-    if (
-      path.basename(endpoint) !== endpoint ||
-      endpoint === '' ||
-      endpoint === '..' ||
-      endpoint === '.'
-    )
-      return `endpoint ${JSON.stringify(endpoint)} is not a file name`
-    return undefined
   }
 
   #connect({ resourceName, endpoint, options }: RegisterRequest): void {
@@ -300,43 +245,7 @@ export class SimulatedKubelet {
     )
   }
 
-  #podResources() {
-    return [...this.#pods.values()].map(({ pod, allocations }) => ({
-      name: pod.name,
-      namespace: pod.namespace,
-      containers: pod.containers.map(({ name }) => ({
-        name,
-        devices: allocations
-          .filter(({ container }) => container === name)
-          .map(({ resource, ids }) => ({
-            resourceName: resource,
-            deviceIds: [...ids],
-            topology: undefined,
-          })),
-        cpuIds: [],
-        memory: [],
-        dynamicResources: [],
-      })),
-    }))
-  }
-
   #changed(): void {
     this.#changeListeners.tell()
   }
-}
-
-async function listen(server: Server, socket: string): Promise<void> {
-  await makeRoomForSocket(socket)
-  await new Promise<void>((resolve, reject) => {
-    server.bindAsync(`unix:${socket}`, ServerCredentials.createInsecure(), (error) => {
-      if (error)
-        reject(
-          new KubeletUnavailableError(
-            `the simulated kubelet cannot listen on ${socket}: ${error.message}`,
-            { cause: error },
-          ),
-        )
-      else resolve()
-    })
-  })
 }

@@ -11,7 +11,7 @@ async function temporary(): Promise<string> {
   return directory
 }
 
-it('makes a state directory with what is above it, for its user alone', async () => {
+it('makes a state directory and its parents, for its user alone', async () => {
   const directory = path.join(await temporary(), 'a/b')
   await makeStateDirectory(directory)
   expect((await stat(directory)).mode & 0o777).toBe(0o700)
@@ -24,21 +24,21 @@ it('makes a state directory with what is above it, for its user alone', async ()
   expect((await stat(path.join(directory, 'c'))).isDirectory()).toBe(true)
 })
 
-it('says of a state directory that cannot be made which one, why, and what to do', async () => {
+it('reports a state directory that cannot be made, with the reason and a remedy', async () => {
   const file = path.join(await temporary(), 'file')
   await writeFile(file, '')
   const dangling = path.join(await temporary(), 'link')
   await symlink('/no/such', dangling)
   const wrong = [
-    ['/proc/x', 'nothing can be made where it is to be'],
-    ['/proc/x/y', 'nothing can be made where it is to be'],
+    ['/proc/x', 'its file system holds no new directories'],
+    ['/proc/x/y', 'its file system holds no new directories'],
     [dangling, 'it is not a directory'],
     [file, 'it is not a directory'],
-    [path.join(file, 'below'), 'something above it is not a directory'],
+    [path.join(file, 'below'), 'a parent of it is not a directory'],
   ] as const
   for (const [directory, why] of wrong) {
     const made = expect(makeStateDirectory(directory)).rejects
     await made.toThrow(StateFileError)
-    await made.toThrow(`state directory ${directory} cannot be made: ${why}; give another one`)
+    await made.toThrow(`state directory ${directory} cannot be made: ${why}; choose another one`)
   }
 })

@@ -5,15 +5,15 @@ import { StateFileError } from '../errors.js'
 
 const REASONS: Readonly<Record<string, string>> = {
   EEXIST: 'it is not a directory',
-  ENOTDIR: 'something above it is not a directory',
+  ENOTDIR: 'a parent of it is not a directory',
   EROFS: 'its file system is read-only',
-  // What is missing above it has been made: that is what the kernel says where nothing can be, as in /proc.
-  ENOENT: 'nothing can be made where it is to be',
-  EACCES: 'this user has no right to',
+  // The parents exist by then: the kernel gives this error in file systems such as /proc.
+  ENOENT: 'its file system holds no new directories',
+  EACCES: 'this user may not make it',
 }
 
 /**
- * Makes a directory for the state, for nobody but this user, where there is none.
+ * Makes a directory for the state, for this user alone, unless it exists.
  * @throws StateFileError
  */
 export async function makeStateDirectory(directory: string): Promise<void> {
@@ -21,20 +21,20 @@ export async function makeStateDirectory(directory: string): Promise<void> {
     const code = error instanceof Error && 'code' in error ? String(error.code) : ''
     const why = Object.hasOwn(REASONS, code) ? REASONS[code] : messageOf(error)
     throw new StateFileError(
-      `state directory ${directory} cannot be made: ${why}; give another one, which this user may write into`,
+      `state directory ${directory} cannot be made: ${why}; choose another one, which this user may write to`,
       { cause: error },
     )
   })
 }
 
-/** One by one: where the kernel refuses, as below /proc, Node's `recursive` tries for ever. */
+/** Level by level: with `recursive`, Node tries for ever below /proc. */
 async function makeWithParents(directory: string): Promise<void> {
   if (await made(directory, { orParentMissing: true })) return
   await makeWithParents(path.dirname(directory))
   await made(directory, { orParentMissing: false })
 }
 
-/** @returns false where what is above it is missing, if that may be */
+/** @returns false if the parent is missing, and may be */
 async function made(
   directory: string,
   { orParentMissing }: { readonly orParentMissing: boolean },

@@ -8,13 +8,13 @@ export interface KnownConfiguration {
   readonly uid: string
   readonly generation: number
   readonly creationTimestamp: string
-  /** The {@link specDigest}: an edit that is made while no agent runs raises the generation too. */
+  /** The {@link specDigest}: an edit without a running agent raises the generation too. */
   readonly spec?: string | undefined
 }
 
-/** What the standalone cluster remembers over restarts. */
+/** The part of the standalone cluster that survives a restart. */
 export interface ClusterState {
-  /** By key: a Configuration that is still in the files after a restart is the same one. */
+  /** By key. A Configuration keeps its uid if the files still name it after a restart. */
   readonly configurations: Readonly<Record<string, KnownConfiguration>>
   readonly instances: readonly Instance[]
   readonly resourceVersion: number
@@ -37,7 +37,7 @@ const instance = z.looseObject({
     deviceUsage: texts,
   }),
 })
-/** The schema checks what the code relies on; what else stands in an object is our own. */
+/** The schema checks the fields that the code relies on: only an agent writes the file. */
 const instances = z.array(
   z.custom<Instance>((value) => instance.safeParse(value).success, 'not an Instance'),
 )
@@ -58,7 +58,7 @@ const file = z.object({
   }),
 })
 
-/** Tells two specs apart without having them: they may hold passwords. */
+/** Compares specs without storing them: a spec can contain passwords. */
 export function specDigest(spec: ConfigurationSpec): string {
   return createHash('sha256').update(JSON.stringify(spec)).digest('hex')
 }
@@ -71,7 +71,7 @@ export class StateFile {
     this.#path = path
   }
 
-  /** The state as it was written last; the empty one, with a warning, where the file makes no sense. */
+  /** The last state that was written; an empty state, with a warning, if the file is invalid. */
   async load(log: Logger): Promise<ClusterState> {
     const content = await readDurableFile(this.#path, (json) => {
       const parsed = file.safeParse(json)
@@ -85,13 +85,13 @@ export class StateFile {
     if (content.state === 'unusable') {
       log.warn(
         { file: this.#path, movedTo: content.movedTo, reason: content.reason },
-        'state file is unusable, starting without it',
+        'state file invalid, state discarded',
       )
     }
     return EMPTY_STATE
   }
 
-  /** @throws StateFileError, and the file is as it was */
+  /** @throws StateFileError; the file stays unchanged then */
   async save(state: ClusterState): Promise<void> {
     try {
       await replaceFile(this.#path, JSON.stringify({ version: VERSION, state }))

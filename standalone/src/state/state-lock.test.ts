@@ -15,15 +15,15 @@ beforeEach(async () => {
 })
 afterEach(() => rm(directory, { recursive: true, force: true }))
 
-it('lets one agent at a time work on a state directory', async () => {
+it('lets one agent at a time use a state directory', async () => {
   const lock = await lockState(directory)
   await expect(lockState(directory)).rejects.toThrow(StateLockedError)
-  await expect(lockState(directory)).rejects.toThrow(`another agent works on ${directory}`)
+  await expect(lockState(directory)).rejects.toThrow(`another agent uses ${directory}`)
   await lock.release()
   await (await lockState(directory)).release()
 })
 
-it('knows a state directory by whatever path, also by one that is too long for a socket', async () => {
+it('locks a state directory for all of its paths, also for a path too long for a socket', async () => {
   const long = path.join(directory, 'x'.repeat(200))
   const link = path.join(directory, 'link')
   await mkdir(long)
@@ -32,7 +32,7 @@ it('knows a state directory by whatever path, also by one that is too long for a
   for (const other of [long, `${long}/`, path.relative('', long), link]) {
     const refused = await lockState(other).catch((error: unknown) => error)
     expect(refused).toBeInstanceOf(StateLockedError)
-    expect(String(refused)).toContain(`another agent works on ${other}`)
+    expect(String(refused)).toContain(`another agent uses ${other}`)
     expect(String(refused)).not.toContain('/proc/')
   }
   await lock.release()
@@ -40,7 +40,7 @@ it('knows a state directory by whatever path, also by one that is too long for a
   await (await lockState(link)).release()
 })
 
-it('is free again after kill -9 of its holder', async () => {
+it('is released by kill -9 of its holder', async () => {
   const file = path.join(directory, 'lock.sock')
   const program = `require('net').createServer().listen(${JSON.stringify(file)}, () => console.log('locked'))`
   const child = spawn(process.execPath, ['-e', program], { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -51,23 +51,23 @@ it('is free again after kill -9 of its holder', async () => {
   await (await lockState(directory)).release()
 })
 
-it('lets one of two agents in that start at the same time after a kill -9', async () => {
+it('admits one of two agents that start at the same time after a kill -9', async () => {
   for (let round = 0; round < 200; round++) {
-    // A socket that nobody serves any more: its server removes the name that it had.
+    // A socket without a server: the server removes only the first name.
     const server = net.createServer().listen(path.join(directory, 'first'))
     await once(server, 'listening')
     await rename(path.join(directory, 'first'), path.join(directory, 'lock.sock'))
     server.close()
     await once(server, 'close')
     const both = await Promise.allSettled([lockState(directory), lockState(directory)])
-    const locks = both.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+    const locks = both.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
     expect(locks).toHaveLength(1)
     await expect(lockState(directory)).rejects.toThrow(StateLockedError)
     for (const lock of locks) await lock.release()
   }
 })
 
-it('says so where the directory cannot be written, and names no other agent', async () => {
+it('reports a directory that cannot be written, and names no other agent', async () => {
   const rejected = expect(lockState('/proc/self')).rejects
   await rejected.toThrow(StateFileError)
   await rejected.toThrow('/proc/self cannot be written')

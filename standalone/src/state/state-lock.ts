@@ -6,16 +6,16 @@ import { makeRoomForSocket, messageOf, SocketUnusableError } from '@akrijs/runti
 import { StateFileError, StateLockedError } from '../errors.js'
 
 /**
- * Makes sure that one agent at a time works on a state directory, however its path is spelt. The lock is a listening socket:
- * the kernel lets go of it when the process ends, however it ends, so that no stale lock can be left behind.
+ * Locks a state directory for one agent, whatever path names the directory. The lock is a listening
+ * socket: the kernel releases it when the process ends, so that no stale lock remains.
  * @throws StateLockedError
- * @throws StateFileError where the directory cannot be written
+ * @throws StateFileError if the directory cannot be written
  */
 export async function lockState(directory: string): Promise<{ release(): Promise<void> }> {
   const handle = await open(directory, constants.O_DIRECTORY).catch((error: unknown) => {
     throw new StateFileError(`${directory} cannot be opened: ${messageOf(error)}`, { cause: error })
   })
-  // By this name the directory's own path may be longer than that of a socket.
+  // This path is short enough for a socket, however long the path of the directory is.
   const opened = `/proc/self/fd/${handle.fd}`
   const messageFor = (error: unknown) => messageOf(error).replaceAll(opened, directory)
   try {
@@ -33,7 +33,9 @@ export async function lockState(directory: string): Promise<{ release(): Promise
       error instanceof SocketUnusableError ||
       (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')
     if (taken)
-      throw new StateLockedError(`another agent works on ${directory}: ${messageFor(error)}`)
+      throw new StateLockedError(`another agent uses ${directory}: ${messageFor(error)}`, {
+        cause: error,
+      })
     throw new StateFileError(`${directory} cannot be written: ${messageFor(error)}`, {
       cause: error,
     })

@@ -4,8 +4,8 @@ import type { ObjectKey } from '@akrijs/kube'
 import { type Logger, nearest } from '@akrijs/runtime'
 
 /**
- * What is wrong with a Configuration that can be read: nobody is there to serve it, or its handler refuses it.
- * @param loaded the names of handlers that this agent has loaded, or starts in processes of their own
+ * The problem of a valid Configuration: it has no handler, or the handler refuses it.
+ * @param loaded the names of the handlers that this agent runs, in any process
  */
 export function handlerProblem(
   { spec, status }: Configuration,
@@ -18,38 +18,38 @@ export function handlerProblem(
     if (reason === 'InvalidDetails') return { path: `${at}.discoveryDetails`, message }
     if (reason === 'MissingProperty' || reason === 'UnreadableProperty')
       return { path: `${at}.discoveryProperties`, message }
-    // One that runs in a process of its own registers in a moment.
+    // A handler in its own process registers in a moment.
     if (reason === 'NoHandler' && !loaded.includes(name)) {
-      const meant = nearest(name, loaded)
+      const similar = nearest(name, loaded)
       return {
         path: `${at}.name`,
-        message: meant === undefined ? message : `${message}; did you mean ${meant}?`,
+        message: similar === undefined ? message : `${message}; did you mean ${similar}?`,
       }
     }
   }
   return undefined
 }
 
-export interface TellOptions {
+export interface ReportOptions {
   readonly loaded: readonly string[]
   fileOf(key: ObjectKey): string | undefined
   readonly log: Logger
   readonly signal: AbortSignal
 }
 
-/** Logs each problem once, with its file, as what is wrong with the files themselves. */
-export function tellHandlerProblems(
+/** Logs each problem once, with its file, as problems of the files themselves. */
+export function reportHandlerProblems(
   configurations: ObjectCache<Configuration>,
-  { loaded, fileOf, log, signal }: TellOptions,
+  { loaded, fileOf, log, signal }: ReportOptions,
 ): void {
-  const said = new Map<ObjectKey, string>()
+  const logged = new Map<ObjectKey, string>()
   configurations.onChange((key) => {
     const configuration = configurations.get(key)
     const problem = configuration && handlerProblem(configuration, loaded)
-    if (problem === undefined) return void said.delete(key)
+    if (problem === undefined) return void logged.delete(key)
     const { path, message } = problem
-    if (said.get(key) === message) return
-    said.set(key, message)
-    log.error({ file: fileOf(key), path, error: message }, 'configuration cannot be served')
+    if (logged.get(key) === message) return
+    logged.set(key, message)
+    log.error({ file: fileOf(key), path, error: message }, 'configuration has no usable handler')
   }, signal)
 }

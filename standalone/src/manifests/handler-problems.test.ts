@@ -1,7 +1,7 @@
 import type { Condition, Configuration } from '@akrijs/api'
 import { expect, it } from 'vitest'
 import { configurationWith } from '../../../agent/src/testing/objects.js'
-import { handlerProblem } from './handler-problem.js'
+import { handlerProblem } from './handler-problems.js'
 
 const configuration = (
   handler: string,
@@ -15,41 +15,35 @@ const configuration = (
     devices: 0,
     slots: { total: 0, claimed: 0 },
     nodes: {},
-    conditions: [{ type, status, reason, message: 'what it says', lastTransitionTime: '' }],
+    conditions: [{ type, status, reason, message: 'the reason', lastTransitionTime: '' }],
   },
 })
 const loaded = ['debugEcho', 'udev']
 
 it.each<[string, Condition['type'], string, string, string]>([
-  [
-    'udev',
-    'Discovering',
-    'InvalidDetails',
-    'spec.discoveryHandler.discoveryDetails',
-    'what it says',
-  ],
+  ['udev', 'Discovering', 'InvalidDetails', 'spec.discoveryHandler.discoveryDetails', 'the reason'],
   [
     'udev',
     'Discovering',
     'MissingProperty',
     'spec.discoveryHandler.discoveryProperties',
-    'what it says',
+    'the reason',
   ],
   [
     'udev',
     'Discovering',
     'UnreadableProperty',
     'spec.discoveryHandler.discoveryProperties',
-    'what it says',
+    'the reason',
   ],
   [
     'udve',
     'HandlerConnected',
     'NoHandler',
     'spec.discoveryHandler.name',
-    'what it says; did you mean udev?',
+    'the reason; did you mean udev?',
   ],
-  ['cameras', 'HandlerConnected', 'NoHandler', 'spec.discoveryHandler.name', 'what it says'],
+  ['cameras', 'HandlerConnected', 'NoHandler', 'spec.discoveryHandler.name', 'the reason'],
 ])(
   'names the field of a Configuration for %s whose condition %s is %s',
   (handler, type, reason, path, message) => {
@@ -60,7 +54,7 @@ it.each<[string, Condition['type'], string, string, string]>([
   },
 )
 
-it('has nothing to say of a handler that is loaded and has not registered yet, or that has failed for now', () => {
+it('reports no problem of a loaded handler that has not registered yet, or that fails for a while', () => {
   expect(
     handlerProblem(configuration('udev', 'HandlerConnected', 'False', 'NoHandler'), loaded),
   ).toBeUndefined()

@@ -1,6 +1,6 @@
 import type { ContainerAllocateResponse } from '@akrijs/proto/device-plugin'
 
-/** A Pod as far as the kubelet's device manager is concerned. */
+/** The part of a Pod that the device manager of a kubelet uses. */
 export interface SimulatedPod {
   readonly uid: string
   readonly name: string
@@ -10,11 +10,11 @@ export interface SimulatedPod {
 
 export interface SimulatedContainer {
   readonly name: string
-  /** How many of each extended resource. */
+  /** The quantity of each extended resource. */
   readonly resources: Readonly<Record<string, number>>
 }
 
-/** What a container was given of one resource. */
+/** The devices of one resource that a container has. */
 export interface ContainerAllocation {
   readonly container: string
   readonly resource: string
@@ -22,7 +22,12 @@ export interface ContainerAllocation {
   readonly response: ContainerAllocateResponse
 }
 
-/** What a container runs with. */
+export interface AdmittedPod {
+  readonly pod: SimulatedPod
+  readonly allocations: readonly ContainerAllocation[]
+}
+
+/** The options that device plugins give to a container. */
 export interface ContainerOptions {
   readonly envs: Readonly<Record<string, string>>
   readonly mounts: ContainerAllocateResponse['mounts']
@@ -30,7 +35,7 @@ export interface ContainerOptions {
   readonly annotations: Readonly<Record<string, string>>
 }
 
-/** As the kubelet does it: of two resources that say different things the first one counts. */
+/** Merges allocations as the kubelet does: the first allocation wins. */
 export function containerOptions(allocations: readonly ContainerAllocation[]): ContainerOptions {
   const envs = new Map<string, string>()
   const mounts = new Map<string, ContainerAllocateResponse['mounts'][number]>()

@@ -1,0 +1,73 @@
+import type { ManifestProblem } from '@akrijs/api'
+import type { ObjectKey } from '@akrijs/kube'
+import { backoff, Listeners } from '@akrijs/runtime'
+import type { StandaloneCluster } from '../cluster/standalone-cluster.js'
+import { type ManifestSet, type WatchOptions, watchManifests } from './manifest-files.js'
+
+export interface ManifestFollowerOptions extends WatchOptions {
+  readonly cluster: StandaloneCluster
+}
+
+/** Applies manifest files to a cluster, and follows their changes. */
+export class ManifestFollower {
+  readonly #options: ManifestFollowerOptions
+  readonly #sets: AsyncGenerator<ManifestSet, void, void>
+  readonly #listeners = new Listeners()
+  #problems: readonly ManifestProblem[] = []
+  #files: ReadonlyMap<ObjectKey, string> = new Map()
+
+  constructor(paths: readonly string[], options: ManifestFollowerOptions) {
+    this.#options = options
+    this.#sets = watchManifests(paths, options)
+  }
+
+  /** The present problems of the files. */
+  get problems(): readonly ManifestProblem[] {
+    return this.#problems
+  }
+
+  onProblems(listener: () => void, signal: AbortSignal): void {
+    this.#listeners.add(listener, signal)
+  }
+
+  fileOf(configuration: ObjectKey): string | undefined {
+    return this.#files.get(configuration)
+  }
+
+  /** @throws StateFileError if the state cannot be written */
+  async applyFirst(): Promise<void> {
+    const { value } = await this.#sets.next()
+    if (value) await this.#apply(value)
+  }
+
+  /** Resolves when the signal is aborted. */
+  async follow(): Promise<void> {
+    const { clock, log, signal } = this.#options
+    for await (const set of this.#sets) {
+      // A full disk must not lose an edit.
+      for (const retryInMs of backoff()) {
+        try {
+          await this.#apply(set)
+          break
+        } catch (error) {
+          log.error({ err: error, retryInMs }, 'manifests not applied')
+        }
+        await clock.sleep(retryInMs, signal).catch(() => undefined)
+        if (signal.aborted) return
+      }
+    }
+  }
+
+  async #apply(set: ManifestSet): Promise<void> {
+    const { cluster, log } = this.#options
+    this.#files = set.files
+    await cluster.apply(set.desired)
+    this.#problems = set.problems
+    for (const { file, document, path, message } of set.problems)
+      log.error(
+        { file, ...(document > 0 ? { document } : {}), path, error: message },
+        'manifest refused',
+      )
+    this.#listeners.tell()
+  }
+}
