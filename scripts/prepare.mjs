@@ -57,7 +57,7 @@ function install() {
   if (!isInstalled || npm(['ls', '--all', '--silent', scope], 'ignore') !== 0) {
     say(`installing ${wantsAll ? 'all packages' : 'what npm start needs'} (npm install ${scope})`)
     // `npm ci` wants the lock file to name the binaries of every platform, but a registry can lack some.
-    const args = ['install', scope, '--no-audit', '--no-fund', '--loglevel=error']
+    const args = ['install', scope, '--no-save', '--no-audit', '--no-fund', '--loglevel=error']
     if (npm(args, 'inherit') !== 0) fail('npm install failed: see above')
   }
   writeStamp({ lock, all: wantsAll })
