@@ -319,9 +319,9 @@ describe('the ONVIF handler', () => {
     expect((await lists.next()).value).toEqual([])
     const told = log.info.mock.calls.flatMap(([fields]) => ('reasons' in fields ? [fields] : []))
     const reasons = [
-      `the URL of ${IP} has a user name in it, which that of a camera never has`,
+      `the URL of ${IP} has a user name, which the URL of a camera never has`,
       '"http://…@x/" is not the URL of a service',
-      '10.1.2.3 is not in the networks that may be spoken to',
+      '10.1.2.3 is not in the allowed networks',
     ]
     expect(told).toMatchObject([{ source: IP, reasons }])
     expect(JSON.stringify(log.info.mock.calls)).not.toMatch(/hunt|er2/)

@@ -8,8 +8,8 @@ function networks(...texts: string[]): Network[] {
 
 const lan = new NetworkPolicy(networks('192.168.1.0/24', 'fd12::/64', 'fe80::/10'))
 
-describe('the URL that a camera gives', () => {
-  it('D2 may be of http or https, of IPv4 or IPv6', async () => {
+describe('the URL from a camera', () => {
+  it('D2 can have http or https, and an IPv4 or IPv6 address', async () => {
     expect((await lan.destination('http://192.168.1.7/onvif/device_service')).address).toBe(
       '192.168.1.7',
     )
@@ -20,14 +20,14 @@ describe('the URL that a camera gives', () => {
   })
 
   it.each([
-    ['http://10.96.0.1/', '10.96.0.1 is not in the networks'],
-    ['http://[::1]:6443/', '::1 is not in the networks'],
-    ['http://2130706433/', '127.0.0.1 is not in the networks'],
-    ['http://0x7f.1/', '127.0.0.1 is not in the networks'],
-    ['http://[::ffff:127.0.0.1]/', 'not in the networks'],
-    ['http://169.254.169.254/latest/meta-data', 'not in the networks'],
+    ['http://10.96.0.1/', '10.96.0.1 is not in the allowed networks'],
+    ['http://[::1]:6443/', '::1 is not in the allowed networks'],
+    ['http://2130706433/', '127.0.0.1 is not in the allowed networks'],
+    ['http://0x7f.1/', '127.0.0.1 is not in the allowed networks'],
+    ['http://[::ffff:127.0.0.1]/', 'not in the allowed networks'],
+    ['http://169.254.169.254/latest/meta-data', 'not in the allowed networks'],
     ['file:///etc/passwd', 'is not the URL'],
-    ['ftp://192.168.1.7/', 'is none of http://, https://'],
+    ['ftp://192.168.1.7/', 'does not start with http:// or https://'],
     ['http://', 'is not the URL'],
     ['/onvif/device_service', 'is not the URL'],
     ['http://[fe80::1%25eth0]/', 'is not the URL'],
@@ -38,7 +38,7 @@ describe('the URL that a camera gives', () => {
     })
   })
 
-  it('is refused with a user name, and the password is not repeated', async () => {
+  it('is refused with a user name, and the error does not contain the password', async () => {
     for (const url of ['http://root:hunter2@192.168.1.7/', 'ftp://root:hunter2@192.168.1.7/']) {
       const error: unknown = await lan.destination(url).catch((reason: unknown) => reason)
       expect(error).toMatchObject({ code: 'AKRI_ERR_ONVIF_ADDRESS' })
@@ -46,7 +46,7 @@ describe('the URL that a camera gives', () => {
     }
   })
 
-  it('may have a host name that means allowed addresses only; that very address is connected to', async () => {
+  it('can have a host name if all its addresses are allowed; the destination is the checked address', async () => {
     let answers = [['192.168.1.7', 'fd12::7'], ['10.96.0.1']]
     const policy = new NetworkPolicy(networks('192.168.1.0/24', 'fd12::/64'), {
       hostNames: { addressesOf: async () => answers.shift() ?? [] },
@@ -55,7 +55,7 @@ describe('the URL that a camera gives', () => {
       address: '192.168.1.7',
     })
     await expect(policy.destination('http://camera.example/')).rejects.toThrow(
-      '10.96.0.1, which camera.example means, is not in',
+      '10.96.0.1 (camera.example) is not in',
     )
     await expect(policy.destination('http://camera.example/')).rejects.toMatchObject({
       code: 'AKRI_ERR_ONVIF_UNREACHABLE',
@@ -66,7 +66,7 @@ describe('the URL that a camera gives', () => {
     })
   })
 
-  it('may have a host name that the system knows', async () => {
+  it('can have a host name that the system resolves', async () => {
     const loopback = new NetworkPolicy(networks('127.0.0.0/8', '::1'))
     expect(['127.0.0.1', '::1']).toContain(
       (await loopback.destination('http://localhost:8080/')).address,
@@ -79,7 +79,7 @@ describe('the URL that a camera gives', () => {
     })
   })
 
-  it('may not be of this machine, unless that very address is allowed', async () => {
+  it('cannot have an address of this machine, unless its own network is allowed', async () => {
     const ownAddresses = ['192.168.1.5', 'fd12::5', '127.0.0.1']
     const policy = (...allowed: string[]) =>
       new NetworkPolicy(networks(...allowed), {
@@ -96,7 +96,7 @@ describe('the URL that a camera gives', () => {
       await expect(wide.destination(url)).rejects.toThrow('is an address of this machine')
     }
     await expect(wide.destination('http://node/')).rejects.toThrow(
-      '192.168.1.5, which node means, is an address of this machine',
+      '192.168.1.5 (node) is an address of this machine',
     )
     expect((await wide.destination('http://192.168.1.6/')).address).toBe('192.168.1.6')
     expect(

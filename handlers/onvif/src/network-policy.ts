@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { messageOf } from '@akrijs/sdk'
+import { messageOf, systemClock } from '@akrijs/sdk'
 import {
   AllowedNetworks,
   HostNames,
@@ -10,30 +10,30 @@ import {
 } from '@akrijs/sdk/network'
 import { OnvifAddressError, OnvifUnreachableError } from './errors.js'
 
-/** Where a request goes: this very address is connected to, so that no name can mean another one in between. */
+/** The target of a request. The request connects to this address, so no second lookup can change the target. */
 export interface Destination {
   readonly url: URL
-  /** With its zone where it is link-local. */
+  /** With a zone if it is a link-local address. */
   readonly address: string
 }
 
-export interface DestinationOptions {
-  /** The interface through which link-local IPv6 addresses are reached, such as `eth0`. */
+interface DestinationOptions {
+  /** The interface of link-local IPv6 addresses, such as `eth0`. */
   readonly zone?: string | undefined
   /** @default http and https */
   readonly protocols?: readonly string[]
 }
 
-export interface NetworkPolicyOptions {
-  /** What host names mean. What it rejects with says which name, and why it has none. @default its own */
+interface NetworkPolicyOptions {
+  /** Resolves host names. Its errors name the host and the reason. @default an own object */
   readonly hostNames?: Pick<HostNames, 'addressesOf'>
-  /** Addresses of this machine: each may be spoken to only where it is named itself. @default none */
+  /** The addresses of this machine. The handler may call each of them only if its own network is allowed. @default none */
   readonly ownAddresses?: readonly string[]
 }
 
 const WEB = ['http:', 'https:']
 
-/** Which addresses may be spoken to. Cameras name addresses themselves, and anybody on the network can say to be a camera. */
+/** The addresses that the handler may call. Cameras announce their own addresses, and any host can claim to be a camera. */
 export class NetworkPolicy {
   readonly #allowed: AllowedNetworks
   readonly #own: AllowedNetworks
@@ -41,32 +41,35 @@ export class NetworkPolicy {
 
   constructor(
     networks: readonly Network[],
-    { hostNames = new HostNames(), ownAddresses = [] }: NetworkPolicyOptions = {},
+    {
+      hostNames = new HostNames({ clock: systemClock }),
+      ownAddresses = [],
+    }: NetworkPolicyOptions = {},
   ) {
     this.#hostNames = hostNames
     this.#allowed = new AllowedNetworks(networks, { ownAddresses })
     this.#own = new AllowedNetworks(readNetworks(ownAddresses))
   }
 
-  /** Whether this address, with or without a zone, may be spoken to. */
+  /** Whether the handler may call an address, with or without a zone. */
   allows(address: string): boolean {
     return this.#allowed.allows(address)
   }
 
   /**
-   * Reads a URL that a camera names. What a host name means is seen when it is asked.
-   * @throws OnvifAddressError naming what is wrong, without what is secret in it
+   * Reads a URL from a camera. {@link destination} resolves a host name later.
+   * @throws OnvifAddressError with the reason, and without a password
    */
   read(text: string, protocols: readonly string[] = WEB): URL {
     const url = readUrl(text, protocols)
     const host = hostOf(url)
-    if (isIP(host) > 0) this.#judge(host)
+    if (isIP(host) > 0) this.#check(host)
     return url
   }
 
   /**
-   * Where a URL that a camera names leads to. A host name must mean allowed addresses only.
-   * @throws OnvifAddressError naming what is wrong, OnvifUnreachableError where the name means nothing
+   * The destination of a URL from a camera. All addresses of a host name must be allowed.
+   * @throws OnvifAddressError with the reason; OnvifUnreachableError if the host name has no address
    */
   async destination(
     text: string,
@@ -75,22 +78,21 @@ export class NetworkPolicy {
     const url = this.read(text, protocols)
     const host = hostOf(url)
     const addresses = isIP(host) > 0 ? [host] : await this.#addressesOf(host)
-    for (const address of addresses)
-      this.#judge(address, address === host ? '' : `, which ${host} means,`)
+    for (const address of addresses) this.#check(address, address === host ? '' : ` (${host})`)
     const [address] = addresses
-    if (address === undefined) throw new OnvifUnreachableError(`${host} means no address`)
+    if (address === undefined) throw new OnvifUnreachableError(`${host} has no address`)
     return {
       url,
       address: zone !== undefined && isLinkLocal(address) ? `${address}%${zone}` : address,
     }
   }
 
-  #judge(address: string, means = ''): void {
+  #check(address: string, hostName = ''): void {
     if (this.allows(address)) return
     const reason = this.#own.allows(address)
-      ? 'is an address of this machine, which is not named in allowedNetworks'
-      : 'is not in the networks that may be spoken to'
-    throw new OnvifAddressError(`${address}${means} ${reason}`)
+      ? 'is an address of this machine, which allowedNetworks does not name'
+      : 'is not in the allowed networks'
+    throw new OnvifAddressError(`${address}${hostName} ${reason}`)
   }
 
   async #addressesOf(host: string): Promise<readonly string[]> {
@@ -105,22 +107,20 @@ export class NetworkPolicy {
 function readUrl(text: string, protocols: readonly string[]): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || url.hostname === '')
-    throw new OnvifAddressError(`${shown(text)} is not the URL of a service`)
+    throw new OnvifAddressError(`${withoutPassword(text)} is not the URL of a service`)
   if (!protocols.includes(url.protocol)) {
-    throw new OnvifAddressError(
-      `${shown(text)} is none of ${protocols.map((one) => `${one}//`).join(', ')}`,
-    )
+    const schemes = protocols.map((protocol) => `${protocol}//`).join(' or ')
+    throw new OnvifAddressError(`${withoutPassword(text)} does not start with ${schemes}`)
   }
-  // Not shown: it may hold a password.
   if (url.username !== '' || url.password !== '')
     throw new OnvifAddressError(
-      `the URL of ${url.host} has a user name in it, which that of a camera never has`,
+      `the URL of ${url.host} has a user name, which the URL of a camera never has`,
     )
   return url
 }
 
-/** Without what may be a user name and a password, also where it is not a URL because of these. */
-function shown(text: string): string {
+/** The quoted text without a possible user name and password, which can also be the reason that it is not a URL. */
+function withoutPassword(text: string): string {
   const safe = text.replace(/^([a-z][a-z\d+.-]*:\/*)?.*@/is, '$1…@')
   return JSON.stringify(safe.length > 100 ? `${safe.slice(0, 100)}…` : safe)
 }

@@ -50,7 +50,7 @@ export function defineOpcuaHandler({
     shared: true,
     details: opcuaDetails,
     async *discover({ details, properties, signal, log }) {
-      const hostNames = new HostNames({ clock, resolve: options.resolve, signal })
+      const hostNames = new HostNames({ clock, signal }, { resolve: options.resolve })
       const { allowedNetworks, applicationNames } = details
       const reach = new Reach({ allowedNetworks, hostNames, ownNetworks: options.ownNetworks })
       const descriptions = new ServerDescriptions({ reach, clock, log, timeouts: options.timeouts })

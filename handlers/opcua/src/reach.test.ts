@@ -7,7 +7,7 @@ import { Reach } from './reach.js'
 const networks = (...texts: string[]): Network[] =>
   texts.map((text) => readNetwork(text) ?? expect.fail(`${text} is not a network`))
 
-/** On a machine that is 192.168.1.5 and fd12::5, and is called `node`. */
+/** The addresses that the handler calls, on the machine `node` with 192.168.1.5 and fd12::5. */
 async function addressesCalled(
   server: Partial<OpcuaServer>,
   allowedNetworks?: readonly Network[],
@@ -15,7 +15,7 @@ async function addressesCalled(
   const resolve = async (host: string) => (host === 'node' ? ['192.168.1.5'] : [])
   const reach = new Reach({
     allowedNetworks,
-    hostNames: new HostNames({ clock: new ManualClock(), resolve }),
+    hostNames: new HostNames({ clock: new ManualClock() }, { resolve }),
     ownNetworks: () => networks('192.168.1.5/24', 'fd12::5/64'),
     ownAddresses: () => ['127.0.0.1', '192.168.1.5', 'fd12::5'],
   })
@@ -26,14 +26,14 @@ async function addressesCalled(
 
 const announced = { addresses: ['192.168.1.5', 'fd12::5', '127.0.0.1', '192.168.1.7'] }
 
-describe('where servers are called', () => {
-  it('is in the networks of this machine, but not at this machine, when others name it', async () => {
+describe('the callable addresses of a server', () => {
+  it('are in the networks of this machine, and not this machine, if another host announces the server', async () => {
     expect(await addressesCalled(announced)).toEqual(['192.168.1.7'])
     expect(await addressesCalled({})).toEqual([])
     expect(await addressesCalled({ listedFrom: ['192.168.1.7'] })).toEqual([])
   })
 
-  it('is at this machine when a discovery server lists it that runs there', async () => {
+  it('can be this machine if a discovery server on this machine lists the server', async () => {
     expect(await addressesCalled({ listedFrom: ['192.168.1.5'] })).toEqual(['192.168.1.5'])
     expect(await addressesCalled({ listedFrom: ['::1', '127.0.0.1'] })).toEqual(['192.168.1.5'])
     expect(
@@ -44,12 +44,12 @@ describe('where servers are called', () => {
     ).toEqual(['127.0.0.1'])
   })
 
-  it('is at the address of the discovery server that lists them, in whichever network', async () => {
+  it('include the address of the discovery server that lists the server, in any network', async () => {
     const listed = { addresses: ['10.9.0.1', '10.9.0.2'], listedFrom: ['10.9.0.1'] }
     expect(await addressesCalled(listed)).toEqual(['10.9.0.1'])
   })
 
-  it('is where the details say, also at this machine', async () => {
+  it('are in allowedNetworks, also on this machine', async () => {
     expect(await addressesCalled(announced, networks('192.168.1.0/24'))).toEqual([
       '192.168.1.5',
       '192.168.1.7',

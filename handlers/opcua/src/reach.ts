@@ -11,28 +11,29 @@ import { readEndpointUrl } from './endpoint-url.js'
 import type { OpcuaServer } from './opcua-server.js'
 import type { Target } from './ua-tcp/client.js'
 
-export interface ReachOptions {
+interface ReachOptions {
   /** `allowedNetworks` of the details. */
   readonly allowedNetworks: readonly Network[] | undefined
   readonly hostNames: HostNames
-  /** The networks that this machine is in. @default as its interfaces have them now, without loopback and those of containers */
+  /** The networks of this machine. @default `machineNetworks()` at each call */
   readonly ownNetworks?: (() => readonly Network[]) | undefined
-  /** The addresses of this machine. @default all that its interfaces have now */
+  /** The addresses of this machine. @default `machineAddresses()` at each call */
   readonly ownAddresses?: (() => readonly string[]) | undefined
 }
 
-/** What stands for this machine whatever addresses it has. */
+/** The networks that always belong to this machine. */
 const LOOPBACK = readNetworks(['127.0.0.0/8', '::1'])
 
 /**
- * Which of the servers that were found may be called, and where. Whoever can register with a discovery server, or speak mDNS,
- * can name any address; whether an agent calls there is not for them to decide.
+ * The servers that the handler may call, and their addresses. Any program that registers with a discovery server or sends mDNS
+ * can announce any address. The announcement must not decide where the handler calls.
  */
 export class Reach {
   readonly #hostNames: HostNames
   readonly #ownNetworks: () => readonly Network[]
   readonly #ownAddresses: () => readonly string[]
-  readonly #named: AllowedNetworks | undefined
+  /** Undefined without `allowedNetworks`. */
+  readonly #allowed: AllowedNetworks | undefined
 
   constructor({
     allowedNetworks,
@@ -43,10 +44,10 @@ export class Reach {
     this.#hostNames = hostNames
     this.#ownNetworks = ownNetworks
     this.#ownAddresses = ownAddresses
-    this.#named = allowedNetworks === undefined ? undefined : new AllowedNetworks(allowedNetworks)
+    this.#allowed = allowedNetworks === undefined ? undefined : new AllowedNetworks(allowedNetworks)
   }
 
-  /** Where a server is, whether it may be called there or not. */
+  /** All addresses of a server, also the addresses that the handler may not call. */
   readonly addressesOf = async ({
     discoveryUrl,
     addresses,
@@ -55,35 +56,35 @@ export class Reach {
     return addresses ?? (host === undefined ? [] : await addressesIfAny(this.#hostNames, host))
   }
 
-  /** Where a server may be called; undefined where it may not be, or nobody knows where it is. */
+  /** The addresses and the port of a server. Undefined if the handler may call no address, or the server has none. */
   async targetOf(server: OpcuaServer): Promise<Target | undefined> {
     const port = readEndpointUrl(server.discoveryUrl)?.port
-    const allowed = this.#named ?? this.#near(server)
+    const allowed = this.#allowed ?? this.#nearby(server)
     const addresses = (await this.addressesOf(server)).filter((address) => allowed.allows(address))
     return port === undefined || addresses.length === 0
       ? undefined
       : { addresses, port, endpointUrl: server.discoveryUrl }
   }
 
-  /** Those that are where servers may be: anywhere, unless the details name networks. Waits for all host names together. */
+  /** The servers in `allowedNetworks`; all servers without `allowedNetworks`. Resolves all host names at the same time. */
   async withinAllowedNetworks(servers: readonly OpcuaServer[]): Promise<readonly OpcuaServer[]> {
-    if (this.#named === undefined) return servers
+    if (this.#allowed === undefined) return servers
     const targets = await Promise.all(servers.map((server) => this.targetOf(server)))
     return servers.filter((_, index) => targets[index] !== undefined)
   }
 
-  /** Others on the network do not lead to this machine itself; a discovery server that runs here does. */
-  #near({ listedFrom = [] }: OpcuaServer): AllowedNetworks {
+  /** Only a discovery server on this machine can list a server on this machine. */
+  #nearby({ listedFrom = [] }: OpcuaServer): AllowedNetworks {
     const own = this.#ownAddresses()
-    const here = new AllowedNetworks([...LOOPBACK, ...readNetworks(own)])
-    const isListedHere = listedFrom.some((address) => here.allows(address))
+    const machine = new AllowedNetworks([...LOOPBACK, ...readNetworks(own)])
+    const isListedHere = listedFrom.some((address) => machine.allows(address))
     return new AllowedNetworks([...this.#ownNetworks(), ...readNetworks(listedFrom)], {
       ownAddresses: isListedHere ? [] : own,
     })
   }
 }
 
-/** The addresses of a host; none where its name does not resolve. */
+/** The addresses of a host; none if its name does not resolve. */
 export async function addressesIfAny(
   hostNames: HostNames,
   host: string,
@@ -91,7 +92,7 @@ export async function addressesIfAny(
   try {
     return await hostNames.addressesOf(host)
   } catch (error) {
-    if (error instanceof HostNameError) return []
+    if (HostNameError.is(error)) return []
     throw error
   }
 }

@@ -1,11 +1,10 @@
 import { setMaxListeners } from 'node:events'
 import { AkriError, type Clock, type Logger, withTimeLimit } from '@akrijs/sdk'
-import { inParallel } from '@akrijs/sdk/network'
+import { inParallel, RefreshSchedule } from '@akrijs/sdk/network'
 import { type EndpointSummary, summarize } from './endpoint-summary.js'
 import { OpcuaUnreachableError } from './errors.js'
 import type { OpcuaServer } from './opcua-server.js'
 import type { Reach } from './reach.js'
-import { RefreshSchedule } from './refresh-schedule.js'
 import { type CallOptions, callService } from './ua-tcp/client.js'
 import { getEndpoints } from './ua-tcp/discovery-services.js'
 

@@ -8,7 +8,7 @@ function networks(...texts: string[]): Network[] {
 
 const lan = new AllowedNetworks(networks('192.168.1.0/24', 'fd12::/64', 'fe80::/10'))
 
-describe('networks that may be called', () => {
+describe('allowed networks', () => {
   it.each([
     ['192.168.1.64/26', { address: '192.168.1.64', prefix: 26, family: 'ipv4' }],
     ['10.0.0.1', { address: '10.0.0.1', prefix: 32, family: 'ipv4' }],
@@ -39,11 +39,11 @@ describe('networks that may be called', () => {
     ['169.254.169.254', false],
     ['camera.example', false],
     ['', false],
-  ])('hold or do not hold %s', (address, allowed) => {
+  ])('allow or refuse %s', (address, allowed) => {
     expect(lan.allows(address)).toBe(allowed)
   })
 
-  it('hold this machine, the metadata of a cloud and groups only when these are named', () => {
+  it('allow this machine, the metadata service of a cloud and groups only by their own networks', () => {
     const special = [
       '127.0.0.1',
       '::1',
@@ -71,9 +71,9 @@ describe('networks that may be called', () => {
     ])
   })
 
-  it('hold addresses of this machine only when each is named itself, or this machine is', () => {
+  it('allow an address of this machine only by its own network', () => {
     const ownAddresses = ['192.168.1.5', 'FD12:0::5', 'fe80::5%eth0', '127.0.0.1', '::1']
-    const spelt = [
+    const spellings = [
       '192.168.1.5',
       '::ffff:192.168.1.5',
       'fd12::5',
@@ -88,7 +88,7 @@ describe('networks that may be called', () => {
       expect(
         ['192.168.1.6', 'fd12::6', 'fe80::6%eth0'].every((address) => list.allows(address)),
       ).toBe(true)
-      return spelt.filter((address) => list.allows(address))
+      return spellings.filter((address) => list.allows(address))
     }
     expect(allowed()).toEqual([])
     expect(allowed('192.168.1.4/30', 'fd12::4/126')).toEqual([])
@@ -100,11 +100,11 @@ describe('networks that may be called', () => {
     expect(allowed('127.0.0.0/8', '::1')).toEqual(['127.0.0.1', '::1'])
   })
 
-  it('hold nothing when there are none', () => {
+  it('allow no address if there are no networks', () => {
     expect(new AllowedNetworks([]).allows('192.168.1.1')).toBe(false)
   })
 
-  it('never throw, whatever is asked', () => {
+  it('never throw, for any text', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.ipV4(), fc.ipV6(), fc.ipV4Extended()), (address) => {
         expect(typeof lan.allows(address)).toBe('boolean')

@@ -1,13 +1,19 @@
 import { promises as dns } from 'node:dns'
 import { setImmediate } from 'node:timers/promises'
+import { systemClock } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { HostNames, type HostNamesOptions } from './host-names.js'
+import { HostNames, type ResolveHostName } from './host-names.js'
+
+interface OpenOptions {
+  readonly signal?: AbortSignal
+  readonly resolve?: ResolveHostName
+}
 
 const MINUTE_MS = 60_000
-const PATIENCE_MS = 3000
+const WAIT_MS = 3000
 
-/** Of a whole process: its answers come when the test says so. */
+/** The resolver of a whole process. It answers when the test calls `answer`. */
 class Resolver {
   readonly asked: string[] = []
   most = 0
@@ -29,7 +35,7 @@ class Resolver {
     })
   }
 
-  /** Ends the lookup that is under way, and lets what comes after it begin. */
+  /** Ends the current lookup, so that the next lookup begins. */
   async answer(...addresses: readonly string[]): Promise<void> {
     await settle()
     for (const { host, answer } of this.#underWay.splice(0))
@@ -53,7 +59,7 @@ class Resolver {
 
 let resolver = new Resolver()
 
-// A lookup that nobody answers would hold up those of the next test.
+// An open lookup would delay the lookups of the next test.
 afterEach(async () => {
   vi.restoreAllMocks()
   await resolver.answerAll()
@@ -64,12 +70,12 @@ async function settle(): Promise<void> {
   for (let turn = 0; turn < 3; turn++) await setImmediate()
 }
 
-function open(more: HostNamesOptions = {}) {
+function open({ signal, resolve = resolver.resolve }: OpenOptions = {}) {
   const clock = new ManualClock()
-  return { clock, names: new HostNames({ clock, resolve: resolver.resolve, ...more }) }
+  return { clock, names: new HostNames({ clock, signal }, { resolve }) }
 }
 
-/** What a name means, or why it does not. */
+/** The addresses of a name, or the message of the error. */
 async function look(names: HostNames, host: string): Promise<readonly string[] | string> {
   return names.addressesOf(host).catch((error: Error) => error.message)
 }
@@ -80,15 +86,15 @@ const lookAll = (names: HostNames, hosts: readonly string[]) =>
 const notYet = (host: string) => `the host name ${host} does not resolve: there is no answer yet`
 
 describe('a host name', () => {
-  it('that is an address is not looked up', async () => {
+  it('is not looked up if it is an address', async () => {
     const { names } = open()
     expect(await names.addressesOf('10.0.0.1')).toEqual(['10.0.0.1'])
     expect(await names.addressesOf('fd00::1')).toEqual(['fd00::1'])
     expect(resolver.asked).toEqual([])
   })
 
-  it('is resolved as the system does', async () => {
-    const names = new HostNames()
+  it('is resolved by the system', async () => {
+    const names = new HostNames({ clock: systemClock })
     const [address] = await names.addressesOf('localhost')
     expect(['127.0.0.1', '::1']).toContain(address)
     vi.spyOn(dns, 'lookup').mockImplementation(
@@ -97,7 +103,7 @@ describe('a host name', () => {
     expect(await names.addressesOf('both')).toEqual(['192.0.2.1', 'fd00::1'])
   })
 
-  it('that means nothing is an error that says why', async () => {
+  it('gives an error with the reason if it has no address', async () => {
     const { names } = open()
     resolver.fail('plc1')
     const looking = names.addressesOf('plc1')
@@ -111,13 +117,13 @@ describe('a host name', () => {
       }),
       resolver.answer(),
     ])
-    const none = new HostNames({ resolve: async () => [] })
+    const none = new HostNames({ clock: systemClock }, { resolve: async () => [] })
     await expect(none.addressesOf('plc1')).rejects.toThrow(
       'plc1 does not resolve: it has no address',
     )
   })
 
-  it('is looked up once a minute, and a known one is not waited for', async () => {
+  it('is looked up once a minute, and a known name needs no wait', async () => {
     const { clock, names } = open()
     const first = names.addressesOf('plc1')
     await resolver.answer('10.0.0.1')
@@ -132,7 +138,7 @@ describe('a host name', () => {
     expect(resolver.asked).toHaveLength(2)
   })
 
-  it('that does not resolve is looked up once a minute too', async () => {
+  it('is looked up once a minute if it does not resolve', async () => {
     const { clock, names } = open()
     resolver.fail('plc1')
     const first = look(names, 'plc1')
@@ -148,7 +154,7 @@ describe('a host name', () => {
     expect(await look(names, 'plc1')).toEqual(['10.0.0.1'])
   })
 
-  it('that has resolved counts as one that does for five minutes more', async () => {
+  it('keeps its addresses for five minutes after the last success', async () => {
     const { clock, names } = open()
     const round = async () => {
       const looking = look(names, 'plc1')
@@ -169,14 +175,14 @@ describe('a host name', () => {
     expect(await round()).toEqual(['10.0.0.1'])
   })
 
-  it('means what it meant while the resolver is slow, and is waited for when that is old', async () => {
+  it('keeps its addresses while the resolver is slow, and is waited for if the addresses are old', async () => {
     const { clock, names } = open()
     const first = names.addressesOf('plc1')
     await resolver.answer('10.0.0.1')
     await first
     await clock.advance(5 * MINUTE_MS)
     const waiting = look(names, 'plc1')
-    await clock.advance(PATIENCE_MS)
+    await clock.advance(WAIT_MS)
     expect(await waiting).toEqual(['10.0.0.1'])
     await clock.advance(60 * MINUTE_MS)
     expect(await look(names, 'plc1')).toEqual(['10.0.0.1'])
@@ -192,10 +198,10 @@ describe('a host name', () => {
 describe('host names', () => {
   const hosts = ['a', 'b', 'c', 'd']
 
-  it('are waited for together, and once: what takes longer does not resolve until it has answered', async () => {
+  it('share one wait: a slow name does not resolve until its answer comes', async () => {
     const { clock, names } = open()
     const first = lookAll(names, hosts)
-    await clock.advance(PATIENCE_MS)
+    await clock.advance(WAIT_MS)
     expect(await first).toEqual(hosts.map(notYet))
     expect(await lookAll(names, hosts)).toEqual(hosts.map(notYet))
     expect(clock.sleeping).toEqual([])
@@ -204,7 +210,7 @@ describe('host names', () => {
     expect(resolver.most).toBe(1)
   })
 
-  it('are looked up one after the other, each once, however often they are wanted meanwhile', async () => {
+  it('are looked up one after the other, each once, however often they are requested meanwhile', async () => {
     const { clock, names } = open()
     for (let minute = 0; minute < 10; minute++) {
       const looking = lookAll(names, hosts)
@@ -216,7 +222,7 @@ describe('host names', () => {
     expect(resolver.asked).toEqual(hosts)
   })
 
-  it('that nobody wants any more when their turn comes are not looked up, but when they are wanted again', async () => {
+  it('without a request in five minutes are not looked up, until the next request', async () => {
     const { clock, names } = open()
     const first = lookAll(names, ['a', 'b', 'unwanted'])
     await clock.advance(MINUTE_MS)
@@ -230,7 +236,7 @@ describe('host names', () => {
     expect(await again).toEqual(["unwanted's"])
   })
 
-  it('are neither waited for nor looked up when the signal is aborted', async () => {
+  it('are neither waited for nor looked up after an abort', async () => {
     const stop = new AbortController()
     const { clock, names } = open({ signal: stop.signal })
     const looks = Promise.allSettled(hosts.map((host) => names.addressesOf(host)))
@@ -244,23 +250,23 @@ describe('host names', () => {
     expect(resolver.asked).toEqual(['a'])
   })
 
-  it('are five thousand at most: more do not resolve until the one that was wanted longest ago is not any more', async () => {
+  it('are limited to 5000: a further name does not resolve until the oldest request is five minutes old', async () => {
     const { clock, names } = open({ resolve: async () => ['10.0.0.1'] })
     await Promise.all(Array.from({ length: 5000 }, (_, index) => names.addressesOf(`host${index}`)))
     await clock.advance(MINUTE_MS)
     await names.addressesOf('host0')
     await expect(names.addressesOf('one-more')).rejects.toThrow(
-      'one-more does not resolve: 5000 others are wanted already',
+      'one-more does not resolve: there are already 5000 other names',
     )
     await clock.advance(4 * MINUTE_MS)
     expect(await names.addressesOf('one-more')).toEqual(['10.0.0.1'])
-    // Those that are still wanted stay known.
+    // A name with a request stays.
     expect(await names.addressesOf('host0')).toEqual(['10.0.0.1'])
   })
 })
 
 describe('host names of several handlers in one process', () => {
-  it('are looked up one at a time: what hangs for one holds up the other, but not what that knows already', async () => {
+  it('are looked up one at a time: a lookup that hangs delays the new names of other handlers, not their known names', async () => {
     const [cameras, servers] = [open(), open()]
     const known = servers.names.addressesOf('known')
     await resolver.answer('10.0.0.1')
@@ -276,15 +282,15 @@ describe('host names of several handlers in one process', () => {
     await settle()
     expect(resolver.asked).toEqual(['known', 'hangs-1'])
     expect(await servers.names.addressesOf('known')).toEqual(['10.0.0.1'])
-    await cameras.clock.advance(PATIENCE_MS)
-    await servers.clock.advance(PATIENCE_MS)
+    await cameras.clock.advance(WAIT_MS)
+    await servers.clock.advance(WAIT_MS)
     expect(await Promise.all(hanging)).toEqual([
       notYet('hangs-1'),
       notYet('hangs-2'),
       notYet('new'),
     ])
 
-    // As the system does after its time.
+    // The system gives up after its own time limit.
     resolver.fail('hangs-1')
     resolver.fail('hangs-2')
     await resolver.answer()
@@ -295,23 +301,23 @@ describe('host names of several handlers in one process', () => {
     expect(resolver.most).toBe(1)
   })
 
-  it('take turns, however many one of them wants', async () => {
+  it('take turns, however many names a handler requests', async () => {
     const [many, few] = [open(), open()]
     const thousand = Array.from({ length: 1000 }, (_, index) => `many${index}`)
     const [first, second] = [lookAll(many.names, thousand), lookAll(few.names, ['few0', 'few1'])]
     for (let turn = 0; turn < 5; turn++) await resolver.answer()
     expect(await second).toEqual([["few0's"], ["few1's"]])
     expect(resolver.asked).toEqual(['many0', 'few0', 'many1', 'few1', 'many2', 'many3'])
-    await many.clock.advance(PATIENCE_MS)
+    await many.clock.advance(WAIT_MS)
     await first
   })
 
-  it('are looked up one at a time also where each handler has a copy of this package', async () => {
+  it('are looked up one at a time also if each handler has a copy of this package', async () => {
     vi.resetModules()
     const copy = await import('./host-names.js')
     expect(copy.HostNames).not.toBe(HostNames)
     const { clock, names } = open()
-    const others = new copy.HostNames({ clock, resolve: resolver.resolve })
+    const others = new copy.HostNames({ clock }, { resolve: resolver.resolve })
     const looking = [names.addressesOf('a'), others.addressesOf('b'), names.addressesOf('c')]
     await resolver.answerAll()
     expect(await Promise.all(looking)).toEqual([["a's"], ["b's"], ["c's"]])

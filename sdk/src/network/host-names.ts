@@ -1,94 +1,94 @@
 import { promises as dns } from 'node:dns'
 import { isIP } from 'node:net'
-import { type Clock, messageOf, systemClock } from '@akrijs/runtime'
+import { type Clock, messageOf } from '@akrijs/runtime'
 import { HostNameError } from './errors.js'
 
-/** All addresses of a host name; rejects where it has none. */
+/** Looks up all addresses of a host name; rejects if the name has none. */
 export type ResolveHostName = (host: string) => Promise<readonly string[]>
 
 export interface HostNamesOptions {
-  /** @default systemClock */
-  readonly clock?: Clock
-  /** @default as the system does */
-  readonly resolve?: ResolveHostName | undefined
-  /** Ends the waiting, and the lookups that have not had their turn. @default never */
-  readonly signal?: AbortSignal
+  readonly clock: Clock
+  /** Ends all waits, and removes the lookups that have not begun. @default never */
+  readonly signal?: AbortSignal | undefined
 }
 
-/** How long a lookup is waited for, in milliseconds. */
-const PATIENCE_MS = 3000
-/** What was looked up, with or without success, is not looked up again so soon, in milliseconds. */
+/** The longest wait for a lookup, in milliseconds. */
+const WAIT_MS = 3000
+/** The least time between two lookups of a name, in milliseconds. */
 const FRESH_MS = 60_000
-/**
- * For how long an answer is not waited for again, a name that resolved counts as one that does, and a name that was wanted counts as
- * one that is, in milliseconds.
- */
+/** The time for which an answer needs no wait, an address stays valid, and a request keeps its name, in milliseconds. */
 const REMEMBERED_MS = 5 * 60_000
-/** The most names that are known at a time. */
 const MAX_NAMES = 5000
 /**
- * Where `globalThis` has the turns of this process: a promise that settles when the last of them is over. The agent has a copy of
- * this package in its bundle, and each handler may have another one.
+ * The property of `globalThis` with the last lookup of this process: a promise. The agent's bundle has a copy of this package,
+ * and each handler can have another copy.
  */
-const TURNS = Symbol.for('@akrijs/sdk/host-names')
+const LAST_LOOKUP = Symbol.for('@akrijs/sdk/host-names')
 
 interface Name {
   readonly host: string
-  wantedAt: number
+  requestedAt: number
   answeredAt: number
-  /** What it meant when it meant something last. */
+  /** The addresses of the last successful lookup. */
   addresses: readonly string[]
   resolvedAt: number
-  /** Why there are no addresses, if there are none. */
+  /** The reason for an empty list of addresses. */
   problem: HostNameError
-  /** From when a lookup is wanted until it is over. */
-  lookup: { readonly waitedFor: Promise<void>; readonly over: AbortController } | undefined
+  /** Defined from the request of a lookup to its end. */
+  lookup: { readonly waited: Promise<void>; readonly over: AbortController } | undefined
 }
 
 /**
- * What host names mean that devices name. The system blocks a thread for each lookup, and Node has two for all names of a process:
- * whoever answers slowly for the names of devices must not hold up those that the program itself depends on.
+ * The addresses of host names that devices announce. The system blocks a thread for each lookup, and Node.js has two threads
+ * for the lookups of a process. A slow name server for the names of devices must not delay the lookups of the program.
  *
- * So **one name is looked up at a time in the whole process**, whoever wants it. All `HostNames` that want one take turns, so that
- * one with thousands holds up another by one lookup at a time. A lookup that hangs ends when the system gives it up (in Linux 5 s
- * for each attempt at each name server, unless `resolv.conf` says otherwise); until then the others wait for their turn. Who wants
- * a name does not wait so long: its last known addresses count on.
+ * So the whole process does **one lookup at a time**, for all `HostNames` together. They take turns: thousands of names in one
+ * object delay another object by one lookup at a time. A lookup that hangs ends when the system gives up (on Linux after 5 s for
+ * each attempt at each name server, unless `resolv.conf` sets another time). Callers do not wait so long: they get the last
+ * addresses of a name.
  *
- * Whether the addresses may be called is for the caller to see ({@link AllowedNetworks}).
+ * {@link AllowedNetworks} decides whether a handler may call the addresses.
  */
 export class HostNames {
   readonly #clock: Clock
-  readonly #resolve: ResolveHostName
   readonly #signal: AbortSignal | undefined
-  /** The one that was wanted last is the last. */
+  readonly #resolve: ResolveHostName
+  /** In the order of the last requests. */
   readonly #names = new Map<string, Name>()
   readonly #waiting: Name[] = []
-  #isTakingTurns = false
+  #isLookingUp = false
 
-  constructor({ clock = systemClock, resolve = resolveBySystem, signal }: HostNamesOptions = {}) {
+  /** @param options.resolve looks up a name @default the system's lookup */
+  constructor(
+    { clock, signal }: HostNamesOptions,
+    { resolve = resolveBySystem }: { readonly resolve?: ResolveHostName | undefined } = {},
+  ) {
     this.#clock = clock
-    this.#resolve = resolve
     this.#signal = signal
+    this.#resolve = resolve
     signal?.addEventListener('abort', () => this.#end(), { once: true })
   }
 
   /**
-   * The addresses of a host, itself if it is one. A name is looked up once a minute at most. Its answer is waited for where there is
-   * none of the last 5 minutes, and no longer than 3 s, which all who want the name share: ask for many names at the same time. A
-   * name that resolved counts as one that does for 5 minutes more, and for as long as no answer says otherwise. 5000 names are known
-   * at most; one that nobody has wanted for 5 minutes makes room for others, and is not looked up.
-   * @throws HostNameError where it does not resolve, has not yet, or there are too many; the signal's reason when it is aborted
+   * The addresses of a host; an address comes back unchanged.
+   * - A name is looked up at most once a minute.
+   * - A caller waits if there is no answer of the last 5 minutes, and at most 3 s. Callers of the same name share the wait:
+   *   request many names at the same time.
+   * - The addresses of a name stay valid for 5 minutes, and longer while there is no other answer.
+   * - At most 5000 names are kept. A name without a request in 5 minutes makes room for another, and is not looked up.
+   * @throws HostNameError if the name has no address or no answer yet, or there are too many names; the signal's reason after
+   * an abort
    */
   async addressesOf(host: string): Promise<readonly string[]> {
     if (isIP(host) > 0) return [host]
     this.#signal?.throwIfAborted()
     const now = this.#clock.monotonicMs()
     const name = this.#names.get(host) ?? this.#enter(host, now)
-    name.wantedAt = now
+    name.requestedAt = now
     this.#names.delete(host)
     this.#names.set(host, name)
     if (now - name.answeredAt >= FRESH_MS) name.lookup ??= this.#lookUp(name)
-    if (now - name.answeredAt >= REMEMBERED_MS) await name.lookup?.waitedFor
+    if (now - name.answeredAt >= REMEMBERED_MS) await name.lookup?.waited
     this.#signal?.throwIfAborted()
     if (name.addresses.length === 0) throw name.problem
     return name.addresses
@@ -97,51 +97,50 @@ export class HostNames {
   #enter(host: string, now: number): Name {
     if (this.#names.size >= MAX_NAMES) {
       const [oldest] = this.#names.values()
-      if (oldest === undefined || now - oldest.wantedAt < REMEMBERED_MS)
-        throw new HostNameError(host, `${MAX_NAMES} others are wanted already`)
+      if (oldest === undefined || now - oldest.requestedAt < REMEMBERED_MS)
+        throw new HostNameError(host, `there are already ${MAX_NAMES} other names`)
       this.#names.delete(oldest.host)
     }
     const never = Number.NEGATIVE_INFINITY
-    const problem = new HostNameError(host, 'there is no answer yet')
     return {
       host,
-      wantedAt: now,
+      requestedAt: now,
       answeredAt: never,
       addresses: [],
       resolvedAt: never,
-      problem,
+      problem: new HostNameError(host, 'there is no answer yet'),
       lookup: undefined,
     }
   }
 
   #lookUp(name: Name): Name['lookup'] {
     const over = new AbortController()
-    const waitedFor = this.#clock.sleep(PATIENCE_MS, over.signal).catch(() => {})
+    const waited = this.#clock.sleep(WAIT_MS, over.signal).catch(() => {})
     this.#waiting.push(name)
-    void this.#takeTurns()
-    return { waitedFor, over }
+    void this.#lookUpAll()
+    return { waited, over }
   }
 
-  /** A turn for each lookup, so that others have theirs in between. */
-  async #takeTurns(): Promise<void> {
-    if (this.#isTakingTurns) return
-    this.#isTakingTurns = true
-    while (this.#waiting.length > 0) await inTurn(() => this.#turn())
-    this.#isTakingTurns = false
+  /** Each lookup is a turn of its own, so that other objects have their turns in between. */
+  async #lookUpAll(): Promise<void> {
+    if (this.#isLookingUp) return
+    this.#isLookingUp = true
+    while (this.#waiting.length > 0) await afterLastLookup(() => this.#lookUpNext())
+    this.#isLookingUp = false
   }
 
-  /** Never rejects. */
-  async #turn(): Promise<void> {
+  /** Looks up the next name that still has a request. Never rejects. */
+  async #lookUpNext(): Promise<void> {
     for (let name = this.#waiting.shift(); name !== undefined; name = this.#waiting.shift()) {
-      const isWanted = this.#clock.monotonicMs() - name.wantedAt < REMEMBERED_MS
-      if (isWanted) await this.#answer(name)
+      const isRequested = this.#clock.monotonicMs() - name.requestedAt < REMEMBERED_MS
+      if (isRequested) await this.#answer(name)
       endLookup(name)
-      if (isWanted) return
+      if (isRequested) return
     }
   }
 
   async #answer(name: Name): Promise<void> {
-    const answer = await this.#ask(name.host)
+    const answer = await this.#addressesOf(name.host)
     const now = this.#clock.monotonicMs()
     name.answeredAt = now
     if (answer instanceof HostNameError) {
@@ -153,7 +152,7 @@ export class HostNames {
     }
   }
 
-  async #ask(host: string): Promise<readonly string[] | HostNameError> {
+  async #addressesOf(host: string): Promise<readonly string[] | HostNameError> {
     try {
       const addresses = await this.#resolve(host)
       return addresses.length > 0 ? addresses : new HostNameError(host, 'it has no address')
@@ -173,11 +172,11 @@ function endLookup(name: Name): void {
   name.lookup = undefined
 }
 
-/** Runs something when all that came before it is over. */
-function inTurn(run: () => Promise<void>): Promise<void> {
-  const turn = Promise.resolve(Reflect.get(globalThis, TURNS)).then(run, run)
-  Reflect.set(globalThis, TURNS, turn)
-  return turn
+/** Does a lookup when all earlier lookups of the process have ended. */
+function afterLastLookup(lookUp: () => Promise<void>): Promise<void> {
+  const last = Promise.resolve(Reflect.get(globalThis, LAST_LOOKUP)).then(lookUp, lookUp)
+  Reflect.set(globalThis, LAST_LOOKUP, last)
+  return last
 }
 
 async function resolveBySystem(host: string): Promise<readonly string[]> {

@@ -28,5 +28,6 @@ export {
   machineInterfaces,
   machineNetworks,
 } from './machine-interfaces.js'
+export { RefreshSchedule, type RefreshScheduleOptions } from './refresh-schedule.js'
 export { type Refusals, SenderBudget, type SenderBudgetOptions } from './sender-budget.js'
 export { type Datagram, UdpSocket, type UdpSocketOptions } from './udp-socket.js'

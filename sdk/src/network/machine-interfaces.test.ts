@@ -20,23 +20,23 @@ const NODE = {
 }
 
 describe('the interfaces of a machine', () => {
-  it('are those on whose networks devices may be: not loopback, and not those of containers', () => {
+  it('are all interfaces without loopback and container networks', () => {
     expect(machineInterfaces({}, NODE)).toEqual([
       { name: 'eth0', addresses: NODE.eth0 },
       { name: 'br0', addresses: NODE.br0 },
     ])
   })
 
-  it('are those that are named, whichever these are', () => {
+  it('are the named interfaces, also loopback and container networks', () => {
     expect(
       machineInterfaces({ only: ['cni0', 'lo', 'gone'] }, NODE).map(({ name }) => name),
     ).toEqual(['lo', 'cni0'])
   })
 
-  it('are those that there are now, where none are given', () => {
+  it('are the current interfaces without a table', () => {
     expect(
       machineInterfaces({ only: ['lo'] }).flatMap(({ addresses }) =>
-        addresses.map((one) => one.address),
+        addresses.map(({ address }) => address),
       ),
     ).toContain('127.0.0.1')
   })
@@ -74,7 +74,7 @@ describe('the interfaces of a machine', () => {
       'azv0f1e2d3c4b5',
       'gke52adb9b1a2b',
     ],
-  ])('are not those of containers: %s', (name) => {
+  ])('exclude container networks: %s', (name) => {
     expect(machineInterfaces({}, { [name]: [address('10.244.0.1')] })).toEqual([])
   })
 
@@ -92,7 +92,7 @@ describe('the interfaces of a machine', () => {
       'wlp2s0',
     ],
     ...['br0', 'bond0', 'team0', 'vlan10', 'eth0.10', 'vmbr0', 'usb0'],
-  ])('are those of the field: %s', (name) => {
+  ])('include the interfaces of devices: %s', (name) => {
     expect(machineInterfaces({}, { [name]: [address('192.0.2.1')] })).toHaveLength(1)
   })
 })
@@ -104,20 +104,20 @@ describe('the networks of a machine', () => {
     eth1: [address('10.99.0.1', false, 32)],
   }
   const texts = (only?: string[]) =>
-    machineNetworks({ only }, table).map((one) => `${one.address}/${one.prefix}`)
+    machineNetworks({ only }, table).map((network) => `${network.address}/${network.prefix}`)
 
-  it('are those of its interfaces, but for an address alone in its own', () => {
+  it('are the networks of its interfaces, without networks of one address', () => {
     expect(texts()).toEqual(['192.0.2.1/24', '198.51.100.1/24', '203.0.113.1/24'])
     expect(texts(['eth1', 'cni0'])).toEqual(['10.244.0.1/24'])
   })
 
-  it('are the loopback interface with its very addresses where that is named', () => {
+  it('include the addresses of the loopback interface if it is named', () => {
     expect(texts(['lo'])).toEqual(['127.0.0.1/8', '127.0.0.1/32', '10.5.5.5/32'])
   })
 })
 
 describe('the addresses of a machine', () => {
-  it('are those of all interfaces, also of loopback and of containers', () => {
+  it('are the addresses of all interfaces, also of loopback and containers', () => {
     expect(machineAddresses(NODE)).toEqual([
       ...['127.0.0.1', '192.0.2.1', '198.51.100.1', '10.244.0.1', '172.18.0.1', '203.0.113.1'],
     ])

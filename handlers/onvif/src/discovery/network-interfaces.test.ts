@@ -32,8 +32,8 @@ const namesAndAddresses = (only?: string[]) =>
     ({ name, family, address }) => `${name} ${family} ${address}`,
   )
 
-describe('the interfaces that are probed on', () => {
-  it('are all but loopback and the networks of containers, each by its IPv4 addresses and its link-local one', () => {
+describe('the interfaces for Probes', () => {
+  it('are all but loopback and container networks, with their IPv4 and link-local addresses', () => {
     expect(namesAndAddresses()).toEqual([
       'lan0 IPv4 192.168.1.5',
       'lan0 IPv4 10.1.0.5',
@@ -41,14 +41,14 @@ describe('the interfaces that are probed on', () => {
     ])
   })
 
-  it('are those alone that are named, whichever they are', () => {
+  it('are only the named interfaces, also loopback and container networks', () => {
     expect(namesAndAddresses(['lo', 'docker0', 'gone0'])).toEqual([
       'lo IPv4 127.0.0.1',
       'docker0 IPv4 172.17.0.1',
     ])
   })
 
-  it('are no more than sockets are opened for', () => {
+  it('are limited to 64', () => {
     const many = {
       lan0: Array.from({ length: 500 }, (_, n) => four(`10.0.${n >> 8}.${n & 255}`, 16)),
     }

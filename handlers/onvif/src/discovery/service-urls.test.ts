@@ -57,15 +57,11 @@ describe('the URLs of a device service', () => {
       'http://10.0.0.5:10250/',
       '10.0.0.5 is an address of this machine',
     ],
-    [
-      'with a user name',
-      'http://root:hunter2@10.0.0.1/',
-      'the URL of 10.0.0.1 has a user name in it',
-    ],
+    ['with a user name', 'http://root:hunter2@10.0.0.1/', 'the URL of 10.0.0.1 has a user name'],
     [
       'of another kind',
       'ftp://root:hunter2@10.0.0.1/',
-      '"ftp://…@10.0.0.1/" is none of http://, https://',
+      '"ftp://…@10.0.0.1/" does not start with http:// or https://',
     ],
     [
       'no URL because of a password',

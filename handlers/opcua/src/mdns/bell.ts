@@ -1,12 +1,12 @@
-import type { Clock } from '@akrijs/sdk'
+import { aborted, type Clock } from '@akrijs/sdk'
 
-/** Wakes one who waits. A ring while nobody waits is kept for the next one. */
+/** Wakes one waiting task. A ring without a waiting task wakes the next task at once. */
 export class Bell {
-  #rung = false
+  #isRung = false
   #wake: (() => void) | undefined
 
   ring(): void {
-    this.#rung = true
+    this.#isRung = true
     this.#wake?.()
   }
 
@@ -19,16 +19,13 @@ export class Bell {
     const stop = () => over.abort()
     this.#wake = stop
     signal.addEventListener('abort', stop, { once: true })
-    if (this.#rung || signal.aborted) stop()
+    if (this.#isRung || signal.aborted) stop()
     await Promise.all([
       time?.clock.sleep(time.ms, over.signal).then(stop, () => undefined),
-      new Promise<void>((resolve) => {
-        if (over.signal.aborted) resolve()
-        over.signal.addEventListener('abort', () => resolve(), { once: true })
-      }),
+      aborted(over.signal),
     ])
     signal.removeEventListener('abort', stop)
     this.#wake = undefined
-    this.#rung = false
+    this.#isRung = false
   }
 }

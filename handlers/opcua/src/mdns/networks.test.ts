@@ -16,7 +16,7 @@ const table: InterfaceAddresses = {
 }
 
 describe('the networks of a machine', () => {
-  it('are those of its interfaces but the loopback and those of containers, those with IPv4 first', () => {
+  it('are the networks of its interfaces without loopback and containers, interfaces with IPv4 first', () => {
     expect(
       localInterfaces(undefined, table).map(({ name, ipv4, hasIpv6 }) => [name, ipv4, hasIpv6]),
     ).toEqual([
@@ -26,7 +26,7 @@ describe('the networks of a machine', () => {
     expect(localInterfaces(['cni0', 'eth7'], table).map(({ name }) => name)).toEqual(['cni0'])
   })
 
-  it('tell on which of them a sender is, and that a stranger is on none', () => {
+  it('give the interface of a sender, and no interface for other senders', () => {
     const interfaces = localInterfaces(['eth0', 'cni0', 'wlan0'], table)
     const names = [
       '192.0.2.77',
@@ -48,11 +48,11 @@ describe('the networks of a machine', () => {
     ])
   })
 
-  it('can be given instead', () => {
+  it('are read from texts', () => {
     const list = networkList(['198.51.100.0/24', '2001:db8:1::/48'])
     expect(
-      ['198.51.100.9', '2001:db8:1::9', '192.0.2.1', '::ffff:198.51.100.9'].map((one) =>
-        list.allows(one),
+      ['198.51.100.9', '2001:db8:1::9', '192.0.2.1', '::ffff:198.51.100.9'].map((sender) =>
+        list.allows(sender),
       ),
     ).toEqual([true, true, false, true])
   })

@@ -5,12 +5,16 @@ import {
   type Logger,
   withTimeLimit,
 } from '@akrijs/sdk'
-import { type DeviceCredentials, type FairQueue, inParallel } from '@akrijs/sdk/network'
+import {
+  type DeviceCredentials,
+  type FairQueue,
+  inParallel,
+  RefreshSchedule,
+} from '@akrijs/sdk/network'
 import { type CertificateCredential, type Credential, serverCredentials } from '../credentials.js'
 import { originOf, readEndpointUrl } from '../endpoint-url.js'
 import { OpcuaSessionError, OpcuaUnreachableError } from '../errors.js'
 import type { ApplicationIdentity, OpcuaServer } from '../opcua-server.js'
-import { RefreshSchedule } from '../refresh-schedule.js'
 import { type CallOptions, callService, type Target } from '../ua-tcp/client.js'
 import { type EndpointDescription, getEndpoints } from '../ua-tcp/discovery-services.js'
 import { type ClientIdentity, clientIdentity } from './client-identity.js'

@@ -1,0 +1,65 @@
+import type { Clock } from '@akrijs/runtime'
+
+export interface RefreshScheduleOptions {
+  readonly clock: Pick<Clock, 'monotonicMs'>
+  /** The time from a success to the next attempt, and the longest wait after a failure, in milliseconds. */
+  readonly refreshMs: number
+  /** The wait after the first failure, in milliseconds. Each further failure in a row doubles the wait. */
+  readonly retryMs: number
+  /** The number of known devices to read again in one round, so that all rounds cost the same. */
+  readonly maxRefreshes: number
+}
+
+interface Entry<Value> {
+  readonly value?: Value | undefined
+  /** The time of the last success. */
+  readonly answeredAt: number
+  readonly dueAt: number
+  /** The number of failures since the last success. */
+  readonly failures: number
+}
+
+/** The last value that was read from each device, and the time of the next attempt. */
+export class RefreshSchedule<Value> {
+  readonly #options: RefreshScheduleOptions
+  readonly #entries = new Map<string, Entry<Value>>()
+
+  constructor(options: RefreshScheduleOptions) {
+    this.#options = options
+  }
+
+  /** Undefined before the first attempt. A failure keeps the value of the last success. */
+  get(key: string): Entry<Value> | undefined {
+    return this.#entries.get(key)
+  }
+
+  /** The devices to read in this round: all new devices, then the most overdue. Forgets all devices that are not listed. */
+  takeDue<Device>(devices: readonly Device[], keyOf: (device: Device) => string): Device[] {
+    const keys = new Set(devices.map(keyOf))
+    for (const key of this.#entries.keys()) if (!keys.has(key)) this.#entries.delete(key)
+    const now = this.#options.clock.monotonicMs()
+    const dueAt = (device: Device) => this.#entries.get(keyOf(device))?.dueAt ?? now
+    const isNew = (device: Device) => !this.#entries.has(keyOf(device))
+    const overdue = devices
+      .filter((device) => !isNew(device) && dueAt(device) <= now)
+      .sort((a, b) => dueAt(a) - dueAt(b))
+    return [...devices.filter(isNew), ...overdue.slice(0, this.#options.maxRefreshes)]
+  }
+
+  succeed(key: string, value: Value): void {
+    const { clock, refreshMs } = this.#options
+    const answeredAt = clock.monotonicMs()
+    const dueAt = answeredAt + refreshMs
+    this.#entries.set(key, { value, answeredAt, dueAt, failures: 0 })
+  }
+
+  /** @returns the number of failures in a row */
+  fail(key: string): number {
+    const { clock, refreshMs, retryMs } = this.#options
+    const { failures = 0, ...rest } = this.#entries.get(key) ?? {}
+    const dueAt = clock.monotonicMs() + Math.min(refreshMs, retryMs * 2 ** failures)
+    const answeredAt = Number.NEGATIVE_INFINITY
+    this.#entries.set(key, { answeredAt, ...rest, dueAt, failures: failures + 1 })
+    return failures + 1
+  }
+}
