@@ -49,9 +49,13 @@ describe('the URLs of a device service', () => {
   })
 
   it.each([
-    ['of another network', 'http://192.168.1.1/', '192.168.1.1 is not in the networks'],
-    ['of this machine', 'http://127.0.0.1:10250/pods', '127.0.0.1 is not in the networks'],
-    ['of this machine by another spelling', 'http://0x7f.1/', '127.0.0.1 is not in the networks'],
+    ['of another network', 'http://192.168.1.1/', '192.168.1.1 is not in the allowed networks'],
+    ['of this machine', 'http://127.0.0.1:10250/pods', '127.0.0.1 is not in the allowed networks'],
+    [
+      'of this machine by another spelling',
+      'http://0x7f.1/',
+      '127.0.0.1 is not in the allowed networks',
+    ],
     [
       'of this machine in an allowed network',
       'http://10.0.0.5:10250/',
