@@ -21,6 +21,10 @@ const ALL = [
 const AGENT_MAY_IMPORT = {
   core: ['agent/src/ports', 'api', 'runtime', 'kube/src/(objects|reconcile-queue)'],
   ports: ['agent/src/core', 'api', 'runtime', 'kube/src/objects'],
+  node: ['agent/src/(core|ports)', 'proto', 'sdk', 'api', 'runtime', 'kube/src/objects'],
+  cluster: ['agent/src/(core|ports)', 'api', 'runtime', 'kube'],
+  'broker-info': ['agent/src/(core|ports)', 'api', 'runtime', 'kube/src/(objects|reconcile-queue)'],
+  program: ['agent/src/(core|ports|node|cluster|broker-info)', 'api', 'runtime', 'kube'],
 }
 
 /** Tests and what supports them. */

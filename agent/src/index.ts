@@ -1,5 +1,5 @@
 // For the standalone agent and the CLI.
-export { changedStatus, isEmpty, planBrokerInfo } from './broker-info/broker-info-plan.js'
+export { changedStatus, isEmpty, planBrokerInfo } from './core/broker-info/broker-info-plan.js'
 export type { AgeingOptions } from './core/discovery/device-ageing.js'
 export {
   type DataReference,

@@ -3,86 +3,86 @@ import type { BrokerReport } from '../ports/cluster.js'
 import { type Refusal, readWorkload } from './read-workload.js'
 
 /**
- * The directory of one workload, and what was read there last. It listens for the first change only, and again from just
- * before the next reading: whoever writes in a loop wakes nobody more often than it is read.
+ * The directory of one workload, and the files of the last reading. A watch reports only the first change after each reading:
+ * a workload that writes in a loop does not wake the agent in a loop.
  */
 export class FollowedWorkload implements BrokerReport {
   readonly path: string
   files: ReadonlyMap<string, string>
   readonly fresh = new Set<string>()
   readonly #onChange: () => void
-  readonly #said = new Set<Refusal['reason']>()
-  #known: boolean
-  #due = true
+  readonly #reported = new Set<Refusal['reason']>()
+  #isRead: boolean
+  #isDirty = true
   #watcher: FSWatcher | undefined
   #closed = false
 
-  /** @param isNew whether its workload has yet to begin: of another one nobody knows what it wrote when */
+  /** @param isNew whether the workload has yet to start: the age of older files is not known */
   constructor(path: string, isNew: boolean, onChange: () => void) {
     this.path = path
     this.files = new Map()
-    this.#known = isNew
+    this.#isRead = isNew
     this.#onChange = onChange
   }
 
-  /** Whether something may have changed since it was read. */
-  get due(): boolean {
-    return this.#due
+  /** Whether a file may have changed since the last reading. */
+  get isDue(): boolean {
+    return this.#isDirty
   }
 
-  /** Whether changes are told. Not where the kernel has no watch left. */
-  get listening(): boolean {
+  /** False if the kernel has no watch left. */
+  get isWatched(): boolean {
     return this.#watcher !== undefined
   }
 
-  /** To be read again, changed or not. */
+  /** Makes the directory due, changed or not. */
   expire(): void {
-    this.#due = true
+    this.#isDirty = true
   }
 
-  /** @returns what is left out, each reason once in its life. Rejects as {@link readWorkload} does, and all stays as it was */
+  /** @returns new refusals: each reason once per workload. Rejects as {@link readWorkload} does, and changes nothing then */
   async read(): Promise<readonly Refusal[]> {
-    this.#due = false
-    this.#listen()
+    this.#isDirty = false
+    this.#watch()
     try {
       const { files, refused } = await readWorkload(this.path)
       for (const [name, content] of files)
-        if (this.#known && this.files.get(name) !== content) this.fresh.add(name)
+        if (this.#isRead && this.files.get(name) !== content) this.fresh.add(name)
       for (const name of this.fresh) if (!files.has(name)) this.fresh.delete(name)
       this.files = files
-      this.#known = true
-      const unsaid = refused.filter(({ reason }) => !this.#said.has(reason))
-      for (const { reason } of unsaid) this.#said.add(reason)
-      return unsaid
+      this.#isRead = true
+      const news = refused.filter(({ reason }) => !this.#reported.has(reason))
+      for (const { reason } of news) this.#reported.add(reason)
+      return news
     } catch (error) {
-      this.#due = true
+      this.#isDirty = true
       throw error
     }
   }
 
   close(): void {
     this.#closed = true
-    this.#deaf()
+    this.#unwatch()
   }
 
-  #listen(): void {
+  #watch(): void {
     if (this.#watcher !== undefined || this.#closed) return
     try {
       this.#watcher = watch(this.path, { persistent: false }, () => this.#changed())
       this.#watcher.on('error', () => this.#changed())
     } catch {
-      // It is gone, or the kernel has no watch left: then it is looked at now and then.
+      // The directory is gone, or the kernel has no watch left. The reconciler polls instead.
     }
   }
 
   #changed(): void {
     if (this.#watcher === undefined) return
-    this.#deaf()
-    this.#due = true
+    this.#unwatch()
+    this.#isDirty = true
     this.#onChange()
   }
 
-  #deaf(): void {
+  #unwatch(): void {
     this.#watcher?.close()
     this.#watcher = undefined
   }

@@ -2,13 +2,13 @@ import { isUtf8 } from 'node:buffer'
 import { constants, type Stats } from 'node:fs'
 import { type FileHandle, open, opendir } from 'node:fs/promises'
 
-/** What a workload has written into its directory, as far as it counts. */
+/** The files of a workload that are reported, and why others are not. */
 export interface WorkloadContents {
   readonly files: ReadonlyMap<string, string>
   readonly refused: readonly Refusal[]
 }
 
-/** Why something is left out. One message for each reason: there may be any number of files. */
+/** Why files are not reported. There is one message for each reason, however many files there are. */
 export interface Refusal {
   readonly reason:
     | 'name'
@@ -27,28 +27,28 @@ export const MAX_FILES = 32
 export const MAX_FILE_BYTES = 4096
 /** Of all files of a workload together. */
 export const MAX_WORKLOAD_BYTES = 16_384
-/** How many entries a directory may have before nothing of it is read: also those that do not count have to be listed. */
+/** A directory with more entries is not read at all: listing the entries takes time too. */
 export const MAX_ENTRIES = 200
 
-/** As the keys of a ConfigMap, but beginning with a letter or a digit. */
+/** A key of a ConfigMap that starts with a letter or a digit. */
 const NAME = /^[A-Za-z0-9][-._A-Za-z0-9]{0,252}$/
 
-/** open(2): the file itself is not opened, only found. Of a pipe or a device even opening may wait, or do something. */
+/** open(2): finds a file without opening it. Opening a pipe or a device can block or have an effect. */
 const O_PATH = 0o10000000
 const FIND = O_PATH | constants.O_NOFOLLOW
 const READ = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY
 const DIRECTORY = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
 
-/** What the one who writes can bring about at any moment. */
+/** Errors that the workload can cause at any moment. */
 const GONE = ['ENOENT', 'ENOTDIR', 'ELOOP']
 const DENIED = ['EACCES', 'EPERM', 'EAGAIN', 'EBUSY', 'ETXTBSY']
 
 /**
- * Reads a directory into which somebody else writes, whatever he does meanwhile: no link is followed, nothing outside is
- * read, nothing waits, and no more is looked at than the bounds allow. What begins with a dot is not there: files can be
- * written under such a name and renamed when they are whole.
+ * Reads a directory into which a workload writes at the same time. No link is followed, nothing outside of the directory is
+ * read, no call blocks, and the bounds hold. Names that start with a dot are skipped: a workload can write a file under such
+ * a name and rename the complete file.
  *
- * Rejects only where the machine is the reason (no file handles, a broken disk): then nothing is known.
+ * Rejects only if the machine is the reason (no file handles, a broken disk).
  */
 export async function readWorkload(directory: string): Promise<WorkloadContents> {
   const found = await openOr(directory, DIRECTORY)
@@ -106,7 +106,7 @@ async function readFiles(directory: FileHandle): Promise<WorkloadContents> {
   return { files, refused: [...refused].map(([reason, message]) => ({ reason, message })) }
 }
 
-/** In order, without those that begin with a dot; undefined where there are too many to look at. */
+/** @returns sorted names that do not start with a dot; undefined if there are too many entries */
 async function namesIn(directory: FileHandle): Promise<string[] | undefined> {
   const names: string[] = []
   let entries = 0
@@ -117,7 +117,7 @@ async function namesIn(directory: FileHandle): Promise<string[] | undefined> {
   return names.sort()
 }
 
-/** @returns undefined where it has just gone */
+/** @returns undefined if the file has just gone */
 async function readFileIn(
   directory: FileHandle,
   name: string,
@@ -126,9 +126,9 @@ async function readFileIn(
   if (found === 'gone') return undefined
   if (found === 'denied') return { reason: 'access', message: 'cannot be read' }
   try {
-    const wrong = wrongWith(await found.stat())
-    if (wrong !== undefined) return wrong
-    // That which was looked at, whatever the name stands for by now.
+    const refusal = refusalOf(await found.stat())
+    if (refusal !== undefined) return refusal
+    // Opens the file that was checked, whatever file has the name by now.
     const file = await openOr(pathOf(found), READ)
     if (file === 'gone') return undefined
     if (file === 'denied')
@@ -139,7 +139,7 @@ async function readFileIn(
   }
 }
 
-function wrongWith(found: Stats): Refusal | undefined {
+function refusalOf(found: Stats): Refusal | undefined {
   if (!found.isFile()) return { reason: 'type', message: 'is not a regular file' }
   if (found.nlink > 1)
     return { reason: 'link', message: 'has another name somewhere (a hard link)' }
@@ -151,7 +151,7 @@ const tooLarge: Refusal = { reason: 'size', message: `has more than ${MAX_FILE_B
 
 async function contentOf(file: FileHandle): Promise<{ readonly content: Buffer } | Refusal> {
   try {
-    // One byte more than it may have: it may have grown.
+    // One byte more than the bound: the file may have grown.
     const buffer = Buffer.alloc(MAX_FILE_BYTES + 1)
     let length = 0
     while (length < buffer.length) {
@@ -167,7 +167,7 @@ async function contentOf(file: FileHandle): Promise<{ readonly content: Buffer }
   }
 }
 
-/** What a handle stands for, by a path: Node has no openat(2). */
+/** The path of an open handle, because Node has no openat(2). */
 function pathOf(handle: FileHandle): string {
   return `/proc/self/fd/${handle.fd}`
 }

@@ -2,20 +2,21 @@ import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
 import { chmod, open, opendir, rename, rmdir, unlink } from 'node:fs/promises'
 
-/** How often a directory is gone through into which somebody goes on to write, and how much deeper is moved up. */
+/** Bounds for a directory into which a process still writes: passes over it, and directories that are moved up. */
 const MAX_PASSES = 3
 const MAX_MOVES = 100_000
 
-/** open(2): only found, so that no right to read it is needed. */
+/** open(2): finds a directory without the right to read it. */
 const O_PATH = 0o10000000
 const FIND = O_PATH | constants.O_DIRECTORY | constants.O_NOFOLLOW
 
 /**
- * Removes a directory with all that is in it, however much and however deep, while somebody may still be writing into it:
- * nothing is listed as a whole, no link is followed, also none that has just taken the place of a directory, and no path is
- * longer than two names below it, because what is deeper is moved up first.
+ * Removes a directory tree of any size and depth, while another process may still write into it. The tree is never listed as a
+ * whole. No link is followed, not even a link that has just replaced a directory. Paths stay short: deeper directories are
+ * moved up first.
  *
- * Rejects with the system's error where something cannot be removed. @param directory its parents must be nobody else's
+ * Rejects with the system's error if an entry cannot be removed.
+ * @param directory only the agent's user may write to its parents
  */
 export async function removeTree(directory: string, signal: AbortSignal): Promise<void> {
   const prefix = `moved-${randomBytes(6).toString('hex')}-`
@@ -24,7 +25,7 @@ export async function removeTree(directory: string, signal: AbortSignal): Promis
     const branch = (parent: string) =>
       eachEntry(parent, signal, async (child, isDirectory) => {
         if (!isDirectory) return unlink(child)
-        // What it holds moves only with the right to write into it.
+        // rename(2) of a directory needs the right to write into it.
         await pinned(child, async () => {})
         await rename(child, `${top}/${prefix}${moved++}`)
       })
@@ -43,7 +44,7 @@ export async function removeTree(directory: string, signal: AbortSignal): Promis
   if (found && !signal.aborted) await rmdir(directory)
 }
 
-/** @returns false where there is no such directory any more, or something else in its place */
+/** @returns false if the directory is gone, or is no directory any more */
 async function pinned(
   directory: string | Buffer,
   work: (path: string) => Promise<unknown>,
@@ -65,10 +66,10 @@ async function eachEntry(
   signal: AbortSignal,
   work: (child: Buffer, isDirectory: boolean) => Promise<unknown>,
 ): Promise<void> {
-  // Names as they are: they need not be UTF-8.
+  // Names as bytes: they need not be UTF-8.
   for await (const entry of await opendir(directory, { encoding: 'buffer' as BufferEncoding })) {
     if (signal.aborted) return
-    // Something else may have its name by now: the next pass will see.
+    // Another entry may have the name by now. The next pass handles it.
     await work(
       Buffer.concat([Buffer.from(`${directory}/`), Buffer.from(entry.name)]),
       entry.isDirectory(),

@@ -117,7 +117,7 @@ describe('the directories of workloads', () => {
       await mkdir(inner, { recursive: true })
       await writeFile(path.join(inner, 'file'), '')
       await chmod(path.dirname(inner), 0o777)
-      for (const one of [inner, path.join(inner, 'file')]) await chown(one, 4711, 4711)
+      for (const entry of [inner, path.join(inner, 'file')]) await chown(entry, 4711, 4711)
       const script = `
         import { readdirSync } from 'node:fs'
         import { WorkloadDirectories } from './workload-directories.js'
@@ -131,10 +131,7 @@ describe('the directories of workloads', () => {
         await directories.close()
         console.log(JSON.stringify([readdirSync(own), warnings]))`
       const uncapable = ['setpriv', '--inh-caps=-all', '--bounding-set=-all']
-      expect(await runBy(uncapable, script)).toEqual([
-        [],
-        ['what a workload has left cannot be removed'],
-      ])
+      expect(await runBy(uncapable, script)).toEqual([[], ['directory of a workload not removed']])
     },
   )
 
@@ -156,7 +153,7 @@ describe('the directories of workloads', () => {
       try { watch('/') } catch { refused = true }
       const workload = new FollowedWorkload(${JSON.stringify(root)}, true, () => {})
       await workload.read()
-      const before = workload.listening
+      const before = workload.isWatched
       writeFileSync(${JSON.stringify(path.join(root, 'a'))}, '1')
       workload.expire()
       await workload.read()

@@ -2,38 +2,38 @@ import { randomBytes } from 'node:crypto'
 import { chmod, mkdir, readdir, rename, rmdir } from 'node:fs/promises'
 import path from 'node:path'
 import type { SlotName } from '@akrijs/api'
-import { keyParts, type ObjectKey, objectKey } from '@akrijs/kube'
-import type { Logger } from '@akrijs/runtime'
+import { keyParts, type ObjectKey, objectKey } from '@akrijs/kube/objects'
+import { InternalError, type Logger } from '@akrijs/runtime'
 import { removeTree } from './remove-tree.js'
 
-/** The directory of a workload, which is known by the slot that it holds. */
+/** The directory of a workload. Its slot identifies the workload. */
 export interface WorkloadDirectory {
   readonly instance: ObjectKey
   readonly slot: SlotName
   readonly path: string
 }
 
-/** No name of Kubernetes has one, so that `<namespace>_<instance>` can be read again. */
+/** No Kubernetes name has this character, so that `<namespace>_<instance>` can be parsed. */
 const SEPARATOR = '_'
-/** What was put aside to be removed. */
+/** Prefix of directories that are being removed. */
 const GONE_PREFIX = '.gone-'
-/** A name that is one step of a path, and no way out of it. */
+/** A name that is one step of a path and cannot leave the directory. */
 const STEP = /^[A-Za-z0-9][-.A-Za-z0-9]*$/
 
 /**
- * `<root>/<namespace>_<instance>/<slot>`: one directory for each workload, into which any user may write, below directories
- * which nobody but the agent's user may enter. A container has its own one mounted, and so sees no other.
+ * `<root>/<namespace>_<instance>/<slot>`: a directory for each workload. Any user may write into it; only the agent's user may
+ * enter its parents. Each container mounts its own directory and sees no other.
  */
 export class WorkloadDirectories {
   readonly #root: string
   readonly #log: Logger
   readonly #stop = new AbortController()
-  /** One thing after the other: what is made for a new workload must not go with what the old one has left. */
+  /** Changes run in order: a removal must not take the directory of the next workload. */
   #work: Promise<unknown> = Promise.resolve()
   #removing: Promise<void> = Promise.resolve()
-  /** What has been made for a slot that is being claimed: nobody has had it. */
+  /** Directories for slots that are being claimed. No workload has used them. */
   readonly #prepared = new Set<string>()
-  /** What is to be removed and is not being removed yet, and whether it has failed once. */
+  /** Directories that wait for their removal, and whether a removal has failed. */
   readonly #aside = new Map<string, 'new' | 'failed'>()
 
   constructor(root: string, log: Logger) {
@@ -41,25 +41,25 @@ export class WorkloadDirectories {
     this.#log = log
   }
 
-  /** Those that an agent before us has made. */
+  /** @returns the directories that an earlier agent has made */
   async open(): Promise<WorkloadDirectory[]> {
     await mkdir(this.#root, { recursive: true, mode: 0o700 })
     const found: WorkloadDirectory[] = []
     for (const parent of await directoriesIn(this.#root)) {
       const at = parent.indexOf(SEPARATOR)
-      // Not ours: a file system of its own has a lost+found.
+      // A directory of another owner, such as lost+found.
       if (at < 1) continue
       const instance = objectKey(parent.slice(0, at), parent.slice(at + 1))
       for (const name of await directoriesIn(path.join(this.#root, parent))) {
-        const own = path.join(this.#root, parent, name)
-        if (name.startsWith(GONE_PREFIX)) this.#aside.set(own, 'new')
-        else found.push({ instance, slot: name as SlotName, path: own })
+        const directory = path.join(this.#root, parent, name)
+        if (name.startsWith(GONE_PREFIX)) this.#aside.set(directory, 'new')
+        else found.push({ instance, slot: name as SlotName, path: directory })
       }
     }
     return found
   }
 
-  /** Makes a directory for whoever is about to be given the slot, where there is none. Never rejects: `renew` says what is wrong. */
+  /** Makes a directory before its slot is claimed, unless there is one. Never rejects: `renew` reports the problem. */
   prepare(instance: ObjectKey, slot: SlotName): Promise<void> {
     return this.#exclusively(async () => {
       const directory = this.#pathOf(instance, slot)
@@ -68,7 +68,7 @@ export class WorkloadDirectories {
     }).catch(() => undefined)
   }
 
-  /** Removes what has been prepared, if it has not been given away by `renew`. Never rejects. */
+  /** Removes a prepared directory, unless `renew` has returned it. Never rejects. */
   discard(instance: ObjectKey, slot: SlotName): Promise<void> {
     return this.#exclusively(async () => {
       const directory = this.#pathOf(instance, slot)
@@ -79,18 +79,18 @@ export class WorkloadDirectories {
   }
 
   /**
-   * A new directory for whoever is given the slot now. It is another one than that of the workload before, which may still
-   * be writing: what it has mounted is out of the way.
+   * Makes a new directory for the next workload of the slot. The workload before may still write into its own directory, which
+   * is moved aside.
    */
   renew(instance: ObjectKey, slot: SlotName): Promise<string> {
     return this.#exclusively(async () => {
       const directory = this.#pathOf(instance, slot)
-      // The kubelet waits: no more than is needed.
+      // The kubelet waits: only what is necessary.
       if (this.#prepared.delete(directory)) return directory
       await makeBelow(path.dirname(directory), async () => {
         await makeForAll(directory).catch(async (error: unknown) => {
           if (codeOf(error) !== 'EEXIST') throw error
-          await this.#putAside(directory)
+          await this.#moveAside(directory)
           await makeForAll(directory)
         })
       })
@@ -98,21 +98,21 @@ export class WorkloadDirectories {
     })
   }
 
-  /** Removes the directory, if `isFree` still says so when its turn comes. @returns whether it did */
+  /** Removes the directory if `isFree` is true when its turn comes. @returns whether it did */
   drop(
     { path: directory }: Pick<WorkloadDirectory, 'path'>,
     isFree: () => boolean,
   ): Promise<boolean> {
     return this.#exclusively(async () => {
       if (!isFree()) return false
-      await this.#putAside(directory)
+      await this.#moveAside(directory)
       return true
     })
   }
 
   /**
-   * Removes what has been put aside, also by an agent before us. Nobody has to wait for it; never rejects.
-   * @param again also what could not be removed before
+   * Removes the directories that were moved aside, also by an earlier agent. Never rejects.
+   * @param again whether to include directories whose removal has failed
    */
   removeAside({ again = false } = {}): Promise<void> {
     const due = [...this.#aside].filter(([, state]) => state === 'new' || again)
@@ -140,19 +140,19 @@ export class WorkloadDirectories {
     } catch (error) {
       this.#aside.set(directory, 'failed')
       if (state === 'new')
-        this.#log.warn({ directory, err: error }, 'what a workload has left cannot be removed')
+        this.#log.warn({ directory, err: error }, 'directory of a workload not removed')
       return
     }
     await this.#exclusively(() => this.#removeIfEmpty(path.dirname(directory)))
   }
 
-  /** After the last one of its Instance. */
+  /** The parent is empty after the last directory of its Instance. */
   async #removeIfEmpty(parent: string): Promise<void> {
     await rmdir(parent).catch(() => undefined)
   }
 
-  /** Renamed within its parent: of a directory that a container has changed the rights of nothing else is sure to succeed. */
-  async #putAside(directory: string): Promise<void> {
+  /** Renames within the parent: a container can change the mode of its directory, so that other operations fail. */
+  async #moveAside(directory: string): Promise<void> {
     this.#prepared.delete(directory)
     const aside = path.join(
       path.dirname(directory),
@@ -170,7 +170,8 @@ export class WorkloadDirectories {
   #pathOf(instance: ObjectKey, slot: SlotName): string {
     const { namespace, name } = keyParts(instance)
     for (const step of [namespace, name, slot])
-      if (!STEP.test(step)) throw new TypeError(`${JSON.stringify(step)} is no name`)
+      if (!STEP.test(step))
+        throw new InternalError(`${JSON.stringify(step)} is no name of a directory`)
     return path.join(this.#root, `${namespace}${SEPARATOR}${name}`, slot)
   }
 
@@ -181,7 +182,7 @@ export class WorkloadDirectories {
   }
 }
 
-/** With its parent, where that is missing: nobody but us may enter it. */
+/** Makes the parent too if it is missing. Only the agent's user may enter the parent. */
 async function makeBelow(parent: string, make: () => Promise<void>): Promise<void> {
   await make().catch(async (error: unknown) => {
     if (codeOf(error) !== 'ENOENT') throw error
@@ -190,7 +191,7 @@ async function makeBelow(parent: string, make: () => Promise<void>): Promise<voi
   })
 }
 
-/** Whatever the umask says: the user of the container is not known. */
+/** Any user may write, whatever the umask is: the user of the container is not known. */
 async function makeForAll(directory: string): Promise<void> {
   await mkdir(directory)
   await chmod(directory, 0o777)

@@ -33,7 +33,7 @@ import {
 } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/runtime'
 import type { DiscoveryProperties } from '@akrijs/runtime/handler'
-import { isEmpty, planBrokerInfo } from '../broker-info/broker-info-plan.js'
+import { isEmpty, planBrokerInfo } from '../core/broker-info/broker-info-plan.js'
 import { resolveReferences } from '../core/discovery/property-references.js'
 import type {
   BrokerReports,

@@ -1,5 +1,5 @@
 import type { SlotName } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube'
+import type { NodeName } from '@akrijs/kube/objects'
 import { type Logger, readDurableFile, replaceFile } from '@akrijs/runtime'
 import { checkDeviceList } from '@akrijs/sdk/host'
 import * as z from 'zod'

@@ -1,5 +1,5 @@
 import { type ConfigurationName, type InstanceName, slotIndex } from '@akrijs/api'
-import { keyParts, type NodeName, type ObjectKey } from '@akrijs/kube'
+import { keyParts, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
 import type { Clock, Logger } from '@akrijs/runtime'
 import type {
   InstancePlugins,

@@ -1,5 +1,5 @@
 import { GROUP, type SlotName } from '@akrijs/api'
-import { type ObjectKey, objectKey } from '@akrijs/kube'
+import { type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import {
   type Container,
   type ListContainersResponse,

@@ -1,4 +1,4 @@
-import { type ObjectKey, objectKey } from '@akrijs/kube'
+import { type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import {
   type ListPodResourcesResponse,
   PodResourcesListerClient,

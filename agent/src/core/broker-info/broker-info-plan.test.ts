@@ -1,8 +1,8 @@
 import type { Instance, InstanceSpec, SlotName } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube'
+import type { NodeName } from '@akrijs/kube/objects'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { BrokerReports } from '../ports/cluster.js'
+import type { BrokerReports } from '../../ports/cluster.js'
 import {
   changedStatus,
   isEmpty,

@@ -1,6 +1,6 @@
 import { holderOf, type Instance, type SlotName } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube'
-import type { BrokerReports } from '../ports/cluster.js'
+import type { NodeName } from '@akrijs/kube/objects'
+import type { BrokerReports } from '../../ports/cluster.js'
 
 /** What is to be changed of an Instance's `brokerInfo`. */
 export interface BrokerInfoPlan {
@@ -35,7 +35,7 @@ export function planBrokerInfo(
   node: NodeName,
   { workloads, abandoned }: BrokerReports,
 ): BrokerInfoPlan {
-  const holder = (slot: string) => holderOf(own(deviceUsage, slot))
+  const holder = (slot: string) => holderOf(entryOf(deviceUsage, slot))
   const before = entriesOf(status)
   const entries = new Map(before)
   for (const [name, { slot }] of before) {
@@ -65,7 +65,7 @@ export function planBrokerInfo(
   return { set, remove: [...before.keys()].filter((name) => !entries.has(name)), leftOut }
 
   function isAbandoned(slot: string): boolean {
-    return (own(deviceUsage, slot) ?? '') === '' && abandoned.has(slot as SlotName)
+    return (entryOf(deviceUsage, slot) ?? '') === '' && abandoned.has(slot as SlotName)
   }
 }
 
@@ -104,7 +104,7 @@ function entriesOf({
   return new Map(
     [...names].map((name) => [
       name,
-      { content: own(brokerInfo, name), slot: own(brokerInfoSlots, name) },
+      { content: entryOf(brokerInfo, name), slot: entryOf(brokerInfoSlots, name) },
     ]),
   )
 }
@@ -143,6 +143,6 @@ function sizeOf({ content }: Entry): number {
 }
 
 /** The names come from files: one of them may be called as something that every object has. */
-export function own(map: Readonly<Record<string, string>>, name: string): string | undefined {
+export function entryOf(map: Readonly<Record<string, string>>, name: string): string | undefined {
   return Object.hasOwn(map, name) ? map[name] : undefined
 }

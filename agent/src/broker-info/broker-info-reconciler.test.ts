@@ -1,11 +1,12 @@
+import { TokenBucket } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { describe, expect, it } from 'vitest'
-import { writeBudget } from './write-budget.js'
+import { WRITE_BUDGET } from './broker-info-reconciler.js'
 
-describe('what a node may write for its workloads', () => {
-  it('R69 is a hundred writes at once, and then ten a second, however long nothing was written before', async () => {
+describe('the write budget of a node', () => {
+  it('R69 allows a hundred writes at once and then ten a second, however long no write happened before', async () => {
     const clock = new ManualClock()
-    const budget = writeBudget(clock)
+    const budget = new TokenBucket({ clock, ...WRITE_BUDGET })
     const granted = () => {
       let count = 0
       while (budget.take() === 0) count++

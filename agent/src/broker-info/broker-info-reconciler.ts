@@ -1,0 +1,217 @@
+import { holderOf, type SlotName } from '@akrijs/api'
+import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
+import type { ReconcileResult } from '@akrijs/kube/queue'
+import { type Clock, type Logger, TokenBucket } from '@akrijs/runtime'
+import {
+  type BrokerInfoPlan,
+  entryOf,
+  isEmpty,
+  planBrokerInfo,
+} from '../core/broker-info/broker-info-plan.js'
+import type { AllocationLedger } from '../core/slots/allocation-ledger.js'
+import type { Cluster } from '../ports/cluster.js'
+import { FollowedWorkload } from './followed-workload.js'
+import { NO_ORPHANS, type Orphans, planOrphans } from './orphan-plan.js'
+import type { WorkloadDirectories } from './workload-directories.js'
+
+export interface BrokerInfoReconcilerOptions {
+  readonly cluster: Pick<Cluster, 'instances' | 'reportBrokerInfo' | 'recordEvent'>
+  readonly node: NodeName
+  /** The slots of running containers, also when their Instance has lost the claim. */
+  readonly ledger: Pick<AllocationLedger, 'ofSlot'>
+  readonly directories: WorkloadDirectories
+  readonly clock: Clock
+  readonly log: Logger
+  /** Called when a workload may have changed a file. */
+  onChange(instance: ObjectKey): void
+}
+
+/** The least time from one write of an Instance to the next, and from one reading to the next, in milliseconds. */
+const WRITE_MS = 900
+const READ_MS = 450
+/** How often a directory is read that cannot be watched, in milliseconds. */
+const POLL_MS = 2000
+
+/** Bounds what all workloads of a node together make the agent write, however often they change their files. */
+export const WRITE_BUDGET = { burst: 100, refillMs: 100 }
+
+interface FollowedInstance {
+  readonly workloads: Map<SlotName, FollowedWorkload>
+  orphans: Orphans
+  /** The earliest time of the next reconcile. */
+  notBefore: number
+  isFull: boolean
+  /** Reconciles of one Instance run in order. */
+  last: Promise<unknown>
+}
+
+/** Makes `status.brokerInfo` of Instances follow the files of the workloads of this node. */
+export class BrokerInfoReconciler {
+  readonly #options: BrokerInfoReconcilerOptions
+  readonly #instances = new Map<ObjectKey, FollowedInstance>()
+  readonly #budget: TokenBucket
+
+  constructor(options: BrokerInfoReconcilerOptions) {
+    this.#options = options
+    this.#budget = new TokenBucket({ clock: options.clock, ...WRITE_BUDGET })
+  }
+
+  get keys(): readonly ObjectKey[] {
+    return [...this.#instances.keys()]
+  }
+
+  has(key: ObjectKey, slot?: SlotName): boolean {
+    const followed = this.#instances.get(key)
+    return followed !== undefined && (slot === undefined || followed.workloads.has(slot))
+  }
+
+  /** @param isNew whether the workload has yet to start */
+  follow(key: ObjectKey, slot: SlotName, path: string, isNew: boolean): void {
+    const followed = this.#follow(key)
+    followed.workloads.get(slot)?.close()
+    followed.workloads.set(
+      slot,
+      new FollowedWorkload(path, isNew, () => this.#options.onChange(key)),
+    )
+    const abandoned = [...followed.orphans.abandoned].filter((name) => name !== slot)
+    followed.orphans = { ...followed.orphans, abandoned: new Set(abandoned) }
+  }
+
+  unfollow(key: ObjectKey, slot: SlotName): void {
+    const workloads = this.#instances.get(key)?.workloads
+    workloads?.get(slot)?.close()
+    workloads?.delete(slot)
+  }
+
+  /** Makes the next reconcile read all files again, in case that a change was missed. */
+  expire(): void {
+    for (const { workloads } of this.#instances.values())
+      for (const workload of workloads.values()) workload.expire()
+  }
+
+  reconcile(key: ObjectKey): Promise<ReconcileResult> {
+    return this.#inOrder(key, () => this.#reconcile(key))
+  }
+
+  /** Reports at once what the workload of a slot has written. */
+  async flush(key: ObjectKey, slot: SlotName): Promise<void> {
+    const workload = this.#instances.get(key)?.workloads.get(slot)
+    if (workload === undefined) return
+    workload.expire()
+    await this.#inOrder(key, () => this.#reconcile(key, { atOnce: true }))
+  }
+
+  async close(): Promise<void> {
+    for (const { last, workloads } of this.#instances.values()) {
+      await last
+      for (const workload of workloads.values()) workload.close()
+    }
+  }
+
+  async #reconcile(key: ObjectKey, { atOnce = false } = {}): Promise<ReconcileResult> {
+    const { cluster, node, clock, directories } = this.#options
+    const followed = this.#follow(key)
+    const { workloads } = followed
+    const waitMs = followed.notBefore - clock.monotonicMs()
+    if (waitMs > 0 && !atOnce) return { requeueAfterMs: waitMs }
+    await this.#dropFreed(key, followed)
+    await this.#read(key, followed)
+    void directories.removeAside()
+    const instance = cluster.instances.get(key)
+    if (instance === undefined) {
+      if (workloads.size === 0) this.#instances.delete(key)
+      return {}
+    }
+    const { recheckInMs, ...orphans } = planOrphans(instance, followed.orphans, {
+      node,
+      now: clock.monotonicMs(),
+      hasDirectory: (slot) => workloads.has(slot),
+    })
+    followed.orphans = orphans
+    const reports = { workloads: new Map(workloads), abandoned: orphans.abandoned }
+    const plan = planBrokerInfo(instance, node, reports)
+    this.#reportLeftOut(key, followed, plan)
+    if (!isEmpty(plan)) {
+      const budgetInMs = this.#budget.take()
+      if (budgetInMs > 0 && !atOnce) return { requeueAfterMs: budgetInMs }
+      followed.notBefore = clock.monotonicMs() + WRITE_MS
+      await cluster.reportBrokerInfo(key, node, reports)
+    }
+    for (const { fresh } of reports.workloads.values()) fresh.clear()
+    if (workloads.size + orphans.abandoned.size + orphans.waiting.size === 0)
+      this.#instances.delete(key)
+    const unwatched = [...workloads.values()].filter(({ isWatched }) => !isWatched)
+    for (const workload of unwatched) workload.expire()
+    const pollMs = unwatched.length > 0 ? POLL_MS : Number.POSITIVE_INFINITY
+    const requeueAfterMs = Math.min(recheckInMs ?? Number.POSITIVE_INFINITY, pollMs)
+    return requeueAfterMs === Number.POSITIVE_INFINITY ? {} : { requeueAfterMs }
+  }
+
+  /** Drops the directories of workloads whose slot this node does not hold, and no container has. */
+  async #dropFreed(key: ObjectKey, followed: FollowedInstance): Promise<void> {
+    const { cluster, ledger, node, directories } = this.#options
+    const isFree = (slot: SlotName) => {
+      const usage = entryOf(cluster.instances.get(key)?.spec.deviceUsage ?? {}, slot)
+      return holderOf(usage) !== node && ledger.ofSlot(slot).length === 0
+    }
+    const { workloads } = followed
+    for (const [slot, workload] of [...workloads]) {
+      if (!isFree(slot) || !(await directories.drop(workload, () => isFree(slot)))) continue
+      const { orphans } = followed
+      followed.orphans = { ...orphans, abandoned: new Set([...orphans.abandoned, slot]) }
+      workload.close()
+      // Another workload may have the slot by now.
+      if (workloads.get(slot) === workload) workloads.delete(slot)
+    }
+  }
+
+  async #read(key: ObjectKey, followed: FollowedInstance): Promise<void> {
+    const { clock, log } = this.#options
+    for (const [slot, workload] of [...followed.workloads]) {
+      if (!workload.isDue) continue
+      followed.notBefore = clock.monotonicMs() + READ_MS
+      for (const { message } of await workload.read()) {
+        this.#recordRefusal(key, slot, message)
+        log.warn({ slot, reason: message }, 'broker info refused')
+      }
+    }
+  }
+
+  #reportLeftOut(key: ObjectKey, followed: FollowedInstance, { leftOut }: BrokerInfoPlan): void {
+    const [first] = leftOut
+    if (first !== undefined && !followed.isFull) {
+      const name = JSON.stringify(first.name)
+      const message = `there is no room for ${name}, others have reported too much`
+      this.#recordRefusal(key, first.slot, message)
+    }
+    followed.isFull = first !== undefined
+  }
+
+  #recordRefusal(key: ObjectKey, slot: SlotName, message: string): void {
+    this.#options.cluster.recordEvent({
+      regarding: { kind: 'Instance', key },
+      type: 'Warning',
+      reason: 'BrokerInfoRefused',
+      message: `the workload of slot ${slot}: ${message}`,
+    })
+  }
+
+  #follow(key: ObjectKey): FollowedInstance {
+    const followed = this.#instances.get(key) ?? {
+      workloads: new Map(),
+      orphans: NO_ORPHANS,
+      notBefore: Number.NEGATIVE_INFINITY,
+      isFull: false,
+      last: Promise.resolve(),
+    }
+    this.#instances.set(key, followed)
+    return followed
+  }
+
+  #inOrder<T>(key: ObjectKey, work: () => Promise<T>): Promise<T> {
+    const followed = this.#follow(key)
+    const result = followed.last.then(work)
+    followed.last = result.catch(() => undefined)
+    return result
+  }
+}
