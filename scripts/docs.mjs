@@ -1,4 +1,4 @@
-// Writes what docs and chart take from the code: docs/errors.md, the tables of options, the chart's list of handlers.
+// Writes what docs and chart take from the code: docs/errors.md, the tables of options, the chart's handlers and CRDs.
 // `--check` writes nothing, and fails where something would change.
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -36,6 +36,12 @@ const changed = [
   writeIfOther(
     'deploy/helm/akri/handlers.json',
     readFileSync(path.join(root, 'handlers/built-in.json'), 'utf8'),
+  ),
+  ...['configurations.yaml', 'instances.yaml'].map((file) =>
+    writeIfOther(
+      `deploy/helm/akri/crds/${file}`,
+      readFileSync(path.join(root, 'api/crds', file), 'utf8'),
+    ),
   ),
 ]
 for (const { file, mark, table } of await optionTables())
