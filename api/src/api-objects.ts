@@ -5,8 +5,8 @@ import { type Problem, parseConfiguration } from './configuration-schema.js'
 import { API_VERSION, type ConfigurationName, type InstanceName } from './names.js'
 import type { Configuration, ConfigurationStatus, Instance, InstanceStatus } from './types.js'
 
-// Objects as an API server gives them. What the schema of the server guarantees is checked all the same: the CRD that is
-// installed may be an older one, or another system's.
+// Objects as an API server returns them. The schema of the server is not trusted: the installed CRD may be older, or may
+// belong to another system.
 
 const text = z.string()
 const texts = z.record(text, text)
@@ -78,7 +78,7 @@ const instance = z.object({
     .catch(undefined),
 })
 
-/** Reads the metadata of any object that a server gave; that of a node has an empty namespace. @returns undefined where it is none */
+/** Reads the metadata of an object of a server. @returns undefined if the metadata are incomplete */
 export function parseObjectMeta(object: unknown): ObjectMeta<string> | undefined {
   const parsed = z
     .object({ metadata: metadata.extend({ namespace: text.default('') }) })
@@ -91,11 +91,11 @@ export type ParsedConfigurationObject =
   | {
       readonly ok: false
       readonly problems: readonly Problem[]
-      /** What can be said of it all the same; undefined where it is no object of the API at all. */
+      /** The parts that are valid; undefined if the value is no object of the API. */
       readonly found: Pick<Configuration, 'metadata' | 'status'> | undefined
     }
 
-/** Reads a Configuration that a server gave. Never throws. */
+/** Reads a Configuration of a server. Never throws. */
 export function parseConfigurationObject(object: unknown): ParsedConfigurationObject {
   const envelope = z
     .object({ metadata, status: status.optional().catch(undefined) })
@@ -127,7 +127,7 @@ export function parseConfigurationObject(object: unknown): ParsedConfigurationOb
   }
 }
 
-/** Reads an Instance that a server gave, of this system or another one's. @returns undefined where it is none */
+/** Reads an Instance of a server, also of the existing system. @returns undefined if the value is no Instance */
 export function parseInstanceObject(object: unknown): Instance | undefined {
   const parsed = instance.safeParse(object)
   if (!parsed.success) return undefined
@@ -149,7 +149,7 @@ export function parseInstanceObject(object: unknown): Instance | undefined {
   }
 }
 
-/** Without the keys whose value is undefined. */
+/** The object without keys whose value is undefined. */
 function present(value: object): object {
   return Object.fromEntries(Object.entries(value).filter(([, inner]) => inner !== undefined))
 }

@@ -3,7 +3,7 @@ import * as z from 'zod'
 import { API_VERSION, type ConfigurationName } from './names.js'
 import type { ConfigurationSpec } from './types.js'
 
-/** What somebody writes into a file: a Configuration without what a cluster adds. */
+/** A Configuration in a file, without the fields that a cluster adds. */
 export interface ConfigurationManifest {
   readonly name: ConfigurationName
   readonly namespace: string
@@ -12,11 +12,11 @@ export interface ConfigurationManifest {
   readonly spec: ConfigurationSpec
 }
 
-/** Something in a document that is not as it should be. */
+/** A mistake in a document. */
 export interface Problem {
-  /** Such as `spec.discoveryHandler.name`; empty for the whole document. */
+  /** The path of the field, such as `spec.discoveryHandler.name`; empty for the whole document. */
   readonly path: string
-  /** What is wrong, what stands there, and what would be right. */
+  /** The mistake, the value, and a value that would be right. */
   readonly message: string
 }
 
@@ -24,16 +24,16 @@ export type ParsedConfiguration =
   | { readonly ok: true; readonly configuration: ConfigurationManifest }
   | { readonly ok: false; readonly problems: readonly Problem[] }
 
-/** The most slots that an Instance may have: each is a key of the object, and a device of the kubelet. */
+/** The most slots of an Instance: each slot is a key of the object, and a device of the kubelet. */
 const MAX_CAPACITY = 10_000
 
 /**
- * The part of a resource name behind `akri.sh/` has 63 characters at most (the kubelet refuses longer ones), and that of
- * an Instance ends in a dash and six digits.
+ * The longest name of a Configuration. The kubelet refuses a resource name with more than 63 characters after `akri.sh/`.
+ * The resource name of an Instance ends in a dash and six digits.
  */
 const MAX_NAME_LENGTH = 63 - '-123456'.length
 
-/** How many problems are told: more help nobody, and a document may have hundreds of thousands. */
+/** The most problems that are reported: a document may have hundreds of thousands. */
 const MAX_PROBLEMS = 100
 
 const text = z.string()
@@ -77,7 +77,7 @@ const property = z
     return z.NEVER
   })
 
-// What stands inside of these is Kubernetes' own, and kept as it is.
+// These fields belong to Kubernetes, and are kept as they are.
 const anything = z.record(text, z.unknown())
 
 const spec = z.strictObject({
@@ -123,15 +123,15 @@ const spec = z.strictObject({
         ),
       })
       .transform(({ updateStrategy, ...templates }, context) => {
-        const given = Object.entries(templates).filter(([, template]) => template !== undefined)
-        if (given.length > 1) {
-          const names = given.map(([name]) => name).join(' and ')
+        const present = Object.entries(templates).filter(([, template]) => template !== undefined)
+        if (present.length > 1) {
+          const names = present.map(([name]) => name).join(' and ')
           context.addIssue({ code: 'custom', message: `give one of ${names}` })
           return z.NEVER
         }
-        if (given.length === 0) return undefined
+        if (present.length === 0) return undefined
         return {
-          ...Object.fromEntries(given),
+          ...Object.fromEntries(present),
           ...(updateStrategy === undefined ? {} : { updateStrategy }),
         }
       }),
@@ -181,7 +181,7 @@ const manifest = z.strictObject({
   status: z.unknown().optional(),
 })
 
-/** Reads a Configuration that somebody wrote. Never throws. */
+/** Reads a Configuration of a file. Never throws. */
 export function parseConfiguration(object: unknown): ParsedConfiguration {
   const tooMuch = excess(object)
   if (tooMuch !== undefined) return { ok: false, problems: [{ path: '', message: tooMuch }] }
@@ -190,7 +190,7 @@ export function parseConfiguration(object: unknown): ParsedConfiguration {
     const problems = result.error.issues
       .slice(0, MAX_PROBLEMS)
       .flatMap((issue) => describe(issue, object))
-    // One for each place: a value of the wrong type breaks the other rules as well.
+    // The first problem of each path: a value of the wrong type breaks other rules too.
     const first = new Map([...problems].reverse().map((problem) => [problem.path, problem]))
     return {
       ok: false,
@@ -279,7 +279,7 @@ function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {
   return value
 }
 
-/** A value as it is shown in a message. */
+/** A value as text for a message. */
 export function shorten(value: unknown): string {
   if (typeof value === 'object' && value !== null)
     return Array.isArray(value) ? 'a list' : 'a mapping'
@@ -287,7 +287,7 @@ export function shorten(value: unknown): string {
   return shown.length > 60 ? `${shown.slice(0, 60)}…` : shown
 }
 
-/** zod keeps keys whose value became undefined; the types say that they are absent. */
+/** zod keeps keys whose value is undefined. In our types such keys are absent. */
 function withoutUndefined(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutUndefined)
   if (typeof value !== 'object' || value === null) return value

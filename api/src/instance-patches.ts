@@ -3,12 +3,12 @@ import type { SlotName } from './names.js'
 import { heldSlots, holderOf, resizedUsage, slotIndex } from './slot-usage.js'
 import type { Instance } from './types.js'
 
-// JSON patches (RFC 6902) that change an Instance if it is still as it was read, and only what is theirs to change: a test
-// that fails makes the server refuse the whole patch.
+// JSON patches (RFC 6902) that change an Instance only if it is still as it was read: the server refuses the whole patch if
+// a test of it fails.
 
 const slotPath = (slot: string) => pointer('spec', 'deviceUsage', slot)
 
-/** The whole object must be the one that was read. */
+/** The object must have the version that was read. */
 const sameVersion = ({ metadata }: Instance) =>
   ({
     op: 'test',
@@ -16,15 +16,15 @@ const sameVersion = ({ metadata }: Instance) =>
     value: metadata.resourceVersion,
   }) as const
 
-/** Writes who holds a slot that is free in this Instance. */
+/** Claims a slot that is free in this Instance. */
 export function claimPatch(instance: Instance, slot: SlotName, usage: string): JsonPatch {
   const { deviceUsage, capacity } = instance.spec
   const path = slotPath(slot)
-  // Another system leaves free slots out, and what is absent cannot be tested for itself. And where slots beyond a lowered
-  // capacity are held, one more claim may be one too many, whichever slot it takes.
+  // The existing system omits free slots, and a patch cannot test that a key is absent. If slots beyond a lowered capacity are
+  // claimed, another claim of any slot may exceed the capacity.
   const beyond = Object.entries(deviceUsage).some(
-    ([name, held]) =>
-      held !== '' && (slotIndex(instance.metadata.name, name) ?? capacity) >= capacity,
+    ([name, claim]) =>
+      claim !== '' && (slotIndex(instance.metadata.name, name) ?? capacity) >= capacity,
   )
   if (!Object.hasOwn(deviceUsage, slot) || beyond)
     return [sameVersion(instance), { op: 'add', path, value: usage }]
@@ -34,7 +34,7 @@ export function claimPatch(instance: Instance, slot: SlotName, usage: string): J
   ]
 }
 
-/** Frees a slot that this usage holds; one beyond the capacity goes. */
+/** Releases a slot that has this claim. A slot beyond the capacity is removed. */
 export function releasePatch(instance: Instance, slot: SlotName, usage: string): JsonPatch {
   const index = slotIndex(instance.metadata.name, slot)
   const path = slotPath(slot)
@@ -42,18 +42,18 @@ export function releasePatch(instance: Instance, slot: SlotName, usage: string):
   const stays = index !== undefined && index < capacity
   return [
     { op: 'test', path, value: usage },
-    // Whether the slot stays depends on it.
+    // The capacity decides whether the slot stays.
     { op: 'test', path: pointer('spec', 'capacity'), value: capacity },
     stays ? { op: 'replace', path, value: '' } : { op: 'remove', path },
   ]
 }
 
-/** The schema refuses a node that is there already. */
+/** Adds a node. The schema refuses a node that the list already has. */
 export function joinPatch(node: NodeName): JsonPatch {
   return [{ op: 'add', path: pointer('spec', 'nodes', '-'), value: node }]
 }
 
-/** Takes a node out, and frees what it holds. Of nodes that leave at the same moment one must see that it is the last. */
+/** Removes a node, and releases its slots. If several nodes leave at once, the last node must see that it is the last. */
 export function leavePatch(instance: Instance, node: NodeName): JsonPatch {
   const { nodes, deviceUsage } = instance.spec
   const freed = Object.entries(deviceUsage)
@@ -66,25 +66,25 @@ export function leavePatch(instance: Instance, node: NodeName): JsonPatch {
   ]
 }
 
-/** Writes capacity and properties, and fits the slots to the capacity. */
+/** Writes capacity and properties, and adds or removes slots to fit the capacity. */
 export function updatePatch(
   instance: Instance,
   { capacity, brokerProperties }: Pick<Instance['spec'], 'capacity' | 'brokerProperties'>,
 ): JsonPatch {
   const { deviceUsage } = instance.spec
-  const wanted = resizedUsage(instance.metadata.name, capacity, deviceUsage)
-  const added = Object.keys(wanted).filter((slot) => !Object.hasOwn(deviceUsage, slot))
-  const gone = Object.keys(deviceUsage).filter((slot) => !Object.hasOwn(wanted, slot))
+  const resized = resizedUsage(instance.metadata.name, capacity, deviceUsage)
+  const added = Object.keys(resized).filter((slot) => !Object.hasOwn(deviceUsage, slot))
+  const removed = Object.keys(deviceUsage).filter((slot) => !Object.hasOwn(resized, slot))
   return [
     sameVersion(instance),
     { op: 'add', path: pointer('spec', 'capacity'), value: capacity },
     { op: 'add', path: pointer('spec', 'brokerProperties'), value: brokerProperties },
     ...added.map((slot) => ({ op: 'add', path: slotPath(slot), value: '' }) as const),
-    ...gone.map((slot) => ({ op: 'remove', path: slotPath(slot) }) as const),
+    ...removed.map((slot) => ({ op: 'remove', path: slotPath(slot) }) as const),
   ]
 }
 
-/** Whether as many slots as the capacity are held. */
+/** Whether as many slots as the capacity are claimed. */
 export function isFull({ spec }: Instance): boolean {
   return heldSlots(spec.deviceUsage) >= spec.capacity
 }

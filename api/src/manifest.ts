@@ -7,7 +7,7 @@ import {
   shorten,
 } from './configuration-schema.js'
 
-/** A Secret or a ConfigMap: values by key, as bytes. */
+/** The values of a Secret or a ConfigMap, as bytes by key. */
 export interface KeyedData {
   readonly kind: 'Secret' | 'ConfigMap'
   readonly name: string
@@ -16,7 +16,7 @@ export interface KeyedData {
 }
 
 export interface Manifest {
-  /** Counted from 1. */
+  /** The number of the document in the file, from 1. */
   readonly document: number
   readonly content:
     | { readonly kind: 'Configuration'; readonly configuration: ConfigurationManifest }
@@ -25,7 +25,7 @@ export interface Manifest {
 
 export interface ManifestProblem extends Problem {
   readonly file: string
-  /** Counted from 1; 0 where the file as a whole cannot be read. */
+  /** The number of the document in the file, from 1; 0 if the file cannot be parsed. */
   readonly document: number
 }
 
@@ -60,7 +60,7 @@ export function parseManifests(text: string, file: string): Manifests {
     )
     return { manifests, problems }
   }
-  // Before anything goes through it: an alias costs a few bytes, and what it stands for may be large, or itself.
+  // Before any other check: an alias of a few bytes may stand for a large value, or for itself.
   const tooMuch = excess(documents)
   if (tooMuch !== undefined) {
     refuse(0, '', tooMuch)
@@ -94,7 +94,7 @@ export function parseManifests(text: string, file: string): Manifests {
 
 interface Item {
   readonly document: number
-  /** The path of the object in its document, as a prefix. */
+  /** The path of the object in its document, as a prefix of paths. */
   readonly at: string
   readonly object: unknown
 }
@@ -117,14 +117,14 @@ function readData(
     return void refuse('metadata.name', 'it must be a name')
   if (typeof namespace !== 'string') return void refuse('metadata.namespace', 'it must be a name')
   const data = new Map<string, Uint8Array>()
-  // Later ones win, as in Kubernetes: a Secret's stringData over its data, a ConfigMap's data over its binaryData.
+  // The later field wins, as in Kubernetes: `stringData` over `data` in a Secret, `data` over `binaryData` in a ConfigMap.
   const fields =
     kind === 'Secret' ? (['data', 'stringData'] as const) : (['binaryData', 'data'] as const)
   for (const field of fields) {
     const encoded = kind === 'Secret' ? field === 'data' : field === 'binaryData'
     for (const [key, value] of Object.entries(fieldOf(object, field) ?? {})) {
       const at = `${field}.${key}`
-      // Never shown in full: it is a secret.
+      // The message never shows the value: it is a secret.
       if (typeof value !== 'string')
         return void refuse(at, `it must be a text, not of type ${typeof value}`)
       if (encoded && !/^[A-Za-z0-9+/]*={0,2}$/.test(value.replace(/\s+/g, '')))

@@ -5,7 +5,7 @@ export const GROUP = 'akri.sh'
 export const VERSION = 'v0'
 export const API_VERSION = `${GROUP}/${VERSION}`
 
-/** What stands in the spec of a broker for the resource that it is to ask for. */
+/** In the spec of a broker, this text stands for the name of the resource. */
 export const PLACEHOLDER = '{{PLACEHOLDER}}'
 
 /** The name of a Configuration, without its namespace. */
@@ -14,7 +14,8 @@ export type ConfigurationName = Brand<'ConfigurationName'>
 export type InstanceName = Brand<'InstanceName'>
 /** `<instance>-<index>`. */
 export type SlotName = Brand<'SlotName'>
-/** The Configuration that an Instance is of. */
+
+/** The key of the Configuration of an Instance. */
 export function configurationOf({
   metadata,
   spec,

@@ -2,14 +2,14 @@ import type { NodeName } from '@akrijs/kube/objects'
 import type { InstanceName, SlotName } from './names.js'
 import type { Instance } from './types.js'
 
-/** Who holds a slot, as the values of `deviceUsage` say it. */
+/** The value of a slot in `deviceUsage`: free, or a claim. */
 export type SlotUsage =
   | { readonly level: 'free' }
-  /** Claimed through the Instance's own resource: `<node>`. */
+  /** A claim through the resource of the Instance: `<node>`. */
   | { readonly level: 'instance'; readonly node: NodeName }
-  /** Claimed through the Configuration's resource: `C:<virtual id>:<node>`. */
+  /** A claim through the resource of the Configuration: `C:<virtual id>:<node>`. */
   | { readonly level: 'configuration'; readonly virtualId: string; readonly node: NodeName }
-  /** None of the three forms: nobody's to take or to free. */
+  /** Any other text: no node claims or releases such a slot. */
   | { readonly level: 'unreadable'; readonly text: string }
 
 export function parseSlotUsage(text: string | undefined): SlotUsage {
@@ -29,14 +29,14 @@ export function slotName(instance: InstanceName, index: number): SlotName {
   return `${instance}-${index}` as SlotName
 }
 
-/** The slot's index, or undefined where the text is not the name of a slot of this Instance. */
+/** The index of a slot; undefined if the text is not the name of a slot of this Instance. */
 export function slotIndex(instance: InstanceName, slot: string): number | undefined {
   if (!slot.startsWith(`${instance}-`)) return undefined
   const digits = slot.slice(instance.length + 1)
   return /^(0|[1-9][0-9]{0,8})$/.test(digits) ? Number(digits) : undefined
 }
 
-/** The slots of an Instance in order of their index, all of them: what `deviceUsage` leaves out is free. */
+/** All slots of an Instance, in the order of their index. A slot that `deviceUsage` omits is free. */
 export function slotsOf(
   instance: InstanceName,
   capacity: number,
@@ -53,7 +53,7 @@ export function slotsOf(
   return slots
 }
 
-/** One key for each slot of the capacity, free unless held; slots beyond the capacity stay for as long as somebody holds them. */
+/** A key for each slot of the capacity. A slot beyond the capacity stays as long as it is claimed. */
 export function resizedUsage(
   instance: InstanceName,
   capacity: number,
@@ -64,18 +64,17 @@ export function resizedUsage(
     const name = slotName(instance, index)
     slots.set(name, Object.hasOwn(deviceUsage, name) ? (deviceUsage[name] ?? '') : '')
   }
-  for (const [slot, holder] of Object.entries(deviceUsage))
-    if (holder !== '') slots.set(slot, holder)
+  for (const [slot, usage] of Object.entries(deviceUsage)) if (usage !== '') slots.set(slot, usage)
   return Object.fromEntries(slots)
 }
 
-/** The node that holds a slot, if one does. */
+/** The node that claims a slot, if any. */
 export function holderOf(usage: string | undefined): NodeName | undefined {
   const parsed = parseSlotUsage(usage)
   return parsed.level === 'instance' || parsed.level === 'configuration' ? parsed.node : undefined
 }
 
-/** Of claims those whose slots nobody holds in the Instance. */
+/** The claims whose slots are free in the Instance. */
 export function freeAmong(
   { spec: { deviceUsage } }: Pick<Instance, 'spec'>,
   claims: Readonly<Record<string, string>>,
@@ -85,7 +84,7 @@ export function freeAmong(
   )
 }
 
-/** How many slots are held, also those beyond the capacity. */
+/** The number of claimed slots, also beyond the capacity. */
 export function heldSlots(deviceUsage: Readonly<Record<string, string>>): number {
   return Object.values(deviceUsage).filter((usage) => usage !== '').length
 }

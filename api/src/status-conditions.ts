@@ -1,33 +1,34 @@
 import type { Condition, NodeStatus } from './types.js'
 
-type Judgement = NodeStatus['conditions'][number]
+type NodeCondition = NodeStatus['conditions'][number]
 
-/** Which of several nodes speaks for the cluster: the first status of the list that one of them has. */
-const SPEAKS: Readonly<Record<Condition['type'], readonly Condition['status'][]>> = {
-  // A handler on one node is enough: the device may be at that one only.
+/** The status of the cluster is the first status in the list that any node has. */
+const PRECEDENCE: Readonly<Record<Condition['type'], readonly Condition['status'][]>> = {
+  // A handler on a single node is enough: the device may be attached to that node.
   HandlerConnected: ['True', 'Unknown', 'False'],
   Discovering: ['True', 'Unknown', 'False'],
   Ready: ['False', 'Unknown', 'True'],
 }
 
 /**
- * How a Configuration stands in the whole cluster, by what each node says of it.
- * @param before - as it stood until now: a condition that stays as it was keeps its time
- * @param now - ISO 8601
+ * The conditions of a Configuration in the cluster, from the conditions on each node.
+ * @param before - the conditions until now: a condition with the same status keeps its time
+ * @param now - the time, as ISO 8601
  */
 export function conditionsOf(
   nodes: Readonly<Record<string, NodeStatus>>,
   before: readonly Condition[],
   now: string,
 ): readonly Condition[] {
-  return (Object.keys(SPEAKS) as Condition['type'][]).flatMap((type): Condition[] => {
-    const spoken = summary(type, nodes)
-    if (spoken === undefined) return []
-    const known = before.find((condition) => condition.type === type)
+  return (Object.keys(PRECEDENCE) as Condition['type'][]).flatMap((type): Condition[] => {
+    const condition = summary(type, nodes)
+    if (condition === undefined) return []
+    const previous = before.find((candidate) => candidate.type === type)
     return [
       {
-        ...spoken,
-        lastTransitionTime: known?.status === spoken.status ? known.lastTransitionTime : now,
+        ...condition,
+        lastTransitionTime:
+          previous?.status === condition.status ? previous.lastTransitionTime : now,
       },
     ]
   })
@@ -36,26 +37,26 @@ export function conditionsOf(
 function summary(
   type: Condition['type'],
   nodes: Readonly<Record<string, NodeStatus>>,
-): Judgement | undefined {
-  const judgements = Object.entries(nodes)
+): NodeCondition | undefined {
+  const all = Object.entries(nodes)
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .flatMap(([node, { conditions }]) =>
-      conditions.filter((one) => one.type === type).map((judgement) => ({ node, judgement })),
+      conditions
+        .filter((condition) => condition.type === type)
+        .map((condition) => ({ node, condition })),
     )
-  // Details that a handler refuses are refused everywhere, and nothing but an edit helps.
-  const refused = judgements.find(({ judgement }) => judgement.reason === 'InvalidDetails')
-  const order = SPEAKS[type]
+  // Every handler refuses the same details, and only an edit of the Configuration helps.
+  const refused = all.find(({ condition }) => condition.reason === 'InvalidDetails')
+  const order = PRECEDENCE[type]
   const first =
     refused ??
     order
-      .map((status) => judgements.find(({ judgement }) => judgement.status === status))
+      .map((status) => all.find(({ condition }) => condition.status === status))
       .find((found) => found !== undefined)
-  if (first === undefined || judgements.length === 1) return first?.judgement
-  const alike = judgements.filter(
-    ({ judgement }) => judgement.status === first.judgement.status,
-  ).length
+  if (first === undefined || all.length === 1) return first?.condition
+  const sameStatus = all.filter(({ condition }) => condition.status === first.condition.status).length
   return {
-    ...first.judgement,
-    message: `${alike} of ${judgements.length} nodes; ${first.node}: ${first.judgement.message}`,
+    ...first.condition,
+    message: `${sameStatus} of ${all.length} nodes; ${first.node}: ${first.condition.message}`,
   }
 }

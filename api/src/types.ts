@@ -1,7 +1,7 @@
 import type { NodeName, ObjectMeta } from '@akrijs/kube/objects'
 import type { API_VERSION, ConfigurationName, InstanceName } from './names.js'
 
-/** What is to be discovered, how many may use each device at once, and what runs for each. */
+/** The devices to discover, the slots of each device, and the brokers of the devices. */
 export interface Configuration {
   readonly apiVersion: typeof API_VERSION
   readonly kind: 'Configuration'
@@ -12,18 +12,18 @@ export interface Configuration {
 
 export interface ConfigurationSpec {
   readonly discoveryHandler: DiscoveryHandlerInfo
-  /** How many containers may use one device at once: an integer >= 1. @default 1 */
+  /** How many containers may use a device at once: an integer >= 1. @default 1 */
   readonly capacity: number
   readonly brokerSpec?: BrokerSpec
   readonly instanceServiceSpec?: Readonly<Record<string, unknown>>
   readonly configurationServiceSpec?: Readonly<Record<string, unknown>>
-  /** Environment variables of all brokers; they win over a device's properties of the same name. @default {} */
+  /** Environment variables of all brokers. They override properties of a device with the same name. @default {} */
   readonly brokerProperties: Readonly<Record<string, string>>
 }
 
 export interface DiscoveryHandlerInfo {
   readonly name: string
-  /** What to look for, in the handler's own form; YAML by convention. @default "" */
+  /** What the handler looks for, in a form that the handler defines; YAML by convention. @default "" */
   readonly discoveryDetails: string
   readonly discoveryProperties: readonly DiscoveryProperty[]
 }
@@ -40,35 +40,35 @@ export type DiscoveryProperty =
 export interface KeySelector {
   readonly name: string
   readonly key: string
-  /** @default the Configuration's own namespace */
+  /** @default the namespace of the Configuration */
   readonly namespace?: string
-  /** Whether the property is left out, rather than an error, where the object or the key is missing. @default false */
+  /** Whether a missing object or key omits the property. Otherwise the property is an error. @default false */
   readonly optional?: boolean
 }
 
 export type BrokerSpec = BrokerTemplate & {
-  /** How Pods and Jobs get a changed spec. @default RollingUpdate */
+  /** How a change of the spec reaches Pods and Jobs. @default RollingUpdate */
   readonly updateStrategy?: { readonly type: UpdateStrategy }
 }
 
 export type BrokerTemplate =
-  /** A PodSpec: one Pod for each node of an Instance, as many as the capacity at most. */
+  /** A PodSpec: a Pod for each node of an Instance, at most as many as the capacity. */
   | { readonly brokerPodSpec: Readonly<Record<string, unknown>> }
-  /** A JobSpec: one Job for each Instance. */
+  /** A JobSpec: a Job for each Instance. */
   | { readonly brokerJobSpec: Readonly<Record<string, unknown>> }
-  /** A DeploymentSpec: one Deployment for the Configuration, whose Pods ask for its resource. */
+  /** A DeploymentSpec: a Deployment for the Configuration, whose Pods ask for the resource of the Configuration. */
   | { readonly brokerDeploymentSpec: Readonly<Record<string, unknown>> }
 
-/** `RollingUpdate`: made anew, one after the other. `OnDelete`: made anew when somebody deletes the old one. */
+/** `RollingUpdate`: objects are recreated one after the other. `OnDelete`: an object is recreated after its deletion. */
 export type UpdateStrategy = 'RollingUpdate' | 'OnDelete'
 
-/** `True`: as wished. `False`: not, and `message` says why. `Unknown`: not known yet. */
+/** `True`: as the spec says. `False`: not so, and `message` says why. `Unknown`: not known yet. */
 export type ConditionStatus = 'True' | 'False' | 'Unknown'
 
 export interface Condition {
   readonly type: 'HandlerConnected' | 'Discovering' | 'Ready'
   readonly status: ConditionStatus
-  /** One word in CamelCase. */
+  /** A word in CamelCase. */
   readonly reason: string
   readonly message: string
   readonly lastTransitionTime: string
@@ -76,23 +76,23 @@ export interface Condition {
 
 export interface ConfigurationStatus {
   readonly observedGeneration: number
-  /** How it stands in the whole cluster. */
+  /** The conditions in the whole cluster. */
   readonly conditions: readonly Condition[]
-  /** Devices that this Configuration has at present. */
+  /** The number of devices that are present. */
   readonly devices: number
   readonly slots: { readonly total: number; readonly claimed: number }
-  /** What each node has to say. */
+  /** The status on each node. */
   readonly nodes: Readonly<Record<string, NodeStatus>>
 }
 
-/** How a Configuration stands on one node. */
+/** The status of a Configuration on one node. */
 export interface NodeStatus {
   readonly observedGeneration: number
   readonly devices: number
   readonly conditions: readonly Omit<Condition, 'lastTransitionTime'>[]
 }
 
-/** One device, shared by all nodes that see it. Written by agents only. */
+/** A device, shared by all nodes that see it. Only agents write the spec. */
 export interface Instance {
   readonly apiVersion: typeof API_VERSION
   readonly kind: 'Instance'
@@ -102,11 +102,11 @@ export interface Instance {
 }
 
 export interface InstanceStatus {
-  /** The broker Job that was made last. Written by the controller. */
+  /** The newest broker Job. The controller writes this field. */
   readonly brokerJob?: { readonly name: string; readonly specHash: string }
-  /** What the workloads that use the device have reported: by file name the content. Written by agents, as the next one is. */
+  /** The reports of workloads that use the device: contents by file name. Agents write this field. */
   readonly brokerInfo?: Readonly<Record<string, string>>
-  /** By the name of an entry of `brokerInfo`, the slot of the workload that has written it. */
+  /** The slot of the workload that wrote an entry of `brokerInfo`, by the name of the entry. Agents write this field. */
   readonly brokerInfoSlots?: Readonly<Record<string, string>>
 }
 
@@ -115,10 +115,10 @@ export interface InstanceSpec {
   /** `akri.sh/<configuration>=<digest>` */
   readonly cdiName: string
   readonly capacity: number
-  /** The device's properties overlaid by the Configuration's. */
+  /** The properties of the device, overridden by the properties of the Configuration. */
   readonly brokerProperties: Readonly<Record<string, string>>
   readonly shared: boolean
   readonly nodes: readonly NodeName[]
-  /** Who holds which slot. Absent or "" is free; see SlotUsage for the other forms. */
+  /** The claims of slots. A slot that is absent or "" is free. SlotUsage explains the other values. */
   readonly deviceUsage: Readonly<Record<string, string>>
 }

@@ -9,11 +9,11 @@ export interface ApiClientOptions {
   readonly access: ClusterAccess
   readonly clock: Clock
   readonly userAgent: string
-  /** How long an answer may take, from the call to its last byte, in milliseconds. @default 30000 */
+  /** The time limit of an answer, from the call to its last byte, in milliseconds. @default 30000 */
   readonly timeoutMs?: number
-  /** The longest answer that is read, in bytes. @default 64 MiB */
+  /** The longest answer that the client reads, in bytes. @default 64 MiB */
   readonly maxBytes?: number
-  /** Told of every answer, for metrics. */
+  /** Called for every answer, for metrics. */
   onAnswer?(request: { readonly method: string; readonly status: number }): void
 }
 
@@ -24,10 +24,10 @@ export interface ApiRequest {
   readonly path: string
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>
   readonly body?: unknown
-  /** Of the body. @default JSON */
+  /** The type of the body. @default JSON */
   readonly patch?: PatchType
   readonly signal?: AbortSignal | undefined
-  /** @default that of the client */
+  /** @default the limit of the client */
   readonly timeoutMs?: number
 }
 
@@ -38,25 +38,25 @@ const PATCH_TYPES: Readonly<Record<PatchType, string>> = {
   apply: 'application/apply-patch+yaml',
 }
 
-/** How long credentials are used before they are asked for again, in milliseconds. A Pod's token lives for ten minutes at least. */
+/** Credentials are read again after this time, in milliseconds. A token of a Pod is valid for at least ten minutes. */
 const CREDENTIALS_MS = 60_000
-/** How often a request is sent again that the server had no time for. */
+/** The most repetitions of a request that a busy server refused. */
 const MAX_RETRIES = 5
-/** The longest that a server may make us wait, in milliseconds. */
+/** The longest wait that a server can ask for, in milliseconds. */
 const MAX_RETRY_AFTER_MS = 30_000
-/** How many bytes of an error are read, at most: enough for a Status. */
+/** The most bytes of an error that the client reads: enough for a Status. */
 const MAX_ERROR_BYTES = 256 * 1024
-/** How much of its message is kept, in characters: it goes to logs. */
+/** The longest message of an error, in characters: messages go to logs. */
 const MAX_MESSAGE = 2000
-/** When an idle connection is closed, in milliseconds: before the server (90 s) or what is between us and it does so. */
+/** Idle connections are closed after this time, in milliseconds: before the server (90 s) or a proxy closes them. */
 const IDLE_MS = 30_000
 
-/** Speaks to one API server over connections that are kept. */
+/** A client of one API server, with connections that are reused. */
 export class ApiClient {
   readonly #options: Required<Omit<ApiClientOptions, 'onAnswer'>> &
     Pick<ApiClientOptions, 'onAnswer'>
   #credentials: { readonly value: Credentials; readonly at: number } | undefined
-  #agent: { readonly agent: https.Agent | http.Agent; readonly of: string } | undefined
+  #agent: { readonly agent: https.Agent | http.Agent; readonly tls: string } | undefined
 
   constructor(options: ApiClientOptions) {
     this.#options = { timeoutMs: 30_000, maxBytes: 64 * 1024 * 1024, ...options }
@@ -67,14 +67,14 @@ export class ApiClient {
   }
 
   /**
-   * Asks, and reads the whole answer. Sends again what the server had no time for (429), and what a kept connection lost
-   * before there was an answer, if doing it twice does no harm.
+   * Sends a request and reads the whole answer. The client repeats a request that a busy server refused (429). The client also
+   * repeats a request that a reused connection lost before the answer, if a second execution does no harm.
    * @throws ApiError, ApiUnreachableError
    */
   async request(request: ApiRequest): Promise<unknown> {
     const { timeoutMs = this.#options.timeoutMs } = request
     const title = `${request.method} ${request.path}`
-    // Not AbortSignal.any: each leaves a few bytes on a signal that lives as long as the program (Node 20).
+    // Not AbortSignal.any, which leaves a few bytes on a signal that lives as long as the program (Node 20).
     const end = new AbortController()
     const onAbort = () => end.abort(request.signal?.reason)
     if (request.signal?.aborted) onAbort()
@@ -102,8 +102,8 @@ export class ApiClient {
   }
 
   /**
-   * Asks, and hands over the answer as it comes, line by line. Nothing but the caller's signal ends it early.
-   * @param onOpen called when there is an answer, though no line of it has come yet
+   * Sends a request and yields the answer line by line as it comes. There is no time limit: the signal ends the answer.
+   * @param onOpen called when the headers of the answer have come
    * @throws ApiError, ApiUnreachableError
    */
   async *lines(
@@ -124,13 +124,13 @@ export class ApiClient {
     }
   }
 
-  /** Ends the connections that are kept. */
+  /** Closes the connections. */
   close(): void {
     this.#agent?.agent.destroy()
     this.#agent = undefined
   }
 
-  /** The answer, if it is a good one. */
+  /** @returns the answer, if its status is a success */
   async #open(request: ApiRequest, signal: AbortSignal): Promise<IncomingMessage> {
     const { clock, onAnswer } = this.#options
     let renewed = false
@@ -140,7 +140,7 @@ export class ApiClient {
       onAnswer?.({ method: request.method, status })
       if (status >= 200 && status < 300) return response
       const failure = await failureOf(response)
-      // The token may have been renewed since it was read.
+      // The token may have been renewed after it was read.
       if (status === 401 && !renewed) {
         renewed = true
         this.#credentials = undefined
@@ -156,8 +156,8 @@ export class ApiClient {
     for (let attempt = 0; ; attempt++) {
       const sent = await this.#sendOnce(request, signal)
       if ('response' in sent) return sent.response
-      // Most likely the server closed the connection while it was idle, and we had not heard of it. But it may also have
-      // died after it did what we asked for (RFC 9110 9.2.2).
+      // Most likely the server closed the idle connection while the request was on its way. The server may also have
+      // died after it executed the request (RFC 9110 9.2.2).
       if (!sent.lost || !isRepeatable(request) || attempt > 0 || signal.aborted) throw sent.error
     }
   }
@@ -193,40 +193,41 @@ export class ApiClient {
 
   async #currentCredentials(): Promise<Credentials> {
     const { access, clock } = this.#options
-    const known = this.#credentials
-    if (known !== undefined && clock.monotonicMs() - known.at < CREDENTIALS_MS) return known.value
+    const cached = this.#credentials
+    if (cached !== undefined && clock.monotonicMs() - cached.at < CREDENTIALS_MS)
+      return cached.value
     const value = await access.credentials()
     this.#credentials = { value, at: clock.monotonicMs() }
     return value
   }
 
-  #agentFor({ token: _token, ...tls }: Credentials): https.Agent | http.Agent {
-    const of = JSON.stringify(tls)
-    if (this.#agent?.of === of) return this.#agent.agent
+  #agentFor({ token: _token, ...options }: Credentials): https.Agent | http.Agent {
+    const tls = JSON.stringify(options)
+    if (this.#agent?.tls === tls) return this.#agent.agent
     // Requests under way keep their connections; the old agent opens no new ones.
     const agent =
       this.server.protocol === 'https:'
         ? new https.Agent({
             keepAlive: true,
             timeout: IDLE_MS,
-            ca: tls.ca,
-            cert: tls.cert,
-            key: tls.key,
-            rejectUnauthorized: tls.verify ?? true,
-            servername: tls.serverName,
+            ca: options.ca,
+            cert: options.cert,
+            key: options.key,
+            rejectUnauthorized: options.verify ?? true,
+            servername: options.serverName,
           })
         : new http.Agent({ keepAlive: true, timeout: IDLE_MS })
-    this.#agent = { agent, of }
+    this.#agent = { agent, tls }
     return agent
   }
 }
 
-/** Whether the state of things is the same after it was done twice. */
+/** Whether a second execution of the request changes nothing more. */
 function isRepeatable({ method, patch }: ApiRequest): boolean {
   return method !== 'POST' && patch !== 'json'
 }
 
-/** What gives credentials may hang, and knows no signal. */
+/** A source of credentials may hang, and takes no signal. */
 function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(signal.reason)
@@ -252,8 +253,8 @@ function parseJson(text: string, { headers }: IncomingMessage, title: string): u
   try {
     return JSON.parse(text)
   } catch (error) {
-    const what = `${headers['content-type'] ?? 'no content type'}: ${text.slice(0, 100)}`
-    throw new ApiUnreachableError(`${title}: the answer is no JSON (${what})`, { cause: error })
+    const shown = `${headers['content-type'] ?? 'no content type'}: ${text.slice(0, 100)}`
+    throw new ApiUnreachableError(`${title}: the answer is no JSON (${shown})`, { cause: error })
   }
 }
 
@@ -297,7 +298,7 @@ async function* splitLines(
   }
 }
 
-/** The Status of a refusal; where something between us and the server answered, what it said. */
+/** The Status of a refusal; the text of the answer if a proxy refused the request. */
 async function failureOf(response: IncomingMessage): Promise<ApiStatus> {
   const status = response.statusCode ?? 0
   const retryAfterMs = retryAfterOf(response.headers)
@@ -317,12 +318,12 @@ async function failureOf(response: IncomingMessage): Promise<ApiStatus> {
       return { status, reason, message: body.message.slice(0, MAX_MESSAGE), retryAfterMs }
     }
   } catch {
-    // Not JSON: shown as it is.
+    // Not JSON: the text is shown as it is.
   }
   return { status, reason: response.statusMessage ?? '', message: text.slice(0, 500), retryAfterMs }
 }
 
-/** Seconds; the other form of the header, a date, API servers do not use. */
+/** The header in seconds. API servers do not use its other form, a date. */
 function retryAfterOf(headers: IncomingHttpHeaders): number | undefined {
   const seconds = Number(headers['retry-after'])
   return headers['retry-after'] !== undefined && Number.isFinite(seconds) && seconds >= 0

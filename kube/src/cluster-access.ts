@@ -2,40 +2,40 @@ import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { ClusterAccessError } from './errors.js'
 
-/** How to reach an API server, and as whom. */
+/** The address of an API server, and the credentials for it. */
 export interface ClusterAccess {
   readonly server: URL
-  /** What is current: files of a Pod are renewed while it runs. */
+  /** Reads the current credentials: files of a Pod are renewed while the Pod runs. */
   credentials(): Promise<Credentials>
 }
 
 export interface Credentials {
-  /** The certificates that the server's must be signed by, PEM. @default those that Node knows */
+  /** The authorities that may sign the certificate of the server, PEM. @default the authorities of Node.js */
   readonly ca?: string | undefined
-  /** A client certificate and its key, PEM. */
+  /** The client certificate and its key, PEM. */
   readonly cert?: string | undefined
   readonly key?: string | undefined
-  /** A bearer token. */
+  /** The bearer token. */
   readonly token?: string | undefined
-  /** Whether the server's certificate is checked. @default true */
+  /** Whether the certificate of the server is verified. @default true */
   readonly verify?: boolean | undefined
-  /** The name that the server's certificate must have. @default the host of `server` */
+  /** The name that the certificate of the server must have. @default the host of `server` */
   readonly serverName?: string | undefined
 }
 
 export interface AccessOptions {
-  /** A kubeconfig file. @default KUBECONFIG, where there is no service account */
+  /** The path of a kubeconfig. @default KUBECONFIG, if there is no service account */
   readonly kubeconfig?: string | undefined
   /** @default process.env */
   readonly environment?: Readonly<Record<string, string | undefined>>
-  /** Where a Pod finds its service account. @default '/var/run/secrets/kubernetes.io/serviceaccount' */
+  /** The files of the service account of a Pod. @default '/var/run/secrets/kubernetes.io/serviceaccount' */
   readonly serviceAccountDirectory?: string
 }
 
 /**
- * The cluster that a program is meant for: the kubeconfig that is named, else the Pod's own cluster, else the default
- * kubeconfig (`KUBECONFIG`, `~/.kube/config`).
- * @throws ClusterAccessError where there is none of them
+ * The cluster of a program: from the kubeconfig that the options name, else the cluster of this Pod, else the cluster of the
+ * default kubeconfig (`KUBECONFIG`, `~/.kube/config`).
+ * @throws ClusterAccessError if there is none of the three
  */
 export async function clusterAccess(options: AccessOptions = {}): Promise<ClusterAccess> {
   const { kubeconfig, environment = process.env } = options
@@ -43,12 +43,12 @@ export async function clusterAccess(options: AccessOptions = {}): Promise<Cluste
     const inCluster = inClusterAccess(options)
     if (inCluster !== undefined) return inCluster
   }
-  // Only who needs it pays for it: it is ten times the size of the rest.
+  // Loaded only if needed: the parser of kubeconfigs is ten times the size of this package.
   const { kubeconfigAccess } = await import('./kubeconfig.js')
   return kubeconfigAccess(kubeconfig ?? (environment.KUBECONFIG || undefined))
 }
 
-/** The cluster that this Pod is in; undefined where this is no Pod. */
+/** The cluster of this Pod; undefined outside a Pod. */
 export function inClusterAccess({
   environment = process.env,
   serviceAccountDirectory = '/var/run/secrets/kubernetes.io/serviceaccount',

@@ -1,13 +1,13 @@
 import { AkriError, defineError } from '@akrijs/runtime'
 
-/** What the API server says of a request that it refuses: its `Status`. */
+/** The `Status` with which an API server refuses a request. */
 export interface ApiStatus {
   /** The HTTP status. */
   readonly status: number
-  /** One word, such as `NotFound`, `Conflict`, `AlreadyExists`, `Expired`, `Invalid`. */
+  /** A word, such as `NotFound`, `Conflict`, `AlreadyExists`, `Expired`, `Invalid`. */
   readonly reason: string
   readonly message: string
-  /** How long the server wants us to wait, in milliseconds. */
+  /** The time until a retry that the server asks for, in milliseconds. */
   readonly retryAfterMs?: number | undefined
 }
 
@@ -18,7 +18,7 @@ export class ApiError extends AkriError {
   readonly retryAfterMs: number | undefined
 
   constructor(request: string, { status, reason, message, retryAfterMs }: ApiStatus) {
-    // What is wrong with the request itself stays wrong; a missing right may be given later.
+    // A request that is wrong stays wrong. A missing right may be granted later.
     const kind =
       status === 400 || status === 405 || status === 413 || status === 415 || status === 422
         ? 'terminal'
@@ -35,13 +35,13 @@ export class ApiError extends AkriError {
   }
 }
 
-/** The API server cannot be reached, or does not answer as one. Whether the request was carried out is not known. */
+/** The API server cannot be reached, or another program answers. The server may have executed the request. */
 export class ApiUnreachableError extends defineError('AKRI_ERR_API_UNREACHABLE', 'transient') {}
 
-/** There is nothing that says which cluster to use, or it makes no sense. */
+/** No kubeconfig and no service account names the cluster, or one of the two is unusable. */
 export class ClusterAccessError extends defineError('AKRI_ERR_CLUSTER_ACCESS', 'terminal') {}
 
-/** What was given is no name of an object, and would make the path of something else. */
+/** A text is no name of an object: the path of the request would be the path of other objects. */
 export class ObjectNameError extends defineError('AKRI_ERR_OBJECT_NAME', 'terminal') {
   constructor(name: string) {
     super(`${JSON.stringify(name)} is no name of an object`)

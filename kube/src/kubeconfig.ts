@@ -6,7 +6,7 @@ import type { ClusterAccess, Credentials } from './cluster-access.js'
 import { ClusterAccessError } from './errors.js'
 
 /**
- * The cluster that a kubeconfig names as its current one, with whatever plugin it uses to log in.
+ * The cluster of the current context of a kubeconfig. Plugins for the login are run.
  * @param files one file, or several as KUBECONFIG lists them. @default ~/.kube/config
  * @throws ClusterAccessError
  */
@@ -23,7 +23,7 @@ export function kubeconfigAccess(
     throw new ClusterAccessError(
       `kubeconfig ${files}: the server ${JSON.stringify(cluster.server)} is no address of one`,
     )
-  // Left out, it would be another way to the cluster or another user than what was asked for.
+  // To ignore these fields would be another way to the cluster, or another user.
   const user = config.getCurrentUser()
   if (cluster.proxyUrl)
     throw new ClusterAccessError(`kubeconfig ${files}: proxy-url is not supported`)
@@ -34,7 +34,7 @@ export function kubeconfigAccess(
   return {
     server: new URL(cluster.server),
     async credentials(): Promise<Credentials> {
-      // Also runs plugins (exec, OIDC) and keeps what they give for as long as it is good.
+      // Also runs plugins (exec, OIDC), and caches their credentials until they expire.
       const options: { headers?: unknown; ca?: unknown; cert?: unknown; key?: unknown } = {}
       try {
         await config.applyToHTTPSOptions(
@@ -60,7 +60,7 @@ export function kubeconfigAccess(
   }
 }
 
-/** Of several files all are taken together; the first current context counts, as kubectl has it. */
+/** Merges the files. As in kubectl, the first current context counts. */
 function load(files: string): KubeConfig {
   const [first, ...others] = files.split(path.delimiter).filter((file) => file !== '')
   if (first === undefined) throw new ClusterAccessError('the name of the kubeconfig is empty')

@@ -1,4 +1,4 @@
-// The vocabulary of any Kubernetes program: names, keys, metadata, kinds and patches of objects. Pure.
+// Names, keys, metadata, kinds and patches of objects. Pure.
 
 export type Brand<Name extends string> = string & { readonly __brand: Name }
 
@@ -10,7 +10,7 @@ export function objectKey(namespace: string, name: string): ObjectKey {
   return `${namespace}/${name}` as ObjectKey
 }
 
-/** The two parts of a key. The namespace of what has none is empty. */
+/** The two parts of a key. The namespace of a cluster-scoped object is empty. */
 export function keyParts(key: ObjectKey): { readonly namespace: string; readonly name: string } {
   const slash = key.indexOf('/')
   return { namespace: key.slice(0, slash), name: key.slice(slash + 1) }
@@ -55,7 +55,7 @@ export interface ResourceKind {
   readonly plural: string
 }
 
-/** An Event about one of our objects, as `kubectl describe` shows it. */
+/** An Event about an object, for `kubectl describe`. */
 export interface ObjectEvent {
   readonly regarding: { readonly kind: string; readonly key: ObjectKey }
   readonly type: 'Normal' | 'Warning'
@@ -69,7 +69,7 @@ export type JsonPatch = readonly (
   | { readonly op: 'remove'; readonly path: string }
 )[]
 
-/** One name of a path, as JSON pointers write it (RFC 6901). */
+/** A JSON pointer (RFC 6901) from the names of its path. */
 export function pointer(...names: readonly string[]): string {
   return names.map((name) => `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
 }

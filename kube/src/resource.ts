@@ -4,13 +4,13 @@ import { type JsonPatch, keyParts, type ObjectKey, type ResourceKind } from './o
 
 export interface RequestOptions {
   readonly signal?: AbortSignal | undefined
-  /** @default that of the client */
+  /** @default the limit of the client */
   readonly timeoutMs?: number
 }
 
 export interface DeleteOptions {
   readonly propagationPolicy?: 'Background' | 'Foreground' | 'Orphan'
-  /** How long a Pod may take to end. 0 does not wait for its kubelet. @default that of the Pod */
+  /** The time that a Pod has to end. 0 does not wait for its kubelet. @default the grace period of the Pod */
   readonly gracePeriodSeconds?: number
   readonly signal?: AbortSignal
 }
@@ -20,7 +20,7 @@ export interface WriteOptions extends RequestOptions {
   readonly subresource?: 'status'
 }
 
-/** The objects of one kind. Objects come as the server gave them: it is for the caller to parse them. */
+/** The objects of one kind. The caller parses the objects that the server returns. */
 export class Resource {
   readonly #client: ApiClient
   readonly #base: string
@@ -32,14 +32,14 @@ export class Resource {
     this.#plural = plural
   }
 
-  /** Where all objects of the kind are, or those of a namespace. Kinds that have no namespaces: `''`. */
+  /** The path of all objects of the kind, or of the objects of a namespace. */
   path(namespace = ''): string {
     return namespace === ''
       ? `${this.#base}/${this.#plural}`
       : `${this.#base}/namespaces/${segment(namespace)}/${this.#plural}`
   }
 
-  /** @returns undefined where there is no such object */
+  /** @returns undefined if there is no such object */
   async get(key: ObjectKey, options: RequestOptions = {}): Promise<unknown> {
     try {
       return await this.#client.request({ method: 'GET', path: this.#pathOf(key), ...options })
@@ -70,7 +70,7 @@ export class Resource {
     return this.#client.request({ method: 'PATCH', path, body: patch, patch: type, ...options })
   }
 
-  /** Server-side apply: makes the fields of the object those of the manager, and takes away what it applied before. */
+  /** Server-side apply: the manager owns the fields of the object. Fields that it no longer applies are removed. */
   async apply(
     key: ObjectKey,
     object: object,
@@ -100,7 +100,7 @@ export class Resource {
 
   /**
    * @param preconditions the object must have this uid and version, or the server answers 409
-   * @returns false where there was no such object
+   * @returns false if there was no such object
    */
   async delete(
     key: ObjectKey,
@@ -132,8 +132,8 @@ export class Resource {
 }
 
 /**
- * A name as a part of a path. Of these no escape helps: dots are resolved before the path is sent, and without a name the
- * path is that of all objects, which a DELETE would remove.
+ * A name as a segment of a path. No escape helps for dots, which are resolved before the path is sent. A path without a name
+ * is the path of all objects, which a DELETE would remove.
  */
 function segment(name: string): string {
   if (name === '' || name === '.' || name === '..') throw new ObjectNameError(name)

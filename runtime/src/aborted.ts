@@ -1,4 +1,4 @@
-/** Resolves when the signal is aborted; listens only until `until` is. */
+/** Resolves when the signal is aborted. The listener is removed when `until` is aborted. */
 export function aborted(signal: AbortSignal, until?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve()

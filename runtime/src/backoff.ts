@@ -3,13 +3,16 @@ export interface BackoffOptions {
   readonly initialMs?: number
   /** The longest wait, in milliseconds. @default 30000 */
   readonly ceilingMs?: number
-  /** By how much each wait is longer than the one before. @default 2 */
+  /** The growth of the waits. @default 2 */
   readonly factor?: number
-  /** Of [0, 1): each wait is shortened by up to half, so that many who failed together do not come back together. @default Math.random */
+  /**
+   * Of [0, 1): shortens each wait by up to half, so that programs which failed together do not retry together.
+   * @default Math.random
+   */
   readonly random?: () => number
 }
 
-/** How long to wait before each retry, without an end. */
+/** The waits before the retries, in milliseconds, without an end. */
 export function* backoff(options: BackoffOptions = {}): Generator<number, never, void> {
   const { initialMs = 1000, ceilingMs = 30_000, factor = 2, random = Math.random } = options
   let wait = Math.min(initialMs, ceilingMs)
@@ -19,7 +22,7 @@ export function* backoff(options: BackoffOptions = {}): Generator<number, never,
   }
 }
 
-/** A schedule that starts anew after a success. */
+/** A schedule of retries that begins again after a success. */
 export class Backoff {
   readonly #options: BackoffOptions
   #waits: Generator<number, never, void>
@@ -29,7 +32,7 @@ export class Backoff {
     this.#waits = backoff(options)
   }
 
-  /** Milliseconds to wait now. */
+  /** The next wait, in milliseconds. */
   next(): number {
     return this.#waits.next().value
   }

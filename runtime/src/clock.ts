@@ -1,13 +1,13 @@
-/** The only way to the time, so that tests need no sleeping. */
+/** The only source of time, so that tests need not sleep. */
 export interface Clock {
   /**
-   * Milliseconds since the epoch, as if nobody had set the machine's clock since the program started: for how long something took
-   * or is to last. A machine without a battery for its clock sets it by years, minutes after it has started.
+   * Milliseconds since the epoch, without the changes of the machine's clock since the program started: for durations.
+   * A machine without a battery sets its clock by years, minutes after it has started.
    */
   monotonicMs(): number
-  /** Milliseconds since the epoch by the machine's clock: for what others read, or have written. */
+  /** Milliseconds since the epoch by the machine's clock: for times that other programs read or have written. */
   wallMs(): number
-  /** Resolves after `ms`. Rejects with the signal's reason as soon as it is aborted. */
+  /** Resolves after `ms`. Rejects with the reason of the signal when the signal is aborted. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>
 }
 

@@ -1,16 +1,16 @@
-/** Closes what was opened, in reverse order. */
+/** Closes the parts of a program in reverse order. */
 export class Closer {
   readonly #closes: (() => unknown)[] = []
   #closing: Promise<void> | undefined
 
-  /** Adds something that is open. Parts that were added later close earlier. */
+  /** Adds an open part. Parts that were added later close earlier. */
   add(close: () => unknown): void {
     this.#closes.push(close)
   }
 
   /**
-   * Closes everything, one after the other. A failure does not keep the others open.
-   * @returns the same promise each time; it rejects with the first failure
+   * Closes all parts, one after the other, also after a failure.
+   * @returns the same promise each time, which rejects with the first failure
    */
   close(): Promise<void> {
     this.#closing ??= this.#closeAll()

@@ -3,20 +3,20 @@ import { open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { systemClock } from './clock.js'
 
-/** Told from that of another process which writes the same file: during an upgrade two agents run for a moment. */
-const own = randomBytes(4).toString('hex')
+/** Distinguishes the processes that write a file: during an upgrade two agents run for a moment. */
+const processId = randomBytes(4).toString('hex')
 
-/** Where the content is written before it takes the place of the file. */
+/** The file that the content is written to before it replaces the file. */
 export function temporaryOf(file: string): string {
-  return `${file}.${own}.tmp`
+  return `${file}.${processId}.tmp`
 }
 
-/** No write takes so long, in milliseconds. */
+/** A temporary file of this age is left over: no write takes so long. In milliseconds. */
 const LEFTOVER_MS = 60_000
 
 /**
- * Replaces a file so that at any moment, also after a power cut, it holds either what it held or the whole new content.
- * Rejects with the system's error where there is no room or no right; the file is as it was then.
+ * Replaces a file. At any moment, also after a power cut, the file has either the old content or the whole new content.
+ * Rejects with the error of the system if there is no space or no permission: the file is unchanged then.
  */
 export async function replaceFile(file: string, content: string): Promise<void> {
   const temporary = temporaryOf(file)
@@ -29,22 +29,21 @@ export async function replaceFile(file: string, content: string): Promise<void> 
     throw error
   }
   await rename(temporary, file)
-  // The new name is durable once the directory is.
+  // The new name is durable after the directory is.
   await using directory = await open(path.dirname(file), 'r')
   await directory.sync()
 }
 
-/** What stands in a file of ours, or why it cannot be used. */
+/** The content of a file of ours, or the reason why the file cannot be used. */
 export type FileContent<T> =
   | { readonly state: 'absent' }
   | { readonly state: 'read'; readonly value: T }
-  /** It has been moved to `movedTo`, for somebody to look at. */
+  /** The file was moved to `movedTo`, for a person to read. */
   | { readonly state: 'unusable'; readonly reason: string; readonly movedTo: string }
 
 /**
- * Reads a file of ours. One that makes no sense is moved aside, never overwritten: what cannot be read today may be of
- * use to whoever looks into it.
- * @param parse gives the value, or a text that says what is wrong
+ * Reads a file of ours. An unusable file is moved aside, never overwritten: a person may still need its content.
+ * @param parse returns the value, or a text that says what is wrong
  */
 export async function readDurableFile<T>(
   file: string,
@@ -61,13 +60,13 @@ export async function readDurableFile<T>(
   }
   const result = parseJson(text, parse)
   if ('value' in result) return { state: 'read', value: result.value }
-  // With the time, so that a second one does not take the place of the first.
+  // With the time, so that a second unusable file does not replace the first.
   const movedTo = `${file}.corrupt-${systemClock.wallMs()}`
   await rename(file, movedTo)
   return { state: 'unusable', reason: result.wrong, movedTo }
 }
 
-/** What a process was writing when it was killed; not what another one may be writing now. */
+/** Removes the temporary files of processes that were killed, not of a process that writes now. */
 async function removeLeftovers(file: string): Promise<void> {
   const directory = path.dirname(file)
   const names = await readdir(directory).catch((): string[] => [])

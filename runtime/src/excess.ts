@@ -1,11 +1,11 @@
-/** The most values that a document may have, each alias counted with all that it stands for. */
+/** The most values of a document. An alias counts as all the values that it stands for. */
 const MAX_VALUES = 500_000
-/** Less than what the stack of any of our readers holds. */
+/** The deepest nesting: the stack of each of our parsers holds more. */
 const MAX_DEPTH = 100
 
 /**
- * What is too much about a value, if anything is. Aliases of YAML make it possible to write something endless in one line,
- * or something that has more values than memory holds.
+ * The bound that a document exceeds; undefined if there is none. With the aliases of YAML, one line can stand for an endless
+ * document, or for more values than memory holds.
  */
 export function excess(root: unknown): string | undefined {
   const open: { readonly value: unknown; readonly depth: number }[] = [{ value: root, depth: 0 }]

@@ -1,4 +1,4 @@
-/** Whether a value of JSON is an object, and so no list. */
+/** Whether a value of JSON is an object, not a list. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

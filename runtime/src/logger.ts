@@ -5,20 +5,20 @@ export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const
 
 export type LogLevel = (typeof LOG_LEVELS)[number]
 
-/** One line of a log: constant message, varying fields. An error stands under `err`, as it was thrown. The shape is pino's. */
+/** A line of a log: a constant message and fields, in the form of pino. The field `err` holds an error as it was thrown. */
 export type LogMethod = (fields: Readonly<Record<string, unknown>>, message: string) => void
 
-/** What a handler logs to. Any pino logger is one. Never log a discovery property: it may be a secret. */
+/** The log of a handler. Any pino logger is a Logger. Never log a discovery property: it may be a secret. */
 export interface Logger {
   readonly debug: LogMethod
   readonly info: LogMethod
   readonly warn: LogMethod
   readonly error: LogMethod
-  /** The same logger with fields that go with every line. */
+  /** The same logger, with fields for every line. */
   child(fields: Readonly<Record<string, unknown>>): Logger
 }
 
-/** Writes nothing. */
+/** A logger that writes nothing. */
 export const silentLogger: Logger = {
   debug() {},
   info() {},
@@ -27,7 +27,7 @@ export const silentLogger: Logger = {
   child: () => silentLogger,
 }
 
-/** The level of a line: `error` for a bug, whatever the caller asked for. */
+/** The level of a line. A bug is always an `error`. */
 export function levelOf(level: LogLevel, fields: Readonly<Record<string, unknown>>): LogLevel {
   return isBug(fields) ? 'error' : level
 }

@@ -1,9 +1,9 @@
-/** Longer ones are no misspelt names, and comparing them takes time. */
+/** A longer text is no misspelt name, and to compare it takes time. */
 const MAX_LENGTH = 40
 
 /**
- * Of some names the one that was most likely meant; undefined where none is near.
- * @param maxDistance how many characters may be wrong, apart from their case
+ * The candidate that a misspelt name most likely means; undefined if no candidate is near.
+ * @param maxDistance the most wrong characters. Upper and lower case count as the same character
  */
 export function nearest(
   name: string,
@@ -21,7 +21,7 @@ export function nearest(
     : undefined
 }
 
-/** How many characters have to be added, removed or changed to get from one text to the other. */
+/** The fewest additions, removals and changes of characters that turn one text into the other. */
 function distanceOf(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, index) => index)
   for (const [i, character] of [...a].entries()) {

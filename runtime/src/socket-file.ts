@@ -4,15 +4,15 @@ import net from 'node:net'
 import path from 'node:path'
 import { defineError } from './errors.js'
 
-/** The longest path of a unix socket on Linux, in bytes: sun_path less its final NUL. */
+/** The longest path of a unix socket on Linux, in bytes: the size of `sun_path` without its final NUL. */
 export const MAX_SOCKET_PATH = 107
 
-/** A unix socket cannot be made at its path: too long, taken by somebody who serves, or not ours to write. */
+/** A unix socket cannot be created: its path is too long, served by another process, or not writable. */
 export class SocketUnusableError extends defineError('AKRI_ERR_SOCKET_UNUSABLE', 'terminal') {}
 
 /**
- * Makes room for a server at this path: makes its directory, and removes the socket of a program that has died.
- * @throws SocketUnusableError where the path is too long, is something else than a socket, or is served already
+ * Prepares the path for a server: creates its directory, and removes the socket of a program that has died.
+ * @throws SocketUnusableError if the path is too long, is not a socket, or is served already
  */
 export async function makeRoomForSocket(file: string): Promise<void> {
   checkSocketPath(file)
@@ -28,17 +28,17 @@ export async function makeRoomForSocket(file: string): Promise<void> {
 }
 
 /**
- * Removes the socket of a program that has died. Of two that do so at the same time, one may have made its own socket before
- * the other removes what it looked at: so it is put aside and looked at again.
- * @returns false where somebody serves after all
+ * Removes the socket of a program that has died. Two programs may do so at the same time: the first may have created its own
+ * socket before the second removes the old one. So the socket is moved aside and checked again.
+ * @returns false if a process serves the socket after all
  */
 async function removeStale(file: string): Promise<boolean> {
-  // No longer than the name that it has: paths of sockets are short.
+  // Not longer than its name: paths of sockets are short.
   const name = randomBytes(16).toString('hex').slice(0, path.basename(file).length)
   const aside = path.join(path.dirname(file), name)
   if (!(await rename(file, aside).then(() => true, absent))) return true
   const served = await isServed(aside)
-  // Not renamed back: whatever stands there by now stays.
+  // Not renamed back: a socket that exists there by now stays.
   if (served) await link(aside, file).catch(() => undefined)
   await rm(aside, { force: true })
   return !served
@@ -53,7 +53,7 @@ export function checkSocketPath(file: string): void {
   }
 }
 
-/** Whether somebody listens there, or may: only a connection that is refused proves that nobody does. */
+/** Whether a process may listen there. Only a refused connection proves that no process does. */
 export function isServed(file: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = net.connect(file)

@@ -1,7 +1,7 @@
-/** The longest line that is kept, in characters. */
+/** The longest line, in characters. Longer lines are cut. */
 const MAX_LINE = 2000
 
-/** Hands over each line of a stream of text, the last one too. A line without an end is cut, not kept. */
+/** Hands over each line of a stream of text, also a last line without an end. */
 export function splitLines(stream: NodeJS.ReadableStream, onLine: (line: string) => void): void {
   let rest = ''
   stream.setEncoding('utf8')

@@ -1,8 +1,7 @@
 /**
- * Does work with a signal that is aborted when the given one is, or when the time is over. It is for the work to end then.
- * `AbortSignal.any([signal, AbortSignal.timeout(ms)])` in its place is no limit: in Node.js 20 both may be collected as garbage
- * before the time is over.
- * @param ms how long it may take, in milliseconds. The reason of the abort is a DOMException named TimeoutError.
+ * Runs work with a signal that is aborted together with `signal`, or when the time is over. The work must end then.
+ * `AbortSignal.any([signal, AbortSignal.timeout(ms)])` is no limit: Node.js 20 may collect both as garbage too early.
+ * @param ms the time in milliseconds. The reason of the abort is a DOMException named TimeoutError.
  */
 export async function withTimeLimit<T>(
   ms: number,

@@ -2,13 +2,13 @@ import type { Clock } from './clock.js'
 
 export interface TokenBucketOptions {
   readonly clock: Pick<Clock, 'monotonicMs'>
-  /** How many there are at the beginning, and at most. */
+  /** The tokens at the beginning, and the most tokens. */
   readonly burst: number
-  /** After how many milliseconds there is one more. */
+  /** The milliseconds until there is another token. */
   readonly refillMs: number
 }
 
-/** So many at once, and then one in so many milliseconds: what others bring about must never become a load. */
+/** A budget of writes: a burst at once, then a write per interval. Other programs must not be able to cause a load. */
 export class TokenBucket {
   readonly #options: TokenBucketOptions
   #tokens: number
@@ -20,7 +20,7 @@ export class TokenBucket {
     this.#refilledAt = options.clock.monotonicMs()
   }
 
-  /** @returns 0 where one was taken; else after how many milliseconds to ask again */
+  /** @returns 0 if a token was taken; else the milliseconds until the next attempt */
   take(): number {
     const { clock, burst, refillMs } = this.#options
     const refill = Math.floor((clock.monotonicMs() - this.#refilledAt) / refillMs)
