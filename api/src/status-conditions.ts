@@ -54,7 +54,9 @@ function summary(
       .map((status) => all.find(({ condition }) => condition.status === status))
       .find((found) => found !== undefined)
   if (first === undefined || all.length === 1) return first?.condition
-  const sameStatus = all.filter(({ condition }) => condition.status === first.condition.status).length
+  const sameStatus = all.filter(
+    ({ condition }) => condition.status === first.condition.status,
+  ).length
   return {
     ...first.condition,
     message: `${sameStatus} of ${all.length} nodes; ${first.node}: ${first.condition.message}`,

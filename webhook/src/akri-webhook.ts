@@ -5,7 +5,7 @@ import { startProgram } from '@akrijs/runtime/program'
 import { runWebhook } from './program/run-webhook.js'
 import { webhookOptions } from './program/webhook-options.js'
 
-// Handlers are looked for as this program's own packages are.
+// Handlers are resolved from here, like the packages of this program.
 const packagesFrom = path.dirname(fileURLToPath(import.meta.url))
 
 await startProgram({

@@ -1,16 +1,16 @@
 import { defineError } from '@akrijs/runtime'
 
-/** The API server does not describe its own types, or not in a way that the webhook understands. */
+/** The API server does not describe its types, or describes them in a form that the webhook cannot read. */
 export class SchemaUnusableError extends defineError('AKRI_ERR_SCHEMA_UNUSABLE', 'transient') {}
 
-/** The schema of a handler threw or took too long, so that nobody knows whether `discoveryDetails` are right. */
+/** The schema of a handler threw or took too long: `discoveryDetails` could not be checked. */
 export class DetailsUncheckedError extends defineError('AKRI_ERR_DETAILS_UNCHECKED', 'transient') {}
 
-/** The certificate that the webhook is to serve with, or its key, cannot be read or used. */
+/** The certificate of the webhook, or its key, cannot be read or used. */
 export class CertificateUnusableError extends defineError(
   'AKRI_ERR_CERTIFICATE_UNUSABLE',
   'terminal',
 ) {}
 
-/** The port of the webhook cannot be listened on. */
+/** The webhook cannot listen on its port. */
 export class WebhookPortError extends defineError('AKRI_ERR_WEBHOOK_PORT', 'terminal') {}

@@ -1,22 +1,18 @@
-/** What stands at a place of a JSON value; undefined where nothing does. */
+import { isRecord } from '@akrijs/runtime'
+
+/** The value at a path of a JSON value; undefined if the path does not exist. */
 export function at(value: unknown, ...path: readonly string[]): unknown {
   let found = value
   for (const name of path) {
-    if (
-      typeof found !== 'object' ||
-      found === null ||
-      Array.isArray(found) ||
-      !Object.hasOwn(found, name)
-    )
-      return undefined
-    found = Reflect.get(found, name)
+    if (!isRecord(found) || !Object.hasOwn(found, name)) return undefined
+    found = found[name]
   }
   return found
 }
 
-/** Whether two JSON values are the same, however deep they are. */
-export function isSameJson(one: unknown, other: unknown): boolean {
-  const open: [unknown, unknown][] = [[one, other]]
+/** Whether two JSON values are equal. Unlike `isDeepStrictEqual`, without a limit of the depth: objects come from users. */
+export function isSameJson(left: unknown, right: unknown): boolean {
+  const open: [unknown, unknown][] = [[left, right]]
   for (let pair = open.pop(); pair !== undefined; pair = open.pop()) {
     const [a, b] = pair
     if (a === b) continue

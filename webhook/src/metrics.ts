@@ -2,9 +2,9 @@ import { X509Certificate } from 'node:crypto'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { Verdict } from './review/admission-review.js'
 
-/** What is looked up whenever somebody asks for the metrics. */
+/** The state that is read for each request of the metrics. */
 export interface MeasuredState {
-  /** PEM; undefined before there is one. */
+  /** The served certificate, PEM; undefined before there is a certificate. */
   certificate(): string | undefined
   types(): { readonly source: string; readonly version: string }
 }
@@ -13,13 +13,13 @@ export class WebhookMetrics {
   readonly registry = new Registry()
   readonly #reviews = new Counter({
     name: 'akri_webhook_reviews_total',
-    help: 'Reviews that API servers asked for: allowed, denied, undecided (denied, as it could not be checked), failed',
+    help: 'Reviews by outcome: allowed, denied, undecided (denied because a check failed), failed',
     labelNames: ['operation', 'outcome'],
     registers: [this.registry],
   })
   readonly #duration = new Histogram({
     name: 'akri_webhook_review_duration_seconds',
-    help: 'Seconds that a review takes',
+    help: 'Duration of reviews in seconds',
     buckets: [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3],
     registers: [this.registry],
   })
@@ -27,18 +27,18 @@ export class WebhookMetrics {
   constructor(state: MeasuredState) {
     new Gauge({
       name: 'akri_webhook_certificate_expiry_timestamp_seconds',
-      help: 'When the certificate that is served runs out',
+      help: 'Expiry of the served certificate',
       registers: [this.registry],
       collect() {
         const certificate = state.certificate()
-        // Not 0, which would be long ago.
+        // Not 0, which would be a time long ago.
         if (certificate === undefined) this.remove()
         else this.set(Date.parse(new X509Certificate(certificate).validTo) / 1000)
       },
     })
     new Gauge({
       name: 'akri_webhook_types_info',
-      help: 'Whose fields of Kubernetes Configurations are checked by: the cluster, or bundled with the webhook',
+      help: 'Source of the Kubernetes types that specs are checked against: cluster, or bundled with the webhook',
       labelNames: ['source', 'version'],
       registers: [this.registry],
       collect() {
@@ -49,7 +49,7 @@ export class WebhookMetrics {
   }
 
   reviewed(operation: string, outcome: Verdict['outcome'] | 'failed', seconds: number): void {
-    // Whoever asks may write there what he likes.
+    // The client of a review can send any text as operation.
     this.#reviews.inc({
       operation: ['CREATE', 'UPDATE', 'DELETE'].includes(operation) ? operation : 'other',
       outcome,

@@ -23,24 +23,24 @@ export interface WebhookRegistrationOptions {
   readonly client: ApiClient
   readonly clock: Clock
   readonly log: Logger
-  /** Of the ValidatingWebhookConfiguration. All webhooks in it are taken for ours. */
+  /** The name of the ValidatingWebhookConfiguration. All webhooks in it are ours. */
   readonly name: string
-  /** What API servers do when no replica answers. */
+  /** What API servers do if no replica answers. */
   readonly failurePolicy: FailurePolicy
 }
 
-interface Registered extends ApiObject {
+interface Registration extends ApiObject {
   readonly webhooks: readonly unknown[]
 }
 
 /**
- * Keeps in the ValidatingWebhookConfiguration what only the webhook itself knows: which authorities its certificates are of, and
- * what happens when it does not answer. All else is for whoever installs it.
+ * Writes two fields of the ValidatingWebhookConfiguration that only the webhook knows: the authorities of its certificates, and
+ * the failure policy. All other fields belong to the installer.
  */
 export class WebhookRegistration {
   readonly #options: WebhookRegistrationOptions
   readonly #resource: Resource
-  readonly #reflector: Reflector<Registered>
+  readonly #reflector: Reflector<Registration>
   readonly #queue: ReconcileQueue<'registration'>
   readonly #announced = new Map<string, number>()
   #bundle: string | undefined
@@ -49,14 +49,14 @@ export class WebhookRegistration {
     const { client, clock, log, name } = options
     this.#options = options
     this.#resource = new Resource(client, KIND)
-    this.#reflector = new Reflector<Registered>({
+    this.#reflector = new Reflector<Registration>({
       client,
       clock,
       path: this.#resource.path(),
       query: { fieldSelector: `metadata.name=${name}` },
-      parse: registered,
+      parse: parseRegistration,
       onError: (error, retryInMs) =>
-        log.warn({ err: error, retryInMs }, 'the ValidatingWebhookConfiguration cannot be watched'),
+        log.warn({ err: error, retryInMs }, 'registration watch failed'),
     })
     this.#queue = new ReconcileQueue({
       clock,
@@ -65,11 +65,11 @@ export class WebhookRegistration {
         return {}
       },
       onError: (_key, error, retryInMs) =>
-        log.warn({ err: error, retryInMs }, 'the ValidatingWebhookConfiguration cannot be written'),
+        log.warn({ err: error, retryInMs }, 'registration write failed'),
     })
   }
 
-  /** @param bundle authorities, PEM: those that API servers are to trust */
+  /** @param bundle the authorities that API servers should trust, PEM */
   announce(bundle: string): void {
     if (this.#bundle === bundle) return
     this.#bundle = bundle
@@ -77,8 +77,8 @@ export class WebhookRegistration {
   }
 
   /**
-   * Since when API servers are told to trust this authority, as far as is known here, in milliseconds since the epoch; undefined
-   * where they are not.
+   * The time from which this replica saw the authority in all webhooks of the registration, in milliseconds since the epoch;
+   * undefined if it is missing there.
    */
   announcedAt(authority: string): number | undefined {
     const webhooks = this.#registered?.webhooks ?? []
@@ -91,7 +91,7 @@ export class WebhookRegistration {
     return since
   }
 
-  /** Calls back after somebody has written it. */
+  /** Calls back after each change of the registration. */
   onChange(listener: () => void, signal: AbortSignal): void {
     this.#reflector.onChange(listener, signal)
   }
@@ -101,16 +101,16 @@ export class WebhookRegistration {
     this.#reflector.onChange(() => this.#queue.add('registration'), signal)
     void this.#reflector.synced.then(() => {
       if (this.#registered === undefined)
-        log.warn({ name }, 'there is no such ValidatingWebhookConfiguration yet')
+        log.warn({ name }, 'ValidatingWebhookConfiguration not found')
     })
     await Promise.all([this.#reflector.run(signal), this.#queue.run(signal)])
   }
 
-  get #registered(): Registered | undefined {
+  get #registered(): Registration | undefined {
     return this.#reflector.get(objectKey('', this.#options.name))
   }
 
-  /** Writes what is not as it should be. */
+  /** Writes the fields that differ. */
   async #reconcile(): Promise<void> {
     const { name, log, failurePolicy } = this.#options
     const found = this.#registered
@@ -128,9 +128,9 @@ export class WebhookRegistration {
       )
       log.info({ name, failurePolicy }, 'ValidatingWebhookConfiguration written')
     } catch (error) {
-      // Somebody was faster, and what he wrote is on its way to us.
+      // Another write came first, and the watch will show it.
       if (!ApiError.is(error, 409) && !ApiError.is(error, 422)) throw error
-      log.warn({ err: error }, 'the ValidatingWebhookConfiguration was not as it was seen')
+      log.warn({ err: error }, 'registration changed before the write')
     }
   }
 }
@@ -160,7 +160,7 @@ function bundleIn(webhook: unknown): string | undefined {
   return typeof bundle === 'string' ? Buffer.from(bundle, 'base64').toString('utf8') : undefined
 }
 
-function registered(object: unknown): Registered | undefined {
+function parseRegistration(object: unknown): Registration | undefined {
   const [name, resourceVersion] = [
     at(object, 'metadata', 'name'),
     at(object, 'metadata', 'resourceVersion'),

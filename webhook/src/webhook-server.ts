@@ -10,9 +10,9 @@ import {
   type Verdict,
 } from './review/admission-review.js'
 
-/** PEM. */
+/** A certificate and its key, PEM. */
 export interface KeyPair {
-  /** The certificate, and those of its issuers behind it. */
+  /** The certificate, followed by the certificates of its issuers. */
   readonly cert: string
   readonly key: string
 }
@@ -23,28 +23,34 @@ export interface WebhookServerOptions {
   readonly host?: string
   readonly keyPair: KeyPair
   review(request: AdmissionRequest): Promise<Verdict>
-  /** Told of each review that was asked for. */
+  /** Called after each review, for metrics. */
   onReview?(operation: string, outcome: Verdict['outcome'] | 'failed', seconds: number): void
   readonly clock: Clock
   readonly log: Logger
 }
 
-/** etcd takes objects of 1.5 MiB; a review has the new one and the old one, and says who asks. */
+/** The largest body, in bytes. A review has the old and the new object, each of at most 1.5 MiB in etcd. */
 const MAX_BODY = 4 * 1024 * 1024
-/** What all reviews under way may have, in bytes. Anybody in the cluster can send some, and in memory they are larger. */
+/** The bytes of all bodies at once. Any program in the cluster can send reviews, which take more space in memory. */
 const MAX_BODIES = 2 * MAX_BODY
-/** How many values a review may have: the shortest take three bytes, and in memory fifty. Of real ones a value takes twenty. */
+/**
+ * The most JSON values of a review. The shortest value takes three bytes in the body and fifty in memory; a value of a real review
+ * takes twenty bytes in the body.
+ */
 const MAX_VALUES = 300_000
 const MAX_CONNECTIONS = 500
-/** Milliseconds. */
+/** The time limits of headers and of a whole request, in milliseconds. */
 const HEADERS_MS = 5000
 const REQUEST_MS = 10_000
-/** How long what has been asked may take when the server closes. */
+/** The time limit of open requests when the server closes, in milliseconds. */
 const CLOSE_MS = 5000
-/** Longer than API servers keep a connection that they do not use (90 s): who closes first must not be us, as a request may be on its way. */
+/**
+ * Idle connections are kept for this time, in milliseconds: longer than API servers keep them (90 s). If the webhook closed first, a
+ * request might be on its way.
+ */
 const KEEP_ALIVE_MS = 120_000
 
-/** What the answer to a request is, if it is no review. */
+/** The answer to a request that is not reviewed. */
 class Refusal extends Error {
   readonly status: number
 
@@ -54,14 +60,14 @@ class Refusal extends Error {
   }
 }
 
-/** `POST /validate`, by HTTPS. */
+/** The HTTPS server of `POST /validate`. */
 export class WebhookServer {
   readonly #options: WebhookServerOptions
   readonly #server: https.Server
-  /** Until there is nothing more to send. */
+  /** The requests whose answers are not sent yet. */
   readonly #answers = new Set<Promise<unknown>>()
   readonly #sockets = new Set<Socket>()
-  #leaves = false
+  #isClosing = false
   #port = 0
   #bodies = 0
 
@@ -90,9 +96,9 @@ export class WebhookServer {
       this.#sockets.add(socket)
       socket.once('close', () => this.#sockets.delete(socket))
     })
-    // Who does not speak TLS, or does not trust us, says so to himself.
+    // A client that speaks no TLS, or does not trust the certificate, logs the failure itself.
     this.#server.on('tlsClientError', (error) =>
-      options.log.debug({ error: error.message }, 'no TLS'),
+      options.log.debug({ err: error }, 'TLS handshake failed'),
     )
   }
 
@@ -118,24 +124,24 @@ export class WebhookServer {
     return this.#port
   }
 
-  /** New connections get this certificate; others go on. @throws where certificate and key do not belong together */
+  /** Serves another certificate to new connections. @throws if the key does not belong to the certificate */
   renew({ cert, key }: KeyPair): void {
     this.#server.setSecureContext({ cert, key, minVersion: 'TLSv1.2' })
   }
 
   /**
-   * Takes no more connections, answers what has been asked, and closes.
-   * @param drainMs how long before that it goes on, and asks everybody whom it answers to go elsewhere. @default 0
+   * Refuses new connections, answers open requests, and closes.
+   * @param drainMs the time before that, in milliseconds, in which each answer asks the client to close its connection. @default 0
    */
   async close(drainMs = 0): Promise<void> {
-    this.#leaves = true
+    this.#isClosing = true
     if (drainMs > 0) await this.#options.clock.sleep(drainMs)
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()))
-    const patience = new AbortController()
-    const late = this.#options.clock.sleep(CLOSE_MS, patience.signal).catch(() => undefined)
+    const limit = new AbortController()
+    const late = this.#options.clock.sleep(CLOSE_MS, limit.signal).catch(() => undefined)
     await Promise.race([Promise.all(this.#answers), late])
-    patience.abort()
-    // Not closeAllConnections: it does not know those that are still shaking hands.
+    limit.abort()
+    // Not closeAllConnections, which does not know connections in a TLS handshake.
     for (const socket of this.#sockets) socket.destroy()
     await closed
   }
@@ -143,13 +149,13 @@ export class WebhookServer {
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
       const answer = await this.#reviewed(request)
-      if (this.#leaves) response.setHeader('connection', 'close')
+      if (this.#isClosing) response.setHeader('connection', 'close')
       reply(response, 200, 'application/json', JSON.stringify(answer))
     } catch (error) {
       if (response.destroyed) return
       const status = error instanceof Refusal ? error.status : 500
-      if (status === 500) this.#options.log.error({ err: error }, 'a review failed')
-      // What is left of the request is not read: the connection cannot be used again.
+      if (status === 500) this.#options.log.error({ err: error }, 'review failed')
+      // The rest of the request is not read: the connection cannot be used again.
       response.setHeader('connection', 'close')
       if (status === 405) response.setHeader('allow', 'POST')
       reply(
@@ -191,10 +197,10 @@ export class WebhookServer {
     }
   }
 
-  /** @param body gets the bytes that were read, also where that fails */
+  /** @param body counts the bytes that were read, also after a failure */
   async #read(request: IncomingMessage, body: { bytes: number }): Promise<Buffer> {
     const chunks: Buffer[] = []
-    // Not `for await`: leaving it early ends the connection, and the refusal is never read.
+    // Not `for await`: an early exit ends the connection before the client reads the refusal.
     await new Promise<void>((resolve, reject) => {
       const onData = (chunk: Buffer) => {
         body.bytes += chunk.length
@@ -204,7 +210,7 @@ export class WebhookServer {
           body.bytes > MAX_BODY
             ? tooLarge()
             : this.#bodies > MAX_BODIES
-              ? new Refusal(503, 'too much is asked at once')
+              ? new Refusal(503, 'too much data in open requests')
               : undefined
         if (refusal === undefined) return
         request.off('data', onData)
@@ -228,7 +234,7 @@ function parse(body: Buffer): unknown {
   }
 }
 
-/** No more values than these are in a text of JSON: each but the first is behind one of `{`, `[` and `,`. */
+/** An upper bound of the values in a JSON text: each value but the first follows one of `{`, `[` and `,`. */
 function mostValues(json: Buffer): number {
   let count = 1
   for (const byte of json) if (byte === 0x7b || byte === 0x5b || byte === 0x2c) count++

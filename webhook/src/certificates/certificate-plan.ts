@@ -7,29 +7,29 @@ import {
   type Validity,
 } from './x509.js'
 
-/** What the replicas share: kept in a Secret. */
+/** The content of the Secret that the replicas share. */
 export interface Certificates {
-  /** Certificates of authorities that are to be trusted, the newest first. PEM. */
+  /** The certificates of trusted authorities, the newest first. PEM. */
   readonly authorities: readonly string[]
-  /** The key of the newest. */
+  /** The key of the newest authority. */
   readonly authorityKey: string
-  /** What is served. */
+  /** The certificate that the replicas serve. */
   readonly server: IssuedCertificate
 }
 
 export interface CertificatePlan {
   readonly certificates: Certificates
-  /** When something more is to be done, in milliseconds since the epoch. */
+  /** The time of the next step, in milliseconds since the epoch. */
   readonly nextAt: number
 }
 
 export interface PlanOptions {
   readonly now: number
-  /** What the certificate must be good for. */
+  /** The names that the certificate must have. */
   readonly names: readonly [string, ...string[]]
   /**
-   * Since when API servers are told to trust an authority, in milliseconds since the epoch; undefined where they are not. Who
-   * hears that it has become so asks for another plan.
+   * The time from which the registration has an authority, in milliseconds since the epoch; undefined if it is missing there.
+   * The caller asks for another plan after this value has changed.
    */
   announcedAt(authority: string): number | undefined
 }
@@ -38,13 +38,13 @@ const HOUR_MS = 60 * 60_000
 const DAY_MS = 24 * HOUR_MS
 const AUTHORITY_MS = 360 * DAY_MS
 const SERVER_MS = 90 * DAY_MS
-/** Certificates are good since before they were made: clocks differ. */
+/** Certificates are valid from a time before their creation: clocks differ. */
 const BACKDATED_MS = HOUR_MS
-/** How long API servers may take to hear of a new authority before something that it has issued is served. */
+/** The time that API servers have to learn of a new authority, before a certificate of that authority is served. */
 const SETTLE_MS = 20_000
-/** How long an authority is trusted after the last certificate of its own was replaced: replicas take theirs over within seconds. */
+/** An authority is trusted for this time after its last certificate was replaced: replicas take a new one over in seconds. */
 const OVERLAP_MS = HOUR_MS
-/** Replicas of two versions may want different names; both get theirs. */
+/** The most names: replicas of two versions may need different names, and the certificate has the names of both. */
 const MAX_NAMES = 20
 const MAX_AUTHORITIES = 4
 
@@ -55,25 +55,26 @@ interface Authority {
   readonly read: X509Certificate
 }
 
-/** One that can issue. */
+/** An authority with its key. */
 interface Signer extends Authority {
   readonly key: string
 }
 
 /**
- * What is to be in force now. Each certificate is renewed after two thirds of its life. A new authority is made known first;
- * when that has settled it issues what is served, and the old one is forgotten an hour later. So what a replica serves is trusted
- * at any time, be it the certificate before. Only where there is nothing to serve at all is there no waiting.
+ * The certificates that should be in force now. Each certificate is renewed after two thirds of its life. A new authority is
+ * announced first. After it has settled, the new authority issues the served certificate. The old authority is removed an hour
+ * later. So the served certificate is trusted at any time, also the certificate before. Only if there is no usable certificate,
+ * a new authority issues at once.
  *
- * @param stored as it was found; parts that are of no use are made anew
+ * @param stored the content of the Secret; unusable parts are replaced
  */
 export function planCertificates(
   stored: Partial<Certificates>,
   { now, names, announcedAt }: PlanOptions,
 ): CertificatePlan {
-  const known = (stored.authorities ?? []).flatMap((cert) => readAuthority(cert, now))
-  const signer = currentSigner(known[0], stored.authorityKey, now) ?? newSigner(now)
-  const authorities = [signer, ...known.filter(({ cert }) => cert !== signer.cert)].slice(
+  const trusted = (stored.authorities ?? []).flatMap((cert) => readAuthority(cert, now))
+  const signer = currentSigner(trusted[0], stored.authorityKey, now) ?? newSigner(now)
+  const authorities = [signer, ...trusted.filter(({ cert }) => cert !== signer.cert)].slice(
     0,
     MAX_AUTHORITIES,
   )
@@ -90,10 +91,10 @@ export function planCertificates(
   const isGood = served !== undefined && isIssuedBy(served, signer) && now < renewalAt(served.read)
   const server = isGood ? served.pair : newServer(stored.server, names, signer, now)
   const read = isGood ? served.read : new X509Certificate(server.cert)
-  const forgetAt = madeAt(read) + OVERLAP_MS
+  const removeAt = issuedAt(read) + OVERLAP_MS
   const renewAt = Math.min(renewalAt(signer.read), renewalAt(read))
-  if (authorities.length === 1 || now >= forgetAt) return plan([signer], signer, server, renewAt)
-  return plan(authorities, signer, server, Math.min(renewAt, forgetAt))
+  if (authorities.length === 1 || now >= removeAt) return plan([signer], signer, server, renewAt)
+  return plan(authorities, signer, server, Math.min(renewAt, removeAt))
 }
 
 function plan(
@@ -112,7 +113,7 @@ function plan(
   }
 }
 
-/** The authority, unless it is none or has run out. */
+/** The authority; empty if the certificate is no authority or has expired. */
 function readAuthority(cert: string, now: number): Authority[] {
   const read = readCertificate(cert)
   return read?.ca === true && now < Date.parse(read.validTo)
@@ -194,7 +195,7 @@ function validity(now: number, lifeMs: number): Validity {
   }
 }
 
-function madeAt({ validFrom }: X509Certificate): number {
+function issuedAt({ validFrom }: X509Certificate): number {
   return Date.parse(validFrom) + BACKDATED_MS
 }
 

@@ -1,7 +1,7 @@
 import { at } from '../json.js'
 import type { Certificates } from './certificate-plan.js'
 
-/** The keys of the Secret; `tls.crt` and `tls.key` are those of every Secret of type `kubernetes.io/tls`. */
+/** The keys of the Secret. Every Secret of type `kubernetes.io/tls` has `tls.crt` and `tls.key`. */
 const KEYS = {
   authorities: 'ca.crt',
   authorityKey: 'ca.key',
@@ -10,7 +10,7 @@ const KEYS = {
 } as const
 const PEM_BLOCK = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----\n?/g
 
-/** What a Secret holds of certificates. */
+/** The certificates in a Secret. */
 export function readSecret(secret: unknown): Partial<Certificates> {
   const text = (key: string) => {
     const value = at(secret, 'data', key)
@@ -29,7 +29,7 @@ export function readSecret(secret: unknown): Partial<Certificates> {
   }
 }
 
-/** The Secret with these certificates. @param before what else it has is kept */
+/** The Secret with these certificates. @param before the Secret until now, whose other fields are kept */
 export function secretWith(
   { authorities, authorityKey, server }: Certificates,
   before: object,
@@ -50,7 +50,7 @@ export function secretWith(
   }
 }
 
-/** PEM, in one text. */
+/** The authorities as one text, PEM. */
 export function bundleOf(authorities: readonly string[]): string {
   return authorities.join('')
 }

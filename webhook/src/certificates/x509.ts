@@ -21,10 +21,10 @@ import {
   utf8String,
 } from './der.js'
 
-// Certificates as RFC 5280 has them, of the two kinds that a webhook needs. Keys are P-256, signatures ECDSA with SHA-256: what
-// every API server takes. OpenSSL makes keys and signatures, and reads each certificate before it is used.
+// The two kinds of certificates (RFC 5280) that a webhook needs. Keys are P-256 and signatures are ECDSA with SHA-256, which
+// every API server accepts. OpenSSL creates keys and signatures, and parses each certificate before its use.
 
-/** PEM. */
+/** A certificate and its key, PEM. */
 export interface IssuedCertificate {
   readonly cert: string
   readonly key: string
@@ -47,11 +47,11 @@ const OID = {
   serverAuth: '1.3.6.1.5.5.7.3.1',
 }
 
-/** Bits of keyUsage, from the left; and how many are left over in their byte. */
+/** Bits of keyUsage from the left, and the number of unused bits in their byte. */
 const KEY_CERT_SIGN_AND_CRL_SIGN = bitString(Buffer.from([0b0000_0110]), 1)
 const DIGITAL_SIGNATURE = bitString(Buffer.from([0b1000_0000]), 7)
 
-/** A certificate authority that issues nothing but certificates of servers. */
+/** Issues a certificate authority for certificates of servers only. */
 export function issueAuthority(commonName: string, validity: Validity): IssuedCertificate {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   return certificate({
@@ -74,8 +74,8 @@ export function issueAuthority(commonName: string, validity: Validity): IssuedCe
 }
 
 /**
- * A certificate of a server.
- * @param names DNS names and IP addresses; the first is also its common name
+ * Issues a certificate of a server.
+ * @param names DNS names and IP addresses; the first name is also the common name
  */
 export function issueServerCertificate(
   names: readonly [string, ...string[]],
@@ -85,7 +85,7 @@ export function issueServerCertificate(
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const issuer = new X509Certificate(authority.cert)
   return certificate({
-    // Longer ones are not allowed there (RFC 5280, ub-common-name), and nobody looks.
+    // A longer common name is not allowed (RFC 5280, ub-common-name). Clients ignore the common name.
     subject: names[0].slice(0, 64),
     issuer: commonNameOf(issuer),
     validity,
@@ -150,14 +150,14 @@ function extension(oid: string, value: Uint8Array, critical?: 'critical'): Buffe
 const name = (commonName: string) =>
   sequence(setOf(sequence(objectIdentifier(OID.commonName), utf8String(commonName))))
 
-/** Positive, not zero, at most 20 bytes; and not to be guessed. */
+/** A serial number: greater than zero, at most 20 bytes, and not predictable. */
 function serialNumber(): Buffer {
   const bytes = randomBytes(16)
   bytes[0] = ((bytes[0] ?? 0) & 0x7f) | 0x40
   return bytes
 }
 
-/** Any number that no other key has (RFC 7093, method 4). */
+/** A number that no other key has (RFC 7093, method 4). */
 function keyIdentifier(key: KeyObject): Buffer {
   return createHash('sha256')
     .update(key.export({ type: 'spki', format: 'der' }))
@@ -173,7 +173,7 @@ function generalName(text: string): Buffer {
 
 function addressBytes(text: string): Buffer {
   if (isIP(text) === 4) return Buffer.from(text.split('.').map(Number))
-  // Written out, an address has eight groups; `::` stands for those that are zero. URLs have one way to write each.
+  // An address has eight groups, and `::` stands for the groups that are zero. A URL normalises the address.
   const [head = '', tail = ''] = new URL(`https://[${text}]`).hostname.slice(1, -1).split('::')
   const groups = (part: string) => part.split(':').filter(Boolean)
   const [left, right] = [groups(head), groups(tail)]
@@ -185,7 +185,7 @@ function addressBytes(text: string): Buffer {
   return Buffer.from(all.map((group) => group.padStart(4, '0')).join(''), 'hex')
 }
 
-/** Of our own authorities: they have nothing but a common name. */
+/** The common name of an authority of ours, whose subject has no other part. */
 function commonNameOf({ subject }: X509Certificate): string {
   return subject.replace(/^CN=/, '')
 }

@@ -10,8 +10,8 @@ import {
 } from '@akrijs/runtime'
 import { type DiscoveryHandler, findHandlerPackages } from '@akrijs/runtime/handler'
 import type { ProgramContext } from '@akrijs/runtime/program'
-import { followGivenCertificates } from '../certificates/given-certificates.js'
-import { OwnCertificates } from '../certificates/own-certificates.js'
+import { followCertificateFiles } from '../certificates/certificate-files.js'
+import { IssuedCertificates } from '../certificates/issued-certificates.js'
 import { WebhookMetrics } from '../metrics.js'
 import { ClusterNamesInUse } from '../review/names-in-use.js'
 import { Reviewer } from '../review/reviewer.js'
@@ -20,7 +20,7 @@ import { WebhookRegistration } from '../webhook-registration.js'
 import { type KeyPair, WebhookServer } from '../webhook-server.js'
 import type { WebhookProgramOptions } from './webhook-options.js'
 
-/** Runs one replica of the webhook until the signal is aborted. */
+/** Runs a replica of the webhook until the signal is aborted. */
 export async function runWebhook(
   options: WebhookProgramOptions,
   {
@@ -48,7 +48,7 @@ export async function runWebhook(
     types: () => ({ source: types.source, version: types.current.version }),
   })
   let notReady: string | undefined = 'starting'
-  // From the first moment on: a cluster that cannot be reached must show in the probes, not in a crash.
+  // Before all else: a cluster that cannot be reached must show in the probes, not in a crash.
   await serveHealth({
     port: options.metricsPort,
     ready: () => notReady,
@@ -58,7 +58,7 @@ export async function runWebhook(
   const running: Promise<void>[] = []
   closer.add(async () => {
     notReady = 'ending'
-    // Whoever sends requests to this replica hears only after a while that it is not ready any more.
+    // Clients of this replica learn only after a while that the replica is not ready.
     await server?.close(signal.aborted ? options.drain * 1000 : 0)
     stop.abort()
     await Promise.allSettled(running)
@@ -87,13 +87,13 @@ export async function runWebhook(
   running.push(types.run(stop.signal))
   if (registration !== undefined) running.push(registration.run(stop.signal))
   running.push(
-    source.kind === 'given'
-      ? followGivenCertificates({ ...source, clock, log, onRenewed }, stop.signal)
-      : new OwnCertificates({ ...source, client, clock, log, registration, onRenewed }).run(
+    source.kind === 'files'
+      ? followCertificateFiles({ ...source, clock, log, onRenewed }, stop.signal)
+      : new IssuedCertificates({ ...source, client, clock, log, registration, onRenewed }).run(
           stop.signal,
         ),
   )
-  // What runs beside ends by itself only where it cannot go on.
+  // A background part ends before the signal only if it fails.
   const until = (...events: readonly Promise<unknown>[]) =>
     Promise.race([aborted(signal, stop.signal), ...running, ...events])
 
@@ -116,10 +116,10 @@ export async function runWebhook(
     clock,
     log,
   })
-  // There may have been another one in the meantime.
+  // The certificate may have been renewed in the meantime.
   opened.renew(pair)
   server = opened
-  log.info({ port: opened.port, handlers: [...handlers.keys()] }, 'webhook serves')
+  log.info({ port: opened.port, handlers: [...handlers.keys()] }, 'webhook started')
   notReady = 'waiting for the types of the cluster'
   await until(types.attempted)
   if (signal.aborted) return
@@ -128,9 +128,9 @@ export async function runWebhook(
 }
 
 type CertificateSource =
-  | { readonly kind: 'given'; readonly certFile: string; readonly keyFile: string }
+  | { readonly kind: 'files'; readonly certFile: string; readonly keyFile: string }
   | {
-      readonly kind: 'own'
+      readonly kind: 'issued'
       readonly namespace: string
       readonly secret: string
       readonly names: readonly [string, ...string[]]
@@ -145,27 +145,32 @@ function certificateSource(options: WebhookProgramOptions): CertificateSource {
     serverName,
     certificateSecret: secret,
   } = options
-  if (certFile !== undefined && keyFile !== undefined) return { kind: 'given', certFile, keyFile }
+  if (certFile !== undefined && keyFile !== undefined) return { kind: 'files', certFile, keyFile }
   if (certFile !== undefined || keyFile !== undefined)
     throw unusable('--tls-crt-file and --tls-key-file go together')
   if (namespace === undefined)
     throw unusable(
       'give --namespace (POD_NAMESPACE) for a certificate of its own, or one by --tls-crt-file and --tls-key-file',
     )
-  return { kind: 'own', namespace, secret, names: [`${service}.${namespace}.svc`, ...serverName] }
+  return {
+    kind: 'issued',
+    namespace,
+    secret,
+    names: [`${service}.${namespace}.svc`, ...serverName],
+  }
 }
 
 function unusable(message: string): AkriError {
   return new InvalidOptionError(message)
 }
 
-/** One that cannot be loaded is told, and what is for it is not checked. */
+/** A handler that cannot be loaded is logged, and its details are not checked. */
 async function loadHandlers(
   specifiers: readonly string[],
   from: string,
   log: Logger,
 ): Promise<ReadonlyMap<string, DiscoveryHandler>> {
-  const onUnusable = (error: unknown) => log.error({ err: error }, 'handler cannot be used')
+  const onUnusable = (error: unknown) => log.error({ err: error }, 'handler load failed')
   const handlers = new Map<string, DiscoveryHandler>()
   for (const { name, load } of await findHandlerPackages(specifiers, from, onUnusable)) {
     try {

@@ -1,18 +1,18 @@
 import type { Problem } from '@akrijs/api'
 import { at } from '../json.js'
 
-/** What an API server asks: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/ */
+/** The request of an API server: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/ */
 export interface AdmissionRequest {
   readonly apiVersion: ApiVersion
   readonly uid: string
-  /** `CREATE`, `UPDATE`, `DELETE`, `CONNECT`; as it was sent. */
+  /** `CREATE`, `UPDATE`, `DELETE` or `CONNECT`, as the client sent it. */
   readonly operation: string
   readonly namespace: string | undefined
   readonly object: unknown
   readonly oldObject: unknown
 }
 
-/** What the webhook thinks of it. */
+/** The result of a review. */
 export type Verdict =
   | { readonly outcome: 'allowed'; readonly warnings: readonly string[] }
   | {
@@ -20,24 +20,26 @@ export type Verdict =
       readonly problems: readonly Problem[]
       readonly warnings: readonly string[]
     }
-  /** It cannot be said at present, and so it is denied. */
+  /** A check could not be done, and so the request is denied. */
   | { readonly outcome: 'undecided'; readonly reasons: readonly string[] }
 
 const API_VERSIONS = ['admission.k8s.io/v1', 'admission.k8s.io/v1beta1'] as const
 type ApiVersion = (typeof API_VERSIONS)[number]
 
-/** What is shown of many problems, and of long ones: it all goes to a terminal, and into the audit log. */
+/** The most problems and characters in an answer, which goes to a terminal and to the audit log. */
 const MAX_SHOWN = 20
 const MAX_PATH = 300
 const MAX_MESSAGE = 1000
-/** API servers cut what is longer. */
+/** The longest warning: API servers cut longer warnings. */
 const MAX_WARNING = 256
 
-/** @returns the request, or what is wrong with the review */
+/** @returns the request, or a text that says what is wrong with the AdmissionReview */
 export function readAdmissionReview(body: unknown): AdmissionRequest | string {
-  const given = at(body, 'apiVersion')
+  const version = at(body, 'apiVersion')
   const apiVersion =
-    given === undefined ? API_VERSIONS[0] : API_VERSIONS.find((known) => known === given)
+    version === undefined
+      ? API_VERSIONS[0]
+      : API_VERSIONS.find((candidate) => candidate === version)
   if (at(body, 'kind') !== 'AdmissionReview' || apiVersion === undefined)
     return `send an AdmissionReview of ${API_VERSIONS.join(' or ')}`
   const request = at(body, 'request')
@@ -55,7 +57,7 @@ export function readAdmissionReview(body: unknown): AdmissionRequest | string {
   }
 }
 
-/** The AdmissionReview that goes back. */
+/** The AdmissionReview of the answer. */
 export function admissionReview(
   { apiVersion, uid, object }: AdmissionRequest,
   verdict: Verdict,
@@ -67,8 +69,8 @@ export function admissionReview(
   })
   const warnings =
     'warnings' in verdict ? verdict.warnings.map((text) => shown(text, MAX_WARNING)) : []
-  const told = warnings.length === 0 ? {} : { warnings }
-  if (verdict.outcome === 'allowed') return review({ allowed: true, ...told })
+  const shownWarnings = warnings.length === 0 ? {} : { warnings }
+  if (verdict.outcome === 'allowed') return review({ allowed: true, ...shownWarnings })
   if (verdict.outcome === 'undecided') {
     const message = shown(verdict.reasons.join('; '), MAX_MESSAGE)
     return review({
@@ -100,7 +102,7 @@ export function admissionReview(
       causes,
     },
   }
-  return review({ allowed: false, status, ...told })
+  return review({ allowed: false, status, ...shownWarnings })
 }
 
 function shown(text: string, most: number): string {

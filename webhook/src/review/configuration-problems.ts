@@ -4,10 +4,10 @@ import { at } from '../json.js'
 import { checkType } from '../schema/check-type.js'
 import type { KubernetesTypes, Root } from '../schema/kubernetes-types.js'
 
-/** How many problems are looked for in each part: one who has made so many mends some and tries again. */
+/** The most problems of each part: an author with so many mistakes corrects some and tries again. */
 const MAX_PROBLEMS = 50
 
-/** Where in a Configuration Kubernetes' own specs are, and what of them akri.js fills in. */
+/** The specs of Kubernetes in a Configuration, and the fields that akri.js fills in. */
 const SPECS: readonly {
   readonly path: readonly string[]
   readonly root: Root
@@ -24,15 +24,15 @@ const SPECS: readonly {
   { path: ['spec', 'configurationServiceSpec'], root: 'serviceSpec' },
 ]
 
-/** All that is wrong with a Configuration, as far as it can be seen by itself. Never throws. */
+/** The problems of a Configuration that need no look at the cluster. Never throws. */
 export function configurationProblems(object: unknown, types: KubernetesTypes): Problem[] {
   const parsed = parseConfiguration(object)
   const problems = parsed.ok ? [] : [...parsed.problems]
-  // What is nested too deep would be too much for us as well.
+  // A document that is too large or too deep would exhaust the type check too.
   if (excess(object) !== undefined) return problems
   for (const { path, root, filledIn = [] } of SPECS) {
     const spec = at(object, ...path)
-    // What is no mapping at all is told by the parser already.
+    // The parser has reported a spec that is no mapping.
     if (typeof spec !== 'object' || spec === null || Array.isArray(spec)) continue
     problems.push(
       ...checkType(spec, { types, root, path: path.join('.'), filledIn, limit: MAX_PROBLEMS }),

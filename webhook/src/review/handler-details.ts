@@ -4,16 +4,16 @@ import { type DiscoveryHandler, readDetails } from '@akrijs/runtime/handler'
 import { DetailsUncheckedError } from '../errors.js'
 import { at } from '../json.js'
 
-/** How long a handler's schema may take, in milliseconds: API servers wait for ten seconds at most. */
-const PATIENCE_MS = 2000
+/** The time limit of a handler's schema, in milliseconds: API servers wait for at most ten seconds. */
+const SCHEMA_LIMIT_MS = 2000
 const PATH = 'spec.discoveryHandler.discoveryDetails'
 
-/** Handlers that the webhook knows, by the names that Configurations use. */
+/** The handlers of the webhook, by their names in Configurations. */
 export type Handlers = ReadonlyMap<string, Pick<DiscoveryHandler, 'details'>>
 
 /**
- * What a handler's own schema says of the `discoveryDetails` of a Configuration. Those of other handlers are not for us to judge.
- * @throws DetailsUncheckedError where the schema throws, or takes too long
+ * The problems that the schema of the handler finds in the `discoveryDetails`. Details of unknown handlers are not checked.
+ * @throws DetailsUncheckedError if the schema throws or takes too long
  */
 export async function detailsProblems(
   object: unknown,
@@ -24,14 +24,14 @@ export async function detailsProblems(
   const handler = typeof name === 'string' ? handlers.get(name) : undefined
   const details = at(object, 'spec', 'discoveryHandler', 'discoveryDetails') ?? ''
   if (handler === undefined || typeof details !== 'string') return []
-  const patience = new AbortController()
+  const limit = new AbortController()
   try {
     const read = await Promise.race([
       readDetails(details, handler.details),
-      clock.sleep(PATIENCE_MS, patience.signal).then(() => undefined),
+      clock.sleep(SCHEMA_LIMIT_MS, limit.signal).then(() => undefined),
     ])
     if (read === undefined)
-      throw new DetailsUncheckedError(`it gave no answer within ${PATIENCE_MS} ms`)
+      throw new DetailsUncheckedError(`it did not answer within ${SCHEMA_LIMIT_MS} ms`)
     if (read.ok) return []
     return read.problems.map(({ path, message }) => ({
       path: path === '' ? PATH : `${PATH}${path.startsWith('[') ? '' : '.'}${path}`,
@@ -42,11 +42,11 @@ export async function detailsProblems(
       cause: error,
     })
   } finally {
-    patience.abort()
+    limit.abort()
   }
 }
 
-/** Agents tell upper from lower case. A name that is nearly one that is known may be meant, or be another handler's. */
+/** Agents compare names with upper and lower case. A similar name may be a mistake, or the name of another handler. */
 export function handlerWarnings(object: unknown, handlers: Handlers): string[] {
   const name = at(object, 'spec', 'discoveryHandler', 'name')
   if (typeof name !== 'string' || handlers.has(name)) return []

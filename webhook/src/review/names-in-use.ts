@@ -2,18 +2,18 @@ import { CONFIGURATIONS, GROUP, INSTANCES, type Problem } from '@akrijs/api'
 import { type ApiClient, ApiUnreachableError, Resource, type ResourceKind } from '@akrijs/kube'
 import { at } from '../json.js'
 
-/** How long the API server may take, in milliseconds: it waits for us in the meantime. */
-const PATIENCE_MS = 2000
-/** Of an Instance: what stands before the digest of its device is the name of its Configuration. */
+/** The time limit of the API server, in milliseconds: the server waits for the review in the meantime. */
+const ANSWER_LIMIT_MS = 2000
+/** The end of the name of an Instance: the digest of its device. */
 const INSTANCE_NAME = /-[0-9a-f]{6}$/
 
-/** Who has the resource `akri.sh/<name>`, which is one for the whole cluster. */
+/** Finds the owner of the resource `akri.sh/<name>`, which must be unique in the cluster. */
 export interface NamesInUse {
-  /** @returns what is wrong with a new Configuration of that name. @throws where nobody can tell */
+  /** @returns the problems of a new Configuration of this name. @throws if the names cannot be read */
   problems(namespace: string, name: string): Promise<Problem[]>
 }
 
-/** Asks the API server. */
+/** Reads the names from the API server. */
 export class ClusterNamesInUse implements NamesInUse {
   readonly #client: ApiClient
 
@@ -23,25 +23,25 @@ export class ClusterNamesInUse implements NamesInUse {
 
   async problems(namespace: string, name: string): Promise<Problem[]> {
     const resource = `${GROUP}/${name}`
-    const refuse = (who: string) => [
+    const refuse = (owner: string) => [
       {
         path: 'metadata.name',
-        message: `its resource ${resource} is that of ${who} already; write another name; it is ${JSON.stringify(name)}`,
+        message: `its resource ${resource} is that of ${owner} already; write another name; it is ${JSON.stringify(name)}`,
       },
     ]
-    const other = (await this.#named(CONFIGURATIONS, name)).find((one) => one !== namespace)
+    const other = (await this.#named(CONFIGURATIONS, name)).find((home) => home !== namespace)
     if (other !== undefined) return refuse(`the Configuration ${other}/${name}`)
     const instance = INSTANCE_NAME.test(name) ? (await this.#named(INSTANCES, name))[0] : undefined
     return instance === undefined ? [] : refuse(`the Instance ${instance}/${name}`)
   }
 
-  /** The namespaces in which there is an object of that name. */
+  /** The namespaces that have an object of this name. */
   async #named(kind: ResourceKind, name: string): Promise<string[]> {
     const list = await this.#client.request({
       method: 'GET',
       path: new Resource(this.#client, kind).path(),
       query: { fieldSelector: `metadata.name=${name}` },
-      timeoutMs: PATIENCE_MS,
+      timeoutMs: ANSWER_LIMIT_MS,
     })
     const items = at(list, 'items')
     if (!Array.isArray(items))

@@ -7,11 +7,11 @@ import { configurationProblems } from './configuration-problems.js'
 import { detailsProblems, type Handlers, handlerWarnings } from './handler-details.js'
 import type { NamesInUse } from './names-in-use.js'
 
-/** What is done with what cannot be checked: as `failurePolicy` of a webhook. */
+/** What happens to a Configuration that cannot be checked, as `failurePolicy` of a webhook. */
 export type FailurePolicy = 'Fail' | 'Ignore'
 
 export interface ReviewerOptions {
-  /** Those of the cluster, as far as they are known. */
+  /** The types of the cluster, or bundled types until the cluster's are read. */
   types(): KubernetesTypes
   readonly handlers: Handlers
   readonly names: NamesInUse
@@ -20,7 +20,7 @@ export interface ReviewerOptions {
   readonly log: Logger
 }
 
-/** Judges Configurations. */
+/** Reviews Configurations. */
 export class Reviewer {
   readonly #options: ReviewerOptions
 
@@ -38,7 +38,7 @@ export class Reviewer {
         problems: [{ path: '', message: 'AdmissionRequest object contains no data' }],
         warnings: [],
       }
-    // What is wrong since before there was a webhook must not keep its labels, its finalizers, and so its end from being written.
+    // A Configuration that was wrong before the webhook was installed can still get labels, lose finalizers, and be deleted.
     if (
       operation === 'UPDATE' &&
       oldObject !== undefined &&
@@ -48,10 +48,12 @@ export class Reviewer {
     const { types, handlers, clock, failurePolicy } = this.#options
     const problems = configurationProblems(object, types())
     const unchecked: string[] = []
-    problems.push(...(await this.#tried(() => detailsProblems(object, handlers, clock), unchecked)))
-    // An object whose name was taken later, or before there was a webhook, can still be changed.
+    problems.push(
+      ...(await this.#unlessFailed(() => detailsProblems(object, handlers, clock), unchecked)),
+    )
+    // An existing object keeps its name: only a new object must have a free name.
     if (operation === 'CREATE' && problems.every(({ path }) => path !== 'metadata.name'))
-      problems.push(...(await this.#tried(() => this.#namesakes(request), unchecked)))
+      problems.push(...(await this.#unlessFailed(() => this.#namesakes(request), unchecked)))
     const warnings = handlerWarnings(object, handlers)
     if (problems.length > 0) return { outcome: 'denied', problems, warnings }
     if (unchecked.length > 0 && failurePolicy === 'Fail')
@@ -67,13 +69,13 @@ export class Reviewer {
       : []
   }
 
-  async #tried<T>(check: () => Promise<T[]>, unchecked: string[]): Promise<T[]> {
+  async #unlessFailed<T>(check: () => Promise<T[]>, unchecked: string[]): Promise<T[]> {
     try {
       return await check()
     } catch (error) {
       const message = messageOf(error)
       unchecked.push(`it cannot be checked at present: ${message}`)
-      this.#options.log.error({ error: message }, 'a Configuration cannot be checked')
+      this.#options.log.error({ err: error }, 'check failed')
       return []
     }
   }

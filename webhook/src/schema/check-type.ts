@@ -11,18 +11,17 @@ import {
 export interface CheckOptions {
   readonly types: KubernetesTypes
   readonly root: Root
-  /** Where the value stands, such as `spec.brokerSpec.brokerPodSpec`. */
+  /** The path of the value, such as `spec.brokerSpec.brokerPodSpec`. */
   readonly path: string
-  /** Required fields of the root that somebody else fills in. @default none */
+  /** Required fields of the root that akri.js fills in. @default none */
   readonly filledIn?: readonly string[]
-  /** How many problems are looked for. */
+  /** The most problems. */
   readonly limit: number
 }
 
 /**
- * Finds what a Kubernetes does not know or cannot read: fields that are not there, or at another place, lists for maps, texts
- * for numbers. Whether a value makes sense is not asked. As for the API server, null is as good as nothing. The value is nested
- * no deeper than a stack allows.
+ * Finds fields that Kubernetes does not know or that are misplaced, and values of a wrong type. The meaning of values is not
+ * checked. As in the API server, null counts as absent. The value must not be nested deeper than the stack allows.
  */
 export function checkType(
   value: unknown,
@@ -38,7 +37,7 @@ type Fields = Readonly<Record<string, string>>
 
 interface Place {
   readonly path: string
-  /** The objects around the value, the nearest first. */
+  /** The objects that contain the value, the nearest first. */
   readonly parents: readonly { readonly path: string; readonly fields: Fields }[]
 }
 
@@ -62,8 +61,8 @@ class TypeCheck {
   }
 
   #scalar(value: unknown, scalar: Scalar, { path }: Place): void {
-    const wanted = RULES[scalar](value)
-    if (wanted !== undefined) this.#refuse(path, `write ${wanted}; it is ${shorten(value)}`)
+    const right = RULES[scalar](value)
+    if (right !== undefined) this.#refuse(path, `write ${right}; it is ${shorten(value)}`)
   }
 
   #list(value: unknown, of: string, { path, parents }: Place): void {
@@ -73,7 +72,7 @@ class TypeCheck {
     else {
       for (const [index, item] of value.entries()) {
         const at = `${path}[${index}]`
-        // Kubernetes takes it for an item without any fields, which nobody means.
+        // Kubernetes reads null as an item without fields, which is never intended.
         if (item === null)
           this.#refuse(at, `it is null; write ${singular(inner)}, or leave the item out`)
         else this.value(item, of, { path: at, parents })
@@ -119,14 +118,14 @@ class TypeCheck {
       for (const key of required) {
         if (filledIn.includes(key) || (Object.hasOwn(value, key) && value[key] !== null)) continue
         const type = fieldType(fields[key] ?? 'any', this.#types)
-        // A scalar that is missing is 0 or empty for Kubernetes, and values are not judged here.
+        // Kubernetes reads a missing scalar as 0 or empty, and values are not checked here.
         if (type.kind !== 'scalar')
           this.#refuse(inside(path, key), `it is missing; write ${singular(type)}`)
       }
     }
   }
 
-  /** Where the field would be right, or what was most likely meant. */
+  /** The place where the field would be right, or the field that the author most likely means. */
   #hint(key: string, fields: Fields, parents: Place['parents']): string {
     const names = Object.keys(fields)
     const misspelt = nearest(key, names, 1)
@@ -140,7 +139,7 @@ class TypeCheck {
       : `; did you mean ${similar}?`
   }
 
-  /** The nearest place below that has the field, such as `template.spec`. */
+  /** The nearest place below the object that has the field, such as `template.spec`. */
   #below(key: string, fields: Fields): string | undefined {
     let level = [{ path: '', fields }]
     for (let depth = 0; depth < MAX_HINT_DEPTH; depth++) {
@@ -165,10 +164,10 @@ class TypeCheck {
   }
 }
 
-/** Deeper, what has a field of that name has nothing to do with it. */
+/** The deepest search: a field of the same name below has another meaning. */
 const MAX_HINT_DEPTH = 3
 
-/** Of each scalar what would be right, where a value is wrong. */
+/** For each scalar: the text that says what is right, if a value is wrong. */
 const RULES: Readonly<Record<Scalar, (value: unknown) => string | undefined>> = {
   any: () => undefined,
   string: (value) =>

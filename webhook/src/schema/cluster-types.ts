@@ -6,13 +6,13 @@ import { at } from '../json.js'
 import type { KubernetesTypes } from './kubernetes-types.js'
 import { schemasIn, typesOf } from './openapi.js'
 
-/** How often the cluster is asked for its version, in milliseconds. Its own types change with it, and only so. */
+/** The interval between two reads of the cluster's version, in milliseconds. The types change only with the version. */
 const VERSION_MS = 5 * 60_000
-/** How long one document may take, in milliseconds: they have megabytes. */
+/** The time limit of a document, in milliseconds: a document has megabytes. */
 const DOCUMENT_MS = 30_000
 const RETRY = { initialMs: 2000, ceilingMs: VERSION_MS }
 
-/** The parts of OpenAPI 3 that hold what a Configuration needs. */
+/** The groups of OpenAPI 3 that have the types of specs in Configurations. */
 const GROUPS = ['api/v1', 'apis/batch/v1', 'apis/apps/v1']
 
 export interface ClusterTypesOptions {
@@ -21,9 +21,9 @@ export interface ClusterTypesOptions {
   readonly log: Logger
 }
 
-/** The types of the cluster that the webhook is in; those that come with it until the API server has told its own. */
+/** The types of the cluster; the bundled types until the API server has described its types. */
 export class ClusterTypes {
-  /** Resolves after the first attempt, whatever came of it. */
+  /** Resolves after the first attempt, also after a failure. */
   readonly attempted: Promise<void>
   readonly #options: ClusterTypesOptions
   #types: KubernetesTypes | undefined
@@ -44,7 +44,7 @@ export class ClusterTypes {
     return this.#types === undefined ? 'bundled' : 'cluster'
   }
 
-  /** Keeps up with the cluster until the signal is aborted. */
+  /** Follows the version of the cluster until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     const { client, clock, log } = this.#options
     const retries = new Backoff(RETRY)
@@ -54,17 +54,14 @@ export class ClusterTypes {
         const version = await versionOf(client, signal)
         if (version !== this.#types?.version) {
           this.#types = await readTypes(client, version, signal)
-          log.info(
-            { version, types: Object.keys(this.#types.types).length },
-            'types of the cluster',
-          )
+          log.info({ version, types: Object.keys(this.#types.types).length }, 'cluster types read')
         }
         retries.reset()
       } catch (error) {
         if (signal.aborted) return
         waitMs = retries.next()
         const used = this.current.version
-        log.warn({ err: error, retryInMs: waitMs, used }, 'types of the cluster cannot be read')
+        log.warn({ err: error, retryInMs: waitMs, used }, 'read of cluster types failed')
       } finally {
         this.#onAttempted()
       }
@@ -83,7 +80,7 @@ async function versionOf(client: ApiClient, signal: AbortSignal): Promise<string
   return version
 }
 
-/** By OpenAPI 3, which is there since Kubernetes 1.24 and says where each group is; else by OpenAPI 2, which is one document. */
+/** Reads OpenAPI 3 by groups (since Kubernetes 1.24), or else OpenAPI 2, which is one document. */
 async function readTypes(
   client: ApiClient,
   version: string,

@@ -1,13 +1,12 @@
-/** What of a Configuration is Kubernetes' own. */
+/** The specs of Kubernetes in a Configuration. */
 export type Root = 'podSpec' | 'jobSpec' | 'deploymentSpec' | 'serviceSpec'
 
 /**
- * The fields that a Kubernetes knows, as little as is needed to tell which are there and what they hold. The type of a field is
- * a text: one of {@link SCALARS}, the name of a type in `types`, `[]` and a type for a list, `{}` and a type for a map. A `!`
- * behind it says that the field is required.
+ * The fields of a version of Kubernetes, and their types. The type of a field is a text: one of {@link SCALARS}, the name of a
+ * type in `types`, `[]` and a type for a list, or `{}` and a type for a map. A `!` at the end marks a required field.
  */
 export interface KubernetesTypes {
-  /** Of the Kubernetes, such as `v1.34.0`. */
+  /** The version of Kubernetes, such as `v1.34.0`. */
   readonly version: string
   readonly roots: Readonly<Record<Root, string>>
   readonly types: Readonly<Record<string, Readonly<Record<string, string>>>>
@@ -32,28 +31,28 @@ export type FieldType =
   | {
       readonly kind: 'object'
       readonly fields: Readonly<Record<string, string>>
-      /** The names of those that are required. */
+      /** The names of required fields. */
       readonly required: readonly string[]
     }
 
-/** Configurations may have hundreds of thousands of values: what a text means is found out once. */
-const MEANINGS = new WeakMap<KubernetesTypes, Map<string, FieldType>>()
+/** Parsed types: a Configuration may have hundreds of thousands of values. */
+const PARSED = new WeakMap<KubernetesTypes, Map<string, FieldType>>()
 
-/** What a text of {@link KubernetesTypes} means. A type that is not there may hold anything. */
+/** Parses the type of a field of {@link KubernetesTypes}. An unknown type may have any value. */
 export function fieldType(text: string, types: KubernetesTypes): FieldType {
-  const meanings = MEANINGS.get(types) ?? new Map<string, FieldType>()
-  MEANINGS.set(types, meanings)
-  const known = meanings.get(text)
-  if (known !== undefined) return known
+  const parsed = PARSED.get(types) ?? new Map<string, FieldType>()
+  PARSED.set(types, parsed)
+  const cached = parsed.get(text)
+  if (cached !== undefined) return cached
   const type = parseType(text.endsWith('!') ? text.slice(0, -1) : text, types)
-  meanings.set(text, type)
+  parsed.set(text, type)
   return type
 }
 
 function parseType(name: string, { types }: KubernetesTypes): FieldType {
   if (name.startsWith('[]')) return { kind: 'list', of: name.slice(2) }
   if (name.startsWith('{}')) return { kind: 'map', of: name.slice(2) }
-  const scalar = SCALARS.find((one) => one === name)
+  const scalar = SCALARS.find((candidate) => candidate === name)
   if (scalar !== undefined) return { kind: 'scalar', scalar }
   const fields = Object.hasOwn(types, name) ? types[name] : undefined
   if (fields === undefined) return { kind: 'scalar', scalar: 'any' }

@@ -1,7 +1,7 @@
 import { isRecord } from '@akrijs/runtime'
 import type { KubernetesTypes, Root } from './kubernetes-types.js'
 
-/** As OpenAPI documents of Kubernetes name them. */
+/** The names of the roots in OpenAPI documents of Kubernetes. */
 const ROOTS: Readonly<Record<Root, string>> = {
   podSpec: 'io.k8s.api.core.v1.PodSpec',
   jobSpec: 'io.k8s.api.batch.v1.JobSpec',
@@ -9,8 +9,8 @@ const ROOTS: Readonly<Record<Root, string>> = {
   serviceSpec: 'io.k8s.api.core.v1.ServiceSpec',
 }
 
-/** Types that Kubernetes reads in ways of their own; what the documents say of them differs from version to version. */
-const KNOWN: Readonly<Record<string, string>> = {
+/** Types with a parser of their own in Kubernetes. Versions of Kubernetes describe them differently. */
+const SPECIAL: Readonly<Record<string, string>> = {
   'io.k8s.apimachinery.pkg.api.resource.Quantity': 'quantity',
   'io.k8s.apimachinery.pkg.util.intstr.IntOrString': 'intOrString',
   'io.k8s.apimachinery.pkg.apis.meta.v1.Time': 'string',
@@ -33,8 +33,8 @@ export function schemasIn(document: unknown): Schemas {
 }
 
 /**
- * What a Configuration needs of the schemas of a cluster.
- * @returns undefined where one of the roots is missing: the documents are not whole
+ * The types that specs in Configurations need, from the schemas of a cluster.
+ * @returns undefined if a root is missing: the documents are incomplete
  */
 export function typesOf(schemas: Schemas, version: string): KubernetesTypes | undefined {
   const types: Record<string, Record<string, string>> = {}
@@ -63,7 +63,7 @@ function typeText(schema: unknown, schemas: Schemas): string {
   const { $ref: reference, allOf, type, format, items, additionalProperties } = schema
   if (typeof reference === 'string')
     return namedType(reference.slice(reference.lastIndexOf('/') + 1), schemas)
-  // How OpenAPI 3 puts a default beside a reference.
+  // OpenAPI 3 puts a default beside a reference in this form.
   if (Array.isArray(allOf)) return allOf.length === 1 ? typeText(allOf[0], schemas) : 'any'
   if (format === 'int-or-string' || schema['x-kubernetes-int-or-string'] === true)
     return 'intOrString'
@@ -75,13 +75,13 @@ function typeText(schema: unknown, schemas: Schemas): string {
   return type === 'string' || type === 'boolean' || type === 'number' ? type : 'any'
 }
 
-/** A type with fields is known by its name; any other is what it stands for. */
+/** A type with fields is referred to by its name. Any other type is resolved. */
 function namedType(name: string, schemas: Schemas): string {
-  if (Object.hasOwn(KNOWN, name)) return KNOWN[name] ?? 'any'
+  if (Object.hasOwn(SPECIAL, name)) return SPECIAL[name] ?? 'any'
   const schema = schemas.get(name)
   if (schema === undefined) return 'any'
   if (isRecord(schema.properties)) return name
-  // Nothing that refers to another one: that could go on for ever.
+  // References to other types are not followed: they might be a cycle.
   return '$ref' in schema || 'allOf' in schema ? 'any' : typeText(schema, new Map())
 }
 

@@ -16,21 +16,21 @@ import type { KeyPair } from '../webhook-server.js'
 import { type Certificates, planCertificates } from './certificate-plan.js'
 import { bundleOf, readSecret, secretWith } from './stored-certificates.js'
 
-/** Timers cannot wait for longer than 24 days. */
+/** The longest wait of a timer, in milliseconds: timers fail beyond 24 days. */
 const MAX_WAIT_MS = 12 * 60 * 60_000
-/** Another replica was faster: what it wrote is on its way to us. */
+/** The wait after another replica has written first, in milliseconds: the watch will show that write. */
 const CONFLICT_MS = 1000
 
-export interface OwnCertificatesOptions {
+export interface IssuedCertificatesOptions {
   readonly client: ApiClient
   readonly clock: Clock
   readonly log: Logger
   readonly namespace: string
   /** The Secret that all replicas share. */
   readonly secret: string
-  /** What the certificate must be good for: DNS names and IP addresses. */
+  /** The names of the certificate: DNS names and IP addresses. */
   readonly names: readonly [string, ...string[]]
-  /** Where the authorities are made known. */
+  /** The registration that announces the authorities. */
   readonly registration: WebhookRegistration | undefined
   onRenewed(pair: KeyPair): void
 }
@@ -40,18 +40,18 @@ interface StoredSecret extends ApiObject {
 }
 
 /**
- * An authority and a certificate of our own, in a Secret that all replicas share. Whichever replica sees first that something is
- * due does it; the version of the Secret decides where two see it. Nothing is written, or asked, while nothing is due.
+ * Issues an authority and a certificate into a Secret that all replicas share. The first replica that sees a due step does the
+ * step. The version of the Secret decides between two replicas. While no step is due, nothing is requested.
  */
-export class OwnCertificates {
-  readonly #options: OwnCertificatesOptions
+export class IssuedCertificates {
+  readonly #options: IssuedCertificatesOptions
   readonly #secrets: Resource
   readonly #reflector: Reflector<StoredSecret>
   readonly #queue: ReconcileQueue<'certificates'>
-  /** What was in force last: should the Secret be lost, replicas go over to a new one without a gap. */
+  /** The certificates that were in force last: after a loss of the Secret, the replicas go on without a gap. */
   #last: Certificates | undefined
 
-  constructor(options: OwnCertificatesOptions) {
+  constructor(options: IssuedCertificatesOptions) {
     const { client, clock, log, namespace, secret } = options
     this.#options = options
     this.#secrets = new Resource(client, SECRETS)
@@ -62,13 +62,13 @@ export class OwnCertificates {
       query: { fieldSelector: `metadata.name=${secret}` },
       parse: storedSecret,
       onError: (error, retryInMs) =>
-        log.warn({ err: error, retryInMs }, 'the Secret of certificates cannot be watched'),
+        log.warn({ err: error, retryInMs }, 'certificate Secret watch failed'),
     })
     this.#queue = new ReconcileQueue({
       clock,
       reconcile: () => this.#reconcile(),
       onError: (_key, error, retryInMs) =>
-        log.warn({ err: error, retryInMs }, 'certificates cannot be kept up'),
+        log.warn({ err: error, retryInMs }, 'certificate renewal failed'),
     })
   }
 
@@ -83,13 +83,13 @@ export class OwnCertificates {
     await Promise.all([this.#reflector.run(signal), this.#queue.run(signal)])
   }
 
-  /** One step towards what is to be in force: what is written comes back by the watch, and then comes the next. */
+  /** Does one step of the plan. The watch shows the write, and starts the next step. */
   async #reconcile(): Promise<ReconcileResult> {
     const { clock, names, namespace, secret, log, registration } = this.#options
     const key = objectKey(namespace, secret)
     const found = this.#reflector.get(key)
     const stored = readSecret(found?.object)
-    // Who makes it known where there is no registration of ours is not known; most likely nobody has to.
+    // Without a registration of ours, the installer announces the authority: there is nothing to wait for.
     const announcedAt = (authority: string) =>
       registration === undefined ? 0 : registration.announcedAt(authority)
     const { certificates, nextAt } = planCertificates(completed(stored, this.#last), {
@@ -125,7 +125,7 @@ export class OwnCertificates {
   }
 }
 
-/** What is missing in a Secret is taken from what was in force, so that nobody is left with what is no longer trusted. */
+/** Fills missing parts of a Secret from the certificates in force, so that no replica serves an untrusted certificate. */
 function completed(
   stored: Partial<Certificates>,
   last: Certificates | undefined,

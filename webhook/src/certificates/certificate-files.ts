@@ -4,11 +4,11 @@ import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
 import { CertificateUnusableError } from '../errors.js'
 import type { KeyPair } from '../webhook-server.js'
 
-/** How often the files are read, in milliseconds. A kubelet takes up to a minute to renew those of a Secret. */
+/** The interval between two reads, in milliseconds. A kubelet takes up to a minute to renew the files of a Secret. */
 const READ_MS = 10_000
 
-export interface GivenCertificatesOptions {
-  /** Paths of PEM files. */
+export interface CertificateFilesOptions {
+  /** The paths of the PEM files. */
   readonly certFile: string
   readonly keyFile: string
   readonly clock: Clock
@@ -17,11 +17,11 @@ export interface GivenCertificatesOptions {
 }
 
 /**
- * A certificate that somebody else renews, in files. What makes no sense is left alone: the one before is good for a while.
- * @throws CertificateUnusableError where there is none at the start
+ * Follows a certificate in files that another program renews. While the files are unusable, the certificate before stays in use.
+ * @throws CertificateUnusableError if the files are unusable at the start
  */
-export async function followGivenCertificates(
-  options: GivenCertificatesOptions,
+export async function followCertificateFiles(
+  options: CertificateFilesOptions,
   signal: AbortSignal,
 ): Promise<void> {
   const { clock, log, onRenewed } = options
@@ -38,15 +38,14 @@ export async function followGivenCertificates(
       current = read
       onRenewed(read)
     } catch (error) {
-      // Once for each: it may be half written, or stay wrong for days.
-      if (messageOf(error) !== problem)
-        log.warn({ err: error }, 'the certificate cannot be renewed')
+      // Each problem is logged once: a file may be half written, or stay wrong for days.
+      if (messageOf(error) !== problem) log.warn({ err: error }, 'certificate reload failed')
       problem = messageOf(error)
     }
   }
 }
 
-async function readKeyPair({ certFile, keyFile }: GivenCertificatesOptions): Promise<KeyPair> {
+async function readKeyPair({ certFile, keyFile }: CertificateFilesOptions): Promise<KeyPair> {
   const read = (file: string) =>
     readFile(file, 'utf8').catch((error: unknown) => {
       throw new CertificateUnusableError(`${file} cannot be read: ${messageOf(error)}`, {
@@ -58,10 +57,9 @@ async function readKeyPair({ certFile, keyFile }: GivenCertificatesOptions): Pro
     try {
       return parse()
     } catch (error) {
-      throw new CertificateUnusableError(
-        `${file} is not what it should be, in PEM: ${messageOf(error)}`,
-        { cause: error },
-      )
+      throw new CertificateUnusableError(`${file} is not valid PEM: ${messageOf(error)}`, {
+        cause: error,
+      })
     }
   }
   const certificate = parsed(certFile, () => new X509Certificate(pair.cert))

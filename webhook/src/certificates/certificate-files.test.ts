@@ -5,7 +5,7 @@ import { messageOf, silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { KeyPair } from '../webhook-server.js'
-import { followGivenCertificates } from './given-certificates.js'
+import { followCertificateFiles } from './certificate-files.js'
 import { issueAuthority, issueServerCertificate } from './x509.js'
 
 const validity = { notBefore: new Date(), notAfter: new Date(Date.now() + 3_600_000) }
@@ -42,7 +42,7 @@ function follow(signal: AbortSignal) {
     ...silentLogger,
     warn: (fields: { err?: unknown }) => void warnings.push(messageOf(fields.err)),
   }
-  return followGivenCertificates(
+  return followCertificateFiles(
     { certFile, keyFile, clock, log, onRenewed: (pair) => renewed.push(pair) },
     signal,
   )
@@ -92,12 +92,8 @@ describe('certificates that are given as files', () => {
 
   it.each<[string, () => Promise<unknown>, RegExp]>([
     ['missing', async () => {}, /tls\.crt cannot be read: ENOENT/],
-    [
-      'no certificate',
-      () => give({ ...first, cert: 'x' }),
-      /tls\.crt is not what it should be, in PEM/,
-    ],
-    ['no key', () => give({ ...first, key: 'x' }), /tls\.key is not what it should be, in PEM/],
+    ['no certificate', () => give({ ...first, cert: 'x' }), /tls\.crt is not valid PEM/],
+    ['no key', () => give({ ...first, key: 'x' }), /tls\.key is not valid PEM/],
     [
       'of two pairs',
       () => give({ cert: first.cert, key: second.key }),
