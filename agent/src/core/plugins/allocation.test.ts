@@ -1,28 +1,29 @@
 import type { InstanceName, SlotName } from '@akrijs/api'
+import { objectKey } from '@akrijs/kube/objects'
 import { describe, expect, it } from 'vitest'
 import { containerAllocation, type GrantedSlot } from './allocation.js'
+
+const PATHS = ['/a', '/b']
 
 function granted(
   instance: string,
   index: number,
-  directory: string | undefined,
   more: Partial<GrantedSlot['instance']> = {},
-): GrantedSlot {
+): Omit<GrantedSlot, 'id'> {
   const slot = `${instance}-${index}` as SlotName
+  const name = instance as InstanceName
+  const key = objectKey('default', instance)
   const digest = instance.slice(-6)
   return {
-    instance: {
-      name: instance as InstanceName,
-      digest,
-      device: { id: instance },
-      properties: {},
-      ...more,
-    },
+    instance: { key, name, digest, device: { id: instance }, properties: {}, ...more },
     slot,
     annotation: slot,
-    directory,
   }
 }
+
+/** The allocation of these slots. The directory of each slot has its own path, by the index of the slot. */
+const allocationOf = (...slots: Omit<GrantedSlot, 'id'>[]) =>
+  containerAllocation(slots, new Map(slots.map(({ slot }) => [slot, PATHS[Number(slot.at(-1))]])))
 
 const mount = (containerPath: string, hostPath: string) => ({
   containerPath,
@@ -30,12 +31,9 @@ const mount = (containerPath: string, hostPath: string) => ({
   readOnly: false,
 })
 
-describe('what a container gets to report by', () => {
-  it('R68 is a directory for each of its devices, told apart by the digest', () => {
-    const { envs, mounts } = containerAllocation([
-      granted('cam-8120fe', 0, '/a'),
-      granted('cam-a19705', 1, '/b'),
-    ])
+describe('the directory for the reports of a container', () => {
+  it('R68 is its own for each device, with the digest in the variable', () => {
+    const { envs, mounts } = allocationOf(granted('cam-8120fe', 0), granted('cam-a19705', 1))
     expect(envs).toEqual({
       AKRI_BROKER_INFO_DIRECTORY: '/run/akri/cam-8120fe',
       AKRI_BROKER_INFO_DIRECTORY_8120FE: '/run/akri/cam-8120fe',
@@ -47,30 +45,25 @@ describe('what a container gets to report by', () => {
     ])
   })
 
-  it('R68 is the directory of the first slot where it has several of one device', () => {
-    const { mounts } = containerAllocation([
-      granted('cam-8120fe', 0, '/a'),
-      granted('cam-8120fe', 1, '/b'),
-    ])
+  it('R68 is that of the first slot if the container has several slots of a device', () => {
+    const { mounts } = allocationOf(granted('cam-8120fe', 0), granted('cam-8120fe', 1))
     expect(mounts).toEqual([mount('/run/akri/cam-8120fe', '/a')])
   })
 
-  it('R68 is nothing where there is no directory', () => {
-    expect(containerAllocation([granted('cam-8120fe', 0, undefined)])).toMatchObject({
+  it('R68 is absent if it could not be made', () => {
+    expect(containerAllocation([granted('cam-8120fe', 0)], new Map())).toMatchObject({
       envs: {},
       mounts: [],
     })
   })
 
-  it('R68 cannot be another place because a device or a Configuration says so', () => {
+  it('R68 cannot be moved by a device or by a Configuration', () => {
     const device = {
       id: 'x',
       mounts: [{ containerPath: '/run/akri/cam-8120fe', hostPath: '/etc' }],
     }
     const properties = { AKRI_BROKER_INFO_DIRECTORY: '/etc' }
-    const { envs, mounts } = containerAllocation([
-      granted('cam-8120fe', 0, '/a', { device, properties }),
-    ])
+    const { envs, mounts } = allocationOf(granted('cam-8120fe', 0, { device, properties }))
     expect(envs.AKRI_BROKER_INFO_DIRECTORY).toBe('/run/akri/cam-8120fe')
     expect(mounts).toEqual([mount('/run/akri/cam-8120fe', '/a')])
   })

@@ -2,33 +2,34 @@ import type { SlotName } from '@akrijs/api'
 import type { ObjectKey } from '@akrijs/kube/objects'
 import type { DeviceSpec, Mount } from '@akrijs/runtime/handler'
 import type { ServedInstance } from '../instances/served-instance.js'
+import type { AllocationLedger } from '../slots/allocation-ledger.js'
 
-/** What the name of a container's annotation for a slot begins with. */
+/** The prefix of the name of a container's annotation for a slot. */
 export const SLOT_ANNOTATION = 'akri.agent.slot-'
 
-/** The environment variable that says where a container finds the directory by which it reports. */
+/** The environment variable with the path of the directory for the reports of a broker. */
 const DIRECTORY_VARIABLE = 'AKRI_BROKER_INFO_DIRECTORY'
-/** In the container; the Instance's name behind it. */
+/** That path in the container, before the name of the Instance. */
 const DIRECTORY_MOUNT = '/run/akri/'
 
-/** Makes the directory by which a workload reports, for the slot that it is given. */
+/** Makes the directories for the reports of brokers: a new directory for each allocation of a slot. */
 export interface WorkloadDirectoryMaker {
-  /** @returns the path on this node; undefined where it cannot be made, and then there is none */
+  /** @returns the path on this node; undefined if the directory cannot be made */
   open(instance: ObjectKey, slot: SlotName): Promise<string | undefined>
-  /** Begins to make it, for a slot that may be given soon; one that is there is left alone. */
+  /** Starts to make the directory of a slot that may be allocated soon, unless it exists. */
   prepare(instance: ObjectKey, slot: SlotName): void
-  /** What has been prepared will not be opened. */
+  /** The prepared directory will not be opened. */
   discard(instance: ObjectKey, slot: SlotName): void
 }
 
-/** One slot that a container is given. */
+/** A slot that is allocated to a container. */
 export interface GrantedSlot {
-  readonly instance: Pick<ServedInstance, 'name' | 'digest' | 'device' | 'properties'>
+  readonly instance: Pick<ServedInstance, 'key' | 'name' | 'digest' | 'device' | 'properties'>
   readonly slot: SlotName
+  /** The id in the request. */
+  readonly id: string
   /** The value of the slot's annotation: the slot, or `C:<virtual id>:<slot>`. */
   readonly annotation: string
-  /** Where on this node its workload may report. */
-  readonly directory: string | undefined
 }
 
 /** The kubelet gives all of this to the container. */
@@ -39,18 +40,41 @@ export interface ContainerAllocation {
   readonly annotations: Readonly<Record<string, string>>
 }
 
+export interface GrantOptions {
+  readonly ledger: AllocationLedger
+  readonly directories: WorkloadDirectoryMaker | undefined
+}
+
+/** Records the allocations of all containers of a request, and opens a directory for each slot. */
+export async function grantSlots(
+  containers: readonly (readonly GrantedSlot[])[],
+  resourceName: string,
+  { ledger, directories }: GrantOptions,
+): Promise<ContainerAllocation[]> {
+  const opened = new Map<SlotName, string | undefined>()
+  for (const { slot, id } of containers.flat()) ledger.record({ slot, resourceName, id })
+  for (const { instance, slot } of containers.flat())
+    if (!opened.has(slot)) opened.set(slot, await directories?.open(instance.key, slot))
+  return containers.map((slots) => containerAllocation(slots, opened))
+}
+
 /**
- * What a container gets for its slots: each property as an environment variable, plain and with the Instance's digest
- * behind it (so that several devices of one kind can be told apart), mounts, device nodes, an annotation for each slot, and
- * a directory by which it reports.
+ * The content of a container for its slots: each property as an environment variable, plain and with the digest of the
+ * Instance (so that devices of the same kind can be told apart), mounts, device nodes, an annotation for each slot, and a
+ * directory for reports.
+ * @param directories by slot, the path on this node
  */
-export function containerAllocation(granted: readonly GrantedSlot[]): ContainerAllocation {
+export function containerAllocation(
+  slots: readonly Omit<GrantedSlot, 'id'>[],
+  directories: ReadonlyMap<SlotName, string | undefined>,
+): ContainerAllocation {
   const envs: Record<string, string> = {}
   const mounts = new Map<string, Required<Mount>>()
   const devices = new Map<string, DeviceSpec>()
   const annotations: Record<string, string> = {}
-  // Where several devices say different things of one name or path, the first one counts.
-  for (const { instance, slot, annotation, directory } of granted) {
+  // If several devices have the same name or path, the first device counts.
+  for (const { instance, slot, annotation } of slots) {
+    const directory = directories.get(slot)
     const containerPath = `${DIRECTORY_MOUNT}${instance.name}`
     const reporting = directory === undefined ? {} : { [DIRECTORY_VARIABLE]: containerPath }
     if (directory !== undefined && !mounts.has(containerPath))

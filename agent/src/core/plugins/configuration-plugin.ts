@@ -1,4 +1,4 @@
-import { formatSlotUsage, GROUP, type SlotName } from '@akrijs/api'
+import { formatSlotUsage, GROUP } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import { AllocationRefusedError } from '../../errors.js'
 import type { Cluster } from '../../ports/cluster.js'
@@ -14,12 +14,8 @@ import {
 } from '../slots/configuration-slots.js'
 import type { RequestClaims } from '../slots/slot-claims.js'
 import type { SlotTable } from '../slots/slot-table.js'
-import {
-  type ContainerAllocation,
-  containerAllocation,
-  type WorkloadDirectoryMaker,
-} from './allocation.js'
-import { claimSlot } from './claim-slot.js'
+import { type ContainerAllocation, grantSlots, type WorkloadDirectoryMaker } from './allocation.js'
+import { type ClaimSlot, claimAllOrNone } from './claim-slots.js'
 import type { AdvertisedDevice, PluginBehaviour, PreferenceRequest } from './plugin-behaviour.js'
 
 export interface ConfigurationPluginOptions {
@@ -33,13 +29,7 @@ export interface ConfigurationPluginOptions {
   slotTable(instance: ServedInstance): SlotTable
 }
 
-/** What has been claimed: of which Instance, which may have gone since, and what it says of the slot. */
-interface Claimed {
-  readonly instance: ServedInstance['key']
-  readonly usage: string
-}
-
-/** How often slots are chosen anew when other nodes are faster. */
+/** How often slots are chosen for one request, while other nodes claim the chosen slots first. */
 const MAX_ATTEMPTS = 10
 
 /** The resource of a Configuration: any of its devices. */
@@ -58,28 +48,26 @@ export class ConfigurationPlugin implements PluginBehaviour {
   }
 
   prefer(requests: readonly PreferenceRequest[]): readonly (readonly string[])[] {
-    const slots = this.#slotsToGive()
+    const slots = this.#allocatableSlots()
     return requests.map((request) => preferredIds(slots, this.#options.node, request))
   }
 
-  async allocate(
+  allocate(
     requests: readonly (readonly string[])[],
     claims: RequestClaims,
   ): Promise<readonly ContainerAllocation[]> {
-    const claimed = new Map<SlotName, Claimed>()
-    try {
+    const { node } = this.#options
+    return claimAllOrNone({ ...this.#options, claims, level: this.level }, async (claim) => {
       for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-        const choice = chooseSlots(this.#slotsToGive(), this.#options.node, requests)
+        const choice = chooseSlots(this.#allocatableSlots(), node, requests)
         if (!choice.ok) throw new AllocationRefusedError(choice.reason)
-        if (await this.#claimAll(choice.containers.flat(), claims, claimed))
-          return await this.#respond(choice.containers)
+        if (await this.#claimAll(choice.containers.flat(), claim))
+          return this.#grant(choice.containers)
       }
-      throw new AllocationRefusedError('other nodes were faster, each time that a slot was chosen')
-    } catch (error) {
-      // All or none: what was claimed for a request that fails is nobody's.
-      for (const [slot, one] of claimed) await this.#release(slot, one)
-      throw error
-    }
+      throw new AllocationRefusedError(
+        `other nodes claimed the chosen slots first, ${MAX_ATTEMPTS} times`,
+      )
+    })
   }
 
   #slots(): InstanceSlots[] {
@@ -89,69 +77,45 @@ export class ConfigurationPlugin implements PluginBehaviour {
     })
   }
 
-  /** What a container has is not to be given to another one, although its Instance may not say so at the moment. */
-  #slotsToGive(): InstanceSlots[] {
-    return this.#slots().map((of) => ({
-      ...of,
-      slots: this.#options.ledger.overlay(of.instance, of.slots),
+  /** The slot of a running container is not allocatable, even if the Instance has lost its claim. */
+  #allocatableSlots(): InstanceSlots[] {
+    return this.#slots().map((each) => ({
+      ...each,
+      slots: this.#options.ledger.overlay(each.instance, each.slots),
     }))
   }
 
-  /** @returns false where another one was faster; what was claimed before stays claimed for the next choice */
-  async #claimAll(
-    chosen: readonly ChosenSlot[],
-    claims: RequestClaims,
-    claimed: Map<SlotName, Claimed>,
-  ): Promise<boolean> {
-    for (const one of new Map(chosen.map((each) => [each.slot, each])).values()) {
-      const [instance, usage] = [this.#keyOf(one), this.#usageOf(one)]
-      const { held, outcome } = await claimSlot(
-        { ...this.#options, claims },
-        { level: this.level, instance, slot: one.slot, usage },
-      )
+  /** @returns false if another node claimed a slot first. The claims so far stay for the next choice. */
+  async #claimAll(chosen: readonly ChosenSlot[], claim: ClaimSlot): Promise<boolean> {
+    const { node } = this.#options
+    for (const { id, instance, slot } of new Map(
+      chosen.map((each) => [each.slot, each]),
+    ).values()) {
+      const usage = formatSlotUsage({ level: 'configuration', virtualId: id, node })
+      const { held } = await claim({ instance: this.#served(instance).key, slot, usage })
       if (!held) return false
-      if (outcome === 'claimed') claimed.set(one.slot, { instance, usage })
     }
     return true
   }
 
-  async #release(slot: SlotName, { instance, usage }: Claimed): Promise<void> {
-    // One that cannot be released now is found by the reclaimer: no container has it.
-    await this.#options.cluster.releaseSlot(instance, slot, usage).catch(() => undefined)
-  }
-
-  #usageOf({ id }: ChosenSlot): string {
-    return formatSlotUsage({ level: 'configuration', virtualId: id, node: this.#options.node })
-  }
-
-  #keyOf({ instance }: ChosenSlot): ServedInstance['key'] {
-    return this.#servedOf(instance).key
-  }
-
-  #servedOf(instance: ChosenSlot['instance']): ServedInstance {
-    const served = this.#options.instances().find(({ name }) => name === instance)
-    if (served === undefined) throw new AllocationRefusedError(`Instance ${instance} has just gone`)
-    return served
-  }
-
-  async #respond(
-    containers: readonly (readonly ChosenSlot[])[],
-  ): Promise<readonly ContainerAllocation[]> {
-    const { directories, ledger } = this.#options
-    for (const { slot, id } of containers.flat())
-      ledger.record({ slot, resourceName: this.resourceName, id })
-    const paths = new Map<SlotName, string | undefined>()
-    for (const one of new Map(containers.flat().map((each) => [each.slot, each])).values())
-      paths.set(one.slot, await directories?.open(this.#keyOf(one), one.slot))
-    return containers.map((chosen) =>
-      containerAllocation(
+  #grant(containers: readonly (readonly ChosenSlot[])[]): Promise<ContainerAllocation[]> {
+    return grantSlots(
+      containers.map((chosen) =>
         chosen.map(({ id, instance, slot }) => ({
-          instance: this.#servedOf(instance),
+          instance: this.#served(instance),
           slot,
+          id,
           annotation: `C:${id}:${slot}`,
-          directory: paths.get(slot),
         })),
       ),
+      this.resourceName,
+      this.#options,
     )
+  }
+
+  #served(name: ChosenSlot['instance']): ServedInstance {
+    const served = this.#options.instances().find((instance) => instance.name === name)
+    if (served === undefined) throw new AllocationRefusedError(`Instance ${name} was removed`)
+    return served
   }
 }

@@ -8,12 +8,8 @@ import type { AllocationLedger } from '../slots/allocation-ledger.js'
 import { offeredSlots, preferredSlots } from '../slots/offer.js'
 import type { RequestClaims } from '../slots/slot-claims.js'
 import type { SlotTable } from '../slots/slot-table.js'
-import {
-  type ContainerAllocation,
-  containerAllocation,
-  type WorkloadDirectoryMaker,
-} from './allocation.js'
-import { claimSlot } from './claim-slot.js'
+import { type ContainerAllocation, grantSlots, type WorkloadDirectoryMaker } from './allocation.js'
+import { type ClaimSlot, claimAllOrNone } from './claim-slots.js'
 import type { AdvertisedDevice, PluginBehaviour, PreferenceRequest } from './plugin-behaviour.js'
 
 export interface InstancePluginOptions {
@@ -32,10 +28,12 @@ export class InstancePlugin implements PluginBehaviour {
   readonly level = 'instance'
   readonly resourceName: string
   readonly #options: InstancePluginOptions
+  readonly #usage: string
   #instance: ServedInstance
 
   constructor(instance: ServedInstance, options: InstancePluginOptions) {
     this.resourceName = `${GROUP}/${instance.name}`
+    this.#usage = formatSlotUsage({ level: 'instance', node: options.node })
     this.#instance = instance
     this.#options = options
   }
@@ -45,8 +43,8 @@ export class InstancePlugin implements PluginBehaviour {
   }
 
   /**
-   * What is served now: the device, its properties and its capacity may have changed.
-   * @returns whether that changes what is offered
+   * Takes over a new state of the device, its properties and its capacity.
+   * @returns whether the advertised list may change
    */
   update(instance: ServedInstance): boolean {
     const { healthy, capacity } = this.#instance
@@ -60,47 +58,30 @@ export class InstancePlugin implements PluginBehaviour {
 
   prefer(requests: readonly PreferenceRequest[]): readonly (readonly string[])[] {
     const { node, ledger } = this.#options
-    const { nodes, slots: now } = this.#table()
-    const slots = ledger.overlay(this.#instance.name, now)
-    return requests.map((request) => preferredSlots(slots, { node, nodes, ...request }))
+    const table = this.#table()
+    const slots = ledger.overlay(this.#instance.name, table.slots)
+    return requests.map((request) =>
+      preferredSlots(slots, { node, nodes: table.nodes, ...request }),
+    )
   }
 
   async allocate(
     requests: readonly (readonly string[])[],
     claims: RequestClaims,
   ): Promise<readonly ContainerAllocation[]> {
-    // As it was when the kubelet asked: one answer must not mix two states of a device.
+    // An update during the request must not mix two states of a device in one answer.
     const instance = this.#instance
-    const slots = requests.map((ids) => ids.map((id) => this.#checkedSlot(id)))
-    const claimed: SlotName[] = []
-    try {
-      for (const slot of new Set(slots.flat()))
-        if (await this.#claim(slot, claims)) claimed.push(slot)
-    } catch (error) {
-      // All or none: what was claimed for a request that fails is nobody's.
-      for (const slot of claimed) await this.#release(slot)
-      throw error
-    }
-    const { directories, ledger } = this.#options
-    for (const slot of slots.flat())
-      ledger.record({ slot, resourceName: this.resourceName, id: slot })
-    const paths = new Map<SlotName, string | undefined>()
-    for (const slot of new Set(slots.flat()))
-      paths.set(slot, await directories?.open(instance.key, slot))
-    return slots.map((ofContainer) =>
-      containerAllocation(
-        ofContainer.map((slot) => ({
-          instance,
-          slot,
-          annotation: slot,
-          directory: paths.get(slot),
-        })),
+    const containers = requests.map((ids) => ids.map((id) => this.#checkedSlot(id)))
+    await claimAllOrNone({ ...this.#options, claims, level: this.level }, async (claim) => {
+      for (const slot of new Set(containers.flat())) await this.#claim(slot, claim)
+    })
+    return grantSlots(
+      containers.map((slots) =>
+        slots.map((slot) => ({ instance, slot, id: slot, annotation: slot })),
       ),
+      this.resourceName,
+      this.#options,
     )
-  }
-
-  get #usage(): string {
-    return formatSlotUsage({ level: 'instance', node: this.#options.node })
   }
 
   #table(): SlotTable {
@@ -108,64 +89,49 @@ export class InstancePlugin implements PluginBehaviour {
   }
 
   #offered(): Map<SlotName, boolean> {
-    // Without its Instance nothing can be claimed, and so nothing is offered.
     const { slots, heldOverCapacity, usable } = this.#table()
     return offeredSlots(slots, { node: this.#options.node, healthy: usable, heldOverCapacity })
   }
 
   #checkedSlot(id: string): SlotName {
-    const { name, healthy } = this.#instance
+    const { key, name, healthy } = this.#instance
     const shown = JSON.stringify(id.slice(0, 200))
     if (slotIndex(name, id) === undefined)
       throw new AllocationRefusedError(`${shown} is not a slot of Instance ${name}`)
     if (!healthy)
-      throw new AllocationRefusedError(`the device of Instance ${name} cannot be seen at present`)
-    const instance = this.#options.cluster.instances.get(this.#instance.key)
+      throw new AllocationRefusedError(`the device of Instance ${name} is not available now`)
+    const instance = this.#options.cluster.instances.get(key)
     if (instance === undefined) throw new AllocationRefusedError(`there is no Instance ${name} yet`)
     if (instance.metadata.deletionTimestamp !== undefined)
-      throw new AllocationRefusedError(`Instance ${name} is being deleted, and is made anew then`)
-    const slot = [...this.#offered()].find(([known]) => known === id)
+      throw new AllocationRefusedError(`Instance ${name} is being deleted`)
+    const [slot, isOffered] = [...this.#offered()].find(([offered]) => offered === id) ?? []
     if (slot === undefined)
       throw new AllocationRefusedError(
         `Instance ${name} has no slot ${shown}; its capacity is ${this.#table().slots.size}`,
       )
-    if (!slot[1]) throw new AllocationRefusedError(`slot ${id} is taken${this.#holderOf(slot[0])}`)
-    const claim = this.#options.ledger.claimsIn(name)[slot[0]] ?? this.#usage
-    // Its Instance may not say so at the moment.
+    if (!isOffered) {
+      const usage = this.#table().slots.get(slot)
+      const holder = usage !== undefined && 'node' in usage ? ` by node ${usage.node}` : ''
+      throw new AllocationRefusedError(`slot ${id} is taken${holder}`)
+    }
+    // The Instance may have lost the claim of a running container.
+    const claim = this.#options.ledger.claimsIn(name)[slot] ?? this.#usage
     if (claim !== this.#usage)
       throw new AllocationRefusedError(
         `a container of this node has slot ${id} already, by ${claim}`,
       )
-    return slot[0]
+    return slot
   }
 
-  #holderOf(slot: SlotName): string {
-    const usage = this.#table().slots.get(slot)
-    return usage?.level === 'instance' || usage?.level === 'configuration'
-      ? ` by node ${usage.node}`
-      : ''
-  }
-
-  /** @returns whether the slot was free; one that this node holds already is used again */
-  async #claim(slot: SlotName, claims: RequestClaims): Promise<boolean> {
+  async #claim(slot: SlotName, claim: ClaimSlot): Promise<void> {
     const { key, name } = this.#instance
-    const result = await claimSlot(
-      { ...this.#options, claims },
-      { level: this.level, instance: key, slot, usage: this.#usage },
-    )
-    if (result.held) return result.outcome === 'claimed'
+    const result = await claim({ instance: key, slot, usage: this.#usage })
+    if (result.held) return
     if (result.outcome !== 'taken')
       throw new AllocationRefusedError(`Instance ${name} or its slot ${slot} is gone`)
-    const by = parseSlotUsage(result.by)
+    const usage = parseSlotUsage(result.by)
     throw new AllocationRefusedError(
-      `slot ${slot} was just taken${'node' in by ? ` by node ${by.node}` : ''}`,
+      `slot ${slot} was just taken${'node' in usage ? ` by node ${usage.node}` : ''}`,
     )
-  }
-
-  async #release(slot: SlotName): Promise<void> {
-    // One that cannot be released now is found by the reclaimer: no container has it.
-    await this.#options.cluster
-      .releaseSlot(this.#instance.key, slot, this.#usage)
-      .catch(() => undefined)
   }
 }

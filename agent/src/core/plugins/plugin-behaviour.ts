@@ -2,13 +2,13 @@ import type { PluginLevel } from '../../ports/observer.js'
 import type { RequestClaims } from '../slots/slot-claims.js'
 import type { ContainerAllocation } from './allocation.js'
 
-/** A device as the kubelet gets it. */
+/** A device id that the kubelet can give to containers. */
 export interface AdvertisedDevice {
   readonly id: string
   readonly healthy: boolean
 }
 
-/** What makes the plugin of an Instance differ from that of a Configuration; the rest is {@link DevicePluginServer}'s. */
+/** The difference between the plugins of Instances and of Configurations. The device-plugin server does the rest. */
 export interface PluginBehaviour {
   readonly level: PluginLevel
   /** `akri.sh/…` */
@@ -17,14 +17,14 @@ export interface PluginBehaviour {
   advertise(): readonly AdvertisedDevice[]
   /**
    * @param requests the ids for each container
-   * @param claims what it claims for them
-   * @throws AllocationRefusedError, and nothing has been claimed
+   * @param claims claims the slots of the request
+   * @throws AllocationRefusedError. Then no slot is claimed.
    */
   allocate(
     requests: readonly (readonly string[])[],
     claims: RequestClaims,
   ): Promise<readonly ContainerAllocation[]>
-  /** Which ids the kubelet should better take. @default the kubelet chooses */
+  /** The ids that the kubelet should choose for each container. @default the kubelet chooses */
   prefer?(requests: readonly PreferenceRequest[]): readonly (readonly string[])[]
 }
 

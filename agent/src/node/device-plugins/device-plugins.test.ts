@@ -267,7 +267,7 @@ describe('the device plugin of an Instance', () => {
     )
     const allocation = plugins.claims.forRequest((claims) => plugin.allocate([[slot(0)]], claims))
     await expect(allocation).rejects.toThrow(
-      'the device of Instance cam-8120fe cannot be seen at present',
+      'the device of Instance cam-8120fe is not available now',
     )
     expect(usage()?.[slot(0)]).toBe('')
   })

@@ -5,27 +5,27 @@ import { expect, it } from 'vitest'
 import type { SlotClaim } from '../../ports/cluster.js'
 import { noopObserver } from '../../ports/observer.js'
 import { SlotClaims } from '../slots/slot-claims.js'
-import { claimSlot } from './claim-slot.js'
+import { claimAllOrNone } from './claim-slots.js'
 
 const instance = objectKey('default', 'cam-8120fe')
 const slot = 'cam-8120fe-0' as SlotName
 
 it.each<[string, () => Promise<SlotClaim>, string[]]>([
-  ['of a slot that is free now', async () => ({ outcome: 'claimed' }), ['prepare']],
+  ['of a free slot', async () => ({ outcome: 'claimed' }), ['prepare']],
   [
-    'of a slot that this node has by it already',
+    'of a slot that this node has claimed before',
     async () => ({ outcome: 'taken', by: 'node-a' }),
     ['prepare'],
   ],
   [
-    'of a slot that another node was faster with',
+    'of a slot that another node claimed first',
     async () => ({ outcome: 'taken', by: 'node-b' }),
     ['prepare', 'discard'],
   ],
-  ['of a slot that is gone', async () => ({ outcome: 'gone' }), ['prepare', 'discard']],
-  ['that cannot be made', () => Promise.reject(new TypeError('no answer')), ['prepare', 'discard']],
+  ['of a slot that does not exist', async () => ({ outcome: 'gone' }), ['prepare', 'discard']],
+  ['that fails', () => Promise.reject(new TypeError('no answer')), ['prepare', 'discard']],
 ])(
-  'R68 a claim %s has its directory made meanwhile, and keeps it only with the slot',
+  'R68 a claim %s prepares the directory, and keeps it only with the slot',
   async (_, answer, calls) => {
     const called: string[] = []
     const directories = {
@@ -38,13 +38,16 @@ it.each<[string, () => Promise<SlotClaim>, string[]]>([
       return answer()
     }
     const options = {
-      cluster: { claimSlot: claimed },
+      cluster: { claimSlot: claimed, releaseSlot: async () => 'released' as const },
       observer: noopObserver,
       directories,
+      level: 'instance' as const,
     }
     const result = await new SlotClaims(new ManualClock())
       .forRequest((claims) =>
-        claimSlot({ ...options, claims }, { level: 'instance', instance, slot, usage: 'node-a' }),
+        claimAllOrNone({ ...options, claims }, (claim) =>
+          claim({ instance, slot, usage: 'node-a' }),
+        ),
       )
       .catch(() => undefined)
     expect(result?.held ?? false).toBe(calls.length === 1)

@@ -1,0 +1,60 @@
+import type { SlotName } from '@akrijs/api'
+import type { ObjectKey } from '@akrijs/kube/objects'
+import type { Cluster, SlotClaim } from '../../ports/cluster.js'
+import type { AgentObserver, PluginLevel } from '../../ports/observer.js'
+import type { RequestClaims } from '../slots/slot-claims.js'
+import type { WorkloadDirectoryMaker } from './allocation.js'
+
+export interface ClaimSlotsOptions {
+  readonly cluster: Pick<Cluster, 'claimSlot' | 'releaseSlot'>
+  readonly claims: RequestClaims
+  readonly observer: AgentObserver
+  readonly directories: WorkloadDirectoryMaker | undefined
+  readonly level: PluginLevel
+}
+
+export interface SlotToClaim {
+  readonly instance: ObjectKey
+  readonly slot: SlotName
+  readonly usage: string
+}
+
+/** `held`: this node holds the slot with that usage now, by this claim or by an earlier one. */
+export type ClaimSlot = (target: SlotToClaim) => Promise<SlotClaim & { readonly held: boolean }>
+
+/** Runs `work`, which claims the slots of one request of the kubelet. If `work` rejects, its claims are released. */
+export async function claimAllOrNone<T>(
+  options: ClaimSlotsOptions,
+  work: (claim: ClaimSlot) => Promise<T>,
+): Promise<T> {
+  const claimed: SlotToClaim[] = []
+  try {
+    return await work(async (target) => {
+      const result = await claimSlot(options, target)
+      if (result.outcome === 'claimed') claimed.push(target)
+      return result
+    })
+  } catch (error) {
+    // After a failed release, the slot reconciler releases the slot, because no container uses it.
+    for (const { instance, slot, usage } of claimed)
+      await options.cluster.releaseSlot(instance, slot, usage).catch(() => undefined)
+    throw error
+  }
+}
+
+/** Claims a slot, and prepares its directory at the same time: the kubelet waits for both, and each waits for a disk. */
+async function claimSlot(
+  { cluster, claims, observer, directories, level }: ClaimSlotsOptions,
+  { instance, slot, usage }: SlotToClaim,
+): Promise<SlotClaim & { readonly held: boolean }> {
+  directories?.prepare(instance, slot)
+  let held = false
+  try {
+    const result = await claims.claim(slot, () => cluster.claimSlot(instance, slot, usage))
+    observer.claimed(level, result.outcome)
+    held = result.outcome === 'claimed' || (result.outcome === 'taken' && result.by === usage)
+    return { ...result, held }
+  } finally {
+    if (!held) directories?.discard(instance, slot)
+  }
+}
