@@ -117,7 +117,8 @@ describe('the OPC UA handler', () => {
     expect(offered).toBeGreaterThan(500)
     const told = () =>
       rounds.logged.filter(({ message }) => message === 'servers left out of a full device list')
-    // Descriptions, which come in as many rounds as this machine needs for them, make the list too long.
+    // Descriptions, which come in as many rounds as this machine needs for them, make the list too
+    // long.
     for (let round = 0; round < 40 && told().length === 0; round++) await rounds.next()
     expect(told(), 'after 40 rounds').not.toEqual([])
     await rounds.next()

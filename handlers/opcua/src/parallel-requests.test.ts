@@ -8,7 +8,10 @@ import type { OpcuaServer } from './opcua-server.js'
 import { Reach } from './reach.js'
 import { ServerDescriptions } from './server-descriptions.js'
 
-/** Of 40 servers so many are asked at a time, as it stands in standard-method.ts and server-descriptions.ts. */
+/**
+ * Of 40 servers so many are asked at a time, as it stands in standard-method.ts and
+ * server-descriptions.ts.
+ */
 const AT_MOST = 16
 const timeouts = { connectMs: 60_000, totalMs: 60_000 }
 

@@ -9,7 +9,8 @@ import { missingForOpen62541, useOpen62541 } from '../test-peers/open62541.js'
 import { DISCOVERY_SERVER, SimulatedServer } from '../test-peers/simulated-server.js'
 import { createOpcuaHandler } from './index.js'
 
-// Servers and a client that are not ours: open62541, and node-opcua as a discovery server that others register with.
+// Servers and a client that are not ours: open62541, and node-opcua as a discovery server that
+// others register with.
 alone()
 
 const has = (command: string, ...args: string[]) => spawnSync(command, args).status === 0

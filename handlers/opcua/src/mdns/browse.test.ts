@@ -11,7 +11,8 @@ import { Lan, type LanHost } from '../../test-peers/lan.js'
 import { type BrowseOptions, browseServers } from './browse.js'
 import type { MdnsServer } from './mdns-server.js'
 
-// Over real multicast: peers in network namespaces announce, and this process browses on the links to them.
+// Over real multicast: peers in network namespaces announce, and this process browses on the links
+// to them.
 alone()
 
 const isRoot = process.getuid?.() === 0
@@ -338,7 +339,8 @@ describe.skipIf(missing.length > 0)(`browsing over multicast${needs(missing)}`, 
       () => expect(logged).toContain('more messages come by multicast than are read'),
       { timeout: 60_000 },
     )
-    // In a flood the kernel drops what comes while nobody reads, whoever has sent it: a server is asked again, and says it again.
+    // In a flood the kernel drops what comes while nobody reads, whoever has sent it: a server is
+    // asked again, and says it again.
     const server = say(good, [announcement({ name: 'good', host: 'good', address: good.address })])
     const found = await until(lists, (servers) => names(servers).includes('good'))
     stop.abort()

@@ -1,7 +1,7 @@
-import { type Clock, type Logger, messageOf, systemClock } from '@akrijs/sdk'
+import { type Clock, type Logger, systemClock } from '@akrijs/sdk'
 import type { Datagram } from '@akrijs/sdk/network'
 import { Bell } from './bell.js'
-import { encodeQuery } from './dns-message.js'
+import { encodeQuery } from './dns-encoder.js'
 import { type MdnsServer, mdnsServer, mergeServers } from './mdns-server.js'
 import { MessageReader } from './message-reader.js'
 import { type Family, MDNS_PORT, MulticastSocket } from './multicast-socket.js'
@@ -14,12 +14,12 @@ export interface BrowseOptions {
   readonly signal: AbortSignal
   /** @default systemClock */
   readonly clock?: Clock
-  /** Names of the interfaces to listen on. @default all but the loopback */
+  /** Names of the interfaces to use. @default all but the loopback interface */
   readonly interfaces?: readonly string[]
   /**
-   * Only addresses in these are believed, `192.0.2.0/24`: who announces a server could name any. This machine and the metadata
-   * of clouds are in none that does not name them.
-   * @default the networks of the interface that the announcement came in on
+   * The networks of acceptable addresses, such as `192.0.2.0/24`: a sender could announce any
+   * address. This machine and the metadata services of clouds are acceptable only if named.
+   * @default the networks of the interface that received the announcement
    */
   readonly allowedNetworks?: readonly string[] | undefined
 }
@@ -27,41 +27,41 @@ export interface BrowseOptions {
 const SERVICE = ['_opcua-tcp', '_tcp', 'local']
 const FAMILIES = ['IPv4', 'IPv6'] as const
 
-/** The first list waits for the answers to three questions, in milliseconds: a shorter one would be taken for servers lost. */
+/** The first list waits for the answers to three queries: a partial list would remove Instances. */
 const FIRST_LIST_MS = 3500
-/** What is announced together is told together, in milliseconds. */
+/** Changes within this time are in one list. */
 const GATHER_MS = 100
-/** How often to see which interfaces there are, in milliseconds. */
+/** The interval between reads of the interface table. */
 const INTERFACES_MS = 2000
-/** How soon a socket that could not be had, or broke, is opened anew, in milliseconds. */
+/** The wait before a failed socket is opened again. */
 const REOPEN_MS = 10_000
-/** What comes within so long is looked at together, in milliseconds. */
+/** Messages within this time are processed together. */
 const REST_MS = 10
 
 /**
- * Follows who announces itself as `_opcua-tcp._tcp` by multicast DNS, on all networks of this machine. Gives a complete list
- * {@link FIRST_LIST_MS} after it began, and then whenever it is another one: a server that comes or says goodbye within
- * {@link GATHER_MS}, one that falls silent when the time of its records is over (120 s, as most announce it).
+ * Browses for `_opcua-tcp._tcp` by multicast DNS on all networks of this machine. Yields a complete
+ * list after {@link FIRST_LIST_MS}, and then each changed list: after an announcement or a goodbye
+ * within {@link GATHER_MS}, and after the expiry of a silent server (usually 120 s).
  * Ends with its signal.
  */
 export async function* browseServers(
   options: BrowseOptions,
 ): AsyncGenerator<readonly MdnsServer[], void, void> {
-  const { clock = systemClock, log, signal } = options
+  const { clock = systemClock, signal } = options
   const done = new AbortController()
   const until = AbortSignal.any([signal, done.signal])
   const browser = new Browser({ ...options, clock })
-  const running = browser.run(until).catch((error: unknown) => {
-    log.error({ err: error }, 'browsing for servers failed')
-  })
+  const running = browser.run(until).finally(() => done.abort())
+  // The failure is thrown below.
+  running.catch(() => undefined)
   try {
     await clock.sleep(FIRST_LIST_MS, until).catch(() => undefined)
-    for (let before: string | undefined; !until.aborted; ) {
+    for (let previous: string | undefined; !until.aborted; ) {
       const servers = browser.servers()
-      const now = JSON.stringify(servers)
-      if (now !== before) yield servers
-      before = now
-      await browser.heard.wait(until)
+      const current = JSON.stringify(servers)
+      if (current !== previous) yield servers
+      previous = current
+      await browser.changed.wait(until)
       await clock.sleep(GATHER_MS, until).catch(() => undefined)
     }
   } finally {
@@ -70,7 +70,7 @@ export async function* browseServers(
   }
 }
 
-/** An interface, and what was heard on it: it stays true for its time when the interface goes. */
+/** An interface and its received records, which stay valid for their time without the interface. */
 interface Network {
   local: LocalInterface | undefined
   readonly joined: Set<Family>
@@ -88,8 +88,8 @@ class Browser {
   readonly #reopenAt = new Map<Family, number>()
   readonly #warned = new Set<string>()
   readonly #work = new Bell()
-  /** Rings when the servers may be others. */
-  readonly heard = new Bell()
+  /** Rings when the servers may have changed. */
+  readonly changed = new Bell()
 
   constructor({
     clock,
@@ -104,13 +104,13 @@ class Browser {
       type: SERVICE,
       allowed: allowedNetworks === undefined ? undefined : networkList(allowedNetworks),
       onFlood: (sender) =>
-        this.#warnOnce('flood', { sender }, 'more messages come by multicast than are read'),
+        this.#warnOnce('flood', { sender }, 'multicast messages over the limit dropped'),
     })
   }
 
   servers(): MdnsServer[] {
-    const all = [...this.#networks.values()].flatMap(({ cache }) => cache.resolved())
-    return mergeServers(all.map(mdnsServer).filter((server) => server !== undefined))
+    const services = [...this.#networks.values()].flatMap(({ cache }) => cache.resolved())
+    return mergeServers(services.map(mdnsServer).filter((server) => server !== undefined))
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -118,18 +118,14 @@ class Browser {
       for (let interfacesAt = 0; !signal.aborted; ) {
         await this.#openSockets()
         if (interfacesAt <= this.#clock.monotonicMs()) {
-          this.#lookAtInterfaces()
+          this.#readInterfaces()
           interfacesAt = this.#clock.monotonicMs() + INTERFACES_MS
         }
-        for (const network of this.#networks.values()) await this.#tend(network)
-        const next = Math.min(
-          interfacesAt,
-          ...[...this.#networks.values()].map((network) => this.#nextOf(network)),
-        )
-        await this.#work.wait(signal, {
-          clock: this.#clock,
-          ms: Math.max(0, next - this.#clock.monotonicMs()),
-        })
+        for (const network of this.#networks.values()) await this.#update(network)
+        const networks = [...this.#networks.values()]
+        const next = Math.min(interfacesAt, ...networks.map((network) => this.#nextDue(network)))
+        const ms = Math.max(0, next - this.#clock.monotonicMs())
+        await this.#work.wait(signal, { clock: this.#clock, ms })
         await this.#clock.sleep(REST_MS, signal).catch(() => undefined)
       }
     } finally {
@@ -139,46 +135,40 @@ class Browser {
 
   async #openSockets(): Promise<void> {
     for (const family of FAMILIES) {
-      if (
-        this.#sockets.has(family) ||
-        (this.#reopenAt.get(family) ?? 0) > this.#clock.monotonicMs()
-      )
-        continue
-      this.#reopenAt.set(family, this.#clock.monotonicMs() + REOPEN_MS)
+      const now = this.#clock.monotonicMs()
+      if (this.#sockets.has(family) || (this.#reopenAt.get(family) ?? 0) > now) continue
+      this.#reopenAt.set(family, now + REOPEN_MS)
       const onDatagram = (datagram: Datagram) => this.#take(datagram)
       const onBroken = (error: Error) => {
-        this.#log.warn({ family, reason: messageOf(error) }, 'the multicast socket broke')
-        this.#lose(family)
+        this.#log.warn({ family, err: error }, 'multicast socket failed')
+        this.#removeSocket(family)
       }
       try {
         this.#sockets.set(family, await MulticastSocket.open(family, { onDatagram, onBroken }))
         this.#warned.delete(family)
         for (const network of this.#networks.values()) this.#join(network, family)
       } catch (error) {
-        this.#warnOnce(
-          family,
-          { family, reason: messageOf(error) },
-          `no multicast DNS: port ${MDNS_PORT} cannot be had`,
-        )
+        const fields = { family, port: MDNS_PORT, err: error }
+        this.#warnOnce(family, fields, 'multicast DNS port not opened')
       }
     }
   }
 
-  #lose(family: Family): void {
+  #removeSocket(family: Family): void {
     this.#sockets.delete(family)
     for (const { joined } of this.#networks.values()) joined.delete(family)
     this.#work.ring()
   }
 
-  #lookAtInterfaces(): void {
+  #readInterfaces(): void {
     const present = new Map(localInterfaces(this.#only).map((local) => [local.name, local]))
     for (const [name, network] of this.#networks) {
-      const now = present.get(name)
-      if (network.local !== undefined && now?.ipv4 !== network.local.ipv4)
+      const local = present.get(name)
+      if (network.local !== undefined && local?.ipv4 !== network.local.ipv4)
         this.#leave(network, 'IPv4')
-      if (network.local !== undefined && !now?.hasIpv6) this.#leave(network, 'IPv6')
-      network.local = now
-      if (now === undefined && network.cache.nextDue(0) === Number.POSITIVE_INFINITY)
+      if (network.local !== undefined && !local?.hasIpv6) this.#leave(network, 'IPv6')
+      network.local = local
+      if (local === undefined && network.cache.nextDue(0) === Number.POSITIVE_INFINITY)
         this.#networks.delete(name)
     }
     for (const [name, local] of present) {
@@ -202,16 +192,12 @@ class Browser {
       const isNew = socket.join(local)
       if (!isNew && joined.has(family)) return
     } catch (error) {
-      const reason = messageOf(error)
-      this.#warnOnce(
-        `${family} ${local.name}`,
-        { interface: local.name, family, reason },
-        'no multicast on an interface',
-      )
+      const fields = { interface: local.name, family, err: error }
+      this.#warnOnce(`${family} ${local.name}`, fields, 'multicast group not joined')
       return
     }
     joined.add(family)
-    // Somebody new may hear it.
+    // Servers on the new network have not received a query yet.
     network.schedule.begin(this.#clock.monotonicMs())
   }
 
@@ -219,39 +205,32 @@ class Browser {
     if (local !== undefined && joined.delete(family)) this.#sockets.get(family)?.leave(local)
   }
 
-  /** Forgets what is over, and asks what is to be asked. */
-  async #tend(network: Network): Promise<void> {
+  /** Removes expired records and sends due queries. */
+  async #update(network: Network): Promise<void> {
     const { local, cache, schedule } = network
     const now = this.#clock.monotonicMs()
     cache.expire(now)
-    // What is gone may be back soon, or may never have been gone.
+    // A removed server may return soon, or a forged message may have removed it.
     if (cache.takeRemovals() > 0) schedule.begin(now)
     const { questions, known } = cache.takeDueQuestions(now, schedule.takeDue(now))
-    this.heard.ring()
+    this.changed.ring()
     if (cache.refused > 0)
-      this.#warnOnce(
-        'many',
-        { refused: cache.refused },
-        'too many servers are announced, some are left out',
-      )
+      this.#warnOnce('many', { refused: cache.refused }, 'announced servers over the limit ignored')
     for (const message of encodeQuery(questions, known))
       for (const family of network.joined)
         if (local !== undefined) await this.#send(message, local, family)
   }
 
-  async #send(message: Buffer, on: LocalInterface, family: Family): Promise<void> {
+  async #send(message: Buffer, local: LocalInterface, family: Family): Promise<void> {
     try {
-      await this.#sockets.get(family)?.send(message, on)
+      await this.#sockets.get(family)?.send(message, local)
     } catch (error) {
-      // It goes down, or has gone: what it was asked is asked again.
-      this.#log.debug(
-        { interface: on.name, family, reason: messageOf(error) },
-        'a question could not be sent',
-      )
+      // The interface or the socket went away. The schedule repeats the query.
+      this.#log.debug({ interface: local.name, family, err: error }, 'query not sent')
     }
   }
 
-  #nextOf({ joined, cache, schedule }: Network): number {
+  #nextDue({ joined, cache, schedule }: Network): number {
     return Math.min(
       joined.size > 0 ? schedule.dueAt : Number.POSITIVE_INFINITY,
       cache.nextDue(this.#clock.monotonicMs()),
@@ -259,12 +238,12 @@ class Browser {
   }
 
   #take(datagram: Datagram): void {
+    const now = this.#clock.monotonicMs()
     const interfaces = [...this.#networks.values()].flatMap(({ local }) => local ?? [])
-    const heard = this.#reader.read(datagram.bytes, datagram, interfaces, this.#clock.monotonicMs())
-    if (heard === undefined) return
-    this.#networks
-      .get(heard.local.name)
-      ?.cache.take(heard.records, heard.sender, this.#clock.monotonicMs())
+    const received = this.#reader.read(datagram.bytes, datagram, interfaces, now)
+    if (received === undefined) return
+    const { local, records, sender } = received
+    this.#networks.get(local.name)?.cache.take(records, sender, now)
     this.#work.ring()
   }
 

@@ -2,7 +2,9 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { fuzz } from '../../../../test/support/fuzz.js'
 import { processorMs } from '../../../../test/support/processor-ms.js'
-import { decodeResponse, encodeQuery, MAX_MESSAGE, nameKey, type PtrRecord } from './dns-message.js'
+import { decodeResponse, MAX_MESSAGE } from './dns-decoder.js'
+import { encodeQuery } from './dns-encoder.js'
+import { nameKey, type PtrRecord } from './dns-message.js'
 
 const { parameters, timeoutMs } = fuzz({ runs: 2000 })
 const SERVICE = ['_opcua-tcp', '_tcp', 'local']
@@ -56,7 +58,10 @@ const long = [...Array(126).fill([1, 0x61]).flat(), 0]
 const pointer = (label: number) => [0xc0, 12 + 2 * label]
 const service = [...SERVICE.flatMap((text) => [text.length, ...Buffer.from(text)]), 0]
 
-/** A name, and then pointers each of which points at what is before it. The name begins in byte 23 of a message. */
+/**
+ * A name, and then pointers each of which points at what is before it. The name begins in byte 23
+ * of a message.
+ */
 function chain(bytes: number): number[] {
   const pointers = Array.from({ length: bytes / 2 }, (_, index) =>
     index === 0 ? 23 : 24 + 2 * (index - 1),

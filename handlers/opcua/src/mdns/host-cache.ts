@@ -1,42 +1,45 @@
-// What has been heard of the addresses of hosts (RFC 6762, section 10). Without any I/O.
+// The received addresses of hosts (RFC 6762, section 10). Pure.
 import { type AddressRecord, type DnsName, nameKey, type Question } from './dns-message.js'
 import { Lease } from './lease.js'
 
-/** RFC 6762, section 10.2: records that are younger belong to the same announcement, in milliseconds. */
+/** RFC 6762, section 10.2: younger records belong to the same announcement, in milliseconds. */
 const SAME_ANNOUNCEMENT_MS = 1000
 const MAX_ADDRESSES = 16
 
-/** A host that services are on. */
+/** A host with services. */
 interface Host {
   readonly name: DnsName
   services: number
-  readonly addresses: Map<string, Said>
+  readonly addresses: Map<string, AddressEntry>
 }
 
-interface Said {
+interface AddressEntry {
   readonly lease: Lease
   readonly type: AddressRecord['type']
 }
 
-/** The addresses of hosts that services are on, and of no others: so nobody fills the memory with hosts. */
+/**
+ * The addresses of hosts with services. Other hosts are ignored, so that a sender cannot fill the
+ * memory.
+ */
 export class HostCache {
   readonly #random: () => number
   readonly #hosts = new Map<string, Host>()
   #removals = 0
 
-  /** @param random as {@link Lease} wants it */
+  /** @param random as for {@link Lease} */
   constructor(random: () => number) {
     this.#random = random
   }
 
-  /** A service is on this host. @param key {@link nameKey} of its name */
+  /** Adds a service to a host. @param key {@link nameKey} of its name */
   use(key: string, name: DnsName): void {
     const host = this.#hosts.get(key) ?? { name, services: 0, addresses: new Map() }
     host.services++
     this.#hosts.set(key, host)
   }
 
-  /** A service that was on this host is not any more. */
+  /** Removes a service from a host. */
   release(key: string): void {
     const host = this.#hosts.get(key)
     if (host === undefined) return
@@ -44,7 +47,7 @@ export class HostCache {
     if (host.services === 0) this.#hosts.delete(key)
   }
 
-  /** Sorted; none of a host on which no service is. */
+  /** The sorted addresses; none for a host without services. */
   addressesOf(key: string): string[] {
     return [...(this.#hosts.get(key)?.addresses.keys() ?? [])].sort()
   }
@@ -56,39 +59,39 @@ export class HostCache {
   take({ name, type, address, ttl, flush }: AddressRecord, sender: string, now: number): void {
     const host = this.#hosts.get(nameKey(name))
     if (host === undefined) return
-    const known = host.addresses.get(address)
+    const entry = host.addresses.get(address)
     const others = [...host.addresses].filter(([, other]) => other.type === type)
-    if (others.length === 0 || others.some(([, { lease }]) => lease.isUpTo(sender, now))) {
-      // An announcement of addresses takes the place of older ones.
+    if (others.length === 0 || others.some(([, { lease }]) => lease.mayChange(sender, now))) {
+      // An announcement replaces older addresses.
       for (const [other, { lease }] of flush ? others : [])
         if (other !== address && lease.isOlderThan(SAME_ANNOUNCEMENT_MS, now))
           this.#forget(host, other)
       if (ttl === 0) this.#forget(host, address)
-      else if (known !== undefined || host.addresses.size < MAX_ADDRESSES)
+      else if (entry !== undefined || host.addresses.size < MAX_ADDRESSES)
         host.addresses.set(address, {
           lease: new Lease({ ttl, sender, now, random: this.#random }),
           type,
         })
-    } else if (ttl > 0 && known !== undefined) known.lease.confirm(ttl, now)
-    else if (ttl === 0) known?.lease.doubt(now)
+    } else if (ttl > 0 && entry !== undefined) entry.lease.confirm(ttl, now)
+    else if (ttl === 0) entry?.lease.doubt(now)
     else for (const [, { lease }] of others) lease.doubt(now)
   }
 
-  /** Forgets what is no longer true. */
+  /** Removes expired addresses. */
   expire(now: number): void {
     for (const host of this.#hosts.values())
       for (const [address, { lease }] of host.addresses)
-        if (lease.isOver(now)) this.#forget(host, address)
+        if (lease.isExpired(now)) this.#forget(host, address)
   }
 
-  /** How often a host has lost its last address since this was asked. */
+  /** The number of hosts that lost their last address since the last call. */
   takeRemovals(): number {
     const removals = this.#removals
     this.#removals = 0
     return removals
   }
 
-  /** What to ask now for what is about to run out or in doubt. It counts as asked. */
+  /** The due queries for addresses. The caller must send them. */
   *takeDueQuestions(now: number): Generator<Question> {
     for (const { name, addresses } of this.#hosts.values())
       for (const { lease, type } of addresses.values()) if (lease.takeDue(now)) yield { name, type }

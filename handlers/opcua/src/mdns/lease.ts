@@ -1,36 +1,43 @@
-// For how long a record is true, and who may say that it no longer is (RFC 6762, sections 5.2, 10 and 10.4). Without any I/O.
+// The validity of a record, and who may change it (RFC 6762, sections 5.2, 10 and 10.4). Pure.
 
-/** Whatever a record says, it is asked for again after so long, in milliseconds. */
+/** The longest validity, whatever TTL a record has, in milliseconds. */
 const MAX_TTL_MS = 2 * 60 * 60 * 1000
-/** Records that are true for less are not asked for before they run out, in milliseconds. */
+/** Records with a shorter TTL expire without a refresh, in milliseconds. */
 const MIN_REFRESHED_TTL_MS = 10_000
-/** RFC 6762, section 5.2: when a record is asked for again, in parts of its time to live. */
+/** RFC 6762, section 5.2: the times of refresh queries, as fractions of the TTL. */
 const REFRESH_AT = [0.8, 0.85, 0.9, 0.95]
-/** The same: by so much later, in parts of the time to live. */
+/** RFC 6762, section 5.2: the random delay of a refresh query, as a fraction of the TTL. */
 const REFRESH_SPREAD = 0.02
-/** RFC 6762, section 6: who answers says nothing twice in so long, in milliseconds. */
+/** RFC 6762, section 6: a sender does not repeat an answer sooner, in milliseconds. */
 const REPEATED_AFTER_MS = 1000
-/** When a record in doubt is asked for, in milliseconds. Each time has an answer, though none is given twice in a second. */
+/**
+ * The times of queries for a record in doubt, in milliseconds: each query can be answered, although
+ * a sender does not repeat an answer within a second.
+ */
 const RECONFIRM_AT_MS = [0, 1000, 2500]
-/** When its sender has had his chances, in milliseconds: from then on others may say what takes its place. */
+/** The time after which other senders may replace a record in doubt, in milliseconds. */
 const OPEN_AFTER_MS = 2500
-/** When it is over if nobody has said it, in milliseconds. RFC 6762, section 10.4, has ten seconds at most. */
+/**
+ * The time after which an unconfirmed record in doubt expires, in milliseconds. RFC 6762, section
+ * 10.4, allows at most ten seconds.
+ */
 const DOUBT_MS = 3500
 
-export interface LeaseOptions {
-  /** Who has said it. */
+interface LeaseOptions {
+  /** The address that sent the record. */
   readonly sender: string
-  /** In seconds. */
+  /** The time to live, in seconds. */
   readonly ttl: number
-  /** In milliseconds. */
+  /** The current time, in milliseconds. */
   readonly now: number
-  /** Of [0, 1): so that not all of a network ask at once. */
+  /** Returns a number of [0, 1), so that the machines of a network do not all send at once. */
   readonly random: () => number
 }
 
 /**
- * What is true until a time. Only who has said it takes it back. Others can confirm it, or put it in doubt: then it is asked for,
- * and is over when nobody says it any more. Times in milliseconds.
+ * The time for which a record is valid. Only its sender may withdraw the record. Other senders can
+ * confirm it or put it in doubt. A record in doubt is queried, and expires if no sender confirms
+ * it. Times are in milliseconds.
  */
 export class Lease {
   readonly #sender: string
@@ -38,7 +45,7 @@ export class Lease {
   #from: number
   #ttl: number
   #spread: number
-  /** How often it was asked for again. */
+  /** The number of refresh queries. */
   #asked = 0
   #heardAt: number
   #doubt: { readonly since: number; asked: number } | undefined
@@ -57,24 +64,27 @@ export class Lease {
     return this.#doubt === undefined ? end : Math.min(end, this.#doubt.since + DOUBT_MS)
   }
 
-  isOver(now: number): boolean {
+  isExpired(now: number): boolean {
     return this.end <= now
   }
 
-  /** Whether it was not said lately. */
+  /** Whether the last confirmation is older than `ms`. */
   isOlderThan(ms: number, now: number): boolean {
     return this.#heardAt < now - ms
   }
 
-  /** Whether this sender may take it back, or say something else: who has said it, or anybody if that one is silent when asked. */
-  isUpTo(sender: string, now: number): boolean {
+  /**
+   * Whether a sender may withdraw or change the record: its own sender, or any sender after the own
+   * sender did not answer while the record was in doubt.
+   */
+  mayChange(sender: string, now: number): boolean {
     return (
       sender === this.#sender ||
       (this.#doubt !== undefined && this.#doubt.since + OPEN_AFTER_MS <= now)
     )
   }
 
-  /** Another sender says the same. It is not true for less time by that. */
+  /** Another sender sent the same record. This never shortens the validity. */
   confirm(ttl: number, now: number): void {
     this.#doubt = undefined
     this.#heardAt = now
@@ -85,17 +95,20 @@ export class Lease {
     this.#asked = 0
   }
 
-  /** Another sender says otherwise. What has just been said is not asked for again: nobody would answer. */
+  /**
+   * Another sender contradicts the record. A record that just arrived is not queried: no sender
+   * would answer.
+   */
   doubt(now: number): void {
     if (this.isOlderThan(REPEATED_AFTER_MS, now)) this.#doubt ??= { since: now, asked: 0 }
   }
 
-  /** Whether nobody needs to say it again: more than half of its time is left. */
+  /** Whether a query may list the record as known: more than half of its validity is left. */
   isKnown(now: number): boolean {
     return this.#doubt === undefined && this.end - now > this.#ttl / 2
   }
 
-  /** When it is to be asked for. */
+  /** The time of the next query. */
   get dueAt(): number {
     const part = this.#ttl < MIN_REFRESHED_TTL_MS ? undefined : REFRESH_AT[this.#asked]
     const refresh =
@@ -108,10 +121,10 @@ export class Lease {
     return since + (RECONFIRM_AT_MS[asked] ?? Number.POSITIVE_INFINITY)
   }
 
-  /** Whether it is to be asked for now. It counts as asked. */
+  /** Whether a query is due now. The caller must send the query. */
   takeDue(now: number): boolean {
     if (this.dueAt > now) return false
-    // What was missed meanwhile is not made up for.
+    // Missed queries are not sent later.
     while (this.dueAt <= now) {
       if (this.#doubt !== undefined && this.#reconfirmAt <= now) this.#doubt.asked++
       else this.#asked++

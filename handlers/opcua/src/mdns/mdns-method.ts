@@ -7,91 +7,90 @@ import type { Reach } from '../reach.js'
 import type { Target } from '../ua-tcp/client.js'
 import type { MdnsServer } from './mdns-server.js'
 
-/** How often a discovery server is asked, in milliseconds. */
-const ASK_MS = 10_000
-/** How many discovery servers are asked at a time, and how many at all. */
-const AT_MOST = 16
+/** How often the handler calls an announced discovery server, in milliseconds. */
+const CALL_MS = 10_000
+const MAX_PARALLEL_CALLS = 16
 const MAX_DISCOVERY_SERVERS = 100
 
-export interface MdnsMethodOptions extends DiscoveryUrlOptions {
-  /** Who announces itself; comes at least every ten seconds. */
+interface MdnsMethodOptions extends DiscoveryUrlOptions {
+  /** The announced servers; a list comes at least every ten seconds. */
   readonly announced: AsyncIterable<readonly MdnsServer[]>
-  /** Which discovery servers may be called: anybody can announce one, at any address. */
+  /** Decides which discovery servers may be called: any machine can announce any address. */
   readonly reach: Pick<Reach, 'targetOf'>
   readonly signal: AbortSignal
   readonly clock: Clock
 }
 
-/**
- * The servers that announce themselves, and those that discovery servers list which announce themselves: such a one is no server,
- * but knows some.
- */
+/** The announced servers, and the servers that announced discovery servers list. */
 export async function* mdnsMethod(
   options: MdnsMethodOptions,
 ): AsyncGenerator<readonly OpcuaServer[], void, void> {
   const { announced, signal, clock } = options
-  const asked = new Map<string, { readonly url: DiscoveryUrl; dueAt: number }>()
+  const calls = new Map<string, { readonly url: DiscoveryUrl; dueAt: number }>()
   const callable = new CallableUrls(options)
   for await (const servers of announced) {
     const discoveryServers = servers.filter(({ isDiscoveryServer }) => isDiscoveryServer)
     const urls = await callable.of(discoveryServers.slice(0, MAX_DISCOVERY_SERVERS))
-    for (const url of asked.keys()) if (!urls.has(url)) asked.delete(url)
+    for (const url of calls.keys()) if (!urls.has(url)) calls.delete(url)
     for (const url of urls)
-      if (!asked.has(url))
-        asked.set(url, { url: new DiscoveryUrl(url, options), dueAt: Number.NEGATIVE_INFINITY })
+      if (!calls.has(url))
+        calls.set(url, { url: new DiscoveryUrl(url, options), dueAt: Number.NEGATIVE_INFINITY })
     const now = clock.monotonicMs()
-    const due = [...asked.values()].filter(({ dueAt }) => dueAt <= now)
-    for (const one of due) one.dueAt = now + ASK_MS
-    await inParallel(due, AT_MOST, ({ url }) => url.round(signal))
+    const due = [...calls.values()].filter(({ dueAt }) => dueAt <= now)
+    for (const call of due) call.dueAt = now + CALL_MS
+    await inParallel(due, MAX_PARALLEL_CALLS, ({ url }) => url.round(signal))
     yield [
       ...servers.filter(({ isDiscoveryServer }) => !isDiscoveryServer),
-      ...[...asked.values()].flatMap(({ url }) => url.servers),
+      ...[...calls.values()].flatMap(({ url }) => url.servers),
     ]
   }
 }
 
-interface Judged {
+interface Decision {
   readonly url: string | undefined
   readonly at: number
 }
 
-/** Where discovery servers may be called. Judged for {@link ASK_MS}: lists may come often. */
+/**
+ * The callable URLs of discovery servers. A decision is valid for {@link CALL_MS}, as lists may
+ * come often.
+ */
 class CallableUrls {
   readonly #options: Pick<MdnsMethodOptions, 'reach' | 'clock' | 'log'>
-  #judged = new Map<string, Judged>()
+  #decisions = new Map<string, Decision>()
 
   constructor(options: Pick<MdnsMethodOptions, 'reach' | 'clock' | 'log'>) {
     this.#options = options
   }
 
-  /** The URLs of these, each once. Forgets all others. */
+  /** The distinct URLs of discovery servers. Forgets all other discovery servers. */
   async of(discoveryServers: readonly MdnsServer[]): Promise<ReadonlySet<string>> {
-    const judged = new Map<string, Judged>()
+    const decisions = new Map<string, Decision>()
     for (const server of discoveryServers) {
       const key = `${server.discoveryUrl} ${server.addresses.join()}`
-      judged.set(key, await this.#judge(server, this.#judged.get(key)))
+      decisions.set(key, await this.#decide(server, this.#decisions.get(key)))
     }
-    this.#judged = judged
-    return new Set([...judged.values()].flatMap(({ url }) => url ?? []))
+    this.#decisions = decisions
+    return new Set([...decisions.values()].flatMap(({ url }) => url ?? []))
   }
 
-  async #judge(server: MdnsServer, before: Judged | undefined): Promise<Judged> {
+  async #decide(server: MdnsServer, previous: Decision | undefined): Promise<Decision> {
     const { reach, clock, log } = this.#options
     const now = clock.monotonicMs()
-    if (before !== undefined && now - before.at < ASK_MS) return before
+    if (previous !== undefined && now - previous.at < CALL_MS) return previous
     const url = urlByAddress(await reach.targetOf(server))
-    if (url === undefined && (before === undefined || before.url !== undefined)) {
+    if (url === undefined && (previous === undefined || previous.url !== undefined)) {
       const { discoveryUrl, addresses } = server
       log.info(
         { discoveryUrl, addresses },
-        'discovery server is not asked: it is in no network where servers are called',
+        'discovery server outside the callable networks ignored',
       )
     }
     return { url, at: now }
   }
 }
 
-/** Names of multicast DNS mean nothing to the system's resolver. */
+/** The resolver of the system does not know the names of multicast DNS. */
 function urlByAddress(target: Target | undefined): string | undefined {
   const host = target?.addresses.find((address) => readNetwork(address) !== undefined)
   const url = target === undefined ? undefined : readEndpointUrl(target.endpointUrl)

@@ -2,24 +2,25 @@ import type { OpcuaServer } from '../opcua-server.js'
 import { type DnsName, nameKey } from './dns-message.js'
 import type { ResolvedService } from './service-cache.js'
 
-/** A server, or a discovery server, that announces itself by multicast DNS (OPC 10000-12, annex C). */
+/** A server or discovery server that announces itself by multicast DNS (OPC 10000-12, annex C). */
 export interface MdnsServer extends OpcuaServer {
-  /** What it calls itself, for logs. */
+  /** The name in the announcement, for logs. */
   readonly name: string
-  /** Where it is: IPv4 first, link-local IPv6 last and with their interface, `fe80::1%eth0`. */
+  /** IPv4 first; link-local IPv6 last and with the interface, `fe80::1%eth0`. */
   readonly addresses: readonly string[]
-  /** Of OPC 10000-12, annex D: `DA`, `HD`, `LDS`, … */
+  /** The capabilities of OPC 10000-12, annex D: `DA`, `HD`, `LDS`, … */
   readonly capabilities: readonly string[]
-  /** Whether it is none to be offered but knows others: FindServers tells which. */
+  /** Whether this is a discovery server: not a device, but FindServers lists its servers. */
   readonly isDiscoveryServer: boolean
 }
 
 const MAX_CAPABILITIES = 64
 
-/** Undefined where what was announced makes no URL. */
+/** Undefined if the announcement contains no usable URL. */
 export function mdnsServer(service: ResolvedService): MdnsServer | undefined {
   const { name, target, port, text } = service
-  // Some announce nonsense for a host name (node-opcua does), and on one network all the same: then who says so is meant.
+  // Some servers (such as node-opcua) announce the same invalid host name on a network. The address
+  // of the sender then identifies the server.
   const isNamed = hostName(target) !== undefined
   const addresses =
     isNamed || !service.addresses.includes(service.sender) ? service.addresses : [service.sender]
@@ -37,7 +38,10 @@ export function mdnsServer(service: ResolvedService): MdnsServer | undefined {
   }
 }
 
-/** One of each URL, in the order of URLs: several networks, and a server and its discovery server, announce the same. */
+/**
+ * Merges servers with the same URL and sorts them by URL: a server may be announced on several
+ * networks, and by its discovery server as well.
+ */
 export function mergeServers(servers: Iterable<MdnsServer>): MdnsServer[] {
   const merged = new Map<string, MdnsServer>()
   for (const server of servers) {
@@ -47,13 +51,13 @@ export function mergeServers(servers: Iterable<MdnsServer>): MdnsServer[] {
   return [...merged.values()].sort((a, b) => (a.discoveryUrl < b.discoveryUrl ? -1 : 1))
 }
 
-function union(one: MdnsServer, other: MdnsServer): MdnsServer {
-  const capabilities = [...new Set([...one.capabilities, ...other.capabilities])].sort()
+function union(a: MdnsServer, b: MdnsServer): MdnsServer {
+  const capabilities = [...new Set([...a.capabilities, ...b.capabilities])].sort()
   return {
-    ...(one.name <= other.name ? one : other),
-    addresses: [...new Set([...one.addresses, ...other.addresses])].sort(byReach),
+    ...(a.name <= b.name ? a : b),
+    addresses: [...new Set([...a.addresses, ...b.addresses])].sort(byReach),
     capabilities,
-    isDiscoveryServer: one.isDiscoveryServer || other.isDiscoveryServer,
+    isDiscoveryServer: a.isDiscoveryServer || b.isDiscoveryServer,
   }
 }
 
@@ -62,7 +66,7 @@ function hostName(target: DnsName): string | undefined {
   return target.length > 0 && /^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*$/.test(host) ? host : undefined
 }
 
-/** RFC 6763, section 6.4: keys are the same in either case, and the first of a key counts. */
+/** RFC 6763, section 6.4: keys ignore case, and the first value of a key counts. */
 function readText(strings: readonly string[]): ReadonlyMap<string, string> {
   const values = new Map<string, string>()
   for (const string of strings) {
@@ -73,7 +77,7 @@ function readText(strings: readonly string[]): ReadonlyMap<string, string> {
   return values
 }
 
-/** `/` is what a server says that has no path. */
+/** A server without a path announces `/`. */
 function pathFrom(text: string): string {
   return /^\/[A-Za-z0-9._~!$&'()*+,;=:@%/-]+$/.test(text) ? text : ''
 }

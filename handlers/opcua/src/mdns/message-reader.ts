@@ -1,32 +1,39 @@
 import { type AllowedNetworks, type Datagram, isLinkLocal, SenderBudget } from '@akrijs/sdk/network'
-import { type DnsName, type DnsRecord, decodeResponse, isResponse } from './dns-message.js'
+import { decodeResponse, isResponse } from './dns-decoder.js'
+import type { DnsName, DnsRecord } from './dns-message.js'
 import { MDNS_PORT } from './multicast-socket.js'
 import { interfaceOf, type LocalInterface } from './networks.js'
 
-/** What is read in a second, in datagrams of {@link DATAGRAM} bytes: longer ones count for several. */
+/**
+ * The limit of messages in a second, in datagrams of {@link DATAGRAM} bytes: a longer message
+ * counts as several.
+ */
 const BUDGET = { perSender: 100, perSecond: 500 }
-/** What Ethernet carries in one piece, in bytes. */
+/** The payload of an Ethernet frame, in bytes. */
 const DATAGRAM = 1500
-/** How many addresses are judged in a second; more are left out, and asked for again where they are missing. */
+/** The limit of checked addresses in a second. A server queries again for dropped addresses. */
 const ADDRESSES = { perSender: 64, perSecond: 2000 }
 
-export interface MessageReaderOptions {
-  /** The type of services that is looked for. */
+interface MessageReaderOptions {
+  /** The type of the services to find. */
   readonly type: DnsName
-  /** Only addresses in these are believed: nobody should be sent to others. @default the networks of the interface that a message came in on */
+  /**
+   * The networks of acceptable addresses: a sender must not direct the handler elsewhere. @default
+   * the networks of the interface that received the message
+   */
   readonly allowed?: AllowedNetworks | undefined
-  /** A message was not read, because there are too many. */
+  /** Called for a message over the limit. */
   readonly onFlood: (sender: string) => void
 }
 
-export interface HeardMessage {
-  /** The interface that it came in on. */
+interface ReceivedMessage {
+  /** The interface that received the message. */
   readonly local: LocalInterface
   readonly sender: string
   readonly records: readonly DnsRecord[]
 }
 
-/** Reads what comes in by multicast: the cheap tests first, since anybody on the network can send anything. */
+/** Reads multicast messages. Cheap checks come first, since any machine can send any message. */
 export class MessageReader {
   readonly #options: MessageReaderOptions
   readonly #budget = new SenderBudget(BUDGET)
@@ -37,7 +44,7 @@ export class MessageReader {
   }
 
   /**
-   * Undefined where nothing is to be believed of a message.
+   * Undefined if the message contains no acceptable record.
    * @param now in milliseconds
    */
   read(
@@ -45,8 +52,8 @@ export class MessageReader {
     { address: sender, port }: Pick<Datagram, 'address' | 'port'>,
     interfaces: readonly LocalInterface[],
     now: number,
-  ): HeardMessage | undefined {
-    // RFC 6762, section 6: whoever answers does so from this port.
+  ): ReceivedMessage | undefined {
+    // RFC 6762, section 6: responses come from this port.
     if (port !== MDNS_PORT || !isResponse(message)) return undefined
     const amount = Math.ceil(message.length / DATAGRAM)
     if (!this.#budget.has(sender, amount, now)) {
@@ -60,7 +67,7 @@ export class MessageReader {
     const records = (decodeResponse(message, type) ?? []).flatMap((record) => {
       if (record.type !== 'A' && record.type !== 'AAAA') return record
       if (!this.#addresses.take(sender, 1, now) || !allowed.allows(record.address)) return []
-      // A link-local one is only one together with its interface.
+      // A link-local address needs its interface.
       return isLinkLocal(record.address)
         ? { ...record, address: `${record.address}%${local.name}` }
         : record

@@ -1,42 +1,45 @@
-// When to ask who is there at all (RFC 6762, section 5.2). Without any I/O.
+// The times of queries for all services (RFC 6762, section 5.2). Pure.
 
-/** How long after a question it is asked again; twice as long each time, in milliseconds. */
-const ASK_AGAIN_MS = 1000
-const ASK_AGAIN_CEILING_MS = 60 * 60 * 1000
-/** Before the first question, so that machines that start together do not ask together, in milliseconds. */
-const FIRST_QUESTION_MS = { least: 20, spread: 100 }
+/** The first wait between queries; each wait is twice as long, in milliseconds. */
+const FIRST_WAIT_MS = 1000
+const MAX_WAIT_MS = 60 * 60 * 1000
+/**
+ * The random wait before the first query, so that machines that start together do not send
+ * together, in milliseconds.
+ */
+const START_MS = { minimum: 20, spread: 100 }
 
-/** Questions with longer and longer waits, which can begin anew. Times in milliseconds. */
+/** Queries with increasing waits. Times are in milliseconds. */
 export class QuestionSchedule {
   readonly #random: () => number
   #dueAt = Number.POSITIVE_INFINITY
-  #againMs = ASK_AGAIN_MS
-  #askedAt = Number.NEGATIVE_INFINITY
+  #waitMs = FIRST_WAIT_MS
+  #sentAt = Number.NEGATIVE_INFINITY
 
-  /** @param random of [0, 1) */
+  /** @param random returns a number of [0, 1) */
   constructor(random: () => number = Math.random) {
     this.#random = random
   }
 
-  /** When the next question is due; Infinity before it has begun. */
+  /** The time of the next query; Infinity before the first call of `begin`. */
   get dueAt(): number {
     return this.#dueAt
   }
 
-  /** Begins anew with the shortest wait. It never asks twice within that, however often it begins. */
+  /** Restarts with the shortest wait. Repeated calls never cause two queries within that wait. */
   begin(now: number): void {
-    const { least, spread } = FIRST_QUESTION_MS
-    const soon = Math.max(now + least + this.#random() * spread, this.#askedAt + ASK_AGAIN_MS)
+    const { minimum, spread } = START_MS
+    const soon = Math.max(now + minimum + this.#random() * spread, this.#sentAt + FIRST_WAIT_MS)
     this.#dueAt = Math.min(this.#dueAt, soon)
-    this.#againMs = ASK_AGAIN_MS
+    this.#waitMs = FIRST_WAIT_MS
   }
 
-  /** Whether it is time to ask. It counts as asked. */
+  /** Whether a query is due now. The caller must send the query. */
   takeDue(now: number): boolean {
     if (this.#dueAt > now) return false
-    this.#askedAt = now
-    this.#dueAt = now + this.#againMs
-    this.#againMs = Math.min(this.#againMs * 2, ASK_AGAIN_CEILING_MS)
+    this.#sentAt = now
+    this.#dueAt = now + this.#waitMs
+    this.#waitMs = Math.min(this.#waitMs * 2, MAX_WAIT_MS)
     return true
   }
 }

@@ -1,4 +1,4 @@
-// What has been heard of services of one type on one network (RFC 6762, section 10; RFC 6763). Without any I/O.
+// The received services of one type on one network (RFC 6762, section 10; RFC 6763). Pure.
 import { isIPv6 } from 'node:net'
 import {
   type DnsName,
@@ -13,43 +13,43 @@ import {
 import { HostCache } from './host-cache.js'
 import { Lease } from './lease.js'
 
-/** A service of which enough is known to reach it. */
+/** A service with all records that a connection needs. */
 export interface ResolvedService {
   readonly name: DnsName
-  /** The host that it is on, and its port. */
+  /** The host of the service. */
   readonly target: DnsName
   readonly port: number
-  /** `key=value`, `key` or empty, as they were sent. */
+  /** `key=value`, `key` or empty, as received. */
   readonly text: readonly string[]
-  /** At least one; sorted. */
+  /** At least one address; sorted. */
   readonly addresses: readonly string[]
-  /** Who said where it is, by IPv4 if anybody did. */
+  /** The address that sent the SRV record; IPv4 if possible. */
   readonly sender: string
 }
 
-export interface ServiceCacheOptions {
-  /** The type of the services, `_opcua-tcp._tcp.local`. */
+interface ServiceCacheOptions {
+  /** Such as `_opcua-tcp._tcp.local`. */
   readonly type: DnsName
-  /** How many services are remembered. @default 1000 */
+  /** The limit of services. @default 1000 */
   readonly maxServices?: number
-  /** How many services are remembered that one sender told of. @default 200 */
+  /** The limit of services from one sender. @default 200 */
   readonly maxServicesOfSender?: number
-  /** Of [0, 1): so that not all of a network ask at once. @default Math.random */
+  /** Returns a number of [0, 1), as for {@link Lease}. @default Math.random */
   readonly random?: () => number
 }
 
-/** When what is missing of a service is asked for, in milliseconds after it was first missing. */
+/** The times of queries for missing records, in milliseconds after a record was first missing. */
 const RESOLVE_AFTER_MS = [0, 1000, 3000, 7000, 15_000]
-/** How soon that begins anew when the service is named again, in milliseconds after it began. */
-const ASK_ANEW_MS = 1000
+/** The earliest restart of these queries after another announcement, in milliseconds. */
+const RESTART_MS = 1000
 
-interface Said<Value> {
+interface Entry<Value> {
   readonly lease: Lease
   readonly value: Value
 }
 
-/** Where a service is. */
-interface Place {
+/** The content of an SRV record. */
+interface Location {
   readonly target: DnsName
   readonly targetKey: string
   readonly port: number
@@ -58,24 +58,28 @@ interface Place {
 
 interface Service {
   readonly name: DnsName
-  /** Whom it counts for. */
+  /** The sender whose limit includes this service. */
   readonly sender: string
   pointer: Lease
-  srv?: Said<Place> | undefined
-  txt?: Said<readonly string[]> | undefined
-  /** Since when something is missing, and how often it was asked for; begins anew when the service is named again. */
+  srv?: Entry<Location> | undefined
+  txt?: Entry<readonly string[]> | undefined
+  /**
+   * Start of the period with missing records, and the number of queries. An announcement restarts
+   * the period.
+   */
   missing?: { readonly since: number; asked: number }
 }
 
-export interface DueQuestions {
+interface DueQuestions {
   readonly questions: readonly Question[]
-  /** Answers to a question for the type that need not be given again. */
+  /** Known answers for a query for the type. */
   readonly known: readonly PtrRecord[]
 }
 
 /**
- * What was heard of services. Who has announced something is believed about it; what others say otherwise makes it asked for
- * again, and counts when nobody answers: see {@link Lease}.
+ * The received services. The cache believes the sender of a record. A contradicting record from
+ * another sender causes queries, and counts only if the first sender does not answer: see {@link
+ * Lease}.
  */
 export class ServiceCache {
   readonly #type: DnsName
@@ -86,7 +90,7 @@ export class ServiceCache {
   readonly #services = new Map<string, Service>()
   readonly #hosts: HostCache
   readonly #countOfSender = new Map<string, number>()
-  /** How many services were not remembered because there were too many. */
+  /** The number of services over the limits. */
   refused = 0
   #removals = 0
 
@@ -104,36 +108,36 @@ export class ServiceCache {
     this.#hosts = new HostCache(random)
   }
 
-  /** Takes the records of one message of a sender; `now` in milliseconds. */
+  /** Takes the records of one message; `now` in milliseconds. */
   take(records: readonly DnsRecord[], sender: string, now: number): void {
-    // A message has its records in any order: names first, then what is said of them.
+    // Records have no order: the PTR records introduce the names of the others.
     for (const record of records) if (record.type === 'PTR') this.#takePointer(record, sender, now)
     for (const record of records) {
-      if (record.type === 'SRV') this.#takePlace(record, sender, now)
-      if (record.type === 'TXT') this.#takeText(record, sender, now)
+      if (record.type === 'SRV') this.#takeSrv(record, sender, now)
+      if (record.type === 'TXT') this.#takeTxt(record, sender, now)
     }
     for (const record of records)
       if (record.type === 'A' || record.type === 'AAAA') this.#hosts.take(record, sender, now)
   }
 
-  /** Forgets what is no longer true. */
+  /** Removes expired records. */
   expire(now: number): void {
     for (const [key, service] of this.#services) {
-      if (service.pointer.isOver(now)) this.#forget(key)
-      else if (service.srv?.lease.isOver(now)) this.#moveTo(service, undefined)
-      if (service.txt?.lease.isOver(now)) delete service.txt
+      if (service.pointer.isExpired(now)) this.#forget(key)
+      else if (service.srv?.lease.isExpired(now)) this.#moveTo(service, undefined)
+      if (service.txt?.lease.isExpired(now)) delete service.txt
     }
     this.#hosts.expire(now)
   }
 
-  /** How often a service, its place or its last address was forgotten since this was asked. */
+  /** The number of services that lost a PTR, SRV or last address record since the last call. */
   takeRemovals(): number {
     const removals = this.#removals + this.#hosts.takeRemovals()
     this.#removals = 0
     return removals
   }
 
-  /** Services that can be reached. */
+  /** The services with all necessary records. */
   resolved(): ResolvedService[] {
     const services: ResolvedService[] = []
     for (const { name, srv, txt } of this.#services.values()) {
@@ -147,8 +151,8 @@ export class ServiceCache {
   }
 
   /**
-   * What to ask now: for what is about to run out, for what is in doubt, and for what is missing. It counts as asked.
-   * @param browse whether it is time to ask who is there at all
+   * The due queries: refreshes, records in doubt and missing records. The caller must send them.
+   * @param browse whether to query for all services
    */
   takeDueQuestions(now: number, browse: boolean): DueQuestions {
     const questions = new Map<string, Question>()
@@ -170,10 +174,10 @@ export class ServiceCache {
     }
     for (const { name, type } of this.#hosts.takeDueQuestions(now)) ask(name, type)
     const asksForType = questions.has(`PTR ${this.#typeKey}`)
-    return { questions: [...questions.values()], known: asksForType ? this.#known(now) : [] }
+    return { questions: [...questions.values()], known: asksForType ? this.#knownAnswers(now) : [] }
   }
 
-  /** When something runs out or is to be asked for, in milliseconds; Infinity where nothing is. */
+  /** The next time of an expiry or a query, in milliseconds; Infinity without any. */
   nextDue(now: number): number {
     let next = Number.POSITIVE_INFINITY
     const consider = (lease: Lease | undefined) => {
@@ -192,24 +196,21 @@ export class ServiceCache {
   #takePointer({ name, ttl, target }: PtrRecord, sender: string, now: number): void {
     if (!this.#isOfService(target) || !isSameName(name, this.#type)) return
     const key = nameKey(target)
-    const known = this.#services.get(key)
-    if (known === undefined) {
+    const service = this.#services.get(key)
+    if (service === undefined) {
       if (ttl > 0)
-        this.#remember(key, { name: target, sender, pointer: this.#lease({ ttl, sender, now }) })
+        this.#add(key, { name: target, sender, pointer: this.#lease({ ttl, sender, now }) })
       return
     }
-    const said = this.#hear({ lease: known.pointer, value: undefined }, undefined, {
-      ttl,
-      sender,
-      now,
-    })
-    if (said === undefined) this.#forget(key)
-    else known.pointer = said.lease
-    if (ttl > 0 && known.missing !== undefined && known.missing.since < now - ASK_ANEW_MS)
-      delete known.missing
+    const pointer = { lease: service.pointer, value: undefined }
+    const entry = this.#receive(pointer, undefined, { ttl, sender, now })
+    if (entry === undefined) this.#forget(key)
+    else service.pointer = entry.lease
+    if (ttl > 0 && service.missing !== undefined && service.missing.since < now - RESTART_MS)
+      delete service.missing
   }
 
-  #remember(key: string, service: Service): void {
+  #add(key: string, service: Service): void {
     const ofSender = this.#countOf(service.sender)
     if (this.#services.size < this.#maxServices && ofSender < this.#maxServicesOfSender) {
       this.#services.set(key, service)
@@ -217,7 +218,7 @@ export class ServiceCache {
     } else this.refused++
   }
 
-  /** Cheaper than a look at the services, of which most names are none. */
+  /** A cheap filter: most names belong to no service. */
   #isOfService(name: DnsName): boolean {
     return name.length === this.#type.length + 1 && isSameName(name.slice(1), this.#type)
   }
@@ -237,7 +238,7 @@ export class ServiceCache {
     else this.#countOfSender.delete(sender)
   }
 
-  #takePlace({ name, ttl, target, port }: SrvRecord, sender: string, now: number): void {
+  #takeSrv({ name, ttl, target, port }: SrvRecord, sender: string, now: number): void {
     if (!this.#isOfService(name)) return
     const key = nameKey(name)
     const service = this.#services.get(key)
@@ -246,42 +247,43 @@ export class ServiceCache {
     const targetKey = nameKey(target)
     const isSame = srv?.value.targetKey === targetKey && srv.value.port === port
     const staysSender = srv !== undefined && isSame && (isIPv6(sender) || !isIPv6(srv.value.sender))
-    const value: Place = {
+    const value: Location = {
       target,
       targetKey,
       port,
       sender: staysSender ? srv.value.sender : sender,
     }
-    const said = this.#hear(srv, value, { ttl, sender, now, isSame })
-    // Nothing listens there any more, whether or not the name is taken back too.
-    if (said === undefined && pointer.isUpTo(sender, now)) this.#forget(key)
-    else this.#moveTo(service, said)
+    const entry = this.#receive(srv, value, { ttl, sender, now, isSame })
+    // The service ended, with or without a withdrawn PTR record.
+    if (entry === undefined && pointer.mayChange(sender, now)) this.#forget(key)
+    else this.#moveTo(service, entry)
   }
 
-  #takeText({ name, ttl, strings }: TxtRecord, sender: string, now: number): void {
+  #takeTxt({ name, ttl, strings }: TxtRecord, sender: string, now: number): void {
     const service = this.#isOfService(name) ? this.#services.get(nameKey(name)) : undefined
     if (service === undefined) return
-    const known = service.txt?.value
+    const previous = service.txt?.value
     const isSame =
-      known?.length === strings.length && strings.every((string, index) => string === known[index])
-    service.txt = this.#hear(service.txt, strings, { ttl, sender, now, isSame })
+      previous?.length === strings.length &&
+      strings.every((string, index) => string === previous[index])
+    service.txt = this.#receive(service.txt, strings, { ttl, sender, now, isSame })
   }
 
-  /** What is true after a sender has said something: his word, or what was true before. */
-  #hear<Value>(
-    known: Said<Value> | undefined,
+  /** The valid entry after a record arrived: the new record, or the previous one. */
+  #receive<Value>(
+    previous: Entry<Value> | undefined,
     value: Value,
-    { isSame = true, ...heard }: Heard,
-  ): Said<Value> | undefined {
-    const { ttl, sender, now } = heard
-    if (known === undefined || known.lease.isUpTo(sender, now))
-      return ttl === 0 ? undefined : { lease: this.#lease(heard), value }
-    if (ttl > 0 && isSame) known.lease.confirm(ttl, now)
-    else known.lease.doubt(now)
-    return ttl > 0 && isSame ? { lease: known.lease, value } : known
+    { isSame = true, ...received }: Received,
+  ): Entry<Value> | undefined {
+    const { ttl, sender, now } = received
+    if (previous === undefined || previous.lease.mayChange(sender, now))
+      return ttl === 0 ? undefined : { lease: this.#lease(received), value }
+    if (ttl > 0 && isSame) previous.lease.confirm(ttl, now)
+    else previous.lease.doubt(now)
+    return ttl > 0 && isSame ? { lease: previous.lease, value } : previous
   }
 
-  #moveTo(service: Service, srv: Said<Place> | undefined): void {
+  #moveTo(service: Service, srv: Entry<Location> | undefined): void {
     const [before, after] = [service.srv?.value.targetKey, srv?.value.targetKey]
     service.srv = srv
     if (before === after) return
@@ -309,12 +311,14 @@ export class ServiceCache {
     return true
   }
 
-  #lease({ ttl, sender, now }: Heard): Lease {
+  #lease({ ttl, sender, now }: Received): Lease {
     return new Lease({ ttl, sender, now, random: this.#random })
   }
 
-  /** Who answers for a service that cannot be reached says with its name where it is. */
-  #known(now: number): PtrRecord[] {
+  /**
+   * Services without addresses are not listed as known: their senders answer with the addresses.
+   */
+  #knownAnswers(now: number): PtrRecord[] {
     return [...this.#services.values()]
       .filter((service) => service.pointer.isKnown(now) && !this.#isUnreachable(service))
       .map(({ name, pointer }) => {
@@ -324,15 +328,15 @@ export class ServiceCache {
   }
 }
 
-interface Heard {
+interface Received {
   readonly ttl: number
   readonly sender: string
   readonly now: number
-  /** Whether it is what was said before. @default true */
+  /** Whether the record repeats the known one. @default true */
   readonly isSame?: boolean
 }
 
-/** When to ask for what is missing of a service: undefined where nobody has looked yet. */
+/** The time of the next query for missing records; undefined before the first check. */
 function resolveAt({ missing }: Service): number | undefined {
   if (missing === undefined) return undefined
   return missing.since + (RESOLVE_AFTER_MS[missing.asked] ?? Number.POSITIVE_INFINITY)

@@ -117,7 +117,10 @@ export class Rounds {
   }
 }
 
-/** What waits for the next round waits for longer than what waits for a name, or not at all where the clock has overtaken the round. */
+/**
+ * What waits for the next round waits for longer than what waits for a name, or not at all where
+ * the clock has overtaken the round.
+ */
 async function untilRoundIsOver(): Promise<void> {
   const { signal } = stop
   await clock.untilSleeping()

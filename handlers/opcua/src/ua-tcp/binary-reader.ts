@@ -2,10 +2,12 @@ import { OpcuaProtocolError } from '../errors.js'
 import { EPOCH_MS } from './binary-writer.js'
 import { UA_TCP_LIMITS, type UaTcpLimits } from './limits.js'
 
-/** How deep a DiagnosticInfo may hold another one; OPC 10000-6, 5.2.2.12 leaves that to us. */
+/** The nesting limit of a DiagnosticInfo; OPC 10000-6, 5.2.2.12 leaves the limit to the reader. */
 const MAX_DEPTH = 10
 
-/** Reads the built-in types of OPC UA Binary (OPC 10000-6, 5.2.2). Believes no length. */
+/**
+ * Reads the built-in types of OPC UA Binary (OPC 10000-6, 5.2.2). Checks each length before use.
+ */
 export class BinaryReader {
   readonly #bytes: Buffer
   readonly #elements: number
@@ -36,17 +38,17 @@ export class BinaryReader {
     return this.#bytes.readInt32LE(this.#take(4))
   }
 
-  /** Milliseconds since 1970; of no use where a server's clock is wild, but always a number. */
+  /** Milliseconds since 1970. The number may be far outside of any calendar. */
   dateTime(): number {
     return Number(this.#bytes.readBigInt64LE(this.#take(8)) / 10_000n) - EPOCH_MS
   }
 
-  /** A null String is the empty one: no service of discovery tells them apart. */
+  /** Reads a null String as empty: no discovery service distinguishes them. */
   string(): string {
     return this.byteString().toString('utf8')
   }
 
-  /** A null ByteString is the empty one. */
+  /** Reads a null ByteString as empty. */
   byteString(): Buffer {
     const length = this.#length()
     const start = this.#take(length)
@@ -59,7 +61,7 @@ export class BinaryReader {
     return mask & 0x02 ? this.string() : ''
   }
 
-  /** A null array is the empty one. */
+  /** Reads a null array as empty. */
   array<T>(read: () => T): T[] {
     const length = this.#length()
     if (length > this.#elements) {
@@ -68,21 +70,21 @@ export class BinaryReader {
         `an array has ${length} elements, more than ${this.#elements}`,
       )
     }
-    // No element takes less than a byte.
+    // An element takes at least one byte.
     if (length > this.remaining) throw this.#beyond(length)
     return Array.from({ length }, read)
   }
 
-  /** The identifier of a numeric NodeId in the namespace of OPC UA itself; undefined for any other one. */
+  /** The identifier of a numeric NodeId in namespace 0; undefined for any other NodeId. */
   nodeId(): number | undefined {
     const encoding = this.uint8()
     switch (encoding) {
       case 0x00:
         return this.uint8()
       case 0x01:
-        return inOwnNamespace(this.uint8(), this.uint16())
+        return inNamespace0(this.uint8(), this.uint16())
       case 0x02:
-        return inOwnNamespace(this.uint16(), this.uint32())
+        return inNamespace0(this.uint16(), this.uint32())
       case 0x03:
       case 0x05:
         this.uint16()
@@ -95,7 +97,7 @@ export class BinaryReader {
       default:
         throw new OpcuaProtocolError(
           'unknown-encoding',
-          `a NodeId is encoded as 0x${encoding.toString(16)}, which does not exist`,
+          `a NodeId has the unknown encoding 0x${encoding.toString(16)}`,
         )
     }
   }
@@ -106,7 +108,7 @@ export class BinaryReader {
     if (encoding > 0x02) {
       throw new OpcuaProtocolError(
         'unknown-encoding',
-        `the body of an ExtensionObject is encoded as 0x${encoding.toString(16)}, which does not exist`,
+        `an ExtensionObject has the unknown encoding 0x${encoding.toString(16)}`,
       )
     }
     if (encoding !== 0x00) this.byteString()
@@ -129,7 +131,7 @@ export class BinaryReader {
     }
   }
 
-  /** -1 stands for null. */
+  /** A length of -1 means null. */
   #length(): number {
     const length = this.int32()
     if (length < -1) throw new OpcuaProtocolError('negative-length', `a length is ${length}`)
@@ -147,11 +149,11 @@ export class BinaryReader {
     const { remaining } = this
     return new OpcuaProtocolError(
       'wrong-length',
-      `${size} bytes or elements are announced where ${remaining} bytes are left`,
+      `a length of ${size} exceeds the remaining ${remaining} bytes`,
     )
   }
 }
 
-function inOwnNamespace(namespace: number, id: number): number | undefined {
+function inNamespace0(namespace: number, id: number): number | undefined {
   return namespace === 0 ? id : undefined
 }

@@ -1,4 +1,4 @@
-/** 1601-01-01 before 1970-01-01, in milliseconds: where the time of OPC UA begins. */
+/** The OPC UA epoch, 1601-01-01, in milliseconds before 1970-01-01. */
 export const EPOCH_MS = 11_644_473_600_000
 
 /** Writes the built-in types of OPC UA Binary (OPC 10000-6, 5.2.2). */
@@ -43,7 +43,7 @@ export class BinaryWriter {
     return this
   }
 
-  /** The four-byte form of a NodeId in the namespace of OPC UA itself. */
+  /** Writes the four-byte form of a NodeId in namespace 0. */
   nodeId(id: number): this {
     return this.uint8(0x01).uint8(0).uint16(id)
   }

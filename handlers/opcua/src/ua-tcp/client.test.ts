@@ -15,7 +15,10 @@ async function simulated(): Promise<SimulatedServer> {
   return server
 }
 
-/** A server that does with each connection what a test says. Resolves `gone` when a connection is over. */
+/**
+ * A server that does with each connection what a test says. Resolves `gone` when a connection is
+ * over.
+ */
 async function rawServer(serve: (socket: net.Socket) => void) {
   const sockets = new Set<net.Socket>()
   let over = () => {}
@@ -107,7 +110,7 @@ describe('asking a server', () => {
     await expect(findAt(port, { totalMs: 1500 })).rejects.toMatchObject({
       code: 'AKRI_ERR_OPCUA_TIMEOUT',
       message: expect.stringMatching(
-        /has not answered in full within \d+ ms: 0 bytes came, still missing is Acknowledge/,
+        /did not complete its answer in \d+ ms: received 0 bytes, still missing Acknowledge/,
       ),
     })
     await gone
@@ -122,7 +125,7 @@ describe('asking a server', () => {
     })
     await expect(findAt(port, { totalMs: 1500 })).rejects.toMatchObject({
       code: 'AKRI_ERR_OPCUA_TIMEOUT',
-      message: expect.stringMatching(/[1-9] bytes came, still missing is Acknowledge/),
+      message: expect.stringMatching(/received \d*[1-9]\d* bytes, still missing Acknowledge/),
     })
     await gone
   })

@@ -5,60 +5,61 @@ import { Conversation } from './conversation.js'
 import type { DiscoveryService } from './discovery-services.js'
 import { UA_TCP_LIMITS, type UaTcpLimits } from './limits.js'
 
-/** Who is asked. */
+/** The server that a service call goes to. */
 export interface Target {
-  /** Where it is called; of several the first that takes the call. */
+  /** Tried in order until one accepts the connection. */
   readonly addresses: readonly string[]
   readonly port: number
-  /** What it is called by. */
+  /** The URL that the server receives. */
   readonly endpointUrl: string
 }
 
 export interface CallOptions {
   readonly signal: AbortSignal
-  /** How long a connection may take to come about, in milliseconds. @default 3000 */
+  /** The time limit for the connection, in milliseconds. @default 3000 */
   readonly connectMs?: number
-  /** How long all may take, in milliseconds, however busy the server keeps us. @default 5000 */
+  /** The time limit for the whole call, in milliseconds. @default 5000 */
   readonly totalMs?: number
   /** @default UA_TCP_LIMITS */
   readonly limits?: Partial<UaTcpLimits>
 }
 
 /**
- * Asks a server one question, on a connection of its own. The connection is gone when the promise settles.
- * @throws OpcuaUnreachableError, OpcuaTimeoutError, OpcuaProtocolError, OpcuaServiceError; the signal's reason when it is aborted
+ * Calls a service of a server over a new connection, which is closed before the promise settles.
+ * @throws OpcuaUnreachableError, OpcuaTimeoutError, OpcuaProtocolError, OpcuaServiceError; the
+ * reason of the signal when the signal is aborted
  */
 export async function callService<Answer>(
   service: DiscoveryService<Answer>,
   target: Target,
   options: CallOptions,
 ): Promise<Answer> {
-  const until = systemClock.monotonicMs() + (options.totalMs ?? 5000)
-  let failure: unknown = new OpcuaUnreachableError('there is no address to call')
+  const deadline = systemClock.monotonicMs() + (options.totalMs ?? 5000)
+  let failure: unknown = new OpcuaUnreachableError('the server has no address')
   for (const address of target.addresses) {
-    const leftMs = until - systemClock.monotonicMs()
+    const leftMs = deadline - systemClock.monotonicMs()
     if (leftMs <= 0) break
     try {
-      return await askAt(address, leftMs, service, target, options)
+      return await callAt(address, leftMs, service, target, options)
     } catch (error) {
-      // Who has taken the call and fails would fail again under its next address.
-      if (!(error instanceof NoConnection)) throw error
-      failure = error.failure
+      // A server that accepted the connection would fail at its other addresses too.
+      if (!(error instanceof ConnectionFailure)) throw error
+      failure = error.error
     }
   }
   throw failure
 }
 
-/** A call that was not taken: another address may take it. */
-class NoConnection {
-  readonly failure: OpcuaUnreachableError | OpcuaTimeoutError
+/** No connection at this address: another address may work. */
+class ConnectionFailure {
+  readonly error: OpcuaUnreachableError | OpcuaTimeoutError
 
-  constructor(failure: OpcuaUnreachableError | OpcuaTimeoutError) {
-    this.failure = failure
+  constructor(error: OpcuaUnreachableError | OpcuaTimeoutError) {
+    this.error = error
   }
 }
 
-function askAt<Answer>(
+function callAt<Answer>(
   address: string,
   leftMs: number,
   service: DiscoveryService<Answer>,
@@ -68,7 +69,7 @@ function askAt<Answer>(
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason)
     const now = systemClock.wallMs()
-    const where = net.isIPv6(address) ? `[${address}]:${port}` : `${address}:${port}`
+    const peer = net.isIPv6(address) ? `[${address}]:${port}` : `${address}:${port}`
     const conversation = new Conversation({
       endpointUrl,
       request: service.encodeRequest(endpointUrl, now),
@@ -83,25 +84,22 @@ function askAt<Answer>(
       outcome ??= { error }
       socket.destroy()
     }
-    const onAbort = () => fail(signal.reason)
-    const connectTimer = setTimeout(
-      () =>
-        fail(
-          new NoConnection(
-            new OpcuaTimeoutError(`${where} has not taken the call within ${connectMs} ms`),
-          ),
-        ),
-      Math.min(connectMs, leftMs),
-    )
-    const totalTimer = setTimeout(() => {
-      const what = `${where} has not answered in full within ${leftMs} ms: ${socket.bytesRead} bytes came, still missing is ${conversation.waitingFor}`
-      fail(new OpcuaTimeoutError(what))
-    }, leftMs)
-    signal.addEventListener('abort', onAbort, { once: true })
+    const closed = new AbortController()
+    const after = (ms: number, action: () => void) =>
+      void systemClock.sleep(ms, closed.signal).then(action, () => undefined)
+    after(Math.min(connectMs, leftMs), () => {
+      const error = new OpcuaTimeoutError(`${peer} did not accept a connection in ${connectMs} ms`)
+      if (!connected) fail(new ConnectionFailure(error))
+    })
+    after(leftMs, () => {
+      const progress = `received ${socket.bytesRead} bytes, still missing ${conversation.missing}`
+      const message = `${peer} did not complete its answer in ${leftMs} ms: ${progress}`
+      fail(new OpcuaTimeoutError(message))
+    })
+    signal.addEventListener('abort', () => fail(signal.reason), { signal: closed.signal })
 
     socket.on('connect', () => {
       connected = true
-      clearTimeout(connectTimer)
       socket.write(conversation.start())
     })
     socket.on('data', (bytes) => {
@@ -120,17 +118,15 @@ function askAt<Answer>(
       }
     })
     socket.on('error', (cause) => {
-      const error = new OpcuaUnreachableError(`${where}: ${messageOf(cause)}`, { cause })
-      outcome ??= { error: connected ? error : new NoConnection(error) }
+      const error = new OpcuaUnreachableError(`${peer}: ${messageOf(cause)}`, { cause })
+      outcome ??= { error: connected ? error : new ConnectionFailure(error) }
     })
     socket.on('close', () => {
-      clearTimeout(connectTimer)
-      clearTimeout(totalTimer)
-      signal.removeEventListener('abort', onAbort)
+      closed.abort()
       if (outcome === undefined)
         reject(
           new OpcuaUnreachableError(
-            `${where} hung up; still missing was ${conversation.waitingFor}`,
+            `${peer} closed the connection, still missing ${conversation.missing}`,
           ),
         )
       else if ('answer' in outcome) resolve(outcome.answer)

@@ -232,16 +232,17 @@ describe('a conversation', () => {
     expect(faultOf([refusal])).toMatchObject({
       code: 'AKRI_ERR_OPCUA_SERVICE',
       statusCode: 0x8083_0000,
-      message: 'the server refuses: BadTcpEndpointUrlInvalid (0x80830000), "no such endpoint"',
+      message:
+        'the server refused the request: BadTcpEndpointUrlInvalid (0x80830000), "no such endpoint"',
     })
     const aborted = chunk(new BinaryWriter().uint32(0x80b9_0000).string(null).bytes(), {
       mark: 'A',
     })
     expect(faultOf([acknowledge(), opened(), aborted])).toMatchObject({
-      message: 'the server broke its answer off: BadResponseTooLarge (0x80b90000)',
+      message: 'the server aborted its response: BadResponseTooLarge (0x80b90000)',
     })
     expect(faultOf([acknowledge(), opened({ response: encodeFault(0x8055_0000) })])).toMatchObject({
-      message: 'the server answers OpenSecureChannel with BadSecurityPolicyRejected (0x80550000)',
+      message: 'the server answered OpenSecureChannel with BadSecurityPolicyRejected (0x80550000)',
     })
   })
 

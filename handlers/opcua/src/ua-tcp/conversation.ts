@@ -11,47 +11,51 @@ const OPEN_SECURE_CHANNEL_REQUEST = 446
 const OPEN_SECURE_CHANNEL_RESPONSE = 449
 const CLOSE_SECURE_CHANNEL_REQUEST = 452
 
-/** Channel, token, sequence number and request id before the body of each chunk. */
+/** Channel, token, sequence number and request id precede the body of each chunk. */
 const CHUNK_HEADERS_BYTES = 8 + 16
-/** OPC 10000-6, 7.1.2.3: no receive buffer is smaller. */
-const LEAST_CHUNK_BYTES = 8192
-/** OPC 10000-6, 6.7.2.4: a sequence number starts below this, and starts anew within this of the largest one. */
+/** The smallest receive buffer that OPC 10000-6, 7.1.2.3 allows. */
+const MIN_CHUNK_BYTES = 8192
+/**
+ * OPC 10000-6, 6.7.2.4: sequence numbers start below this value, and wrap around within this
+ * distance of the largest number.
+ */
 const SEQUENCE_ROLLOVER = 1024
 const OPEN_REQUEST_ID = 1
 const REQUEST_ID = 2
 const CLOSE_REQUEST_ID = 3
-/** No channel of ours lives longer than its one question. */
+/** A channel serves one request only. */
 const CHANNEL_LIFETIME_MS = 60_000
 
-export interface ConversationOptions {
-  /** What the server is called by; it may serve several under one port. */
+interface ConversationOptions {
+  /** The URL for the server, which may have several endpoints at one port. */
   readonly endpointUrl: string
-  /** The encoded request, with its type and header. */
+  /** The encoded request with type and header. */
   readonly request: Uint8Array
   /** Milliseconds since 1970. */
   readonly now: number
   readonly limits?: Partial<UaTcpLimits>
 }
 
-/** What is to be sent now, and the encoded response once it is complete. */
-export interface Turn {
+/** The bytes to send now, and the encoded response when it is complete. */
+interface Turn {
   readonly send: Buffer
   readonly response?: Buffer
 }
 
-type State = 'hello' | 'opening' | 'asking' | 'done'
+type State = 'hello' | 'opening' | 'requested' | 'done'
 
 /**
- * One question to a server, from Hello to CloseSecureChannel, over a channel with SecurityPolicy None (OPC 10000-6, 6.7 and
- * 7.1). It knows no socket: it is fed what comes and says what is to be sent.
+ * One request to a server, from Hello to CloseSecureChannel, over a channel with SecurityPolicy
+ * None (OPC 10000-6, 6.7 and 7.1). Pure: the caller passes received bytes in and sends the returned
+ * bytes.
  */
 export class Conversation {
   readonly #options: ConversationOptions
   readonly #limits: UaTcpLimits
   readonly #frames: FrameReader
   #state: State = 'hello'
-  /** What the server takes at a time; 0 is no limit. */
-  #theirs = { chunkBytes: LEAST_CHUNK_BYTES, messageBytes: 0, chunks: 0 }
+  /** The limits of the server; 0 means no limit. */
+  #serverLimits = { chunkBytes: MIN_CHUNK_BYTES, messageBytes: 0, chunks: 0 }
   #channelId = 0
   #tokenId = 0
   #sent = 0
@@ -65,17 +69,17 @@ export class Conversation {
     this.#frames = new FrameReader(this.#limits)
   }
 
-  /** For messages: what the server has not done yet. */
-  get waitingFor(): string {
+  /** The missing answer of the server, for messages. */
+  get missing(): string {
     return {
       hello: 'Acknowledge',
       opening: 'OpenSecureChannelResponse',
-      asking: 'the response',
+      requested: 'the response',
       done: 'nothing',
     }[this.#state]
   }
 
-  /** The first thing to send. */
+  /** The first bytes to send. */
   start(): Buffer {
     const { chunkBytes, messageBytes, chunks } = this.#limits
     const hello = new BinaryWriter()
@@ -88,7 +92,7 @@ export class Conversation {
   }
 
   /**
-   * Takes bytes as they come.
+   * Processes received bytes.
    * @throws OpcuaProtocolError, OpcuaServiceError
    */
   *receive(bytes: Buffer): Generator<Turn, void, void> {
@@ -96,7 +100,7 @@ export class Conversation {
     for (const frame of this.#frames.push(bytes)) {
       const turn = this.#take(frame)
       if (turn !== undefined) yield turn
-      // Whatever comes after the answer is not for us.
+      // Ignore bytes after the response.
       if (turn?.response !== undefined) return
     }
   }
@@ -106,26 +110,29 @@ export class Conversation {
     if (type === 'ERR') throw errorOf(frame)
     if (this.#state === 'hello' && type === 'ACK') return this.#acknowledged(frame)
     if (this.#state === 'opening' && type === 'OPN') return this.#opened(frame)
-    if (this.#state === 'asking' && type === 'MSG') return this.#answered(frame)
-    throw new OpcuaProtocolError('unexpected-message', `${type} came instead of ${this.waitingFor}`)
+    if (this.#state === 'requested' && type === 'MSG') return this.#chunk(frame)
+    throw new OpcuaProtocolError(
+      'unexpected-message',
+      `received ${type} instead of ${this.missing}`,
+    )
   }
 
   #acknowledged({ mark, body }: Frame): Turn {
     expectWhole('ACK', mark)
     const reader = new BinaryReader(body)
-    reader.uint32() // Its version: any is to be taken (7.1.2.4).
+    reader.uint32() // The protocol version: a client accepts any (7.1.2.4).
     const chunkBytes = reader.uint32()
     const sendBytes = reader.uint32()
     for (const size of [chunkBytes, sendBytes]) {
-      if (size < LEAST_CHUNK_BYTES) {
+      if (size < MIN_CHUNK_BYTES) {
         throw new OpcuaProtocolError(
           'wrong-length',
-          `Acknowledge offers buffers of ${size} bytes, less than ${LEAST_CHUNK_BYTES}`,
+          `Acknowledge has a buffer size of ${size} bytes, less than ${MIN_CHUNK_BYTES}`,
         )
       }
     }
-    // It may not raise what Hello offered; who does is held to it.
-    this.#theirs = {
+    // A server must not raise the limits of Hello: the lower limit counts.
+    this.#serverLimits = {
       chunkBytes: Math.min(chunkBytes, this.#limits.chunkBytes),
       messageBytes: reader.uint32(),
       chunks: reader.uint32(),
@@ -138,7 +145,7 @@ export class Conversation {
       .byteString(null)
       .raw(this.#sequenceHeader(OPEN_REQUEST_ID))
     writeRequestHeader(message.nodeId(OPEN_SECURE_CHANNEL_REQUEST), this.#options.now)
-    // Version 0, Issue, MessageSecurityMode None, no nonce.
+    // Version 0, Issue, MessageSecurityMode None, without a nonce.
     message.uint32(0).uint32(0).uint32(1).byteString(null).uint32(CHANNEL_LIFETIME_MS)
     return { send: encodeFrame('OPN', 'F', message.bytes()) }
   }
@@ -161,19 +168,19 @@ export class Conversation {
     reader.uint32()
     this.#channelId = reader.uint32()
     this.#tokenId = reader.uint32()
-    this.#state = 'asking'
+    this.#state = 'requested'
     return { send: Buffer.concat(this.#requestChunks()) }
   }
 
   #requestChunks(): Buffer[] {
     const { request } = this.#options
-    const room = this.#theirs.chunkBytes - CHUNK_HEADERS_BYTES
+    const room = this.#serverLimits.chunkBytes - CHUNK_HEADERS_BYTES
     const count = Math.ceil(request.length / room)
-    const { messageBytes, chunks } = this.#theirs
+    const { messageBytes, chunks } = this.#serverLimits
     if ((messageBytes > 0 && request.length > messageBytes) || (chunks > 0 && count > chunks)) {
       throw new OpcuaProtocolError(
         'request-too-large',
-        `the request has ${request.length} bytes in ${count} chunks; the server takes ${messageBytes} bytes in ${chunks} chunks`,
+        `the request has ${request.length} bytes in ${count} chunks; the server accepts ${messageBytes} bytes in ${chunks} chunks`,
       )
     }
     return Array.from({ length: count }, (_, index) => {
@@ -186,14 +193,14 @@ export class Conversation {
     })
   }
 
-  #answered({ mark, body }: Frame): Turn | undefined {
+  #chunk({ mark, body }: Frame): Turn | undefined {
     const reader = new BinaryReader(body)
     const channelId = reader.uint32()
     const tokenId = reader.uint32()
     if (channelId !== this.#channelId || tokenId !== this.#tokenId) {
       throw new OpcuaProtocolError(
         'wrong-channel',
-        `a chunk is for channel ${channelId}, token ${tokenId}; ours are ${this.#channelId} and ${this.#tokenId}`,
+        `a chunk has channel ${channelId} and token ${tokenId} instead of ${this.#channelId} and ${this.#tokenId}`,
       )
     }
     this.#checkSequence(reader.uint32(), reader.uint32(), REQUEST_ID)
@@ -204,13 +211,13 @@ export class Conversation {
     if (this.#chunks.length > this.#limits.chunks) {
       throw new OpcuaProtocolError(
         'too-many-chunks',
-        `the answer has more than ${this.#limits.chunks} chunks`,
+        `the response has more than ${this.#limits.chunks} chunks`,
       )
     }
     if (this.#bytes > this.#limits.messageBytes) {
       throw new OpcuaProtocolError(
         'message-too-large',
-        `the answer has more than ${this.#limits.messageBytes} bytes`,
+        `the response has more than ${this.#limits.messageBytes} bytes`,
       )
     }
     if (mark === 'C') return undefined
@@ -237,43 +244,45 @@ export class Conversation {
     return new BinaryWriter().uint32(this.#sent).uint32(requestId).bytes()
   }
 
-  #checkSequence(number: number, requestId: number, wanted: number): void {
-    const before = this.#received
-    const rolledOver =
-      before !== undefined && before > 0xffff_ffff - SEQUENCE_ROLLOVER && number < SEQUENCE_ROLLOVER
-    if (before !== undefined && number !== before + 1 && !rolledOver) {
+  #checkSequence(number: number, requestId: number, expected: number): void {
+    const previous = this.#received
+    const wrapped =
+      previous !== undefined &&
+      previous > 0xffff_ffff - SEQUENCE_ROLLOVER &&
+      number < SEQUENCE_ROLLOVER
+    if (previous !== undefined && number !== previous + 1 && !wrapped) {
       throw new OpcuaProtocolError(
         'wrong-sequence-number',
-        `a chunk has the sequence number ${number} after ${before}`,
+        `a chunk has the sequence number ${number} after ${previous}`,
       )
     }
     this.#received = number
-    if (requestId !== wanted) {
+    if (requestId !== expected) {
       throw new OpcuaProtocolError(
         'wrong-request',
-        `a chunk answers request ${requestId} instead of ${wanted}`,
+        `a chunk answers request ${requestId} instead of ${expected}`,
       )
     }
   }
 }
 
 function expectWhole(type: string, mark: string): void {
-  // 6.7.2.2: only MSG comes in chunks.
-  if (mark !== 'F') throw new OpcuaProtocolError('unexpected-message', `${type} came in chunks`)
+  // OPC 10000-6, 6.7.2.2: only MSG may have several chunks.
+  if (mark !== 'F') throw new OpcuaProtocolError('unexpected-message', `${type} has several chunks`)
 }
 
-/** 7.1.2.5: the server gives the connection up. */
+/** OPC 10000-6, 7.1.2.5: the server ends the connection. */
 function errorOf({ body }: Frame): OpcuaServiceError {
   const { code, reason } = readFailure(new BinaryReader(body))
-  return new OpcuaServiceError(code, `the server refuses: ${statusName(code)}${reason}`)
+  return new OpcuaServiceError(code, `the server refused the request: ${statusName(code)}${reason}`)
 }
 
-/** 6.7.3: the server gives its answer up. */
+/** OPC 10000-6, 6.7.3: the server aborts its response. */
 function abortOf(reader: BinaryReader): OpcuaServiceError {
   const { code, reason } = readFailure(reader)
   return new OpcuaServiceError(
     code,
-    `the server broke its answer off: ${statusName(code)}${reason}`,
+    `the server aborted its response: ${statusName(code)}${reason}`,
   )
 }
 

@@ -3,7 +3,7 @@ import { BinaryWriter } from './binary-writer.js'
 import type { UaTcpLimits } from './limits.js'
 import { readResponseHeader, writeRequestHeader } from './service-header.js'
 
-/** OPC 10000-4, 7.4; the numbers are those on the wire. */
+/** OPC 10000-4, 7.4; the numbers appear on the wire. */
 export const ApplicationType = {
   server: 0,
   client: 1,
@@ -16,7 +16,7 @@ export interface ApplicationDescription {
   readonly applicationUri: string
   readonly productUri: string
   readonly applicationName: string
-  /** One of {@link ApplicationType}, or a number that is none. */
+  /** One of {@link ApplicationType}, or an invalid number. */
   readonly applicationType: number
   readonly discoveryUrls: readonly string[]
 }
@@ -25,23 +25,23 @@ export interface ApplicationDescription {
 export interface EndpointDescription {
   readonly endpointUrl: string
   readonly server: ApplicationDescription
-  /** DER; may be a chain, the server's own certificate first. Empty where there is none. */
+  /** DER, optionally followed by the issuers; empty without a certificate. */
   readonly serverCertificate: Buffer
-  /** 1 None, 2 Sign, 3 SignAndEncrypt; anything else is invalid. */
+  /** 1 None, 2 Sign, 3 SignAndEncrypt; any other number is invalid. */
   readonly securityMode: number
   readonly securityPolicyUri: string
   /** 0 Anonymous, 1 UserName, 2 Certificate, 3 IssuedToken. */
   readonly userTokenTypes: readonly number[]
 }
 
-/** OPC 10000-4, 7.36: what a discovery server has heard by mDNS. */
+/** OPC 10000-4, 7.36: a server that a discovery server found by mDNS. */
 export interface ServerOnNetwork {
   readonly serverName: string
   readonly discoveryUrl: string
   readonly serverCapabilities: readonly string[]
 }
 
-/** A question that needs neither security nor a session, and how its answer is read. */
+/** A service that needs neither security nor a session. */
 export interface DiscoveryService<Answer> {
   readonly name: string
   /** @param now milliseconds since 1970 */
@@ -50,10 +50,12 @@ export interface DiscoveryService<Answer> {
   decodeResponse(bytes: Buffer, limits?: Pick<UaTcpLimits, 'elements'>): Answer
 }
 
-/** OPC 10000-4, 5.5.2. By the URL a server with several networks may choose which of its URLs it gives. */
+/**
+ * OPC 10000-4, 5.5.2. A server with several networks may choose its URLs by the URL of the request.
+ */
 export const findServers = findServersService((endpointUrl) => endpointUrl)
 
-/** Without saying by which URL it is called: what has been registered is given as it was registered. */
+/** FindServers without the URL of the request: a discovery server returns the registered URLs. */
 export const findServersAsRegistered = findServersService(() => null)
 
 function findServersService(
@@ -62,7 +64,7 @@ function findServersService(
   return {
     name: 'FindServers',
     encodeRequest: (endpointUrl, now) =>
-      // In any language, and all servers.
+      // No filter by language or server.
       writeRequestHeader(new BinaryWriter().nodeId(422), now)
         .string(urlFor(endpointUrl))
         .array([], String)
@@ -80,7 +82,7 @@ function findServersService(
 export const getEndpoints: DiscoveryService<EndpointDescription[]> = {
   name: 'GetEndpoints',
   encodeRequest: (endpointUrl, now) =>
-    // In any language, with any transport.
+    // No filter by language or transport.
     writeRequestHeader(new BinaryWriter().nodeId(428), now)
       .string(endpointUrl)
       .array([], String)
@@ -93,14 +95,14 @@ export const getEndpoints: DiscoveryService<EndpointDescription[]> = {
   },
 }
 
-/** How many records are asked for: not more than an array may have. */
+/** The requested number of records, below the limit of array elements. */
 const MAX_RECORDS = 1000
 
-/** OPC 10000-4, 5.5.3. Only a discovery server with the multicast extension (LDS-ME) knows it. */
+/** OPC 10000-4, 5.5.3. Only discovery servers with the multicast extension (LDS-ME) have it. */
 export const findServersOnNetwork: DiscoveryService<ServerOnNetwork[]> = {
   name: 'FindServersOnNetwork',
   encodeRequest: (_, now) =>
-    // From the first record on, whatever the capabilities.
+    // All records from the first, with any capabilities.
     writeRequestHeader(new BinaryWriter().nodeId(12_208), now)
       .uint32(0)
       .uint32(MAX_RECORDS)

@@ -4,12 +4,14 @@ import type { UaTcpLimits } from './limits.js'
 const TYPES = ['HEL', 'ACK', 'ERR', 'OPN', 'MSG', 'CLO'] as const
 const HEADER_BYTES = 8
 
-export type FrameType = (typeof TYPES)[number]
+type FrameType = (typeof TYPES)[number]
 
-/** `F`: the last chunk of a message. `C`: more follow. `A`: the sender gives the message up. */
-export type ChunkMark = 'F' | 'C' | 'A'
+/**
+ * `F`: the last chunk of a message. `C`: more chunks follow. `A`: the sender aborts the message.
+ */
+type ChunkMark = 'F' | 'C' | 'A'
 
-/** What UA-TCP sends at a time (OPC 10000-6, 7.1.2.2): a message, or a chunk of one. */
+/** The transfer unit of UA-TCP (OPC 10000-6, 7.1.2.2): a message, or a chunk of it. */
 export interface Frame {
   readonly type: FrameType
   readonly mark: ChunkMark
@@ -23,10 +25,12 @@ export function encodeFrame(type: FrameType, mark: ChunkMark, body: Uint8Array):
   return Buffer.concat([header, body])
 }
 
-/** Cuts a stream of bytes into frames. Keeps no more of it than one chunk, and refuses a header as soon as it is there. */
+/**
+ * Splits a byte stream into frames. Buffers at most one chunk, and checks each header immediately.
+ */
 export class FrameReader {
   readonly #limits: Pick<UaTcpLimits, 'chunkBytes'>
-  /** Of the header's size until that is complete, then of the whole frame's. */
+  /** Has the size of the header first, then the size of the whole frame. */
   #frame = Buffer.alloc(HEADER_BYTES)
   #filled = 0
 
@@ -43,26 +47,26 @@ export class FrameReader {
       this.#filled += taken
       rest = rest.subarray(taken)
       if (!headerWasComplete) {
-        checkBeginning(this.#frame.subarray(0, this.#filled))
+        checkPrefix(this.#frame.subarray(0, this.#filled))
         if (this.#filled < HEADER_BYTES) return
-        this.#makeRoom()
+        this.#allocate()
       }
       if (this.#filled === this.#frame.length) yield this.#take()
     }
   }
 
-  #makeRoom(): void {
+  #allocate(): void {
     const size = this.#frame.readUInt32LE(4)
     if (size < HEADER_BYTES) {
       throw new OpcuaProtocolError(
         'wrong-length',
-        `a chunk says that it has ${size} bytes, less than its own header`,
+        `a chunk has a size of ${size} bytes, less than its header`,
       )
     }
     if (size > this.#limits.chunkBytes) {
       throw new OpcuaProtocolError(
         'chunk-too-large',
-        `a chunk says that it has ${size} bytes, more than the ${this.#limits.chunkBytes} that it may have`,
+        `a chunk has a size of ${size} bytes, more than the limit of ${this.#limits.chunkBytes}`,
       )
     }
     const frame = Buffer.alloc(size)
@@ -81,8 +85,8 @@ export class FrameReader {
   }
 }
 
-/** Whether bytes can become a frame is seen from its first four, so that nobody waits for the rest of a page of HTML. */
-function checkBeginning(bytes: Buffer): void {
+/** Fails after four bytes, so that a caller need not wait for the rest of an HTML page. */
+function checkPrefix(bytes: Buffer): void {
   if (bytes.length >= 3 && typeOf(bytes) === undefined) throw notUaTcp(bytes)
   if (bytes.length >= 4 && markOf(bytes) === undefined) throw notUaTcp(bytes)
 }
@@ -101,6 +105,6 @@ function notUaTcp(bytes: Buffer): OpcuaProtocolError {
   const beginning = JSON.stringify(bytes.toString('latin1', 0, 4))
   return new OpcuaProtocolError(
     'not-ua-tcp',
-    `what answers does not speak UA-TCP: its answer begins with ${beginning}`,
+    `the peer does not speak UA-TCP: its answer begins with ${beginning}`,
   )
 }

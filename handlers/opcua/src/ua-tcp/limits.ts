@@ -1,12 +1,15 @@
-/** What a peer may send us, and what a question may cost. */
+/** The limits of a response. */
 export interface UaTcpLimits {
-  /** The largest chunk, in bytes with its header; OPC 10000-6, 7.1.2.3 wants 8192 at least. @default 65536 */
+  /**
+   * The largest chunk with its header, in bytes; OPC 10000-6, 7.1.2.3 requires at least 8192.
+   * @default 65536
+   */
   readonly chunkBytes: number
-  /** The largest answer, in bytes without headers of chunks. @default 1048576 */
+  /** The largest response without chunk headers, in bytes. @default 1048576 */
   readonly messageBytes: number
-  /** The most chunks of one answer. @default 256 */
+  /** The number of chunks of a response. @default 256 */
   readonly chunks: number
-  /** The most elements of an array. @default 2000 */
+  /** The number of elements of an array. @default 2000 */
   readonly elements: number
 }
 

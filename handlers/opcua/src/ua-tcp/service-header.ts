@@ -5,15 +5,15 @@ import { isBad, statusName } from './status-code.js'
 
 const SERVICE_FAULT = 397
 
-/** There is one request on each channel. */
+/** A channel has one request only. */
 const REQUEST_HANDLE = 1
 
-/** How long the server need not bother for longer, in milliseconds. */
+/** The time after which the server may drop the request, in milliseconds. */
 const TIMEOUT_HINT_MS = 10_000
 
 /** OPC 10000-4, 7.33. @param now milliseconds since 1970 */
 export function writeRequestHeader(writer: BinaryWriter, now: number): BinaryWriter {
-  // No session, no diagnostics wanted, no entry for an audit.
+  // Without a session, diagnostics and an audit entry.
   return writer
     .nullNodeId()
     .dateTime(now)
@@ -25,22 +25,22 @@ export function writeRequestHeader(writer: BinaryWriter, now: number): BinaryWri
 }
 
 /**
- * Reads the type and the header of a response (OPC 10000-4, 7.34), up to what is of the service.
- * @throws OpcuaServiceError where the server answers with an error, a ServiceFault or not
+ * Reads the type and the header of a response (OPC 10000-4, 7.34), up to the body of the service.
+ * @throws OpcuaServiceError if the server answers with an error, as a ServiceFault or otherwise
  */
-export function readResponseHeader(reader: BinaryReader, wanted: number, service: string): void {
+export function readResponseHeader(reader: BinaryReader, expected: number, service: string): void {
   const type = reader.nodeId()
-  if (type !== wanted && type !== SERVICE_FAULT) {
+  if (type !== expected && type !== SERVICE_FAULT) {
     throw new OpcuaProtocolError(
       'unexpected-message',
-      `a message of type ${type ?? 'unknown'} answers ${service}, which has type ${wanted}`,
+      `the answer to ${service} has type ${type ?? 'unknown'} instead of ${expected}`,
     )
   }
   reader.dateTime()
   reader.uint32()
   const result = reader.uint32()
   if (type === SERVICE_FAULT || isBad(result)) {
-    throw new OpcuaServiceError(result, `the server answers ${service} with ${statusName(result)}`)
+    throw new OpcuaServiceError(result, `the server answered ${service} with ${statusName(result)}`)
   }
   reader.skipDiagnosticInfo()
   reader.array(() => reader.string())

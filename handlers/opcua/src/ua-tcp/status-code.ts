@@ -1,4 +1,4 @@
-/** Names of what servers answer to the services of discovery, from the StatusCodes of OPC 10000-6, A.2. */
+/** The status codes that discovery services return, from OPC 10000-6, A.2. */
 const NAMES: ReadonlyMap<number, string> = new Map([
   [0x8001_0000, 'BadUnexpectedError'],
   [0x8002_0000, 'BadInternalError'],
@@ -44,20 +44,20 @@ const NAMES: ReadonlyMap<number, string> = new Map([
 const SERVICE_UNSUPPORTED = 0x800b_0000
 const NOT_IMPLEMENTED = 0x8040_0000
 
-/** Such as `BadServiceUnsupported (0x800b0000)`. */
+/** Returns a text such as `BadServiceUnsupported (0x800b0000)`. */
 export function statusName(code: number): string {
   const number = `0x${code.toString(16).padStart(8, '0')}`
-  // The lower half holds flags.
+  // The lower half contains flags.
   const name = NAMES.get((code & 0xffff_0000) >>> 0)
   return name === undefined ? number : `${name} (${number})`
 }
 
-/** The upper two bits: good is 00, uncertain 01. */
+/** The upper two bits hold the severity: 00 good, 01 uncertain, 10 bad. */
 export function isBad(code: number): boolean {
   return code >>> 31 === 1
 }
 
-/** Whether it says that the server does not know the service at all. */
+/** Whether the server does not implement the service. */
 export function isUnsupported(code: number): boolean {
   return [SERVICE_UNSUPPORTED, NOT_IMPLEMENTED].includes((code & 0xffff_0000) >>> 0)
 }
