@@ -16,11 +16,11 @@ const rule = z.string().transform((text, context): Rule => {
 
 /** `discoveryDetails` of the udev handler. */
 export const udevDetails = z.strictObject({
-  /** A device is found when it matches one of them. */
+  /** A device matches if any of these rules matches. */
   udevRules: z.array(rule).max(1000),
-  /** Whether devices that lie below another one that was found are parts of it. @default false */
+  /** Whether a matching device below another matching device is a part of it. @default false */
   groupRecursive: z.boolean().default(false),
-  /** What containers may do with the device nodes. @default 'rwm' */
+  /** The access of containers to the device nodes. @default 'rwm' */
   permissions: z.enum(PERMISSIONS).default('rwm'),
 })
 

@@ -1,12 +1,15 @@
 import type { Device, DeviceSpec, DiscoveryProperties } from '@akrijs/sdk'
 import type { DeviceGroup } from './device-group.js'
 
-export interface DescriptionOptions {
+interface DescriptionOptions {
   readonly grouped: boolean
   readonly permissions: string
-  /** The resource whose name other device plugins use, such as `akri.sh/udev-mouse`; from `devicePluginResourceName`. */
+  /**
+   * A resource name for the environment variables that VM brokers expect, such as
+   * `akri.sh/udev-mouse`; from `devicePluginResourceName`.
+   */
   readonly resourceName: string | undefined
-  /** From `vfioPassthrough`. */
+  /** From the property `vfioPassthrough`. */
   readonly vfioPassthrough: boolean
 }
 
@@ -19,7 +22,7 @@ export function optionsFrom(
   return { resourceName, vfioPassthrough: vfio && resourceName !== undefined }
 }
 
-/** A group as the agent gets it: names of properties and resources are those of the existing system. */
+/** The device of a group. Akri uses the same names of properties and resources. */
 export function describeGroup({ id, members }: DeviceGroup, options: DescriptionOptions): Device {
   const properties: Record<string, string> = { UDEV_DEVPATH: id }
   const specs = new Map<string, DeviceSpec>()
@@ -51,7 +54,7 @@ export function describeGroup({ id, members }: DeviceGroup, options: Description
   return { id, properties, deviceSpecs: [...specs.values()] }
 }
 
-/** `<bus>:<device>` in decimal, of a node such as /dev/bus/usb/001/012. */
+/** The text `<bus>:<device>` in decimal for a node such as /dev/bus/usb/001/012. */
 function usbAddress(devnode: string): string | undefined {
   const found = /^\/dev\/bus\/usb\/0*(\d+)\/0*(\d+)$/.exec(devnode)
   return found === null ? undefined : `${found[1]}:${found[2]}`

@@ -1,27 +1,27 @@
 import type { Logger } from '@akrijs/sdk'
 
-/** One event of the kernel or of udevd. */
+/** An event of the kernel or of udevd. */
 export interface Uevent {
   /** `add`, `change`, `remove`, `bind`, `move`, … */
   readonly action: string
-  /** Path below the sysfs root, such as `/devices/virtual/mem/null`. From outside: check before use. */
+  /** The path below the sysfs root, such as `/devices/virtual/mem/null`. Untrusted input. */
   readonly devpath: string
-  /** As in the message: `SUBSYSTEM`, `DEVNAME`, `SEQNUM`, … */
+  /** The properties of the message: `SUBSYSTEM`, `DEVNAME`, `SEQNUM`, … */
   readonly properties: ReadonlyMap<string, string>
 }
 
-/** Why the devices of the machine may be others than before. */
+/** The reason for another look at the devices of the machine. */
 export type Change =
-  /** A gathered burst of events, in the order in which they came. */
+  /** A burst of events, in the order of arrival. */
   | { readonly kind: 'events'; readonly events: readonly Uevent[] }
-  /** What changed is not known: look at everything. */
+  /** The change is unknown: scan everything. */
   | { readonly kind: 'rescan'; readonly reason: string }
 
-/** Tells when devices come, go or change. One serves all Configurations. */
+/** Reports when devices appear, disappear or change. All Configurations share one monitor. */
 export interface DeviceMonitor {
   /**
-   * Begins with a rescan, given only after it listens, so that nothing between the first look and the first event is
-   * missed. Ends when the signal is aborted.
+   * Starts with a rescan after the sockets are open, so that no event is lost between the first
+   * scan and the first event. Ends when the signal is aborted.
    */
   changes(signal: AbortSignal, log: Logger): AsyncIterable<Change>
 }

@@ -1,19 +1,22 @@
-/** A device as rules and properties look at it. Everything is read when it is asked for. */
+/** A device for the evaluation of rules. Each member is read on access. */
 export interface DeviceView {
   /** The path below `/sys`, such as `/devices/virtual/mem/null`. */
   readonly devpath: string
-  /** The last component of the path, with `!` as `/`. */
+  /** The last component of the path, with `/` in place of `!`. */
   readonly kernel: string
   readonly subsystem: string | undefined
   readonly driver: string | undefined
-  /** `/dev/…`, where the device has a node. */
+  /** The device node below `/dev`, if any. */
   readonly devnode: string | undefined
-  /** udev's current tags. */
+  /** The current tags of udev. */
   readonly tags: ReadonlySet<string>
-  /** What `udevadm info` shows as E:. */
+  /** The properties that `udevadm info` shows with `E:`. */
   readonly properties: ReadonlyMap<string, string>
-  /** The nearest ancestor that is a device. */
+  /** The nearest ancestor device. */
   readonly parent: DeviceView | undefined
-  /** The value of a sysfs attribute, without its final newline; undefined where there is none that can be read. */
+  /**
+   * The value of a sysfs attribute without its final newline; undefined if it is absent or
+   * unreadable.
+   */
   attribute(name: string): string | undefined
 }

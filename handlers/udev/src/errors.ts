@@ -1,36 +1,31 @@
-import { AkriError } from '@akrijs/sdk'
+import { defineError } from '@akrijs/sdk'
 
-/** Where in the text of a rule; both count from 1, columns in characters. */
-export interface RulePosition {
+/** A position in the text of a rule. Line and column count from 1; a column is one character. */
+interface RulePosition {
   readonly line: number
   readonly column: number
 }
 
-/** A udev rule that cannot be understood, or that asks for what a discovery handler does not do. */
-export class UdevRuleError extends AkriError {
+/** A udev rule is invalid, or uses a part of udev that a discovery handler does not support. */
+export class UdevRuleError extends defineError('AKRI_ERR_UDEV_RULE', 'terminal') {
   readonly position: RulePosition
-  /** What is wrong, without the place. */
+  /** The problem without its position. */
   readonly reason: string
-  /** The line of the rule, and a line below it with `^` at the place. */
+  /** The line of the rule, and below it `^` at the position. */
   readonly excerpt: string
 
   constructor(reason: string, text: string, offset: number) {
     const position = positionOf(text, offset)
     const excerpt = excerptOf(text, position)
-    super(
-      'AKRI_ERR_UDEV_RULE',
-      'terminal',
-      `line ${position.line}, column ${position.column}: ${reason}\n${excerpt}`,
-    )
-    this.name = 'UdevRuleError'
+    super(`line ${position.line}, column ${position.column}: ${reason}\n${excerpt}`)
     this.position = position
     this.reason = reason
     this.excerpt = excerpt
   }
 }
 
-/** Of a long line only this many characters on each side of the place are shown. */
-const AROUND = 40
+/** The number of characters shown on each side of the position. */
+const CONTEXT = 40
 
 function positionOf(text: string, offset: number): RulePosition {
   const before = text.slice(0, offset)
@@ -39,12 +34,12 @@ function positionOf(text: string, offset: number): RulePosition {
 }
 
 function excerptOf(text: string, { line, column }: RulePosition): string {
-  // What cannot be printed would move the caret or upset a terminal.
+  // Unprintable characters would move the caret or corrupt a terminal.
   const shown = [...(text.split('\n')[line - 1] ?? '')].map((character) =>
     /[\p{C}\p{Z}]/u.test(character) ? ' ' : character,
   )
-  const from = Math.max(0, column - 1 - AROUND)
-  const to = column - 1 + AROUND
+  const from = Math.max(0, column - 1 - CONTEXT)
+  const to = column - 1 + CONTEXT
   const [before, after] = [from > 0 ? '…' : '', to < shown.length ? '…' : '']
   return `  ${before}${shown.slice(from, to).join('')}${after}\n  ${' '.repeat(before.length + column - 1 - from)}^`
 }

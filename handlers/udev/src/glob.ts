@@ -1,7 +1,7 @@
 /**
- * The value of a match key, compiled as udev does (systemd, udev-rules.c, rule_line_add_token): `|` separates alternatives
- * wherever it stands; an empty alternative matches the empty text; without any of `*?[` the alternatives are plain texts,
- * in which a backslash is a backslash.
+ * The value of a match key, compiled as in udev (systemd, udev-rules.c, rule_line_add_token): `|`
+ * separates alternatives, and an empty alternative matches the empty text. A value without any of
+ * `*?[` contains plain texts, in which a backslash is an ordinary character.
  */
 export class Glob {
   readonly #holdsEmpty: boolean
@@ -11,15 +11,15 @@ export class Glob {
   constructor(value: string, { ignoreCase = false }: { readonly ignoreCase?: boolean } = {}) {
     const fold = ignoreCase ? foldCase : (text: string) => text
     const alternatives = value.split('|')
-    const given = alternatives.filter((alternative) => alternative !== '').map(fold)
+    const texts = alternatives.filter((alternative) => alternative !== '').map(fold)
     this.#fold = fold
-    this.#holdsEmpty = given.length < alternatives.length
+    this.#holdsEmpty = texts.length < alternatives.length
     if (/[*?[]/.test(value)) {
-      const globs = given.map(compileGlob)
+      const globs = texts.map(compileGlob)
       this.#alternative = (text) => globs.some((steps) => run(steps, text))
     } else {
-      const texts = new Set(given)
-      this.#alternative = (text) => texts.has(text)
+      const set = new Set(texts)
+      this.#alternative = (text) => set.has(text)
     }
   }
 
@@ -28,12 +28,15 @@ export class Glob {
   }
 }
 
-/** Whether `text` matches one glob, as `fnmatch(glob, text, 0)` of the C library has it: `*` and `?` also match `/` and a leading dot. */
+/**
+ * Whether `text` matches a glob, as `fnmatch(glob, text, 0)` of the C library: `*` and `?` also
+ * match `/` and a leading dot.
+ */
 export function matchesGlob(glob: string, text: string): boolean {
   return run(compileGlob(glob), text)
 }
 
-/** One unit of a glob. */
+/** A unit of a glob. */
 type Step =
   | { readonly kind: 'character'; readonly character: string }
   | { readonly kind: 'any' }
@@ -43,15 +46,15 @@ type Step =
       readonly negated: boolean
       readonly holds: readonly ((character: string) => boolean)[]
     }
-  /** fnmatch gives up here: nothing matches. */
+  /** An invalid part, with which fnmatch matches nothing. */
   | { readonly kind: 'never' }
 
-/** udevd runs in the C locale, where only ASCII letters have a case. */
+/** udevd runs in the C locale, in which only ASCII letters have a case. */
 function foldCase(text: string): string {
   return text.replace(/[A-Z]/g, (letter) => letter.toLowerCase())
 }
 
-/** Steps back to the last star only, which is enough for globs: at most text × glob comparisons, never more. */
+/** Backtracks only to the last star, which is sufficient: at most text × glob comparisons. */
 function run(steps: readonly Step[], text: string): boolean {
   const characters = [...text]
   let [step, at, star, retry] = [0, 0, -1, 0]
@@ -104,7 +107,7 @@ function compileGlob(glob: string): Step[] {
       )
       at += 2
     } else if (character === '[') {
-      // A bracket that is never closed stands for itself.
+      // An unclosed bracket is an ordinary character.
       const { step, end } = compileSet(characters, at) ?? {
         step: { kind: 'character', character } as const,
         end: at + 1,
@@ -119,7 +122,7 @@ function compileGlob(glob: string): Step[] {
   return steps
 }
 
-/** The classes of POSIX in the C locale, as udevd sees them. */
+/** The POSIX character classes in the C locale. */
 const CLASSES: Readonly<Record<string, RegExp>> = {
   alnum: /^[A-Za-z0-9]$/,
   alpha: /^[A-Za-z]$/,
@@ -136,7 +139,10 @@ const CLASSES: Readonly<Record<string, RegExp>> = {
   xdigit: /^[0-9A-Fa-f]$/,
 }
 
-/** A bracket expression, or undefined where it does not end. `]` as the first member stands for itself. */
+/**
+ * A bracket expression; undefined if it is unclosed. `]` as the first member is an ordinary
+ * character.
+ */
 function compileSet(
   characters: readonly string[],
   start: number,
@@ -145,19 +151,19 @@ function compileSet(
   const negated = characters[at] === '!' || characters[at] === '^'
   if (negated) at++
   const holds: ((character: string) => boolean)[] = []
-  let never = false
+  let isInvalid = false
   for (let first = true; ; first = false) {
     const character = characters[at]
     if (character === undefined) return undefined
     if (character === ']' && !first)
-      return { step: never ? { kind: 'never' } : { kind: 'set', negated, holds }, end: at + 1 }
+      return { step: isInvalid ? { kind: 'never' } : { kind: 'set', negated, holds }, end: at + 1 }
     const named =
       character === '[' && characters[at + 1] === ':'
         ? /^\[:([a-z]+):\]/.exec(characters.slice(at, at + 40).join(''))
         : null
     if (named) {
       const members = CLASSES[named[1] ?? '']
-      if (members === undefined) never = true
+      if (members === undefined) isInvalid = true
       else holds.push((candidate) => members.test(candidate))
       at += named[0].length
       continue
@@ -165,7 +171,7 @@ function compileSet(
     const low = member(characters, at)
     if (low === undefined) return undefined
     at = low.end
-    // A hyphen before the closing bracket stands for itself.
+    // A hyphen before the closing bracket is an ordinary character.
     if (characters[at] === '-' && characters[at + 1] !== ']' && characters[at + 1] !== undefined) {
       const high = member(characters, at + 1)
       if (high === undefined) return undefined

@@ -1,7 +1,7 @@
 import { type DiscoveryHandler, defineDiscoveryHandler } from '@akrijs/sdk'
 import { type UdevDetails, udevDetails } from './details.js'
 import { describeGroup, optionsFrom } from './device-description.js'
-import { groupRecursively, oneByOne } from './device-group.js'
+import { groupRecursively, groupSingly } from './device-group.js'
 import type { DeviceMonitor } from './device-monitor.js'
 import { type MatchedDevice, RuleSet } from './rule-set.js'
 import { SYSTEM_ROOTS, type SysfsRoots, SysfsScan } from './sysfs.js'
@@ -10,12 +10,14 @@ export interface UdevHandlerOptions extends Partial<SysfsRoots> {
   readonly monitor: DeviceMonitor
 }
 
-/** Finds the devices of this machine by udev rules, and finds them again as soon as something is plugged or unplugged. */
+/**
+ * Finds the devices of this machine by udev rules, and updates the list after each plug and unplug.
+ */
 export function defineUdevHandler({
   monitor,
-  ...given
+  sysfsRoot = SYSTEM_ROOTS.sysfsRoot,
+  runUdevRoot = SYSTEM_ROOTS.runUdevRoot,
 }: UdevHandlerOptions): DiscoveryHandler<UdevDetails> {
-  const roots: SysfsRoots = { ...SYSTEM_ROOTS, ...given }
   return defineDiscoveryHandler({
     name: 'udev',
     shared: false,
@@ -27,16 +29,15 @@ export function defineUdevHandler({
         grouped: details.groupRecursive,
         permissions: details.permissions,
       }
-      const group = details.groupRecursive ? groupRecursively : oneByOne
-      if (details.udevRules.length === 0)
-        log.warn({}, 'udevRules is empty, so nothing will be found')
-      let found: readonly MatchedDevice[] = []
+      const group = details.groupRecursive ? groupRecursively : groupSingly
+      if (details.udevRules.length === 0) log.warn({}, 'discovery started without udev rules')
+      let matched: readonly MatchedDevice[] = []
       for await (const change of monitor.changes(signal, log)) {
-        if (change.kind === 'rescan') log.debug({ reason: change.reason }, 'looking at all devices')
-        else if (!change.events.some((event) => rules.concernedBy(event, found))) continue
-        // Looking anew costs a few milliseconds, and is right whatever events said or missed.
-        found = rules.find(new SysfsScan(roots))
-        yield group(found).map((members) => describeGroup(members, options))
+        if (change.kind === 'rescan') log.debug({ reason: change.reason }, 'devices scanned')
+        else if (!change.events.some((event) => rules.mayAffect(event, matched))) continue
+        // A full scan takes a few milliseconds and does not depend on the events being complete.
+        matched = rules.find(new SysfsScan({ sysfsRoot, runUdevRoot }))
+        yield group(matched).map((members) => describeGroup(members, options))
       }
     },
   })

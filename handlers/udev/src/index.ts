@@ -6,7 +6,7 @@ import { UeventMonitor } from './uevent-monitor.js'
 export { UdevRuleError } from './errors.js'
 export type { UdevDetails, UdevHandlerOptions }
 
-/** The udev handler with other roots or another monitor, for tests. */
+/** Creates a udev handler with other roots or another monitor, for tests. */
 export function createUdevHandler(
   options: Partial<UdevHandlerOptions> = {},
 ): DiscoveryHandler<UdevDetails> {

@@ -2,29 +2,29 @@ import type { DeviceView } from './device-view.js'
 import { Glob } from './glob.js'
 import type { Match, Rule } from './rule.js'
 
-/** A rule that is ready to be asked about many devices. */
+/** A compiled rule. */
 export interface RuleMatcher {
   readonly rule: Rule
   matches(device: DeviceView): boolean
 }
 
 /**
- * Prepares a rule. The meaning is that of systemd's udev-rules.c: all conditions must hold; those on plural keys must hold
- * all together on the device or on one of its ancestors.
+ * Compiles a rule with the meaning of systemd's udev-rules.c: all conditions must hold, and those
+ * on plural keys must hold together for the device or for one of its ancestors.
  */
 export function ruleMatcher(rule: Rule): RuleMatcher {
-  const own: Condition[] = []
-  const ofParents: Condition[] = []
+  const conditions: Condition[] = []
+  const parentConditions: Condition[] = []
   for (const match of [...rule].sort(byCost))
-    (isPlural(match) ? ofParents : own).push(condition(match))
+    (isPlural(match) ? parentConditions : conditions).push(condition(match))
   return {
     rule,
     matches(device) {
-      if (!own.every((holds) => holds(device))) return false
-      if (ofParents.length === 0) return true
-      for (let one: DeviceView | undefined = device; one !== undefined; one = one.parent) {
-        const candidate = one
-        if (ofParents.every((holds) => holds(candidate))) return true
+      if (!conditions.every((holds) => holds(device))) return false
+      if (parentConditions.length === 0) return true
+      for (let ancestor: DeviceView | undefined = device; ancestor; ancestor = ancestor.parent) {
+        const candidate = ancestor
+        if (parentConditions.every((holds) => holds(candidate))) return true
       }
       return false
     },
@@ -32,11 +32,12 @@ export function ruleMatcher(rule: Rule): RuleMatcher {
 }
 
 /**
- * What decides without asking the kernel comes first. All conditions must hold, so their order says nothing, but properties
- * and tags need the device's uevent file, and a USB hub's cannot be read while the kernel sets up what is plugged into it.
+ * Conditions that need no kernel access come first. The order does not change the result. But
+ * properties and tags need the uevent file of the device, and a USB hub's file blocks while the
+ * kernel sets up the devices behind the hub.
  */
-function byCost(one: Match, other: Match): number {
-  return COSTS[one.key] - COSTS[other.key]
+function byCost(a: Match, b: Match): number {
+  return COSTS[a.key] - COSTS[b.key]
 }
 
 const COSTS: Readonly<Record<Match['key'], number>> = {
@@ -46,7 +47,7 @@ const COSTS: Readonly<Record<Match['key'], number>> = {
 
 type Condition = (device: DeviceView) => boolean
 
-/** Whether a condition also looks at the ancestors of a device. */
+/** Whether a condition also applies to the ancestors of a device. */
 export function isPlural({ key }: Match): boolean {
   return (
     key === 'KERNELS' ||
@@ -57,18 +58,18 @@ export function isPlural({ key }: Match): boolean {
   )
 }
 
-/** What the value of a condition is compared by. */
+/** The glob of a condition. */
 export function globOf({ key, value, ignoreCase }: Match): Glob {
-  // rule_line_add_token(): these three mean the same, from times when a subsystem was either a bus or a class.
+  // rule_line_add_token(): these three are equal, because a subsystem used to be a bus or a class.
   const anySubsystem = key === 'SUBSYSTEM' && ['subsystem', 'bus', 'class'].includes(value)
   return new Glob(anySubsystem ? 'subsystem|bus|class' : value, { ignoreCase })
 }
 
 function condition(match: Match): Condition {
   const glob = globOf(match)
-  const wanted = match.operator === '=='
-  // token_match_string(): a text that is not there is the empty one.
-  const text = (value: string | undefined) => glob.matches(value ?? '') === wanted
+  const expected = match.operator === '=='
+  // token_match_string(): an absent text is empty.
+  const text = (value: string | undefined) => glob.matches(value ?? '') === expected
   switch (match.key) {
     case 'DEVPATH':
       return (device) => text(device.devpath)
@@ -85,14 +86,14 @@ function condition(match: Match): Condition {
       return (device) => text(device.properties.get(match.attribute))
     case 'TAG':
     case 'TAGS':
-      return (device) => [...device.tags].some((tag) => glob.matches(tag)) === wanted
+      return (device) => [...device.tags].some((tag) => glob.matches(tag)) === expected
     case 'ATTR':
     case 'ATTRS': {
-      // Unless it is asked for, blanks at the end of an attribute do not count.
+      // Trailing blanks of an attribute count only if the value ends with a blank.
       const trim = /[^ \t\n\r\v\f]$/.test(match.value)
       return (device) => {
         const value = device.attribute(match.attribute)
-        // token_match_attr(): an attribute that is not there matches nothing, neither by == nor by !=.
+        // token_match_attr(): an absent attribute matches neither `==` nor `!=`.
         if (value === undefined) return false
         return text(trim ? value.replace(/[ \t\n\r]+$/, '') : value)
       }

@@ -3,14 +3,14 @@ import type { Rule } from './rule.js'
 import { globOf, isPlural, type RuleMatcher, ruleMatcher } from './rule-matcher.js'
 import type { ScanFilter, SysfsDevice, SysfsScan } from './sysfs.js'
 
-/** A device that is to be offered: the one that matched, or, where that has no node, its nearest ancestor that has. */
+/** A device to offer: the matching device, or its nearest ancestor with a device node. */
 export interface MatchedDevice {
   readonly devpath: string
   readonly devnode: string | undefined
   readonly device: SysfsDevice
 }
 
-/** Rules that are ready to be asked about the devices of the machine, again and again. */
+/** The compiled rules of a Configuration. */
 export class RuleSet {
   readonly #rules: readonly {
     readonly matcher: RuleMatcher
@@ -27,20 +27,20 @@ export class RuleSet {
   }
 
   /**
-   * Whether an event can change what is found. False only where that is certain: another subsystem, and neither above nor
-   * below what was found last.
+   * Whether an event can change the result. False only for another subsystem, and for a device that
+   * is neither above nor below a matched device.
    */
-  concernedBy({ devpath, properties }: Uevent, found: readonly MatchedDevice[]): boolean {
+  mayAffect({ devpath, properties }: Uevent, matched: readonly MatchedDevice[]): boolean {
     const subsystem = properties.get('SUBSYSTEM')
     if (subsystem === undefined) return true
     if (this.#rules.some(({ filter, asksParents }) => asksParents || filter.subsystem(subsystem)))
       return true
-    return found.some(
+    return matched.some(
       (device) => isWithin(device.devpath, devpath) || isWithin(devpath, device.devpath),
     )
   }
 
-  /** All devices that match one of the rules, each once, in order of their paths. */
+  /** All devices that match any rule, each once, in the order of paths. */
   find(scan: SysfsScan): MatchedDevice[] {
     const found = new Map<string, MatchedDevice>()
     for (const { matcher, filter } of this.#rules) {
@@ -59,26 +59,27 @@ export class RuleSet {
 }
 
 function nearestWithNode(device: SysfsDevice): SysfsDevice | undefined {
-  for (let one: SysfsDevice | undefined = device; one !== undefined; one = one.parent) {
-    if (one.devnode !== undefined) return one
-  }
+  for (let ancestor: SysfsDevice | undefined = device; ancestor; ancestor = ancestor.parent)
+    if (ancestor.devnode !== undefined) return ancestor
   return undefined
 }
 
-/** What the names of directories and links alone can say about a rule. */
+/** The part of a rule that only needs the names of directories and links. */
 function scanFilter(rule: Rule): ScanFilter {
   const tests = (key: 'SUBSYSTEM' | 'KERNEL') =>
     rule
       .filter((match) => match.key === key)
-      .map((match) => ({ glob: globOf(match), wanted: match.operator === '==' }))
+      .map((match) => ({ glob: globOf(match), expected: match.operator === '==' }))
   const [subsystems, kernels] = [tests('SUBSYSTEM'), tests('KERNEL')]
   return {
-    subsystem: (name) => subsystems.every(({ glob, wanted }) => glob.matches(name) === wanted),
-    kernel: (name) => kernels.every(({ glob, wanted }) => glob.matches(name) === wanted),
+    subsystem: (name) => subsystems.every(({ glob, expected }) => glob.matches(name) === expected),
+    kernel: (name) => kernels.every(({ glob, expected }) => glob.matches(name) === expected),
   }
 }
 
-/** Whether one path is the other or lies below it, by whole components: `1-1` is not above `1-10`. */
+/**
+ * Whether a path is equal to another or below it, by whole components: `1-1` is not above `1-10`.
+ */
 export function isWithin(devpath: string, above: string): boolean {
   return devpath === above || devpath.startsWith(`${above}/`)
 }

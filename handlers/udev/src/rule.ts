@@ -1,6 +1,6 @@
 import { UdevRuleError } from './errors.js'
 
-/** The match keys of udev(7) that say something about a device, apart from any event. */
+/** The match keys of udev(7) that apply to a device, not to an event. */
 export const PLAIN_KEYS = [
   'DEVPATH',
   'KERNEL',
@@ -12,35 +12,35 @@ export const PLAIN_KEYS = [
   'DRIVERS',
   'TAGS',
 ] as const
-/** Those that take a name in braces. */
+/** The match keys with a name in braces. */
 export const NAMED_KEYS = ['ATTR', 'ENV', 'ATTRS'] as const
 
 export type PlainKey = (typeof PLAIN_KEYS)[number]
 export type NamedKey = (typeof NAMED_KEYS)[number]
 export type MatchOperator = '==' | '!='
 
-/** One condition of a rule. */
+/** A condition of a rule. */
 export type Match = (
   | { readonly key: PlainKey }
-  /** `attribute`: the name in the braces. */
+  /** `attribute` is the name in the braces. */
   | { readonly key: NamedKey; readonly attribute: string }
 ) & {
   readonly operator: MatchOperator
-  /** Without quotes and escapes; its globs are those of `Glob`. */
+  /** The value without quotes and escapes, in the syntax of `Glob`. */
   readonly value: string
   readonly ignoreCase: boolean
 }
 
-/** All of them must hold; a rule without any holds for every device. */
+/** All conditions must hold. A rule without conditions matches every device. */
 export type Rule = readonly Match[]
 
-/** The longest rule, in characters: the longest line that udev takes. */
+/** The limit of a rule, in characters: the longest line that udev reads. */
 export const MAX_RULE_LENGTH = 16_384
 
 /**
- * Parses the match part of one udev rule, by the grammar of systemd's udev (udev-rules.c, parse_line): conditions
- * `KEY operator "value"` or `KEY{name} operator "value"`, separated by commas, white space, or nothing at all.
- * A rule may go on over several lines. Nothing is left out: what is no condition is an error.
+ * Parses the match part of a udev rule by the grammar of systemd (udev-rules.c, parse_line):
+ * conditions `KEY operator "value"` or `KEY{name} operator "value"`, separated by commas, white
+ * space, or nothing. A rule may have several lines. Any other text is an error.
  *
  * @throws UdevRuleError with line, column and reason
  */
@@ -73,11 +73,11 @@ export function parseRule(text: string): Rule {
   return matches
 }
 
-// A backslash at the end of a line continues the line, as in rules files.
+// A backslash at the end of a line continues the rule, as in rules files.
 const SPACE = /(?:[ \t\n\r\v\f]|\\\r?\n)*/y
 const SEPARATORS = /(?:[ \t\n\r\v\f,]|\\\r?\n)*/y
 
-/** Match keys of udev that a handler cannot answer, and keys that assign; each with the reason why it is refused. */
+/** Match keys of udev that a handler cannot evaluate, with the reason of the refusal. */
 const REFUSED: Readonly<Record<string, string>> = {
   ACTION: 'matches events, and a device that is present has none',
   NAME: 'matches what earlier rules of udev have set, which nobody keeps; try ENV{INTERFACE}',
@@ -184,7 +184,8 @@ function parseName(text: string, brace: number): Parsed<string> {
 function checkName(text: string, at: number, key: NamedKey, name: string): string {
   if (name === '') throw new UdevRuleError(`the braces of ${key} are empty`, text, at)
   if (key === 'ENV') return name
-  // In udev `$` and `%` stand for values of the event and `[subsystem/device]` for another device.
+  // In udev, `$` and `%` stand for values of the event, and `[subsystem/device]` for another
+  // device.
   const substitution = /[$%]/.exec(name)
   if (substitution)
     throw new UdevRuleError(
@@ -198,7 +199,8 @@ function checkName(text: string, at: number, key: NamedKey, name: string): strin
       text,
       at,
     )
-  // udev itself only warns. Here it would let whoever may write a Configuration look at any file.
+  // udev only warns here. But an author of a Configuration must not probe arbitrary files of the
+  // node.
   if (
     name.startsWith('/') ||
     name.split('/').some((part) => part === '..' || part === '.' || part === '')
@@ -229,7 +231,7 @@ function parseOperator(text: string, at: number, key: string): Parsed<MatchOpera
 }
 
 function parseValue(text: string, start: number): Parsed<Pick<Match, 'value' | 'ignoreCase'>> {
-  // `e` and `i`, each once, in any order. The `i` is of systemd 258; older ones refuse it.
+  // The prefixes `e` and `i`, each once, in any order. Only systemd 258 and later accepts `i`.
   const prefix = /(?:ei?|ie?)?(?=")/y
   prefix.lastIndex = start
   const prefixes = prefix.exec(text)?.[0]
@@ -270,7 +272,10 @@ const SINGLE: Readonly<Record<string, number>> = {
   s: 32,
 }
 
-/** The C escapes of systemd (escape.c, cunescape_one). `\x` and octal numbers are bytes of UTF-8. */
+/**
+ * Decodes the C escapes of systemd (escape.c, cunescape_one). `\x` and octal numbers are bytes of
+ * UTF-8.
+ */
 function withoutEscapes(value: string, text: string, start: number): string {
   const bytes: number[] = []
   const escapes =

@@ -81,7 +81,7 @@ describe('the gathering of device events', () => {
     for (const number of numbers(1, 1001)) gathering.add(uevent(number))
     await clock.advance(100)
     expect(told).toEqual([
-      { at: 20, change: { kind: 'rescan', reason: 'more than 1000 events at once' } },
+      { at: 20, change: { kind: 'rescan', reason: 'a burst has more than 1000 events' } },
     ])
     await burst(1, 1, 100)
     expect(told.slice(1)).toEqual([{ at: 120, change: changeOf(1, 1) }])

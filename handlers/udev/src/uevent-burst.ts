@@ -1,39 +1,40 @@
 import type { Clock } from '@akrijs/sdk'
 import type { Change, Uevent } from './device-monitor.js'
 
-export interface GatheringOptions {
+interface UeventBurstOptions {
   readonly clock: Clock
-  /** A burst is over when nothing came for so long, in milliseconds. */
+  /** A burst ends after this time without an event, in milliseconds. */
   readonly quietMs: number
-  /** However long it goes on, something is told after so long, in milliseconds. */
+  /** A longer burst is reported in parts, in milliseconds. */
   readonly ceilingMs: number
 }
 
-/** The most events of one burst that are kept; more are a rescan. */
+/** The limit of events of a burst; more events cause a rescan. */
 const MAX_EVENTS = 1000
 
-/** Makes one change of a burst of events: a hub that is plugged in is forty of them. */
+/** Combines a burst of events into one change: plugging in a hub causes forty events. */
 export class UeventBurst implements AsyncIterable<Change> {
-  readonly #options: GatheringOptions
+  readonly #options: UeventBurstOptions
   #events: Uevent[] = []
   #rescan: string | undefined
-  #last = 0
+  #lastAt = 0
   #wake: (() => void) | undefined
   readonly #stop = new AbortController()
 
-  constructor(options: GatheringOptions) {
+  constructor(options: UeventBurstOptions) {
     this.#options = options
   }
 
   add(event: Uevent): void {
-    if (this.#events.length >= MAX_EVENTS) this.#rescan ??= `more than ${MAX_EVENTS} events at once`
+    if (this.#events.length >= MAX_EVENTS)
+      this.#rescan ??= `a burst has more than ${MAX_EVENTS} events`
     else this.#events.push(event)
-    this.#touched()
+    this.#update()
   }
 
   rescan(reason: string): void {
     this.#rescan ??= reason
-    this.#touched()
+    this.#update()
   }
 
   end(): void {
@@ -51,14 +52,14 @@ export class UeventBurst implements AsyncIterable<Change> {
         continue
       }
       const ceiling = clock.monotonicMs() + ceilingMs
-      // A rescan looks at everything anyway: the first one is not worth waiting for.
+      // A rescan covers later events too, so a burst without events need not wait.
       while (
         this.#events.length > 0 &&
         !this.#stop.signal.aborted &&
-        clock.monotonicMs() < Math.min(this.#last + quietMs, ceiling)
+        clock.monotonicMs() < Math.min(this.#lastAt + quietMs, ceiling)
       ) {
         await clock
-          .sleep(Math.min(this.#last + quietMs, ceiling) - clock.monotonicMs(), this.#stop.signal)
+          .sleep(Math.min(this.#lastAt + quietMs, ceiling) - clock.monotonicMs(), this.#stop.signal)
           .catch(() => undefined)
       }
       if (this.#stop.signal.aborted) return
@@ -73,8 +74,8 @@ export class UeventBurst implements AsyncIterable<Change> {
     return reason === undefined ? { kind: 'events', events } : { kind: 'rescan', reason }
   }
 
-  #touched(): void {
-    this.#last = this.#options.clock.monotonicMs()
+  #update(): void {
+    this.#lastAt = this.#options.clock.monotonicMs()
     this.#wake?.()
   }
 }

@@ -1,19 +1,22 @@
 import type { Uevent } from './device-monitor.js'
 
-/** What a message of the kernel's or udev's group says; undefined where it says nothing that can be understood. */
+/** The sender of a message. */
 export type MessageSource = 'kernel' | 'udev'
 
-/** The most properties of one event; the kernel's own limit is 64, udevd adds its own. */
+/** The limit of properties of an event; the kernel has a limit of 64, and udevd adds its own. */
 const MAX_PROPERTIES = 2048
 
-/** libudev's header: "libudev\0", then numbers in network order and in that of the machine (libudev-monitor.c). */
+/**
+ * The header of libudev: "libudev\0", then numbers in network order and in the order of the machine
+ * (libudev-monitor.c).
+ */
 const UDEV_PREFIX = Buffer.from('libudev\0')
 const UDEV_MAGIC = 0xfeedcafe
 const UDEV_HEADER_BYTES = 40
 
 /**
- * Reads one message. The kernel's is `action@devpath`, then `KEY=value`, each ended by NUL; udevd's has a header that says
- * where those pairs are. Never throws: whatever is no event is undefined.
+ * Reads a message; undefined if it is not an event. The kernel sends `action@devpath` and then
+ * `KEY=value`, each ended by NUL. udevd sends a header with the position of these pairs.
  */
 export function parseUeventMessage(message: Buffer, source: MessageSource): Uevent | undefined {
   const payload = source === 'udev' ? udevPayload(message) : kernelPayload(message)
@@ -40,7 +43,7 @@ export function parseUeventMessage(message: Buffer, source: MessageSource): Ueve
 function kernelPayload(message: Buffer): Buffer | undefined {
   if (message.subarray(0, UDEV_PREFIX.length).equals(UDEV_PREFIX)) return undefined
   const end = message.indexOf(0)
-  // "action@devpath" is said again by ACTION and DEVPATH.
+  // ACTION and DEVPATH repeat "action@devpath".
   return end > 0 && message.subarray(0, end).includes('@') ? message.subarray(end + 1) : undefined
 }
 
@@ -51,7 +54,7 @@ function udevPayload(message: Buffer): Buffer | undefined {
   )
     return undefined
   if (message.readUInt32BE(8) !== UDEV_MAGIC) return undefined
-  // These two are in the order of the machine; Node runs on no other than little-endian ones here.
+  // These two are in the order of the machine; Node.js supports only little-endian machines here.
   const offset = message.readUInt32LE(16)
   const length = message.readUInt32LE(20)
   return offset >= UDEV_HEADER_BYTES && offset + length <= message.length

@@ -6,18 +6,20 @@ import { readUevents } from './uevent-source.js'
 export interface MonitorOptions {
   /** @default systemClock */
   readonly clock?: Clock
-  /** Where udevd's `control` socket is while it runs. @default '/run/udev' */
+  /** The directory of udevd's `control` socket. @default '/run/udev' */
   readonly runUdevRoot?: string
-  /** How long a burst must be quiet, in milliseconds. @default 20 */
+  /** A burst ends after this time without an event, in milliseconds. @default 20 */
   readonly quietMs?: number
-  /** How often to look where there are no events, in milliseconds. @default 10000 */
+  /** The interval between scans without an event socket, in milliseconds. @default 10000 */
   readonly pollMs?: number
 }
 
-/** However long a burst goes on, something is told after so long, in milliseconds. */
+/** A longer burst is reported in parts, in milliseconds. */
 const CEILING_MS = 80
 
-/** Tells of changes as they happen. All who ask share the sockets, which are open as long as there is one of them. */
+/**
+ * Reports changes immediately. All users share the sockets, which stay open while there is a user.
+ */
 export class UeventMonitor implements DeviceMonitor {
   readonly #options: Required<MonitorOptions>
   readonly #followers = new Set<UeventBurst>()
@@ -35,29 +37,29 @@ export class UeventMonitor implements DeviceMonitor {
 
   async *changes(signal: AbortSignal, log: Logger): AsyncGenerator<Change, void, void> {
     const { clock, quietMs } = this.#options
-    const gathering = new UeventBurst({ clock, quietMs, ceilingMs: CEILING_MS })
+    const burst = new UeventBurst({ clock, quietMs, ceilingMs: CEILING_MS })
     const onAbort = () => {
-      gathering.end()
-      this.#leave(gathering)
+      burst.end()
+      this.#leave(burst)
     }
     signal.addEventListener('abort', onAbort, { once: true })
     try {
       if (signal.aborted) return
-      this.#join(gathering, log)
-      // Only now that somebody listens: what happens from here on is not missed.
-      gathering.rescan('nobody has looked yet')
-      yield* gathering
+      this.#join(burst, log)
+      // The sockets are open now, so that no later change is lost.
+      burst.rescan('discovery started')
+      yield* burst
     } finally {
       signal.removeEventListener('abort', onAbort)
       onAbort()
     }
   }
 
-  #join(gathering: UeventBurst, log: Logger): void {
-    this.#followers.add(gathering)
+  #join(burst: UeventBurst, log: Logger): void {
+    this.#followers.add(burst)
     if (this.#feed !== undefined) return
     this.#feed = new AbortController()
-    const everybody = {
+    const all = {
       add: (event: Uevent) => {
         for (const follower of this.#followers) follower.add(event)
       },
@@ -65,11 +67,11 @@ export class UeventMonitor implements DeviceMonitor {
         for (const follower of this.#followers) follower.rescan(reason)
       },
     }
-    readUevents({ ...this.#options, log }, everybody, this.#feed.signal)
+    readUevents({ ...this.#options, log }, all, this.#feed.signal)
   }
 
-  #leave(gathering: UeventBurst): void {
-    this.#followers.delete(gathering)
+  #leave(burst: UeventBurst): void {
+    this.#followers.delete(burst)
     if (this.#followers.size > 0) return
     this.#feed?.abort()
     this.#feed = undefined

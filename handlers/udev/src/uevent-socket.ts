@@ -2,31 +2,29 @@ import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import os from 'node:os'
 import { fileURLToPath } from 'node:url'
-import { AkriError, messageOf } from '@akrijs/sdk'
+import { defineError, messageOf } from '@akrijs/sdk'
 import type { Uevent } from './device-monitor.js'
 import { type MessageSource, parseUeventMessage } from './uevent-message.js'
 
-/** There is no socket for events here; the message says why. Devices have to be looked at again and again instead. */
-export class UeventSocketError extends AkriError {
-  constructor(reason: string, options?: { cause?: unknown }) {
-    super('AKRI_ERR_UEVENT_SOCKET', 'transient', reason, options)
-    this.name = 'UeventSocketUnavailableError'
-  }
-}
+/**
+ * The socket for device events is not available, so the handler polls instead. The message has the
+ * reason.
+ */
+export class UeventSocketError extends defineError('AKRI_ERR_UEVENT_SOCKET', 'transient') {}
 
 export interface UeventSocketListener {
   onEvent(event: Uevent): void
-  /** Events were lost. `broken`: no more will come, open another socket. */
-  onLost(reason: string, broken: boolean): void
+  /** Events were lost. `isBroken`: this socket delivers no more events. */
+  onLost(reason: string, isBroken: boolean): void
 }
 
-/** Enough for the events of a machine that boots; more than the system allows is given to root only. */
+/** Enough for the events of a booting machine. Only root gets more than the limit of the system. */
 const RECEIVE_BUFFER_BYTES = 8 * 1024 * 1024
 
-/** Netlink's multicast groups of NETLINK_KOBJECT_UEVENT. */
+/** The netlink multicast groups of NETLINK_KOBJECT_UEVENT. */
 const GROUPS: Readonly<Record<MessageSource, number>> = { kernel: 1, udev: 2 }
 
-/** What uevent.c offers. */
+/** The interface of uevent.c. */
 interface Addon {
   open(
     groups: number,
@@ -36,9 +34,9 @@ interface Addon {
 }
 
 /**
- * Listens to the kernel's events, or to those that udevd sends on when its rules have run.
- * @returns closes the socket; may be called twice
- * @throws UeventSocketUnavailableError
+ * Receives the events of the kernel, or those that udevd sends after its rules ran.
+ * @returns a function that closes the socket; it may be called twice
+ * @throws UeventSocketError
  */
 export function openUeventSocket(
   source: MessageSource,
@@ -48,10 +46,11 @@ export function openUeventSocket(
     return loadAddon().open(GROUPS[source], RECEIVE_BUFFER_BYTES, (message, errno, port, uid) => {
       if (message === null)
         return listener.onLost(
-          errno === ENOBUFS ? 'more than the buffer holds' : `error ${errno}`,
+          errno === ENOBUFS ? 'the buffer is full' : `error ${errno}`,
           !HARMLESS.has(errno),
         )
-      // Anybody may send to the socket directly: the kernel has port 0, and udevd is root (or root of our namespace's parent).
+      // Any process may send to this socket. The kernel has port 0, and udevd runs as root (or root
+      // of the parent user namespace).
       if (source === 'kernel' ? port !== 0 : uid !== 0 && uid !== OVERFLOW_UID) return
       const event = parseUeventMessage(message, source)
       if (event !== undefined) listener.onEvent(event)
@@ -65,12 +64,12 @@ export function openUeventSocket(
   }
 }
 
-/** The buffer was full: the kernel dropped messages. */
+/** The buffer was full, and the kernel dropped messages. */
 const ENOBUFS = os.constants.errno.ENOBUFS
-/** The socket goes on after these; the other is a message too long to be one of ours. */
+/** The socket continues after these errors. EMSGSIZE: a message is too long to be an event. */
 const HARMLESS: ReadonlySet<number> = new Set([ENOBUFS, os.constants.errno.EMSGSIZE])
 
-/** What a user that has no number in our user namespace is seen as. */
+/** The user id of users outside of this user namespace. */
 const OVERFLOW_UID = 65_534
 
 let addon: Addon | undefined
@@ -79,7 +78,7 @@ function loadAddon(): Addon {
   if (addon !== undefined) return addon
   const target = `${process.platform}-${process.arch}`
   const file = fileURLToPath(new URL(`../prebuilds/${target}/uevent.node`, import.meta.url))
-  if (!existsSync(file)) throw new UeventSocketError(`there is no binary for ${target}`)
+  if (!existsSync(file)) throw new UeventSocketError(`no binary for ${target}`)
   const loaded: unknown = createRequire(import.meta.url)(file)
   if (!isAddon(loaded)) throw new UeventSocketError(`${file} is not the addon of this package`)
   addon = loaded

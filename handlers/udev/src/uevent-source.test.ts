@@ -114,7 +114,7 @@ describe('the feed of device events', () => {
     await clock.advance(999)
     expect([rescans.length, asked]).toEqual([1, 2])
     await clock.advance(1)
-    expect(rescans.slice(1)).toEqual(['the sockets are opened anew'])
+    expect(rescans.slice(1)).toEqual(['the event sockets are opened again'])
     expect(asked).toBe(4)
     send('kernel', 1)
     expect(events).toEqual([uevent(1)])
@@ -128,18 +128,18 @@ describe('the feed of device events', () => {
       feed()
       expect(warnings).toEqual([
         {
-          reason: 'not here',
+          err: expect.objectContaining({ message: 'not here' }),
           pollMs: POLL_MS,
-          message: 'no device events here, looking again and again instead',
+          message: 'device events unavailable, polling instead',
         },
       ])
       expect(sockets.has(source)).toBe(false)
       await clock.advance(POLL_MS - 1)
       expect(rescans).toEqual([])
       await clock.advance(1)
-      expect(rescans).toEqual(['it is time'])
+      expect(rescans).toEqual(['the poll interval is over'])
       await clock.advance(9 * POLL_MS)
-      expect(rescans).toEqual(Array(10).fill('it is time'))
+      expect(rescans).toEqual(Array(10).fill('the poll interval is over'))
       expect(warnings).toHaveLength(1)
     },
   )
@@ -162,10 +162,10 @@ describe('the feed of device events', () => {
     expect(rescans).toEqual([])
     await udevdComes()
     await clock.advance(10_000)
-    expect(rescans).toEqual(['udevd has come'])
+    expect(rescans).toEqual(['udevd started'])
     await udevdGoes()
     await clock.advance(10_000)
-    expect(rescans).toEqual(['udevd has come', 'udevd has gone'])
+    expect(rescans).toEqual(['udevd started', 'udevd ended'])
     await clock.advance(30_000)
     expect(rescans).toHaveLength(2)
   })
@@ -181,7 +181,7 @@ describe('the feed of device events', () => {
     await clock.advance(1999)
     expect(rescans).toEqual([])
     await clock.advance(1)
-    expect(rescans).toEqual(['udevd has not passed on what the kernel said'])
+    expect(rescans).toEqual(['udevd did not answer an event of the kernel'])
     expect(events).toEqual([uevent(1)])
   })
 
