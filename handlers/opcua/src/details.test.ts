@@ -44,3 +44,52 @@ describe('a discovery URL by which nobody can be asked', () => {
     ).toBe(false)
   })
 })
+
+describe('details of an OPC UA Configuration', () => {
+  const urls = Array<string>(1001).fill('opc.tcp://a:1')
+  const networks = Array<string>(1001).fill('10.0.0.0/8')
+  const items = Array<string>(10_001).fill('PLC')
+
+  it.each<[string, object, string]>([
+    ['no method', {}, 'opcuaDiscoveryMethod'],
+    ['an empty method', { opcuaDiscoveryMethod: {} }, 'opcuaDiscoveryMethod'],
+    ['two methods', { opcuaDiscoveryMethod: { standard: {}, mdns: {} } }, 'opcuaDiscoveryMethod'],
+    ['an unknown method', { opcuaDiscoveryMethod: { mdns: {}, ldap: {} } }, 'opcuaDiscoveryMethod'],
+    [
+      'an unknown field of standard',
+      { opcuaDiscoveryMethod: { standard: { urls: [] } } },
+      'opcuaDiscoveryMethod.standard',
+    ],
+    [
+      'an unknown field of mdns',
+      { opcuaDiscoveryMethod: { mdns: { interface: 'eth0' } } },
+      'opcuaDiscoveryMethod.mdns',
+    ],
+    ['too many URLs', standard(urls), 'opcuaDiscoveryMethod.standard.discoveryUrls'],
+    ['an unknown field', standard([], { applicationName: 'PLC' }), ''],
+    ['a filter without items', standard([], { applicationNames: {} }), 'applicationNames.items'],
+    [
+      'an unknown field of a filter',
+      standard([], { applicationNames: { items: [], mode: 'Include' } }),
+      'applicationNames',
+    ],
+    [
+      'an unknown action',
+      standard([], { applicationNames: { items: [], action: 'include' } }),
+      'applicationNames.action',
+    ],
+    ['too many names', standard([], { applicationNames: { items } }), 'applicationNames.items'],
+    ['a wrong network', standard([], { allowedNetworks: ['10.0.0.0/33'] }), 'allowedNetworks.0'],
+    ['too many networks', standard([], { allowedNetworks: networks }), 'allowedNetworks'],
+    ...['serverDetails', 'allowUnencryptedPasswords', 'trustAnyServer'].map(
+      (option): [string, object, string] => [
+        `a text for ${option}`,
+        standard([], { [option]: 'true' }),
+        option,
+      ],
+    ),
+  ])('W1 are refused with %s, at its path', (_name, details, path) => {
+    const { error } = opcuaDetails.safeParse(details)
+    expect(error?.issues.map((issue) => issue.path.join('.'))).toEqual([path])
+  })
+})

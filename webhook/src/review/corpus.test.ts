@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import debugEcho from '@akrijs/handler-debug-echo'
+import opcua from '@akrijs/handler-opcua'
 import udev from '@akrijs/handler-udev'
 import { silentLogger, systemClock } from '@akrijs/runtime'
 import { loadAll } from 'js-yaml'
@@ -12,7 +13,7 @@ const root = path.join(import.meta.dirname, '../../..')
 
 const reviewer = new Reviewer({
   types: () => BUNDLED_TYPES,
-  handlers: new Map([udev, debugEcho].map((handler) => [handler.name, handler])),
+  handlers: new Map([udev, opcua, debugEcho].map((handler) => [handler.name, handler])),
   names: { problems: async () => [] },
   failurePolicy: 'Fail',
   clock: systemClock,
@@ -174,6 +175,23 @@ describe('what people write', () => {
       { discoveryHandler: { name: 'udev', discoveryDetails: 'udevRules: []\npermissions: x' } },
       'spec.discoveryHandler.discoveryDetails.permissions',
       /"rwm".*it is "x"/,
+    ],
+    [
+      'an opcua method that does not exist',
+      { discoveryHandler: { name: 'opcua', discoveryDetails: 'opcuaDiscoveryMethod: {}' } },
+      'spec.discoveryHandler.discoveryDetails.opcuaDiscoveryMethod',
+      /name one method: standard or mdns/,
+    ],
+    [
+      'an opcua network that is none',
+      {
+        discoveryHandler: {
+          name: 'opcua',
+          discoveryDetails: 'opcuaDiscoveryMethod: { mdns: {} }\nallowedNetworks: [10.0.0.0/33]',
+        },
+      },
+      'spec.discoveryHandler.discoveryDetails.allowedNetworks[0]',
+      /this is not a network/,
     ],
     ['no handler', { discoveryHandler: undefined }, 'spec.discoveryHandler', /missing/],
     ['a handler without a name', { discoveryHandler: {} }, 'spec.discoveryHandler.name', /missing/],
