@@ -1,8 +1,8 @@
 import { defineConfig } from 'tsup'
 import { COMMONJS } from '../scripts/program-config.js'
 
-// Everything is bundled: @grpc/grpc-js alone would bring 32 packages into each author's node_modules. But for @grpc/proto-loader,
-// with all of protobufjs: grpc-js loads it for two services of its own that nobody here serves.
+// The bundle contains all dependencies: @grpc/grpc-js alone would add 32 packages to each author's node_modules. The exception is
+// @grpc/proto-loader with protobufjs: grpc-js loads it only for two services of its own, which no handler serves.
 export default defineConfig({
   entry: {
     index: 'src/index.ts',
@@ -23,7 +23,7 @@ export default defineConfig({
     process.env.AKRI_TYPES === '1'
       ? {
           resolve: true,
-          // The declarations of this private package are bundled as well.
+          // The bundle also contains the declarations of this private package.
           compilerOptions: {
             paths: {
               '@akrijs/runtime': ['../runtime/dist/index.d.ts'],

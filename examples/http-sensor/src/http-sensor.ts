@@ -11,7 +11,7 @@ class HttpSensorError extends defineError('AKRI_ERR_HTTP_SENSOR', 'transient') {
 
 const Sensors = z.array(z.object({ id: z.string().min(1), url: z.url() }))
 
-/** Finds the sensors that a JSON endpoint lists: `[{ "id": "…", "url": "…" }]`. */
+/** Finds the sensors in the list of a JSON endpoint: `[{ "id": "…", "url": "…" }]`. */
 export default defineDiscoveryHandler({
   name: 'http-sensor',
   shared: true,

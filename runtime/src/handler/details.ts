@@ -3,12 +3,12 @@ import { load, YAMLException } from 'js-yaml'
 import { InvalidDetailsError } from './errors.js'
 import { knownFields } from './known-fields.js'
 
-/** The longest `discoveryDetails`, in bytes: what fits into an object of the Kubernetes API. */
+/** The longest `discoveryDetails`, in bytes: the limit of an object of the Kubernetes API. */
 const MAX_BYTES = 1024 * 1024
 
-/** Something in `discoveryDetails` that is not as it should be. */
+/** A problem in `discoveryDetails`. */
 export interface DetailsProblem {
-  /** Such as `udevRules[0]`; empty for all of it. */
+  /** The path of the field, such as `udevRules[0]`; empty for the whole text. */
   readonly path: string
   readonly message: string
 }
@@ -17,12 +17,12 @@ export type ReadDetails<Details> =
   | { readonly ok: true; readonly details: Details }
   | { readonly ok: false; readonly problems: readonly DetailsProblem[] }
 
-/** How many problems are told; how many more there are is told too. */
+/** The number of problems that are reported. The last message counts the others. */
 const MAX_PROBLEMS = 10
 
 /**
- * Reads `discoveryDetails` (YAML, and so JSON too; nothing at all is `{}`) and validates it by the handler's schema. Throws only
- * what the schema throws.
+ * Reads `discoveryDetails` (YAML or JSON; an empty text is `{}`), and validates them with the handler's schema. Throws only the
+ * errors of the schema.
  */
 export async function readDetails<Details>(
   text: string,
@@ -45,7 +45,7 @@ export async function readDetails<Details>(
   }
 }
 
-/** {@link readDetails}, for who has no use for problems. @throws InvalidDetailsError naming line and column, or the path of each wrong field */
+/** {@link readDetails} for callers without a use for problems. @throws InvalidDetailsError with line and column, or the path of each wrong field */
 export async function parseDetails<Details>(
   text: string,
   schema: StandardSchemaV1<unknown, Details>,
@@ -97,7 +97,7 @@ function describeIssue(
       typeof key === 'number' ? `[${key}]` : `${index > 0 ? '.' : ''}${String(key)}`,
     )
     .join('')
-  // One of several lines has an excerpt of its own.
+  // A message of several lines has its own excerpt of the value.
   const value =
     fields !== undefined || message.includes('\n')
       ? ''
@@ -116,7 +116,7 @@ function valueAt(root: unknown, keys: readonly PropertyKey[]): unknown {
 
 function shortened(value: unknown): string {
   if (value === undefined) return 'missing'
-  // An array or object may hold itself, by a YAML alias.
+  // A YAML alias can put an array or object into itself.
   if (typeof value === 'object' && value !== null)
     return Array.isArray(value) ? 'a list' : 'a mapping'
   const text = typeof value === 'string' ? JSON.stringify(value) : String(value)

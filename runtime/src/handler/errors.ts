@@ -1,10 +1,10 @@
 import { defineError } from '../errors.js'
 
-/** The `discoveryDetails` of a Configuration are not what the handler understands. gRPC: INVALID_ARGUMENT. */
+/** The `discoveryDetails` of a Configuration do not fit the handler's schema. gRPC: INVALID_ARGUMENT. */
 export class InvalidDetailsError extends defineError('AKRI_ERR_INVALID_DETAILS', 'terminal') {}
 
-/** What is defined as a handler is not one: its name, its details or its version does not fit. */
+/** A member of a handler's definition is wrong. */
 export class InvalidHandlerError extends defineError('AKRI_ERR_INVALID_HANDLER', 'terminal') {}
 
-/** The npm package of a handler is not there or not what it should be. */
+/** The npm package of a handler is not installed, or is wrong. */
 export class HandlerPackageError extends defineError('AKRI_ERR_HANDLER_PACKAGE', 'terminal') {}

@@ -7,9 +7,9 @@ import { messageOf } from '../errors.js'
 import { HandlerPackageError } from './errors.js'
 import { type DiscoveryHandler, HANDLER_CONTRACT, isDiscoveryHandler } from './handler.js'
 
-/** An npm package that holds a handler, known by its package.json alone. */
+/** An npm package with a handler, read from its package.json alone. */
 export interface HandlerPackage {
-  /** Of the handler, as Configurations name it. */
+  /** The handler's name, as in Configurations. */
   readonly name: string
   readonly package: string
   readonly version: string
@@ -20,12 +20,12 @@ export interface HandlerPackage {
 }
 
 /**
- * Finds a handler's package and checks what its package.json says: `"akri": { "contract": 1, "handlers": [{ "name": "udev" }] }`.
- * Nothing of it is imported yet.
+ * Finds a handler's package and checks its package.json: `"akri": { "contract": 1, "handlers": [{ "name": "udev" }] }`.
+ * Does not import the package.
  *
  * @param specifier the name of an npm package, or the path of one (`./sensor`, `/opt/sensor`)
- * @param from a directory: packages are looked for as a module in there would
- * @throws HandlerPackageError that names the package and the fix
+ * @param from a directory: packages are resolved as for a module in this directory
+ * @throws HandlerPackageError with the package and the fix
  */
 export async function findHandlerPackage(specifier: string, from: string): Promise<HandlerPackage> {
   const directory = packageDirectory(specifier, from)
@@ -77,7 +77,7 @@ export async function findHandlerPackage(specifier: string, from: string): Promi
   }
 }
 
-/** Finds several. One that cannot be used does not take the others down. */
+/** Finds several packages. An unusable package does not affect the others. */
 export async function findHandlerPackages(
   specifiers: readonly string[],
   from: string,
@@ -123,18 +123,18 @@ async function load(specifier: string, name: string, module: string): Promise<Di
   return handler
 }
 
-/** Whether a handler's package is given by its path, not by its name. */
+/** Whether a specifier is the path of a package, not its name. */
 export function isPath(specifier: string): boolean {
   return /^\.{0,2}\//.test(specifier)
 }
 
-/** Where a package is installed, as a module in `from` would find it. */
+/** The directory of a package, resolved as for a module in `from`. */
 export function packageDirectory(specifier: string, from: string): string | undefined {
   if (isPath(specifier)) {
     const directory = path.resolve(from, specifier)
     return existsSync(path.join(directory, 'package.json')) ? directory : undefined
   }
-  // Not by resolving <name>/package.json: "exports" may hide it.
+  // "exports" can hide <name>/package.json from a resolver.
   for (const modules of createRequire(path.join(from, 'x.js')).resolve.paths(specifier) ?? []) {
     if (existsSync(path.join(modules, specifier, 'package.json')))
       return path.join(modules, specifier)
@@ -142,20 +142,20 @@ export function packageDirectory(specifier: string, from: string): string | unde
   return undefined
 }
 
-/** The file that an import of the package gives: by "exports" as Node reads it, else "main". */
+/** The main module of the package: from "exports", as Node.js reads it, else from "main". */
 function mainModule(manifest: unknown, directory: string): string | undefined {
   const exports = field(manifest, 'exports')
   const dot = field(exports, '.') ?? exports
   const target = dot === undefined ? (field(manifest, 'main') ?? 'index.js') : importTarget(dot)
   if (typeof target !== 'string') return undefined
   const file = path.resolve(directory, target)
-  // Node too refuses what leads out of the package.
+  // Node.js also refuses a path outside of the package.
   return file.startsWith(`${path.resolve(directory)}${path.sep}`) && existsSync(file)
     ? file
     : undefined
 }
 
-/** The first of the conditions that hold for an import, in their order. */
+/** The target of the first condition that applies to an import. */
 function importTarget(target: unknown): unknown {
   if (typeof target !== 'object' || target === null || Array.isArray(target)) return target
   for (const [condition, inner] of Object.entries(target)) {

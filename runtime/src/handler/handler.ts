@@ -4,47 +4,47 @@ import type { DeviceList } from './device.js'
 import { InvalidHandlerError } from './errors.js'
 import type { DiscoveryProperties } from './properties.js'
 
-/** The version of what a handler and its host expect of each other. Raised when a handler must change to go on working. */
+/** The version of the contract between a handler and its host. A higher version means that handlers must change. */
 export const HANDLER_CONTRACT = 1
 
 const MARK = Symbol.for('akri.discoveryHandler')
 
-/** What `discover` is given. */
+/** The argument of `discover`. */
 export interface DiscoverContext<Details> {
   /** The Configuration's `discoveryDetails`, parsed and validated. */
   readonly details: Details
   /** The Configuration's `discoveryProperties` with their Secrets and ConfigMaps resolved. Never log them. */
   readonly properties: DiscoveryProperties
-  /** Aborted when nobody wants the answer any more. */
+  /** Aborted when the host needs no more lists. */
   readonly signal: AbortSignal
   readonly log: Logger
 }
 
 export interface DiscoveryHandlerDefinition<Details> {
-  /** Equals `discoveryHandler.name` in Configurations: a letter, then letters, digits, `-`, `_` or `.`; at most 63 characters. */
+  /** The `discoveryHandler.name` of Configurations: a letter, then letters, digits, `-`, `_` or `.`; at most 63 characters. */
   readonly name: string
-  /** True where several nodes can see the same device (a camera on the network), false where only one can (a USB stick). */
+  /** True if several nodes can see the same device (a camera on the network), false if only one node can (a USB stick). */
   readonly shared: boolean
   /** The schema of `discoveryDetails`: any Standard Schema (zod, valibot, arktype, …). */
   readonly details: StandardSchemaV1<unknown, Details>
   /**
-   * Finds devices. Each list that it yields is complete and takes the place of the one before; equal lists are not sent
-   * twice. When it returns, its last list stays; when it throws, the stream ends with an error that the agent shows and
-   * retries with a back-off. Called once for each Configuration.
+   * Finds devices. Each yielded list is complete and replaces the list before; the host sends no list twice in a row. When the
+   * generator returns, its last list stays. When the generator throws, the agent shows the error, and calls `discover` again
+   * with a back-off. Called once for each Configuration.
    */
   discover(context: DiscoverContext<Details>): AsyncIterable<DeviceList>
 }
 
-/** A handler as {@link defineDiscoveryHandler} makes it. */
+/** The result of {@link defineDiscoveryHandler}. */
 export interface DiscoveryHandler<Details = unknown> extends DiscoveryHandlerDefinition<Details> {
   readonly contract: typeof HANDLER_CONTRACT
 }
 
 /**
- * Defines a discovery handler. Export the result as the default of a module: the agent, `akri-handler`, {@link serve} and
- * the simulated agent of `@akrijs/sdk/testing` all take it as it is.
+ * Defines a discovery handler. Export the result as the default of a module: the agent, `akri-handler` and
+ * `serve` use this export.
  *
- * @throws InvalidHandlerError naming the member that does not fit.
+ * @throws InvalidHandlerError with the name of the wrong member
  */
 export function defineDiscoveryHandler<Details>(
   definition: DiscoveryHandlerDefinition<Details>,
@@ -76,7 +76,7 @@ export function defineDiscoveryHandler<Details>(
   })
 }
 
-/** Whether `value` came from {@link defineDiscoveryHandler}, of this or another installed copy of the package. */
+/** Whether a value comes from {@link defineDiscoveryHandler}, of this or another installed copy of the package. */
 export function isDiscoveryHandler(value: unknown): value is DiscoveryHandler {
   return typeof value === 'object' && value !== null && MARK in value
 }

@@ -1,21 +1,22 @@
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec'
+import { isRecord } from '../json.js'
 
-/** More would not help who reads them. */
+/** The longest list of fields that helps a reader. */
 const MAX_FIELDS = 30
 
 /**
- * The fields that a mapping may have at a place of what a schema describes, where it has others and may not. Undefined where that is
- * not so, or the schema does not say: libraries that tell of theirs in JSON Schema do (https://standardschema.dev/json-schema).
+ * The fields that the schema allows at a path, if the mapping there has other fields and the schema forbids them; else
+ * undefined. Works with libraries that give their schemas as JSON Schema (https://standardschema.dev/json-schema).
  */
 export function knownFields(
   schema: StandardSchemaV1,
   keys: readonly PropertyKey[],
   value: unknown,
 ): string[] | undefined {
-  if (!isMapping(value)) return undefined
+  if (!isRecord(value)) return undefined
   let node: unknown = jsonSchemaOf(schema)
-  for (const key of keys) node = isMapping(node) ? childOf(node, key) : undefined
-  if (!isMapping(node) || node.additionalProperties !== false || !isMapping(node.properties))
+  for (const key of keys) node = isRecord(node) ? childOf(node, key) : undefined
+  if (!isRecord(node) || node.additionalProperties !== false || !isRecord(node.properties))
     return undefined
   const fields = Object.keys(node.properties)
   const hasOthers = Object.keys(value).some((key) => !fields.includes(key))
@@ -27,7 +28,7 @@ function jsonSchemaOf(schema: StandardSchemaV1): unknown {
   try {
     return jsonSchema?.input({ target: 'draft-2020-12' })
   } catch {
-    // Not all that a schema can check has a form there.
+    // JSON Schema cannot express every check of a schema.
     return undefined
   }
 }
@@ -37,11 +38,7 @@ function childOf(
   key: PropertyKey,
 ): unknown {
   if (typeof key === 'number') return items
-  return isMapping(properties) && Object.hasOwn(properties, key)
+  return isRecord(properties) && Object.hasOwn(properties, key)
     ? Reflect.get(properties, key)
     : undefined
-}
-
-function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

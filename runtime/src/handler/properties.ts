@@ -1,6 +1,6 @@
 /**
- * The resolved `discoveryProperties` of a Configuration. A property without a value is there, with no bytes: `has` is
- * true and `get` gives undefined.
+ * The resolved `discoveryProperties` of a Configuration. For a property without a value `has` is true, and `get` gives
+ * undefined.
  */
 export class DiscoveryProperties {
   readonly #values: ReadonlyMap<string, Uint8Array | undefined>
@@ -9,7 +9,7 @@ export class DiscoveryProperties {
     this.#values = new Map(values)
   }
 
-  /** Properties from texts, as a test or a Configuration's plain `value`s give them. */
+  /** Properties from texts, such as the plain `value`s of a Configuration. */
   static fromTexts(texts: Readonly<Record<string, string>>): DiscoveryProperties {
     return new DiscoveryProperties(
       Object.entries(texts).map(([name, text]) => [name, Buffer.from(text, 'utf8')]),
@@ -28,7 +28,7 @@ export class DiscoveryProperties {
     return this.#values.get(name)
   }
 
-  /** The value as text, or undefined where it is absent or not UTF-8. */
+  /** The value as text; undefined if it is absent or not UTF-8. */
   text(name: string): string | undefined {
     const bytes = this.#values.get(name)
     if (bytes === undefined) return undefined
