@@ -200,7 +200,12 @@ async function startParts(
   })
 
   const { handlersDirectory } = options
-  const registration = await serveRegistration({ directory: handlersDirectory, registry, log })
+  const registration = await serveRegistration({
+    directory: handlersDirectory,
+    registry,
+    clock,
+    log,
+  })
   closer.add(() => registration.close())
   const liveness = new Liveness({
     registration: registration.socket,

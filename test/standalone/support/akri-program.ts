@@ -75,15 +75,17 @@ export class AkriProgram {
 
   /** Resolves when it has ended. @returns its exit code; null where a signal ended it */
   async stop(signal: NodeJS.Signals): Promise<number | null> {
+    this.#agent?.kill(signal)
+    return this.ended()
+  }
+
+  /** Resolves when `akri run` has ended. @returns its exit code; null if a signal ended it */
+  async ended(): Promise<number | null> {
     const child = this.#agent
     this.#agent = undefined
     if (child === undefined || child.exitCode !== null || child.signalCode !== null)
       return child?.exitCode ?? null
-    const ended = new Promise<number | null>((resolve) =>
-      child.once('exit', (code) => resolve(code)),
-    )
-    child.kill(signal)
-    return ended
+    return new Promise((resolve) => child.once('exit', (code) => resolve(code)))
   }
 
   async dispose(): Promise<void> {

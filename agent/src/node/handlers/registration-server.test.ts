@@ -29,7 +29,7 @@ const listeners: net.Server[] = []
 beforeEach(async () => {
   directory = await mkdtemp(path.join(os.tmpdir(), 'akri-'))
   registry = new HandlerRegistry()
-  server = await serveRegistration({ directory, registry, log: silentLogger })
+  server = await serveRegistration({ directory, registry, clock: systemClock, log: silentLogger })
   client = new RegistrationClient(`unix:${server.socket}`, credentials.createInsecure())
 })
 
@@ -125,7 +125,7 @@ describe('the registration of handlers', () => {
       ['a', `${directory}/sub/../../${path.basename(outside)}/x.sock`, 0, /is not in /],
       ['a', path.join(directory, 'none.sock'), 0, /is not there/],
       ['a', path.join(directory, 'file.sock'), 0, /is not a socket/],
-      ['a', server.socket, 0, /the agent's own/],
+      ['a', server.socket, 0, /the agent's socket/],
       ['a', 'https://10.0.0.7:1', 1, /not http:\/\/address:port/],
       ['a', 'http://user@10.0.0.7:1', 1, /not http:\/\/address:port/],
       ['a', 'unix:/x', 1, /not http:\/\/address:port/],
@@ -199,16 +199,16 @@ describe('the registration of handlers', () => {
   })
 
   it('refuses to take the place of an agent that lives, and takes that of one that died', async () => {
-    await expect(serveRegistration({ directory, registry, log: silentLogger })).rejects.toThrow(
-      /is served by another process/,
-    )
+    await expect(
+      serveRegistration({ directory, registry, clock: systemClock, log: silentLogger }),
+    ).rejects.toThrow(/is served by another process/)
     await server.close()
     await writeFile(server.socket, '').then(() => chmod(server.socket, 0o600))
-    await expect(serveRegistration({ directory, registry, log: silentLogger })).rejects.toThrow(
-      /it is not a socket/,
-    )
+    await expect(
+      serveRegistration({ directory, registry, clock: systemClock, log: silentLogger }),
+    ).rejects.toThrow(/it is not a socket/)
     await rm(server.socket)
-    server = await serveRegistration({ directory, registry, log: silentLogger })
+    server = await serveRegistration({ directory, registry, clock: systemClock, log: silentLogger })
     expect((await stat(server.socket)).isSocket()).toBe(true)
   })
 
