@@ -2,6 +2,7 @@ import { readdir } from 'node:fs/promises'
 import type { Configuration, InstanceName, SlotName } from '@akrijs/api'
 import { type NodeName, objectKey } from '@akrijs/kube/objects'
 import { silentLogger, systemClock } from '@akrijs/runtime'
+import { ManualClock } from '@akrijs/runtime/testing'
 import type { SimulatedKubelet, StandaloneCluster } from '@akrijs/standalone'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../../test/support/eventually.js'
@@ -12,13 +13,14 @@ import { draftOf, manifest } from '../../testing/objects.js'
 import { PluginEnvironment } from '../../testing/plugin-environment.js'
 import type { ServedInstance } from '../instances/served-instance.js'
 import type { AllocationLedger } from '../slots/allocation-ledger.js'
+import { SlotReconciler } from '../slots/slot-reconciler.js'
 import { slotTable } from '../slots/slot-table.js'
 import { ConfigurationPlugin } from './configuration-plugin.js'
 
 const NODE = 'node-a' as NodeName
 const DIGESTS = ['8120fe', 'a19705']
 
-let home: PluginEnvironment
+let environment: PluginEnvironment
 let cluster: StandaloneCluster
 let configuration: Configuration
 let name: string
@@ -27,15 +29,15 @@ let ledger: AllocationLedger
 let plugins: DevicePlugins
 
 beforeEach(async () => {
-  home = await PluginEnvironment.open(NODE)
-  ;({ cluster, kubelet, ledger } = home)
+  environment = await PluginEnvironment.open(NODE)
+  ;({ cluster, kubelet, ledger } = environment)
   const wanted = manifest({ capacity: 2 })
   await cluster.apply({ configurations: [wanted], data: [], complete: true })
   configuration = cluster.configurations.list()[0] ?? expect.fail()
   name = configuration.metadata.name
   plugins = new DevicePlugins({
     cluster,
-    kubelet: home.sockets,
+    kubelet: environment.sockets,
     ledger,
     node: NODE,
     clock: systemClock,
@@ -49,7 +51,7 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await plugins.close()
-  await home.close()
+  await environment.close()
 })
 
 const instanceName = (digest: string) => `${name}-${digest}` as InstanceName
@@ -253,6 +255,85 @@ describe('the device plugin of a Configuration', () => {
     })
     await expect(allocate(plugin, [['0', '1']])).rejects.toThrow('the API server is away')
     expect(claims).toBe(2)
+    expect(held()).toEqual({})
+  })
+
+  it('R31 R37 chooses for each container of a request by itself, and answers each with its own devices', async () => {
+    await both()
+    const plugin = pluginOn({})
+    await allocate(plugin, [['3']])
+    const [taken = ''] = Object.keys(held())
+    const allocations = await allocate(plugin, [['0', '1'], ['3']])
+    const slotsOf = (index: number) =>
+      Object.entries(allocations[index]?.annotations ?? {}).map(([, value]) => value.split(':'))
+    // The first container has both devices. The second has a device of the first, by the slot that it had before.
+    expect(slotsOf(0).map(([, id]) => id)).toEqual(['0', '1'])
+    expect(allocations[0]?.devices.map(({ hostPath }) => hostPath).sort()).toEqual(
+      DIGESTS.map((digest) => `/dev/${digest}`),
+    )
+    expect(slotsOf(1)).toEqual([['C', '3', taken]])
+    expect(allocations[1]?.devices).toHaveLength(1)
+    expect(Object.values(held()).sort()).toEqual(['C:0:node-a', 'C:1:node-a', 'C:3:node-a'])
+  })
+
+  it('R8 allocates each slot of each Instance once, and then refuses', async () => {
+    await both()
+    const plugin = pluginOn({})
+    for (const id of ['0', '1', '2', '3']) await allocate(plugin, [[id]])
+    expect(Object.keys(held()).sort()).toEqual(
+      DIGESTS.flatMap((digest) => [0, 1].map((index) => slot(digest, index))),
+    )
+    expect(plugin.advertise()).toHaveLength(4)
+    await expect(allocate(plugin, [['4']])).rejects.toThrow('0 are available')
+  })
+
+  it('R29 offers fewer ids after the slot reconciler has released slots', async () => {
+    await both()
+    for (const uid of ['p', 'q', 'r']) await kubelet.admit(pod(uid, 1))
+    await eventually(() => expect(ids()).toHaveLength(4))
+    const kept = Object.entries(held()).find(([, usage]) => usage === 'C:2:node-a')
+    for (const uid of ['p', 'q']) kubelet.remove(uid)
+    const clock = new ManualClock(systemClock.monotonicMs() + 60_000)
+    const reconciler = new SlotReconciler({
+      cluster,
+      kubelet: {
+        pods: kubelet.nodePods,
+        listAllocated: (signal) => environment.sockets.listAllocated(signal),
+      },
+      node: NODE,
+      clock,
+      log: silentLogger,
+      claims: plugins.claims,
+      ledger,
+    })
+    await reconciler.reconcile(NODE, new AbortController().signal)
+    expect(Object.entries(held())).toEqual([kept])
+    await eventually(() => expect(ids()).toEqual(['0', '1', '2']))
+  })
+
+  it('R7 A20 prefers and allocates no free slot that waits for a claim beyond the capacity', async () => {
+    await serve('8120fe')
+    await cluster.claimSlot(key('8120fe'), slot('8120fe', 1), 'node-b')
+    await cluster.updateInstance(key('8120fe'), { capacity: 1 })
+    const plugin = pluginOn({}, () => ['8120fe'])
+    const request = { available: ['0'], mustInclude: [], size: 1 }
+    expect(plugin.prefer([request])).toEqual([[]])
+    await expect(allocate(plugin, [['0']])).rejects.toThrow('0 are available')
+    await cluster.releaseSlot(key('8120fe'), slot('8120fe', 1), 'node-b')
+    expect(plugin.prefer([request])).toEqual([['0']])
+  })
+
+  it('A17 releases every claim of a request that fails', async () => {
+    await both()
+    let claims = 0
+    const plugin = pluginOn({
+      claimSlot: (...args) => {
+        if (++claims === 3) throw new TypeError('the API server is away')
+        return cluster.claimSlot(...args)
+      },
+    })
+    await expect(allocate(plugin, [['0', '1'], ['2']])).rejects.toThrow('the API server is away')
+    expect(claims).toBe(3)
     expect(held()).toEqual({})
   })
 

@@ -1,7 +1,13 @@
 import { objectKey } from '@akrijs/kube/objects'
 import type { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { holds, pod, SlotReconcilerHarness, slot } from '../../testing/slot-reconciler-harness.js'
+import {
+  holds,
+  holdsAny,
+  pod,
+  SlotReconcilerHarness,
+  slot,
+} from '../../testing/slot-reconciler-harness.js'
 
 let node: SlotReconcilerHarness
 let clock: ManualClock
@@ -191,6 +197,21 @@ describe('slots that nobody uses, where somebody watches Pods', () => {
     expect(node.usage()).toEqual({ [slot(0)]: 'node-a' })
     await clock.advance(2000)
     expect(node.usage()).toEqual({ [slot(0)]: '' })
+  })
+
+  it('R84 R92 are not of the Pod in an answer that is older than their claim', async () => {
+    const allocation = { slot: slot(0), resourceName: 'akri.sh/cam', id: '7' }
+    node.put({ [slot(0)]: 'C:7:node-a' })
+    node.listed = holdsAny('7')
+    const reconciling = node.reconcile()
+    // The kubelet gives the id to another container before its answer arrives.
+    node.ledger.record(allocation)
+    await node.claim(slot(0))
+    await reconciling
+    expect(node.ledger.usersOf(allocation)).toBeUndefined()
+    await clock.advance(1)
+    await node.reconcile()
+    expect(node.ledger.usersOf(allocation)).toEqual(new Set([pod]))
   })
 
   it('R77 R90 are those of a Pod that went, although another one still waits for its containers', async () => {

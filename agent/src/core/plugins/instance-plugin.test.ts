@@ -1,0 +1,113 @@
+import type { ConfigurationName, InstanceName, SlotName } from '@akrijs/api'
+import { type NodeName, objectKey } from '@akrijs/kube/objects'
+import { ManualClock } from '@akrijs/runtime/testing'
+import { ObjectStore } from '@akrijs/standalone'
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { SlotClaim } from '../../ports/cluster.js'
+import { noopObserver } from '../../ports/observer.js'
+import { instanceWith } from '../../testing/objects.js'
+import type { ServedInstance } from '../instances/served-instance.js'
+import { AllocationLedger } from '../slots/allocation-ledger.js'
+import { SlotClaims } from '../slots/slot-claims.js'
+import { slotTable } from '../slots/slot-table.js'
+import { InstancePlugin } from './instance-plugin.js'
+
+const NODE = 'node-a' as NodeName
+const slot = (index: number) => `cam-8120fe-${index}` as SlotName
+const served: ServedInstance = {
+  key: objectKey('default', 'cam-8120fe'),
+  name: 'cam-8120fe' as InstanceName,
+  configuration: 'cam' as ConfigurationName,
+  digest: '8120fe',
+  device: {
+    id: 'foo0',
+    mounts: [{ containerPath: '/data', hostPath: '/srv/0', readOnly: true }],
+    deviceSpecs: [{ containerPath: '/dev/video0', hostPath: '/dev/video0', permissions: 'rw' }],
+  },
+  properties: {},
+  healthy: true,
+  capacity: 3,
+}
+
+let instances: ObjectStore<ReturnType<typeof instanceWith>>
+/** The calls of the plugin, and the answers to its claims. */
+let calls: string[]
+let answer: (slot: SlotName) => Promise<SlotClaim>
+let plugin: InstancePlugin
+
+beforeEach(() => {
+  instances = new ObjectStore()
+  instances.put(instanceWith({}, { capacity: 3 }))
+  calls = []
+  answer = async () => ({ outcome: 'claimed' })
+  plugin = new InstancePlugin(served, {
+    cluster: {
+      instances,
+      claimSlot: (_key, name, usage) => {
+        calls.push(`claim ${name} ${usage}`)
+        return answer(name)
+      },
+      releaseSlot: async (_key, name, usage) => {
+        calls.push(`release ${name} ${usage}`)
+        return 'released'
+      },
+    },
+    node: NODE,
+    ledger: new AllocationLedger({ node: NODE, pods: undefined }),
+    observer: noopObserver,
+    directories: undefined,
+    slotTable: (instance) => slotTable(instance, instances.get(instance.key)),
+  })
+})
+
+const allocate = (...requests: SlotName[][]) =>
+  new SlotClaims(new ManualClock()).forRequest((claims) => plugin.allocate(requests, claims))
+
+describe('the behaviour of an Instance’s plugin', () => {
+  it('A19 allocates the device nodes and mounts of the device after an update', async () => {
+    const device = {
+      id: 'foo0',
+      mounts: [{ containerPath: '/data', hostPath: '/srv/7', readOnly: false }],
+      deviceSpecs: [{ containerPath: '/dev/video0', hostPath: '/dev/video7', permissions: 'r' }],
+    }
+    plugin.update({ ...served, device })
+    const [allocation] = await allocate([slot(0)])
+    expect(allocation).toMatchObject({ mounts: device.mounts, devices: device.deviceSpecs })
+  })
+
+  it('R31 allocates to each container of a request its own slots, and claims each slot once', async () => {
+    const allocations = await allocate([slot(0), slot(1)], [slot(2)], [slot(1)])
+    expect(allocations.map(({ annotations }) => Object.values(annotations))).toEqual([
+      [slot(0), slot(1)],
+      [slot(2)],
+      [slot(1)],
+    ])
+    expect(calls).toEqual([0, 1, 2].map((index) => `claim ${slot(index)} node-a`))
+  })
+
+  it('A17 releases every claim of a request that fails, and no slot that the node held before', async () => {
+    const answers = new Map<SlotName, SlotClaim>([
+      [slot(0), { outcome: 'claimed' }],
+      [slot(1), { outcome: 'claimed' }],
+      [slot(2), { outcome: 'taken', by: 'node-b' }],
+    ])
+    answer = async (name) => answers.get(name) ?? expect.fail()
+    await expect(allocate([slot(0)], [slot(1), slot(2)])).rejects.toThrow(
+      'just taken by node node-b',
+    )
+    const releases = () => calls.filter((call) => call.startsWith('release'))
+    expect(releases()).toEqual([`release ${slot(0)} node-a`, `release ${slot(1)} node-a`])
+    calls = []
+    answers.set(slot(0), { outcome: 'taken', by: 'node-a' })
+    await expect(allocate([slot(0)], [slot(1), slot(2)])).rejects.toThrow(
+      'just taken by node node-b',
+    )
+    expect(releases()).toEqual([`release ${slot(1)} node-a`])
+  })
+
+  it('A20 prefers no slot beyond the capacity', () => {
+    plugin.update({ ...served, capacity: 2 })
+    const available = [0, 1, 2].map(slot)
+    expect(plugin.prefer([{ available, mustInclude: [], size: 3 }])).toEqual([[slot(0), slot(1)]])
+  })
+})
