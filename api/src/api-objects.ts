@@ -5,8 +5,8 @@ import { type Problem, parseConfiguration } from './configuration-schema.js'
 import { API_VERSION, type ConfigurationName, type InstanceName } from './names.js'
 import type { Configuration, ConfigurationStatus, Instance, InstanceStatus } from './types.js'
 
-// Objects as an API server returns them. The schema of the server is not trusted: the installed CRD may be older, or may
-// belong to another system.
+// Objects as an API server returns them. The schema of the server is not trusted: the installed CRD
+// may be older, or may belong to another system.
 
 const text = z.string()
 const texts = z.record(text, text)
@@ -78,7 +78,10 @@ const instance = z.object({
     .catch(undefined),
 })
 
-/** Reads the metadata of an object of a server. @returns undefined if the metadata are incomplete */
+/**
+ * Reads the metadata of an object of a server.
+ * @returns undefined if the metadata are incomplete
+ */
 export function parseObjectMeta(object: unknown): ObjectMeta<string> | undefined {
   const parsed = z
     .object({ metadata: metadata.extend({ namespace: text.default('') }) })
@@ -127,7 +130,10 @@ export function parseConfigurationObject(object: unknown): ParsedConfigurationOb
   }
 }
 
-/** Reads an Instance of a server, also of the existing system. @returns undefined if the value is no Instance */
+/**
+ * Reads an Instance of a server, also of the existing system.
+ * @returns undefined if the value is no Instance
+ */
 export function parseInstanceObject(object: unknown): Instance | undefined {
   const parsed = instance.safeParse(object)
   if (!parsed.success) return undefined

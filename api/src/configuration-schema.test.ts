@@ -24,7 +24,7 @@ function problemsOf(object: unknown) {
 }
 
 describe('a Configuration', () => {
-  it('R58 gets its defaults where it says nothing', () => {
+  it('R58 gets defaults for absent fields', () => {
     expect(parseConfiguration(minimal)).toEqual({
       ok: true,
       configuration: {
@@ -41,7 +41,7 @@ describe('a Configuration', () => {
     })
   })
 
-  it('R51 R59 takes null for absent, as the API server gives it', () => {
+  it('R51 R59 reads null as absent, because API servers return null', () => {
     const nothing = {
       discoveryHandler: { name: 'udev', discoveryDetails: null, discoveryProperties: null },
       capacity: null,
@@ -53,7 +53,7 @@ describe('a Configuration', () => {
     expect(parseConfiguration(withSpec(nothing))).toEqual(parseConfiguration(minimal))
   })
 
-  it('R58 R59 keeps everything inside of Pod, Job and Service specs', () => {
+  it('R58 R59 keeps all fields of Pod, Job and Service specs', () => {
     const spec = {
       brokerSpec: { brokerJobSpec: { template: { 'x-new': [1, null, { a: false }] } } },
       instanceServiceSpec: { type: 'ClusterIP', ports: [{ port: 80 }] },
@@ -76,7 +76,7 @@ describe('a Configuration', () => {
     ])
   })
 
-  it('has a strategy for updates of its broker, rolling if it does not say', () => {
+  it('has an update strategy of its broker, by default rolling', () => {
     const brokerSpec = (updateStrategy: unknown) => {
       const parsed = parseConfiguration(
         withSpec({ brokerSpec: { brokerPodSpec: {}, updateStrategy } }),
@@ -110,11 +110,11 @@ describe('a Configuration', () => {
     ['metadata.name', withSpec({}, { name: 'a'.repeat(57) }), 'at most 56 characters'],
     ['metadata.namespace', withSpec({}, { namespace: '../x' }), 'lower-case letters'],
     ['apiVersion', { ...minimal, apiVersion: 'akri.sh/v1' }, 'akri.sh/v0'],
-  ])('says what is wrong at %s (%#)', (path, object, message) => {
+  ])('reports a mistake at %s (%#)', (path, object, message) => {
     expect(problemsOf(object)).toEqual([{ path, message: expect.stringContaining(message) }])
   })
 
-  it('may have the longest name with which its Instances still have a resource', () => {
+  it('can have the longest name with which Instances still have a resource', () => {
     expect(problemsOf(withSpec({}, { name: 'a'.repeat(56) }))).toEqual([])
   })
 
@@ -135,7 +135,7 @@ describe('a Configuration', () => {
       'spec.discoveryDetails',
       'there is no such field at this place',
     ],
-  ])('refuses a field that it does not know (%#)', (wrong, path, message) => {
+  ])('refuses an unknown field (%#)', (wrong, path, message) => {
     expect(problemsOf({ ...minimal, ...wrong })).toEqual([
       { path, message: expect.stringContaining(message) },
     ])
@@ -145,7 +145,7 @@ describe('a Configuration', () => {
     withSpec({ discoveryHandler: { name: 'h', discoveryProperties } })
   const ref = { name: 'lab', key: 'token' }
 
-  it('takes every form of a discovery property', () => {
+  it('accepts every form of a discovery property', () => {
     const properties = [
       { name: 'a', value: '' },
       { name: '_b', valueFrom: { secretKeyRef: { ...ref, namespace: 'site', optional: true } } },
@@ -184,7 +184,7 @@ describe('a Configuration', () => {
     expect(problemsOf(object)).toEqual([{ path, message: expect.stringContaining(message) }])
   })
 
-  it('never throws, whatever it is given', () => {
+  it('never throws, for any value', () => {
     const leaf = fc.anything({
       withNullPrototype: true,
       withBigInt: true,
@@ -213,7 +213,7 @@ describe('a Configuration', () => {
     fc.assert(fc.property(fc.oneof(leaf, nearly), (object) => void parseConfiguration(object)))
   })
 
-  it('refuses what is nested without an end', () => {
+  it('refuses an endless document', () => {
     const pod: Record<string, unknown> = {}
     pod.itself = pod
     expect(problemsOf(withSpec({ brokerSpec: { brokerPodSpec: pod } }))).toEqual([
@@ -221,7 +221,7 @@ describe('a Configuration', () => {
     ])
   })
 
-  it('tells no more problems than anybody reads, however many there are', () => {
+  it('limits the number of problems', () => {
     const many = Array.from({ length: 100_000 }, (_, index) => index)
     const properties = [
       ...many.map((index) => ({ name: `p${index}` })),

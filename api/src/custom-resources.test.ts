@@ -46,7 +46,7 @@ describe('the custom resource Configuration', () => {
   const definition = definitionOf('configurations.yaml')
   const { version, fields, columns } = partsOf(definition)
 
-  it('R59 is of a namespace, and goes by akric', () => {
+  it('R59 is namespaced, with the short name akric', () => {
     expect(definition.metadata.name).toBe('configurations.akri.sh')
     expect(definition.spec).toMatchObject({
       scope: 'Namespaced',
@@ -64,7 +64,7 @@ describe('the custom resource Configuration', () => {
     })
   })
 
-  it('R58 R95 has a discovery handler, a capacity, brokers, Services, and what is told to all brokers', () => {
+  it('R58 R95 has a discovery handler, a capacity, brokers, Services, and variables for all brokers', () => {
     expect(Object.keys(fields).sort()).toEqual([
       'brokerProperties',
       'brokerSpec',
@@ -80,7 +80,7 @@ describe('the custom resource Configuration', () => {
     ])
   })
 
-  it('R59 keeps what it does not know of the specs of Pods, Jobs, Deployments and Services, and they may be null', () => {
+  it('R59 keeps unknown fields of the specs of Pods, Jobs, Deployments and Services, which can be null', () => {
     const brokers = fields.brokerSpec?.properties ?? {}
     for (const spec of [
       brokers.brokerPodSpec,
@@ -96,7 +96,7 @@ describe('the custom resource Configuration', () => {
       })
   })
 
-  it('has a status of its own', () => {
+  it('has a status subresource', () => {
     expect(version.subresources).toEqual({ status: {} })
   })
 })
@@ -105,7 +105,7 @@ describe('the custom resource Instance', () => {
   const definition = definitionOf('instances.yaml')
   const { version, fields, columns } = partsOf(definition)
 
-  it('R105 has what is known of a device, who sees it, and who holds which slot', () => {
+  it('R105 has the properties of a device, its nodes, and the claims of its slots', () => {
     expect(Object.keys(fields).sort()).toEqual([
       'brokerProperties',
       'capacity',
@@ -120,7 +120,7 @@ describe('the custom resource Instance', () => {
     expect(fields.deviceUsage).toMatchObject({ 'x-kubernetes-map-type': 'granular' })
   })
 
-  it('is of a namespace, and goes by akrii', () => {
+  it('is namespaced, with the short name akrii', () => {
     expect(definition.spec).toMatchObject({
       scope: 'Namespaced',
       names: { kind: 'Instance', plural: 'instances', singular: 'instance', shortNames: ['akrii'] },

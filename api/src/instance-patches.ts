@@ -3,8 +3,8 @@ import type { SlotName } from './names.js'
 import { heldSlots, holderOf, resizedUsage, slotIndex } from './slot-usage.js'
 import type { Instance } from './types.js'
 
-// JSON patches (RFC 6902) that change an Instance only if it is still as it was read: the server refuses the whole patch if
-// a test of it fails.
+// JSON patches (RFC 6902) that change an Instance only if it is still as it was read: the server
+// refuses the whole patch if a test of it fails.
 
 const slotPath = (slot: string) => pointer('spec', 'deviceUsage', slot)
 
@@ -20,8 +20,8 @@ const sameVersion = ({ metadata }: Instance) =>
 export function claimPatch(instance: Instance, slot: SlotName, usage: string): JsonPatch {
   const { deviceUsage, capacity } = instance.spec
   const path = slotPath(slot)
-  // The existing system omits free slots, and a patch cannot test that a key is absent. If slots beyond a lowered capacity are
-  // claimed, another claim of any slot may exceed the capacity.
+  // The existing system omits free slots, and a patch cannot test that a key is absent. If slots
+  // beyond a lowered capacity are claimed, another claim of any slot may exceed the capacity.
   const beyond = Object.entries(deviceUsage).some(
     ([name, claim]) =>
       claim !== '' && (slotIndex(instance.metadata.name, name) ?? capacity) >= capacity,
@@ -53,7 +53,10 @@ export function joinPatch(node: NodeName): JsonPatch {
   return [{ op: 'add', path: pointer('spec', 'nodes', '-'), value: node }]
 }
 
-/** Removes a node, and releases its slots. If several nodes leave at once, the last node must see that it is the last. */
+/**
+ * Removes a node, and releases its slots. If several nodes leave at once, the last node must see
+ * that it is the last.
+ */
 export function leavePatch(instance: Instance, node: NodeName): JsonPatch {
   const { nodes, deviceUsage } = instance.spec
   const freed = Object.entries(deviceUsage)

@@ -12,7 +12,7 @@ function dataOf(text: string) {
   return manifests.flatMap(({ content }) => (content.kind === 'Data' ? [content.data] : []))
 }
 
-it('reads all documents of a file, and leaves empty ones out', () => {
+it('reads all documents of a file, and omits empty documents', () => {
   const { manifests, problems } = parseManifests(
     `---\n${CONFIGURATION}---\n# nothing\n---\n${CONFIGURATION}`,
     'lab.yaml',
@@ -39,7 +39,7 @@ it('reads JSON, and the items of a List', () => {
   ])
 })
 
-it('goes on behind a document that is wrong, and says which it is', () => {
+it('continues after a wrong document, and names the document', () => {
   const { manifests, problems } = parseManifests(
     `kind: Pod\n---\n${CONFIGURATION.replace('udev', '[]')}---\n${CONFIGURATION}`,
     'f',
@@ -51,7 +51,7 @@ it('goes on behind a document that is wrong, and says which it is', () => {
   ])
 })
 
-it('says in which line and column YAML ends to be YAML', () => {
+it('names the line and column of a syntax error', () => {
   expect(parseManifests('a: 1\nb: [', 'f').problems).toEqual([
     {
       file: 'f',

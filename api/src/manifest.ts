@@ -37,7 +37,10 @@ export interface Manifests {
 /** The largest file of manifests, in bytes. */
 export const MAX_MANIFEST_BYTES = 4 * 1024 * 1024
 
-/** Reads the documents of one file: Configurations, and the Secrets and ConfigMaps that they refer to. Never throws. */
+/**
+ * Reads the documents of one file: Configurations, and the Secrets and ConfigMaps that they refer
+ * to. Never throws.
+ */
 export function parseManifests(text: string, file: string): Manifests {
   const problems: ManifestProblem[] = []
   const manifests: Manifest[] = []
@@ -117,7 +120,8 @@ function readData(
     return void refuse('metadata.name', 'it must be a name')
   if (typeof namespace !== 'string') return void refuse('metadata.namespace', 'it must be a name')
   const data = new Map<string, Uint8Array>()
-  // The later field wins, as in Kubernetes: `stringData` over `data` in a Secret, `data` over `binaryData` in a ConfigMap.
+  // The later field wins, as in Kubernetes: `stringData` over `data` in a Secret, `data` over
+  // `binaryData` in a ConfigMap.
   const fields =
     kind === 'Secret' ? (['data', 'stringData'] as const) : (['binaryData', 'data'] as const)
   for (const field of fields) {

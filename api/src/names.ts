@@ -1,6 +1,9 @@
 import { type Brand, type ObjectKey, objectKey } from '@akrijs/kube/objects'
 
-/** The API group of the custom resources, and the prefix of the extended resources that Pods ask for. */
+/**
+ * The API group of the custom resources, and the prefix of the extended resources that Pods ask
+ * for.
+ */
 export const GROUP = 'akri.sh'
 export const VERSION = 'v0'
 export const API_VERSION = `${GROUP}/${VERSION}`

@@ -7,7 +7,7 @@ import { formatSlotUsage, parseSlotUsage, slotIndex, slotsOf } from './slot-usag
 const instance = 'cam-8120fe' as InstanceName
 const node = fc.stringMatching(/^[a-z][a-z0-9.-]{0,20}$/).map((name) => name as NodeName)
 
-describe('the usage of a slot', () => {
+describe('the value of a slot', () => {
   it.each([
     ['', { level: 'free' }],
     [undefined, { level: 'free' }],
@@ -39,7 +39,7 @@ describe('the usage of a slot', () => {
     )
   })
 
-  it('A15 is free where the slot is left out, also when it stood there before', () => {
+  it('A15 is free if the slot is absent, also if it was present before', () => {
     const [first, second] = ['cam-8120fe-0', 'cam-8120fe-1']
     const levels = (usage: Record<string, string>) =>
       [...slotsOf(instance, 2, usage)].map(([slot, { level }]) => [slot, level])
@@ -53,7 +53,7 @@ describe('the usage of a slot', () => {
     ])
   })
 
-  it('R24 has a slot for each index of the capacity, and finds the index of each', () => {
+  it('R24 has a slot for each index of the capacity, and finds the index of each slot', () => {
     fc.assert(
       fc.property(fc.nat({ max: 50 }), (capacity) => {
         const names = [...slotsOf(instance, capacity, {}).keys()]
@@ -72,11 +72,11 @@ describe('the usage of a slot', () => {
     'cam-a19705-0',
     '__proto__',
     'cam-8120fe-99999999999',
-  ])('A17 knows what is no slot: %s', (text) => {
+  ])('A17 recognises a text that is no slot: %s', (text) => {
     expect(slotIndex(instance, text)).toBeUndefined()
   })
 
-  it('is not confused by keys that every object has', () => {
+  it('ignores keys that every JavaScript object has', () => {
     const usage = JSON.parse('{"__proto__": "node-b", "constructor": "node-b"}') as Record<
       string,
       string

@@ -36,7 +36,9 @@ export function slotIndex(instance: InstanceName, slot: string): number | undefi
   return /^(0|[1-9][0-9]{0,8})$/.test(digits) ? Number(digits) : undefined
 }
 
-/** All slots of an Instance, in the order of their index. A slot that `deviceUsage` omits is free. */
+/**
+ * All slots of an Instance, in the order of their index. A slot that `deviceUsage` omits is free.
+ */
 export function slotsOf(
   instance: InstanceName,
   capacity: number,
@@ -53,7 +55,9 @@ export function slotsOf(
   return slots
 }
 
-/** A key for each slot of the capacity. A slot beyond the capacity stays as long as it is claimed. */
+/**
+ * A key for each slot of the capacity. A slot beyond the capacity stays as long as it is claimed.
+ */
 export function resizedUsage(
   instance: InstanceName,
   capacity: number,

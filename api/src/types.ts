@@ -17,13 +17,19 @@ export interface ConfigurationSpec {
   readonly brokerSpec?: BrokerSpec
   readonly instanceServiceSpec?: Readonly<Record<string, unknown>>
   readonly configurationServiceSpec?: Readonly<Record<string, unknown>>
-  /** Environment variables of all brokers. They override properties of a device with the same name. @default {} */
+  /**
+   * Environment variables of all brokers. They override properties of a device with the same name.
+   * @default {}
+   */
   readonly brokerProperties: Readonly<Record<string, string>>
 }
 
 export interface DiscoveryHandlerInfo {
   readonly name: string
-  /** What the handler looks for, in a form that the handler defines; YAML by convention. @default "" */
+  /**
+   * What the handler looks for, in a form that the handler defines; YAML by convention.
+   * @default ""
+   */
   readonly discoveryDetails: string
   readonly discoveryProperties: readonly DiscoveryProperty[]
 }
@@ -42,7 +48,10 @@ export interface KeySelector {
   readonly key: string
   /** @default the namespace of the Configuration */
   readonly namespace?: string
-  /** Whether a missing object or key omits the property. Otherwise the property is an error. @default false */
+  /**
+   * Whether a missing object or key omits the property. Otherwise the property is an error.
+   * @default false
+   */
   readonly optional?: boolean
 }
 
@@ -56,10 +65,16 @@ export type BrokerTemplate =
   | { readonly brokerPodSpec: Readonly<Record<string, unknown>> }
   /** A JobSpec: a Job for each Instance. */
   | { readonly brokerJobSpec: Readonly<Record<string, unknown>> }
-  /** A DeploymentSpec: a Deployment for the Configuration, whose Pods ask for the resource of the Configuration. */
+  /**
+   * A DeploymentSpec: a Deployment for the Configuration, whose Pods ask for the resource of the
+   * Configuration.
+   */
   | { readonly brokerDeploymentSpec: Readonly<Record<string, unknown>> }
 
-/** `RollingUpdate`: objects are recreated one after the other. `OnDelete`: an object is recreated after its deletion. */
+/**
+ * `RollingUpdate`: objects are recreated one after the other. `OnDelete`: an object is recreated
+ * after its deletion.
+ */
 export type UpdateStrategy = 'RollingUpdate' | 'OnDelete'
 
 /** `True`: as the spec says. `False`: not so, and `message` says why. `Unknown`: not known yet. */
@@ -104,9 +119,14 @@ export interface Instance {
 export interface InstanceStatus {
   /** The newest broker Job. The controller writes this field. */
   readonly brokerJob?: { readonly name: string; readonly specHash: string }
-  /** The reports of workloads that use the device: contents by file name. Agents write this field. */
+  /**
+   * The reports of workloads that use the device: contents by file name. Agents write this field.
+   */
   readonly brokerInfo?: Readonly<Record<string, string>>
-  /** The slot of the workload that wrote an entry of `brokerInfo`, by the name of the entry. Agents write this field. */
+  /**
+   * The slot of the workload that wrote an entry of `brokerInfo`, by the name of the entry. Agents
+   * write this field.
+   */
   readonly brokerInfoSlots?: Readonly<Record<string, string>>
 }
 
@@ -119,6 +139,8 @@ export interface InstanceSpec {
   readonly brokerProperties: Readonly<Record<string, string>>
   readonly shared: boolean
   readonly nodes: readonly NodeName[]
-  /** The claims of slots. A slot that is absent or "" is free. SlotUsage explains the other values. */
+  /**
+   * The claims of slots. A slot that is absent or "" is free. SlotUsage explains the other values.
+   */
   readonly deviceUsage: Readonly<Record<string, string>>
 }

@@ -24,7 +24,7 @@ afterEach(() => api.close())
 describe('credentials', () => {
   const withToken = (token: () => string) => async () => ({ token: token() })
 
-  it('reads the token again, once, when the server does not know it', async () => {
+  it('reads the token once more when the server refuses it', async () => {
     let reads = 0
     const client = connect(
       await serve(),
@@ -34,12 +34,12 @@ describe('credentials', () => {
     api.answer = ({ headers }, response) =>
       response.writeHead(headers.authorization === 'Bearer token-2' ? 200 : 401).end('{}')
     expect(await get(client)).toEqual({})
-    api.answer = answerWith(401, { reason: 'Unauthorized', message: 'who are you' })
+    api.answer = answerWith(401, { reason: 'Unauthorized', message: 'unknown token' })
     expect(await failure(get(client))).toMatchObject({ status: 401 })
     expect(reads).toBe(3)
   })
 
-  it('reads the token again each minute', async () => {
+  it('reads the token again after a minute', async () => {
     const clock = new ManualClock()
     let token = 'old'
     const client = connect(
@@ -47,9 +47,9 @@ describe('credentials', () => {
       { clock },
       withToken(() => token),
     )
-    const seen: unknown[] = []
+    const tokens: unknown[] = []
     api.answer = ({ headers }, response) => {
-      seen.push(headers.authorization)
+      tokens.push(headers.authorization)
       response.end('{}')
     }
     await get(client)
@@ -58,10 +58,10 @@ describe('credentials', () => {
     await get(client)
     await clock.advance(1)
     await get(client)
-    expect(seen).toEqual(['Bearer old', 'Bearer old', 'Bearer new'])
+    expect(tokens).toEqual(['Bearer old', 'Bearer old', 'Bearer new'])
   })
 
-  it('says why there are none', async () => {
+  it('shows why credentials cannot be read', async () => {
     const client = connect(await serve(), {}, async () => {
       throw new ClusterAccessError('the token cannot be read')
     })
@@ -124,7 +124,7 @@ describe.skipIf(!openssl)(`TLS${openssl ? '' : ' (needs openssl)'}`, () => {
     )
   }
 
-  it('trusts who signs the certificate of the server and nobody else, also after the authority was changed', async () => {
+  it('trusts only the authority that signed the certificate of the server, also after a change of the authority', async () => {
     const clock = new ManualClock()
     authority('one')
     authority('two')
@@ -145,7 +145,7 @@ describe.skipIf(!openssl)(`TLS${openssl ? '' : ' (needs openssl)'}`, () => {
     expect(await get(client)).toEqual({})
   })
 
-  it('refuses a certificate of another name, unless it is the one to expect or none is to be checked', async () => {
+  it('refuses a certificate of another name, unless the name is expected or verification is off', async () => {
     authority('one')
     certificate('server', 'one', 'DNS:kubernetes.example')
     const url = await serve(https.createServer({ cert: pem('server.crt'), key: pem('server.key') }))
@@ -157,7 +157,7 @@ describe.skipIf(!openssl)(`TLS${openssl ? '' : ' (needs openssl)'}`, () => {
     expect(await get(connect(url, {}, async () => ({ verify: false })))).toEqual({})
   })
 
-  it('shows its own certificate', async () => {
+  it('presents its client certificate', async () => {
     authority('one')
     certificate('server', 'one')
     certificate('client', 'one')

@@ -26,7 +26,7 @@ describe('lines', () => {
     return lines
   }
 
-  it('puts lines together that come in pieces, also in the middle of a character', async () => {
+  it('joins lines that arrive in pieces, also if a piece ends within a character', async () => {
     const client = connect(await serve())
     const bytes = Buffer.from('{"a":"zwölf €"}\n{"b":"🎥"}\n\n{"c":1}\n')
     api.answer = async (_request, response) => {
@@ -40,13 +40,13 @@ describe('lines', () => {
     expect(await linesOf(client)).toEqual(['{"a":"zwölf €"}', '{"b":"🎥"}', '', '{"c":1}'])
   })
 
-  it('leaves out a last line that was cut', async () => {
+  it('omits a last line that was cut', async () => {
     const client = connect(await serve())
     api.answer = (_request, response) => response.end('{"a":1}\n{"b":')
     expect(await linesOf(client)).toEqual(['{"a":1}'])
   })
 
-  it('ends at a line that is too long', async () => {
+  it('fails at a line that is too long', async () => {
     const client = connect(await serve(), { maxBytes: 50_000 })
     let closed = false
     api.answer = (_request, response) => {
@@ -63,13 +63,13 @@ describe('lines', () => {
     await eventually(() => expect(closed).toBe(true))
   })
 
-  it('does not count together what many short lines have', async () => {
+  it('limits each line, not the sum of the lines', async () => {
     const client = connect(await serve(), { maxBytes: 50_000 })
     api.answer = (_request, response) => response.end(`${'x'.repeat(9999)}\n`.repeat(500))
     expect(await linesOf(client)).toHaveLength(500)
   })
 
-  it('goes on for longer than an answer may take', async () => {
+  it('has no time limit', async () => {
     const client = connect(await serve(), { timeoutMs: 20 })
     api.answer = (_request, response) => {
       response.write('a\n')
@@ -89,7 +89,7 @@ describe('lines', () => {
     await eventually(() => expect(sockets.every(({ destroyed }) => destroyed)).toBe(true))
   })
 
-  it('leaves no connection to who does not read on', async () => {
+  it('closes the connection if the caller stops reading', async () => {
     const client = connect(await serve())
     api.answer = (_request, response) => response.write('a\nb\n')
     for await (const line of client.lines(
@@ -102,7 +102,7 @@ describe('lines', () => {
     await eventually(() => expect(sockets.every(({ destroyed }) => destroyed)).toBe(true))
   })
 
-  it('gives the refusal of the server', async () => {
+  it('rejects with the refusal of the server', async () => {
     const client = connect(await serve())
     api.answer = answerWith(410, { reason: 'Expired', message: 'too old' })
     expect(await failure(linesOf(client))).toMatchObject({ status: 410, reason: 'Expired' })

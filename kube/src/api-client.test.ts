@@ -33,7 +33,7 @@ describe('connections', () => {
   })
 
   it.each(['GET', 'PUT', 'DELETE'] as const)(
-    'sends a %s again that a connection lost which the server had closed',
+    'repeats a %s that was lost on a connection which the server had closed',
     async (method) => {
       const client = connect(await serve())
       await get(client)
@@ -51,7 +51,7 @@ describe('connections', () => {
     { method: 'POST', body: {} },
     { method: 'PATCH', patch: 'json', body: [] },
   ] as const)(
-    'does not send a $method $patch again, which may have been carried out',
+    'does not repeat a $method $patch: the server may have executed it',
     async (request) => {
       const client = connect(await serve())
       await get(client)
@@ -67,7 +67,7 @@ describe('connections', () => {
     },
   )
 
-  it('does not send again what a new connection lost', async () => {
+  it('does not repeat a request that a new connection lost', async () => {
     const client = connect(await serve())
     let requests = 0
     api.answer = ({ socket }) => {
@@ -78,7 +78,7 @@ describe('connections', () => {
     expect(requests).toBe(1)
   })
 
-  it('says that a server that is not there cannot be reached', async () => {
+  it('reports that an absent server cannot be reached', async () => {
     const server = http.createServer().listen(0, '127.0.0.1')
     await once(server, 'listening')
     const { port } = server.address() as AddressInfo
@@ -96,7 +96,7 @@ describe('answers', () => {
     [409, 'Conflict', 'transient'],
     [422, 'Invalid', 'terminal'],
     [500, 'InternalError', 'transient'],
-  ])('makes a refusal with %i %s one that is %s', async (status, reason, kind) => {
+  ])('gives a refusal with %i %s the kind %s', async (status, reason, kind) => {
     const client = connect(await serve())
     api.answer = answerWith(status, {
       kind: 'Status',
@@ -110,7 +110,7 @@ describe('answers', () => {
     expect(String(error)).toContain('because of this')
   })
 
-  it('shows what was said by something that is no API server', async () => {
+  it('shows the answer of a program that is no API server', async () => {
     const client = connect(await serve())
     api.answer = answerWith(502, '<html>bad gateway</html>')
     expect(await failure(get(client))).toMatchObject({
@@ -120,7 +120,7 @@ describe('answers', () => {
     })
   })
 
-  it('takes the message of a Status that has no reason', async () => {
+  it('shows the message of a Status without a reason', async () => {
     const client = connect(await serve())
     api.answer = answerWith(500, { message: 'no more room' })
     expect(await failure(get(client))).toMatchObject({
@@ -128,14 +128,14 @@ describe('answers', () => {
     })
   })
 
-  it('keeps a message short', async () => {
+  it('shortens a long message', async () => {
     const client = connect(await serve())
     api.answer = answerWith(422, { reason: 'Invalid', message: 'x'.repeat(100_000) })
     const error = await failure(get(client))
     expect(String(error).length).toBeLessThan(3000)
   })
 
-  it('says that HTML is no answer', async () => {
+  it('refuses HTML as an answer', async () => {
     const client = connect(await serve())
     api.answer = answerWith(200, '<html>please log in</html>', { 'content-type': 'text/html' })
     const error = await failure(get(client))
@@ -143,7 +143,7 @@ describe('answers', () => {
     expect(String(error)).toMatch(/no JSON.*text\/html.*please log in/)
   })
 
-  it.each([200, 500])('reads no more than it must of an endless answer with %i', async (status) => {
+  it.each([200, 500])('limits what it reads of an endless answer with %i', async (status) => {
     const client = connect(await serve(), { maxBytes: 100_000 })
     let closed = false
     api.answer = (_request, response) => {
@@ -161,7 +161,7 @@ describe('answers', () => {
     await eventually(() => expect(closed).toBe(true))
   })
 
-  it('waits no longer than it may for an answer that comes slowly', async () => {
+  it('applies the time limit to a slow answer', async () => {
     const client = connect(await serve())
     api.answer = (_request, response) => {
       response.write('{')
@@ -173,7 +173,7 @@ describe('answers', () => {
     expect(String(error)).toContain('no answer within 100 ms')
   })
 
-  it('says that an answer was cut in the middle', async () => {
+  it('reports an answer that was cut', async () => {
     const client = connect(await serve())
     api.answer = (request, response) => {
       response.writeHead(200, { 'content-length': 100 })
@@ -190,14 +190,14 @@ describe('answers', () => {
     await eventually(() => expect(sockets.every(({ destroyed }) => destroyed)).toBe(true))
   })
 
-  it('is not kept by a program that gives no credentials', async () => {
+  it('ends at its time limit while a source of credentials hangs', async () => {
     const client = connect(await serve(), { timeoutMs: 50 }, () => new Promise(() => {}))
     expect(String(await failure(get(client)))).toContain('no answer within 50 ms')
   })
 
-  it('tells of every answer', async () => {
+  it('reports every answer', async () => {
     const seen: unknown[] = []
-    const client = connect(await serve(), { onAnswer: (one) => seen.push(one) })
+    const client = connect(await serve(), { onAnswer: (answer) => seen.push(answer) })
     await get(client)
     api.answer = answerWith(404, {})
     await failure(get(client))
@@ -208,8 +208,8 @@ describe('answers', () => {
   })
 })
 
-describe('a server with too much to do', () => {
-  it('is asked again after the time that it wants', async () => {
+describe('a busy server', () => {
+  it('is asked again after the time that it names', async () => {
     const clock = new ManualClock()
     const client = connect(await serve(), { clock })
     let requests = 0
@@ -229,7 +229,7 @@ describe('a server with too much to do', () => {
     expect(await answered).toEqual({ ok: true })
   })
 
-  it('is asked six times at most', async () => {
+  it('is asked at most six times', async () => {
     const clock = new ManualClock()
     const client = connect(await serve(), { clock })
     let requests = 0

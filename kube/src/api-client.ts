@@ -9,7 +9,10 @@ export interface ApiClientOptions {
   readonly access: ClusterAccess
   readonly clock: Clock
   readonly userAgent: string
-  /** The time limit of an answer, from the call to its last byte, in milliseconds. @default 30000 */
+  /**
+   * The time limit of an answer, from the call to its last byte, in milliseconds.
+   * @default 30000
+   */
   readonly timeoutMs?: number
   /** The longest answer that the client reads, in bytes. @default 64 MiB */
   readonly maxBytes?: number
@@ -38,7 +41,10 @@ const PATCH_TYPES: Readonly<Record<PatchType, string>> = {
   apply: 'application/apply-patch+yaml',
 }
 
-/** Credentials are read again after this time, in milliseconds. A token of a Pod is valid for at least ten minutes. */
+/**
+ * Credentials are read again after this time, in milliseconds. A token of a Pod is valid for at
+ * least ten minutes.
+ */
 const CREDENTIALS_MS = 60_000
 /** The most repetitions of a request that a busy server refused. */
 const MAX_RETRIES = 5
@@ -48,7 +54,10 @@ const MAX_RETRY_AFTER_MS = 30_000
 const MAX_ERROR_BYTES = 256 * 1024
 /** The longest message of an error, in characters: messages go to logs. */
 const MAX_MESSAGE = 2000
-/** Idle connections are closed after this time, in milliseconds: before the server (90 s) or a proxy closes them. */
+/**
+ * Idle connections are closed after this time, in milliseconds: before the server (90 s) or a proxy
+ * closes them.
+ */
 const IDLE_MS = 30_000
 
 /** A client of one API server, with connections that are reused. */
@@ -67,14 +76,16 @@ export class ApiClient {
   }
 
   /**
-   * Sends a request and reads the whole answer. The client repeats a request that a busy server refused (429). The client also
-   * repeats a request that a reused connection lost before the answer, if a second execution does no harm.
+   * * Sends a request and reads the whole answer. The client repeats a request that a busy server
+   * refused (429). The client also repeats a request that a reused connection lost before the
+   * answer, if a second execution does no harm.
    * @throws ApiError, ApiUnreachableError
    */
   async request(request: ApiRequest): Promise<unknown> {
     const { timeoutMs = this.#options.timeoutMs } = request
     const title = `${request.method} ${request.path}`
-    // Not AbortSignal.any, which leaves a few bytes on a signal that lives as long as the program (Node 20).
+    // Not AbortSignal.any, which leaves a few bytes on a signal that lives as long as the program
+    // (Node 20).
     const end = new AbortController()
     const onAbort = () => end.abort(request.signal?.reason)
     if (request.signal?.aborted) onAbort()
@@ -102,7 +113,8 @@ export class ApiClient {
   }
 
   /**
-   * Sends a request and yields the answer line by line as it comes. There is no time limit: the signal ends the answer.
+   * * Sends a request and yields the answer line by line as it comes. There is no time limit: the
+   * signal ends the answer.
    * @param onOpen called when the headers of the answer have come
    * @throws ApiError, ApiUnreachableError
    */
@@ -156,8 +168,8 @@ export class ApiClient {
     for (let attempt = 0; ; attempt++) {
       const sent = await this.#sendOnce(request, signal)
       if ('response' in sent) return sent.response
-      // Most likely the server closed the idle connection while the request was on its way. The server may also have
-      // died after it executed the request (RFC 9110 9.2.2).
+      // Most likely the server closed the idle connection while the request was on its way. The
+      // server may also have died after it executed the request (RFC 9110 9.2.2).
       if (!sent.lost || !isRepeatable(request) || attempt > 0 || signal.aborted) throw sent.error
     }
   }

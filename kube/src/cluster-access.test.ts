@@ -69,7 +69,7 @@ describe('a Pod', () => {
   const environment = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' }
   const options = () => ({ environment, serviceAccountDirectory: directory })
 
-  it('uses its service account, as its files are at the moment', async () => {
+  it('uses the current files of its service account', async () => {
     write('ca.crt', 'CA')
     write('token', 'first\n')
     const access = await clusterAccess(options())
@@ -80,14 +80,14 @@ describe('a Pod', () => {
     expect(await access.credentials()).toEqual({ ca: 'CA 2', token: 'second' })
   })
 
-  it('has brackets around an IPv6 address', () => {
+  it('puts brackets around an IPv6 address', () => {
     const access = inClusterAccess({
       environment: { KUBERNETES_SERVICE_HOST: 'fd00::1', KUBERNETES_SERVICE_PORT: '6443' },
     })
     expect(access?.server.href).toBe('https://[fd00::1]:6443/')
   })
 
-  it('says which file is missing and what to do', async () => {
+  it('names a missing file and the remedy', async () => {
     const access = await clusterAccess(options())
     const { message, kind } = await refusal(access.credentials())
     expect(message).toContain(file('ca.crt'))
@@ -95,14 +95,14 @@ describe('a Pod', () => {
     expect(kind).toBe('terminal')
   })
 
-  it('says that its environment makes no address', async () => {
+  it('reports an environment that gives no address', async () => {
     const wrong = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: 'tcp://x' }
     expect((await refusal(clusterAccess({ environment: wrong }))).message).toContain(
       'KUBERNETES_SERVICE_PORT',
     )
   })
 
-  it('uses a kubeconfig that is named rather than its own cluster', async () => {
+  it('prefers a named kubeconfig to its own cluster', async () => {
     const access = await clusterAccess({ ...options(), kubeconfig: write('config', kubeconfig()) })
     expect(access.server.host).toBe('one.example:6443')
   })
@@ -111,13 +111,13 @@ describe('a Pod', () => {
     {},
     { KUBERNETES_SERVICE_HOST: '10.96.0.1' },
     { KUBERNETES_SERVICE_HOST: '', KUBERNETES_SERVICE_PORT: '' },
-  ])('is not what has the environment %j', (other) => {
+  ])('is not assumed with the environment %j', (other) => {
     expect(inClusterAccess({ environment: other })).toBeUndefined()
   })
 })
 
 describe('a kubeconfig', () => {
-  it('gives certificates that stand in it', async () => {
+  it('has certificates as data', async () => {
     expect(
       await credentialsOf({
         cluster: { 'certificate-authority-data': base64('CA'), 'tls-server-name': 'kubernetes' },
@@ -133,7 +133,7 @@ describe('a kubeconfig', () => {
     })
   })
 
-  it('gives certificates in files beside it, as they are at the moment', async () => {
+  it('has certificates in files, which are read for each use', async () => {
     write('ca.pem', 'CA')
     write('cert.pem', 'CERT')
     write('key.pem', 'KEY')
@@ -151,20 +151,20 @@ describe('a kubeconfig', () => {
     expect(await access.credentials()).toMatchObject({ ca: 'CA 2', cert: 'CERT 2', key: 'KEY' })
   })
 
-  it('gives a token', async () => {
+  it('has a token', async () => {
     expect(await credentialsOf({ user: { token: 'secret' } })).toMatchObject({
       token: 'secret',
       verify: true,
     })
   })
 
-  it('may say that the server is not to be checked', async () => {
+  it('can switch off the verification of the server', async () => {
     expect(await credentialsOf({ cluster: { 'insecure-skip-tls-verify': true } })).toMatchObject({
       verify: false,
     })
   })
 
-  it('runs a plugin to log in', async () => {
+  it('runs a plugin for the login', async () => {
     const answer = {
       apiVersion: 'client.authentication.k8s.io/v1',
       kind: 'ExecCredential',
@@ -176,7 +176,7 @@ describe('a kubeconfig', () => {
     expect(await credentialsOf({ user: { exec } })).toMatchObject({ token: 'from-plugin' })
   })
 
-  it('says what the plugin said when it fails', async () => {
+  it('shows the output of a plugin that fails', async () => {
     const plugin = write('plugin', '#!/bin/sh\necho "no network" >&2\nexit 1\n')
     chmodSync(plugin, 0o755)
     const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: plugin, args: [] }
@@ -192,7 +192,7 @@ describe('a kubeconfig', () => {
     expect((await refusal(credentialsOf({ user }))).message).toContain('/nowhere/')
   })
 
-  it('refuses an authority that is not there', async () => {
+  it('refuses a missing file of the authority', async () => {
     const { message } = await refusal(
       credentialsOf({ cluster: { 'certificate-authority': '/nowhere/ca.pem' } }),
     )
@@ -203,7 +203,7 @@ describe('a kubeconfig', () => {
     ['proxy-url', { cluster: { 'proxy-url': 'http://proxy:3128' } }],
     ['password', { user: { username: 'me', password: 'secret' } }],
     ['another user', { user: { token: 'x', as: 'system:admin' } }],
-  ])('says that %s is not supported, and does not leave it out', async (what, parts) => {
+  ])('refuses %s as not supported, rather than to ignore it', async (what, parts) => {
     const { message } = await refusal(credentialsOf(parts))
     expect(message).toContain(what)
     expect(message).not.toContain('secret')
@@ -216,7 +216,7 @@ describe('a kubeconfig', () => {
     expect(access.server.host).toBe('one.example:6443')
   })
 
-  it('may be several files, of which the first with a context counts', async () => {
+  it('can be several files: the first current context counts', async () => {
     const files = [
       write('empty', 'apiVersion: v1\nkind: Config\n'),
       write('two', kubeconfig({ name: 'two' })),
@@ -226,7 +226,7 @@ describe('a kubeconfig', () => {
     expect(access.server.host).toBe('two.example:6443')
   })
 
-  it('is refused when two files have different clusters of one name', async () => {
+  it('is refused if two files define different clusters of one name', async () => {
     const files = [write('one', kubeconfig()), write('other', kubeconfig())]
     const { message } = await refusal(
       clusterAccess({ environment: { KUBECONFIG: files.join(path.delimiter) } }),
@@ -239,7 +239,7 @@ describe('a kubeconfig', () => {
     expect((await clusterAccess({ environment: {} })).server.host).toBe('one.example:6443')
   })
 
-  it('says what to do when there is none at all', async () => {
+  it('reports the remedy if there is no kubeconfig', async () => {
     const { message, kind } = await refusal(clusterAccess({ environment: {} }))
     expect(message).toContain(file('.kube/config'))
     expect(message).toContain('--kubeconfig')

@@ -10,7 +10,10 @@ export interface ClusterAccess {
 }
 
 export interface Credentials {
-  /** The authorities that may sign the certificate of the server, PEM. @default the authorities of Node.js */
+  /**
+   * The authorities that may sign the certificate of the server, PEM.
+   * @default the authorities of Node.js
+   */
   readonly ca?: string | undefined
   /** The client certificate and its key, PEM. */
   readonly cert?: string | undefined
@@ -28,13 +31,16 @@ export interface AccessOptions {
   readonly kubeconfig?: string | undefined
   /** @default process.env */
   readonly environment?: Readonly<Record<string, string | undefined>>
-  /** The files of the service account of a Pod. @default '/var/run/secrets/kubernetes.io/serviceaccount' */
+  /**
+   * The files of the service account of a Pod.
+   * @default '/var/run/secrets/kubernetes.io/serviceaccount'
+   */
   readonly serviceAccountDirectory?: string
 }
 
 /**
- * The cluster of a program: from the kubeconfig that the options name, else the cluster of this Pod, else the cluster of the
- * default kubeconfig (`KUBECONFIG`, `~/.kube/config`).
+ * * The cluster of a program: from the kubeconfig that the options name, else the cluster of this
+ * Pod, else the cluster of the default kubeconfig (`KUBECONFIG`, `~/.kube/config`).
  * @throws ClusterAccessError if there is none of the three
  */
 export async function clusterAccess(options: AccessOptions = {}): Promise<ClusterAccess> {

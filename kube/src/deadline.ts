@@ -11,7 +11,8 @@ export class Deadline {
   constructor(clock: Clock, at: () => number, outer?: AbortSignal) {
     this.#outer = outer
     if (outer?.aborted) this.end()
-    // Not AbortSignal.any, which leaves a few bytes on a signal that lives as long as the program (Node 20).
+    // Not AbortSignal.any, which leaves a few bytes on a signal that lives as long as the program
+    // (Node 20).
     outer?.addEventListener('abort', this.#end, { once: true })
     void this.#wait(clock, at)
   }

@@ -35,7 +35,10 @@ export class ApiError extends AkriError {
   }
 }
 
-/** The API server cannot be reached, or another program answers. The server may have executed the request. */
+/**
+ * The API server cannot be reached, or another program answers. The server may have executed the
+ * request.
+ */
 export class ApiUnreachableError extends defineError('AKRI_ERR_API_UNREACHABLE', 'transient') {}
 
 /** No kubeconfig and no service account names the cluster, or one of the two is unusable. */

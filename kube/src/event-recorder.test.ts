@@ -59,14 +59,14 @@ const refuse = (status: number) => {
 const counts = () => written().map(({ count }) => count)
 const messages = () => written().map(({ message }) => message)
 
-/** Records, and lets happen what follows. */
+/** Records an Event, and lets the recorder write. */
 async function record(event: Partial<ObjectEvent> = {}, uid = 'u1'): Promise<void> {
   recorder.record({ ...lost, ...event }, uid)
   await clock.advance(0)
 }
 
 describe('an event', () => {
-  it('is written into the namespace of its object, as those are which kubectl shows', async () => {
+  it('is written into the namespace of its object, in the form that kubectl shows', async () => {
     await record()
     expect([...server.objects.keys()]).toEqual([
       expect.stringMatching(/^\/api\/v1\/namespaces\/lab\/events\/cam-8120fe\.[0-9a-f]{16}$/),
@@ -96,12 +96,12 @@ describe('an event', () => {
     ])
   })
 
-  it('that says more than the API takes is cut off', async () => {
+  it('with a message that is too long for the API is cut', async () => {
     await record({ message: 'x'.repeat(2000) })
     expect(messages()).toEqual(['x'.repeat(1024)])
   })
 
-  it('that is recorded before the recorder runs is written once it does', async () => {
+  it('that is recorded before the recorder runs is written when it runs', async () => {
     stop.abort()
     await ran
     await record()
@@ -112,7 +112,7 @@ describe('an event', () => {
     expect(counts()).toEqual([1])
   })
 
-  it('that the server refuses is told, and left out; the next one is written', async () => {
+  it('that the server refuses is reported and dropped; the next Event is written', async () => {
     refuse(403)
     await record()
     expect(errors).toMatchObject([{ status: 403 }])
@@ -120,14 +120,14 @@ describe('an event', () => {
     await record({ message: 'another' })
     expect(messages()).toEqual(['another'])
     await record()
-    // Not taken for one that is there already.
+    // The refused Event is not remembered.
     expect(messages()).toEqual(['another', lost.message])
     expect(errors).toHaveLength(1)
   })
 })
 
 describe('an event that repeats itself', () => {
-  it('is one, with a higher count and a later time', async () => {
+  it('is a single Event with a higher count and a later time', async () => {
     await record()
     await clock.advance(60_000)
     await record()
@@ -138,7 +138,7 @@ describe('an event that repeats itself', () => {
     expect(methods()).toEqual(['POST', 'PATCH', 'PATCH'])
   })
 
-  it('is one for half an hour after it last came, also where somebody sets the clock', async () => {
+  it('is a single Event for half an hour after its last repetition, also if the clock is set', async () => {
     await record()
     clock.set(90 * MINUTE)
     for (let hour = 0; hour < 2; hour++) {
@@ -161,17 +161,17 @@ describe('an event that repeats itself', () => {
       { regarding: { kind: 'Instance', key: objectKey('home', 'cam-8120fe') } },
     ],
     ['another kind', { regarding: { kind: 'Configuration', key: lost.regarding.key } }],
-    ['an object that was made anew', {}, 'u2'],
+    ['an object that was recreated', {}, 'u2'],
     ['another type', { type: 'Normal' }],
     ['another reason', { reason: 'Other' }],
     ['another message', { message: 'node-b does not see it any more' }],
-  ])('is another one of %s', async (_what, other, uid) => {
+  ])('is a separate Event for %s', async (_what, other, uid) => {
     await record()
     await record(other, uid)
     expect(counts()).toEqual([1, 1])
   })
 
-  it('is a new one where the server has forgotten it', async () => {
+  it('is a new Event if the server has deleted the old Event', async () => {
     await record()
     for (const path of [...server.objects.keys()]) server.remove(path)
     await record()
@@ -182,7 +182,7 @@ describe('an event that repeats itself', () => {
     expect(errors).toEqual([])
   })
 
-  it('is not made twice where its count cannot be written', async () => {
+  it('is not created twice if its count cannot be written', async () => {
     await record()
     refuse(500)
     await record()
@@ -193,10 +193,10 @@ describe('an event that repeats itself', () => {
     expect(counts()).toEqual([3])
   })
 
-  it('is remembered as one of the last 200', async () => {
+  it('is remembered among the last 200 Events', async () => {
     const say = async (n: number) => record({ message: String(n) })
     for (let n = 0; n <= 200; n++) {
-      // As fast as may be.
+      // As fast as the budget allows.
       if (n >= 25) await clock.advance(10_000)
       await say(n)
     }
@@ -210,7 +210,7 @@ describe('an event that repeats itself', () => {
 })
 
 describe('too many events', () => {
-  it('are left out: 25 are written at once, and then one in ten seconds', async () => {
+  it('are dropped: 25 are written at once, and then an Event every ten seconds', async () => {
     for (let n = 0; n < 100; n++) await record({ message: String(n) })
     expect(messages()).toEqual(Array.from({ length: 25 }, (_, n) => String(n)))
     await clock.advance(9999)
@@ -220,19 +220,19 @@ describe('too many events', () => {
     await record({ message: 'in time' })
     await record({ message: 'too many' })
     await clock.advance(600_000)
-    // None of them waits for its turn: old news help nobody.
+    // A dropped Event does not wait for the budget: old news helps no one.
     expect(messages().slice(25)).toEqual(['in time'])
     for (let n = 100; n < 200; n++) await record({ message: String(n) })
     expect(server.objects.size).toBe(26 + 25)
   })
 
-  it('are as many where they repeat themselves: each is a write', async () => {
+  it('have the same budget if they repeat: each repetition is a write', async () => {
     for (let n = 0; n < 100; n++) await record()
     expect(counts()).toEqual([25])
     expect(methods()).toHaveLength(25)
   })
 
-  it('are left out where 200 wait for a slow server', async () => {
+  it('are dropped if 200 wait for a slow server', async () => {
     server.before = () => clock.sleep(10_000)
     for (let n = 0; n < 300; n++) recorder.record({ ...lost, message: String(n) }, 'u1')
     await clock.advance(600 * 10_000)
@@ -244,14 +244,14 @@ describe('too many events', () => {
 })
 
 describe('the end', () => {
-  it('comes while nothing is to be written', async () => {
+  it('comes while no Event waits', async () => {
     await record()
     stop.abort()
     await ran
     expect(counts()).toEqual([1])
   })
 
-  it('comes while the server does not answer, and is no failure', async () => {
+  it('comes while the server does not answer, and is not reported as a failure', async () => {
     server.before = () => new Promise(() => {})
     await record()
     await record({ message: 'another' })

@@ -29,7 +29,10 @@ interface Waiting {
   readonly uid: string | undefined
 }
 
-/** Equal Events raise a count within this time, in milliseconds: a server deletes an Event after an hour. */
+/**
+ * Equal Events raise a count within this time, in milliseconds: a server deletes an Event after an
+ * hour.
+ */
 const FOLD_MS = 30 * 60_000
 /** The most Events that are remembered, and the most that wait. */
 const MAX_EVENTS = 200
@@ -37,7 +40,10 @@ const MAX_EVENTS = 200
 const BURST = 25
 const REFILL_MS = 10_000
 
-/** Writes Events. An Event that repeats raises a count. Events beyond a budget are dropped: old news helps no one. */
+/**
+ * Writes Events. An Event that repeats raises a count. Events beyond a budget are dropped: old news
+ * helps no one.
+ */
 export class EventRecorder {
   readonly #options: EventRecorderOptions
   readonly #api: Resource

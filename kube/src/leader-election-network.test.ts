@@ -14,7 +14,7 @@ describe('candidates on a bad network', () => {
     setsClock: fc.boolean(),
   })
 
-  it('are never leaders at the same time, and one leads when the network is well again', async () => {
+  it('never lead at the same time, and one of them leads after the network has recovered', async () => {
     await fc.assert(
       fc.asyncProperty(world, async ({ seed, count, failing, maxDelayMs, setsClock }) => {
         const clock = new ManualClock(1_000_000)
@@ -30,22 +30,22 @@ describe('candidates on a bad network', () => {
             { arrivesIn: never },
             { arrivesIn: delay(), answeredIn: never },
             { arrivesIn: delay(), refused: true },
-            // Long after nobody waits for it any more.
+            // Long after the candidate has stopped waiting.
             { arrivesIn: 5000 + Math.floor(random() * 30_000) },
           ][Math.floor(random() * 4)] as Fate
         }
         const offsets = Array.from({ length: count }, () => Math.floor((random() - 0.5) * 1e9))
         for (let i = 0; i < count; i++) {
-          const own: Clock = {
+          const candidateClock: Clock = {
             monotonicMs: () => clock.monotonicMs(),
             wallMs: () => clock.wallMs() + (offsets[i] ?? 0),
             sleep: (ms, signal) => clock.sleep(ms, signal),
           }
-          // Whose clock is set during a request may be late by as long as that took.
+          // A candidate whose clock is set during a request may be late by the time of the request.
           const endsIn = () => (setsClock ? 0 : Math.floor(random() * 4999))
           candidates.add(`candidate-${i}`, {
             client: candidates.server.client(fate),
-            clock: own,
+            clock: candidateClock,
             random,
             endsIn,
           })

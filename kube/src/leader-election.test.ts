@@ -20,7 +20,7 @@ beforeEach(() => {
 afterEach(() => candidates.stop())
 
 describe('a candidate', () => {
-  it('takes a Lease that is not there, and renews it', async () => {
+  it('creates a missing Lease, and renews it', async () => {
     const a = candidates.add('a')
     await clock.advance(0)
     expect(a.election.leads).toBe(true)
@@ -44,7 +44,7 @@ describe('a candidate', () => {
     ['far in the future', '2099-01-01T00:00:00.000000Z'],
     ['unknown', undefined],
   ])(
-    'takes a Lease over that has not changed for as long as it is good, by its own clock: last renewed %s',
+    'takes over a Lease that has not changed for its duration, measured by its own clock: last renewed %s',
     async (_when, renewTime) => {
       candidates.setLease({
         holderIdentity: 'dead',
@@ -61,7 +61,7 @@ describe('a candidate', () => {
     },
   )
 
-  it('waits as long as the Lease says, not as long as its own would be good', async () => {
+  it('waits for the duration in the Lease, not for its own duration', async () => {
     candidates.setLease({ holderIdentity: 'dead', leaseDurationSeconds: 100 })
     const a = candidates.add('a')
     await clock.advance(99_999)
@@ -70,7 +70,7 @@ describe('a candidate', () => {
     expect(a.election.leads).toBe(true)
   })
 
-  it('does not take over at once a Lease that says that it is good for ever', async () => {
+  it('does not take over a Lease with an endless duration', async () => {
     candidates.setLease({ holderIdentity: 'b', leaseDurationSeconds: 2 ** 31 - 1 })
     const slept: number[] = []
     const a = candidates.add('a', {
@@ -85,11 +85,11 @@ describe('a candidate', () => {
     })
     await clock.advance(60_000)
     expect(a.turns).toEqual([])
-    // More than a timer can do is done at once.
+    // A timer with a longer time would fire at once.
     expect(Math.max(...slept)).toBeLessThan(2 ** 31)
   })
 
-  it('leaves a Lease alone that is renewed', async () => {
+  it('leaves a renewed Lease to its leader', async () => {
     const a = candidates.add('a')
     await clock.advance(0)
     const b = candidates.add('b')
@@ -97,7 +97,7 @@ describe('a candidate', () => {
     expect([a.turns.length, b.turns.length]).toEqual([1, 0])
   })
 
-  it('keeps what others wrote on the Lease', async () => {
+  it('keeps labels and owners of the Lease', async () => {
     candidates.setLease(
       { holderIdentity: '' },
       { labels: { a: 'b' }, ownerReferences: [{ uid: '1' }] },
@@ -117,7 +117,7 @@ describe('a candidate', () => {
     [{ metadata: {} }],
     [{ metadata: { resourceVersion: '1' }, spec: 5 }],
     [null],
-  ])('goes on asking where the answer is %j', async (answer) => {
+  ])('asks again after the answer %j', async (answer) => {
     let wrong = true
     const right = server.client()
     const a = candidates.add('a', {
@@ -133,7 +133,7 @@ describe('a candidate', () => {
     expect(a.election.leads).toBe(true)
   })
 
-  it('of two leads only one when both are as fast', async () => {
+  it('never leads beside another candidate that is as fast', async () => {
     for (let i = 0; i < 5; i++)
       candidates.add(`candidate-${i}`, {
         client: server.client(() => ({ arrivesIn: 10, answeredIn: 10 })),
@@ -145,7 +145,7 @@ describe('a candidate', () => {
 })
 
 describe('a leader', () => {
-  it('gives the Lease back at its end, and the next one takes over at once', async () => {
+  it('gives the Lease back at its end, and the next candidate takes over at once', async () => {
     const a = candidates.add('a')
     await clock.advance(0)
     const b = candidates.add('b')
@@ -171,7 +171,7 @@ describe('a leader', () => {
     expect(b.election.leads).toBe(true)
   })
 
-  it('that cannot renew ends its turn before another one takes over', async () => {
+  it('that cannot renew ends its turn before another candidate takes over', async () => {
     let broken = false
     const a = candidates.add('a', { client: server.client(() => ({ refused: broken })) })
     await clock.advance(0)
@@ -188,7 +188,7 @@ describe('a leader', () => {
   it.each([
     ['never arrive', { arrivesIn: Number.POSITIVE_INFINITY }],
     ['are never answered', { answeredIn: Number.POSITIVE_INFINITY }],
-  ])('whose requests %s ends its turn before another one takes over', async (_what, fate) => {
+  ])('whose requests %s ends its turn before another candidate takes over', async (_what, fate) => {
     let broken = false
     const a = candidates.add('a', {
       client: server.client(({ method }) => (broken && method === 'PUT' ? fate : {})),
@@ -203,7 +203,7 @@ describe('a leader', () => {
     expect(b.turns.every(({ from }) => from >= end)).toBe(true)
   })
 
-  it('stays it where one renewal hangs', async () => {
+  it('keeps leading if a renewal hangs', async () => {
     let requests = 0
     const a = candidates.add('a', {
       client: server.client(() =>
@@ -214,7 +214,7 @@ describe('a leader', () => {
     expect(a.turns).toEqual([{ from: 1_000_000 }])
   })
 
-  it('counts from before it asked: an answer that comes late gives no more time', async () => {
+  it('counts from the time of its request: a late answer gives no more time', async () => {
     let fate: Fate = {}
     const a = candidates.add('a', {
       client: server.client(({ method }) => (method === 'PUT' ? fate : {})),
@@ -228,7 +228,7 @@ describe('a leader', () => {
     expect(a.turns[0]?.to).toBe(1_012_000)
   })
 
-  it('ends its turn as soon as it sees that another one holds the Lease', async () => {
+  it('ends its turn when it sees another holder of the Lease', async () => {
     const a = candidates.add('a')
     await clock.advance(5000)
     candidates.setLease({ holderIdentity: 'b', leaseDurationSeconds: 15 })
@@ -238,23 +238,23 @@ describe('a leader', () => {
     expect(candidates.holder).toBe('b')
   })
 
-  it('goes on after its own restart', async () => {
+  it('continues after a restart', async () => {
     candidates.setLease({ holderIdentity: 'a', leaseDurationSeconds: 15 })
     const a = candidates.add('a')
     await clock.advance(0)
     expect(a.election.leads).toBe(true)
   })
 
-  it('whose time of day is set back ends its turn all the same', async () => {
+  it('whose clock is set back ends its turn nevertheless', async () => {
     let broken = false
     let offset = 0
-    const own: Clock = {
+    const candidateClock: Clock = {
       monotonicMs: () => clock.monotonicMs(),
       wallMs: () => clock.wallMs() + offset,
       sleep: (ms, signal) => clock.sleep(ms, signal),
     }
     const a = candidates.add('a', {
-      clock: own,
+      clock: candidateClock,
       client: server.client(() => ({ refused: broken })),
     })
     await clock.advance(4000)
@@ -264,16 +264,16 @@ describe('a leader', () => {
     expect(a.turns[0]?.to).toBeLessThanOrEqual(1_014_000)
   })
 
-  it('is not followed too early by one whose time of day is set forward', async () => {
+  it('is not followed too early by a candidate whose clock is set forward', async () => {
     candidates.add('a')
     await clock.advance(0)
     let offset = 0
-    const own: Clock = {
+    const candidateClock: Clock = {
       monotonicMs: () => clock.monotonicMs(),
       wallMs: () => clock.wallMs() + offset,
       sleep: (ms, signal) => clock.sleep(ms, signal),
     }
-    const b = candidates.add('b', { clock: own })
+    const b = candidates.add('b', { clock: candidateClock })
     await clock.advance(500)
     offset = 3_600_000
     await clock.advance(60_000)
@@ -282,7 +282,7 @@ describe('a leader', () => {
 })
 
 describe('the end', () => {
-  it('hands over what the work throws, and gives the Lease back', async () => {
+  it('passes on the error of the work, and gives the Lease back', async () => {
     const election = new LeaderElection({
       client: server.client(),
       clock,
@@ -292,14 +292,14 @@ describe('the end', () => {
       onError: () => {},
     })
     const lead = async () => {
-      throw new RangeError('our mistake')
+      throw new RangeError('bug')
     }
-    await expect(election.run(new AbortController().signal, lead)).rejects.toThrow('our mistake')
+    await expect(election.run(new AbortController().signal, lead)).rejects.toThrow('bug')
     expect(candidates.holder).toBe('')
     expect(clock.sleeping).toEqual([])
   })
 
-  it('gives back what it may have taken without knowing', async () => {
+  it('gives back a Lease that it may have taken without an answer', async () => {
     const a = candidates.add('a', {
       client: server.client(({ method }) => (method === 'POST' ? { answeredIn: 1000 } : {})),
     })
@@ -310,7 +310,7 @@ describe('the end', () => {
     expect(candidates.holder).toBe('')
   })
 
-  it('gives back also where a renewal of its own comes in between', async () => {
+  it('gives back the Lease also if an own renewal arrives in between', async () => {
     const a = candidates.add('a', {
       client: server.client(({ method }) => (method === 'PUT' ? { arrivesIn: 100 } : {})),
     })
@@ -331,7 +331,7 @@ describe('the end', () => {
     expect(clock.sleeping).toEqual([])
   })
 
-  it('of work that ends by itself is not the beginning of a hot loop', async () => {
+  it('of work that ends without its signal starts no hot loop', async () => {
     candidates.add('a', { lead: async () => {} })
     await clock.advance(20_000)
     // Four requests for each turn: read and take, read and give back.

@@ -19,9 +19,15 @@ export interface LeaderElectionOptions {
 }
 
 export interface LeaderElectionTiming {
-  /** How long other candidates wait for a leader that does not renew, in milliseconds. @default 15000 */
+  /**
+   * How long other candidates wait for a leader that does not renew, in milliseconds.
+   * @default 15000
+   */
   readonly leaseMs?: number
-  /** When a leader that could not renew gives up, in milliseconds; less than `leaseMs`. @default 10000 */
+  /**
+   * When a leader that could not renew gives up, in milliseconds; less than `leaseMs`.
+   * @default 10000
+   */
   readonly renewDeadlineMs?: number
   /** The time between two attempts, in milliseconds. @default 2000 */
   readonly retryMs?: number
@@ -33,15 +39,19 @@ export interface LeaderElectionTiming {
 const GIVE_BACK_MS = 2000
 const GIVE_BACK_ATTEMPTS = 3
 
-/** `lost`: another candidate holds the Lease. `unknown`: no answer, or another write in the same moment. */
+/**
+ * `lost`: another candidate holds the Lease. `unknown`: no answer, or another write in the same
+ * moment.
+ */
 type Attempt =
   | { readonly state: 'held'; readonly since: number }
   | { readonly state: 'lost' | 'unknown' }
 
 /**
- * Lets one of several candidates lead at a time, by a Lease that the leader renews. Each candidate measures by its own clock
- * how long the Lease has not changed: clocks need not agree. A leader that cannot renew stops leading before another
- * candidate takes over, as long as `lead` ends within `leaseMs - renewDeadlineMs` after its signal is aborted.
+ * * Lets one of several candidates lead at a time, by a Lease that the leader renews. Each
+ * candidate measures by its own clock how long the Lease has not changed: clocks need not agree. A
+ * leader that cannot renew stops leading before another candidate takes over, as long as `lead`
+ * ends within `leaseMs - renewDeadlineMs` after its signal is aborted.
  */
 export class LeaderElection {
   readonly #options: LeaderElectionOptions & Required<LeaderElectionTiming>
@@ -69,8 +79,9 @@ export class LeaderElection {
   }
 
   /**
-   * Waits for the Lease, leads, and waits again after the Lease was lost, until the signal is aborted. The signal of `lead`
-   * ends its turn. The Lease is renewed until `lead` has returned, and is given back then.
+   * * Waits for the Lease, leads, and waits again after the Lease was lost, until the signal is
+   * aborted. The signal of `lead` ends its turn. The Lease is renewed until `lead` has returned,
+   * and is given back then.
    */
   async run(signal: AbortSignal, lead: (turn: AbortSignal) => Promise<void>): Promise<void> {
     const { clock, retryMs, renewDeadlineMs, random } = this.#options

@@ -19,11 +19,15 @@ export interface ListWatchOptions {
 export interface ListWatchTiming {
   /** Objects on a page of a list. @default 500 */
   readonly pageSize?: number
-  /** How long the server should keep a watch, in seconds; at random up to half longer. @default 200 */
+  /**
+   * How long the server should keep a watch, in seconds; at random up to half longer.
+   * @default 200
+   */
   readonly watchSeconds?: number
   /**
-   * A watch without a line for so long is opened again, in milliseconds: the connection may be dead. Most servers send a
-   * bookmark each minute, but not all of them do if nothing changes. @default 90000
+   * * A watch without a line for so long is opened again, in milliseconds: the connection may be
+   * dead. Most servers send a bookmark each minute, but not all of them do if nothing changes.
+   * @default 90000
    */
   readonly silenceMs?: number
 }
@@ -52,8 +56,9 @@ const STABLE_MS = 5000
 const EXPIRED = 410
 
 /**
- * Lists a collection in pages, then watches it, until the signal is aborted. Failures are reported and retried. The
- * generator lists again when the server has forgotten the version from which the watch would continue.
+ * * Lists a collection in pages, then watches it, until the signal is aborted. Failures are
+ * reported and retried. The generator lists again when the server has forgotten the version from
+ * which the watch would continue.
  * @param onContact called when the server answers, also without an event
  */
 export async function* listWatch(
@@ -157,7 +162,8 @@ async function* watch(
     }
   } catch (error) {
     if (!silence.isOver) throw error
-    // An open watch may be silent because nothing changes. The next watch tells whether the server is there.
+    // An open watch may be silent because nothing changes. The next watch tells whether the server
+    // is there.
     if (!isOpen) throw new ApiUnreachableError(`watch ${path}: nothing came for ${silenceMs} ms`)
   } finally {
     silence.end()

@@ -12,23 +12,27 @@ export interface ApiObject {
 
 export interface ObjectParser<T> {
   /**
-   * Makes a typed object of an object of the server.
+   * * Makes a typed object of an object of the server.
    * @param cached the object of this key in the cache
-   * @returns undefined for an object that does not belong into the cache; `cached` to keep the object that is there
+   * @returns undefined for an object that does not belong into the cache; `cached` to keep the
+   * object that is there
    */
   parse(object: unknown, cached: T | undefined): T | undefined
 }
 
 /**
- * The objects of one collection as lists, watches and answers to writes show them. Synchronous, without effects: each
- * method that changes the cache returns the keys that changed.
+ * * The objects of one collection as lists, watches and answers to writes show them. Synchronous,
+ * without effects: each method that changes the cache returns the keys that changed.
  */
 export class ObjectCache<T extends ApiObject> {
   readonly #parser: ObjectParser<T>
   readonly #objects = new Map<ObjectKey, T>()
   /** The version of the newest list or event. */
   #version: string | undefined
-  /** Keys of writes that were answered after the current list was requested: the list may be older than the writes. */
+  /**
+   * Keys of writes that were answered after the current list was requested: the list may be older
+   * than the writes.
+   */
   readonly #observed = new Set<ObjectKey>()
 
   constructor(parser: ObjectParser<T>) {
@@ -48,7 +52,10 @@ export class ObjectCache<T extends ApiObject> {
     this.#observed.clear()
   }
 
-  /** A list is true even if its versions are smaller than before, for example after a backup was restored. */
+  /**
+   * A list is true even if its versions are smaller than before, for example after a backup was
+   * restored.
+   */
   replace(objects: readonly unknown[], version: string): readonly ObjectKey[] {
     this.#version = version
     const absent = new Set(this.#objects.keys())
@@ -76,8 +83,10 @@ export class ObjectCache<T extends ApiObject> {
   }
 
   /**
-   * Takes over the answer to a write. Events of the watch that are older than the answer have no effect.
-   * @returns the parsed answer and whether the cache changed; undefined if the answer does not belong into the cache
+   * * Takes over the answer to a write. Events of the watch that are older than the answer have no
+   * effect.
+   * @returns the parsed answer and whether the cache changed; undefined if the answer does not
+   * belong into the cache
    */
   observe(
     object: unknown,
@@ -88,7 +97,8 @@ export class ObjectCache<T extends ApiObject> {
     const parsed = this.#parser.parse(object, cached)
     if (parsed === undefined) return undefined
     const { resourceVersion } = parsed.metadata
-    // The watch has passed this version and shows no such object: the object was deleted before the answer came.
+    // The watch has passed this version and shows no such object: the object was deleted before the
+    // answer came.
     const isDeleted = cached === undefined && isOlderOrSame(versionIn(object), this.#version)
     if (isDeleted) return { parsed, changed: [] }
     this.#observed.add(key)
@@ -132,8 +142,9 @@ function metadataIn(object: unknown): Record<string, unknown> {
 }
 
 /**
- * Versions of one kind of object are numbers that grow, if they are numbers (guaranteed since Kubernetes 1.35, and true
- * of etcd before). Other versions cannot be compared: the later message counts.
+ * * Versions of one kind of object are numbers that grow, if they are numbers (guaranteed since
+ * Kubernetes 1.35, and true of etcd before). Other versions cannot be compared: the later message
+ * counts.
  */
 function isOlder(version: string | undefined, than: string | undefined): boolean {
   return isNumber(version) && isNumber(than) && BigInt(version) < BigInt(than)

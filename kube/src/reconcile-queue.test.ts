@@ -50,7 +50,7 @@ function start(
   return queue
 }
 
-/** A reconcile that goes on when it is told to. */
+/** A reconcile that returns when `release` is called. */
 function held(): { release: () => void } {
   const gate: { release: () => void } = { release: () => {} }
   reconcile = () =>
@@ -61,7 +61,7 @@ function held(): { release: () => void } {
 }
 
 describe('the reconcile queue', () => {
-  it('makes one call of many additions that wait, and one more of those that come while it works', async () => {
+  it('makes a single call for many waiting additions, and another call for additions during the call', async () => {
     const queue = start({ concurrency: 1 })
     const gate = held()
     queue.add('a')
@@ -75,7 +75,7 @@ describe('the reconcile queue', () => {
     expect(calls).toEqual(['a', 'a'])
   })
 
-  it('gathers additions of a key before it calls, each key for itself', async () => {
+  it('gathers the additions of each key before the call', async () => {
     const queue = start({ gatherMs: 100 })
     queue.add('a')
     await clock.advance(60)
@@ -94,7 +94,7 @@ describe('the reconcile queue', () => {
     expect(calls).toEqual(['a', 'b', 'a'])
   })
 
-  it('is not settled while it gathers, and gathers what is added while it works or waits for a retry', async () => {
+  it('is not settled while it gathers, and gathers additions during a call or before a retry', async () => {
     const queue = start({ gatherMs: 100 })
     const gate = held()
     queue.add('a')
@@ -123,7 +123,7 @@ describe('the reconcile queue', () => {
     expect(calls).toEqual(['a', 'a', 'a'])
   })
 
-  it('gathers for between half and all of its time, so that not all who hear of something write at once', async () => {
+  it('gathers for between half and all of its time, so that programs do not write together', async () => {
     const rolls = [1, 0.5]
     const queue = start({ gatherMs: 100, random: () => rolls.shift() ?? 0 })
     for (const key of ['a', 'b', 'c']) queue.add(key)
@@ -140,7 +140,7 @@ describe('the reconcile queue', () => {
     }
   })
 
-  it('gathers nothing more for a key that waits for its turn', async () => {
+  it('gathers no more for a key that waits for its turn', async () => {
     const queue = start({ gatherMs: 100, concurrency: 1 })
     const gate = held()
     queue.add('a')
@@ -154,7 +154,7 @@ describe('the reconcile queue', () => {
     expect(calls).toEqual(['a', 'b'])
   })
 
-  it('works once more on a key that is added as soon as its work begins, but not twice at once', async () => {
+  it('calls once more for a key that is added at the begin of its call, but not twice at once', async () => {
     const queue = start()
     let now = 0
     reconcile = async () => {
@@ -170,7 +170,7 @@ describe('the reconcile queue', () => {
     expect(errors).toEqual([])
   })
 
-  it('calls nothing that it has gathered once it is stopped, and is settled then', async () => {
+  it('drops gathered keys when it is stopped, and is settled then', async () => {
     const queue = start({ gatherMs: 100 })
     queue.add('a')
     const settling = [queue.settled(), queue.settled()]
@@ -183,7 +183,7 @@ describe('the reconcile queue', () => {
     expect(calls).toEqual([])
   })
 
-  it('keeps to its concurrency, and never works on one key twice at once', async () => {
+  it('keeps its limit of concurrency, and never runs a key twice at once', async () => {
     const queue = start({ concurrency: 2 })
     const gates: (() => void)[] = []
     reconcile = () => new Promise((resolve) => gates.push(() => resolve({})))
@@ -225,7 +225,7 @@ describe('the reconcile queue', () => {
     expect(errors.map(([, retryInMs]) => retryInMs)).toEqual([500, 1500, 2000, 2000, 4000])
   })
 
-  it('A1 does not wait for the back-off when something happens', async () => {
+  it('A1 does not wait for the back-off after an addition', async () => {
     const queue = start()
     reconcile = async () => {
       throw new TransientError('no answer')
@@ -263,7 +263,7 @@ describe('the reconcile queue', () => {
     ])
   })
 
-  it('does not retry what cannot get better', async () => {
+  it('does not retry a terminal error', async () => {
     const queue = start()
     reconcile = async () => {
       throw new TerminalError('no such handler')
@@ -273,7 +273,7 @@ describe('the reconcile queue', () => {
     expect(errors).toEqual([['a', undefined]])
   })
 
-  it('calls again when it was asked to', async () => {
+  it('calls again after the time that the result names', async () => {
     const queue = start()
     reconcile = async () => ({ requeueAfterMs: 500 })
     queue.add('a')
@@ -283,7 +283,7 @@ describe('the reconcile queue', () => {
     expect(calls).toHaveLength(2)
   })
 
-  it('ends with its signal: waits for what runs, and starts nothing more', async () => {
+  it('ends with its signal: waits for running calls, and starts no other', async () => {
     const queue = start({ concurrency: 1 })
     const gate = held()
     queue.add('a')

@@ -12,8 +12,9 @@ export interface ReconcileQueueOptions<Key extends string> {
   /** Of [0, 1). @default Math.random */
   readonly random?: () => number
   /**
-   * How long an addition waits for others of its key, in milliseconds: between half and all of it, so that programs which
-   * hear of a change together do not write together. @default 0
+   * * How long an addition waits for others of its key, in milliseconds: between half and all of
+   * it, so that programs which hear of a change together do not write together.
+   * @default 0
    */
   readonly gatherMs?: number
   /** How many keys are reconciled at once. @default 4 */
@@ -35,16 +36,21 @@ export interface ReconcileQueueTiming {
 /** A key that waits for a time. */
 interface Wait {
   readonly abort: AbortController
-  /** Whether the wait is for further additions. Any other wait is a retry, which an addition overtakes. */
+  /**
+   * Whether the wait is for further additions. Any other wait is a retry, which an addition
+   * overtakes.
+   */
   readonly gathers: boolean
 }
 
 /**
- * Calls `reconcile` for the keys that are added. The queue is level-based: a hundred additions of a waiting key are one call,
- * and an addition during a call is one more call. A key never runs twice at once.
+ * * Calls `reconcile` for the keys that are added. The queue is level-based: a hundred additions of
+ * a waiting key are one call, and an addition during a call is one more call. A key never runs
+ * twice at once.
  *
- * A rejection concerns its key only, and never stops the queue. A transient error and a bug are retried with a back-off. After
- * a terminal error the key waits for the next {@link ReconcileQueue.add}.
+ * A rejection concerns its key only, and never stops the queue. A transient error and a bug are
+ * retried with a back-off. After a terminal error the key waits for the next {@link
+ * ReconcileQueue.add}.
  */
 export class ReconcileQueue<Key extends string> {
   readonly #options: Required<ReconcileQueueOptions<Key>>
@@ -81,7 +87,10 @@ export class ReconcileQueue<Key extends string> {
     this.#tellSettled()
   }
 
-  /** Resolves when no key is gathered, waits for its turn or runs. Retries that are due later do not count. */
+  /**
+   * Resolves when no key is gathered, waits for its turn or runs. Retries that are due later do not
+   * count.
+   */
   async settled(): Promise<void> {
     while (this.#isBusy()) await new Promise<void>((resolve) => this.#settling.add(resolve))
   }

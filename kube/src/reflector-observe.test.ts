@@ -17,7 +17,7 @@ beforeEach(async () => {
 
 afterEach(() => things.close())
 
-describe('what a write answered', () => {
+describe('the answer to a write', () => {
   const thing = (name: string, resourceVersion: string, value: unknown): Thing => ({
     metadata: { namespace: 'n', name, resourceVersion },
     value,
@@ -28,7 +28,7 @@ describe('what a write answered', () => {
     await eventually(() => expect(changes).toEqual([...names, 'last']))
   }
 
-  it('counts at once, and what the watch tells of the time before does not', async () => {
+  it('counts at once, and older events of the watch do not', async () => {
     things.put('a', 'old')
     await things.follow()
     things.reflector.observe(thing('a', '500', 'written'))
@@ -40,7 +40,7 @@ describe('what a write answered', () => {
     expect(things.values()).toMatchObject({ a: 'written' })
   })
 
-  it('is not removed by something older that makes no sense', async () => {
+  it('is not removed by an older object that cannot be parsed', async () => {
     await things.follow({
       parse: (object) => ((object as Thing).value === 'bad' ? undefined : (object as Thing)),
     })
@@ -50,10 +50,10 @@ describe('what a write answered', () => {
     expect(things.values()).toMatchObject({ a: 'written' })
   })
 
-  it('gives way to what is newer', async () => {
+  it('is replaced by a newer object', async () => {
     await things.follow()
     things.reflector.observe(thing('a', '500', 'written'))
-    things.reflector.observe(thing('a', '400', 'an answer that came late'))
+    things.reflector.observe(thing('a', '400', 'late answer'))
     event('MODIFIED', thing('a', '600', 'newer'))
     await eventually(() => expect(things.values()).toEqual({ a: 'newer' }))
     event('DELETED', thing('a', '700', 'newer'))
@@ -67,7 +67,7 @@ describe('what a write answered', () => {
     expect(things.values()).toEqual({ a: 'written' })
   })
 
-  it('does not bring back what the watch has already told to be gone', async () => {
+  it('does not bring back an object that the watch has already deleted', async () => {
     await things.follow()
     const written = things.put('a', 1)
     things.remove('a')
@@ -76,7 +76,7 @@ describe('what a write answered', () => {
     expect(things.values()).toEqual({})
   })
 
-  it('is not undone by a list that was made before', async () => {
+  it('is not undone by a list that is older than the write', async () => {
     await things.follow()
     api.watchAnswers.push(refuse(410, 'Expired'))
     api.listAnswers.push((_query, response) => {
@@ -93,7 +93,7 @@ describe('what a write answered', () => {
     expect(changes).toEqual(['a'])
   })
 
-  it('is forgotten where a list made later does not have it, also after a backup was restored', async () => {
+  it('is removed if a later list does not have it, also after a backup was restored', async () => {
     await things.follow()
     things.reflector.observe(thing('a', '5000', 'lost by the backup'))
     api.listAnswers.push((_query, response) =>
@@ -108,7 +108,7 @@ describe('what a write answered', () => {
     await eventually(() => expect(things.values()).toEqual({ b: 'there' }))
   })
 
-  it('is nothing where it makes no sense', async () => {
+  it('has no effect if it cannot be parsed', async () => {
     await things.follow({ parse: () => undefined })
     expect(things.reflector.observe(thing('a', '500', 0))).toBeUndefined()
     expect(things.reflector.observe(undefined)).toBeUndefined()

@@ -19,7 +19,7 @@ beforeEach(async () => {
 afterEach(() => things.close())
 
 describe('watching', () => {
-  it('follows what comes, changes and goes', async () => {
+  it('follows objects that come, change and go', async () => {
     things.put('a', 1)
     await things.follow()
     things.put('b', 2)
@@ -29,7 +29,7 @@ describe('watching', () => {
     expect(things.values()).toEqual({ a: 3 })
   })
 
-  it('goes on after a bookmark where the bookmark says', async () => {
+  it('continues at the version of a bookmark', async () => {
     await things.follow()
     api.send({ type: 'BOOKMARK', object: { metadata: { resourceVersion: '777' } } })
     await clock.advance(5000)
@@ -40,7 +40,7 @@ describe('watching', () => {
     expect(changes).toEqual([])
   })
 
-  it('goes on at once, without a list and without a failure, when a watch ends in time', async () => {
+  it('continues at once, without a list and without a failure, when a watch ends in time', async () => {
     await things.follow()
     await clock.advance(5000)
     api.endWatches()
@@ -51,12 +51,12 @@ describe('watching', () => {
     expect(errors).toEqual([])
   })
 
-  it('asks for watches that end at different times', async () => {
+  it('requests watches of random durations', async () => {
     await things.follow({ random: () => 0.5 }, { watchSeconds: 200 })
     expect(things.queries.at(-1)?.get('timeoutSeconds')).toBe('250')
   })
 
-  it('lists again when the server has forgotten what came since, by 410 or in the stream', async () => {
+  it('lists again when the server has forgotten the version, by status 410 or by an ERROR event', async () => {
     things.put('a', 1)
     await things.follow()
     api.watchAnswers.push(refuse(410, 'Expired'))
@@ -76,7 +76,7 @@ describe('watching', () => {
     expect(changes).toEqual([])
   })
 
-  it('tells of what came, changed and went while it was not connected, and of nothing else', async () => {
+  it('reports the objects that came, changed and went while it was not connected, and no others', async () => {
     for (const name of ['same', 'changed', 'gone']) things.put(name, 1)
     await things.follow()
     api.watchAnswers.push(refuse(410, 'Expired'))
@@ -92,7 +92,7 @@ describe('watching', () => {
   })
 
   it.each(['{"type":', 'garbage', '5', 'null', '{"kind":"Status"}', ''])(
-    'begins another watch after the line %j',
+    'opens another watch after the line %j',
     async (line) => {
       await things.follow()
       api.send(line)
@@ -104,7 +104,7 @@ describe('watching', () => {
     },
   )
 
-  it('is not upset by events without an object', async () => {
+  it('ignores events without an object', async () => {
     await things.follow()
     for (const object of [
       undefined,
@@ -120,7 +120,7 @@ describe('watching', () => {
     expect(errors).toEqual([])
   })
 
-  it('does not ask in a hot loop where the server ends each watch at once', async () => {
+  it('does not ask in a hot loop if the server ends each watch at once', async () => {
     const endAtOnce: Handler = (_query, response) => response.end()
     api.watchAnswers.push(...Array<Handler>(100).fill(endAtOnce))
     things.begin()
@@ -141,7 +141,7 @@ describe('watching', () => {
     expect((asked[1] ?? 0) - (asked[0] ?? 0)).toBeLessThan(4)
   })
 
-  it('opens a watch anew on which nothing came for the time of silence, and takes it for no failure: it may be that nothing happens', async () => {
+  it('opens a silent watch again, which is not a failure: there may be no changes', async () => {
     await things.follow({}, { silenceMs: 90_000 })
     await clock.advance(60_000)
     api.send({ type: 'BOOKMARK', object: { metadata: { resourceVersion: '200' } } })
@@ -159,7 +159,7 @@ describe('watching', () => {
     await things.converged()
   })
 
-  it('gives a watch up that is never answered, and says so', async () => {
+  it('gives up a watch that is never answered, and reports it', async () => {
     api.watchAnswers.push(() => {})
     things.begin({}, { silenceMs: 90_000 })
     await eventually(() => expect(things.count('watch')).toBe(1))
@@ -169,7 +169,7 @@ describe('watching', () => {
     await eventually(() => expect(things.count('watch')).toBe(2))
   })
 
-  it('goes on after connections were cut', async () => {
+  it('continues after connections were cut', async () => {
     await things.follow()
     for (let i = 1; i <= 3; i++) {
       api.cut()

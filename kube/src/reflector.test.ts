@@ -20,7 +20,7 @@ beforeEach(async () => {
 afterEach(() => things.close())
 
 describe('listing', () => {
-  it('reads a collection in pages and knows all of it when it is synced', async () => {
+  it('reads a collection in pages, and has all objects when it is synced', async () => {
     for (let i = 0; i < 20; i++) things.put(`thing-${i}`, i)
     things.begin({}, { pageSize: 3 })
     await things.reflector.synced
@@ -31,7 +31,7 @@ describe('listing', () => {
     )
   })
 
-  it('begins again when the list has become too old to go on', async () => {
+  it('begins again when the list has expired between pages', async () => {
     for (let i = 0; i < 5; i++) things.put(`thing-${i}`, i)
     const first: Handler = (_query, response) =>
       response.end(
@@ -62,7 +62,7 @@ describe('listing', () => {
     expect(things.values()).toEqual({ a: 0 })
   })
 
-  it('leaves out what has no name', async () => {
+  it('omits objects without a name', async () => {
     api.listAnswers.push((_query, response) =>
       response.end(
         JSON.stringify({
@@ -86,7 +86,7 @@ describe('listing', () => {
     ])
   })
 
-  it('tries again after between half and all of that time, so that not all who lost a server come back to it at once', async () => {
+  it('retries after between half and all of that time, so that programs do not come back together', async () => {
     const rolls = [1, 0.5, 1]
     api.listAnswers.push(...Array<Handler>(3).fill(refuse(500, 'InternalError')))
     things.begin({ random: () => rolls.shift() ?? 0 })
@@ -95,7 +95,7 @@ describe('listing', () => {
     expect(errors.map(([, ms]) => ms)).toEqual([250, 750, 1000])
   })
 
-  it('does not take a list that failed after a long time for one that worked', async () => {
+  it('does not count a list that failed after a long time as a success', async () => {
     const held: (() => void)[] = []
     api.listAnswers.push(
       ...Array<Handler>(3).fill((...exchange) =>
@@ -112,14 +112,14 @@ describe('listing', () => {
     expect(errors.map(([, ms]) => ms)).toEqual([500, 1000, 2000])
   })
 
-  it('knows when the server was last heard of', async () => {
+  it('has the time of the last contact with the server', async () => {
     things.begin()
     expect(things.reflector.lastContact).toBeUndefined()
     await things.reflector.synced
     expect(things.reflector.lastContact).toBe(1_000_000)
   })
 
-  it('asks for what it was made for only', async () => {
+  it('passes its query to the server', async () => {
     await things.follow({ query: { fieldSelector: 'metadata.name=a' } })
     expect(things.queries.map((query) => query.get('fieldSelector'))).toEqual([
       'metadata.name=a',
@@ -129,7 +129,7 @@ describe('listing', () => {
 })
 
 describe('the cache', () => {
-  it('leaves out what makes no sense, and takes away what makes none any more', async () => {
+  it('omits objects that cannot be parsed, and removes objects that cannot be parsed any more', async () => {
     const parse = (object: unknown) =>
       (object as Thing).value === 'bad' ? undefined : (object as Thing)
     things.put('a', 1)
@@ -142,7 +142,7 @@ describe('the cache', () => {
     expect(changes).toEqual(['a', 'b'])
   })
 
-  it('keeps what it has where that is what the parser says', async () => {
+  it('keeps the cached object if the parser returns it', async () => {
     const parse = (object: unknown, known: Thing | undefined) =>
       (object as Thing).value === 'bad' ? known : (object as Thing)
     things.put('a', 1)
@@ -153,20 +153,20 @@ describe('the cache', () => {
     expect(things.values()).toEqual({ a: 1, b: 2 })
   })
 
-  it('hands over what a listener throws to who runs it', async () => {
+  it('rejects with the error of a listener', async () => {
     things.put('a', 1)
     await things.follow()
     things.reflector.onChange(() => {
-      throw new RangeError('our mistake')
+      throw new RangeError('bug')
     }, things.stop.signal)
-    const ended = expect(things.running).rejects.toThrow('our mistake')
+    const ended = expect(things.running).rejects.toThrow('bug')
     things.running = Promise.resolve()
     things.put('a', 2)
     await ended
     await eventually(() => expect(api.watches.size).toBe(0))
   })
 
-  it('hands over what a listener throws at the first list as well', async () => {
+  it('rejects with the error of a listener at the first list', async () => {
     things.put('a', 1)
     const reflector = new Reflector<Thing>({
       client: things.client,
@@ -176,23 +176,23 @@ describe('the cache', () => {
       onError: () => {},
     })
     reflector.onChange(() => {
-      throw new RangeError('our mistake')
+      throw new RangeError('bug')
     }, things.stop.signal)
-    await expect(reflector.run(things.stop.signal)).rejects.toThrow('our mistake')
+    await expect(reflector.run(things.stop.signal)).rejects.toThrow('bug')
   })
 
-  it('tells nobody whose signal is aborted', async () => {
+  it('calls no listener whose signal is aborted', async () => {
     await things.follow()
-    const own = new AbortController()
-    const told: string[] = []
-    things.reflector.onChange((changed) => told.push(changed), own.signal)
+    const ended = new AbortController()
+    const heard: string[] = []
+    things.reflector.onChange((changed) => heard.push(changed), ended.signal)
     things.put('a', 1)
     await eventually(() => expect(changes).toEqual(['a']))
-    own.abort()
-    things.reflector.onChange((changed) => told.push(changed), own.signal)
+    ended.abort()
+    things.reflector.onChange((changed) => heard.push(changed), ended.signal)
     things.put('a', 2)
     await eventually(() => expect(changes).toEqual(['a', 'a']))
-    expect(told).toEqual(['n/a'])
+    expect(heard).toEqual(['n/a'])
   })
 })
 
@@ -216,7 +216,7 @@ describe('the end', () => {
     await eventually(() => expect(api.sockets.every(({ destroyed }) => destroyed)).toBe(true))
   })
 
-  it('comes before anything was asked where the signal is aborted already', async () => {
+  it('comes before any request if the signal is already aborted', async () => {
     things.stop.abort()
     things.begin()
     await things.running

@@ -6,8 +6,9 @@ import type { ObjectKey } from './objects.js'
 export interface ReflectorOptions<T extends ApiObject> extends ListWatchOptions, ObjectParser<T> {}
 
 /**
- * Keeps the objects of a collection as they are on the server: a cache that follows a list and a watch. The reflector
- * runs until its signal is aborted, whatever the server does. A listener that throws ends `run`: the error is a bug.
+ * * Keeps the objects of a collection as they are on the server: a cache that follows a list and a
+ * watch. The reflector runs until its signal is aborted, whatever the server does. A listener that
+ * throws ends `run`: the error is a bug.
  */
 export class Reflector<T extends ApiObject> {
   /** Resolves after the first list. */
@@ -39,7 +40,10 @@ export class Reflector<T extends ApiObject> {
     this.#listeners.add(listener, signal)
   }
 
-  /** The time of the last answer of the server, by the clock's `monotonicMs`; undefined before the first answer. */
+  /**
+   * The time of the last answer of the server, by the clock's `monotonicMs`; undefined before the
+   * first answer.
+   */
   get lastContact(): number | undefined {
     return this.#lastContact
   }

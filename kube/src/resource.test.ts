@@ -37,7 +37,7 @@ describe('paths', () => {
     expect(url).toBe('/prefix/x?labelSelector=a%3Db%26c%2Cd&limit=5')
   })
 
-  it('knows kinds without a namespace and the core group', async () => {
+  it('supports cluster-scoped kinds and the core group', async () => {
     const client = connect(await serve())
     let url: string | undefined
     api.answer = (request, response) => {
@@ -51,7 +51,7 @@ describe('paths', () => {
   })
 
   it.each(['', '.', '..'])(
-    'sends nothing for an object named "%s": the path would be of something else',
+    'sends no request for an object named "%s": the path would be the path of other objects',
     async (name) => {
       const client = connect(await serve())
       let requests = 0

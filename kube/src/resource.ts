@@ -10,7 +10,10 @@ export interface RequestOptions {
 
 export interface DeleteOptions {
   readonly propagationPolicy?: 'Background' | 'Foreground' | 'Orphan'
-  /** The time that a Pod has to end. 0 does not wait for its kubelet. @default the grace period of the Pod */
+  /**
+   * The time that a Pod has to end. 0 does not wait for its kubelet.
+   * @default the grace period of the Pod
+   */
   readonly gracePeriodSeconds?: number
   readonly signal?: AbortSignal
 }
@@ -70,7 +73,10 @@ export class Resource {
     return this.#client.request({ method: 'PATCH', path, body: patch, patch: type, ...options })
   }
 
-  /** Server-side apply: the manager owns the fields of the object. Fields that it no longer applies are removed. */
+  /**
+   * Server-side apply: the manager owns the fields of the object. Fields that it no longer applies
+   * are removed.
+   */
   async apply(
     key: ObjectKey,
     object: object,
@@ -132,8 +138,8 @@ export class Resource {
 }
 
 /**
- * A name as a segment of a path. No escape helps for dots, which are resolved before the path is sent. A path without a name
- * is the path of all objects, which a DELETE would remove.
+ * * A name as a segment of a path. No escape helps for dots, which are resolved before the path is
+ * sent. A path without a name is the path of all objects, which a DELETE would remove.
  */
 function segment(name: string): string {
   if (name === '' || name === '.' || name === '..') throw new ObjectNameError(name)

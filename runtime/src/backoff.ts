@@ -6,7 +6,8 @@ export interface BackoffOptions {
   /** The growth of the waits. @default 2 */
   readonly factor?: number
   /**
-   * Of [0, 1): shortens each wait by up to half, so that programs which failed together do not retry together.
+   * * Of [0, 1): shortens each wait by up to half, so that programs which failed together do not
+   * retry together.
    * @default Math.random
    */
   readonly random?: () => number

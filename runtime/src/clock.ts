@@ -1,11 +1,15 @@
 /** The only source of time, so that tests need not sleep. */
 export interface Clock {
   /**
-   * Milliseconds since the epoch, without the changes of the machine's clock since the program started: for durations.
-   * A machine without a battery sets its clock by years, minutes after it has started.
+   * * Milliseconds since the epoch, without the changes of the machine's clock since the program
+   * started: for durations. A machine without a battery sets its clock by years, minutes after it
+   * has started.
    */
   monotonicMs(): number
-  /** Milliseconds since the epoch by the machine's clock: for times that other programs read or have written. */
+  /**
+   * Milliseconds since the epoch by the machine's clock: for times that other programs read or have
+   * written.
+   */
   wallMs(): number
   /** Resolves after `ms`. Rejects with the reason of the signal when the signal is aborted. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>

@@ -15,8 +15,9 @@ export function temporaryOf(file: string): string {
 const LEFTOVER_MS = 60_000
 
 /**
- * Replaces a file. At any moment, also after a power cut, the file has either the old content or the whole new content.
- * Rejects with the error of the system if there is no space or no permission: the file is unchanged then.
+ * * Replaces a file. At any moment, also after a power cut, the file has either the old content or
+ * the whole new content. Rejects with the error of the system if there is no space or no
+ * permission: the file is unchanged then.
  */
 export async function replaceFile(file: string, content: string): Promise<void> {
   const temporary = temporaryOf(file)
@@ -42,7 +43,8 @@ export type FileContent<T> =
   | { readonly state: 'unusable'; readonly reason: string; readonly movedTo: string }
 
 /**
- * Reads a file of ours. An unusable file is moved aside, never overwritten: a person may still need its content.
+ * * Reads a file of ours. An unusable file is moved aside, never overwritten: a person may still
+ * need its content.
  * @param parse returns the value, or a text that says what is wrong
  */
 export async function readDurableFile<T>(

@@ -12,8 +12,9 @@ export type ErrorCode = `AKRI_ERR_${string}`
 const MARK = Symbol.for('akri.error')
 
 /**
- * The base of every error of akri.js. `code` is stable and listed in docs/errors.md.
- * Use {@link AkriError.is} rather than `instanceof`: it also recognises errors of another installed copy of this package.
+ * * The base of every error of akri.js. `code` is stable and listed in docs/errors.md. Use {@link
+ * AkriError.is} rather than `instanceof`: it also recognises errors of another installed copy of
+ * this package.
  */
 export class AkriError extends Error {
   readonly code: ErrorCode
@@ -45,8 +46,8 @@ export interface ErrorClass {
 }
 
 /**
- * The base class of one error: `class StateFileError extends defineError('AKRI_ERR_STATE_FILE', 'transient') {}`.
- * The error's `name` comes from the code, because bundlers rename classes.
+ * * The base class of one error: `class StateFileError extends defineError('AKRI_ERR_STATE_FILE',
+ * 'transient') {}`. The error's `name` comes from the code, because bundlers rename classes.
  */
 export function defineError(code: ErrorCode, kind: ErrorKind): ErrorClass {
   return class extends AkriError {
@@ -73,8 +74,9 @@ function nameOf(code: ErrorCode): string {
 }
 
 /**
- * The kind of anything that was thrown. The errors that a JavaScript engine throws for a wrong program are bugs; an
- * error with a cause is not one of them (`TypeError: fetch failed` wraps a network error).
+ * * The kind of anything that was thrown. The errors that a JavaScript engine throws for a wrong
+ * program are bugs; an error with a cause is not one of them (`TypeError: fetch failed` wraps a
+ * network error).
  */
 export function kindOf(error: unknown): ErrorKind {
   if (AkriError.is(error)) return error.kind
@@ -88,7 +90,10 @@ export function kindOf(error: unknown): ErrorKind {
     : 'transient'
 }
 
-/** The message of anything that was thrown, for the status of an object or for a person. Loggers take the error itself. */
+/**
+ * The message of anything that was thrown, for the status of an object or for a person. Loggers
+ * take the error itself.
+ */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
@@ -121,7 +126,9 @@ export function errorFields(error: unknown, withStack = kindOf(error) === 'bug')
   return causes.reduce<ErrorFields>((cause, link) => fieldsOf(link, cause), fieldsOf(first))
 }
 
-/** The code and the chain of causes in one line: `fetch failed: connect ECONNREFUSED 10.0.0.5:80`. */
+/**
+ * The code and the chain of causes in one line: `fetch failed: connect ECONNREFUSED 10.0.0.5:80`.
+ */
 export function errorText(error: unknown): string {
   const texts: string[] = []
   // Some messages already end with the message of their cause.

@@ -1,6 +1,6 @@
 /**
- * Hands values from a producer to one consumer and keeps only the newest value. A slow consumer misses old values, which take
- * no memory.
+ * * Hands values from a producer to one consumer and keeps only the newest value. A slow consumer
+ * misses old values, which take no memory.
  */
 export class Latest<T> implements AsyncIterable<T> {
   #value: { readonly value: T } | undefined
@@ -13,7 +13,10 @@ export class Latest<T> implements AsyncIterable<T> {
     this.#wake?.()
   }
 
-  /** After this call the consumer gets the newest value, if it is new, and then the end or the error. */
+  /**
+   * After this call the consumer gets the newest value, if it is new, and then the end or the
+   * error.
+   */
   end(...error: [] | [unknown]): void {
     this.#end ??= error.length > 0 ? { error: error[0] } : {}
     this.#wake?.()

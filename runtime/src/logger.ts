@@ -5,10 +5,16 @@ export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const
 
 export type LogLevel = (typeof LOG_LEVELS)[number]
 
-/** A line of a log: a constant message and fields, in the form of pino. The field `err` holds an error as it was thrown. */
+/**
+ * A line of a log: a constant message and fields, in the form of pino. The field `err` holds an
+ * error as it was thrown.
+ */
 export type LogMethod = (fields: Readonly<Record<string, unknown>>, message: string) => void
 
-/** The log of a handler. Any pino logger is a Logger. Never log a discovery property: it may be a secret. */
+/**
+ * The log of a handler. Any pino logger is a Logger. Never log a discovery property: it may be a
+ * secret.
+ */
 export interface Logger {
   readonly debug: LogMethod
   readonly info: LogMethod

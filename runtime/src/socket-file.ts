@@ -4,14 +4,21 @@ import net from 'node:net'
 import path from 'node:path'
 import { defineError } from './errors.js'
 
-/** The longest path of a unix socket on Linux, in bytes: the size of `sun_path` without its final NUL. */
+/**
+ * The longest path of a unix socket on Linux, in bytes: the size of `sun_path` without its final
+ * NUL.
+ */
 export const MAX_SOCKET_PATH = 107
 
-/** A unix socket cannot be created: its path is too long, served by another process, or not writable. */
+/**
+ * A unix socket cannot be created: its path is too long, served by another process, or not
+ * writable.
+ */
 export class SocketUnusableError extends defineError('AKRI_ERR_SOCKET_UNUSABLE', 'terminal') {}
 
 /**
- * Prepares the path for a server: creates its directory, and removes the socket of a program that has died.
+ * * Prepares the path for a server: creates its directory, and removes the socket of a program that
+ * has died.
  * @throws SocketUnusableError if the path is too long, is not a socket, or is served already
  */
 export async function makeRoomForSocket(file: string): Promise<void> {
@@ -28,8 +35,9 @@ export async function makeRoomForSocket(file: string): Promise<void> {
 }
 
 /**
- * Removes the socket of a program that has died. Two programs may do so at the same time: the first may have created its own
- * socket before the second removes the old one. So the socket is moved aside and checked again.
+ * * Removes the socket of a program that has died. Two programs may do so at the same time: the
+ * first may have created its own socket before the second removes the old one. So the socket is
+ * moved aside and checked again.
  * @returns false if a process serves the socket after all
  */
 async function removeStale(file: string): Promise<boolean> {

@@ -8,7 +8,10 @@ export interface TokenBucketOptions {
   readonly refillMs: number
 }
 
-/** A budget of writes: a burst at once, then a write per interval. Other programs must not be able to cause a load. */
+/**
+ * A budget of writes: a burst at once, then a write per interval. Other programs must not be able
+ * to cause a load.
+ */
 export class TokenBucket {
   readonly #options: TokenBucketOptions
   #tokens: number

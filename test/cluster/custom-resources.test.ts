@@ -6,7 +6,7 @@ import { createInstance, type InstanceObject } from './support/instances.js'
 
 const API_VERSION = 'akri.sh/v0'
 
-describeOnCluster('the client on an API server', () => {
+describeOnCluster('the custom resources on an API server', () => {
   let home: OwnNamespace
   let configurations: Resource
   let instances: Resource
@@ -29,8 +29,8 @@ describeOnCluster('the client on an API server', () => {
   })
 
   describe('the schema of a Configuration', () => {
-    const property = (one: object) => ({
-      discoveryHandler: { name: 'debugEcho', discoveryProperties: [{ name: 'KEY', ...one }] },
+    const property = (fields: object) => ({
+      discoveryHandler: { name: 'debugEcho', discoveryProperties: [{ name: 'KEY', ...fields }] },
     })
     const reference = { name: 'secret', key: 'password' }
     const pod = { containers: [{ name: 'a', image: 'b' }], anything: { deep: [1] } }
@@ -89,13 +89,13 @@ describeOnCluster('the client on an API server', () => {
       ],
       ['a property named as no variable can be', property({ name: '1-a', value: 'a' }), 'name'],
       ['a broker property that is no text', { brokerProperties: { A: 5 } }, 'brokerProperties'],
-    ])('refuses %s, and says where', async (_what, spec, where) => {
+    ])('refuses %s, and names the field', async (_what, spec, where) => {
       const error = await refusal(configurations.create(home.name, configurationOf(spec)))
       expect(error).toMatchObject({ status: 422, reason: 'Invalid', kind: 'terminal' })
       expect(error.message).toContain(where)
     })
 
-    it('refuses a name that makes names of resources that are too long', async () => {
+    it('refuses a name that would make a name of a resource too long', async () => {
       const error = await refusal(
         configurations.create(home.name, configurationOf({}, 'x'.repeat(57))),
       )
@@ -145,44 +145,44 @@ describeOnCluster('the client on an API server', () => {
       })
     })
 
-    it('has a status that only a write to the status changes, and the spec is not changed by it', async () => {
+    it('has a status subresource, whose writes change the status only', async () => {
       const object = configurationOf({})
-      const own = home.key(object.metadata.name)
+      const key = home.key(object.metadata.name)
       const status = { devices: 3, conditions: [condition('Ready', 'True')] }
       expect(await configurations.create(home.name, { ...object, status })).not.toHaveProperty(
         'status',
       )
-      await configurations.patch(own, 'merge', { status })
-      expect(await configurations.get(own)).not.toHaveProperty('status')
+      await configurations.patch(key, 'merge', { status })
+      expect(await configurations.get(key)).not.toHaveProperty('status')
       await configurations.patch(
-        own,
+        key,
         'merge',
         { status, spec: { capacity: 9 } },
         { subresource: 'status' },
       )
-      expect(await configurations.get(own)).toMatchObject({
+      expect(await configurations.get(key)).toMatchObject({
         status,
         spec: { capacity: 1 },
         metadata: { generation: 1 },
       })
     })
 
-    it('lets each node write what it has to say without a word of the others', async () => {
+    it('lets each node write its status, without a conflict with other nodes', async () => {
       const object = configurationOf({})
-      const own = home.key(object.metadata.name)
+      const key = home.key(object.metadata.name)
       await configurations.create(home.name, object)
       const nodes = Array.from({ length: 10 }, (_, i) => `node-${i}`)
       await Promise.all(
         nodes.map((node, i) =>
           configurations.patch(
-            own,
+            key,
             'merge',
             { status: { nodes: { [node]: { devices: i } } } },
             { subresource: 'status' },
           ),
         ),
       )
-      expect(await configurations.get(own)).toMatchObject({
+      expect(await configurations.get(key)).toMatchObject({
         status: { nodes: Object.fromEntries(nodes.map((node, i) => [node, { devices: i }])) },
       })
     })
@@ -199,10 +199,10 @@ describeOnCluster('the client on an API server', () => {
       })
     })
 
-    it('refuses a node that is there already', async () => {
-      const { key: own } = await created({ nodes: ['node-a'] })
+    it('refuses a node that it already has', async () => {
+      const { key } = await created({ nodes: ['node-a'] })
       const join = (node: string) =>
-        instances.patch(own, 'json', [{ op: 'add', path: '/spec/nodes/-', value: node }])
+        instances.patch(key, 'json', [{ op: 'add', path: '/spec/nodes/-', value: node }])
       expect(await join('node-b')).toMatchObject({ spec: { nodes: ['node-a', 'node-b'] } })
       const error = await refusal(join('node-b'))
       expect(error).toMatchObject({ status: 422, reason: 'Invalid' })
@@ -210,14 +210,14 @@ describeOnCluster('the client on an API server', () => {
     })
 
     it('loses none of many nodes that join at the same time', async () => {
-      const { key: own } = await created()
+      const { key } = await created()
       const nodes = Array.from({ length: 20 }, (_, i) => `node-${i}`)
       await Promise.all(
         nodes.map((node) =>
-          instances.patch(own, 'json', [{ op: 'add', path: '/spec/nodes/-', value: node }]),
+          instances.patch(key, 'json', [{ op: 'add', path: '/spec/nodes/-', value: node }]),
         ),
       )
-      const { spec } = (await instances.get(own)) as InstanceObject
+      const { spec } = (await instances.get(key)) as InstanceObject
       expect((spec.nodes as string[]).toSorted()).toEqual(nodes.toSorted())
     })
   })

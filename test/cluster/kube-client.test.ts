@@ -18,7 +18,7 @@ describeOnCluster('the client on an API server', () => {
   const created = (spec: object = {}) => createInstance(home, spec)
 
   describe('patches', () => {
-    it('by JSON: a test that fails is 422, says so, and nothing is written', async () => {
+    it('by JSON are refused with 422 if a test fails, and write nothing', async () => {
       const { key: own, object } = await created({ deviceUsage: { 'slot-0': '' } })
       const path = pointer('spec', 'deviceUsage', 'slot-0')
       const claim = (value: string) =>
@@ -34,7 +34,7 @@ describeOnCluster('the client on an API server', () => {
       expect(after.metadata.uid).toBe(object.metadata.uid)
     })
 
-    it('by JSON: of many claims of one slot one succeeds', async () => {
+    it('by JSON let a single claim of a slot succeed', async () => {
       const { key: own } = await created({ deviceUsage: { 'slot-0': '' } })
       const path = pointer('spec', 'deviceUsage', 'slot-0')
       const outcomes = await Promise.allSettled(
@@ -51,7 +51,7 @@ describeOnCluster('the client on an API server', () => {
           expect([409, 422]).toContain((outcome.reason as ApiError).status)
     })
 
-    it('by JSON: names with slashes and tildes are found', async () => {
+    it('by JSON find names with slashes and tildes', async () => {
       const { key: own } = await created({ deviceUsage: { 'a/b~c': '' } })
       const patched = await instances.patch(own, 'json', [
         { op: 'replace', path: pointer('spec', 'deviceUsage', 'a/b~c'), value: 'node-a' },
@@ -59,7 +59,7 @@ describeOnCluster('the client on an API server', () => {
       expect(patched).toMatchObject({ spec: { deviceUsage: { 'a/b~c': 'node-a' } } })
     })
 
-    it('by merging: what is null goes, what is not named stays', async () => {
+    it('by merging remove keys with null, and keep other keys', async () => {
       const { key: own } = await created({ deviceUsage: { a: '1', b: '2' } })
       const patched = (await instances.patch(own, 'merge', {
         spec: { deviceUsage: { a: null, c: '3' } },
@@ -67,7 +67,7 @@ describeOnCluster('the client on an API server', () => {
       expect(patched.spec).toMatchObject({ deviceUsage: { b: '2', c: '3' }, capacity: 2 })
     })
 
-    it('by applying: makes the object, and takes away what it applied before', async () => {
+    it('by applying create the object, and remove fields that were applied before', async () => {
       const name = uniqueName()
       const apply = (brokerProperties: object) =>
         instances.apply(home.key(name), instanceOf(home.name, name, { brokerProperties }), 'tests')
@@ -80,7 +80,7 @@ describeOnCluster('the client on an API server', () => {
       expect(spec.brokerProperties).toEqual({ B: '3', other: 'x' })
     })
 
-    it('of what is not there are 404', async () => {
+    it('of an absent object are refused with 404', async () => {
       expect(await refusal(instances.patch(home.key('nothing'), 'merge', {}))).toMatchObject({
         status: 404,
         reason: 'NotFound',
@@ -96,7 +96,7 @@ describeOnCluster('the client on an API server', () => {
       expect(await refusal(again)).toMatchObject({ status: 409, reason: 'AlreadyExists' })
     })
 
-    it('replace what is as it was read only', async () => {
+    it('replace only the version that was read', async () => {
       const { key: own, object } = await created()
       await instances.replace(own, { ...object, spec: { ...object.spec, capacity: 3 } })
       const late = instances.replace(own, { ...object, spec: { ...object.spec, capacity: 4 } })
@@ -107,7 +107,7 @@ describeOnCluster('the client on an API server', () => {
       })
     })
 
-    it('delete what is as it must be only, and say whether it was there', async () => {
+    it('delete only a matching object, and tell whether it existed', async () => {
       const { key: own, object } = await created()
       const { uid, resourceVersion } = object.metadata
       await instances.patch(own, 'merge', { spec: { capacity: 3 } })
@@ -122,7 +122,7 @@ describeOnCluster('the client on an API server', () => {
       expect(await instances.delete(own)).toBe(false)
     })
 
-    it('to a namespace that is not there are 404', async () => {
+    it('to an absent namespace are refused with 404', async () => {
       expect(
         await refusal(
           instances.create('akri-test-nowhere', {

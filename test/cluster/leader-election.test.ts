@@ -59,20 +59,20 @@ describeOnCluster('the client on an API server', () => {
         await new Promise((resolve) => turn.addEventListener('abort', resolve, { once: true }))
         leading.splice(leading.indexOf(identity), 1)
       })
-      const one = {
+      const candidate = {
         election,
         stop() {
           stop.abort()
           return ran
         },
       }
-      candidates.push(one)
-      return one
+      candidates.push(candidate)
+      return candidate
     }
 
     const leads = (identity: string) => eventually(() => expect(leading).toEqual([identity]))
 
-    it('lets one of two lead, and the other one as soon as it ends', async () => {
+    it('lets one of two candidates lead, and the other candidate after its end', async () => {
       const a = candidate('a')
       await leads('a')
       candidate('b')
@@ -88,7 +88,7 @@ describeOnCluster('the client on an API server', () => {
       expect(atOnce).toBe(1)
     })
 
-    it('lets another one lead after the leader lost its connection, never both', async () => {
+    it('lets the other candidate lead after the leader lost its connection, never both', async () => {
       const proxy = await FaultProxy.open(await accessOfCluster())
       const through = await clientOfCluster(proxy.access)
       ends.push(

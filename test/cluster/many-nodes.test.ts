@@ -22,8 +22,8 @@ describeOnCluster('fifty nodes on one API server', () => {
 
   beforeAll(async () => {
     home = await OwnNamespace.make()
-    // Each with its own view of the world, as each agent has it.
-    // An agent tries again what was not answered in time; this is about what is answered, on a server that may have much to do.
+    // Each node has its own cache, as each agent has. An agent retries a request without an answer.
+    // This test needs the answers, also of a busy server.
     const common = { client: home.client, clock: systemClock, log: silentLogger, answerMs: 60_000 }
     clusters = NODES.map((node) => new KubernetesCluster({ ...common, node }))
     for (const cluster of clusters) cluster.start()
@@ -112,7 +112,7 @@ describeOnCluster('fifty nodes on one API server', () => {
     }
   })
 
-  it('R79 claim and free slots of an Instance that the existing system wrote: only what is held stands there', async () => {
+  it('R79 claim and release slots of an Instance of the existing system, which has only claimed slots', async () => {
     const owner = await configuration()
     const [cluster = expect.fail()] = clusters
     const { name, spec } = draftOf(

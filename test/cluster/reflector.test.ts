@@ -89,7 +89,7 @@ describeOnCluster('the client on an API server', () => {
       expect(stateOf(reflector.list())).toEqual(await truth())
     })
 
-    it('follows what comes, changes and goes', async () => {
+    it('follows objects that come, change and go', async () => {
       const reflector = follow()
       await reflector.synced
       await put('a')
@@ -100,7 +100,7 @@ describeOnCluster('the client on an API server', () => {
       await eventually(() => expect(reflector.get(there('a'))).toBeUndefined())
     })
 
-    it('tells of 600 writes at the same time exactly', async () => {
+    it('reports 600 concurrent writes exactly', async () => {
       const reflector = follow()
       const told = new Map<string, number>()
       reflector.onChange((changed) => told.set(changed, (told.get(changed) ?? 0) + 1), stop.signal)
@@ -118,7 +118,7 @@ describeOnCluster('the client on an API server', () => {
       for (const [i, name] of all.entries()) expect(told.get(there(name))).toBe(i % 2 === 0 ? 3 : 2)
     })
 
-    it('that takes over what writes answer is never behind its own writes', async () => {
+    it('that observes the answers to writes is never behind its own writes', async () => {
       const reflector = follow()
       await reflector.synced
       await Promise.all(
@@ -135,7 +135,7 @@ describeOnCluster('the client on an API server', () => {
       await converged(reflector)
     })
 
-    describe('behind a network in trouble', () => {
+    describe('behind a network with faults', () => {
       async function behindProxy() {
         const proxy = await FaultProxy.open(await accessOfCluster())
         const through = await clientOfCluster(proxy.access, { timeoutMs: 3000 })
@@ -165,14 +165,14 @@ describeOnCluster('the client on an API server', () => {
         await put('gone')
       })
 
-      it('follows as without it', async () => {
+      it('follows through the proxy', async () => {
         const { reflector, failures } = await behindProxy()
         await change('well')
         await converged(reflector)
         expect(failures()).toBe(0)
       })
 
-      it('knows the truth after connections were cut, again and again', async () => {
+      it('has the state of the server after connections were cut repeatedly', async () => {
         const { proxy, reflector, failures } = await behindProxy()
         for (const round of ['a', 'b', 'c']) {
           proxy.cut()
@@ -182,7 +182,7 @@ describeOnCluster('the client on an API server', () => {
         expect(failures()).toBeGreaterThan(0)
       })
 
-      it('knows the truth after the connection hung', async () => {
+      it('has the state of the server after the connection hung', async () => {
         const { proxy, reflector, failures } = await behindProxy()
         proxy.hang()
         await change('hung')
@@ -192,7 +192,7 @@ describeOnCluster('the client on an API server', () => {
       })
 
       it.each([429, 500, 503, 410, 401])(
-        'knows the truth after all was refused with %i for a while',
+        'has the state of the server after a period of refusals with %i',
         async (status) => {
           const { proxy, reflector, failures } = await behindProxy()
           proxy.refuse(status)

@@ -9,7 +9,7 @@ import { describeOnCluster, OwnNamespace } from './support/cluster.js'
 
 const [NODE_A, NODE_B] = ['node-a', 'node-b'] as [NodeName, NodeName]
 
-describeOnCluster('an Instance that is deleted and that a finalizer holds', () => {
+describeOnCluster('a deleted Instance that a finalizer holds', () => {
   let home: OwnNamespace
   let cluster: KubernetesCluster
 
@@ -30,7 +30,7 @@ describeOnCluster('an Instance that is deleted and that a finalizer holds', () =
     await home.remove()
   })
 
-  it('A10 A13 takes no node in, cannot be made again before it has gone, and then takes in all of them with what they have', async () => {
+  it('A10 A13 accepts no node and cannot be created again until it has gone; then all nodes join with their claims', async () => {
     const api = new Resource(home.client, INSTANCES)
     const { name, spec } = manifest({ capacity: 2 })
     const object = {
@@ -47,7 +47,7 @@ describeOnCluster('an Instance that is deleted and that a finalizer holds', () =
     const key = home.key(draft.name)
     const slot = `${draft.name}-1` as SlotName
     expect(await cluster.createInstance(draft)).toBe('created')
-    // As agents of the existing system do it.
+    // As agents of the existing system do.
     const finalizers = { metadata: { name: draft.name, finalizers: [NODE_B] } }
     await api.apply(
       key,

@@ -1,6 +1,9 @@
 import { defineError } from '@akrijs/runtime'
 
-/** The API server does not describe its types, or describes them in a form that the webhook cannot read. */
+/**
+ * The API server does not describe its types, or describes them in a form that the webhook cannot
+ * read.
+ */
 export class SchemaUnusableError extends defineError('AKRI_ERR_SCHEMA_UNUSABLE', 'transient') {}
 
 /** The schema of a handler threw or took too long: `discoveryDetails` could not be checked. */

@@ -10,7 +10,10 @@ export function at(value: unknown, ...path: readonly string[]): unknown {
   return found
 }
 
-/** Whether two JSON values are equal. Unlike `isDeepStrictEqual`, without a limit of the depth: objects come from users. */
+/**
+ * Whether two JSON values are equal. Unlike `isDeepStrictEqual`, without a limit of the depth:
+ * objects come from users.
+ */
 export function isSameJson(left: unknown, right: unknown): boolean {
   const open: [unknown, unknown][] = [[left, right]]
   for (let pair = open.pop(); pair !== undefined; pair = open.pop()) {

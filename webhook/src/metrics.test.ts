@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { issueAuthority, issueServerCertificate } from './certificates/x509.js'
 import { WebhookMetrics } from './metrics.js'
 
-it('counts reviews by what came of them, whatever is asked for, and tells when the certificate runs out', async () => {
+it('counts reviews by outcome, for any operation, and has the expiry of the certificate', async () => {
   let certificate: string | undefined
   const metrics = new WebhookMetrics({
     certificate: () => certificate,

@@ -34,8 +34,9 @@ interface Registration extends ApiObject {
 }
 
 /**
- * Writes two fields of the ValidatingWebhookConfiguration that only the webhook knows: the authorities of its certificates, and
- * the failure policy. All other fields belong to the installer.
+ * * Writes two fields of the ValidatingWebhookConfiguration that only the webhook knows: the
+ * authorities of its certificates, and the failure policy. All other fields belong to the
+ * installer.
  */
 export class WebhookRegistration {
   readonly #options: WebhookRegistrationOptions
@@ -77,8 +78,8 @@ export class WebhookRegistration {
   }
 
   /**
-   * The time from which this replica saw the authority in all webhooks of the registration, in milliseconds since the epoch;
-   * undefined if it is missing there.
+   * * The time from which this replica saw the authority in all webhooks of the registration, in
+   * milliseconds since the epoch; undefined if it is missing there.
    */
   announcedAt(authority: string): number | undefined {
     const webhooks = this.#registered?.webhooks ?? []

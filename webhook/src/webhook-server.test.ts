@@ -84,7 +84,7 @@ function ask(
   })
 }
 
-/** A connection that speaks TLS, and what comes on it until it ends. */
+/** A TLS connection, and the text that it receives until its end. */
 function connection(): Promise<{
   socket: tls.TLSSocket
   received: Promise<string>
@@ -134,44 +134,38 @@ describe('the server of the webhook', () => {
       415,
       /application\/json/,
     ],
-    ['what is no JSON', '{', {}, 400, /no JSON/],
-    ['nothing', '', {}, 400, /no JSON/],
-    ['bytes that are no text', Buffer.from([0xff, 0xfe]), {}, 400, /no JSON/],
+    ['a body that is no JSON', '{', {}, 400, /no JSON/],
+    ['an empty body', '', {}, 400, /no JSON/],
+    ['bytes that are no UTF-8', Buffer.from([0xff, 0xfe]), {}, 400, /no JSON/],
     [
-      'no request',
+      'a review without a request',
       '{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}',
       {},
       400,
       /has no request/,
     ],
+    ['too many values', `[${'{},'.repeat(200_000)}{}]`, {}, 413, /more than 300000 values/],
+    ['a body that is too large', large(4 * 1024 * 1024 + 1), {}, 413, /more than 4194304 bytes/],
     [
-      'more values than it has room for',
-      `[${'{},'.repeat(200_000)}{}]`,
-      {},
-      413,
-      /more than 300000 values/,
-    ],
-    ['more than it reads', large(4 * 1024 * 1024 + 1), {}, 413, /more than 4194304 bytes/],
-    [
-      'more than it reads, and does not say so',
+      'a body that is too large, without a length',
       large(4 * 1024 * 1024 + 1),
       { headers: { 'transfer-encoding': 'chunked' } },
       413,
       /more than/,
     ],
     ['headers without an end', question, { headers: { more: 'x'.repeat(20_000) } }, 431, /^$/],
-  ])('W1 refuses %s, and goes on', async (_what, body, options, status, text) => {
+  ])('W1 refuses %s, and answers the next request', async (_what, body, options, status, text) => {
     await open()
     expect(await ask(body, options)).toMatchObject({ status, text: expect.stringMatching(text) })
     expect(await ask(question)).toMatchObject({ status: 200 })
   })
 
-  it('reads the largest objects that there are', async () => {
+  it('reads a body of the largest size', async () => {
     await open()
     expect(await ask(large(4 * 1024 * 1024))).toMatchObject({ status: 200 })
   })
 
-  it('reads no more at once than it has room for, and has room again afterwards', async () => {
+  it('limits the bytes of open requests, and answers again afterwards', async () => {
     await open()
     const slow = await Promise.all(Array.from({ length: 2 }, () => connection()))
     const body = large(4 * 1024 * 1024)
@@ -179,7 +173,7 @@ describe('the server of the webhook', () => {
       socket.write(`POST /validate HTTP/1.1\r\nhost: a\r\ncontent-length: ${body.length}\r\n\r\n`)
       await new Promise<void>((resolve) => socket.write(body.slice(0, -1), () => resolve()))
     }
-    // The last bytes may still be on their way to it.
+    // The last bytes may still be on their way to the server.
     let refused: Answer
     do refused = await ask(question)
     while (refused.status === 200)
@@ -192,13 +186,13 @@ describe('the server of the webhook', () => {
     expect(await ask(question)).toMatchObject({ status: 200 })
   })
 
-  it('W1 survives a review that fails, and says so', async () => {
+  it('W1 answers that a review failed', async () => {
     await open(() => Promise.reject(new Error('a secret')))
     expect(await ask(question)).toMatchObject({ status: 500, text: 'the review failed\n' })
     expect(outcomes).toEqual(['CREATE failed'])
   })
 
-  it('ends who takes too long: for a handshake, for headers, for a body', async () => {
+  it('ends connections that take too long for a handshake, for headers or for a body', async () => {
     await open()
     const silent = net.connect({ host: '127.0.0.1', port: server.port })
     const ended = new Promise<void>((resolve) => silent.on('close', () => resolve()))
@@ -212,7 +206,7 @@ describe('the server of the webhook', () => {
     expect(await body.received).toContain('408')
   })
 
-  it('survives who goes away in the middle', async () => {
+  it('survives a client that disconnects within a request', async () => {
     await open()
     const { socket, received } = await connection()
     socket.write('POST /validate HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n{')
@@ -251,7 +245,7 @@ describe('the server of the webhook', () => {
     await expect(version('TLSv1.1')).rejects.toThrow()
   })
 
-  it('gets another certificate while connections are open', async () => {
+  it('takes over another certificate while connections are open', async () => {
     await open()
     const agent = new https.Agent({ keepAlive: true, maxSockets: 1 })
     try {
@@ -260,7 +254,7 @@ describe('the server of the webhook', () => {
       server.renew(issueServerCertificate(['localhost'], validity, authority))
       const after = await connection()
       expect(after.certificate).not.toBe(before.certificate)
-      // The connections that were open go on.
+      // Open connections continue.
       expect(await ask(question, { agent })).toMatchObject({ status: 200 })
       for (const { socket, received } of [before, after]) {
         socket.end(
@@ -273,7 +267,7 @@ describe('the server of the webhook', () => {
     }
   })
 
-  it('keeps its certificate where the new one does not belong to its key', async () => {
+  it('keeps its certificate if the key does not belong to the new certificate', async () => {
     await open()
     const other = issueServerCertificate(['localhost'], validity, authority)
     expect(() => server.renew({ cert: keyPair.cert, key: other.key })).toThrow()
@@ -282,7 +276,7 @@ describe('the server of the webhook', () => {
     expect((await connection()).socket.authorized).toBe(true)
   })
 
-  it('answers what was asked before it closes, and nothing after', async () => {
+  it('answers open requests before it closes, and no later request', async () => {
     let decide: (verdict: Verdict) => void = () => {}
     let asked: () => void = () => {}
     const isAsked = new Promise<void>((resolve) => {
@@ -308,7 +302,7 @@ describe('the server of the webhook', () => {
     }
   })
 
-  it('goes on for a while before it closes, and asks everybody to go elsewhere', async () => {
+  it('answers for a while before it closes, and asks clients to close their connections', async () => {
     const clock = new ManualClock()
     await open(async () => ALLOWED, clock)
     const agent = new https.Agent({ keepAlive: true })
@@ -328,7 +322,7 @@ describe('the server of the webhook', () => {
     }
   })
 
-  it('says which port it cannot have', async () => {
+  it('names a port that is in use', async () => {
     await open()
     const { port } = server
     const options = {

@@ -29,13 +29,19 @@ export interface WebhookServerOptions {
   readonly log: Logger
 }
 
-/** The largest body, in bytes. A review has the old and the new object, each of at most 1.5 MiB in etcd. */
+/**
+ * The largest body, in bytes. A review has the old and the new object, each of at most 1.5 MiB in
+ * etcd.
+ */
 const MAX_BODY = 4 * 1024 * 1024
-/** The bytes of all bodies at once. Any program in the cluster can send reviews, which take more space in memory. */
+/**
+ * The bytes of all bodies at once. Any program in the cluster can send reviews, which take more
+ * space in memory.
+ */
 const MAX_BODIES = 2 * MAX_BODY
 /**
- * The most JSON values of a review. The shortest value takes three bytes in the body and fifty in memory; a value of a real review
- * takes twenty bytes in the body.
+ * * The most JSON values of a review. The shortest value takes three bytes in the body and fifty in
+ * memory; a value of a real review takes twenty bytes in the body.
  */
 const MAX_VALUES = 300_000
 const MAX_CONNECTIONS = 500
@@ -45,8 +51,8 @@ const REQUEST_MS = 10_000
 /** The time limit of open requests when the server closes, in milliseconds. */
 const CLOSE_MS = 5000
 /**
- * Idle connections are kept for this time, in milliseconds: longer than API servers keep them (90 s). If the webhook closed first, a
- * request might be on its way.
+ * * Idle connections are kept for this time, in milliseconds: longer than API servers keep them (90
+ * s). If the webhook closed first, a request might be on its way.
  */
 const KEEP_ALIVE_MS = 120_000
 
@@ -124,14 +130,19 @@ export class WebhookServer {
     return this.#port
   }
 
-  /** Serves another certificate to new connections. @throws if the key does not belong to the certificate */
+  /**
+   * Serves another certificate to new connections.
+   * @throws if the key does not belong to the certificate
+   */
   renew({ cert, key }: KeyPair): void {
     this.#server.setSecureContext({ cert, key, minVersion: 'TLSv1.2' })
   }
 
   /**
-   * Refuses new connections, answers open requests, and closes.
-   * @param drainMs the time before that, in milliseconds, in which each answer asks the client to close its connection. @default 0
+   * * Refuses new connections, answers open requests, and closes.
+   * @param drainMs the time before that, in milliseconds, in which each answer asks the client to
+   * close its connection.
+   * @default 0
    */
   async close(drainMs = 0): Promise<void> {
     this.#isClosing = true
@@ -234,7 +245,10 @@ function parse(body: Buffer): unknown {
   }
 }
 
-/** An upper bound of the values in a JSON text: each value but the first follows one of `{`, `[` and `,`. */
+/**
+ * An upper bound of the values in a JSON text: each value but the first follows one of `{`, `[` and
+ * `,`.
+ */
 function mostValues(json: Buffer): number {
   let count = 1
   for (const byte of json) if (byte === 0x7b || byte === 0x5b || byte === 0x2c) count++

@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import { isRecord } from '@akrijs/runtime'
 
-// Which manager owns which field of an object: the rules of server-side apply, with each list as one field. Pure.
+// Which manager owns which field of an object: the rules of server-side apply, with each list as
+// one field. Pure.
 
 interface ManagedFields {
   readonly manager: string
@@ -63,8 +64,8 @@ export function updateFields(before: Fields | undefined, after: Fields, manager:
       (path) => valueAt(after, path) !== undefined,
     ),
   )
-  const own: ManagedFields = { manager, operation: 'Update', fieldsV1: treeOf(fields) }
-  return withEntries(after, [...entries.filter((entry) => !isOwn(entry)), own])
+  const updated: ManagedFields = { manager, operation: 'Update', fieldsV1: treeOf(fields) }
+  return withEntries(after, [...entries.filter((entry) => !isOwn(entry)), updated])
 }
 
 function entriesOf(object: Fields | undefined): readonly ManagedFields[] {

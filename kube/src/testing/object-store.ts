@@ -60,8 +60,9 @@ const PATH =
   /^(\/api\/[^/]+|\/apis\/[^/]+\/[^/]+)(?:\/namespaces\/([^/]+)(?=\/))?\/([^/]+)(?:\/([^/]+))?(?:\/(status))?$/
 
 /**
- * The objects of an API server, by its rules: versions, conflicts, patches, field owners, the status subresource,
- * finalizers, selectors, pages. Nothing is collected as garbage: owner references are data. There are no schemas.
+ * * The objects of an API server, by its rules: versions, conflicts, patches, field owners, the
+ * status subresource, finalizers, selectors, pages. Nothing is collected as garbage: owner
+ * references are data. There are no schemas.
  */
 export class ObjectStore {
   /** The objects by path. */
@@ -113,7 +114,10 @@ export class ObjectStore {
     return found
   }
 
-  /** Hands over the changes since the version of the query, and each change to come. @returns how to stop that */
+  /**
+   * Hands over the changes since the version of the query, and each change to come.
+   * @returns how to stop that
+   */
   watch(
     { path, query }: Pick<StoreRequest, 'path' | 'query'>,
     onEvent: (event: StoreEvent) => void,
@@ -277,9 +281,9 @@ function isSelected(
   collection: Address | undefined,
   query: URLSearchParams,
 ): boolean {
-  const own = addressOf(key)
-  if (collection === undefined || own?.kind !== collection.kind) return false
-  if (collection.namespace !== '' && own.namespace !== collection.namespace) return false
+  const address = addressOf(key)
+  if (collection === undefined || address?.kind !== collection.kind) return false
+  if (collection.namespace !== '' && address.namespace !== collection.namespace) return false
   const labels = fieldsOf(object.metadata.labels)
   return (
     isEach(query.get('labelSelector'), (label) => labels[label]) &&

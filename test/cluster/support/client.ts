@@ -2,13 +2,13 @@ import { ApiClient, type ApiClientOptions, type ClusterAccess } from '@akrijs/ku
 import { clusterAccess } from '@akrijs/kube/access'
 import { systemClock } from '@akrijs/runtime'
 
-// The way to the cluster for tests, also for what is not run by vitest.
+// Access to the cluster for tests, also outside vitest.
 
 export function accessOfCluster(): Promise<ClusterAccess> {
   return clusterAccess({ kubeconfig: process.env.KUBECONFIG })
 }
 
-/** A client of its own for each caller, who closes it. */
+/** A new client, which the caller closes. */
 export async function clientOfCluster(
   access?: ClusterAccess,
   options: Pick<ApiClientOptions, 'onAnswer' | 'timeoutMs'> = {},

@@ -11,15 +11,16 @@ const NAMESPACES = { group: '', version: 'v1', plural: 'namespaces' }
 
 const { KUBECONFIG, AKRI_TEST_CLUSTER } = process.env
 
-/** What is missing for tests that write to a cluster. A developer's KUBECONFIG may be of one that is in use. */
+/**
+ * Settings that are missing for tests that write to a cluster. The KUBECONFIG of a developer may
+ * name a cluster in use.
+ */
 const missing = [
   ...(KUBECONFIG ? [] : ['set KUBECONFIG']),
-  ...(AKRI_TEST_CLUSTER === '1'
-    ? []
-    : ['set AKRI_TEST_CLUSTER=1 to say that tests may write to it']),
+  ...(AKRI_TEST_CLUSTER === '1' ? [] : ['set AKRI_TEST_CLUSTER=1 to allow tests to write to it']),
 ]
 
-/** Tests that need an API server. Our custom resources are there before the first of them. */
+/** Tests that need an API server. The custom resources are installed before the first test. */
 export function describeOnCluster(title: string, tests: () => void): void {
   const needs = missing.length === 0 ? '' : ` (needs a Kubernetes: ${missing.join('; ')})`
   describe.skipIf(missing.length > 0)(title + needs, () => {
@@ -32,7 +33,7 @@ export function describeOnCluster(title: string, tests: () => void): void {
   })
 }
 
-/** Makes the custom resources as this version has them, and waits until the server serves them. */
+/** Installs the custom resources of this version, and waits until the server serves them. */
 async function applyCrds(client: ApiClient): Promise<void> {
   const api = new Resource(client, CRDS)
   for (const file of (await readdir(CRD_DIRECTORY)).filter((name) => name.endsWith('.yaml'))) {
@@ -55,7 +56,7 @@ async function applyCrds(client: ApiClient): Promise<void> {
   }
 }
 
-/** A namespace that the tests of a suite have for themselves, and a client. */
+/** A namespace for the tests of a suite, and a client. */
 export class OwnNamespace {
   readonly client: ApiClient
   readonly name: string
@@ -80,7 +81,7 @@ export class OwnNamespace {
   }
 }
 
-/** A namespace that nobody else uses. */
+/** Creates a namespace for a single suite. */
 export async function makeNamespace(client: ApiClient): Promise<string> {
   const name = `akri-test-${randomBytes(5).toString('hex')}`
   const object = {
@@ -92,17 +93,17 @@ export async function makeNamespace(client: ApiClient): Promise<string> {
   return name
 }
 
-/** Removes it with all that is in it; the server does so in the background. */
+/** Removes a namespace with its objects. The server does so in the background. */
 export async function removeNamespace(client: ApiClient, name: string): Promise<void> {
   await new Resource(client, NAMESPACES).delete(objectKey('', name))
 }
 
 let names = 0
 
-/** A name that nothing else has that the tests of a file made. */
+/** A name that is unique in a file of tests. */
 export const uniqueName = () => `thing-${names++}`
 
-/** What the server refused it with. */
+/** The refusal that the work rejects with. */
 export async function refusal(work: Promise<unknown>): Promise<ApiError> {
   try {
     await work

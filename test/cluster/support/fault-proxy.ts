@@ -9,18 +9,21 @@ type Mode =
   | { readonly kind: 'hangs' }
   | { readonly kind: 'refuses'; readonly status: number }
 
-/** Stands before an API server, logs in to it for whoever comes, and does what a network or a server in trouble does. */
+/**
+ * A proxy of an API server with the credentials of a client. It behaves like a network or a server
+ * with faults.
+ */
 export class FaultProxy {
-  /** The way to the cluster through it. */
+  /** The access to the cluster through the proxy. */
   readonly access: ClusterAccess
-  /** Requests that came, in whatever mode. */
+  /** The number of requests, in any mode. */
   requests = 0
   readonly #server: http.Server
   readonly #upstream: ClusterAccess
   readonly #agent: https.Agent
   readonly #token: string | undefined
   #mode: Mode = { kind: 'well' }
-  /** Answers that are being forwarded, and how each is made silent for ever. */
+  /** For each forwarded answer, the function that makes it silent. */
   readonly #silence = new Set<() => void>()
 
   static async open(upstream: ClusterAccess): Promise<FaultProxy> {
@@ -53,23 +56,23 @@ export class FaultProxy {
     server.on('request', (request, response) => this.#answer(request, response))
   }
 
-  /** Ends all connections, in the middle of whatever they do. */
+  /** Ends all connections, also within an answer. */
   cut(): void {
     this.#server.closeAllConnections()
   }
 
-  /** Answers nothing any more, and goes silent where it answers: connections stay as they are, and are dead. */
+  /** Answers no request, and stops open answers: the connections stay open, and are dead. */
   hang(): void {
     this.#mode = { kind: 'hangs' }
     for (const silence of this.#silence) silence()
   }
 
-  /** Refuses all requests to come. Watches that are open go on. */
+  /** Refuses new requests. Open watches continue. */
   refuse(status: number): void {
     this.#mode = { kind: 'refuses', status }
   }
 
-  /** Serves requests to come. What was dead stays dead. */
+  /** Serves new requests. Dead connections stay dead. */
   heal(): void {
     this.#mode = { kind: 'well' }
   }

@@ -22,7 +22,7 @@ let renewed: KeyPair[]
 let warnings: string[]
 
 beforeEach(async () => {
-  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-given-'))
+  directory = await mkdtemp(path.join(os.tmpdir(), 'akri-certificates-'))
   certFile = path.join(directory, 'tls.crt')
   keyFile = path.join(directory, 'tls.key')
   clock = new ManualClock()
@@ -53,8 +53,8 @@ async function later() {
   await clock.untilSleeping()
 }
 
-describe('certificates that are given as files', () => {
-  it('are taken at the start, and each time that they change', async () => {
+describe('certificates in files', () => {
+  it('are read at the start, and after each change', async () => {
     await give(first)
     const controller = new AbortController()
     const following = follow(controller.signal)
@@ -68,7 +68,7 @@ describe('certificates that are given as files', () => {
     await following
   })
 
-  it('stay as they are while what is there makes no sense, which is told once', async () => {
+  it('stay in use while the files are unusable, which is logged once', async () => {
     await give(first)
     const controller = new AbortController()
     const following = follow(controller.signal)
@@ -99,7 +99,7 @@ describe('certificates that are given as files', () => {
       () => give({ cert: first.cert, key: second.key }),
       /tls\.key is not the key of .*tls\.crt/,
     ],
-  ])('are refused at the start where they are %s', async (_what, prepare, message) => {
+  ])('are refused at the start if they are %s', async (_what, prepare, message) => {
     await prepare()
     await expect(follow(new AbortController().signal)).rejects.toThrow(message)
   })

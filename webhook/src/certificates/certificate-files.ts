@@ -4,7 +4,10 @@ import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
 import { CertificateUnusableError } from '../errors.js'
 import type { KeyPair } from '../webhook-server.js'
 
-/** The interval between two reads, in milliseconds. A kubelet takes up to a minute to renew the files of a Secret. */
+/**
+ * The interval between two reads, in milliseconds. A kubelet takes up to a minute to renew the
+ * files of a Secret.
+ */
 const READ_MS = 10_000
 
 export interface CertificateFilesOptions {
@@ -17,7 +20,8 @@ export interface CertificateFilesOptions {
 }
 
 /**
- * Follows a certificate in files that another program renews. While the files are unusable, the certificate before stays in use.
+ * * Follows a certificate in files that another program renews. While the files are unusable, the
+ * certificate before stays in use.
  * @throws CertificateUnusableError if the files are unusable at the start
  */
 export async function followCertificateFiles(

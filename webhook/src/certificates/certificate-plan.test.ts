@@ -26,7 +26,7 @@ const isTrusted = (cert: string, authorities: readonly string[]) =>
 const first = plan({}, BEGIN)
 
 describe('the certificates of the webhook', () => {
-  it('are made where there are none, for all names, and not again while they are good', () => {
+  it('are issued for all names if there are none, and stay while they are valid', () => {
     const { authorities, server } = first.certificates
     expect(authorities).toHaveLength(1)
     expect(isTrusted(server.cert, authorities)).toBe(true)
@@ -43,7 +43,7 @@ describe('the certificates of the webhook', () => {
     expect(next.nextAt).toBe(first.nextAt - HOUR + 60 * DAY)
   })
 
-  it('change their authority in steps: it is known for a while before it is used, and the old one for an hour after', () => {
+  it('change their authority in steps: the new authority is announced before its use, and the old authority stays for an hour', () => {
     const due = BEGIN - HOUR + 240 * DAY
     // What is served is not due at the same time.
     const server = issueServerCertificate(
@@ -57,21 +57,21 @@ describe('the certificates of the webhook', () => {
     const before = { ...first.certificates, server }
     expect(plan(before, due - 1)).toEqual({ certificates: before, nextAt: due })
 
-    const known = plan(before, due)
-    expect(known.certificates.server).toEqual(server)
-    expect(known.certificates.authorities).toEqual([
+    const announced = plan(before, due)
+    expect(announced.certificates.server).toEqual(server)
+    expect(announced.certificates.authorities).toEqual([
       expect.not.stringContaining(before.authorities[0] ?? ''),
       ...before.authorities,
     ])
-    expect(known.nextAt).toBe(due + 20_000)
-    expect(plan(known.certificates, known.nextAt - 1)).toEqual(known)
+    expect(announced.nextAt).toBe(due + 20_000)
+    expect(plan(announced.certificates, announced.nextAt - 1)).toEqual(announced)
 
-    const used = plan(known.certificates, known.nextAt)
-    expect(used.certificates.authorities).toEqual(known.certificates.authorities)
+    const used = plan(announced.certificates, announced.nextAt)
+    expect(used.certificates.authorities).toEqual(announced.certificates.authorities)
     expect(
       isTrusted(used.certificates.server.cert, used.certificates.authorities.slice(0, 1)),
     ).toBe(true)
-    expect(used.nextAt).toBe(known.nextAt + HOUR)
+    expect(used.nextAt).toBe(announced.nextAt + HOUR)
     expect(plan(used.certificates, used.nextAt - 1)).toEqual(used)
 
     const forgotten = plan(used.certificates, used.nextAt)
@@ -81,7 +81,7 @@ describe('the certificates of the webhook', () => {
     })
   })
 
-  it('wait for an authority to be announced before they are of it, for as long as they are good', () => {
+  it('wait for the announcement of an authority before they use it, as long as they are valid', () => {
     const { authorityKey: _lost, ...rest } = first.certificates
     const options = { names: [...names] as [string, ...string[]], announcedAt: () => undefined }
     const { certificates } = planCertificates(rest, { ...options, now: BEGIN + DAY })
@@ -93,14 +93,14 @@ describe('the certificates of the webhook', () => {
     expect(late.authorities).toEqual(certificates.authorities)
   })
 
-  it('go over to another authority in the same steps where its key is lost', () => {
+  it('change their authority in the same steps if its key is lost', () => {
     const { authorityKey: _lost, ...rest } = first.certificates
     const next = plan(rest, BEGIN + DAY)
     expect(next.certificates.server).toEqual(first.certificates.server)
     expect(next.certificates.authorities.slice(1)).toEqual(first.certificates.authorities)
   })
 
-  it('are made anew at once where what is served is not for a name, and for the old names too', () => {
+  it('are issued at once if a name is missing, and for the old names too', () => {
     const next = plan(first.certificates, BEGIN + DAY, ['other.akri.svc'])
     const read = new X509Certificate(next.certificates.server.cert)
     expect([read.checkHost('other.akri.svc'), read.checkIP(names[1])]).toEqual([
@@ -125,14 +125,14 @@ describe('the certificates of the webhook', () => {
       'is of an authority that nobody trusts',
       { ...first.certificates, authorities: plan({}, BEGIN).certificates.authorities },
     ],
-  ])('are made anew at once where what is there %s', (_what, stored) => {
+  ])('are issued at once if the content of the Secret %s', (_what, stored) => {
     const { certificates, nextAt } = plan(stored, BEGIN)
     expect(isTrusted(certificates.server.cert, certificates.authorities)).toBe(true)
     expect(certificates.server).not.toEqual(stored.server)
     expect(nextAt).toBeGreaterThan(BEGIN)
   })
 
-  it('do not take a certificate of a server for an authority', () => {
+  it('do not accept a certificate of a server as an authority', () => {
     const { server, authorities, authorityKey } = first.certificates
     const { certificates } = plan(
       { authorities: [server.cert, ...authorities], authorityKey, server },
@@ -141,7 +141,7 @@ describe('the certificates of the webhook', () => {
     expect(certificates.authorities).not.toContain(server.cert)
   })
 
-  it('always serve what is trusted, also by who has not heard of the last step, whenever one looks', () => {
+  it('are trusted at any time, also by API servers that do not know the last step', () => {
     fc.assert(
       fc.property(
         fc.array(fc.integer({ min: 1, max: 60 * DAY }), { minLength: 1, maxLength: 12 }),
@@ -171,7 +171,7 @@ describe('the certificates of the webhook', () => {
   })
 })
 
-it('an authority that is trusted has not run out', () => {
+it('a trusted authority has not expired', () => {
   const old = issueAuthority('akri-webhook', {
     notBefore: new Date(BEGIN - 9 * DAY),
     notAfter: new Date(BEGIN),

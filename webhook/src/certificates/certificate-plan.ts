@@ -28,8 +28,9 @@ export interface PlanOptions {
   /** The names that the certificate must have. */
   readonly names: readonly [string, ...string[]]
   /**
-   * The time from which the registration has an authority, in milliseconds since the epoch; undefined if it is missing there.
-   * The caller asks for another plan after this value has changed.
+   * * The time from which the registration has an authority, in milliseconds since the epoch;
+   * undefined if it is missing there. The caller asks for another plan after this value has
+   * changed.
    */
   announcedAt(authority: string): number | undefined
 }
@@ -40,11 +41,20 @@ const AUTHORITY_MS = 360 * DAY_MS
 const SERVER_MS = 90 * DAY_MS
 /** Certificates are valid from a time before their creation: clocks differ. */
 const BACKDATED_MS = HOUR_MS
-/** The time that API servers have to learn of a new authority, before a certificate of that authority is served. */
+/**
+ * The time that API servers have to learn of a new authority, before a certificate of that
+ * authority is served.
+ */
 const SETTLE_MS = 20_000
-/** An authority is trusted for this time after its last certificate was replaced: replicas take a new one over in seconds. */
+/**
+ * An authority is trusted for this time after its last certificate was replaced: replicas take a
+ * new one over in seconds.
+ */
 const OVERLAP_MS = HOUR_MS
-/** The most names: replicas of two versions may need different names, and the certificate has the names of both. */
+/**
+ * The most names: replicas of two versions may need different names, and the certificate has the
+ * names of both.
+ */
 const MAX_NAMES = 20
 const MAX_AUTHORITIES = 4
 
@@ -61,10 +71,11 @@ interface Signer extends Authority {
 }
 
 /**
- * The certificates that should be in force now. Each certificate is renewed after two thirds of its life. A new authority is
- * announced first. After it has settled, the new authority issues the served certificate. The old authority is removed an hour
- * later. So the served certificate is trusted at any time, also the certificate before. Only if there is no usable certificate,
- * a new authority issues at once.
+ * * The certificates that should be in force now. Each certificate is renewed after two thirds of
+ * its life. A new authority is announced first. After it has settled, the new authority issues the
+ * served certificate. The old authority is removed an hour later. So the served certificate is
+ * trusted at any time, also the certificate before. Only if there is no usable certificate, a new
+ * authority issues at once.
  *
  * @param stored the content of the Secret; unusable parts are replaced
  */

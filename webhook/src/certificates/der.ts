@@ -1,4 +1,5 @@
-// The part of ASN.1's distinguished encoding (ITU-T X.690) that X.509 certificates need. Writing only.
+// The part of ASN.1's distinguished encoding (ITU-T X.690) that X.509 certificates need. Writing
+// only.
 
 const BOOLEAN = 0x01
 const INTEGER = 0x02
@@ -65,7 +66,10 @@ export function time(date: Date): Buffer {
     : tagged(GENERALIZED_TIME, Buffer.from(digits, 'ascii'))
 }
 
-/** A context-specific tag `[number]`. @param constructed whether the content consists of tagged values */
+/**
+ * A context-specific tag `[number]`.
+ * @param constructed whether the content consists of tagged values
+ */
 export function context(number: number, content: Uint8Array, constructed: boolean): Buffer {
   return tagged((constructed ? 0xa0 : 0x80) | number, content)
 }

@@ -18,7 +18,10 @@ import { bundleOf, readSecret, secretWith } from './stored-certificates.js'
 
 /** The longest wait of a timer, in milliseconds: timers fail beyond 24 days. */
 const MAX_WAIT_MS = 12 * 60 * 60_000
-/** The wait after another replica has written first, in milliseconds: the watch will show that write. */
+/**
+ * The wait after another replica has written first, in milliseconds: the watch will show that
+ * write.
+ */
 const CONFLICT_MS = 1000
 
 export interface IssuedCertificatesOptions {
@@ -40,15 +43,19 @@ interface StoredSecret extends ApiObject {
 }
 
 /**
- * Issues an authority and a certificate into a Secret that all replicas share. The first replica that sees a due step does the
- * step. The version of the Secret decides between two replicas. While no step is due, nothing is requested.
+ * * Issues an authority and a certificate into a Secret that all replicas share. The first replica
+ * that sees a due step does the step. The version of the Secret decides between two replicas. While
+ * no step is due, nothing is requested.
  */
 export class IssuedCertificates {
   readonly #options: IssuedCertificatesOptions
   readonly #secrets: Resource
   readonly #reflector: Reflector<StoredSecret>
   readonly #queue: ReconcileQueue<'certificates'>
-  /** The certificates that were in force last: after a loss of the Secret, the replicas go on without a gap. */
+  /**
+   * The certificates that were in force last: after a loss of the Secret, the replicas go on
+   * without a gap.
+   */
   #last: Certificates | undefined
 
   constructor(options: IssuedCertificatesOptions) {
@@ -89,7 +96,8 @@ export class IssuedCertificates {
     const key = objectKey(namespace, secret)
     const found = this.#reflector.get(key)
     const stored = readSecret(found?.object)
-    // Without a registration of ours, the installer announces the authority: there is nothing to wait for.
+    // Without a registration of ours, the installer announces the authority: there is nothing to
+    // wait for.
     const announcedAt = (authority: string) =>
       registration === undefined ? 0 : registration.announcedAt(authority)
     const { certificates, nextAt } = planCertificates(completed(stored, this.#last), {
@@ -125,7 +133,10 @@ export class IssuedCertificates {
   }
 }
 
-/** Fills missing parts of a Secret from the certificates in force, so that no replica serves an untrusted certificate. */
+/**
+ * Fills missing parts of a Secret from the certificates in force, so that no replica serves an
+ * untrusted certificate.
+ */
 function completed(
   stored: Partial<Certificates>,
   last: Certificates | undefined,

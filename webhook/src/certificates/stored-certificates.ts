@@ -29,7 +29,10 @@ export function readSecret(secret: unknown): Partial<Certificates> {
   }
 }
 
-/** The Secret with these certificates. @param before the Secret until now, whose other fields are kept */
+/**
+ * The Secret with these certificates.
+ * @param before the Secret until now, whose other fields are kept
+ */
 export function secretWith(
   { authorities, authorityKey, server }: Certificates,
   before: object,

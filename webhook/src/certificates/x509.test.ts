@@ -50,7 +50,7 @@ describe('DER', () => {
   })
 })
 
-describe('a certificate of our own', () => {
+describe('an issued certificate', () => {
   const authority = issueAuthority('akri-webhook', validity)
   const names = [
     'akri-webhook.akri.svc',
@@ -62,7 +62,7 @@ describe('a certificate of our own', () => {
   ] as const
   const server = issueServerCertificate([...names], validity, authority)
 
-  it('is what OpenSSL takes it for', () => {
+  it('is valid for OpenSSL', () => {
     const [issuer, leaf] = [new X509Certificate(authority.cert), new X509Certificate(server.cert)]
     expect([issuer.ca, leaf.ca]).toEqual([true, false])
     expect(leaf.verify(issuer.publicKey)).toBe(true)
@@ -89,7 +89,7 @@ describe('a certificate of our own', () => {
     }
   })
 
-  it('serves who trusts its authority, and no one who trusts another one of the same name', async () => {
+  it('is accepted by clients that trust its authority, and refused by clients that trust another authority of the same name', async () => {
     const listener = https.createServer(server, (_request, response) => response.end('hello'))
     await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve))
     const { port } = listener.address() as AddressInfo
@@ -117,7 +117,7 @@ describe('a certificate of our own', () => {
     }
   })
 
-  it('says what it was told, whatever that is', () => {
+  it('has the names and times that were requested, whatever they are', () => {
     const label = fc.stringMatching(/^[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?$/)
     const host = fc.oneof(
       fc.array(label, { minLength: 1, maxLength: 5 }).map((labels) => labels.join('.')),

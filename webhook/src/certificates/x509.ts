@@ -21,8 +21,9 @@ import {
   utf8String,
 } from './der.js'
 
-// The two kinds of certificates (RFC 5280) that a webhook needs. Keys are P-256 and signatures are ECDSA with SHA-256, which
-// every API server accepts. OpenSSL creates keys and signatures, and parses each certificate before its use.
+// The two kinds of certificates (RFC 5280) that a webhook needs. Keys are P-256 and signatures are
+// ECDSA with SHA-256, which every API server accepts. OpenSSL creates keys and signatures, and
+// parses each certificate before its use.
 
 /** A certificate and its key, PEM. */
 export interface IssuedCertificate {
@@ -85,7 +86,8 @@ export function issueServerCertificate(
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const issuer = new X509Certificate(authority.cert)
   return certificate({
-    // A longer common name is not allowed (RFC 5280, ub-common-name). Clients ignore the common name.
+    // A longer common name is not allowed (RFC 5280, ub-common-name). Clients ignore the common
+    // name.
     subject: names[0].slice(0, 64),
     issuer: commonNameOf(issuer),
     validity,
@@ -173,7 +175,8 @@ function generalName(text: string): Buffer {
 
 function addressBytes(text: string): Buffer {
   if (isIP(text) === 4) return Buffer.from(text.split('.').map(Number))
-  // An address has eight groups, and `::` stands for the groups that are zero. A URL normalises the address.
+  // An address has eight groups, and `::` stands for the groups that are zero. A URL normalises the
+  // address.
   const [head = '', tail = ''] = new URL(`https://[${text}]`).hostname.slice(1, -1).split('::')
   const groups = (part: string) => part.split(':').filter(Boolean)
   const [left, right] = [groups(head), groups(tail)]

@@ -1,7 +1,10 @@
 import type { Problem } from '@akrijs/api'
 import { at } from '../json.js'
 
-/** The request of an API server: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/ */
+/**
+ * The request of an API server:
+ * https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/
+ */
 export interface AdmissionRequest {
   readonly apiVersion: ApiVersion
   readonly uid: string

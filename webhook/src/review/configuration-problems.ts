@@ -4,7 +4,9 @@ import { at } from '../json.js'
 import { checkType } from '../schema/check-type.js'
 import type { KubernetesTypes, Root } from '../schema/kubernetes-types.js'
 
-/** The most problems of each part: an author with so many mistakes corrects some and tries again. */
+/**
+ * The most problems of each part: an author with so many mistakes corrects some and tries again.
+ */
 const MAX_PROBLEMS = 50
 
 /** The specs of Kubernetes in a Configuration, and the fields that akri.js fills in. */

@@ -92,8 +92,8 @@ spec:
 const lab = loadAll(LAB)[0] as { metadata: object; spec: object }
 const labWith = (spec: object) => ({ ...lab, spec: { ...lab.spec, ...spec } })
 
-describe('what people write', () => {
-  it('is published, and there is some of it', () => {
+describe('a Configuration that people write', () => {
+  it('is published: the corpus is not empty', () => {
     expect(published.length).toBeGreaterThan(4)
   })
 
@@ -292,7 +292,7 @@ describe('what people write', () => {
       /did you mean ports\?/,
     ],
   ])(
-    'W1 R66 is denied where it has %s, with the path and the reason',
+    'W1 R66 is denied if it has %s, with the path and the reason',
     async (_what, spec, where, message) => {
       const verdict = await review(labWith(spec))
       expect(verdict.outcome === 'denied' && verdict.problems[0]).toEqual({
@@ -302,7 +302,7 @@ describe('what people write', () => {
     },
   )
 
-  it('R66 is denied with everything that is wrong at once', async () => {
+  it('R66 is denied with all its mistakes at once', async () => {
     const verdict = await review(
       labWith({
         capacity: 'two',
@@ -322,7 +322,7 @@ describe('what people write', () => {
     )
   })
 
-  it('W1 names handlers as agents do: another case is another handler, and the writer is told', async () => {
+  it('W1 names handlers with upper and lower case, and gets a warning for a similar name', async () => {
     const verdict = await review(
       labWith({ discoveryHandler: { name: 'Udev', discoveryDetails: 'permissions: wrong' } }),
     )

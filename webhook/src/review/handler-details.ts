@@ -4,7 +4,9 @@ import { type DiscoveryHandler, readDetails } from '@akrijs/runtime/handler'
 import { DetailsUncheckedError } from '../errors.js'
 import { at } from '../json.js'
 
-/** The time limit of a handler's schema, in milliseconds: API servers wait for at most ten seconds. */
+/**
+ * The time limit of a handler's schema, in milliseconds: API servers wait for at most ten seconds.
+ */
 const SCHEMA_LIMIT_MS = 2000
 const PATH = 'spec.discoveryHandler.discoveryDetails'
 
@@ -12,7 +14,8 @@ const PATH = 'spec.discoveryHandler.discoveryDetails'
 export type Handlers = ReadonlyMap<string, Pick<DiscoveryHandler, 'details'>>
 
 /**
- * The problems that the schema of the handler finds in the `discoveryDetails`. Details of unknown handlers are not checked.
+ * * The problems that the schema of the handler finds in the `discoveryDetails`. Details of unknown
+ * handlers are not checked.
  * @throws DetailsUncheckedError if the schema throws or takes too long
  */
 export async function detailsProblems(
@@ -46,7 +49,10 @@ export async function detailsProblems(
   }
 }
 
-/** Agents compare names with upper and lower case. A similar name may be a mistake, or the name of another handler. */
+/**
+ * Agents compare names with upper and lower case. A similar name may be a mistake, or the name of
+ * another handler.
+ */
 export function handlerWarnings(object: unknown, handlers: Handlers): string[] {
   const name = at(object, 'spec', 'discoveryHandler', 'name')
   if (typeof name !== 'string' || handlers.has(name)) return []

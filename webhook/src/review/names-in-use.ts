@@ -2,14 +2,20 @@ import { CONFIGURATIONS, GROUP, INSTANCES, type Problem } from '@akrijs/api'
 import { type ApiClient, ApiUnreachableError, Resource, type ResourceKind } from '@akrijs/kube'
 import { at } from '../json.js'
 
-/** The time limit of the API server, in milliseconds: the server waits for the review in the meantime. */
+/**
+ * The time limit of the API server, in milliseconds: the server waits for the review in the
+ * meantime.
+ */
 const ANSWER_LIMIT_MS = 2000
 /** The end of the name of an Instance: the digest of its device. */
 const INSTANCE_NAME = /-[0-9a-f]{6}$/
 
 /** Finds the owner of the resource `akri.sh/<name>`, which must be unique in the cluster. */
 export interface NamesInUse {
-  /** @returns the problems of a new Configuration of this name. @throws if the names cannot be read */
+  /**
+   * @returns the problems of a new Configuration of this name.
+   * @throws if the names cannot be read
+   */
   problems(namespace: string, name: string): Promise<Problem[]>
 }
 

@@ -41,26 +41,26 @@ function reviewer({
   })
 }
 
-function request(given: Partial<AdmissionRequest>): AdmissionRequest {
+function request(overrides: Partial<AdmissionRequest>): AdmissionRequest {
   const base = {
     apiVersion: 'admission.k8s.io/v1',
     uid: '1',
     operation: 'CREATE',
     namespace: 'factory',
   } as const
-  return { ...base, object: good, oldObject: undefined, ...given }
+  return { ...base, object: good, oldObject: undefined, ...overrides }
 }
 
 const allowed = { outcome: 'allowed', warnings: [] }
 
 describe('a review', () => {
-  it('lets everything be deleted', async () => {
+  it('allows every deletion', async () => {
     expect(
       await reviewer().review(request({ operation: 'DELETE', object: undefined, oldObject: bad })),
     ).toEqual(allowed)
   })
 
-  it('W1 R66 denies nothing at all', async () => {
+  it('W1 R66 denies a request without an object', async () => {
     expect(await reviewer().review(request({ object: undefined }))).toEqual({
       outcome: 'denied',
       problems: [{ path: '', message: 'AdmissionRequest object contains no data' }],
@@ -68,7 +68,7 @@ describe('a review', () => {
     })
   })
 
-  it('lets a wrong object keep its spec, so that its finalizers can be taken away', async () => {
+  it('allows a wrong object with an unchanged spec, so that its finalizers can be removed', async () => {
     const finalized = { ...bad, metadata: { ...bad.metadata, finalizers: ['node-1'] } }
     expect(
       await reviewer().review(request({ operation: 'UPDATE', object: bad, oldObject: finalized })),
@@ -82,7 +82,7 @@ describe('a review', () => {
     })
   })
 
-  it('compares specs however deep they are', async () => {
+  it('compares specs of any depth', async () => {
     const deep = () => JSON.parse(`{"spec":${'['.repeat(100_000)}${']'.repeat(100_000)}}`)
     const verdict = await reviewer().review(
       request({ operation: 'UPDATE', object: deep(), oldObject: deep() }),
@@ -96,7 +96,7 @@ describe('a review', () => {
     })
   })
 
-  it('refuses a name that is taken, of new objects only', async () => {
+  it('refuses a name in use, for new objects only', async () => {
     const taken = { path: 'metadata.name', message: 'taken' }
     const asked: string[][] = []
     const names: NamesInUse = {
@@ -126,7 +126,7 @@ describe('a review', () => {
       'Ignore',
       { outcome: 'allowed', warnings: [expect.stringContaining('the API server is away')] },
     ],
-  ])('that cannot be done whole fails as it is told: %s', async (failurePolicy, verdict) => {
+  ])('that is incomplete follows the failure policy: %s', async (failurePolicy, verdict) => {
     const names: NamesInUse = {
       problems: () => Promise.reject(new Error('the API server is away')),
     }
@@ -137,7 +137,7 @@ describe('a review', () => {
     )
   })
 
-  it('W1 outlives the schema of a handler that throws', async () => {
+  it('W1 survives a schema of a handler that throws', async () => {
     const details = z.unknown().transform(() => {
       throw new Error('a mistake of its own')
     })
@@ -149,7 +149,7 @@ describe('a review', () => {
     })
   })
 
-  it('does not wait for ever for the schema of a handler', async () => {
+  it('limits the time of the schema of a handler', async () => {
     const details = z.unknown().refine(() => new Promise<boolean>(() => {}))
     const clock = new ManualClock()
     const verdict = reviewer({ clock, handlers: new Map([['sensor', { details }]]) }).review(
@@ -163,7 +163,7 @@ describe('a review', () => {
     })
   })
 
-  it('W1 R66 never throws, and says where, whatever it is given', async () => {
+  it('W1 R66 never throws, and names the path, for any object', async () => {
     const names = fc.constantFrom(
       'apiVersion',
       'kind',
@@ -225,7 +225,7 @@ describe('a review', () => {
     )
   })
 
-  it('of the largest objects takes its time, but not all of it', async () => {
+  it('of the largest objects ends in time', async () => {
     const rows = Array.from({ length: 60_000 }, (_, index) => index)
     const spec = {
       discoveryHandler: {
@@ -288,11 +288,11 @@ describe('an AdmissionReview', () => {
     ],
     ['has no request', review({}), /has no request/],
     ['has no uid', review({ request: { object: good } }), /has no uid/],
-  ])('is not understood where it %s', (_what, body, message) => {
+  ])('is refused if it %s', (_what, body, message) => {
     expect(readAdmissionReview(body)).toMatch(message)
   })
 
-  it('names each problem by its path, for people and for programs', () => {
+  it('names the path of each problem, for people and for programs', () => {
     const problems = [
       { path: 'spec.capacity', message: 'too small' },
       { path: 'spec.brokerSpec', message: 'too many' },
@@ -323,7 +323,7 @@ describe('an AdmissionReview', () => {
     })
   })
 
-  it('shows no more than people read', () => {
+  it('limits the shown problems', () => {
     const problems = Array.from({ length: 500 }, () => ({
       path: 'p'.repeat(5000),
       message: 'm'.repeat(5000),
@@ -335,7 +335,7 @@ describe('an AdmissionReview', () => {
     expect(text).toContain('and 480 more')
   })
 
-  it('says that it is worth another try where nobody can tell', () => {
+  it('asks for a retry if a check could not be done', () => {
     expect(
       admissionReview(request({}), { outcome: 'undecided', reasons: ['a', 'b'] }),
     ).toMatchObject({

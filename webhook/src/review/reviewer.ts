@@ -38,7 +38,8 @@ export class Reviewer {
         problems: [{ path: '', message: 'AdmissionRequest object contains no data' }],
         warnings: [],
       }
-    // A Configuration that was wrong before the webhook was installed can still get labels, lose finalizers, and be deleted.
+    // A Configuration that was wrong before the webhook was installed can still get labels, lose
+    // finalizers, and be deleted.
     if (
       operation === 'UPDATE' &&
       oldObject !== undefined &&

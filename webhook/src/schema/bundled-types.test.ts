@@ -8,8 +8,8 @@ import { fieldType } from './kubernetes-types.js'
 
 const home = path.join(import.meta.dirname, '../..')
 
-describe('the types that come with the webhook', () => {
-  it('are those that scripts/bundled-types.mjs makes', async () => {
+describe('the bundled types', () => {
+  it('are the output of scripts/bundled-types.mjs', async () => {
     const { stdout } = await promisify(execFile)(process.execPath, [
       path.join(home, 'scripts/bundled-types.mjs'),
       '--print',
@@ -17,7 +17,7 @@ describe('the types that come with the webhook', () => {
     expect(await readFile(path.join(home, 'src/generated/bundled-types.ts'), 'utf8')).toBe(stdout)
   })
 
-  it('are whole: each that a field names is there', () => {
+  it('are complete: each type that a field names exists', () => {
     for (const fields of Object.values(BUNDLED_TYPES.types)) {
       for (const text of Object.values(fields)) {
         const name = text.replace(/^(\[\]|\{\})*/, '').replace(/!$/, '')
@@ -28,7 +28,7 @@ describe('the types that come with the webhook', () => {
     }
   })
 
-  it('are of a Kubernetes that has resources of a Pod', () => {
+  it('come from a Kubernetes with resources of a Pod', () => {
     expect(BUNDLED_TYPES.types.V1PodSpec?.resources).toBe('V1ResourceRequirements')
   })
 })

@@ -64,7 +64,7 @@ describe('a spec of Kubernetes', () => {
       'podSpec',
       '{containers: [], volumes: [{name: v, csi: {driver: d}}]}',
     ],
-  ])('may have %s', (_what, root, yaml) => {
+  ])('can have %s', (_what, root, yaml) => {
     expect(problems(root, yaml)).toEqual([])
   })
 
@@ -187,7 +187,7 @@ describe('a spec of Kubernetes', () => {
     expect(problems(root, yaml)).toEqual([problem])
   })
 
-  it('leaves out what somebody else fills in', () => {
+  it('can omit a field that akri.js fills in', () => {
     const check = (filledIn: string[]) =>
       checkType(
         { template: {} },
@@ -199,14 +199,14 @@ describe('a spec of Kubernetes', () => {
     expect(check(['selector'])).toEqual([])
   })
 
-  it('is looked at only until there are problems enough', () => {
+  it('is checked until the limit of problems', () => {
     const containers = Array.from({ length: 1000 }, () => ({ nonsense: 1 }))
     expect(
       checkType({ containers }, { types: BUNDLED_TYPES, root: 'podSpec', path: '', limit: 5 }),
     ).toHaveLength(5)
   })
 
-  it('fits where each field has a value of its type', () => {
+  it('is right if each field has a value of its type', () => {
     const spec = fc.constantFrom<Root>('podSpec', 'jobSpec', 'deploymentSpec', 'serviceSpec')
     const sample = spec.chain((root) =>
       fittingValue(BUNDLED_TYPES.roots[root], BUNDLED_TYPES, 6).map((value) => ({ root, value })),
@@ -220,7 +220,7 @@ describe('a spec of Kubernetes', () => {
     )
   })
 
-  it('is never too strange to be checked', () => {
+  it('never makes the check throw', () => {
     fc.assert(
       fc.property(
         fc.jsonValue(),

@@ -5,7 +5,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { BUNDLED_TYPES } from '../generated/bundled-types.js'
 import { ClusterTypes } from './cluster-types.js'
 
-// The API server of the end-to-end tests is older than OpenAPI 3: here its paths are answered as its specification has them.
+// The API server of the end-to-end tests is older than OpenAPI 3. The fake API server answers as
+// its specification says.
 
 const PREFIX = '#/components/schemas/'
 const fields = (...names: string[]) => ({
@@ -83,7 +84,7 @@ async function start() {
   await clock.untilSleeping()
 }
 
-/** The next attempt, when its time has come. */
+/** Waits for the next attempt. */
 async function again() {
   api.requests.length = 0
   await clock.advance(5 * 60_000)
@@ -91,13 +92,13 @@ async function again() {
 }
 
 describe('the types of the cluster', () => {
-  it('are those that come with the webhook until the cluster has told its own', async () => {
+  it('are the bundled types until the cluster has described its types', async () => {
     expect([types.source, types.current]).toEqual(['bundled', BUNDLED_TYPES])
     await start()
     expect([types.source, types.current.version]).toEqual(['cluster', 'v1.40.0'])
   })
 
-  it('are read from OpenAPI 3 where it is, group by group, so that the fields of a newer cluster are known', async () => {
+  it('are read from OpenAPI 3 by groups, so that the fields of a newer cluster are known', async () => {
     await start()
     expect(types.current.types['io.k8s.api.core.v1.PodSpec']).toHaveProperty('brandNew')
     expect(asked()).toEqual([
@@ -119,7 +120,7 @@ describe('the types of the cluster', () => {
       'has it at another server',
       { paths: { 'api/v1': { serverRelativeURL: '@elsewhere.example/openapi' } } },
     ],
-  ])('are read from OpenAPI 2 where the cluster %s', async (_what, index) => {
+  ])('are read from OpenAPI 2 if the cluster %s', async (_what, index) => {
     api.documents.set('/openapi/v3', index)
     await start()
     expect(types.source).toBe('cluster')
@@ -136,7 +137,7 @@ describe('the types of the cluster', () => {
     expect(types.current.version).toBe('v1.41.0')
   })
 
-  it('stay as they were while the cluster tells nothing that makes sense, and are asked for again', async () => {
+  it('stay as they were while the cluster answers nonsense, and are requested again', async () => {
     api.documents.set('/openapi/v3', undefined)
     api.documents.set('/openapi/v2', { definitions: CORE })
     await start()

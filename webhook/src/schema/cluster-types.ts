@@ -6,7 +6,10 @@ import { at } from '../json.js'
 import type { KubernetesTypes } from './kubernetes-types.js'
 import { schemasIn, typesOf } from './openapi.js'
 
-/** The interval between two reads of the cluster's version, in milliseconds. The types change only with the version. */
+/**
+ * The interval between two reads of the cluster's version, in milliseconds. The types change only
+ * with the version.
+ */
 const VERSION_MS = 5 * 60_000
 /** The time limit of a document, in milliseconds: a document has megabytes. */
 const DOCUMENT_MS = 30_000

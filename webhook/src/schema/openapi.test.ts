@@ -93,7 +93,7 @@ describe('the types of a cluster', () => {
     expect(typesOf(schemasIn(document), 'v1.20.2')?.types).toEqual(TYPES)
   })
 
-  it('come from its OpenAPI 3, where references have defaults beside them', () => {
+  it('come from its OpenAPI 3, in which references have defaults', () => {
     const document = {
       openapi: '3.0.0',
       components: {
@@ -130,7 +130,7 @@ describe('the types of a cluster', () => {
     [],
     { definitions: [] },
     { components: { schemas: null } },
-  ])('are not there in %j', (document) => {
+  ])('are absent in %j', (document) => {
     expect(typesOf(schemasIn(document), 'v1')).toBeUndefined()
   })
 })

@@ -9,7 +9,9 @@ const ROOTS: Readonly<Record<Root, string>> = {
   serviceSpec: 'io.k8s.api.core.v1.ServiceSpec',
 }
 
-/** Types with a parser of their own in Kubernetes. Versions of Kubernetes describe them differently. */
+/**
+ * Types with a parser of their own in Kubernetes. Versions of Kubernetes describe them differently.
+ */
 const SPECIAL: Readonly<Record<string, string>> = {
   'io.k8s.apimachinery.pkg.api.resource.Quantity': 'quantity',
   'io.k8s.apimachinery.pkg.util.intstr.IntOrString': 'intOrString',
