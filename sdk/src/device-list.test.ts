@@ -45,13 +45,13 @@ describe('checkDeviceList', () => {
     expect(() => checkDeviceList(list)).toThrow(InvalidDeviceListError)
   })
 
-  it('fills in what is optional', () => {
+  it('adds the optional members', () => {
     expect(checkDeviceList([{ id: 'cam' }])).toEqual([
       { id: 'cam', properties: {}, mounts: [], deviceSpecs: [] },
     ])
   })
 
-  it('throws nothing but InvalidDeviceListError, whatever it is given', () => {
+  it('throws only InvalidDeviceListError, for any value', () => {
     const entry = fc.record(
       {
         id: fc.anything(),
@@ -85,7 +85,7 @@ describe('equalDeviceLists', () => {
     { selector: ({ id }) => id },
   )
 
-  it('takes no notice of the order of devices and properties', () => {
+  it('ignores the order of devices and properties', () => {
     fc.assert(
       fc.property(devices, (list: Device[]) => {
         const turned = list
@@ -99,7 +99,7 @@ describe('equalDeviceLists', () => {
     )
   })
 
-  it('sees a device more, a device less and a changed property', () => {
+  it('detects an added device, a removed device and a changed property', () => {
     const list = [{ id: 'a', properties: { A: '1' } }]
     expect(equalDeviceLists(list, [])).toBe(false)
     expect(equalDeviceLists(list, [...list, { id: 'b' }])).toBe(false)

@@ -63,7 +63,7 @@ describe('openDiscovery', () => {
     stop.abort()
   })
 
-  it('runs the finally of a handler when the signal is aborted and when the reader stops', async () => {
+  it('runs the finally block of a handler after an abort, and when the reader stops', async () => {
     for (const end of ['abort', 'return'] as const) {
       let told: () => void = () => undefined
       const cleaned = new Promise<void>((resolve) => {
@@ -86,7 +86,7 @@ describe('openDiscovery', () => {
     }
   })
 
-  it('ends at the signal although the handler, or the check of its details, never answers', async () => {
+  it('ends at an abort, even if the handler or the check of its details never answers', async () => {
     const deaf = open(async function* () {
       await new Promise(() => undefined)
       yield []
@@ -99,7 +99,7 @@ describe('openDiscovery', () => {
     }
   })
 
-  it('tells wrong details, a wrong list and a handler that throws apart', async () => {
+  it('has different errors for wrong details, a wrong list and a handler that throws', async () => {
     await expect(
       open(async function* () {}, { details: 'a: [' }).lists.next(),
     ).rejects.toBeInstanceOf(InvalidDetailsError)
@@ -118,7 +118,7 @@ describe('openDiscovery', () => {
     })
   })
 
-  it('takes a schema that throws as a failure of the handler', async () => {
+  it('treats a schema that throws as a failure of the handler', async () => {
     const validate = () => {
       throw new TypeError('schema is broken')
     }

@@ -18,7 +18,7 @@ describe('every', () => {
     expect(clock.sleeping).toEqual([])
   })
 
-  it('leaves out the rounds that a slow body misses', async () => {
+  it('skips the rounds that a slow loop body misses', async () => {
     const clock = new ManualClock()
     const stop = new AbortController()
     const times: number[] = []

@@ -6,7 +6,7 @@ import { fitIntoList } from './fit-into-list.js'
 const named = (count: number, properties: Device['properties'] = {}) =>
   Array.from({ length: count }, (_, n): Device => ({ id: `device-${n}`, properties }))
 
-it('keeps all that a list has room for, each id once and in their order', () => {
+it('keeps the devices that fit into a list, each id once and in order', () => {
   const devices = named(1000)
   expect(fitIntoList([...devices, { id: 'device-0' }])).toEqual({ devices, leftOut: 0 })
   expect(fitIntoList([])).toEqual({ devices: [], leftOut: 0 })
@@ -16,14 +16,11 @@ it.each<[string, Device['properties']]>([
   ['long values', { A: 'x'.repeat(10_000) }],
   ['many short ones', Object.fromEntries(Array.from({ length: 500 }, (_, n) => [`P${n}`, 'x']))],
   ['other characters', { A: 'ä€😀'.repeat(1000) }],
-])(
-  'leaves out those for which there is no room, and what it keeps is a list that is taken: %s',
-  (_, properties) => {
-    const all = named(2000, properties)
-    const { devices, leftOut } = fitIntoList(all)
-    expect(leftOut).toBeGreaterThan(0)
-    expect(devices).toEqual(all.slice(0, all.length - leftOut))
-    expect(() => checkDeviceList(devices)).not.toThrow()
-    expect(() => checkDeviceList(all)).toThrow(/bytes, more than/)
-  },
-)
+])('leaves out the devices that do not fit, and the rest is a valid list: %s', (_, properties) => {
+  const all = named(2000, properties)
+  const { devices, leftOut } = fitIntoList(all)
+  expect(leftOut).toBeGreaterThan(0)
+  expect(devices).toEqual(all.slice(0, all.length - leftOut))
+  expect(() => checkDeviceList(devices)).not.toThrow()
+  expect(() => checkDeviceList(all)).toThrow(/bytes, more than/)
+})

@@ -10,7 +10,7 @@ import { eventually } from '../../test/support/eventually.js'
 import { serveDiscovery } from './handler-server.js'
 import { ServeMetrics } from './metrics.js'
 
-it('holds no list but the newest for an agent that does not read', async () => {
+it('keeps only the newest list for an agent that does not read', async () => {
   const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-slow-'))
   const rounds = 100
   let round = 0

@@ -145,7 +145,7 @@ it('serves by akri-handler, survives kill -9 on its stale socket, logs no secret
   }
 })
 
-it('akri-handler loads a package that exports to import only, and says in one line what it cannot load', async () => {
+it('akri-handler loads a package that exports to import only, and names a module that it cannot load in one line', async () => {
   const installed = path.join(project, 'node_modules/only-import')
   await mkdir(installed)
   await writeFile(

@@ -4,7 +4,7 @@ import { Presence } from './presence.js'
 describe('Presence', () => {
   const ids = (devices: { id: string }[]) => devices.map(({ id }) => id)
 
-  it('keeps a device for as many missed rounds in a row as are allowed', () => {
+  it('keeps a device for the allowed number of missed rounds in a row', () => {
     const presence = new Presence({ missesAllowed: 2 })
     expect(ids(presence.round([{ id: 'a' }]))).toEqual(['a'])
     expect(ids(presence.round([]))).toEqual(['a'])
@@ -14,7 +14,7 @@ describe('Presence', () => {
     expect(ids(presence.round([]))).toEqual([])
   })
 
-  it('gives each device as it was last seen, and forgets one that said goodbye', () => {
+  it('returns each device as last seen, and forgets a device after a goodbye', () => {
     const presence = new Presence({ missesAllowed: 1 })
     presence.round([{ id: 'a', properties: { IP: '1' } }])
     presence.round([{ id: 'a', properties: { IP: '2' } }, { id: 'b' }])

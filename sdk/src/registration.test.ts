@@ -68,7 +68,7 @@ async function agentThatAnswers(answer: (count: number) => status): Promise<Serv
 }
 
 describe('keepRegistered', () => {
-  it('waits for an agent that is not there yet, at most a second between attempts', async () => {
+  it('waits for an agent, at most a second between attempts', async () => {
     const clock = new ManualClock()
     void start(clock)
     for (let attempt = 0; attempt < 8; attempt++) {
@@ -82,7 +82,7 @@ describe('keepRegistered', () => {
     expect(await agent.registration('test')).toMatchObject({ shared: true, endpointType: 'UDS' })
   })
 
-  it('tries again with a growing back-off when the agent refuses, and goes on', async () => {
+  it('retries with a growing back-off while the agent refuses', async () => {
     const waits: number[] = []
     const clock: Clock = {
       monotonicMs: () => 0,
@@ -108,7 +108,7 @@ describe('keepRegistered', () => {
     }
   })
 
-  it('says that it is registered only for as long as the connection lasts', async () => {
+  it('reports the registration only while the connection lasts', async () => {
     const clock = new ManualClock()
     const seen: boolean[] = []
     const agent = await SimulatedAgent.start({ directory })

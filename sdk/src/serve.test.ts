@@ -50,7 +50,7 @@ const one: Discover = async function* () {
 }
 
 describe('serve', () => {
-  it('A4 an idle handler registers again when the agent has died and come back', async () => {
+  it('A4 an idle handler registers again after a restart of the agent', async () => {
     const { metricsPort } = await start(handlerOf('idle', one), { metricsPort: 0 })
     // Before it has the answer, it would only try again what has failed.
     await eventually(async () =>
@@ -95,7 +95,7 @@ describe('serve', () => {
     await expect(start(handlerOf('plain', one))).rejects.toThrow(/it is not a socket/)
   })
 
-  it('lets go of the health port when a handler cannot be served', async () => {
+  it('frees the health port if a handler cannot be served', async () => {
     await writeFile(path.join(directory, 'plain.sock'), 'x')
     const probe = net.createServer().listen(0)
     await new Promise((resolve) => probe.once('listening', resolve))
@@ -106,7 +106,7 @@ describe('serve', () => {
     await start(handlerOf('good', one), { metricsPort })
   })
 
-  it('is ready only while it is registered, and counts in its metrics', async () => {
+  it('is ready only while it is registered, and shows the registration in its metrics', async () => {
     const { metricsPort } = await start(handlerOf('seen', one), { metricsPort: 0 })
     const get = (at: string) => fetch(`http://127.0.0.1:${metricsPort}${at}`)
     const counted = async () => (await get('/metrics')).text()
@@ -121,7 +121,7 @@ describe('serve', () => {
     expect((await get('/other')).status).toBe(404)
   })
 
-  it('says 0 of itself while no agent has come yet', async () => {
+  it('has metrics of 0 before the first registration', async () => {
     agent.die()
     const { metricsPort } = await start(handlerOf('early', one), { metricsPort: 0 })
     const text = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text()
@@ -137,7 +137,7 @@ describe('serve', () => {
 })
 
 describe('a discovery over the socket', () => {
-  it('says INVALID_ARGUMENT for wrong details, INTERNAL for a wrong list, UNKNOWN for a handler that throws, and goes on serving', async () => {
+  it('ends with INVALID_ARGUMENT for wrong details, INTERNAL for a wrong list and UNKNOWN for a handler that throws, and serves on', async () => {
     const handler = handlerOf('odd', async function* ({ details }) {
       if (details.list === 'bad') yield [{ id: '' }]
       if (details.fail === true) throw new TypeError('no such bus')
@@ -170,7 +170,7 @@ describe('a discovery over the socket', () => {
     expect(await (await agent.discover('none')).next()).toEqual([])
   })
 
-  it('closes although a handler floods, and another ignores its signal', async () => {
+  it('closes even if a handler yields without end and another ignores its signal', async () => {
     const flood = handlerOf('flood', async function* () {
       for (let n = 0; ; n++) yield [{ id: `n${n}` }]
     })

@@ -11,7 +11,7 @@ import { z } from 'zod'
 import { eventually } from '../../test/support/eventually.js'
 import { serve } from './serve.js'
 
-it('leaves the socket of whoever takes over while it is still closing', async () => {
+it('does not remove the socket of a second server that starts while the first closes', async () => {
   const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-serving-'))
   const socket = path.join(directory, 'slow.sock')
   const handler = defineDiscoveryHandler({
@@ -24,14 +24,14 @@ it('leaves the socket of whoever takes over while it is still closing', async ()
   })
   const serveIt = () => serve(handler, { directory, environment: {}, log: silentLogger })
   const first = await serveIt()
-  // Takes nothing that it is sent, so that its stream cannot end and the server waits for it.
+  // The peer reads nothing, so the stream cannot end, and the server waits for the peer.
   const peer = connect('http://localhost', { settings: { initialWindowSize: 0 }, path: socket })
   const stream = peer.request({
     ':method': 'POST',
     ':path': '/v0.DiscoveryHandler/Discover',
     'content-type': 'application/grpc',
   })
-  for (const one of [peer, stream]) one.on('error', () => {})
+  for (const side of [peer, stream]) side.on('error', () => {})
   stream.end(Buffer.alloc(5))
   await once(stream, 'response')
   let closed = false

@@ -7,20 +7,20 @@ import { InvalidDetailsError } from './errors.js'
 const schema = z.object({ url: z.url(), ports: z.array(z.number()).optional() })
 
 describe('parseDetails', () => {
-  it('reads YAML and JSON, and takes nothing at all as an empty mapping', async () => {
+  it('reads YAML and JSON, and an empty text as an empty mapping', async () => {
     expect(await parseDetails('url: http://a', schema)).toEqual({ url: 'http://a' })
     expect(await parseDetails('{"url":"http://a"}', schema)).toEqual({ url: 'http://a' })
     expect(await parseDetails(' \n', z.object({}))).toEqual({})
   })
 
-  it('names the path and the value of what is wrong', async () => {
+  it('names the path and the value of a wrong field', async () => {
     await expect(parseDetails('url: http://a\nports: [1, x]', schema)).rejects.toThrow(
       /ports\[1\]: .*it is "x"/,
     )
     await expect(parseDetails('', schema)).rejects.toThrow(/url: .*it is missing/)
   })
 
-  it('names the fields that there are beside one that there is not', async () => {
+  it('names the known fields beside an unknown field', async () => {
     const filter = z.strictObject({
       items: z.array(z.string().transform((text) => text.length)),
       action: z.string().default('Include'),
@@ -41,19 +41,19 @@ describe('parseDetails', () => {
     await expect(parseDetails('urls: 1', odd)).rejects.toThrow(/: Unrecognized key: "urls"$/)
   })
 
-  it('names line and column of what is not YAML', async () => {
+  it('names line and column of a YAML error', async () => {
     await expect(parseDetails('a: 1\nb: [', schema)).rejects.toThrow(
       /not YAML.*line \d+, column \d+/,
     )
   })
 
-  it('refuses more than fits into a Kubernetes object', async () => {
+  it('refuses a text that is longer than a Kubernetes object', async () => {
     await expect(parseDetails('x'.repeat(1024 * 1024 + 1), schema)).rejects.toThrow(
       /1048577 bytes, more than 1048576/,
     )
   })
 
-  it('throws nothing but InvalidDetailsError, whatever the text', async () => {
+  it('throws only InvalidDetailsError, for any text', async () => {
     const yaml = fc
       .array(
         fc.constantFrom(

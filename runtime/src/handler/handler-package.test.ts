@@ -44,7 +44,7 @@ describe('the package of a handler', () => {
     ['by a plain path', { exports: './main.js' }],
     ['by main', { main: 'main.js' }],
   ])(
-    'is known by its package.json, and loaded when it is needed: exported %s',
+    'is read from its package.json, and imported on demand: exported %s',
     async (_how, manifest) => {
       await install({ akri, ...manifest })
       const found = await findHandlerPackage('sensor', directory)
@@ -53,7 +53,7 @@ describe('the package of a handler', () => {
     },
   )
 
-  it('is found by its path too', async () => {
+  it('is also found by its path', async () => {
     await install({ akri, exports: './main.js' })
     expect((await findHandlerPackage('./node_modules/sensor', directory)).name).toBe('sensor')
   })
@@ -78,7 +78,7 @@ describe('the package of a handler', () => {
     await expect(findHandlerPackage('sensor', directory)).rejects.toThrow(message)
   })
 
-  it('is refused when it is loaded and holds another handler than it says', async () => {
+  it('is refused if it exports another handler than its package.json names', async () => {
     await install({ akri, exports: './main.js' }, 'other')
     const found = await findHandlerPackage('sensor', directory)
     await expect(found.load()).rejects.toThrow(

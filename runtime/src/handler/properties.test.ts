@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { DiscoveryProperties } from './properties.js'
 
 describe('DiscoveryProperties', () => {
-  it('tells a property without a value from an empty one and from none, also over the wire', () => {
+  it('distinguishes no property, no value and an empty value, also over the wire', () => {
     const bytes = new Uint8Array([0xff])
     const sent = new DiscoveryProperties([
       ['none', undefined],

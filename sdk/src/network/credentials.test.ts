@@ -34,7 +34,7 @@ function read(texts: Record<string, string | Uint8Array | undefined>) {
 const password = (username: string, text = '') => ({ kind: 'password', username, password: text })
 
 describe('credentials of devices', () => {
-  it('are read out of lists', () => {
+  it('are read from lists', () => {
     const { credentials, warnings } = read({
       device_credential_list: '["one", "two"]',
       one: JSON.stringify({
@@ -49,7 +49,7 @@ describe('credentials of devices', () => {
     expect(warnings).toEqual([])
   })
 
-  it('are read out of properties that lists refer to', () => {
+  it('are read from properties that lists refer to', () => {
     const { credentials, warnings } = read({
       device_credential_ref_list: '["refs"]',
       refs: JSON.stringify({
@@ -70,7 +70,7 @@ describe('credentials of devices', () => {
     expect(warnings).toEqual([])
   })
 
-  it('are read out of properties of their own', () => {
+  it('are read from properties of their own', () => {
     const { credentials } = read({
       username_cam_a: 'a',
       password_cam_a: 'p',
@@ -82,7 +82,7 @@ describe('credentials of devices', () => {
     expect(credentials.for('cam-b')).toEqual(password('d'))
   })
 
-  it('of a device go before those for all, later forms before earlier ones, and its first name before the others', () => {
+  it('of a device count before the default, later forms before earlier forms, and the first name before the others', () => {
     const list = {
       device_credential_list: '["l"]',
       l: JSON.stringify({ a: { username: 'l' }, default: { username: 'ld' } }),
@@ -110,7 +110,7 @@ describe('credentials of devices', () => {
     ])
   })
 
-  it('may be of another kind, in every form, which counts before a password of the same form', () => {
+  it('can have another kind in every form, which counts before a password of the same form', () => {
     const ab = { kind: 'mirrored', text: 'ab' }
     const list = {
       device_credential_list: '["l"]',
@@ -142,7 +142,7 @@ describe('credentials of devices', () => {
     expect(JSON.stringify(broken.warnings)).not.toContain('hunter2')
   })
 
-  it('that are malformed are left out, and the log says where they are but not what', () => {
+  it('that are malformed are left out, and the log names the property without its value', () => {
     const { credentials, warnings } = read({
       device_credential_list: '["absent", "broken", "some", "some"]',
       broken: '{"hunter2"',
@@ -191,7 +191,7 @@ describe('credentials of devices', () => {
     expect(JSON.stringify([warnings, lists.warnings])).not.toContain('hunter2')
   })
 
-  it('of any bytes are read or left out, and never throw', () => {
+  it('with any bytes are read or left out, and never throw', () => {
     const name = fc.constantFrom(
       'device_credential_list',
       'device_credential_ref_list',

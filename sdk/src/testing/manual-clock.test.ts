@@ -2,7 +2,7 @@ import { ManualClock } from '@akrijs/runtime/testing'
 import { describe, expect, it } from 'vitest'
 
 describe('ManualClock', () => {
-  it('wakes sleepers in the order in which they are due, each at its own time', async () => {
+  it('wakes sleepers in order, each at its own time', async () => {
     const clock = new ManualClock(1000)
     const woken: [string, number][] = []
     const sleeper = async (name: string, ms: number) => {
@@ -21,7 +21,7 @@ describe('ManualClock', () => {
     expect(clock.monotonicMs()).toBe(1031)
   })
 
-  it('wakes who goes to sleep again on the way', async () => {
+  it('wakes a sleeper that sleeps again during an advance', async () => {
     const clock = new ManualClock()
     const times: number[] = []
     const loop = (async () => {
