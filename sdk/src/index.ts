@@ -4,6 +4,7 @@ export {
   type Clock,
   defineError,
   type ErrorKind,
+  Latest,
   type Logger,
   messageOf,
   silentLogger,

@@ -1,4 +1,5 @@
 import type { Clock } from '@akrijs/sdk'
+import { FairQueue } from '@akrijs/sdk/network'
 import type { Credential } from '../credentials.js'
 import type { Destination } from '../network-policy.js'
 
@@ -18,8 +19,8 @@ const MAX_REFUSALS = 10_000
 export class RefusedCredentials {
   readonly #options: RefusedCredentialsOptions
   readonly #refusedAt = new Map<string, number>()
-  /** The last attempt that runs or waits, by credential and place. */
-  readonly #attempts = new Map<string, Promise<unknown>>()
+  /** By credential and place. */
+  readonly #attempts = new FairQueue({ perKey: 1 })
 
   constructor(options: RefusedCredentialsOptions) {
     this.#options = options
@@ -32,20 +33,8 @@ export class RefusedCredentials {
   }
 
   /** Runs the attempts with one credential at one place one after the other: each knows the result of the first. */
-  async inTurn<T>(
-    place: Destination,
-    credential: Credential,
-    attempt: () => Promise<T>,
-  ): Promise<T> {
-    const key = keyOf(place, credential)
-    const before = this.#attempts.get(key)
-    const run = before === undefined ? attempt() : before.then(attempt, attempt)
-    this.#attempts.set(key, run)
-    try {
-      return await run
-    } finally {
-      if (this.#attempts.get(key) === run) this.#attempts.delete(key)
-    }
+  inTurn<T>(place: Destination, credential: Credential, attempt: () => Promise<T>): Promise<T> {
+    return this.#attempts.run(keyOf(place, credential), attempt)
   }
 
   add(place: Destination, credential: Credential): void {

@@ -1,12 +1,11 @@
 import { setMaxListeners } from 'node:events'
-import { AkriError, type Clock, every, type Logger, messageOf } from '@akrijs/sdk'
+import { AkriError, type Clock, every, Latest, type Logger, messageOf } from '@akrijs/sdk'
 import { FairQueue, plainAddress, SenderBudget } from '@akrijs/sdk/network'
 import type { CameraFacts, CameraRequest } from '../device/camera.js'
 import { RefusedCredentials } from '../device/refused-credentials.js'
 import { OnvifReplyError, OnvifUnreachableError } from '../errors.js'
 import type { NetworkPolicy } from '../network-policy.js'
 import { type Camera, type CameraQuery, CameraSet, type CameraSetOptions } from './camera-set.js'
-import { ChangeSignal } from './change-signal.js'
 import { type ServiceUrlOptions, serviceUrls } from './service-urls.js'
 import { type DiscoveryEvent, WsDiscovery, type WsDiscoveryOptions } from './ws-discovery.js'
 
@@ -69,7 +68,7 @@ export async function* discoverCameras(
 }
 
 class CameraDiscovery {
-  readonly changes = new ChangeSignal()
+  readonly changes = new Latest<void>()
   readonly #options: CameraDiscoveryOptions
   readonly #set: CameraSet
   readonly #discovery: WsDiscovery
@@ -129,7 +128,7 @@ class CameraDiscovery {
       this.#set.endRound()
       this.#startQueries(REQUERIES_PER_ROUND)
       this.#isListed = true
-      this.changes.notify()
+      this.changes.push()
     }
   }
 
@@ -207,7 +206,7 @@ class CameraDiscovery {
   }
 
   #onChange(): void {
-    if (this.#isListed) this.changes.notify()
+    if (this.#isListed) this.changes.push()
   }
 
   #logRefusedUrls(uuid: string, source: string, reasons: readonly string[]): void {
