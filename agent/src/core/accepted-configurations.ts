@@ -3,8 +3,8 @@ import { keyOf, keyParts, type ObjectKey } from '@akrijs/kube/objects'
 import type { ObjectCache } from '../ports/cluster.js'
 
 /**
- * The Configurations that are in force. Resources are named after Configurations without their namespace, so that of several
- * with one name, in different namespaces, only the oldest can be served; the others are as if they were not there.
+ * The Configurations that the agent serves. The name of a resource has no namespace. So of several Configurations with the
+ * same name, only the oldest is served, and the others are left out.
  */
 export class AcceptedConfigurations implements ObjectCache<Configuration> {
   readonly #all: ObjectCache<Configuration>
@@ -25,14 +25,14 @@ export class AcceptedConfigurations implements ObjectCache<Configuration> {
   list(): readonly Configuration[] {
     const first = new Map<string, Configuration>()
     for (const configuration of this.#all.list()) {
-      const known = first.get(configuration.metadata.name)
-      if (known === undefined || comesBefore(configuration, known))
+      const rival = first.get(configuration.metadata.name)
+      if (rival === undefined || comesBefore(configuration, rival))
         first.set(configuration.metadata.name, configuration)
     }
     return [...first.values()]
   }
 
-  /** The Configuration of the same name that is in force instead of this one. */
+  /** The Configuration of the same name that is served instead. */
   rival(key: ObjectKey): Configuration | undefined {
     const configuration = this.#all.get(key)
     if (configuration === undefined) return undefined
@@ -43,7 +43,7 @@ export class AcceptedConfigurations implements ObjectCache<Configuration> {
     return first === configuration ? undefined : first
   }
 
-  /** Calls back also for those of the same name: one that goes makes room for the next. */
+  /** Also calls back for Configurations of the same name: after a deletion, the next of them is served. */
   onChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
     this.#all.onChange((key) => {
       listener(key)
@@ -57,7 +57,7 @@ export class AcceptedConfigurations implements ObjectCache<Configuration> {
   }
 }
 
-/** All nodes must come to the same order, so that it does not depend on who was seen first. */
+/** The order is the same on all nodes: it does not depend on which Configuration was seen first. */
 function comesBefore(a: Configuration, b: Configuration): boolean {
   const [timeA, timeB] = [a.metadata.creationTimestamp, b.metadata.creationTimestamp]
   return timeA === timeB ? a.metadata.uid <= b.metadata.uid : timeA < timeB

@@ -1,20 +1,20 @@
 import { AkriError, type ErrorKind, kindOf } from '@akrijs/runtime'
 import type { DeviceList, DiscoveryProperties } from '@akrijs/runtime/handler'
 
-/** One place where a handler can be asked: a socket, or an object in this process. */
+/** One running copy of a handler: behind a socket, or in this process. */
 export interface HandlerEndpoint {
   /** {@link remoteUid}, or {@link embeddedUid}. */
   readonly uid: string
   readonly name: string
   readonly shared: boolean
   /**
-   * Opens one discovery. Yields the complete current list, again after every change, until the signal is aborted.
-   * Ends or throws {@link DiscoveryFailedError} when the handler is gone or refuses.
+   * Opens a discovery. Yields the complete list, and again after every change, until the signal is aborted. Ends or throws
+   * {@link DiscoveryFailedError} when the handler is gone or refuses.
    */
   discover(request: DiscoverRequest, signal: AbortSignal): AsyncIterable<DeviceList>
 }
 
-/** The uid of the endpoint of a handler that has registered. */
+/** The uid of the endpoint of a registered handler. */
 export function remoteUid(handler: string, endpoint: string): string {
   return `${handler}@${endpoint}`
 }
@@ -24,7 +24,7 @@ export function embeddedUid(handler: string): string {
   return `embedded-${handler}`
 }
 
-/** Whether an endpoint, which may be gone, was one of this handler. */
+/** Whether the uid is that of an endpoint of this handler, also of an endpoint that is gone. */
 export function isUidOf(handler: string, uid: string): boolean {
   return uid === embeddedUid(handler) || uid.startsWith(remoteUid(handler, ''))
 }
@@ -37,8 +37,8 @@ export interface DiscoverRequest {
 }
 
 /**
- * `invalid-details`: the Configuration is wrong, nothing gets better by trying again. `unreachable`: nobody listens at the
- * endpoint. `failed`: the handler said so, or its stream broke.
+ * `invalid-details`: the Configuration is wrong, and a retry cannot help. `unreachable`: nothing listens at the endpoint.
+ * `failed`: the handler reported an error, or its stream broke.
  */
 export type DiscoveryFailure = 'invalid-details' | 'unreachable' | 'failed'
 

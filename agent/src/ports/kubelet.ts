@@ -1,49 +1,49 @@
 import type { SlotName } from '@akrijs/api'
 import type { ObjectKey } from '@akrijs/kube/objects'
 
-/** The kubelet as the agent's core sees it. */
+/** The kubelet, as the agent's core uses it. */
 export interface Kubelet {
-  /** Where plugins put their sockets. */
+  /** The directory of the plugins' sockets. */
   readonly pluginDirectory: string
-  /** The Pods of this node, from whoever watches them; undefined where nobody does. */
+  /** The Pods of this node; undefined if Pods are not watched. */
   readonly pods: NodePods | undefined
   /**
    * Registers a plugin that already serves on `<pluginDirectory>/<socketName>`.
-   * @throws KubeletUnavailableError (transient) where the kubelet cannot be reached or refuses.
+   * @throws KubeletUnavailableError (transient) if the kubelet cannot be reached or refuses.
    */
   register(plugin: PluginRegistration, signal: AbortSignal): Promise<void>
   /**
-   * The device ids that containers of this node hold; read from podresources.
+   * The device ids that containers of this node hold, from podresources or from the container runtime.
    * @throws KubeletUnavailableError (transient)
    */
   listAllocated(signal: AbortSignal): Promise<Allocations>
-  /** Calls back when the kubelet came back and has forgotten every registration. */
+  /** Calls back after a restart of the kubelet: all registrations are lost. */
   onRestart(listener: () => void, signal: AbortSignal): void
-  /** Calls back now and then, while the kubelet is there, with the names of the files in the directory of plugins. */
+  /** Calls back after each periodic read of the plugin directory, with the names of its files, while the kubelet is up. */
   onDirectoryRead(listener: (names: ReadonlySet<string>) => void, signal: AbortSignal): void
 }
 
-/** By the name of the resource: which Pod holds which ids. */
+/** The allocations of Pods, by resource name. */
 export type Allocations = ReadonlyMap<string, readonly PodAllocation[]>
 
 export interface PodAllocation {
   readonly pod: ObjectKey
   readonly ids: ReadonlySet<string>
-  /** Which slots the ids stand for, where that is known. */
+  /** The slots of the ids, if the container's annotations tell them. */
   readonly slots?: ReadonlyMap<string, SlotName>
 }
 
-/** What podresources does not tell: Pods whose containers have not been given anything yet, and Pods that have ended. */
+/** What the kubelet's list does not tell: Pods without an allocation so far, and Pods that have ended. */
 export interface NodePods {
-  /** Whether all Pods have been seen: before that, absence means nothing. */
+  /** Whether all Pods have been seen. Before that, the absence of a Pod means nothing. */
   readonly synced: boolean
-  /** By how much it may know less than the kubelet does, in milliseconds. */
+  /** How far the watch of Pods may be behind the kubelet, in milliseconds. */
   readonly lagMs: number
-  /** The Pods that ask for the resource and have containers, or may yet get some; and how many of its ids these may have. */
+  /** The Pods that request the resource and may have containers, with the largest number of ids of these containers. */
   users(resourceName: string): ReadonlyMap<ObjectKey, number>
-  /** Whether all containers of the Pod have ended for good, although the kubelet may still list it. */
+  /** Whether all containers of the Pod have ended for good. The kubelet may still list such a Pod. */
   hasEnded(pod: ObjectKey): boolean
-  /** Calls back when a Pod has ended or is gone. */
+  /** Calls back after a Pod has ended or was deleted. */
   onGone(listener: () => void, signal: AbortSignal): void
 }
 

@@ -1,16 +1,16 @@
 export type PluginLevel = 'instance' | 'configuration'
 
-/** Who counts what happens. */
+/** Counts events of the agent, for its metrics. */
 export interface AgentObserver {
-  /** @param seconds since the handler was asked, with its first list */
+  /** @param seconds from the start of the discovery to its first list; undefined for later lists */
   handlerAnswered(configuration: string, handler: string, seconds: number | undefined): void
   handlerFailed(handler: string): void
   allocated(level: PluginLevel, result: 'granted' | 'refused'): void
   claimed(level: PluginLevel, outcome: 'claimed' | 'taken' | 'gone'): void
   reclaimed(): void
-  /** Of a claim that a container has and its Instance had lost; `restored` if it was written again. */
+  /** A lost claim of a running container was written again, has a conflict, or belongs to an unknown slot. */
   restored(outcome: 'restored' | 'taken' | 'unknown'): void
-  /** With the kubelet. */
+  /** The result of a registration with the kubelet. */
   registered(result: 'accepted' | 'failed'): void
 }
 

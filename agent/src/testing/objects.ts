@@ -10,7 +10,7 @@ import type { NodeName } from '@akrijs/kube/objects'
 
 // Objects for tests.
 
-const AS_MADE = {
+const METADATA = {
   namespace: 'default',
   uid: 'u1',
   generation: 1,
@@ -18,7 +18,7 @@ const AS_MADE = {
   creationTimestamp: '',
 }
 
-/** The Instance `cam-8120fe` of the Configuration `cam`: two slots of a device that `node-a` sees, unless it is told otherwise. */
+/** By default the Instance `cam-8120fe` of the Configuration `cam`: two slots of a device that `node-a` sees. */
 export function instanceWith(
   deviceUsage: Instance['spec']['deviceUsage'],
   spec: Partial<Instance['spec']> = {},
@@ -29,7 +29,7 @@ export function instanceWith(
     kind: 'Instance',
     metadata: {
       name: 'cam-8120fe' as InstanceName,
-      ...AS_MADE,
+      ...METADATA,
       ...metadata,
     },
     spec: {
@@ -45,7 +45,7 @@ export function instanceWith(
   }
 }
 
-/** The Configuration `lab` of the handler `told`, one device at a time, unless it is told otherwise. */
+/** By default the Configuration `lab` of the handler `told`, with capacity 1. */
 export function configurationWith(
   {
     handler = 'told',
@@ -59,7 +59,7 @@ export function configurationWith(
     kind: 'Configuration',
     metadata: {
       name: 'lab' as ConfigurationName,
-      ...AS_MADE,
+      ...METADATA,
       ...metadata,
     },
     spec: {
@@ -73,7 +73,7 @@ export function configurationWith(
 
 let names = 0
 
-/** A Configuration of a name that no other test has. */
+/** A Configuration with a name of its own. */
 export function manifest(spec: Partial<ConfigurationManifest['spec']> = {}): ConfigurationManifest {
   return {
     name: `lab-${process.pid}-${++names}` as ConfigurationName,
@@ -89,7 +89,7 @@ export function manifest(spec: Partial<ConfigurationManifest['spec']> = {}): Con
   }
 }
 
-/** What a node makes an Instance of. */
+/** The draft of an Instance. */
 export function draftOf(
   owner: Configuration,
   capacity: number,

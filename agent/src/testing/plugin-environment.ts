@@ -7,7 +7,7 @@ import { SimulatedKubelet, StandaloneCluster, StateFile } from '@akrijs/standalo
 import { AllocationLedger } from '../core/slots/allocation-ledger.js'
 import { KubeletSockets } from '../node/kubelet/kubelet-sockets.js'
 
-/** What device plugins have around them, for tests: a cluster, and a kubelet behind its sockets. */
+/** The environment of device plugins, for tests: a cluster, and a kubelet behind its sockets. */
 export class PluginEnvironment {
   readonly directory: string
   readonly cluster: StandaloneCluster

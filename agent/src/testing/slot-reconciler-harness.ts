@@ -10,7 +10,7 @@ import { KubeletUnavailableError } from '../errors.js'
 import type { NodePods, PodAllocation } from '../ports/kubelet.js'
 import { instanceWith } from './objects.js'
 
-// For tests of the reconciler: the Instance `cam-8120fe` with slots that one Pod may have, by the resource of either level.
+// For tests of the slot reconciler: the Instance `cam-8120fe`, and a Pod that may use its slots by both resources.
 
 export const key = objectKey('default', 'cam-8120fe')
 export const pod = objectKey('default', 'pod')
@@ -22,7 +22,7 @@ export const holdsAny = (...ids: string[]) =>
 
 const NODE = 'node-a' as NodeName
 
-/** The reconciler of `node-a`, with a cluster and a kubelet that are as a test says. */
+/** The slot reconciler of `node-a`, with a cluster and a kubelet that a test controls. */
 export class SlotReconcilerHarness {
   readonly clock = new ManualClock(1_000_000)
   readonly instances = new ObjectStore<Instance>()
@@ -31,27 +31,27 @@ export class SlotReconcilerHarness {
   readonly ledger: AllocationLedger
   readonly reconciler: SlotReconciler
   readonly stop = new AbortController()
-  /** What the kubelet lists; undefined while it cannot be asked. */
+  /** The list of the kubelet; undefined while the kubelet refuses. */
   listed: Map<string, PodAllocation[]> | undefined = new Map()
-  /** The Pods that ask for `akri.sh/cam-8120fe`, and for how many; undefined where nobody watches Pods. */
+  /** The Pods that request a resource, and how many ids each may have; undefined if Pods are not watched. */
   users: Map<ObjectKey, number> | undefined
   /** Whether all Pods have been seen. */
   synced = true
   readonly ended = new Set<ObjectKey>()
-  /** What was written: the slot and what it says since. */
+  /** The writes: the slot and its new claim. */
   readonly written: string[] = []
   readonly events: string[] = []
-  /** The messages of its log, of what is worth a line. */
-  readonly said: string[] = []
+  /** The messages of the log at level info. */
+  readonly messages: string[] = []
   /** How often the kubelet was asked. */
   asked = 0
-  /** Whether the API server is away. */
+  /** Whether the API server refuses. */
   failing = false
   /** Whether the kubelet does not answer. */
   hanging = false
-  /** Tells that a Pod has ended or is gone. */
+  /** Reports that a Pod has ended or was deleted. */
   podGone = () => {}
-  /** What the Instance has otherwise than usual. */
+  /** The fields of the Instance besides its claims. */
   #spec: Partial<Instance['spec']> = {}
   #ran: Promise<void> | undefined
 
@@ -67,7 +67,7 @@ export class SlotReconcilerHarness {
     })
     this.reconciler = new SlotReconciler({
       clock: this.clock,
-      log: { ...silentLogger, info: (_fields, message) => this.said.push(message) },
+      log: { ...silentLogger, info: (_fields, message) => this.messages.push(message) },
       node,
       claims: this.claims,
       ledger: this.ledger,
@@ -129,7 +129,7 @@ export class SlotReconcilerHarness {
     return this.instances.get(key)?.spec.deviceUsage ?? {}
   }
 
-  /** As the plugins do for a container. */
+  /** Claims slots, as a plugin does for a container. */
   claim(...slots: SlotName[]): Promise<void> {
     return this.claims.forRequest(async ({ claim }) => {
       for (const one of slots) await claim(one, async () => undefined)

@@ -3,8 +3,8 @@ import type { NodeName } from '@akrijs/kube/objects'
 import { blake2b } from '@noble/hashes/blake2.js'
 
 /**
- * The six hexadecimal digits that stand for a device: BLAKE2b with a digest of 3 bytes over the device's id, followed by
- * the node's name where only that node can see the device (contract of names, shared with other implementations).
+ * The six hexadecimal digits of a device: BLAKE2b with a digest of 3 bytes over the device's id. The node's name follows
+ * the id if only that node can see the device. Other implementations of Akri compute the same names.
  */
 export function deviceDigest(
   deviceId: string,

@@ -5,24 +5,24 @@ import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
 import { deviceDigest, instanceName } from './instance-name.js'
 import type { ServedInstance } from './served-instance.js'
 
-/** Annotation of an Instance: the id of its device, so that two ids with one digest are noticed rather than merged. */
+/** Annotation of an Instance with the id of its device: two devices with the same digest must not be merged. */
 export const DEVICE_ID_ANNOTATION = 'akri.sh/device-id'
 
-/** What this node should do about the Instances of one Configuration. */
+/** What this node does about the Instances of one Configuration. */
 export interface InstancePlan {
   readonly served: readonly PlannedInstance[]
-  /** Instances that this node is in although it does not see their device any more. */
+  /** Instances of this node whose device it no longer sees. */
   readonly leave: readonly Instance[]
   readonly collisions: readonly DigestCollision[]
 }
 
 export interface PlannedInstance extends ServedInstance {
   readonly shared: boolean
-  /** The Instance as it stands, if it does. */
+  /** The present Instance, if it exists. */
   readonly existing: Instance | undefined
 }
 
-/** Two devices whose ids have one digest: the second one gets no Instance. */
+/** Two devices whose ids have the same digest: the refused device gets no Instance. */
 export interface DigestCollision {
   readonly digest: string
   readonly kept: string
@@ -33,7 +33,7 @@ export interface InstancePlanInput {
   readonly configuration: Configuration
   readonly node: NodeName
   readonly devices: DeviceSet
-  /** All Instances that the cluster has. */
+  /** All Instances of the cluster. */
   readonly instances: Iterable<Instance>
 }
 
@@ -59,7 +59,7 @@ export function planInstances({
     const instance = existing.get(instanceName(name, digest))
     const foreignId = idOf(instance)
     const heldByAnother = foreignId !== undefined && foreignId !== device.id
-    // Where the other device may still be there, here or on another node, its Instance is not to be taken away.
+    // The other device may still exist, on this node or on another node: its Instance stays.
     if (
       heldByAnother &&
       (!devices.complete || instance?.spec.nodes.some((other) => other !== node))
@@ -86,14 +86,14 @@ export function planInstances({
     if (!instance.spec.nodes.includes(node)) return false
     const plannedId = planned.get(keyOf(instance))
     if (plannedId === undefined) return devices.complete
-    // Another device with the same digest has taken the place of this Instance's.
+    // Another device with the same digest has replaced the device of this Instance.
     return idOf(instance) !== undefined && idOf(instance) !== plannedId
   })
   const leaving = new Set(leave.map(keyOf))
   return { served: served.filter(({ key }) => !leaving.has(key)), leave, collisions }
 }
 
-/** Whether the Configuration, and none of an earlier life of the same name, is the owner of the Instance. */
+/** Whether the Configuration owns the Instance. An earlier Configuration of the same name has another uid. */
 export function isOwnedBy(
   instance: Instance,
   configuration: Pick<Configuration, 'metadata'>,
@@ -107,7 +107,7 @@ function idOf(instance: Instance | undefined): string | undefined {
   return instance?.metadata.annotations?.[DEVICE_ID_ANNOTATION]
 }
 
-/** Of devices whose list still stands: each change of one Instance makes a plan of all. */
+/** The digests of devices: each change of one Instance plans all Instances of its Configuration. */
 const digests = new WeakMap<
   Device,
   { readonly seenBy: NodeName | 'all'; readonly digest: string }
@@ -115,14 +115,14 @@ const digests = new WeakMap<
 
 function digestOf({ device, shared }: DiscoveredDevice, node: NodeName): string {
   const seenBy = shared ? 'all' : node
-  const known = digests.get(device)
-  if (known?.seenBy === seenBy) return known.digest
+  const cached = digests.get(device)
+  if (cached?.seenBy === seenBy) return cached.digest
   const digest = deviceDigest(device.id, shared ? { shared } : { shared, node })
   digests.set(device, { seenBy, digest })
   return digest
 }
 
-/** Of several ids with one digest, the one that has the Instance already stays; else the first in order of code units. */
+/** Of several devices with the same digest, the device of the present Instance wins, or else the first id by code units. */
 function oneDevicePerDigest(
   devices: Iterable<DiscoveredDevice>,
   node: NodeName,

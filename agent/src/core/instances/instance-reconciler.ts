@@ -14,17 +14,17 @@ import {
 } from './instance-plan.js'
 import type { InstancePlugins } from './served-instance.js'
 
-/** How many Instances of one Configuration are brought about at the same time. */
+/** How many Instances of one Configuration are reconciled at the same time. */
 const CONCURRENCY = 16
-/** How long each node of an Instance leaves a new capacity to the one before it, in milliseconds. */
-const STAND_IN_MS = 5000
+/** How long each node of an Instance waits for the node before it to write a new capacity, in milliseconds. */
+const FIRST_NODE_MS = 5000
 
 export interface InstanceReconcilerOptions {
   readonly cluster: Cluster
-  /** Those that are in force. */
+  /** The Configurations that the agent serves. */
   readonly configurations: ObjectCache<Configuration>
   readonly plugins: InstancePlugins
-  /** What containers have of an Instance that is made anew. */
+  /** The claims of running containers in a recreated Instance. */
   readonly ledger: Pick<AllocationLedger, 'claimsIn'>
   readonly node: NodeName
   readonly clock: Clock
@@ -32,20 +32,20 @@ export interface InstanceReconcilerOptions {
   deviceSet(configuration: ObjectKey): DeviceSet
 }
 
-/** Makes the Instances and the device plugins of this node follow what is discovered. */
+/** Keeps the Instances and the device plugins of this node in step with discovered devices. */
 export class InstanceReconciler {
   readonly #options: InstanceReconcilerOptions
-  /** The plugins that run, by Configuration. */
+  /** The Instances with a running plugin, by Configuration. */
   readonly #served = new Map<ObjectKey, Set<InstanceName>>()
   readonly #collisions = new Map<ObjectKey, readonly DigestCollision[]>()
-  /** Since when an Instance has not had the capacity that it is to have. */
+  /** Instances without the capacity of their Configuration, and since when. */
   readonly #behind = new Map<InstanceName, { readonly capacity: number; readonly since: number }>()
 
   constructor(options: InstanceReconcilerOptions) {
     this.#options = options
   }
 
-  /** Devices of this Configuration that got no Instance, because another one has the same digest. */
+  /** Devices of this Configuration that have no Instance, because another device has the same digest. */
   collisions(configuration: ObjectKey): readonly DigestCollision[] {
     return this.#collisions.get(configuration) ?? []
   }
@@ -54,13 +54,13 @@ export class InstanceReconciler {
     const { cluster, configurations, plugins, deviceSet, node } = this.#options
     const configuration = configurations.get(key)
     if (configuration === undefined || configuration.metadata.deletionTimestamp !== undefined) {
-      // Its Instances go with it: they are owned by it.
+      // The garbage collector deletes its Instances.
       await plugins.withdrawConfiguration(key)
       await this.#withdrawAllBut(key, new Set())
       this.#collisions.delete(key)
       return {}
     }
-    // With or without devices: a Pod may ask for the resource before there is one.
+    // With or without devices: a Pod may request the resource before the first device appears.
     await plugins.serveConfiguration({ key, name: configuration.metadata.name })
     const plan = planInstances({
       configuration,
@@ -73,21 +73,21 @@ export class InstanceReconciler {
     await inParallel(plan.leave, (instance) => this.#leave(instance))
     const waits: number[] = []
     await inParallel(plan.served, async (planned) => {
-      const wait = await this.#bringAbout(configuration, planned)
+      const wait = await this.#reconcileInstance(configuration, planned)
       if (wait !== undefined) waits.push(wait)
     })
     return waits.length === 0 ? {} : { requeueAfterMs: Math.min(...waits) }
   }
 
-  /** @returns how long to wait until this is called again, in milliseconds, if nothing happens before */
-  async #bringAbout(
+  /** @returns the time until the next reconcile, in milliseconds, if no event comes first */
+  async #reconcileInstance(
     configuration: Configuration,
     planned: PlannedInstance,
   ): Promise<number | undefined> {
     const { cluster, plugins, ledger, node, log } = this.#options
     const { namespace, name } = configuration.metadata
     this.#servedBy(keyOf(configuration)).add(planned.name)
-    // The plugin comes first, so that nobody sees an Instance that cannot be asked for yet.
+    // The plugin comes first: the resource of a visible Instance can be requested.
     await plugins.serve(planned)
 
     if (planned.existing === undefined) {
@@ -106,7 +106,7 @@ export class InstanceReconciler {
           deviceUsage: ledger.claimsIn(planned.name),
         },
       })
-      // Another node was first, or an Instance of the same name is on its way out: its change calls us again.
+      // Otherwise another node was first, or an Instance of that name is being deleted. Its change starts a reconcile.
       if (outcome === 'created')
         log.info({ instance: planned.name, device: planned.device.id }, 'instance created')
       return undefined
@@ -114,13 +114,13 @@ export class InstanceReconciler {
 
     if (planned.existing.metadata.deletionTimestamp !== undefined) return undefined
     const place = planned.existing.spec.nodes.indexOf(node)
-    if (place > 0) return this.#standIn(configuration, planned, planned.existing, place)
+    if (place > 0) return this.#updateForFirstNode(configuration, planned, planned.existing, place)
     if (place < 0) {
       const claims = ledger.claimsIn(planned.name)
       if ((await cluster.joinInstance(planned.key, node, claims)) === 'joined')
         log.info({ instance: planned.name }, 'instance joined')
     } else if (differs(planned.existing, planned)) {
-      // One writer: the first of the nodes. Two that see a device differently would write in turns for ever.
+      // Only the first node writes: two nodes that see a device differently would overwrite each other for ever.
       await cluster.updateInstance(planned.key, {
         capacity: planned.capacity,
         brokerProperties: planned.properties,
@@ -131,10 +131,9 @@ export class InstanceReconciler {
   }
 
   /**
-   * The capacity is the same for all nodes: where the first one does not write it, since it has no agent at present, the next one
-   * does.
+   * Writes the capacity in place of the first node, whose agent may be down: the capacity is the same on all nodes.
    */
-  async #standIn(
+  async #updateForFirstNode(
     configuration: Configuration,
     { name, key, capacity }: PlannedInstance,
     existing: Instance,
@@ -145,17 +144,17 @@ export class InstanceReconciler {
       this.#behind.delete(name)
       return undefined
     }
-    const known = this.#behind.get(name)
-    const since = known?.capacity === capacity ? known.since : clock.monotonicMs()
+    const before = this.#behind.get(name)
+    const since = before?.capacity === capacity ? before.since : clock.monotonicMs()
     this.#behind.set(name, { capacity, since })
-    const wait = since + place * STAND_IN_MS - clock.monotonicMs()
+    const wait = since + place * FIRST_NODE_MS - clock.monotonicMs()
     if (wait > 0) return wait
-    // It may be this node that has not heard of an edit yet.
+    // The cache of this node may be behind an edit.
     const now = await cluster.readConfiguration(keyOf(configuration))
     if (now?.metadata.uid !== configuration.metadata.uid || now.spec.capacity !== capacity)
       return undefined
     await cluster.updateInstance(key, { capacity })
-    log.info({ instance: name, capacity }, 'instance updated, since its first node has not done so')
+    log.info({ instance: name, capacity }, 'instance updated for its first node')
     return undefined
   }
 
@@ -164,14 +163,11 @@ export class InstanceReconciler {
     this.#options.log.info({ instance: instance.metadata.name, outcome }, 'instance left')
   }
 
-  async #withdrawAllBut(
-    configuration: ObjectKey,
-    wanted: ReadonlySet<InstanceName>,
-  ): Promise<void> {
+  async #withdrawAllBut(configuration: ObjectKey, kept: ReadonlySet<InstanceName>): Promise<void> {
     const served = this.#served.get(configuration)
     if (served === undefined) return
     await inParallel(
-      [...served].filter((name) => !wanted.has(name)),
+      [...served].filter((name) => !kept.has(name)),
       async (name) => {
         await this.#options.plugins.withdraw(name)
         served.delete(name)
@@ -189,9 +185,9 @@ export class InstanceReconciler {
 
   #reportCollisions(configuration: Configuration, collisions: readonly DigestCollision[]): void {
     const key = keyOf(configuration)
-    const known = new Set(this.collisions(key).map(({ refused }) => refused))
+    const reported = new Set(this.collisions(key).map(({ refused }) => refused))
     for (const { digest, kept, refused } of collisions) {
-      if (known.has(refused)) continue
+      if (reported.has(refused)) continue
       this.#options.cluster.recordEvent({
         regarding: { kind: 'Configuration', key },
         type: 'Warning',
@@ -205,15 +201,15 @@ export class InstanceReconciler {
 
 function differs(instance: Instance, planned: PlannedInstance): boolean {
   if (instance.spec.capacity !== planned.capacity) return true
-  const there = instance.spec.brokerProperties
-  const wanted = Object.entries(planned.properties)
+  const { brokerProperties } = instance.spec
+  const properties = Object.entries(planned.properties)
   return (
-    Object.keys(there).length !== wanted.length ||
-    wanted.some(([name, value]) => there[name] !== value)
+    Object.keys(brokerProperties).length !== properties.length ||
+    properties.some(([name, value]) => brokerProperties[name] !== value)
   )
 }
 
-/** All of them, a few at a time; one that fails does not keep the others, and the first failure is thrown at the end. */
+/** Works on all items, a few at a time. A failure does not stop the others; the first failure is thrown at the end. */
 async function inParallel<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
   const queue = items.values()
   const failures: unknown[] = []

@@ -2,7 +2,7 @@ import type { ConfigurationName, InstanceName } from '@akrijs/api'
 import type { ObjectKey } from '@akrijs/kube/objects'
 import type { Device } from '@akrijs/runtime/handler'
 
-/** An Instance that this node sees and serves: what its device plugin needs beside the Instance's slots. */
+/** An Instance that this node serves: all that its device plugin needs besides the slots. */
 export interface ServedInstance {
   readonly key: ObjectKey
   readonly name: InstanceName
@@ -10,29 +10,29 @@ export interface ServedInstance {
   /** The six hexadecimal digits after the Configuration's name. */
   readonly digest: string
   readonly device: Device
-  /** The device's properties overlaid by the Configuration's: the environment of those who use it. */
+  /** The environment of containers: the device's properties, overlaid by the Configuration's. */
   readonly properties: Readonly<Record<string, string>>
-  /** False: known, but not to be offered. */
+  /** An unhealthy device is advertised, but not allocated. */
   readonly healthy: boolean
   readonly capacity: number
 }
 
-/** A Configuration whose devices this node looks for. */
+/** A Configuration whose devices this node discovers. */
 export interface ServedConfiguration {
   readonly key: ObjectKey
   readonly name: ConfigurationName
 }
 
-/** The device plugins of this node as the reconciler of Instances drives them. All calls are level-based. */
+/** The device plugins of this node, for the reconciler of Instances. All calls are level-based. */
 export interface InstancePlugins {
-  /** Offers the resource of a Configuration, with or without devices. Resolves as {@link InstancePlugins.serve} does. */
+  /** Serves the resource of a Configuration, with or without devices. Resolves as {@link InstancePlugins.serve} does. */
   serveConfiguration(configuration: ServedConfiguration): Promise<void>
   withdrawConfiguration(configuration: ObjectKey): Promise<void>
   /**
-   * Serves the Instance, or takes over what changed of it. Resolves once the kubelet has been told; where the kubelet is
-   * away it resolves too, and the registration is retried.
+   * Serves the Instance, or updates its plugin. Resolves after the first registration with the kubelet. If that fails, the
+   * plugin tries again later.
    */
   serve(instance: ServedInstance): Promise<void>
-  /** Ends the plugin of an Instance that this node no longer serves. */
+  /** Stops the plugin of an Instance that this node no longer serves. */
   withdraw(name: InstanceName): Promise<void>
 }

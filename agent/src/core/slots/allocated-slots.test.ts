@@ -24,8 +24,8 @@ const container = (
   ...(slots && { slots }),
 })
 
-/** What stands behind the ids of a resource, as `id slot`. */
-function slotsBehind(
+/** The slots of the ids of a resource, as `id slot`. */
+function slotsOf(
   resourceName: string,
   containers: readonly PodAllocation[],
   input: Partial<AllocatedSlotsInput> = {},
@@ -44,39 +44,39 @@ function slotsBehind(
   ]
 }
 
-describe('what stands behind the ids that a kubelet lists', () => {
-  it('R24 is the slot itself, where the resource is that of an Instance', () => {
+describe('the slot of an id that the kubelet lists', () => {
+  it('R24 is the id itself if the resource is that of an Instance', () => {
     expect(
-      slotsBehind('akri.sh/cam-8120fe', [container(pod, ['cam-8120fe-0', 'cam-8120fe-3', 'x'])]),
+      slotsOf('akri.sh/cam-8120fe', [container(pod, ['cam-8120fe-0', 'cam-8120fe-3', 'x'])]),
     ).toEqual(['cam-8120fe-0 cam-8120fe-0', 'cam-8120fe-3 cam-8120fe-3', 'x ?'])
-    expect(slotsBehind('example.com/cam-8120fe', [container(pod, ['cam-8120fe-0'])])).toEqual([])
+    expect(slotsOf('example.com/cam-8120fe', [container(pod, ['cam-8120fe-0'])])).toEqual([])
   })
 
-  it('R25 is for a Configuration what the container says, or its Instances, or what was known; and unknown else', () => {
-    const said = [container(pod, ['0'], new Map([['0', B ?? expect.fail()]]))]
+  it('R25 is, for a Configuration, told by the container, by a claim, or by an earlier record, in this order', () => {
+    const annotated = [container(pod, ['0'], new Map([['0', B ?? expect.fail()]]))]
     const plain = [container(pod, ['0'])]
-    expect(slotsBehind('akri.sh/cam', said, { claimed: [any(A)] })).toEqual([`0 ${B}`])
-    expect(slotsBehind('akri.sh/cam', plain, { claimed: [any(A)], slotOf: () => B })).toEqual([
+    expect(slotsOf('akri.sh/cam', annotated, { claimed: [any(A)] })).toEqual([`0 ${B}`])
+    expect(slotsOf('akri.sh/cam', plain, { claimed: [any(A)], slotOf: () => B })).toEqual([
       `0 ${A}`,
     ])
-    expect(slotsBehind('akri.sh/cam', plain, { claimed: [any(A, '1')], slotOf: () => B })).toEqual([
+    expect(slotsOf('akri.sh/cam', plain, { claimed: [any(A, '1')], slotOf: () => B })).toEqual([
       `0 ${B}`,
     ])
-    expect(
-      slotsBehind('akri.sh/cam', plain, { claimed: [any(A), any(B)], slotOf: () => B }),
-    ).toEqual([`0 ${B}`])
-    expect(slotsBehind('akri.sh/cam', plain, { claimed: [any(A), any(B)] })).toEqual([`0 ${A}`])
-    expect(slotsBehind('akri.sh/cam', plain)).toEqual(['0 ?'])
+    expect(slotsOf('akri.sh/cam', plain, { claimed: [any(A), any(B)], slotOf: () => B })).toEqual([
+      `0 ${B}`,
+    ])
+    expect(slotsOf('akri.sh/cam', plain, { claimed: [any(A), any(B)] })).toEqual([`0 ${A}`])
+    expect(slotsOf('akri.sh/cam', plain)).toEqual(['0 ?'])
   })
 
-  it('is not taken for a slot where a Configuration is named as an Instance may be', () => {
+  it('is unresolved if a Configuration has a name like an Instance', () => {
     const configurations = [{ metadata: { name: 'cam-8120fe' } } as Configuration]
     expect(
-      slotsBehind('akri.sh/cam-8120fe', [container(pod, ['cam-8120fe-0'])], { configurations }),
+      slotsOf('akri.sh/cam-8120fe', [container(pod, ['cam-8120fe-0'])], { configurations }),
     ).toEqual(['cam-8120fe-0 ?'])
   })
 
-  it('R90 is nothing for Pods that have gone; of a Pod with several containers it is one', () => {
+  it('R90 is left out for inactive Pods, and listed once for several containers of a Pod', () => {
     const containers = [
       container(pod, ['0']),
       container(pod, ['0', '1']),
@@ -84,7 +84,7 @@ describe('what stands behind the ids that a kubelet lists', () => {
     ]
     const slotOf = (_: string, id: string) => `cam-8120fe-${id}` as SlotName
     const isActive = (which: ObjectKey) => which === pod
-    expect(slotsBehind('akri.sh/cam', containers, { slotOf, isActive })).toEqual([
+    expect(slotsOf('akri.sh/cam', containers, { slotOf, isActive })).toEqual([
       '0 cam-8120fe-0',
       '1 cam-8120fe-1',
     ])

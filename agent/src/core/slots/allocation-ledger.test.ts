@@ -41,15 +41,15 @@ beforeEach(() => {
   ledger = new AllocationLedger({ node: NODE, pods })
 })
 
-describe('the slots that containers have', () => {
-  it('R38 R89 are written as their Instance has to say them', () => {
+describe('the allocations of containers', () => {
+  it('R38 R89 have the usage that their Instance should record', () => {
     expect(usageOf(ofInstance(0), NODE)).toBe('node-a')
     expect(usageOf(ofConfiguration(0, '4'), NODE)).toBe('C:4:node-a')
-    // As the existing system names ids.
+    // The form of ids in the existing system.
     expect(usageOf(ofConfiguration(0, 'cam-4'), NODE)).toBe('C:cam-4:node-a')
   })
 
-  it('R84 are claims of their Instance, those beyond its capacity too', () => {
+  it('R84 are claims of their Instance, also beyond its capacity', () => {
     for (const one of [ofInstance(0), ofConfiguration(1, '0'), ofInstance(7)]) ledger.record(one)
     ledger.record({ ...ofInstance(0), slot: 'cam-a19705-0' as SlotName, id: 'cam-a19705-0' })
     expect(ledger.claimsIn(INSTANCE)).toEqual({
@@ -60,67 +60,67 @@ describe('the slots that containers have', () => {
     expect(ledger.claimsIn('cam-ffffff' as InstanceName)).toEqual({})
   })
 
-  it('R7 are not free, and what others hold is theirs', () => {
-    const said = new Map(
+  it('R7 replace free slots, and no claim of another node', () => {
+    const slots = new Map(
       [0, 1, 2].map((index) => [slot(index), parseSlotUsage(index === 1 ? 'node-b' : '')]),
     )
-    expect(ledger.overlay(INSTANCE, said)).toBe(said)
+    expect(ledger.overlay(INSTANCE, slots)).toBe(slots)
     for (const one of [ofConfiguration(0, '5'), ofInstance(1)]) ledger.record(one)
-    expect([...ledger.overlay(INSTANCE, said).values()]).toEqual(
+    expect([...ledger.overlay(INSTANCE, slots).values()]).toEqual(
       ['C:5:node-a', 'node-b', ''].map((text) => parseSlotUsage(text)),
     )
   })
 
   it.each<[string, () => void]>([
-    ['has gone', () => users.clear()],
+    ['was deleted', () => users.clear()],
     ['has ended', () => ended.add(pod)],
-  ])('R90 are nobody any more once their Pod %s', (_, end) => {
+  ])('R90 are not in use after their Pod %s', (_, end) => {
     ledger.recordUsers(ofConfiguration(0, '5'), new Set([pod]))
     expect(ledger.inUse()).toHaveLength(1)
     end()
     expect(ledger.inUse()).toEqual([])
     expect(ledger.claimsIn(INSTANCE)).toEqual({})
-    // Whose they are now is not known yet.
+    // The Pod of the new allocation is not known yet.
     ledger.record(ofConfiguration(0, '5'))
     expect(ledger.inUse()).toHaveLength(1)
   })
 
-  it('A2 are what the kubelet says while nobody knows which Pods there are', () => {
+  it('A2 follow the kubelet until all Pods have been seen', () => {
     ledger.recordUsers(ofInstance(0), new Set([pod]))
     users.clear()
     synced = false
     expect(ledger.inUse()).toHaveLength(1)
   })
 
-  it('are told of once, when something changes about them', () => {
-    const told: string[] = []
-    ledger.onChange((one) => told.push(one), new AbortController().signal)
+  it('are reported once for each change', () => {
+    const changes: string[] = []
+    ledger.onChange((one) => changes.push(one), new AbortController().signal)
     for (let round = 0; round < 3; round++) {
       ledger.record(ofConfiguration(0, '7'))
       ledger.recordUsers(ofConfiguration(0, '7'), new Set([pod]))
     }
-    expect(told.splice(0)).toEqual([slot(0)])
+    expect(changes.splice(0)).toEqual([slot(0)])
     ledger.record(ofConfiguration(1, '7'))
-    expect(told.splice(0)).toEqual([slot(0), slot(1)])
-    // It is another slot's by now.
+    expect(changes.splice(0)).toEqual([slot(0), slot(1)])
+    // The id belongs to another slot now.
     ledger.remove(ofConfiguration(0, '7'))
-    expect(told).toEqual([])
+    expect(changes).toEqual([])
     ledger.remove(ofConfiguration(1, '7'))
     expect(ledger.list()).toEqual([])
   })
 
-  it('each id stands for the slot that was noted last, whatever is noted and forgotten', () => {
+  it('an id stands for the slot that was recorded last, after any records and removals', () => {
     const one = fc
       .tuple(fc.nat({ max: 3 }), fc.nat({ max: 3 }), fc.boolean())
       .map(([at, id, direct]) => (direct ? ofInstance(at) : ofConfiguration(at, String(id))))
-    const step = fc.record({ note: fc.boolean(), each: one })
+    const step = fc.record({ isRecord: fc.boolean(), each: one })
     fc.assert(
       fc.property(fc.array(step), (steps) => {
         const all = new AllocationLedger({ node: NODE, pods: undefined })
         const model = new Map<string, SlotAllocation>()
-        for (const { note, each } of steps) {
+        for (const { isRecord, each } of steps) {
           const key = `${each.resourceName} ${each.id}`
-          if (note) {
+          if (isRecord) {
             all.record(each)
             model.set(key, each)
           } else {

@@ -26,7 +26,7 @@ import { SlotClaims } from './slot-claims.js'
 import { SlotReconciler } from './slot-reconciler.js'
 import { slotTable } from './slot-table.js'
 
-// Two nodes and two devices, whose plugins and reconcilers are the real ones. Kubelets and the cluster are as simple as can be.
+// Two nodes and two devices, with real plugins and slot reconcilers. Kubelets and the cluster are minimal models.
 
 const NODES = ['node-a', 'node-b'] as NodeName[]
 const DIGESTS = ['8120fe', 'a19705']
@@ -36,7 +36,7 @@ interface Container {
   readonly pod: ObjectKey
   readonly resourceName: string
   readonly id: string
-  /** What its annotation says. */
+  /** From the annotation of the container. */
   readonly slot: SlotName
 }
 
@@ -146,19 +146,19 @@ class Node {
     ;({ ledger: this.ledger, claims: this.claims, reconciler: this.reconciler } = this.#start())
   }
 
-  /** The agent is killed, and another one has what the file has. */
+  /** Kills the agent, and starts another agent from the checkpoint. */
   restart(): void {
     const remembered = this.ledger.list()
     ;({ ledger: this.ledger, claims: this.claims, reconciler: this.reconciler } = this.#start())
     for (const one of remembered) this.ledger.record(one)
   }
 
-  async look(): Promise<void> {
+  async reconcile(): Promise<void> {
     await this.world.clock.advance(10)
     await this.reconciler.reconcile(this.name, new AbortController().signal)
   }
 
-  /** What a kubelet does for a Pod that asks for one of the resource. */
+  /** Admits a Pod that requests a device of the resource, as a kubelet does. */
   async run(digest: string | undefined): Promise<void> {
     const plugin = this.#plugin(digest)
     const { resourceName } = plugin
@@ -253,26 +253,26 @@ class Node {
 const pick = <T>(all: readonly T[], at: number): T | undefined => all[at % Math.max(1, all.length)]
 const nodeOf = (world: World, at: number): Node => pick(world.nodes, at) ?? expect.fail()
 
-/** What can happen, to the node and the device or container of two numbers. */
-const HAPPENINGS: Readonly<
+/** The events of a history. Two numbers choose the node and the device or container. */
+const EVENTS: Readonly<
   Record<string, (world: World, a: number, b: number) => void | Promise<void>>
 > = {
-  'a Pod asks for a device': (world, a, b) => nodeOf(world, a).run(pick(DIGESTS, b)),
-  'a Pod asks for any device': (world, a) => nodeOf(world, a).run(undefined),
+  'a Pod requests a device': (world, a, b) => nodeOf(world, a).run(pick(DIGESTS, b)),
+  'a Pod requests any device': (world, a) => nodeOf(world, a).run(undefined),
   'a Pod ends': (world, a, b) => {
     const { containers } = nodeOf(world, a)
     const one = pick([...containers.keys()], b)
     if (one !== undefined) containers.delete(one)
   },
-  'the kubelet takes notice': (world, a) => {
+  'the kubelet updates its list': (world, a) => {
     const node = nodeOf(world, a)
     node.listed = [...node.containers.values()]
   },
   'an Instance is deleted': (world, _, b) =>
     world.instances.remove(world.served(pick(DIGESTS, b) ?? '').key),
-  'an Instance is made': (world, a, b) => world.make(pick(DIGESTS, b) ?? '', nodeOf(world, a)),
+  'an Instance is created': (world, a, b) => world.make(pick(DIGESTS, b) ?? '', nodeOf(world, a)),
   'a node joins': (world, a, b) => world.join(pick(DIGESTS, b) ?? '', nodeOf(world, a)),
-  'somebody frees a slot': (world, a, b) => {
+  'another program frees a slot': (world, a, b) => {
     const instance = pick(world.instances.list(), a)
     const slot = instance && pick(Object.keys(instance.spec.deviceUsage), b)
     if (instance !== undefined && slot !== undefined) world.write(instance, { [slot]: '' })
@@ -282,7 +282,7 @@ const HAPPENINGS: Readonly<
     for (const instance of world.instances.list()) world.write(instance, {}, world.capacity)
   },
   'an agent is killed': (world, a) => nodeOf(world, a).restart(),
-  'an agent looks': (world, a) => nodeOf(world, a).look(),
+  'a slot reconciler runs': (world, a) => nodeOf(world, a).reconcile(),
 }
 
 async function settle(world: World): Promise<void> {
@@ -292,27 +292,27 @@ async function settle(world: World): Promise<void> {
     for (const node of world.nodes) world.join(digest, node)
   }
   for (let round = 0; round < 4; round++) {
-    // Longer than the longest pause between two tries.
+    // Longer than the longest back-off.
     await world.clock.advance(30_000)
-    for (const node of world.nodes) await node.look()
+    for (const node of world.nodes) await node.reconcile()
   }
 }
 
-describe('the slots of containers, whatever happened', () => {
-  const happening = fc.record({
-    what: fc.constantFrom(...Object.keys(HAPPENINGS)),
+describe('the slots of containers, after any history', () => {
+  const event = fc.record({
+    what: fc.constantFrom(...Object.keys(EVENTS)),
     a: fc.nat({ max: 5 }),
     b: fc.nat({ max: 5 }),
   })
-  const history = fc.array(happening, { maxLength: 60 })
+  const history = fc.array(event, { maxLength: 60 })
 
-  it('R7 R84 R90 are claimed by the node of the container where nobody else has them, nothing else is, and no node gives one twice', async () => {
+  it('R7 R84 R90 are claimed by the node of the container or by another node, no other slot is, and no node allocates a slot twice', async () => {
     await fc.assert(
       fc.asyncProperty(history, async (steps) => {
         const world = new World()
         for (const digest of DIGESTS)
           for (const node of world.nodes) [world.make(digest, node), world.join(digest, node)]
-        for (const { what, a, b } of steps) await HAPPENINGS[what]?.(world, a, b)
+        for (const { what, a, b } of steps) await EVENTS[what]?.(world, a, b)
         await settle(world)
 
         const used = world.nodes.flatMap(({ name, containers }) =>
@@ -323,7 +323,7 @@ describe('the slots of containers, whatever happened', () => {
           })),
         )
         const claims = new Set(used.map(({ claim }) => claim))
-        // Its own, or that of another node which had been faster and still has it.
+        // The claim of the node, or of another node that claimed the slot first.
         for (const { slot } of used) expect(claims).toContain(`${slot} ${world.usage(slot)}`)
         expect(new Set(used.map(({ slot, name }) => `${slot} ${name}`)).size).toBe(used.length)
         for (const { spec } of world.instances.list())
@@ -334,14 +334,14 @@ describe('the slots of containers, whatever happened', () => {
     )
   })
 
-  it('R84 of one node are of one container each, however often Instances are deleted and slots freed', async () => {
+  it('R84 belong to one container each on a node, however often Instances are deleted and slots freed', async () => {
     const own = history.map((steps) => steps.map((step) => ({ ...step, a: step.a * 2 })))
     await fc.assert(
       fc.asyncProperty(own, async (steps) => {
         const world = new World()
         for (const digest of DIGESTS) world.make(digest, nodeOf(world, 0))
         for (const { what, a, b } of steps) {
-          await HAPPENINGS[what]?.(world, a, b)
+          await EVENTS[what]?.(world, a, b)
           const slots = [...nodeOf(world, 0).containers.values()].map(({ slot }) => slot)
           expect(new Set(slots).size).toBe(slots.length)
         }

@@ -6,8 +6,8 @@ import { offeredSlots, preferredSlots } from './offer.js'
 
 const instance = 'cam-8120fe' as InstanceName
 
-describe('what is offered', () => {
-  it('R82 R84 is what nobody else holds, and nothing of a device that cannot be seen', () => {
+describe('the offered slots', () => {
+  it('R82 R84 are those without a claim of another node or level, and none of an unhealthy device', () => {
     const usages = fc.array(
       fc.constantFrom('', 'node-a', 'node-b', 'C:0:node-a', 'C:1:node-b', 'C:', 'x:y'),
       { maxLength: 8 },
@@ -32,7 +32,7 @@ describe('what is offered', () => {
     )
   })
 
-  it('A20 waits with as many free slots as are still held beyond a capacity that was lowered', () => {
+  it('A20 leave out as many free slots as claims are beyond a lowered capacity', () => {
     const usages = fc.array(fc.constantFrom('', 'node-a', 'node-b', 'C:0:node-a'), { maxLength: 8 })
     fc.assert(
       fc.property(usages, fc.nat(10), (values, heldOverCapacity) => {
@@ -57,7 +57,7 @@ describe('what is offered', () => {
   })
 })
 
-describe('what is preferred', () => {
+describe('the preferred slots', () => {
   const NODES = ['node-a', 'node-b', 'node-c'] as NodeName[]
   const slot = (index: number) => slotName(instance, index)
   const all = (capacity: number) => Array.from({ length: capacity }, (_, index) => slot(index))
@@ -83,7 +83,7 @@ describe('what is preferred', () => {
       },
     )
 
-  it('A16 R85 differs between nodes, where there are slots enough, so that none is faster than another one', () => {
+  it('A16 R85 differ between nodes if there are enough slots', () => {
     const free = ['', '', '', '', '', '']
     expect(NODES.map((node) => preferred(node, free, 2))).toEqual([
       [slot(0), slot(1)],
@@ -95,7 +95,7 @@ describe('what is preferred', () => {
       [slot(1)],
       [slot(1)],
     ])
-    // Whichever of two nodes takes how many.
+    // For any split of the slots between two nodes.
     const two = NODES.slice(0, 2)
     for (let first = 0; first <= 5; first++) {
       const [up = [], down = []] = [first, 5 - first].map((size, index) =>
@@ -106,14 +106,14 @@ describe('what is preferred', () => {
     expect(preferred('node-unknown', free, 1)).toEqual([slot(0)])
   })
 
-  it('A16 is first what this node holds and nobody uses, never what another one holds', () => {
+  it('A16 are first claims of this node without a container, and never claims of another node', () => {
     expect(preferred('node-a', ['', 'node-b', 'node-a', 'C:0:node-a'], 4)).toEqual([
       slot(2),
       slot(0),
     ])
   })
 
-  it('is what must be taken and what is left', () => {
+  it('include what the kubelet requires, and only available slots', () => {
     const usages = fc.array(fc.constantFrom('', 'node-a', 'node-b', 'C:0:node-a'), { maxLength: 8 })
     fc.assert(
       fc.property(

@@ -5,7 +5,7 @@ import { RestoreBackoff } from './restore-backoff.js'
 
 const slot = 'cam-8120fe-0' as SlotName
 
-it('a slot is claimed again at once, then after growing pauses, and at once again after a minute of peace', async () => {
+it('a slot is restored at once, then after growing waits, and at once again after a minute without an attempt', async () => {
   const clock = new ManualClock(1_000_000)
   const backoff = new RestoreBackoff(clock)
   expect(backoff.retryAt(slot)).toBeLessThanOrEqual(clock.monotonicMs())

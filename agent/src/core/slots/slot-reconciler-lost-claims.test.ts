@@ -28,40 +28,40 @@ afterEach(async () => {
   expect(clock.sleeping).toEqual([])
 })
 
-describe('slots that a container has and no Instance says so', () => {
+describe('lost claims of running containers', () => {
   const held = { [slot(0)]: 'node-a', [slot(1)]: 'C:7:node-a', [slot(2)]: '' }
   const free = { [slot(0)]: '', [slot(1)]: '', [slot(2)]: '' }
-  const claimedAgain = [`${slot(0)} node-a`, `${slot(1)} C:7:node-a`]
+  const restored = [`${slot(0)} node-a`, `${slot(1)} C:7:node-a`]
 
   beforeEach(() => {
     node.users = new Map([[pod, 1]])
     node.listed = new Map([...holds(slot(0)), ...holdsAny('7')])
   })
 
-  /** A first look, at what is right. */
-  async function looked(): Promise<void> {
+  /** The first reconcile, with all claims recorded. */
+  async function started(): Promise<void> {
     node.put(held)
     node.run()
     await clock.advance(0)
     expect(node.asked).toBe(1)
   }
 
-  it('R7 R84 are claimed again at once, of both levels, when somebody frees them or makes the Instance anew', async () => {
-    await looked()
+  it('R7 R84 are restored at once, at both levels, when another program frees them or recreates the Instance', async () => {
+    await started()
     node.put(free)
     await clock.advance(0)
     expect(node.usage()).toEqual(held)
-    expect(written.splice(0)).toEqual(claimedAgain)
+    expect(written.splice(0)).toEqual(restored)
     node.instances.remove(key)
     node.put({})
-    // Not quite at once a second time: somebody may be doing it for ever.
+    // With a back-off the second time.
     await clock.advance(1000)
     expect(node.usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'C:7:node-a' })
-    expect(written.toSorted()).toEqual(claimedAgain)
+    expect(written.toSorted()).toEqual(restored)
   })
 
-  it('R84 are claimed again as soon as this node is in the Instance that another one has made', async () => {
-    await looked()
+  it('R84 are restored as soon as this node is in the Instance that another node has recreated', async () => {
+    await started()
     node.instances.remove(key)
     node.put(free, { nodes: ['node-b' as NodeName] })
     await clock.advance(0)
@@ -71,7 +71,7 @@ describe('slots that a container has and no Instance says so', () => {
     expect(node.usage()).toEqual(held)
   })
 
-  it('R84 are known before anything is offered, from the kubelet and from before a restart', async () => {
+  it('R84 are known before slots are offered, from the kubelet and from the time before a restart', async () => {
     node.put(free)
     ledger.record({ slot: slot(1), resourceName: 'akri.sh/cam', id: '7' })
     await node.reconciler.begin(node.stop.signal)
@@ -82,7 +82,7 @@ describe('slots that a container has and no Instance says so', () => {
     expect(written).toEqual([])
   })
 
-  it('do not keep anything waiting for a kubelet that does not answer', async () => {
+  it('delay the start by a second at most if the kubelet does not answer', async () => {
     node.hanging = true
     let begun = false
     const beginning = node.reconciler.begin(node.stop.signal).then(() => {
@@ -98,16 +98,16 @@ describe('slots that a container has and no Instance says so', () => {
     await clock.advance(0)
   })
 
-  it('cost nothing while all is as it should be', async () => {
-    await looked()
+  it('cost no write and no extra reconcile if there are none', async () => {
+    await started()
     for (const capacity of [4, 5, 6]) node.put(held, { capacity })
     await clock.advance(100_000)
     expect(written).toEqual([])
-    // Once in ten seconds, as ever.
+    // Every ten seconds.
     expect(node.asked).toBe(11)
   })
 
-  it('R84 are known at the level of the Instance even if nobody remembers them', async () => {
+  it('R84 are known at the level of the Instance without any record', async () => {
     node.listed = holds(slot(0))
     node.put(free)
     node.run()
@@ -115,7 +115,7 @@ describe('slots that a container has and no Instance says so', () => {
     expect(node.usage()).toEqual({ ...free, [slot(0)]: 'node-a' })
   })
 
-  it('are not guessed where nobody knows what an id stands for: that is said, once', async () => {
+  it('are not guessed if no record tells the slot of an id: an Event reports that once', async () => {
     node.configurations.put({ metadata: { name: 'cam', namespace: 'default' } } as Configuration)
     node.listed = holdsAny('7')
     node.put(free)
@@ -127,7 +127,7 @@ describe('slots that a container has and no Instance says so', () => {
     ])
   })
 
-  it('R40 R91 are known by the annotations of containers, where those are asked', async () => {
+  it('R40 R91 are known from the annotations of containers, if the runtime lists these', async () => {
     node.listed = new Map([
       ['akri.sh/cam', [{ pod, ids: new Set(['7']), slots: new Map([['7', slot(1)]]) }]],
     ])
@@ -137,8 +137,8 @@ describe('slots that a container has and no Instance says so', () => {
     expect(node.usage()).toEqual({ ...free, [slot(1)]: 'C:7:node-a' })
   })
 
-  it('R7 are left to who has taken them meanwhile, and that is said, once', async () => {
-    await looked()
+  it('R7 are not restored if another node has claimed the slot: an Event reports that once', async () => {
+    await started()
     node.put({ ...held, [slot(0)]: 'node-b' })
     await clock.advance(60_000)
     expect(written).toEqual([])
@@ -147,7 +147,7 @@ describe('slots that a container has and no Instance says so', () => {
         /^Instance default\/cam-8120fe SlotUsedTwice: .*cam-8120fe-0.* node-b /,
       ),
     ])
-    // It may happen again.
+    // The next conflict is reported again.
     node.put(held)
     await clock.advance(10_000)
     node.put({ ...held, [slot(0)]: 'node-b' })
@@ -156,17 +156,12 @@ describe('slots that a container has and no Instance says so', () => {
   })
 
   it.each<[string, Partial<Instance['spec']>, Record<string, string>, number]>([
-    ['are beyond the capacity', { capacity: 1 }, {}, 1],
-    [
-      'others hold as many as there may be',
-      { capacity: 2 },
-      { [slot(0)]: 'node-b', [slot(2)]: 'node-b' },
-      3,
-    ],
+    ['they are beyond the capacity', { capacity: 1 }, {}, 1],
+    ['the Instance is full', { capacity: 2 }, { [slot(0)]: 'node-b', [slot(2)]: 'node-b' }, 3],
   ])(
-    'A20 R7 are claimed again also where they %s, so that nobody else is given one, and that is said',
+    'A20 R7 are restored also if %s, and an Event reports a claim too many',
     async (_, more, others, held) => {
-      await looked()
+      await started()
       node.listed = holdsAny('7')
       ledger.remove({ slot: slot(0), resourceName: 'akri.sh/cam-8120fe', id: slot(0) })
       node.put(others, more)
@@ -179,8 +174,8 @@ describe('slots that a container has and no Instance says so', () => {
     },
   )
 
-  it('R7 are claimed again at growing intervals where somebody frees them again and again', async () => {
-    await looked()
+  it('R7 are restored at growing intervals if another program frees them again and again', async () => {
+    await started()
     node.listed = holds(slot(0))
     ledger.remove({ slot: slot(1), resourceName: 'akri.sh/cam', id: '7' })
     node.put({ ...free, [slot(0)]: 'node-a' })
@@ -190,21 +185,21 @@ describe('slots that a container has and no Instance says so', () => {
     }, node.stop.signal)
     node.put(free)
     await clock.advance(600_000)
-    // At once, and then after 1 s, 2 s, 4 s … 30 s, or down to half of that.
+    // At once, then after 1 s, 2 s, 4 s … 30 s, each shortened by up to half.
     expect(written.length).toBeGreaterThan(10)
     expect(written.length).toBeLessThan(50)
   })
 
-  it('R84 are theirs again where the Instance gave them to this node in another way', async () => {
-    await looked()
+  it('R84 replace a claim of this node that no container uses', async () => {
+    await started()
     node.put({ ...held, [slot(1)]: 'node-a' })
     await clock.advance(10_000)
     expect(node.usage()).toEqual(held)
     expect(events).toEqual([])
   })
 
-  it("R90 are nobody's when their Pod has ended or gone, although the kubelet still lists it", async () => {
-    await looked()
+  it('R90 are not restored for a Pod that has ended or was deleted, also if the kubelet lists it', async () => {
+    await started()
     node.ended.add(pod)
     node.put(free)
     await clock.advance(10_000)
@@ -217,8 +212,8 @@ describe('slots that a container has and no Instance says so', () => {
     expect(written).toEqual([])
   })
 
-  it('R90 are free when their Pod ends after they were claimed again', async () => {
-    await looked()
+  it('R90 are released when their Pod ends after the restore', async () => {
+    await started()
     node.put(free)
     await clock.advance(600)
     expect(node.usage()).toEqual(held)
@@ -227,12 +222,11 @@ describe('slots that a container has and no Instance says so', () => {
     node.podGone()
     await clock.advance(0)
     expect(node.usage()).toEqual(free)
-    // And nobody thinks of them any more.
     expect(ledger.list()).toEqual([])
   })
 
-  it('R90 are forgotten when their Pod ends while there is no Instance', async () => {
-    await looked()
+  it('R90 are forgotten when their Pod ends while the Instance does not exist', async () => {
+    await started()
     node.instances.remove(key)
     await clock.advance(10_000)
     expect(ledger.list()).toHaveLength(2)
@@ -243,7 +237,7 @@ describe('slots that a container has and no Instance says so', () => {
     expect(ledger.list()).toEqual([])
   })
 
-  it('wait until it is known which Pods there are', async () => {
+  it('wait until all Pods have been seen', async () => {
     node.synced = false
     node.put(held)
     node.run()
@@ -256,8 +250,8 @@ describe('slots that a container has and no Instance says so', () => {
     expect(node.usage()).toEqual(held)
   })
 
-  it('A2 are also those that a kubelet does not list which has just restarted, as long as their Pods are there', async () => {
-    await looked()
+  it('A2 are restored also if a restarted kubelet does not list them while their Pods exist', async () => {
+    await started()
     node.listed = new Map()
     node.instances.remove(key)
     await clock.advance(10_000)
@@ -267,20 +261,17 @@ describe('slots that a container has and no Instance says so', () => {
     expect(node.usage()).toEqual(held)
   })
 
-  it.each(['cluster', 'kubelet'])(
-    'are tried again soon when the %s could not be asked',
-    async (which) => {
-      await looked()
-      const before = node.listed
-      if (which === 'cluster') node.failing = true
-      else node.listed = undefined
-      node.put(free)
-      await clock.advance(500)
-      expect(node.usage()).toEqual(free)
-      node.failing = false
-      node.listed = before
-      await clock.advance(1000)
-      expect(node.usage()).toEqual(held)
-    },
-  )
+  it.each(['cluster', 'kubelet'])('are retried soon after a failure of the %s', async (which) => {
+    await started()
+    const before = node.listed
+    if (which === 'cluster') node.failing = true
+    else node.listed = undefined
+    node.put(free)
+    await clock.advance(500)
+    expect(node.usage()).toEqual(free)
+    node.failing = false
+    node.listed = before
+    await clock.advance(1000)
+    expect(node.usage()).toEqual(held)
+  })
 })

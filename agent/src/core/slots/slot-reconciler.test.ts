@@ -22,13 +22,13 @@ afterEach(async () => {
   expect(clock.sleeping).toEqual([])
 })
 
-describe('slots that nobody uses, where nobody watches Pods', () => {
+describe('slots without a container, if Pods are not watched', () => {
   beforeEach(() => node.run())
 
-  it('R90 R92 A14 are taken back after the grace period, of both levels, and no sooner', async () => {
+  it('R90 R92 A14 are released after the grace period and no sooner, at both levels', async () => {
     node.put({ [slot(0)]: 'node-a', [slot(1)]: 'C:7:node-a', [slot(2)]: '' })
     await clock.advance(1000)
-    // Somebody sets the machine's clock meanwhile.
+    // The machine's clock is set meanwhile.
     clock.set(86_400_000)
     await clock.advance(20_000 - 2000)
     expect(node.usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'C:7:node-a', [slot(2)]: '' })
@@ -36,7 +36,7 @@ describe('slots that nobody uses, where nobody watches Pods', () => {
     expect(node.usage()).toEqual({ [slot(0)]: '', [slot(1)]: '', [slot(2)]: '' })
   })
 
-  it('R90 are not those that a container has, of another node, or of a form that nobody knows', async () => {
+  it('R90 do not include slots of a container or of another node, or slots with an unreadable claim', async () => {
     node.listed = new Map([
       ['akri.sh/cam-8120fe', [{ pod, ids: new Set([slot(0)]) }]],
       ['akri.sh/cam', [{ pod, ids: new Set(['7']) }]],
@@ -52,7 +52,7 @@ describe('slots that nobody uses, where nobody watches Pods', () => {
     expect(node.usage()).toEqual(held)
   })
 
-  it('R92 give a slot that is claimed again the whole grace, though it was unused before', async () => {
+  it('R92 have the whole grace period after a new claim', async () => {
     node.put({ [slot(0)]: 'node-a' })
     await clock.advance(19_000)
     await node.claim(slot(0))
@@ -62,7 +62,7 @@ describe('slots that nobody uses, where nobody watches Pods', () => {
     expect(node.usage()).toEqual({ [slot(0)]: '' })
   })
 
-  it('are not known while the kubelet cannot be asked', async () => {
+  it('are not released while the kubelet refuses', async () => {
     node.listed = undefined
     node.put({ [slot(0)]: 'node-a' })
     await clock.advance(600_000)
@@ -70,13 +70,13 @@ describe('slots that nobody uses, where nobody watches Pods', () => {
   })
 })
 
-describe('slots that nobody uses, where somebody watches Pods', () => {
+describe('slots without a container, if Pods are watched', () => {
   beforeEach(() => {
     node.users = new Map([[pod, 1]])
     node.run()
   })
 
-  it('R90 are free at once when their Pod went', async () => {
+  it('R90 are released at once after the deletion of their Pod', async () => {
     node.listed = holds(slot(0))
     await node.claim(slot(0))
     node.put({ [slot(0)]: 'node-a' })
@@ -88,7 +88,7 @@ describe('slots that nobody uses, where somebody watches Pods', () => {
     expect(node.usage()).toEqual({ [slot(0)]: '' })
   })
 
-  it('R90 are said to be reclaimed once, though several looks find them at the same time', async () => {
+  it('R90 are reported once, also by concurrent reconciles', async () => {
     await clock.advance(0)
     node.put({ [slot(0)]: 'node-a' })
     node.users?.clear()
@@ -96,10 +96,10 @@ describe('slots that nobody uses, where somebody watches Pods', () => {
     node.put({ [slot(0)]: 'node-a' })
     await Promise.all([node.reconcile(), node.reconcile()])
     expect(node.usage()).toEqual({ [slot(0)]: '' })
-    expect(node.said).toEqual(['slot reclaimed'])
+    expect(node.messages).toEqual(['slot reclaimed'])
   })
 
-  it('R90 are free soon after, where the kubelet takes a while to forget the Pod', async () => {
+  it('R90 are released as soon as the kubelet forgets the Pod', async () => {
     node.listed = holds(slot(0))
     node.put({ [slot(0)]: 'node-a' })
     await clock.advance(600)
@@ -112,19 +112,19 @@ describe('slots that nobody uses, where somebody watches Pods', () => {
     expect(node.usage()).toEqual({ [slot(0)]: '' })
   })
 
-  it('R90 are free when their Pod came and went before the kubelet listed it', async () => {
+  it('R90 are released if the kubelet never listed their Pod', async () => {
     await node.claim(slot(0))
     node.put({ [slot(0)]: 'node-a' })
     node.users?.clear()
     node.podGone()
     await clock.advance(50)
-    // It may be a claim for a Pod that has not been heard of yet.
+    // The claim may be for a Pod that the watch has not reported yet.
     expect(node.usage()).toEqual({ [slot(0)]: 'node-a' })
     await clock.advance(60)
     expect(node.usage()).toEqual({ [slot(0)]: '' })
   })
 
-  it('R90 are those of a Pod that has ended, although the kubelet still lists it', async () => {
+  it('R90 include those of a Pod that has ended and that the kubelet still lists', async () => {
     node.listed = holds(slot(0))
     node.put({ [slot(0)]: 'node-a' })
     node.ended.add(pod)
@@ -134,25 +134,25 @@ describe('slots that nobody uses, where somebody watches Pods', () => {
     expect(node.usage()).toEqual({ [slot(0)]: '' })
   })
 
-  it('R92 are none while a Pod that asks for them has not been given any, however long its image takes', async () => {
+  it('R92 are kept while a Pod without an allocation requests the resource, however long its image takes', async () => {
     await node.claim(slot(0))
     node.put({ [slot(0)]: 'node-a' })
     node.podGone()
     await clock.advance(600_000)
     expect(node.usage()).toEqual({ [slot(0)]: 'node-a' })
-    // It was given another one: this is nobody's.
+    // The Pod got another slot: no Pod can have this slot.
     node.put({ [slot(0)]: 'node-a', [slot(1)]: 'node-a' })
     node.listed = holds(slot(1))
     await clock.advance(10_000)
     expect(node.usage()).toEqual({ [slot(0)]: '', [slot(1)]: 'node-a' })
   })
 
-  it('R84 R92 are none of a container that waits to be started again, beside another one of its Pod', async () => {
+  it('R84 R92 are kept while a container of their Pod waits for its restart', async () => {
     node.users = new Map([[pod, 2]])
     node.listed = holds(slot(0), slot(1))
     node.put({ [slot(0)]: 'node-a', [slot(1)]: 'node-a' })
     await clock.advance(10_000)
-    // As a container runtime tells it.
+    // The list of a container runtime.
     node.listed = holds(slot(0))
     await clock.advance(600_000)
     expect(node.usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'node-a' })
@@ -163,20 +163,20 @@ describe('slots that nobody uses, where somebody watches Pods', () => {
     expect(node.usage()).toEqual({ [slot(0)]: '', [slot(1)]: '' })
   })
 
-  it('R84 R92 are none of a container that has not been started yet, or of an init container that nobody lists', async () => {
+  it('R84 R92 are kept for a container that has not started, and for an init container, which is never listed', async () => {
     node.users = new Map([[pod, 2]])
     await node.claim(slot(0), slot(1))
     node.listed = holds(slot(0))
     node.put({ [slot(0)]: 'node-a', [slot(1)]: 'node-a' })
     await clock.advance(600_000)
     expect(node.usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'node-a' })
-    // The init container has node.ended.
+    // The init container has ended.
     node.users.set(pod, 1)
     await clock.advance(10_000)
     expect(node.usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: '' })
   })
 
-  it('R84 R92 are none of a request that has not been answered, however long the API server takes', async () => {
+  it('R84 R92 are kept while a request is unanswered, however long the API server takes', async () => {
     node.users?.clear()
     let answer = () => {}
     const request = node.claims.forRequest(async ({ claim }) => {
@@ -199,7 +199,7 @@ describe('slots that nobody uses, where somebody watches Pods', () => {
     expect(node.usage()).toEqual({ [slot(0)]: '' })
   })
 
-  it('R84 R92 are not of the Pod in an answer that is older than their claim', async () => {
+  it('R84 R92 do not get the Pod of an answer that is older than their claim', async () => {
     const allocation = { slot: slot(0), resourceName: 'akri.sh/cam', id: '7' }
     node.put({ [slot(0)]: 'C:7:node-a' })
     node.listed = holdsAny('7')
@@ -214,7 +214,7 @@ describe('slots that nobody uses, where somebody watches Pods', () => {
     expect(node.ledger.usersOf(allocation)).toEqual(new Set([pod]))
   })
 
-  it('R77 R90 are those of a Pod that went, although another one still waits for its containers', async () => {
+  it('R77 R90 are released after the deletion of their Pod, also while another Pod waits for its containers', async () => {
     node.listed = holds(slot(0))
     node.put({ [slot(0)]: 'node-a' })
     await clock.advance(10_000)
@@ -225,7 +225,7 @@ describe('slots that nobody uses, where somebody watches Pods', () => {
     expect(node.usage()).toEqual({ [slot(0)]: '' })
   })
 
-  it('R92 are those that their Pod does not have any more, after the grace period', async () => {
+  it('R92 are released after the grace period if their Pod has another slot', async () => {
     node.listed = holds(slot(0))
     node.put({ [slot(0)]: 'node-a', [slot(1)]: 'node-a' })
     await clock.advance(10_000)
@@ -236,7 +236,7 @@ describe('slots that nobody uses, where somebody watches Pods', () => {
     expect(node.usage()).toEqual({ [slot(0)]: '', [slot(1)]: 'node-a' })
   })
 
-  it('A2 are none when a kubelet that has just restarted lists nothing, while their Pods are there', async () => {
+  it('A2 are kept if a restarted kubelet lists nothing while their Pods exist', async () => {
     node.listed = holds(slot(0))
     node.put({ [slot(0)]: 'node-a' })
     await clock.advance(10_000)

@@ -15,8 +15,8 @@ const served = {
   capacity: 2,
 }
 
-describe('the slots of an Instance', () => {
-  it('R82 A13 can be given while its device is seen and it is there, and not on its way out', () => {
+describe('the slot table of an Instance', () => {
+  it('R82 A13 is usable while the device is healthy and the Instance exists and is not being deleted', () => {
     const leaving = instanceWith({}, {}, { deletionTimestamp: '2026-01-01T00:00:00Z' })
     expect(slotTable(served, instanceWith({})).usable).toBe(true)
     expect(slotTable(served, leaving).usable).toBe(false)
@@ -24,7 +24,7 @@ describe('the slots of an Instance', () => {
     expect(slotTable({ ...served, healthy: false }, instanceWith({})).usable).toBe(false)
   })
 
-  it('A20 are as many as both it and its Configuration say', () => {
+  it('A20 has the smaller capacity of the Instance and its Configuration', () => {
     expect(
       slotTable({ ...served, capacity: 3 }, instanceWith({}, { capacity: 2 })).slots.size,
     ).toBe(2)
@@ -34,7 +34,7 @@ describe('the slots of an Instance', () => {
     expect(slotTable(served, undefined).slots.size).toBe(2)
   })
 
-  it('A20 are held beyond the capacity as long as somebody has them', () => {
+  it('A20 counts claims beyond the capacity until they are released', () => {
     const usage = { 'cam-8120fe-0': 'node-a', 'cam-8120fe-2': 'node-b', 'cam-8120fe-3': '' }
     expect(slotTable(served, instanceWith(usage)).heldOverCapacity).toBe(1)
     expect(slotTable({ ...served, capacity: 1 }, instanceWith(usage)).heldOverCapacity).toBe(1)
