@@ -65,14 +65,19 @@ const WRONG: readonly (readonly [field: string, value: unknown, path?: string])[
 ]
 
 describe('W1 the details of the ONVIF handler', () => {
-  it.each(WRONG)('are denied with the path of the field: %s: %j', async (field, value, path) => {
-    const verdict = await review({ [field]: value })
-    const at = ['spec.discoveryHandler.discoveryDetails', path ?? field].filter(
-      (part) => part !== '',
-    )
-    expect(verdict.outcome === 'denied' && verdict.problems).toMatchObject([{ path: at.join('.') }])
-    expect(JSON.stringify(verdict)).toContain(field)
-  })
+  it.each(WRONG)(
+    'are denied with the path of the field: %s: %j',
+    async (field: string, value: unknown, path?: string) => {
+      const verdict = await review({ [field]: value })
+      const at = ['spec.discoveryHandler.discoveryDetails', path ?? field].filter(
+        (part) => part !== '',
+      )
+      expect(verdict.outcome === 'denied' && verdict.problems).toMatchObject([
+        { path: at.join('.') },
+      ])
+      expect(JSON.stringify(verdict)).toContain(field)
+    },
+  )
 
   it('are denied for each field', () => {
     const fields = new Set(WRONG.map(([field]) => field))

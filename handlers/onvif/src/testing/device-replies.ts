@@ -1,6 +1,6 @@
 import { type XmlElement, escapeXml as x } from '../xml.js'
 
-/** What a simulated camera tells about itself. */
+/** The facts of a simulated camera. */
 export interface SimulatedIdentity {
   /** @default 'Akri' */
   readonly manufacturer: string
@@ -14,7 +14,7 @@ export interface SimulatedIdentity {
   readonly hardwareId: string
   /** @default '02:00:00:00:00:01' */
   readonly macAddress: string
-  /** @default the address that it listens on, or 192.0.2.1 where that is none of IPv4 */
+  /** @default the IPv4 address that the camera listens on, else 192.0.2.1 */
   readonly ipAddress: string
   /** @default a name, a location and a hardware scope */
   readonly scopes: readonly string[]
@@ -22,14 +22,14 @@ export interface SimulatedIdentity {
   readonly profiles: readonly string[]
 }
 
-export interface ReplyContext {
+interface ReplyContext {
   readonly identity: SimulatedIdentity
-  /** Such as `http://127.0.0.1:8080`: where its services are. */
+  /** The origin of its services, such as `http://127.0.0.1:8080`. */
   readonly origin: string
-  /** For streams, without a port. */
+  /** The host of its streams, without a port. */
   readonly host: string
   readonly media: readonly (1 | 2)[]
-  /** The camera's clock. */
+  /** The time of the camera's clock. */
   readonly now: Date
 }
 
@@ -41,7 +41,7 @@ const NAMESPACES = {
   ter: 'http://www.onvif.org/ver10/error',
 }
 
-/** Operations that need no credential (access class PRE_AUTH). */
+/** Operations without a credential (access class PRE_AUTH). */
 export const OPEN_OPERATIONS: ReadonlySet<string> = new Set([
   'GetSystemDateAndTime',
   'GetServices',
@@ -75,11 +75,11 @@ export function soapFault(subcode: string, reason: string, version: '1.1' | '1.2
   return soapEnvelope(`<SOAP-ENV:Fault>${content}</SOAP-ENV:Fault>`, version)
 }
 
-/** The content of the answer to an operation; undefined where the service has none of that name. */
+/** The content of the answer; undefined if the service does not have the operation. */
 export function replyTo(operation: XmlElement, context: ReplyContext): string | undefined {
   const { namespace, name } = operation
   const services = { [NAMESPACES.tds]: device, [NAMESPACES.trt]: media1, [NAMESPACES.tr2]: media2 }
-  const prefix = Object.entries(NAMESPACES).find(([, one]) => one === namespace)?.[0]
+  const prefix = Object.entries(NAMESPACES).find(([, uri]) => uri === namespace)?.[0]
   const content = services[namespace ?? '']?.(operation, context)
   return content === undefined
     ? undefined
@@ -127,17 +127,17 @@ function device(
         )
         .join('')
     case 'GetCapabilities': {
-      const ofMedia = media.includes(1)
+      const mediaService = media.includes(1)
         ? `<tt:Media><tt:XAddr>${x(origin)}/onvif/media_service</tt:XAddr><tt:StreamingCapabilities><tt:RTP_RTSP_TCP>true</tt:RTP_RTSP_TCP></tt:StreamingCapabilities></tt:Media>`
         : ''
-      return `<tds:Capabilities><tt:Device><tt:XAddr>${x(origin)}/onvif/device_service</tt:XAddr></tt:Device>${ofMedia}</tds:Capabilities>`
+      return `<tds:Capabilities><tt:Device><tt:XAddr>${x(origin)}/onvif/device_service</tt:XAddr></tt:Device>${mediaService}</tds:Capabilities>`
     }
     default:
       return undefined
   }
 }
 
-/** Of what it sees. */
+/** The size of its picture. */
 const [WIDTH, HEIGHT] = [32, 8]
 const RESOLUTION = `<tt:Resolution><tt:Width>${WIDTH}</tt:Width><tt:Height>${HEIGHT}</tt:Height></tt:Resolution>`
 const VIDEO_SOURCE = `<tt:Name>source</tt:Name><tt:UseCount>1</tt:UseCount><tt:SourceToken>sensor</tt:SourceToken><tt:Bounds x="0" y="0" width="${WIDTH}" height="${HEIGHT}"/>`

@@ -2,6 +2,7 @@ import http, { type IncomingMessage, type ServerResponse } from 'node:http'
 import https from 'node:https'
 import { type AddressInfo, isIPv4, isIPv6 } from 'node:net'
 import type { SecureContextOptions } from 'node:tls'
+import { systemClock } from '@akrijs/sdk'
 import type { Credential } from '../credentials.js'
 import { OnvifXmlError } from '../errors.js'
 import { parseXml, type XmlElement } from '../xml.js'
@@ -21,52 +22,52 @@ import {
 import { SNAPSHOT } from './snapshot.js'
 
 export interface DeviceServiceOptions {
-  /** What it listens on, of IPv4 or IPv6. @default '127.0.0.1' */
+  /** The IPv4 or IPv6 address to listen on. @default '127.0.0.1' */
   readonly address?: string
-  /** @default one that is free */
+  /** @default a free port */
   readonly port?: number
-  /** The part of the address behind `%` where it is link-local, such as `eth0`. */
+  /** The interface of a link-local address, such as `eth0`. */
   readonly zone?: string
-  /** Key and certificate: it is then reached by https only. */
+  /** A key and a certificate: the camera then has https only. */
   readonly tls?: SecureContextOptions
-  /** How its services name themselves, such as `https://camera.example:8443`. @default where it listens */
+  /** The origin of its URLs, such as `https://camera.example:8443`. @default the address and port that it listens on */
   readonly origin?: string
   readonly identity?: Partial<SimulatedIdentity>
-  /** Who may ask it. @default anybody */
+  /** The credential that callers need. @default none */
   readonly credential?: Credential
-  /** By what it may be told who asks. @default both */
+  /** The accepted kinds of authentication. @default both */
   readonly authentication?: readonly AuthenticationKind[]
-  /** Of HTTP digest. @default ['SHA-256', 'MD5'] */
+  /** The algorithms of HTTP digest. @default ['SHA-256', 'MD5'] */
   readonly algorithms?: readonly ('MD5' | 'SHA-256')[]
-  /** How many requests may use one nonce of HTTP digest. @default any number */
+  /** The number of requests that may use one nonce of HTTP digest. @default no limit */
   readonly nonceUses?: number
-  /** By how much its clock is ahead, in milliseconds. @default 0 */
+  /** How far the camera's clock is ahead, in milliseconds. @default 0 */
   readonly clockOffsetMs?: number
-  /** Which media services it has. @default [1, 2] */
+  /** The media services that the camera has. @default [1, 2] */
   readonly media?: readonly (1 | 2)[]
-  /** False for devices of before ONVIF 2.1, which have GetCapabilities instead. @default true */
+  /** False for a device older than ONVIF 2.1, which has GetCapabilities only. @default true */
   readonly hasGetServices?: boolean
 }
 
-/** A request as the camera got it. */
+/** A request that the camera received. */
 export interface SeenRequest {
-  /** The SOAP operation, or method and path. */
+  /** The SOAP operation; for other requests, method and path. */
   readonly operation: string
   readonly headers: Readonly<http.IncomingHttpHeaders>
   readonly body: string
 }
 
-/** Requests of more bytes are refused. */
+/** The camera refuses longer requests. */
 const MAX_REQUEST_BYTES = 64 * 1024
 
 /**
- * The HTTP side of a simulated camera: device service, media services and a snapshot, with authentication that is really
- * checked, and on demand all that is wrong with cameras.
+ * The HTTP side of a simulated camera: device service, media services and a snapshot. It checks credentials, and has the faults of
+ * real cameras on demand.
  */
 export class DeviceService {
-  /** Of the device service. */
+  /** The URL of the device service. */
   readonly url: string
-  /** Every request so far, in order. */
+  /** All requests so far, in order. */
   readonly requests: SeenRequest[] = []
   readonly #options: DeviceServiceOptions
   readonly #server: http.Server
@@ -123,19 +124,19 @@ export class DeviceService {
     return addressOf(this.#server).port
   }
 
-  /** How many connections are open. */
+  /** The number of open connections. */
   connections(): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#server.getConnections((error, count) => (error ? reject(error) : resolve(count)))
     })
   }
 
-  /** From now on misbehaves, or no longer does. @param operations where it does so. @default everywhere */
+  /** Begins to misbehave, or ends it with undefined. @param operations the operations that it concerns. @default all */
   misbehave(how: Misbehaviour | undefined, operations?: readonly string[]): void {
     this.#misbehaviour = how && { how, operations }
   }
 
-  /** Closes all connections too. */
+  /** Closes the server and all connections. */
   async close(): Promise<void> {
     this.#server.closeAllConnections()
     await new Promise((resolve) => this.#server.close(resolve))
@@ -146,7 +147,7 @@ export class DeviceService {
   }
 
   get #now(): Date {
-    return new Date(Date.now() + (this.#options.clockOffsetMs ?? 0))
+    return new Date(systemClock.wallMs() + (this.#options.clockOffsetMs ?? 0))
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -190,10 +191,9 @@ export class DeviceService {
     )
       return
     const content = operation && this.#contentOf(operation)
-    if (operation === undefined)
-      send(response, 400, soapFault('WellFormed', 'this is no SOAP request'))
+    if (operation === undefined) send(response, 400, soapFault('WellFormed', 'not a SOAP request'))
     else if (content === undefined)
-      send(response, 500, soapFault('ActionNotSupported', `there is no ${operation.name}`))
+      send(response, 500, soapFault('ActionNotSupported', `no operation ${operation.name}`))
     else if (how === undefined || how === 'endless-challenge')
       send(response, 200, soapEnvelope(content))
     else misbehave(how, response, soapEnvelope(content))
@@ -217,7 +217,7 @@ export class DeviceService {
     })
   }
 
-  /** @returns whether the request may go on; if not, it is answered */
+  /** @returns whether the request is admitted; otherwise this method answers it */
   #admits(response: ServerResponse, verdict: Verdict | undefined): boolean {
     if (verdict?.kind === 'fault')
       send(response, 400, soapFault('NotAuthorized', 'Sender not authorized'))
@@ -247,7 +247,7 @@ const DEFAULT_IDENTITY: SimulatedIdentity = {
 function addressOf(server: http.Server): AddressInfo {
   const address = server.address()
   if (address === null || typeof address === 'string')
-    throw new TypeError('the server listens on no port')
+    throw new TypeError('server listens on no port')
   return { ...address, address: address.address.replace(/%.*$/, '') }
 }
 
@@ -258,7 +258,7 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
     chunks.push(chunk)
     length += chunk.length
     if (length > MAX_REQUEST_BYTES)
-      throw new RangeError(`a request of more than ${MAX_REQUEST_BYTES} bytes`)
+      throw new RangeError(`request has more than ${MAX_REQUEST_BYTES} bytes`)
   }
   return Buffer.concat(chunks).toString()
 }
@@ -267,7 +267,7 @@ function envelopeOf(body: string): XmlElement | undefined {
   try {
     return parseXml(body)
   } catch (error) {
-    if (error instanceof OnvifXmlError) return undefined
+    if (OnvifXmlError.is(error)) return undefined
     throw error
   }
 }

@@ -23,36 +23,36 @@ import {
 import { OnvifMessageError } from '../errors.js'
 import type { QualifiedName } from '../xml.js'
 
-/** What the discovery of a simulated camera does wrong. May be changed while it runs. */
+/** The faults of a camera's discovery. They may change at any time. */
 export interface DiscoveryFaults {
-  /** Answers no Probe. @default false */
+  /** The camera answers no Probe. @default false */
   silent?: boolean
-  /** Answers after so many milliseconds. @default at random, within the 500 that the specification gives */
+  /** The delay of an answer, in milliseconds. @default random, up to the 500 ms of the specification */
   delayMs?: number
-  /** Answers what is no XML. @default false */
+  /** The answer is not XML. @default false */
   garbage?: boolean
-  /** Answers almost as much as is read of a datagram, 16 KiB. @default false */
+  /** The answer has almost 16 KiB, which is the limit of the handler. @default false */
   huge?: boolean
-  /** Answers a Probe that nobody has sent. @default false */
+  /** The answer names a Probe that does not exist. @default false */
   wrongRelatesTo?: boolean
-  /** Says in the same answer that these devices are there too. @default [] */
+  /** Further devices in the same answer. @default [] */
   furtherMatches?: readonly AnnouncementText[]
 }
 
-export interface DiscoveryResponderOptions {
-  /** An address of this machine; a link-local one with its zone, such as `fe80::1%eth0`. */
+interface DiscoveryResponderOptions {
+  /** An address of this machine; a link-local address with its zone, such as `fe80::1%eth0`. */
   readonly address: string
   readonly announcement: () => AnnouncementText
   readonly faults: DiscoveryFaults
 }
 
-/** How long the specification lets a device wait before it answers, in milliseconds (APP_MAX_DELAY). */
+/** The longest delay of an answer by the specification, in milliseconds (APP_MAX_DELAY). */
 const MAX_DELAY_MS = 500
-/** The MessageIDs that are remembered, so that a repeated Probe is answered once. */
+/** The number of MessageIDs that are remembered: a repeated Probe gets one answer. */
 const MAX_REMEMBERED = 64
 const HUGE_SCOPE = `onvif://www.onvif.org/${'x'.repeat(14_000)}`
 
-/** The WS-Discovery side of a camera: answers Probes to the group and to its own address, and says Hello and Bye. */
+/** The WS-Discovery side of a camera: answers Probes to the group and to its address, and sends Hello and Bye. */
 export class DiscoveryResponder {
   readonly #options: DiscoveryResponderOptions
   readonly #stop = new AbortController()
@@ -62,7 +62,7 @@ export class DiscoveryResponder {
 
   private constructor(options: DiscoveryResponderOptions) {
     this.#options = options
-    // Each answer that is to be repeated waits for it.
+    // Each repetition of an answer listens to this signal.
     setMaxListeners(0, this.#stop.signal)
   }
 
@@ -92,17 +92,17 @@ export class DiscoveryResponder {
     }
   }
 
-  /** How many Probes it has heard that were meant for it, repeated ones left out. */
+  /** The number of Probes for cameras, without repetitions. */
   get probes(): number {
     return this.#probes
   }
 
-  /** Tells everybody that it is there. Resolves when that was sent once; it is sent again as the specification has it. */
+  /** Sends Hello. The promise resolves after the first datagram; repetitions follow by the specification. */
   async hello(): Promise<void> {
     await this.#send(encodeHello(randomUUID(), this.#options.announcement()), MULTICAST)
   }
 
-  /** Tells everybody that it goes. */
+  /** Sends Bye, like {@link hello}. */
   async bye(): Promise<void> {
     await this.#send(encodeBye(randomUUID(), this.#options.announcement().uuid), MULTICAST)
   }
@@ -121,7 +121,7 @@ export class DiscoveryResponder {
     try {
       message = decodeMessage(bytes)
     } catch (error) {
-      if (error instanceof OnvifMessageError) return
+      if (OnvifMessageError.is(error)) return
       throw error
     }
     if (
@@ -134,14 +134,14 @@ export class DiscoveryResponder {
     if (this.#answered.length > MAX_REMEMBERED) this.#answered.shift()
     this.#probes++
     if (this.#options.faults.silent !== true)
-      this.#own(this.#answer(message.messageId, address, port))
+      this.#ignoreErrorsOf(this.#answer(message.messageId, address, port))
   }
 
   async #answer(messageId: string, address: string, port: number): Promise<void> {
     const { announcement, faults } = this.#options
     await systemClock.sleep(faults.delayMs ?? Math.random() * MAX_DELAY_MS, this.#stop.signal)
-    const own = announcement()
-    const match = faults.huge ? { ...own, scopes: [...own.scopes, HUGE_SCOPE] } : own
+    const camera = announcement()
+    const match = faults.huge ? { ...camera, scopes: [...camera.scopes, HUGE_SCOPE] } : camera
     const relatesTo = faults.wrongRelatesTo ? `urn:uuid:${randomUUID()}` : messageId
     const answer = encodeProbeMatches(randomUUID(), relatesTo, [
       match,
@@ -160,18 +160,18 @@ export class DiscoveryResponder {
   ): Promise<void> {
     const send = () => this.#sockets[0]?.send(bytes, port, address)
     await send()
-    this.#own(
+    this.#ignoreErrorsOf(
       (async () => {
-        for (const wait of retransmissions(parameters)) {
-          await systemClock.sleep(wait, this.#stop.signal)
+        for (const delayMs of retransmissions(parameters)) {
+          await systemClock.sleep(delayMs, this.#stop.signal)
           await send()
         }
       })(),
     )
   }
 
-  /** Who was to be answered may have gone, and a network may be down. */
-  #own(work: Promise<void>): void {
+  /** Errors are ignored: the receiver may be gone, and a network may be down. */
+  #ignoreErrorsOf(work: Promise<void>): void {
     work.catch(() => undefined)
   }
 }
@@ -194,7 +194,7 @@ function interfaceOf(address: string): string {
   const [plain, zone] = address.split('%')
   if (zone !== undefined) return zone
   const found = Object.entries(os.networkInterfaces()).find(([, all]) =>
-    all?.some((one) => one.address === plain),
+    all?.some(({ address }) => address === plain),
   )
   return found?.[0] ?? ''
 }

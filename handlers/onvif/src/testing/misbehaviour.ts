@@ -1,36 +1,36 @@
 import type { ServerResponse } from 'node:http'
 import { soapEnvelope, soapFault } from './device-replies.js'
 
-type Answer = (response: ServerResponse, right: string) => void
+type Answer = (response: ServerResponse, correct: string) => void
 
-/** What may be wrong with a camera. Each gets the reply that the request deserves, and does something else with it. */
+/** The faults of real cameras. Each function gets the correct reply, and sends something else. */
 const ANSWERS = {
-  /** Takes the request and never answers. */
+  /** Never answers. */
   silence: () => {},
-  /** The right reply, one byte after the other. */
+  /** The correct reply, byte by byte. */
   'byte-by-byte': drip,
-  'endless-body': (response, right) => {
+  'endless-body': (response, correct) => {
     response.writeHead(200, { 'content-type': 'application/soap+xml' })
-    pour(response, right.padEnd(65_536))
+    pour(response, correct.padEnd(65_536))
   },
   'endless-headers': ({ socket }) => {
     if (socket === null) return
     socket.write('HTTP/1.1 200 OK\r\n')
     pour(socket, `X-Filler: ${'x'.repeat(8000)}\r\n`)
   },
-  /** A provisional reply after the other, which HTTP allows, and never the real one. */
+  /** Provisional replies without end, which HTTP allows. */
   'endless-hope': ({ socket }) => {
     if (socket !== null) pour(socket, 'HTTP/1.1 103 Early Hints\r\n\r\n'.repeat(1000))
   },
   'closed-connection': ({ socket }) => socket?.destroy(),
-  'half-a-reply': ({ socket }, right) =>
+  'half-a-reply': ({ socket }, correct) =>
     socket?.end(
-      `HTTP/1.1 200 OK\r\nContent-Length: ${right.length}\r\n\r\n${right.slice(0, right.length / 2)}`,
+      `HTTP/1.1 200 OK\r\nContent-Length: ${correct.length}\r\n\r\n${correct.slice(0, correct.length / 2)}`,
     ),
-  /** The right reply as small devices write it: lines without CR, and a header that is none. */
-  'naive-http': ({ socket }, right) =>
+  /** The correct reply as small devices write it: lines without CR, and an invalid header. */
+  'naive-http': ({ socket }, correct) =>
     socket?.end(
-      `HTTP/1.1 200 OK\nServer: \u0001camera\nContent-Length: ${Buffer.byteLength(right)}\n\n${right}`,
+      `HTTP/1.1 200 OK\nServer: \u0001camera\nContent-Length: ${Buffer.byteLength(correct)}\n\n${correct}`,
     ),
   'no-http': ({ socket }) => socket?.end('220 camera FTP server ready\r\n'),
   'other-protocol': ({ socket }) =>
@@ -39,7 +39,7 @@ const ANSWERS = {
     ),
   empty: (response) => send(response, ''),
   html: (response) => send(response, '<!DOCTYPE html><html><body><p>Welcome<br></body></html>'),
-  'broken-xml': (response, right) => send(response, right.replace('</SOAP-ENV:Body>', '')),
+  'broken-xml': (response, correct) => send(response, correct.replace('</SOAP-ENV:Body>', '')),
   'entity-bomb': (response) => {
     const entities = Array.from(
       { length: 20 },
@@ -56,58 +56,58 @@ const ANSWERS = {
   'other-response': (response) => send(response, soapEnvelope('<tds:GetHostnameResponse/>')),
   'server-error': (response) => send(response, 'internal error', 500),
   fault: (response) => send(response, soapFault('ActionNotSupported', 'not\nsupported\u202e'), 500),
-  /** A fault that says that a credential is wanted. */
+  /** A fault that asks for a credential. */
   'fault-of-soap-1.1': (response) =>
     send(response, soapFault('NotAuthorized', 'who are you?', '1.1'), 400),
   'basic-challenge': (response) =>
     response.writeHead(401, { 'www-authenticate': 'Basic realm="camera"' }).end(),
-  /** The right reply, as SOAP 1.1. */
-  'soap-1.1': (response, right) =>
+  /** The correct reply as SOAP 1.1. */
+  'soap-1.1': (response, correct) =>
     send(
       response,
-      right.replace(
+      correct.replace(
         'http://www.w3.org/2003/05/soap-envelope',
         'http://schemas.xmlsoap.org/soap/envelope/',
       ),
     ),
-  /** The right reply, with prefixes that nobody expects. */
-  'other-prefixes': (response, right) =>
-    send(response, right.replace(/(<\/?|xmlns:)(SOAP-ENV|tds|trt|tr2|tt)\b/g, '$1_9.$2')),
-  /** The right reply, with prefixes that are declared nowhere. */
-  'undeclared-prefixes': (response, right) =>
-    send(response, right.replace(/ xmlns:[\w-]+="[^"]*"/g, '')),
-  /** The right reply, where the model ends with a Latin-1 character. */
-  'latin-1': (response, right) =>
+  /** The correct reply with unusual prefixes. */
+  'other-prefixes': (response, correct) =>
+    send(response, correct.replace(/(<\/?|xmlns:)(SOAP-ENV|tds|trt|tr2|tt)\b/g, '$1_9.$2')),
+  /** The correct reply with prefixes that it does not declare. */
+  'undeclared-prefixes': (response, correct) =>
+    send(response, correct.replace(/ xmlns:[\w-]+="[^"]*"/g, '')),
+  /** The correct reply in Latin-1; the model ends with a character that needs it. */
+  'latin-1': (response, correct) =>
     send(
       response,
       Buffer.from(
-        right.replace('UTF-8', 'ISO-8859-1').replace('</tds:Model>', ' é</tds:Model>'),
+        correct.replace('UTF-8', 'ISO-8859-1').replace('</tds:Model>', ' é</tds:Model>'),
         'latin1',
       ),
     ),
 } satisfies Record<string, Answer>
 
-/** A way to misbehave. `endless-challenge`: wants a new digest each time. */
+/** A way to misbehave. `endless-challenge`: the camera asks for a new digest each time. */
 export type Misbehaviour =
   | keyof typeof ANSWERS
   | 'endless-challenge'
   | { readonly redirect: string }
 
-/** Answers wrongly. @param right the reply that the request deserves */
+/** Answers with a fault. @param correct the correct reply */
 export function misbehave(
   how: keyof typeof ANSWERS | { readonly redirect: string },
   response: ServerResponse,
-  right: string,
+  correct: string,
 ): void {
   if (typeof how === 'object') response.writeHead(307, { location: how.redirect }).end()
-  else ANSWERS[how](response, right)
+  else ANSWERS[how](response, correct)
 }
 
 function send(response: ServerResponse, body: string | Buffer, status = 200): void {
   response.writeHead(status, { 'content-type': 'application/soap+xml' }).end(body)
 }
 
-/** In milliseconds between two bytes. */
+/** The time between two bytes, in milliseconds. */
 const BYTE_MS = 50
 
 function drip(response: ServerResponse, text: string): void {
@@ -124,7 +124,7 @@ function drip(response: ServerResponse, text: string): void {
   response.once('close', () => clearInterval(timer))
 }
 
-/** Writes the same again and again, as fast as it is taken. */
+/** Writes a text again and again, as fast as the receiver reads. */
 function pour(to: NodeJS.WritableStream & { readonly destroyed: boolean }, text: string): void {
   to.on('error', () => {})
   const more = () => {

@@ -3,40 +3,40 @@ import type { IncomingMessage } from 'node:http'
 import type { Credential } from '../credentials.js'
 import type { XmlElement } from '../xml.js'
 
-/** How far the time in a token may be from the camera's, in milliseconds. */
+/** The largest difference between the time of a token and the camera's clock, in milliseconds. */
 const TOKEN_SKEW_MS = 5000
 
 export type AuthenticationKind = 'username-token' | 'http-digest'
 
-export interface AuthenticationOptions {
+interface AuthenticationOptions {
   readonly credential: Credential
   readonly kinds: readonly AuthenticationKind[]
   readonly algorithms: readonly ('MD5' | 'SHA-256')[]
-  /** How many requests one nonce of HTTP digest is good for. */
+  /** The number of requests that may use one nonce of HTTP digest. */
   readonly nonceUses: number
-  /** The camera's clock, in milliseconds since the epoch. */
+  /** The time of the camera's clock, in milliseconds since the epoch. */
   readonly now: () => number
 }
 
-/** `challenge`: a 401 with these headers. `fault`: a SOAP fault that says NotAuthorized. */
+/** `challenge`: status 401 with these headers. `fault`: a SOAP fault NotAuthorized. */
 export type Verdict =
   | { readonly kind: 'ok' }
   | { readonly kind: 'fault' }
   | { readonly kind: 'challenge'; readonly headers: readonly string[] }
 
-/** Checks who asks as cameras do it (ONVIF Core Specification 5.9), and lets nothing be used twice. */
+/** Authenticates requests as cameras do (ONVIF Core Specification 5.9). No token and no count of a nonce is accepted twice. */
 export class RequestAuthentication {
   readonly #options: AuthenticationOptions
-  /** Nonces of tokens, by the time when they were used. */
+  /** When the nonce of each token was used. */
   readonly #tokens = new Map<string, number>()
-  /** Nonces that were given out for HTTP digest, with the count of the last request. */
+  /** The nonces of HTTP digest, with the count of the last request. */
   readonly #nonces = new Map<string, { uses: number; last: number }>()
 
   constructor(options: AuthenticationOptions) {
     this.#options = options
   }
 
-  /** @param header the SOAP header; undefined where the request is none of SOAP */
+  /** @param header the SOAP header; undefined if the request is not SOAP */
   check(request: IncomingMessage, header: XmlElement | undefined): Verdict {
     const digest = this.#options.kinds.includes('http-digest')
     const { authorization } = request.headers
@@ -52,7 +52,7 @@ export class RequestAuthentication {
     const headers = this.#options.algorithms.map((algorithm) => {
       const nonce = randomBytes(16).toString('hex')
       this.#nonces.set(nonce, { uses: 0, last: 0 })
-      // Some clients look for this order.
+      // Some clients depend on this order.
       return `Digest realm="Simulated camera", qop="auth", nonce="${nonce}", algorithm=${algorithm}${stale ? ', stale=true' : ''}`
     })
     return { kind: 'challenge', headers }
@@ -63,8 +63,8 @@ export class RequestAuthentication {
       (name) => token.textOf(name) ?? '',
     )
     const { credential, now } = this.#options
-    for (const [used, at] of this.#tokens)
-      if (Math.abs(now() - at) > 2 * TOKEN_SKEW_MS) this.#tokens.delete(used)
+    for (const [token, usedAt] of this.#tokens)
+      if (Math.abs(now() - usedAt) > 2 * TOKEN_SKEW_MS) this.#tokens.delete(token)
     const isDigest =
       token.find('Password')?.attributes.get('Type')?.endsWith('#PasswordDigest') === true
     const fresh = Math.abs(Date.parse(created ?? '') - now()) <= TOKEN_SKEW_MS
@@ -91,19 +91,19 @@ export class RequestAuthentication {
     )) {
       if (name !== undefined) fields.set(name, quoted?.replace(/\\(.)/g, '$1') ?? plain ?? '')
     }
-    const of = (name: string) => fields.get(name) ?? ''
+    const field = (name: string) => fields.get(name) ?? ''
     const { credential, nonceUses, algorithms } = this.#options
-    const nonce = this.#nonces.get(of('nonce'))
+    const nonce = this.#nonces.get(field('nonce'))
     if (nonce === undefined) return this.challenge({ stale: true })
     if (nonce.uses >= nonceUses) return this.challenge({ stale: true })
-    const extended = /^UTF-8''(.*)$/i.exec(of('username*'))?.[1]
-    const username = extended === undefined ? of('username') : decodeURIComponent(extended)
-    const algorithm = algorithms.find((one) => one === (fields.get('algorithm') ?? 'MD5'))
-    const count = Number.parseInt(of('nc'), 16)
+    const extended = /^UTF-8''(.*)$/i.exec(field('username*'))?.[1]
+    const username = extended === undefined ? field('username') : decodeURIComponent(extended)
+    const algorithm = algorithms.find((name) => name === (fields.get('algorithm') ?? 'MD5'))
+    const count = Number.parseInt(field('nc'), 16)
     if (
       algorithm === undefined ||
       username !== credential.username ||
-      of('uri') !== url ||
+      field('uri') !== url ||
       !(count > nonce.last)
     ) {
       return this.challenge()
@@ -112,9 +112,16 @@ export class RequestAuthentication {
       createHash(algorithm === 'MD5' ? 'md5' : 'sha256')
         .update(parts.join(':'))
         .digest('hex')
-    const a1 = hash(username, of('realm'), credential.password)
-    const expected = hash(a1, of('nonce'), of('nc'), of('cnonce'), of('qop'), hash(method, url))
-    if (of('qop') !== 'auth' || of('cnonce') === '' || !same(of('response'), expected))
+    const a1 = hash(username, field('realm'), credential.password)
+    const expected = hash(
+      a1,
+      field('nonce'),
+      field('nc'),
+      field('cnonce'),
+      field('qop'),
+      hash(method, url),
+    )
+    if (field('qop') !== 'auth' || field('cnonce') === '' || !same(field('response'), expected))
       return this.challenge()
     nonce.uses++
     nonce.last = count

@@ -4,11 +4,11 @@ import { DeviceService, type DeviceServiceOptions } from './device-service.js'
 import { type DiscoveryFaults, DiscoveryResponder } from './discovery-responder.js'
 
 export interface SimulatedCameraOptions extends Omit<DeviceServiceOptions, 'zone'> {
-  /** @default a new one */
+  /** @default a random UUID */
   readonly uuid?: string
-  /** What it announces to be. @default both that ONVIF knows for a camera */
+  /** The types that the camera announces. @default the two types of ONVIF cameras */
   readonly types?: readonly string[]
-  /** The URLs that it announces. @default the one of its device service */
+  /** The URLs that the camera announces. @default the URL of its device service */
   readonly xAddrs?: readonly string[]
 }
 
@@ -19,9 +19,9 @@ const SCOPES = [
 ]
 
 /**
- * An ONVIF camera: WS-Discovery with Hello and Bye on port 3702, which any number of cameras on one machine share, and device and
- * media services over http or https. It is found on the interface that its address belongs to; for one on the loopback interface,
- * the details of the handler have to name that: `interfaces: [lo]`.
+ * An ONVIF camera. It has WS-Discovery on port 3702, which any number of cameras on a machine share, and device and media services
+ * by http or https. A handler finds the camera on the interface of its address. For the loopback interface, the details of the
+ * handler must have `interfaces: [lo]`.
  *
  * ```ts
  * const camera = await SimulatedCamera.start({ address: '127.0.0.1' })
@@ -30,7 +30,7 @@ const SCOPES = [
  */
 export class SimulatedCamera {
   readonly uuid: string
-  /** What its discovery does wrong; may be changed at any time. What its services do wrong: see {@link DeviceService.misbehave}. */
+  /** The faults of its discovery; they may change at any time. For faults of its services see {@link DeviceService.misbehave}. */
   readonly faults: DiscoveryFaults = {}
   readonly #options: SimulatedCameraOptions
   #service: DeviceService
@@ -43,7 +43,7 @@ export class SimulatedCamera {
     this.uuid = options.uuid ?? randomUUID()
   }
 
-  /** Starts to answer. It says nothing by itself: see {@link hello}. */
+  /** Starts to answer. The camera sends no Hello by itself: see {@link hello}. */
   static async start(options: SimulatedCameraOptions = {}): Promise<SimulatedCamera> {
     const { address = '127.0.0.1' } = options
     const camera = new SimulatedCamera(options, await startService(options, address))
@@ -60,22 +60,22 @@ export class SimulatedCamera {
     return this.#service
   }
 
-  /** How many different Probes it has heard. */
+  /** The number of Probes that it received, without repetitions. */
   get probes(): number {
     return this.#responder?.probes ?? 0
   }
 
-  /** As when it is switched on. */
+  /** Sends Hello, like a camera that is switched on. */
   async hello(): Promise<void> {
     await this.#responder?.hello()
   }
 
-  /** As when it is shut down, but for {@link close}. */
+  /** Sends Bye, like a camera that shuts down. Then {@link close} it. */
   async bye(): Promise<void> {
     await this.#responder?.bye()
   }
 
-  /** Gets another address, as from a DHCP server, and says Hello there. */
+  /** Moves to another address, as a DHCP server does it, and sends Hello there. */
   async move(address: string): Promise<void> {
     await this.close()
     this.#service = await startService(this.#options, address)
@@ -84,7 +84,7 @@ export class SimulatedCamera {
     await this.hello()
   }
 
-  /** As when its power fails: without a word. */
+  /** Stops without a Bye, like a camera whose power fails. */
   async close(): Promise<void> {
     this.#responder?.close()
     await this.#service.close()

@@ -1,4 +1,4 @@
-/** What a simulated camera sees: four shades of grey, as a JPEG picture of 32 x 8 pixels. */
+/** The picture of a simulated camera: four shades of grey, as a JPEG of 32 x 8 pixels. */
 export const SNAPSHOT = Buffer.from(
   '/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDABAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBD/' +
     'wAALCAAIACABAREA/8QAFQAAAgAAAAAAAAAAAAAAAAAAAAX/xAAUEAEAAAAAAAAAAAAAAAAAAAAA/9oACAEBAAA/AE5gYGD/2Q==',
