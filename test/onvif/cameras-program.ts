@@ -4,7 +4,7 @@ import {
   type SimulatedCameraOptions,
 } from '../../handlers/onvif/src/testing/index.js'
 
-/** What a test can have the simulated cameras of a host do. */
+/** The commands of a test to the simulated cameras of a host. */
 export interface CameraCommands {
   start(
     options: SimulatedCameraOptions,
@@ -15,7 +15,7 @@ export interface CameraCommands {
   bye(index: number): Promise<void>
   close(index: number): Promise<void>
   faults(index: number, faults: DiscoveryFaults): Promise<void>
-  /** Of all cameras together. */
+  /** The sums over all cameras. */
   counts(): Promise<{ readonly probes: number; readonly requests: number }>
 }
 

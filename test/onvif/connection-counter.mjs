@@ -1,4 +1,4 @@
-// Listens at the given addresses, all at one port, tells which that is, and how many connections have come whenever it is asked.
+// Listens on one port of each address in the arguments. Sends the port first, and then the number of connections on request.
 import { once } from 'node:events'
 import net from 'node:net'
 

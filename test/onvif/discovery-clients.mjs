@@ -1,4 +1,4 @@
-// What the ONVIF clients of npm find by WS-Discovery on this host, as JSON.
+// Writes as JSON which cameras the ONVIF clients of npm find by WS-Discovery on this host.
 import nodeOnvif from 'node-onvif'
 import onvif from 'onvif'
 

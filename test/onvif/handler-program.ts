@@ -2,7 +2,7 @@ import { serve } from '@akrijs/sdk'
 import { createOnvifHandler } from '../../handlers/onvif/src/index.js'
 import { createLogger } from '../../runtime/src/program/create-logger.js'
 
-// The ONVIF handler as a program, with rounds as often as the test says: DIRECTORY INTERVAL_MS.
+// The ONVIF handler as a program with the interval of its rounds. Arguments: DIRECTORY INTERVAL_MS.
 
 const [directory, intervalMs] = process.argv.slice(2)
 const stop = new AbortController()

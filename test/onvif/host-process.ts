@@ -7,7 +7,7 @@ import type { CameraCommands } from './cameras-program.js'
 
 const OUT = path.resolve(import.meta.dirname, '../../.cache/test-onvif')
 
-/** Bundles a program of the tests, as a host of the network will run it. */
+/** Bundles a test program for a host of the network. */
 export async function bundle(name: 'cameras-program' | 'handler-program'): Promise<string> {
   const outfile = path.join(OUT, `${process.pid}-${name}.mjs`)
   await build({
@@ -49,7 +49,7 @@ export class HostProcess {
   async close(): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return
     const exit = once(this.#child, 'exit')
-    // Those of the tests end when nobody is there any more, the project's own by a signal.
+    // Test programs end when the channel closes, programs of the project by a signal.
     if (this.#child.connected) this.#child.disconnect()
     this.#child.kill()
     await exit

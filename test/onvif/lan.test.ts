@@ -11,7 +11,7 @@ import type { SimulatedCameraOptions } from '../../handlers/onvif/src/testing/in
 import { bundle, Cameras, HostProcess } from './host-process.js'
 import { Lan, missingForLan } from './lan.js'
 
-// Cameras on hosts of their own, beside a host with the handler, over real multicast.
+// Each camera has a host, and so has the handler. Multicast is real.
 
 const missing = missingForLan()
 const title =
@@ -28,17 +28,17 @@ interface Found {
 const idOf = ({ url, uuid }: Found) => `${url}-${uuid}`
 const idsOf = (devices: readonly Device[]) => devices.map(({ id }) => id).sort()
 
-/** Reads lists until one has exactly these cameras: on a busy machine some answer after the first round. */
+/** Reads lists until a list has exactly these cameras: on a busy machine some answer after the first round. */
 async function untilFound(
   session: SimulatedDiscovery,
   found: readonly Found[],
-  patienceMs = 30_000,
+  timeoutMs = 30_000,
 ): Promise<void> {
   const wanted = JSON.stringify(found.map(idOf).sort())
-  while (JSON.stringify(idsOf(await session.next(patienceMs))) !== wanted);
+  while (JSON.stringify(idsOf(await session.next(timeoutMs))) !== wanted);
 }
 
-/** Looks again and again. */
+/** Polls until the condition holds. */
 async function until(satisfied: () => Promise<boolean>): Promise<void> {
   await vi.waitUntil(satisfied, { timeout: 60_000, interval: 200 })
 }
@@ -63,7 +63,7 @@ describe.skipIf(missing.length > 0)(title, () => {
   })
 
   afterEach(async () => {
-    for (const one of open.reverse()) await one.close()
+    for (const resource of open.reverse()) await resource.close()
     await agent.close()
     await lan.down()
   })
@@ -90,7 +90,7 @@ describe.skipIf(missing.length > 0)(title, () => {
     return of.call('start', options)
   }
 
-  /** Listens on a host, at one port of several addresses. */
+  /** Counts the connections to one port at several addresses of a host. */
   async function callsTo(host: string, addresses: readonly string[]) {
     const program = path.join(import.meta.dirname, 'connection-counter.mjs')
     const listening = new HostProcess(lan.namespace(host), program, addresses)
@@ -115,7 +115,7 @@ describe.skipIf(missing.length > 0)(title, () => {
     await untilFound(session, found)
   })
 
-  it('D2 finds cameras on every interface, also by IPv6 alone', async () => {
+  it('D2 finds cameras on every interface, also with IPv6 only', async () => {
     await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
     await lan.plug({
       host: 'handler',
@@ -137,7 +137,7 @@ describe.skipIf(missing.length > 0)(title, () => {
     await untilFound(session, found)
   })
 
-  it('finds all cameras, and keeps them, where a network loses a third of all packets', async (context) => {
+  it('finds all cameras, and keeps them, in a network that loses a third of all packets', async (context) => {
     await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
     const addresses = Array.from({ length: 10 }, (_, n) => `10.77.0.${n + 2}`)
     await lan.plug({ host: 'cameras', addresses: addresses.map((address) => `${address}/24`) })
@@ -146,16 +146,15 @@ describe.skipIf(missing.length > 0)(title, () => {
     const host = cameras('cameras')
     const found = await Promise.all(addresses.map((address) => camera(host, { address })))
     const session = await discover()
-    // A connection that loses its first packets takes a second or three, and who was not reached four times is left alone for 80 s
-    // before he is asked again. They are there in the end.
+    // A connection that loses its first packets takes one to three seconds. After four failures, the next query comes after 80 s.
     await untilFound(session, found, 150_000)
     const { probes } = await host.call('counts')
     await until(async () => (await host.call('counts')).probes > probes + 5 * 2 * found.length)
-    // One that was interrupted tells the rest later; but none of them goes.
+    // A camera whose query was interrupted tells the rest later. No camera goes.
     while (session.pending > 0) expect(idsOf(await session.next())).toEqual(found.map(idOf).sort())
   })
 
-  it('finds two hundred cameras in a round, and asks them nothing in the next ones', async () => {
+  it('finds two hundred cameras in a round, and does not call them in the next rounds', async () => {
     await lan.plug({ host: 'handler', addresses: ['10.77.0.1/16'] })
     const addresses = Array.from({ length: 200 }, (_, n) => `10.77.1.${n + 1}`)
     await lan.plug({ host: 'cameras', addresses: addresses.map((address) => `${address}/16`) })
@@ -164,44 +163,44 @@ describe.skipIf(missing.length > 0)(title, () => {
     const session = await discover({}, 3000)
     await untilFound(session, found, 120_000)
     const { probes, requests } = await host.call('counts')
-    // Four for each camera: time, information, interfaces and scopes.
+    // Each camera gets four requests: time, information, interfaces and scopes.
     expect(requests).toBe(4 * 200)
     await until(async () => (await host.call('counts')).probes >= probes + 2 * 2 * 200)
     expect((await host.call('counts')).requests).toBe(requests)
     expect(session.pending).toBe(0)
   })
 
-  it('offers a camera within a second of its Hello, and takes it away within one of its Bye', async () => {
+  it('offers a camera within a second of its Hello, and removes it within a second of its Bye', async () => {
     await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
     await lan.plug({ host: 'one', addresses: ['10.77.0.2/24'] })
-    // Rounds so far apart that no Probe can find it.
+    // The rounds are so far apart that no Probe finds the camera.
     const session = await discover({}, 60_000)
     expect(await session.next()).toEqual([])
     const host = cameras('one')
-    const one = await camera(host, { address: '10.77.0.2' })
+    const target = await camera(host, { address: '10.77.0.2' })
     const took: { readonly hello: number; readonly bye: number }[] = []
     for (let round = 0; round < 3; round++) {
       const switchedOn = performance.now()
-      await host.call('hello', one.index)
-      await untilFound(session, [one])
+      await host.call('hello', target.index)
+      await untilFound(session, [target])
       const offered = performance.now()
-      await host.call('bye', one.index)
+      await host.call('bye', target.index)
       expect(await session.next()).toEqual([])
       took.push({ hello: offered - switchedOn, bye: performance.now() - offered })
     }
-    // A machine that is busy with other tests may be late now and then.
+    // A busy machine may be late in some rounds.
     expect(Math.min(...took.map(({ hello }) => hello))).toBeLessThan(1000)
     expect(Math.min(...took.map(({ bye }) => bye))).toBeLessThan(1000)
   })
 
-  it('D2 probes on an interface as soon as it comes, and forgets the cameras of one that goes', async () => {
+  it('D2 probes on a new interface at once, and removes the cameras of an interface that goes', async () => {
     await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
     await lan.plug({ host: 'one', addresses: ['10.77.0.2/24'] })
     await lan.plug({ host: 'two', network: 'other', addresses: ['10.78.0.2/24'] })
-    const one = await camera(cameras('one'), { address: '10.77.0.2' })
+    const target = await camera(cameras('one'), { address: '10.77.0.2' })
     const two = await camera(cameras('two'), { address: '10.78.0.2' })
     const session = await discover()
-    await untilFound(session, [one])
+    await untilFound(session, [target])
     for (const _ of [1, 2]) {
       await lan.plug({
         host: 'handler',
@@ -209,26 +208,26 @@ describe.skipIf(missing.length > 0)(title, () => {
         network: 'other',
         addresses: ['10.78.0.1/24'],
       })
-      await untilFound(session, [one, two])
+      await untilFound(session, [target, two])
       await lan.unplug('handler', 'eth1')
-      await untilFound(session, [one])
+      await untilFound(session, [target])
     }
   })
 
-  it('D2 follows a camera that gets another address, and keeps its id where that is its UUID', async () => {
+  it('D2 follows a camera that gets another address, and keeps its id with deviceId: uuid', async () => {
     await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
     await lan.plug({ host: 'one', addresses: ['10.77.0.2/24'] })
     const host = cameras('one')
-    const one = await camera(host, { address: '10.77.0.2' })
+    const target = await camera(host, { address: '10.77.0.2' })
     const session = await discover({ deviceId: 'uuid' })
     expect(await session.next()).toMatchObject([
-      { id: one.uuid, properties: { ONVIF_DEVICE_IP_ADDRESS: '10.77.0.2' } },
+      { id: target.uuid, properties: { ONVIF_DEVICE_IP_ADDRESS: '10.77.0.2' } },
     ])
     await lan.addAddress('one', '10.77.0.3/24')
-    const url = await host.call('move', one.index, '10.77.0.3')
+    const url = await host.call('move', target.index, '10.77.0.3')
     expect(await session.next()).toMatchObject([
       {
-        id: one.uuid,
+        id: target.uuid,
         properties: { ONVIF_DEVICE_IP_ADDRESS: '10.77.0.3', ONVIF_DEVICE_SERVICE_URL: url },
       },
     ])
@@ -257,7 +256,7 @@ describe.skipIf(missing.length > 0)(title, () => {
     await untilFound(session, [far])
   })
 
-  it('finds all cameras while others flood it with forged ones, and asks none of the addresses that those name', async () => {
+  it('finds all cameras during a flood of forged ones, and calls no address that those name', async () => {
     await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24', '10.99.0.1/32'] })
     const node = await callsTo('handler', ['10.77.0.1', '10.99.0.1', '127.0.0.1'])
     const addresses = Array.from({ length: 20 }, (_, n) => `10.77.0.${n + 2}`)
@@ -266,7 +265,7 @@ describe.skipIf(missing.length > 0)(title, () => {
     const host = cameras('cameras')
     const found = await Promise.all(addresses.map((address) => camera(host, { address })))
     const forger = cameras('forger')
-    // Forty devices in each answer, at closed ports of an allowed address, and at those of the handler's own machine.
+    // Each answer has forty devices: at closed ports of an allowed address, and at addresses of the handler's machine.
     const forged = (url: string) => ({
       uuid: randomUUID(),
       types: ['dn:NetworkVideoTransmitter'],
@@ -276,34 +275,34 @@ describe.skipIf(missing.length > 0)(title, () => {
     })
     for (const address of ['10.77.0.66', '10.77.0.67']) {
       for (let n = 0; n < 10; n++) {
-        const xAddrs = node.addresses.map((own) => `http://${own}:${node.port}/`)
-        const one = await camera(forger, { address, xAddrs })
+        const xAddrs = node.addresses.map((local) => `http://${local}:${node.port}/`)
+        const target = await camera(forger, { address, xAddrs })
         const furtherMatches = Array.from({ length: 40 }, (_, port) =>
           forged(`http://${address}:${port + 1}/`),
         )
-        await forger.call('faults', one.index, { delayMs: 0, furtherMatches })
+        await forger.call('faults', target.index, { delayMs: 0, furtherMatches })
       }
     }
     const session = await discover()
     await untilFound(session, found)
-    // Two rounds later all that is to be asked has been.
+    // After two more rounds, all queries are done.
     const { probes } = await host.call('counts')
     await until(async () => (await host.call('counts')).probes >= probes + 2 * 2 * found.length)
     expect(await node.count()).toBe(0)
   })
 
-  it('asks a camera on its own machine only where that very address is named', async () => {
+  it('calls a camera on its own machine only if the address itself is named', async () => {
     await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
     await lan.plug({ host: 'one', addresses: ['10.77.0.2/24'] })
-    const own = await camera(cameras('handler'), { address: '10.77.0.1' })
-    const one = await camera(cameras('one'), { address: '10.77.0.2' })
-    await untilFound(await discover(), [one])
+    const local = await camera(cameras('handler'), { address: '10.77.0.1' })
+    const target = await camera(cameras('one'), { address: '10.77.0.2' })
+    await untilFound(await discover(), [target])
     const also = (details: object) => agent.discover('onvif', { details: JSON.stringify(details) })
     for (const [allowedNetworks, found] of [
-      [['10.77.0.0/24'], [one]],
+      [['10.77.0.0/24'], [target]],
       [
         ['10.77.0.0/24', '10.77.0.1'],
-        [own, one],
+        [local, target],
       ],
     ] as const) {
       const session = await also({ allowedNetworks })
@@ -312,7 +311,7 @@ describe.skipIf(missing.length > 0)(title, () => {
     }
   })
 
-  it('hears Hello and Bye on all interfaces, also beside one with two addresses, and on one whose address went and came', async () => {
+  it('receives Hello and Bye on all interfaces, also on one with two addresses and on one whose address changes', async () => {
     await lan.plug({
       host: 'handler',
       interface: 'aa0',
@@ -326,22 +325,22 @@ describe.skipIf(missing.length > 0)(title, () => {
     })
     await lan.plug({ host: 'one', addresses: ['10.77.0.2/24'] })
     await lan.plug({ host: 'two', network: 'other', addresses: ['10.78.0.2/24'] })
-    const [one, two] = [cameras('one'), cameras('two')]
-    // They answer no Probe: what is found was heard.
+    const [host1, host2] = [cameras('one'), cameras('two')]
+    // The cameras answer no Probe: only Hello can find them.
     const shy = async (host: Cameras, address: string) => {
       const started = await camera(host, { address })
       await host.call('faults', started.index, { silent: true })
       return started
     }
-    const [first, second] = [await shy(one, '10.77.0.2'), await shy(two, '10.78.0.2')]
+    const [first, second] = [await shy(host1, '10.77.0.2'), await shy(host2, '10.78.0.2')]
     const session = await discover({}, 2000)
     expect(await session.next()).toEqual([])
     const heard = async () => {
-      await one.call('hello', first.index)
-      await two.call('hello', second.index)
+      await host1.call('hello', first.index)
+      await host2.call('hello', second.index)
       await untilFound(session, [first, second])
-      await one.call('bye', first.index)
-      await two.call('bye', second.index)
+      await host1.call('bye', first.index)
+      await host2.call('bye', second.index)
       await untilFound(session, [])
     }
     await heard()
@@ -354,7 +353,7 @@ describe.skipIf(missing.length > 0)(title, () => {
     await heard()
   })
 
-  it('has simulated cameras that the clients node-onvif and onvif find too', async () => {
+  it('has simulated cameras that the clients node-onvif and onvif also find', async () => {
     await lan.plug({ host: 'client', addresses: ['10.77.0.1/24'] })
     await lan.route('client', 'default', '10.77.0.254')
     const found: Found[] = []
@@ -378,7 +377,7 @@ describe.skipIf(missing.length > 0)(title, () => {
     }
   })
 
-  it('goes on by probing alone where another program has the port to itself', async () => {
+  it('finds cameras by Probes only if another program holds the port alone', async () => {
     await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
     await lan.plug({ host: 'one', addresses: ['10.77.0.2/24'] })
     const holder = new HostProcess(
@@ -388,24 +387,24 @@ describe.skipIf(missing.length > 0)(title, () => {
     open.push(holder)
     await once(holder.child, 'message')
     const host = cameras('one')
-    const one = await camera(host, { address: '10.77.0.2' })
+    const target = await camera(host, { address: '10.77.0.2' })
     const session = await discover()
-    await untilFound(session, [one])
-    await host.call('bye', one.index)
-    await host.call('close', one.index)
+    await untilFound(session, [target])
+    await host.call('bye', target.index)
+    await host.call('close', target.index)
     expect(await session.next()).toEqual([])
   })
 
-  it('runs as a program by itself', async () => {
+  it('runs as a program', async () => {
     await lan.plug({ host: 'handler', addresses: ['10.77.0.1/24'] })
     await lan.plug({ host: 'one', addresses: ['10.77.0.2/24'] })
-    const one = await camera(cameras('one'), { address: '10.77.0.2' })
+    const target = await camera(cameras('one'), { address: '10.77.0.2' })
     const akriHandler = path.resolve(import.meta.dirname, '../../sdk/dist/akri-handler.js')
     const args = ['@akrijs/handler-onvif', '--directory', agent.directory, '--log-level', 'error']
     open.push(new HostProcess(lan.namespace('handler'), akriHandler, args))
     expect(await agent.registration('onvif')).toMatchObject({ endpointType: 'UDS', shared: true })
     const session = await agent.discover('onvif')
     open.push(session)
-    await untilFound(session, [one])
+    await untilFound(session, [target])
   })
 })

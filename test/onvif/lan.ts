@@ -4,7 +4,7 @@ import { promisify } from 'node:util'
 
 const execute = promisify(execFile)
 
-/** One end of a cable: a host, its interface there, and the addresses of that, such as `10.77.0.1/24`. */
+/** A cable from a network to a host: the interface of the host, and its addresses, such as `10.77.0.1/24`. */
 export interface Port {
   readonly host: string
   readonly interface?: string
@@ -15,7 +15,7 @@ export interface Port {
 
 let count = 0
 
-/** What a private network of this machine lacks; empty where there can be one. */
+/** The requirements of a private network that this machine does not meet. */
 export function missingForLan(): string[] {
   if (process.getuid?.() !== 0) return ['root']
   if (spawnSync('ip', ['-Version']).status !== 0) return ['the Debian package iproute2']
@@ -25,7 +25,7 @@ export function missingForLan(): string[] {
   return []
 }
 
-/** Hosts and networks of their own, made of network namespaces, bridges and veth pairs. Nothing is connected to the machine's. */
+/** Hosts and networks made of network namespaces, bridges and veth pairs. They have no connection to the networks of the machine. */
 export class Lan {
   readonly #prefix = `akri-${process.pid}-${++count}`
   readonly #hosts = new Set<string>()
@@ -44,14 +44,14 @@ export class Lan {
     const port = `p${++this.#cables}`
     await ip(`-n ${there} link add ${port} type veth peer name ${name} netns ${here}`)
     await ip(`-n ${there} link set ${port} master ${network} up`)
-    // A card that is taken out and put in again is the same card to its neighbours.
+    // An interface that is unplugged and plugged again keeps its hardware address.
     const mac = createHash('sha256')
       .update(`${host} ${name}`)
       .digest('hex')
       .slice(0, 10)
       .replace(/../g, ':$&')
     await ip(`-n ${here} link set ${name} address 02${mac}`)
-    // All at once: a host may have hundreds. IPv6 would wait for a second to see whether somebody else has the address.
+    // One batch, because a host may have hundreds of addresses. `nodad` skips a second of duplicate address detection.
     const lines = addresses.map(
       (address) => `addr add ${address} dev ${name}${address.includes(':') ? ' nodad' : ''}`,
     )
@@ -62,7 +62,7 @@ export class Lan {
     await ip(`-n ${this.namespace(host)} link del ${name}`)
   }
 
-  /** From now on so many of the packets that are sent to this host by IPv4 are lost, in percent. */
+  /** Drops this percentage of the IPv4 packets to a host. */
   async lose(host: string, percent: number): Promise<void> {
     const rule = `iptables -A INPUT -m statistic --mode random --probability ${percent / 100} -j DROP`
     await execute('ip', ['netns', 'exec', this.namespace(host), ...rule.split(' ')])
@@ -72,12 +72,12 @@ export class Lan {
     await ip(`-n ${this.namespace(host)} addr add ${address} dev ${name}`)
   }
 
-  /** Takes all addresses of IPv4 from an interface. */
+  /** Removes all IPv4 addresses of an interface. */
   async removeAddresses(host: string, name = 'eth0'): Promise<void> {
     await ip(`-n ${this.namespace(host)} -4 addr flush dev ${name}`)
   }
 
-  /** The interfaces of a host that have joined this group of IPv4, by name. */
+  /** The names of the interfaces that have joined an IPv4 group. */
   async listening(host: string, group: string): Promise<string[]> {
     const { stdout } = await execute('ip', [
       '-n',
@@ -95,7 +95,7 @@ export class Lan {
       .map(({ ifname }) => ifname)
   }
 
-  /** Makes a router of a host. */
+  /** Makes a host forward packets. */
   async forward(host: string): Promise<void> {
     const command = 'echo 1 > /proc/sys/net/ipv4/ip_forward'
     await execute('ip', ['netns', 'exec', this.namespace(host), 'sh', '-c', command])
@@ -144,7 +144,7 @@ export class Lan {
     if (this.#networks.has(network)) return
     this.#networks.add(network)
     const namespace = this.namespace(SWITCH)
-    // A switch that follows memberships would want a router that asks for them.
+    // A bridge with snooping would need a multicast querier.
     await ip(`-n ${namespace} link add ${network} type bridge mcast_snooping 0`)
     await ip(`-n ${namespace} link set ${network} up`)
   }

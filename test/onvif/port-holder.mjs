@@ -1,4 +1,4 @@
-// Takes the port of WS-Discovery and lets nobody else have it.
+// Holds the port of WS-Discovery alone.
 import dgram from 'node:dgram'
 
 const socket = dgram.createSocket('udp4')

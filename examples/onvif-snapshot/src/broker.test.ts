@@ -27,7 +27,7 @@ const reported = () =>
     ? readFileSync(path.join(directory, 'snapshot'), 'utf8')
     : ''
 
-/** The environment that a container with the camera has. */
+/** The environment of a container with the camera. */
 const environment = (url: string, password = credential.password) => ({
   ONVIF_DEVICE_SERVICE_URL: url,
   ONVIF_USERNAME: credential.username,
@@ -49,12 +49,12 @@ function freePort(): Promise<number> {
 
 describe('the broker of an ONVIF camera', () => {
   it.each([
-    ['that wants to know who asks', { credential }],
-    ['that wants to be told by HTTP digest', { credential, algorithms: ['MD5'] }],
-    ['that anybody may ask', {}],
-    ['of before media 2', { credential, media: [1], hasGetServices: false }],
+    ['that requires a credential', { credential }],
+    ['that requires HTTP digest', { credential, algorithms: ['MD5'] }],
+    ['without a credential', {}],
+    ['without media 2', { credential, media: [1], hasGetServices: false }],
   ] satisfies [string, DeviceServiceOptions][])(
-    'takes pictures of a camera %s, and says so in its Instance',
+    'takes pictures of a camera %s, and reports them',
     async (_which, options) => {
       await using camera = await DeviceService.start(options)
       running = run(environment(camera.url), stop.signal)
@@ -81,7 +81,7 @@ describe('the broker of an ONVIF camera', () => {
     await expect(fetch(`http://127.0.0.1:${port}/`)).rejects.toThrow()
   })
 
-  it('says why there is no picture, and goes on', async () => {
+  it('reports why there is no picture, and goes on', async () => {
     await using camera = await DeviceService.start({ credential })
     camera.misbehave('fault', ['GetSnapshotUri'])
     running = run(environment(camera.url), stop.signal)
@@ -92,7 +92,7 @@ describe('the broker of an ONVIF camera', () => {
     await running
   })
 
-  it('says that its password is wrong, but not which it is', async () => {
+  it('reports a wrong password without showing it', async () => {
     await using camera = await DeviceService.start({ credential })
     running = run(environment(camera.url, 'hunter2'), stop.signal)
     await expect.poll(reported).toMatch(/^none at /)
@@ -101,7 +101,7 @@ describe('the broker of an ONVIF camera', () => {
     await running
   })
 
-  it('ends where it has no camera, or its interval is none', async () => {
+  it('ends without a camera, or with an invalid interval', async () => {
     await expect(run({}, stop.signal)).rejects.toThrow('ONVIF_DEVICE_SERVICE_URL is not set')
     await expect(
       run({ ...environment('http://x/'), SNAPSHOT_SECONDS: 'often' }, stop.signal),

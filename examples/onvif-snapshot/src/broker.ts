@@ -5,8 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { takeSnapshot } from './snapshot.js'
 
 /**
- * Takes pictures of the camera that this container was given, until the signal says so. The last one is served on
- * `SNAPSHOT_PORT`, where it is set; when it was taken, or why there is none, shows in the camera's Instance.
+ * Takes pictures of the camera of this container until the signal is aborted. The last picture is served on `SNAPSHOT_PORT`, if set.
+ * The camera's Instance shows when the picture was taken, or why there is none.
  */
 export async function run(environment: NodeJS.ProcessEnv, signal: AbortSignal): Promise<void> {
   const {
@@ -43,7 +43,7 @@ export async function run(environment: NodeJS.ProcessEnv, signal: AbortSignal): 
         last = await takeSnapshot({ url, username, password })
         report(environment, 'snapshot', `${last.length} bytes at ${new Date().toISOString()}`)
       } catch (error) {
-        // On one line, and without what steers a terminal: cameras say what they like.
+        // The text can come from a camera: it becomes one line without control characters.
         const reason = String(error instanceof Error ? error.message : error).replace(
           /[\p{C}\p{Z}]+/gu,
           ' ',
@@ -58,7 +58,7 @@ export async function run(environment: NodeJS.ProcessEnv, signal: AbortSignal): 
   }
 }
 
-/** What a broker reports stands in the Instance of its device (docs/broker-info.md). */
+/** A report of a broker shows in the Instance of its device (docs/broker-info.md). */
 function report(
   { AKRI_BROKER_INFO_DIRECTORY: directory }: NodeJS.ProcessEnv,
   name: string,

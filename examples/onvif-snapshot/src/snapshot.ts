@@ -2,9 +2,9 @@ import http from 'node:http'
 import https from 'node:https'
 import { Cam } from 'onvif'
 
-/** A camera, and who asks it. */
-export interface CameraAccess {
-  /** Of its device service. */
+/** A camera, and its credential. */
+interface CameraAccess {
+  /** The URL of the device service. */
   readonly url: string
   readonly username?: string | undefined
   readonly password?: string | undefined
@@ -14,7 +14,7 @@ export interface CameraAccess {
 const TIMEOUT_MS = 10_000
 const MAX_PICTURE_BYTES = 16 * 1024 * 1024
 
-/** Takes a picture, by the first media profile that the camera has. */
+/** Takes a picture by the camera's first media profile. */
 export async function takeSnapshot({
   url,
   username,
@@ -31,7 +31,7 @@ export async function takeSnapshot({
     autoconnect: false,
     ...(username !== undefined && { username, password }),
   })
-  // Its clock first: it does not believe what looks old to it.
+  // The clock comes first: the camera refuses a token that looks old.
   await answer((done) => camera.getSystemDateAndTime(done))
   await answer((done) => camera.getServices(true, done)).catch(() =>
     answer((done) => camera.getCapabilities(done)),
@@ -57,7 +57,7 @@ async function fetchPicture(url: URL, camera: Cam): Promise<Buffer> {
 
 function pictureIn({ status, type, body }: Reply): Buffer {
   if (status !== 200 || !type.startsWith('image/'))
-    throw new Error(`the camera gives no picture: HTTP status ${status}, ${type}`)
+    throw new Error(`the camera sent no picture: HTTP status ${status}, ${type}`)
   return body
 }
 
@@ -78,7 +78,7 @@ function get(url: URL, headers: Readonly<Record<string, string>> = {}): Promise<
         chunks.push(chunk)
         length += chunk.length
         if (length > MAX_PICTURE_BYTES)
-          response.destroy(new Error(`a picture of more than ${MAX_PICTURE_BYTES} bytes`))
+          response.destroy(new Error(`the picture has more than ${MAX_PICTURE_BYTES} bytes`))
       })
       response.once('error', reject)
       response.once('end', () => {
@@ -98,7 +98,7 @@ function answer<T>(ask: (done: (error: Error | null, value?: T) => void) => void
   return new Promise((resolve, reject) => {
     ask((error, value) =>
       error || value === undefined
-        ? reject(error ?? new Error('the camera gives no answer'))
+        ? reject(error ?? new Error('the camera sent no answer'))
         : resolve(value),
     )
   })

@@ -6,7 +6,7 @@ const A = '5f5a69c2-e0ae-504f-829b-00fcdab169cc'
 const read = (texts: Record<string, string>) =>
   cameraCredentials(DiscoveryProperties.fromTexts(texts), silentLogger)
 
-it('credentials of cameras are by UUID, in either case, and in names of properties with _ for -', () => {
+it('credentials belong to UUIDs, in either case; names of properties have _ instead of -', () => {
   const listed = {
     device_credential_list: '["l"]',
     l: JSON.stringify({ [A.toUpperCase()]: { username: 'a' } }),

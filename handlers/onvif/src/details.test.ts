@@ -32,21 +32,18 @@ const review = (details: object) =>
 
 const FILTERS = ['ipAddresses', 'macAddresses', 'scopes', 'uuids'] as const
 
-const WRONG: readonly (readonly [field: string, value: unknown, path?: string])[] = [
+const WRONG: [field: string, value: unknown, path?: string][] = [
   // An unknown field: the path is that of its owner, and the message names the field.
   ['ipAddress', { items: [] }, ''],
-  ...FILTERS.flatMap(
-    (filter) =>
-      [
-        [filter, {}, `${filter}.items`],
-        [filter, { items: [1] }, `${filter}.items[0]`],
-        [filter, { items: [], action: 'include' }, `${filter}.action`],
-        [filter, { items: [], actions: 'Include' }, filter],
-        [filter, { items: Array(10_001).fill('x') }, `${filter}.items`],
-      ] as const,
-  ),
-  ...[0, 61, 1.5, '1'].map((value) => ['discoveryTimeoutSeconds', value] as const),
-  ...[59, 86_401, 60.5, '600'].map((value) => ['refreshSeconds', value] as const),
+  ...FILTERS.flatMap((filter): [string, unknown, string][] => [
+    [filter, {}, `${filter}.items`],
+    [filter, { items: [1] }, `${filter}.items[0]`],
+    [filter, { items: [], action: 'include' }, `${filter}.action`],
+    [filter, { items: [], actions: 'Include' }, filter],
+    [filter, { items: Array(10_001).fill('x') }, `${filter}.items`],
+  ]),
+  ...[0, 61, 1.5, '1'].map((value): [string, unknown] => ['discoveryTimeoutSeconds', value]),
+  ...[59, 86_401, 60.5, '600'].map((value): [string, unknown] => ['refreshSeconds', value]),
   ['probeAddresses', ['camera.example'], 'probeAddresses[0]'],
   ['probeAddresses', ['10.0.0.0/24'], 'probeAddresses[0]'],
   ['probeAddresses', Array(257).fill('10.0.0.1')],
@@ -65,13 +62,11 @@ const WRONG: readonly (readonly [field: string, value: unknown, path?: string])[
 ]
 
 describe('W1 the details of the ONVIF handler', () => {
-  it.each(WRONG)(
-    'are denied with the path of the field: %s: %j',
-    async (field: string, value: unknown, path?: string) => {
+  it.each(WRONG.map(([field, value, path = field]) => ({ field, value, path })))(
+    'are denied with the path of the field: $field: $value',
+    async ({ field, value, path }) => {
       const verdict = await review({ [field]: value })
-      const at = ['spec.discoveryHandler.discoveryDetails', path ?? field].filter(
-        (part) => part !== '',
-      )
+      const at = ['spec.discoveryHandler.discoveryDetails', path].filter((part) => part !== '')
       expect(verdict.outcome === 'denied' && verdict.problems).toMatchObject([
         { path: at.join('.') },
       ])

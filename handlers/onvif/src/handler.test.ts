@@ -25,7 +25,7 @@ import {
   type SimulatedCameraOptions,
 } from './testing/index.js'
 
-// On the loopback interface, where other tests have their cameras too: so each asks for its own only.
+// All tests of this machine share the loopback interface; each finds only its own cameras by their UUIDs.
 alone()
 
 const IP = '127.77.0.1'
@@ -37,7 +37,7 @@ let stop: AbortController
 beforeEach(() => {
   cameras = []
   stop = new AbortController()
-  // One test asks a dozen times at once.
+  // One test has a dozen discoveries at once.
   setMaxListeners(0, stop.signal)
 })
 
@@ -89,7 +89,7 @@ async function find(
   return value ?? []
 }
 
-/** The first list that satisfies; the discovery goes on. */
+/** Waits for a list that satisfies; the discovery goes on. */
 async function until(
   lists: AsyncIterator<Device[]>,
   satisfied: (devices: readonly Device[]) => boolean,
@@ -123,7 +123,7 @@ async function unusedPort(): Promise<number> {
 }
 
 describe('the ONVIF handler', () => {
-  it('offers a camera with the id and the properties of the existing system, and what else it tells', async () => {
+  it('offers a camera with the id and properties of the original Akri, and with more properties', async () => {
     const camera = await start()
     expect(await find()).toEqual([
       {
@@ -148,12 +148,12 @@ describe('the ONVIF handler', () => {
     ])
   })
 
-  it('offers a camera by its UUID alone where that is asked for', async () => {
+  it('offers a camera by its UUID alone with deviceId: uuid', async () => {
     const camera = await start()
     expect(idsOf(await find({ deviceId: 'uuid' }))).toEqual([camera.uuid])
   })
 
-  it('tells of media profiles where that is asked for', async () => {
+  it('offers media profiles with mediaProfiles', async () => {
     const camera = await start()
     const [device] = await find({ mediaProfiles: true })
     expect(device?.properties).toMatchObject({
@@ -165,7 +165,7 @@ describe('the ONVIF handler', () => {
     })
   })
 
-  it('offers a camera that wants a credential, and one that refuses ours, and says so', async () => {
+  it('offers a camera that requires or refuses a credential, and says so', async () => {
     const camera = await start({ credential })
     const authentication = async (properties: Readonly<Record<string, string>>) => {
       const [device] = await find({}, properties)
@@ -185,7 +185,7 @@ describe('the ONVIF handler', () => {
     ).toEqual(['accepted', '00000000000000000001'])
   })
 
-  it('finds a camera or not by its address, hardware address and scopes', async () => {
+  it('filters cameras by address, hardware address and scopes', async () => {
     const scopes = ['onvif://www.onvif.org/name/one', 'onvif://www.onvif.org/x']
     await start({ identity: { macAddress: '02:00:00:00:ab:cd', scopes } })
     const filters: [what: string, details: object, found: boolean][] = [
@@ -209,7 +209,7 @@ describe('the ONVIF handler', () => {
       ['no scope, by Include of nothing', { scopes: { items: [] } }, false],
       ['any scope, by Exclude of nothing', { scopes: { items: [], action: 'Exclude' } }, true],
     ]
-    // All at once hear each other's Probes too: that may be more than a busy machine reads in a second.
+    // The discoveries also receive the Probes of each other: a busy machine may not read all of them in a second.
     const unhurried = { discoveryTimeoutSeconds: 5 }
     const isFound = async (details: object) =>
       (await find({ ...unhurried, ...details })).length === 1
@@ -219,13 +219,13 @@ describe('the ONVIF handler', () => {
     expect(found).toEqual(filters.map(([what, , wanted]) => [what, wanted]))
   })
 
-  it('leaves out a camera whose address nobody knows where a filter asks for it, also one by Exclude', async () => {
+  it('does not find a camera with an unknown address if a filter needs the address, also by Exclude', async () => {
     await start({ credential })
     expect(await find({ ipAddresses: { items: ['10.0.0.1'], action: 'Exclude' } })).toEqual([])
     expect(await find({ ipAddresses: { items: [], action: 'Exclude' } })).toHaveLength(1)
   })
 
-  it('D2 never asks a camera that UUID or scopes rule out', async () => {
+  it('D2 never calls a camera that UUID or scopes exclude', async () => {
     const camera = await start()
     const others = { items: [camera.uuid.toUpperCase()], action: 'Exclude' }
     const list = open({ uuids: others, scopes: { items: ['onvif://nothing'] } })
@@ -234,7 +234,7 @@ describe('the ONVIF handler', () => {
     expect(camera.service.requests).toEqual([])
   })
 
-  it('D2 asks a known camera nothing in rounds in which nothing changes, also one that a filter rules out', async () => {
+  it('D2 does not call a known camera in rounds without changes, also if a filter excludes it', async () => {
     const [camera, ruledOut] = [
       await start(),
       await start({ identity: { macAddress: '02:00:00:00:00:99' } }),
@@ -247,7 +247,7 @@ describe('the ONVIF handler', () => {
     expect([camera, ruledOut].map(({ service }) => service.requests.length)).toEqual(before)
   })
 
-  it('offers a camera with several service URLs once, at the first one that answers', async () => {
+  it('offers a camera with several URLs once, at the first URL that answers', async () => {
     const dead = await unusedPort()
     const camera = await start()
     const xAddrs = [
@@ -261,16 +261,16 @@ describe('the ONVIF handler', () => {
     ])
   })
 
-  it('takes every match of a reply', async () => {
-    const [one, other] = [await start(), await start()]
-    other.faults.silent = true
-    one.faults.furtherMatches = [announcementOf(other)]
+  it('reads all matches of an answer', async () => {
+    const [speaker, silent] = [await start(), await start()]
+    silent.faults.silent = true
+    speaker.faults.furtherMatches = [announcementOf(silent)]
     expect(idsOf(await find()).sort()).toEqual(
-      [one, other].map(({ service, uuid }) => `${service.url}-${uuid}`).sort(),
+      [speaker, silent].map(({ service, uuid }) => `${service.url}-${uuid}`).sort(),
     )
   })
 
-  it('finds cameras with https, and not those whose certificate nobody has signed where certificates are verified', async () => {
+  it('finds cameras with https; with certificates: verify only those with a signed certificate', async () => {
     const valid = {
       notBefore: new Date(Date.now() - 3_600_000),
       notAfter: new Date(Date.now() + 3_600_000),
@@ -284,9 +284,9 @@ describe('the ONVIF handler', () => {
 
   it.each([
     ['garbage', { garbage: true }, 0],
-    ['an answer to nobody', { wrongRelatesTo: true }, 0],
+    ['with an unknown RelatesTo', { wrongRelatesTo: true }, 0],
     ['a datagram full of scopes', { huge: true }, 1],
-  ])('D2 goes on where a camera answers %s', async (_what, faults, found) => {
+  ])('D2 finds other cameras while one answers %s', async (_what, faults, found) => {
     const [strange, right] = [await start(), await start()]
     Object.assign(strange.faults, faults)
     const devices = await find()
@@ -294,13 +294,13 @@ describe('the ONVIF handler', () => {
     expect(devices).toHaveLength(1 + found)
   })
 
-  it('offers nothing that does not answer as a camera', async () => {
+  it('does not offer a device that does not answer as a camera', async () => {
     const [hung, right] = [await start(), await start()]
     hung.service.misbehave('html')
     expect(idsOf(await find())).toEqual([`${right.service.url}-${right.uuid}`])
   })
 
-  it('asks nobody outside of the networks that it may call', async () => {
+  it('calls no address outside of the allowed networks', async () => {
     await using outside = await DeviceService.start({ address: '127.88.0.1' })
     const camera = await start({ xAddrs: [outside.url] })
     const inside = await start()
@@ -311,23 +311,23 @@ describe('the ONVIF handler', () => {
     expect(outside.requests).toEqual([])
   })
 
-  it('tells once why nothing of an announcement may be asked, without the password that is in it', async () => {
+  it('logs once why all URLs of a camera are refused, without a password', async () => {
     const xAddrs = [`http://root:hunter2@${IP}/`, 'http://root:hunt/er2@x/', 'http://10.1.2.3/']
     await start({ xAddrs })
     const log = { ...silentLogger, info: vi.fn() }
     const lists = open({}, {}, { log })
     expect((await lists.next()).value).toEqual([])
-    const told = log.info.mock.calls.flatMap(([fields]) => ('reasons' in fields ? [fields] : []))
+    const lines = log.info.mock.calls.flatMap(([fields]) => ('reasons' in fields ? [fields] : []))
     const reasons = [
       `the URL of ${IP} has a user name, which the URL of a camera never has`,
       '"http://…@x/" is not the URL of a service',
       '10.1.2.3 is not in the allowed networks',
     ]
-    expect(told).toMatchObject([{ source: IP, reasons }])
+    expect(lines).toMatchObject([{ source: IP, reasons }])
     expect(JSON.stringify(log.info.mock.calls)).not.toMatch(/hunt|er2/)
   })
 
-  it('resolves the names of cameras one after the other, also for several Configurations, and each once', async () => {
+  it('resolves host names one after the other, and each once, also for several Configurations', async () => {
     let [underWay, most] = [0, 0]
     const lookup = vi.spyOn(dns, 'lookup').mockImplementation(async () => {
       most = Math.max(most, ++underWay)
@@ -357,20 +357,20 @@ describe('the ONVIF handler', () => {
     expect(names).toEqual([1, 2, 3, 4, 5].map((n) => `camera-${n}.example`))
   })
 
-  it('finds cameras at addresses that it is told of, without an interface to probe on', async () => {
+  it('finds cameras at probeAddresses without an interface to probe on', async () => {
     const camera = await start()
     const details = { interfaces: ['none'], probeAddresses: [IP] }
     expect(idsOf(await find(details))).toEqual([`${camera.service.url}-${camera.uuid}`])
   })
 
-  it('D2 goes on where an address cannot be asked', async () => {
+  it('D2 finds other cameras if an address cannot be probed', async () => {
     const camera = await start()
-    // To all hosts of the network nothing may be sent from such a socket.
+    // Such a socket may not send to the broadcast address.
     const details = { interfaces: ['none'], probeAddresses: ['255.255.255.255', IP] }
     expect(idsOf(await find(details))).toEqual([`${camera.service.url}-${camera.uuid}`])
   })
 
-  it('offers a camera within a second of its Hello, and takes it away at its Bye', async () => {
+  it('offers a camera within a second of its Hello, and removes it at its Bye', async () => {
     const present = await start()
     const uuid = randomUUID()
     const lists = open({ uuids: { items: [present.uuid, uuid] } })
@@ -388,14 +388,14 @@ describe('the ONVIF handler', () => {
         `${present.service.url}-${present.uuid}`,
       ])
     }
-    // A machine that is busy with other tests may be late now and then.
+    // A busy machine may be late in some rounds.
     expect(Math.min(...took)).toBeLessThan(1000)
   })
 
-  it('asks a camera directly that says Hello without saying where its service is', async () => {
+  it('probes a camera directly whose Hello has no URL', async () => {
     const camera = await start()
     const uuid = randomUUID()
-    // Rounds so far apart that no Probe to the group can find it.
+    // The rounds are so far apart that no Probe to the group finds the camera.
     const lists = open({ uuids: { items: [uuid] } }, {}, { intervalMs: 60_000 })
     expect((await lists.next()).value).toEqual([])
     let xAddrs: string[] = []
@@ -409,7 +409,7 @@ describe('the ONVIF handler', () => {
     expect(idsOf((await lists.next()).value ?? [])).toEqual([`${camera.service.url}-${uuid}`])
   })
 
-  it('offers a camera again that somebody took away by forging its very address', async () => {
+  it('offers a camera again after a forged Bye from its own address', async () => {
     const camera = await start()
     const lists = open({})
     expect((await lists.next()).value).toHaveLength(1)
@@ -418,7 +418,7 @@ describe('the ONVIF handler', () => {
     expect(await until(lists, (devices) => devices.length === 1)).toHaveLength(1)
   })
 
-  it('keeps a camera that answers although somebody else says goodbye in its name', async () => {
+  it('keeps a camera that answers after a Bye from another address', async () => {
     const camera = await start()
     await using forger = await DiscoveryResponder.open({
       address: '127.77.0.66',
@@ -437,21 +437,21 @@ describe('the ONVIF handler', () => {
     expect(next).toBe('nothing')
   })
 
-  it('keeps a camera that misses rounds, and lets it go when it has missed three', async () => {
+  it('keeps a camera that misses rounds, and removes it after three', async () => {
     const camera = await start()
     const lists = open({})
     expect((await lists.next()).value).toHaveLength(1)
     camera.faults.silent = true
     const before = camera.probes
     expect(await until(lists, (devices) => devices.length === 0)).toEqual([])
-    // Two Probes of a round.
+    // A round has two Probes.
     expect(camera.probes - before).toBeGreaterThanOrEqual(6)
   })
 
   it.each([
     ['url', (camera: SimulatedCamera) => `${camera.service.url}-${camera.uuid}`],
     ['uuid', (camera: SimulatedCamera) => camera.uuid],
-  ])('D2 follows a camera to its new address; its id is made of the %s', async (deviceId, idOf) => {
+  ])('D2 follows a camera to its new address with deviceId: %s', async (deviceId, idOf) => {
     const camera = await start()
     const lists = open({ deviceId })
     expect(idsOf((await lists.next()).value ?? [])).toEqual([idOf(camera)])
@@ -463,7 +463,7 @@ describe('the ONVIF handler', () => {
     expect(idsOf(devices)).toEqual([idOf(camera)])
   })
 
-  it('finds real cameras while one address answers with hundreds of forged ones', async () => {
+  it('finds real cameras while one address announces hundreds of forged cameras', async () => {
     for (const _ of [1, 2, 3]) await start()
     const dead = await unusedPort()
     const forged = (): AnnouncementText => ({
@@ -488,23 +488,23 @@ describe('the ONVIF handler', () => {
   })
 
   it.each([
-    ['a field that does not exist', { ipAddress: { items: [] } }, /ipAddress/],
+    ['an unknown field', { ipAddress: { items: [] } }, /ipAddress/],
     ['a filter without items', { uuids: {} }, /uuids\.items/],
     ['an action in lower case', { uuids: { items: [], action: 'include' } }, /uuids\.action/],
-    ['no time to wait', { discoveryTimeoutSeconds: 0 }, /discoveryTimeoutSeconds/],
+    ['a discovery time of zero', { discoveryTimeoutSeconds: 0 }, /discoveryTimeoutSeconds/],
     [
-      'a network that is none',
+      'an invalid network',
       { allowedNetworks: ['10.0.0.0/33'] },
       /allowedNetworks\[0\]: write a network/,
     ],
     [
-      'a name in place of an address',
+      'a host name instead of an address',
       { probeAddresses: ['camera.example'] },
       /probeAddresses\[0\]: write an address/,
     ],
-    ['an interface that is none', { interfaces: ['a/b'] }, /interfaces\[0\]/],
+    ['an invalid interface', { interfaces: ['a/b'] }, /interfaces\[0\]/],
     [
-      'an authority that is none',
+      'an invalid authority',
       { certificateAuthorities: 'mine' },
       /certificateAuthorities: write certificates in PEM/,
     ],

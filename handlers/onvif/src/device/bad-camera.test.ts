@@ -10,7 +10,7 @@ import {
   query,
 } from '../testing/internal/camera-query.js'
 
-describe('what is no camera, or a bad one', () => {
+describe('a device with faults', () => {
   const NEVER_ENDING: readonly string[] = ['silence', 'byte-by-byte', 'endless-hope']
   const patience = (how: string, ms: number) =>
     NEVER_ENDING.includes(how) ? { requestTimeoutMs: ms } : {}
@@ -39,7 +39,7 @@ describe('what is no camera, or a bad one', () => {
   ] as const
 
   it.each(BAD)(
-    'D2 is an error that names it, in time, and leaves no connection: %s',
+    'D2 is reported as an error in time, and leaves no connection: %s',
     async (how, code, message) => {
       await using camera = await DeviceService.start()
       camera.misbehave(how)
@@ -55,14 +55,14 @@ describe('what is no camera, or a bad one', () => {
     },
   )
 
-  it.each(BAD)('D2 still is a camera where it is only bad in between: %s', async (how, code) => {
+  it.each(BAD)('D2 is still a camera if only one call fails: %s', async (how, code) => {
     await using camera = await DeviceService.start({ credential })
     camera.misbehave(how, ['GetNetworkInterfaces'])
-    // Time enough for those requests that are answered.
+    // The requests with an answer need some time.
     const facts = await query(camera.url, { as: credential, ...patience(how, 3000) })
     expect(facts).toMatchObject({ authentication: 'accepted', ...INFORMATION })
     expect(facts.macAddress).toBeUndefined()
-    // Who does not answer is not asked on.
+    // After a call without an answer, the handler makes no more calls.
     const silent = code === 'AKRI_ERR_ONVIF_UNREACHABLE'
     expect([facts.incomplete?.code, facts.scopes === undefined]).toEqual([
       silent ? code : undefined,
@@ -71,7 +71,7 @@ describe('what is no camera, or a bad one', () => {
   })
 
   it.each(['soap-1.1', 'other-prefixes', 'undeclared-prefixes'] as const)(
-    'D2 is understood in other spellings: %s',
+    'D2 is read with other spellings: %s',
     async (how) => {
       await using camera = await DeviceService.start()
       camera.misbehave(how)
@@ -88,19 +88,19 @@ describe('what is no camera, or a bad one', () => {
     },
   )
 
-  it('D2 is understood where its HTTP is not what it should be', async () => {
+  it('D2 is read with loose HTTP', async () => {
     await using camera = await DeviceService.start()
     camera.misbehave('naive-http')
     expect(await query(camera.url)).toMatchObject({ ...INFORMATION, ...NETWORK })
   })
 
-  it('D2 is understood in other encodings', async () => {
+  it('D2 is read in other encodings', async () => {
     await using camera = await DeviceService.start()
     camera.misbehave('latin-1')
     expect(await query(camera.url)).toMatchObject({ model: 'Simulated camera é' })
   })
 
-  it('is not followed elsewhere', async () => {
+  it('is not followed when it redirects', async () => {
     await using elsewhere = await DeviceService.start()
     await using camera = await DeviceService.start()
     camera.misbehave({ redirect: elsewhere.url })
@@ -111,7 +111,7 @@ describe('what is no camera, or a bad one', () => {
     expect(elsewhere.requests).toEqual([])
   })
 
-  it('may want a new digest each time, but not for ever', async () => {
+  it('may ask for a new digest for some time, but not forever', async () => {
     await using camera = await DeviceService.start({ credential, authentication: ['http-digest'] })
     camera.misbehave('endless-challenge', ['GetDeviceInformation'])
     const facts = await query(camera.url, { as: credential })
@@ -121,7 +121,7 @@ describe('what is no camera, or a bad one', () => {
     ).toBe(4)
   })
 
-  it('is given up when all its answers together take too long', async () => {
+  it('is abandoned when all answers together take too long', async () => {
     await using camera = await DeviceService.start()
     camera.misbehave('byte-by-byte', ['GetScopes'])
     const facts = await query(camera.url, { timeoutMs: 4000 })
@@ -134,7 +134,7 @@ describe('what is no camera, or a bad one', () => {
     await expect.poll(() => camera.connections()).toBe(0)
   })
 
-  it('is given up when its name takes too long to resolve', async () => {
+  it('is abandoned when its host name takes too long to resolve', async () => {
     const options = {
       policy: new NetworkPolicy([], { hostNames: { addressesOf: () => new Promise(() => {}) } }),
     }
@@ -143,7 +143,7 @@ describe('what is no camera, or a bad one', () => {
     )
   })
 
-  it('is left at once when nobody wants the answer any more', async () => {
+  it('is abandoned at once when the signal is aborted', async () => {
     await using camera = await DeviceService.start()
     camera.misbehave('silence', ['GetDeviceInformation'])
     const abort = new AbortController()
@@ -156,14 +156,14 @@ describe('what is no camera, or a bad one', () => {
     expect(camera.requests.length).toBe(2)
   })
 
-  it('is not spoken to where it is not in the allowed networks', async () => {
+  it('is not called outside of the allowed networks', async () => {
     await using camera = await DeviceService.start()
     const asked = query(camera.url, { options: { policy: policy('10.0.0.0/8') } })
     await expect(asked).rejects.toMatchObject({ code: 'AKRI_ERR_ONVIF_ADDRESS' })
     expect(camera.requests).toEqual([])
   })
 
-  it('is an error where nothing listens', async () => {
+  it('is reported as an error if nothing listens', async () => {
     const camera = await DeviceService.start()
     await camera.close()
     await expect(query(camera.url)).rejects.toMatchObject({

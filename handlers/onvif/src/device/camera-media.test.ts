@@ -22,7 +22,7 @@ describe('the media services of a camera', () => {
       'http://www.onvif.org/ver10/media/wsdl',
     ],
   ] satisfies [string, DeviceServiceOptions, string][])(
-    'are asked for profiles, streams and snapshots: media %s',
+    'tell profiles, streams and snapshots: media %s',
     async (_version, service, namespace) => {
       await using camera = await DeviceService.start({ credential, ...service })
       const facts = await query(camera.url, { as: credential, options })
@@ -33,12 +33,12 @@ describe('the media services of a camera', () => {
     },
   )
 
-  it('are not asked where nobody wants to know', async () => {
+  it('are not called without mediaProfiles', async () => {
     await using camera = await DeviceService.start({ credential })
     expect((await query(camera.url, { as: credential })).profiles).toBeUndefined()
   })
 
-  it('are media 1 where media 2 does not answer', async () => {
+  it('are media 1 if media 2 does not answer', async () => {
     await using camera = await DeviceService.start({ credential })
     camera.misbehave('fault', ['GetProfiles'])
     expect((await query(camera.url, { as: credential, options })).profiles).toBeUndefined()
@@ -48,7 +48,7 @@ describe('the media services of a camera', () => {
     expect(asked).toEqual(['ver20', 'ver10'])
   })
 
-  it('are not asked, nor are their URIs taken, where they are not in the allowed networks', async () => {
+  it('are not called outside of the allowed networks, and neither are their URIs used', async () => {
     await using elsewhere = await DeviceService.start({ address: '127.0.0.2' })
     const origin = new URL(elsewhere.url).origin
     await using camera = await DeviceService.start({ credential, origin })
@@ -62,7 +62,7 @@ describe('the media services of a camera', () => {
     expect(elsewhere.requests).toEqual([])
   })
 
-  it('do not learn who asks where they are at another address than the camera', async () => {
+  it('get no credential at another address than the camera', async () => {
     await using elsewhere = await DeviceService.start({ address: '127.0.0.2', credential })
     await using camera = await DeviceService.start({
       credential,
@@ -83,7 +83,7 @@ describe('the media services of a camera', () => {
     }
   })
 
-  it('give no URI with a password in it', async () => {
+  it('lose a URI with a password', async () => {
     const secret = { username: 'operator', password: 'hunter2' }
     await using camera = await DeviceService.start({
       credential: secret,

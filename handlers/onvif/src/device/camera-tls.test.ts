@@ -34,7 +34,7 @@ describe.skipIf(!openssl)('a camera with https (needs openssl)', () => {
   })
   afterAll(() => rmSync(directory, { recursive: true, force: true }))
 
-  it('D2 is asked, whoever has made its certificate', async () => {
+  it('D2 is called with any certificate', async () => {
     await using camera = await DeviceService.start({ tls, credential })
     expect(camera.url).toMatch(/^https:/)
     expect(await query(camera.url, { as: credential })).toMatchObject({
@@ -43,7 +43,7 @@ describe.skipIf(!openssl)('a camera with https (needs openssl)', () => {
     })
   })
 
-  it('is asked where its certificate is to be verified and an authority says that it is right', async () => {
+  it('is called with a certificate that an authority has signed, if certificates are verified', async () => {
     await using camera = await DeviceService.start({ tls })
     const verify = { certificates: 'verify', authorities: tls.cert } as const
     expect(await query(camera.url, { options: verify })).toMatchObject(INFORMATION)
@@ -63,7 +63,7 @@ describe.skipIf(!openssl)('a camera with https (needs openssl)', () => {
     })
   })
 
-  it('alone is given a credential where certificates are to be verified', async () => {
+  it('is the only one to get a credential if certificates are verified', async () => {
     const verify = { certificates: 'verify', authorities: tls.cert } as const
     await using secure = await DeviceService.start({ tls, credential })
     expect(await query(secure.url, { as: credential, options: verify })).toMatchObject({
@@ -81,7 +81,7 @@ describe.skipIf(!openssl)('a camera with https (needs openssl)', () => {
     ).toBe(false)
   })
 
-  it('may be as old as TLS 1.0', async () => {
+  it('may have TLS 1.0', async () => {
     const old = {
       minVersion: 'TLSv1',
       maxVersion: 'TLSv1',

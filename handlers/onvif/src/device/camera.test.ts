@@ -14,7 +14,7 @@ import {
 const wrong = { username: 'operator', password: 'hunter2' }
 
 describe('a camera', () => {
-  it('tells what it is, in one request for each thing', async () => {
+  it('tells its facts, with one request for each', async () => {
     await using camera = await DeviceService.start()
     const facts = await query(camera.url)
     expect(facts).toEqual({
@@ -72,7 +72,7 @@ describe('a camera', () => {
     expect(camera.requests[0]?.headers.host).toBe(`camera.example:${camera.port}`)
   })
 
-  it('tells texts as they are: no numbers, on one line, and not without end', async () => {
+  it('tells texts: not as numbers, on one line, and with a limit', async () => {
     const identity = {
       serialNumber: '12345678901234567890',
       firmware: ' 1.\n10\u202e ',
@@ -94,11 +94,11 @@ describe('a camera', () => {
     ['by HTTP digest', { authentication: ['http-digest'] }, 5],
     ['by HTTP digest with MD5', { authentication: ['http-digest'], algorithms: ['MD5'] }, 5],
     [
-      'by HTTP digest where each nonce is good for one request',
+      'by HTTP digest with one request for each nonce',
       { authentication: ['http-digest'], nonceUses: 1 },
       7,
     ],
-    ['by either', {}, 4],
+    ['by both', {}, 4],
     ['with a clock that is behind by years', { clockOffsetMs: -20 * 365 * 86_400_000 }, 4],
     [
       'with a clock that is ahead',
@@ -106,7 +106,7 @@ describe('a camera', () => {
       4,
     ],
   ] satisfies [string, Partial<DeviceServiceOptions>, number][])(
-    'wants to know who asks: %s',
+    'authenticates the handler: %s',
     async (_how, options, requests) => {
       await using camera = await DeviceService.start({ credential, ...options })
       expect(await query(camera.url, { as: credential })).toMatchObject({
@@ -136,7 +136,7 @@ describe('a camera', () => {
     }
   })
 
-  it('that wants a credential says so, and gives what it gives', async () => {
+  it('that requires a credential is read without one', async () => {
     for (const authentication of ['username-token', 'http-digest'] as const) {
       await using camera = await DeviceService.start({
         credential,
@@ -149,7 +149,7 @@ describe('a camera', () => {
     }
   })
 
-  it('that refuses a credential is asked with it once only, so that it locks nobody out', async () => {
+  it('that refuses a credential gets it once only, so that it does not lock the user out', async () => {
     for (const [authentication, tries] of [
       ['username-token', 1],
       ['http-digest', 1],
@@ -169,7 +169,7 @@ describe('a camera', () => {
     }
   })
 
-  it('that asks for the password itself does not get it', async () => {
+  it('that asks for the plain password does not get it', async () => {
     await using camera = await DeviceService.start({ credential })
     camera.misbehave('basic-challenge', ['GetDeviceInformation'])
     await query(camera.url, { as: credential })
@@ -179,7 +179,7 @@ describe('a camera', () => {
     expectNoPassword(camera, credential)
   })
 
-  it('whose user may not see everything shows what he may', async () => {
+  it('whose user lacks rights tells the other facts', async () => {
     await using camera = await DeviceService.start({ credential })
     camera.misbehave('fault-of-soap-1.1', ['GetNetworkInterfaces'])
     const facts = await query(camera.url, { as: credential })

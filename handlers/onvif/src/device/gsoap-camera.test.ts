@@ -12,7 +12,7 @@ import { NetworkPolicy } from '../network-policy.js'
 import { readCamera } from './camera.js'
 import { RefusedCredentials } from './refused-credentials.js'
 
-// The other side is gSOAP, which most cameras are made with: it reads our requests by the schema, and checks our tokens itself.
+// The peer is gSOAP, which most cameras use: it validates requests by the schema, and checks tokens itself.
 
 const build = fileURLToPath(new URL('../../test-peers/gsoap-camera/build.sh', import.meta.url))
 const possible = ['soapcpp2', 'gcc', 'openssl'].every(
@@ -106,18 +106,18 @@ describe.skipIf(!packages)(
       })),
     }
 
-    it('tells what it is', async () => {
+    it('tells its facts', async () => {
       expect(await ask(await start())).toEqual({ authentication: 'none', ...FACTS })
     })
 
-    it('believes our token, with markup in the user name', async () => {
+    it('accepts a token with markup in the user name', async () => {
       const [username, password] = ['a<b>&"c"', 'pässword & more']
       const url = await start(username, password)
       const facts = await ask(url, { username_default: username, password_default: password })
       expect(facts).toEqual({ authentication: 'accepted', ...FACTS })
     })
 
-    it('refuses another password, and wants one where there is none', async () => {
+    it('refuses a wrong password, and requires a password', async () => {
       const url = await start('operator', 'right')
       expect(await ask(url, { username_default: 'operator', password_default: 'wrong' })).toEqual({
         authentication: 'refused',
@@ -125,7 +125,7 @@ describe.skipIf(!packages)(
       expect(await ask(url)).toEqual({ authentication: 'required' })
     })
 
-    it('D2 may speak https', async () => {
+    it('D2 may have https', async () => {
       const url = await start('operator', 'right', pem)
       expect(url).toMatch(/^https:/)
       const facts = await ask(url, { username_default: 'operator', password_default: 'right' })

@@ -50,7 +50,7 @@ describe('HTTP digest authentication', () => {
     expect(field(authorization, 'response')).toBe('6629fae49393a05397450978507c4ef1')
   })
 
-  it('answers servers that are older than qop, as RFC 2069 with its erratum does', () => {
+  it('answers servers without qop as RFC 2069 with its erratum does', () => {
     const header = 'Digest realm="testrealm@host.com", nonce="dcd98b7102dd2f0e8b11d0f600bfb0c093"'
     const authorization = answer(header, {
       username: 'Mufasa',
@@ -66,7 +66,7 @@ describe('HTTP digest authentication', () => {
     expect([counts[0], counts[9], counts[16]]).toEqual(['00000001', '0000000a', '00000011'])
   })
 
-  it('chooses the best of all challenges that it can answer', () => {
+  it('chooses the strongest challenge that it can answer', () => {
     const nonce = (...headers: string[]) => chooseChallenge(headers)?.nonce
     expect(
       nonce('Digest realm="a", nonce="md5"', 'Digest realm="a", nonce="sha", algorithm=SHA-256'),
@@ -83,7 +83,7 @@ describe('HTTP digest authentication', () => {
     expect(nonce()).toBeUndefined()
   })
 
-  it('writes no user name or realm that could end a field', () => {
+  it('escapes a user name or realm that could end a field', () => {
     const digest = (username: string) =>
       answer('Digest realm="a\\"b\\\\", nonce="1"', { username, password: '' }).authorization(
         request,
@@ -93,7 +93,7 @@ describe('HTTP digest authentication', () => {
     expect(digest('a\r\nX: y')).toContain("username*=UTF-8''a%0D%0AX%3A%20y")
   })
 
-  it('reads any header without failing, and answers in printable characters', {
+  it('reads any header without an error, and answers in printable characters', {
     timeout: timeoutMs,
   }, () => {
     const piece = fc.constantFrom(
@@ -128,7 +128,7 @@ describe('HTTP digest authentication', () => {
     )
   })
 
-  it('takes no long time over a long header', () => {
+  it('reads a long header quickly', () => {
     for (const header of [
       `Digest ${'a '.repeat(8000)}`,
       `Digest a="${'\\'.repeat(16_000)}`,

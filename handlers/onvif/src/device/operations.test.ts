@@ -25,8 +25,8 @@ function time(year: string, month: string, day: string, hour = '3', minute = '4'
   )
 }
 
-describe('what cameras answer', () => {
-  it('may be the time', () => {
+describe('the answer of a camera', () => {
+  it('may have the time', () => {
     expect(time('2026', '1', '2')).toBe(Date.UTC(2026, 0, 2, 3, 4, 5))
     expect(time('1970', '01', '01', '0', '0', '0')).toBe(0)
     expect([
@@ -38,7 +38,7 @@ describe('what cameras answer', () => {
     expect(readTime(xml('<SystemDateAndTime><LocalDateTime/></SystemDateAndTime>'))).toBeUndefined()
   })
 
-  it('may be network interfaces: the first one with an IPv4 address counts', () => {
+  it('may have network interfaces: the first with an IPv4 address counts', () => {
     const interfaceOf = (mac: string, ...addresses: [from: string, address: string][]) =>
       `<NetworkInterfaces><Info><HwAddress>${mac}</HwAddress></Info><IPv4><Config>${addresses
         .map(([from, address]) => `<${from}><Address>${address}</Address></${from}>`)
@@ -62,7 +62,7 @@ describe('what cameras answer', () => {
     expect(read()).toEqual({})
   })
 
-  it('may be more than anybody wants', () => {
+  it('is read up to the limits', () => {
     const scopes = readScopes(xml('<Scopes><ScopeItem>onvif://a</ScopeItem></Scopes>'.repeat(500)))
     expect([scopes.length, scopes[0]]).toEqual([128, 'onvif://a'])
     expect(
@@ -77,13 +77,13 @@ describe('what cameras answer', () => {
     ).toEqual([])
   })
 
-  it('is put on one line, without what steers a terminal, and cut', () => {
+  it('becomes one line without control characters, and is cut', () => {
     expect(cameraText('\u001b[31m a\r\n\u2028b\u202e\u200b ')).toBe('[31m a b')
     expect(cameraText('😀'.repeat(300), 2)).toBe('😀😀…')
     expect(cameraText('x'.repeat(10_000_000)).length).toBe(257)
   })
 
-  it('is read without failing, whatever it is', { timeout: timeoutMs }, () => {
+  it('is read without an error, whatever it is', { timeout: timeoutMs }, () => {
     const name = fc.constantFrom(
       ...[
         'SystemDateAndTime',

@@ -9,7 +9,7 @@ const attemptsAt = ({ requests }: DeviceService) =>
   requests.filter(({ body }) => body.includes('UsernameToken')).length
 
 describe('a credential that a camera refuses', () => {
-  it('is tried once, also when several ask at once, by whatever URL; another one is tried by itself', async () => {
+  it('is tried once, also by several queries at once and by any URL; another credential is tried too', async () => {
     await using camera = await DeviceService.start({
       credential,
       authentication: ['username-token'],
@@ -28,7 +28,7 @@ describe('a credential that a camera refuses', () => {
     expect(attemptsAt(camera)).toBe(1 + 3)
   })
 
-  it('is tried at another port of that address: another camera may be there', async () => {
+  it('is tried at another port of the address, where another camera may be', async () => {
     await using camera = await DeviceService.start({
       credential: wrong,
       authentication: ['username-token'],
@@ -46,7 +46,7 @@ describe('a credential that a camera refuses', () => {
     })
   })
 
-  it('is none where the camera did not answer', async () => {
+  it('does not count as refused if the camera did not answer', async () => {
     await using camera = await DeviceService.start({
       credential,
       authentication: ['username-token'],

@@ -10,7 +10,7 @@ describe('a UsernameToken', () => {
     )
   })
 
-  it('has the name, a digest and what it is made of, but not the password', () => {
+  it('has the name, a digest, its nonce and time, but not the password', () => {
     const nonce = Buffer.from('0123456789abcdef')
     const xml = usernameToken(
       { username: 'a<b&"c"', password: 'hunter2' },
@@ -33,7 +33,7 @@ describe('a UsernameToken', () => {
     expect(xml).not.toContain('hunter2')
   })
 
-  it('is never the same twice', () => {
+  it('differs each time', () => {
     const token = () => usernameToken({ username: 'a', password: 'b' }, 0)
     expect(new Set(Array.from({ length: 100 }, token)).size).toBe(100)
   })

@@ -10,7 +10,7 @@ import { announcementAt, sayHello } from '../testing/internal/announcements.js'
 import { type CameraDiscoveryOptions, discoverCameras } from './camera-discovery.js'
 import type { Camera } from './camera-set.js'
 
-// On the loopback interface, of which this machine has one.
+// All tests of this machine share the loopback interface.
 alone()
 
 const LOOPBACK = new NetworkPolicy([readNetwork('127.0.0.0/8') ?? expect.fail()])
@@ -55,7 +55,7 @@ function discover(options: Partial<CameraDiscoveryOptions> = {}): void {
   })()
 }
 
-/** Lets time pass, and lets what goes over the network arrive in between. */
+/** Advances the clock in steps, so that datagrams arrive in between. */
 async function pass(ms: number): Promise<void> {
   for (let passed = 0; passed < ms; passed += 100) {
     await clock.advance(100)
@@ -66,14 +66,14 @@ async function pass(ms: number): Promise<void> {
 const urls = () => cameras?.map(({ url }) => new URL(url).hostname).sort()
 
 describe('the discovery of cameras', () => {
-  it('keeps known cameras, and finds those that are asked directly, while thousands of addresses say to be cameras', async () => {
+  it('keeps known cameras and finds probed addresses while thousands of addresses announce cameras', async () => {
     const [known, asked, other] = ['127.77.0.1', '127.77.0.2', '127.77.0.3'].map((address) => ({
       address,
       announcement: announcementAt(address),
     }))
     if (!known || !asked || !other) expect.fail()
     const real = [known, asked, other].map(({ announcement }) => announcement.uuid)
-    // Others are ruled out: nobody has to ask thousands of them.
+    // The filter excludes all others, so that the test makes no thousands of queries.
     discover({ probeAddresses: [asked.address], accepts: ({ uuid }) => real.includes(uuid) })
     await clock.untilSleeping(3)
     await sayHello([known.address], known.announcement)
@@ -92,7 +92,7 @@ describe('the discovery of cameras', () => {
       expect(warned.slice(before)).toMatchObject([{ ofOneAddress: 0, inAll: expect.any(Number) }])
     }
     expect(urls()).toEqual([known.address, asked.address])
-    // Without a word they do go.
+    // Without further announcements, the cameras go.
     await pass(30_000)
     expect(urls()).toEqual([])
   }, 120_000)

@@ -111,8 +111,8 @@ describe('a camera', () => {
   it('takes changes from its own address only', () => {
     const changed = { metadataVersion: 2, scopes: ['new'] }
     const later = NOW + 60_000
-    const own = heard(camera(), 'ProbeMatch', announcement(changed), later)
-    expect(own).toMatchObject({ announcement: changed, dueAt: later, isHeardAtHome: true })
+    const current = heard(camera(), 'ProbeMatch', announcement(changed), later)
+    expect(current).toMatchObject({ announcement: changed, dueAt: later, isHeardAtHome: true })
     const forged = announcement({ ...changed, source: '10.0.0.66' })
     expect(heard(camera(), 'ProbeMatch', forged, later)).toMatchObject({
       announcement: announcement(),

@@ -34,12 +34,12 @@ function announced(
   return { uuid, urls: [at(address)], scopes: [], metadataVersion: 1, source: address, ...more }
 }
 
-/** Asks who is due. @returns the URLs that were tried */
+/** Makes the due queries. @returns the URLs that were called */
 function ask(set: CameraSet, most = 0): string[] {
   return set.due(most).flatMap(({ id, urls }) => {
-    const url = urls.find((one) => {
-      const facts = answering.get(one)
-      return facts !== undefined && set.isSameCamera(id, one, facts)
+    const url = urls.find((called) => {
+      const facts = answering.get(called)
+      return facts !== undefined && set.isSameCamera(id, called, facts)
     })
     const silentUrls = urls.slice(0, urls.indexOf(url ?? ''))
     if (url === undefined) set.failed(id)
@@ -48,9 +48,9 @@ function ask(set: CameraSet, most = 0): string[] {
   })
 }
 
-/** A round in which these answer the Probe, and as many as may be are asked. */
+/** A round with these answers to the Probe, and with all queries that the limits allow. */
 async function round(set: CameraSet, ...heard: CameraAnnouncement[]): Promise<string[]> {
-  for (const one of heard) set.heard('ProbeMatch', one)
+  for (const announcement of heard) set.heard('ProbeMatch', announcement)
   const first = ask(set)
   set.endRound()
   const later = ask(set, 16)
@@ -60,8 +60,8 @@ async function round(set: CameraSet, ...heard: CameraAnnouncement[]): Promise<st
 
 const urlsOf = (set: CameraSet) => set.cameras.map(({ url }) => url)
 
-describe('the cameras that were heard of', () => {
-  it('are offered once they have answered, and asked again only when what is known of them is old', async () => {
+describe('announced cameras', () => {
+  it('are offered after their first answer, and queried again only after the refresh time', async () => {
     const set = setOf()
     answering.set(at('10.0.0.1'), FACTS)
     const camera = announced('a', '10.0.0.1')
@@ -73,7 +73,7 @@ describe('the cameras that were heard of', () => {
     expect(await round(set, camera)).toEqual([at('10.0.0.1')])
   })
 
-  it('D2 are asked anew in bounded numbers, however many they are', async () => {
+  it('D2 are queried again in limited numbers, however many they are', async () => {
     const set = setOf()
     const cameras = Array.from({ length: 500 }, (_, n) =>
       announced(`camera-${n}`, `10.0.${n >> 8}.${n & 255}`),
@@ -85,17 +85,17 @@ describe('the cameras that were heard of', () => {
     expect(most).toBe(16)
   })
 
-  it('are asked less and less often while they do not answer', async () => {
+  it('are queried less and less often while they do not answer', async () => {
     const set = setOf()
     const asked: number[] = []
     for (let n = 0; n < 300; n++)
       if ((await round(set, announced('a', '10.0.0.1'))).length > 0) asked.push(n)
-    // Five seconds first, ten minutes at last; and rounds are ten seconds apart.
+    // The waits grow from five seconds to ten minutes; rounds are ten seconds apart.
     expect(asked.slice(0, 6)).toEqual([0, 1, 2, 4, 8, 16])
     expect((asked.at(-1) ?? 0) - (asked.at(-2) ?? 0)).toBe(60)
   })
 
-  it('keep their place when one refresh fails, and lose it when three do', async () => {
+  it('stay after two failed queries, and go after three', async () => {
     const set = setOf()
     const camera = announced('a', '10.0.0.1')
     answering.set(at('10.0.0.1'), FACTS)
@@ -110,7 +110,7 @@ describe('the cameras that were heard of', () => {
     expect(offered).toEqual([1, 1, 0, 0, 0])
   })
 
-  it('keep what they told before when they stop answering in the middle of a refresh', async () => {
+  it('keep their facts if they stop answering during a query', async () => {
     const set = setOf()
     const camera = announced('a', '10.0.0.1')
     answering.set(at('10.0.0.1'), FACTS)
@@ -124,7 +124,7 @@ describe('the cameras that were heard of', () => {
     expect(set.cameras[0]?.facts).toBe(FACTS)
   })
 
-  it('are gone after three rounds of silence, not sooner', async () => {
+  it('are gone after three silent rounds, and not before', async () => {
     const set = setOf()
     answering.set(at('10.0.0.1'), FACTS)
     await round(set, announced('a', '10.0.0.1'))
@@ -136,7 +136,7 @@ describe('the cameras that were heard of', () => {
     expect(there).toEqual([1, 1, 0])
   })
 
-  it('are gone at a Bye from their own address, and not back by an answer that was under way', async () => {
+  it('are gone at a Bye from their own address, and an answer under way does not bring them back', async () => {
     const set = setOf()
     answering.set(at('10.0.0.1'), FACTS)
     await round(set, announced('a', '10.0.0.1'))
@@ -149,7 +149,7 @@ describe('the cameras that were heard of', () => {
     expect(urlsOf(set)).toEqual([at('10.0.0.1')])
   })
 
-  it('are asked when somebody else says goodbye for them, but not over and over', async () => {
+  it('are queried after a Bye from another address, but not again and again', async () => {
     const set = setOf()
     answering.set(at('10.0.0.1'), FACTS)
     for (let n = 0; n < 4; n++) await round(set, announced('a', '10.0.0.1'))
@@ -165,7 +165,7 @@ describe('the cameras that were heard of', () => {
     expect(urlsOf(set)).toEqual([])
   })
 
-  it('are changed by what they say themselves alone', async () => {
+  it('are changed by announcements from their own address only', async () => {
     const set = setOf({ accepts: ({ scopes }) => scopes.includes('mine') })
     answering.set(at('10.0.0.1'), FACTS)
     const camera = announced('a', '10.0.0.1', { scopes: ['mine'] })
@@ -176,7 +176,7 @@ describe('the cameras that were heard of', () => {
     expect(urlsOf(set)).toEqual([])
   })
 
-  it('are asked anew when their metadata are new, twice a minute at most', async () => {
+  it('are queried again when their metadata change, twice a minute at most', async () => {
     const set = setOf()
     answering.set(at('10.0.0.1'), FACTS)
     const asked: number[] = []
@@ -187,14 +187,14 @@ describe('the cameras that were heard of', () => {
     expect(asked).toEqual([0, 3, 6, 9])
   })
 
-  it('are several where several have one UUID, and ids are made of URLs', async () => {
+  it('are several cameras if they have one UUID and different URLs', async () => {
     const set = setOf()
     for (const address of ['10.0.0.1', '10.0.0.2']) answering.set(at(address), FACTS)
     await round(set, announced('a', '10.0.0.1'), announced('a', '10.0.0.2'))
     expect(urlsOf(set)).toEqual([at('10.0.0.1'), at('10.0.0.2')])
   })
 
-  it('are one where several announcements have a URL in common', async () => {
+  it('are one camera if their announcements have a common URL', async () => {
     const set = setOf()
     answering.set(at('10.0.0.1'), FACTS)
     const camera = announced('a', '10.0.0.1', { urls: [at('10.0.0.9'), at('10.0.0.1')] })
@@ -203,14 +203,14 @@ describe('the cameras that were heard of', () => {
     expect(urlsOf(set)).toEqual([at('10.0.0.1')])
   })
 
-  it('are counted where they are and where they are heard from, as long as they are known', async () => {
+  it('are counted at their address and at the address that announces them, while they are present', async () => {
     const set = setOf()
     const url = 'http://[FE80:0::1]/onvif/device_service'
     const camera = announced('a', '10.0.0.1', { urls: [url] })
     const neighbour = announced('b', '10.0.0.1')
     const counts = () =>
       ['10.0.0.1', 'fe80::1%eth0', '10.0.0.2'].map((address) => set.camerasAt(address))
-    for (const one of [url, at('10.0.0.1'), at('10.0.0.2')]) answering.set(one, FACTS)
+    for (const home of [url, at('10.0.0.1'), at('10.0.0.2')]) answering.set(home, FACTS)
     set.heard('ProbeMatch', camera)
     expect(counts()).toEqual([0, 0, 0])
     await round(set, camera, neighbour)
@@ -224,28 +224,28 @@ describe('the cameras that were heard of', () => {
     expect(counts()).toEqual([0, 0, 0])
   })
 
-  describe('and have several URLs', () => {
+  describe('with several URLs', () => {
     const [first, second] = [at('10.0.0.1'), at('10.0.0.2')]
     const camera = announced('a', '10.0.0.2', { urls: [first, second] })
 
-    /** Rounds until the camera is asked again. @returns how many, and what is asked then */
+    /** Runs rounds until the next query. @returns their number, and the URLs of the query */
     async function untilAsked(
       set: CameraSet,
-      said: () => CameraAnnouncement = () => camera,
+      announcement: () => CameraAnnouncement = () => camera,
     ): Promise<[rounds: number, asked: string[]]> {
       for (let rounds = 1; rounds < 100; rounds++) {
-        const asked = await round(set, said())
+        const asked = await round(set, announcement())
         if (asked.length > 0) return [rounds, asked]
       }
-      return expect.fail('it was never asked')
+      return expect.fail('there was no query')
     }
 
-    it('move to the first one as soon as that answers, since ids are made of it', async () => {
+    it('move to the first URL as soon as it answers, because ids are made of URLs', async () => {
       const set = setOf()
       answering.set(second, FACTS)
       expect(await round(set, camera)).toEqual([first, second])
       expect(urlsOf(set)).toEqual([second])
-      // Soon at first, then as all others.
+      // The first query comes soon, the next after the refresh time.
       expect(await untilAsked(set)).toEqual([3, [first, second]])
       expect(await untilAsked(set)).toEqual([60, [first, second]])
       expect(urlsOf(set)).toEqual([second])
@@ -255,7 +255,7 @@ describe('the cameras that were heard of', () => {
       expect(await untilAsked(set)).toEqual([60, [first]])
     })
 
-    it('stay where they are while the first one is that of another camera', async () => {
+    it('stay at their URL while another camera answers at the first URL', async () => {
       const set = setOf()
       answering.set(second, FACTS)
       await round(set, camera)
@@ -264,7 +264,7 @@ describe('the cameras that were heard of', () => {
       expect(urlsOf(set)).toEqual([second])
     })
 
-    it('stay where they are when the order of their URLs changes', async () => {
+    it('stay at their URL when the order of their URLs changes', async () => {
       const set = setOf()
       for (const url of [first, second]) answering.set(url, FACTS)
       await round(set, camera)
@@ -273,7 +273,7 @@ describe('the cameras that were heard of', () => {
       expect(urlsOf(set)).toEqual([first])
     })
 
-    it('do not move to one that they do not announce themselves', async () => {
+    it('do not move to a URL that they do not announce themselves', async () => {
       const set = setOf()
       answering.set(second, FACTS)
       await round(set, { ...camera, urls: [at('10.0.0.66'), second], source: '10.0.0.66' })
@@ -282,7 +282,7 @@ describe('the cameras that were heard of', () => {
       expect(urlsOf(set)).toEqual([second])
     })
 
-    it('go to the next one when the first one answers no longer', async () => {
+    it('move to the next URL when the first no longer answers', async () => {
       const set = setOf()
       for (const url of [first, second]) answering.set(url, FACTS)
       await round(set, camera)
@@ -292,10 +292,10 @@ describe('the cameras that were heard of', () => {
     })
   })
 
-  describe('and are told apart by UUIDs alone', () => {
+  describe('with the UUID as their identity', () => {
     const byUuid = () => setOf({ identity: 'uuid' })
 
-    it('D2 move when they are silent where they were and answer elsewhere', async () => {
+    it('D2 move when they are silent at their URL and answer elsewhere', async () => {
       const set = byUuid()
       answering.set(at('10.0.0.1'), FACTS)
       await round(set, announced('a', '10.0.0.1'))
@@ -307,7 +307,7 @@ describe('the cameras that were heard of', () => {
       ])
     })
 
-    it('move too when another camera has got their address', async () => {
+    it('move also when another camera has their old address', async () => {
       const set = byUuid()
       answering.set(at('10.0.0.1'), FACTS)
       await round(set, announced('a', '10.0.0.1'))
@@ -318,18 +318,18 @@ describe('the cameras that were heard of', () => {
       expect(set.cameras.find(({ uuid }) => uuid === 'a')?.url).toBe(at('10.0.0.2'))
     })
 
-    it('stay while they answer where they are, whatever others say', async () => {
+    it('stay while they answer at their URL, whatever others announce', async () => {
       const set = byUuid()
       for (const address of ['10.0.0.1', '10.0.0.66']) answering.set(at(address), FACTS)
       await round(set, announced('a', '10.0.0.1'))
       const forged = announced('a', '10.0.0.66')
       expect(await round(set, announced('a', '10.0.0.1'), forged)).toEqual([])
-      // Its own answer is lost: it is asked whether it is still there.
+      // The camera's own answer is lost: a query checks whether it is still present.
       expect(await round(set, forged)).toEqual([at('10.0.0.1'), at('10.0.0.66')])
       expect(urlsOf(set)).toEqual([at('10.0.0.1')])
     })
 
-    it('are found although somebody else was the first to use their UUID', async () => {
+    it('are found although another host used their UUID first', async () => {
       const set = byUuid()
       answering.set(at('10.0.0.1'), FACTS)
       await round(set, announced('a', '10.0.0.66'))
@@ -338,8 +338,8 @@ describe('the cameras that were heard of', () => {
     })
   })
 
-  describe('when somebody forges them', () => {
-    it('are so many from one address and no more', async () => {
+  describe('with forged announcements', () => {
+    it('are limited for each address', async () => {
       const set = setOf()
       const forged = Array.from({ length: 500 }, (_, n) =>
         announced(`forged-${n}`, '10.0.0.66', { urls: [at(`10.1.0.${n}`)] }),
@@ -350,7 +350,7 @@ describe('the cameras that were heard of', () => {
       expect(urlsOf(set)).toEqual([at('10.0.0.1')])
     })
 
-    it('make room for those that answer', async () => {
+    it('make room for cameras that answer', async () => {
       const set = setOf()
       const forged = Array.from({ length: 1000 }, (_, n) =>
         announced(`forged-${n}`, `10.${n >> 8}.0.${n & 255}`),

@@ -8,7 +8,7 @@ import { GroupListener } from './group-listener.js'
 import { DISCOVERY_GROUP, DISCOVERY_PORT } from './message.js'
 import type { ProbingInterface } from './network-interfaces.js'
 
-// On the loopback interface, of which this machine has one.
+// All tests of this machine share the loopback interface.
 alone()
 
 const on = (index: string, name: string, address: string): ProbingInterface => ({
@@ -19,7 +19,7 @@ const on = (index: string, name: string, address: string): ProbingInterface => (
   address,
 })
 const LOOPBACK = on('1', 'lo', '127.0.0.1')
-/** An address that is for documentation, and so nobody's. */
+/** An address for documentation, which no machine has. */
 const GONE = on('77', 'gone0', '192.0.2.77')
 
 let listener: GroupListener
@@ -50,40 +50,40 @@ afterEach(() => {
   sender.close()
 })
 
-/** Says something to the group on the loopback interface. @returns how often it is heard */
+/** Sends a text to the group on the loopback interface. @returns how often the listener receives it */
 async function say(): Promise<number> {
   const text = randomUUID()
   await sender.send(Buffer.from(text), DISCOVERY_PORT, DISCOVERY_GROUP.IPv4)
-  const count = () => heard.filter((one) => one === text).length
+  const count = () => heard.filter((received) => received === text).length
   await expect.poll(count).toBeGreaterThan(0)
-  // Time for those that are too many.
+  // Time for duplicates.
   await sleep(100)
   return count()
 }
 
-describe('listening to what devices tell everybody', () => {
-  it('is done once on an interface with several addresses', async () => {
+describe('the group listener', () => {
+  it('receives each datagram once on an interface with several addresses', async () => {
     await listener.follow([LOOPBACK, { ...LOOPBACK, key: '1 127.0.0.2', address: '127.0.0.2' }])
     expect(await say()).toBe(1)
     expect(warned).toEqual([])
   })
 
-  it('goes on with the other interfaces where one cannot be listened on, which is told once', async () => {
+  it('listens on the other interfaces if one fails, and logs the failure once', async () => {
     await listener.follow([GONE, LOOPBACK])
     await listener.follow([GONE, LOOPBACK])
     expect(await say()).toBe(1)
     expect(warned).toMatchObject([{ interface: 'gone0', address: '192.0.2.77' }])
   })
 
-  it('goes on where the kernel is of another opinion about who listens there', async () => {
+  it('works if the kernel already has the membership', async () => {
     await listener.follow([LOOPBACK])
-    // As one that was made anew, and the number of which cannot be read.
+    // An interface that was created again, and whose number cannot be read.
     await listener.follow([LOOPBACK, { ...LOOPBACK, index: 'lo', key: 'lo 127.0.0.1' }])
     expect(await say()).toBe(1)
     expect(warned).toEqual([])
   })
 
-  it('begins anew on an interface that was away and has another address', async () => {
+  it('listens again on an interface that was away and has another address', async () => {
     await listener.follow([LOOPBACK, GONE])
     await listener.follow([GONE])
     await listener.follow([GONE, { ...LOOPBACK, key: '1 127.0.0.3', address: '127.0.0.3' }])

@@ -23,7 +23,7 @@ const ONVIF_DEVICE = 'http://www.onvif.org/ver10/device/wsdl'
 
 const decode = (text: string) => decodeMessage(Buffer.from(text))
 
-/** An answer as a device might write it. */
+/** An answer in the form of a device. */
 function answer(
   match: string,
   { header = `<RelatesTo>uuid:${ID}</RelatesTo>`, root = '' } = {},
@@ -58,13 +58,13 @@ describe('messages of WS-Discovery', () => {
     }
   })
 
-  it('have no attributes in the header of a Probe: there are devices that ignore those', () => {
-    const attributes = ({ attributes: own, children }: XmlElement): number =>
-      own.size + children.reduce((sum, child) => sum + attributes(child), 0)
-    expect(attributes(parseXml(encodeProbe(ID, 'tds:Device')))).toBe(0)
+  it('have no attributes in the header of a Probe, because some devices ignore such Probes', () => {
+    const countAttributes = ({ attributes, children }: XmlElement): number =>
+      attributes.size + children.reduce((sum, child) => sum + countAttributes(child), 0)
+    expect(countAttributes(parseXml(encodeProbe(ID, 'tds:Device')))).toBe(0)
   })
 
-  it('come back as they were written', () => {
+  it('survive encoding and decoding', () => {
     const texts = fc.string({
       unit: fc.constantFrom(...'abcxyz019-._~:/?&=<>"\''),
       minLength: 1,
@@ -111,7 +111,7 @@ describe('messages of WS-Discovery', () => {
     )
   })
 
-  it('are read with any prefixes, and with the UUID in any of its spellings', () => {
+  it('are decoded with any prefixes, and with any spelling of the UUID', () => {
     const spelt = ['urn:uuid:CAMERA-1', 'uuid:camera-1', 'Camera-1', ' urn:UUID:camera-1\n']
     for (const address of spelt)
       expect(matchesOf(answer(match('', address)))).toMatchObject([{ uuid: 'camera-1' }])
@@ -126,14 +126,14 @@ describe('messages of WS-Discovery', () => {
     })
   })
 
-  it('leave out matches without an endpoint reference, and URLs that are none, and keep the others', () => {
+  it('lose matches without an endpoint reference and invalid URLs, and keep the others', () => {
     const xAddrs = `<XAddrs>http://a/ http://${'x'.repeat(2000)}/ http://b/\u00e9 http://c/</XAddrs>`
     expect(matchesOf(answer(`<ProbeMatch/>${match(xAddrs)}${match('', 'two words')}`))).toEqual([
       expect.objectContaining({ uuid: 'camera-1', xAddrs: ['http://a/', 'http://c/'] }),
     ])
   })
 
-  it('are read up to a bound', () => {
+  it('are decoded up to the limits', () => {
     const many = (name: string) =>
       `<${name}>${Array.from({ length: 300 }, (_, n) => `http://a/${n}`).join(' ')}</${name}>`
     const [first] = matchesOf(answer(match(many('XAddrs') + many('Scopes') + many('Types'))))
@@ -143,13 +143,13 @@ describe('messages of WS-Discovery', () => {
 
   it.each([
     ['nothing', ''],
-    ['no XML', 'M-SEARCH * HTTP/1.1'],
+    ['text without XML', 'M-SEARCH * HTTP/1.1'],
     ['half a message', answer(match('')).slice(0, 80)],
-    ['an answer to nothing', answer(match(''), { header: '' })],
-    ['a Hello of nobody', '<Envelope><Body><Hello/></Body></Envelope>'],
+    ['an answer without RelatesTo', answer(match(''), { header: '' })],
+    ['a Hello without an endpoint reference', '<Envelope><Body><Hello/></Body></Envelope>'],
     ['a Probe without an id', '<Envelope><Body><Probe/></Body></Envelope>'],
-    ['entities of its own', `<!DOCTYPE x [<!ENTITY e "x">]>${answer(match('&e;'))}`],
-    ['elements without end', answer('<a>'.repeat(5000))],
+    ['a document type with entities', `<!DOCTYPE x [<!ENTITY e "x">]>${answer(match('&e;'))}`],
+    ['endless elements', answer('<a>'.repeat(5000))],
     ['more than 16 KiB', answer(match(`<Scopes>${'x'.repeat(16_384)}</Scopes>`))],
   ])('D2 are refused with a reason when they are %s', (_what, text) => {
     expect(() => decode(text)).toThrow(OnvifMessageError)
@@ -164,8 +164,8 @@ describe('messages of WS-Discovery', () => {
   it.each([
     ['elements', full(() => '<a/>')],
     ['attributes', `<a ${full((n) => `a${n}="" `)}/>`],
-    ['as many elements as may be', answer(match('<a></a>'.repeat(1450)))],
-    ['as many attributes as may be', answer(match(`<a xmlns:b=""/>`.repeat(490)))],
+    ['elements up to the limit', answer(match('<a></a>'.repeat(1450)))],
+    ['attributes up to the limit', answer(match(`<a xmlns:b=""/>`.repeat(490)))],
     ['matches', answer(match('<Types>a:b c:d</Types><Scopes>e f</Scopes>').repeat(100))],
     ['words', full((n) => `a${n} `)],
   ])('cost little when they are full of %s', (_what, text) => {
@@ -179,16 +179,16 @@ describe('messages of WS-Discovery', () => {
         expect(error).toBeInstanceOf(OnvifMessageError)
       }
     }
-    // Five milliseconds for one, at most, on a machine that does nothing else.
+    // On an idle machine, a message takes five milliseconds at most.
     expect(processorMs() - started).toBeLessThan(50 * 15)
   })
 
-  it('of other kinds are passed over', () => {
+  it('of other kinds are ignored', () => {
     expect(decode('<Envelope><Body><ResolveMatches/></Body></Envelope>')).toEqual({ kind: 'other' })
     expect(decode('<Envelope/>')).toEqual({ kind: 'other' })
   })
 
-  it('D2 never make the reader throw anything but its own error, whatever they are', {
+  it('D2 never make the decoder throw another error than its own', {
     timeout: timeoutMs,
   }, () => {
     const good = encodeProbeMatches(ID, ID, [
@@ -228,20 +228,16 @@ describe('an ONVIF device', () => {
       `<Types xmlns:dn="${ONVIF_NETWORK}">dn:NetworkVideoTransmitter</Types>`,
       true,
     ],
-    ['one whose prefix is declared nowhere', '<Types>dn:NetworkVideoTransmitter</Types>', true],
+    ['a type with an undeclared prefix', '<Types>dn:NetworkVideoTransmitter</Types>', true],
     ['a Device of ONVIF', `<Types xmlns:x="${ONVIF_DEVICE}">x:Device</Types>`, true],
-    ['a Device whose prefix is declared nowhere', '<Types>tds:Device</Types>', true],
+    ['a Device with an undeclared prefix', '<Types>tds:Device</Types>', true],
+    ['an ONVIF scope without a type', '<Scopes>onvif://www.onvif.org/type/ptz</Scopes>', true],
     [
-      'one that says by its scopes alone what it is',
-      '<Scopes>onvif://www.onvif.org/type/ptz</Scopes>',
-      true,
-    ],
-    [
-      'a computer that answers whatever is asked',
+      'a computer that answers any Probe',
       '<Types xmlns:wsdp="http://schemas.xmlsoap.org/ws/2006/02/devprof" xmlns:pub="http://schemas.microsoft.com/windows/pub/2005/07">wsdp:Device pub:Computer</Types>',
       false,
     ],
-    ['one that says nothing', '', false],
+    ['an announcement without types and scopes', '', false],
   ])('is or is not %s', (_what, content, wanted) => {
     expect(isDevice(content)).toBe(wanted)
   })

@@ -7,12 +7,12 @@ import { createOnvifHandler } from '../index.js'
 import { DeviceService } from '../testing/device-service.js'
 import { SimulatedCamera } from '../testing/simulated-camera.js'
 
-// On the loopback interface, where other tests have their cameras too.
+// All tests of this machine share the loopback interface.
 alone()
 
 const IP = '127.77.0.1'
 
-/** The ids that a node offers, as its first list. */
+/** The ids in the first list of a node. */
 async function idsOfNode({ uuid }: SimulatedCamera): Promise<string[]> {
   const stop = new AbortController()
   onTestFinished(() => stop.abort())
@@ -26,7 +26,7 @@ async function idsOfNode({ uuid }: SimulatedCamera): Promise<string[]> {
   return (value ?? []).map(({ id }) => id)
 }
 
-it('a camera with several URLs has one id on all nodes, also on one whose first request is lost', async () => {
+it('a camera with several URLs has the same id on all nodes, also on a node whose first request is lost', async () => {
   await using first = await DeviceService.start({ address: IP })
   await using second = await DeviceService.start({ address: IP })
   await using camera = await SimulatedCamera.start({ address: IP, xAddrs: [first.url, second.url] })
@@ -36,7 +36,7 @@ it('a camera with several URLs has one id on all nodes, also on one whose first 
   first.misbehave(undefined)
   const id = `${first.url}-${camera.uuid}`
   expect(await unlucky).toEqual([id])
-  // It had answered at the other one by then.
+  // The camera had answered at the other URL before.
   expect(second.requests.length).toBeGreaterThan(0)
   expect(await idsOfNode(camera)).toEqual([id])
 })

@@ -9,12 +9,12 @@ import { createOnvifHandler } from '../index.js'
 import { DiscoveryResponder } from '../testing/discovery-responder.js'
 import { SimulatedCamera } from '../testing/simulated-camera.js'
 
-// On the loopback interface, where other tests have their cameras too.
+// All tests of this machine share the loopback interface.
 alone()
 
 const REFRESH_MS = 600_000
 
-it('a credential that a camera refuses is tried once in each refreshSeconds, however often anybody makes us ask', async () => {
+it('a refused credential is tried once in each refreshSeconds, however often forged announcements cause queries', async () => {
   await using camera = await SimulatedCamera.start({
     address: '127.77.0.1',
     credential: { username: 'admin', password: 'secret' },
@@ -48,7 +48,7 @@ it('a credential that a camera refuses is tried once in each refreshSeconds, how
   const attempts = () =>
     camera.service.requests.filter(({ body }) => body.includes('UsernameToken')).length
   expect(attempts()).toBe(1)
-  /** Somebody makes us ask the camera, which another name and URL does as well as a Bye. */
+  /** Causes a query of the camera by a forged Bye, or by a Hello with another UUID and URL. */
   const provoke = async (by: 'bye' | 'hello') => {
     const before = asked()
     const [uuid, xAddrs] =
@@ -65,7 +65,7 @@ it('a credential that a camera refuses is tried once in each refreshSeconds, how
       faults: { silent: true },
     })
     await forger[by]()
-    // The last that is asked.
+    // The last call of a query.
     await eventually(() => expect(asked()).toBe(before + 1))
   }
   for (let passed = 30_000; passed < REFRESH_MS - 30_000; passed += 30_000) {

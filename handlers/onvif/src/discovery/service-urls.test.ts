@@ -10,7 +10,7 @@ const policy = new NetworkPolicy(
 const urlsOf = (...args: Parameters<typeof serviceUrls>) => serviceUrls(...args).urls
 
 describe('the URLs of a device service', () => {
-  it('are asked in the order of the camera, but http before https and IPv4 before IPv6', () => {
+  it('have the order of the camera, but http before https and IPv4 before IPv6', () => {
     const xAddrs = [
       'https://[fd00::1]/a',
       'http://[fd00::1]/a',
@@ -27,7 +27,7 @@ describe('the URLs of a device service', () => {
     ])
   })
 
-  it('begin with https where certificates are verified: by http no credential would be sent', () => {
+  it('begin with https if certificates are verified, because http gets no credential', () => {
     const xAddrs = [
       'http://10.0.0.1/a',
       'https://[fd00::1]/a',
@@ -42,7 +42,7 @@ describe('the URLs of a device service', () => {
     ])
   })
 
-  it('are taken once and as they are written, also with a name for the host', () => {
+  it('are listed once and unchanged, also with a host name', () => {
     expect(urlsOf(['HTTP://Camera.example:80/A', 'HTTP://Camera.example:80/A'], policy)).toEqual([
       'HTTP://Camera.example:80/A',
     ])
@@ -52,7 +52,7 @@ describe('the URLs of a device service', () => {
     ['of another network', 'http://192.168.1.1/', '192.168.1.1 is not in the allowed networks'],
     ['of this machine', 'http://127.0.0.1:10250/pods', '127.0.0.1 is not in the allowed networks'],
     [
-      'of this machine by another spelling',
+      'of this machine in another spelling',
       'http://0x7f.1/',
       '127.0.0.1 is not in the allowed networks',
     ],
@@ -68,12 +68,12 @@ describe('the URLs of a device service', () => {
       '"ftp://…@10.0.0.1/" does not start with http:// or https://',
     ],
     [
-      'no URL because of a password',
+      'invalid because of a password',
       'http://root:hunt/er2@10.0.0.1/',
       '"http://…@10.0.0.1/" is not the URL of a service',
     ],
-    ['that are none', 'device_service', '"device_service" is not the URL of a service'],
-  ])('are not asked when they are %s, and the reason tells no password', (_what, xAddr, reason) => {
+    ['not a URL', 'device_service', '"device_service" is not the URL of a service'],
+  ])('are refused without showing a password: %s', (_what, xAddr, reason) => {
     expect(serviceUrls([xAddr, 'http://10.0.0.1/'], policy)).toEqual({
       urls: ['http://10.0.0.1/'],
       refused: [expect.stringContaining(reason)],

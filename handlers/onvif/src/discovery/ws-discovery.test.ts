@@ -7,7 +7,7 @@ import { eventually } from '../../../../test/support/eventually.js'
 import { listen, sayHello } from '../testing/internal/announcements.js'
 import { type DiscoveryEvent, WsDiscovery, type WsDiscoveryOptions } from './ws-discovery.js'
 
-// On the loopback interface, of which this machine has one.
+// All tests of this machine share the loopback interface.
 alone()
 
 let clock: ManualClock
@@ -48,20 +48,20 @@ function open(options: Partial<WsDiscoveryOptions> = {}, random = 1): WsDiscover
   return discovery
 }
 
-/** How often each different text comes. */
+/** Counts the copies of each different datagram. */
 async function counted(address?: string): Promise<() => number[]> {
   const texts: string[] = []
   sockets.push(await listen((text) => texts.push(text), address))
-  return () => [...new Set(texts)].map((text) => texts.filter((one) => one === text).length)
+  return () => [...new Set(texts)].map((text) => texts.filter((copy) => copy === text).length)
 }
 
-/** Resolves when what is under way waits for so many milliseconds. */
+/** Resolves when the sleeps with these remaining times are under way. */
 async function untilSleeping(...sleeping: readonly number[]): Promise<void> {
   await eventually(() => expect(clock.sleeping).toEqual(sleeping))
 }
 
 describe('probing', () => {
-  it('sends each Probe five times to the group, in the time that the specification has for it, also after the round', async () => {
+  it('sends each Probe five times to the group with the delays of the specification, also after the round', async () => {
     const counts = await counted()
     const round = open().round(1000)
     for (const [sent, sleeping] of [
@@ -81,7 +81,7 @@ describe('probing', () => {
     expect(clock.sleeping).toEqual([])
   })
 
-  it('sends each Probe three times to an address that it is told of', async () => {
+  it('sends each Probe three times to each of probeAddresses', async () => {
     const counts = await counted('127.77.0.1')
     const round = open({ interfaces: ['none'], probeAddresses: ['127.77.0.1'] }).round(1000)
     for (const [sent, sleeping] of [
@@ -96,7 +96,7 @@ describe('probing', () => {
     await round
   })
 
-  it('ends in the middle of its repetitions', async () => {
+  it('stops its repetitions when the signal is aborted', async () => {
     const counts = await counted()
     const round = open().round(1000)
     await eventually(() => expect(counts()).toEqual([1, 1]))
@@ -108,8 +108,8 @@ describe('probing', () => {
   })
 })
 
-describe('what is heard', () => {
-  /** From now on it listens; nobody has sent anything yet. */
+describe('reading', () => {
+  /** A client that listens. */
   async function listening(options: Partial<WsDiscoveryOptions> = {}): Promise<WsDiscovery> {
     const listener = open(options, 0)
     await nextRound(listener)
@@ -126,7 +126,7 @@ describe('what is heard', () => {
   const from = (address: string) => heard.filter(({ source }) => source === address).length
   const FLOODER = '127.77.0.66'
 
-  it('is so much of one address in a round, and no less of others; the log says so', async () => {
+  it('is limited for each address in a round, does not affect other addresses, and is logged', async () => {
     const hears = await listening()
     await sayHello(Array(300).fill(FLOODER))
     await sayHello(['127.77.0.67'])
@@ -140,9 +140,9 @@ describe('what is heard', () => {
     expect(warned).toHaveLength(1)
   })
 
-  it('is less of one whose datagrams are long, and nothing of those that are too long', async () => {
+  it('counts a datagram with much markup as several, and skips a datagram that is too long', async () => {
     await listening()
-    // It is tags and attributes that cost, not long texts.
+    // Tags and attributes count, long texts do not.
     await sayHello(Array(10).fill(FLOODER), { scopes: [`onvif://${'x'.repeat(14_000)}`] })
     await eventually(() => expect(from(FLOODER)).toBe(10))
     await sayHello(Array(5).fill(FLOODER), { scopes: [`onvif://${'x'.repeat(16_384)}`] })
@@ -154,7 +154,7 @@ describe('what is heard', () => {
 
   const MANY = Array.from({ length: 700 }, (_, n) => `127.78.${n >> 8}.${n & 255}`)
 
-  it('is so much of all together in a second, and in any case what known cameras say', async () => {
+  it('is limited for all addresses in a second, except for known cameras', async () => {
     const [known, other] = ['127.77.0.1', '127.77.0.2']
     const hears = await listening({ camerasAt: (address) => Number(address === known) })
     await sayHello(MANY)

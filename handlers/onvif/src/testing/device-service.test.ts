@@ -11,7 +11,7 @@ import { SNAPSHOT } from './snapshot.js'
 
 const credential = { username: 'operator', password: 'correct horse' }
 
-/** The part of node-onvif, which has no types, that is used here. */
+/** The part of node-onvif that the tests use; the package has no types. */
 interface NodeOnvif {
   readonly OnvifDevice: new (
     options: Readonly<Record<'xaddr' | 'user' | 'pass', string>>,
@@ -30,7 +30,7 @@ interface NodeOnvif {
 }
 const nodeOnvif: NodeOnvif = createRequire(import.meta.url)('node-onvif')
 
-/** npm onvif, connected. */
+/** Connects the npm package onvif. */
 function connect(camera: DeviceService, options: Partial<CamOptions> = {}): Promise<Cam> {
   return new Promise((resolve, reject) => {
     const cam = new Cam(
@@ -57,8 +57,8 @@ describe('a simulated camera', () => {
     ['with media 1', { media: [1] }, {}],
     ['with media 2', { media: [2] }, {}],
     ['that has GetCapabilities', { hasGetServices: false }, {}],
-    ['with a clock of its own', { clockOffsetMs: -86_400_000 }, {}],
-  ] as const)('is one for npm onvif: %s', async (_how, options, client) => {
+    ['with a clock that is behind', { clockOffsetMs: -86_400_000 }, {}],
+  ] as const)('works with npm onvif: %s', async (_how, options, client) => {
     await using camera = await DeviceService.start({ credential, ...options })
     const cam = await connect(camera, client)
     const information = await result((callback) => cam.getDeviceInformation(callback))
@@ -94,7 +94,7 @@ describe('a simulated camera', () => {
     )
   })
 
-  it('is one for npm node-onvif, and gives it a picture', async () => {
+  it('works with npm node-onvif, and sends it a picture', async () => {
     await using camera = await DeviceService.start({ credential })
     const device = new nodeOnvif.OnvifDevice({
       xaddr: camera.url,
@@ -119,7 +119,7 @@ describe('a simulated camera', () => {
   })
 
   it.skipIf(spawnSync('curl', ['--version']).status !== 0)(
-    'gives its picture to who knows the password (needs curl)',
+    'sends its picture to a client with the password (needs curl)',
     async () => {
       for (const algorithms of [['MD5'], ['SHA-256'], ['SHA-256', 'MD5']] as const) {
         await using camera = await DeviceService.start({ credential, algorithms })
@@ -145,7 +145,7 @@ describe('a simulated camera', () => {
     },
   )
 
-  it('believes no token that is old, used, or of another password, and none that shows the password', async () => {
+  it('refuses a token that is old, used, of another password, or with the plain password', async () => {
     await using camera = await DeviceService.start({
       credential,
       authentication: ['username-token'],
@@ -180,7 +180,7 @@ describe('a simulated camera', () => {
     expect(await ask('')).toEqual(refused)
   })
 
-  it('goes on where requests make no sense', async () => {
+  it('survives invalid requests', async () => {
     await using camera = await DeviceService.start()
     const post = async (body: string) => (await fetch(camera.url, { method: 'POST', body })).status
     expect(await post('<no xml')).toBe(400)
