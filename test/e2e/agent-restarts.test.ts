@@ -112,7 +112,7 @@ describe.skipIf(missing() !== undefined)(`agents and kubelets that come and go${
     const before = identities(await world.instances())
     await access.killKubelet(NODE_1)
     await eventually(async () =>
-      expect(await agents.on(NODE_1).output()).toMatch(/the kubelet restarted/),
+      expect(await agents.on(NODE_1).output()).toMatch(/kubelet restarted/),
     )
     // One registration for each plugin. The kubelet's count started at zero.
     await eventually(async () =>

@@ -4,7 +4,7 @@ import type { BrokerInfoPlan } from '../core/broker-info/broker-info-plan.js'
 
 const MAPS = ['brokerInfo', 'brokerInfoSlots'] as const
 
-/** Changes entries of `status.brokerInfo`, if they are still whose they were, and the slots of their writers still held so. */
+/** Changes entries of `status.brokerInfo`, unless an entry has another writer by now, or a writer has lost its slot. */
 export function brokerInfoPatch(
   { spec, status, metadata }: Instance,
   { set, remove }: BrokerInfoPlan,
@@ -32,7 +32,7 @@ export function brokerInfoPatch(
       (map) => ({ op: 'remove', path: pointer('status', map, name) }) as const,
     ),
   )
-  // What is absent cannot be tested for itself.
+  // An absent value cannot be tested by its path.
   const unchanged =
     missing.length === 0
       ? []

@@ -15,25 +15,25 @@ export interface InstanceWriterOptions {
   readonly clock: Clock
   /** Of [0, 1). */
   readonly random: () => number
-  /** How long one answer of the server may take, in milliseconds: the kubelet waits for a claim. */
+  /** The time limit of one answer, in milliseconds: the kubelet waits for a claim. */
   readonly answerMs: number
-  /** Told of each Instance in which something has changed that its Configuration counts. */
+  /** Called with each Instance after a change that the summary of its Configuration counts. */
   onWritten(instance: Instance): void
 }
 
 /** The longest wait between one attempt and the next, in milliseconds. */
 const CROWD_MS = 1000
-/** How often a write is tried anew on what it finds when another one was faster. */
+/** Attempts of one change when other writers are faster. */
 const MAX_ATTEMPTS = 30
 
-/** What to do about an Instance: nothing more, or a write, and what that means if it succeeds. */
+/** The end of a change, or its next write with the result of a success. */
 type Step<T> =
   | { readonly done: T }
   | { readonly patch: JsonPatch; readonly result: T }
   | { readonly patch: JsonPatch; readonly subresource: 'status'; readonly result: T }
   | { readonly remove: Instance; readonly result: T }
 
-/** Changes Instances if they are still as they were read, or else as they are then. */
+/** Changes Instances by compare-and-swap. */
 export class InstanceWriter {
   readonly #options: InstanceWriterOptions
 
@@ -42,9 +42,9 @@ export class InstanceWriter {
   }
 
   /**
-   * Does what `decide` says of the Instance as it is known; where another one was faster, of the Instance as it is on the
-   * server then. An answer that writes nothing is given on what the server has, because the cache may be behind.
-   * @throws ClusterBusyError, OutdatedResourceError; ApiError where the server does not want the write itself
+   * Carries out the decision for the cached Instance. If another writer was faster, decides again for the Instance on the
+   * server. A decision without a write needs the Instance of the server too, because the cache may be stale.
+   * @throws ClusterBusyError, OutdatedResourceError; ApiError if the server refuses the write itself
    */
   async change<T>(key: ObjectKey, decide: (instance: Instance | undefined) => Step<T>): Promise<T> {
     const { api, cache, clock, random, answerMs } = this.#options
@@ -59,18 +59,18 @@ export class InstanceWriter {
         refusal = await this.#write(key, step)
         if (refusal === undefined) return step.result
       }
-      // Where many are at it, each needs a moment in which no other one is.
+      // With many writers, each needs a moment without the others.
       if (attempt > 1) await clock.sleep(random() * Math.min(CROWD_MS, 10 * 2 ** attempt))
       const found = await api.get(key, { timeoutMs: answerMs })
       const now = found === undefined ? undefined : this.wrote(found)
-      // Nobody was faster: it is the write itself that the server does not want.
+      // No other writer was faster: the server refuses the write itself.
       if (
         refusal?.status === 422 &&
         fresh &&
         now?.metadata.resourceVersion === instance?.metadata.resourceVersion
       )
         throw refusal
-      // It is there, and has no such part.
+      // The Instance exists without this subresource.
       if (
         refusal?.status === 404 &&
         'subresource' in step &&
@@ -82,18 +82,18 @@ export class InstanceWriter {
       fresh = true
     }
     throw new ClusterBusyError(
-      `Instance ${key} was changed by others each time that it was to be changed`,
+      `Instance ${key} was changed by other writers before each attempt to change it`,
     )
   }
 
-  /** Takes over what the server answered. @returns undefined where that is no Instance */
+  /** Takes over an answer of the server. @returns undefined if the answer is no Instance */
   wrote(object: unknown): Instance | undefined {
     const instance = this.#options.cache.observe(object)
     if (instance !== undefined) this.#options.onWritten(instance)
     return instance
   }
 
-  /** @returns why the server refused it; undefined where it is written */
+  /** @returns the refusal of the server; undefined after a success */
   async #write<T>(
     key: ObjectKey,
     step: Exclude<Step<T>, { readonly done: T }>,
@@ -102,25 +102,25 @@ export class InstanceWriter {
     try {
       if ('subresource' in step) {
         const { patch, subresource } = step
-        // Nothing that is counted in the status of its Configuration.
+        // The summary of the Configuration does not count the status.
         cache.observe(await api.patch(key, 'json', patch, { subresource, timeoutMs: answerMs }))
       } else if ('patch' in step)
         this.wrote(await api.patch(key, 'json', step.patch, { timeoutMs: answerMs }))
       else {
         const { uid, resourceVersion } = step.remove.metadata
-        // Gone already is as good.
+        // An Instance that is already gone is a success too.
         await api.delete(key, { uid, resourceVersion }, { propagationPolicy: 'Background' })
       }
       return undefined
     } catch (error) {
-      // A test that failed is 422; 409 is a precondition, or another write in the same moment; 404: it is gone.
+      // 422: a test of the patch failed. 409: a precondition, or a concurrent write. 404: the Instance is gone.
       if (error instanceof ApiError && [404, 409, 422].includes(error.status)) return error
       throw error
     }
   }
 }
 
-/** The server has no place for what workloads report. */
+/** The server's custom resource lacks `status.brokerInfo`. */
 export function outdated(cause?: unknown): OutdatedResourceError {
   const message = `the custom resource ${INSTANCES.plural}.${INSTANCES.group} has no status.brokerInfo: apply the one of this version`
   return new OutdatedResourceError(message, { cause })

@@ -56,7 +56,7 @@ export interface KubernetesClusterOptions {
   readonly node: NodeName
   /** Of [0, 1). @default Math.random */
   readonly random?: () => number
-  /** How long one answer may take of which an Instance's change waits, in milliseconds: the kubelet waits for a claim. @default 10000 */
+  /** The time limit of one answer for a change of an Instance, in milliseconds: the kubelet waits for a claim. @default 10000 */
   readonly answerMs?: number
 }
 
@@ -84,7 +84,7 @@ export class KubernetesCluster implements Cluster {
     const onError = (path: string) => (error: unknown, retryInMs: number) =>
       log.warn(
         { path, err: error, retryInMs: Math.round(retryInMs) },
-        'cannot follow the API server',
+        'watch of the API server failed',
       )
     this.#configurationApi = new Resource(client, CONFIGURATIONS)
     this.#instances = new Reflector({
@@ -125,13 +125,13 @@ export class KubernetesCluster implements Cluster {
       client,
       clock,
       apiVersion: API_VERSION,
-      onError: (error) => log.debug({ err: error }, 'cannot write an event'),
+      onError: (error) => log.debug({ err: error }, 'Event not written'),
       source: 'akri-agent',
       host: options.node,
     })
   }
 
-  /** Begins to follow the API server; resolves at once. Caches are `synced` when they have seen everything. */
+  /** Starts the watches. The caches resolve `synced` after their first list. */
   start(): void {
     const { signal } = this.#stop
     this.#running = Promise.all([
@@ -148,7 +148,7 @@ export class KubernetesCluster implements Cluster {
     await this.#running
   }
 
-  /** Since when the API server has not been heard of, in milliseconds; undefined before it first was. */
+  /** Milliseconds since the last answer of the API server; undefined before the first answer. */
   get silentForMs(): number | undefined {
     const last = this.#instances.lastContact
     return last === undefined ? undefined : this.#options.clock.monotonicMs() - last
@@ -195,7 +195,7 @@ export class KubernetesCluster implements Cluster {
     claims: DeviceUsage = {},
   ): Promise<'joined' | 'already-joined' | 'gone'> {
     return this.#writer.change(key, (instance) => {
-      // One that is on its way out takes nobody in: who joins it would go with it.
+      // A node that joins an Instance under deletion would lose it.
       if (instance === undefined || instance.metadata.deletionTimestamp !== undefined)
         return { done: 'gone' }
       if (instance.spec.nodes.includes(node)) return { done: 'already-joined' }
@@ -260,7 +260,7 @@ export class KubernetesCluster implements Cluster {
       return { patch: brokerInfoPatch(instance, plan), subresource: 'status', result: 'written' }
     })
     if (outcome !== 'written') return outcome
-    // A server leaves out what its schema does not have, and says nothing.
+    // A server drops fields that its schema does not have, without an error.
     const now = this.instances.get(key)
     if (now !== undefined && now.status?.brokerInfoSlots === undefined) throw outdated()
     return 'reported'
@@ -283,7 +283,7 @@ export class KubernetesCluster implements Cluster {
     this.#events.record(event, objects.get(event.regarding.key)?.metadata.uid)
   }
 
-  /** One that makes no sense is as it was before; what is wrong stands in its status. */
+  /** An invalid Configuration keeps its last valid version, and its status names the problem. */
   #parseConfiguration(
     object: unknown,
     known: Configuration | undefined,
@@ -306,7 +306,7 @@ export class KubernetesCluster implements Cluster {
     return known
   }
 
-  /** @param inUse whether the capacity does not matter any more: the slot is used already */
+  /** @param inUse whether a container has the slot already, so that the capacity does not matter */
   #claim(
     key: ObjectKey,
     slot: SlotName,

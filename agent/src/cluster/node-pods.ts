@@ -18,18 +18,18 @@ export interface KubernetesNodePodsOptions {
   readonly node: NodeName
 }
 
-/** What matters of a Pod. */
+/** The part of a Pod that the agent needs. */
 interface SeenPod {
   readonly metadata: {
     readonly namespace: string
     readonly name: string
     readonly resourceVersion: string
   }
-  /** Resources of ours that its containers ask for, and how many they may have. */
+  /** How many devices its containers may have, by resource of Akri. */
   readonly demand: ReadonlyMap<string, number>
-  /** All of its containers have ended for good. */
+  /** Whether all containers have ended for good. */
   readonly ended: boolean
-  /** It has been asked to end: whoever ends it waits for its containers. */
+  /** Whether the Pod is being deleted: its object stays until its containers have ended. */
   readonly ending: boolean
   readonly graceMs: number
 }
@@ -41,8 +41,8 @@ export class KubernetesNodePods implements NodePods {
   readonly #options: KubernetesNodePodsOptions
   readonly #pods: Reflector<SeenPod>
   readonly #gone = new Listeners()
-  readonly #known = new Map<ObjectKey, SeenPod>()
-  /** Pods that were removed by force: their containers may still be running, until then. */
+  readonly #seen = new Map<ObjectKey, SeenPod>()
+  /** Pods that were deleted by force, and how long their containers may still run. */
   readonly #lingering = new Map<ObjectKey, { readonly pod: SeenPod; readonly until: number }>()
   readonly #stop = new AbortController()
   #running: Promise<void> = Promise.resolve()
@@ -59,7 +59,7 @@ export class KubernetesNodePods implements NodePods {
       onError: (error, retryInMs) =>
         log.warn(
           { err: error, retryInMs: Math.round(retryInMs) },
-          'cannot follow the Pods of this node',
+          'watch of the Pods of this node failed',
         ),
     })
   }
@@ -101,13 +101,13 @@ export class KubernetesNodePods implements NodePods {
   }
 
   #follow(key: ObjectKey): void {
-    const before = this.#known.get(key)
+    const before = this.#seen.get(key)
     const now = this.#pods.get(key)
-    if (now !== undefined) this.#known.set(key, now)
-    else this.#known.delete(key)
+    if (now !== undefined) this.#seen.set(key, now)
+    else this.#seen.delete(key)
     if (before === undefined || before.demand.size === 0) return
     if (now === undefined && !before.ended && !before.ending) {
-      // Nobody waited for its containers: the kubelet ends them when it hears of it.
+      // The object went before the containers, which the kubelet ends later.
       this.#lingering.set(key, {
         pod: before,
         until: this.#options.clock.monotonicMs() + before.graceMs,

@@ -1,6 +1,6 @@
 import { GROUP } from '@akrijs/api'
 
-/** Of a Pod, what says how much its containers use of resources. */
+/** The part of a Pod that determines its demand. */
 export interface PodText {
   readonly spec?: {
     readonly containers?: readonly ContainerText[]
@@ -12,7 +12,7 @@ export interface PodText {
 }
 
 export interface ContainerText {
-  /** Of an init container: `Always` makes it one that runs beside the others. */
+  /** `Always` makes an init container a sidecar. */
   readonly restartPolicy?: string
   readonly resources?: {
     readonly requests?: Readonly<Record<string, string>>
@@ -21,13 +21,14 @@ export interface ContainerText {
 }
 
 /**
- * The resources of ours that a Pod asks for, each with the number of devices that its containers may have now. Init containers
- * run one after the other, and those after them are given the same devices again; once they have ended, theirs are not used
- * any more, and the kubelet does not list them (https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers).
+ * How many devices the containers of a Pod may have now, by resource of Akri. Init containers run in order, and later
+ * containers reuse their devices. After the init containers have ended, the kubelet no longer lists their devices
+ * (https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers).
  */
 export function podDemand({ spec, status }: PodText): ReadonlyMap<string, number> {
   const initialized =
-    status?.conditions?.some((one) => one.type === 'Initialized' && one.status === 'True') === true
+    status?.conditions?.some(({ type, status: is }) => type === 'Initialized' && is === 'True') ===
+    true
   const demand = new Map<string, number>()
   const initContainers = spec?.initContainers ?? []
   const containers = spec?.containers ?? []
@@ -65,7 +66,7 @@ const SUFFIXES: Readonly<Record<string, number>> = {
   Gi: 2 ** 30,
 }
 
-/** A quantity of what can only be had whole; the API server writes 1000 as 1k. One of another form is some. */
+/** Parses a whole quantity; the API server writes 1000 as 1k. Any other form counts as 1. */
 function wholeNumber(quantity: string): number {
   const [, digits = '', suffix = ''] = /^([\d.e+]+?)(k|M|G|Ki|Mi|Gi)?$/.exec(quantity) ?? []
   const number = Number(digits) * (SUFFIXES[suffix] ?? 1)

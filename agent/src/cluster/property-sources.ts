@@ -40,17 +40,17 @@ interface Source {
   readonly reflector: Reflector<DataObject>
   readonly stop: AbortController
   readonly running: Promise<void>
-  /** Why it could not be read the last time that this was so, and when by the clock. */
-  failure: { readonly why: string; readonly at: number } | undefined
+  /** The last failure and its time. */
+  failure: { readonly message: string; readonly at: number } | undefined
   readonly settled: Promise<void>
 }
 
 const KINDS = { Secret: SECRETS, ConfigMap: CONFIG_MAPS } as const
 
-/** How long to wait for an answer of the API server before saying that there is none, in milliseconds. */
-const PATIENCE_MS = 10_000
+/** The longest wait for the first answer of the API server, in milliseconds. */
+const ANSWER_MS = 10_000
 
-/** The Secrets and ConfigMaps that Configurations refer to, each watched for itself: the agent has no business with others. */
+/** The Secrets and ConfigMaps of Configurations, each with its own watch: the agent reads no other objects. */
 export class PropertySources {
   readonly #options: PropertySourcesOptions
   readonly #sources = new Map<string, Source>()
@@ -74,28 +74,28 @@ export class PropertySources {
   }
 
   /**
-   * @returns undefined where there is no such object
-   * @throws MissingPropertyError where it cannot be read
+   * @returns undefined if there is no such object
+   * @throws MissingPropertyError if the object cannot be read
    */
   async look(reference: DataReference): Promise<ReadonlyMap<string, Uint8Array> | undefined> {
     const { clock } = this.#options
     const source = this.#sources.get(referenceText(reference)) ?? this.#begin(reference)
-    const patience = new AbortController()
+    const deadline = new AbortController()
     await Promise.race([
       source.settled,
-      clock.sleep(PATIENCE_MS, patience.signal).catch(() => undefined),
+      clock.sleep(ANSWER_MS, deadline.signal).catch(() => undefined),
     ])
-    patience.abort()
+    deadline.abort()
     const found = source.reflector.get(reference.key)
     const { failure, reflector } = source
-    // That it is not there is known only from a server that answers.
+    // Only an answer of the server shows that the object does not exist.
     if (
       found === undefined &&
       failure !== undefined &&
       (reflector.lastContact ?? Number.NEGATIVE_INFINITY) <= failure.at
     )
       throw new MissingPropertyError(
-        `${reference.kind} ${reference.key} cannot be read: ${failure.why}`,
+        `${reference.kind} ${reference.key} cannot be read: ${failure.message}`,
       )
     return found?.data
   }
@@ -116,11 +116,10 @@ export class PropertySources {
       query: { fieldSelector: `metadata.name=${name}` },
       parse: (object) => parseData(reference.kind, object),
       onError: (error, retryInMs) => {
-        const why = messageOf(error)
-        source.failure = { why, at: clock.monotonicMs() }
+        source.failure = { message: messageOf(error), at: clock.monotonicMs() }
         log.warn(
-          { kind: reference.kind, object: reference.key, error: why, retryInMs },
-          'cannot read a property',
+          { kind: reference.kind, object: reference.key, err: error, retryInMs },
+          'property not read',
         )
         settle()
       },
@@ -144,7 +143,7 @@ export class PropertySources {
   #changed(reference: DataReference): void {
     for (const configuration of this.#options.configurations.list()) {
       if (
-        referencesOf(configuration).some((one) => referenceText(one) === referenceText(reference))
+        referencesOf(configuration).some((used) => referenceText(used) === referenceText(reference))
       )
         this.#listeners.tell(keyOf(configuration))
     }
@@ -169,7 +168,7 @@ export class PropertySources {
   }
 }
 
-/** `data` of a ConfigMap is text and wins over `binaryData`, which is base64, as all of a Secret's is. */
+/** `data` of a ConfigMap is text and wins over `binaryData`. The latter and all data of a Secret are base64. */
 function parseData(kind: DataReference['kind'], object: unknown): DataObject | undefined {
   const { metadata, data, binaryData } = object as {
     metadata: { namespace: string; name: string; resourceVersion: string }

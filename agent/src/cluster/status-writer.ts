@@ -29,15 +29,15 @@ type Known = Pick<Configuration, 'metadata' | 'status'>
 const GATHER_MS = 500
 
 /**
- * Writes what this node has to say about Configurations, and with it the summary for the whole cluster. A node writes only
- * when its own part has changed, or when it has itself changed what is counted: else all nodes would write the same.
+ * Writes the status of Configurations on this node, and with it the summary for the cluster. A node writes only if its own
+ * part has changed, or if it has changed an Instance that the summary counts: otherwise all nodes would write the same.
  */
 export class StatusWriter {
   readonly #options: StatusWriterOptions
   readonly #reports = new Map<ObjectKey, NodeStatus>()
-  /** Configurations that cannot be read, and why. */
+  /** Invalid Configurations, with their problem. */
   readonly #invalid = new Map<ObjectKey, { readonly known: Known; readonly problem: string }>()
-  /** Those whose counts this node has changed. */
+  /** Configurations whose counts this node has changed. */
   readonly #changed = new Set<ObjectKey>()
   readonly #queue: ReconcileQueue<ObjectKey>
 
@@ -54,8 +54,8 @@ export class StatusWriter {
       },
       onError: (configuration, error, retryInMs) => {
         const fields = { configuration, err: error, retryInMs }
-        if (ApiError.is(error, 409)) log.debug(fields, 'status has changed meanwhile')
-        else log.warn(fields, 'cannot write the status')
+        if (ApiError.is(error, 409)) log.debug(fields, 'status changed before the write')
+        else log.warn(fields, 'status not written')
       },
     })
   }
@@ -74,7 +74,7 @@ export class StatusWriter {
     if (this.#isDue(key)) this.#queue.add(key)
   }
 
-  /** This node has written Instances of the Configuration. */
+  /** Notes that this node has written Instances of the Configuration. */
   changed(key: ObjectKey): void {
     this.#changed.add(key)
     this.#queue.add(key)
@@ -137,7 +137,7 @@ export class StatusWriter {
     const status = mergeStatus({ configuration: known, instances: owned, node, report, now })
     if (isDeepStrictEqual(known.status, status)) return
     const { resourceVersion } = known.metadata
-    // Of other nodes' parts nothing is written; with the version, so that the summary is made of what stands there.
+    // Only the part of this node is written. The version ensures that the summary counts the current parts.
     const patch = {
       metadata: { resourceVersion },
       status: { ...status, nodes: { [node]: report } },
@@ -149,7 +149,7 @@ export class StatusWriter {
     } catch (error) {
       if (ApiError.is(error, 404)) return
       this.#changed.add(key)
-      // Another node has written: what it wrote is looked at first.
+      // Another node has written: its write is read before the retry.
       if (ApiError.is(error, 409)) configurations.observe(await api.get(key, { signal }))
       throw error
     }

@@ -1,2 +1,2 @@
-/** grpc-js keeps an account of each connection and call for its channelz service, which nobody here serves: a node has many. */
+/** Switches off the records that grpc-js keeps of each connection and call: the agent serves no channelz, and a node has many calls. */
 export const NO_CHANNELZ = { 'grpc.enable_channelz': 0 }

@@ -59,7 +59,7 @@ describe('the checkpoint', () => {
         file,
         node: 'node-b',
         of: NODE,
-        message: 'checkpoint is of another node, starting without it',
+        message: 'checkpoint of another node ignored',
       },
     ])
     await other.save(() => content)

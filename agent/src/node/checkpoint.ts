@@ -20,14 +20,14 @@ const given = z.object({
     .regex(/^.+-[0-9a-f]{6}-(0|[1-9][0-9]{0,8})$/)
     .transform((name) => name as SlotName),
   resourceName: z.string().min(1),
-  // As it stands between the colons of a claim.
+  // A claim has the id between colons.
   id: z.string().regex(/^[^:]+$/),
 })
 const file = z.object({
   version: z.literal(VERSION),
   node: z.string(),
   discovery: z.record(z.string(), z.object({ uid: z.string(), lists: z.array(list) })),
-  // Files of earlier versions have none.
+  // Earlier versions did not write this.
   given: z.array(given).default([]),
 })
 
@@ -37,9 +37,9 @@ export interface CheckpointContent {
 }
 
 /**
- * What the agent knew, so that after a restart it offers devices before any handler has answered, and knows which slot each id
- * of a running container stands for, should the Instance not say so any more. It holds no Secret, and no claims, whose truth is
- * the Instance. It is as large as what handlers list and what the containers of this node have.
+ * The state that survives a restart of the agent: device lists, so that devices are offered before a handler answers, and
+ * allocations, so that a lost claim of a running container can be restored. It has no Secrets, and no claims: Instances
+ * are the truth about claims. Its size follows the device lists and the allocations of the node.
  */
 export class Checkpoint {
   readonly #path: string
@@ -47,7 +47,7 @@ export class Checkpoint {
   readonly #log: Logger
   #last: string | undefined
   #writing: Promise<void> = Promise.resolve()
-  /** The write that has not begun. */
+  /** The write that has not started. */
   #next: Promise<void> | undefined
 
   constructor(path: string, node: NodeName, log: Logger) {
@@ -56,7 +56,7 @@ export class Checkpoint {
     this.#log = log
   }
 
-  /** What was saved last; nothing, with a warning, where the file makes no sense, and nothing where it is of another node. */
+  /** @returns the last saved content; nothing if the file is unusable or is from another node, which is logged */
   async load(): Promise<CheckpointContent> {
     const content = await readDurableFile(this.#path, (json) => {
       const parsed = file.safeParse(json)
@@ -76,21 +76,21 @@ export class Checkpoint {
       if (of === this.#node) return value
       this.#log.info(
         { file: this.#path, node: this.#node, of },
-        'checkpoint is of another node, starting without it',
+        'checkpoint of another node ignored',
       )
     }
     if (content.state === 'unusable') {
       this.#log.warn(
         { file: this.#path, movedTo: content.movedTo, reason: content.reason },
-        'checkpoint is unusable, starting without it',
+        'unusable checkpoint ignored',
       )
     }
     return { discovery: {}, given: [] }
   }
 
   /**
-   * Writes what `content` gives once its turn has come, if it says something new. Resolves when that is written; those who ask
-   * before it has begun share one write. A disk that is full costs a warm start, nothing more.
+   * Writes the content if it has changed; calls before the write starts share it. Resolves after the write. A full disk costs
+   * only the warm start.
    */
   save(content: () => CheckpointContent): Promise<void> {
     this.#next ??= this.#writing.then(async () => {
@@ -101,7 +101,7 @@ export class Checkpoint {
         await replaceFile(this.#path, text)
         this.#last = text
       } catch (error) {
-        this.#log.warn({ file: this.#path, err: error }, 'cannot write the checkpoint')
+        this.#log.warn({ file: this.#path, err: error }, 'checkpoint not written')
       }
     })
     this.#writing = this.#next

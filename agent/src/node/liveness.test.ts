@@ -89,8 +89,8 @@ describe('the liveness of an agent', () => {
     }
     await askTwice()
     expect(said).toEqual([])
-    const lost = ['error', 'not healthy', { problem: `${registration} does not answer` }]
-    const back = ['info', 'healthy again', { was: `${registration} does not answer` }]
+    const lost = ['error', 'agent became unhealthy', { problem: `${registration} does not answer` }]
+    const back = ['info', 'agent became healthy', { was: `${registration} does not answer` }]
     await link(registration, fileOf('aside'))
     await rm(registration)
     await askTwice()

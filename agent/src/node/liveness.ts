@@ -1,13 +1,13 @@
 import { type Clock, isServed, type Logger } from '@akrijs/runtime'
 
-/** A device plugin, and where it is served at present. */
+/** A device plugin and its socket. */
 export interface ServedPlugin {
   readonly resourceName: string
   readonly socket: string
 }
 
 export interface LivenessOptions {
-  /** The socket where handlers register. */
+  /** The socket on which handlers register. */
   readonly registration: string
   /** The device plugins that are served now. */
   plugins(): readonly ServedPlugin[]
@@ -15,36 +15,36 @@ export interface LivenessOptions {
   readonly log: Logger
 }
 
-/** How many device plugins are dialled for one answer: all of 1,000 would take 0.2 s of the processor each time. */
+/** How many device plugins are dialled per probe: 1,000 plugins would take 0.2 s of processor time. */
 const DIALS = 32
 
 /**
- * How long a device plugin may not answer, in milliseconds. Where its socket is gone, its server sees that within two seconds and
- * serves on another one, after a registration under way, which ends within ten.
+ * How long a device plugin may be silent, in milliseconds. Its server detects a removed socket within two seconds. A
+ * registration that is under way then takes ten seconds at most.
  */
 const MEND_MS = 15_000
 
-/** Whether the agent's own sockets answer. An agent of which one stays silent is to be started anew. */
+/** Checks that the agent's own sockets answer. If a socket stays silent, the kubelet should restart the agent. */
 export class Liveness {
   readonly #options: LivenessOptions
-  /** Sockets of device plugins that did not answer when they were dialled last, each since when. */
+  /** Sockets that did not answer the last dial, and since when. */
   readonly #silent = new Map<string, number>()
-  /** Of the device plugins: who is dialled next. */
+  /** Index of the device plugin that is dialled next. */
   #next = 0
-  #known: string | undefined
+  #problem: string | undefined
 
   constructor(options: LivenessOptions) {
     this.#options = options
   }
 
-  /** Dials the socket of registrations, and device plugins in turn. @returns which one does not answer, undefined if none */
+  /** Dials the registration socket, and device plugins in turn. @returns the problem; undefined if there is none */
   async problem(): Promise<string | undefined> {
     const found = (await this.#problemOfRegistration()) ?? (await this.#problemOfPlugins())
-    if (found !== this.#known) {
-      if (found !== undefined) this.#options.log.error({ problem: found }, 'not healthy')
-      else this.#options.log.info({ was: this.#known }, 'healthy again')
+    if (found !== this.#problem) {
+      if (found !== undefined) this.#options.log.error({ problem: found }, 'agent became unhealthy')
+      else this.#options.log.info({ was: this.#problem }, 'agent became healthy')
     }
-    this.#known = found
+    this.#problem = found
     return found
   }
 
@@ -57,10 +57,10 @@ export class Liveness {
     const { clock } = this.#options
     const served = this.#options.plugins()
     const sockets = new Set(served.map(({ socket }) => socket))
-    // One that is served anew has another socket.
+    // A plugin that is served again has another socket.
     for (const socket of [...this.#silent.keys()])
       if (!sockets.has(socket)) this.#silent.delete(socket)
-    // One after the other: what the kubelet asks for meanwhile comes in between.
+    // In order, so that requests of the kubelet come in between.
     for (const { socket } of this.#toDial(served)) {
       if (await isServed(socket)) this.#silent.delete(socket)
       else if (!this.#silent.has(socket)) this.#silent.set(socket, clock.monotonicMs())
@@ -72,13 +72,13 @@ export class Liveness {
     return lost && `the device plugin of ${lost.resourceName} does not answer on ${lost.socket}`
   }
 
-  /** Those that did not answer are dialled each time: whoever asks counts only failures that follow each other. */
+  /** Silent plugins are dialled in each probe, because the kubelet counts consecutive failures only. */
   #toDial(served: readonly ServedPlugin[]): ServedPlugin[] {
     const isSilent = ({ socket }: ServedPlugin) => this.#silent.has(socket)
     const again = served.filter(isSilent).slice(0, DIALS)
     const first = this.#next % Math.max(1, served.length)
     const others = [...served.slice(first), ...served.slice(0, first)].filter(
-      (one) => !isSilent(one),
+      (plugin) => !isSilent(plugin),
     )
     this.#next = first + DIALS - again.length
     return [...again, ...others.slice(0, DIALS - again.length)]

@@ -2,21 +2,20 @@ import { type Configuration, heldSlots, holderOf, type Instance } from '@akrijs/
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { AgentObserver, PluginLevel } from '../ports/observer.js'
 
-/** What the gauges are computed from, whenever somebody looks. */
+/** The gauges are computed from this at each scrape. */
 export interface MeasuredState {
   readonly node: string
   configurations(): readonly Configuration[]
   instances(): readonly Instance[]
-  /** How many handler endpoints there are. */
   endpoints(): number
-  /** Since when the API server has not been heard of, in milliseconds; undefined before it first was. */
+  /** Milliseconds since the last answer of the API server; undefined before the first answer. */
   apiSilenceMs(): number | undefined
 }
 
 const RESULTS = ['Success', 'Fail'] as const
 const LEVELS: readonly PluginLevel[] = ['instance', 'configuration']
 
-/** What an agent counts. The first three names are those of the existing system. */
+/** The metrics of an agent. The first three names are those of the existing system. */
 export class AgentMetrics implements AgentObserver {
   readonly registry = new Registry()
   readonly #state: MeasuredState
@@ -59,14 +58,14 @@ export class AgentMetrics implements AgentObserver {
       help: 'Answers of handlers',
       labelNames: ['discovery_handler_name', 'result'],
       registers: [this.registry],
-      // Of a handler that is asked for there is something to see before it has answered.
+      // A handler that is configured has a series before its first answer.
       collect() {
         for (const { spec } of state.configurations())
           for (const result of RESULTS)
             this.inc({ discovery_handler_name: spec.discoveryHandler.name, result }, 0)
       },
     })
-    // What has not happened yet is 0, rather than not there: a rate begins with it.
+    // Series start at 0, so that a rate sees the first event.
     for (const level of LEVELS) {
       for (const result of ['granted', 'refused'] as const)
         this.#allocations.inc({ level, result }, 0)
@@ -84,7 +83,7 @@ export class AgentMetrics implements AgentObserver {
         for (const { metadata } of state.configurations())
           for (const shared of ['true', 'false'])
             gauge.set({ configuration: metadata.name, is_shared: shared }, 0)
-        for (const { spec } of this.#own())
+        for (const { spec } of this.#nodeInstances())
           gauge.inc({ configuration: spec.configurationName, is_shared: String(spec.shared) })
       },
     )
@@ -93,7 +92,7 @@ export class AgentMetrics implements AgentObserver {
       'Slots of these Instances: free, held by this node, held by others',
       ['configuration', 'holder'],
       (gauge) => {
-        for (const { spec } of this.#own()) {
+        for (const { spec } of this.#nodeInstances()) {
           const held = heldSlots(spec.deviceUsage)
           const here = Object.values(spec.deviceUsage).filter(
             (usage) => holderOf(usage) === state.node,
@@ -156,7 +155,7 @@ export class AgentMetrics implements AgentObserver {
     this.#requests.inc({ method, status: String(status) })
   }
 
-  #own(): Instance[] {
+  #nodeInstances(): Instance[] {
     return this.#state
       .instances()
       .filter(({ spec }) => spec.nodes.some((node) => node === this.#state.node))

@@ -47,7 +47,7 @@ export async function runAgent(
     apiSilenceMs: () => cluster.silentForMs,
   })
   closer.add(() => client.close())
-  // From the first moment on: a cluster that cannot be reached must show in the probes, not in a crash.
+  // First of all: an unreachable cluster must show in the probes, not in a crash.
   await serveHealth({
     port: options.metricsPort,
     ready: () => (agent === undefined ? starting : undefined),
@@ -72,7 +72,7 @@ export async function runAgent(
   await kubelet.open()
   closer.add(() => kubelet.close())
   const handlers = await findHandlerPackages(options.handler, packagesFrom, (error) =>
-    log.error({ err: error }, 'handler cannot be used'),
+    log.error({ err: error }, 'handler not usable'),
   )
 
   starting = `waiting for the API server ${access.server.href}`
@@ -101,7 +101,7 @@ export async function runAgent(
   })
   agent = running
   if (options.isolated === 'on')
-    // Closed after the agent: the agent would take the end of a handler that it listens to for a failure.
+    // Closed after the agent, which would count the end of a handler as a failure.
     closer.add(
       runIsolated(handlers, {
         from: packagesFrom,

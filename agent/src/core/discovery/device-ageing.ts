@@ -1,37 +1,37 @@
 import type { Device } from '@akrijs/runtime/handler'
 import type { DeviceSet, DiscoveredDevice } from './device-set.js'
 
-/** What is known of one endpoint for one Configuration. */
+/** The devices of one endpoint for one Configuration. */
 export interface EndpointList {
   /** The uid of the endpoint. */
   readonly endpoint: string
   readonly shared: boolean
-  /** The list it gave last; undefined if none is known. */
+  /** The last list; undefined before the first list. */
   readonly devices: readonly Device[] | undefined
-  /** Whether the list is from before a restart: the endpoint may have found more since it was written down. */
+  /** Whether the list is from the checkpoint: the endpoint may have listed more devices since. */
   readonly remembered: boolean
-  /** Since when nobody vouches for the list, by the clock; undefined while its stream is open and has given it. */
+  /** Time when the stream of the list ended; undefined while the stream is open. */
   readonly lostSince: number | undefined
 }
 
 export interface AgeingOptions {
-  /** After so many milliseconds without its handler a device is unhealthy. */
+  /** A device without its handler is unhealthy after so many milliseconds. */
   readonly unhealthyAfterMs: number
-  /** After so many milliseconds without its handler a device is gone. */
+  /** A device without its handler is gone after so many milliseconds. */
   readonly removeAfterMs: number
 }
 
 export interface AgedSet extends DeviceSet {
-  /** When the set changes by time alone, by the clock; undefined if it does not. */
+  /** When the set changes by time alone; undefined if it does not. */
   readonly changesAt: number | undefined
 }
 
 /**
- * The devices of a Configuration, from what each endpoint said and how long ago it fell silent. A device that is missing
- * from a list that stands is gone; one whose list nobody vouches for stays for a while. An endpoint that is lost stands for what
- * it listed last, and for nothing else: what another one had found and lists no more is gone at once.
+ * The devices of a Configuration, from the last list of each endpoint and the time since its stream ended. A device that an open
+ * stream no longer lists is gone. Devices of an ended stream stay for the grace periods. A lost endpoint keeps only its own
+ * devices: a device that another endpoint no longer lists is gone at once.
  *
- * @param waitingSince since when the Configuration has had no endpoint at all; undefined while it has one
+ * @param waitingSince start of the period without an endpoint; undefined while there is an endpoint
  */
 export function ageDevices(
   lists: readonly EndpointList[],
@@ -53,14 +53,14 @@ export function ageDevices(
 
   const inOrder = [...lists].sort((a, b) => (a.endpoint < b.endpoint ? -1 : 1))
   for (const { endpoint, shared, devices: list, remembered, lostSince } of inOrder) {
-    const state = lostSince === undefined ? 'standing' : wait(lostSince)
+    const state = lostSince === undefined ? 'open' : wait(lostSince)
     if (state === 'over') continue
-    // What is not in the list may still be what it had found.
+    // The endpoint may have found devices that are not in the list.
     if (list === undefined || remembered) complete = false
     for (const device of list ?? []) {
       const healthy = state !== 'unhealthy'
       const other = devices.get(device.id)
-      // Of several endpoints that see a device, one that is sure wins, else the first.
+      // A healthy endpoint wins over an unhealthy one; else the first endpoint wins.
       if (other === undefined || (!other.healthy && healthy))
         devices.set(device.id, { device, shared, endpoint, healthy })
     }

@@ -1,13 +1,13 @@
 import type { Device } from '@akrijs/runtime/handler'
 
-/** A device of one Configuration as this node knows it now. */
+/** A device of one Configuration on this node. */
 export interface DiscoveredDevice {
   readonly device: Device
-  /** Whether other nodes can see it too: a property of the endpoint that found it. */
+  /** Whether other nodes can see the device too: a property of its endpoint. */
   readonly shared: boolean
-  /** The uid of the endpoint that found it. */
+  /** The uid of the endpoint that lists the device. */
   readonly endpoint: string
-  /** False once its handler has been silent for longer than the first grace period: keep it, do not offer it. */
+  /** False if the handler is silent for longer than the first grace period: the device is kept and not offered. */
   readonly healthy: boolean
 }
 
@@ -15,8 +15,8 @@ export interface DiscoveredDevice {
 export interface DeviceSet {
   readonly devices: ReadonlyMap<string, DiscoveredDevice>
   /**
-   * Whether a device that is not in here is gone. False while some answer is outstanding (just started, handler away):
-   * absence of evidence is not evidence of absence.
+   * Whether a missing device is gone. False while an answer is outstanding (after a start, without a handler): absence of
+   * evidence is not evidence of absence.
    */
   readonly complete: boolean
 }

@@ -1,15 +1,15 @@
 import { Listeners } from '@akrijs/runtime'
 import type { HandlerEndpoint } from '../../ports/handler-endpoint.js'
 
-/** The endpoints of a name changed, or one of them registered again: its connections are those of a dead process. */
+/** The endpoints of a name changed, or an endpoint registered again: its open streams belong to a dead process then. */
 export type RegistryChange = { readonly name: string; readonly reregistered?: string }
 
-/** Whether an endpoint is being asked, and can be reached. */
+/** Whether a discovery uses an endpoint and can reach it. */
 type EndpointUse = (endpoint: HandlerEndpoint) => boolean
 
-/** Which handlers can be asked, by name. */
+/** The endpoints of handlers, by the name of the handler. */
 export class HandlerRegistry {
-  /** In the order in which they have registered; whoever registers again is the last. */
+  /** In the order of registration. An endpoint that registers again is the last. */
   readonly #endpoints = new Set<HandlerEndpoint>()
   readonly #listeners = new Listeners<[change: RegistryChange]>()
   readonly #uses = new Set<EndpointUse>()
@@ -17,7 +17,7 @@ export class HandlerRegistry {
   /** The endpoints of a handler, in a stable order. */
   endpoints(name: string): readonly HandlerEndpoint[] {
     return [...this.#endpoints]
-      .filter((one) => one.name === name)
+      .filter((endpoint) => endpoint.name === name)
       .sort((a, b) => (a.uid < b.uid ? -1 : 1))
   }
 
@@ -29,27 +29,29 @@ export class HandlerRegistry {
     return this.#endpoints.size
   }
 
-  /** Adds an endpoint, or takes the place of the one with the same uid: whoever registers again is new. */
+  /** Adds an endpoint, or replaces the endpoint with the same uid. */
   register(endpoint: HandlerEndpoint): void {
     const { name, uid } = endpoint
-    const before = this.endpoints(name).find((one) => one.uid === uid)
+    const before = this.endpoints(name).find((known) => known.uid === uid)
     if (before !== undefined) this.#endpoints.delete(before)
     this.#endpoints.add(endpoint)
     this.#listeners.tell(before === undefined ? { name } : { name, reregistered: uid })
   }
 
-  /** Forgets an endpoint, if it is still this one. */
+  /** Removes an endpoint, unless another endpoint has replaced it. */
   drop(endpoint: HandlerEndpoint): void {
     if (this.#endpoints.delete(endpoint)) this.#listeners.tell({ name: endpoint.name })
   }
 
-  /** Of those that match, the one that registered longest ago and is not in use. */
+  /** @returns the unused endpoint that registered first, of the endpoints that match */
   longestUnused(matches: (endpoint: HandlerEndpoint) => boolean): HandlerEndpoint | undefined {
     const uses = [...this.#uses]
-    return [...this.#endpoints].find((one) => matches(one) && !uses.some((isUsed) => isUsed(one)))
+    return [...this.#endpoints].find(
+      (endpoint) => matches(endpoint) && !uses.some((isUsed) => isUsed(endpoint)),
+    )
   }
 
-  /** Keeps the endpoints of which this is true from {@link longestUnused}, until the signal is aborted. */
+  /** Excludes endpoints in use from {@link longestUnused}, until the signal is aborted. */
   keepUsed(isUsed: EndpointUse, signal: AbortSignal): void {
     if (signal.aborted) return
     this.#uses.add(isUsed)

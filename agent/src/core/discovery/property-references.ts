@@ -3,18 +3,18 @@ import { type ObjectKey, objectKey } from '@akrijs/kube/objects'
 import { DiscoveryProperties } from '@akrijs/runtime/handler'
 import { MissingPropertyError } from '../../errors.js'
 
-/** A Secret or ConfigMap that a Configuration takes a property from. */
+/** A Secret or ConfigMap from which a Configuration takes a property. */
 export interface DataReference {
   readonly kind: KeyedData['kind']
   readonly key: ObjectKey
 }
 
-/** Tells the objects of all kinds apart. */
+/** A key that is unique over both kinds. */
 export function referenceText({ kind, key }: DataReference): string {
   return `${kind}/${key}`
 }
 
-/** Everything that the properties of a Configuration refer to. */
+/** @returns the objects that the properties of a Configuration name */
 export function referencesOf(configuration: Configuration): DataReference[] {
   return configuration.spec.discoveryHandler.discoveryProperties.flatMap((property) => {
     if (!('valueFrom' in property)) return []
@@ -24,9 +24,9 @@ export function referencesOf(configuration: Configuration): DataReference[] {
 }
 
 /**
- * The properties of a Configuration as a handler gets them.
- * @param lookUp the data of an object; undefined where there is none
- * @throws MissingPropertyError naming what is missing
+ * The properties of a Configuration as the handler receives them.
+ * @param lookUp the data of an object; undefined if there is no such object
+ * @throws MissingPropertyError naming the missing object or key
  */
 export async function resolveReferences(
   configuration: Configuration,

@@ -10,16 +10,16 @@ import type { NodeName } from '@akrijs/kube/objects'
 
 export interface StatusMerge {
   readonly configuration: Pick<Configuration, 'metadata' | 'status'>
-  /** Those of this Configuration, on whatever node. */
+  /** The Instances of this Configuration on all nodes. */
   readonly instances: readonly Instance[]
   readonly node: NodeName
-  /** What that node has to say now. */
+  /** The status on that node. */
   readonly report: NodeStatus
   /** ISO 8601. */
   readonly now: string
 }
 
-/** The status of a Configuration in the whole cluster, after a node has said how it stands there. */
+/** The status of a Configuration in the whole cluster, with the report of one node. */
 export function mergeStatus({
   configuration,
   instances,

@@ -44,7 +44,7 @@ interface RunningPlugin<Behaviour extends PluginBehaviour> {
   readonly started: Promise<void>
 }
 
-/** How often each plugin looks whether it told the kubelet the truth, in milliseconds, should a change have been missed. */
+/** How often each plugin sends its list if it has changed, in milliseconds, in case that a change was missed. */
 const REFRESH_MS = 60_000
 
 /**
@@ -65,7 +65,7 @@ export class DevicePlugins implements InstancePlugins {
   readonly #handover: SlotReservations
   readonly #stop = new AbortController()
   readonly #refreshing: Promise<void>
-  /** Plugins of Configurations to be looked at once what happens now is over. */
+  /** Configurations whose list is sent after the current events. */
   readonly #toReadvertise = new Set<ConfigurationName>()
 
   constructor(options: DevicePluginsOptions) {
@@ -111,7 +111,7 @@ export class DevicePlugins implements InstancePlugins {
     const running = this.#instances.get(instance.name)
     if (running !== undefined) {
       checkTaken(running, instance.key)
-      // Of each Instance, whenever one of its Configuration changes: most have not.
+      // Called for each Instance when any Instance of its Configuration changes: most have not changed.
       if (running.behaviour.update(instance) || running.server.failure !== undefined)
         this.#readvertise(instance.key)
       await running.started
@@ -138,12 +138,11 @@ export class DevicePlugins implements InstancePlugins {
     await running.server.stop()
   }
 
-  /** How many plugins run. */
   get size(): number {
     return this.#instances.size + this.#configurations.size
   }
 
-  /** Those that are served now. */
+  /** The plugins that have a socket now. */
   get served(): ServedPlugin[] {
     return this.#all.flatMap(({ behaviour: { resourceName }, server: { socket } }) =>
       socket === undefined ? [] : { resourceName, socket },
@@ -169,13 +168,12 @@ export class DevicePlugins implements InstancePlugins {
     behaviour: Behaviour,
   ): RunningPlugin<Behaviour> {
     const { kubelet, clock, log, observer } = this.#options
-    const own = log.child({ resource: behaviour.resourceName })
     const server = new DevicePluginServer({
       behaviour,
       kubelet,
       claims: this.claims,
       clock,
-      log: own,
+      log: log.child({ resource: behaviour.resourceName }),
       observer,
     })
     return { key, behaviour, server, started: server.start() }
@@ -187,7 +185,7 @@ export class DevicePlugins implements InstancePlugins {
       .filter((instance) => instance.configuration === configuration)
   }
 
-  /** A Configuration may be named as the Instance of another one is. */
+  /** A Configuration may have the name of another Configuration's Instance. */
   #checkFree({ resourceName }: PluginBehaviour, key: ObjectKey): void {
     const other = this.#all.find(({ behaviour }) => behaviour.resourceName === resourceName)
     if (other !== undefined) checkTaken(other, key)
@@ -210,7 +208,7 @@ export class DevicePlugins implements InstancePlugins {
     this.#readvertiseLater(running.behaviour.instance.configuration)
   }
 
-  /** Many Instances change at once where a handler finds many devices: the list of all of them is made once. */
+  /** Many Instances change at once if a handler finds many devices: their list is made once. */
   #readvertiseLater(configuration: ConfigurationName): void {
     if (this.#toReadvertise.has(configuration)) return
     this.#toReadvertise.add(configuration)
@@ -229,7 +227,7 @@ export class DevicePlugins implements InstancePlugins {
   }
 }
 
-/** The name of a resource has no namespace: of two objects the first is served. */
+/** The name of a resource has no namespace: only the first of two objects is served. */
 function checkTaken({ key, behaviour }: RunningPlugin<PluginBehaviour>, other: ObjectKey): void {
   if (key !== other)
     throw new ResourceTakenError(

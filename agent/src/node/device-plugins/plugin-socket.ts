@@ -2,10 +2,10 @@ import { createHash, randomBytes } from 'node:crypto'
 import path from 'node:path'
 import { MAX_SOCKET_PATH } from '@akrijs/runtime'
 
-/** Sockets of ours begin with this, so that those of an agent that died can be told from those of other plugins. */
+/** Distinguishes the agent's sockets from sockets of other device plugins. */
 const PREFIX = 'akri-'
 
-/** A path that no other plugin has, and that fits into a socket's address: of a long name a digest stands for the end. */
+/** @returns a unique path that fits into a socket address; a digest replaces a long name */
 export function pluginSocket(directory: string, resourceName: string): string {
   const unique = randomBytes(4).toString('hex')
   const name = path.basename(resourceName)
@@ -15,7 +15,7 @@ export function pluginSocket(directory: string, resourceName: string): string {
   return path.join(directory, `${PREFIX}${digest}-${unique}.sock`)
 }
 
-/** Whether a file in the kubelet's directory of plugins is a socket of ours, or of an agent before us. */
+/** Whether a file in the kubelet's plugin directory is a socket of this agent or of an earlier agent. */
 export function isPluginSocket(name: string): boolean {
   return name.startsWith(PREFIX) && name.endsWith('.sock')
 }

@@ -23,7 +23,7 @@ export class EmbeddedEndpoint implements HandlerEndpoint {
   readonly #after: Promise<void>
   #handler: DiscoveryHandler | undefined
 
-  /** @param after what is to be done before the handler is imported: that keeps the one thread busy. Must not reject. */
+  /** @param after the handler is imported after this, because an import blocks the thread; must not reject */
   constructor({ name, load }: EmbeddedHandler, log: Logger, after: Promise<void>) {
     this.name = name
     this.uid = embeddedUid(name)
@@ -32,7 +32,7 @@ export class EmbeddedEndpoint implements HandlerEndpoint {
     this.#log = log.child({ handler: name })
   }
 
-  /** Known once the handler has been loaded, and so before its first list. */
+  /** False until the handler is loaded, which happens before its first list. */
   get shared(): boolean {
     return this.#handler?.shared ?? false
   }
@@ -58,7 +58,7 @@ export class EmbeddedEndpoint implements HandlerEndpoint {
     }
   }
 
-  /** Undefined where the signal is aborted before: an import may never come to its end. */
+  /** @returns undefined if the signal is aborted first: an import may never end */
   async #loaded(signal: AbortSignal): Promise<DiscoveryHandler | undefined> {
     const done = new AbortController()
     const stopped = aborted(signal, done.signal)

@@ -16,16 +16,16 @@ export interface IsolatedHandlerOptions {
   readonly log: Logger
 }
 
-/** Between two lives of a handler, in milliseconds. */
+/** Between the end of a process and the next start, in milliseconds. */
 const BACKOFF = { initialMs: 500, ceilingMs: 30_000 }
-/** A handler that has lived this long did not fail at its start, in milliseconds. */
+/** A process that ran so long resets the back-off, in milliseconds. */
 const STABLE_MS = 60_000
-/** How long it may take to end when it is asked to, in milliseconds. */
+/** Time from SIGTERM to SIGKILL, in milliseconds. */
 const TERM_MS = 5000
 
 /**
- * A handler in a process of its own: it registers over its socket like any sidecar, and what it breaks or leaks stays its
- * own. Started again when it ends, and ended with this process, however that ends.
+ * A handler in its own process, where its failures and leaks stay. It registers over its socket as a sidecar does. It is
+ * started again when it ends, and ends with the agent, however the agent ends.
  */
 export class IsolatedHandler {
   readonly #options: IsolatedHandlerOptions
@@ -38,7 +38,7 @@ export class IsolatedHandler {
     this.#running = this.#run()
   }
 
-  /** The process that runs at present. */
+  /** The current process; undefined between two processes. */
   get pid(): number | undefined {
     return this.#pid
   }
@@ -62,10 +62,10 @@ export class IsolatedHandler {
     }
   }
 
-  /** One life. @returns how it ended */
+  /** Runs the process once. @returns how it ended */
   async #once(): Promise<string> {
     const { program, module, directory, clock, log, name } = this.#options
-    // It is to serve on its socket here, whatever a Pod around the agent says.
+    // The handler serves on its socket, whatever the environment of the agent's Pod has.
     const { POD_IP: _ours, METRICS_PORT: _port, ...env } = process.env
     // A group of its own, so that a Ctrl-C that is meant for the agent does not end it first. Nothing is written to its
     // standard input, whose end tells it that this process is gone.
@@ -76,27 +76,29 @@ export class IsolatedHandler {
     })
     this.#pid = child.pid
     for (const stream of [child.stdout, child.stderr])
-      splitLines(stream, (line) => log.debug({ handler: name, line }, 'isolated handler says'))
+      splitLines(stream, (line) =>
+        log.debug({ handler: name, line }, 'isolated handler wrote a line'),
+      )
     const ended = new Promise<string>((resolve) => {
       child.once('error', (error) => resolve(`it cannot be started: ${messageOf(error)}`))
       child.once('exit', (code, signal) =>
         resolve(signal === null ? `it exited with code ${code}` : `it was ended by ${signal}`),
       )
     })
-    const patience = new AbortController()
+    const deadline = new AbortController()
     const onStop = () => {
       child.kill('SIGTERM')
-      clock.sleep(TERM_MS, patience.signal).then(
+      clock.sleep(TERM_MS, deadline.signal).then(
         () => child.kill('SIGKILL'),
         () => {
-          // It ended in time.
+          // The process ended in time.
         },
       )
     }
     this.#stop.signal.addEventListener('abort', onStop, { once: true })
     if (this.#stop.signal.aborted) onStop()
     const end = await ended
-    patience.abort()
+    deadline.abort()
     this.#stop.signal.removeEventListener('abort', onStop)
     this.#pid = undefined
     return end
@@ -105,9 +107,9 @@ export class IsolatedHandler {
 
 /**
  * Runs each handler in a process of its own.
- * @param options.from a directory: the SDK, which serves them, is looked for as a module in there would
- * @returns ends all of them
- * @throws HandlerPackageError where there is no SDK
+ * @param options.from a directory; the SDK, which serves the handlers, is resolved from there
+ * @returns a function that ends all processes
+ * @throws HandlerPackageError if there is no SDK
  */
 export function runIsolated(
   handlers: readonly HandlerPackage[],

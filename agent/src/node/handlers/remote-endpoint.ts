@@ -10,12 +10,12 @@ import {
   remoteUid,
 } from '../../ports/handler-endpoint.js'
 
-/** Where a handler that registered listens. */
+/** The address of a registered handler. */
 export type EndpointAddress =
   | { readonly type: 'unix'; readonly path: string }
   | { readonly type: 'network'; readonly host: string }
 
-/** A handler in another process, by gRPC. */
+/** A handler in another process, over gRPC. */
 export class RemoteEndpoint implements HandlerEndpoint {
   readonly uid: string
   readonly name: string
@@ -37,7 +37,7 @@ export class RemoteEndpoint implements HandlerEndpoint {
     const client = new DiscoveryHandlerClient(this.#target, credentials.createInsecure(), {
       'grpc.max_receive_message_length': MAX_LIST_BYTES,
       'grpc.enable_retries': 0,
-      // A node that fell off the network says nothing: ask it now and then.
+      // A node that lost its network does not close the connection.
       'grpc.keepalive_time_ms': 30_000,
       'grpc.keepalive_timeout_ms': 10_000,
     })
@@ -51,12 +51,12 @@ export class RemoteEndpoint implements HandlerEndpoint {
       lists.end()
     }
     signal.addEventListener('abort', onAbort, { once: true })
-    let heard = false
+    let answered = false
     stream.on('metadata', () => {
-      heard = true
+      answered = true
     })
     stream.on('data', (response: DiscoverResponse) => {
-      heard = true
+      answered = true
       try {
         lists.push(listFromWire(response))
       } catch (error) {
@@ -68,7 +68,7 @@ export class RemoteEndpoint implements HandlerEndpoint {
         stream.cancel()
       }
     })
-    stream.on('error', (error: ServiceError) => lists.end(this.#failure(error, heard)))
+    stream.on('error', (error: ServiceError) => lists.end(this.#failure(error, answered)))
     stream.on('end', () =>
       lists.end(new DiscoveryFailedError('failed', `handler ${this.uid} ended its stream`)),
     )
@@ -81,11 +81,11 @@ export class RemoteEndpoint implements HandlerEndpoint {
     }
   }
 
-  #failure(error: ServiceError, heard: boolean): DiscoveryFailedError {
+  #failure(error: ServiceError, answered: boolean): DiscoveryFailedError {
     const details = error.details || error.message
     if (error.code === status.INVALID_ARGUMENT)
       return new DiscoveryFailedError('invalid-details', details, { cause: error })
-    if (error.code === status.UNAVAILABLE && !heard) {
+    if (error.code === status.UNAVAILABLE && !answered) {
       return new DiscoveryFailedError(
         'unreachable',
         `handler ${this.uid} cannot be reached: ${details}`,

@@ -1,6 +1,6 @@
 import type { Allocations } from '../../ports/kubelet.js'
 
-/** Who knows which containers of this node have which ids. */
+/** Reports which containers of this node have which device ids. */
 export interface AllocationSource {
   /** @throws KubeletUnavailableError (transient) */
   list(signal: AbortSignal): Promise<Allocations>

@@ -12,15 +12,15 @@ import type { Allocations, PodAllocation } from '../../ports/kubelet.js'
 import type { AllocationSource } from './allocation-source.js'
 import { LocalService } from './local-service.js'
 
-/** The largest list of containers that is read, in bytes: the limit of the kubelet's own client. */
+/** The size limit of the list, in bytes, as in the kubelet's own client. */
 const MAX_LIST_BYTES = 16 * 1024 * 1024
 
-/** The state of a container that is over. */
+/** `CONTAINER_EXITED` of the container runtime interface. */
 const EXITED = 2
 
 /**
- * The container runtime's account, from the annotations that each container has for its slots: for kubelets that do not
- * serve podresources. A container that waits to be started again has exited; its Pod is still there.
+ * The allocations, from the annotations of the containers: for kubelets that do not serve podresources. A container that
+ * waits for its restart has exited, while its Pod is still there.
  */
 export class ContainerRuntime implements AllocationSource {
   readonly #service: LocalService<RuntimeServiceClient>
@@ -68,7 +68,7 @@ function podOf({ labels }: Container): ObjectKey {
   )
 }
 
-/** `akri.agent.slot-<slot>: <slot>`, or `C:<virtual id>:<slot>` for one that was asked for through the Configuration. */
+/** `akri.agent.slot-<slot>: <slot>`, or `C:<virtual id>:<slot>` for the resource of the Configuration. */
 function slotsIn({
   annotations,
 }: Container): { resourceName: string; id: string; slot: SlotName }[] {

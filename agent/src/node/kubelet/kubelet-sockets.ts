@@ -15,15 +15,15 @@ export interface KubeletSocketsOptions {
   readonly pluginDirectory?: string
   /** @default '/var/lib/kubelet/pod-resources/kubelet.sock' */
   readonly podResourcesSocket?: string
-  /** Who knows what containers have. @default the kubelet, by `podResourcesSocket` */
+  /** @default the podresources service of the kubelet */
   readonly allocations?: AllocationSource
-  /** The Pods of this node. @default nobody watches them */
+  /** @default Pods are not watched */
   readonly pods?: NodePods
   readonly clock: Clock
   readonly log: Logger
 }
 
-/** How often the kubelet's socket is looked at, should its directory not tell, in milliseconds. */
+/** How often the kubelet's socket is checked in case that the watch misses a change, in milliseconds. */
 const POLL_MS = 2000
 
 /** The kubelet behind its sockets. */
@@ -52,13 +52,13 @@ export class KubeletSockets implements Kubelet {
     return path.join(this.pluginDirectory, 'kubelet.sock')
   }
 
-  /** Removes what an agent that died has left behind, and begins to watch for restarts of the kubelet. */
+  /** Removes the sockets of an agent that died, and watches for restarts of the kubelet. */
   async open(): Promise<void> {
     await mkdir(this.pluginDirectory, { recursive: true })
     for (const name of await readdir(this.pluginDirectory)) {
       if (!isPluginSocket(name)) continue
       const socket = path.join(this.pluginDirectory, name)
-      // During an upgrade the agent before us may still serve.
+      // During an upgrade the agent before may still serve.
       const found = await lstat(socket).catch(() => undefined)
       if (found?.isSocket() === true && !(await isServed(socket))) await rm(socket, { force: true })
     }
@@ -103,7 +103,7 @@ export class KubeletSockets implements Kubelet {
     this.#lookListeners.add(listener, signal)
   }
 
-  /** A kubelet that restarts makes its socket anew. Inode numbers can come again, so the time of creation counts too. */
+  /** A kubelet that restarts recreates its socket. An inode number can be reused, so the change time counts too. */
   async #identity(): Promise<string | undefined> {
     const found = await stat(this.#kubeletSocket).catch(() => undefined)
     return found && `${found.ino} ${found.ctimeMs}`
@@ -111,7 +111,7 @@ export class KubeletSockets implements Kubelet {
 
   async #watch(first: string | undefined): Promise<void> {
     const { clock, log } = this.#options
-    let known = first
+    let identity = first
     let look = new AbortController()
     let watcher: FSWatcher | undefined
     this.#stop.signal.addEventListener('abort', () => look.abort(), { once: true })
@@ -127,22 +127,22 @@ export class KubeletSockets implements Kubelet {
       look = new AbortController()
       const now = await this.#identity()
       if (now === undefined) continue
-      if (now === known) {
+      if (now === identity) {
         const names = await readdir(this.pluginDirectory).catch(() => undefined)
         if (names !== undefined) this.#lookListeners.tell(new Set(names))
         continue
       }
-      // Without the first socket there was nothing to be registered with, and registrations are being retried.
-      if (known !== undefined) {
-        log.info({}, 'the kubelet restarted')
+      // No plugin was registered before the first socket, and plugins retry until then.
+      if (identity !== undefined) {
+        log.info({}, 'kubelet restarted')
         this.#restartListeners.tell()
       }
-      known = now
+      identity = now
     }
     watcher?.close()
   }
 
-  /** Tells of the kubelet's socket at once; undefined where it cannot, and then looking now and then has to do. */
+  /** @returns undefined if the directory cannot be watched: polling is enough then */
   #watchDirectory(onSocket: () => void, onEnd: () => void): FSWatcher | undefined {
     try {
       const watcher = watch(this.pluginDirectory, { persistent: false }, (_event, name) => {
@@ -154,7 +154,7 @@ export class KubeletSockets implements Kubelet {
       })
       return watcher
     } catch (error) {
-      this.#options.log.debug({ err: error }, 'cannot watch the directory of the kubelet')
+      this.#options.log.debug({ err: error }, 'kubelet directory not watched')
       return undefined
     }
   }

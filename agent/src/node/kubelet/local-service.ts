@@ -2,23 +2,23 @@ import { systemClock } from '@akrijs/runtime'
 import { type Client, credentials, Metadata } from '@grpc/grpc-js'
 import { NO_CHANNELZ } from '../channelz.js'
 
-/** How long a service of this node may take to answer, in milliseconds. */
+/** The longest time of one call, in milliseconds. */
 const ANSWER_MS = 10_000
 
 type Done<T> = (error: Error | null, response: T) => void
 
-/** What is asked at the same time shares one client, and with it one connection. */
+/** Calls at the same time share one client, and so one connection. */
 interface SharedClient<C> {
   readonly client: C
   users: number
 }
 
-/** A gRPC service of this node, behind a unix socket. A connection lasts no longer than what is being asked over it. */
+/** A gRPC service of this node behind a unix socket. A connection ends with the last call that uses it. */
 export class LocalService<C extends Client> {
   readonly #open: () => C
   #shared: SharedClient<C> | undefined
 
-  /** @param maxBytes the largest answer that is read */
+  /** @param maxBytes the size limit of an answer */
   constructor(
     Service: new (
       address: string,
@@ -31,7 +31,7 @@ export class LocalService<C extends Client> {
     const options = {
       ...NO_CHANNELZ,
       'grpc.max_receive_message_length': maxBytes,
-      // Else a client that is opened anew shares the connection, and the back-off, of the one before.
+      // Otherwise the next client would share the connection and the back-off of this client.
       'grpc.use_local_subchannel_pool': 1,
     }
     this.#open = () => new Service(`unix:${socket}`, credentials.createInsecure(), options)
@@ -67,19 +67,19 @@ export class LocalService<C extends Client> {
         signal.addEventListener('abort', cancel, { once: true })
       })
     } catch (error) {
-      // Whoever serves may be another process by now: the next one to ask gets a connection of its own.
-      this.#leave(shared)
+      // Another process may serve the socket by now. The next call opens a connection.
+      this.#retire(shared)
       throw error
     } finally {
       shared.users--
       if (shared.users === 0) {
-        this.#leave(shared)
+        this.#retire(shared)
         shared.client.close()
       }
     }
   }
 
-  #leave(shared: SharedClient<C>): void {
+  #retire(shared: SharedClient<C>): void {
     if (this.#shared === shared) this.#shared = undefined
   }
 }

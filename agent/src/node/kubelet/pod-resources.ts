@@ -9,10 +9,10 @@ import type { Allocations } from '../../ports/kubelet.js'
 import type { AllocationSource } from './allocation-source.js'
 import { LocalService } from './local-service.js'
 
-/** The largest list of Pods that is read, in bytes: the limit of the kubelet's own clients. */
+/** The size limit of the list, in bytes, as in the kubelet's own clients. */
 const MAX_LIST_BYTES = 16 * 1024 * 1024
 
-/** The kubelet's own account of what its containers have. */
+/** The allocations, from the kubelet's podresources service. */
 export class PodResources implements AllocationSource {
   readonly #service: LocalService<PodResourcesListerClient>
 
