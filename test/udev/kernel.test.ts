@@ -74,29 +74,36 @@ async function until(lists: Lists, wanted: readonly string[]): Promise<readonly 
 const ids = (devices: readonly Device[]) => devices.map(({ id }) => id)
 
 describe("the udev handler and this machine's kernel", () => {
-  it.skipIf(!withZram)('finds block devices that come and go (needs root and zram)', async () => {
-    const lists = discover('SUBSYSTEM=="block", KERNEL=="zram*", ATTR{disksize}=="0"')
-    const before = ids(await next(lists))
-    const number = readFileSync(HOT_ADD, 'utf8').trim()
-    const remove = once(async () => writeFileSync(HOT_REMOVE, number))
-    undo.push(remove)
-    const id = `/devices/virtual/block/zram${number}`
-    const devices = await next(lists)
-    expect(ids(devices)).toEqual([...before, id].sort())
-    expect(devices.find((device) => device.id === id)).toEqual({
-      id,
-      properties: { UDEV_DEVPATH: id, UDEV_DEVNODE: `/dev/zram${number}` },
-      mounts: [],
-      deviceSpecs: [
-        { containerPath: `/dev/zram${number}`, hostPath: `/dev/zram${number}`, permissions: 'rwm' },
-      ],
-    })
-    await remove()
-    expect(ids(await next(lists))).toEqual(before)
-  })
+  it.skipIf(!withZram)(
+    'finds block devices that appear and disappear (needs root and zram)',
+    async () => {
+      const lists = discover('SUBSYSTEM=="block", KERNEL=="zram*", ATTR{disksize}=="0"')
+      const before = ids(await next(lists))
+      const number = readFileSync(HOT_ADD, 'utf8').trim()
+      const remove = once(async () => writeFileSync(HOT_REMOVE, number))
+      undo.push(remove)
+      const id = `/devices/virtual/block/zram${number}`
+      const devices = await next(lists)
+      expect(ids(devices)).toEqual([...before, id].sort())
+      expect(devices.find((device) => device.id === id)).toEqual({
+        id,
+        properties: { UDEV_DEVPATH: id, UDEV_DEVNODE: `/dev/zram${number}` },
+        mounts: [],
+        deviceSpecs: [
+          {
+            containerPath: `/dev/zram${number}`,
+            hostPath: `/dev/zram${number}`,
+            permissions: 'rwm',
+          },
+        ],
+      })
+      await remove()
+      expect(ids(await next(lists))).toEqual(before)
+    },
+  )
 
   it.skipIf(!withLoop)(
-    'finds a device whose attributes come to match, and loses it again (needs root and losetup)',
+    'finds a device when its attributes match, and removes it when they do not (needs root and losetup)',
     async () => {
       const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-loop-'))
       undo.push(async () => rmSync(directory, { recursive: true, force: true }))
@@ -124,7 +131,7 @@ describe("the udev handler and this machine's kernel", () => {
   )
 
   it.skipIf(!withLinks)(
-    'finds network links, which have no node, under the names that they are given (needs root)',
+    'finds network links without a node, and follows their names (needs root)',
     async () => {
       const name = `akk${process.pid % 100_000}`
       const lists = discover(`SUBSYSTEM=="net", KERNEL=="${name}*"`)

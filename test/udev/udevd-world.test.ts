@@ -124,7 +124,7 @@ describe.skipIf(missing.length > 0)(title, () => {
     ],
     ['usb-storage', 'SUBSYSTEM=="block", ENV{ID_BUS}=="usb", ENV{ID_TYPE}=="disk"', '/dev/sda'],
   ])(
-    'finds a device of %s by what udevd found out, from when it did until the device goes',
+    'finds a device of %s by properties of udevd, until the device is removed',
     async (recording, rule, node) => {
       world = await UdevdWorld.open(`${recording}.umockdev`)
       const lists = await world.guest.watch({ udevRules: [rule] })
@@ -142,7 +142,7 @@ describe.skipIf(missing.length > 0)(title, () => {
     },
   )
 
-  it("finds by the tags and properties of an operator's rules, also when these change", async () => {
+  it("finds devices by tags and properties of an operator's rules, also after a change", async () => {
     world = await UdevdWorld.open('usb-serial.umockdev')
     const seventh = await world.guest.watch({ udevRules: ['TAG=="akri", ENV{AKRI_BAY}=="7"'] })
     const eighth = await world.guest.watch({
@@ -162,7 +162,7 @@ describe.skipIf(missing.length > 0)(title, () => {
     await eighth.untilIds([])
   })
 
-  it("listens to udevd's own group: it does not only look once its patience with udevd is over", async () => {
+  it('receives events of udevd itself, before the time limit for udevd ends', async () => {
     world = await UdevdWorld.open('usb-serial.umockdev')
     const lists = await world.guest.watch({
       udevRules: ['SUBSYSTEM=="tty", ENV{ID_SERIAL_SHORT}=="FTDI77"'],

@@ -139,7 +139,7 @@ describe('the OPC UA subscriber', () => {
     expect(readdirSync(directory)).not.toContain('home')
   })
 
-  it('goes on when the server has been restarted', async () => {
+  it('continues after a restart of the server', async () => {
     const first = await Mixer.start(0)
     const info = mkdtempSync(path.join(directory, 'info-'))
     const environment = {
@@ -163,7 +163,7 @@ describe('the OPC UA subscriber', () => {
     }
   })
 
-  it('ends at SIGTERM also while the server has not answered yet', async () => {
+  it('ends at SIGTERM also before the first answer of the server', async () => {
     const silent = createServer((socket) => void socket.resume().on('error', () => undefined))
     await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
     const address = silent.address()
@@ -175,7 +175,7 @@ describe('the OPC UA subscriber', () => {
     silent.close()
   })
 
-  it('reaches a server that was announced by a name of multicast DNS', async () => {
+  it('reaches a server with an announced name of multicast DNS', async () => {
     const announced = server.url.replace('127.0.0.1', 'mixer.local')
     const environment = {
       OPCUA_DISCOVERY_URL: announced,
@@ -195,7 +195,7 @@ describe('the OPC UA subscriber', () => {
       { OPCUA_NODE_ID: 'ns=1;s=Nothing' },
       /ns=1;s=Nothing cannot be followed: BadNodeIdUnknown/,
     ],
-  ])('says what is wrong with %s', async (name, environment, message) => {
+  ])('reports %s', async (name, environment, message) => {
     const { printed, end } = run({
       ...(name === 'no server' ? {} : { OPCUA_DISCOVERY_URL: server.url }),
       ...environment,

@@ -20,7 +20,7 @@ afterEach(async () => {
 })
 
 describe('debugEcho', () => {
-  it('finds a device for each description, loses them while the file says OFFLINE, and finds them again', async () => {
+  it('finds a device for each description, and none while the file contains OFFLINE', async () => {
     const availabilityFile = path.join(directory, 'availability.txt')
     const server = await serve(createDebugEcho({ availabilityFile, intervalMs: 10 }), { directory })
     try {
@@ -40,7 +40,7 @@ describe('debugEcho', () => {
     }
   })
 
-  it('says which field of the details is wrong', async () => {
+  it('names the wrong field of the details', async () => {
     const server = await serve(createDebugEcho(), { directory })
     try {
       const session = await agent.discover('debugEcho', {
@@ -52,7 +52,7 @@ describe('debugEcho', () => {
     }
   })
 
-  it('is shared unless the environment says otherwise, and refuses what is neither', () => {
+  it('is shared unless the environment has false, and refuses other values', () => {
     expect(optionsFromEnvironment({})).toEqual({ shared: true })
     expect(optionsFromEnvironment({ DEBUG_ECHO_INSTANCES_SHARED: 'true' })).toEqual({
       shared: true,
@@ -65,7 +65,7 @@ describe('debugEcho', () => {
     )
   })
 
-  it('looks at the file that the environment names, and refuses a relative one', () => {
+  it('reads the file in the environment variable, and refuses a relative path', () => {
     expect(optionsFromEnvironment({ DEBUG_ECHO_AVAILABILITY_FILE: '/run/a.txt' })).toMatchObject({
       availabilityFile: '/run/a.txt',
     })

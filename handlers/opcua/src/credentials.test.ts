@@ -24,13 +24,13 @@ describe('credentials of servers', () => {
     ['URL', { device_credential_list: '["a"]', a: `{"${URL}": {"username": "anna"}}` }],
     ['application URI, as names of properties can have it', { username_urn_plc_1_mixer: 'anna' }],
     ['URL, as names of properties can have it', { username_opc_tcp___plc_1_plant_4840_UA: 'anna' }],
-  ])('are by %s', (_, texts) => {
+  ])('are found by %s', (_, texts) => {
     expect(read(texts).for(URI, URL)).toEqual({ kind: 'password', username: 'anna', password: '' })
     expect(read(texts).for('urn:other', 'opc.tcp://other:4840/')).toBeUndefined()
     expect(logged).toEqual([])
   })
 
-  it('that are no certificates, or have no key, are left out, with the name of the property in the log and never its value', () => {
+  it("without a certificate or key are left out; the log has the property's name and never its value", () => {
     const list = {
       'urn:a': { certificate: 'SECRET', private_key: 'SECRET' },
       'urn:b': { certificate: 'SECRET', username: 'b' },
@@ -53,7 +53,7 @@ describe('credentials of servers', () => {
     expect(JSON.stringify(logged)).not.toContain('SECRET')
   })
 
-  it('of any bytes are read or left out, and never throw', () => {
+  it('of any bytes are read or left out, and never cause an error', () => {
     const name = fc.constantFrom('certificate_x', 'private_key_x', 'device_credential_list', 'a')
     const value = fc.oneof(
       fc.uint8Array(),
@@ -71,7 +71,7 @@ describe('credentials of servers', () => {
   })
 
   it.skipIf(!hasOpenssl)(
-    'are certificates of users too, which count before passwords (needs the Debian package openssl)',
+    'may be user certificates, which count before passwords (needs the Debian package openssl)',
     () => {
       const anna = certificates.issue({ algorithm: 'rsa:2048' })
       const bert = certificates.issue({ algorithm: 'rsa:2048' })

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { opcuaDetails } from './details.js'
 import { ids, Rounds, standard, start } from './testing/rounds.js'
 
-describe('a discovery URL by which nobody can be asked', () => {
-  it('D3 is left out with a warning that says what would be right, and the others are asked', async () => {
+describe('an unusable discovery URL', () => {
+  it('D3 is ignored with a warning that contains the right form, and the others are called', async () => {
     const plc = await start()
     const rounds = new Rounds(
       standard(['opc.tcp://plc1/', 'http://plc2:4840', plc.url, 'opc.tcp://anna:geheim@plc3:4840']),
@@ -22,7 +22,7 @@ describe('a discovery URL by which nobody can be asked', () => {
     expect(JSON.stringify(rounds.logged)).not.toContain('geheim')
   })
 
-  it('is refused where there is no other, each with its place', () => {
+  it('is refused without a usable URL, at its path', () => {
     const { error } = opcuaDetails.safeParse(standard(['opc.tcp://plc1/', 'http://plc2:4840']))
     expect(error?.issues.map(({ path, message }) => [path.join('.'), message])).toEqual([
       [
@@ -36,7 +36,7 @@ describe('a discovery URL by which nobody can be asked', () => {
     ])
   })
 
-  it('is refused beside others where it is no text at all', () => {
+  it('is refused beside other URLs if it is not a text', () => {
     expect(
       opcuaDetails.safeParse({
         opcuaDiscoveryMethod: { standard: { discoveryUrls: ['opc.tcp://a:1', 4840] } },

@@ -3,8 +3,8 @@ import { describeServer } from './device-description.js'
 
 const application = { applicationUri: 'urn:plc1', applicationName: 'Mixer', productUri: '' }
 
-describe('a server as a device', () => {
-  it('has its discovery URL, and what is known and can be read', () => {
+describe('the device of a server', () => {
+  it('has the discovery URL and all usable values', () => {
     const found = { discoveryUrl: 'opc.tcp://10.0.0.7:4840/UA' }
     const sessionProperties = {
       OPCUA_SERVER_STATE: 'Running',
@@ -22,7 +22,7 @@ describe('a server as a device', () => {
     })
   })
 
-  it('says where one is that was announced by a name, for those who cannot resolve it', () => {
+  it('has the addresses of an announced server, for brokers that cannot resolve its name', () => {
     const found = {
       discoveryUrl: 'opc.tcp://plc1.local:4840',
       addresses: ['10.0.0.7', 'fd00::7', 'fe80::7%eth0'],

@@ -12,8 +12,8 @@ const otherHost: OpcuaServer = { discoveryUrl: 'opc.tcp://plc2.local:4840/' }
 const addressOf = ({ discoveryUrl }: OpcuaServer) =>
   discoveryUrl.includes('plc1') ? '10.0.0.1' : '10.0.0.2'
 
-describe('servers that are listed and announced', () => {
-  it('are left out as announced where application, address and port are the same', async () => {
+describe('servers that are both listed and announced', () => {
+  it('are offered once if application, address and port are equal', async () => {
     const once = await withoutDuplicates(
       [again, otherPort, listed, otherHost],
       () => URI,
@@ -22,14 +22,14 @@ describe('servers that are listed and announced', () => {
     expect(once).toEqual([otherPort, listed, otherHost])
   })
 
-  it('stay where nobody knows which application an announced one is', async () => {
+  it('are both offered while the application of the announced server is unknown', async () => {
     const uriOf = (server: OpcuaServer) => server.application?.applicationUri
     expect(
       await withoutDuplicates([again, listed], uriOf, async (server) => [addressOf(server)]),
     ).toEqual([again, listed])
   })
 
-  it('are looked up at the same time', async () => {
+  it('have their names resolved at the same time', async () => {
     const answers: (() => void)[] = []
     const addressesOf = (server: OpcuaServer) =>
       new Promise<readonly string[]>((resolve) => answers.push(() => resolve([addressOf(server)])))

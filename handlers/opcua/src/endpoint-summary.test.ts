@@ -11,7 +11,7 @@ const certificate = (...content: number[]) =>
 const sha1 = (bytes: Buffer) => createHash('sha1').update(bytes).digest('hex').toUpperCase()
 
 describe('the endpoints of a server', () => {
-  it('are summed up by what they offer, in an order of their own', () => {
+  it('are summarized in a fixed order', () => {
     const endpoints = [
       endpoint(plc, { securityPolicyUri: `${POLICY}None`, userTokenTypes: [2, 1, 0] }),
       endpoint(plc, {
@@ -36,7 +36,7 @@ describe('the endpoints of a server', () => {
     expect(summarize([...endpoints].reverse())).toEqual(summary)
   })
 
-  it('of other transports, unknown policies and invalid modes say nothing', () => {
+  it('do not count with other transports, unknown policies or invalid modes', () => {
     const endpoints = [
       endpoint(plc, { endpointUrl: 'https://plc1/', securityPolicyUri: `${POLICY}Https` }),
       endpoint(plc, { securityPolicyUri: 'urn:vendor:policy', securityMode: 0 }),
@@ -45,12 +45,12 @@ describe('the endpoints of a server', () => {
     expect(summarize(endpoints)).toMatchObject({ securityPolicies: [], securityModes: [] })
   })
 
-  it('of a discovery server are those of no server', () => {
+  it('of a discovery server give no identity', () => {
     expect(summarize([endpoint(DISCOVERY_SERVER)]).application).toBeUndefined()
     expect(summarize([]).application).toBeUndefined()
   })
 
-  it('have the SHA-1 of the certificate of the server, also where those of its issuers follow', () => {
+  it("have the SHA-1 of the server's certificate, with or without its issuers", () => {
     const [own, issuer] = [certificate(1, 2, 3), certificate(4, 5)]
     const thumbprints = (...certificates: Buffer[]) =>
       summarize(certificates.map((serverCertificate) => endpoint(plc, { serverCertificate })))
@@ -67,7 +67,7 @@ describe('the endpoints of a server', () => {
     ).toEqual([])
   })
 
-  it('may have anything for a certificate', () => {
+  it('may have any bytes as a certificate', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
         summarize([endpoint(plc, { serverCertificate: Buffer.from(bytes) })])

@@ -37,7 +37,7 @@ describe('URLs of OPC UA servers', () => {
     expect(readEndpointUrl(text)).toBeUndefined()
   })
 
-  it('are shown without a password, and no longer than they have to be', () => {
+  it('are shown shortened and without a password', () => {
     expect(shownUrl('opc.tcp://operator:secret@plc1')).toBe('opc.tcp://…@plc1')
     expect(() => parseEndpointUrl('opc.tcp://operator:secret@plc1:4840')).toThrow(
       '"opc.tcp://…@plc1:4840" contains a user',

@@ -15,8 +15,8 @@ import {
   stop,
 } from './testing/rounds.js'
 
-describe('the OPC UA handler, where names and networks decide whom it calls', () => {
-  it('offers what is listed with a host name that means nothing here by the address of who was asked', async () => {
+describe('the OPC UA handler, with host names and networks', () => {
+  it('offers a server with an unresolvable host name at the address of its discovery server', async () => {
     const plc = await start()
     const [self] = plc.applications
     plc.applications = [
@@ -26,7 +26,7 @@ describe('the OPC UA handler, where names and networks decide whom it calls', ()
     expect(ids(await rounds.first())).toEqual([`${plc.url}ua`])
   })
 
-  it('calls nobody outside of its networks, whatever a discovery server lists or has heard of', async () => {
+  it('calls no listed or announced server outside of its networks', async () => {
     const elsewhere = await start({ name: 'elsewhere', host: '127.0.0.2' })
     const lds = await discoveryServer(elsewhere)
     const named = `opc.tcp://kubernetes.default.svc:${elsewhere.port}/`
@@ -44,7 +44,7 @@ describe('the OPC UA handler, where names and networks decide whom it calls', ()
     expect(elsewhere.accepted).toBe(0)
   })
 
-  it('calls those in networks of this machine', async () => {
+  it('calls servers in the networks of this machine', async () => {
     const near = await start({ host: '127.0.0.2' })
     const lds = await discoveryServer(near)
     const network = readNetwork('127.0.0.0/8')
@@ -52,7 +52,7 @@ describe('the OPC UA handler, where names and networks decide whom it calls', ()
     await expect.poll(() => near.asked).toEqual(['GetEndpoints'])
   })
 
-  it('leaves out those outside of networks that it is given', async () => {
+  it('leaves out servers outside of allowedNetworks', async () => {
     const [near, elsewhere] = [
       await start({ host: '127.0.0.2' }),
       await start({ name: 'elsewhere' }),
@@ -63,7 +63,7 @@ describe('the OPC UA handler, where names and networks decide whom it calls', ()
     expect(elsewhere.accepted).toBe(0)
   })
 
-  describe('where a discovery server has heard of servers whose names resolve slowly', () => {
+  describe('with announced servers whose names resolve slowly', () => {
     const allowedNetworks = ['127.0.0.1']
     let lds: SimulatedServer
     let urls: readonly string[]
@@ -89,7 +89,7 @@ describe('the OPC UA handler, where names and networks decide whom it calls', ()
       }))
     })
 
-    it('waits once for all names, and offers the servers in the round after they have resolved', async () => {
+    it('waits once for all names, and offers the servers in the round after their names resolved', async () => {
       const rounds = new Rounds(standard([lds.url], { allowedNetworks }), { resolve })
       await expect.poll(() => answers.length).toBe(1)
       await clock.advance(NAME_MS)

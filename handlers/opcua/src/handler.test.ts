@@ -3,7 +3,7 @@ import { application, DISCOVERY_SERVER, endpoint } from '../test-peers/simulated
 import { discoveryServer, endRounds, ids, Rounds, standard, start, stop } from './testing/rounds.js'
 
 describe('the OPC UA handler', () => {
-  it('offers a server that answers for itself, with what it says of itself and of its endpoints', async () => {
+  it('offers a server that reports itself, with its identity and endpoints', async () => {
     const plc = await start({ name: 'PLC 1' })
     const rounds = new Rounds(standard([plc.url]))
     expect(await rounds.first()).toEqual([
@@ -24,7 +24,7 @@ describe('the OPC UA handler', () => {
     ])
   })
 
-  it('D3 offers a server once, wherever else it is found', async () => {
+  it('D3 offers a server once if several URLs report it', async () => {
     const [one, two] = [await start({ name: 'one' }), await start({ name: 'two' })]
     const lds = await discoveryServer(one, two, one)
     // Not only of those that come one after the other.
@@ -33,7 +33,7 @@ describe('the OPC UA handler', () => {
     expect(rounds.logged).toEqual([])
   })
 
-  it('filters by application name, and does not call those that are not wanted', async () => {
+  it('filters by application name, and does not call excluded servers', async () => {
     const [one, two] = [await start({ name: 'one' }), await start({ name: 'two' })]
     const lds = await discoveryServer(one, two)
     for (const [filter, wanted] of [
@@ -49,7 +49,7 @@ describe('the OPC UA handler', () => {
     expect(two.asked).toEqual(['GetEndpoints'])
   })
 
-  it('leaves out values that are none for an environment variable', async () => {
+  it('leaves out values that are unsafe in an environment variable', async () => {
     const plc = await start()
     const [self] = plc.applications
     const hostile = {
@@ -67,7 +67,7 @@ describe('the OPC UA handler', () => {
     ])
   })
 
-  it('takes a thousand servers, and says when there are more', async () => {
+  it('offers a thousand servers, and warns about more', async () => {
     const lds = await start()
     const urls = Array.from(
       { length: 1001 },
@@ -90,7 +90,7 @@ describe('the OPC UA handler', () => {
     ])
   })
 
-  it('of which each says all that it may are left out where a list is full, and the others are offered', async () => {
+  it('leaves out servers over the size limit of a list, and offers the others', async () => {
     const long = (text: string) => text.padEnd(500, 'x')
     const policies = Array.from(
       { length: 8 },
@@ -127,7 +127,7 @@ describe('the OPC UA handler', () => {
     ])
   })
 
-  it('ends with its signal, in the middle of a question too', async () => {
+  it('ends with its signal, also during a call', async () => {
     const plc = await start()
     plc.silent = true
     const rounds = new Rounds(standard([plc.url]), { timeouts: { totalMs: 60_000 } })
@@ -159,11 +159,11 @@ describe('the OPC UA handler', () => {
       /allowedNetworks\[0\]: this is not a network/,
     ],
     [standard([], { discoveryUrls: [] }), /discoveryUrls/],
-  ])('refuses details that make no sense: %j', async (details, message) => {
+  ])('refuses wrong details: %j', async (details, message) => {
     await expect(new Rounds(details).ended).rejects.toThrow(message)
   })
 
-  it('asks at port 4840 of this machine where no URL is given', async () => {
+  it('calls port 4840 of this machine without URLs in the details', async () => {
     const rounds = new Rounds({ opcuaDiscoveryMethod: { standard: {} } })
     await rounds.first()
     const known = rounds.lists.length > 0
@@ -172,7 +172,7 @@ describe('the OPC UA handler', () => {
     )
   })
 
-  it('finds nothing, and says so, where there is no URL', async () => {
+  it('finds nothing with an empty list of URLs, and warns', async () => {
     const rounds = new Rounds(standard([]))
     expect(await rounds.first()).toEqual([])
     expect(rounds.logged).toMatchObject([

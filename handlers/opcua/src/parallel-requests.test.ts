@@ -15,7 +15,7 @@ import { ServerDescriptions } from './server-descriptions.js'
 const AT_MOST = 16
 const timeouts = { connectMs: 60_000, totalMs: 60_000 }
 
-describe('40 servers that hold their answers back', () => {
+describe('40 servers that delay their answers', () => {
   let server: SimulatedServer
   let urls: readonly string[]
   let answer: () => void
@@ -49,7 +49,7 @@ describe('40 servers that hold their answers back', () => {
     await expect.poll(() => server.connections).toBe(count)
   }
 
-  it(`are asked for servers ${AT_MOST} at a time where they are discovery URLs, and in the end all of them`, async () => {
+  it(`all receive FindServers as discovery URLs, ${AT_MOST} at a time`, async () => {
     const nobody = async () => new Set<string>()
     const lists = findServersMethod({
       discoveryUrls: urls,
@@ -69,7 +69,7 @@ describe('40 servers that hold their answers back', () => {
     expect(server.asked).toEqual(Array(40).fill('FindServers'))
   })
 
-  it(`are asked for their endpoints ${AT_MOST} at a time, and in the end all of them`, async () => {
+  it(`all receive GetEndpoints, ${AT_MOST} at a time`, async () => {
     const allowedNetworks = ['127.0.0.1'].flatMap((network) => readNetwork(network) ?? [])
     const reach = new Reach({ allowedNetworks, hostNames })
     const options = { reach, clock: systemClock, log: silentLogger, timeouts }

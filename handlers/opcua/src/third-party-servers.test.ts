@@ -64,7 +64,7 @@ describe.skipIf(missingForOpen62541.length > 0)(
       })
     })
 
-    it('offers the servers that register with a discovery server, until they sign off', async () => {
+    it('offers the servers that register with a discovery server, until they unregister', async () => {
       const lds = await peers.start('LDS', '-l')
       const [one, two] = [
         await peers.start('One', '-r', lds.url),
@@ -78,7 +78,7 @@ describe.skipIf(missingForOpen62541.length > 0)(
       expect(ids(await discovery.until((devices) => devices.length === 1))).toEqual([two.url])
     })
 
-    it('is understood by its client', async () => {
+    it('understands the requests of its client', async () => {
       await using server = await SimulatedServer.start({ name: 'Ours' })
       server.applications = [DISCOVERY_SERVER, ...server.applications]
       expect(await peers.find(server.url)).toEqual([
@@ -110,7 +110,7 @@ describe.skipIf(missingForLan.length > 0)(
 
     const PROGRAM = path.join(import.meta.dirname, '../test-peers/node-opcua.mjs')
 
-    it('offers the server that its discovery server has heard of by multicast DNS (FindServersOnNetwork), until it ends', async () => {
+    it('offers the server that its discovery server received by multicast DNS (FindServersOnNetwork), until it ends', async () => {
       const host = await lan.addHost(140 + (process.pid % 100))
       const peer = await lan.spawn(
         host,
@@ -131,7 +131,7 @@ describe.skipIf(missingForLan.length > 0)(
       expect(await discovery.until((devices) => devices.length === 0)).toEqual([])
     })
 
-    it('offers the server that registers with its discovery server, with secured endpoints, until it signs off', async () => {
+    it('offers the server with secured endpoints that registers with its discovery server, until it unregisters', async () => {
       const host = await lan.addHost(40 + (process.pid % 100))
       const peer = await lan.spawn(
         host,

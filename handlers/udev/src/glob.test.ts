@@ -57,7 +57,7 @@ describe('globs', () => {
     },
   )
 
-  it('D1 take `|` as the sign between alternatives, also in brackets', () => {
+  it('D1 treat `|` as a separator of alternatives, also in brackets', () => {
     const either = new Glob('abc|x*')
     expect(['abc', 'xyz', 'abc|x*', 'ab'].map((text) => either.matches(text))).toEqual([
       true,
@@ -71,7 +71,7 @@ describe('globs', () => {
     expect(new Glob('').matches('a')).toBe(false)
   })
 
-  it('D1 take ?* as "not empty", and never as a regular expression', () => {
+  it('D1 match any non-empty text with ?*, and never act as a regular expression', () => {
     expect(new Glob('?*').matches('a')).toBe(true)
     expect(new Glob('?*').matches('')).toBe(false)
     expect(new Glob('a.c').matches('abc')).toBe(false)
@@ -79,19 +79,19 @@ describe('globs', () => {
     expect(new Glob('a|ab').matches('ab')).toBe(true)
   })
 
-  it('take a backslash literally where there is no glob, as udev does', () => {
+  it('keep a backslash in a plain text, as udev does', () => {
     expect(new Glob('a\\b').matches('a\\b')).toBe(true)
     expect(new Glob('a\\b*').matches('ab')).toBe(true)
   })
 
-  it('ignore the case of ASCII letters only when asked to', () => {
+  it('ignore the case of ASCII letters only on request', () => {
     expect(new Glob('Usb*').matches('uSB1')).toBe(false)
     expect(new Glob('Usb*', { ignoreCase: true }).matches('uSB1')).toBe(true)
     expect(new Glob('[A-C]1', { ignoreCase: true }).matches('b1')).toBe(true)
     expect(new Glob('É', { ignoreCase: true }).matches('é')).toBe(false)
   })
 
-  it('D1 need no more than text × glob comparisons for what makes other matchers hang', () => {
+  it('D1 need at most text × glob comparisons for texts that block other matchers', () => {
     const started = processorMs()
     expect(matchesGlob(`${'*a'.repeat(1000)}*b`, 'a'.repeat(4096))).toBe(false)
     expect(processorMs() - started).toBeLessThan(5000)

@@ -53,7 +53,7 @@ const ids = (devices: readonly Device[]) => devices.map(({ id }) => id)
 const BUS = '/devices/pci0000:00/0000:00:14.0/usb1'
 
 describe('the udev handler', () => {
-  it('gives a device its path, node and permissions', async () => {
+  it('offers a device with its path, node and permissions', async () => {
     tree.add('/devices/virtual/mem/null', {
       class: 'mem',
       uevent: { MAJOR: '1', MINOR: '3', DEVNAME: 'null' },
@@ -68,14 +68,14 @@ describe('the udev handler', () => {
     ])
   })
 
-  it('D1 refuses a bad rule with its place, and ends nothing but that one request', async () => {
+  it('D1 refuses an invalid rule with its position, and ends only that request', async () => {
     const refused = find({ udevRules: ['KERNEL=="a"', 'KERNEL=="b", OWNER="root"'] })
     await expect(refused).rejects.toThrow(InvalidDetailsError)
     await expect(refused).rejects.toThrow(/udevRules\[1\]: line 1, column 14: OWNER cannot be used/)
     await expect(find({ udevRules: ['KERNEL=="?*"'] })).resolves.toEqual([])
   })
 
-  it('refuses permissions and fields that it does not know', async () => {
+  it('refuses unknown permissions and fields', async () => {
     await expect(find({ udevRules: [], permissions: 'wr' })).rejects.toThrow(/permissions/)
     await expect(find({})).rejects.toThrow(/udevRules/)
     await expect(find({ udevRules: [], groupRecursiv: true })).rejects.toThrow(/groupRecursiv/)
@@ -89,7 +89,7 @@ describe('the udev handler', () => {
     ])
   })
 
-  it('D1 groups by whole components: 1-1 does not swallow 1-10', async () => {
+  it('D1 groups by path components: 1-1 does not include 1-10', async () => {
     for (const [port, number] of [
       ['1-1', '002'],
       ['1-10', '003'],
@@ -117,7 +117,7 @@ describe('the udev handler', () => {
     )
   })
 
-  it('D1 numbers the nodes of a group in the same order, in whichever order sysfs lists them', async () => {
+  it('D1 numbers the nodes of a group in the same order for any order of sysfs', async () => {
     const nodes = ['video1', 'video0', 'video2']
     const details = {
       udevRules: ['SUBSYSTEM=="usb"', 'SUBSYSTEM=="video4linux"'],
@@ -147,7 +147,7 @@ describe('the udev handler', () => {
     ])
   })
 
-  it('offers the nearest ancestor with a node for a match without one, once, and else the match without a node', async () => {
+  it('offers the nearest ancestor with a node once, or the match without a node', async () => {
     tree.add(`${BUS}/1-1`, { bus: 'usb', uevent: { DEVNAME: 'bus/usb/001/002' } })
     tree.add(`${BUS}/1-1/1-1:1.0`, { bus: 'usb' })
     tree.add(`${BUS}/1-1/1-1:1.1`, { bus: 'usb' })
@@ -167,7 +167,7 @@ describe('the udev handler', () => {
     ])
   })
 
-  it('names USB and PCI devices for other device plugins, and gives VFIO nodes when asked to', async () => {
+  it('names USB and PCI devices for other device plugins, and adds VFIO nodes on request', async () => {
     tree.add(`${BUS}/1-1`, { bus: 'usb', uevent: { DEVNAME: 'bus/usb/001/012' } })
     tree.add('/devices/pci0000:00/0000:00:1c.0/0000:01:00.0', {
       bus: 'pci',
@@ -186,7 +186,7 @@ describe('the udev handler', () => {
     expect(without?.deviceSpecs).toEqual([])
   })
 
-  it('takes no node that would lead out of /dev, and no device outside of /sys/devices', async () => {
+  it('ignores nodes outside of /dev and devices outside of /sys/devices', async () => {
     for (const [index, name] of [
       '../etc/shadow',
       '/etc/shadow',
@@ -227,13 +227,13 @@ describe('the udev handler', () => {
     ).toBe(true)
   })
 
-  it('leaves out devices that vanish while they are looked at', async () => {
+  it('leaves out devices that disappear during the scan', async () => {
     tree.add('/devices/virtual/mem/null', { class: 'mem', uevent: { DEVNAME: 'null' } })
     tree.link('/class/mem/gone', '../../devices/virtual/mem/gone')
     expect(ids(await find({ udevRules: [''] }))).toEqual(['/devices/virtual/mem/null'])
   })
 
-  it('does not read the uevent file of a device that its attributes rule out: that of a busy USB hub is held up', async (context) => {
+  it('does not read the uevent file of a device that fails by its attributes, as a busy USB hub blocks it', async (context) => {
     const add = (name: string, idVendor: string) => {
       tree.add(`${BUS}/${name}`, {
         bus: 'usb',
@@ -260,7 +260,7 @@ describe('the udev handler', () => {
     expect(statSync(uevent('1-2')).atimeMs).toBe(0)
   })
 
-  it('D1 looks again at once for events that can concern its rules, and only for those', async () => {
+  it('D1 scans immediately after events that may affect its rules, and only after these', async () => {
     tree.add('/devices/virtual/mem/null', { class: 'mem', uevent: { DEVNAME: 'null' } })
     const lists = open({ udevRules: ['SUBSYSTEM=="mem"'] })
     expect((await lists.next()).value).toHaveLength(1)

@@ -69,7 +69,7 @@ describe.skipIf(missing.length > 0)(
     })
 
     it.skipIf(!namespaces)(
-      'D1 finds the same where udevd runs and has filled its database (needs root and udevd)',
+      'D1 finds the same devices with udevd and its database (needs root and udevd)',
       async () => {
         const run = path.join(directory, 'udev')
         const script = `

@@ -30,12 +30,12 @@ const video = view({
 const matches = (rule: string, device: DeviceView = video) =>
   ruleMatcher(parseRule(rule)).matches(device)
 
-describe('matching', () => {
-  it('has an empty rule match everything', () => {
+describe('a rule', () => {
+  it('without conditions matches every device', () => {
     expect(matches('')).toBe(true)
   })
 
-  it('matches each key of the device itself', () => {
+  it('matches each key of a device', () => {
     for (const rule of [
       'KERNEL=="video[0-9]"',
       'DEVPATH=="*/video4linux/*"',
@@ -52,7 +52,7 @@ describe('matching', () => {
     expect(matches('DRIVER=="usb"', usb)).toBe(true)
   })
 
-  it('D1 needs every one of several conditions of one kind', () => {
+  it('D1 needs all conditions with the same key', () => {
     for (const [holds, other, wrong] of [
       ['KERNEL=="video*"', 'KERNEL=="*0"', 'KERNEL=="*1"'],
       ['SUBSYSTEM=="video4linux"', 'SUBSYSTEM!="usb"', 'SUBSYSTEM=="usb"'],
@@ -77,12 +77,12 @@ describe('matching', () => {
     }
   })
 
-  it('D1 takes two different values for one attribute, which then nothing matches', () => {
+  it('D1 may have two values for one attribute, and then matches nothing', () => {
     expect(matches('ATTR{index}=="0", ATTR{index}=="1"')).toBe(false)
     expect(matches('ATTR{index}=="0|1", ATTR{index}!="1"')).toBe(true)
   })
 
-  it('D1 takes | for alternatives in every key', () => {
+  it('D1 may have alternatives with | in every key', () => {
     for (const rule of [
       'KERNEL=="x|video0"',
       'SUBSYSTEM=="usb|video4linux"',
@@ -94,28 +94,28 @@ describe('matching', () => {
     }
   })
 
-  it('D1 does not match an attribute that is absent, neither by == nor by !=', () => {
+  it('D1 does not match an absent attribute, neither by == nor by !=', () => {
     expect(matches('ATTR{nothing}=="*"')).toBe(false)
     expect(matches('ATTR{nothing}!="x"')).toBe(false)
     expect(matches('ATTRS{nothing}!="x"')).toBe(false)
     expect(matches('ATTR{empty}==""')).toBe(true)
   })
 
-  it('takes an absent property, driver or subsystem for the empty text', () => {
+  it('treats an absent property, driver or subsystem as an empty text', () => {
     expect(matches('ENV{NOTHING}!="x"')).toBe(true)
     expect(matches('ENV{NOTHING}==""')).toBe(true)
     expect(matches('ENV{NOTHING}=="?*"')).toBe(false)
     expect(matches('DRIVER!="usb"')).toBe(true)
   })
 
-  it('has != of a tag mean that no tag matches', () => {
+  it('with != of a tag matches if no tag matches', () => {
     expect(matches('TAG!="seat"')).toBe(false)
     expect(matches('TAG!="other"')).toBe(true)
     expect(matches('TAG=="x"', pci)).toBe(false)
     expect(matches('TAG!="x"', pci)).toBe(true)
   })
 
-  it('D1 has all plural keys match one and the same device, itself or above', () => {
+  it('D1 needs one device, itself or an ancestor, that matches all plural keys', () => {
     expect(matches('ATTRS{idVendor}=="046d", ATTRS{idProduct}=="0825", DRIVERS=="usb"')).toBe(true)
     expect(matches('ATTRS{idVendor}=="046d", SUBSYSTEMS=="pci"')).toBe(false)
     expect(matches('SUBSYSTEMS=="pci", DRIVERS=="xhci_hcd", ATTRS{vendor}=="0x8086"')).toBe(true)
@@ -125,18 +125,18 @@ describe('matching', () => {
     expect(matches('SUBSYSTEMS=="usb"', pci)).toBe(false)
   })
 
-  it('has != of a plural key look for a device that differs', () => {
+  it('with != of a plural key matches if any device differs', () => {
     expect(matches('SUBSYSTEMS!="video4linux"')).toBe(true)
     expect(matches('SUBSYSTEMS!="pci"', pci)).toBe(false)
   })
 
-  it('leaves out blanks at the end of an attribute unless the value ends with one', () => {
+  it('ignores trailing blanks of an attribute unless the value ends with a blank', () => {
     expect(matches('ATTR{product}=="A camera"', usb)).toBe(true)
     expect(matches('ATTR{product}=="A camera  "', usb)).toBe(true)
     expect(matches('ATTR{product}=="A camera "', usb)).toBe(false)
   })
 
-  it('has subsystem, class and bus mean the same', () => {
+  it('treats subsystem, class and bus as equal', () => {
     const module = view({ devpath: '/devices/x', subsystem: 'bus' })
     for (const name of ['subsystem', 'bus', 'class'])
       expect(matches(`SUBSYSTEM=="${name}"`, module)).toBe(true)

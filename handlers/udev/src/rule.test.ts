@@ -86,14 +86,14 @@ describe('the rule language', () => {
     },
   )
 
-  it('shows the line with a caret below the place', () => {
+  it('shows the line with a caret below the position', () => {
     expect(errorOf('KERNEL=="a",\n  OWNER="root"').excerpt).toBe('    OWNER="root"\n    ^')
     const long = errorOf(`KERNEL=="${'a'.repeat(500)}", OWNER="root"`).excerpt.split('\n')
     expect(long[0]?.length).toBeLessThan(100)
     expect(long[0]?.slice(long[1]?.indexOf('^'))).toMatch(/^OWNER/)
   })
 
-  it('D1 keeps every condition where the comma is missing, as udev does', () => {
+  it('D1 keeps every condition without commas, as udev does', () => {
     const expected = [
       { key: 'KERNEL', operator: '==', value: 'a', ignoreCase: false },
       { key: 'SUBSYSTEM', operator: '!=', value: 'b', ignoreCase: false },
@@ -102,7 +102,7 @@ describe('the rule language', () => {
     expect(parseRule('KERNEL=="a"SUBSYSTEM!="b"')).toEqual(expected)
   })
 
-  it('reads values as udev does: only \\" is an escape, all of C with e, and i ignores the case', () => {
+  it('reads values as udev does: only \\" is an escape, e enables C escapes, and i ignores case', () => {
     const value = (text: string) => parseRule(`KERNEL==${text}`)[0]
     expect(value('"a\\tb\\"c"')).toMatchObject({ value: 'a\\tb"c', ignoreCase: false })
     expect(value('e"a\\tb\\"\\x41\\101\\xc3\\xa9"')).toMatchObject({ value: 'a\tb"AAé' })
@@ -113,7 +113,7 @@ describe('the rule language', () => {
     expect(errorOf('x'.repeat(MAX_RULE_LENGTH + 1)).reason).toMatch(/longest/)
   })
 
-  it('D1 throws nothing but its own error, whatever it is given', () => {
+  it('D1 throws only its own error, for any text', () => {
     const pieces = fc.constantFrom(
       'KERNEL',
       'ATTR{a}',
@@ -149,7 +149,7 @@ describe('the rule language', () => {
     )
   })
 
-  it('reads every condition as it is written', () => {
+  it('reads every condition exactly', () => {
     const operator = fc.constantFrom('==' as const, '!=' as const)
     const value = fc.string({
       unit: fc.constantFrom('a', '"', '\\', '|', '*', '\n', '\t', 'é', ','),

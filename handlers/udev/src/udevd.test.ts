@@ -66,7 +66,7 @@ const CONDITIONS = [
 ]
 
 describe.skipIf(!possible)('compared with udevd (needs root and the Debian package udev)', () => {
-  it('D1 matches what udevd matches', async () => {
+  it('D1 matches the same devices as udevd', async () => {
     const rules = path.join(directory, 'rules')
     writeFileSync(
       rules,

@@ -43,7 +43,7 @@ ${program}`,
 
 describe('the socket for device events', () => {
   it.skipIf(!canUnshare || !has('python3'))(
-    'D1 survives an overrun, says so, and hears what comes after (needs root, unshare and python3)',
+    'D1 survives an overrun, reports it, and receives later events (needs root, unshare and python3)',
     () => {
       const { stdout, stderr } = run(`
       let heard = 0
@@ -62,7 +62,7 @@ describe('the socket for device events', () => {
   )
 
   it.skipIf(!canUnshare || !has('python3'))(
-    'gives an exception of its listener to the process, and goes on (needs root, unshare and python3)',
+    'passes an exception of its listener to the process, and continues (needs root, unshare and python3)',
     () => {
       const { stdout, status } = run(`
       let heard = 0
@@ -76,7 +76,7 @@ describe('the socket for device events', () => {
   )
 
   it.skipIf(!canUnshare)(
-    'keeps no process alive, closes by itself with the process, and may be collected (needs root and unshare)',
+    'does not keep a process alive, closes with the process, and can be garbage-collected (needs root and unshare)',
     () => {
       expect(run('addon.open(1, 65536, () => {})').status).toBe(0)
       const collected = run(
@@ -87,7 +87,7 @@ describe('the socket for device events', () => {
     },
   )
 
-  it.skipIf(!canUnshare)('ends with a worker that is terminated (needs root and unshare)', () => {
+  it.skipIf(!canUnshare)('closes with a terminated worker (needs root and unshare)', () => {
     const { status, stdout } = run(`
       for (let n = 0; n < 5; n++) {
         const worker = new Worker('const { open } = require(' + JSON.stringify(${JSON.stringify(addon)}) + '); open(1, 65536, () => {}); require("node:worker_threads").parentPort.postMessage(1); setInterval(() => {}, 1000)', { eval: true })
@@ -98,7 +98,7 @@ describe('the socket for device events', () => {
     expect({ status, stdout }).toEqual({ status: 0, stdout: 'alive\n' })
   })
 
-  it('refuses arguments that make no sense', () => {
+  it('refuses invalid arguments', () => {
     const { stdout } = spawnSync(
       process.execPath,
       [
@@ -115,7 +115,7 @@ describe('the prebuilt binaries', () => {
   it.each([
     ['linux-x64', 62],
     ['linux-arm64', 183],
-  ])('%s is for its machine, and names no library', (target, machine) => {
+  ])('%s is for its machine and links no library', (target, machine) => {
     const elf = readFileSync(path.join(prebuilds, target, 'uevent.node'))
     expect(elf.subarray(0, 4).toString('latin1')).toBe('\x7fELF')
     expect(elf.readUInt16LE(18)).toBe(machine)
@@ -123,7 +123,7 @@ describe('the prebuilt binaries', () => {
   })
 
   it.skipIf(process.arch !== 'x64' || !has('musl-gcc'))(
-    'load where the C library is musl (needs x64 and the Debian package musl-tools)',
+    'load with the musl C library (needs x64 and the Debian package musl-tools)',
     () => {
       const symbols =
         spawnSync('nm', ['-D', '--undefined-only', addon], { encoding: 'utf8' }).stdout.match(

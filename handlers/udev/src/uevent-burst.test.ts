@@ -46,15 +46,15 @@ const changeOf = (first: number, last: number): Change => ({
   events: numbers(first, last).map(uevent),
 })
 
-describe('the gathering of device events', () => {
-  it('makes one change of ten events within 20 ms, in their order, once it has been quiet for 20 ms', async () => {
+describe('a burst of device events', () => {
+  it('becomes one change of ten events in order, after 20 ms without an event', async () => {
     await burst(1, 10, 2)
     expect(told).toEqual([])
     await clock.advance(100)
     expect(told).toEqual([{ at: 18 + 20, change: changeOf(1, 10) }])
   })
 
-  it('makes two changes of two bursts', async () => {
+  it('becomes two changes if it pauses', async () => {
     await burst(1, 2, 5)
     await clock.advance(50)
     await burst(3, 4, 5)
@@ -62,7 +62,7 @@ describe('the gathering of device events', () => {
     expect(told.map(({ change }) => change)).toEqual([changeOf(1, 2), changeOf(3, 4)])
   })
 
-  it('tells of a burst that does not end every 80 ms', async () => {
+  it('without an end is reported every 80 ms', async () => {
     await burst(1, 30, 10)
     await clock.advance(100)
     expect(told.map(({ at }) => at).slice(0, 3)).toEqual([80, 160, 240])
@@ -71,13 +71,13 @@ describe('the gathering of device events', () => {
     )
   })
 
-  it('keeps a thousand events of one burst', async () => {
+  it('keeps a thousand events', async () => {
     for (const number of numbers(1, 1000)) gathering.add(uevent(number))
     await clock.advance(100)
     expect(told).toEqual([{ at: 20, change: changeOf(1, 1000) }])
   })
 
-  it('makes a rescan of more than a thousand events, and begins afresh after it', async () => {
+  it('becomes a rescan with more than a thousand events, and restarts after it', async () => {
     for (const number of numbers(1, 1001)) gathering.add(uevent(number))
     await clock.advance(100)
     expect(told).toEqual([
@@ -87,7 +87,7 @@ describe('the gathering of device events', () => {
     expect(told.slice(1)).toEqual([{ at: 120, change: changeOf(1, 1) }])
   })
 
-  it('tells of a rescan at once, and not of events before it', async () => {
+  it('reports a rescan immediately, without earlier events', async () => {
     gathering.rescan('the first look')
     await clock.advance(0)
     expect(told).toEqual([{ at: 0, change: { kind: 'rescan', reason: 'the first look' } }])
@@ -99,7 +99,7 @@ describe('the gathering of device events', () => {
     ])
   })
 
-  it('ends in the midst of a burst and leaves no timer behind', async () => {
+  it('can end early and leaves no timer behind', async () => {
     gathering.add(uevent(1))
     await clock.advance(1)
     gathering.end()

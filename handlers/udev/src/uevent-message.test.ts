@@ -17,7 +17,7 @@ function udevMessage(payload: string, change: (header: Buffer) => void = () => {
 }
 
 describe('a message about a device', () => {
-  it('is read as the kernel writes it', () => {
+  it('is read in the format of the kernel', () => {
     const event = parseUeventMessage(
       Buffer.from(`add@/devices/virtual/mem/null\0${pairs}`),
       'kernel',
@@ -26,7 +26,7 @@ describe('a message about a device', () => {
     expect(event?.properties.get('SUBSYSTEM')).toBe('mem')
   })
 
-  it('is read as udevd writes it', () => {
+  it('is read in the format of udevd', () => {
     expect(parseUeventMessage(udevMessage(pairs), 'udev')?.properties.get('SEQNUM')).toBe('7')
   })
 
@@ -37,16 +37,16 @@ describe('a message about a device', () => {
     ['a path that leads out', udevMessage('ACTION=add\0DEVPATH=/devices/../../etc\0')],
     ['no action', udevMessage('DEVPATH=/devices/a\0')],
     ['nothing', Buffer.alloc(0)],
-  ])('is nothing when it has %s', (_what, message) => {
+  ])('is undefined with %s', (_what, message) => {
     expect(parseUeventMessage(message, 'udev')).toBeUndefined()
   })
 
-  it('is not taken for one of the other kind', () => {
+  it('is not accepted from the other sender', () => {
     expect(parseUeventMessage(udevMessage(pairs), 'kernel')).toBeUndefined()
     expect(parseUeventMessage(Buffer.from(`add@/devices/a\0${pairs}`), 'udev')).toBeUndefined()
   })
 
-  it('never throws, whatever it is', () => {
+  it('never throws, for any bytes', () => {
     const noise = fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes))
     const broken = fc.tuple(fc.nat({ max: 60 }), fc.nat({ max: 255 })).map(([at, byte]) => {
       const message = udevMessage(pairs)

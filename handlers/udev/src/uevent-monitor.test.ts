@@ -65,13 +65,13 @@ const concerns = (name: string) => (change: Change) =>
   change.kind === 'events' && change.events.some(({ devpath }) => devpath.includes(name))
 
 describe('the monitor of device events', () => {
-  it('begins with a look at everything', async () => {
+  it('starts with a rescan', async () => {
     const changes = new UeventMonitor().changes(stop.signal, silentLogger)[Symbol.asyncIterator]()
     expect((await changes.next()).value).toMatchObject({ kind: 'rescan' })
   })
 
   it.skipIf(!isRoot)(
-    'D1 tells of a network link that comes and goes as the kernel does, without polling (needs root)',
+    'D1 reports a network link from the kernel, without polling (needs root)',
     async () => {
       const name = `akri${process.pid % 10_000}`
       const changes = new UeventMonitor({ runUdevRoot: '/nonexistent' })
@@ -98,7 +98,7 @@ describe('the monitor of device events', () => {
   )
 
   it.skipIf(!isRoot)(
-    'looks itself when udevd does not pass on what the kernel said (needs root)',
+    'rescans if udevd does not answer an event of the kernel (needs root)',
     async () => {
       const name = `akru${process.pid % 10_000}`
       // A `control` without anybody who sends: what a Pod sees that does not have the network of its host.
@@ -126,7 +126,7 @@ describe('the monitor of device events', () => {
   )
 
   it.skipIf(!isRoot)(
-    'has one pair of sockets for all who ask, as long as there is one of them (needs root)',
+    'shares a pair of sockets between all users while there is a user (needs root)',
     async () => {
       // Those of the tests before are about to be closed.
       await eventually(() => expect(eventSockets()).toEqual([]))
@@ -176,7 +176,7 @@ describe('the monitor of device events', () => {
 
 describe('the udev handler on this kernel', () => {
   it.skipIf(!isRoot)(
-    'gives a new list when a link comes, and another when it goes (needs root)',
+    'updates its list when a link appears and disappears (needs root)',
     async () => {
       const name = `akrl${process.pid % 10_000}`
       const details = JSON.stringify({ udevRules: [`SUBSYSTEM=="net", KERNEL=="${name}"`] })

@@ -78,13 +78,13 @@ const send = (source: MessageSource, number: number) => sockets.get(source)?.onE
 const lose = (source: MessageSource, reason: string, broken: boolean) =>
   sockets.get(source)?.onLost(reason, broken)
 
-describe('the feed of device events', () => {
-  it('listens before it returns', () => {
+describe('the source of device events', () => {
+  it('opens its sockets before it returns', () => {
     feed()
     expect([...sockets.keys()]).toEqual(['udev', 'kernel'])
   })
 
-  it("passes on the kernel's events where no udevd runs, and udevd's where one does", async () => {
+  it('reports events of the kernel without udevd, and events of udevd with it', async () => {
     feed()
     send('kernel', 1)
     await udevdComes()
@@ -95,7 +95,7 @@ describe('the feed of device events', () => {
   })
 
   it.each(['kernel', 'udev'] as const)(
-    'looks again when events of %s were lost, and goes on with its sockets',
+    'rescans after lost events of %s, and keeps its sockets',
     async (source) => {
       feed()
       lose(source, 'more than the buffer holds', false)
@@ -107,7 +107,7 @@ describe('the feed of device events', () => {
     },
   )
 
-  it('opens its sockets anew a second after one of them broke, and looks again when it listens again', async () => {
+  it('opens its sockets again a second after a failure, and then rescans', async () => {
     feed()
     lose('kernel', 'error 5', true)
     expect(rescans).toEqual(['events of kernel were lost: error 5'])
@@ -122,7 +122,7 @@ describe('the feed of device events', () => {
   })
 
   it.each(['kernel', 'udev'] as const)(
-    'looks again and again where no socket for %s is to be had, and says so once',
+    'polls without a socket for %s, with one warning',
     async (source) => {
       unavailable.set(source, 'not here')
       feed()
@@ -144,7 +144,7 @@ describe('the feed of device events', () => {
     },
   )
 
-  it('does not look again and again any more once there are sockets', async () => {
+  it('stops polling after the sockets open', async () => {
     unavailable.set('kernel', 'not yet')
     feed()
     await clock.advance(POLL_MS)
@@ -156,7 +156,7 @@ describe('the feed of device events', () => {
     expect(rescans).toHaveLength(2)
   })
 
-  it('looks again when udevd has come and when it has gone', async () => {
+  it('rescans when udevd starts or ends', async () => {
     feed()
     await clock.advance(30_000)
     expect(rescans).toEqual([])
@@ -170,7 +170,7 @@ describe('the feed of device events', () => {
     expect(rescans).toHaveLength(2)
   })
 
-  it('looks itself two seconds after an event of the kernel that udevd has not passed on', async () => {
+  it('rescans two seconds after an event of the kernel that udevd did not answer', async () => {
     await udevdComes()
     feed()
     send('kernel', 1)

@@ -82,7 +82,7 @@ describe.skipIf('missing' in image)(title, () => {
     await lists.untilIds(ids)
   }
 
-  it('finds a keyboard by what udevd found out about it, until it is unplugged', async () => {
+  it('finds a keyboard by properties of udevd, until it is unplugged', async () => {
     const lists = await watch({
       udevRules: [
         'SUBSYSTEM=="input", KERNEL=="event*", ENV{ID_INPUT_KEYBOARD}=="1", ENV{ID_SERIAL}=="QEMU_*_KBD-42"',
@@ -154,7 +154,7 @@ describe.skipIf('missing' in image)(title, () => {
     await lists.untilIds([])
   })
 
-  it('finds what is behind a hub, and loses all of it with the hub', async () => {
+  it('finds devices behind a hub, and removes all of them with the hub', async () => {
     const lists = await watch({ udevRules: [ANY_INPUT] })
     await plug('2', 'usb-hub')
     await plug('2.1', 'usb-kbd')
@@ -170,7 +170,7 @@ describe.skipIf('missing' in image)(title, () => {
     await lists.untilIds([])
   })
 
-  it('D1 makes one device of each physical one, with its nodes always in the same order', async () => {
+  it('D1 groups each physical device, with its nodes always in the same order', async () => {
     const udevRules = [
       'SUBSYSTEM=="input", KERNEL=="event*", ATTRS{idVendor}=="0627"',
       'SUBSYSTEM=="hidraw", ATTRS{idVendor}=="0627"',
@@ -208,7 +208,7 @@ describe.skipIf('missing' in image)(title, () => {
     }
   })
 
-  it('makes a hub that was asked for one device with all that is behind it', async () => {
+  it('groups a matching hub with all devices behind it', async () => {
     await plug('2', 'usb-hub')
     for (const port of ['2.2', '2.1']) await plug(port)
     const lists = await watch({ udevRules: [ANY_INPUT, ANY_HUB], groupRecursive: true })
@@ -226,7 +226,7 @@ describe.skipIf('missing' in image)(title, () => {
   })
 
   it.each([20, 300])(
-    'has a device once that was pulled %i ms after it was plugged in, and put back at once',
+    'has a device once that is pulled %i ms after the plug, and plugged again immediately',
     async (pause) => {
       const lists = await watch({ udevRules: [ANY_INPUT] })
       await plug('3')
@@ -244,7 +244,7 @@ describe.skipIf('missing' in image)(title, () => {
     },
   )
 
-  it('tells of a found device that is pulled and put back at once that it is another one', async () => {
+  it('reports a device that is pulled and plugged again immediately as another device', async () => {
     const lists = await watch({ udevRules: [ANY_INPUT] })
     await plug('3')
     const first = (await lists.untilIds([at('3')])).devices[0]?.properties?.UDEV_DEVNODE
@@ -258,7 +258,7 @@ describe.skipIf('missing' in image)(title, () => {
   })
 
   it.each([20, 300])(
-    'does not keep a device that was pulled %i ms after it was plugged in',
+    'does not keep a device that is pulled %i ms after the plug',
     async (pause) => {
       const lists = await watch({ udevRules: [ANY_INPUT] })
       await plug('3')
@@ -268,7 +268,7 @@ describe.skipIf('missing' in image)(title, () => {
     },
   )
 
-  it('gives the list soon after what udevd says of a plug', async () => {
+  it("sends a list soon after udevd's event for a plug", async () => {
     await machine.guest.run(
       'stdbuf -oL udevadm monitor --udev --subsystem-match=usb/usb_device >/tmp/said 2>&1 & echo $! >/tmp/said.pid',
     )
@@ -295,7 +295,7 @@ describe.skipIf('missing' in image)(title, () => {
     expect(took[1]).toBeLessThan(500)
   })
 
-  it('finds fifty that are plugged in at once, in no more lists than devices, and loses none', async () => {
+  it('finds all of fifty devices that are plugged in together, in at most fifty lists', async () => {
     const hubs = ['1', '2', '3', '4', '5', '6', '7']
     const kinds = ['usb-kbd', 'usb-mouse', 'usb-tablet'] as const
     const ports = hubs

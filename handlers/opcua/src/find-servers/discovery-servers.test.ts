@@ -14,7 +14,7 @@ import {
 
 const codeOf = (error: unknown) => (AkriError.is(error) ? error.code : undefined)
 
-describe('the OPC UA handler, at discovery URLs', () => {
+describe('the OPC UA handler, with discovery URLs', () => {
   it('offers the servers that a discovery server lists, and not the discovery server', async () => {
     const [one, two] = [await start({ name: 'one' }), await start({ name: 'two' })]
     const lds = await discoveryServer(one, two)
@@ -22,7 +22,7 @@ describe('the OPC UA handler, at discovery URLs', () => {
     expect(ids(await rounds.first())).toEqual([one.url, two.url])
   })
 
-  it('D3 goes on where a URL fails, and says once how it fails', async () => {
+  it('D3 continues after a URL fails, and logs each kind of failure once', async () => {
     const [one, silent, broken] = [await start(), await start(), await start()]
     silent.silent = true
     await broken.close()
@@ -43,7 +43,7 @@ describe('the OPC UA handler, at discovery URLs', () => {
     expect(rounds.lists).toHaveLength(1)
   })
 
-  it('adds what a discovery server with the multicast extension has heard of, once it has answered that it is a server', async () => {
+  it('adds the servers that a discovery server received by multicast, after they answered', async () => {
     const [listed, heard, silent, other] = [
       await start({ name: 'listed' }),
       await start({ name: 'heard' }),
@@ -73,7 +73,7 @@ describe('the OPC UA handler, at discovery URLs', () => {
     expect(ids(await rounds.next())).toEqual([heard.url])
   })
 
-  it('asks a discovery server without the multicast extension for it only once', async () => {
+  it('calls FindServersOnNetwork once at a discovery server without the multicast extension', async () => {
     const lds = await discoveryServer(await start())
     const rounds = new Rounds(standard([lds.url]))
     await rounds.first()
@@ -81,7 +81,7 @@ describe('the OPC UA handler, at discovery URLs', () => {
     expect(lds.asked).toEqual(['FindServers', 'FindServersOnNetwork', 'FindServers'])
   })
 
-  it('sends nothing while nothing changes, and does not ask known servers in each round', async () => {
+  it('sends no list without a change, and does not call known servers in each round', async () => {
     const all = await Promise.all(
       Array.from({ length: 30 }, (_, index) => start({ name: `server ${index}` })),
     )
@@ -102,7 +102,7 @@ describe('the OPC UA handler, at discovery URLs', () => {
     expect(rounds.lists).toHaveLength(1)
   })
 
-  it('asks a discovery server that gives its own URL for those of servers without telling it one', async () => {
+  it('omits the URL in requests to a discovery server that echoes it as the URL of its servers', async () => {
     const one = await start({ name: 'one' })
     const lds = await discoveryServer(one)
     lds.echoes = true
@@ -113,7 +113,7 @@ describe('the OPC UA handler, at discovery URLs', () => {
     expect(rounds.lists).toHaveLength(1)
   })
 
-  it('drops at once what a discovery server lists no more and does not answer', async () => {
+  it('removes a server immediately that is not listed any more and does not answer', async () => {
     const [one, two] = [await start({ name: 'one' }), await start({ name: 'two' })]
     const lds = await discoveryServer(one, two)
     const rounds = new Rounds(standard([lds.url]))
@@ -125,7 +125,7 @@ describe('the OPC UA handler, at discovery URLs', () => {
     expect(ids(await rounds.next())).toEqual([two.url])
   })
 
-  it('offers a server that is listed but does not answer: its discovery server vouches for it', async () => {
+  it('offers a server that is listed but does not answer', async () => {
     const plc = await start({ name: 'PLC 1' })
     plc.silent = true
     const lds = await discoveryServer(plc)
@@ -164,7 +164,7 @@ describe('the OPC UA handler, at discovery URLs', () => {
     expect(recovered).toMatchObject([{ level: 'info', fields: { discoveryUrl: lds.url } }])
   })
 
-  it('loses a server that answers for itself after it has been silent for three rounds, and asks it less often then', async () => {
+  it('removes a server that reports itself after three silent rounds, and then calls it less often', async () => {
     const plc = await start()
     const rounds = new Rounds(standard([plc.url]))
     await rounds.first()
@@ -180,7 +180,7 @@ describe('the OPC UA handler, at discovery URLs', () => {
     expect(ids(rounds.lists.at(-1))).toEqual([again.url])
   })
 
-  it('says nothing at first while no URL answers, since nothing is known, and then that there is nothing', async () => {
+  it('sends no list at first while no URL answers, and then an empty list', async () => {
     const plc = await start()
     plc.silent = true
     const rounds = new Rounds(standard([plc.url]), IMPATIENT)

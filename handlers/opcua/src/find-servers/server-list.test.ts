@@ -30,7 +30,7 @@ describe('the servers in an answer to FindServers', () => {
     expect(urlsIn(all)).toEqual(['opc.tcp://plc1:4840'])
   })
 
-  it('D3 have their first URL of UA-TCP, and are left out without one', () => {
+  it('D3 have their first UA-TCP URL, and are left out without one', () => {
     expect(
       urlsIn([at('https://plc1:443/', 'opc.tcp://plc1:4840/a', 'opc.tcp://plc1:4840/b')]),
     ).toEqual(['opc.tcp://plc1:4840/a'])
@@ -68,13 +68,13 @@ describe('the servers in an answer to FindServers', () => {
     ['opc.tcp://192.168.0.1:50000/', 'opc.tcp://plc1:51000/OPCUA', 'opc.tcp://plc1:51000/OPCUA'],
     ['opc.tcp://192.168.0.1:50000/', 'opc.tcp://192.168.0.7:51000', 'opc.tcp://192.168.0.7:51000'],
   ])(
-    'D3 respondent at %s, one at %s is offered as %s: a host name that means nothing here is that of who was respondent',
+    "D3 from %s, a server at %s is offered as %s: the respondent's host replaces an unresolvable one",
     (respondent, own, id) => {
       expect(urlsIn([at(own)], respondent)).toEqual([id])
     },
   )
 
-  it('of a discovery server keep their own ports where the host name means nothing here', () => {
+  it('of a discovery server keep their own ports with an unresolvable host name', () => {
     const listed = [
       DISCOVERY_SERVER,
       at('opc.tcp://OPCTest:51000'),
@@ -87,8 +87,8 @@ describe('the servers in an answer to FindServers', () => {
   })
 })
 
-describe('the servers that a discovery server has heard of', () => {
-  it('are those with a URL of UA-TCP that are no discovery servers; who they are is not known yet', () => {
+describe('the servers that a discovery server received by multicast', () => {
+  it('have a UA-TCP URL and no identity, and are not discovery servers', () => {
     const record = (discoveryUrl: string, ...serverCapabilities: string[]) => ({
       serverName: 'x',
       discoveryUrl,

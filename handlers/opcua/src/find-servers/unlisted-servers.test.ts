@@ -21,7 +21,7 @@ async function passMinutes(rounds: Rounds, minutes: number): Promise<readonly st
   return ids(await rounds.first())
 }
 
-describe('servers that a discovery server lists no more', () => {
+describe('servers that a discovery server does not list any more', () => {
   it('stay as long as they answer themselves, until they are listed again', async () => {
     const [one, two] = [await start({ name: 'one' }), await start({ name: 'two' })]
     const lds = await discoveryServer(one, two)
@@ -45,7 +45,7 @@ describe('servers that a discovery server lists no more', () => {
     ])
   })
 
-  it('go after 20 minutes, though they answer: who is registered is listed again by then', async () => {
+  it('are removed after 20 minutes, though they answer', async () => {
     const one = await start({ name: 'one' })
     const lds = await discoveryServer(one)
     const rounds = new Rounds(standard([lds.url]))
@@ -56,7 +56,7 @@ describe('servers that a discovery server lists no more', () => {
     expect(await rounds.next()).toEqual([])
   })
 
-  it('go at once where they do not answer: they have signed off, and ended', async () => {
+  it('are removed immediately if they do not answer', async () => {
     const [one, two, three] = [
       await start({ name: 'one' }),
       await start({ name: 'two' }),
@@ -75,7 +75,7 @@ describe('servers that a discovery server lists no more', () => {
     expect(ids(await rounds.next())).toEqual([three.url])
   })
 
-  it('go when their discovery server has been silent meanwhile, and they do not answer any more', async () => {
+  it('are removed if they stop answering while their discovery server is silent', async () => {
     const one = await start({ name: 'one' })
     const lds = await discoveryServer(one)
     const rounds = new Rounds(standard([lds.url]), IMPATIENT)
@@ -89,7 +89,7 @@ describe('servers that a discovery server lists no more', () => {
     expect(await rounds.next()).toEqual([])
   })
 
-  it('are asked a few in a round, and each of them once a minute', async () => {
+  it('are called a few in a round, and each once a minute', async () => {
     const all = await Promise.all(
       Array.from({ length: 100 }, (_, index) => start({ name: `server ${index}` })),
     )
@@ -106,7 +106,7 @@ describe('servers that a discovery server lists no more', () => {
     expect(Math.min(...asked())).toBe(2)
   })
 
-  it('are not offered twice where the discovery server lists them under another spelling now', async () => {
+  it('are not offered twice if the discovery server lists them under another spelling', async () => {
     const one = await start({ name: 'one' })
     const lds = await discoveryServer(one)
     const rounds = new Rounds(standard([lds.url]))
@@ -117,7 +117,7 @@ describe('servers that a discovery server lists no more', () => {
     expect(ids(await rounds.next())).toEqual([`${one.url}renamed`])
   })
 
-  it('go at once where the server that is asked speaks for itself alone', async () => {
+  it('are removed immediately at a server that reports only itself', async () => {
     const plc = await start({ name: 'plc' })
     const rounds = new Rounds(standard([plc.url]))
     await rounds.first()

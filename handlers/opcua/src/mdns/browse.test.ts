@@ -186,7 +186,7 @@ describe.skipIf(missingAvahi.length > 0)(
       expect(logged).toEqual([])
     })
 
-    it('come within a second when they announce themselves, and are gone within a second when they say goodbye', async () => {
+    it('appear within a second of an announcement, and disappear within a second of a goodbye', async () => {
       const host = await lan.addHost(1)
       const lists = browse([host])
       expect((await lists.next()).value).toEqual([])
@@ -205,7 +205,7 @@ describe.skipIf(missingAvahi.length > 0)(
       expect(Math.min(...took.map(({ gone }) => gone))).toBeLessThan(1000)
     })
 
-    it('stay however often somebody else says goodbye for them, and those go that do not answer then', async () => {
+    it('stay after any number of forged goodbyes, unless they do not answer', async () => {
       const host = await lan.addHost(1)
       const lists = browse([host])
       await avahi(host, 'plc1', { Mixer: { port: 4840, text: [] } })
@@ -229,7 +229,7 @@ describe.skipIf(missingAvahi.length > 0)(
       }
     })
 
-    it('are found on an interface that comes later, and again when it has gone and come back', async () => {
+    it('are found on a later interface, and again after it was removed and added', async () => {
       const host = await lan.addHost(1)
       const lists = browse([{ ...host, link: `${host.link.slice(0, -1)}2` }])
       expect((await lists.next()).value).toEqual([])
@@ -270,7 +270,7 @@ describe.skipIf(missing.length > 0)(`browsing over multicast${needs(missing)}`, 
     await until(lists, (servers) => servers.length === 0)
   })
 
-  it('forgets a server whose time has run out without a goodbye', async () => {
+  it('removes a server that expires without a goodbye', async () => {
     const host = await lan.addHost(1)
     const lists = browse([host])
     await lists.next()
@@ -281,7 +281,7 @@ describe.skipIf(missing.length > 0)(`browsing over multicast${needs(missing)}`, 
     expect(Date.now() - begin).toBeGreaterThan(1000)
   })
 
-  it('believes no address outside of the network that it was announced on, unless it is told to', async () => {
+  it('ignores addresses outside of the receiving network, unless allowed', async () => {
     const [one, other] = [await lan.addHost(1), await lan.addHost(2)]
     const [lists, allowing] = [
       browse([one, other]),
@@ -297,7 +297,7 @@ describe.skipIf(missing.length > 0)(`browsing over multicast${needs(missing)}`, 
     expect(names(allowed)).toEqual(['to 10.193.2.2', 'to 10.96.0.1'])
   })
 
-  it('ignores answers that do not come from the port of multicast DNS', async () => {
+  it('ignores answers from other ports than that of multicast DNS', async () => {
     const host = await lan.addHost(1)
     const lists = browse([host])
     await lists.next()
@@ -306,7 +306,7 @@ describe.skipIf(missing.length > 0)(`browsing over multicast${needs(missing)}`, 
     expect(names(await until(lists, (servers) => servers.length > 0))).toEqual(['good'])
   })
 
-  it('lives through broken messages', async () => {
+  it('survives broken messages', async () => {
     const host = await lan.addHost(1)
     const lists = browse([host])
     await lists.next()
@@ -324,7 +324,7 @@ describe.skipIf(missing.length > 0)(`browsing over multicast${needs(missing)}`, 
     expect(names(await until(lists, (servers) => servers.length > 0))).toEqual(['good'])
   })
 
-  it('finds a server that is announced within a flood of forged ones, of which it takes a few', async () => {
+  it('finds an announced server during a flood of forged announcements', async () => {
     const [bad, good] = [await lan.addHost(1), await lan.addHost(2)]
     const lists = browse([bad, good])
     await lists.next()
@@ -348,7 +348,7 @@ describe.skipIf(missing.length > 0)(`browsing over multicast${needs(missing)}`, 
     expect(found.length).toBeLessThanOrEqual(201)
   })
 
-  it('ends with its signal, also while it waits', async () => {
+  it('ends with its signal, also during a wait', async () => {
     const lists = browse([await lan.addHost(1)])
     await lists.next()
     const next = lists.next()

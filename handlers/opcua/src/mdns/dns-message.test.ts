@@ -70,7 +70,7 @@ function chain(bytes: number): number[] {
 }
 
 describe('DNS messages', () => {
-  it('come out as they went in, with names that share their ends', () => {
+  it('survive a round trip, with names that share suffixes', () => {
     fc.assert(
       fc.property(
         fc.array(fc.record({ target: instance, ttl: fc.nat(0xffffffff) }), { maxLength: 8 }),
@@ -92,7 +92,7 @@ describe('DNS messages', () => {
     )
   })
 
-  it('are split where there are many questions, and leave out known answers that do not fit', () => {
+  it('are split for many questions, and omit known answers that do not fit', () => {
     const names = Array.from({ length: 100 }, (_, index) => [`server number ${index}`, ...SERVICE])
     const messages = encodeQuery(names.map((name) => ({ name, type: 'SRV' })))
     expect(messages.length).toBeGreaterThan(1)
@@ -116,7 +116,7 @@ describe('DNS messages', () => {
     )
   })
 
-  it('with one byte changed or cut off are read or refused, and never throw', {
+  it('with a changed or missing byte are read or refused, and never throw', {
     timeout: timeoutMs,
   }, () => {
     const answers = ['a', 'b.c', 'ü'].map((first): PtrRecord => {
@@ -138,7 +138,7 @@ describe('DNS messages', () => {
     )
   })
 
-  it('give SRV, TXT and addresses, and pass over what is not known', () => {
+  it('contain SRV, TXT and address records; unknown records are skipped', () => {
     const name = [1, 0x41, 0]
     const message = Buffer.concat([
       header(0, 6, 0, 0),
@@ -233,7 +233,7 @@ describe('DNS messages', () => {
     expect(decodeResponse(message, SERVICE) ?? []).toHaveLength(records)
   })
 
-  it('give names that end in others, wherever these stand', () => {
+  it('may have names that point to other names', () => {
     const message = Buffer.concat([
       header(0, 3, 0, 0),
       Buffer.from(record([1, 0x61, 1, 0x62, 0], 12, 1, 9, [1, 0x63, 0xc0, 14])),
@@ -251,7 +251,7 @@ describe('DNS messages', () => {
     expect(decodeResponse(message, ['C', 'B'])).toHaveLength(1)
   })
 
-  it('are no responses when they are queries, or carry an error or another opcode', () => {
+  it('are not responses with a query, an error or another opcode', () => {
     expect(
       decodeResponse(encodeQuery([{ name: SERVICE, type: 'PTR' }])[0] ?? Buffer.alloc(0)),
     ).toBeUndefined()
@@ -262,7 +262,7 @@ describe('DNS messages', () => {
     }
   })
 
-  it('have names that differ by dots within labels, and not by case', () => {
+  it('have names that differ by dots inside labels, and not by case', () => {
     expect(nameKey(['a.b', 'c'])).not.toBe(nameKey(['a', 'b', 'c']))
     expect(nameKey(['a\\', 'c'])).not.toBe(nameKey(['a\\.c']))
     expect(nameKey(['PLC', 'Local'])).toBe(nameKey(['plc', 'local']))

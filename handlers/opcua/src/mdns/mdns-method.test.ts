@@ -33,7 +33,7 @@ function within(hostNames: HostNames, ...networks: string[]): Reach {
   })
 }
 
-it('gives servers as they are announced, and of a discovery server those that it lists, asked by its address', async () => {
+it('yields announced servers, and the servers of a discovery server, called at its address', async () => {
   const listed = await start()
   const lds = await start()
   lds.applications = [DISCOVERY_SERVER, ...listed.applications]
@@ -66,7 +66,7 @@ it('gives servers as they are announced, and of a discovery server those that it
   expect(found).toEqual([['opc.tcp://plc.local:4841', url], [url], [], []])
 })
 
-it('does not call a discovery server where servers may not be called, whoever announces it, and says so once', async () => {
+it('does not call a discovery server outside the callable networks, and logs it once', async () => {
   const victim = await start()
   const clock = new ManualClock()
   async function* lists() {

@@ -11,7 +11,7 @@ const service = {
 }
 
 describe('a server that announces itself', () => {
-  it('is given by its host, port and path, with its addresses by their reach', () => {
+  it('has a URL of host, port and path, and addresses in the order of their scope', () => {
     const addresses = ['fe80::1%eth0', '2001:db8::1', '192.0.2.1']
     expect(mdnsServer({ ...service, addresses })).toEqual({
       name: 'Mixer 1.2',
@@ -34,7 +34,7 @@ describe('a server that announces itself', () => {
     expect(mdnsServer({ ...service, text })?.discoveryUrl).toBe(`opc.tcp://plc1.local:4840${path}`)
   })
 
-  it('is a discovery server by its capabilities, of which only identifiers count', () => {
+  it('is a discovery server by its capabilities, of which only valid identifiers count', () => {
     const caps = `caps=LDS, NA,,a b,${'x'.repeat(40)}`
     expect(mdnsServer({ ...service, text: [caps] })).toMatchObject({
       capabilities: ['LDS', 'NA'],
@@ -47,7 +47,7 @@ describe('a server that announces itself', () => {
     ['a user', ['user@plc', 'local']],
     ['nothing in it', []],
     ["node-opcua's nonsense in it", ['!TODO-find how to extract hostname']],
-  ])('is given by the address of who says so, where its host name has %s', (_, target) => {
+  ])("has the sender's address in its URL if its host name has %s", (_, target) => {
     const addresses = ['192.0.2.1', '192.0.2.7', 'fe80::1%eth0']
     expect(
       mdnsServer({ ...service, target, addresses, sender: '192.0.2.7', text: [] }),
@@ -67,11 +67,11 @@ describe('a server that announces itself', () => {
       'neither a host name nor an address for a URL',
       { target: ['a b'], addresses: ['fe80::1%eth0'] },
     ],
-  ])('is none with %s', (_, change) => {
+  ])('is undefined with %s', (_, change) => {
     expect(mdnsServer({ ...service, ...change })).toBeUndefined()
   })
 
-  it('is one, however many networks and names it is announced on', () => {
+  it('is one server on several networks and with several names', () => {
     const one = mdnsServer(service)
     const other = mdnsServer({
       ...service,

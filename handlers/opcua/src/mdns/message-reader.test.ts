@@ -54,7 +54,7 @@ function read(message: Buffer, { from = SENDER, now = 0 } = {}): string[] | unde
 }
 
 describe('messages of multicast DNS', () => {
-  it('are read from the port and the networks that they may come from', () => {
+  it('are read only from the allowed port and networks', () => {
     const message = addresses('192.0.2.1')
     expect(read(message)).toEqual(['192.0.2.1'])
     expect(read(message, { from: { ...SENDER, port: 5399 } })).toBeUndefined()
@@ -63,7 +63,7 @@ describe('messages of multicast DNS', () => {
     expect(read(message)).toBeUndefined()
   })
 
-  it('name addresses of the network that they came in on, or of those that are allowed, and a few only', () => {
+  it('may contain a few addresses of the receiving network or of allowed networks', () => {
     const all = [
       '192.0.2.7',
       '198.51.100.7',
@@ -83,7 +83,7 @@ describe('messages of multicast DNS', () => {
     expect(read(addresses(...many), { now: 1000 })).toHaveLength(64)
   })
 
-  it('of one who sends thousands are not read, and those of others are', () => {
+  it('of a sender over its limit are dropped, and others are read', () => {
     const message = text()
     const started = processorMs()
     const heard = Array.from({ length: 50_000 }, () => read(message)).filter(
@@ -98,7 +98,7 @@ describe('messages of multicast DNS', () => {
     expect(read(addresses('192.0.2.1'), { now: 1000 })).toEqual(['192.0.2.1'])
   })
 
-  it('of strangers, and queries, take nothing from those who answer', () => {
+  it('of strangers, and queries, do not use the limit of responders', () => {
     const query = addresses('192.0.2.1')
     query.writeUInt16BE(0, 2)
     for (let index = 0; index < 10_000; index++) {
@@ -109,7 +109,7 @@ describe('messages of multicast DNS', () => {
     expect(read(addresses('192.0.2.1'))).toEqual(['192.0.2.1'])
   })
 
-  it('cost little when they come from strangers, whatever is in them', () => {
+  it('of strangers are cheap, with any content', () => {
     const message = addresses(...Array.from({ length: 300 }, () => '192.0.2.1'))
     const started = processorMs()
     for (let count = 0; count < 5000; count++)

@@ -19,8 +19,8 @@ function next(count: number): number[] {
   })
 }
 
-describe('questions who is there', () => {
-  it('are asked soon, and then with waits twice as long each time, up to an hour', () => {
+describe('queries for all services', () => {
+  it('are sent soon, and then with doubled waits up to an hour', () => {
     expect(schedule.takeDue(now)).toBe(false)
     schedule.begin(now)
     expect(next(7)).toEqual([70, 1070, 3070, 7070, 15_070, 31_070, 63_070])
@@ -28,7 +28,7 @@ describe('questions who is there', () => {
     expect(next(2)).toEqual([3_600_000, 7_200_000])
   })
 
-  it('begin anew with the shortest wait, whenever something is gone', () => {
+  it('restart with the shortest wait', () => {
     schedule.begin(now)
     next(12)
     now += 5000
@@ -36,7 +36,7 @@ describe('questions who is there', () => {
     expect(next(4)).toEqual([70, 1070, 3070, 7070])
   })
 
-  it('are not asked twice in a second, and not put off, however often they begin anew', () => {
+  it('are not sent twice in a second, and not postponed, by any number of restarts', () => {
     schedule.begin(now)
     next(1)
     const times: number[] = []

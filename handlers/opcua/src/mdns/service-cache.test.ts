@@ -48,8 +48,8 @@ const found = () => cache.resolved().map(({ name, addresses }) => [name[0], ...a
 const asked = () =>
   cache.takeDueQuestions(now, false).questions.map(({ name, type }) => `${type} ${name[0]}`)
 
-describe('what is known of services', () => {
-  it('gives a service once its host and an address are known, in whichever order they come', () => {
+describe('the cache of services', () => {
+  it('resolves a service after its host and an address arrived in any order', () => {
     take(address(), txt('path=/UA'), srv(), pointer())
     expect(cache.resolved()).toEqual([
       {
@@ -63,7 +63,7 @@ describe('what is known of services', () => {
     ])
   })
 
-  it('asks for what is missing at once, and again with longer and longer waits, and not for ever', () => {
+  it('queries missing records immediately, and then with increasing waits and an end', () => {
     take(pointer())
     expect(found()).toEqual([])
     const times: number[] = []
@@ -78,7 +78,7 @@ describe('what is known of services', () => {
     expect(asked()).toEqual(['TXT PLC 1.2', 'A plc1', 'AAAA plc1'])
   })
 
-  it('forgets a service at once that says goodbye', () => {
+  it('removes a service immediately after its goodbye', () => {
     take(pointer(), srv(), address())
     expect(found()).toHaveLength(1)
     take(pointer(0))
@@ -88,7 +88,7 @@ describe('what is known of services', () => {
     expect(found()).toEqual([])
   })
 
-  it('asks for a record before it runs out, four times, and forgets it then', () => {
+  it('queries a record four times before it expires', () => {
     take(pointer(), srv(), txt(), address())
     const begin = now
     const times: number[] = []
@@ -101,7 +101,7 @@ describe('what is known of services', () => {
     expect(now - begin).toBe(120_000)
   })
 
-  it('keeps a service whose record is given anew', () => {
+  it('keeps a service with a refreshed record', () => {
     take(pointer(), srv(), txt(), address())
     now += 100_000
     take(srv(), address())
@@ -110,7 +110,7 @@ describe('what is known of services', () => {
     expect(found()).toEqual([['PLC 1.2', '192.0.2.1']])
   })
 
-  it('names answers that it knows for more than half of their time', () => {
+  it('lists records as known for the first half of their validity', () => {
     take(pointer(100), srv(), txt(), address())
     now += 40_000
     expect(cache.takeDueQuestions(now, true)).toMatchObject({
@@ -121,7 +121,7 @@ describe('what is known of services', () => {
     expect(cache.takeDueQuestions(now, true).known).toEqual([])
   })
 
-  it('takes new addresses for the old ones, which belong to an earlier announcement', () => {
+  it('replaces addresses of an earlier announcement', () => {
     take(pointer(), srv(), address('192.0.2.1'))
     take(address('192.0.2.2'), address('2001:db8::1'))
     expect(found()).toEqual([['PLC 1.2', '192.0.2.1', '192.0.2.2', '2001:db8::1']])
@@ -132,7 +132,7 @@ describe('what is known of services', () => {
     expect(found()).toEqual([['PLC 1.2', '192.0.2.3']])
   })
 
-  it('remembers so many services of one sender, and of all, and no hosts that no service is on', () => {
+  it('limits the services of a sender and in total, and ignores hosts without services', () => {
     const many = Array.from({ length: 10 }, (_, index) => [`forged ${index}`, ...TYPE])
     cache.take(
       many.flatMap((name) => [pointer(4500, name), srv(120, name)]),
@@ -148,7 +148,7 @@ describe('what is known of services', () => {
     expect(cache.refused).toBe(7 + 8)
   })
 
-  it('ignores pointers of other types, and what is said of services that nobody named', () => {
+  it('ignores pointers of other types, and records of unknown services', () => {
     take({
       type: 'PTR',
       name: ['_http', '_tcp', 'local'],
@@ -163,7 +163,7 @@ describe('what is known of services', () => {
   })
 })
 
-describe('what others say of a service', () => {
+describe('a record from another sender', () => {
   const moved = (ttl = 120): DnsRecord => ({
     type: 'SRV',
     name: PLC,
@@ -200,7 +200,7 @@ describe('what others say of a service', () => {
       ['PTR _opcua-tcp', 'SRV PLC 1.2', 'A plc1'],
     ],
   ])(
-    'makes it asked for at once and changes nothing when it answers: %s',
+    'causes an immediate query and no change if the first sender answers: %s',
     (_, records, questions) => {
       takeFromOther(...records)
       expect(cache.nextDue(now)).toBe(now)
@@ -215,7 +215,7 @@ describe('what others say of a service', () => {
     },
   )
 
-  it('does not name a service that is in doubt as one that is known', () => {
+  it('keeps a service in doubt out of the known answers', () => {
     takeFromOther(pointer(0))
     expect(cache.takeDueQuestions(now, false)).toMatchObject({
       questions: [{ type: 'PTR', name: TYPE }],
@@ -223,7 +223,7 @@ describe('what others say of a service', () => {
     })
   })
 
-  it('makes it gone when nobody answers three questions', () => {
+  it('removes a record after three queries without an answer', () => {
     takeFromOther(pointer(0))
     const begin = now
     const times: number[] = []
@@ -234,7 +234,7 @@ describe('what others say of a service', () => {
     expect(cache.takeRemovals()).toBe(0)
   })
 
-  it('takes the place of what it has said when it does not answer, and not before', () => {
+  it('replaces a record after its sender did not answer, and not before', () => {
     takeFromOther(moved(), address(other))
     for (let left = 2; left > 0; left--) {
       step()
@@ -248,14 +248,14 @@ describe('what others say of a service', () => {
     expect(place()).toEqual([[4999, other]])
   })
 
-  it('is not heard when it is that a record is true for less long', () => {
+  it('cannot shorten the validity of a record', () => {
     takeFromOther(pointer(1), srv(1), address('192.0.2.1', 1))
     now += 5000
     cache.expire(now)
     expect(place()).toEqual([[4840, '192.0.2.1']])
   })
 
-  it('keeps it when it is the same, as of one that speaks by IPv4 and IPv6', () => {
+  it('confirms an equal record, as a sender with IPv4 and IPv6 does', () => {
     for (let round = 0; round < 3; round++) {
       cache.take([pointer(), srv(), txt('path=/UA'), address()], 'fe80::1%eth0', now)
       now += 100_000
@@ -266,7 +266,7 @@ describe('what others say of a service', () => {
     ])
   })
 
-  it('does not make it asked for again and again when two fight for a name', () => {
+  it('causes a bounded number of queries in a name conflict', () => {
     let questions = 0
     for (const end = now + 60_000; now < end; now += 50) {
       const names = asked()
@@ -280,10 +280,10 @@ describe('what others say of a service', () => {
   })
 })
 
-describe('what a message costs', () => {
+describe('the cost of a message', () => {
   const services = Array.from({ length: 200 }, (_, index) => [`server ${index}`, ...TYPE])
 
-  it('is little, however many services are known', () => {
+  it('is small with any number of services', () => {
     cache = new ServiceCache({ type: TYPE })
     for (let sender = 1; sender <= 5; sender++) {
       const names = services.map(([first, ...type]) => [`${first} of ${sender}`, ...type])

@@ -49,7 +49,7 @@ const ENCRYPT = endpoint('SignAndEncrypt Basic256Sha256')
 const BEST = endpoint('SignAndEncrypt Aes256_Sha256_RsaPss')
 
 describe('the choice of an endpoint', () => {
-  it('takes the best security first, and what is not secured last, where there is nothing to lose', () => {
+  it('prefers the best security without a credential, and takes insecure endpoints last', () => {
     const all = [
       '1 None',
       '2 Basic256Sha256',
@@ -59,13 +59,13 @@ describe('the choice of an endpoint', () => {
     expect(choose([NONE, SIGN, BEST, ENCRYPT], anonymous, { isTrusted: () => false })).toEqual(all)
   })
 
-  it('sends a password only encrypted, unless it is told otherwise', () => {
+  it('sends a password only encrypted, unless allowed otherwise', () => {
     expect(choose([NONE, SIGN, ENCRYPT], password)).toEqual(['3 Basic256Sha256'])
     expect(choose([NONE, SIGN], password)).toBe('security')
     expect(choose([NONE], password, { allowUnencryptedPasswords: true })).toEqual(['1 None'])
   })
 
-  it('sends a password unencrypted to no server that takes it encrypted, whether that one is trusted or not', () => {
+  it('never sends a clear-text password to a server with an encrypted endpoint, trusted or not', () => {
     const told = { allowUnencryptedPasswords: true }
     expect(choose([NONE, ENCRYPT], password, told)).toEqual(['3 Basic256Sha256'])
     expect(choose([NONE, ENCRYPT], password, { ...told, isTrusted: () => false })).toBe('trust')
@@ -76,7 +76,7 @@ describe('the choice of an endpoint', () => {
     expect(choose([NONE, forOthers], password, told)).toEqual(['1 None'])
   })
 
-  it('proves a certificate of a user where messages are at least signed', () => {
+  it('uses a user certificate only with signed messages', () => {
     expect(choose([NONE, SIGN, ENCRYPT], userCertificate)).toEqual([
       '3 Basic256Sha256',
       '2 Basic256Sha256',
@@ -84,12 +84,12 @@ describe('the choice of an endpoint', () => {
     expect(choose([NONE], userCertificate, { allowUnencryptedPasswords: true })).toBe('security')
   })
 
-  it('gives a credential to nobody whose certificate is not trusted', () => {
+  it('sends no credential without a trusted certificate', () => {
     for (const token of [password, userCertificate])
       expect(choose([NONE, ENCRYPT], token, { isTrusted: () => false })).toBe('trust')
   })
 
-  it('knows no policies that are deprecated, nor any that it does not know, nor a secured one without a certificate', () => {
+  it('ignores deprecated and unknown policies, and secured endpoints without a certificate', () => {
     const bad = [
       endpoint('SignAndEncrypt Basic128Rsa15'),
       endpoint('SignAndEncrypt Basic256'),
@@ -102,7 +102,7 @@ describe('the choice of an endpoint', () => {
     for (const token of [anonymous, password]) expect(choose(bad, token)).toBe('security')
   })
 
-  it('says when no endpoint takes such a user, or speaks UA-TCP', () => {
+  it('reports that no endpoint takes such a user, or has UA-TCP', () => {
     expect(choose([endpoint('None None', { userTokenTypes: [1] })], anonymous)).toBe('user-token')
     expect(choose([endpoint('None None', { endpointUrl: 'https://plc1' })], anonymous)).toBe(
       'user-token',

@@ -80,7 +80,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-it('loads node-opcua for the first session only, and for no discovery without one, writes nothing, and leaves nothing open that keeps a process alive', async () => {
+it('loads node-opcua only for the first session, writes no files, and does not keep the process alive', async () => {
   const home = path.join(folder, 'home')
   const tmp = path.join(folder, 'tmp')
   mkdirSync(tmp)
@@ -95,7 +95,7 @@ it('loads node-opcua for the first session only, and for no discovery without on
   expect(existsSync(home)).toBe(false)
 })
 
-it('says what to install where node-opcua is not installed', async () => {
+it('names the package to install without node-opcua', async () => {
   const alone = path.join(folder, 'alone.mjs')
 
   copyFileSync(program, alone)

@@ -39,7 +39,7 @@ describe.skipIf(missingForOpen62541.length > 0)(
   () => {
     const peers = useOpen62541()
 
-    it('adds its state, its product and its namespaces to what the handler offers, where serverDetails are wanted', async () => {
+    it('adds state, product and namespaces to the device with serverDetails', async () => {
       const { url } = await peers.start('Mixer')
       const plain = await offered(url, {})
       const detailed = await offered(url, { serverDetails: true })
@@ -50,7 +50,7 @@ describe.skipIf(missingForOpen62541.length > 0)(
       })
     })
 
-    it('is without security where the server does not trust our certificate, unless there is a password to lose', async () => {
+    it("has no security if the server refuses the handler's certificate, and fails with a password", async () => {
       const open = await peers.start('Mixer', '-s')
       expect(await read(open.port)).toEqual({ OPCUA_SERVER_DETAILS: 'anonymous', ...FACTS })
       const { port } = await peers.start('Mixer', '-s', '-u', 'anna:geheim')
@@ -65,7 +65,7 @@ describe.skipIf(missingForOpen62541.length > 0)(
       ])
     })
 
-    it('is one of a user, whose password goes to a trusted server and encrypted only', async () => {
+    it('has a user, whose password goes encrypted to a trusted server only', async () => {
       const secured = await peers.start('Mixer', '-s', '-t', '-u', 'anna:geheim')
       expect(await read(secured.port, anna)).toEqual({
         OPCUA_SERVER_DETAILS: 'certificate-not-trusted',
@@ -79,7 +79,7 @@ describe.skipIf(missingForOpen62541.length > 0)(
       expect(await read(plain.port, anna, { allowUnencryptedPasswords: true })).toEqual(user)
     })
 
-    it('does not come about with a wrong password, an unknown user or none, and says which', async () => {
+    it('fails with a wrong password, an unknown user or none, and reports which', async () => {
       const { port } = await peers.start('Mixer', '-s', '-t', '-u', 'anna:geheim')
       const refused = { OPCUA_SERVER_DETAILS: 'credential-refused' }
       expect(
@@ -91,7 +91,7 @@ describe.skipIf(missingForOpen62541.length > 0)(
       expect(await read(port)).toEqual({ OPCUA_SERVER_DETAILS: 'credential-wanted' })
     })
 
-    it('is over where the server is killed, and comes about with the one that takes its place', async () => {
+    it('ends when the server is killed, and opens with its replacement', async () => {
       const before = await peers.start('Mixer')
       const cut = await Cut.before(before)
       try {
@@ -114,7 +114,7 @@ describe.skipIf(missingForOpen62541.length > 0)(
       }
     })
 
-    it('that is cut off anywhere leaves the server without details, in time, and no connection open', async () => {
+    it('that breaks at any point leaves no details, in time, and no open connection', async () => {
       const server = await peers.start('Mixer')
       const cut = await Cut.before(server)
       try {

@@ -103,7 +103,7 @@ it.each([
   [3, 'sends chunks without end', sendChunks],
   [4, 'sends chunks without end', sendChunks],
 ] as const)(
-  'a session is over in time, and its socket closed, where the server after %i messages %s',
+  'a session ends in time, with a closed socket, if the server after %i messages %s',
   async (messages, _, intrude) => {
     const line = await Line.open(messages, intrude)
     try {

@@ -114,12 +114,12 @@ const FACTS = {
 const anna = { username_default: 'anna', password_default: 'geheim' }
 
 describe('a session with a server', () => {
-  it('tells its state, its product and its namespaces, without a user', async () => {
+  it('reads state, product and namespaces without a user', async () => {
     expect(await read(open.url)).toEqual({ OPCUA_SERVER_DETAILS: 'anonymous', ...FACTS })
     expect(logged).toEqual([])
   })
 
-  it('is one of a user, where there is a credential and the certificate of the server is trusted', async () => {
+  it('has a user with a credential and a trusted certificate of the server', async () => {
     const trusted_server_certificates = open.certificate
     expect(await read(open.url, { ...anna, trusted_server_certificates })).toEqual({
       OPCUA_SERVER_DETAILS: 'user',
@@ -128,7 +128,7 @@ describe('a session with a server', () => {
     expect(open.logins).toEqual([['anna', 'geheim']])
   })
 
-  it('sends no password to a server whose certificate is not trusted, unless it is told to', async () => {
+  it('sends no password to a server without a trusted certificate, unless allowed', async () => {
     expect(await read(open.url, anna)).toEqual({ OPCUA_SERVER_DETAILS: 'certificate-not-trusted' })
     const trusted_server_certificates = strict.certificate
     expect(await read(open.url, { ...anna, trusted_server_certificates })).toEqual({
@@ -140,7 +140,7 @@ describe('a session with a server', () => {
     })
   })
 
-  it('sends no password unencrypted, unless it is told to', async () => {
+  it('sends no clear-text password, unless allowed', async () => {
     expect(await read(unencrypted.url, anna, { trustAnyServer: true })).toEqual({
       OPCUA_SERVER_DETAILS: 'security-too-weak',
     })
@@ -150,7 +150,7 @@ describe('a session with a server', () => {
     expect(unencrypted.logins).toEqual([['anna', 'geheim']])
   })
 
-  it('says that a credential is wanted, or refused', async () => {
+  it('reports that a credential is wanted or refused', async () => {
     expect(await read(unencrypted.url)).toEqual({ OPCUA_SERVER_DETAILS: 'credential-wanted' })
     const wrong = { ...anna, password_default: 'falsch' }
     expect(await read(open.url, wrong, { trustAnyServer: true })).toEqual({
@@ -159,7 +159,7 @@ describe('a session with a server', () => {
     expect(logged.join()).not.toContain('falsch')
   })
 
-  it('is opened without security, where the server does not know our certificate and there is nothing to lose', async () => {
+  it("has no security without a credential if the server refuses the handler's certificate", async () => {
     expect(await read(strict.url)).toEqual({ OPCUA_SERVER_DETAILS: 'anonymous', ...FACTS })
     expect(await read(strict.url, anna, { trustAnyServer: true })).toEqual({})
     expect(strict.logins).toEqual([])
@@ -167,7 +167,7 @@ describe('a session with a server', () => {
   })
 
   it.skipIf(!hasOpenssl)(
-    'is one of a user by a certificate (needs the Debian package openssl)',
+    'has a user with a certificate (needs the Debian package openssl)',
     async () => {
       const user = certificates.issue({ subjectAltName: 'URI:urn:anna', algorithm: 'rsa:2048' })
       const texts = { certificate_default: user.certificate, private_key_default: user.privateKey }
@@ -180,12 +180,12 @@ describe('a session with a server', () => {
     },
   )
 
-  it('is over when it has been read: the server has neither sessions nor connections left', async () => {
+  it('leaves the server without sessions and connections', async () => {
     await read(open.url)
     await expect.poll(() => [open.sessions, open.connections]).toEqual([0, 0])
   })
 
-  it('is not opened again before it is time, and a server that is gone keeps what it told', async () => {
+  it('is not opened again too early, and a stopped server keeps its properties', async () => {
     const reader = await sessions()
     await reader.update([known(open.url)], stop.signal)
     const before = reader.of({ discoveryUrl: open.url })
@@ -235,7 +235,7 @@ describe('a server that misbehaves', () => {
       socket.pipe(upstream).pipe(socket)
     })
 
-  it('is sent no password unencrypted where somebody between cuts off what is encrypted, whatever it is told', async () => {
+  it('receives no clear-text password if an attacker breaks encrypted connections, even if allowed', async () => {
     let cut = 0
     const url = await listen((socket) => {
       const upstream = connect(readEndpointUrl(open.url)?.port ?? 0, '127.0.0.1')
@@ -266,7 +266,7 @@ describe('a server that misbehaves', () => {
       (socket) => void socket.write(Buffer.from('41434b46ffffffff', 'hex')),
     ],
   ])(
-    'and %s when a session is wanted leaves its device without details, in time, and no connection open',
+    'and %s in a session leaves its device without details, in time, and no open connection',
     async (_, later) => {
       const url = await relay(later)
       const begin = Date.now()
@@ -277,7 +277,7 @@ describe('a server that misbehaves', () => {
     },
   )
 
-  it('does not cost those their turn who come behind it: they are read in the next round', async () => {
+  it('does not cost later servers their turn: the next round reads them', async () => {
     const url = await listen((socket) => void socket.resume())
     const silent = ['a', 'b', 'c', 'd'].map((path) => known(`${url}/${path}`))
     const reader = await sessions({}, {}, { roundMs: 5000 })
@@ -288,7 +288,7 @@ describe('a server that misbehaves', () => {
     expect(reader.of({ discoveryUrl: open.url })).toMatchObject({ OPCUA_PRODUCT_NAME: 'Mixer' })
   })
 
-  it('is tried again later, and does not keep others from being read', async () => {
+  it('is tried again later, and does not delay others', async () => {
     const url = await relay(() => undefined)
     const reader = await sessions({}, {}, { sessionMs: 5000 })
     await reader.update([known(url), known(open.url)], stop.signal)

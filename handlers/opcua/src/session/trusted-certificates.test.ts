@@ -24,7 +24,7 @@ const isTrusted = (named: Issued[], chain: Issued[], at = now) =>
 describe.skipIf(!hasOpenssl)(
   `trust in servers${hasOpenssl ? '' : ' (needs the Debian package openssl)'}`,
   () => {
-    it('is in a certificate that is named, for as long as it is valid', () => {
+    it('covers a named certificate while it is valid', () => {
       const server = certificates.issue(own)
       const other = certificates.issue(own)
       expect(isTrusted([server], [server])).toBe(true)
@@ -35,7 +35,7 @@ describe.skipIf(!hasOpenssl)(
       expect(isTrusted([server], [server], now - 7_200_000 - 86_400_000)).toBe(false)
     })
 
-    it('is in what a named issuer has issued, also through another one that the server shows', () => {
+    it('covers certificates of a named issuer, also through an intermediate issuer of the server', () => {
       const root = certificates.issue({ isIssuer: true })
       const between = certificates.issue({ isIssuer: true, issuer: root })
       const server = certificates.issue({ ...own, issuer: between })
@@ -45,7 +45,7 @@ describe.skipIf(!hasOpenssl)(
       expect(isTrusted([root], [server, root])).toBe(false)
     })
 
-    it('is not in what one has issued who is no issuer', () => {
+    it('excludes certificates signed by a certificate that is not an authority', () => {
       const root = certificates.issue({ isIssuer: true })
       const device = certificates.issue({ ...own, issuer: root })
       const forged = certificates.issue({ ...own, issuer: device })
@@ -54,7 +54,7 @@ describe.skipIf(!hasOpenssl)(
       expect(isTrusted([device], [forged])).toBe(false)
     })
 
-    it('is not in the certificate of another application, however it is written', () => {
+    it('excludes the certificate of another application, in any spelling', () => {
       const root = certificates.issue({ isIssuer: true })
       const names = [
         'URI:urn:plc2',
@@ -72,7 +72,7 @@ describe.skipIf(!hasOpenssl)(
       }
     })
 
-    it('is not in what is no certificate', () => {
+    it('excludes bytes that are not a certificate', () => {
       const server = certificates.issue(own)
       const trusted = new TrustedCertificates(server.certificate)
       for (const bytes of [

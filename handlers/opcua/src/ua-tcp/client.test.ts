@@ -54,8 +54,8 @@ function findAt(port: number, options: Partial<CallOptions> = {}) {
 
 const { signal } = new AbortController()
 
-describe('asking a server', () => {
-  it('gives its answer, however many chunks that takes, and leaves no connection behind', async () => {
+describe('a service call', () => {
+  it('returns an answer of any number of chunks, and closes the connection', async () => {
     const server = await simulated()
     server.chunkBytes = 500
     server.applications = Array.from({ length: 100 }, (_, index) =>
@@ -75,7 +75,7 @@ describe('asking a server', () => {
     await expect.poll(() => server.connections).toBe(0)
   })
 
-  it('says why there is no connection', async () => {
+  it('reports why there is no connection', async () => {
     const { port } = await simulated()
     await closing.pop()?.()
     await expect(findAt(port)).rejects.toMatchObject({
@@ -87,7 +87,7 @@ describe('asking a server', () => {
     })
   })
 
-  it('calls the next address where nobody takes the call', async () => {
+  it('tries the next address if an address does not accept the connection', async () => {
     const server = await simulated()
     const found = await callService(findServers, target(server.port, ['127.0.0.2', '127.0.0.1']), {
       signal,
@@ -95,7 +95,7 @@ describe('asking a server', () => {
     expect(found).toHaveLength(1)
   })
 
-  it('over IPv6 works as over IPv4', async (context) => {
+  it('works over IPv6', async (context) => {
     const server = await SimulatedServer.start({ host: '::1' }).catch(() => undefined)
     if (server === undefined) return context.skip('there is no IPv6 here')
     closing.push(() => server.close())
@@ -105,7 +105,7 @@ describe('asking a server', () => {
     expect(server.url).toBe(`opc.tcp://[::1]:${server.port}/`)
   })
 
-  it('gives up a server that is silent', async () => {
+  it('ends at a silent server', async () => {
     const { port, gone } = await rawServer(() => {})
     await expect(findAt(port, { totalMs: 1500 })).rejects.toMatchObject({
       code: 'AKRI_ERR_OPCUA_TIMEOUT',
@@ -116,7 +116,7 @@ describe('asking a server', () => {
     await gone
   })
 
-  it('gives up a server that answers a byte at a time, when the time for all of it is over', async () => {
+  it('ends at a server that sends single bytes, after the total time', async () => {
     const { port, gone } = await rawServer((socket) => {
       const answer = Buffer.from('ACKF\xff\0\0\0', 'latin1')
       let at = 0
@@ -130,7 +130,7 @@ describe('asking a server', () => {
     await gone
   })
 
-  it('ends with chunks that do not end', async () => {
+  it('ends at a server that sends endless chunks', async () => {
     const server = await simulated()
     server.chunkBytes = 10
     server.applications = Array.from({ length: 100 }, () => application())
@@ -155,13 +155,13 @@ describe('asking a server', () => {
       (socket: net.Socket) => socket.write(Buffer.alloc(10_000_000, 0xff)),
       'AKRI_ERR_OPCUA_PROTOCOL',
     ],
-  ])('a server %s is an error', async (_, serve, code) => {
+  ])('fails at a server %s', async (_, serve, code) => {
     const { port, gone } = await rawServer(serve)
     await expect(findAt(port)).rejects.toMatchObject({ code })
     await gone
   })
 
-  it('is called off by its signal, at any time', async () => {
+  it('ends with its signal, at any time', async () => {
     const { port, gone } = await rawServer(() => {})
     const stop = new AbortController()
     const asked = findAt(port, { signal: stop.signal })

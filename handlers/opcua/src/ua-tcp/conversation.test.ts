@@ -97,7 +97,7 @@ const record = fc.record({
 })
 
 describe('a conversation', () => {
-  it('says hello, opens a channel without security, asks, and closes the channel', () => {
+  it('sends Hello, opens a channel without security, sends a request, and closes the channel', () => {
     const answer = encodeFindServersResponse([])
     const { sent, response } = run(converse(), [acknowledge(), opened(), chunk(answer)])
     expect(sent.map((bytes) => bytes.toString('latin1', 0, 4))).toEqual([
@@ -119,7 +119,7 @@ describe('a conversation', () => {
     ])
   })
 
-  it('gets any answer back that came in chunks, however the bytes of it came', () => {
+  it('assembles an answer from chunks, with any split of the bytes', () => {
     const parts = fc.array(fc.integer({ min: 1, max: 200 }), { minLength: 1, maxLength: 20 })
     fc.assert(
       fc.property(
@@ -140,7 +140,7 @@ describe('a conversation', () => {
     )
   })
 
-  it('cuts a long request into chunks that the server takes', () => {
+  it("splits a long request into chunks within the server's limits", () => {
     const request = Buffer.alloc(20_000, 'x')
     const { sent } = run(converse({}, request), [acknowledge(8192), opened()])
     const frames = [...new FrameReader({ chunkBytes: 8192 }).push(sent[2] ?? Buffer.alloc(0))]
@@ -154,7 +154,7 @@ describe('a conversation', () => {
     }
   })
 
-  it('takes a sequence number that has begun anew', () => {
+  it('accepts a sequence number that wrapped around', () => {
     const answer = encodeFindServersResponse([])
     const messages = [
       acknowledge(),
@@ -164,7 +164,7 @@ describe('a conversation', () => {
     expect(run(converse(), messages).response).toEqual(answer)
   })
 
-  it('takes nothing more after its answer', () => {
+  it('ignores bytes after its answer', () => {
     const conversation = converse()
     const answer = encodeFindServersResponse([])
     run(conversation, [acknowledge(), opened(), chunk(answer)])
@@ -219,11 +219,11 @@ describe('a conversation', () => {
     ['unexpected-message', [encodeFrame('ACK', 'C', Buffer.alloc(20))]],
     ['unexpected-message', [acknowledge(), opened({ policy: `${POLICY_NONE}Not` })]],
     ['unexpected-message', [acknowledge(), opened({ response: encodeFindServersResponse([]) })]],
-  ])('is over with its own fault where a server does wrong: %s', (fault, messages, limits) => {
+  ])('ends with the right fault if a server breaks a rule: %s', (fault, messages, limits) => {
     expect(faultOf(messages, limits)).toMatchObject({ code: 'AKRI_ERR_OPCUA_PROTOCOL', fault })
   })
 
-  it('says what a server refuses with', () => {
+  it('reports the error of a server', () => {
     const refusal = encodeFrame(
       'ERR',
       'F',
@@ -247,7 +247,7 @@ describe('a conversation', () => {
   })
 
   it(
-    'answers or throws an error of its own, whatever bytes come',
+    'returns an answer or throws its own error, for any bytes',
     () => {
       const valid = Buffer.concat([acknowledge(), opened(), chunk(encodeFindServersResponse([]))])
       const changes = fc.array(fc.tuple(fc.nat(valid.length - 1), fc.nat(255)), { maxLength: 6 })
@@ -274,7 +274,7 @@ describe('a conversation', () => {
 })
 
 describe('responses', () => {
-  it('say what was encoded', () => {
+  it('survive a round trip', () => {
     fc.assert(
       fc.property(
         fc.array(endpoint, { maxLength: 4 }),
@@ -306,7 +306,7 @@ describe('responses', () => {
     expect(() => findServers.decodeResponse(response)).toThrow(expect.objectContaining({ fault }))
   })
 
-  it('may carry diagnostics and an additional header, which are passed over', () => {
+  it('may have diagnostics and an additional header, which are skipped', () => {
     const header = new BinaryWriter().nodeId(425).dateTime(0).uint32(1).uint32(0)
     // All fields, and one DiagnosticInfo in it.
     header.uint8(0x7f).uint32(1).uint32(2).uint32(3).uint32(4).string('more').uint32(5).uint8(0x00)
@@ -325,7 +325,7 @@ describe('responses', () => {
   })
 
   it(
-    'are read or refused with an error of its own, whatever bytes they are',
+    'are read or refused with an own error, for any bytes',
     () => {
       const decoders = [findServers, getEndpoints, findServersOnNetwork]
       fc.assert(
@@ -359,7 +359,7 @@ describe('responses', () => {
   )
 })
 
-describe('what is built in', () => {
+describe('built-in types', () => {
   it.each([
     ['0007', 7],
     ['01000701', 263],
@@ -368,19 +368,19 @@ describe('what is built in', () => {
     ['0301000100000061', undefined],
     [`0400 00${'00'.repeat(16)}`.replace(' ', ''), undefined],
     ['05000002000000aabb', undefined],
-  ])('NodeId %s is read to its end', (hex, id) => {
+  ])('include NodeId %s, which is read to its end', (hex, id) => {
     const reader = new BinaryReader(Buffer.from(hex, 'hex'))
     expect(reader.nodeId()).toBe(id)
     expect(reader.remaining).toBe(0)
   })
 
-  it('times are read as they were written, to the millisecond', () => {
+  it('include times with a precision of a millisecond', () => {
     const ms = Date.UTC(2031, 1, 2, 3, 4, 5, 678)
     expect(new BinaryReader(new BinaryWriter().dateTime(ms).bytes()).dateTime()).toBe(ms)
     expect(new BinaryReader(Buffer.alloc(8, 0xff)).dateTime()).toBeLessThan(0)
   })
 
-  it('null texts and arrays are empty ones', () => {
+  it('include null texts and arrays, which are read as empty', () => {
     const reader = new BinaryReader(Buffer.from('ffffffffffffffff00', 'hex'))
     expect([reader.string(), reader.array(() => reader.uint8()), reader.localizedText()]).toEqual([
       '',

@@ -53,8 +53,8 @@ const read = {
   discoveryUrls: ['opc.tcp://plc1:4840', 'https://plc1'],
 }
 
-describe('what node-opcua encodes', () => {
-  it('is read: servers on the network, with and without capabilities', () => {
+describe('an answer that node-opcua encodes', () => {
+  it('is read: FindServersOnNetwork, with and without capabilities', () => {
     const servers = [
       {
         recordId: 1,
@@ -86,7 +86,7 @@ describe('what node-opcua encodes', () => {
     ])
   })
 
-  it('is read: servers, and endpoints', () => {
+  it('is read: FindServers and GetEndpoints', () => {
     expect(
       findServers.decodeResponse(
         encode(new FindServersResponse({ responseHeader, servers: [server] })),
@@ -120,7 +120,7 @@ describe('what node-opcua encodes', () => {
     ])
   })
 
-  it('is read: that it does not know a service', () => {
+  it('is read: an unsupported service', () => {
     const fault = new ServiceFault({
       responseHeader: { ...responseHeader, serviceResult: StatusCodes.BadServiceUnsupported },
     })

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { isBad, isUnsupported, statusName } from './status-code.js'
 
 describe('status codes', () => {
-  it('have the names that node-opcua has for them', () => {
+  it('have the same names as in node-opcua', () => {
     const codes = Object.values(StatusCodes).filter(({ value }) => isBad(value))
     expect(codes.length).toBeGreaterThan(200)
     const named = codes.filter(({ value }) => !statusName(value).startsWith('0x'))
@@ -12,7 +12,7 @@ describe('status codes', () => {
       expect(statusName(value)).toBe(`${name} (0x${value.toString(16)})`)
   })
 
-  it('say whether something is bad, and whether a server does not know the service, whatever their flags', () => {
+  it('tell an error and an unsupported service, with any flags', () => {
     expect([0, 0x4000_0000, 0x8001_0000, 0xffff_ffff].map(isBad)).toEqual([
       false,
       false,
