@@ -3,9 +3,11 @@ import type { Device } from '@akrijs/runtime/handler'
 /** A list of the handler. */
 export interface TimedList {
   readonly devices: readonly Device[]
-  /** When it was given: CLOCK_MONOTONIC of the machine, in milliseconds. */
+  /** The time of the list: CLOCK_MONOTONIC of the machine, in milliseconds. */
   readonly at: number
-  /** The longest time that the handler's process could do nothing else since the last watch was opened, in milliseconds. */
+  /**
+   * The longest block of the handler's event loop since the last watch started, in milliseconds.
+   */
   readonly heldUpMs: number
 }
 
@@ -15,12 +17,12 @@ interface Waiting {
   reject(error: Error): void
 }
 
-/** What was waited for did not come. */
+/** An expected list did not arrive. */
 export class DeviceWatchError extends Error {
   override readonly name = 'DeviceWatchError'
 }
 
-/** The lists that a discovery gives, one after the other. */
+/** The lists of a discovery. */
 export class DeviceWatch {
   /** All lists so far. */
   readonly lists: TimedList[] = []
@@ -40,7 +42,7 @@ export class DeviceWatch {
     return (this.last?.devices ?? []).map(({ id }) => id)
   }
 
-  /** The first list from the last one on that satisfies. */
+  /** The first list, from the last list on, that satisfies a condition. */
   async until(
     what: string,
     satisfied: (list: TimedList) => boolean,
@@ -61,7 +63,7 @@ export class DeviceWatch {
     }
   }
 
-  /** Until exactly these devices are there. */
+  /** Waits for a list with exactly these devices. */
   untilIds(ids: readonly string[], timeoutMs?: number): Promise<TimedList> {
     const wanted = JSON.stringify([...ids].sort())
     const satisfied = ({ devices }: TimedList) =>

@@ -14,12 +14,12 @@ interface Answer {
   readonly output: string
 }
 
-/** A command in the guest failed, or the guest is gone. */
+/** A command in the guest failed, or the guest ended. */
 export class GuestError extends Error {
   override readonly name = 'GuestError'
 }
 
-/** This end of guest-program.mjs. */
+/** The counterpart of guest-program.mjs on this machine. */
 export class Guest {
   readonly #output: Writable
   readonly #answers = new Map<number, (answer: Answer) => void>()
@@ -35,7 +35,7 @@ export class Guest {
     input.on('close', () => this.#gone())
   }
 
-  /** Until it has begun to listen. */
+  /** Waits until the program listens. */
   async ready(signal: AbortSignal): Promise<void> {
     const over = AbortSignal.any([signal, this.#ended.signal])
     if (this.#begun.signal.aborted) return
@@ -47,7 +47,7 @@ export class Guest {
     })
   }
 
-  /** Runs a shell command there, and gives what it said. */
+  /** Runs a shell command in the guest and returns its output. */
   async run(command: string, input = ''): Promise<string> {
     if (this.#ended.signal.aborted) throw new GuestError(`${command}: the guest is gone`)
     const id = ++this.#lastId
@@ -58,7 +58,7 @@ export class Guest {
     return output
   }
 
-  /** Opens a discovery of the udev handler there, and waits for its first list. */
+  /** Opens a discovery of the udev handler in the guest, and waits for its first list. */
   async watch(details: UdevRequest): Promise<DeviceWatch> {
     if (this.#ended.signal.aborted) throw new GuestError('the guest is gone')
     const id = ++this.#lastId
@@ -69,7 +69,7 @@ export class Guest {
     return watch
   }
 
-  /** Ends it. */
+  /** Ends the guest program. */
   close(): void {
     this.#output.destroy()
   }
@@ -103,10 +103,10 @@ export class Guest {
   }
 }
 
-/** A stream that breaks is one that closed. */
+/** A broken stream counts as closed. */
 export function eachLine(input: Readable, onLine: (line: string) => void): void {
   input.on('error', () => input.destroy())
-  // It tells the errors of its input a second time.
+  // The line reader repeats errors of its input.
   createInterface({ input })
     .on('error', () => input.destroy())
     .on('line', onLine)

@@ -19,7 +19,8 @@ import { openDiscovery } from '@akrijs/sdk/host'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { alone } from '../support/alone.js'
 
-// Devices of this machine's own kernel that can be made and unmade. Each test undoes what it did, also when it fails.
+// Devices that the kernel of this machine can create and remove. Each test removes its devices,
+// also after a failure.
 alone()
 
 const run = promisify(execFile)
@@ -63,7 +64,7 @@ async function next(lists: Lists): Promise<readonly Device[]> {
   return value ?? expect.fail('the discovery ended')
 }
 
-/** Two links come one after the other: there may be a list in between. */
+/** Two links appear one by one: a list may come in between. */
 async function until(lists: Lists, wanted: readonly string[]): Promise<readonly Device[]> {
   for (;;) {
     const devices = await next(lists)
@@ -150,7 +151,7 @@ describe("the udev handler and this machine's kernel", () => {
         deviceSpecs: [],
       })
       expect(devices).toEqual([link(idOf('b')), link(idOf('c'))])
-      // One end takes the other with it.
+      // Removing a link also removes its peer.
       await remove()
       await until(lists, [])
     },
@@ -183,7 +184,7 @@ function writable(file: string): boolean {
   }
 }
 
-/** Undoing is done in the test itself, or after it, but not twice. */
+/** The removal runs once, in the test or after it. */
 function once(step: () => Promise<unknown>): () => Promise<unknown> {
   let done: Promise<unknown> | undefined
   return () => {

@@ -7,11 +7,12 @@ import { promisify } from 'node:util'
 import { afterEach, describe, expect, it } from 'vitest'
 import { Guest } from './guest.js'
 
-// Recorded hardware with a real udevd: its rules and its database, its own group of events. Nothing of it leaves the namespaces.
+// Recorded hardware with a real udevd, its rules, database and event group. Everything stays in the
+// namespaces.
 
 const RECORDED = path.resolve(import.meta.dirname, '../../handlers/udev/recorded')
 const NAMESPACES = ['--mount', '--net', '--pid', '--fork', '--kill-child', '--mount-proc']
-/** What the kernel says of a device; all else in a recording is udevd's. */
+/** The kernel's part of a device; the rest of a recording comes from udevd. */
 const FROM_KERNEL = new Set(
   'SUBSYSTEM DEVTYPE DEVNAME MAJOR MINOR BUSNUM DEVNUM PRODUCT TYPE DRIVER INTERFACE MODALIAS NAME PHYS'.split(
     ' ',
@@ -35,7 +36,7 @@ class UdevdWorld {
   readonly guest: Guest
   readonly #directory: string
   readonly #process: ChildProcess
-  /** The devices of the recording as the kernel tells of them, parents first. */
+  /** The devices of the recording in the order of the kernel, parents first. */
   readonly #devices: readonly Event[]
 
   static async open(recording: string): Promise<UdevdWorld> {
@@ -43,7 +44,7 @@ class UdevdWorld {
     mkdirSync(path.join(directory, 'rules.d'))
     writeFileSync(path.join(directory, 'rules.d/95-akri.rules'), OPERATOR_RULES)
     const file = path.join(RECORDED, recording)
-    // umockdev lays the tree out; what runs later does without it.
+    // umockdev creates the tree; later programs run without umockdev.
     const copy = [
       'env',
       '-u',
@@ -56,7 +57,7 @@ class UdevdWorld {
     await promisify(execFile)('umockdev-run', ['-d', file, '--', ...copy])
     const devices = devicesOf(readFileSync(file, 'utf8'))
     for (const { DEVPATH = '', SUBSYSTEM: _, ...rest } of devices) {
-      // umockdev writes what udevd had found out into the file of the kernel.
+      // umockdev writes the properties of udevd into the file of the kernel.
       const lines = Object.entries(rest).map(([name, value]) => `${name}=${value}\n`)
       writeFileSync(path.join(directory, 'sys', DEVPATH, 'uevent'), lines.join(''))
     }
@@ -77,7 +78,9 @@ class UdevdWorld {
     this.guest = new Guest(child.stdout, child.stdin)
   }
 
-  /** Tells of all devices as the kernel does: parents first when they come, last when they go. */
+  /**
+   * Sends the events of the kernel for all devices: parents first when added, last when removed.
+   */
   async tell(action: 'add' | 'change' | 'remove'): Promise<void> {
     const events = this.#devices.map((device) => ({ ACTION: action, ...device }))
     await this.#inject(action === 'remove' ? events.reverse() : events)
@@ -176,7 +179,7 @@ describe.skipIf(missing.length > 0)(title, () => {
       await world.tell('remove')
       await lists.untilIds([])
     }
-    // The kernel's events alone would need 2 s.
+    // Kernel events alone take 2 s.
     expect(Math.min(...took)).toBeLessThan(1500)
   })
 })

@@ -1,10 +1,10 @@
-// A broker that follows one node of the OPC UA server that its container was given. It prints a line of JSON for each value, and
-// reports the last one (docs/broker-info.md).
-//   OPCUA_DISCOVERY_URL         the server, as the opcua handler gives it
-//   OPCUA_SERVER_ADDRESSES      where it is, if its name is one of multicast DNS, as the opcua handler gives it
-//   OPCUA_NODE_ID               the node; by default i=2258, the time of the server, which every server has
-//   OPCUA_INTERVAL_MS           how often the server looks at it; by default 1000
-//   AKRI_BROKER_INFO_DIRECTORY  where to report, as the agent gives it
+// A broker that follows a node of the OPC UA server of its container. It prints each value as a
+// line of JSON, and reports the last value (docs/broker-info.md). Environment variables:
+// OPCUA_DISCOVERY_URL: the server, from the opcua handler
+// OPCUA_SERVER_ADDRESSES: the addresses of a server with a multicast DNS name, from the handler
+// OPCUA_NODE_ID: the node; by default i=2258, the time of the server
+// OPCUA_INTERVAL_MS: the sampling interval; by default 1000
+// AKRI_BROKER_INFO_DIRECTORY: the directory for the report, from the agent
 import { renameSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
@@ -20,7 +20,7 @@ const url = reachable(discoveryUrl, addresses.split(','))
 
 const stop = new AbortController()
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stop.abort())
-// It takes a second to load, which a mistake above need not wait for.
+// Loading takes a second. A wrong option should fail faster.
 const { subscribe } = await import('./subscriber.js')
 
 try {
@@ -48,15 +48,15 @@ try {
   fail(`${url}: ${error instanceof Error ? error.message : String(error)}`)
 }
 
-/** A name of multicast DNS means nothing inside a cluster. */
-function reachable(given: string, [address = '']: readonly string[]): string {
+/** A Pod cannot resolve a name of multicast DNS. */
+function reachable(announced: string, [address = '']: readonly string[]): string {
   const host = address.includes(':') ? `[${address}]` : address
   return address === ''
-    ? given
-    : given.replace(/^opc\.tcp:\/\/[^/:]+\.local(?=[:/])/i, `opc.tcp://${host}`)
+    ? announced
+    : announced.replace(/^opc\.tcp:\/\/[^/:]+\.local(?=[:/])/i, `opc.tcp://${host}`)
 }
 
-/** Under another name first, and renamed: nobody sees it half written. */
+/** Writes a temporary file and renames it, so that a reader never sees a partial file. */
 function report(name: string, content: string): void {
   const directory = process.env.AKRI_BROKER_INFO_DIRECTORY
   if (directory === undefined) return

@@ -10,7 +10,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest
 
 const root = path.join(import.meta.dirname, '..')
 const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-subscriber-'))
-// Where it finds its packages.
+// A directory from which the program finds its packages.
 const program = path.join(root, 'node_modules/.test/main.mjs')
 const children = new Set<ChildProcess>()
 let server: Mixer
@@ -42,7 +42,7 @@ afterAll(async () => {
   rmSync(path.dirname(program), { recursive: true, force: true })
 })
 
-/** A server with one variable, `ns=1;s=Level`, which rises with each look at it. */
+/** A server with the variable `ns=1;s=Level`, which rises with each read. */
 class Mixer {
   readonly #server: OPCUAServer
   readonly port: number

@@ -15,17 +15,19 @@ export interface SubscriberOptions {
   readonly url: string
   /** Such as `ns=2;s=Temperature`. */
   readonly nodeId: string
-  /** How often the server looks at the node, in milliseconds. */
+  /** The sampling interval of the server, in milliseconds. */
   readonly intervalMs: number
   readonly onValue: (value: DataValue) => void
-  /** There is no connection, or none any more; it is tried again until there is one, and a subscription goes on. */
+  /**
+   * Called after a failed or lost connection. The client retries, and the subscription continues.
+   */
   readonly onLost: () => void
   readonly signal: AbortSignal
 }
 
 /**
- * Follows a node of a server until the signal is aborted, by a session without security and without a user.
- * @throws Error where the server has no such node, or wants security or a user
+ * Follows a node of a server until the signal is aborted, in a session without security and user.
+ * @throws Error if the server has no such node, or requires security or a user
  */
 export async function subscribe({
   url,
@@ -35,15 +37,16 @@ export async function subscribe({
   onLost,
   signal,
 }: SubscriberOptions): Promise<void> {
-  // What it prints is for people who debug it; what matters comes as errors.
+  // The library prints to the terminal. Everything important also comes as an error.
   setWarningLogger(() => undefined)
   setErrorLogger(() => undefined)
   const client = OPCUAClient.create({
     applicationName: 'opcua-subscriber',
     clientName: 'opcua-subscriber',
-    // Kept in memory: by default it would be written below the home directory, which a container may not be able to.
+    // Kept in memory: by default, node-opcua writes a file below the home directory, which may be
+    // read-only in a container.
     certificateKeyPairProvider: await identity(),
-    // The host name that the server calls itself by may be another one.
+    // The server may report another host name.
     endpointMustExist: false,
     keepSessionAlive: true,
     connectionStrategy: { initialDelay: 500, maxDelay: 10_000, maxRetry: -1 },
@@ -70,7 +73,7 @@ export async function subscribe({
     await aborted(signal)
     await session.close(true)
   } catch (error) {
-    // Disconnecting ends whatever is under way.
+    // A disconnect ends all pending requests with an error.
     if (!signal.aborted) throw error
   } finally {
     signal.removeEventListener('abort', onAbort)

@@ -10,22 +10,25 @@ import {
 import * as z from 'zod'
 
 export interface DebugEchoOptions {
-  /** Whether other nodes are to be thought to see the same devices. @default true */
+  /** Whether the nodes share the devices. @default true */
   readonly shared?: boolean
-  /** While this file contains `OFFLINE`, all devices are gone. @default '/tmp/debug-echo-availability.txt' */
+  /**
+   * While this file contains `OFFLINE`, there are no devices. @default
+   * '/tmp/debug-echo-availability.txt'
+   */
   readonly availabilityFile?: string
-  /** How often that file is looked at, in milliseconds. @default 1000 */
+  /** The interval between reads of that file, in milliseconds. @default 1000 */
   readonly intervalMs?: number
 }
 
-/** As much of the availability file as is looked at. */
+/** The handler reads only the start of the availability file. */
 const MAX_BYTES = 64 * 1024
 
 const details = z.strictObject({
   descriptions: z.array(z.string().min(1)).max(10_000),
 })
 
-/** A handler that finds what it is told to find: one device for each of `descriptions`. For tests and first steps. */
+/** A handler for tests and first steps: it offers one device for each of `descriptions`. */
 export function createDebugEcho(
   options: DebugEchoOptions = {},
 ): DiscoveryHandler<z.infer<typeof details>> {
@@ -55,9 +58,10 @@ export function createDebugEcho(
 }
 
 /**
- * `DEBUG_ECHO_INSTANCES_SHARED` as the chart of the existing system sets it, and `DEBUG_ECHO_AVAILABILITY_FILE`, which is ours:
- * agents beside each other on one machine need not lose their devices together.
- * @throws {InvalidHandlerError} where the first is neither `true` nor `false`, or the second no absolute path
+ * Reads `DEBUG_ECHO_INSTANCES_SHARED`, which Akri's chart sets, and `DEBUG_ECHO_AVAILABILITY_FILE`,
+ * so that several agents on one machine can have separate files.
+ * @throws InvalidHandlerError if the first is neither `true` nor `false`, or the second is not an
+ * absolute path
  */
 export function optionsFromEnvironment(
   environment: Readonly<Record<string, string | undefined>>,
@@ -80,7 +84,7 @@ export function optionsFromEnvironment(
   }
 }
 
-/** A file that cannot be read says nothing: the devices are there. */
+/** With an unreadable file, the devices are available. */
 async function isOffline(file: string): Promise<boolean> {
   try {
     await using handle = await open(file)

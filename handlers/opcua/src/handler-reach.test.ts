@@ -95,7 +95,7 @@ describe('the OPC UA handler, with host names and networks', () => {
       await clock.advance(NAME_MS)
       expect(await rounds.first()).toEqual([])
       expect(rounds.lists).toEqual([[]])
-      // They are asked for one after the other.
+      // The names are resolved one by one.
       for (const _ of urls) {
         for (const answer of answers.splice(0)) answer()
         await clock.advance(0)

@@ -27,7 +27,7 @@ describe('the OPC UA handler', () => {
   it('D3 offers a server once if several URLs report it', async () => {
     const [one, two] = [await start({ name: 'one' }), await start({ name: 'two' })]
     const lds = await discoveryServer(one, two, one)
-    // Not only of those that come one after the other.
+    // Duplicates need not be neighbours.
     const rounds = new Rounds(standard([two.url, lds.url, one.url, lds.url]))
     expect(ids(await rounds.first())).toEqual([two.url, one.url])
     expect(rounds.logged).toEqual([])
@@ -96,7 +96,7 @@ describe('the OPC UA handler', () => {
       { length: 8 },
       (_, n) => `http://opcfoundation.org/UA/SecurityPolicy#${`P${n}`.padEnd(60, 'x')}`,
     )
-    // One answer has no room for all of them.
+    // The servers do not fit into one answer.
     const all = await Promise.all([start(), start(), start(), start()])
     for (const [index, lds] of all.entries()) {
       lds.endpoints = policies.map((securityPolicyUri) =>
@@ -117,8 +117,7 @@ describe('the OPC UA handler', () => {
     expect(offered).toBeGreaterThan(500)
     const told = () =>
       rounds.logged.filter(({ message }) => message === 'servers left out of a full device list')
-    // Descriptions, which come in as many rounds as this machine needs for them, make the list too
-    // long.
+    // Endpoint properties arrive over several rounds, and make the list too long.
     for (let round = 0; round < 40 && told().length === 0; round++) await rounds.next()
     expect(told(), 'after 40 rounds').not.toEqual([])
     await rounds.next()

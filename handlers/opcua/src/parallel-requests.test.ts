@@ -8,10 +8,7 @@ import type { OpcuaServer } from './opcua-server.js'
 import { Reach } from './reach.js'
 import { ServerDescriptions } from './server-descriptions.js'
 
-/**
- * Of 40 servers so many are asked at a time, as it stands in standard-method.ts and
- * server-descriptions.ts.
- */
+/** The limit of parallel calls in find-servers-method.ts and server-descriptions.ts. */
 const AT_MOST = 16
 const timeouts = { connectMs: 60_000, totalMs: 60_000 }
 
@@ -24,7 +21,7 @@ describe('40 servers that delay their answers', () => {
 
   beforeEach(async () => {
     stop = new AbortController()
-    // Each has a path of its own. Behind one port they are counted together.
+    // Each server has its own path at one port, which counts all connections.
     server = await SimulatedServer.start()
     urls = Array.from({ length: 40 }, (_, index) => `${server.url}${index}`)
     server.answersAfter = new Promise<void>((resolve) => {
@@ -37,10 +34,13 @@ describe('40 servers that delay their answers', () => {
     await server.close()
   })
 
-  /** Waits until this many connections are open, and no further one has been asked for. */
+  /**
+   * Waits until this number of connections is open, and checks that no other connection is
+   * requested.
+   */
   async function expectConnections(count: number): Promise<void> {
     await expect.poll(() => server.connections).toBe(count)
-    // A call of our own is taken behind all that were made before it.
+    // The server accepts this connection after all earlier ones.
     const last = net.connect(server.port, '127.0.0.1')
     await expect.poll(() => server.connections).toBe(count + 1)
     const taken = server.accepted

@@ -9,14 +9,13 @@ import { missingForOpen62541, useOpen62541 } from '../test-peers/open62541.js'
 import { DISCOVERY_SERVER, SimulatedServer } from '../test-peers/simulated-server.js'
 import { createOpcuaHandler } from './index.js'
 
-// Servers and a client that are not ours: open62541, and node-opcua as a discovery server that
-// others register with.
+// Independent implementations: open62541, and node-opcua as a discovery server with registrations.
 alone()
 
 const has = (command: string, ...args: string[]) => spawnSync(command, args).status === 0
 const needs = (names: readonly string[]) => (names.length > 0 ? ` (needs ${names.join(', ')})` : '')
 
-/** Lists of the handler as an agent gets them. */
+/** The lists that the handler sends to an agent. */
 async function discover(discoveryUrls: readonly string[]) {
   const agent = await SimulatedAgent.start()
   const server = await serve(createOpcuaHandler({ interval: 200 }), { directory: agent.directory })

@@ -5,7 +5,7 @@ import path from 'node:path'
 
 export const hasOpenssl = spawnSync('openssl', ['version']).status === 0
 
-/** node-opcua points openssl to a configuration of its own. */
+/** node-opcua sets another configuration for openssl. */
 const ENVIRONMENT = { PATH: process.env.PATH }
 
 export interface Issued {
@@ -16,19 +16,19 @@ export interface Issued {
 }
 
 export interface CertificateOptions {
-  /** As openssl writes it: `URI:urn:plc,DNS:plc`. */
+  /** In the syntax of openssl: `URI:urn:plc,DNS:plc`. */
   readonly subjectAltName?: string
   /** @default false */
   readonly isIssuer?: boolean
   /** @default itself */
   readonly issuer?: Issued
-  /** In days from now; negative ones are over. @default 30 */
+  /** In days from now; negative for an expired certificate. @default 30 */
   readonly days?: number
-  /** As openssl calls it; RSA takes a second or two. @default 'ec:P-256' */
+  /** In the syntax of openssl; RSA takes a second or two. @default 'ec:P-256' */
   readonly algorithm?: string
 }
 
-/** Makes certificates with openssl. */
+/** Creates certificates with openssl. */
 export class Certificates {
   readonly #folder = mkdtempSync(path.join(os.tmpdir(), 'akri-certificates-'))
   #count = 0

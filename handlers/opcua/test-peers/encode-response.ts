@@ -5,7 +5,7 @@ import type {
   ServerOnNetwork,
 } from '../src/ua-tcp/discovery-services.js'
 
-// Responses of discovery as a server encodes them. Third-party servers show that they are right.
+// Encodes the responses of discovery services. Tests with third-party servers verify the format.
 
 export function encodeFault(statusCode: number): Buffer {
   return writeResponseHeader(397, statusCode).bytes()

@@ -4,7 +4,7 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-/** A machine of a {@link Lan}: a network namespace, joined to this one by a cable. */
+/** A machine of a {@link Lan}: a network namespace with a virtual cable to this one. */
 export interface LanHost {
   readonly namespace: string
   /** The end of the cable on this side. */
@@ -12,18 +12,20 @@ export interface LanHost {
   readonly address: string
 }
 
-/** Machines around this one, each on a network of its own. Needs root. */
+/** Machines with a network each. Needs root. */
 export class Lan {
   readonly #prefix: string
   readonly #hosts: LanHost[] = []
   readonly #children = new Set<ChildProcess>()
 
-  /** @param prefix of the names of links and namespaces; at most 8 characters, and unlike those of other tests */
+  /**
+   * @param prefix the prefix of links and namespaces; at most 8 characters, different in each test
+   */
   constructor(prefix: string) {
     this.#prefix = prefix
   }
 
-  /** Plugs in a machine. @param subnet the third number of its network 10.193.x.0/24 */
+  /** Adds a machine. @param subnet the third number of its network 10.193.x.0/24 */
   async addHost(subnet: number): Promise<LanHost> {
     const namespace = `${this.#prefix}n${subnet}`
     const host = { namespace, link: `${this.#prefix}l${subnet}`, address: `10.193.${subnet}.2` }
@@ -56,7 +58,9 @@ export class Lan {
     await run('ip', ['link', 'delete', host.link])
   }
 
-  /** A program on a machine, once it has printed what `ready` matches. It is ended with the LAN. */
+  /**
+   * Starts a program on a machine and waits until its output matches `ready`. It ends with the LAN.
+   */
   async spawn(
     host: LanHost,
     command: string,

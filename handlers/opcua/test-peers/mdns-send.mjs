@@ -1,5 +1,5 @@
-// Sends messages by multicast from the port of multicast DNS, each an argument in hexadecimal. First arguments: how often, and
-// from which port.
+// Sends multicast messages from the port of multicast DNS. Arguments: the number of repetitions,
+// the port, and each message in hexadecimal.
 import { createSocket } from 'node:dgram'
 
 const [times, port, ...messages] = process.argv.slice(2)

@@ -1,4 +1,4 @@
-// An OPC UA server by node-opcua that announces itself by multicast DNS. Arguments: port, path.
+// An OPC UA server of node-opcua that announces itself by multicast DNS. Arguments: port, path.
 import { mkdtempSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'

@@ -1,6 +1,7 @@
-// A discovery server by node-opcua at port 4840, and a server that SIGUSR1 ends in good order: with secured endpoints at 4841,
-// registered, or at 4842, announced by multicast DNS alone, as the discovery server hears. Arguments: the address to be known by,
-// and `registered` or `announced`, which is printed when it is.
+// A discovery server of node-opcua at port 4840, and a server that ends orderly at SIGUSR1. The
+// server is at 4841 with secured endpoints and registered, or at 4842 and announced by multicast
+// DNS only. Arguments: the reported address, and `registered` or `announced`, which is printed when
+// done.
 import { mkdtempSync, rmSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
@@ -10,7 +11,7 @@ const [hostname, how] = process.argv.slice(2)
 const folder = mkdtempSync(path.join(os.tmpdir(), 'akri-node-opcua-'))
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
 
-/** Each application needs a store of its own, or the discovery server refuses it. */
+/** Each application needs its own store, or the discovery server refuses it. */
 async function certificates(name) {
   const manager = new opcua.OPCUACertificateManager({
     rootFolder: path.join(folder, name),
@@ -56,7 +57,7 @@ const server = new opcua.OPCUAServer({
 const announcement = new opcua.BonjourHolder()
 if (how === 'announced') {
   await server.start()
-  // RegisterServerMethod.MDNS of node-opcua 2.182 would announce a note of its authors as the host.
+  // RegisterServerMethod.MDNS of node-opcua 2.182 announces a placeholder as the host.
   const { port, resourcePath: path } = announces
   await announcement.announcedOnMulticastSubnet({
     capabilities: ['DA', 'HD'],

@@ -9,7 +9,7 @@ import { afterEach, beforeAll, beforeEach } from 'vitest'
 const run = promisify(execFile)
 const BUILT = path.resolve(import.meta.dirname, '../../../node_modules/.cache/akri-open62541')
 
-/** What has to be installed to have open62541 built. */
+/** The packages for the build of open62541. */
 export const missingForOpen62541 = ['gcc', 'apt-get', 'dpkg'].filter(
   (command) => spawnSync(command, ['--version']).status !== 0,
 )
@@ -21,16 +21,16 @@ export interface Open62541Server {
   readonly child: ChildProcess
 }
 
-/** Servers and a client by open62541, each a process of its own. */
+/** Servers and a client of open62541, each in its own process. */
 export class Open62541 {
   readonly #children: ChildProcess[] = []
 
-  /** Builds the programs, if they are not there. @throws Error where Debian's mirror cannot be had */
+  /** Builds the programs if necessary. @throws Error if Debian's mirror is not available */
   static async build(): Promise<void> {
     await run(path.join(import.meta.dirname, 'open62541/build.sh'), [BUILT])
   }
 
-  /** @param options of open62541/server.c, but for port and name */
+  /** @param options options of open62541/server.c, except port and name */
   async start(name: string, ...options: string[]): Promise<Open62541Server> {
     const port = await freePort()
     const args = ['-p', String(port), '-n', name, ...options]
@@ -53,7 +53,7 @@ export class Open62541 {
     await once(child, 'exit')
   }
 
-  /** What its client prints of a server: a line for each application and each endpoint. */
+  /** The output of the client for a server: a line for each application and endpoint. */
   async find(url: string): Promise<string[]> {
     const { stdout } = await run(path.join(BUILT, 'bin/find'), [url])
     return stdout
@@ -67,7 +67,10 @@ export class Open62541 {
   }
 }
 
-/** For the tests of a block: built before the first of them, ended after each; where it cannot be had they are skipped. */
+/**
+ * For the tests of a block: builds the programs before the first test, and ends them after each.
+ * Skips the tests if a build is not possible.
+ */
 export function useOpen62541(): Open62541 {
   const peers = new Open62541()
   let failure: string | undefined

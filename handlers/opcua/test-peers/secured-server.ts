@@ -10,7 +10,7 @@ import {
 
 export interface SecuredServerOptions {
   readonly applicationUri: string
-  /** @default all of node-opcua */
+  /** @default all policies of node-opcua */
   readonly modes?: readonly ('None' | 'Sign' | 'SignAndEncrypt')[]
   /** @default Basic256Sha256 and, with the mode None, None */
   readonly policies?: readonly (keyof typeof SecurityPolicy)[]
@@ -18,15 +18,15 @@ export interface SecuredServerOptions {
   readonly users?: Readonly<Record<string, string>>
   /** @default true */
   readonly allowAnonymous?: boolean
-  /** Whether certificates of clients, and of users, are taken that it does not know. @default true */
+  /** Whether the server accepts unknown certificates of clients and users. @default true */
   readonly trusting?: boolean
 }
 
-/** A server by node-opcua, with folders of its own. */
+/** A server of node-opcua with its own folders. */
 export class SecuredServer {
   readonly #server: OPCUAServer
   readonly #folder: string
-  /** Who has logged in, and with which password. */
+  /** The users and passwords of all logins. */
   readonly logins: (readonly [string, string])[]
   readonly url: string
 

@@ -20,33 +20,36 @@ const CHANNEL = 7
 const TOKEN = 9
 const SERVICE_UNSUPPORTED = 0x800b_0000
 
-/** A server, or discovery server, that says what a test wants it to say, over a real socket. */
+/** A server or discovery server over a real socket, with answers that a test defines. */
 export class SimulatedServer {
   port = 0
   /** `opc.tcp://address:port/`. */
   url = ''
-  /** What it answers to FindServers: at first that it is a server itself. */
+  /** The answer to FindServers; at first, the server itself. */
   applications: readonly ApplicationDescription[] = []
-  /** What it answers to GetEndpoints. */
+  /** The answer to GetEndpoints. */
   endpoints: readonly EndpointDescription[] = []
-  /** What it answers to FindServersOnNetwork; without it, that it does not know this service. */
+  /** The answer to FindServersOnNetwork; undefined for an unsupported service. */
   records: readonly ServerOnNetwork[] | undefined
-  /** Takes connections and says nothing. */
+  /** Accepts connections and never answers. */
   silent = false
-  /** Takes what is asked, and answers when this is settled. */
+  /** Answers only after this promise settled. */
   answersAfter: Promise<unknown> | undefined
-  /** Gives the URL that it was asked by for those of all applications, as the discovery server of open62541 does. */
+  /**
+   * Reports the URL of the request as the URL of all applications, as the discovery server of
+   * open62541 does.
+   */
   echoes = false
-  /** How many bytes of an answer go into one chunk. */
+  /** The size of a chunk of an answer, in bytes. */
   chunkBytes = 65_000
-  /** What was asked so far. */
+  /** The received requests. */
   readonly asked: string[] = []
-  /** How many connections it has taken so far. */
+  /** The number of accepted connections. */
   accepted = 0
   readonly #server = net.createServer((socket) => this.#serve(socket))
   readonly #sockets = new Set<net.Socket>()
 
-  /** @param options.port @default one that is free */
+  /** @param options.port @default a free port */
   static async start({
     name = 'Simulated',
     host = '127.0.0.1',
@@ -69,7 +72,7 @@ export class SimulatedServer {
     return simulated
   }
 
-  /** Connections that are open now. */
+  /** The number of open connections. */
   get connections(): number {
     return this.#sockets.size
   }
@@ -192,7 +195,7 @@ export class SimulatedServer {
   }
 }
 
-/** A server, where nothing else is said. */
+/** The description of an application, by default a server. */
 export function application(given: Partial<ApplicationDescription> = {}): ApplicationDescription {
   return {
     applicationUri: `urn:test:${given.applicationName ?? 'simulated'}`,
@@ -204,7 +207,7 @@ export function application(given: Partial<ApplicationDescription> = {}): Applic
   }
 }
 
-/** An endpoint without security, where nothing else is said. */
+/** An endpoint, by default without security. */
 export function endpoint(
   server: ApplicationDescription,
   given: Partial<EndpointDescription> = {},
@@ -220,7 +223,7 @@ export function endpoint(
   }
 }
 
-/** The application that a discovery server is itself. */
+/** The application of a discovery server. */
 export const DISCOVERY_SERVER = application({
   applicationUri: 'urn:test:lds',
   applicationName: 'LDS',

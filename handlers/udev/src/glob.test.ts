@@ -34,8 +34,8 @@ describe('globs', () => {
         '[a-]',
         'tty[SR]*',
       )
-      // What glibc makes of a bracket that is neither closed nor a range depends on the text; of a collating symbol (`[.`) that
-      // does not end too.
+      // The result of glibc for an unclosed bracket, or an unclosed collating symbol (`[.`),
+      // depends on the text.
       const usual = glob.filter(
         (one) => !/\[[^\]]*-$/.test(one) && !/\[\][^\]]*-$/.test(one) && !/\[.*\[\./.test(one),
       )

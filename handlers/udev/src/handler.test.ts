@@ -30,7 +30,7 @@ afterEach(() => {
   tree.remove()
 })
 
-/** The first list that the handler gives for these details. */
+/** The first list of the handler for these details. */
 async function find(
   details: object,
   properties: Readonly<Record<string, string>> = {},
@@ -109,7 +109,7 @@ describe('the udev handler', () => {
       ],
       [`${BUS}/1-10`, { UDEV_DEVPATH: `${BUS}/1-10`, UDEV_DEVNODE_0: '/dev/bus/usb/001/003' }],
     ])
-    // A hyphen comes before the slash.
+    // A hyphen sorts before the slash.
     for (const name of ['soc', 'soc-audio', 'soc/camera'])
       tree.add(`/devices/platform/${name}`, { bus: 'platform' })
     expect(ids(await find({ udevRules: ['SUBSYSTEM=="platform"'], groupRecursive: true }))).toEqual(
@@ -243,7 +243,7 @@ describe('the udev handler', () => {
     }
     add('1-2', '0409')
     add('1-2/1-2.3', '0627')
-    // Never read, as far as the file system knows: it notes a reading that is the first one since it was written.
+    // The file system records the first read after a write, and recorded none.
     const uevent = (name: string) => path.join(tree.roots.sysfsRoot, BUS, name, 'uevent')
     for (const name of ['1-2', '1-2/1-2.3']) utimesSync(uevent(name), 0, new Date())
     expect(
@@ -282,7 +282,7 @@ function event(devpath: string, subsystem: string): Uevent {
   return { action: 'add', devpath, properties: new Map([['SUBSYSTEM', subsystem]]) }
 }
 
-/** Tells what a test has it tell, after the first rescan. */
+/** A monitor whose changes a test defines, after the first rescan. */
 class ManualMonitor implements DeviceMonitor {
   taken = 0
   readonly #pending: { readonly change: Change; readonly done: () => void }[] = []
@@ -319,7 +319,7 @@ interface Given {
   readonly class?: string
   readonly bus?: string
   readonly uevent?: Readonly<Record<string, string>>
-  /** Names of links, and where they lead below the root of sysfs. */
+  /** Names of links, with their targets below the root of sysfs. */
   readonly links?: Readonly<Record<string, string>>
 }
 

@@ -7,8 +7,8 @@ import { messageOf } from '@akrijs/sdk'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { SYSTEM_ROOTS, SysfsScan } from './sysfs.js'
 
-// What libudev says is the truth. It is asked through the npm package `udev`, which is built from source on first use and
-// kept; in a process of its own, since it can crash the one that loads it.
+// libudev is the reference. The npm package `udev` is built from source on first use and kept. It
+// runs in its own process, as it can crash.
 
 const exec = promisify(execFile)
 const ORACLE = path.resolve(import.meta.dirname, '../../../node_modules/.cache/akri-oracle')
@@ -103,7 +103,7 @@ describe.skipIf(missing.length > 0)(
         expect(
           [...expected.values()].filter((device) => 'USEC_INITIALIZED' in device).length,
         ).toBeGreaterThan(10)
-        // Network links are those of the other namespace.
+        // The network links belong to the other namespace.
         const links = (devices: ReadonlyMap<string, Properties>) =>
           new Map(
             [...devices].filter(
@@ -143,13 +143,13 @@ describe.skipIf(missing.length > 0)(
   },
 )
 
-/** What libudev finds on this machine. */
+/** The devices that libudev finds on this machine. */
 async function libudev(): Promise<Map<string, Properties>> {
   const { stdout } = await exec(process.execPath, ['-e', ASK], { cwd: ORACLE, maxBuffer: 1 << 26 })
   return devicesOf(stdout)
 }
 
-/** Those of the first that are also in the second: others may make devices meanwhile, and take them away. */
+/** The devices that are in both lists: other programs may add and remove devices meanwhile. */
 function common(
   devices: ReadonlyMap<string, Properties>,
   others: ReadonlyMap<string, Properties>,
@@ -175,7 +175,7 @@ function byPath(devices: readonly Properties[]): Map<string, Properties> {
   )
 }
 
-/** libudev keeps tags and links in hash sets, so their order says nothing. */
+/** libudev keeps tags and links in hash sets, so their order varies. */
 function sorted(device: Properties): Properties {
   const lists: Record<string, string> = { TAGS: ':', CURRENT_TAGS: ':', DEVLINKS: ' ' }
   return Object.fromEntries(

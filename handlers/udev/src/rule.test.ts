@@ -183,7 +183,7 @@ function errorOf(text: string): UdevRuleError {
   throw new TypeError(`${JSON.stringify(text)} was accepted`)
 }
 
-/** A text that {@link parseRule} turns into the same conditions. */
+/** A text that {@link parseRule} parses into the same conditions. */
 function printRule(rule: Rule): string {
   return rule
     .map((match) => {
@@ -195,7 +195,7 @@ function printRule(rule: Rule): string {
 
 function printValue({ value, ignoreCase }: Rule[number]): string {
   const insensitive = ignoreCase ? 'i' : ''
-  // Without escapes, neither a line feed nor a backslash before the closing quote can be written.
+  // A value without escapes cannot contain a line feed, or a backslash before the closing quote.
   if (!/\n|\\$/.test(value)) return `${insensitive}"${value.replaceAll('"', '\\"')}"`
   return `e${insensitive}"${value.replace(/[\\"]/g, '\\$&').replaceAll('\n', '\\n')}"`
 }

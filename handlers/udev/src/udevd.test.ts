@@ -8,7 +8,8 @@ import { parseRule } from './rule.js'
 import { ruleMatcher } from './rule-matcher.js'
 import { SYSTEM_ROOTS, SysfsScan } from './sysfs.js'
 
-// udevd itself judges: each condition goes into its rules with a mark, and the marks that it sets are compared with ours.
+// udevd is the reference: each condition becomes a rule of udevd that sets a mark, and the test
+// compares the marks.
 
 const udevd = '/lib/systemd/systemd-udevd'
 const possible =

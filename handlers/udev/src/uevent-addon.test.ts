@@ -22,7 +22,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-/** Runs a program that has `addon` and `inject(from, to)` in a network of its own: what it does to the process shows outside. */
+/** Runs a program with `addon` and `inject(from, to)` in its own network namespace and process. */
 function run(program: string, flags: string[] = []) {
   const file = path.join(folder, 'program.mjs')
   writeFileSync(

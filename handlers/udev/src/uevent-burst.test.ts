@@ -5,7 +5,7 @@ import { UeventBurst } from './uevent-burst.js'
 
 let clock: ManualClock
 let gathering: UeventBurst
-/** What was told, and when. */
+/** The reported changes and their times. */
 let told: { readonly at: number; readonly change: Change }[]
 let telling: Promise<void>
 
@@ -33,7 +33,7 @@ const uevent = (number: number): Uevent => ({
 const numbers = (first: number, last: number) =>
   Array.from({ length: last - first + 1 }, (_, index) => first + index)
 
-/** Adds events, one every so many milliseconds. */
+/** Adds events at an interval in milliseconds. */
 async function burst(first: number, last: number, everyMs: number): Promise<void> {
   for (const number of numbers(first, last)) {
     gathering.add(uevent(number))

@@ -4,7 +4,7 @@ import { parseUeventMessage } from './uevent-message.js'
 
 const pairs = 'ACTION=add\0DEVPATH=/devices/virtual/mem/null\0SUBSYSTEM=mem\0SEQNUM=7\0'
 
-/** As libudev-monitor.c lays it out. */
+/** The layout of libudev-monitor.c. */
 function udevMessage(payload: string, change: (header: Buffer) => void = () => {}): Buffer {
   const header = Buffer.alloc(40)
   header.write('libudev\0')

@@ -26,7 +26,7 @@ afterEach(() => {
   stop.abort()
 })
 
-/** Takes changes until one satisfies. */
+/** Reads changes until a change satisfies the condition. */
 async function until(
   changes: AsyncIterator<Change>,
   satisfied: (change: Change) => boolean,
@@ -38,13 +38,13 @@ async function until(
   }
 }
 
-/** The sockets for device events that this process has open. */
+/** The open event sockets of this process. */
 function eventSockets(): string[] {
   const inodes = readdirSync('/proc/self/fd').flatMap((fd) => {
     try {
       return /^socket:\[(\d+)\]$/.exec(readlinkSync(`/proc/self/fd/${fd}`))?.[1] ?? []
     } catch {
-      // The one that was open to list them.
+      // This descriptor was open for the listing.
       return []
     }
   })
@@ -57,7 +57,7 @@ function eventSockets(): string[] {
     .map((row) => row.at(-1) ?? '')
 }
 
-/** A pair of links that are one cable. */
+/** A pair of links with a virtual cable. */
 const addLink = (name: string) =>
   run('ip', ['link', 'add', name, 'type', 'veth', 'peer', 'name', `${name}x`])
 
@@ -101,7 +101,7 @@ describe('the monitor of device events', () => {
     'rescans if udevd does not answer an event of the kernel (needs root)',
     async () => {
       const name = `akru${process.pid % 10_000}`
-      // A `control` without anybody who sends: what a Pod sees that does not have the network of its host.
+      // A `control` file without a sender: the view of a Pod without the network of its host.
       const runUdevRoot = await mkdtemp(path.join(os.tmpdir(), 'akri-udev-'))
       try {
         await writeFile(path.join(runUdevRoot, 'control'), '')
@@ -128,7 +128,7 @@ describe('the monitor of device events', () => {
   it.skipIf(!isRoot)(
     'shares a pair of sockets between all users while there is a user (needs root)',
     async () => {
-      // Those of the tests before are about to be closed.
+      // The sockets of earlier tests close soon.
       await eventually(() => expect(eventSockets()).toEqual([]))
       const monitor = new UeventMonitor({ runUdevRoot: '/nonexistent' })
       const first = new AbortController()
@@ -141,7 +141,7 @@ describe('the monitor of device events', () => {
       await addLink(name)
       try {
         for (const changes of [gone, stays]) await until(changes, concerns(name))
-        // The one that opened them goes: nothing changes for the other one.
+        // The user that opened the sockets ends: the other user keeps them.
         first.abort()
         expect(await gone.next()).toMatchObject({ done: true })
       } finally {
@@ -151,7 +151,7 @@ describe('the monitor of device events', () => {
       expect(eventSockets()).toHaveLength(2)
       stop.abort()
       await eventually(() => expect(eventSockets()).toEqual([]))
-      // Asked again, they are opened again.
+      // A new user opens the sockets again.
       const again = new AbortController()
       const anew = monitor.changes(again.signal, silentLogger)[Symbol.asyncIterator]()
       await anew.next()

@@ -14,11 +14,11 @@ const POLL_MS = 7000
 let clock: ManualClock
 let stop: AbortController
 let runUdevRoot: string
-/** Those that are open now. */
+/** The open sockets. */
 let sockets: Map<MessageSource, UeventSocketListener>
-/** How often a socket was asked for. */
+/** The number of attempts to open a socket. */
 let asked: number
-/** These cannot be opened, and why. */
+/** The sources without a socket, with the reason. */
 let unavailable: Map<MessageSource, string>
 let warnings: unknown[]
 let events: Uevent[]
@@ -73,7 +73,7 @@ const uevent = (number: number): Uevent => ({
   properties: new Map([['SEQNUM', `${number}`]]),
 })
 
-/** Sends one event to whoever listens. */
+/** Sends an event to the listener of a socket. */
 const send = (source: MessageSource, number: number) => sockets.get(source)?.onEvent(uevent(number))
 const lose = (source: MessageSource, reason: string, broken: boolean) =>
   sockets.get(source)?.onLost(reason, broken)

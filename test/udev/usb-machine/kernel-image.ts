@@ -7,17 +7,17 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-/** A kernel that can be booted, with its modules. */
+/** A bootable kernel with its modules. */
 export interface KernelImage {
   /** Such as `6.1.0-40-amd64`. */
   readonly version: string
   /** The file of the kernel itself. */
   readonly kernel: string
-  /** What is to be `/lib/modules` in the machine. */
+  /** The directory for `/lib/modules` of the machine. */
   readonly modules: string
 }
 
-/** What a USB machine needs of this one. */
+/** The programs that a USB machine needs on this machine. */
 const NEEDED: readonly (readonly [what: string, present: () => boolean])[] = [
   ['an x64 machine', () => process.arch === 'x64'],
   ['the Debian package qemu-system-x86', () => has('qemu-system-x86_64')],
@@ -35,14 +35,18 @@ const NEEDED: readonly (readonly [what: string, present: () => boolean])[] = [
 ]
 
 const BUSYBOX = '/bin/busybox'
-/** `depmod` and `modprobe` are where only root looks. */
+/** `depmod` and `modprobe` are in directories of root. */
 const searchPath = { ...process.env, PATH: `${process.env.PATH}:/usr/sbin:/sbin` }
-/** What the first stage needs before it sees the modules of the image: the bus, and the two file systems. */
+/**
+ * The modules of the first stage, before the modules of the image: the bus and the two file
+ * systems.
+ */
 const FIRST_MODULES = ['virtio_pci', '9pnet_virtio', '9p', 'overlay']
 
 /**
- * Debian's kernel, unpacked in a folder of its own: nothing is installed. Fetched once and kept outside of the repository,
- * in `AKRI_CACHE`, or else `/var/cache/akri-tests` (root), or else `~/.cache/akri-tests`. Where that cannot be: what is missing.
+ * Debian's kernel, unpacked in a folder without an installation. It is downloaded once and kept
+ * outside of the repository, in `AKRI_CACHE`, or `/var/cache/akri-tests` (root), or
+ * `~/.cache/akri-tests`. Returns the missing parts if this is not possible.
  */
 export async function kernelImage(): Promise<KernelImage | { readonly missing: string }> {
   const missing = NEEDED.filter(([, present]) => !present()).map(([what]) => what)
@@ -64,7 +68,7 @@ export async function kernelImage(): Promise<KernelImage | { readonly missing: s
   }
 }
 
-/** Writes the file system that the kernel begins with: busybox, a few modules, and `init.sh`. */
+/** Writes the initial file system of the kernel: busybox, a few modules, and `init.sh`. */
 export async function writeInitramfs(image: KernelImage, file: string): Promise<void> {
   const tree = await mkdtemp(path.join(os.tmpdir(), 'akri-initramfs-'))
   try {
@@ -94,7 +98,7 @@ export async function writeInitramfs(image: KernelImage, file: string): Promise<
   }
 }
 
-/** The modules of the first stage, each after those that it needs. */
+/** The modules of the first stage in the order of their dependencies. */
 async function modulesInOrder({ version, modules }: KernelImage): Promise<string[]> {
   const root = path.dirname(path.dirname(modules))
   const files = new Set<string>()
@@ -115,7 +119,7 @@ async function fetchKernel(kept: string): Promise<void> {
   try {
     const { stdout } = await run('apt-cache', ['depends', '--important', 'linux-image-amd64'])
     const name = /Depends: (linux-image-\S+)/.exec(stdout)?.[1] ?? 'linux-image-amd64'
-    // As root apt would fetch as a user who cannot write here.
+    // As root, apt downloads as a user without write access here.
     await run('apt-get', ['-qq', '-oAPT::Sandbox::User=root', 'download', name], {
       cwd: work,
       timeout: 120_000,
@@ -126,7 +130,7 @@ async function fetchKernel(kept: string): Promise<void> {
     const [version = ''] = await readdir(path.join(tree, 'lib/modules'))
     await run('depmod', ['--basedir', tree, version], { env: searchPath })
     await rename(tree, kept).catch((error: NodeJS.ErrnoException) => {
-      // Another run was quicker.
+      // Another run finished first.
       if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error
     })
   } finally {

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { eachLine } from '../guest.js'
 
-/** QEMU refused a command, or is gone. */
+/** QEMU refused a command or ended. */
 export class QemuError extends Error {
   override readonly name = 'QemuError'
 }
@@ -13,7 +13,7 @@ interface Waiting {
   reject(error: QemuError): void
 }
 
-/** QEMU's machine protocol: one command after the other, each with its answer. */
+/** QEMU's machine protocol: one command at a time, each with an answer. */
 export class Qmp {
   readonly #socket: Socket
   readonly #waiting: Waiting[] = []
@@ -48,14 +48,14 @@ export class Qmp {
 
   #read(line: string): void {
     const message: { return?: unknown; error?: { desc: string } } = JSON.parse(line)
-    // The greeting and events are neither.
+    // The greeting and events are not answers.
     if (message.return !== undefined) this.#waiting.shift()?.resolve(message.return)
     else if (message.error !== undefined)
       this.#waiting.shift()?.reject(new QemuError(message.error.desc))
   }
 }
 
-/** Connects to a socket that may not be there yet. */
+/** Connects to a socket that may not exist yet. */
 export async function connected(socketPath: string, signal: AbortSignal): Promise<Socket> {
   for (;;) {
     const socket = connect(socketPath)

@@ -14,11 +14,11 @@ const title =
     ? `the udev handler on a USB bus (needs ${image.missing})`
     : 'the udev handler on a USB bus'
 
-/** What QEMU's keyboards, mice and tablets have in common. */
+/** The common part of QEMU's keyboards, mice and tablets. */
 const ANY_INPUT = 'SUBSYSTEM=="usb", ENV{DEVTYPE}=="usb_device", ATTR{idVendor}=="0627"'
 const ANY_HUB = 'SUBSYSTEM=="usb", ENV{DEVTYPE}=="usb_device", ATTR{idVendor}=="0409"'
 
-/** The path of what is plugged in at a port such as `3.2`. */
+/** The path of the device at a port such as `3.2`. */
 function at(port: string): string {
   const names = port
     .split('.')
@@ -48,7 +48,7 @@ describe.skipIf('missing' in image)(title, () => {
   afterEach(async () => {
     for (const watch of watches.splice(0)) watch.stop()
     for (const port of [...plugged]) if (plugged.has(port)) await unplug(port)
-    // Each test begins with an empty bus.
+    // Each test starts with an empty bus.
     await machine.guest.run(
       'while ls /sys/bus/usb/devices | grep -q "^1-[1-9]"; do sleep 0.05; done; udevadm settle',
     )
@@ -74,7 +74,9 @@ describe.skipIf('missing' in image)(title, () => {
     await machine.unplug(port)
   }
 
-  /** A hub looks at its ports in order: once a later one shows, all that was done to earlier ones is known. */
+  /**
+   * A hub reads its ports in order: when a later port appears, the earlier ports are up to date.
+   */
   async function untilKnown(ids: readonly string[], lists: DeviceWatch) {
     await plug('15', 'usb-mouse')
     await lists.untilIds([...ids, at('15')])
@@ -177,7 +179,7 @@ describe.skipIf('missing' in image)(title, () => {
       ANY_INPUT,
     ]
     const lists = await watch({ udevRules, groupRecursive: true })
-    // Port 1 is not above port 10, and the hub was not asked for.
+    // Port 1 is not above port 10, and the rule does not match the hub.
     for (const port of ['10', '1']) await plug(port)
     await plug('2', 'usb-hub')
     for (const port of ['2.2', '2.1']) await plug(port)
@@ -330,7 +332,7 @@ describe.skipIf('missing' in image)(title, () => {
   })
 })
 
-/** One partition, as a table of the old kind says it; no file system. */
+/** A partition in an MBR table, without a file system. */
 function writeDisk(file: string): void {
   const sector = Buffer.alloc(512)
   sector[446 + 4] = 0x83

@@ -8,24 +8,25 @@ import { Guest } from '../guest.js'
 import { type KernelImage, writeInitramfs } from './kernel-image.js'
 import { connected, QemuError, Qmp } from './qmp.js'
 
-/** Where the machine's USB controller is; its high-speed bus is the first one. */
+/** The path of the machine's USB controller; its high-speed bus is the first. */
 export const BUS = '/devices/pci0000:00/0000:00:10.0/usb1'
 
 const BOOT_MS = 110_000
 
-/** Something to plug in. */
+/** A device to plug in. */
 export interface UsbDevice {
-  /** QEMU's name of the kind, such as `usb-kbd`. */
+  /** QEMU's name of the device type, such as `usb-kbd`. */
   readonly kind: string
-  /** Where: `3` is the third port of the machine, `3.2` the second one of the hub there. */
+  /** `3` is the third port of the machine, `3.2` the second port of the hub there. */
   readonly port: string
-  /** More of QEMU's properties, such as `serial`. */
+  /** Further properties for QEMU, such as `serial`. */
   readonly [property: string]: string | boolean
 }
 
 /**
- * A disposable machine with a USB bus, emulated by QEMU: Debian's kernel, a real udevd, and the file tree of this machine to
- * read. In it the built udev handler runs. Needs no root. Nothing is left of it after {@link stop}, nor when this process ends.
+ * A disposable machine with a USB bus, emulated by QEMU: Debian's kernel, a real udevd, read access
+ * to the file tree of this machine, and the built udev handler. Needs no root. {@link stop} and the
+ * end of this process remove everything.
  */
 export class UsbMachine {
   readonly #directory: string
@@ -34,7 +35,7 @@ export class UsbMachine {
   #qmp: Qmp | undefined
   #guest: Guest | undefined
 
-  /** Ready when its udevd has seen what there was at the start. */
+  /** Ready when its udevd processed the initial devices. */
   static async boot(image: KernelImage): Promise<UsbMachine> {
     const directory = mkdtempSync(path.join(os.tmpdir(), 'akri-usb-'))
     mkdirSync(path.join(directory, 'stage'))
@@ -58,7 +59,7 @@ export class UsbMachine {
 
   private constructor(directory: string, image: KernelImage) {
     this.#directory = directory
-    // It must not outlive this process, however that ends.
+    // The machine must not outlive this process.
     const command = [
       '--pdeathsig',
       'KILL',
@@ -69,7 +70,7 @@ export class UsbMachine {
     this.#exited = once(this.#qemu, 'exit')
   }
 
-  /** Returns when it is plugged in: the machine's kernel takes some 0.3 s more to see it. */
+  /** Returns after the plug; the kernel of the machine needs some 0.3 s more. */
   async plug({ kind, port, ...properties }: UsbDevice): Promise<void> {
     await this.execute('device_add', {
       driver: kind,
@@ -80,7 +81,7 @@ export class UsbMachine {
     })
   }
 
-  /** With a hub goes all that is plugged into it. */
+  /** Also unplugs everything behind a hub. */
   async unplug(port: string): Promise<void> {
     await this.execute('device_del', { id: idOf(port) })
   }
@@ -91,7 +92,7 @@ export class UsbMachine {
     await this.#qmp.execute(command, args)
   }
 
-  /** What runs in it. */
+  /** The program that runs in the machine. */
   get guest(): Guest {
     if (this.#guest === undefined) throw new QemuError('the machine is not ready')
     return this.#guest
@@ -126,7 +127,7 @@ function idOf(port: string): string {
 }
 
 function qemuArguments(directory: string, { kernel, modules }: KernelImage): string[] {
-  // Without `remap` two files of different disks could have one number.
+  // Without `remap`, files of different disks could have the same number.
   const share = (tag: string, tree: string) => [
     ...['-fsdev', `local,id=${tag},path=${tree},security_model=none,readonly=on,multidevs=remap`],
     ...['-device', `virtio-9p-pci,fsdev=${tag},mount_tag=${tag}`],
@@ -135,7 +136,7 @@ function qemuArguments(directory: string, { kernel, modules }: KernelImage): str
     ...['-accel', 'tcg,thread=multi', '-cpu', 'max', '-machine', 'q35', '-m', '1024', '-smp', '2'],
     ...['-nodefaults', '-no-user-config', '-display', 'none', '-nic', 'none', '-no-reboot'],
     ...['-kernel', kernel, '-initrd', path.join(directory, 'initramfs')],
-    // An emulated hub that was put to sleep does not always wake up: the kernel then waits for it for minutes.
+    // A suspended emulated hub does not always wake up, and the kernel then waits for minutes.
     ...[
       '-append',
       'console=ttyS0 quiet panic=-1 tsc=unstable usbcore.autosuspend=-1',

@@ -58,7 +58,7 @@ describe('the OPC UA handler, with discovery URLs', () => {
       discoveryUrl,
       serverCapabilities: ['NA'],
     })
-    // The one that is listed, under another spelling.
+    // The listed server under another spelling.
     const spelling = listed.url.replace(/\/$/, '')
     lds.records = [spelling, heard.url, silent.url, other.url].map(record)
     const rounds = new Rounds(
@@ -92,7 +92,7 @@ describe('the OPC UA handler, with discovery URLs', () => {
     expect(asked()).toBe(30)
     for (let round = 0; round < 20; round++) await rounds.next()
     expect(asked()).toBe(30)
-    // After five minutes they are asked again, a few in each round.
+    // After five minutes, each round calls a few of the servers again.
     await clock.untilSleeping()
     await clock.advance(100_000)
     await rounds.first()
@@ -118,7 +118,7 @@ describe('the OPC UA handler, with discovery URLs', () => {
     const lds = await discoveryServer(one, two)
     const rounds = new Rounds(standard([lds.url]))
     await rounds.first()
-    // If it answered, it might have been lost by a discovery server that was restarted: see
+    // An answering server might be missing because its discovery server restarted: see
     // unlisted-servers.test.ts.
     await one.close()
     list(lds, [two])
@@ -150,7 +150,7 @@ describe('the OPC UA handler, with discovery URLs', () => {
     await rounds.first()
     lds.silent = true
     await two.close()
-    // Two was heard of a minute ago at most, and then for two rounds not.
+    // The second server answered within the last minute, and then not for two rounds.
     for (let round = 0; round < 7; round++)
       expect(ids(await rounds.next())).toEqual([one.url, two.url])
     expect(ids(await rounds.next())).toEqual([one.url])

@@ -11,7 +11,7 @@ import {
   start,
 } from '../testing/rounds.js'
 
-// What a discovery server knew is lost where it is restarted, and back after ten minutes at most.
+// A restarted discovery server forgets its servers, which register again within ten minutes.
 
 const MINUTE_MS = 60_000
 
@@ -32,7 +32,7 @@ describe('servers that a discovery server does not list any more', () => {
     expect(await passMinutes(rounds, 10)).toEqual([one.url, two.url])
     list(lds, [two])
     expect(ids(await rounds.next()).sort()).toEqual([one.url, two.url].sort())
-    // Whose time begins anew when it is left out once more.
+    // The period restarts when a server is missing again.
     await passMinutes(rounds, 15)
     list(lds, [])
     expect(ids(await rounds.next())).toEqual([two.url])
@@ -68,7 +68,7 @@ describe('servers that a discovery server does not list any more', () => {
     await one.close()
     list(lds, [two, three])
     expect(ids(await rounds.next())).toEqual([two.url, three.url])
-    // This one signs off first, and ends later.
+    // This server unregisters first, and ends later.
     list(lds, [three])
     expect(ids(await rounds.next()).sort()).toEqual([two.url, three.url].sort())
     await two.close()

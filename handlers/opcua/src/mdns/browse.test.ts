@@ -11,7 +11,7 @@ import { Lan, type LanHost } from '../../test-peers/lan.js'
 import { type BrowseOptions, browseServers } from './browse.js'
 import type { MdnsServer } from './mdns-server.js'
 
-// Over real multicast: peers in network namespaces announce, and this process browses on the links
+// Uses real multicast: peers announce in network namespaces, and this process browses on the links
 // to them.
 alone()
 
@@ -69,7 +69,7 @@ function browse(
   })
 }
 
-/** Takes lists until one satisfies. */
+/** Reads lists until a list satisfies the condition. */
 async function until(
   lists: AsyncGenerator<readonly MdnsServer[]>,
   satisfied: (servers: readonly MdnsServer[]) => boolean,
@@ -117,7 +117,7 @@ const send = (host: LanHost, messages: readonly Buffer[], { times = 1, port = 53
   ])
 }
 
-/** A response that announces a server with all that belongs to it. */
+/** A response with all records of a server. */
 function announcement({
   name = 'raw',
   ttl = 120,
@@ -200,7 +200,7 @@ describe.skipIf(missingAvahi.length > 0)(
         await until(lists, (servers) => servers.length === 0)
         took.push({ come: ended - started, gone: performance.now() - ended })
       }
-      // A machine that is busy with other tests may be late now and then.
+      // A busy machine may be late.
       expect(Math.min(...took.map(({ come }) => come))).toBeLessThan(1000)
       expect(Math.min(...took.map(({ gone }) => gone))).toBeLessThan(1000)
     })
@@ -311,7 +311,7 @@ describe.skipIf(missing.length > 0)(`browsing over multicast${needs(missing)}`, 
     const lists = browse([host])
     await lists.next()
     const whole = announcement({ name: 'broken', host: 'broken' })
-    // Not more than are read in a second.
+    // Below the limit of messages in a second.
     const cut = Array.from({ length: whole.length / 3 }, (_, third) => whole.subarray(0, third * 3))
     const pointing = Buffer.concat([whole.subarray(0, 12), Buffer.from([0xc0, 12])])
     await send(host, [
@@ -338,8 +338,8 @@ describe.skipIf(missing.length > 0)(`browsing over multicast${needs(missing)}`, 
     await vi.waitFor(() => expect(logged).toContain('multicast messages over the limit dropped'), {
       timeout: 60_000,
     })
-    // In a flood the kernel drops what comes while nobody reads, whoever has sent it: a server is
-    // asked again, and says it again.
+    // During a flood, the kernel drops messages of all senders: the handler queries again, and the
+    // server repeats its answer.
     const server = say(good, [announcement({ name: 'good', host: 'good', address: good.address })])
     const found = await until(lists, (servers) => names(servers).includes('good'))
     stop.abort()

@@ -9,7 +9,7 @@ import { nameKey, type PtrRecord } from './dns-message.js'
 const { parameters, timeoutMs } = fuzz({ runs: 2000 })
 const SERVICE = ['_opcua-tcp', '_tcp', 'local']
 
-/** A query with known answers is a response but for one bit of its header. */
+/** A query with known answers differs from a response by one bit of its header. */
 function asResponse(query: Buffer | undefined): Buffer {
   const message = Buffer.from(query ?? Buffer.alloc(0))
   message.writeUInt16BE(0x8400, 2)
@@ -19,7 +19,7 @@ function asResponse(query: Buffer | undefined): Buffer {
 const header = (...counts: number[]) =>
   Buffer.from([0, 0, 0x84, 0, ...counts.flatMap((count) => [count >> 8, count & 0xff])])
 
-/** name, type, class, ttl and data of one record. */
+/** The name, type, class, TTL and data of a record. */
 function record(
   name: number[],
   type: number,
@@ -42,7 +42,7 @@ const label = fc
   )
 const instance = label.map((first) => [first, ...SERVICE])
 
-/** A response of as many records as there may be bytes. */
+/** A response with as many records as fit. */
 function fill(first: number[], next: (index: number) => number[]): Buffer {
   const records = [first]
   for (let length = 12 + first.length; ; ) {
@@ -59,8 +59,7 @@ const pointer = (label: number) => [0xc0, 12 + 2 * label]
 const service = [...SERVICE.flatMap((text) => [text.length, ...Buffer.from(text)]), 0]
 
 /**
- * A name, and then pointers each of which points at what is before it. The name begins in byte 23
- * of a message.
+ * A name, and then pointers that each point to the previous element. The name starts at byte 23.
  */
 function chain(bytes: number): number[] {
   const pointers = Array.from({ length: bytes / 2 }, (_, index) =>

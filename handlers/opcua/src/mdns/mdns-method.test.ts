@@ -40,7 +40,7 @@ it('yields announced servers, and the servers of a discovery server, called at i
   const clock = new ManualClock()
   async function* lists() {
     yield [announced(4841, false), announced(lds.port, true)]
-    // Not asked again so soon: what it has said stays.
+    // The next call is not due yet: the servers stay.
     lds.applications = [DISCOVERY_SERVER]
     yield [announced(lds.port, true)]
     await clock.advance(10_000)

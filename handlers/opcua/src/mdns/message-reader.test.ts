@@ -20,7 +20,7 @@ beforeEach(() => {
   reader = new MessageReader({ type: TYPE, onFlood: (sender) => floods.push(sender) })
 })
 
-/** A response with an address record of plc.local for each. */
+/** A response with an address record of plc.local for each address. */
 function addresses(...all: readonly string[]): Buffer {
   const name = [3, ...Buffer.from('plc'), 5, ...Buffer.from('local'), 0]
   const records = all.map((address) => [
@@ -47,7 +47,7 @@ function text(): Buffer {
   ])
 }
 
-/** The addresses that are believed of a message. */
+/** The accepted addresses of a message. */
 function read(message: Buffer, { from = SENDER, now = 0 } = {}): string[] | undefined {
   const heard = reader.read(message, from, [eth0], now)
   return heard?.records.flatMap((record) => (record.type === 'A' ? record.address : []))

@@ -9,7 +9,7 @@ beforeEach(() => {
   now = 1_000_000
 })
 
-/** When the next questions come, after now. */
+/** The times of the next queries, relative to now. */
 function next(count: number): number[] {
   const begin = now
   return Array.from({ length: count }, () => {

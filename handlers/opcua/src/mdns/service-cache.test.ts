@@ -174,7 +174,7 @@ describe('a record from another sender', () => {
   })
   const place = () => cache.resolved().map(({ port, addresses }) => [port, ...addresses])
 
-  /** Lets time go on to the next thing that is due, and says what is asked then. */
+  /** Advances the time to the next due event, and returns the queries of that time. */
   const step = () => {
     now = Math.max(now, cache.nextDue(now))
     const questions = asked()

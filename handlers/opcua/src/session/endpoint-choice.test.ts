@@ -69,7 +69,7 @@ describe('the choice of an endpoint', () => {
     const told = { allowUnencryptedPasswords: true }
     expect(choose([NONE, ENCRYPT], password, told)).toEqual(['3 Basic256Sha256'])
     expect(choose([NONE, ENCRYPT], password, { ...told, isTrusted: () => false })).toBe('trust')
-    // What takes no passwords is no better way for one.
+    // An endpoint without passwords is no alternative for a password.
     const forOthers = endpoint('SignAndEncrypt Basic256Sha256', {
       userTokenTypes: [anonymous, userCertificate],
     })

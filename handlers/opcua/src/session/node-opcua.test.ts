@@ -7,11 +7,11 @@ import { build } from 'esbuild'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { SecuredServer } from '../../test-peers/secured-server.js'
 
-// In a process of its own: what is loaded, what is left open, and what is written is seen there.
+// Runs in its own process, which shows loaded modules, open handles and written files.
 
 const run = promisify(execFile)
 const folder = mkdtempSync(path.join(os.tmpdir(), 'akri-session-'))
-// Where node-opcua-client is found from, as from the built handler.
+// The directory from which the built handler finds node-opcua-client.
 const program = path.join(import.meta.dirname, '../../node_modules/.test/session.mjs')
 let server: SecuredServer
 
@@ -53,7 +53,7 @@ try {
 }
 `
 
-/** What a discovery without `serverDetails` has found, and whether it has loaded node-opcua. */
+/** The result of a discovery without `serverDetails`, and whether it loaded node-opcua. */
 const plain = { found: 1, policies: 'Basic256Sha256,None', loaded: false }
 
 beforeAll(async () => {

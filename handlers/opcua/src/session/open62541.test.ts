@@ -19,7 +19,7 @@ import {
 import { createOpcuaHandler } from '../index.js'
 import { ServerSessions, type ServerSessionsOptions } from './server-sessions.js'
 
-// Sessions with a server that is neither ours nor node-opcua's.
+// Sessions with an independent server implementation.
 
 const needed = missingForOpen62541.length > 0 ? ` (needs ${missingForOpen62541.join(', ')})` : ''
 const anna = { username_default: 'anna', password_default: 'geheim' }
@@ -96,7 +96,7 @@ describe.skipIf(missingForOpen62541.length > 0)(
       const cut = await Cut.before(before)
       try {
         const sessions = await open()
-        // The first connection asks for the endpoints: the second one is the session's.
+        // The first connection reads the endpoints, and the second carries the session.
         cut.onMessages = (connection, messages) => {
           if (connection === 2 && messages === 3) before.child.kill('SIGKILL')
         }
@@ -118,7 +118,7 @@ describe.skipIf(missingForOpen62541.length > 0)(
       const server = await peers.start('Mixer')
       const cut = await Cut.before(server)
       try {
-        // ACK, and the answers to OpenSecureChannel, CreateSession, ActivateSession and Read.
+        // ACK, and the responses to OpenSecureChannel, CreateSession, ActivateSession and Read.
         for (const messages of [1, 2, 3, 4, 5]) {
           const first = cut.connections + 1
           cut.onMessages = (connection, count, socket) => {
@@ -144,7 +144,7 @@ describe.skipIf(missingForOpen62541.length > 0)(
   },
 )
 
-/** What the handler offers of a server. */
+/** The device that the handler offers. */
 async function offered(url: string, details: object): Promise<Device | undefined> {
   const agent = await SimulatedAgent.start()
   const server = await serve(createOpcuaHandler(), { directory: agent.directory })
@@ -198,14 +198,12 @@ async function read(
   return sessions.of({ discoveryUrl: url })
 }
 
-/** A line to a server that can be cut off where it hurts. */
+/** A relay to a server that can break at any message. */
 class Cut {
   target: Pick<Open62541Server, 'port'>
   connections = 0
   url = ''
-  /**
-   * Is told each time that a connection, which count from 1, has brought a message from the server.
-   */
+  /** Called for each message of the server, with the number of the connection, from 1. */
   onMessages: (connection: number, messages: number, socket: Socket) => void = () => undefined
   readonly #sockets = new Set<Socket>()
   readonly #server = createServer((socket) => this.#pass(socket))
@@ -247,7 +245,7 @@ class Cut {
     socket.pipe(upstream)
     upstream.on('data', (bytes) => {
       messages++
-      // Half of it: the rest is lost with the line.
+      // Sends half of the message and drops the rest.
       socket.write(bytes.subarray(0, bytes.length / 2))
       this.onMessages(connection, messages, socket)
       if (!socket.destroyed) socket.write(bytes.subarray(bytes.length / 2))

@@ -9,7 +9,7 @@ import { readEndpointUrl } from '../endpoint-url.js'
 import { ServerSessions } from './server-sessions.js'
 
 const URI = 'urn:akri:test:interrupted'
-/** node-opcua waits for an answer for so long, whatever becomes of the session. */
+/** The time limit of node-opcua for an answer, independent of the session. */
 const LIBRARY_MS = 15_000
 let server: SecuredServer
 
@@ -20,11 +20,11 @@ beforeAll(async () => {
 afterAll(() => server.close())
 
 /**
- * A line to the server. After so many messages of it in a session another takes its place, who
- * never hangs up.
+ * A relay to the server. After a number of messages of a session, the relay continues with other
+ * bytes and never closes the connection.
  */
 class Line {
-  /** Connections that the client has not let go of: it does not refuse what is sent to it. */
+  /** Connections that the client still holds open: it accepts bytes. */
   readonly open = new Set<Socket>()
   url = ''
   readonly #server = createServer({ allowHalfOpen: true }, (socket) => this.#pass(socket))
@@ -50,7 +50,7 @@ class Line {
   }
 
   #pass(socket: Socket): void {
-    // The first connection asks for the endpoints.
+    // The first connection reads the endpoints.
     const isSession = this.#connections++ > 0
     this.open.add(socket)
     socket.on('error', () => undefined)
@@ -65,8 +65,7 @@ class Line {
     })
     upstream.on('close', () => {
       if (!isSession) return socket.end()
-      // Who has closed a socket, and not only said that it has no more to say, is found out by what
-      // is sent to it.
+      // Only sent bytes tell a closed socket from a half-closed one.
       const timer = setInterval(() => socket.write('x'), 50)
       socket.once('close', () => clearInterval(timer))
       return undefined
@@ -79,7 +78,7 @@ class Line {
   }
 }
 
-/** A chunk of an answer that never ends, every 20 ms. */
+/** Sends a chunk of an endless answer every 20 ms. */
 function sendChunks(socket: Socket, message: Buffer): void {
   let sequence = message.readUInt32LE(16)
   const timer = setInterval(() => {
@@ -92,7 +91,7 @@ function sendChunks(socket: Socket, message: Buffer): void {
   socket.once('close', () => clearInterval(timer))
 }
 
-// Acknowledge, and the answers to OpenSecureChannel, CreateSession, ActivateSession and Read.
+// Acknowledge, and the responses to OpenSecureChannel, CreateSession, ActivateSession and Read.
 it.each([
   [0, 'says nothing', () => undefined],
   [1, 'says nothing', () => undefined],

@@ -13,8 +13,8 @@ import {
   type SessionLimits,
 } from './server-sessions.js'
 
-// node-opcua's server, which has sessions, security and users; started once, since that takes
-// seconds.
+// The server of node-opcua has sessions, security and users. Its start takes seconds, so all tests
+// share it.
 
 const URI = 'urn:akri:test:secured'
 const users = { anna: 'geheim' }
@@ -226,7 +226,7 @@ describe('a server that misbehaves', () => {
     return `opc.tcp://127.0.0.1:${typeof address === 'object' ? address?.port : ''}/UA/Secured`
   }
 
-  /** Passes GetEndpoints on to the real server, and lets each later connection do what it likes. */
+  /** Forwards GetEndpoints to the real server; `later` handles each later connection. */
   const relay = (later: (socket: Socket) => void) =>
     listen((socket, count) => {
       if (count > 0) return later(socket.resume())
@@ -243,7 +243,7 @@ describe('a server that misbehaves', () => {
       upstream.pipe(socket)
       socket.on('close', () => upstream.destroy())
       socket.on('data', (bytes) => {
-        // The policy of a channel is in the message that opens it.
+        // The message that opens a channel contains its policy.
         if (!bytes.includes('#Basic256Sha256')) return upstream.write(bytes)
         cut++
         return socket.resetAndDestroy()

@@ -8,7 +8,7 @@ afterAll(() => certificates.remove())
 
 const URI = 'urn:plc1:mixer'
 const own = { subjectAltName: `URI:${URI},DNS:plc1` }
-/** After the certificates have been made. */
+/** A time after the creation of the certificates. */
 const now = Date.now() + 3_600_000
 const der = (...chain: Issued[]) =>
   Buffer.concat(chain.map(({ certificate }) => new X509Certificate(certificate).raw))

@@ -7,11 +7,11 @@ import { DISCOVERY_SERVER, endpoint, SimulatedServer } from '../../test-peers/si
 import { defineOpcuaHandler, type OpcuaHandlerOptions } from '../handler.js'
 
 const ROUND_MS = 10_000
-/** How long a host name is waited for. */
+/** The time limit for a host name, in milliseconds. */
 export const NAME_MS = 3000
-/** As long as a busy machine may need for an answer. */
+/** Time limits that suffice on a busy machine. */
 const UNHURRIED = { connectMs: 15_000, totalMs: 15_000 }
-/** Where a server is silent: each question to it is waited for to its end. */
+/** Time limits for tests with a silent server: each call to it takes the full time. */
 export const IMPATIENT = { timeouts: { connectMs: 1500, totalMs: 1500 } }
 
 export let clock: ManualClock
@@ -28,7 +28,7 @@ afterEach(async () => {
   await Promise.all(servers.splice(0).map((server) => server.close()))
 })
 
-/** Ends the discoveries that run now; those that begin later run on. */
+/** Ends the running discoveries, but not later ones. */
 export function endRounds(): void {
   stop.abort()
   stop = new AbortController()
@@ -42,7 +42,7 @@ export async function start(
   return server
 }
 
-/** A discovery server that lists these. */
+/** Starts a discovery server that lists these servers. */
 export async function discoveryServer(
   ...listed: readonly SimulatedServer[]
 ): Promise<SimulatedServer> {
@@ -61,7 +61,7 @@ export const standard = (discoveryUrls: readonly string[], more: object = {}) =>
   ...more,
 })
 
-/** A discovery whose rounds a test lets pass. */
+/** A discovery whose rounds a test controls. */
 export class Rounds {
   readonly lists: Device[][] = []
   readonly logged: {
@@ -83,11 +83,11 @@ export class Rounds {
         log: this.#logger({}),
       }),
     )
-    // Awaited by those tests that expect an end.
+    // Some tests await the end.
     this.ended.catch(() => {})
   }
 
-  /** Waits until the first round is over. */
+  /** Waits for the end of the current round. */
   async first(): Promise<Device[] | undefined> {
     await untilRoundIsOver()
     return this.lists.at(-1)
@@ -118,8 +118,8 @@ export class Rounds {
 }
 
 /**
- * What waits for the next round waits for longer than what waits for a name, or not at all where
- * the clock has overtaken the round.
+ * A wait for the next round is longer than a wait for a name, or zero after the clock passed the
+ * round.
  */
 async function untilRoundIsOver(): Promise<void> {
   const { signal } = stop

@@ -16,8 +16,8 @@ async function simulated(): Promise<SimulatedServer> {
 }
 
 /**
- * A server that does with each connection what a test says. Resolves `gone` when a connection is
- * over.
+ * Starts a server that handles each connection as the test defines. `gone` resolves when a
+ * connection ends.
  */
 async function rawServer(serve: (socket: net.Socket) => void) {
   const sockets = new Set<net.Socket>()

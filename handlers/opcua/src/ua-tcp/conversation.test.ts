@@ -52,7 +52,7 @@ function chunk(
   return encodeFrame('MSG', mark, header.raw(part).bytes())
 }
 
-/** Feeds messages of a server one after the other, and gives what the conversation sent and got. */
+/** Passes messages of a server to a conversation, and returns what it sent and received. */
 function run(conversation: Conversation, messages: readonly Buffer[]) {
   const sent: Buffer[] = [conversation.start()]
   let response: Buffer | undefined
@@ -107,7 +107,7 @@ describe('a conversation', () => {
       'CLOF',
     ])
     expect(response).toEqual(answer)
-    // Sequence numbers go up by one, over OPN and MSG and CLO.
+    // Sequence numbers increase by one over OPN, MSG and CLO.
     const [, opening, asking, closing] = sent
     const policyBytes = 4 + POLICY_NONE.length
     expect(opening?.readUInt32LE(8 + 4 + policyBytes + 8)).toBe(1)
@@ -308,7 +308,7 @@ describe('responses', () => {
 
   it('may have diagnostics and an additional header, which are skipped', () => {
     const header = new BinaryWriter().nodeId(425).dateTime(0).uint32(1).uint32(0)
-    // All fields, and one DiagnosticInfo in it.
+    // All fields, with a nested DiagnosticInfo.
     header.uint8(0x7f).uint32(1).uint32(2).uint32(3).uint32(4).string('more').uint32(5).uint8(0x00)
     header.array(['a', 'b'], (entry) => header.string(entry))
     header.uint8(0x03).uint16(1).string('type').uint8(0x01).byteString(Buffer.alloc(5))

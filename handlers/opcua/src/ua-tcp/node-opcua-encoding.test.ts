@@ -19,7 +19,7 @@ type Response =
   | GetEndpointsResponse
   | ServiceFault
 
-/** As node-opcua sends it. */
+/** The bytes that node-opcua sends. */
 function encode(response: Response): Buffer {
   const stream = new BinaryStream(10_000)
   const { encodingDefaultBinary } = response.schema
