@@ -80,7 +80,7 @@ const SEPARATORS = /(?:[ \t\n\r\v\f,]|\\\r?\n)*/y
 /** Match keys of udev that a handler cannot evaluate, with the reason of the refusal. */
 const REFUSED: Readonly<Record<string, string>> = {
   ACTION: 'matches events, and a device that is present has none',
-  NAME: 'matches what earlier rules of udev have set, which nobody keeps; try ENV{INTERFACE}',
+  NAME: 'matches what earlier rules of udev have set, which udev does not store; try ENV{INTERFACE}',
   SYMLINK: 'matches what earlier rules of udev have set; try ENV{DEVLINKS}',
   PROGRAM: 'runs a program',
   RESULT: 'needs a program to run',
@@ -110,12 +110,12 @@ interface Parsed<T> {
 function parseMatch(text: string, start: number): Parsed<Match> {
   const key = parseKey(text, start)
   const name = text[key.end] === '{' ? parseName(text, key.end) : undefined
-  const known = checkKey(text, start, key.value, name !== undefined)
+  const match = checkKey(text, start, key.value, name !== undefined)
   const operator = parseOperator(text, skip(text, name?.end ?? key.end, SPACE), key.value)
   const { value, end } = parseValue(text, skip(text, operator.end, SPACE))
-  if (!known.named) return { value: { key: known.key, operator: operator.value, ...value }, end }
-  const attribute = checkName(text, key.end + 1, known.key, name?.value ?? '')
-  return { value: { key: known.key, attribute, operator: operator.value, ...value }, end }
+  if (!match.named) return { value: { key: match.key, operator: operator.value, ...value }, end }
+  const attribute = checkName(text, key.end + 1, match.key, name?.value ?? '')
+  return { value: { key: match.key, attribute, operator: operator.value, ...value }, end }
 }
 
 function parseKey(text: string, start: number): Parsed<string> {
@@ -166,7 +166,7 @@ function checkKey(
       text,
       at,
     )
-  const expected = [...PLAIN_KEYS, ...NAMED_KEYS.map((one) => `${one}{…}`)].join(', ')
+  const expected = [...PLAIN_KEYS, ...NAMED_KEYS.map((name) => `${name}{…}`)].join(', ')
   const meant = [...PLAIN_KEYS, ...NAMED_KEYS].find((candidate) => candidate === key.toUpperCase())
   const hint =
     meant === undefined ? `the keys are ${expected}` : `keys are written in capitals: ${meant}`

@@ -3,19 +3,15 @@ import type { Change, DeviceMonitor, Uevent } from './device-monitor.js'
 import { UeventBurst } from './uevent-burst.js'
 import { readUevents } from './uevent-source.js'
 
-export interface MonitorOptions {
+interface MonitorOptions {
   /** @default systemClock */
   readonly clock?: Clock
   /** The directory of udevd's `control` socket. @default '/run/udev' */
   readonly runUdevRoot?: string
-  /** A burst ends after this time without an event, in milliseconds. @default 20 */
-  readonly quietMs?: number
-  /** The interval between scans without an event socket, in milliseconds. @default 10000 */
-  readonly pollMs?: number
 }
 
-/** A longer burst is reported in parts, in milliseconds. */
-const CEILING_MS = 80
+/** A burst ends after 20 ms without an event. A longer burst is reported in parts. */
+const BURST = { quietMs: 20, ceilingMs: 80 }
 
 /**
  * Reports changes immediately. All users share the sockets, which stay open while there is a user.
@@ -26,18 +22,12 @@ export class UeventMonitor implements DeviceMonitor {
   #feed: AbortController | undefined
 
   constructor(options: MonitorOptions = {}) {
-    this.#options = {
-      clock: systemClock,
-      runUdevRoot: '/run/udev',
-      quietMs: 20,
-      pollMs: 10_000,
-      ...options,
-    }
+    this.#options = { clock: systemClock, runUdevRoot: '/run/udev', ...options }
   }
 
   async *changes(signal: AbortSignal, log: Logger): AsyncGenerator<Change, void, void> {
-    const { clock, quietMs } = this.#options
-    const burst = new UeventBurst({ clock, quietMs, ceilingMs: CEILING_MS })
+    const { clock } = this.#options
+    const burst = new UeventBurst({ clock, ...BURST })
     const onAbort = () => {
       burst.end()
       this.#leave(burst)

@@ -64,7 +64,7 @@ function feed(): void {
     add: (event: Uevent) => events.push(event),
     rescan: (reason: string) => rescans.push(reason),
   }
-  readUevents({ log, clock, runUdevRoot, pollMs: POLL_MS, openSocket }, follower, stop.signal)
+  readUevents({ log, clock, runUdevRoot }, follower, stop.signal, { pollMs: POLL_MS, openSocket })
 }
 
 const uevent = (number: number): Uevent => ({

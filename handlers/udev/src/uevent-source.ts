@@ -10,10 +10,13 @@ interface UeventSourceOptions {
   readonly clock: Clock
   /** The directory of udevd's `control` socket, which exists while udevd runs. */
   readonly runUdevRoot: string
-  /** The interval between scans without an event socket, in milliseconds. */
-  readonly pollMs: number
+}
+
+interface UeventSockets {
   /** Opens a socket, or throws. @default openUeventSocket */
   readonly openSocket?: typeof openUeventSocket
+  /** The interval between scans without an event socket, in milliseconds. @default 10000 */
+  readonly pollMs?: number
 }
 
 interface UeventListener {
@@ -40,21 +43,23 @@ export function readUevents(
   options: UeventSourceOptions,
   listener: UeventListener,
   signal: AbortSignal,
+  sockets: UeventSockets = {},
 ): void {
   const { clock, log, runUdevRoot } = options
   const answers = new UdevdAnswers(clock, signal, listener, log)
   const udevd = { isRunning: isUdevdRunning(runUdevRoot) }
-  logFailure(readSockets(options, udevd, listener, answers, signal), log)
+  logFailure(readSockets(options, udevd, listener, answers, signal, sockets), log)
   logFailure(watchUdevd(options, udevd, listener, signal), log)
 }
 
 /** Keeps the sockets open, or polls without them. Opens the sockets before it returns. */
 async function readSockets(
-  { clock, log, pollMs, openSocket = openUeventSocket }: UeventSourceOptions,
+  { clock, log }: UeventSourceOptions,
   udevd: { readonly isRunning: boolean },
   listener: UeventListener,
   answers: UdevdAnswers,
   signal: AbortSignal,
+  { openSocket = openUeventSocket, pollMs = 10_000 }: UeventSockets,
 ): Promise<void> {
   for (let warned = false; !signal.aborted; ) {
     const broken = new AbortController()

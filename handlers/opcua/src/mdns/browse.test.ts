@@ -61,12 +61,8 @@ function browse(
   hosts: readonly LanHost[],
   options: Partial<BrowseOptions> = {},
 ): AsyncGenerator<readonly MdnsServer[]> {
-  return browseServers({
-    log,
-    signal: stop.signal,
-    interfaces: hosts.map(({ link }) => link),
-    ...options,
-  })
+  const interfaces = hosts.map(({ link }) => link)
+  return browseServers({ log, signal: stop.signal, ...options }, { interfaces })
 }
 
 /** Reads lists until a list satisfies the condition. */

@@ -14,8 +14,6 @@ export interface BrowseOptions {
   readonly signal: AbortSignal
   /** @default systemClock */
   readonly clock?: Clock
-  /** Names of the interfaces to use. @default all but the loopback interface */
-  readonly interfaces?: readonly string[]
   /**
    * The networks of acceptable addresses, such as `192.0.2.0/24`: a sender could announce any
    * address. This machine and the metadata services of clouds are acceptable only if named.
@@ -43,14 +41,16 @@ const REST_MS = 10
  * list after {@link FIRST_LIST_MS}, and then each changed list: after an announcement or a goodbye
  * within {@link GATHER_MS}, and after the expiry of a silent server (usually 120 s).
  * Ends with its signal.
+ * @param options.interfaces names of the interfaces to use @default all but the loopback interface
  */
 export async function* browseServers(
   options: BrowseOptions,
+  { interfaces }: { readonly interfaces?: readonly string[] } = {},
 ): AsyncGenerator<readonly MdnsServer[], void, void> {
   const { clock = systemClock, signal } = options
   const done = new AbortController()
   const until = AbortSignal.any([signal, done.signal])
-  const browser = new Browser({ ...options, clock })
+  const browser = new Browser({ ...options, clock }, interfaces)
   const running = browser.run(until).finally(() => done.abort())
   // The failure is thrown below.
   running.catch(() => undefined)
@@ -91,12 +91,10 @@ class Browser {
   /** Rings when the servers may have changed. */
   readonly changed = new Bell()
 
-  constructor({
-    clock,
-    log,
-    interfaces,
-    allowedNetworks,
-  }: Omit<BrowseOptions, 'signal'> & { readonly clock: Clock }) {
+  constructor(
+    { clock, log, allowedNetworks }: BrowseOptions & { readonly clock: Clock },
+    interfaces: readonly string[] | undefined,
+  ) {
     this.#clock = clock
     this.#log = log
     this.#only = interfaces
@@ -175,7 +173,7 @@ class Browser {
       const network = this.#networks.get(name) ?? {
         local,
         joined: new Set(),
-        cache: new ServiceCache({ type: SERVICE }),
+        cache: new ServiceCache(SERVICE),
         schedule: new QuestionSchedule(),
       }
       this.#networks.set(name, network)
@@ -212,11 +210,11 @@ class Browser {
     cache.expire(now)
     // A removed server may return soon, or a forged message may have removed it.
     if (cache.takeRemovals() > 0) schedule.begin(now)
-    const { questions, known } = cache.takeDueQuestions(now, schedule.takeDue(now))
+    const { questions, knownAnswers } = cache.takeDueQuestions(now, schedule.takeDue(now))
     this.changed.ring()
     if (cache.refused > 0)
       this.#warnOnce('many', { refused: cache.refused }, 'announced servers over the limit ignored')
-    for (const message of encodeQuery(questions, known))
+    for (const message of encodeQuery(questions, knownAnswers))
       for (const family of network.joined)
         if (local !== undefined) await this.#send(message, local, family)
   }

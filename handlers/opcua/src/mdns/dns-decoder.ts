@@ -18,11 +18,13 @@ const TOP_BIT = 0x8000
 /** RFC 1035, section 2.3.4, in bytes. */
 const MAX_NAME = 255
 const MAX_LABEL = 63
-/** A service name has four labels, a host name two or three. Longer names are valid, but ignored. */
+/**
+ * A service name has four labels, a host name two or three. Longer names are valid, but ignored.
+ */
 const MAX_LABELS = 8
 /**
- * The limit of records of one message. RFC 6762, section 17: only a single record may need more than
- * an Ethernet frame.
+ * The limit of records of one message. RFC 6762, section 17: only a single record may need more
+ * than an Ethernet frame.
  */
 const MAX_RECORDS = 128
 /** The limit of strings of a TXT record; `path` and `caps` come early. */

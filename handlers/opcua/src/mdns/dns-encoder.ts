@@ -20,7 +20,7 @@ const MAX_QUERY = 1200
  */
 export function encodeQuery(
   questions: readonly Question[],
-  known: readonly PtrRecord[] = [],
+  knownAnswers: readonly PtrRecord[] = [],
 ): Buffer[] {
   const messages: Buffer[] = []
   let writer = new MessageWriter()
@@ -31,7 +31,7 @@ export function encodeQuery(
     }
     writer.question(question)
   }
-  for (const record of known) {
+  for (const record of knownAnswers) {
     // Known answers apply to the questions of the same message.
     if (writer.length > MAX_QUERY || messages.length > 0) break
     writer.answer(record)

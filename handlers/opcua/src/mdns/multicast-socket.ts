@@ -38,7 +38,8 @@ export class MulticastSocket {
   }
 
   /**
-   * Joins the group on an interface. An interface that was removed and created again needs a new membership.
+   * Joins the group on an interface. An interface that was removed and created again needs a new
+   * membership.
    * @returns false if the socket was already a member
    * @throws the system's error if the interface is gone, or the socket has too many memberships
    */

@@ -21,7 +21,8 @@ const MAX_INTERFACES = 128
 
 /**
  * The interfaces of this machine, those with IPv4 first.
- * @param only names @default all but the loopback interface and the interfaces of container networks
+ * @param only names @default all but the loopback interface and the interfaces of container
+ * networks
  */
 export function localInterfaces(
   only?: readonly string[],
@@ -41,8 +42,8 @@ export function localInterfaces(
 }
 
 /**
- * The interface on which a message arrived, from the sender's address. Undefined for a sender outside of this machine's
- * networks: RFC 6762, section 11, ignores such messages.
+ * The interface on which a message arrived, from the sender's address. Undefined for a sender
+ * outside of this machine's networks: RFC 6762, section 11, ignores such messages.
  */
 export function interfaceOf(
   sender: string,

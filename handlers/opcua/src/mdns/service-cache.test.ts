@@ -37,7 +37,7 @@ let cache: ServiceCache
 let now: number
 
 beforeEach(() => {
-  cache = new ServiceCache({ type: TYPE, maxServices: 5, maxServicesOfSender: 3, random: () => 0 })
+  cache = new ServiceCache(TYPE, { maxServices: 5, maxServicesOfSender: 3, random: () => 0 })
   now = 1_000_000
 })
 
@@ -115,10 +115,10 @@ describe('the cache of services', () => {
     now += 40_000
     expect(cache.takeDueQuestions(now, true)).toMatchObject({
       questions: [{ type: 'PTR', name: TYPE }],
-      known: [{ target: PLC, ttl: 60 }],
+      knownAnswers: [{ target: PLC, ttl: 60 }],
     })
     now += 20_000
-    expect(cache.takeDueQuestions(now, true).known).toEqual([])
+    expect(cache.takeDueQuestions(now, true).knownAnswers).toEqual([])
   })
 
   it('replaces addresses of an earlier announcement', () => {
@@ -219,7 +219,7 @@ describe('a record from another sender', () => {
     takeFromOther(pointer(0))
     expect(cache.takeDueQuestions(now, false)).toMatchObject({
       questions: [{ type: 'PTR', name: TYPE }],
-      known: [],
+      knownAnswers: [],
     })
   })
 
@@ -284,7 +284,7 @@ describe('the cost of a message', () => {
   const services = Array.from({ length: 200 }, (_, index) => [`server ${index}`, ...TYPE])
 
   it('is small with any number of services', () => {
-    cache = new ServiceCache({ type: TYPE })
+    cache = new ServiceCache(TYPE)
     for (let sender = 1; sender <= 5; sender++) {
       const names = services.map(([first, ...type]) => [`${first} of ${sender}`, ...type])
       cache.take(

@@ -27,9 +27,7 @@ export interface ResolvedService {
   readonly sender: string
 }
 
-interface ServiceCacheOptions {
-  /** Such as `_opcua-tcp._tcp.local`. */
-  readonly type: DnsName
+interface ServiceCacheLimits {
   /** The limit of services. @default 1000 */
   readonly maxServices?: number
   /** The limit of services from one sender. @default 200 */
@@ -73,7 +71,7 @@ interface Service {
 interface DueQuestions {
   readonly questions: readonly Question[]
   /** Known answers for a query for the type. */
-  readonly known: readonly PtrRecord[]
+  readonly knownAnswers: readonly PtrRecord[]
 }
 
 /**
@@ -94,12 +92,15 @@ export class ServiceCache {
   refused = 0
   #removals = 0
 
-  constructor({
-    type,
-    maxServices = 1000,
-    maxServicesOfSender = 200,
-    random = Math.random,
-  }: ServiceCacheOptions) {
+  /** @param type such as `_opcua-tcp._tcp.local` */
+  constructor(
+    type: DnsName,
+    {
+      maxServices = 1000,
+      maxServicesOfSender = 200,
+      random = Math.random,
+    }: ServiceCacheLimits = {},
+  ) {
     this.#type = type
     this.#typeKey = nameKey(type)
     this.#maxServices = maxServices
@@ -173,8 +174,8 @@ export class ServiceCache {
       }
     }
     for (const { name, type } of this.#hosts.takeDueQuestions(now)) ask(name, type)
-    const asksForType = questions.has(`PTR ${this.#typeKey}`)
-    return { questions: [...questions.values()], known: asksForType ? this.#knownAnswers(now) : [] }
+    const knownAnswers = questions.has(`PTR ${this.#typeKey}`) ? this.#knownAnswers(now) : []
+    return { questions: [...questions.values()], knownAnswers }
   }
 
   /** The next time of an expiry or a query, in milliseconds; Infinity without any. */
