@@ -103,14 +103,24 @@ describe('the work of a controller', () => {
     api.put(CONFIGURATION, { ...testConfiguration() })
     api.put(INSTANCE, { ...testInstance([]) })
     const claimed = testInstance([], { name: 'cam-a19705' })
-    api.put(`${AKRI}/instances/cam-a19705`, {
-      ...claimed,
-      spec: { ...claimed.spec, deviceUsage: { 'cam-a19705-0': 'b' } },
-    })
+    const putClaimed = (holder: string) =>
+      api.put(`${AKRI}/instances/cam-a19705`, {
+        ...claimed,
+        spec: { ...claimed.spec, deviceUsage: { 'cam-a19705-0': holder } },
+      })
+    putClaimed('b')
     putReadyNode('b')
     await start()
     await eventually(() => expect(api.objects.has(INSTANCE)).toBe(false))
-    expect(api.sent('DELETE')).toMatchObject([{ preconditions: { uid: 'uid-cam-8120fe' } }])
+    // Another Instance that no node sees comes later: its deletion follows that of any before it.
+    api.put(`${AKRI}/instances/cam-last`, { ...testInstance([], { name: 'cam-last' }) })
+    await eventually(() => expect(api.objects.has(`${AKRI}/instances/cam-last`)).toBe(false))
+    expect(sentTo('DELETE', INSTANCE)).toMatchObject([
+      { body: { preconditions: { uid: 'uid-cam-8120fe' } } },
+    ])
+    expect(sentTo('DELETE', `${AKRI}/instances/cam-a19705`)).toEqual([])
+    putClaimed('')
+    await eventually(() => expect(api.objects.has(`${AKRI}/instances/cam-a19705`)).toBe(false))
   })
 
   it.each([
