@@ -1,10 +1,10 @@
 import { defineError } from '@akrijs/runtime'
 
-/** Something that whoever typed the command can mend. */
+/** The command line is wrong. */
 export class UsageError extends defineError('AKRI_ERR_USAGE', 'terminal') {}
 
-/** No agent answers on the state directory. */
+/** No agent answers for the state directory. */
 export class NoAgentError extends defineError('AKRI_ERR_NO_AGENT', 'terminal') {}
 
-/** The agent has no object of that name. */
+/** The agent has no object of this name. */
 export class NoSuchObjectError extends defineError('AKRI_ERR_NO_SUCH_OBJECT', 'terminal') {}

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { UsageError } from './errors.js'
 import { nodeNameOfHost } from './node-name.js'
 
-describe('the name of a machine as a node', () => {
+describe('the node name of a machine', () => {
   it.each([
     ['node-a', 'node-a'],
     ['Lab-3.Example.COM', 'lab-3.example.com'],
@@ -10,11 +10,11 @@ describe('the name of a machine as a node', () => {
     ['_Bad Host!.', 'bad-host'],
     ['a..b-.-c', 'a.b.c'],
     ['x'.repeat(300), 'x'.repeat(253)],
-  ])('is made of the host name %s', (hostname, name) => {
+  ])('comes from the host name %s', (hostname, name) => {
     expect(nodeNameOfHost(hostname)).toBe(name)
   })
 
-  it('is to be given where nothing of the host name is left', () => {
+  it('has to be given if the host name has no valid character', () => {
     for (const hostname of ['', '___', '日本']) {
       expect(() => nodeNameOfHost(hostname)).toThrow(UsageError)
       expect(() => nodeNameOfHost(hostname)).toThrow('give one with --node')

@@ -2,7 +2,7 @@ import { isDnsName } from '@akrijs/runtime/program'
 import { UsageError } from './errors.js'
 
 /**
- * The name of the node that a machine is, after its host name: that may have capitals, `_` or a point at its end, which no node has.
+ * The name of a node from a host name, which may have capitals, `_` or a final dot.
  * @throws UsageError where nothing of it is left
  */
 export function nodeNameOfHost(hostname: string): string {

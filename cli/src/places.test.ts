@@ -5,13 +5,13 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import {
   controlSocket,
   defaultStateDirectory,
-  leaveWordOfSockets,
+  removeSocketsLink,
   socketDirectory,
-  takeWordOfSocketsBack,
+  writeSocketsLink,
 } from './places.js'
 
-describe('where the standalone agent keeps things', () => {
-  it('is the directory that is named, else by the user', () => {
+describe('the directories of the standalone agent', () => {
+  it('are named by the environment, else chosen by the user', () => {
     expect(defaultStateDirectory({ AKRI_STATE_DIRECTORY: '/srv/akri' })).toBe('/srv/akri')
     expect(defaultStateDirectory({ AKRI_STATE_DIRECTORY: 'relative' })).toBe(
       path.resolve('relative'),
@@ -20,7 +20,7 @@ describe('where the standalone agent keeps things', () => {
     expect(own).toBe(process.getuid?.() === 0 ? '/var/lib/akri-standalone' : '/home/x/.state/akri')
   })
 
-  it('has its sockets beside its state, or in a short place of their own where the path would be too long for them', async () => {
+  it('hold sockets in the state directory, or in a short directory if its path is too long', async () => {
     expect(await socketDirectory('/var/lib/akri')).toBe('/var/lib/akri')
     expect(await controlSocket('/var/lib/akri')).toBe('/var/lib/akri/control.sock')
     const long = `/${'x'.repeat(90)}`
@@ -31,43 +31,43 @@ describe('where the standalone agent keeps things', () => {
     expect(await socketDirectory(`${long}y`)).not.toBe(short)
   })
 
-  it('finds its sockets by the word that is left where they are somewhere else, and beside its state again later', async () => {
+  it('lead to sockets by a link, and to the state directory again later', async () => {
     const state = await mkdtemp(path.join(os.tmpdir(), 'akri-places-'))
     onTestFinished(() => rm(state, { recursive: true }))
     for (const name of ['a', 'b']) {
       const sockets = path.join(state, name)
       await mkdir(sockets)
-      await leaveWordOfSockets(state, sockets)
+      await writeSocketsLink(state, sockets)
       expect(await controlSocket(state)).toBe(`${sockets}/control.sock`)
     }
-    await takeWordOfSocketsBack(state)
+    await removeSocketsLink(state)
     expect(await controlSocket(state)).toBe(`${state}/control.sock`)
-    await leaveWordOfSockets(state, path.join(state, 'a'))
-    await leaveWordOfSockets(state, state)
+    await writeSocketsLink(state, path.join(state, 'a'))
+    await writeSocketsLink(state, state)
     expect(await controlSocket(state)).toBe(`${state}/control.sock`)
   })
 
-  it('does not believe a word that leads to what may be of somebody else by now', async () => {
+  it('do not lead to sockets by a link to a directory of another user', async () => {
     const state = await mkdtemp(path.join(os.tmpdir(), 'akri-places-'))
     onTestFinished(() => rm(state, { recursive: true }))
     const sockets = path.join(state, 'a')
-    await leaveWordOfSockets(state, sockets)
+    await writeSocketsLink(state, sockets)
     expect(await controlSocket(state)).toBe(`${state}/control.sock`)
     await symlink(os.tmpdir(), sockets)
     expect(await controlSocket(state)).toBe(`${state}/control.sock`)
   })
 
-  it('names what is in the way of the word', async () => {
+  it('give an error that names a file in the place of the link', async () => {
     const state = await mkdtemp(path.join(os.tmpdir(), 'akri-places-'))
     onTestFinished(() => rm(state, { recursive: true }))
     await mkdir(path.join(state, 'sockets'))
-    const refused = leaveWordOfSockets(state, path.join(state, 'a'))
+    const refused = writeSocketsLink(state, path.join(state, 'a'))
     await expect(refused).rejects.toThrow(
-      `${path.join(state, 'sockets')} is to be a link to the sockets`,
+      `${path.join(state, 'sockets')} cannot be a link to the sockets`,
     )
   })
 
-  it('has its sockets in one place, however the path of its state is spelt', async () => {
+  it('hold sockets in one directory for all paths of the state directory', async () => {
     const directory = await mkdtemp(path.join(os.tmpdir(), 'akri-places-'))
     onTestFinished(() => rm(directory, { recursive: true }))
     const long = path.join(directory, 'x'.repeat(90))

@@ -5,12 +5,12 @@ import path from 'node:path'
 import { MAX_SOCKET_PATH, messageOf } from '@akrijs/runtime'
 import { StateFileError } from '@akrijs/standalone'
 
-/** The longest that a socket's name below the socket directory gets, in bytes: `kubelet/device-plugins/akri-…-xxxxxxxx.sock`. */
+/** The longest path of a socket below the socket directory, in bytes. */
 const LONGEST_SOCKET = 60
-/** In the state directory, a link to where its sockets are, while these are not beside it. */
+/** A link in the state directory, if the sockets are in another directory. */
 const SOCKETS_LINK = 'sockets'
 
-/** Where the standalone agent keeps its state: AKRI_STATE_DIRECTORY, /var/lib/akri-standalone for root, else by XDG. */
+/** The state directory: AKRI_STATE_DIRECTORY, /var/lib/akri-standalone for root, else by XDG. */
 export function defaultStateDirectory(
   environment: Readonly<Record<string, string | undefined>> = process.env,
 ): string {
@@ -20,11 +20,11 @@ export function defaultStateDirectory(
 }
 
 /**
- * Where the sockets of a new agent go: the state directory, or, where that is too long for them, one in the temporary directory. It is the
- * same one however the path is spelt.
+ * The directory for the sockets of a new agent: the state directory, or, if its path is too long for
+ * sockets, a directory in the temporary directory. It depends on the real path only.
  */
 export async function socketDirectory(stateDirectory: string): Promise<string> {
-  // Where there is none, nobody has made sockets.
+  // Without a state directory there are no sockets.
   const real = await realpath(stateDirectory).catch(() => stateDirectory)
   if (Buffer.byteLength(real) + LONGEST_SOCKET <= MAX_SOCKET_PATH) return real
   const digest = createHash('sha256').update(real).digest('hex').slice(0, 12)
@@ -32,27 +32,28 @@ export async function socketDirectory(stateDirectory: string): Promise<string> {
 }
 
 /**
- * Leaves word for those who have another temporary directory. To be called by who has the state directory for himself.
+ * Links the state directory to its sockets, for users with another temporary directory. The caller
+ * has locked the state directory.
  * @throws StateFileError
  */
-export async function leaveWordOfSockets(stateDirectory: string, sockets: string): Promise<void> {
-  await takeWordOfSocketsBack(stateDirectory)
+export async function writeSocketsLink(stateDirectory: string, sockets: string): Promise<void> {
+  await removeSocketsLink(stateDirectory)
   if (sockets === (await realpath(stateDirectory))) return
   const link = path.join(stateDirectory, SOCKETS_LINK)
-  await symlink(sockets, `${link}.new`).catch(inTheWay(`${link}.new`))
-  await rename(`${link}.new`, link).catch(inTheWay(link))
+  await symlink(sockets, `${link}.new`).catch(linkProblem(`${link}.new`))
+  await rename(`${link}.new`, link).catch(linkProblem(link))
 }
 
 /** @throws StateFileError */
-export async function takeWordOfSocketsBack(stateDirectory: string): Promise<void> {
+export async function removeSocketsLink(stateDirectory: string): Promise<void> {
   const link = path.join(stateDirectory, SOCKETS_LINK)
-  for (const one of [link, `${link}.new`]) await rm(one, { force: true }).catch(inTheWay(one))
+  for (const name of [link, `${link}.new`]) await rm(name, { force: true }).catch(linkProblem(name))
 }
 
-function inTheWay(file: string): (error: unknown) => never {
+function linkProblem(file: string): (error: unknown) => never {
   return (error) => {
     throw new StateFileError(
-      `${file} is to be a link to the sockets: ${messageOf(error)}; remove what is there`,
+      `${file} cannot be a link to the sockets: ${messageOf(error)}; remove it`,
       {
         cause: error,
       },
@@ -60,15 +61,15 @@ function inTheWay(file: string): (error: unknown) => never {
   }
 }
 
-/** Where the agent that works on a state directory answers. */
+/** The control socket of the agent that uses a state directory. */
 export async function controlSocket(stateDirectory: string): Promise<string> {
-  const told = await readlink(path.join(stateDirectory, SOCKETS_LINK)).catch(() => undefined)
-  const believed = told !== undefined && (await isOfUs(told, stateDirectory))
-  return controlSocketIn(believed ? told : await socketDirectory(stateDirectory))
+  const linked = await readlink(path.join(stateDirectory, SOCKETS_LINK)).catch(() => undefined)
+  const isTrusted = linked !== undefined && (await isTrustedOwner(linked, stateDirectory))
+  return controlSocketIn(isTrusted ? linked : await socketDirectory(stateDirectory))
 }
 
-/** An agent that was killed leaves its word there, and who empties the temporary directory makes room for somebody else's. */
-async function isOfUs(sockets: string, stateDirectory: string): Promise<boolean> {
+/** The link of a killed agent stays, and another user may have made a directory of that name. */
+async function isTrustedOwner(sockets: string, stateDirectory: string): Promise<boolean> {
   const [found, state] = await Promise.all([lstat(sockets), stat(stateDirectory)]).catch(() => [])
   return found?.isDirectory() === true && [0, state?.uid, process.getuid?.()].includes(found.uid)
 }

@@ -1,14 +1,14 @@
 import os from 'node:os'
 
 /**
- * npm passes a Ctrl-C on to a program that has had it from the terminal already: within this time, in milliseconds, two
- * signals are one.
+ * The terminal sends Ctrl-C to a program, and npm sends it again: two signals within this time, in
+ * milliseconds, count as one.
  */
 const SAME_PRESS_MS = 500
 
 /**
- * What asks the program to end: SIGINT, SIGTERM and SIGHUP. Until {@link StopSignals.endInOrder} is called the first one ends
- * it at once, afterwards the second one.
+ * SIGINT, SIGTERM and SIGHUP. The first signal ends the program at once; after
+ * {@link StopSignals.endInOrder} was called, only the second signal does.
  */
 export class StopSignals {
   readonly #stop = new AbortController()
@@ -16,24 +16,24 @@ export class StopSignals {
   #inOrder = false
   #first: number | undefined
 
-  /** @param beforeEnd what has to be done, without waiting, before the process is ended at once */
+  /** @param beforeEnd runs, without waiting, before a signal ends the program at once */
   constructor(beforeEnd: () => void) {
     this.#beforeEnd = beforeEnd
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
       process.on(signal, () => this.#received(signal))
   }
 
-  /** Aborted when everything is to be ended in order. */
+  /** Aborted when the program has to end in order. */
   get signal(): AbortSignal {
     return this.#stop.signal
   }
 
-  /** From now on the first signal only aborts {@link signal}: there is something to be ended in order. */
+  /** From now on the first signal only aborts {@link signal}: brokers have to be ended first. */
   endInOrder(): void {
     this.#inOrder = true
   }
 
-  /** As a first signal does. */
+  /** Aborts {@link signal}, as the first signal does. */
   abort(): void {
     this.#stop.abort()
   }
@@ -46,10 +46,11 @@ export class StopSignals {
       return
     }
     this.#beforeEnd()
-    // By the signal, as without a listener: process.exit() waits for threads, and one may wait for a file system that hangs.
+    // The default action of the signal: process.exit() waits for threads, and a thread may wait
+    // for a file system that hangs.
     process.removeAllListeners(signal)
     process.kill(process.pid, signal)
-    // The first process of a container gets no signal that it has no listener for.
+    // Process 1 of a container gets no signal that it does not listen for.
     process.exit(128 + os.constants.signals[signal])
   }
 }

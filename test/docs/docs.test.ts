@@ -131,6 +131,22 @@ describe('R67 the docs', () => {
     expect(complaints(new Map([['of-the-reader.ts', OF_THE_READER], ...modules]))).toEqual([])
   })
 
+  it('show how a Pod asks for a device of a Configuration on the same page', () => {
+    const resourcesOf = (code: string) =>
+      [...code.matchAll(/^ *limits: \{ akri\.sh\/([-a-z0-9]+): 1 \}$/gm)].map(
+        ([, name = '']) => name,
+      )
+    const pods = blocks('docs/brokers.md', 'yaml').filter(({ code }) => /^kind: Pod$/m.test(code))
+    const configurations = blocks('docs/brokers.md', 'yaml').flatMap(({ where, code }) =>
+      parseManifests(code, where).manifests.flatMap(({ content }) =>
+        content.kind === 'Configuration' ? [content.configuration] : [],
+      ),
+    )
+    expect(pods.flatMap(({ code }) => resourcesOf(code))).toEqual([configurations[0]?.name])
+    const placeholder = JSON.stringify(configurations[0]?.spec.brokerSpec)
+    expect(placeholder).toContain('"limits":{"{{PLACEHOLDER}}":"1"}')
+  })
+
   it('have Configurations to check', () => {
     expect(shown.length).toBeGreaterThan(0)
     expect(examples.length).toBeGreaterThan(1)

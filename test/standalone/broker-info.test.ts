@@ -43,7 +43,7 @@ function configuration(kind: 'Pod' | 'Job', script: string): Promise<string> {
 }
 
 describe('brokers of one machine', () => {
-  it('R68 R69 R74 report the firmware version of their device, as the example does', async () => {
+  it('R68 R69 R74 report the firmware version of their device: the example', async () => {
     const file = path.join(akri.directory, 'example.yaml')
     await copyFile(example('echo-firmware.yaml'), file)
     akri.start('-f', file)
@@ -66,7 +66,7 @@ describe('brokers of one machine', () => {
     )
   })
 
-  it('R69 have their reports until they end, and R70 nothing is left of them', async () => {
+  it('R69 have their reports shown until they end, and R70 leave no files', async () => {
     const end = path.join(akri.directory, 'end')
     const script = `echo done >$AKRI_BROKER_INFO_DIRECTORY/state; until [ -e ${end} ]; do sleep 0.1; done`
     akri.start('-f', await configuration('Job', script))
@@ -83,7 +83,7 @@ describe('brokers of one machine', () => {
     )
   })
 
-  it('R69 have their report seen by whoever follows Instances, however soon they end', async () => {
+  it('R69 have their report shown to watchers of Instances, however soon they end', async () => {
     const standalone = await startStandalone({
       manifests: [await configuration('Job', '')],
       stateDirectory: akri.state,
@@ -115,7 +115,7 @@ describe('brokers of one machine', () => {
     }
   })
 
-  it('R69 begin anew where the agent was killed', async () => {
+  it('R69 start without old reports after the agent was killed', async () => {
     const script =
       'cd $AKRI_BROKER_INFO_DIRECTORY; n=$(ls -A | wc -l); echo $n >found; exec sleep 1000'
     akri.start('-f', await configuration('Pod', script))
@@ -128,7 +128,7 @@ describe('brokers of one machine', () => {
     expect(existsSync(file)).toBe(false)
   })
 
-  it('R74 read what the kernel says of a USB device, as the example does', async () => {
+  it('R74 read the kernel attributes of a USB device: the example', async () => {
     const { spec } = load(await readFile(example('usb-firmware.yaml'), 'utf8')) as {
       spec: {
         brokerSpec: {

@@ -12,7 +12,7 @@ const missing = [
   ...(existsSync('/sys/class/mem/null') ? [] : ['/sys/class/mem']),
   ...((await hearsItself()) ? [] : ['multicast on the loopback interface, and port 3702 to share']),
 ]
-/** node-opcua is loaded three times, and other tests run meanwhile. */
+/** Three processes load node-opcua while other tests run. */
 const patience = { timeout: 90_000, interval: 250 }
 
 let akri: AkriProgram
@@ -29,13 +29,13 @@ const title =
   missing.length > 0 ? `npm start -- --demo (needs ${missing.join(', ')})` : 'npm start -- --demo'
 
 describe.skipIf(missing.length > 0)(title, () => {
-  it('finds cameras, OPC UA servers and devices of udev, with brokers that use them, and leaves nothing behind', async () => {
+  it('finds cameras, OPC UA servers and udev devices, runs brokers that use them, and leaves no process', async () => {
     akri.startDemo()
     await vi.waitFor(
       async () => expect(await found()).toEqual(['cameras', 'cameras', ...MACHINE, ...SERVERS]),
       patience,
     )
-    // Through the program, as a person would ask.
+    // By the program, as a user does.
     await vi.waitFor(async () => {
       const instances = await akri.instances()
       const reported = (configuration: string) =>
@@ -59,7 +59,7 @@ describe.skipIf(missing.length > 0)(title, () => {
     await vi.waitFor(() => expect(all.filter(isAlive)).toEqual([]), patience)
   })
 
-  it('leaves no process behind when it is killed', async () => {
+  it('leaves no process after a kill', async () => {
     akri.startDemo()
     await vi.waitFor(async () => {
       const used = (await look()).filter(({ spec }) =>
@@ -71,7 +71,7 @@ describe.skipIf(missing.length > 0)(title, () => {
     }, patience)
     const all = processes()
     await akri.stop('SIGKILL')
-    // Brokers of the agent end when they next say something, which nobody hears any more.
+    // Brokers of a killed agent end at their next output.
     await vi.waitFor(() => expect(all.filter(isAlive)).toEqual([]), patience)
   })
 })
@@ -84,7 +84,7 @@ const of =
   ({ spec }: Instance) =>
     spec.configurationName === configuration
 
-/** Straight from the socket: a program for each look would take most of the time. */
+/** By the control socket: a new program for each request would take most of the time. */
 async function look(): Promise<Instance[]> {
   const { items } = (await askAgent(
     path.join(akri.state, 'control.sock'),
@@ -112,18 +112,18 @@ async function pidOf(name: string): Promise<number> {
   )
 }
 
-/** The program and all that it has started, whatever group they are in. */
+/** The program and its descendants, in any process group. */
 function processes(): number[] {
   const parents = new Map<number, number>()
   for (const name of readdirSync('/proc').filter((one) => /^\d+$/.test(one)))
     parents.set(Number(name), Number(/^PPid:\s+(\d+)/m.exec(status(Number(name)))?.[1]))
   const all = akri.pid === undefined ? [] : [akri.pid]
-  // What is added is looked at too.
+  // The loop also visits added processes.
   for (const known of all) for (const [pid, parent] of parents) if (parent === known) all.push(pid)
   return all
 }
 
-/** A zombie is dead: only whoever adopted it has not looked yet. */
+/** A zombie has ended; its parent has not reaped it yet. */
 function isAlive(pid: number): boolean {
   return /^State:\s+[^ZX]/m.test(status(pid))
 }
@@ -136,7 +136,7 @@ function status(pid: number): string {
   }
 }
 
-/** Whether WS-Discovery is possible here, on the loopback interface and beside whoever else has its port. */
+/** Whether WS-Discovery works on the loopback interface, also if another program has its port. */
 async function hearsItself(): Promise<boolean> {
   const socket = dgram.createSocket({ type: 'udp4', reuseAddr: true })
   try {

@@ -10,7 +10,7 @@ const NULL = 'udevRules: [\'KERNEL=="null"\']'
 
 const program = path.join(root, 'cli/dist/akri.js')
 
-/** Runs it, with a reader that goes away after the first piece. */
+/** Runs the program with a reader that closes the output after the first chunk. */
 async function cutShort(args: readonly string[]) {
   const child = spawn(process.execPath, [program, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
   let output = ''
@@ -35,7 +35,7 @@ describe('akri discover', () => {
 
   afterEach(() => akri.dispose())
 
-  it('shows what a handler finds, for people', () => {
+  it('prints the devices of a handler as a table', () => {
     const { stdout, stderr, status } = akri.run(['discover', 'udev', '--details-text', NULL])
     expect(stdout).toMatch(
       /^ID +PROPERTIES +NODES\n\/devices\/virtual\/mem\/null +UDEV_DEVNODE=\/dev\/null +\/dev\/null:rwm\n$/,
@@ -46,7 +46,7 @@ describe('akri discover', () => {
     )
   })
 
-  it('shows it for machines, one list on one line', () => {
+  it('prints each list as a line of JSON', () => {
     const [list, ...rest] = akri
       .run(['discover', 'udev', '--details-text', NULL, '--json'])
       .stdout.split('\n')
@@ -71,8 +71,8 @@ describe('akri discover', () => {
     )
   })
 
-  it('ends quietly when its reader has enough, also while it watches', async () => {
-    // More than a pipe holds.
+  it('ends without an error if the reader closes the output, also with --watch', async () => {
+    // More data than a pipe holds.
     const descriptions = Array.from(
       { length: 5000 },
       (_, index) => `device-${index}-${'x'.repeat(40)}`,
@@ -93,7 +93,7 @@ describe('akri discover', () => {
     expect([watching.status, watching.errors]).toEqual([0, ''])
   })
 
-  it('says so where its output cannot be written, and does not watch on', async () => {
+  it('reports an output that cannot be written, and ends', async () => {
     await using full = await open('/dev/full', 'w')
     const { status, stderr } = spawnSync(
       process.execPath,
@@ -107,7 +107,7 @@ describe('akri discover', () => {
     expect(status).toBe(1)
   })
 
-  it('hands properties on, from the command line and from files', async () => {
+  it('passes on properties from the command line and from files', async () => {
     await mkdir(path.join(akri.directory, 'secret'))
     const manifest = {
       name: 'secret',
@@ -155,7 +155,7 @@ describe('akri discover', () => {
     [['udev', '--once', '--watch'], 2, /--once.*--watch|--watch.*--once/],
     [['udev', '--detail', 'x'], 2, /unknown option '--detail'.*--details/s],
     [[], 2, /missing required argument 'handler'/],
-  ])('says what is wrong with %j', (args, status, message) => {
+  ])('reports the problem of %j', (args, status, message) => {
     const result = akri.run(['discover', ...args])
     expect(result.stderr).toMatch(message)
     expect([result.status, result.stdout]).toEqual([status, ''])

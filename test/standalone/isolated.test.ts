@@ -40,7 +40,7 @@ const sockets = () =>
     .filter(existsSync)
 
 describe('akri run --isolated', () => {
-  it('leaves no handler behind when it is killed, and works with new ones when it is started again', async () => {
+  it('leaves no handler after a kill, and starts new handlers after a restart', async () => {
     start(await write('foo0'))
     await vi.waitFor(async () => expect(await found()).toEqual(['lab-8120fe']), patience)
     const first = akri.handlers
@@ -61,7 +61,7 @@ describe('akri run --isolated', () => {
     expect(sockets()).toEqual([])
   })
 
-  it('warns of nothing when it ends in order while its handlers are at work', async () => {
+  it('logs no warning if it ends in order while its handlers work', async () => {
     const lab = await write('foo0')
     const nulls = await akri.write(
       'nulls.yaml',
@@ -95,7 +95,7 @@ spec:
     }
   })
 
-  it('leaves no handler behind that it has only begun to start when it is killed', async () => {
+  it('leaves no handler that was starting when it was killed', async () => {
     const file = await write('foo0')
     for (const reached of [
       () => akri.handlers.length > 0,

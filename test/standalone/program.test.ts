@@ -10,7 +10,7 @@ import { socketDirectory } from '../../cli/src/places.js'
 import { AkriProgram } from './support/akri-program.js'
 import { isAlive } from './support/processes.js'
 
-/** How many times things are killed; more by AKRI_CHAOS_ROUNDS. */
+/** The number of kills; AKRI_CHAOS_ROUNDS overrides it. */
 const ROUNDS = Number(process.env.AKRI_CHAOS_ROUNDS ?? 25)
 
 let akri: AkriProgram
@@ -85,14 +85,14 @@ describe('akri run', () => {
           configuration('nulls', nullDevice(`[/bin/sh, -c, 'exec sleep 1000']`)),
         ),
       )
-      // A pipe cannot be opened to write before somebody reads, and whoever reads waits for as long as nothing is written.
+      // A pipe cannot be opened for writing before a reader opens it, and the reader waits for data.
       const { O_WRONLY, O_NONBLOCK } = constants
       await using _pipe = await vi.waitFor(() => open(file, O_WRONLY | O_NONBLOCK), patience)
       expect(await akri.stop(signal)).toBeNull()
     },
   )
 
-  it('ends at once by a second signal, and leaves no broker', async () => {
+  it('ends at once after a second signal, and leaves no broker', async () => {
     const stubborn = `[/bin/sh, -c, 'trap "" TERM INT; echo deaf; while :; do sleep 1; done']`
     akri.start('-f', await akri.write('a.yaml', configuration('nulls', nullDevice(stubborn))))
     await vi.waitFor(() => expect(akri.output).toContain('deaf'), patience)
@@ -103,12 +103,12 @@ describe('akri run', () => {
       if (isAlive(agent)) process.kill(agent, 'SIGINT')
       expect(isAlive(agent)).toBe(false)
     }, patience)
-    // In order it ends with 0, once the broker has had its time.
+    // An end in order has exit code 0, after the time limit of the broker.
     expect(await ended).toBeNull()
     await vi.waitFor(() => expect(isAlive(broker)).toBe(false), patience)
   })
 
-  it('R49 R90 starts a broker again when it ends, each time with a slot', async () => {
+  it('R49 R90 restarts a broker that ends, each time with a slot', async () => {
     akri.start(
       '-f',
       await akri.write(
@@ -123,7 +123,7 @@ describe('akri run', () => {
     expect(akri.output).toContain('it exited with code 0')
   })
 
-  it('goes on with the rest when something in the files is wrong, and says what, where and why', async () => {
+  it('reports a problem in a file with place and reason, and goes on with everything else', async () => {
     await akri.write(
       'a-good.yaml',
       configuration(
@@ -205,7 +205,7 @@ describe('akri run', () => {
     expect(described).not.toContain('\u{fffd}')
   })
 
-  it('refuses a state directory on which another agent works', async () => {
+  it('refuses a state directory that another agent uses', async () => {
     const file = await akri.write(
       'a.yaml',
       configuration('nulls', nullDevice(`[/bin/sh, -c, 'exec sleep 1000']`)),
@@ -217,7 +217,7 @@ describe('akri run', () => {
     expect(second.stderr).toContain('another agent uses')
   })
 
-  it('refuses it also by another path that is too long for sockets, and with another temporary directory', async () => {
+  it('refuses it also by a path too long for sockets, and with another temporary directory', async () => {
     const long = path.join(akri.directory, 'x'.repeat(90))
     await mkdir(long)
     await symlink(long, akri.state)
@@ -230,7 +230,7 @@ describe('akri run', () => {
     expect(akri.run(['get', 'instances', '--state-dir', long]).stdout).toContain('nulls')
     vi.stubEnv('TMPDIR', akri.directory)
     onTestFinished(() => void vi.unstubAllEnvs())
-    // Its sockets are still found.
+    // The link to the sockets is still valid.
     expect(akri.run(['get', 'instances', '--state-dir', long]).stdout).toContain('nulls')
     const second = akri.run(['run', '--plain', '-f', file, '--state-dir', long])
     expect(second.status).toBe(1)
@@ -238,7 +238,7 @@ describe('akri run', () => {
   })
 
   it.skipIf(process.getuid?.() !== 0)(
-    'puts no sockets where somebody else has been before (needs root)',
+    'refuses a socket directory of another user (needs root)',
     async () => {
       const long = path.join(akri.directory, 'x'.repeat(90))
       await mkdir(long)
@@ -256,13 +256,13 @@ describe('akri run', () => {
       await rm(sockets, { recursive: true })
       await symlink(akri.directory, sockets)
       expect(akri.run(['run', '--plain', '-f', file, '--state-dir', long]).stderr).toContain(
-        `${sockets} is a link; remove it`,
+        `${sockets} is not a directory; remove it`,
       )
-      // What root was told to use is another matter.
-      const own = path.join(akri.directory, 'o')
-      await mkdir(own)
-      await chown(own, 65534, 65534)
-      await symlink(own, akri.state)
+      // Root may use a state directory of another user.
+      const state = path.join(akri.directory, 'o')
+      await mkdir(state)
+      await chown(state, 65534, 65534)
+      await symlink(state, akri.state)
       akri.start('-f', file)
       await vi.waitFor(async () => expect(await akri.instances()).toHaveLength(1), patience)
     },
@@ -270,7 +270,7 @@ describe('akri run', () => {
 
   it.each([
     [['get', 'instances'], 1, /no agent answers on .*akri run/s],
-    [['get', 'gadgets'], 2, /"gadgets" is not known; there are configurations/],
+    [['get', 'gadgets'], 2, /"gadgets" is no kind; the kinds are configurations/],
     [['run'], 2, /nothing to run: give Configurations with -f/],
     [['run', '--node', ''], 2, /--node <name>.*write a DNS name/],
     [['run', '--node', 'C:1:x'], 2, /--node <name>.*write a DNS name/],
@@ -279,13 +279,13 @@ describe('akri run', () => {
       2,
       /--state-dir <directory>.*write the path of a directory/,
     ],
-  ])('says what is wrong with %j', (args, status, message) => {
+  ])('reports the problem of %j', (args, status, message) => {
     const result = akri.run(args)
     expect(result.stderr).toMatch(message)
     expect(result.status).toBe(status)
   })
 
-  it('takes empty variables of the environment for ones that are not there', () => {
+  it('treats empty environment variables as unset', () => {
     const environment = {
       AKRI_STATE_DIRECTORY: '',
       XDG_STATE_HOME: akri.directory,
@@ -302,7 +302,7 @@ describe('akri run', () => {
     )
   })
 
-  it(`R84 R90 A2 loses no slot, doubles none and changes no Instance when agent, handler and broker are killed at any moment (${ROUNDS} rounds)`, {
+  it(`R84 R90 A2 loses no claim, doubles none and changes no Instance if agent, handler and broker are killed at any moment (${ROUNDS} rounds)`, {
     timeout: 300_000 + ROUNDS * 10_000,
   }, async () => {
     const file = await akri.write(
@@ -315,7 +315,7 @@ describe('akri run', () => {
       ...spec,
       deviceUsage: Object.keys(spec.deviceUsage),
     })
-    // Straight from the socket: a program for each look would take most of the time.
+    // By the control socket: a new program for each request would take most of the time.
     const look = async () => {
       const { items } = (await askAgent(
         path.join(akri.state, 'control.sock'),
@@ -340,13 +340,13 @@ describe('akri run', () => {
         },
         { timeout: 45_000, interval: 50 },
       )
-    // Handlers run in processes of their own, so that they can be killed for themselves.
+    // Handlers run in their own processes, so that the test can kill each alone.
     const begin = () => akri.start('-f', file, '--isolated', '--handler', '@akrijs/handler-udev')
     begin()
     const first = await running()
     let seed = 12345
     const next = (limit: number) => {
-      // A linear congruential generator: the same moments in every run.
+      // A linear congruential generator gives the same moments in every run.
       seed = (seed * 1103515245 + 12345) % 2 ** 31
       return seed % limit
     }
@@ -375,7 +375,7 @@ describe('akri run', () => {
           killed.broker++
           killBroker(await brokerPids())
         }
-        // The next blow falls in the middle of what this one has caused.
+        // The next kill happens during the recovery from this one.
         await systemClock.sleep(next(600))
       }
       const now = await running()

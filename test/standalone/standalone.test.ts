@@ -69,7 +69,7 @@ const pod = (uid: string, resource: string, count = 1) => ({
 })
 
 describe('the standalone agent', () => {
-  it('R1 R79 R98 R104 R105 makes each device an Instance with its slots, and a resource that can be asked for', async () => {
+  it('R1 R79 R98 R104 R105 makes each device an Instance with its slots, and a resource', async () => {
     await configure(2, ['foo0', 'foo1'])
     const agent = await start()
     await eventually(() => expect(names(agent)).toEqual(['lab-8120fe', 'lab-a19705']))
@@ -91,7 +91,7 @@ describe('the standalone agent', () => {
     )
   })
 
-  it('R90 is the only node of its machine: after one with another name it has all slots, and no Instance twice', async () => {
+  it('R90 is the only node of its machine: under a new name it has all slots, and no Instance twice', async () => {
     await configure(1, ['foo0', 'foo1'])
     const first = await start({ node: 'n1' })
     const resource = 'akri.sh/lab-8120fe'
@@ -121,7 +121,7 @@ describe('the standalone agent', () => {
     ).toEqual([])
   })
 
-  it('R39 R80 R82 R106 R113 gives a container its slot, environment and annotation, and R90 takes the slot back when its Pod is gone', async () => {
+  it('R39 R80 R82 R106 R113 gives a container its slot, environment and annotation, and R90 releases the slot after its Pod', async () => {
     await configure(2, ['foo0'])
     const agent = await start()
     const resource = 'akri.sh/lab-8120fe'
@@ -162,7 +162,7 @@ describe('the standalone agent', () => {
     await agent.kubelet.admit(pod('p4', resource))
   })
 
-  it('A6 A20 follows edits of what is discovered and of the capacity', async () => {
+  it('A6 A20 follows edits of discovery details and of the capacity', async () => {
     await configure(1, ['foo0'])
     const agent = await start()
     await eventually(() => expect(names(agent)).toEqual(['lab-8120fe']))
@@ -174,7 +174,7 @@ describe('the standalone agent', () => {
     await eventually(() => expect(usage(agent, 'lab-a19705')).toEqual({ 'lab-a19705-0': '' }))
   })
 
-  it('R99 A10 puts back what somebody has edited of an Instance, and makes it anew at once when somebody has deleted it', async () => {
+  it('R99 A10 restores an edited Instance, and creates a deleted Instance again at once', async () => {
     await configure(2, ['foo0'])
     const agent = await start()
     const key = objectKey('default', 'lab-8120fe')
@@ -191,7 +191,7 @@ describe('the standalone agent', () => {
     expect(agent.cluster.instances.get(key)?.metadata.uid).not.toBe(before?.metadata.uid)
   })
 
-  it('A2 keeps Instances over a restart, and R90 frees what containers held that ended with the agent', async () => {
+  it('A2 keeps Instances over a restart, and R90 releases slots of containers that ended with the agent', async () => {
     await configure(2, ['foo0'])
     const first = await start()
     await eventually(() => expect(first.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(2))
@@ -202,7 +202,7 @@ describe('the standalone agent', () => {
     await eventually(() =>
       expect(second.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(2),
     )
-    // The simulated kubelet ended with the agent, and its Pods with it.
+    // The simulated kubelet and its Pods ended with the agent.
     await eventually(() =>
       expect(usage(second, 'lab-8120fe')).toEqual({ 'lab-8120fe-0': '', 'lab-8120fe-1': '' }),
     )
@@ -214,7 +214,7 @@ describe('the standalone agent', () => {
     expect(second.cluster.instances.list().map(lasting)).toEqual(before.map(lasting))
   })
 
-  it('A2 runs handlers in processes of their own, and keeps all when one is killed', async () => {
+  it('A2 runs handlers in their own processes, and keeps all Instances if a handler is killed', async () => {
     await configure(1, ['foo0'])
     const agent = await start({ isolated: true })
     await eventually(() => expect(agent.kubelet.resource('akri.sh/lab-8120fe').allocatable).toBe(1))
@@ -244,7 +244,7 @@ describe('the standalone agent', () => {
     running = undefined
   })
 
-  it('says in the status what is wrong, and goes on with the rest', async () => {
+  it('shows a problem in the status, and goes on with everything else', async () => {
     await writeFile(
       file(),
       ['bad: 1', 'descriptions: [foo0]']
@@ -266,7 +266,7 @@ describe('the standalone agent', () => {
     })
   })
 
-  it('does what was edited while its state could not be written, as soon as it can', async () => {
+  it('applies an edit as soon as its state can be written again', async () => {
     await configure(1, ['foo0'])
     const said: string[] = []
     const log = {
@@ -275,7 +275,7 @@ describe('the standalone agent', () => {
     }
     const agent = await start({ log: { ...log, child: () => log } })
     await eventually(() => expect(names(agent)).toEqual(['lab-8120fe']))
-    // Nothing can be renamed into the place of a directory.
+    // A rename cannot replace a directory.
     const state = path.join(directory, 'state/cluster.json')
     await rm(state)
     await mkdir(state)

@@ -25,7 +25,7 @@ afterEach(async () => {
   await akri.dispose()
 })
 
-/** debugEcho, whose devices are gone while the file `availability` says OFFLINE. */
+/** debugEcho: it finds no devices while the file `availability` contains OFFLINE. */
 async function echo(): Promise<string> {
   const directory = path.join(akri.directory, 'echo')
   await mkdir(directory)
@@ -80,7 +80,7 @@ async function start(
     await echo(),
     ...options,
   )
-  // As a shell, which has the terminal before and after.
+  // A shell has the terminal before and after.
   terminal = new Terminal(size, [
     '/bin/sh',
     '-c',
@@ -90,7 +90,7 @@ async function start(
   ])
 }
 
-/** What a terminal would obey: clear the screen, name the window, answer what it is, draw in red for good, ring. */
+/** Control sequences: clear the screen, name the window, report the terminal, turn red, ring. */
 const HOSTILE = '\u001b[2J\u001b]0;owned\u0007\u001b[c\u009b31m\u001b[31m\u0007\r\u000b'
 const BROKER = `printf '%s\\n' '${HOSTILE}broker speaks'; printf '${'\\033[2Jreported'}' > "$AKRI_BROKER_INFO_DIRECTORY/value"; exec sleep 1000`
 
@@ -98,14 +98,14 @@ const shown = () => terminal.screen.lines.join('\n')
 const until = (check: () => void) => vi.waitFor(check, patience)
 const untilShown = (text: string | RegExp) => until(() => expect(shown()).toMatch(text))
 const children = () => processesOf(terminal.pid).slice(1)
-/** Started by the shell. */
+/** The child of the shell. */
 const agent = () => children()[1] ?? expect.fail('there is no agent')
 const sockets = () =>
   readdirSync(akri.state, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isSocket())
     .map(({ name }) => name)
 
-/** Until the whole picture has been drawn once more after this happens. */
+/** Waits for a complete frame after a change. */
 async function redrawnAfter(happens: () => unknown): Promise<void> {
   const frames = () => terminal.raw.split('\u001b[?2026l').length
   const before = frames()
@@ -113,7 +113,7 @@ async function redrawnAfter(happens: () => unknown): Promise<void> {
   await until(() => expect(frames()).toBeGreaterThan(before))
 }
 
-/** Presses Ctrl-C, and expects that all is as before the program. */
+/** Presses Ctrl-C, and expects the terminal as before the program. */
 async function interrupt(): Promise<void> {
   const all = children()
   terminal.type('\u0003')
@@ -136,7 +136,7 @@ function expectTerminalBack(): void {
 const title = `the live view of akri run in a terminal${missing === undefined ? '' : ` (needs ${missing})`}`
 
 describe.skipIf(missing !== undefined)(title, () => {
-  it('R46 R47 shows devices, and follows one that is taken away and comes back, and its broker with it', async () => {
+  it('R46 R47 shows devices, and follows a device that disappears and returns, with its broker', async () => {
     await start({ columns: 100, rows: 30 }, [], 'foo0', 'foo1')
     await untilShown(/^lab {2}2 devices {2}what is in the laboratory/m)
     await untilShown(/^ {2}lab-8120fe {2}● {2}foo0 {2}broker \d+/m)
@@ -161,13 +161,13 @@ describe.skipIf(missing !== undefined)(title, () => {
       expect(terminal.screen.modes).toContain(1049)
       expect(terminal.screen.modes).not.toContain(25)
       expect(sockets()).toContain('control.sock')
-      // The shell, the agent, its broker, and where they are isolated its handler.
+      // The shell, the agent, its broker, and with --isolated its handler.
       expect(children()).toHaveLength(3 + options.length)
       await interrupt()
     },
   )
 
-  it('keeps each line within the terminal, however narrow that is or becomes', async () => {
+  it('keeps each line within the terminal, however narrow', async () => {
     await start(
       { columns: 24, rows: 12 },
       [],
@@ -184,9 +184,9 @@ describe.skipIf(missing !== undefined)(title, () => {
       [80, 24],
     ] as const) {
       await redrawnAfter(() => terminal.resize(columns, rows))
-      // What was under way when the window changed may have been too long; nothing that is drawn from now on.
+      // A frame during the change may be too wide; no later frame may be.
       terminal.screen.overflow = 0
-      // The agent draws again when it is told to go on.
+      // The agent draws again after SIGCONT.
       await redrawnAfter(() => process.kill(agent(), 'SIGCONT'))
       expect(terminal.screen.overflow).toBe(0)
       expect(terminal.screen.lines[0]).toMatch(/^akri {2}/)
@@ -195,14 +195,14 @@ describe.skipIf(missing !== undefined)(title, () => {
     await interrupt()
   })
 
-  it('takes a terminal that does not know its size for one of 80 columns', async () => {
+  it('assumes 80 columns for a terminal that does not know its size', async () => {
     await start({ columns: 0, rows: 0 }, [], 'foo0')
     await untilShown(/^akri {2}1 instances, handlers debugEcho; Ctrl-C ends it\n\nlab {2}1 device/)
     expect(terminal.screen.overflow).toBe(0)
     await interrupt()
   })
 
-  it('lets nothing through that the terminal would obey, of a device, a broker, a file or what brokers report', async () => {
+  it('prints no control sequence of a device, a broker, a file or a report', async () => {
     await start({ columns: 200, rows: 40 }, [], `${HOSTILE}device`)
     await untilShown(/^ {2}lab-.*device.*broker \d+.*value=.*reported/m)
     await untilShown(/\] .*broker speaks/)
@@ -214,7 +214,7 @@ describe.skipIf(missing !== undefined)(title, () => {
     expect(terminal.screen.strange).toEqual([])
   })
 
-  it('recovers from what somebody types, and from Ctrl-Z', async () => {
+  it('recovers from typed text, and from Ctrl-Z', async () => {
     await start({ columns: 80, rows: 24 }, [], 'foo0')
     await untilShown(/broker \d+/)
     terminal.type('who is there?\n\n')
@@ -228,7 +228,7 @@ describe.skipIf(missing !== undefined)(title, () => {
     await interrupt()
   })
 
-  it('gives the terminal back also where a bug ends it, and what is said of that can be read', async () => {
+  it('restores the terminal also after a bug, with a readable error', async () => {
     await start({ columns: 80, rows: 24 }, [], 'foo0')
     await untilShown(/broker \d+/)
     const [, , ...brokers] = children()
@@ -239,12 +239,12 @@ describe.skipIf(missing !== undefined)(title, () => {
       expect(shown()).toMatch(/^before\n.*Error: a bug.*after$/s)
       expect([...terminal.screen.modes].sort()).toEqual([25, 7])
     } finally {
-      // The next agent would do it.
+      // The next agent would end the broker.
       for (const pid of brokers) process.kill(-pid, 'SIGKILL')
     }
   })
 
-  it('ends with its window, and leaves nothing behind', async () => {
+  it('ends with its window, and leaves no process', async () => {
     await start({ columns: 80, rows: 24 }, ['--isolated'], 'foo0')
     await untilShown(/broker \d+/)
     const all = children()

@@ -9,7 +9,7 @@ export interface DescribeOptions {
   readonly stateDir: string
 }
 
-/** `akri describe`: one object with all that is known about it. */
+/** `akri describe`: shows an object with its status, Events and broker. */
 export async function describe(
   kindText: string,
   name: string,
@@ -72,15 +72,15 @@ export async function describe(
     const { phase, pid, reason = '' } = broker
     lines.push('', `Broker:     ${phase} ${pid ?? firstLine(reason)}`, ...linesBelow(reason))
   }
-  const own = events.items.filter(
+  const objectEvents = events.items.filter(
     ({ regarding }) => regarding.key === `${metadata.namespace}/${metadata.name}`,
   )
-  if (own.length > 0)
+  if (objectEvents.length > 0)
     lines.push(
       '',
       ...formatMessages(
         ['LAST SEEN', 'TYPE', 'REASON', 'MESSAGE'],
-        own.map((event) => [event.lastTimestamp, event.type, event.reason, event.message]),
+        objectEvents.map((event) => [event.lastTimestamp, event.type, event.reason, event.message]),
       ),
     )
   process.stdout.write(`${lines.map(printable).join('\n')}\n`)

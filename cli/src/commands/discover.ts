@@ -4,7 +4,7 @@ import { messageOf, nearest } from '@akrijs/runtime'
 import { type DeviceList, DiscoveryProperties, findHandlerPackage } from '@akrijs/runtime/handler'
 import { handlerSpecifier } from '@akrijs/runtime/program'
 import { openDiscovery } from '@akrijs/sdk/host'
-import builtIn from '../../../handlers/built-in.json' with { type: 'json' }
+import { BUILT_IN_HANDLERS } from '../built-in-handlers.js'
 import { UsageError } from '../errors.js'
 import { peopleLogger } from '../view/people-log.js'
 import { formatTable } from '../view/table.js'
@@ -18,25 +18,20 @@ export interface DiscoverCommandOptions {
   readonly logLevel: string
 }
 
-/** The packages of the handlers in this repository, by the names that Configurations use. */
-export const BUILT_IN: Readonly<Record<string, string>> = Object.fromEntries(
-  builtIn.handlers.map((handler) => [handler.name, handler.package]),
-)
-
-/** `akri discover`: what a handler finds, without an agent. */
+/** `akri discover`: shows the devices that a handler finds, without an agent. */
 export async function discover(
   handler: string,
   options: DiscoverCommandOptions,
   packagesFrom: string,
 ): Promise<void> {
-  const specifier = Object.hasOwn(BUILT_IN, handler)
-    ? (BUILT_IN[handler] ?? handler)
+  const specifier = Object.hasOwn(BUILT_IN_HANDLERS, handler)
+    ? (BUILT_IN_HANDLERS[handler] ?? handler)
     : handlerSpecifier(handler)
   const found = await findHandlerPackage(specifier, packagesFrom).catch((error: unknown) => {
-    const meant = nearest(handler, Object.keys(BUILT_IN))
-    throw meant === undefined
+    const similar = nearest(handler, Object.keys(BUILT_IN_HANDLERS))
+    throw similar === undefined
       ? error
-      : new UsageError(`there is no handler ${handler}; did you mean ${meant}?`, { cause: error })
+      : new UsageError(`there is no handler ${handler}; did you mean ${similar}?`, { cause: error })
   })
   const stop = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort())
@@ -73,8 +68,8 @@ async function detailsOf({ details, detailsText }: DiscoverCommandOptions): Prom
   return details === undefined ? (detailsText ?? '') : await readText(details, '--details')
 }
 
-async function propertiesOf(given: readonly string[]): Promise<DiscoveryProperties> {
-  const values = given.map(async (property): Promise<[string, Uint8Array]> => {
+async function propertiesOf(properties: readonly string[]): Promise<DiscoveryProperties> {
+  const values = properties.map(async (property): Promise<[string, Uint8Array]> => {
     const [, name, at, value] = /^([_A-Za-z]\w*)=(@?)(.*)$/s.exec(property) ?? []
     if (name === undefined || value === undefined)
       throw new UsageError(`--property ${JSON.stringify(property)} is not NAME=VALUE or NAME=@FILE`)
@@ -85,7 +80,7 @@ async function propertiesOf(given: readonly string[]): Promise<DiscoveryProperti
 
 async function readText(file: string, option: string): Promise<string> {
   try {
-    // Not /dev/stdin: it cannot be opened where it is a socket.
+    // Not /dev/stdin, which cannot be opened if it is a socket.
     return await (file === '-' ? text(process.stdin) : readFile(file, 'utf8'))
   } catch (error) {
     throw new UsageError(`${option} ${file} cannot be read: ${messageOf(error)}`, { cause: error })

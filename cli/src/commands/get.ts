@@ -11,7 +11,7 @@ export interface GetOptions {
   readonly output: 'table' | 'wide' | 'json' | 'yaml'
 }
 
-/** `akri get`: objects of the agent that runs. */
+/** `akri get`: shows objects of the running agent. */
 export async function get(
   kindText: string,
   name: string | undefined,
@@ -48,12 +48,12 @@ function tableOf(items: readonly (Configuration | Instance)[], wide: boolean): s
 interface Column {
   readonly title: string
   readonly cells: readonly string[]
-  /** Only for who asks for more. */
+  /** Whether only `-o wide` shows the column. */
   readonly wide?: boolean
 }
 
 function configurationColumns(configurations: readonly Configuration[]): Column[] {
-  const column = (title: string, cell: (one: Configuration) => string) => ({
+  const column = (title: string, cell: (configuration: Configuration) => string) => ({
     title,
     cells: configurations.map(cell),
   })
@@ -72,14 +72,14 @@ function configurationColumns(configurations: readonly Configuration[]): Column[
     },
     { ...column('CREATED', ({ metadata }) => metadata.creationTimestamp), wide: true },
     column('STATUS', ({ status }) => {
-      const wrong = status?.conditions.find((condition) => condition.status === 'False')
-      return wrong === undefined ? 'Ready' : `${wrong.reason}: ${firstLine(wrong.message)}`
+      const failed = status?.conditions.find((condition) => condition.status === 'False')
+      return failed === undefined ? 'Ready' : `${failed.reason}: ${firstLine(failed.message)}`
     }),
   ]
 }
 
 function instanceColumns(instances: readonly Instance[]): Column[] {
-  const column = (title: string, cell: (one: Instance) => string) => ({
+  const column = (title: string, cell: (instance: Instance) => string) => ({
     title,
     cells: instances.map(cell),
   })

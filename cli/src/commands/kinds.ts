@@ -2,7 +2,7 @@ import type { Configuration, Instance } from '@akrijs/api'
 import { askAgent } from '../control/control-client.js'
 import { UsageError } from '../errors.js'
 
-/** The kinds of objects that can be asked for, as the paths of the API name them. */
+/** The kinds of objects, as the paths of the API name them. */
 export type Kind = 'configurations' | 'instances'
 
 const KINDS: Readonly<Record<string, Kind>> = {
@@ -14,17 +14,17 @@ const KINDS: Readonly<Record<string, Kind>> = {
   akrii: 'instances',
 }
 
-/** What somebody has typed for a kind. @throws UsageError */
+/** Parses the name of a kind. @throws UsageError */
 export function kindOf(text: string): Kind {
   const kind = KINDS[text.toLowerCase()]
   if (kind === undefined)
     throw new UsageError(
-      `${JSON.stringify(text)} is not known; there are configurations (akric) and instances (akrii)`,
+      `${JSON.stringify(text)} is no kind; the kinds are configurations (akric) and instances (akrii)`,
     )
   return kind
 }
 
-/** All objects of a kind that the agent has. @throws NoAgentError */
+/** All objects of a kind. @throws NoAgentError */
 export async function objectsOf(
   socket: string,
   kind: Kind,

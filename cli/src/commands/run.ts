@@ -1,6 +1,6 @@
 import os from 'node:os'
 import path from 'node:path'
-import { aborted, systemClock } from '@akrijs/runtime'
+import { aborted, Closer, systemClock } from '@akrijs/runtime'
 import {
   BrokerLedger,
   BrokerSet,
@@ -11,12 +11,8 @@ import {
 import { serveControl } from '../control/control-server.js'
 import { UsageError } from '../errors.js'
 import { nodeNameOfHost } from '../node-name.js'
-import {
-  controlSocketIn,
-  leaveWordOfSockets,
-  socketDirectory,
-  takeWordOfSocketsBack,
-} from '../places.js'
+import { endOnOutputError } from '../output-errors.js'
+import { controlSocketIn, removeSocketsLink, socketDirectory, writeSocketsLink } from '../places.js'
 import { StopSignals } from '../stop-signals.js'
 import { drawAgent } from '../view/agent-picture.js'
 import { LiveView } from '../view/live-view.js'
@@ -28,40 +24,51 @@ export interface RunOptions {
   readonly handler: readonly string[]
   readonly isolated: boolean
   readonly stateDir: string
-  readonly node: string | undefined
+  readonly node?: string
   readonly logLevel: string
   readonly plain: boolean
 }
 
-/** How many lines are kept for the picture. */
+/** How many lines are kept for the live view. */
 const KEPT_LINES = 50
 
-/** `akri run`: the agent of this machine, until Ctrl-C or SIGTERM; a second one does not wait for brokers. */
-export async function run(
+/** `akri run`: the agent of this machine, until Ctrl-C or SIGTERM; a second signal ends it at once. */
+export async function run(options: RunOptions, packagesFrom: string): Promise<void> {
+  const closer = new Closer()
+  try {
+    await runUntilStopped(options, packagesFrom, closer)
+  } finally {
+    await closer.close()
+  }
+}
+
+async function runUntilStopped(
   { file, handler, isolated, stateDir, node, logLevel, plain }: RunOptions,
   packagesFrom: string,
+  closer: Closer,
 ): Promise<void> {
   if (file.length === 0)
     throw new UsageError('nothing to run: give Configurations with -f FILE or -f DIRECTORY')
-  const live = process.stdout.isTTY && !plain
+  const isLive = process.stdout.isTTY && !plain
   let view: LiveView | undefined
   const ledger = new BrokerLedger(path.join(stateDir, 'brokers.json'))
   const stop = new StopSignals(() => {
     view?.close()
     ledger.kill()
   })
-  // Whoever read our lines is gone: end as by Ctrl-C, so that no broker is left.
+  // A closed output ends the program as Ctrl-C does, so that no broker is left.
+  process.stdout.off('error', endOnOutputError)
   process.stdout.on('error', () => stop.abort())
 
   const redraw = () => view?.redraw()
   const lines: string[] = []
-  const say = (line: string) => {
-    if (!live) process.stdout.write(`${line}\n`)
+  const print = (line: string) => {
+    if (!isLive) process.stdout.write(`${line}\n`)
     lines.push(line)
     if (lines.length > KEPT_LINES) lines.shift()
     redraw()
   }
-  const log = peopleLogger(say, logLevel)
+  const log = peopleLogger(print, logLevel)
   await makeStateDirectory(stateDir)
   const sockets = await socketDirectory(stateDir)
   const standalone = await startStandalone({
@@ -74,11 +81,12 @@ export async function run(
     handlersFrom: packagesFrom,
     log,
   })
-  const left = await ledger.endLeftovers()
-  if (left.length > 0)
-    log.warn({ pids: left }, 'ended brokers that an agent that was killed has left running')
+  closer.add(() => standalone.close())
+  const leftovers = await ledger.endLeftovers()
+  if (leftovers.length > 0) log.warn({ pids: leftovers }, 'brokers of a killed agent ended')
   const finished = await FinishedJobs.open(path.join(stateDir, 'jobs.json'))
   stop.endInOrder()
+
   const brokers = new BrokerSet({
     standalone,
     ledger,
@@ -86,33 +94,25 @@ export async function run(
     clock: systemClock,
     log,
     environment: process.env,
-    onLine: (broker, line) => say(`[${broker}] ${printable(line)}`),
+    onLine: (broker, line) => print(`[${broker}] ${printable(line)}`),
     onChange: redraw,
   })
+  await writeSocketsLink(stateDir, sockets)
+  closer.add(() => removeSocketsLink(stateDir))
+  closer.add(() => brokers.close())
   brokers.start()
-  const serving = leaveWordOfSockets(stateDir, sockets).then(() =>
-    serveControl(controlSocketIn(sockets), standalone, brokers),
-  )
-  const control = await serving.catch(async (error: unknown) => {
-    await brokers.close()
-    await standalone.close()
-    throw error
-  })
+  const control = await serveControl(controlSocketIn(sockets), standalone, brokers)
+  closer.add(() => control.close())
 
-  if (live) {
+  if (isLive) {
     view = new LiveView({
       terminal: process.stdout,
       draw: (size) => drawAgent({ standalone, brokers, lines, ...size }),
     })
+    closer.add(() => view?.close())
   }
   standalone.cluster.instances.onChange(redraw, stop.signal)
   standalone.cluster.configurations.onChange(redraw, stop.signal)
   standalone.onProblems(redraw, stop.signal)
-
   await aborted(stop.signal)
-  view?.close()
-  await control.close()
-  await brokers.close()
-  await takeWordOfSocketsBack(stateDir)
-  await standalone.close()
 }

@@ -2,12 +2,12 @@ import { request } from 'node:http'
 import { messageOf } from '@akrijs/runtime'
 import { NoAgentError } from '../errors.js'
 
-/** The most that is read of an answer, in bytes. */
+/** The longest answer, in bytes. */
 const MAX_BYTES = 256 * 1024 * 1024
 
 /**
- * Asks the agent that runs on a state directory.
- * @returns undefined where there is no such object
+ * Asks the agent of a state directory.
+ * @returns undefined if there is no such object
  * @throws NoAgentError
  */
 export function askAgent(socket: string, path: string): Promise<unknown> {
@@ -21,7 +21,7 @@ export function askAgent(socket: string, path: string): Promise<unknown> {
           call.destroy(new NoAgentError(`the answer has more than ${MAX_BYTES} bytes`))
         else chunks.push(chunk)
       })
-      // The agent ended in the middle of its answer.
+      // The agent ended during its answer.
       response.on('error', (error) => call.destroy(error))
       response.on('aborted', () =>
         reject(new NoAgentError(`the agent on ${socket} ended while it answered`)),
@@ -31,7 +31,7 @@ export function askAgent(socket: string, path: string): Promise<unknown> {
         try {
           resolve(JSON.parse(Buffer.concat(chunks).toString('utf8')))
         } catch (error) {
-          reject(new NoAgentError(`what answers on ${socket} is no agent`, { cause: error }))
+          reject(new NoAgentError(`the server on ${socket} is no agent`, { cause: error }))
         }
       })
     })
@@ -39,11 +39,11 @@ export function askAgent(socket: string, path: string): Promise<unknown> {
     call.on('error', (error) => {
       const why =
         'code' in error && (error.code === 'ENOENT' || error.code === 'ECONNREFUSED')
-          ? 'none is running there'
+          ? 'no agent runs there'
           : messageOf(error)
       reject(
         new NoAgentError(
-          `no agent answers on ${socket}: ${why}. Start one with akri run, or say where it is with --state-dir`,
+          `no agent answers on ${socket}: ${why}. Start an agent with akri run, or name its directory with --state-dir`,
           {
             cause: error,
           },

@@ -5,7 +5,7 @@ import { objectKey } from '@akrijs/kube'
 import { makeRoomForSocket } from '@akrijs/runtime'
 import type { BrokerSet, StandaloneAgent } from '@akrijs/standalone'
 
-/** What `akri get` and `akri describe` ask: the objects by the paths of the Kubernetes API, read only. */
+/** Serves `akri get` and `akri describe`: objects by the paths of the Kubernetes API, read-only. */
 export async function serveControl(
   socket: string,
   standalone: StandaloneAgent,
@@ -15,7 +15,7 @@ export async function serveControl(
   const server = createServer({ maxHeaderSize: 8192 }, (request, response) => {
     request.resume()
     const answer =
-      request.method === 'GET' ? look(request.url ?? '/', standalone, brokers) : undefined
+      request.method === 'GET' ? answerTo(request.url ?? '/', standalone, brokers) : undefined
     response.writeHead(answer === undefined ? 404 : 200, { 'content-type': 'application/json' })
     response.end(JSON.stringify(answer ?? { message: 'not found' }))
   })
@@ -33,7 +33,7 @@ export async function serveControl(
   }
 }
 
-function look(
+function answerTo(
   url: string,
   { cluster, problems, kubelet }: StandaloneAgent,
   brokers: BrokerSet,

@@ -30,7 +30,7 @@ beforeAll(async () => {
 
 afterAll(() => rm(directory, { recursive: true, force: true }))
 
-describe('what an agent of one machine answers', () => {
+describe('the control socket of an agent', () => {
   let standalone: StandaloneAgent
   let control: { close(): Promise<void> }
   let brokers: BrokerSet
@@ -66,7 +66,7 @@ describe('what an agent of one machine answers', () => {
     await standalone.close()
   })
 
-  it('is its objects, by the paths that an API server has', async () => {
+  it('serves objects by the paths of an API server', async () => {
     const [instance] = standalone.cluster.instances.list()
     const all = { apiVersion: 'akri.sh/v0', kind: 'InstanceList', items: [instance] }
     expect(await askAgent(socket(), '/apis/akri.sh/v0/instances')).toEqual(all)
@@ -95,11 +95,11 @@ describe('what an agent of one machine answers', () => {
     '/%',
     '//',
     '/apis/akri.sh/v0/instances/a/b',
-  ])('is nothing for %s', async (url) => {
+  ])('answers nothing for %s', async (url) => {
     expect(await askAgent(socket(), url)).toBeUndefined()
   })
 
-  it('changes nothing, whatever it is asked', async () => {
+  it('refuses all methods but GET', async () => {
     for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) {
       const status = await new Promise<number | undefined>((resolve, reject) => {
         const call = request(
@@ -116,7 +116,7 @@ describe('what an agent of one machine answers', () => {
     expect(standalone.cluster.instances.list()).toHaveLength(1)
   })
 
-  it('is for the user of the agent only', async () => {
+  it('is open to the user of the agent only', async () => {
     expect((await stat(socket())).mode & 0o777).toBe(0o600)
   })
 
@@ -127,7 +127,7 @@ describe('what an agent of one machine answers', () => {
   })
 })
 
-describe('who asks an agent', () => {
+describe('a request to an agent', () => {
   let server: net.Server | undefined
 
   beforeEach(() => {
@@ -140,7 +140,7 @@ describe('who asks an agent', () => {
     )
   })
 
-  /** Something that answers on a socket. */
+  /** A server on a socket. */
   async function answering(answer: (socket: net.Socket) => void): Promise<string> {
     const socket = at('other.sock')
     server = net.createServer((connection) =>
@@ -150,20 +150,20 @@ describe('who asks an agent', () => {
     return socket
   }
 
-  it('is told that none runs there, and how to start one', async () => {
+  it('reports that no agent runs, and how to start an agent', async () => {
     await expect(askAgent(at('none.sock'), '/')).rejects.toThrow(
-      /none is running there\. Start one with akri run.*--state-dir/,
+      /no agent runs there\. Start an agent with akri run.*--state-dir/,
     )
   })
 
-  it('is told that what answers is no agent', async () => {
+  it('reports a server that is no agent', async () => {
     const page = 'HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello'
     await expect(askAgent(await answering((socket) => socket.end(page)), '/')).rejects.toThrow(
       /is no agent/,
     )
   })
 
-  it('is told that the agent ended while it answered', async () => {
+  it('reports an agent that ended during its answer', async () => {
     const half = 'HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{"items":'
     await expect(askAgent(await answering((socket) => socket.end(half)), '/')).rejects.toThrow(
       /ended while it answered/,

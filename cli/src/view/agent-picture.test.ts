@@ -69,7 +69,7 @@ describe('the live view', () => {
     )
   })
 
-  it('says what a Configuration is for, as far as there is room', () => {
+  it('shows the description of a Configuration, as far as it fits', () => {
     const described = configuration('nulls', 'True', '', {
       'kubernetes.io/description': 'nothing comes of them',
     })
@@ -78,7 +78,7 @@ describe('the live view', () => {
     expect(draw([described], [], { columns: 24 })).toContain('nulls  1 device')
   })
 
-  it('shows what brokers report', () => {
+  it('shows the reports of brokers', () => {
     const reporting = {
       ...instance('nulls-8120fe', 'nulls'),
       status: { brokerInfo: { value: '21.5\n', level: 'low' } },
@@ -88,13 +88,13 @@ describe('the live view', () => {
     )
   })
 
-  it('says what is wrong', () => {
+  it('shows the problem of a Configuration', () => {
     expect(draw([configuration('cams', 'False', '2 of 2 devices')], [])).toContain(
       'cams  HandlerLost: 2 of 2 devices',
     )
   })
 
-  it('keeps to the terminal, however much there is, and says how much it leaves out', () => {
+  it('fits into the terminal, and shows the number of hidden Instances', () => {
     const many = Array.from({ length: 20 }, (_, index) => configuration(`c${index}`))
     const devices = many.flatMap(({ metadata }) =>
       Array.from({ length: 50 }, (_, index) =>
@@ -138,7 +138,7 @@ describe('the live view', () => {
     }
   })
 
-  it('shows what is wrong with files, and not so much of it that nothing else is left', () => {
+  it('shows problems of files in a part of the terminal', () => {
     const problems = Array.from({ length: 100 }, (_, index) => ({
       file: `f${index}.yaml`,
       document: 0,
@@ -151,12 +151,12 @@ describe('the live view', () => {
     expect(lines.length).toBeLessThanOrEqual(24)
   })
 
-  it('lets nothing of a device or a broker reach the terminal as a command', () => {
+  it('prints no control sequence of a device or a broker', () => {
     const evil = '\u001b]0;owned\u0007\u001b[2J\r\nfake line'
     const drawn = draw([configuration('c')], [instance('c-1', 'c', { UDEV_DEVNODE: evil })], {
       lines: [evil],
     }).join('\n')
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: none of these may be there
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: none of these may be in the output
     expect(drawn).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f\u0080-\u009f]/)
     expect(drawn.split('\n').some((line) => line.startsWith('fake line'))).toBe(false)
   })

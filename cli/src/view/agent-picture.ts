@@ -8,13 +8,13 @@ import { firstLine, printable, shorten } from './table.js'
 export interface PictureInput {
   readonly standalone: Pick<StandaloneAgent, 'cluster' | 'problems' | 'handlers'>
   readonly brokers: Pick<BrokerSet, 'state'>
-  /** What was logged and what brokers wrote last, oldest first. */
+  /** The last lines of the log and of brokers, the oldest first. */
   readonly lines: readonly string[]
   readonly columns: number
   readonly rows: number
 }
 
-/** What a Configuration is for, in the words of whoever wrote it: an annotation of Kubernetes' own. */
+/** The annotation of Kubernetes with the purpose of a Configuration. */
 const DESCRIPTION = 'kubernetes.io/description'
 
 const bold = (text: string) => `\u001b[1m${text}\u001b[22m`
@@ -23,7 +23,7 @@ const red = (text: string) => `\u001b[31m${text}\u001b[39m`
 const plain = (text: string) => text
 const green = (text: string) => `\u001b[32m${text}\u001b[39m`
 
-/** The whole state as lines that fit the terminal. */
+/** The state of the agent as lines that fit the terminal. */
 export function drawAgent({ standalone, brokers, lines, columns, rows }: PictureInput): string[] {
   const { cluster, problems, handlers } = standalone
   const instances = cluster.instances.list()
@@ -44,8 +44,8 @@ export function drawAgent({ standalone, brokers, lines, columns, rows }: Picture
     )
     return { configuration, owned }
   })
-  // Devices have the greater part of the room.
-  const wrong = problems
+  // Devices have most of the room.
+  const problemLines = problems
     .slice(0, Math.max(1, Math.floor(rows / 4)))
     .map(({ file, path, message }) =>
       row(
@@ -54,10 +54,10 @@ export function drawAgent({ standalone, brokers, lines, columns, rows }: Picture
       ),
     )
   const kept = Math.max(Math.min(3, Math.floor(rows / 6)), Math.min(8, rows - 20))
-  const said = lines
+  const logLines = lines
     .slice(Math.max(0, lines.length - kept))
     .map((text) => row([{ text, style: dim }], columns))
-  const below = [wrong, said].flatMap((part) => (part.length > 0 ? ['', ...part] : []))
+  const below = [problemLines, logLines].flatMap((part) => (part.length > 0 ? ['', ...part] : []))
 
   const room = Math.max(1, rows - head.length - below.length)
   const devices = fit(blocks, room, {
@@ -74,7 +74,7 @@ interface Block {
   readonly owned: readonly Instance[]
 }
 
-/** All blocks if they fit; else of each as much as is fair, and how much is left out. Draws only what is shown. */
+/** All blocks if they fit; else an equal share of each, and the number of hidden Instances. */
 function fit(
   blocks: readonly Block[],
   room: number,
@@ -100,10 +100,10 @@ function fit(
 
 function headline(configuration: Configuration, columns: number): string {
   const { status, metadata } = configuration
-  const wrong = status?.conditions.find((condition) => condition.status === 'False')
+  const failed = status?.conditions.find((condition) => condition.status === 'False')
   const text =
-    wrong !== undefined
-      ? `${wrong.reason}: ${firstLine(wrong.message)}`
+    failed !== undefined
+      ? `${failed.reason}: ${firstLine(failed.message)}`
       : status === undefined
         ? 'starting'
         : `${status.devices} device${status.devices === 1 ? '' : 's'}`
@@ -111,7 +111,7 @@ function headline(configuration: Configuration, columns: number): string {
   return row(
     [
       { text: metadata.name, style: bold },
-      { text, style: wrong === undefined ? green : red },
+      { text, style: failed === undefined ? green : red },
       { text: about, style: dim, least: 10 },
     ],
     columns,
@@ -121,11 +121,11 @@ function headline(configuration: Configuration, columns: number): string {
 interface Part {
   readonly text: string
   readonly style: (text: string) => string
-  /** What it needs to say anything, in columns. @default 1 */
+  /** The least useful width, in columns. @default 1 */
   readonly least?: number
 }
 
-/** The parts side by side, as far as there is room. */
+/** The parts side by side, as far as they fit. */
 function row(parts: readonly Part[], columns: number): string {
   const shown: string[] = []
   let left = columns - 1

@@ -1,4 +1,4 @@
-/** What tells a device from others at a glance. */
+/** The property that identifies a device for people. */
 export function deviceText(properties: Readonly<Record<string, string>>): string {
   const best =
     Object.entries(properties).find(([name]) =>

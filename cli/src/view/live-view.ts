@@ -5,30 +5,30 @@ export type Terminal = Pick<WriteStream, 'write' | 'columns' | 'rows' | 'on' | '
 
 export interface LiveViewOptions {
   readonly terminal: Terminal
-  /** The picture as it is now, as lines that fit. */
+  /** The present picture, as lines that fit. */
   draw(size: { readonly columns: number; readonly rows: number }): readonly string[]
 }
 
-// Private modes of xterm, which others have too: the alternate screen, no cursor, and no automatic line break, so that a line
-// that is too long for a moment, as while somebody narrows the window, is cut.
+// Private modes of xterm, which other terminals share: the alternate screen, no cursor, no line
+// wrap. Without line wrap, the terminal cuts lines that are too long while a window shrinks.
 const ENTER = '\u001b[?1049h\u001b[?25l\u001b[?7l'
 const LEAVE = '\u001b[?7h\u001b[?25h\u001b[?1049l'
-// What is between is shown at once; who does not know it may flicker.
+// Synchronized output: a terminal without it may flicker.
 const BEGIN_FRAME = '\u001b[?2026h'
 const END_FRAME = '\u001b[?2026l'
 const HOME = '\u001b[H'
 const ERASE_LINE_END = '\u001b[K'
 const ERASE_BELOW = '\u001b[J'
 
-/** How often the picture is drawn at most, in milliseconds. */
+/** The shortest time between two frames, in milliseconds. */
 const FRAME_MS = 100
-/** What a terminal is taken for that does not know its size. */
+/** The size of a terminal that does not know its size. */
 const COLUMNS = 80
 const ROWS = 24
 
 /**
- * A picture that has the terminal for itself, on its alternate screen: what was there before is there again afterwards. It is
- * drawn from the top each time, so that keys, whose echo nobody prevents, and other programs' output do no lasting harm.
+ * A picture on the alternate screen of a terminal; the normal screen returns afterwards. Each frame
+ * draws the whole picture over the echo of keys and the output of other programs.
  */
 export class LiveView {
   readonly #options: LiveViewOptions
@@ -43,14 +43,14 @@ export class LiveView {
   constructor(options: LiveViewOptions) {
     this.#options = options
     options.terminal.on('resize', this.#repaint)
-    // However this process ends, but for SIGKILL: nobody else would give the terminal back.
+    // Without this, the terminal would stay on the alternate screen after any end but SIGKILL.
     process.on('exit', this.#close)
     process.on('SIGTSTP', this.#suspend)
     process.on('SIGCONT', this.#resume)
     this.#enter()
   }
 
-  /** Draws soon; once for many calls. */
+  /** Draws soon, and once for many calls. */
   redraw(): void {
     if (this.#closed || this.#due !== undefined) return
     this.#due = setTimeout(() => {
@@ -59,7 +59,7 @@ export class LiveView {
     }, FRAME_MS).unref()
   }
 
-  /** Gives the terminal back. */
+  /** Restores the terminal. */
   close(): void {
     if (this.#closed) return
     this.#closed = true
@@ -97,11 +97,11 @@ export class LiveView {
   #paint(): void {
     if (!this.#entered) return
     const { terminal, draw } = this.#options
-    // A terminal that does not know its size says 0.
+    // A terminal that does not know its size reports 0.
     const [columns, rows] = [terminal.columns || COLUMNS, terminal.rows || ROWS]
     const lines = draw({ columns, rows }).slice(0, rows)
     const picture = lines.map((line) => line + ERASE_LINE_END).join('\r\n')
-    // The cursor waits at the top, where a line feed of somebody who types does not move the picture.
+    // The cursor stays at the top, where a typed line feed does not scroll the picture.
     terminal.write(BEGIN_FRAME + HOME + picture + ERASE_BELOW + HOME + END_FRAME)
   }
 }

@@ -8,17 +8,17 @@ describe('a line of the log for people', () => {
     return lines.join('\n').replace(/^[0-9:]{8} /, '')
   }
 
-  it('has its level, what happened, and the fields', () => {
+  it('has its level, its message and its fields', () => {
     expect(line({ file: 'a/b.yaml', pid: 7 })).toBe('info  something happened file=a/b.yaml pid=7')
   })
 
-  it('has quotes where a value would run into the next, and none where it is plain', () => {
+  it('quotes a value only if it has spaces or special characters', () => {
     expect(line({ error: 'no such file', node: 'node-a' })).toBe(
       'info  something happened error="no such file" node=node-a',
     )
   })
 
-  it('has lists with commas, and nothing of what is empty', () => {
+  it('joins lists with commas, and leaves out empty values', () => {
     const fields = {
       handlers: ['debugEcho', 'udev'],
       ids: [['a-0'], ['a-1', 'a-2']],
@@ -40,7 +40,7 @@ describe('a line of the log for people', () => {
     expect(line({ name: '\u001b[31mred' })).not.toContain('\u001b')
   })
 
-  it('is only written from its level on, with the fields of its logger before its own', () => {
+  it('is written only at the level of the log, with the fields of its logger first', () => {
     const lines: string[] = []
     const log = peopleLogger((text) => lines.push(text), 'warn').child({ handler: 'udev' })
     log.info({}, 'quiet')

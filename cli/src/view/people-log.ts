@@ -10,16 +10,16 @@ import { printable } from './table.js'
 
 const LEVELS: readonly string[] = LOG_LEVELS
 
-/** A logger whose lines are for people: time, level, message, fields. */
+/** A logger for people: each line has time, level, message and fields. */
 export function peopleLogger(
   write: (line: string) => void,
   level: string,
   bound: Readonly<Record<string, unknown>> = {},
 ): Logger {
   const method =
-    (asked: LogLevel): LogMethod =>
+    (requested: LogLevel): LogMethod =>
     (fields, message) => {
-      const name = levelOf(asked, fields)
+      const name = levelOf(requested, fields)
       if (LEVELS.indexOf(level) > LEVELS.indexOf(name)) return
       const shown = Object.entries({ ...bound, ...fields })
         .map(([key, value]) => [key, text(value)] as const)
@@ -40,7 +40,7 @@ export function peopleLogger(
   }
 }
 
-/** Empty where there is nothing to say. */
+/** Empty for an empty value. */
 function text(value: unknown): string {
   if (Array.isArray(value)) return value.map(text).filter(Boolean).join(',')
   if (value instanceof Error) return text(errorText(value))

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { firstLine, formatMessages, formatTable, printable, shorten } from './table.js'
 
 describe('tables', () => {
-  it('stand in columns, also with wide characters', () => {
+  it('align columns, also with wide characters', () => {
     expect(
       formatTable(
         ['A', 'B'],
@@ -15,12 +15,12 @@ describe('tables', () => {
     ).toBe('A      B\nカメ   1\nx      2')
   })
 
-  it('let nothing through that a terminal would obey', () => {
+  it('print no control characters', () => {
     expect(printable('a\u001b]0;owned\u0007\r\nb\u202e\u009b1m')).not.toMatch(/[\p{Cc}\u202e]/u)
     expect(formatTable(['A'], [['\u001b[2J']])).not.toContain('\u001b')
   })
 
-  it('have the first line of a message, and its others below, where a rule and its caret stand under each other', () => {
+  it('show further lines of a message below their row, with aligned carets', () => {
     const message =
       'udevRules[0]: line 1, column 7\r\n  KERNEL="null"\n        ^ \u001b[2Jwrite ==\n'
     expect(
@@ -39,14 +39,14 @@ describe('tables', () => {
       'Ready            all is well',
     ])
     expect(firstLine(message)).toBe('udevRules[0]: line 1, column 7')
-    // Line breaks of a device's own values are no more than other characters that do not belong there.
+    // A line break in a value of a device is a control character like any other.
     expect(formatTable(['A'], [['a\nb']])).toBe('A\na\u{fffd}b')
   })
 
-  it('shorten to a width', () => {
+  it('are cut to a width', () => {
     expect(shorten('abcdef', 4)).toBe('abc…')
     expect(stringWidth(shorten('カメラカメラ', 6))).toBeLessThanOrEqual(6)
-    // Marks that take no room of their own.
+    // Combining marks have no width.
     expect(shorten(`e${'\u0301'.repeat(100_000)}`, 6).length).toBeLessThan(100)
   })
 })

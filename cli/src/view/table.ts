@@ -1,6 +1,6 @@
 import stringWidth from 'string-width'
 
-/** Columns as kubectl prints them. Whatever comes from a device is made harmless first. */
+/** Columns as kubectl prints them, without control characters of devices. */
 export function formatTable(
   header: readonly string[],
   rows: readonly (readonly string[])[],
@@ -23,7 +23,7 @@ export function formatTable(
     .join('\n')
 }
 
-/** Columns of which the last may have several lines: the first one stands in its column, the others below it, indented. */
+/** As {@link formatTable}; further lines of the last column stand below their row. */
 export function formatMessages(
   header: readonly string[],
   rows: readonly (readonly string[])[],
@@ -36,12 +36,12 @@ export function formatMessages(
   return table.split('\n').flatMap((line, index) => [line, ...(below[index - 1] ?? [])])
 }
 
-/** As much of a message as has room in a column. */
+/** The first line of a message, for a column. */
 export function firstLine(text: string): string {
   return linesOf(text)[0] ?? ''
 }
 
-/** The lines of a message below its first one, indented together: a caret in one stands under what it means in another. */
+/** All lines but the first. They have one indent, so that a caret stays below its text. */
 export function linesBelow(text: string): string[] {
   return linesOf(text)
     .slice(1)
@@ -52,17 +52,17 @@ function linesOf(text: string): string[] {
   return text.trimEnd().split(/\r?\n/)
 }
 
-/** The text without anything that a terminal would obey. */
+/** The text without control characters that a terminal would obey. */
 export function printable(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not reach the terminal
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these characters must not reach the terminal
   return text.replace(/[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '\u{fffd}')
 }
 
 const GRAPHEMES = new Intl.Segmenter()
-/** How many code units may share one column: marks of a letter and parts of a picture have none of their own. */
+/** The most code units in a column: combining marks and parts of emoji have no width. */
 const UNITS_PER_COLUMN = 8
 
-/** At most so many columns wide, and bounded also where nothing in it is wide. */
+/** Cuts a text to a width in columns; also bounds text without width. */
 export function shorten(text: string, width: number): string {
   const bounded = text.slice(0, Math.max(0, width) * UNITS_PER_COLUMN)
   if (bounded.length === text.length && stringWidth(text) <= width) return text

@@ -16,9 +16,9 @@ export const root = path.join(import.meta.dirname, '../../..')
 const akri = path.join(root, 'cli/dist/akri.js')
 const run = promisify(execFile)
 
-/** The program `akri` with a state directory of its own. */
+/** The program `akri` with a new state directory. */
 export class AkriProgram {
-  /** For the files of the test. */
+  /** The directory of the files of the test. */
   readonly directory: string
   readonly state: string
   #agent: ChildProcess | undefined
@@ -33,7 +33,7 @@ export class AkriProgram {
     return new AkriProgram(await mkdtemp(path.join(os.tmpdir(), 'akri-')))
   }
 
-  /** What `akri run` has said, in all its lives. */
+  /** The output of all runs of `akri run`. */
   get output(): string {
     return this.#output
   }
@@ -42,13 +42,13 @@ export class AkriProgram {
     return this.#agent?.pid
   }
 
-  /** The processes of handlers that run isolated. */
+  /** The processes of isolated handlers. */
   get handlers(): number[] {
     const all = this.pid === undefined ? [] : processesOf(this.pid)
     return all.filter((pid) => commandOf(pid)[1]?.endsWith('/akri-handler.js'))
   }
 
-  /** `akri run`, with these arguments besides. */
+  /** `akri run` with further arguments. */
   start(...args: readonly string[]): void {
     this.#start(akri, 'run', ...args)
   }
@@ -58,7 +58,7 @@ export class AkriProgram {
     this.#start(path.join(root, 'scripts/start.mjs'), '--demo')
   }
 
-  /** `akri run` as a command, for somebody else to start. */
+  /** `akri run` as a command line, for another program. */
   command(...args: readonly string[]): string[] {
     return [process.execPath, akri, 'run', ...args, '--state-dir', this.state, '--node', 'node-a']
   }
@@ -73,7 +73,7 @@ export class AkriProgram {
       })
   }
 
-  /** Resolves when it has ended. @returns its exit code; null where a signal ended it */
+  /** Resolves when the program has ended. @returns its exit code; null if a signal ended it */
   async stop(signal: NodeJS.Signals): Promise<number | null> {
     this.#agent?.kill(signal)
     return this.ended()
@@ -89,7 +89,7 @@ export class AkriProgram {
   }
 
   async dispose(): Promise<void> {
-    // Not by SIGKILL: it ends its brokers.
+    // Not by SIGKILL: the program has to end its brokers.
     await this.stop('SIGTERM')
     await rm(this.directory, { recursive: true, force: true })
   }
@@ -100,7 +100,7 @@ export class AkriProgram {
     return file
   }
 
-  /** What another `akri`, which asks the one that runs, writes to its standard output. */
+  /** The standard output of another `akri` command, which asks the running agent. */
   async ask(...args: readonly string[]): Promise<string> {
     return (await run(process.execPath, [akri, ...args, '--state-dir', this.state])).stdout
   }
@@ -110,7 +110,7 @@ export class AkriProgram {
       .items
   }
 
-  /** Another `akri`, to its end. @param input its standard input @param environment what it has besides */
+  /** Runs another `akri` command. @param environment further variables */
   run(
     args: readonly string[],
     input = '',

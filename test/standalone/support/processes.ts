@@ -1,11 +1,11 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** A zombie is dead: only whoever adopted it has not looked yet. */
+/** A zombie has ended; its parent has not reaped it yet. */
 export function isAlive(pid: number): boolean {
   return /^State:\s+[^ZX]/m.test(statusOf(pid))
 }
 
-/** /proc/PID/status, proc(5); empty where there is no such process. */
+/** /proc/PID/status, proc(5); empty if there is no such process. */
 export function statusOf(pid: number): string {
   return read(pid, 'status')
 }
@@ -15,13 +15,13 @@ export function commandOf(pid: number): string[] {
   return read(pid, 'cmdline').split('\0')
 }
 
-/** The process and all that it has started, whatever group they are in. */
+/** The process and its descendants, in any process group. */
 export function processesOf(pid: number): number[] {
   const parents = new Map<number, number>()
   for (const name of readdirSync('/proc').filter((one) => /^\d+$/.test(one)))
     parents.set(Number(name), Number(/^PPid:\s+(\d+)/m.exec(statusOf(Number(name)))?.[1]))
   const all = [pid]
-  // What is added is looked at too.
+  // The loop also visits added processes.
   for (const known of all)
     for (const [child, parent] of parents) if (parent === known) all.push(child)
   return all

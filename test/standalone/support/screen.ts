@@ -4,7 +4,7 @@ const SEGMENTS = new Intl.Segmenter()
 /** A sequence of ECMA-48, any other control character by itself, or text. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: it is these that a terminal obeys
 const TOKEN = /\u001b\[(\??)([\d;]*)([A-Za-z])|\p{Cc}|\P{Cc}+/gu
-/** What may still be completed by what comes next. */
+/** An incomplete sequence at the end of a chunk. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: as above
 const UNFINISHED = /\u001b(\[\??[\d;]*)?$/u
 
@@ -14,20 +14,20 @@ interface Page {
   column: number
 }
 
-/** Line breaks, the cursor, the alternate screen, frames at once. */
+/** Line wrap, the cursor, the alternate screen, synchronized output. */
 const MODES = ['7', '25', '1049', '2026']
 
-/** What a terminal shows of what it is sent, as far as the live view and a shell use it. Nothing else is obeyed. */
+/** The screen of a terminal: it obeys only the sequences that the live view and a shell use. */
 export class Screen {
   columns: number
   rows: number
-  /** Modes that are set, by their numbers: 7 and 25 (line breaks, the cursor) are from the start. */
+  /** The numbers of set modes. At the start: 7 (line wrap) and 25 (the cursor). */
   readonly modes = new Set([7, 25])
-  /** All that it was sent and does not know, as text. */
+  /** All unknown sequences, as text. */
   readonly strange: string[] = []
-  /** How many characters did not fit into their lines. */
+  /** The number of characters that did not fit into their lines. */
   overflow = 0
-  /** Whether what is written next would be coloured, bold and so on. */
+  /** Whether the next text would have a colour or another attribute. */
   styled = false
   readonly #main: Page = { cells: [], row: 0, column: 0 }
   #page = this.#main
@@ -38,7 +38,7 @@ export class Screen {
     this.rows = rows
   }
 
-  /** As text, without what is blank at the ends. */
+  /** The screen as text, without blanks at the ends. */
   get lines(): string[] {
     const lines = Array.from({ length: this.rows }, (_, row) =>
       (this.#page.cells[row] ?? []).join('').trimEnd(),
@@ -50,7 +50,7 @@ export class Screen {
     return { column: this.#page.column, row: this.#page.row }
   }
 
-  /** What does not fit any more is lost; the picture does not move. */
+  /** Text below the last line is lost; the screen does not scroll. */
   resize(columns: number, rows: number): void {
     this.columns = columns
     this.rows = rows
@@ -84,7 +84,7 @@ export class Screen {
     }
     const line = this.#line()
     line[page.column] = segment
-    // The other half of something wide.
+    // The second half of a wide character.
     for (let more = 1; more < width; more++) line[page.column + more] = ''
     page.column += width
   }
@@ -104,7 +104,7 @@ export class Screen {
     else page.cells.shift()
   }
 
-  /** @returns whether it is known */
+  /** @returns whether the sequence is known */
   #obey(command: string, numbers: string): boolean {
     const page = this.#page
     switch (command) {

@@ -6,15 +6,15 @@ import { Screen } from './screen.js'
 const PYTHON = '/usr/bin/python3'
 const PROGRAM = path.join(import.meta.dirname, 'terminal.py')
 
-/** What this machine lacks for terminals. */
+/** The reason why this machine cannot run terminals. */
 export function missingForTerminals(): string | undefined {
   return spawnSync(PYTHON, ['-c', 'import pty, termios']).status === 0 ? undefined : PYTHON
 }
 
-/** A real pseudo terminal in which a program runs, with a screen and a keyboard. */
+/** A pseudo terminal with a program, a screen and a keyboard. */
 export class Terminal {
   readonly screen: Screen
-  /** All that the terminal was sent. */
+  /** All output of the program. */
   raw = ''
   /** The exit code of the program. */
   readonly ended: Promise<number | null>
@@ -36,7 +36,7 @@ export class Terminal {
     this.ended = new Promise((resolve) => this.#child.once('close', (code) => resolve(code)))
   }
 
-  /** The process that stands for the window. All that runs in it comes from there. */
+  /** The process of the window: the parent of all processes in it. */
   get pid(): number {
     return this.#child.pid ?? 0
   }
@@ -50,7 +50,7 @@ export class Terminal {
     this.#child.stdin.write(`resize ${columns} ${rows}\n`)
   }
 
-  /** Closes its window. */
+  /** Closes the window. */
   close(): void {
     this.#child.stdin.end()
   }

@@ -1,0 +1,6 @@
+import builtIn from '../../handlers/built-in.json' with { type: 'json' }
+
+/** The packages of the built-in handlers, by the names that Configurations use. */
+export const BUILT_IN_HANDLERS: Readonly<Record<string, string>> = Object.fromEntries(
+  builtIn.handlers.map((handler) => [handler.name, handler.package]),
+)
