@@ -74,7 +74,7 @@ export function inClusterAccess({
   const server = `https://${host.includes(':') ? `[${host}]` : host}:${port}`
   if (!URL.canParse(server))
     throw new ClusterAccessError(
-      `KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT make no address: ${server}`,
+      `KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT give no address: ${server}`,
     )
   return {
     server: new URL(server),

@@ -7,7 +7,7 @@ import { ClusterAccessError } from './errors.js'
 
 /**
  * The cluster of the current context of a kubeconfig. Plugins for the login are run.
- * @param files one file, or several as KUBECONFIG lists them. @default ~/.kube/config
+ * @param files a file, or several files as in KUBECONFIG. @default ~/.kube/config
  * @throws ClusterAccessError
  */
 export function kubeconfigAccess(
@@ -17,11 +17,11 @@ export function kubeconfigAccess(
   const cluster = config.getCurrentCluster()
   if (cluster === null)
     throw new ClusterAccessError(
-      `kubeconfig ${files}: its current context ${JSON.stringify(config.getCurrentContext() ?? '')} names no cluster in it`,
+      `kubeconfig ${files}: its current context ${JSON.stringify(config.getCurrentContext() ?? '')} names no cluster of the file`,
     )
   if (!URL.canParse(cluster.server) || !/^https?:$/.test(new URL(cluster.server).protocol))
     throw new ClusterAccessError(
-      `kubeconfig ${files}: the server ${JSON.stringify(cluster.server)} is no address of one`,
+      `kubeconfig ${files}: the server ${JSON.stringify(cluster.server)} is no address of a server`,
     )
   // To ignore these fields would be another way to the cluster, or another user.
   const user = config.getCurrentUser()
@@ -30,7 +30,7 @@ export function kubeconfigAccess(
   if (user?.username)
     throw new ClusterAccessError(`kubeconfig ${files}: username and password are not supported`)
   if (user?.impersonateUser)
-    throw new ClusterAccessError(`kubeconfig ${files}: to act as another user is not supported`)
+    throw new ClusterAccessError(`kubeconfig ${files}: impersonation of another user is not supported`)
   return {
     server: new URL(cluster.server),
     async credentials(): Promise<Credentials> {
@@ -71,7 +71,7 @@ function load(files: string): KubeConfig {
       config.mergeConfig(other, Boolean(config.getCurrentContext()))
     } catch (error) {
       throw new ClusterAccessError(
-        `kubeconfig ${file} does not go with ${first}: ${String(error)}`,
+        `kubeconfig ${file} cannot be merged with ${first}: ${String(error)}`,
         { cause: error },
       )
     }

@@ -119,9 +119,12 @@ async function listAll(
       .catch((error: unknown) => {
         if (next === undefined || !ApiError.is(error, EXPIRED)) throw error
         // The next attempt begins with the first page.
-        throw new ApiUnreachableError(`list ${path}: it changed too much while it was read`, {
-          cause: error,
-        })
+        throw new ApiUnreachableError(
+          `list ${path}: the collection changed too much during the list`,
+          {
+            cause: error,
+          },
+        )
       })
     const { items, metadata } = isRecord(page) ? page : {}
     const { resourceVersion, continue: more } = isRecord(metadata) ? metadata : {}

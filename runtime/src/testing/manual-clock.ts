@@ -5,7 +5,7 @@ interface Sleeper {
   readonly wake: () => void
 }
 
-/** A clock that stands still until it is told to go on. */
+/** A clock that stands still until a test advances it. */
 export class ManualClock implements Clock {
   #now: number
   #setBy = 0
@@ -24,7 +24,10 @@ export class ManualClock implements Clock {
     return this.#now + this.#setBy
   }
 
-  /** Sets the machine's clock, in milliseconds; less than 0 puts it back. Nobody wakes by that. */
+  /**
+   * Sets the machine's clock forward, in milliseconds; a negative number sets it back. No sleeper
+   * wakes.
+   */
   set(byMs: number): void {
     this.#setBy += byMs
   }
@@ -55,7 +58,7 @@ export class ManualClock implements Clock {
     return [...this.#sleepers].map(({ due }) => due - this.#now).sort((a, b) => a - b)
   }
 
-  /** Resolves once at least so many sleep. */
+  /** Resolves when there are at least so many sleepers. */
   async untilSleeping(count = 1): Promise<void> {
     while (this.#sleepers.size < count) {
       await new Promise<void>((resolve) => {
@@ -69,8 +72,8 @@ export class ManualClock implements Clock {
   }
 
   /**
-   * Lets time pass: wakes sleepers in the order in which they are due, each with the clock at its time, and lets what they
-   * resume run before the next one.
+   * * Lets time pass: wakes the sleepers in the order of their times. Each sleeper sees the clock
+   * at its own time, and its work runs before the next sleeper wakes.
    */
   async advance(ms: number): Promise<void> {
     const end = this.#now + ms
@@ -88,7 +91,7 @@ export class ManualClock implements Clock {
   }
 }
 
-/** Lets promises that can go on go on. */
+/** Lets pending promises continue. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve))
 }
