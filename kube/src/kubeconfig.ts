@@ -30,7 +30,9 @@ export function kubeconfigAccess(
   if (user?.username)
     throw new ClusterAccessError(`kubeconfig ${files}: username and password are not supported`)
   if (user?.impersonateUser)
-    throw new ClusterAccessError(`kubeconfig ${files}: impersonation of another user is not supported`)
+    throw new ClusterAccessError(
+      `kubeconfig ${files}: impersonation of another user is not supported`,
+    )
   return {
     server: new URL(cluster.server),
     async credentials(): Promise<Credentials> {
