@@ -1,8 +1,10 @@
 import { defineConfig } from 'tsup'
 import { COMMONJS } from '../scripts/program-config.js'
 
-// The bundle contains all dependencies: @grpc/grpc-js alone would add 32 packages to each author's node_modules. The exception is
-// @grpc/proto-loader with protobufjs: grpc-js loads it only for two services of its own, which no handler serves.
+// The bundle contains all dependencies: @grpc/grpc-js alone would add 32 packages to each author's
+// node_modules. The exception is
+// @grpc/proto-loader with protobufjs: grpc-js loads it only for two services of its own, which no
+// handler serves.
 export default defineConfig({
   entry: {
     index: 'src/index.ts',

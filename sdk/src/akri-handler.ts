@@ -64,7 +64,8 @@ function urlOf(specifier: string): string {
   try {
     return pathToFileURL(createRequire(path.resolve('x.js')).resolve(specifier)).href
   } catch (error) {
-    // The package exports to `import` only. `import.meta.resolve` resolves it from here, where it is installed too.
+    // The package exports to `import` only. `import.meta.resolve` resolves it from here, where it
+    // is installed too.
     if (error instanceof Error && 'code' in error && error.code === 'ERR_PACKAGE_PATH_NOT_EXPORTED')
       return import.meta.resolve(specifier)
     throw error

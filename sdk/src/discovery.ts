@@ -21,7 +21,8 @@ export interface DiscoveryRequest {
  * Runs a handler for one Configuration, and does what is the same for all handlers:
  * - parses and validates the details, and checks each list
  * - skips a list that equals the list before
- * - stays open after the handler returned, with its last list; the list is empty if the handler yielded none
+ * - stays open after the handler returned, with its last list; the list is empty if the handler
+ *   yielded none
  * - keeps only the newest list for a slow reader
  *
  * Ends when the signal is aborted, even if the handler ignores the signal.
@@ -36,7 +37,8 @@ export async function* openDiscovery<Details>(
   const parsed = await untilAborted(detailsOf(handler, text), signal)
   if (parsed === undefined) return
   const { details } = parsed
-  // The handler's signal. It is also aborted when the reader stops, or when the handler breaks the contract.
+  // The handler's signal. It is also aborted when the reader stops, or when the handler breaks the
+  // contract.
   const stop = new AbortController()
   const lists = new Latest<Required<Device>[]>()
   const onAbort = () => {

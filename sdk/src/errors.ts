@@ -1,9 +1,15 @@
 import { AkriError, defineError, kindOf } from '@akrijs/runtime'
 
-/** A handler's device list breaks the contract: the message names the device and the rule. gRPC: INTERNAL. */
+/**
+ * A handler's device list breaks the contract: the message names the device and the rule. gRPC:
+ * INTERNAL.
+ */
 export class InvalidDeviceListError extends defineError('AKRI_ERR_INVALID_DEVICE_LIST', 'bug') {}
 
-/** A handler threw an error that has no code of akri.js. The error is a bug if its cause is a bug. gRPC: UNKNOWN. */
+/**
+ * A handler threw an error that has no code of akri.js. The error is a bug if its cause is a bug.
+ * gRPC: UNKNOWN.
+ */
 export class HandlerFailedError extends AkriError {
   constructor(message: string, cause: unknown) {
     const kind = kindOf(cause) === 'bug' ? 'bug' : 'transient'

@@ -4,7 +4,8 @@ import { InvalidIntervalError } from './errors.js'
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 }
 
 /**
- * Yields at once and then at each interval, until the signal is aborted. Skips the rounds that a slow loop body misses.
+ * Yields at once and then at each interval, until the signal is aborted. Skips the rounds that a
+ * slow loop body misses.
  * @param interval milliseconds, or a text such as `'500ms'`, `'10s'`, `'5m'`, `'1h'`
  * @throws InvalidIntervalError
  */

@@ -1,12 +1,15 @@
 import type { Device } from '@akrijs/runtime/handler'
 import { MAX_LIST_BYTES } from './device-list.js'
 
-/** The share of a list that the JSON text of its devices may take. The rest covers the differences between JSON and gRPC. */
+/**
+ * The share of a list that the JSON text of its devices may take. The rest covers the differences
+ * between JSON and gRPC.
+ */
 const SHARE = 0.75
 
 /**
- * Takes devices, each id once, until the list is full: the agent refuses a list that is too large as a whole. For handlers
- * that find devices which other hosts announce, and any number of them.
+ * Takes devices, each id once, until the list is full: the agent refuses a list that is too large
+ * as a whole. For handlers that find devices which other hosts announce, and any number of them.
  */
 export function fitIntoList<D extends Device>(
   devices: Iterable<D>,

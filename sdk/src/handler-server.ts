@@ -133,8 +133,8 @@ export function statusOf(error: unknown): status {
 }
 
 /**
- * Resolves when the message is sent, or the peer is gone. The back-pressure of `write` alone would queue 16 lists, and only
- * the last of them would be current.
+ * Resolves when the message is sent, or the peer is gone. The back-pressure of `write` alone would
+ * queue 16 lists, and only the last of them would be current.
  */
 function sent(
   call: ServerWritableStream<DiscoverRequest, DiscoverResponse>,

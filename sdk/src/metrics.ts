@@ -1,6 +1,9 @@
 import { Counter, Gauge, Registry } from 'prom-client'
 
-/** The metrics of a program that serves handlers. The log counts the bugs (`akri_internal_errors_total`). */
+/**
+ * The metrics of a program that serves handlers. The log counts the bugs
+ * (`akri_internal_errors_total`).
+ */
 export class ServeMetrics {
   readonly registry = new Registry()
   readonly #streams = this.#gauge('akri_handler_streams', 'Discoveries that agents have open')

@@ -2,8 +2,8 @@ import type { Device } from '@akrijs/runtime/handler'
 import { InvalidPresenceError } from './errors.js'
 
 /**
- * Keeps a device that misses rounds: one lost datagram does not remove a camera. Pass what each round found to
- * {@link Presence.round}, and yield the result.
+ * Keeps a device that misses rounds: one lost datagram does not remove a camera. Pass what each
+ * round found to {@link Presence.round}, and yield the result.
  */
 export class Presence<D extends Device = Device> {
   readonly #missesAllowed: number
@@ -22,7 +22,10 @@ export class Presence<D extends Device = Device> {
     this.#missesAllowed = missesAllowed
   }
 
-  /** Takes the devices of a round. @returns the devices that are present: earlier devices first, each as last seen */
+  /**
+   * Takes the devices of a round.
+   * @returns the devices that are present: earlier devices first, each as last seen
+   */
   round(found: Iterable<D>): D[] {
     const current = new Map([...found].map((device) => [device.id, device]))
     for (const [id, entry] of this.#seen) {

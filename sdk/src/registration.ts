@@ -19,14 +19,18 @@ export interface RegistrationOptions {
   readonly clock?: Clock
 }
 
-/** The waits between connection attempts, in milliseconds. An attempt at a unix socket is cheap, so the waits are short. */
+/**
+ * The waits between connection attempts, in milliseconds. An attempt at a unix socket is cheap, so
+ * the waits are short.
+ */
 const RECONNECT = { initialMs: 100, ceilingMs: 1000 }
 /** The waits after the agent refused a registration, in milliseconds. */
 const REFUSED = { initialMs: 1000, ceilingMs: 30_000 }
 
 /**
- * Keeps a handler registered until the signal is aborted. The connection stays open after the registration. Its end tells an
- * idle handler that the agent ended, and that the next agent needs a new registration.
+ * Keeps a handler registered until the signal is aborted. The connection stays open after the
+ * registration. Its end tells an idle handler that the agent ended, and that the next agent needs a
+ * new registration.
  */
 export async function keepRegistered(options: RegistrationOptions): Promise<void> {
   const { log, signal, onRegistered, clock = systemClock } = options

@@ -6,11 +6,20 @@ export interface ServeOptions {
    * @default the variable DISCOVERY_HANDLERS_DIRECTORY
    */
   readonly directory?: string | undefined
-  /** The address to serve on instead of a unix socket. @default the variable POD_IP, else a unix socket */
+  /**
+   * The address to serve on instead of a unix socket.
+   * @default the variable POD_IP, else a unix socket
+   */
   readonly podIp?: string | undefined
-  /** The port on `podIp` of the first handler; each further handler takes the next port. @default 10000 */
+  /**
+   * The port on `podIp` of the first handler; each further handler takes the next port.
+   * @default 10000
+   */
   readonly port?: number
-  /** The port of `/healthz`, `/readyz` and `/metrics`. @default the variable METRICS_PORT, else no port */
+  /**
+   * The port of `/healthz`, `/readyz` and `/metrics`.
+   * @default the variable METRICS_PORT, else no port
+   */
   readonly metricsPort?: number | undefined
   /** @default JSON lines to standard error, from the level in the variable LOG_LEVEL (info) */
   readonly log?: Logger

@@ -4,9 +4,9 @@ import { type DiscoveryHandler, isDiscoveryHandler } from '@akrijs/runtime/handl
 import type { HandlerServer, ServeOptions, ServingOptions } from './serve-options.js'
 
 /**
- * Serves one or more handlers to the agent: on a unix socket `<directory>/<name>.sock`, or, with `podIp`, on the network.
- * Keeps the handlers registered until it is closed, also when the agent restarts. Resolves as soon as the handlers answer;
- * the agent can start later.
+ * Serves one or more handlers to the agent: on a unix socket `<directory>/<name>.sock`, or, with
+ * `podIp`, on the network. Keeps the handlers registered until it is closed, also when the agent
+ * restarts. Resolves as soon as the handlers answer; the agent can start later.
  *
  * @throws AkriError if an option is missing or wrong, or a socket or port cannot be used
  */
@@ -16,7 +16,8 @@ export async function serve(
 ): Promise<HandlerServer> {
   const list = isDiscoveryHandler(handlers) ? [handlers] : handlers
   const serving = servingOptions(list, options)
-  // gRPC, logs and metrics are loaded here, so that a module that only defines a handler needs less memory.
+  // gRPC, logs and metrics are loaded here, so that a module that only defines a handler needs less
+  // memory.
   const { serveUntilClosed } = await import('./serving.js')
   return serveUntilClosed(list, serving, options)
 }

@@ -79,7 +79,8 @@ export async function startServing(
     if (network === undefined) {
       await makeRoomForSocket(socket)
       server = await serveDiscovery({ ...common, address: `unix:${socket}` })
-      // Closing removes the socket's file before the last streams end. The path can belong to another process then.
+      // Closing removes the socket's file before the last streams end. The path can belong to
+      // another process then.
       closer.add(() => server.close())
       // The agent can run as another user of the same group; other users have no access.
       await chmod(socket, 0o660)

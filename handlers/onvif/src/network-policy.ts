@@ -10,7 +10,10 @@ import {
 } from '@akrijs/sdk/network'
 import { OnvifAddressError, OnvifUnreachableError } from './errors.js'
 
-/** The target of a request. The request connects to this address, so no second lookup can change the target. */
+/**
+ * The target of a request. The request connects to this address, so no second lookup can change the
+ * target.
+ */
 export interface Destination {
   readonly url: URL
   /** With a zone if it is a link-local address. */
@@ -27,13 +30,20 @@ interface DestinationOptions {
 interface NetworkPolicyOptions {
   /** Resolves host names. Its errors name the host and the reason. @default an own object */
   readonly hostNames?: Pick<HostNames, 'addressesOf'>
-  /** The addresses of this machine. The handler may call each of them only if its own network is allowed. @default none */
+  /**
+   * The addresses of this machine. The handler may call each of them only if its own network is
+   * allowed.
+   * @default none
+   */
   readonly ownAddresses?: readonly string[]
 }
 
 const WEB = ['http:', 'https:']
 
-/** The addresses that the handler may call. Cameras announce their own addresses, and any host can claim to be a camera. */
+/**
+ * The addresses that the handler may call. Cameras announce their own addresses, and any host can
+ * claim to be a camera.
+ */
 export class NetworkPolicy {
   readonly #allowed: AllowedNetworks
   readonly #own: AllowedNetworks
@@ -69,7 +79,8 @@ export class NetworkPolicy {
 
   /**
    * The destination of a URL from a camera. All addresses of a host name must be allowed.
-   * @throws OnvifAddressError with the reason; OnvifUnreachableError if the host name has no address
+   * @throws OnvifAddressError with the reason; OnvifUnreachableError if the host name has no
+   * address
    */
   async destination(
     text: string,
@@ -119,7 +130,10 @@ function readUrl(text: string, protocols: readonly string[]): URL {
   return url
 }
 
-/** The quoted text without a possible user name and password, which can also be the reason that it is not a URL. */
+/**
+ * The quoted text without a possible user name and password, which can also be the reason that it
+ * is not a URL.
+ */
 function withoutPassword(text: string): string {
   const safe = text.replace(/^([a-z][a-z\d+.-]*:\/*)?.*@/is, '$1…@')
   return JSON.stringify(safe.length > 100 ? `${safe.slice(0, 100)}…` : safe)

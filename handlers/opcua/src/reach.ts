@@ -25,8 +25,9 @@ interface ReachOptions {
 const LOOPBACK = readNetworks(['127.0.0.0/8', '::1'])
 
 /**
- * The servers that the handler may call, and their addresses. Any program that registers with a discovery server or sends mDNS
- * can announce any address. The announcement must not decide where the handler calls.
+ * The servers that the handler may call, and their addresses. Any program that registers with a
+ * discovery server or sends mDNS can announce any address. The announcement must not decide where
+ * the handler calls.
  */
 export class Reach {
   readonly #hostNames: HostNames
@@ -56,7 +57,10 @@ export class Reach {
     return addresses ?? (host === undefined ? [] : await addressesIfAny(this.#hostNames, host))
   }
 
-  /** The addresses and the port of a server. Undefined if the handler may call no address, or the server has none. */
+  /**
+   * The addresses and the port of a server. Undefined if the handler may call no address, or the
+   * server has none.
+   */
   async targetOf(server: OpcuaServer): Promise<Target | undefined> {
     const port = readEndpointUrl(server.discoveryUrl)?.port
     const allowed = this.#allowed ?? this.#nearby(server)
@@ -66,7 +70,10 @@ export class Reach {
       : { addresses, port, endpointUrl: server.discoveryUrl }
   }
 
-  /** The servers in `allowedNetworks`; all servers without `allowedNetworks`. Resolves all host names at the same time. */
+  /**
+   * The servers in `allowedNetworks`; all servers without `allowedNetworks`. Resolves all host
+   * names at the same time.
+   */
   async withinAllowedNetworks(servers: readonly OpcuaServer[]): Promise<readonly OpcuaServer[]> {
     if (this.#allowed === undefined) return servers
     const targets = await Promise.all(servers.map((server) => this.targetOf(server)))

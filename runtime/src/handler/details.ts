@@ -21,8 +21,8 @@ export type ReadDetails<Details> =
 const MAX_PROBLEMS = 10
 
 /**
- * Reads `discoveryDetails` (YAML or JSON; an empty text is `{}`), and validates them with the handler's schema. Throws only the
- * errors of the schema.
+ * Reads `discoveryDetails` (YAML or JSON; an empty text is `{}`), and validates them with the
+ * handler's schema. Throws only the errors of the schema.
  */
 export async function readDetails<Details>(
   text: string,
@@ -45,7 +45,10 @@ export async function readDetails<Details>(
   }
 }
 
-/** {@link readDetails} for callers without a use for problems. @throws InvalidDetailsError with line and column, or the path of each wrong field */
+/**
+ * {@link readDetails} for callers without a use for problems.
+ * @throws InvalidDetailsError with line and column, or the path of each wrong field
+ */
 export async function parseDetails<Details>(
   text: string,
   schema: StandardSchemaV1<unknown, Details>,

@@ -1,8 +1,9 @@
 /** A device as a handler reports it. */
 export interface Device {
   /**
-   * Identifies the device within its Configuration. The id is the same after a restart, after the device was plugged in again
-   * and, for a shared device, on every node. The Instance's name is derived from the id.
+   * Identifies the device within its Configuration. The id is the same after a restart, after the
+   * device was plugged in again and, for a shared device, on every node. The Instance's name is
+   * derived from the id.
    */
   readonly id: string
   /** Environment variables for the containers that use the device. @default {} */

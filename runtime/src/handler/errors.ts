@@ -1,6 +1,9 @@
 import { defineError } from '../errors.js'
 
-/** The `discoveryDetails` of a Configuration do not fit the handler's schema. gRPC: INVALID_ARGUMENT. */
+/**
+ * The `discoveryDetails` of a Configuration do not fit the handler's schema. gRPC:
+ * INVALID_ARGUMENT.
+ */
 export class InvalidDetailsError extends defineError('AKRI_ERR_INVALID_DETAILS', 'terminal') {}
 
 /** A member of a handler's definition is wrong. */

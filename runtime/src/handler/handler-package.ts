@@ -20,8 +20,8 @@ export interface HandlerPackage {
 }
 
 /**
- * Finds a handler's package and checks its package.json: `"akri": { "contract": 1, "handlers": [{ "name": "udev" }] }`.
- * Does not import the package.
+ * Finds a handler's package and checks its package.json: `"akri": { "contract": 1, "handlers": [{
+ * "name": "udev" }] }`. Does not import the package.
  *
  * @param specifier the name of an npm package, or the path of one (`./sensor`, `/opt/sensor`)
  * @param from a directory: packages are resolved as for a module in this directory

@@ -4,7 +4,10 @@ import type { DeviceList } from './device.js'
 import { InvalidHandlerError } from './errors.js'
 import type { DiscoveryProperties } from './properties.js'
 
-/** The version of the contract between a handler and its host. A higher version means that handlers must change. */
+/**
+ * The version of the contract between a handler and its host. A higher version means that handlers
+ * must change.
+ */
 export const HANDLER_CONTRACT = 1
 
 const MARK = Symbol.for('akri.discoveryHandler')
@@ -13,7 +16,10 @@ const MARK = Symbol.for('akri.discoveryHandler')
 export interface DiscoverContext<Details> {
   /** The Configuration's `discoveryDetails`, parsed and validated. */
   readonly details: Details
-  /** The Configuration's `discoveryProperties` with their Secrets and ConfigMaps resolved. Never log them. */
+  /**
+   * The Configuration's `discoveryProperties` with their Secrets and ConfigMaps resolved. Never log
+   * them.
+   */
   readonly properties: DiscoveryProperties
   /** Aborted when the host needs no more lists. */
   readonly signal: AbortSignal
@@ -21,16 +27,23 @@ export interface DiscoverContext<Details> {
 }
 
 export interface DiscoveryHandlerDefinition<Details> {
-  /** The `discoveryHandler.name` of Configurations: a letter, then letters, digits, `-`, `_` or `.`; at most 63 characters. */
+  /**
+   * The `discoveryHandler.name` of Configurations: a letter, then letters, digits, `-`, `_` or `.`;
+   * at most 63 characters.
+   */
   readonly name: string
-  /** True if several nodes can see the same device (a camera on the network), false if only one node can (a USB stick). */
+  /**
+   * True if several nodes can see the same device (a camera on the network), false if only one node
+   * can (a USB stick).
+   */
   readonly shared: boolean
   /** The schema of `discoveryDetails`: any Standard Schema (zod, valibot, arktype, …). */
   readonly details: StandardSchemaV1<unknown, Details>
   /**
-   * Finds devices. Each yielded list is complete and replaces the list before; the host sends no list twice in a row. When the
-   * generator returns, its last list stays. When the generator throws, the agent shows the error, and calls `discover` again
-   * with a back-off. Called once for each Configuration.
+   * Finds devices. Each yielded list is complete and replaces the list before; the host sends no
+   * list twice in a row. When the generator returns, its last list stays. When the generator
+   * throws, the agent shows the error, and calls `discover` again with a back-off. Called once for
+   * each Configuration.
    */
   discover(context: DiscoverContext<Details>): AsyncIterable<DeviceList>
 }
@@ -41,8 +54,8 @@ export interface DiscoveryHandler<Details = unknown> extends DiscoveryHandlerDef
 }
 
 /**
- * Defines a discovery handler. Export the result as the default of a module: the agent, `akri-handler` and
- * `serve` use this export.
+ * Defines a discovery handler. Export the result as the default of a module: the agent,
+ * `akri-handler` and `serve` use this export.
  *
  * @throws InvalidHandlerError with the name of the wrong member
  */
@@ -76,7 +89,10 @@ export function defineDiscoveryHandler<Details>(
   })
 }
 
-/** Whether a value comes from {@link defineDiscoveryHandler}, of this or another installed copy of the package. */
+/**
+ * Whether a value comes from {@link defineDiscoveryHandler}, of this or another installed copy of
+ * the package.
+ */
 export function isDiscoveryHandler(value: unknown): value is DiscoveryHandler {
   return typeof value === 'object' && value !== null && MARK in value
 }

@@ -5,8 +5,9 @@ import { isRecord } from '../json.js'
 const MAX_FIELDS = 30
 
 /**
- * The fields that the schema allows at a path, if the mapping there has other fields and the schema forbids them; else
- * undefined. Works with libraries that give their schemas as JSON Schema (https://standardschema.dev/json-schema).
+ * The fields that the schema allows at a path, if the mapping there has other fields and the schema
+ * forbids them; else undefined. Works with libraries that give their schemas as JSON Schema
+ * (https://standardschema.dev/json-schema).
  */
 export function knownFields(
   schema: StandardSchemaV1,

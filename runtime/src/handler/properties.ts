@@ -1,6 +1,6 @@
 /**
- * The resolved `discoveryProperties` of a Configuration. For a property without a value `has` is true, and `get` gives
- * undefined.
+ * The resolved `discoveryProperties` of a Configuration. For a property without a value `has` is
+ * true, and `get` gives undefined.
  */
 export class DiscoveryProperties {
   readonly #values: ReadonlyMap<string, Uint8Array | undefined>

@@ -12,7 +12,8 @@ export interface ProgramContext {
   /** Closed after the program's work, also after a failure. */
   readonly closer: Closer
   /**
-   * Serves `/healthz`, `/readyz` and `/metrics` until the closer closes them. `/metrics` also counts the program's bugs.
+   * Serves `/healthz`, `/readyz` and `/metrics` until the closer closes them. `/metrics` also
+   * counts the program's bugs.
    * @returns the port
    */
   serveHealth(options: HealthServerOptions): Promise<number>

@@ -1,8 +1,8 @@
 import { isIP, isIPv6 } from 'node:net'
 
 /**
- * The canonical spelling of an address, without its zone. An IPv4 address that is written as an IPv6 address becomes the
- * IPv4 address. Any other text comes back unchanged.
+ * The canonical spelling of an address, without its zone. An IPv4 address that is written as an
+ * IPv6 address becomes the IPv4 address. Any other text comes back unchanged.
  */
 export function plainAddress(address: string): string {
   const plain = address.replace(/%.*$/, '')

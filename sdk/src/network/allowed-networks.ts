@@ -13,8 +13,9 @@ export interface Network {
 }
 
 /**
- * Addresses that a wider network does not include: this machine, the metadata service of clouds, and addresses that belong
- * to no single machine. An operator allows these addresses, or a part of them, only by their own networks.
+ * Addresses that a wider network does not include: this machine, the metadata service of clouds,
+ * and addresses that belong to no single machine. An operator allows these addresses, or a part of
+ * them, only by their own networks.
  */
 const SPECIAL = [
   ...['0.0.0.0/8', '127.0.0.0/8', '169.254.169.254', '224.0.0.0/4', '240.0.0.0/4'],
@@ -27,15 +28,16 @@ const SPECIAL = [
 
 export interface AllowedNetworksOptions {
   /**
-   * The addresses of this machine, from `machineAddresses()`. A wider network does not include these addresses either; an
-   * operator allows each of them by its own address. @default none
+   * The addresses of this machine, from `machineAddresses()`. A wider network does not include
+   * these addresses either; an operator allows each of them by its own address. @default none
    */
   readonly ownAddresses?: Iterable<string> | undefined
 }
 
 /**
- * The addresses that a handler may call. Devices announce their own addresses, and any host on a network can send a forged
- * announcement: a forged address must not make an agent call into its cluster.
+ * The addresses that a handler may call. Devices announce their own addresses, and any host on a
+ * network can send a forged announcement: a forged address must not make an agent call into its
+ * cluster.
  */
 export class AllowedNetworks {
   readonly #allowed = new BlockList()
@@ -60,7 +62,10 @@ export class AllowedNetworks {
     }
   }
 
-  /** Whether a handler may call an address, with or without a zone. False for a text that is no address. */
+  /**
+   * Whether a handler may call an address, with or without a zone. False for a text that is no
+   * address.
+   */
   allows(address: string): boolean {
     const plain = plainAddress(address)
     const family = familyOf(plain)
@@ -72,7 +77,10 @@ export class AllowedNetworks {
   }
 }
 
-/** Reads a network, or an address as a network that has one address. @returns undefined for any other text */
+/**
+ * Reads a network, or an address as a network that has one address.
+ * @returns undefined for any other text
+ */
 export function readNetwork(text: string): Network | undefined {
   const [address = '', length, ...others] = text.trim().split('/')
   const isAddress = isIPv4(address) || (isIPv6(address) && !address.includes('%'))

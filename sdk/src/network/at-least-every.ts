@@ -1,7 +1,10 @@
 import type { Clock } from '@akrijs/runtime'
 import { every } from '../every.js'
 
-/** Yields each value of a source at once, and repeats the last value at each interval. Ends with the source. */
+/**
+ * Yields each value of a source at once, and repeats the last value at each interval. Ends with the
+ * source.
+ */
 export async function* atLeastEvery<T>(
   source: AsyncIterable<T>,
   interval: number | string,

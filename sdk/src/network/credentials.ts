@@ -10,9 +10,15 @@ export interface PasswordCredential {
   readonly password: string
 }
 
-/** Another kind of credential than a user name and password: two texts, such as a certificate and its key. */
+/**
+ * Another kind of credential than a user name and password: two texts, such as a certificate and
+ * its key.
+ */
 export interface CredentialKind<C> {
-  /** The names of the texts: `first` and `second` in lists, `first_ref` in lists of references, `first_<device>` as properties. */
+  /**
+   * The names of the texts: `first` and `second` in lists, `first_ref` in lists of references,
+   * `first_<device>` as properties.
+   */
   readonly parts: readonly [first: string, second: string]
   /** The expected texts, for the log, such as `an RSA certificate and its key, in PEM`. */
   readonly expected: string
@@ -23,7 +29,10 @@ export interface CredentialKind<C> {
 export interface DeviceCredentialsOptions<Other> {
   /** Gets the names of properties that cannot be used, and never their values. */
   readonly log: Logger
-  /** Gives one spelling for all names of a device: the case can differ, and `_` replaces what a property name cannot have. */
+  /**
+   * Gives one spelling for all names of a device: the case can differ, and `_` replaces what a
+   * property name cannot have.
+   */
   readonly spelling: (device: string) => string
   /** Another kind of credential; in the same form it counts before a password. @default none */
   readonly other?: CredentialKind<Other>
@@ -40,16 +49,17 @@ const PASSWORD_REFERENCES =
   'a username_ref, and a password_ref where there is a password, that name properties with text'
 
 /**
- * Reads credentials of devices from the `discoveryProperties` of a Configuration, in the forms of Akri's handlers. If a
- * device has several, the last of these forms counts:
- * 1. `device_credential_list`: a JSON list of names of properties; each holds
- *    `{"<device>": {"username", "password"?, "base64encoded"?}}`; with `base64encoded` the password is in base64
- * 2. `device_credential_ref_list`: the same with `{"username_ref", "password_ref"?}`; each is the name of a property
+ * Reads credentials of devices from the `discoveryProperties` of a Configuration, in the forms of
+ * Akri's handlers. If a device has several, the last of these forms counts:
+ * 1. `device_credential_list`: a JSON list of names of properties; each holds `{"<device>":
+ *    {"username", "password"?, "base64encoded"?}}`; with `base64encoded` the password is in base64
+ * 2. `device_credential_ref_list`: the same with `{"username_ref", "password_ref"?}`; each is the
+ *    name of a property
  * 3. `username_<device>` and `password_<device>`
  * 4. `username_default` and `password_default`, for all devices without a credential
  *
- * Entries that cannot be read are left out, with a warning. Make a new object in each call of `discover`: a changed Secret
- * causes a new call.
+ * Entries that cannot be read are left out, with a warning. Make a new object in each call of
+ * `discover`: a changed Secret causes a new call.
  */
 export class DeviceCredentials<Other = never> {
   readonly #byDevice = new Map<string, PasswordCredential | Other>()
@@ -62,7 +72,9 @@ export class DeviceCredentials<Other = never> {
       this.#byDevice.set(this.#spelling(device), credential)
   }
 
-  /** The credential of the first name that has a credential, else the credential for all devices. */
+  /**
+   * The credential of the first name that has a credential, else the credential for all devices.
+   */
   for(...names: readonly string[]): PasswordCredential | Other | undefined {
     for (const name of [...names, DEFAULT]) {
       const credential = this.#byDevice.get(this.#spelling(name))
@@ -174,7 +186,10 @@ class CredentialReader<Other> {
     }
   }
 
-  /** Whether an entry has the other kind. Such an entry has no password: the author's choice would not be clear. */
+  /**
+   * Whether an entry has the other kind. Such an entry has no password: the author's choice would
+   * not be clear.
+   */
   #has(entry: Listed['entry'], suffix = ''): boolean {
     return this.#other?.parts.some((part) => entry[`${part}${suffix}`] !== undefined) ?? false
   }

@@ -6,8 +6,8 @@ export interface FairQueueOptions {
 }
 
 /**
- * Runs tasks and takes the next task from each key in turn. A key with a thousand tasks does not delay the tasks of other
- * keys.
+ * Runs tasks and takes the next task from each key in turn. A key with a thousand tasks does not
+ * delay the tasks of other keys.
  */
 export class FairQueue {
   readonly #options: FairQueueOptions
@@ -22,7 +22,8 @@ export class FairQueue {
 
   /**
    * Runs a task when its turn comes, at once if nothing stands in its way.
-   * @param signal removes a task that still waits; the promise then rejects with the signal's reason
+   * @param signal removes a task that still waits; the promise then rejects with the signal's
+   * reason
    */
   run<T>(key: string, task: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     return new Promise((resolve, reject) => {
@@ -57,7 +58,8 @@ export class FairQueue {
     for (const [key, [start, ...others]] of this.#waiting) {
       if (this.#total >= atOnce) return
       if (start === undefined || (this.#running.get(key) ?? 0) >= perKey) continue
-      // Removed and added again, so that the key is the last in the order; this loop comes to the key once more.
+      // Removed and added again, so that the key is the last in the order; this loop comes to the
+      // key once more.
       this.#waiting.delete(key)
       this.#setWaiting(key, others)
       this.#total++

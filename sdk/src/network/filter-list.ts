@@ -2,7 +2,10 @@
 export interface FilterList {
   /** Read once, when the filter is first used: do not change the list after that. */
   readonly items: readonly string[]
-  /** `Include`: only the items pass. `Exclude`: all values but the items pass. @default 'Include' */
+  /**
+   * `Include`: only the items pass. `Exclude`: all values but the items pass.
+   * @default 'Include'
+   */
   readonly action?: 'Include' | 'Exclude' | undefined
 }
 
@@ -12,9 +15,9 @@ export interface FilterOptions {
 }
 
 /**
- * Whether a device passes a filter. All devices pass without a filter, and with `Exclude` and no items. In all other cases a
- * device without a known value does not pass. A device with several values (scopes, addresses) matches if any of its values
- * matches.
+ * Whether a device passes a filter. All devices pass without a filter, and with `Exclude` and no
+ * items. In all other cases a device without a known value does not pass. A device with several
+ * values (scopes, addresses) matches if any of its values matches.
  */
 export function passesFilter(
   filter: FilterList | undefined,
@@ -33,7 +36,10 @@ export function passesFilter(
   return action === 'Include' ? matches : !matches
 }
 
-/** A way to compare texts. Keeps the folded items of each list: a list can have thousands, and each device is compared. */
+/**
+ * A way to compare texts. Keeps the folded items of each list: a list can have thousands, and each
+ * device is compared.
+ */
 class Comparison {
   readonly fold: (text: string) => string
   readonly #read = new WeakMap<readonly string[], ReadonlySet<string>>()

@@ -16,12 +16,15 @@ export interface HostNamesOptions {
 const WAIT_MS = 3000
 /** The least time between two lookups of a name, in milliseconds. */
 const FRESH_MS = 60_000
-/** The time for which an answer needs no wait, an address stays valid, and a request keeps its name, in milliseconds. */
+/**
+ * The time for which an answer needs no wait, an address stays valid, and a request keeps its name,
+ * in milliseconds.
+ */
 const REMEMBERED_MS = 5 * 60_000
 const MAX_NAMES = 5000
 /**
- * The property of `globalThis` with the last lookup of this process: a promise. The agent's bundle has a copy of this package,
- * and each handler can have another copy.
+ * The property of `globalThis` with the last lookup of this process: a promise. The agent's bundle
+ * has a copy of this package, and each handler can have another copy.
  */
 const LAST_LOOKUP = Symbol.for('@akrijs/sdk/host-names')
 
@@ -39,12 +42,14 @@ interface Name {
 }
 
 /**
- * The addresses of host names that devices announce. The system blocks a thread for each lookup, and Node.js has two threads
- * for the lookups of a process. A slow name server for the names of devices must not delay the lookups of the program.
+ * The addresses of host names that devices announce. The system blocks a thread for each lookup,
+ * and Node.js has two threads for the lookups of a process. A slow name server for the names of
+ * devices must not delay the lookups of the program.
  *
- * So the whole process does **one lookup at a time**, for all `HostNames` together. They take turns: thousands of names in one
- * object delay another object by one lookup at a time. A lookup that hangs ends when the system gives up (on Linux after 5 s for
- * each attempt at each name server, unless `resolv.conf` sets another time). Callers do not wait so long: they get the last
+ * So the whole process does **one lookup at a time**, for all `HostNames` together. They take
+ * turns: thousands of names in one object delay another object by one lookup at a time. A lookup
+ * that hangs ends when the system gives up (on Linux after 5 s for each attempt at each name
+ * server, unless `resolv.conf` sets another time). Callers do not wait so long: they get the last
  * addresses of a name.
  *
  * {@link AllowedNetworks} decides whether a handler may call the addresses.
@@ -72,12 +77,13 @@ export class HostNames {
   /**
    * The addresses of a host; an address comes back unchanged.
    * - A name is looked up at most once a minute.
-   * - A caller waits if there is no answer of the last 5 minutes, and at most 3 s. Callers of the same name share the wait:
-   *   request many names at the same time.
+   * - A caller waits if there is no answer of the last 5 minutes, and at most 3 s. Callers of the
+   *   same name share the wait: request many names at the same time.
    * - The addresses of a name stay valid for 5 minutes, and longer while there is no other answer.
-   * - At most 5000 names are kept. A name without a request in 5 minutes makes room for another, and is not looked up.
-   * @throws HostNameError if the name has no address or no answer yet, or there are too many names; the signal's reason after
-   * an abort
+   * - At most 5000 names are kept. A name without a request in 5 minutes makes room for another,
+   *   and is not looked up.
+   * @throws HostNameError if the name has no address or no answer yet, or there are too many names;
+   * the signal's reason after an abort
    */
   async addressesOf(host: string): Promise<readonly string[]> {
     if (isIP(host) > 0) return [host]

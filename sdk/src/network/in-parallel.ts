@@ -1,6 +1,7 @@
 /**
- * Does work for each item, with a limited number of items at the same time. After a failure no further item begins in that
- * worker; the promise rejects with the first failure when all work that began has ended.
+ * Does work for each item, with a limited number of items at the same time. After a failure no
+ * further item begins in that worker; the promise rejects with the first failure when all work that
+ * began has ended.
  */
 export async function inParallel<T>(
   items: Iterable<T>,

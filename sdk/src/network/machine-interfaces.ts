@@ -20,13 +20,17 @@ export interface MachineInterface {
 }
 
 export interface MachineInterfaceOptions {
-  /** Names of interfaces. @default all but the loopback interface and the interfaces of container networks */
+  /**
+   * Names of interfaces.
+   * @default all but the loopback interface and the interfaces of container networks
+   */
   readonly only?: readonly string[] | undefined
 }
 
 /**
- * The names of interfaces between the containers of a node, by the programs that create them. There are no devices on these
- * networks, but a container could send a forged answer that points into the cluster.
+ * The names of interfaces between the containers of a node, by the programs that create them. There
+ * are no devices on these networks, but a container could send a forged answer that points into the
+ * cluster.
  */
 const CONTAINER_NETWORK = new RegExp(
   `^(?:${[
@@ -47,7 +51,8 @@ const CONTAINER_NETWORK = new RegExp(
       'antrea',
     ],
     ...['kube-', 'nodelocaldns', 'podman', 'nerdctl', 'lxdbr'],
-    // kubenet, Azure, Google and Amazon. Amazon's names end with a part of a hash; a network card can be `eni10np1`.
+    // kubenet, Azure, Google and Amazon. Amazon's names end with a part of a hash; a network card
+    // can be `eni10np1`.
     ...['cbr\\d', 'azv', 'gke', 'eni[0-9a-f]{11}$'],
   ].join('|')})`,
 )
@@ -69,8 +74,8 @@ export function machineInterfaces(
 }
 
 /**
- * The networks of these interfaces. An address without other addresses in its network (`/32`) gives no network. The loopback
- * interface, if an operator names it, also gives its own addresses.
+ * The networks of these interfaces. An address without other addresses in its network (`/32`) gives
+ * no network. The loopback interface, if an operator names it, also gives its own addresses.
  * @param table all interfaces @default the current interfaces of this machine
  */
 export function machineNetworks(

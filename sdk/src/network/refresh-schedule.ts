@@ -2,9 +2,15 @@ import type { Clock } from '@akrijs/runtime'
 
 export interface RefreshScheduleOptions {
   readonly clock: Pick<Clock, 'monotonicMs'>
-  /** The time from a success to the next attempt, and the longest wait after a failure, in milliseconds. */
+  /**
+   * The time from a success to the next attempt, and the longest wait after a failure, in
+   * milliseconds.
+   */
   readonly refreshMs: number
-  /** The wait after the first failure, in milliseconds. Each further failure in a row doubles the wait. */
+  /**
+   * The wait after the first failure, in milliseconds. Each further failure in a row doubles the
+   * wait.
+   */
   readonly retryMs: number
   /** The number of known devices to read again in one round, so that all rounds cost the same. */
   readonly maxRefreshes: number
@@ -33,7 +39,10 @@ export class RefreshSchedule<Value> {
     return this.#entries.get(key)
   }
 
-  /** The devices to read in this round: all new devices, then the most overdue. Forgets all devices that are not listed. */
+  /**
+   * The devices to read in this round: all new devices, then the most overdue. Forgets all devices
+   * that are not listed.
+   */
   takeDue<Device>(devices: readonly Device[], keyOf: (device: Device) => string): Device[] {
     const keys = new Set(devices.map(keyOf))
     for (const key of this.#entries.keys()) if (!keys.has(key)) this.#entries.delete(key)

@@ -7,14 +7,20 @@ export interface SenderBudgetOptions {
   readonly perSecond?: number
   /** The number of senders in a pool that are told apart in a round. @default `perSecond` */
   readonly senders?: number
-  /** The amount that a sender may take in each round in any case. It counts for no other limit. @default 0 */
+  /**
+   * The amount that a sender may take in each round in any case. It counts for no other limit.
+   * @default 0
+   */
   readonly reservedFor?: (sender: string) => number
   /**
-   * The pools: `family` keeps senders with IPv4 and IPv6 addresses apart. A host has thousands of IPv6 addresses, and takes
-   * nothing from senders with IPv4 by these. @default 'all'
+   * The pools: `family` keeps senders with IPv4 and IPv6 addresses apart. A host has thousands of
+   * IPv6 addresses, and takes nothing from senders with IPv4 by these. @default 'all'
    */
   readonly pool?: 'all' | 'family'
-  /** When a round ends: after each second, or by {@link SenderBudget.renew} alone. @default 'second' */
+  /**
+   * When a round ends: after each second, or by {@link SenderBudget.renew} alone.
+   * @default 'second'
+   */
   readonly round?: 'second' | 'renewed'
 }
 
@@ -32,8 +38,9 @@ interface Pool {
 }
 
 /**
- * Gives each sender the same amount. A sender that floods the network excludes only itself, and no sender with a reserved
- * amount. Memory is bounded by the number of senders that are told apart. Times are in milliseconds.
+ * Gives each sender the same amount. A sender that floods the network excludes only itself, and no
+ * sender with a reserved amount. Memory is bounded by the number of senders that are told apart.
+ * Times are in milliseconds.
  */
 export class SenderBudget {
   readonly #options: Required<SenderBudgetOptions>

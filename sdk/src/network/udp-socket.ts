@@ -15,9 +15,15 @@ export interface UdpSocketOptions {
   readonly address: string
   /** @default 0: any free port */
   readonly port?: number
-  /** The interface on which multicast is sent: one of its IPv4 addresses, or `::%eth0`. @default the system's choice */
+  /**
+   * The interface on which multicast is sent: one of its IPv4 addresses, or `::%eth0`.
+   * @default the system's choice
+   */
   readonly multicastInterface?: string
-  /** The number of networks that a multicast datagram passes. @default 1: only the interface's own network */
+  /**
+   * The number of networks that a multicast datagram passes.
+   * @default 1: only the interface's own network
+   */
   readonly multicastTtl?: number
   /** Whether other sockets may use the same port. @default false */
   readonly shared?: boolean
@@ -73,7 +79,8 @@ export class UdpSocket {
   }
 
   /**
-   * Joins a multicast group on an interface. The kernel drops the membership when the interface is removed.
+   * Joins a multicast group on an interface. The kernel drops the membership when the interface is
+   * removed.
    * @param via an IPv4 address of the interface, or `::%eth0`
    * @returns false if the socket was already a member
    * @throws the system's error, such as ENODEV

@@ -12,7 +12,10 @@ import { credentials, Server, ServerCredentials, status } from '@grpc/grpc-js'
 import { propertiesToWire } from '../wire.js'
 
 export interface SimulatedAgentOptions {
-  /** The directory that the agent shares with handlers. @default a new directory, which `close` removes */
+  /**
+   * The directory that the agent shares with handlers.
+   * @default a new directory, which `close` removes
+   */
   readonly directory?: string
 }
 
@@ -31,12 +34,16 @@ export interface DiscoverOptions {
   readonly properties?: Readonly<Record<string, string>> | DiscoveryProperties
 }
 
-/** The longest wait for a registration, and the default for {@link SimulatedDiscovery.next}, in milliseconds. */
+/**
+ * The longest wait for a registration, and the default for {@link SimulatedDiscovery.next}, in
+ * milliseconds.
+ */
 const WAIT_MS = 10_000
 
 /**
- * The agent's side of the protocol, over real sockets: takes registrations on `agent-registration.sock` and opens
- * discoveries. It checks no list, so that a test sees what the handler sends.
+ * The agent's side of the protocol, over real sockets: takes registrations on
+ * `agent-registration.sock` and opens discoveries. It checks no list, so that a test sees what the
+ * handler sends.
  *
  * ```ts
  * const agent = await SimulatedAgent.start()

@@ -10,7 +10,10 @@ import {
 export interface ProbingInterface {
   /** Differs for an interface that was removed and created again with the same name and address. */
   readonly key: string
-  /** The kernel's number of the interface, else its name. An interface that was created again has another number. */
+  /**
+   * The kernel's number of the interface, else its name. An interface that was created again has
+   * another number.
+   */
   readonly index: string
   readonly name: string
   readonly family: 'IPv4' | 'IPv6'
@@ -18,7 +21,10 @@ export interface ProbingInterface {
   readonly address: string
 }
 
-/** The number of addresses from which Probes are sent. A machine with more addresses is not next to cameras. */
+/**
+ * The number of addresses from which Probes are sent. A machine with more addresses is not next to
+ * cameras.
+ */
 const MAX_INTERFACES = 64
 
 /** Each IPv4 address of the interfaces that are up, and their link-local IPv6 addresses. */
