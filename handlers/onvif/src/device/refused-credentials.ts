@@ -32,7 +32,7 @@ export class RefusedCredentials {
     return refusedAt !== undefined && clock.monotonicMs() - refusedAt < forMs
   }
 
-  /** Runs the attempts with one credential at one place one after the other: each knows the result of the first. */
+  /** Runs attempts with the same credential and place in turn, so that each attempt knows the result of the first. */
   inTurn<T>(place: Destination, credential: Credential, attempt: () => Promise<T>): Promise<T> {
     return this.#attempts.run(keyOf(place, credential), attempt)
   }

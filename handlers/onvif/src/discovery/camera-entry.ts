@@ -192,7 +192,7 @@ export function answered(
       url,
       address: addressOfUrl(url),
       preferred,
-      // An interrupted answer does not take away what the camera told before.
+      // An interrupted answer does not remove earlier facts.
       facts: facts.incomplete === undefined ? facts : (before?.facts ?? facts),
       answeredAt: now,
       isSuspected: false,

@@ -16,8 +16,8 @@ export class CameraIndex {
   readonly #identity: CameraIdentity
   readonly #entries = new Map<string, CameraEntry>()
   readonly #idsByUuid = new Map<string, Set<string>>()
-  readonly #perSource = new Counts()
-  readonly #camerasAt = new Counts()
+  readonly #perSource = new Map<string, number>()
+  readonly #camerasAt = new Map<string, number>()
   #lastId = 0
 
   constructor(identity: CameraIdentity) {
@@ -39,7 +39,7 @@ export class CameraIndex {
 
   /** The number of cameras that have answered at this address, or were heard from it. */
   camerasAt(address: string): number {
-    return this.#camerasAt.get(plainAddress(address))
+    return this.#camerasAt.get(plainAddress(address)) ?? 0
   }
 
   /** The entry that an announcement belongs to. */
@@ -58,11 +58,11 @@ export class CameraIndex {
   /** Adds a candidate; returns undefined if a limit does not allow it. */
   add(announcement: CameraAnnouncement, now: number): CameraEntry | undefined {
     const { uuid, source } = announcement
-    if (this.#perSource.get(source) >= MAX_PER_SOURCE || !this.#makeRoom()) return undefined
+    if ((this.#perSource.get(source) ?? 0) >= MAX_PER_SOURCE || !this.#makeRoom()) return undefined
     const entry = newEntry(String(++this.#lastId), announcement, now)
     this.#entries.set(entry.id, entry)
     this.#idsByUuid.set(uuid, (this.#idsByUuid.get(uuid) ?? new Set()).add(entry.id))
-    this.#perSource.add(source, 1)
+    add(this.#perSource, source, 1)
     return entry
   }
 
@@ -71,8 +71,8 @@ export class CameraIndex {
     const isMoved =
       after?.state !== before.state || after.announcement.source !== before.announcement.source
     if (isMoved) {
-      for (const address of addressesOf(before)) this.#camerasAt.add(address, -1)
-      for (const address of addressesOf(after)) this.#camerasAt.add(address, 1)
+      for (const address of addressesOf(before)) add(this.#camerasAt, address, -1)
+      for (const address of addressesOf(after)) add(this.#camerasAt, address, 1)
     }
     if (after === undefined) this.#remove(before)
     else this.#entries.set(after.id, after)
@@ -80,7 +80,7 @@ export class CameraIndex {
 
   #remove({ id, announcement, firstSource }: CameraEntry): void {
     this.#entries.delete(id)
-    this.#perSource.add(firstSource, -1)
+    add(this.#perSource, firstSource, -1)
     const ids = this.#idsByUuid.get(announcement.uuid)
     ids?.delete(id)
     if (ids?.size === 0) this.#idsByUuid.delete(announcement.uuid)
@@ -105,16 +105,8 @@ function addressesOf(entry: CameraEntry | undefined): Set<string> {
   return new Set([entry.state.address ?? source, source])
 }
 
-class Counts {
-  readonly #counts = new Map<string, number>()
-
-  get(key: string): number {
-    return this.#counts.get(key) ?? 0
-  }
-
-  add(key: string, difference: number): void {
-    const count = this.get(key) + difference
-    if (count > 0) this.#counts.set(key, count)
-    else this.#counts.delete(key)
-  }
+function add(counts: Map<string, number>, key: string, difference: number): void {
+  const count = (counts.get(key) ?? 0) + difference
+  if (count > 0) counts.set(key, count)
+  else counts.delete(key)
 }

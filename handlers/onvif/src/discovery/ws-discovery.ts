@@ -200,7 +200,7 @@ export class WsDiscovery {
       onDatagram: (datagram) => this.#onDatagram(datagram),
       onBroken: () => this.#directed.delete(family),
     })
-    // While this socket opened, another call may have opened one, or the discovery may have ended.
+    // While this socket opened, another call may have opened a socket, or the discovery may have ended.
     const other = this.#directed.get(family)
     if (other !== undefined || this.#options.signal.aborted) socket.close()
     else this.#directed.set(family, socket)
