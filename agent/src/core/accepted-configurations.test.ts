@@ -22,8 +22,8 @@ const configuration = (
 
 const inForce = () => accepted.list().map(keyOf).sort()
 
-describe('the Configurations that are in force', () => {
-  it('A8 are of those with one name the oldest, whichever was seen first', () => {
+describe('the Configurations that the agent serves', () => {
+  it('A8 are the oldest of those with the same name, in any order of arrival', () => {
     const [old, young] = [
       configuration('b', '2026-01-01T00:00:00Z'),
       configuration('a', '2026-01-02T00:00:00Z'),
@@ -42,19 +42,19 @@ describe('the Configurations that are in force', () => {
     }
   })
 
-  it('A8 are told apart by their uid where they were made in the same second', () => {
+  it('A8 are ordered by uid if they were created in the same second', () => {
     all.put(configuration('a', '2026-01-01T00:00:00Z', '2'))
     all.put(configuration('b', '2026-01-01T00:00:00Z', '1'))
     expect(inForce()).toEqual(['b/cam'])
   })
 
-  it('are all those of different names', () => {
+  it('include all Configurations with different names', () => {
     all.put(configuration('a', '2026-01-01T00:00:00Z'))
     all.put(configuration('a', '2026-01-02T00:00:00Z', 'a2', 'mic'))
     expect(inForce()).toEqual(['a/cam', 'a/mic'])
   })
 
-  it('A8 are followed by the next one when the one before goes, and somebody is told', () => {
+  it('A8 are replaced by the next of the same name after a deletion, and listeners hear of both', () => {
     const [old, young] = [
       configuration('b', '2026-01-01T00:00:00Z'),
       configuration('a', '2026-01-02T00:00:00Z'),

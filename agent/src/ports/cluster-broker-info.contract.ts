@@ -7,7 +7,7 @@ import { found, NODE_A, NODE_B, slot, type TestedCluster } from './tested-cluste
 
 /** Of the contract of a cluster: what workloads report. */
 export function brokerInfoContract(tested: TestedCluster): void {
-  it('R69 says of an Instance what workloads of a node report, and keeps its slots and its generation as they are', async () => {
+  it('R69 writes the reports of a node’s workloads, and keeps the slots and the generation of the Instance', async () => {
     const made = await tested.instance(2)
     await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)
     const before = await eventually(() => {
@@ -34,7 +34,7 @@ export function brokerInfoContract(tested: TestedCluster): void {
     await eventually(() => expect(tested.infoOf(made)).toEqual({}))
   })
 
-  it('R69 keeps what workloads of other nodes report, and nothing of slots that are not held', async () => {
+  it('R69 keeps the reports of other nodes’ workloads, and no report of a free slot', async () => {
     const made = await tested.instance(3, [NODE_A, NODE_B])
     await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)
     await tested.cluster.claimSlot(keyOf(made), slot(made, 1), `C:0:${NODE_B}`)
@@ -63,7 +63,7 @@ export function brokerInfoContract(tested: TestedCluster): void {
     await eventually(() => expect(tested.infoOf(made)).toEqual({ b: '2' }))
   })
 
-  it('R69 writes nothing where a report says nothing new, and knows when there is no Instance', async () => {
+  it('R69 writes nothing for an unchanged report, and answers for a missing Instance', async () => {
     const made = await tested.instance(1)
     await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)
     const same = reported({ [slot(made, 0)]: { a: '1' } })
@@ -78,7 +78,7 @@ export function brokerInfoContract(tested: TestedCluster): void {
     expect(await tested.cluster.reportBrokerInfo(none, NODE_A, same)).toBe('gone')
   })
 
-  it('R69 loses no report and no slot where many write at once', async () => {
+  it('R69 loses no report and no claim in concurrent writes', async () => {
     const made = await tested.instance(5)
     await Promise.all(
       Array.from({ length: 5 }, async (_, index) => {

@@ -11,15 +11,15 @@ import {
   type TestedCluster,
 } from './tested-cluster.contract.js'
 
-/** Of the contract of a cluster: Instances, and the nodes that share them. */
+/** The contract of a cluster for Instances and their nodes. */
 export function instancesContract(tested: TestedCluster): void {
-  it('R79 gives a new Instance one free slot for each of its capacity', async () => {
+  it('R79 creates an Instance with as many free slots as its capacity', async () => {
     const made = await tested.instance(3)
     const { name: own } = made.metadata
     expect(made.spec.deviceUsage).toEqual({ [`${own}-0`]: '', [`${own}-1`]: '', [`${own}-2`]: '' })
   })
 
-  it('R84 makes an Instance with the claims that it is given, and its other slots are free', async () => {
+  it('R84 creates an Instance with the claims of the draft, and its other slots free', async () => {
     const draft = draftOf(await tested.configuration(), 2, [NODE_A], '8120fe')
     const claims = { [`${draft.name}-1`]: `C:0:${NODE_A}` }
     expect(
@@ -49,7 +49,7 @@ export function instancesContract(tested: TestedCluster): void {
     ])
   })
 
-  it('R98 creates an Instance once, whoever asks', async () => {
+  it('R98 creates an Instance once for concurrent nodes', async () => {
     const owner = await tested.configuration()
     const outcomes = await Promise.all(
       NODES.map((node) => tested.cluster.createInstance(draftOf(owner, 1, [node], '8120fe'))),
@@ -57,7 +57,7 @@ export function instancesContract(tested: TestedCluster): void {
     expect(outcomes.toSorted()).toEqual(['created', 'exists', 'exists'])
   })
 
-  it('A10 A12 lets nodes join and leave without a trace on the others', async () => {
+  it('A10 A12 lets nodes join and leave without a change for other nodes', async () => {
     const made = await tested.instance(2)
     expect(await tested.cluster.joinInstance(keyOf(made), NODE_B)).toBe('joined')
     expect(await tested.cluster.joinInstance(keyOf(made), NODE_B)).toBe('already-joined')
@@ -121,7 +121,7 @@ export function instancesContract(tested: TestedCluster): void {
     }
   })
 
-  it('A10 is deleted by the last of nodes that leave at the same moment', async () => {
+  it('A10 deletes an Instance with the last of its nodes, which leave at the same moment', async () => {
     for (let round = 0; round < 10; round++) {
       const made = await tested.instance(1, round % 2 === 0 ? NODES : NODES.toReversed())
       const outcomes = await Promise.all(
@@ -132,7 +132,7 @@ export function instancesContract(tested: TestedCluster): void {
     }
   })
 
-  it('A11 changes properties and capacity of an Instance that several nodes share', async () => {
+  it('A11 changes properties and capacity of a shared Instance', async () => {
     const made = await tested.instance(1, [NODE_A, NODE_B])
     expect(
       await tested.cluster.updateInstance(keyOf(made), {
@@ -161,7 +161,7 @@ export function instancesContract(tested: TestedCluster): void {
     )
   })
 
-  it('writes nothing where nothing changes', async () => {
+  it('writes nothing if nothing changes', async () => {
     const made = await tested.instance(2)
     await tested.cluster.updateInstance(keyOf(made), {
       capacity: 2,
@@ -179,7 +179,7 @@ export function instancesContract(tested: TestedCluster): void {
     await tested.cluster.joinInstance(keyOf(made), NODE_A)
     await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_B)
     await tested.cluster.releaseSlot(keyOf(made), slot(made, 0), NODE_B)
-    // A change behind the others: when it is seen, they would have been.
+    // A later change: when it is seen, earlier writes would have been seen.
     await tested.cluster.joinInstance(keyOf(made), NODE_B)
     await eventually(() => expect(tested.current(made)?.spec.nodes).toContain(NODE_B))
     expect(tested.current(made)?.metadata.generation).toBe(before.metadata.generation + 1)

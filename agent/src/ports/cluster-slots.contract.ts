@@ -12,9 +12,9 @@ import {
   type TestedCluster,
 } from './tested-cluster.contract.js'
 
-/** Of the contract of a cluster: who has which slot of an Instance. */
+/** The contract of a cluster for the claims of slots. */
 export function slotsContract(tested: TestedCluster): void {
-  it('R7 R84 says of a slot what a container has, beyond the capacity too, and takes it from nobody', async () => {
+  it('R7 R84 restores a claim, also beyond the capacity, and replaces no other claim', async () => {
     const made = await tested.instance(1)
     const [key, own, beyond] = [keyOf(made), slot(made, 0), slot(made, 4)]
     expect(await tested.cluster.claimSlot(key, own, NODE_B)).toEqual({ outcome: 'claimed' })
@@ -30,7 +30,7 @@ export function slotsContract(tested: TestedCluster): void {
       by: `C:0:${NODE_A}`,
     })
     expect(tested.usageOf(made)).toEqual({ [own]: NODE_B, [beyond]: `C:0:${NODE_A}` })
-    // Nobody gets one before both have ended.
+    // No claim is accepted before both are released.
     expect(await tested.cluster.releaseSlot(key, own, NODE_B)).toBe('released')
     expect(await tested.cluster.claimSlot(key, own, NODE_A)).toEqual({ outcome: 'gone' })
     expect(await tested.cluster.releaseSlot(key, beyond, `C:0:${NODE_A}`)).toBe('released')
@@ -44,7 +44,7 @@ export function slotsContract(tested: TestedCluster): void {
     ).toEqual({ outcome: 'gone' })
   })
 
-  it('R84 lets a node join with what its containers have, and takes from nobody what they have by now', async () => {
+  it('R84 lets a node join with the claims of its containers, and replaces no other claim', async () => {
     const made = await tested.instance(2)
     const [key, own, taken, beyond] = [keyOf(made), slot(made, 0), slot(made, 1), slot(made, 2)]
     await tested.cluster.claimSlot(key, taken, NODE_A)
@@ -58,7 +58,7 @@ export function slotsContract(tested: TestedCluster): void {
     expect(tested.usageOf(made)?.[taken]).toBe(NODE_A)
   })
 
-  it('R80 writes who claims a slot, and R85 tells the second who has it', async () => {
+  it('R80 writes the claim of a slot, and R85 answers a second claim with the first', async () => {
     const made = await tested.instance(1)
     expect(await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)).toEqual({
       outcome: 'claimed',
@@ -83,7 +83,7 @@ export function slotsContract(tested: TestedCluster): void {
     },
   )
 
-  it('R84 gives five slots to five of fifty who claim at once', async () => {
+  it('R84 accepts five of fifty concurrent claims of five slots', async () => {
     const made = await tested.instance(5)
     const claims = Array.from({ length: 50 }, (_, index) => ({
       slot: slot(made, index % 5),
@@ -103,7 +103,7 @@ export function slotsContract(tested: TestedCluster): void {
     }
   })
 
-  it('R85 frees a slot only for the usage that holds it', async () => {
+  it('R85 releases a slot only by its present claim', async () => {
     const made = await tested.instance(1)
     await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)
     expect(await tested.cluster.releaseSlot(keyOf(made), slot(made, 0), NODE_B)).toBe('changed')
@@ -113,7 +113,7 @@ export function slotsContract(tested: TestedCluster): void {
     await eventually(() => expect(tested.usageOf(made)).toEqual({ [slot(made, 0)]: '' }))
   })
 
-  it('adds slots at once when the capacity is raised, and keeps held ones until they are freed when it is lowered', async () => {
+  it('adds slots at once when the capacity is raised, and keeps claimed slots after it is lowered', async () => {
     const made = await tested.instance(2)
     await tested.cluster.updateInstance(keyOf(made), { capacity: 4, brokerProperties: {} })
     await eventually(() =>
@@ -127,7 +127,7 @@ export function slotsContract(tested: TestedCluster): void {
     expect(await tested.cluster.claimSlot(keyOf(made), slot(made, 2), NODE_A)).toEqual({
       outcome: 'gone',
     })
-    // As many as the capacity are held, if not those.
+    // The Instance is full, by another slot.
     expect(await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)).toEqual({
       outcome: 'gone',
     })
@@ -138,7 +138,7 @@ export function slotsContract(tested: TestedCluster): void {
     })
   })
 
-  it('R84 never gives a slot twice and never loses one, whatever the nodes do at once', async () => {
+  it('R84 accepts no slot twice and loses no claim, for any concurrent writes of nodes', async () => {
     const node = fc.constantFrom(...NODES)
     const index = fc.nat({ max: 4 })
     const step = fc.oneof(
@@ -157,7 +157,7 @@ export function slotsContract(tested: TestedCluster): void {
         fc.array(fc.array(step, { maxLength: 8 }), { maxLength: 5 }),
         async (batches) => {
           const made = await tested.instance(3, NODES)
-          // What the answers say must be what the object holds.
+          // The claims by the answers, which must be those of the object.
           const held = new Map<string, string>()
           let claims = 0
           for (const batch of batches) {
@@ -173,7 +173,7 @@ export function slotsContract(tested: TestedCluster): void {
                 }
                 const wanted = slot(made, one.index)
                 if (one.do === 'claim') {
-                  // Each claim has a usage of its own, so that it is known whose stands there.
+                  // Each claim has its own usage, which tells the accepted claim.
                   const usage = `C:${claims++}:${one.node}`
                   const { outcome } = await tested.cluster.claimSlot(keyOf(made), wanted, usage)
                   if (outcome !== 'claimed') return
@@ -184,7 +184,7 @@ export function slotsContract(tested: TestedCluster): void {
                 const usage = mine.get(wanted)
                 if (usage === undefined) return
                 mine.delete(wanted)
-                // Forgotten before the answer: somebody may claim it the moment it is free.
+                // Before the answer: the slot may be claimed as soon as it is free.
                 held.delete(wanted)
                 expect(await tested.cluster.releaseSlot(keyOf(made), wanted, usage)).toBe(
                   'released',

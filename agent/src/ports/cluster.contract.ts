@@ -16,7 +16,7 @@ import {
 
 export type { ClusterUnderTest } from './tested-cluster.contract.js'
 
-/** What every adapter of the port does. Observation is by waiting: an API server tells of a write after its answer. */
+/** The behaviour of every adapter of the port. Tests wait for changes: an API server sends them after its answer. */
 export function clusterContract(name: string, make: () => Promise<ClusterUnderTest>): void {
   describe(`the contract of a cluster: ${name}`, () => {
     const tested = new TestedCluster()
@@ -32,7 +32,7 @@ export function clusterContract(name: string, make: () => Promise<ClusterUnderTe
 }
 
 function configurationsContract(tested: TestedCluster): void {
-  it('knows a Configuration as it stands now, and none that is not there', async () => {
+  it('reads the present Configuration, and none that does not exist', async () => {
     const { metadata, spec } = await tested.configuration()
     expect(await tested.cluster.readConfiguration(keyOf({ metadata }))).toMatchObject({
       metadata: { uid: metadata.uid },
@@ -43,7 +43,7 @@ function configurationsContract(tested: TestedCluster): void {
     ).toBeUndefined()
   })
 
-  it('deletes the Instances of a Configuration with it', async () => {
+  it('deletes Instances with their Configuration', async () => {
     const made = await tested.instance(1)
     await tested.adapter.removeConfiguration({
       namespace: made.metadata.namespace,
@@ -92,7 +92,7 @@ function configurationsContract(tested: TestedCluster): void {
     })
   })
 
-  it('tells listeners which object changed until they have had enough', async () => {
+  it('calls listeners with the key of each change until they stop', async () => {
     const made = await tested.instance(1)
     const enough = new AbortController()
     const told: string[] = []
@@ -106,7 +106,7 @@ function configurationsContract(tested: TestedCluster): void {
     expect(told).toHaveLength(before)
   })
 
-  it('keeps Instances and claims over a restart', async (context) => {
+  it('keeps Instances and claims through a restart', async (context) => {
     if (tested.adapter.restart === undefined)
       return context.skip('the adapter keeps nothing of its own')
     const made = await tested.instance(2)

@@ -5,14 +5,14 @@ import { eventually } from '../../../test/support/eventually.js'
 import { draftOf, manifest } from '../testing/objects.js'
 import type { Cluster } from './cluster.js'
 
-/** What an adapter gives to be tested. */
+/** An adapter under test. */
 export interface ClusterUnderTest {
   readonly cluster: Cluster
   applyConfiguration(configuration: ConfigurationManifest): Promise<void>
   removeConfiguration(
     configuration: Pick<ConfigurationManifest, 'namespace' | 'name'>,
   ): Promise<void>
-  /** Ends the adapter and opens it again on the same objects, where it has anything of its own to lose. */
+  /** Closes the adapter and opens it again on the same objects. An adapter without state of its own has none. */
   restart?(): Promise<Cluster>
   dispose(): Promise<void>
 }
@@ -30,7 +30,7 @@ export function found<T>(value: T | undefined): T {
 export const slot = (object: Instance, index: number) =>
   `${object.metadata.name}-${index}` as SlotName
 
-/** The cluster of the test that runs, and what tests of the contract make and see there. */
+/** The cluster of the present test, with the helpers of the contract. */
 export class TestedCluster {
   #made: ClusterUnderTest | undefined
   #cluster: Cluster | undefined
@@ -49,7 +49,7 @@ export class TestedCluster {
     return found(this.#cluster)
   }
 
-  /** Of an adapter that has something to lose. */
+  /** For adapters with `restart` only. */
   async restart(): Promise<void> {
     this.#cluster = found(await this.adapter.restart?.())
   }
@@ -64,7 +64,7 @@ export class TestedCluster {
     return eventually(() => found(this.cluster.configurations.get(objectKey(namespace, name))))
   }
 
-  /** An Instance of a Configuration of its own. */
+  /** Creates an Instance with its own Configuration. */
   async instance(
     capacity: number,
     nodes: readonly NodeName[] = [NODE_A],

@@ -62,7 +62,7 @@ const plan = (devices: DeviceSet, ...instances: Instance[]) =>
   planInstances({ configuration, node, devices, instances })
 
 describe('the plan of the Instances of a Configuration', () => {
-  it('R60 R98 has one Instance for each device, and the Configuration wins over the properties of a device', () => {
+  it('R60 R98 has an Instance for each device; properties of the Configuration win over those of the device', () => {
     const { served, leave } = plan(
       found({ id: 'foo0', properties: { A: 'of the device', B: 'b' } }, { id: 'foo1' }),
     )
@@ -76,17 +76,17 @@ describe('the plan of the Instances of a Configuration', () => {
     expect(served[0]?.name).toBe('lab-fbcb99')
   })
 
-  it('leaves the Instance of a device that a complete set does not have', () => {
+  it('leaves the Instance of a device that is not in a complete set', () => {
     const gone = instance('foo1', ['node-a', 'node-b'])
     expect(plan(found({ id: 'foo0' }), gone).leave).toEqual([gone])
   })
 
-  it('A2 leaves nothing while the set is incomplete: nothing found yet is not nothing there', () => {
+  it('A2 leaves no Instance while the set is incomplete', () => {
     const devices = { ...found(), complete: false }
     expect(plan(devices, instance('foo0', ['node-a'])).leave).toEqual([])
   })
 
-  it('does not touch an Instance that this node is not in, or that another Configuration of the same name owned', () => {
+  it('ignores an Instance without this node, or of an earlier Configuration of the same name', () => {
     const former = instance('foo1', ['node-a'])
     const elsewhere = instance('foo0', ['node-b'])
     const owned = {
@@ -99,18 +99,18 @@ describe('the plan of the Instances of a Configuration', () => {
     expect(plan(found(), elsewhere, owned).leave).toEqual([])
   })
 
-  it('takes an Instance without the id of its device for the one of its name: another implementation wrote it', () => {
+  it('takes over an Instance of another implementation, which has no device id, by its name', () => {
     const other = instance(undefined, ['node-b'], 'lab-8120fe')
     const { served, collisions } = plan(found({ id: 'foo0' }), other)
     expect(served[0]?.existing).toBe(other)
     expect(collisions).toEqual([])
   })
 
-  describe('of two devices with one digest', () => {
+  describe('for two devices with the same digest', () => {
     const [first, second] = twins()
     const digest = deviceDigest(first, { shared: true })
 
-    it('serves one and names both', () => {
+    it('serves one device and names both', () => {
       const { served, collisions } = plan(found({ id: second }, { id: first }))
       expect(served.map(({ device }) => device.id)).toEqual([[first, second].sort()[0]])
       expect(collisions).toEqual([
@@ -118,7 +118,7 @@ describe('the plan of the Instances of a Configuration', () => {
       ])
     })
 
-    it.each([first, second])('goes on with the one that has the Instance: %s', (holder) => {
+    it.each([first, second])('keeps serving the device of the present Instance: %s', (holder) => {
       const { served } = plan(
         found({ id: second }, { id: first }),
         instance(holder, ['node-a', 'node-b']),
@@ -126,14 +126,14 @@ describe('the plan of the Instances of a Configuration', () => {
       expect(served.map(({ device }) => device.id)).toEqual([holder])
     })
 
-    it('refuses the one whose Instance another node holds for the other', () => {
+    it('refuses a device if the Instance of another node belongs to the other device', () => {
       const { served, collisions, leave } = plan(found({ id: second }), instance(first, ['node-b']))
       expect(served).toEqual([])
       expect(leave).toEqual([])
       expect(collisions).toEqual([{ digest, kept: first, refused: second }])
     })
 
-    it('first gives up the Instance of one that is gone, then serves the other', () => {
+    it('first leaves the Instance of the device that is gone, then serves the other device', () => {
       const stale = instance(first, ['node-a'])
       expect(plan(found({ id: second }), stale)).toEqual({
         served: [],

@@ -96,7 +96,7 @@ const nameOf = (id: string) => `${wanted.name}-${deviceDigest(id, { shared: true
 const instanceOf = (id: string) => cluster.instances.get(objectKey('default', nameOf(id)))
 
 describe('the Instances of a node', () => {
-  it('R104 R15 are offered to the kubelet before they are created, and their Configuration before them', async () => {
+  it('R104 R15 are served to the kubelet before they are created, and their Configuration before them', async () => {
     await reconciler.reconcile(key)
     expect(calls).toEqual([
       `serve ${wanted.name}`,
@@ -110,7 +110,7 @@ describe('the Instances of a node', () => {
     })
   })
 
-  it('R84 say of their slots from the first moment on what containers have', async () => {
+  it('R84 record the claims of running containers from their creation on', async () => {
     ledger.record({
       slot: `${nameOf('foo0')}-1` as SlotName,
       resourceName: `akri.sh/${wanted.name}`,
@@ -127,7 +127,7 @@ describe('the Instances of a node', () => {
     ])
   })
 
-  it('A9 have the properties of a Configuration that was edited before its handler gave a list', async () => {
+  it('A9 have the properties of a Configuration that was edited before the first list of its handler', async () => {
     devices = { complete: false, devices: new Map() }
     await reconciler.reconcile(key)
     const edited = { ...wanted, spec: { ...wanted.spec, brokerProperties: { EDITED: 'yes' } } }
@@ -163,14 +163,14 @@ describe('the Instances of a node', () => {
     },
   )
 
-  it('are not written again where nothing has changed', async () => {
+  it('are not written if nothing has changed', async () => {
     await reconciler.reconcile(key)
     const before = instanceOf('foo0')
     await reconciler.reconcile(key)
     expect(instanceOf('foo0')).toBe(before)
   })
 
-  it('R98 are joined where another node has made them, and left with their device', async () => {
+  it('R98 are joined if another node has created them, and left with their device', async () => {
     await reconciler.reconcile(key)
     await cluster.joinInstance(objectKey('default', nameOf('foo0')), OTHER)
     await cluster.leaveInstance(objectKey('default', nameOf('foo0')), NODE)
@@ -188,7 +188,7 @@ describe('the Instances of a node', () => {
     ])
   })
 
-  it('R46 R47 go with a device that is gone, and are made anew when it is back', async () => {
+  it('R46 R47 are deleted with their device, and recreated when the device returns', async () => {
     await reconciler.reconcile(key)
     const before = instanceOf('foo0')
     devices = seen()
@@ -207,7 +207,7 @@ describe('the Instances of a node', () => {
     ])
   })
 
-  it('A10 A13 are left alone while they are on their way out, and are made anew then with what containers have', async () => {
+  it('A10 A13 are not written while they are being deleted, and are recreated with the claims of containers', async () => {
     await reconciler.reconcile(key)
     const at = objectKey('default', nameOf('foo0'))
     await cluster.joinInstance(at, OTHER)
@@ -239,7 +239,7 @@ describe('the Instances of a node', () => {
     expect(calls).not.toContain(`withdraw ${nameOf('foo0')}`)
   })
 
-  it('A11 are changed by the first of their nodes only', async () => {
+  it('A11 are written by the first of their nodes only', async () => {
     await reconciler.reconcile(key)
     const at = objectKey('default', nameOf('foo0'))
     await cluster.joinInstance(at, OTHER)
@@ -272,7 +272,7 @@ describe('the Instances of a node', () => {
     expect(instanceOf('foo0')?.spec.brokerProperties).toEqual({ NAME: 'as the other sees it' })
   })
 
-  it('A11 A20 get a new capacity from the next of their nodes where the first one does not write it, and keep its properties', async () => {
+  it('A11 A20 get a new capacity from the next node if the first node does not write it, and keep their properties', async () => {
     const at = objectKey('default', nameOf('foo0'))
     await reconciler.reconcile(key)
     await cluster.joinInstance(at, OTHER)
@@ -296,7 +296,7 @@ describe('the Instances of a node', () => {
     })
   })
 
-  it('A11 keep their capacity where this node has not heard of the edit that the first one follows', async () => {
+  it('A11 keep their capacity if the cache of this node is behind an edit that the first node follows', async () => {
     const at = objectKey('default', nameOf('foo0'))
     await reconciler.reconcile(key)
     await cluster.joinInstance(at, OTHER)
@@ -314,7 +314,7 @@ describe('the Instances of a node', () => {
     behind.mockRestore()
   })
 
-  it('A2 are kept while it is not known whether their devices are there', async () => {
+  it('A2 are kept while the set of devices is incomplete', async () => {
     await reconciler.reconcile(key)
     devices = { complete: false, devices: new Map() }
     await reconciler.reconcile(key)
@@ -340,7 +340,7 @@ describe('the Instances of a node', () => {
     expect(calls).toEqual([`withdraw ${key}`, `withdraw ${nameOf('foo0')}`])
   })
 
-  it('tell of two devices with one digest, once', async () => {
+  it('report two devices with the same digest once', async () => {
     // Found by trying: their digests of three bytes are the same.
     const [first, second] = sameDigest()
     devices = seen(first, second)

@@ -91,7 +91,7 @@ function servedOf(digest: string): ServedInstance {
   }
 }
 
-/** A plugin of the same devices, whose cluster does something else. */
+/** A plugin of the same devices, on a cluster with changed answers. */
 function pluginOn(
   changed: Partial<Pick<Cluster, 'claimSlot'>>,
   served = (): readonly string[] => DIGESTS,
@@ -133,7 +133,7 @@ const both = async () => {
 }
 
 describe('the device plugin of a Configuration', () => {
-  it('R2 R15 is there before any device, and R21 is told of each that comes or goes', async () => {
+  it('R2 R15 is registered before the first device, and R21 advertises each device that appears or leaves', async () => {
     await eventually(() => expect(kubelet.resources).toEqual([resource()]))
     expect(ids()).toEqual([])
     await serve('8120fe')
@@ -144,7 +144,7 @@ describe('the device plugin of a Configuration', () => {
     await eventually(() => expect(ids()).toEqual(['0']))
   })
 
-  it('R29 R30 keeps the id of what runs, and has the smallest others, when slots are freed', async () => {
+  it('R29 R30 keeps the ids of running containers, and has the smallest other ids, when slots are released', async () => {
     await both()
     await kubelet.admit(pod('p', 1))
     await kubelet.admit(pod('q', 1))
@@ -163,7 +163,7 @@ describe('the device plugin of a Configuration', () => {
     expect(Object.values(held())).toEqual(['C:2:node-a'])
   })
 
-  it('R5 R6 R10 R38 R40 A18 gives one container all of two devices in one answer', async () => {
+  it('R5 R6 R10 R38 R40 A18 allocates two devices to a container in one answer', async () => {
     await both()
     const granted = await kubelet.admit(pod('p', 2))
     expect(granted.get('c0')).toMatchObject({
@@ -181,7 +181,7 @@ describe('the device plugin of a Configuration', () => {
     expect(held()).toEqual({ [slot('8120fe', 0)]: 'C:0:node-a', [slot('a19705', 0)]: 'C:1:node-a' })
   })
 
-  it('R16 R19 tells both levels of what it has claimed', async () => {
+  it('R16 R19 advertises its claims at both levels', async () => {
     await both()
     await kubelet.admit(pod('p', 1))
     await eventually(() => expect(health('8120fe')).toEqual([false, true]))
@@ -189,7 +189,7 @@ describe('the device plugin of a Configuration', () => {
     await eventually(() => expect(ids()).toEqual(['0', '1', '2']))
   })
 
-  it('R16 R23 hears of what is claimed of an Instance', async () => {
+  it('R16 R23 follows claims of the Instance level', async () => {
     await both()
     const claim = (index: number) =>
       kubelet.admit({
@@ -202,13 +202,13 @@ describe('the device plugin of a Configuration', () => {
     await eventually(() => expect(ids()).toEqual(['0']))
   })
 
-  it('R7 R84 gives to nobody else what a container has, although the Instance says that it is free', async () => {
+  it('R7 R84 does not allocate the slot of a running container again after the claim is lost', async () => {
     await both()
     await kubelet.admit(pod('p', 1))
     const usage = 'C:0:node-a'
     expect(held()).toEqual({ [slot('8120fe', 0)]: usage })
     await cluster.releaseSlot(key('8120fe'), slot('8120fe', 0), usage)
-    // What is offered is what Instances say, and the kubelet knows itself that the container has "0".
+    // The advertised ids follow the Instances. The kubelet knows that a container has "0".
     await eventually(() => expect(ids()).toEqual(['0', '1']))
     await kubelet.admit(pod('q', 1))
     expect(held()).toEqual({ [slot('a19705', 0)]: 'C:1:node-a' })
@@ -218,7 +218,7 @@ describe('the device plugin of a Configuration', () => {
     ])
   })
 
-  it('R83 hears of what other nodes claim and free', async () => {
+  it('R83 follows claims and releases of other nodes', async () => {
     await both()
     for (const index of [0, 1])
       await cluster.claimSlot(key('a19705'), slot('a19705', index), 'node-b')
@@ -227,7 +227,7 @@ describe('the device plugin of a Configuration', () => {
     await eventually(() => expect(ids()).toEqual(['0', '1']))
   })
 
-  it('R11 R12 R22 refuses what cannot be had, claims nothing for it, and says again what there is', async () => {
+  it('R11 R12 R22 refuses an impossible request, claims nothing for it, and advertises its list again', async () => {
     await serve('8120fe')
     await eventually(() => expect(ids()).toEqual(['0']))
     await kubelet.admit(pod('p', 1))
@@ -244,7 +244,7 @@ describe('the device plugin of a Configuration', () => {
     await eventually(() => expect(lists).toBeGreaterThan(0))
   })
 
-  it('A17 takes back what it has claimed of a request that fails in the middle', async () => {
+  it('A17 releases the first claim of a request whose second claim fails', async () => {
     await both()
     let claims = 0
     const plugin = pluginOn({
@@ -337,7 +337,7 @@ describe('the device plugin of a Configuration', () => {
     expect(held()).toEqual({})
   })
 
-  it('A17 takes back all of it, also where the Instance of a claim has gone meanwhile', async () => {
+  it('A17 releases the claims of a failed request also if their Instances were removed meanwhile', async () => {
     await both()
     let claims = 0
     let served = [...DIGESTS]
@@ -357,7 +357,7 @@ describe('the device plugin of a Configuration', () => {
     expect(held()).toEqual({})
   })
 
-  it('R85 chooses anew where another node was faster, and R33 A16 gives an id the slot that it had', async () => {
+  it('R85 chooses again if another node claimed the slot first, and R33 A16 keeps the slot of an id', async () => {
     await both()
     let faster = true
     const plugin = pluginOn({
@@ -375,7 +375,7 @@ describe('the device plugin of a Configuration', () => {
     expect(held()).toEqual(first)
   })
 
-  it('R13 names to the kubelet ids of different devices', async () => {
+  it('R13 prefers ids of different devices', async () => {
     await both()
     await kubelet.admit(pod('p', 2))
     kubelet.remove('p')
@@ -391,14 +391,14 @@ describe('the device plugin of a Configuration', () => {
     }
   })
 
-  it('R20 goes with its Configuration', async () => {
+  it('R20 stops with its Configuration', async () => {
     await both()
     await plugins.withdrawConfiguration(objectKey('default', name))
     await eventually(() => expect(kubelet.resource(resource()).allocatable).toBe(0))
     expect(kubelet.resource(`akri.sh/${instanceName('8120fe')}`).allocatable).toBe(2)
   })
 
-  it('A8 cannot have the name of an Instance, and neither is harmed', async () => {
+  it('A8 is refused if an Instance has the same resource name, which stays served', async () => {
     await serve('8120fe')
     const other = {
       key: objectKey('default', instanceName('8120fe')),
@@ -422,7 +422,7 @@ describe('the device plugins of both levels', () => {
     },
     { level: 'Configuration', of: resource, offered: 1, id: /^0$/, value: /^C:0:.+-8120fe-[01]$/ },
   ])(
-    'R14 R100 is registered, listed, allocated from, served anew to a kubelet that restarts, and ended: of $level',
+    'R14 R100 of a $level registers, lists, allocates, registers again with a restarted kubelet, and stops',
     async (wanted) => {
       const own = wanted.of()
       const sockets = async () =>

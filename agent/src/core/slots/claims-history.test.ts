@@ -133,7 +133,7 @@ class Node {
   readonly name: NodeName
   readonly world: World
   readonly containers = new Map<ObjectKey, Container>()
-  /** A kubelet lists what it has ledger a little later, and for as long as it takes to forget a Pod. */
+  /** The list of the kubelet is behind its allocations and behind the end of Pods. */
   listed: readonly Container[] = []
   ledger: AllocationLedger
   claims: SlotClaims

@@ -40,21 +40,21 @@ function choose(instances: readonly InstanceSlots[], ...requests: string[][]) {
 const FREE = [camera('8120fe', ['', '']), camera('a19705', ['', ''])]
 const ONE_CLAIMED = [camera('8120fe', ['', '']), camera('a19705', ['', 'C:4:node-a'])]
 
-describe('the ids of a Configuration', () => {
-  it('R8 R26 are one for each device with a free slot, however many slots it has', () => {
+describe('the advertised ids of a Configuration', () => {
+  it('R8 R26 include an id for each device with a free slot, for any number of slots', () => {
     expect(ids(FREE)).toEqual(['0', '1'])
     expect(ids([camera('8120fe', ['', '']), camera('a19705', ['node-b', 'node-a'])])).toEqual(['0'])
     expect(ids([])).toEqual([])
   })
 
-  it('R25 R27 are also those that are claimed, and the others are the smallest numbers beside them', () => {
+  it('R25 R27 include claimed ids; the other ids are the smallest unused numbers', () => {
     expect(ids(ONE_CLAIMED)).toEqual(['0', '1', '4'])
     expect(
       ids([camera('8120fe', ['C:0:node-a', '']), camera('a19705', ['C:2:node-a', ''])]),
     ).toEqual(['0', '1', '2', '3'])
   })
 
-  it('R28 are all of those that are claimed when all slots are', () => {
+  it('R28 are the claimed ids if all slots are claimed', () => {
     const taken = [
       camera('8120fe', ['C:0:node-a', 'C:3:node-a']),
       camera('a19705', ['C:1:node-a', 'C:2:node-a']),
@@ -64,24 +64,24 @@ describe('the ids of a Configuration', () => {
     )
   })
 
-  it('R29 R30 shrink when slots are freed, and stand for different devices when they are asked for anew', () => {
+  it('R29 R30 become fewer when slots are released, and stand for different devices in a new request', () => {
     const reconciled = [camera('8120fe', ['', '']), camera('a19705', ['C:3:node-a', ''])]
     expect(ids(reconciled)).toEqual(['0', '1', '3'])
     expect(choose(reconciled, ['0', '1'])).toEqual([{ '0': 'cam-8120fe-0', '1': 'cam-a19705-1' }])
   })
 
-  it('are not those that another node has claimed', () => {
+  it('do not include ids that another node has claimed', () => {
     expect(ids([camera('8120fe', ['C:7:node-b', ''])])).toEqual(['0'])
     expect(ids([camera('8120fe', ['C:7:node-b'])])).toEqual([])
   })
 
-  it('keep the form in which another system has written them', () => {
+  it('keep the form of another system', () => {
     const old = [camera('8120fe', ['C:cam-0:node-a', ''])]
     expect(ids(old)).toEqual(['0', 'cam-0'])
     expect(choose(old, ['cam-0'])).toEqual([{ 'cam-0': 'cam-8120fe-0' }])
   })
 
-  it('are unhealthy where the device cannot be seen, and none is added for it', () => {
+  it('are unhealthy for an unhealthy device, which gets no further id', () => {
     const lost = [camera('8120fe', ['C:0:node-a', ''], { healthy: false }), camera('a19705', [''])]
     expect(advertisedIds(lost, NODE)).toEqual([
       { id: '0', healthy: false },
@@ -90,7 +90,7 @@ describe('the ids of a Configuration', () => {
     expect(choose(lost, ['0'])).toMatch(/is not available now/)
   })
 
-  it('R7 A20 are none for free slots while others beyond a lowered capacity are held', () => {
+  it('R7 A20 include no id for free slots that wait for claims beyond a lowered capacity', () => {
     expect(ids([camera('8120fe', [''], { heldOverCapacity: 1 })])).toEqual([])
     expect(choose([camera('8120fe', [''], { heldOverCapacity: 1 })], ['0'])).toMatch(
       /1 different devices are requested/,
@@ -98,13 +98,13 @@ describe('the ids of a Configuration', () => {
   })
 })
 
-describe('the slots for the ids of a Configuration', () => {
-  it('R33 R35 are those that an id had before, and of the device with most free slots for others', () => {
+describe('the chosen slots of a request', () => {
+  it('R33 R35 are the claimed slot of an id, or else a slot of the device with the most free slots', () => {
     const used = [camera('8120fe', ['', '']), camera('a19705', ['', 'C:3:node-a'])]
     expect(choose(used, ['0', '3'])).toEqual([{ '0': 'cam-8120fe-0', '3': 'cam-a19705-1' }])
   })
 
-  it('R11 R28 R36 are refused where two of one container would be of one device', () => {
+  it('R11 R28 R36 are refused if two slots of a container would belong to the same device', () => {
     const used = [camera('8120fe', ['', '']), camera('a19705', ['', 'C:3:node-a'])]
     expect(choose(used, ['0', '1', '3'])).toBe(
       '3 different devices are requested, and 2 are available',
@@ -113,7 +113,7 @@ describe('the slots for the ids of a Configuration', () => {
     expect(choose(taken, ['0', '3'])).toMatch(/ids 0 and 3 both stand for Instance cam-8120fe/)
   })
 
-  it('R31 R37 are chosen for each container by itself', () => {
+  it('R31 R37 are chosen for each container separately', () => {
     const used = [camera('8120fe', ['', '']), camera('a19705', ['', 'C:3:node-a'])]
     expect(choose(used, ['0', '1'], ['3'])).toEqual([
       { '0': 'cam-8120fe-0', '1': 'cam-a19705-0' },
@@ -121,7 +121,7 @@ describe('the slots for the ids of a Configuration', () => {
     ])
   })
 
-  it('R34 are of the device with the most free slots', () => {
+  it('R34 belong to the device with the most free slots', () => {
     const uneven = [
       camera('8120fe', ['node-b', '']),
       camera('a19705', ['', '']),
@@ -135,23 +135,23 @@ describe('the slots for the ids of a Configuration', () => {
     ])
   })
 
-  it('R10 R32 are of different devices within a container', () => {
+  it('R10 R32 belong to different devices within a container', () => {
     expect(choose(FREE, ['0', '1'])).toEqual([{ '0': 'cam-8120fe-0', '1': 'cam-a19705-0' }])
   })
 
-  it('A17 A22 are none for what is no id', () => {
+  it('A17 A22 are refused for a malformed or repeated id', () => {
     for (const odd of ['', 'x', '-1', '00', '1e3', 'cam-8120fe-0', '9'.repeat(400)])
       expect(choose(FREE, [odd])).toMatch(/is not an id of this/)
     expect(choose(FREE, ['0', '0'])).toMatch(/not all different/)
   })
 
-  it('are the same one for an id that two containers ask for', () => {
+  it('are the same slot for an id of two containers', () => {
     expect(choose(FREE, ['0'], ['0'])).toEqual([{ '0': 'cam-8120fe-0' }, { '0': 'cam-8120fe-0' }])
   })
 })
 
-describe('the ids that the kubelet should take', () => {
-  it('R13 are such that all can be had at once', () => {
+describe('the preferred ids', () => {
+  it('R13 can be allocated together', () => {
     const used = [
       camera('8120fe', ['C:0:node-a', 'C:3:node-a']),
       camera('a19705', ['', 'C:5:node-a']),
@@ -161,11 +161,11 @@ describe('the ids that the kubelet should take', () => {
     expect(prefer(1)).toEqual(['0'])
     expect(prefer(2)).toEqual(['0', '5'])
     expect(prefer(2, ['3'])).toEqual(['3', '5'])
-    // There are two devices: no third id would do.
+    // There are two devices: a third id could not be allocated.
     expect(prefer(3)).toEqual(['0', '5'])
   })
 
-  it('A16 R33 are those of slots that this node holds and nobody uses, before it takes one that another node could have', () => {
+  it('A16 R33 are claimed ids without a container first: other slots stay for other nodes', () => {
     const used = [camera('8120fe', ['C:1:node-a', '']), camera('a19705', ['', ''])]
     expect(
       preferredIds(used, NODE, { available: ['0', '1', '2'], mustInclude: [], size: 1 }),
@@ -204,8 +204,8 @@ const instances = fc
     )
   })
 
-describe('nodes that choose in the same moment', () => {
-  it('A16 choose different slots of a device while there are as many, also where one of them chooses by the Instance', () => {
+describe('nodes that choose at the same moment', () => {
+  it('A16 choose different slots of a device if there are enough, also at the two levels', () => {
     const nodes = ['node-a', 'node-b'] as NodeName[]
     const all = camera('8120fe', ['', '', ''], { nodes })
     const chosen = nodes.map((node) => {
@@ -225,7 +225,7 @@ describe('nodes that choose in the same moment', () => {
     expect(ofInstance.flat()).toEqual(chosen)
   })
 
-  it('R7 A20 take none of those that have to wait for a lowered capacity, whichever they begin with', () => {
+  it('R7 A20 choose no slot that waits for a claim beyond a lowered capacity, at any end of the order', () => {
     const nodes = ['node-a', 'node-b'] as NodeName[]
     const all = camera('8120fe', ['', '', ''], { nodes, heldOverCapacity: 1 })
     const choice = chooseSlots([all], 'node-b' as NodeName, [['0']])
@@ -233,8 +233,8 @@ describe('nodes that choose in the same moment', () => {
   })
 })
 
-describe('whatever the slots and the requests', () => {
-  it('R84 no slot is given to two ids, no claim is moved, and no container gets a device twice', () => {
+describe('for any slots and requests', () => {
+  it('R84 no slot gets two ids, no claim moves, and no container gets a device twice', () => {
     const requests = fc.array(fc.uniqueArray(fc.nat({ max: 8 }).map(String), { maxLength: 4 }), {
       maxLength: 4,
     })
@@ -261,7 +261,7 @@ describe('whatever the slots and the requests', () => {
     )
   })
 
-  it('R13 what is advertised as free can be had, each by itself, and as many at once as are preferred', () => {
+  it('R13 each advertised id can be allocated, and all preferred ids together', () => {
     fc.assert(
       fc.property(instances, fc.nat({ max: 5 }), (all, size) => {
         const advertised = advertisedIds(all, NODE).map(({ id }) => id)
@@ -272,7 +272,7 @@ describe('whatever the slots and the requests', () => {
         expect(preferred.length).toBeLessThanOrEqual(size)
         if (preferred.length > 0)
           expect(chooseSlots(all, NODE, [preferred])).toMatchObject({ ok: true })
-        // As many as there are devices that this node can give something of.
+        // As many as devices with a slot for this node.
         const usable = all.filter(({ slots }) =>
           [...slots.values()].some(
             (one) => one.level === 'free' || (one.level === 'configuration' && one.node === NODE),
@@ -283,7 +283,7 @@ describe('whatever the slots and the requests', () => {
     )
   })
 
-  it('R34 a single container is refused only where it cannot be given different devices', () => {
+  it('R34 a single container is refused only if there are not enough different devices', () => {
     fc.assert(
       fc.property(instances, fc.nat({ max: 5 }), (all, count) => {
         const claimed = new Set(advertisedIds(all, NODE).map(({ id }) => id))
