@@ -85,8 +85,8 @@ async function allocate(index: number): Promise<string> {
 const free = (index: number) => cluster.releaseSlot(key(), slot(index), NODE)
 const events = () => cluster.events.list().filter(({ reason }) => reason === 'BrokerInfoRefused')
 
-describe('what workloads report', () => {
-  it('R68 R70 is written into a directory of their own, in which any user may write and which no other one can reach', async () => {
+describe('reports of workloads', () => {
+  it('R68 R70 has a directory for each workload, which any user may write and no other workload can reach', async () => {
     const own = await allocate(0)
     expect(own).toBe(path.join(root(), `default_${instance.metadata.name}`, slot(0)))
     expect((await stat(own)).mode & 0o7777).toBe(0o777)
@@ -94,7 +94,7 @@ describe('what workloads report', () => {
       expect((await stat(above)).mode & 0o077).toBe(0)
   })
 
-  it('R69 stands in brokerInfo soon, and again after each change', async () => {
+  it('R69 is in brokerInfo soon, after each change', async () => {
     const own = await allocate(0)
     await writeFile(path.join(own, 'firmware-version'), '1.0')
     await eventually(() => expect(info()).toEqual({ 'firmware-version': '1.0' }))
@@ -107,7 +107,7 @@ describe('what workloads report', () => {
     expect(now()?.metadata.generation).toBe(2)
   })
 
-  it('R69 vanishes with the slot, and R68 so does the directory', async () => {
+  it('R69 vanishes with the slot, and R68 the directory too', async () => {
     const [first, second] = [await allocate(0), await allocate(1)]
     await writeFile(path.join(first, 'a'), '1')
     await writeFile(path.join(second, 'b'), '2')
@@ -120,7 +120,7 @@ describe('what workloads report', () => {
     await eventually(async () => expect(await readdir(root())).toEqual([]))
   })
 
-  it('R68 is in a new directory for the next one that is given the slot, although the one before still writes', async () => {
+  it('R68 uses a new directory for the next workload of the slot, although the workload before still writes', async () => {
     const own = await allocate(0)
     await writeFile(path.join(own, 'a'), 'of the first')
     const writer = spawn('/bin/sh', ['-c', 'while true; do echo old >late 2>/dev/null; done'], {
@@ -140,7 +140,7 @@ describe('what workloads report', () => {
     }
   })
 
-  it('R68 R69 stays while a container has the slot, although its Instance does not say so for a while', async () => {
+  it('R68 R69 stays while a container has the slot, although its Instance has lost the claim', async () => {
     const own = await allocate(0)
     const held = { slot: slot(0), resourceName: `akri.sh/${instance.metadata.name}`, id: slot(0) }
     ledger.record(held)
@@ -164,7 +164,7 @@ describe('what workloads report', () => {
     await eventually(async () => expect(await readdir(root())).toEqual([]))
   })
 
-  it('R69 is passed on before the slot is freed, however short the workload lived', async () => {
+  it('R69 is reported before the slot is freed, however short the workload ran', async () => {
     const own = await allocate(0)
     await writeFile(path.join(own, 'a'), '1')
     await brokerInfo.flush(key(), slot(0))
@@ -173,7 +173,7 @@ describe('what workloads report', () => {
     await eventually(() => expect(info()).toEqual({}))
   })
 
-  it('R69 survives the agent, and what was written, freed or left meanwhile is found by the next one', async () => {
+  it('R69 survives the agent: the next agent finds what was written, freed or left meanwhile', async () => {
     const [first, second, third] = [await allocate(0), await allocate(1), await allocate(2)]
     for (const own of [first, second, third])
       await writeFile(path.join(own, path.basename(own)), '1')
@@ -196,7 +196,7 @@ describe('what workloads report', () => {
     await eventually(() => expect(info()[slot(0)]).toBe('3'))
   })
 
-  it('R69 of a node that is gone is taken away by another one, after a while', async () => {
+  it('R69 of a lost node is removed by another node after a while', async () => {
     await cluster.claimSlot(key(), slot(3), OTHER)
     const files = new Map([['a', '1']])
     const workloads = new Map([[slot(3), { files, fresh: new Set<string>() }]])
@@ -223,7 +223,7 @@ describe('what workloads report', () => {
     expect(now()?.metadata.resourceVersion).toBe(quiet)
   })
 
-  it('R69 is written about once a second and no more, however fast a workload writes', async () => {
+  it('R69 is written about once a second, however fast a workload writes', async () => {
     const own = await allocate(0)
     const script = 'i=0; while true; do i=$((i+1)); echo $i >a; echo $i >b; done'
     const writers = [0, 1].map(() =>
@@ -251,7 +251,7 @@ describe('what workloads report', () => {
     await eventually(() => expect(info()).toEqual(last))
   })
 
-  it('R69 that is refused shows as an Event of the Instance, each reason once', async () => {
+  it('R69 records one Event of the Instance for each reason of a refusal', async () => {
     const own = await allocate(0)
     for (let round = 0; round < 3; round++) {
       await writeFile(path.join(own, `large-${round}`), 'x'.repeat(5000))
@@ -270,7 +270,7 @@ describe('what workloads report', () => {
     ])
   })
 
-  it('R68 costs a workload that gets no directory nothing but that', async () => {
+  it('R68 starts a workload without a directory if the directory cannot be made', async () => {
     await brokerInfo.close()
     await rm(root(), { recursive: true, force: true })
     await writeFile(root(), 'in the way')
@@ -282,7 +282,7 @@ describe('what workloads report', () => {
     expect(await brokerInfo.open(key(), slot(0))).toBeDefined()
   })
 
-  it('R68 takes next to no time at Allocate, also after a workload that has left very many files', async () => {
+  it('R68 takes hardly any time in Allocate, even after a workload that left very many files', async () => {
     const own = await allocate(0)
     execFileSync('/bin/sh', ['-c', 'seq 1 5000 | xargs touch'], { cwd: own })
     await brokerInfo.open(key(), slot(0))

@@ -55,7 +55,7 @@ describe('the directory of a workload', () => {
     })
   })
 
-  it('R69 is empty where it is gone, or something else is in its place', async () => {
+  it('R69 is empty if it is gone, or is no directory any more', async () => {
     expect(await readWorkload(at('none'))).toEqual({ files: new Map(), refused: [] })
     await write('file', 'x')
     expect(await readWorkload(at('file'))).toEqual({ files: new Map(), refused: [] })
@@ -63,7 +63,7 @@ describe('the directory of a workload', () => {
     expect(await readWorkload(at('link'))).toEqual({ files: new Map(), refused: [] })
   })
 
-  it('R69 takes no notice of names that begin with a dot, so that files can be renamed into place', async () => {
+  it('R69 skips names that start with a dot, so that a workload can rename complete files', async () => {
     await write('.firmware-version.tmp', '2.')
     expect(await read()).toEqual({ files: {}, reasons: [] })
   })
@@ -134,7 +134,7 @@ describe('the directory of a workload', () => {
     },
   )
 
-  it('R69 has as many files as the bound, the first by name, and as many bytes', async () => {
+  it('R69 yields files and bytes up to the bound, the first files by name', async () => {
     for (let index = 0; index < MAX_FILES + 5; index++)
       await write(`f${String(index).padStart(3, '0')}`, String(index))
     const { files, reasons } = await read()
@@ -144,7 +144,7 @@ describe('the directory of a workload', () => {
     expect(reasons).toEqual(['count'])
   })
 
-  it('R69 leaves out what goes beyond the bytes of all files together', async () => {
+  it('R69 skips files beyond the bound of all bytes', async () => {
     const content = 'x'.repeat(MAX_FILE_BYTES)
     for (const name of ['a', 'b', 'c', 'd', 'e']) await write(name, content)
     await write('f', '')
@@ -154,13 +154,13 @@ describe('the directory of a workload', () => {
     expect(reasons).toEqual(['total'])
   })
 
-  it('R69 is not read at all where there are more entries than anybody should have to list', async () => {
+  it('R69 is not read at all if it has too many entries', async () => {
     for (let index = 0; index <= MAX_ENTRIES; index++) await write(`.f${index}`, '')
     await write('good', 'x')
     expect(await read()).toEqual({ files: {}, reasons: ['entries'] })
   })
 
-  it('R69 tells of a file that only its owner may read', async () => {
+  it('R69 reports a refusal for a file that only its owner may read', async () => {
     await write('x', 'x')
     await chmod(at('x'), 0o000)
     // As the agent runs in a container: root, and without any capability.
@@ -188,7 +188,7 @@ describe('the directory of a workload', () => {
     ])
   })
 
-  it('R69 never gives what is outside, and never fails, while names change their meaning all the time', async () => {
+  it('R69 never yields content from outside, and never fails, while names are replaced all the time', async () => {
     const script = `const fs = require('fs')
 for (let round = 0; ; round++) {
   if (round % 2) fs.symlinkSync(${JSON.stringify(path.join(outside, 'secret'))}, 'next')
@@ -211,7 +211,7 @@ for (let round = 0; ; round++) {
     }
   })
 
-  it('R69 is within its bounds and within itself, whatever is in it', async () => {
+  it('R69 stays within its bounds and its directory, whatever it has', async () => {
     const name = fc.oneof(
       fc.constantFrom(
         'a',
@@ -288,7 +288,7 @@ for (let round = 0; ; round++) {
     )
   })
 
-  it('R69 is read to the end of its bounds only, although a file grows meanwhile', async () => {
+  it('R69 reads a file only up to the bound, although the file grows meanwhile', async () => {
     const script = `const fs = require('fs')
 const file = fs.openSync('x', 'w')
 for (;;) {

@@ -21,8 +21,8 @@ beforeEach(async () => {
 // Node's own rm fails on names that are no text.
 afterEach(() => execFileSync('rm', ['-rf', outside]))
 
-describe('removing a directory that somebody else has filled', () => {
-  it('removes files, directories, pipes and links, and nothing that links lead to', async () => {
+describe('removing the directory of another process', () => {
+  it('removes files, directories, pipes and links, and no target of a link', async () => {
     await mkdir(path.join(directory, 'a/b/c'), { recursive: true })
     await writeFile(path.join(directory, 'a/b/file'), 'x')
     await writeFile(path.join(directory, '.hidden'), 'x')
@@ -34,7 +34,7 @@ describe('removing a directory that somebody else has filled', () => {
     expect(readdirSync(path.join(outside, 'precious'))).toEqual(['file'])
   })
 
-  it('removes what is deeper than a path can be long', async () => {
+  it('removes directories that are deeper than the longest path', async () => {
     const script = `const fs = require('fs')
 for (let depth = 0; depth < 600; depth++) { fs.mkdirSync('a-name-of-some-length'); process.chdir('a-name-of-some-length') }
 fs.writeFileSync('file', '')`
@@ -43,7 +43,7 @@ fs.writeFileSync('file', '')`
     expect(existsSync(directory)).toBe(false)
   })
 
-  it('removes directories that their owner has closed', async () => {
+  it('removes directories whose owner has no right to them', async () => {
     await mkdir(path.join(directory, 'a/b'), { recursive: true })
     await writeFile(path.join(directory, 'a/b/file'), 'x')
     for (const closed of ['a/b', 'a', '.']) await chmod(path.join(directory, closed), 0o000)
@@ -57,7 +57,7 @@ fs.writeFileSync('file', '')`
     expect(existsSync(directory)).toBe(false)
   })
 
-  it('removes names that are no text', async () => {
+  it('removes names that are not text', async () => {
     const name = Buffer.concat([Buffer.from(`${directory}/`), Buffer.of(0xff, 0x20, 0xc3)])
     await mkdir(name)
     await writeFile(Buffer.concat([name, Buffer.from('/'), Buffer.of(0xfe)]), 'x')
@@ -65,11 +65,11 @@ fs.writeFileSync('file', '')`
     expect(existsSync(directory)).toBe(false)
   })
 
-  it('is content where there is nothing', async () => {
+  it('succeeds if the directory does not exist', async () => {
     await removeTree(path.join(outside, 'none'), never)
   })
 
-  it('never leaves the directory, although directories turn into links meanwhile', async () => {
+  it('never leaves the directory, although links replace directories meanwhile', async () => {
     const precious = path.join(outside, 'precious')
     const script = `const fs = require('fs')
 for (let round = 0; ; round++) {

@@ -45,7 +45,7 @@ async function runBy(command: readonly string[], script: string): Promise<unknow
 }
 
 describe('the directories of workloads', () => {
-  it('R68 are found again by the next agent, and only those', async () => {
+  it('R68 are found by the next agent, without other directories', async () => {
     expect(await directories.open()).toEqual([])
     const own = await directories.renew(instance, slot)
     await directories.close()
@@ -58,7 +58,7 @@ describe('the directories of workloads', () => {
     expect((await readdir(parent())).sort()).toEqual([slot, 'file'])
   })
 
-  it('R68 stay where the slot is held again before they could be dropped', async () => {
+  it('R68 stay if the slot is claimed again before the drop', async () => {
     await directories.open()
     const own = await directories.renew(instance, slot)
     await writeFile(path.join(own, 'a'), '')
@@ -69,7 +69,7 @@ describe('the directories of workloads', () => {
     expect(await readdir(path.join(root, 'd'))).toEqual([])
   })
 
-  it('R68 are made while the slot is being claimed, and not again when it is given', async () => {
+  it('R68 are made while the slot is being claimed, and only once', async () => {
     await directories.open()
     await directories.prepare(instance, slot)
     const prepared = await stat(path.join(parent(), slot))
@@ -80,7 +80,7 @@ describe('the directories of workloads', () => {
     expect((await stat(next)).ino).not.toBe(prepared.ino)
   })
 
-  it('R68 are gone again where the slot is not given, unless somebody has them', async () => {
+  it('R68 are removed after a failed claim, unless a workload has them', async () => {
     await directories.open()
     await directories.prepare(instance, slot)
     await directories.discard(instance, slot)
@@ -92,14 +92,14 @@ describe('the directories of workloads', () => {
     expect(await readdir(own)).toEqual(['a'])
   })
 
-  it('R68 are made anew where what was prepared has been dropped as one that nobody has', async () => {
+  it('R68 are made again if a prepared directory was dropped', async () => {
     await directories.open()
     await directories.prepare(instance, slot)
     expect(await directories.drop({ path: path.join(parent(), slot) }, () => true)).toBe(true)
     expect(await readdir(await directories.renew(instance, slot))).toEqual([])
   })
 
-  it('R68 are new ones, although their workload has closed its own', async () => {
+  it('R68 are new, although the workload before has removed all rights from its directory', async () => {
     await directories.open()
     const own = await directories.renew(instance, slot)
     await mkdir(path.join(own, 'inner'))
@@ -111,7 +111,7 @@ describe('the directories of workloads', () => {
   })
 
   it.skipIf(process.getuid?.() !== 0)(
-    'R68 are out of the way also where an agent without capabilities may not remove them, which it says once (needs root)',
+    'R68 are moved aside even if an agent without capabilities may not remove them, which it logs once (needs root)',
     async () => {
       const inner = path.join(parent(), slot, 'inner')
       await mkdir(inner, { recursive: true })
@@ -135,7 +135,7 @@ describe('the directories of workloads', () => {
     },
   )
 
-  it('R69 are read now and then where the kernel has no watch left', async (context) => {
+  it('R69 are polled if the kernel has no watch left', async (context) => {
     // In a user namespace of its own: there a process may have no watch at all.
     const noWatches = [
       'unshare',

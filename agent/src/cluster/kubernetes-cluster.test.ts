@@ -30,7 +30,7 @@ clusterContract('Kubernetes, on a fake API server', async () => {
   }
 })
 
-describe('the cache of a node that is behind the API server', () => {
+describe('the stale cache of a node', () => {
   const PATH = '/apis/akri.sh/v0/namespaces/default/instances/cam-8120fe'
   const key = objectKey('default', 'cam-8120fe')
   const slot = (index: number) => `cam-8120fe-${index}` as SlotName

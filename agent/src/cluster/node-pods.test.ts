@@ -90,7 +90,7 @@ async function follow(wanted?: Wanted): Promise<void> {
 }
 
 describe('the Pods of a node', () => {
-  it('R92 are known when all have been seen, and are those of the node that ask for the resource and have not ended', async () => {
+  it('R92 are known after the first list, without Pods that have ended or do not ask for the resource', async () => {
     put({ name: 'two', asks: 2 })
     put({ name: 'waits', phase: 'Pending' })
     put({ name: 'done', phase: 'Succeeded' })
@@ -127,7 +127,7 @@ describe('the Pods of a node', () => {
     },
   )
 
-  it('R90 use nothing any more as soon as they are gone, where somebody has waited for their containers', async () => {
+  it('R90 use nothing after their deletion if the deletion waited for their containers', async () => {
     await follow()
     put({ ending: true })
     await heard()
@@ -154,7 +154,7 @@ describe('the Pods of a node', () => {
     },
   )
 
-  it('that ask for nothing of ours are no news', async () => {
+  it('that ask for no resource of Akri call no listener', async () => {
     await follow({ asks: 0 })
     put({ asks: 0, phase: 'Failed' })
     await heard()
@@ -163,7 +163,7 @@ describe('the Pods of a node', () => {
     expect([users(), told]).toEqual([{}, 0])
   })
 
-  it('R90 are said to be gone that went while the API server was not heard of', async () => {
+  it('R90 call listeners for a deletion during an outage of the API server', async () => {
     await follow()
     api.refusal = () => ({ status: 500, message: 'refused' })
     api.cut()

@@ -11,7 +11,7 @@ const initialized = (is: boolean) => ({
 const demandOf = (containers: ContainerText[], initContainers: ContainerText[], is: boolean) =>
   podDemand({ spec: { containers, initContainers }, status: initialized(is) }).get('akri.sh/cam')
 
-describe('what a Pod may have of a resource', () => {
+describe('the demand of a Pod for a resource', () => {
   it.each<[string, ContainerText[], ContainerText[], number | undefined, number | undefined]>([
     ['of one container', [asks(2)], [], 2, 2],
     ['of all its containers together', [asks(2), asks(1)], [], 3, 3],
@@ -41,7 +41,7 @@ describe('what a Pod may have of a resource', () => {
     expect(demandOf([asks(quantity)], [], true)).toBe(number)
   })
 
-  it('is nothing for what is no Pod, and of resources of others', () => {
+  it('is nothing for an object that is no Pod, and for other resources', () => {
     expect(podDemand({})).toEqual(new Map())
     expect([...podDemand({ spec: { containers: [asks(1)] } }).keys()]).toEqual(['akri.sh/cam'])
     expect(

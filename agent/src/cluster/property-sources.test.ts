@@ -78,8 +78,8 @@ async function failing(): Promise<void> {
   await eventually(() => expect(sources.look(reference)).rejects.toThrow('cannot be read'))
 }
 
-describe('what properties are taken from', () => {
-  it('A7 knows again that there is no Secret once the API server answers again', async () => {
+describe('the source of a property', () => {
+  it('A7 is missing again after the API server answers again', async () => {
     expect(await sources.look(reference)).toBeUndefined()
     await failing()
     api.refusal = () => undefined
@@ -89,7 +89,7 @@ describe('what properties are taken from', () => {
     })
   })
 
-  it('has what it knew of a Secret while the API server does not answer', async () => {
+  it('keeps the data of a Secret while the API server does not answer', async () => {
     putSecret('secret')
     expect(await sources.look(reference)).toEqual(new Map([['k', Buffer.from('secret')]]))
     await watching('secrets lab')
@@ -100,14 +100,14 @@ describe('what properties are taken from', () => {
     expect((await sources.look(reference))?.size).toBe(1)
   })
 
-  it('says what a server answered that does not allow it', async () => {
+  it('fails with the answer of a server that forbids the read', async () => {
     refuse(403)
     await expect(sources.look(reference)).rejects.toThrow(
       /Secret default\/lab cannot be read: .*403/,
     )
   })
 
-  it('A7 tells of each change of a Secret, and of its end', async () => {
+  it('A7 calls listeners for each change of a Secret, and for its end', async () => {
     const told: unknown[] = []
     sources.onChange((key) => told.push(key), stop.signal)
     await sources.look(reference)
@@ -122,7 +122,7 @@ describe('what properties are taken from', () => {
     expect(told.slice(before)).toEqual(['default/cam', 'default/cam'])
   })
 
-  it('A7 tells the Configurations of a Secret that refer to it, and no others', async () => {
+  it('A7 calls listeners only for Configurations that refer to the Secret', async () => {
     const other = configurationOf('other', { secretKeyRef: { name: 'elsewhere', key: 'k' } })
     const both = configurationOf(
       'both',
@@ -138,7 +138,7 @@ describe('what properties are taken from', () => {
     expect(told).toEqual(['default/cam', 'default/both'])
   })
 
-  it('is text in the data of a ConfigMap, which counts before its binary data, and bytes there and in a Secret', async () => {
+  it('is text in the data of a ConfigMap, which wins over binaryData, and base64 in binaryData and in a Secret', async () => {
     const bytes = Uint8Array.of(0, 0xff, 0x80)
     const encoded = Buffer.from(bytes).toString('base64')
     configurations.put(
@@ -176,7 +176,7 @@ describe('what properties are taken from', () => {
     expect(await sources.look(which)).toEqual(new Map())
   })
 
-  it('A7 is followed as long as a Configuration refers to it, and no longer', async () => {
+  it('A7 is watched only while a Configuration refers to it', async () => {
     configurations.put(configurationOf('other', { secretKeyRef: { name: 'lab', key: 'k' } }))
     putSecret('old')
     await sources.look(reference)
@@ -207,7 +207,7 @@ describe('what properties are taken from', () => {
     )
   })
 
-  it('is not followed any more when the agent ends', async () => {
+  it('is no longer watched after the end of the agent', async () => {
     await sources.look(reference)
     await watching('secrets lab')
     stop.abort()

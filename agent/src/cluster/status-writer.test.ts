@@ -200,7 +200,7 @@ function device(name: string, deviceUsage: Instance['spec']['deviceUsage'], uid 
 }
 
 describe('the status of a node', () => {
-  it('is written half a second after it was told, once, as it is by then', async () => {
+  it('is written once half a second after a report, with the current content', async () => {
     await begin()
     writer.report(key, reportWith(1))
     await clock.advance(200)
@@ -228,7 +228,7 @@ describe('the status of a node', () => {
     expect(api.requests).toEqual(['PATCH'])
   })
 
-  it('is written after between half and all of that time, so that not all nodes write at once', async () => {
+  it('is written at a random time in the second half of that period, so that nodes do not write at once', async () => {
     await begin(() => 1)
     writer.report(key, reportWith(1))
     await clock.advance(249)
@@ -237,7 +237,7 @@ describe('the status of a node', () => {
     expect(api.requests).toEqual(['PATCH'])
   })
 
-  it('is not written where it stands there already, as after a restart of the agent', async () => {
+  it('is not written if the server has it already, as after a restart of the agent', async () => {
     await begin()
     writer.report(key, reportWith(1))
     await clock.advance(500)
@@ -253,7 +253,7 @@ describe('the status of a node', () => {
     expect(api.requests).toEqual(['PATCH'])
   })
 
-  it('is not written where it is as before when it would be', async () => {
+  it('is not written if it is unchanged at the time of the write', async () => {
     await begin()
     writer.report(key, reportWith(1))
     await clock.advance(500)
@@ -266,7 +266,7 @@ describe('the status of a node', () => {
     expect(api.requests).toEqual(['PATCH'])
   })
 
-  it('is not written anew because another node writes its own', async () => {
+  it('is not written again after a write of another node', async () => {
     await begin()
     writer.report(key, reportWith(1))
     await clock.advance(500)
@@ -277,7 +277,7 @@ describe('the status of a node', () => {
     expect(api.requests).toEqual(['PATCH'])
   })
 
-  it('is written with not a word of other nodes, and with a summary of all', async () => {
+  it('is written without the parts of other nodes, and with the summary of all nodes', async () => {
     await begin()
     otherNode(3)
     writer.report(key, reportWith(1))
@@ -289,7 +289,7 @@ describe('the status of a node', () => {
     ])
   })
 
-  it('is written again where somebody has taken it away', async () => {
+  it('is written again if it was removed', async () => {
     await begin()
     writer.report(key, reportWith(1))
     await clock.advance(500)
@@ -300,7 +300,7 @@ describe('the status of a node', () => {
     expect(current().status?.nodes).toEqual({ [NODE]: reportWith(1) })
   })
 
-  it('is not written for a Configuration that is there no more, nor for the next one of its name', async () => {
+  it('is not written for a deleted Configuration, nor for its successor of the same name', async () => {
     await begin()
     writer.report(key, reportWith(1))
     writer.changed(key)
@@ -315,8 +315,8 @@ describe('the status of a node', () => {
   })
 })
 
-describe('what is counted', () => {
-  it('is written by the node that has changed it, though that has nothing new to say itself', async () => {
+describe('the summary counts', () => {
+  it('are written by the node that changed them, although its own part is unchanged', async () => {
     await begin()
     device('lab-000001', { 'lab-000001-0': 'node-a', 'lab-000001-1': '' })
     writer.report(key, reportWith(1))
@@ -338,7 +338,7 @@ describe('what is counted', () => {
     expect(api.requests).toEqual(['PATCH', 'PATCH'])
   })
 
-  it('is written once for many changes, and not at all where they come to nothing', async () => {
+  it('are written once for many changes, and not at all if the changes cancel out', async () => {
     await begin()
     writer.report(key, reportWith(1))
     for (let index = 0; index < 100; index++) {
@@ -352,7 +352,7 @@ describe('what is counted', () => {
     expect(api.requests).toEqual(['PATCH'])
   })
 
-  it('is not written before there is something to say of the Configuration itself', async () => {
+  it('are not written before the first report of the Configuration', async () => {
     await begin()
     writer.changed(key)
     await clock.advance(60_000)
@@ -361,7 +361,7 @@ describe('what is counted', () => {
 })
 
 describe('a status that cannot be written', () => {
-  it('is none for what a node has written itself, though nobody has told it yet', async () => {
+  it('does not conflict with a write of the same node that the watch has not reported yet', async () => {
     await begin()
     api.late = true
     for (const devices of [1, 2, 2, 3]) {
@@ -371,7 +371,7 @@ describe('a status that cannot be written', () => {
     expect(api.requests).toEqual(['PATCH', 'PATCH', 'PATCH'])
   })
 
-  it('is made anew of what another node has written meanwhile, which is looked at first', async () => {
+  it('is computed again from the status that another node has written meanwhile', async () => {
     await begin()
     writer.report(key, reportWith(1))
     await clock.advance(0)
@@ -391,7 +391,7 @@ describe('a status that cannot be written', () => {
     expect(warnings).toEqual([])
   })
 
-  it('is not written again where the same stands there meanwhile', async () => {
+  it('is not written again if the server has the same status by then', async () => {
     await begin()
     writer.report(key, reportWith(1))
     await clock.advance(500)
@@ -406,7 +406,7 @@ describe('a status that cannot be written', () => {
     expect(api.requests).toEqual(['PATCH', 'PATCH', 'GET'])
   })
 
-  it('is tried again with a back-off, and nothing that was to be counted is forgotten', async () => {
+  it('is retried with a back-off, and keeps the counts', async () => {
     await begin()
     writer.report(key, reportWith(1))
     await clock.advance(500)
@@ -422,7 +422,7 @@ describe('a status that cannot be written', () => {
     expect(api.requests).toHaveLength(5)
   })
 
-  it('is given up where the Configuration is gone', async () => {
+  it('is given up if the Configuration is gone', async () => {
     await begin()
     api.late = true
     api.remove()
@@ -432,7 +432,7 @@ describe('a status that cannot be written', () => {
     expect(warnings).toEqual([])
   })
 
-  it('is not tried again where the server says that it never will be right', async () => {
+  it('is not retried after a terminal refusal', async () => {
     await begin()
     api.refusals.push(422)
     writer.report(key, reportWith(1))
@@ -442,11 +442,11 @@ describe('a status that cannot be written', () => {
   })
 })
 
-describe('a Configuration that makes no sense', () => {
+describe('an invalid Configuration', () => {
   const edit = (capacity: number) =>
     api.put({ ...current(), spec: { ...current().spec, capacity } })
 
-  it('is told to be so in its status, once, beside what is known of it; and not any more once it is right again', async () => {
+  it('has the problem in its status, once, beside the other conditions, until it is valid again', async () => {
     await begin()
     writer.report(key, reportWith(2))
     await clock.advance(500)
@@ -476,7 +476,7 @@ describe('a Configuration that makes no sense', () => {
     expect(api.requests).toEqual(['PATCH', 'PATCH', 'PATCH'])
   })
 
-  it('is told to be so from the beginning, though nobody has it in a list', async () => {
+  it('has the problem in its status from the start, although the cache does not have it', async () => {
     edit(0)
     await begin()
     await clock.advance(60_000)

@@ -97,7 +97,7 @@ async function measured(...lines: readonly string[]): Promise<(number | undefine
   })
 }
 
-it('A23 an agent counts what happens, from the answer of a handler to the slot that is free again', async () => {
+it('A23 an agent counts what happens, from the first list of a handler to the release of a slot', async () => {
   const [good, bad] = [
     manifest({ discoveryHandler: discoveryHandler(true) }),
     manifest({ discoveryHandler: discoveryHandler(false) }),
@@ -190,7 +190,7 @@ it('an agent shows a bug on the way of one Configuration or device as InternalEr
   )
 })
 
-it('an agent that was restarted offers what it remembers before it imports a handler, and ends although that import never does', async () => {
+it('a restarted agent offers the devices of its checkpoint before it imports a handler, and ends although the import never ends', async () => {
   const configuration = manifest({ discoveryHandler: discoveryHandler(true) })
   const resource = `akri.sh/${configuration.name}-8120fe`
   const registrations = () => measured('akri_plugin_registrations_total{result="accepted"}')
@@ -210,7 +210,7 @@ it('an agent that was restarted offers what it remembers before it imports a han
   await eventually(async () => expect(await atImport).toEqual([4]))
 })
 
-it('an agent is healthy while it mends what becomes of its sockets, and says which device plugin does not answer where it does not', async () => {
+it('an agent is healthy while it replaces lost sockets, and names a device plugin that stays silent', async () => {
   let ahead = 0
   const configuration = manifest({ discoveryHandler: discoveryHandler(true) })
   const resource = `akri.sh/${configuration.name}-8120fe`

@@ -73,7 +73,7 @@ async function freePort(): Promise<number> {
   return port
 }
 
-it('A23 says to its probes how it is, also where handlers cannot come, has metrics, and leaves no socket and no port when it is told to end', async () => {
+it('A23 the agent answers its probes, also if handlers cannot register, has metrics, and leaves no socket and no port at its end', async () => {
   const metricsPort = await freePort()
   const [handlers, plugins] = [path.join(directory, 'h'), path.join(directory, 'p')]
   const options = {

@@ -26,12 +26,12 @@ const ids = (lists: EndpointList[], now: number, waitingSince?: number) => {
 }
 
 describe('the devices of a Configuration', () => {
-  it('are what a standing list says, and nothing else', () => {
+  it('are those of the list of an open stream', () => {
     expect(ids([list('a', ['1', '2'])], 1000)).toEqual({ complete: true, devices: ['1', '2'] })
     expect(ids([list('a', [])], 1000)).toEqual({ complete: true, devices: [] })
   })
 
-  it('A2 A3 stay when their handler is lost, become unhealthy after a while, and go after a longer one', () => {
+  it('A2 A3 stay when their handler is lost, become unhealthy after a first grace period, and go after a second', () => {
     const lost = [list('a', ['1'], 1000)]
     expect(ids(lost, 1029)).toEqual({ complete: true, devices: ['1'] })
     expect(ids(lost, 1030)).toEqual({ complete: true, devices: ['1!'] })
@@ -39,7 +39,7 @@ describe('the devices of a Configuration', () => {
     expect(ids(lost, 1300)).toEqual({ complete: true, devices: [] })
   })
 
-  it('A3 that one handler had found follow its lists at once, also while another one is lost: that one never had them', () => {
+  it('A3 of one handler follow its lists at once, although another handler is lost', () => {
     expect(ids([list('a', ['1']), list('b', ['3'], 1000)], 1010)).toEqual({
       complete: true,
       devices: ['1', '3'],
@@ -50,25 +50,25 @@ describe('the devices of a Configuration', () => {
     })
   })
 
-  it('R104 of a list from before a restart may be more than are in it: it was not written down at every moment', () => {
+  it('R104 of a list from the checkpoint are incomplete: the checkpoint may be older than the last list', () => {
     const lists = [list('a', ['1']), remembered('b', ['3'], 1000)]
     expect(ids(lists, 1010)).toEqual({ complete: false, devices: ['1', '3'] })
     expect(ids(lists, 1300)).toEqual({ complete: true, devices: ['1'] })
   })
 
-  it('A3 are not taken for gone while no handler has come, and are when none comes for long', () => {
+  it('A3 are not gone before a handler has come, and are gone if none comes for long', () => {
     expect(ids([], 1000, 900).complete).toBe(false)
     expect(ids([], 1200, 900).complete).toBe(true)
   })
 
-  it('are not complete while an open stream has given no list: it may come', () => {
+  it('are incomplete before the first list of an open stream', () => {
     expect(ids([list('a', undefined, 1000), list('b', ['1'])], 1010)).toEqual({
       complete: false,
       devices: ['1'],
     })
   })
 
-  it('A5 are one for each id, however many handlers see it; the one that is sure is believed', () => {
+  it('A5 are one device per id, however many handlers list it; a healthy handler wins', () => {
     const both = ageDevices([list('b', ['1']), list('a', ['1'])], 0, options).devices
     expect([...both.values()].map(({ endpoint }) => endpoint)).toEqual(['a'])
     const oneLost = ageDevices([list('b', ['1']), list('a', ['1'], 0)], 40, options).devices
@@ -96,7 +96,7 @@ describe('the devices of a Configuration', () => {
       ),
     )
 
-  it('A2 A3 are in a list that stands or is not too old, and no others are known; others may be there only of who has not answered', () => {
+  it('A2 A3 are the devices of open and recent lists; the set is incomplete only if an endpoint has not answered', () => {
     fc.assert(
       fc.property(anyLists, fc.nat({ max: 1000 }), (lists, now) => {
         const { devices, complete } = ageDevices(lists, now, options)
@@ -110,7 +110,7 @@ describe('the devices of a Configuration', () => {
     )
   })
 
-  it('change by time only when they say that they will', () => {
+  it('change by time only at `changesAt`', () => {
     fc.assert(
       fc.property(anyLists, fc.nat({ max: 1000 }), fc.nat({ max: 1000 }), (all, now, later) => {
         const set = ageDevices(all, now, options)

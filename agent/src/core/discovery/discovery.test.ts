@@ -125,7 +125,7 @@ describe('discovery', () => {
     expect(discovery.deviceSet(key).complete).toBe(true)
   })
 
-  it('A2 keeps the devices of a handler that dies and comes back, and takes what it then says', async () => {
+  it('A2 keeps the devices of a handler that dies and comes back, and takes over its next list', async () => {
     configurations.put(configuration('default'))
     const endpoint = new ToldEndpoint('told@a')
     registry.register(endpoint)
@@ -141,7 +141,7 @@ describe('discovery', () => {
     expect(found()).toEqual(['2'])
   })
 
-  it('A3 marks devices of a handler that stays away as unhealthy, then lets them go, and says so each time', async () => {
+  it('A3 marks devices of a lost handler as unhealthy, later removes them, and reports both changes', async () => {
     configurations.put(configuration('default'))
     const endpoint = new ToldEndpoint('told@a')
     registry.register(endpoint)
@@ -164,7 +164,7 @@ describe('discovery', () => {
     expect(discovery.deviceSet(key).complete).toBe(true)
   })
 
-  it('A2 A3 does not know what is there before a handler has come, and takes it for gone when none comes for long', async () => {
+  it('A2 A3 has an incomplete device set before a handler has come, and a complete one if none comes for long', async () => {
     configurations.put(configuration('default'))
     discovery.start()
     await clock.advance(200_000)
@@ -180,7 +180,7 @@ describe('discovery', () => {
     expect(told).toHaveBeenCalledWith(key)
   })
 
-  it('A3 takes a device for gone at once when its handler lists it no more, also while another endpoint of the handler is lost', async () => {
+  it('A3 removes a device at once when its handler no longer lists it, although another endpoint is lost', async () => {
     configurations.put(configuration('default'))
     const living = new ToldEndpoint('told@a')
     const lost = new ToldEndpoint('told@b')
@@ -199,7 +199,7 @@ describe('discovery', () => {
     expect(found().sort()).toEqual(['2', '3'])
   })
 
-  it('A3 lets the devices of a handler go after the same time, whether it is away or has been given up', async () => {
+  it('A3 removes the devices of a lost handler after the same time, whether its endpoint is still registered or not', async () => {
     configurations.put(configuration('default'))
     const endpoint = new ToldEndpoint('told@a')
     registry.register(endpoint)
@@ -217,7 +217,7 @@ describe('discovery', () => {
     expect(discovery.deviceSet(key)).toMatchObject({ complete: true, devices: new Map() })
   })
 
-  it('A5 has one stream for each Configuration when a handler registers again, and opens it anew', async () => {
+  it('A5 opens exactly one new stream for each Configuration when a handler registers again', async () => {
     configurations.put(configuration('default'))
     configurations.put(configuration('other'))
     const before = new ToldEndpoint('told@a')
@@ -232,7 +232,7 @@ describe('discovery', () => {
     expect(registry.size).toBe(1)
   })
 
-  it('A5 uses the endpoints that it asks, unless nobody is there: the others may give way', async () => {
+  it('A5 uses each endpoint that it can reach: the others may be replaced', async () => {
     const unasked = new ToldEndpoint('told@a')
     registry.register(unasked)
     discovery.start()
@@ -261,7 +261,7 @@ describe('discovery', () => {
     expect(unused()).toBe('told@a')
   })
 
-  it('A6 asks the new question when details are edited, and keeps the old answer until there is a new one', async () => {
+  it('A6 asks with the new details after an edit, and keeps the old list until the next list', async () => {
     configurations.put(configuration('default', 'old'))
     const endpoint = new ToldEndpoint('told@a')
     registry.register(endpoint)
@@ -278,7 +278,7 @@ describe('discovery', () => {
     expect(found()).toEqual(['2'])
   })
 
-  it('R57 asks nothing anew where something else of the Configuration is edited, and keeps what it has found', async () => {
+  it('R57 keeps stream and devices after any other edit of the Configuration', async () => {
     configurations.put(configuration('default'))
     const endpoint = new ToldEndpoint('told@a')
     registry.register(endpoint)
@@ -305,7 +305,7 @@ describe('discovery', () => {
     expect(endpoint.open).toBe(1)
   })
 
-  it('A7 asks anew when a Secret changes, and goes on by itself when a missing one is there', async () => {
+  it('A7 asks again when a Secret changes, and when a missing Secret is created', async () => {
     resolveProperties = async () => {
       throw new MissingPropertyError('there is no Secret default/lab')
     }
@@ -391,7 +391,7 @@ describe('discovery', () => {
     expect(endpoint.requests.map(({ details }) => details)).toEqual(['wrong', 'right'])
   })
 
-  it('asks a handler that breaks after each of its lists ever more rarely, and at once again when it has been steady', async () => {
+  it('backs off from a handler that breaks after each of its lists, until a stream has lasted', async () => {
     configurations.put(configuration('default'))
     const endpoint = new ToldEndpoint('told@a')
     registry.register(endpoint)
@@ -421,7 +421,7 @@ describe('discovery', () => {
     expect(endpoint.requests).toHaveLength(asked + 1)
   })
 
-  it('R104 knows after a restart what it knew before, and lets go of what the handler then does not list', async () => {
+  it('R104 has the devices of the checkpoint after a restart, and removes those that the handler no longer lists', async () => {
     configurations.put(configuration('default'))
     const endpoint = new ToldEndpoint('told@a')
     registry.register(endpoint)
@@ -446,7 +446,7 @@ describe('discovery', () => {
     expect(found()).toEqual(['2'])
   })
 
-  it('begins afresh for a Configuration that was deleted and made again', async () => {
+  it('starts without devices for a Configuration that was deleted and created again', async () => {
     configurations.put(configuration('default'))
     const endpoint = new ToldEndpoint('told@a')
     registry.register(endpoint)

@@ -35,8 +35,8 @@ function offer(...of: ObjectKey[]): {
   }
 }
 
-describe('the offer of what is remembered', () => {
-  it('R104 is made when all Configurations have been tried, in any order, and others do not count', async () => {
+describe('the offer of the devices in the checkpoint', () => {
+  it('R104 is made after all its Configurations were tried, in any order', async () => {
     const { offer: one, isMade } = offer(a, b)
     one.tried(b)
     one.tried(other)
@@ -46,11 +46,11 @@ describe('the offer of what is remembered', () => {
     expect(await isMade()).toBe(true)
   })
 
-  it('is made at once where nothing is remembered', async () => {
+  it('is made at once without devices in the checkpoint', async () => {
     expect(await offer().isMade()).toBe(true)
   })
 
-  it('is not waited for longer than a second, nor when the agent ends', async () => {
+  it('is awaited for a second at most, and not after the end of the agent', async () => {
     const { isMade } = offer(a)
     await clock.advance(999)
     expect(await isMade()).toBe(false)

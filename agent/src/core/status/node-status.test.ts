@@ -28,7 +28,7 @@ function report(
 const brief = ({ conditions }: NodeStatus) =>
   Object.fromEntries(conditions.map(({ type, status, reason }) => [type, `${status} ${reason}`]))
 
-describe('what a node says of a Configuration', () => {
+describe('the status of a Configuration on a node', () => {
   it.each<[string, readonly SessionState[], Record<string, string>]>([
     ['no handler', [], { HandlerConnected: 'False NoHandler', Discovering: 'Unknown Waiting' }],
     [
@@ -114,7 +114,7 @@ describe('the status of a Configuration', () => {
       ]),
     )
 
-  it('is what the only node says', () => {
+  it('is the status of the only node', () => {
     const status = merge(undefined, 'a', report([{ phase: 'open', listed: true }]))
     expect(conditionsOf(status)).toMatchObject({
       HandlerConnected: 'True Connected: cam@0',
@@ -122,7 +122,7 @@ describe('the status of a Configuration', () => {
     })
   })
 
-  it('has a handler where one node has one, and is not ready where one is not', () => {
+  it('has a handler if one node has a handler, and is not ready if one node is not ready', () => {
     const first = merge(undefined, 'a', report([{ phase: 'open', listed: true }]))
     const lost: DeviceSet = { devices: new Map([['x', device(false)]]), complete: true }
     const status = merge(first, 'b', report([], lost))
@@ -135,7 +135,7 @@ describe('the status of a Configuration', () => {
     expect(Object.keys(status.nodes)).toEqual(['a', 'b'])
   })
 
-  it('says that details are refused, although another node may still listen', () => {
+  it('shows refused details, although another node may still listen', () => {
     const first = merge(undefined, 'a', report([{ phase: 'open', listed: true }]))
     const status = merge(first, 'b', report([{ phase: 'refused', message: 'udevRules[0]: no' }]))
     expect(conditionsOf(status).Discovering).toBe(
@@ -143,7 +143,7 @@ describe('the status of a Configuration', () => {
     )
   })
 
-  it('keeps the time of a condition for as long as its status is the same', () => {
+  it('keeps the time of a condition while its status is the same', () => {
     const first = merge(undefined, 'a', report([{ phase: 'open', listed: false }]), 'one')
     const second = merge(first, 'a', report([{ phase: 'open', listed: true }]), 'two')
     const times = Object.fromEntries(

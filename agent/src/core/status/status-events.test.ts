@@ -3,7 +3,7 @@ import { objectKey } from '@akrijs/kube/objects'
 import { expect, it } from 'vitest'
 import { StatusEvents } from './status-events.js'
 
-it('tells once of what goes wrong, again when it is something else, and of its end', () => {
+it('records one Event for a problem, for each other problem, and for the end', () => {
   const told: string[] = []
   const events = new StatusEvents({
     recordEvent: ({ type, reason, message }) => void told.push(`${type} ${reason}: ${message}`),
@@ -30,7 +30,7 @@ it('tells once of what goes wrong, again when it is something else, and of its e
   expect(told).toEqual(['Warning InvalidDetails: udevRules[0]', 'Normal Listening: m'])
 })
 
-it('tells once of what two conditions say', () => {
+it('records one Event for a problem in two conditions', () => {
   const told: string[] = []
   const events = new StatusEvents({
     recordEvent: ({ reason, message }) => void told.push(`${reason}: ${message}`),

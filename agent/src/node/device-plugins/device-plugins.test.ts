@@ -119,7 +119,7 @@ describe('the device plugin of an Instance', () => {
     )
   })
 
-  it('R83 R38 A15 shows what others hold as unhealthy, of either level, and what they free as healthy again', async () => {
+  it('R83 R38 A15 offers slots of other holders as unhealthy at both levels, and freed slots as healthy', async () => {
     await plugins.serve(served)
     await cluster.claimSlot(key, slot(0), 'node-b')
     await cluster.claimSlot(key, slot(1), 'C:0:node-a')
@@ -130,7 +130,7 @@ describe('the device plugin of an Instance', () => {
     await eventually(() => expect(health()[slot(0)]).toBe(true))
   })
 
-  it('R77 leaves a slot that another node of the Instance frees to that node for a while, at both levels', async () => {
+  it('R77 reserves a slot that another node of the Instance frees for that node, at both levels', async () => {
     const clock = new ManualClock()
     await plugins.close()
     plugins = new DevicePlugins({
@@ -180,7 +180,7 @@ describe('the device plugin of an Instance', () => {
     expect(ledger.list()).toEqual([{ slot: slot(0), resourceName: resource, id: slot(0) }])
   })
 
-  it('R39 R80 R111 R113 A18 claims for its node what the kubelet chose, and gives all that the device has', async () => {
+  it('R39 R80 R111 R113 A18 claims the slots that the kubelet chose, and gives all that the device has', async () => {
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     const answer = await kubelet.admit(pod('p', 2, 1))
@@ -217,7 +217,7 @@ describe('the device plugin of an Instance', () => {
     await kubelet.admit(pod('q', 2))
   })
 
-  it('R84 R92 lets nobody take back a slot that it has claimed for a request without an answer yet', async () => {
+  it('R84 R92 keeps slots of a request without an answer from being released', async () => {
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     const claim = cluster.claimSlot.bind(cluster)
@@ -234,7 +234,7 @@ describe('the device plugin of an Instance', () => {
     expect(usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'node-a', [slot(2)]: '' })
   })
 
-  it('A16 gives slots that its node still holds to the Pod after the one that had them', async () => {
+  it('A16 gives slots that its node still holds to the next Pod', async () => {
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     await kubelet.admit(pod('p', 3))
@@ -246,7 +246,7 @@ describe('the device plugin of an Instance', () => {
     expect(usage()).toEqual(held)
   })
 
-  it('R82 does not give a device that cannot be seen, and does not offer it', async () => {
+  it('R82 neither gives nor offers a device that its handler does not see', async () => {
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     await plugins.serve({ ...served, healthy: false })
@@ -272,7 +272,7 @@ describe('the device plugin of an Instance', () => {
     expect(usage()?.[slot(0)]).toBe('')
   })
 
-  it('R88 looks now and then what is true, should it not have been told of a change', async () => {
+  it('R88 sends its list within a minute after a change that no event reported', async () => {
     const clock = new ManualClock()
     await plugins.close()
     vi.spyOn(cluster.instances, 'onChange').mockImplementation(() => {})
@@ -295,7 +295,7 @@ describe('the device plugin of an Instance', () => {
     )
   })
 
-  it('A19 gives what the device is now, not what it was when the plugin began', async () => {
+  it('A19 gives the current properties of the device', async () => {
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     await plugins.serve({ ...served, properties: { NODE: '/dev/video7' } })
@@ -421,7 +421,7 @@ describe('the device plugin of an Instance', () => {
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(0))
   })
 
-  it('A22 is one, and registered once, however often it is reconciled', async () => {
+  it('A22 is made and registered once, however often it is reconciled', async () => {
     const registered = vi.spyOn(sockets, 'register')
     const configurationKey = objectKey('default', 'cam')
     for (let round = 0; round < 5; round++) {
@@ -456,7 +456,7 @@ describe('the device plugin of an Instance', () => {
     )
   })
 
-  it('A21 A23 serves on another socket when somebody has removed its own', async () => {
+  it('A21 A23 serves on another socket after its socket was removed', async () => {
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     const own = async () =>
