@@ -17,7 +17,7 @@ describe('the node name of a machine', () => {
   it('has to be given if the host name has no valid character', () => {
     for (const hostname of ['', '___', '日本']) {
       expect(() => nodeNameOfHost(hostname)).toThrow(UsageError)
-      expect(() => nodeNameOfHost(hostname)).toThrow('give one with --node')
+      expect(() => nodeNameOfHost(hostname)).toThrow('choose a name with --node')
     }
   })
 })

@@ -3,7 +3,7 @@ import { UsageError } from './errors.js'
 
 /**
  * The name of a node from a host name, which may have capitals, `_` or a final dot.
- * @throws UsageError where nothing of it is left
+ * @throws UsageError if the host name has no valid character
  */
 export function nodeNameOfHost(hostname: string): string {
   const name = hostname
@@ -16,6 +16,6 @@ export function nodeNameOfHost(hostname: string): string {
     .join('.')
   if (isDnsName(name)) return name
   throw new UsageError(
-    `of the host name ${JSON.stringify(hostname)} no name of a node can be made; give one with --node`,
+    `the host name ${JSON.stringify(hostname)} gives no name of a node; choose a name with --node`,
   )
 }

@@ -20,8 +20,8 @@ export function defaultStateDirectory(
 }
 
 /**
- * The directory for the sockets of a new agent: the state directory, or, if its path is too long for
- * sockets, a directory in the temporary directory. It depends on the real path only.
+ * The directory for the sockets of a new agent: the state directory. If its path is too long for
+ * sockets, a directory in the temporary directory. All paths of a state directory give the same.
  */
 export async function socketDirectory(stateDirectory: string): Promise<string> {
   // Without a state directory there are no sockets.

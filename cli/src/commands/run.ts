@@ -32,7 +32,7 @@ export interface RunOptions {
 /** How many lines are kept for the live view. */
 const KEPT_LINES = 50
 
-/** `akri run`: the agent of this machine, until Ctrl-C or SIGTERM; a second signal ends it at once. */
+/** `akri run`: runs the agent until Ctrl-C or SIGTERM. A second signal ends it at once. */
 export async function run(options: RunOptions, packagesFrom: string): Promise<void> {
   const closer = new Closer()
   try {
