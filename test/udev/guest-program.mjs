@@ -1,8 +1,8 @@
-// What runs where the devices are, in a USB machine or beside a udevd of its own: the built udev handler, asked by lines of
-// JSON over the port that is named, or else over standard input and output.
+// The program beside the devices, in a USB machine or beside a separate udevd: it runs the built udev
+// handler. Requests are lines of JSON over the named port, or over standard input and output.
 //   {"id":1,"run":"lsblk","input":"…"}       -> {"id":1,"status":0,"output":"…"}
-//   {"id":2,"watch":{"udevRules":[…]}}       -> {"id":2,"list":[…],"at":…} for each list; `at` is CLOCK_MONOTONIC in ms,
-//                                               `heldUpMs` the longest time since the last watch that nothing else could run
+//   {"id":2,"watch":{"udevRules":[…]}}       -> {"id":2,"list":[…],"at":…} for each list; `at` is CLOCK_MONOTONIC
+//                                               in ms, `heldUpMs` the longest block of the event loop
 //   {"id":2,"stop":true}                     -> {"id":2,"ended":true}
 import { execFile } from 'node:child_process'
 import { createReadStream, openSync, writeSync } from 'node:fs'
@@ -20,7 +20,7 @@ delay.enable()
 
 const say = (message) => {
   let rest = Buffer.from(`${JSON.stringify(message)}\n`)
-  // The port takes 32 KiB at once.
+  // The port accepts 32 KiB at a time.
   while (rest.length > 0) rest = rest.subarray(writeSync(output, rest))
 }
 
@@ -52,7 +52,7 @@ for await (const line of createInterface({ input: createReadStream('', { fd: inp
     const child = execFile('sh', ['-c', run], { maxBuffer: 1 << 24 }, (error, stdout, stderr) => {
       say({ id, status: error === null ? 0 : (error.code ?? 1), output: stdout + stderr })
     })
-    // A command that reads nothing may have ended by now.
+    // A command that reads no input may have ended already.
     child.stdin.on('error', () => child.stdin.destroy())
     child.stdin.end(text)
   }

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Makes the kernel send events of devices that are not there, into this network namespace: only for use inside of
-`unshare --net`. Takes a JSON list of events on standard input; each one is an object of its properties."""
+"""Makes the kernel send events of nonexistent devices into this network namespace: use it only inside
+of `unshare --net`. Takes a JSON list of events on standard input; each one is an object of its properties."""
 import json
 import socket
 import struct

@@ -1,8 +1,9 @@
 #!/bin/sh
-# A world of its own, in new mount, network and process namespaces: a recorded sysfs, an empty /run, a /dev of its own, and a
-# real udevd that hears the events that are injected into this network alone. In it runs the command.
+# Runs a command in new mount, network and process namespaces with a recorded sysfs, an empty /run, a
+# separate /dev, and a real udevd that receives only the events injected into this network.
 # usage: unshare --mount --net --pid --fork --kill-child --mount-proc udevd-world.sh TREE COMMAND...
-# TREE has the folders sys, dev and rules.d. Nothing is removed here: /dev and /sys of the machine are one mistake away.
+# TREE has the folders sys, dev and rules.d. This script removes nothing: a mistake could hit the
+# real /dev and /sys.
 set -e
 tree=$1
 shift

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Makes the kernel send events of devices that are not there, into this network namespace: only for use inside of
-`unshare --net`. Usage: inject-uevents.py FROM TO"""
+"""Makes the kernel send events of nonexistent devices into this network namespace: use it only inside
+of `unshare --net`. Usage: inject-uevents.py FROM TO"""
 import socket
 import struct
 import sys

@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# First stage of a USB machine: makes the file tree of the host its own, below an overlay that takes what is written, and
-# goes on with stage2.sh there.
+# The first stage of a USB machine: mounts the file tree of the host below an overlay for all writes,
+# and continues with stage2.sh there.
 export PATH=/bin
 /bin/busybox --install -s /bin
 die() {

@@ -1,5 +1,5 @@
-# Second stage of a USB machine, its process 1: the programs are those of the host. Starts udevd as a boot does, then gives
-# itself over to guest-program.mjs. When that ends the kernel panics, and QEMU with it.
+# The second stage of a USB machine, with process id 1 and the programs of the host. It starts udevd
+# like a boot, and then becomes guest-program.mjs. When that ends, the kernel panics and QEMU ends.
 exec </dev/console >/dev/console 2>&1
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 . /mnt/settings
