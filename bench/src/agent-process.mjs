@@ -1,4 +1,4 @@
-// The agent as a process: how soon it offers devices, cold and warm, and how much memory it takes.
+// The agent as a process: the time until it offers devices, cold and warm, and its memory.
 import { spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
@@ -9,9 +9,9 @@ import { fileURLToPath } from 'node:url'
 import { nodeAlone } from './node-alone.mjs'
 
 const akri = path.join(path.dirname(fileURLToPath(import.meta.url)), '../../cli/dist/akri.js')
-/** The chart's flags for V8, as for every image. */
+/** The chart's flags for V8, which every image uses. */
 const FLAGS = ['--max-semi-space-size=2']
-/** The memory that the existing agent and its four handlers are limited to. */
+/** The memory limit of the existing agent and its four handlers. */
 const PEER_MB = 151
 
 export async function measure() {
@@ -31,7 +31,7 @@ export async function measure() {
       const items = [
         configuration('echo', 'debugEcho', { descriptions }),
         configuration('udev', 'udev', { udevRules: ['KERNEL=="null"'] }),
-        // They find nothing, or what this machine itself has, but do all that they do.
+        // The handlers find nothing, or only devices of this machine, but they do all their work.
         configuration('onvif', 'onvif', { interfaces: ['lo'] }),
         configuration('opcua', 'opcua', { opcuaDiscoveryMethod: { standard: {} } }),
       ]
@@ -39,7 +39,7 @@ export async function measure() {
       const cold = await start(folder, file, count + 1)
       await cold.stop()
       const warm = await start(folder, file, count + 1)
-      // What was only needed for the start is let go of.
+      // Memory that only the start needed is free by now.
       await new Promise((resolve) => setTimeout(resolve, 3000))
       const memory = warm.residentMegabytes()
       await warm.stop()
@@ -75,7 +75,7 @@ export async function measure() {
   return figures
 }
 
-/** Starts an agent and waits until so many Instances have a registered plugin. */
+/** Starts an agent and waits until this number of Instances has a registered plugin. */
 async function start(folder, file, instances) {
   const begun = performance.now()
   const child = spawn(
@@ -100,7 +100,7 @@ async function start(folder, file, instances) {
     if ((await offered(socketPath)) >= instances) break
     if (performance.now() - begun > 120_000)
       throw new Error('the agent did not get ready in two minutes')
-    // Each look costs the agent about a millisecond, of the time that is measured.
+    // Each poll costs the agent about a millisecond of the measured time.
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
   const startMs = performance.now() - begun

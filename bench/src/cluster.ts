@@ -1,4 +1,4 @@
-// The agent on a real Kubernetes, beside what the API server and the kubelet take themselves.
+// The agent on a real Kubernetes, beside the API server's and the kubelet's own share.
 
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import path from 'node:path'
@@ -28,16 +28,16 @@ import { type Figure, percentile } from './table.mjs'
 const NODE = NODE_1
 const PORT = 19_391
 const ALLOCATED_DEVICES = 50
-/** How often all of it is done, each time with new Instances. */
+/** The number of rounds, each with new Instances. */
 const BATCHES = 4
-/** Of all of them in turn. */
+/** The figures of all rounds. */
 const ROUNDS_PER_DEVICE = 12
 const WARM_UP_ROUNDS = 2
 const SETTLE_MS = 30
 const PODS = 10
 const WARM_STARTS = 7
 
-/** Nothing where there is no Kubernetes for tests. */
+/** Empty if there is no Kubernetes for tests. */
 export async function measure(): Promise<Figure[]> {
   const lacks = missingHere()
   if (lacks !== undefined) {
@@ -64,7 +64,7 @@ export async function measure(): Promise<Figure[]> {
   }
 }
 
-/** Allocate of one slot beside one bare PATCH to the same API server. */
+/** Allocate of one slot, beside one bare PATCH to the same API server. */
 async function measureAllocate(world: World): Promise<Figure[]> {
   const bare: number[] = []
   const ours: number[] = []
@@ -85,15 +85,15 @@ async function measureAllocate(world: World): Promise<Figure[]> {
   ]
 }
 
-/** In turns, each of a slot of its own: what is taken from under an agent it takes back. */
+/** In turns, each with a slot of its own: an agent restores a claim that another writer removed. */
 async function allocateBatch(
   world: World,
   batch: number,
   { bare, ours }: { bare: number[]; ours: number[] },
 ): Promise<void> {
-  // One more, for whom nothing is measured.
+  // One more container, which is not measured.
   const capacity = 2 * ROUNDS_PER_DEVICE + 1
-  // Other ones than before: of those the agent knows what it gave, and gives it again without a write.
+  // New slots: for a slot that it has allocated before, the agent writes nothing.
   const descriptions = Array.from(
     { length: ALLOCATED_DEVICES },
     (_, index) => `device-${batch}-${index}`,
@@ -103,7 +103,8 @@ async function allocateBatch(
     equal(await world.allocatable(NODE, 'akri.sh/bench'), ALLOCATED_DEVICES),
   )
   const names = (await world.instances()).map(({ metadata }) => metadata.name)
-  // What an init container has the kubelet does not list: as long as it runs, the agent takes back nothing that may be its own.
+  // The kubelet does not list the devices of an init container. While it runs, the agent releases
+  // nothing that it could hold.
   await world.apply(
     initPodYaml('holder', Object.fromEntries(names.map((name) => [`akri.sh/${name}`, 1]))),
   )
@@ -137,11 +138,11 @@ async function allocateBatch(
     ])
   }
   for (let round = 0; round < ROUNDS_PER_DEVICE; round++) {
-    // The first ones make connections and warm up; they are of another kind.
+    // The first requests open connections and warm up. They are of another kind.
     const [bareOf, oursOf] = round < WARM_UP_ROUNDS ? [[], []] : [bare, ours]
     for (const device of names.keys()) {
       bareOf.push(await timed(() => patch(device, ROUNDS_PER_DEVICE + round)))
-      // What each sets off, in the agent and the kubelet, is over before the next one.
+      // Everything that one request triggers in agent and kubelet is over before the next request.
       await systemClock.sleep(SETTLE_MS)
       oursOf.push(await timed(() => allocate(device, round)))
       await systemClock.sleep(SETTLE_MS)
@@ -157,7 +158,7 @@ function initPodYaml(name: string, limits: Readonly<Record<string, number>>): st
   return JSON.stringify({ ...pod, spec: { ...pod.spec, initContainers: [container('i', limits)] } })
 }
 
-/** From the end of a Pod's object to a free slot. */
+/** The time between the end of a Pod's object and its free slot. */
 async function measureRelease(world: World): Promise<Figure[]> {
   await world.apply(echoYaml('bench', ['foo0'], 1))
   await eventually(async () => equal(await world.allocatable(NODE, 'akri.sh/bench-8120fe'), 1))
@@ -190,19 +191,22 @@ async function measureRelease(world: World): Promise<Figure[]> {
   ]
 }
 
-/** From the kubelet's new socket to all plugins registered, and from the start of a killed agent to the same. */
+/**
+ * The time between the kubelet's new socket and the registration of all plugins, and the same after
+ * the start of a killed agent.
+ */
 async function measureRestarts(world: World, agent: NodeAgent): Promise<Figure[]> {
   const descriptions = Array.from({ length: 20 }, (_, index) => `device-${index}`)
   await world.apply(echoYaml('bench', descriptions, 1))
   await eventually(async () => equal(await world.allocatable(NODE, 'akri.sh/bench'), 20))
   const plugins = 21
-  // First: a kubelet that has just started has much to do, and would be measured with it.
+  // First, because a newly started kubelet is busy, and the figure would include that.
   const starts: number[] = []
   for (let round = 0; round < WARM_STARTS; round++) {
     await agent.stop('SIGKILL')
     const begun = performance.now()
     await agent.start()
-    // Who asks more often is answered in place of the kubelet.
+    // A client that polls more often takes CPU time from the kubelet.
     while ((await registrations()) < plugins) await systemClock.sleep(25)
     starts.push(performance.now() - begun)
   }
@@ -213,7 +217,7 @@ async function measureRestarts(world: World, agent: NodeAgent): Promise<Figure[]
     while ((await registrations()) < registered + plugins) await systemClock.sleep(5)
   })
   await agent.stop()
-  // As the agent has, it has done so once before.
+  // The peer has done so once before, as the agent has.
   await registerBare(plugins)
   await restartKubelet()
   const bare = await timed(() => registerBare(plugins))
@@ -240,7 +244,7 @@ async function measureRestarts(world: World, agent: NodeAgent): Promise<Figure[]
 
 const pluginDirectory = () => path.join(access.kubeletDirectory(NODE), 'device-plugins')
 
-/** Resolves when the new kubelet has made its socket. */
+/** Resolves when the new kubelet has created its socket. */
 async function restartKubelet(): Promise<void> {
   const identity = () => {
     try {
@@ -256,8 +260,9 @@ async function restartKubelet(): Promise<void> {
 }
 
 /**
- * The least that whoever has plugins does for a kubelet that has just restarted: serves each on a socket of its own, and
- * registers it, all at once. These have no devices, and need not find out that the kubelet has restarted.
+ * The least work of any owner of plugins after a restart of the kubelet: it serves each plugin on a
+ * socket of its own, and registers all at once. These plugins have no devices, and do not have to
+ * notice the restart.
  */
 async function registerBare(count: number): Promise<void> {
   const kubelet = new RegistrationClient(
@@ -305,7 +310,7 @@ async function measureMemory(world: World, agent: NodeAgent): Promise<Figure[]> 
       async () => equal(await world.allocatable(NODE, 'akri.sh/bench'), count),
       300_000,
     )
-    // What was only needed for the start is let go of; statuses are written.
+    // Memory that only the start needed is free by now, and statuses are written.
     await systemClock.sleep(10_000)
     const megabytes =
       Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${agent.pid}/status`, 'utf8'))?.[1]) / 1024
@@ -342,7 +347,7 @@ const registrations = () =>
 const requests = () =>
   counter(/^akri_api_requests_total\{method="(?:POST|PUT|PATCH|DELETE)",status="\d+"\} (\d+)$/gm)
 
-/** The sum of what the agent counts under these names; 0 while it does not answer. */
+/** The sum of the agent's metrics with these names; 0 while the agent does not answer. */
 async function counter(pattern: RegExp): Promise<number> {
   try {
     const text = await (await fetch(`http://127.0.0.1:${PORT}/metrics`)).text()

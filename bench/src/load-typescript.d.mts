@@ -1,9 +1,9 @@
 /**
- * Bundles a module of the workspace's sources as programs are.
+ * Bundles a source module of the workspace as programs are bundled.
  * @returns the bundle's path
  */
 export function bundleTypeScript(file: string): Promise<string>
-/** Imports a module of the workspace's sources. */
+/** Imports a source module of the workspace. */
 export function loadTypeScript(
   file: string,
 ): Promise<{ measure(): Promise<import('./table.d.mjs').Figure[]> }>

@@ -5,7 +5,7 @@ import { build } from 'esbuild'
 
 const root = path.join(path.dirname(fileURLToPath(import.meta.url)), '../..')
 
-/** The bundle is somewhere else than the sources that look for files beside them. */
+/** The bundle is not beside the files that the sources look for. */
 const ownDirectories = {
   name: 'own-directories',
   setup(/** @type {import('esbuild').PluginBuild} */ bundle) {

@@ -1,4 +1,5 @@
-// `npm run bench`: each figure with its budget and the ratio to its peer. Fails where a budget is broken.
+// `npm run bench`: each figure with its budget and its ratio to the peer. Fails if a figure exceeds
+// its budget.
 import * as agentProcess from './agent-process.mjs'
 import { loadTypeScript } from './load-typescript.mjs'
 import * as plugToList from './plug-to-list.mjs'
@@ -19,7 +20,7 @@ const all = {
   'opcua-session': opcuaSession,
   cluster,
 }
-// With names as arguments only those.
+// Arguments select benches by name.
 const wanted = process.argv.slice(2)
 for (const [name, { measure }] of Object.entries(all)) {
   if (wanted.length > 0 && !wanted.includes(name)) continue

@@ -1,10 +1,10 @@
-// What Node takes by itself, before any of our code: no program of it is quicker or smaller.
+// The cost of Node.js itself, without our code: no program is faster or smaller.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { performance } from 'node:perf_hooks'
 
-/** How soon a Node that does nothing says so, in milliseconds, and how much memory it takes (RSS), in MB. */
+/** The time in milliseconds and the memory (RSS) in MB of a Node.js process that does nothing. */
 export async function nodeAlone(/** @type {readonly string[]} */ flags = []) {
   const begun = performance.now()
   const child = spawn(

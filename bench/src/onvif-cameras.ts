@@ -1,5 +1,5 @@
-// Two hundred simulated cameras on a network of their own: how long until all are found, what that costs, and what the rounds
-// after it cost, in which nothing changes. Needs root.
+// Two hundred simulated cameras on a network of their own: the time until all are found, its cost,
+// and the cost of later rounds without a change. Needs root.
 
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -12,15 +12,15 @@ import { type Figure, percentile } from './table.mjs'
 
 const CAMERAS = 200
 const HELLOS = 20
-/** node-onvif waits so long for answers, however soon they come. */
+/** node-onvif always waits this long for answers. */
 const PEER_MS = 3000
-/** As it is by default. */
+/** The default. */
 const ROUND_MS = 10_000
-/** The least that details may ask for: after that long each camera is due to be asked again. */
+/** The shortest interval that details allow, after which each camera is due again. */
 const REFRESH_SECONDS = 60
-/** So many cameras are asked again in a round at most, however many there are; each by a few requests. */
+/** The most cameras that the handler asks again in a round, each with a few requests. */
 const AGAIN_PER_ROUND = 16
-/** The chart's flags for V8, as for every image. */
+/** The chart's flags for V8, which every image uses. */
 const NODE_OPTIONS = '--max-semi-space-size=2'
 
 export async function measure(): Promise<Figure[]> {
@@ -30,7 +30,7 @@ export async function measure(): Promise<Figure[]> {
   return figures
 }
 
-/** How many requests the busiest round takes in which all that are known are due to be asked again. */
+/** The number of requests in the busiest round with all known cameras due. */
 async function measureRefresh(count: number): Promise<Figure> {
   const lan = new Lan()
   const agent = await SimulatedAgent.start()
@@ -57,7 +57,7 @@ async function measureRefresh(count: number): Promise<Figure> {
     const { requests: toFind } = await cameras.call('counts')
     const samples: { readonly at: number; readonly requests: number }[] = []
     let requests = toFind
-    // One round and a half from the first one on, of which no two are added up.
+    // One round and a half after the first round; no two rounds are added up.
     let begun: number | undefined
     while (begun === undefined || performance.now() - begun < 1.5 * ROUND_MS) {
       requests = (await cameras.call('counts')).requests
@@ -94,7 +94,8 @@ async function measureDiscovery(): Promise<Figure[]> {
     ]
     await lan.plug({ host: 'handler', addresses: ['10.77.0.1/16'] })
     const addresses = Array.from({ length: CAMERAS }, (_, n) => `10.77.1.${n + 1}`)
-    // Of one address no more datagrams are read in a round than a camera sends that is switched on and off a few times.
+    // In a round the handler reads only as many datagrams of one address as a camera sends that is
+    // switched on and off a few times.
     const lateAddresses = Array.from({ length: HELLOS }, (_, n) => `10.77.2.${n + 1}`)
     await lan.plug({
       host: 'cameras',
@@ -123,7 +124,7 @@ async function measureDiscovery(): Promise<Figure[]> {
     const [sent, received] = datagrams(lan.namespace('handler'))
     const first = await cameras.call('counts')
 
-    // A whole round lies between twice as many Probes.
+    // A whole round lies between two pairs of Probes.
     let now = first
     while (now.probes < first.probes + 2 * 2 * CAMERAS) {
       await systemClock.sleep(100)
@@ -186,7 +187,7 @@ async function measureDiscovery(): Promise<Figure[]> {
   }
 }
 
-/** What the host has sent and received by UDP over IPv4 so far. */
+/** The UDP datagrams over IPv4 that the host has sent and received so far. */
 function datagrams(namespace: string): readonly [sent: number, received: number] {
   const snmp = execFileSync('ip', ['netns', 'exec', namespace, 'cat', '/proc/net/snmp'], {
     encoding: 'utf8',

@@ -1,4 +1,5 @@
-// A process of its own that asks one OPC UA server what node-opcua's client would be asked for, by our codec: for its memory.
+// A process that sends the requests of node-opcua's client to one OPC UA server, by our codec: for
+// its memory.
 import { callService } from '../../handlers/opcua/src/ua-tcp/client.js'
 import { findServers, getEndpoints } from '../../handlers/opcua/src/ua-tcp/discovery-services.js'
 

@@ -1,5 +1,5 @@
-// What it costs the OPC UA handler to have opened sessions (`serverDetails`): node-opcua's client is loaded for them, and stays. Beside
-// it a program that does nothing else than to open such a session by that client.
+// The cost of sessions (`serverDetails`) for the OPC UA handler, which loads node-opcua's client
+// and keeps it. The peer is a program that only opens such a session by that client.
 import { execFile, spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
@@ -8,7 +8,7 @@ import { SimulatedAgent } from '@akrijs/sdk/testing'
 import { SecuredServer } from '../../handlers/opcua/test-peers/secured-server.js'
 import type { Figure } from './table.mjs'
 
-/** The chart's flags for V8, as for every image. */
+/** The chart's flags for V8, which every image uses. */
 const FLAGS = ['--max-semi-space-size=2']
 const PEER = `
   const { OPCUAClient, AttributeIds } = await import('node-opcua-client')
@@ -51,7 +51,7 @@ export async function measure(): Promise<Figure[]> {
   }
 }
 
-/** Of a handler in a process of its own that has found this server, in MB. */
+/** The memory of a handler process that has found this server, in MB. */
 async function handlerMemory(url: string, serverDetails: boolean): Promise<number> {
   const agent = await SimulatedAgent.start()
   const program = path.join(process.cwd(), 'sdk/dist/akri-handler.js')

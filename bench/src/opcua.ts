@@ -1,5 +1,5 @@
-// The OPC UA handler as a process of its own: how soon it lists many servers, what a round costs when nothing changes, and how
-// much memory it takes beside node-opcua's client, which does the same services.
+// The OPC UA handler as a process: the time until it lists many servers, the cost of a round
+// without a change, and its memory, beside node-opcua's client with the same services.
 
 import { execFile, execFileSync, spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -17,7 +17,7 @@ import {
 import { bundleTypeScript } from './load-typescript.mjs'
 
 const SERVERS = 200
-/** The chart's flags for V8, as for every image. */
+/** The chart's flags for V8, which every image uses. */
 const FLAGS = ['--max-semi-space-size=2']
 const LOAD_PEER = `await import('node-opcua-client'); console.log(process.memoryUsage.rss())`
 
@@ -68,10 +68,10 @@ export async function measure() {
       [...FLAGS, '--input-type=module', '-e', LOAD_PEER],
       { encoding: 'utf8' },
     )
-    // It prints warnings of its own as well.
+    // node-opcua prints warnings of its own.
     const peer = Number(/^\d+$/m.exec(printed)?.[0]) / 1024 / 1024
     const codec = await bundleTypeScript('bench/src/opcua-codec.ts')
-    // Not execFileSync: the server that it asks is in this process.
+    // execFileSync would block the server, which is in this process.
     const { stdout } = await promisify(execFile)(process.execPath, [
       ...FLAGS,
       codec,

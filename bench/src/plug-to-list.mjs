@@ -1,4 +1,5 @@
-// From a plug to the list that says so: a network link that comes and goes, over the kernel's real events. Needs root.
+// The time between a plug and its list: a network link comes and goes, by the kernel's real events.
+// Needs root.
 import { execFileSync } from 'node:child_process'
 import { performance } from 'node:perf_hooks'
 import { createUdevHandler } from '../../handlers/udev/dist/index.js'
@@ -7,7 +8,7 @@ import { DiscoveryProperties, silentLogger } from '../../sdk/dist/index.js'
 import { percentile } from './table.mjs'
 
 const ROUNDS = 50
-/** The existing system looks every 10 s: a plug waits for half of that in the middle, for all of it at worst. */
+/** The existing system polls every 10 s: a plug waits 5 s on average, and 10 s at worst. */
 const POLLING_MS = 10_000
 
 export async function measure() {
@@ -25,7 +26,7 @@ export async function measure() {
   const times = []
   for (let round = 0; round < ROUNDS; round++) {
     execFileSync('ip', ['link', 'add', name, 'type', 'veth', 'peer', 'name', `${name}x`])
-    // From here on the kernel has told; what `ip` takes is not ours.
+    // The kernel has sent its event by now; the time of `ip` itself does not count.
     const added = performance.now()
     await lists.next()
     times.push(performance.now() - added)

@@ -1,4 +1,4 @@
-// What `npm install @akrijs/sdk` brings: packs it, and counts.
+// The size of `npm install @akrijs/sdk`: packs the SDK, and counts.
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import os from 'node:os'

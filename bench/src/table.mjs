@@ -2,7 +2,10 @@
  * @typedef {{ what: string, value: number, unit: string, budget: number, peer?: { name: string, value: number } }} Figure
  */
 
-/** Prints figures, each with its budget and, where there is a peer, the ratio to it. Returns whether all keep to theirs. */
+/**
+ * Prints each figure with its budget and the ratio to its peer. Returns whether all figures keep
+ * their budgets.
+ */
 export function printFigures(/** @type {Figure[]} */ figures) {
   const rows = figures.map(({ what, value, unit, budget, peer }) => [
     what,
