@@ -20,13 +20,6 @@ const MEANING = {
 
 /** Of errors that have no class of their own. */
 const PLAIN = {
-  AKRI_ERR_INVALID_INTERVAL: 'An interval of a handler is not a duration such as `10s`.',
-  AKRI_ERR_INVALID_OPTION: 'An option of a program makes no sense; the message names it.',
-  AKRI_ERR_INVALID_PRESENCE:
-    'The number of rounds that a device may miss is not a whole number from 0 on.',
-  AKRI_ERR_PORT_UNUSABLE: 'The port for health and metrics cannot be listened on.',
-  AKRI_ERR_SIMULATED_AGENT:
-    'A test of a handler waits in vain: no registration, no list, or not the handler that was asked for.',
   AKRI_ERR_UNIMPLEMENTED: 'The kubelet asks for a preference of a plugin that has none.',
 }
 
