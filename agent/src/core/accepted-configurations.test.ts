@@ -32,8 +32,8 @@ describe('the Configurations that the agent serves', () => {
       [old, young],
       [young, old],
     ]) {
-      for (const one of [old, young]) all.remove(keyOf(one))
-      for (const one of order) all.put(one)
+      for (const each of [old, young]) all.remove(keyOf(each))
+      for (const each of order) all.put(each)
       expect(inForce()).toEqual(['b/cam'])
       expect(accepted.get(keyOf(old))?.metadata.uid).toBe('b')
       expect(accepted.get(keyOf(young))).toBeUndefined()

@@ -8,94 +8,98 @@ import { found, NODE_A, NODE_B, slot, type TestedCluster } from './tested-cluste
 /** Of the contract of a cluster: what workloads report. */
 export function brokerInfoContract(tested: TestedCluster): void {
   it('R69 writes the reports of a node’s workloads, and keeps the slots and the generation of the Instance', async () => {
-    const made = await tested.instance(2)
-    await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)
+    const instance = await tested.instance(2)
+    await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_A)
     const before = await eventually(() => {
-      expect(tested.usageOf(made)?.[slot(made, 0)]).toBe(NODE_A)
-      return found(tested.current(made))
+      expect(tested.usageOf(instance)?.[slot(instance, 0)]).toBe(NODE_A)
+      return found(tested.current(instance))
     })
     const report = (files: Record<string, string>) =>
-      tested.cluster.reportBrokerInfo(keyOf(made), NODE_A, reported({ [slot(made, 0)]: files }))
+      tested.cluster.reportBrokerInfo(
+        keyOf(instance),
+        NODE_A,
+        reported({ [slot(instance, 0)]: files }),
+      )
     expect(await report({ 'firmware-version': '1.0', constructor: '' })).toBe('reported')
     await eventually(() =>
-      expect(tested.infoOf(made)).toEqual({ 'firmware-version': '1.0', constructor: '' }),
+      expect(tested.infoOf(instance)).toEqual({ 'firmware-version': '1.0', constructor: '' }),
     )
     expect(await report({ 'firmware-version': '1.1', state: 'ä\n\0"' })).toBe('reported')
     await eventually(() =>
-      expect(tested.infoOf(made)).toEqual({ 'firmware-version': '1.1', state: 'ä\n\0"' }),
+      expect(tested.infoOf(instance)).toEqual({ 'firmware-version': '1.1', state: 'ä\n\0"' }),
     )
-    expect(tested.current(made)?.status?.brokerInfoSlots).toEqual({
-      'firmware-version': slot(made, 0),
-      state: slot(made, 0),
+    expect(tested.current(instance)?.status?.brokerInfoSlots).toEqual({
+      'firmware-version': slot(instance, 0),
+      state: slot(instance, 0),
     })
-    expect(tested.current(made)?.spec).toEqual(before.spec)
-    expect(tested.current(made)?.metadata.generation).toBe(before.metadata.generation)
+    expect(tested.current(instance)?.spec).toEqual(before.spec)
+    expect(tested.current(instance)?.metadata.generation).toBe(before.metadata.generation)
     expect(await report({})).toBe('reported')
-    await eventually(() => expect(tested.infoOf(made)).toEqual({}))
+    await eventually(() => expect(tested.infoOf(instance)).toEqual({}))
   })
 
   it('R69 keeps the reports of other nodes’ workloads, and no report of a free slot', async () => {
-    const made = await tested.instance(3, [NODE_A, NODE_B])
-    await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)
-    await tested.cluster.claimSlot(keyOf(made), slot(made, 1), `C:0:${NODE_B}`)
+    const instance = await tested.instance(3, [NODE_A, NODE_B])
+    await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_A)
+    await tested.cluster.claimSlot(keyOf(instance), slot(instance, 1), `C:0:${NODE_B}`)
     await Promise.all([
       tested.cluster.reportBrokerInfo(
-        keyOf(made),
+        keyOf(instance),
         NODE_A,
-        reported({ [slot(made, 0)]: { a: '1' }, [slot(made, 2)]: { c: '1' } }),
+        reported({ [slot(instance, 0)]: { a: '1' }, [slot(instance, 2)]: { c: '1' } }),
       ),
       tested.cluster.reportBrokerInfo(
-        keyOf(made),
+        keyOf(instance),
         NODE_B,
-        reported({ [slot(made, 1)]: { b: '1' } }),
+        reported({ [slot(instance, 1)]: { b: '1' } }),
       ),
     ])
-    await eventually(() => expect(tested.infoOf(made)).toEqual({ a: '1', b: '1' }))
-    await tested.cluster.releaseSlot(keyOf(made), slot(made, 0), NODE_A)
+    await eventually(() => expect(tested.infoOf(instance)).toEqual({ a: '1', b: '1' }))
+    await tested.cluster.releaseSlot(keyOf(instance), slot(instance, 0), NODE_A)
     await tested.cluster.reportBrokerInfo(
-      keyOf(made),
+      keyOf(instance),
       NODE_B,
-      reported({ [slot(made, 1)]: { b: '2' } }),
+      reported({ [slot(instance, 1)]: { b: '2' } }),
     )
-    await eventually(() => expect(tested.infoOf(made)).toEqual({ a: '1', b: '2' }))
-    const over = [slot(made, 0), slot(made, 1)]
-    await tested.cluster.reportBrokerInfo(keyOf(made), NODE_A, reported({}, over))
-    await eventually(() => expect(tested.infoOf(made)).toEqual({ b: '2' }))
+    await eventually(() => expect(tested.infoOf(instance)).toEqual({ a: '1', b: '2' }))
+    const over = [slot(instance, 0), slot(instance, 1)]
+    await tested.cluster.reportBrokerInfo(keyOf(instance), NODE_A, reported({}, over))
+    await eventually(() => expect(tested.infoOf(instance)).toEqual({ b: '2' }))
   })
 
   it('R69 writes nothing for an unchanged report, and answers for a missing Instance', async () => {
-    const made = await tested.instance(1)
-    await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)
-    const same = reported({ [slot(made, 0)]: { a: '1' } })
-    await tested.cluster.reportBrokerInfo(keyOf(made), NODE_A, same)
+    const instance = await tested.instance(1)
+    await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_A)
+    const same = reported({ [slot(instance, 0)]: { a: '1' } })
+    await tested.cluster.reportBrokerInfo(keyOf(instance), NODE_A, same)
     const version = await eventually(() => {
-      expect(tested.infoOf(made)).toEqual({ a: '1' })
-      return tested.current(made)?.metadata.resourceVersion
+      expect(tested.infoOf(instance)).toEqual({ a: '1' })
+      return tested.current(instance)?.metadata.resourceVersion
     })
-    expect(await tested.cluster.reportBrokerInfo(keyOf(made), NODE_A, same)).toBe('reported')
-    expect(tested.current(made)?.metadata.resourceVersion).toBe(version)
-    const none = objectKey(made.metadata.namespace, 'none-123456')
+    expect(await tested.cluster.reportBrokerInfo(keyOf(instance), NODE_A, same)).toBe('reported')
+    expect(tested.current(instance)?.metadata.resourceVersion).toBe(version)
+    const none = objectKey(instance.metadata.namespace, 'none-123456')
     expect(await tested.cluster.reportBrokerInfo(none, NODE_A, same)).toBe('gone')
   })
 
   it('R69 loses no report and no claim in concurrent writes', async () => {
-    const made = await tested.instance(5)
+    const instance = await tested.instance(5)
     await Promise.all(
       Array.from({ length: 5 }, async (_, index) => {
         const node = `node-${index}` as NodeName
-        await tested.cluster.claimSlot(keyOf(made), slot(made, index), node)
+        await tested.cluster.claimSlot(keyOf(instance), slot(instance, index), node)
         for (const round of ['1', '2', '3'])
           await tested.cluster.reportBrokerInfo(
-            keyOf(made),
+            keyOf(instance),
             node,
-            reported({ [slot(made, index)]: { [`f${index}`]: round } }),
+            reported({ [slot(instance, index)]: { [`f${index}`]: round } }),
           )
       }),
     )
     await eventually(() =>
-      expect(tested.infoOf(made)).toEqual({ f0: '3', f1: '3', f2: '3', f3: '3', f4: '3' }),
+      expect(tested.infoOf(instance)).toEqual({ f0: '3', f1: '3', f2: '3', f3: '3', f4: '3' }),
     )
-    expect(Object.values(tested.usageOf(made) ?? {})).toEqual([
+    expect(Object.values(tested.usageOf(instance) ?? {})).toEqual([
       'node-0',
       'node-1',
       'node-2',

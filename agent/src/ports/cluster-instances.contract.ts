@@ -14,9 +14,13 @@ import {
 /** The contract of a cluster for Instances and their nodes. */
 export function instancesContract(tested: TestedCluster): void {
   it('R79 creates an Instance with as many free slots as its capacity', async () => {
-    const made = await tested.instance(3)
-    const { name: own } = made.metadata
-    expect(made.spec.deviceUsage).toEqual({ [`${own}-0`]: '', [`${own}-1`]: '', [`${own}-2`]: '' })
+    const instance = await tested.instance(3)
+    const { name: own } = instance.metadata
+    expect(instance.spec.deviceUsage).toEqual({
+      [`${own}-0`]: '',
+      [`${own}-1`]: '',
+      [`${own}-2`]: '',
+    })
   })
 
   it('R84 creates an Instance with the claims of the draft, and its other slots free', async () => {
@@ -28,18 +32,18 @@ export function instancesContract(tested: TestedCluster): void {
         spec: { ...draft.spec, deviceUsage: claims },
       }),
     ).toBe('created')
-    const made = await eventually(() =>
+    const instance = await eventually(() =>
       found(tested.cluster.instances.get(objectKey(draft.namespace, draft.name))),
     )
-    expect(made.spec.deviceUsage).toEqual({ [`${draft.name}-0`]: '', ...claims })
+    expect(instance.spec.deviceUsage).toEqual({ [`${draft.name}-0`]: '', ...claims })
   })
 
   it('makes the Configuration the owner of its Instance', async () => {
-    const made = await tested.instance(1)
+    const instance = await tested.instance(1)
     const owner = tested.cluster.configurations
       .list()
-      .find(({ metadata }) => metadata.name === (made.spec.configurationName as string))
-    expect(made.metadata.ownerReferences).toMatchObject([
+      .find(({ metadata }) => metadata.name === (instance.spec.configurationName as string))
+    expect(instance.metadata.ownerReferences).toMatchObject([
       {
         apiVersion: 'akri.sh/v0',
         kind: 'Configuration',
@@ -58,103 +62,112 @@ export function instancesContract(tested: TestedCluster): void {
   })
 
   it('A10 A12 lets nodes join and leave without a change for other nodes', async () => {
-    const made = await tested.instance(2)
-    expect(await tested.cluster.joinInstance(keyOf(made), NODE_B)).toBe('joined')
-    expect(await tested.cluster.joinInstance(keyOf(made), NODE_B)).toBe('already-joined')
-    await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)
-    await tested.cluster.claimSlot(keyOf(made), slot(made, 1), `C:0:${NODE_B}`)
-    expect(await tested.cluster.leaveInstance(keyOf(made), NODE_B)).toBe('left')
-    await eventually(() => expect(tested.current(made)?.spec.nodes).toEqual([NODE_A]))
-    expect(tested.usageOf(made)).toEqual({ [slot(made, 0)]: NODE_A, [slot(made, 1)]: '' })
-    expect(await tested.cluster.releaseSlot(keyOf(made), slot(made, 0), NODE_A)).toBe('released')
-    expect(await tested.cluster.claimSlot(keyOf(made), slot(made, 0), `C:1:${NODE_A}`)).toEqual({
+    const instance = await tested.instance(2)
+    expect(await tested.cluster.joinInstance(keyOf(instance), NODE_B)).toBe('joined')
+    expect(await tested.cluster.joinInstance(keyOf(instance), NODE_B)).toBe('already-joined')
+    await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_A)
+    await tested.cluster.claimSlot(keyOf(instance), slot(instance, 1), `C:0:${NODE_B}`)
+    expect(await tested.cluster.leaveInstance(keyOf(instance), NODE_B)).toBe('left')
+    await eventually(() => expect(tested.current(instance)?.spec.nodes).toEqual([NODE_A]))
+    expect(tested.usageOf(instance)).toEqual({
+      [slot(instance, 0)]: NODE_A,
+      [slot(instance, 1)]: '',
+    })
+    expect(await tested.cluster.releaseSlot(keyOf(instance), slot(instance, 0), NODE_A)).toBe(
+      'released',
+    )
+    expect(
+      await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), `C:1:${NODE_A}`),
+    ).toEqual({
       outcome: 'claimed',
     })
   })
 
   it('deletes an Instance with its last node', async () => {
-    const made = await tested.instance(1)
-    expect(await tested.cluster.leaveInstance(keyOf(made), NODE_A)).toBe('deleted')
-    await eventually(() => expect(tested.current(made)).toBeUndefined())
-    expect(await tested.cluster.leaveInstance(keyOf(made), NODE_A)).toBe('gone')
-    expect(await tested.cluster.joinInstance(keyOf(made), NODE_B)).toBe('gone')
-    expect(await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_B)).toEqual({
+    const instance = await tested.instance(1)
+    expect(await tested.cluster.leaveInstance(keyOf(instance), NODE_A)).toBe('deleted')
+    await eventually(() => expect(tested.current(instance)).toBeUndefined())
+    expect(await tested.cluster.leaveInstance(keyOf(instance), NODE_A)).toBe('gone')
+    expect(await tested.cluster.joinInstance(keyOf(instance), NODE_B)).toBe('gone')
+    expect(await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_B)).toEqual({
       outcome: 'gone',
     })
-    expect(await tested.cluster.releaseSlot(keyOf(made), slot(made, 0), NODE_A)).toBe('gone')
+    expect(await tested.cluster.releaseSlot(keyOf(instance), slot(instance, 0), NODE_A)).toBe(
+      'gone',
+    )
     expect(
-      await tested.cluster.updateInstance(keyOf(made), { capacity: 2, brokerProperties: {} }),
+      await tested.cluster.updateInstance(keyOf(instance), { capacity: 2, brokerProperties: {} }),
     ).toBe('gone')
   })
 
   it('A10 never loses a node that joins while the last one leaves', async () => {
-    const made = await tested.instance(1)
+    const instance = await tested.instance(1)
     for (let round = 0; round < 10; round++) {
       const [leave, join] = await Promise.all(
         round % 2 === 0
           ? [
-              tested.cluster.leaveInstance(keyOf(made), NODE_A),
-              tested.cluster.joinInstance(keyOf(made), NODE_B),
+              tested.cluster.leaveInstance(keyOf(instance), NODE_A),
+              tested.cluster.joinInstance(keyOf(instance), NODE_B),
             ]
           : await Promise.all([
-              tested.cluster.joinInstance(keyOf(made), NODE_B),
-              tested.cluster.leaveInstance(keyOf(made), NODE_A),
+              tested.cluster.joinInstance(keyOf(instance), NODE_B),
+              tested.cluster.leaveInstance(keyOf(instance), NODE_A),
             ]).then(([joined, left]) => [left, joined] as const),
       )
       if (join === 'joined') {
         expect(leave).toBe('left')
-        await eventually(() => expect(tested.current(made)?.spec.nodes).toEqual([NODE_B]))
-        expect(await tested.cluster.leaveInstance(keyOf(made), NODE_B)).toBe('deleted')
+        await eventually(() => expect(tested.current(instance)?.spec.nodes).toEqual([NODE_B]))
+        expect(await tested.cluster.leaveInstance(keyOf(instance), NODE_B)).toBe('deleted')
       } else {
         expect([leave, join]).toEqual(['deleted', 'gone'])
       }
-      await eventually(() => expect(tested.current(made)).toBeUndefined())
+      await eventually(() => expect(tested.current(instance)).toBeUndefined())
       const owner = found(
         tested.cluster.configurations
           .list()
-          .find(({ metadata }) => metadata.name === made.spec.configurationName),
+          .find(({ metadata }) => metadata.name === instance.spec.configurationName),
       )
       expect(await tested.cluster.createInstance(draftOf(owner, 1, [NODE_A], '8120fe'))).toBe(
         'created',
       )
-      await eventually(() => found(tested.current(made)))
+      await eventually(() => found(tested.current(instance)))
     }
   })
 
   it('A10 deletes an Instance with the last of its nodes, which leave at the same moment', async () => {
     for (let round = 0; round < 10; round++) {
-      const made = await tested.instance(1, round % 2 === 0 ? NODES : NODES.toReversed())
+      const instance = await tested.instance(1, round % 2 === 0 ? NODES : NODES.toReversed())
       const outcomes = await Promise.all(
-        NODES.map((node) => tested.cluster.leaveInstance(keyOf(made), node)),
+        NODES.map((node) => tested.cluster.leaveInstance(keyOf(instance), node)),
       )
       expect(outcomes.toSorted()).toEqual(['deleted', 'left', 'left'])
-      await eventually(() => expect(tested.current(made)).toBeUndefined())
+      await eventually(() => expect(tested.current(instance)).toBeUndefined())
     }
   })
 
   it('A11 changes properties and capacity of a shared Instance', async () => {
-    const made = await tested.instance(1, [NODE_A, NODE_B])
+    const instance = await tested.instance(1, [NODE_A, NODE_B])
     expect(
-      await tested.cluster.updateInstance(keyOf(made), {
+      await tested.cluster.updateInstance(keyOf(instance), {
         capacity: 2,
         brokerProperties: { SITE: 'north' },
       }),
     ).toBe('updated')
     expect(
-      await tested.cluster.updateInstance(keyOf(made), {
+      await tested.cluster.updateInstance(keyOf(instance), {
         capacity: 3,
         brokerProperties: { SITE: 'south' },
       }),
     ).toBe('updated')
     await eventually(() =>
-      expect(tested.current(made)?.spec).toMatchObject({
+      expect(tested.current(instance)?.spec).toMatchObject({
         capacity: 3,
         brokerProperties: { SITE: 'south' },
       }),
     )
-    expect(await tested.cluster.updateInstance(keyOf(made), { capacity: 4 })).toBe('updated')
+    expect(await tested.cluster.updateInstance(keyOf(instance), { capacity: 4 })).toBe('updated')
     await eventually(() =>
-      expect(tested.current(made)?.spec).toMatchObject({
+      expect(tested.current(instance)?.spec).toMatchObject({
         capacity: 4,
         brokerProperties: { SITE: 'south' },
       }),
@@ -162,26 +175,26 @@ export function instancesContract(tested: TestedCluster): void {
   })
 
   it('writes nothing if nothing changes', async () => {
-    const made = await tested.instance(2)
-    await tested.cluster.updateInstance(keyOf(made), {
+    const instance = await tested.instance(2)
+    await tested.cluster.updateInstance(keyOf(instance), {
       capacity: 2,
       brokerProperties: { A: '1', B: '2' },
     })
-    await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)
+    await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_A)
     const before = await eventually(() => {
-      expect(tested.usageOf(made)?.[slot(made, 0)]).toBe(NODE_A)
-      return found(tested.current(made))
+      expect(tested.usageOf(instance)?.[slot(instance, 0)]).toBe(NODE_A)
+      return found(tested.current(instance))
     })
-    await tested.cluster.updateInstance(keyOf(made), {
+    await tested.cluster.updateInstance(keyOf(instance), {
       capacity: 2,
       brokerProperties: { B: '2', A: '1' },
     })
-    await tested.cluster.joinInstance(keyOf(made), NODE_A)
-    await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_B)
-    await tested.cluster.releaseSlot(keyOf(made), slot(made, 0), NODE_B)
+    await tested.cluster.joinInstance(keyOf(instance), NODE_A)
+    await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_B)
+    await tested.cluster.releaseSlot(keyOf(instance), slot(instance, 0), NODE_B)
     // A later change: when it is seen, earlier writes would have been seen.
-    await tested.cluster.joinInstance(keyOf(made), NODE_B)
-    await eventually(() => expect(tested.current(made)?.spec.nodes).toContain(NODE_B))
-    expect(tested.current(made)?.metadata.generation).toBe(before.metadata.generation + 1)
+    await tested.cluster.joinInstance(keyOf(instance), NODE_B)
+    await eventually(() => expect(tested.current(instance)?.spec.nodes).toContain(NODE_B))
+    expect(tested.current(instance)?.metadata.generation).toBe(before.metadata.generation + 1)
   })
 }

@@ -15,8 +15,8 @@ import {
 /** The contract of a cluster for the claims of slots. */
 export function slotsContract(tested: TestedCluster): void {
   it('R7 R84 restores a claim, also beyond the capacity, and replaces no other claim', async () => {
-    const made = await tested.instance(1)
-    const [key, own, beyond] = [keyOf(made), slot(made, 0), slot(made, 4)]
+    const instance = await tested.instance(1)
+    const [key, own, beyond] = [keyOf(instance), slot(instance, 0), slot(instance, 4)]
     expect(await tested.cluster.claimSlot(key, own, NODE_B)).toEqual({ outcome: 'claimed' })
     expect(await tested.cluster.restoreSlot(key, own, NODE_A)).toEqual({
       outcome: 'taken',
@@ -29,12 +29,12 @@ export function slotsContract(tested: TestedCluster): void {
       outcome: 'taken',
       by: `C:0:${NODE_A}`,
     })
-    expect(tested.usageOf(made)).toEqual({ [own]: NODE_B, [beyond]: `C:0:${NODE_A}` })
+    expect(tested.usageOf(instance)).toEqual({ [own]: NODE_B, [beyond]: `C:0:${NODE_A}` })
     // No claim is accepted before both are released.
     expect(await tested.cluster.releaseSlot(key, own, NODE_B)).toBe('released')
     expect(await tested.cluster.claimSlot(key, own, NODE_A)).toEqual({ outcome: 'gone' })
     expect(await tested.cluster.releaseSlot(key, beyond, `C:0:${NODE_A}`)).toBe('released')
-    expect(tested.usageOf(made)).toEqual({ [own]: '' })
+    expect(tested.usageOf(instance)).toEqual({ [own]: '' })
     expect(await tested.cluster.restoreSlot(key, own, NODE_A)).toEqual({ outcome: 'claimed' })
     expect(await tested.cluster.restoreSlot(key, 'nonsense' as SlotName, NODE_A)).toEqual({
       outcome: 'gone',
@@ -45,58 +45,65 @@ export function slotsContract(tested: TestedCluster): void {
   })
 
   it('R84 lets a node join with the claims of its containers, and replaces no other claim', async () => {
-    const made = await tested.instance(2)
-    const [key, own, taken, beyond] = [keyOf(made), slot(made, 0), slot(made, 1), slot(made, 2)]
+    const instance = await tested.instance(2)
+    const [key, own, taken, beyond] = [
+      keyOf(instance),
+      slot(instance, 0),
+      slot(instance, 1),
+      slot(instance, 2),
+    ]
     await tested.cluster.claimSlot(key, taken, NODE_A)
     const claims = { [own]: `C:0:${NODE_B}`, [taken]: NODE_B, [beyond]: NODE_B }
     expect(await tested.cluster.joinInstance(key, NODE_B, claims)).toBe('joined')
-    expect(tested.current(made)?.spec.nodes).toEqual([NODE_A, NODE_B])
-    expect(tested.usageOf(made)).toEqual({ ...claims, [taken]: NODE_A })
+    expect(tested.current(instance)?.spec.nodes).toEqual([NODE_A, NODE_B])
+    expect(tested.usageOf(instance)).toEqual({ ...claims, [taken]: NODE_A })
     expect(await tested.cluster.joinInstance(key, NODE_B, { [taken]: NODE_B })).toBe(
       'already-joined',
     )
-    expect(tested.usageOf(made)?.[taken]).toBe(NODE_A)
+    expect(tested.usageOf(instance)?.[taken]).toBe(NODE_A)
   })
 
   it('R80 writes the claim of a slot, and R85 answers a second claim with the first', async () => {
-    const made = await tested.instance(1)
-    expect(await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)).toEqual({
+    const instance = await tested.instance(1)
+    expect(await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_A)).toEqual({
       outcome: 'claimed',
     })
-    expect(await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_B)).toEqual({
+    expect(await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_B)).toEqual({
       outcome: 'taken',
       by: NODE_A,
     })
-    await eventually(() => expect(tested.usageOf(made)).toEqual({ [slot(made, 0)]: NODE_A }))
+    await eventually(() =>
+      expect(tested.usageOf(instance)).toEqual({ [slot(instance, 0)]: NODE_A }),
+    )
   })
 
   it.each(['1', '00', '-1', '999999999999', 'x', ''])(
     'has no slot of index %j in an Instance of capacity 1',
     async (index) => {
-      const made = await tested.instance(1)
-      const before = tested.current(made)
-      const wrong = `${made.metadata.name}-${index}` as SlotName
-      expect(await tested.cluster.claimSlot(keyOf(made), wrong, NODE_A)).toEqual({
+      const instance = await tested.instance(1)
+      const before = tested.current(instance)
+      const wrong = `${instance.metadata.name}-${index}` as SlotName
+      expect(await tested.cluster.claimSlot(keyOf(instance), wrong, NODE_A)).toEqual({
         outcome: 'gone',
       })
-      expect(tested.current(made)).toBe(before)
+      expect(tested.current(instance)).toBe(before)
     },
   )
 
   it('R84 accepts five of fifty concurrent claims of five slots', async () => {
-    const made = await tested.instance(5)
+    const instance = await tested.instance(5)
     const claims = Array.from({ length: 50 }, (_, index) => ({
-      slot: slot(made, index % 5),
+      slot: slot(instance, index % 5),
       usage: `node-${index}`,
     }))
     const outcomes = await Promise.all(
-      claims.map((one) => tested.cluster.claimSlot(keyOf(made), one.slot, one.usage)),
+      claims.map((each) => tested.cluster.claimSlot(keyOf(instance), each.slot, each.usage)),
     )
     const winners = claims.filter((_, index) => outcomes[index]?.outcome === 'claimed')
-    expect(new Set(winners.map((one) => one.slot)).size).toBe(5)
+    expect(new Set(winners.map((each) => each.slot)).size).toBe(5)
     expect(winners).toHaveLength(5)
-    const held = Object.fromEntries(winners.map((one) => [one.slot, one.usage]))
-    await eventually(() => expect(tested.usageOf(made)).toEqual(held))
+    const held = Object.fromEntries(winners.map((each) => [each.slot, each.usage]))
+    await eventually(() => expect(tested.usageOf(instance)).toEqual(held))
     for (const [index, outcome] of outcomes.entries()) {
       const claim = found(claims[index])
       if (outcome.outcome === 'taken') expect(outcome.by).toBe(held[claim.slot])
@@ -104,36 +111,47 @@ export function slotsContract(tested: TestedCluster): void {
   })
 
   it('R85 releases a slot only by its present claim', async () => {
-    const made = await tested.instance(1)
-    await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)
-    expect(await tested.cluster.releaseSlot(keyOf(made), slot(made, 0), NODE_B)).toBe('changed')
-    await eventually(() => expect(tested.usageOf(made)).toEqual({ [slot(made, 0)]: NODE_A }))
-    expect(await tested.cluster.releaseSlot(keyOf(made), slot(made, 0), NODE_A)).toBe('released')
-    expect(await tested.cluster.releaseSlot(keyOf(made), slot(made, 0), NODE_A)).toBe('changed')
-    await eventually(() => expect(tested.usageOf(made)).toEqual({ [slot(made, 0)]: '' }))
+    const instance = await tested.instance(1)
+    await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_A)
+    expect(await tested.cluster.releaseSlot(keyOf(instance), slot(instance, 0), NODE_B)).toBe(
+      'changed',
+    )
+    await eventually(() =>
+      expect(tested.usageOf(instance)).toEqual({ [slot(instance, 0)]: NODE_A }),
+    )
+    expect(await tested.cluster.releaseSlot(keyOf(instance), slot(instance, 0), NODE_A)).toBe(
+      'released',
+    )
+    expect(await tested.cluster.releaseSlot(keyOf(instance), slot(instance, 0), NODE_A)).toBe(
+      'changed',
+    )
+    await eventually(() => expect(tested.usageOf(instance)).toEqual({ [slot(instance, 0)]: '' }))
   })
 
   it('adds slots at once when the capacity is raised, and keeps claimed slots after it is lowered', async () => {
-    const made = await tested.instance(2)
-    await tested.cluster.updateInstance(keyOf(made), { capacity: 4, brokerProperties: {} })
+    const instance = await tested.instance(2)
+    await tested.cluster.updateInstance(keyOf(instance), { capacity: 4, brokerProperties: {} })
     await eventually(() =>
-      expect(Object.values(tested.usageOf(made) ?? {})).toEqual(['', '', '', '']),
+      expect(Object.values(tested.usageOf(instance) ?? {})).toEqual(['', '', '', '']),
     )
-    await tested.cluster.claimSlot(keyOf(made), slot(made, 3), NODE_A)
-    await tested.cluster.updateInstance(keyOf(made), { capacity: 1, brokerProperties: {} })
+    await tested.cluster.claimSlot(keyOf(instance), slot(instance, 3), NODE_A)
+    await tested.cluster.updateInstance(keyOf(instance), { capacity: 1, brokerProperties: {} })
     await eventually(() =>
-      expect(tested.usageOf(made)).toEqual({ [slot(made, 0)]: '', [slot(made, 3)]: NODE_A }),
+      expect(tested.usageOf(instance)).toEqual({
+        [slot(instance, 0)]: '',
+        [slot(instance, 3)]: NODE_A,
+      }),
     )
-    expect(await tested.cluster.claimSlot(keyOf(made), slot(made, 2), NODE_A)).toEqual({
+    expect(await tested.cluster.claimSlot(keyOf(instance), slot(instance, 2), NODE_A)).toEqual({
       outcome: 'gone',
     })
     // The Instance is full, by another slot.
-    expect(await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)).toEqual({
+    expect(await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_A)).toEqual({
       outcome: 'gone',
     })
-    await tested.cluster.releaseSlot(keyOf(made), slot(made, 3), NODE_A)
-    await eventually(() => expect(tested.usageOf(made)).toEqual({ [slot(made, 0)]: '' }))
-    expect(await tested.cluster.claimSlot(keyOf(made), slot(made, 0), NODE_A)).toEqual({
+    await tested.cluster.releaseSlot(keyOf(instance), slot(instance, 3), NODE_A)
+    await eventually(() => expect(tested.usageOf(instance)).toEqual({ [slot(instance, 0)]: '' }))
+    expect(await tested.cluster.claimSlot(keyOf(instance), slot(instance, 0), NODE_A)).toEqual({
       outcome: 'claimed',
     })
   })
@@ -156,26 +174,26 @@ export function slotsContract(tested: TestedCluster): void {
       fc.asyncProperty(
         fc.array(fc.array(step, { maxLength: 8 }), { maxLength: 5 }),
         async (batches) => {
-          const made = await tested.instance(3, NODES)
+          const instance = await tested.instance(3, NODES)
           // The claims by the answers, which must be those of the object.
           const held = new Map<string, string>()
           let claims = 0
           for (const batch of batches) {
             const mine = new Map(held)
             await Promise.all(
-              batch.map(async (one) => {
-                if (one.do === 'resize') {
-                  await tested.cluster.updateInstance(keyOf(made), {
-                    capacity: one.capacity,
+              batch.map(async (each) => {
+                if (each.do === 'resize') {
+                  await tested.cluster.updateInstance(keyOf(instance), {
+                    capacity: each.capacity,
                     brokerProperties: {},
                   })
                   return
                 }
-                const wanted = slot(made, one.index)
-                if (one.do === 'claim') {
+                const wanted = slot(instance, each.index)
+                if (each.do === 'claim') {
                   // Each claim has its own usage, which tells the accepted claim.
-                  const usage = `C:${claims++}:${one.node}`
-                  const { outcome } = await tested.cluster.claimSlot(keyOf(made), wanted, usage)
+                  const usage = `C:${claims++}:${each.node}`
+                  const { outcome } = await tested.cluster.claimSlot(keyOf(instance), wanted, usage)
                   if (outcome !== 'claimed') return
                   expect(held.has(wanted)).toBe(false)
                   held.set(wanted, usage)
@@ -186,22 +204,22 @@ export function slotsContract(tested: TestedCluster): void {
                 mine.delete(wanted)
                 // Before the answer: the slot may be claimed as soon as it is free.
                 held.delete(wanted)
-                expect(await tested.cluster.releaseSlot(keyOf(made), wanted, usage)).toBe(
+                expect(await tested.cluster.releaseSlot(keyOf(instance), wanted, usage)).toBe(
                   'released',
                 )
               }),
             )
             await eventually(() => {
-              const now = found(tested.current(made)).spec
+              const now = found(tested.current(instance)).spec
               const taken = Object.entries(now.deviceUsage).filter(([, usage]) => usage !== '')
               expect(Object.fromEntries(taken)).toEqual(Object.fromEntries(held))
               for (let at = 0; at < now.capacity; at++)
-                expect(Object.hasOwn(now.deviceUsage, slot(made, at))).toBe(true)
+                expect(Object.hasOwn(now.deviceUsage, slot(instance, at))).toBe(true)
             })
           }
           await tested.adapter.removeConfiguration({
-            namespace: made.metadata.namespace,
-            name: made.spec.configurationName,
+            namespace: instance.metadata.namespace,
+            name: instance.spec.configurationName,
           })
         },
       ),

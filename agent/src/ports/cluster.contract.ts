@@ -44,16 +44,16 @@ function configurationsContract(tested: TestedCluster): void {
   })
 
   it('deletes Instances with their Configuration', async () => {
-    const made = await tested.instance(1)
+    const instance = await tested.instance(1)
     await tested.adapter.removeConfiguration({
-      namespace: made.metadata.namespace,
-      name: made.spec.configurationName,
+      namespace: instance.metadata.namespace,
+      name: instance.spec.configurationName,
     })
-    await eventually(() => expect(tested.current(made)).toBeUndefined())
+    await eventually(() => expect(tested.current(instance)).toBeUndefined())
     await eventually(() =>
       expect(
         tested.cluster.configurations.list().map(({ metadata }) => metadata.name),
-      ).not.toContain(made.spec.configurationName),
+      ).not.toContain(instance.spec.configurationName),
     )
   })
 
@@ -93,27 +93,27 @@ function configurationsContract(tested: TestedCluster): void {
   })
 
   it('calls listeners with the key of each change until they stop', async () => {
-    const made = await tested.instance(1)
+    const instance = await tested.instance(1)
     const enough = new AbortController()
     const told: string[] = []
     tested.cluster.instances.onChange((key) => told.push(key), enough.signal)
-    await tested.cluster.joinInstance(keyOf(made), NODE_B)
-    await eventually(() => expect(told).toContain(keyOf(made)))
+    await tested.cluster.joinInstance(keyOf(instance), NODE_B)
+    await eventually(() => expect(told).toContain(keyOf(instance)))
     enough.abort()
     const before = told.length
-    await tested.cluster.leaveInstance(keyOf(made), NODE_B)
-    await eventually(() => expect(tested.current(made)?.spec.nodes).toEqual([NODE_A]))
+    await tested.cluster.leaveInstance(keyOf(instance), NODE_B)
+    await eventually(() => expect(tested.current(instance)?.spec.nodes).toEqual([NODE_A]))
     expect(told).toHaveLength(before)
   })
 
   it('keeps Instances and claims through a restart', async (context) => {
     if (tested.adapter.restart === undefined)
       return context.skip('the adapter keeps nothing of its own')
-    const made = await tested.instance(2)
-    await tested.cluster.claimSlot(keyOf(made), slot(made, 1), NODE_A)
+    const instance = await tested.instance(2)
+    await tested.cluster.claimSlot(keyOf(instance), slot(instance, 1), NODE_A)
     const before = await eventually(() => {
-      expect(tested.usageOf(made)?.[slot(made, 1)]).toBe(NODE_A)
-      return tested.current(made)
+      expect(tested.usageOf(instance)?.[slot(instance, 1)]).toBe(NODE_A)
+      return tested.current(instance)
     })
     const identities = () =>
       tested.cluster.configurations
@@ -121,7 +121,7 @@ function configurationsContract(tested: TestedCluster): void {
         .map(({ metadata: { uid, generation }, spec }) => ({ uid, generation, spec }))
     const configurations = identities()
     await tested.restart()
-    await eventually(() => expect(tested.current(made)).toEqual(before))
+    await eventually(() => expect(tested.current(instance)).toEqual(before))
     await eventually(() => expect(identities()).toEqual(configurations))
   })
 }

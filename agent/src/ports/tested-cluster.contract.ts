@@ -32,17 +32,17 @@ export const slot = (object: Instance, index: number) =>
 
 /** The cluster of the present test, with the helpers of the contract. */
 export class TestedCluster {
-  #made: ClusterUnderTest | undefined
+  #instance: ClusterUnderTest | undefined
   #cluster: Cluster | undefined
 
   async open(make: () => Promise<ClusterUnderTest>): Promise<void> {
-    this.#made = await make()
-    this.#cluster = this.#made.cluster
+    this.#instance = await make()
+    this.#cluster = this.#instance.cluster
     await Promise.all([this.cluster.configurations.synced, this.cluster.instances.synced])
   }
 
   get adapter(): ClusterUnderTest {
-    return found(this.#made)
+    return found(this.#instance)
   }
 
   get cluster(): Cluster {

@@ -132,7 +132,7 @@ export class SlotReconcilerHarness {
   /** Claims slots, as a plugin does for a container. */
   claim(...slots: SlotName[]): Promise<void> {
     return this.claims.forRequest(async ({ claim }) => {
-      for (const one of slots) await claim(one, async () => undefined)
+      for (const each of slots) await claim(each, async () => undefined)
     })
   }
 
@@ -150,7 +150,7 @@ export class SlotReconcilerHarness {
       },
       lagMs: 100,
       users: (resource) => new Map(resource.startsWith('akri.sh/cam') ? users() : []),
-      hasEnded: (one) => ended.has(one),
+      hasEnded: (each) => ended.has(each),
       onGone: (listener) => {
         this.podGone = listener
       },

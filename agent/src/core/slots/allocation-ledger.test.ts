@@ -35,7 +35,7 @@ beforeEach(() => {
     },
     lagMs: 0,
     users: () => users,
-    hasEnded: (one) => ended.has(one),
+    hasEnded: (each) => ended.has(each),
     onGone: () => {},
   }
   ledger = new AllocationLedger({ node: NODE, pods })
@@ -50,7 +50,7 @@ describe('the allocations of containers', () => {
   })
 
   it('R84 are claims of their Instance, also beyond its capacity', () => {
-    for (const one of [ofInstance(0), ofConfiguration(1, '0'), ofInstance(7)]) ledger.record(one)
+    for (const each of [ofInstance(0), ofConfiguration(1, '0'), ofInstance(7)]) ledger.record(each)
     ledger.record({ ...ofInstance(0), slot: 'cam-a19705-0' as SlotName, id: 'cam-a19705-0' })
     expect(ledger.claimsIn(INSTANCE)).toEqual({
       [slot(0)]: 'node-a',
@@ -65,7 +65,7 @@ describe('the allocations of containers', () => {
       [0, 1, 2].map((index) => [slot(index), parseSlotUsage(index === 1 ? 'node-b' : '')]),
     )
     expect(ledger.overlay(INSTANCE, slots)).toBe(slots)
-    for (const one of [ofConfiguration(0, '5'), ofInstance(1)]) ledger.record(one)
+    for (const each of [ofConfiguration(0, '5'), ofInstance(1)]) ledger.record(each)
     expect([...ledger.overlay(INSTANCE, slots).values()]).toEqual(
       ['C:5:node-a', 'node-b', ''].map((text) => parseSlotUsage(text)),
     )
@@ -94,7 +94,7 @@ describe('the allocations of containers', () => {
 
   it('are reported once for each change', () => {
     const changes: string[] = []
-    ledger.onChange((one) => changes.push(one), new AbortController().signal)
+    ledger.onChange((each) => changes.push(each), new AbortController().signal)
     for (let round = 0; round < 3; round++) {
       ledger.record(ofConfiguration(0, '7'))
       ledger.recordUsers(ofConfiguration(0, '7'), new Set([pod]))
@@ -110,10 +110,10 @@ describe('the allocations of containers', () => {
   })
 
   it('an id stands for the slot that was recorded last, after any records and removals', () => {
-    const one = fc
+    const allocation = fc
       .tuple(fc.nat({ max: 3 }), fc.nat({ max: 3 }), fc.boolean())
       .map(([at, id, direct]) => (direct ? ofInstance(at) : ofConfiguration(at, String(id))))
-    const step = fc.record({ isRecord: fc.boolean(), each: one })
+    const step = fc.record({ isRecord: fc.boolean(), each: allocation })
     fc.assert(
       fc.property(fc.array(step), (steps) => {
         const all = new AllocationLedger({ node: NODE, pods: undefined })

@@ -150,7 +150,7 @@ class Node {
   restart(): void {
     const remembered = this.ledger.list()
     ;({ ledger: this.ledger, claims: this.claims, reconciler: this.reconciler } = this.#start())
-    for (const one of remembered) this.ledger.record(one)
+    for (const each of remembered) this.ledger.record(each)
   }
 
   async reconcile(): Promise<void> {
@@ -164,12 +164,12 @@ class Node {
     const { resourceName } = plugin
     const taken = new Set(
       [...this.containers.values()]
-        .filter((one) => one.resourceName === resourceName)
+        .filter((each) => each.resourceName === resourceName)
         .map(({ id }) => id),
     )
     const [id] = plugin
       .advertise()
-      .flatMap((one) => (one.healthy && !taken.has(one.id) ? one.id : []))
+      .flatMap((each) => (each.healthy && !taken.has(each.id) ? each.id : []))
     if (id === undefined) return
     try {
       const [response] = await this.claims.forRequest((claims) => plugin.allocate([[id]], claims))
@@ -261,8 +261,8 @@ const EVENTS: Readonly<
   'a Pod requests any device': (world, a) => nodeOf(world, a).run(undefined),
   'a Pod ends': (world, a, b) => {
     const { containers } = nodeOf(world, a)
-    const one = pick([...containers.keys()], b)
-    if (one !== undefined) containers.delete(one)
+    const each = pick([...containers.keys()], b)
+    if (each !== undefined) containers.delete(each)
   },
   'the kubelet updates its list': (world, a) => {
     const node = nodeOf(world, a)
@@ -316,10 +316,10 @@ describe('the slots of containers, after any history', () => {
         await settle(world)
 
         const used = world.nodes.flatMap(({ name, containers }) =>
-          [...containers.values()].map((one) => ({
-            slot: one.slot,
+          [...containers.values()].map((each) => ({
+            slot: each.slot,
             name,
-            claim: `${one.slot} ${usageOf(one, name)}`,
+            claim: `${each.slot} ${usageOf(each, name)}`,
           })),
         )
         const claims = new Set(used.map(({ claim }) => claim))

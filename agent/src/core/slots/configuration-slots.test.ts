@@ -194,11 +194,11 @@ const instances = fc
     return all.map((usages, index) =>
       camera(
         `00000${index}`,
-        usages.map((one) => {
-          if (!one.startsWith('C:')) return one
-          if (seen.has(one)) return ''
-          seen.add(one)
-          return one
+        usages.map((each) => {
+          if (!each.startsWith('C:')) return each
+          if (seen.has(each)) return ''
+          seen.add(each)
+          return each
         }),
       ),
     )
@@ -249,7 +249,7 @@ describe('for any slots and requests', () => {
           for (const { id, slot, instance, claimed } of container) {
             expect(bySlot.get(slot) ?? id).toBe(id)
             bySlot.set(slot, id)
-            const before = all.find((one) => one.instance === instance)?.slots.get(slot)
+            const before = all.find((each) => each.instance === instance)?.slots.get(slot)
             expect(before).toEqual(
               claimed
                 ? { level: 'configuration', virtualId: id, node: NODE }
@@ -275,7 +275,8 @@ describe('for any slots and requests', () => {
         // As many as devices with a slot for this node.
         const usable = all.filter(({ slots }) =>
           [...slots.values()].some(
-            (one) => one.level === 'free' || (one.level === 'configuration' && one.node === NODE),
+            (each) =>
+              each.level === 'free' || (each.level === 'configuration' && each.node === NODE),
           ),
         )
         expect(preferred.length).toBe(Math.min(size, usable.length))
@@ -304,7 +305,7 @@ describe('for any slots and requests', () => {
 function isFresh(all: readonly InstanceSlots[], id: string): boolean {
   return !all.some(({ slots }) =>
     [...slots.values()].some(
-      (one) => one.level === 'configuration' && one.node === NODE && one.virtualId === id,
+      (each) => each.level === 'configuration' && each.node === NODE && each.virtualId === id,
     ),
   )
 }

@@ -48,7 +48,7 @@ describe('the offered slots', () => {
             heldOverCapacity,
           }).values(),
         ]
-        const count = (value: string) => values.filter((one) => one === value).length
+        const count = (value: string) => values.filter((each) => each === value).length
         expect(offered.filter(Boolean)).toHaveLength(
           count('node-a') + Math.max(0, count('') - heldOverCapacity),
         )
@@ -133,7 +133,7 @@ describe('the preferred slots', () => {
           expect(chosen.slice(0, mustInclude.length)).toEqual(mustInclude)
           expect(chosen.length).toBeLessThanOrEqual(size)
           expect(new Set(chosen).size).toBe(chosen.length)
-          for (const one of chosen) expect(available).toContain(one)
+          for (const each of chosen) expect(available).toContain(each)
         },
       ),
     )
