@@ -38,13 +38,13 @@ afterEach(() => rm(directory, { recursive: true, force: true }))
 const open = (node = NODE) => new Checkpoint(file, node, silentLogger)
 
 describe('the checkpoint', () => {
-  it('A2 gives back what was saved, to the agent of the same node only', async () => {
+  it('A2 returns the saved content to the agent of the same node only', async () => {
     await open().save(() => content)
     expect(await open().load()).toEqual(content)
     expect(await open('node-b' as NodeName).load()).toEqual(nothing)
   })
 
-  it('of another node is no corrupt one: it says whose it is, and gives way to the next', async () => {
+  it('of another node is not corrupt: the log names its node, and the next save replaces it', async () => {
     await open().save(() => content)
     const said: unknown[] = []
     const note = (fields: object, message: string) => void said.push({ ...fields, message })
@@ -67,7 +67,7 @@ describe('the checkpoint', () => {
     expect(await readdir(directory)).toEqual(['checkpoint.json'])
   })
 
-  it('is read as one of an earlier version, which knows of no slots', async () => {
+  it('of an earlier version without slots is readable', async () => {
     await writeFile(file, JSON.stringify({ version: 1, node: NODE, discovery: content.discovery }))
     expect(await open().load()).toEqual({ ...content, given: [] })
   })
@@ -76,12 +76,12 @@ describe('the checkpoint', () => {
     ['no slot', { slot: 'cam', resourceName: 'akri.sh/cam', id: '7' }],
     ['no claim', { slot: 'cam-8120fe-0', resourceName: 'akri.sh/cam', id: '7:node-b' }],
     ['nothing', {}],
-  ])('is not used where it names what is %s', async (_, wrong) => {
+  ])('is ignored if it names %s', async (_, wrong) => {
     await writeFile(file, JSON.stringify({ version: 1, node: NODE, discovery: {}, given: [wrong] }))
     expect(await open().load()).toEqual(nothing)
   })
 
-  it('is written once for many changes at a time, as it is then, and not at all where it says the same', async () => {
+  it('is written once for many simultaneous changes, with the last state, and not at all without a change', async () => {
     const checkpoint = open()
     let asked = 0
     let now = nothing

@@ -14,9 +14,9 @@ let servers: net.Server[]
 let registration: string
 let plugins: ServedPlugin[]
 let liveness: Liveness
-/** How often anybody has connected to a plugin. */
+/** The number of connections to plugins. */
 let dials: number
-/** What it has logged. */
+/** The log lines. */
 let said: unknown[]
 
 beforeEach(async () => {
@@ -51,7 +51,7 @@ async function serve(name: string, onDial = () => {}): Promise<string> {
   return fileOf(name)
 }
 
-/** A socket whose server has died: it is there, and nobody listens. */
+/** A socket whose server has died: a file without a listener. */
 async function abandoned(name: string): Promise<string> {
   await serve('dying')
   await link(fileOf('dying'), fileOf(name))
@@ -59,7 +59,7 @@ async function abandoned(name: string): Promise<string> {
   return fileOf(name)
 }
 
-/** A device plugin for each name, all of one server. */
+/** A device plugin for each name, all on one server. */
 async function manyPlugins(count: number): Promise<ServedPlugin[]> {
   const server = await serve('many', () => dials++)
   return Promise.all(
@@ -72,18 +72,18 @@ async function manyPlugins(count: number): Promise<ServedPlugin[]> {
 }
 
 describe('the liveness of an agent', () => {
-  it('is given while all of its sockets answer', async () => {
+  it('holds while all of its sockets answer', async () => {
     plugins = await manyPlugins(3)
     expect(await liveness.problem()).toBeUndefined()
     expect(dials).toBe(3)
   })
 
-  it('is not given where handlers cannot register', async () => {
+  it('is lost if handlers cannot register', async () => {
     await rm(registration)
     expect(await liveness.problem()).toBe(`${registration} does not answer`)
   })
 
-  it('is told of by one line when it is lost and by one when it is back, however often it is asked for', async () => {
+  it('is logged once when it is lost and once when it returns, however often a probe asks', async () => {
     const askTwice = async () => {
       for (let probe = 0; probe < 2; probe++) await liveness.problem()
     }
@@ -107,7 +107,7 @@ describe('the liveness of an agent', () => {
     ['is gone', async () => fileOf('gone')],
     ['is nobody’s any more', () => abandoned('abandoned')],
   ])(
-    'is not given where the socket of a device plugin %s, once that has lasted 15 s, and is given again with another socket',
+    'is lost if the socket of a device plugin %s for 15 s, and returns with another socket',
     async (_, make) => {
       const lost = { resourceName: 'akri.sh/cam-8120fe', socket: await make() }
       plugins = [...(await manyPlugins(2)), lost]
@@ -124,7 +124,7 @@ describe('the liveness of an agent', () => {
     },
   )
 
-  it('is given to one that serves a device plugin anew, as long as that takes no 15 s, however often', async () => {
+  it('holds for an agent that serves a plugin again within 15 s, however often', async () => {
     for (let round = 0; round < 5; round++) {
       plugins = [{ resourceName: 'akri.sh/cam', socket: fileOf(`gone-${round}`) }]
       expect(await liveness.problem()).toBeUndefined()
@@ -132,11 +132,11 @@ describe('the liveness of an agent', () => {
     }
   })
 
-  it('costs 32 dials where there are 1,000 device plugins, and tells of each of them that does not answer, from then on', async () => {
+  it('costs 32 dials with 1,000 device plugins, and reports each plugin that does not answer from then on', async () => {
     plugins = await manyPlugins(1000)
     const probe = async (afterMs = 0) => {
       const found = await liveness.problem()
-      // Also lets the server see who has dialled.
+      // It also lets the server see each dial.
       await clock.advance(afterMs)
       return found
     }

@@ -91,7 +91,7 @@ const pod = (uid: string, ...containers: number[]) => ({
   })),
 })
 const usage = () => cluster.instances.get(key)?.spec.deviceUsage
-/** What the plugin answers a kubelet that asks for these ids, whatever it has been told that there is. */
+/** The plugin's answer to a kubelet that asks for these ids, whatever list the kubelet has. */
 async function allocate(...ids: readonly string[]): Promise<AllocateResponse> {
   const name =
     (await readdir(kubelet.pluginDirectory)).find((one) => one.startsWith('akri-cam-8120fe-')) ??
@@ -163,7 +163,7 @@ describe('the device plugin of an Instance', () => {
     await kubelet.admit(pod('p', 1))
   })
 
-  it('R7 R84 R18 R87 does not give a slot to a second container while its Instance has forgotten the first one, and says again what there is', async () => {
+  it('R7 R84 R18 R87 does not allocate a slot to a second container while its Instance has lost the claim of the first, and sends its list again', async () => {
     await plugins.serve({ ...served, capacity: 1 })
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
     ledger.record({ slot: slot(0), resourceName: 'akri.sh/cam', id: '0' })
@@ -173,14 +173,14 @@ describe('the device plugin of an Instance', () => {
       `a container of this node has slot ${slot(0)} already, by C:0:node-a`,
     )
     expect(usage()?.[slot(0)]).toBe('')
-    // Although that is what it was told before.
+    // The list is the same as before.
     await eventually(() => expect(lists).toBeGreaterThan(0))
     ledger.remove({ slot: slot(0), resourceName: 'akri.sh/cam', id: '0' })
     await kubelet.admit(pod('q', 1))
     expect(ledger.list()).toEqual([{ slot: slot(0), resourceName: resource, id: slot(0) }])
   })
 
-  it('R39 R80 R111 R113 A18 claims the slots that the kubelet chose, and gives all that the device has', async () => {
+  it('R39 R80 R111 R113 A18 claims the slots that the kubelet chose, and answers with properties, mounts and device nodes of the device', async () => {
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     const answer = await kubelet.admit(pod('p', 2, 1))
@@ -197,7 +197,7 @@ describe('the device plugin of an Instance', () => {
     expect(usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'node-a', [slot(2)]: 'node-a' })
   })
 
-  it('R85 R87 R112 A17 refuses a slot that another node took a moment ago, claims nothing, and says at once what is left', async () => {
+  it('R85 R87 R112 A17 refuses a slot that another node has just claimed, claims nothing, and sends the remaining slots at once', async () => {
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     // The other node wins the race between the kubelet's choice and our claim.
@@ -224,7 +224,7 @@ describe('the device plugin of an Instance', () => {
     const release = async () => cluster.releaseSlot(key, slot(0), node)
     let released: unknown = 'not tried'
     vi.spyOn(cluster, 'claimSlot').mockImplementation(async (where, which, who) => {
-      // The one before is claimed by now, and the kubelet lists neither.
+      // The first slot is claimed by now, and the kubelet lists neither slot.
       if (which === slot(1))
         released = await plugins.claims.release(slot(0), systemClock.monotonicMs(), release)
       return claim(where, which, who)
@@ -234,7 +234,7 @@ describe('the device plugin of an Instance', () => {
     expect(usage()).toEqual({ [slot(0)]: 'node-a', [slot(1)]: 'node-a', [slot(2)]: '' })
   })
 
-  it('A16 gives slots that its node still holds to the next Pod', async () => {
+  it('A16 allocates slots that its node still claims to the next Pod', async () => {
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     await kubelet.admit(pod('p', 3))
@@ -246,14 +246,14 @@ describe('the device plugin of an Instance', () => {
     expect(usage()).toEqual(held)
   })
 
-  it('R82 neither gives nor offers a device that its handler does not see', async () => {
+  it('R82 neither allocates nor offers a device that its handler does not report', async () => {
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     await plugins.serve({ ...served, healthy: false })
     await eventually(() =>
       expect(kubelet.resource(resource)).toMatchObject({ capacity: 3, allocatable: 0 }),
     )
-    // A kubelet that has not heard of it yet.
+    // The kubelet does not know the change yet.
     const plugin = new InstancePlugin(
       { ...served, healthy: false },
       {
@@ -295,7 +295,7 @@ describe('the device plugin of an Instance', () => {
     )
   })
 
-  it('A19 gives the current properties of the device', async () => {
+  it('A19 answers with the current properties of the device', async () => {
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     await plugins.serve({ ...served, properties: { NODE: '/dev/video7' } })
@@ -331,7 +331,7 @@ describe('the device plugin of an Instance', () => {
     'cam-a19705-0',
     'ä\n',
   ])(
-    'A20 A22 refuses the id %j, which is none of a slot of its Instance, and claims nothing',
+    'A20 A22 refuses the id %j, which is no slot of its Instance, and claims nothing',
     async (id) => {
       await plugins.serve(served)
       await expect(allocate(slot(0), id)).rejects.toThrow(
@@ -341,7 +341,7 @@ describe('the device plugin of an Instance', () => {
     },
   )
 
-  it('A20 shows no more than the beginning of an id that it refuses', async () => {
+  it('A20 quotes only the beginning of a refused id', async () => {
     await plugins.serve(served)
     await expect(allocate('x'.repeat(100_000))).rejects.toThrow(
       `"${'x'.repeat(200)}" is not a slot of Instance cam-8120fe`,
@@ -352,16 +352,19 @@ describe('the device plugin of an Instance', () => {
     ['node-b', 'node-b'],
     ['C:0:node-b', 'node-b'],
     ['C:0:node-a', 'node-a'],
-  ])('R84 R85 refuses a slot that %s has, and says which node that is', async (holder, at) => {
-    await plugins.serve(served)
-    await cluster.claimSlot(key, slot(1), holder)
-    await expect(allocate(slot(0), slot(1))).rejects.toThrow(
-      `slot cam-8120fe-1 is taken by node ${at}`,
-    )
-    expect(usage()).toEqual({ [slot(0)]: '', [slot(1)]: holder, [slot(2)]: '' })
-  })
+  ])(
+    'R84 R85 refuses a slot that %s claims, and names the node of the claim',
+    async (holder, at) => {
+      await plugins.serve(served)
+      await cluster.claimSlot(key, slot(1), holder)
+      await expect(allocate(slot(0), slot(1))).rejects.toThrow(
+        `slot cam-8120fe-1 is taken by node ${at}`,
+      )
+      expect(usage()).toEqual({ [slot(0)]: '', [slot(1)]: holder, [slot(2)]: '' })
+    },
+  )
 
-  it('R84 A13 refuses a slot of an Instance that is on its way out, of which it offers nothing, and of one that is not there', async () => {
+  it('R84 A13 refuses a slot of an Instance that is being deleted, of which it offers nothing, and of a missing Instance', async () => {
     const instance = cluster.instances.get(key) ?? expect.fail()
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
@@ -371,7 +374,7 @@ describe('the device plugin of an Instance', () => {
     }
     const get = vi.spyOn(cluster.instances, 'get').mockReturnValue(leaving)
     await expect(allocate(slot(0))).rejects.toThrow('Instance cam-8120fe is being deleted')
-    // It says again what there is when it has refused something.
+    // The plugin sends its list again after a refusal.
     await eventually(() =>
       expect(health()).toEqual({ [slot(0)]: false, [slot(1)]: false, [slot(2)]: false }),
     )
@@ -395,7 +398,7 @@ describe('the device plugin of an Instance', () => {
     ).toEqual([])
   })
 
-  it('A21 is registered again when the kubelet has given up on it and has not restarted, on the same socket', async () => {
+  it('A21 is registered again on the same socket when the kubelet has dropped it without a restart', async () => {
     await plugins.serve(served)
     await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(3))
     const before = await readdir(kubelet.pluginDirectory)
@@ -407,7 +410,7 @@ describe('the device plugin of an Instance', () => {
     expect(await readdir(kubelet.pluginDirectory)).toEqual(before)
   })
 
-  it('is registered when a kubelet comes that was not there at first', async () => {
+  it('is registered when a kubelet appears after the start of the agent', async () => {
     await kubelet.close()
     await plugins.serve(served)
     kubelet = await SimulatedKubelet.start({ directory: home.directory })

@@ -26,7 +26,10 @@ describe('a handler in a process of its own', () => {
     await rm(directory, { recursive: true, force: true })
   })
 
-  /** Runs a script as the program, in which `directory` is the one that handlers share with the agent. */
+  /**
+   * Runs a script as the handler program. In it, `directory` is the directory that handlers share
+   * with the agent.
+   */
   function run(script: string): IsolatedHandler {
     const note = (fields: object, message: string) => said.push({ message, fields })
     const log: Logger = { debug: note, info: note, warn: note, error: note, child: () => log }
@@ -49,7 +52,7 @@ describe('a handler in a process of its own', () => {
   const written = (name: string, text: string) =>
     eventually(async () => expect(await readFile(file(name), 'utf8')).toBe(text))
 
-  it('is started again when it ends, each time later up to a ceiling, and is said to have ended with the reason', async () => {
+  it('is restarted after its end, with growing pauses up to a ceiling, and the log has the reason of its end', async () => {
     run('process.exit(3)')
     const waits: number[] = []
     for (let life = 0; life < 9; life++) {
@@ -58,7 +61,7 @@ describe('a handler in a process of its own', () => {
       waits.push(wait)
       await clock.advance(wait)
     }
-    // Each is twice the one before, less a part by chance; none is longer than the ceiling.
+    // Each pause is twice the pause before, less a random part; none is longer than the ceiling.
     for (const [index, wait] of waits.entries()) {
       const most = Math.min(30_000, 500 * 2 ** index)
       expect(wait).toBeGreaterThanOrEqual(most / 2)
@@ -71,7 +74,7 @@ describe('a handler in a process of its own', () => {
     })
   })
 
-  it('begins anew after it has lived for long', async () => {
+  it('restarts with the first pause again after a long life', async () => {
     run(`
       const { existsSync, rmSync, writeFileSync } = require('node:fs')
       writeFileSync(directory + '/lives', 'yes')
@@ -89,7 +92,7 @@ describe('a handler in a process of its own', () => {
     expect(await end()).toBeLessThanOrEqual(500)
   })
 
-  it('is told where the agent is, and nothing of the network of the Pod around it', async () => {
+  it("gets the agent's directory, and no variable of the Pod's network", async () => {
     vi.stubEnv('POD_IP', '10.0.0.1')
     vi.stubEnv('METRICS_PORT', '8080')
     try {
@@ -103,7 +106,7 @@ describe('a handler in a process of its own', () => {
     }
   })
 
-  it('is told to end when the agent lets go of a pipe, and is out of the reach of a Ctrl-C that is meant for the agent', async () => {
+  it('ends when the agent closes a pipe, and gets no Ctrl-C that is meant for the agent', async () => {
     const own = run(`
       const { fstatSync, writeFileSync } = require('node:fs')
       writeFileSync(directory + '/told', [...process.argv.slice(2), fstatSync(0).isSocket()].join(' '))
@@ -116,7 +119,7 @@ describe('a handler in a process of its own', () => {
     expect(Number(group)).toBe(own.pid)
   })
 
-  it('is ended with the agent, by force where it does not end when it is asked to, and is not started again', async () => {
+  it('ends with the agent, by force if it does not end on request, and is not restarted', async () => {
     const own = run(`
       process.on('SIGTERM', () => require('node:fs').writeFileSync(directory + '/asked', 'yes'))
       setInterval(() => {}, 1000)
@@ -133,7 +136,7 @@ describe('a handler in a process of its own', () => {
     expect([own.pid, ends()]).toEqual([undefined, []])
   })
 
-  it('that cannot be started at all is tried again too', async () => {
+  it('that cannot be started is tried again too', async () => {
     vi.spyOn(process, 'execPath', 'get').mockReturnValue(file('no-such-node'))
     try {
       run('')

@@ -40,7 +40,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-/** A socket where somebody listens. */
+/** A socket with a listener. */
 async function socket(file: string): Promise<string> {
   const listener = net.createServer()
   listeners.push(listener)
@@ -50,7 +50,7 @@ async function socket(file: string): Promise<string> {
 
 function register(name: string, endpoint: string, type = 0, shared = false): Promise<string> {
   return new Promise((resolve) => {
-    // A type that the contract does not know is what is sent here too.
+    // The test also sends a type that the contract does not know.
     const endpointType = type as 0
     client.registerDiscoveryHandler({ name, endpoint, endpointType, shared }, (error) =>
       resolve(error?.message ?? 'taken'),
@@ -70,13 +70,13 @@ async function registerPorts(name: string, first: number, last: number): Promise
   return answers
 }
 
-/** Of the endpoints that {@link registerPorts} has registered. */
+/** The endpoints that {@link registerPorts} has registered. */
 const ports = (name: string) =>
   uids(name)
     .map((uid) => Number(uid.split(':').at(-1)))
     .sort((a, b) => a - b)
 
-/** A handler that has one device. */
+/** A handler with one device. */
 const toldHandler = defineDiscoveryHandler({
   name: 'told',
   shared: true,
@@ -88,7 +88,7 @@ const toldHandler = defineDiscoveryHandler({
 })
 
 describe('the registration of handlers', () => {
-  it('takes a socket in its directory, and an address of the network', async () => {
+  it('accepts a socket in its directory, and an address of the network', async () => {
     const file = await socket(path.join(directory, 'a.sock'))
     expect(await register('a', file)).toBe('taken')
     expect(await register('a', 'http://10.0.0.7:10000', 1, true)).toBe('taken')
@@ -98,13 +98,13 @@ describe('the registration of handlers', () => {
     )
   })
 
-  it('A5 is one endpoint however often it is repeated, and follows what it says of sharing', async () => {
+  it('A5 gives one endpoint for repeated requests, and follows a changed value of shared', async () => {
     const file = await socket(path.join(directory, 'a.sock'))
     for (const shared of [false, true]) await register('a', file, 0, shared)
     expect(registry.endpoints('a').map(({ shared }) => shared)).toEqual([true])
   })
 
-  it('A9 refuses what makes no sense with what would be right, and goes on', async () => {
+  it('A9 refuses wrong requests with the values that would be right, and goes on', async () => {
     await mkdir(path.join(directory, 'sub'))
     const outside = await mkdtemp(path.join(os.tmpdir(), 'akri-out-'))
     const elsewhere = await socket(path.join(outside, 'x.sock'))
@@ -136,13 +136,13 @@ describe('the registration of handlers', () => {
     await rm(outside, { recursive: true, force: true })
   })
 
-  it('takes no more than it can remember', async () => {
+  it('accepts a bounded number of endpoints', async () => {
     await registerPorts('other', 1, 1)
     expect(await registerPorts('a', 1, 40)).toEqual(Array(40).fill('taken'))
     expect([ports('a'), ports('other')]).toEqual([range(9, 40), [1]])
     for (let number = 1; number <= 10; number++) await registerPorts(`b${number}`, 1, 32)
     expect(registry.size).toBe(256)
-    // Of all, those went that had registered longest ago; who registers again is the last of them.
+    // The oldest registrations gave way. A repeated registration counts as new.
     expect(['other', 'a', 'b1', 'b2', 'b3'].map(ports)).toEqual([[], [], [], [], range(1, 32)])
     await registerPorts('b3', 1, 1)
     await registerPorts('c', 1, 2)
@@ -150,7 +150,7 @@ describe('the registration of handlers', () => {
     expect(registry.size).toBe(256)
   })
 
-  it('takes no place of a handler that is in use, and refuses where all are', async () => {
+  it('takes no place of an endpoint in use, and refuses if all are in use', async () => {
     const inUse = (...used: number[]) => {
       const end = new AbortController()
       registry.keepUsed(({ uid }) => used.some((port) => uid.endsWith(`:${port}`)), end.signal)
@@ -179,7 +179,7 @@ describe('the registration of handlers', () => {
     expect(registry.size).toBe(256)
   })
 
-  it('A9 survives whatever is sent', async () => {
+  it('A9 survives any input', async () => {
     const text = fc.oneof(
       fc.string(),
       fc.string({ unit: 'binary' }),
@@ -198,7 +198,7 @@ describe('the registration of handlers', () => {
     )
   })
 
-  it('refuses to take the place of an agent that lives, and takes that of one that died', async () => {
+  it('does not replace a living agent, and replaces a dead one', async () => {
     await expect(
       serveRegistration({ directory, registry, clock: systemClock, log: silentLogger }),
     ).rejects.toThrow(/is served by another process/)
@@ -212,7 +212,7 @@ describe('the registration of handlers', () => {
     expect((await stat(server.socket)).isSocket()).toBe(true)
   })
 
-  it('is met by a handler that the SDK serves, whose lists then come through', async () => {
+  it('works with a handler that the SDK serves, whose lists arrive', async () => {
     const handler = defineDiscoveryHandler({
       name: 'told',
       shared: true,
@@ -282,19 +282,19 @@ describe('a flood of registrations', () => {
     expect(await Promise.all(answers)).toEqual(Array(count).fill('taken'))
   }
 
-  it('A5 under names that nobody asks for does not lock out a handler that a Configuration waits for', async () => {
+  it('A5 under names without a Configuration does not lock out a handler that a Configuration waits for', async () => {
     configurations.put(configurationWith())
     await junk(300)
     await serveTold()
     await eventually(() => expect(found()).toEqual(['1']))
-    // Nor does it take the place of the handler once it is in use.
+    // The flood does not replace the handler in use either.
     await junk(300)
     expect(uids('told')).toHaveLength(1)
     expect(registry.size).toBe(256)
   })
 
-  it('A5 under a name that nobody asks for yet does not lock out the handler of that name', async () => {
-    // As a handler of the network does whose Pod gets another address each time.
+  it('A5 under a name without a Configuration yet does not lock out the handler of that name', async () => {
+    // As a handler in a Pod whose address changes each time.
     await registerPorts('told', 1, 40)
     await serveTold()
     await eventually(() =>
@@ -305,7 +305,7 @@ describe('a flood of registrations', () => {
     expect(uids('told')).toHaveLength(32)
   })
 
-  it('A5 under a name that is asked for does not lock out its handler once nobody is found at the others', async () => {
+  it('A5 under a name with a Configuration does not lock out its handler once the other endpoints do not answer', async () => {
     configurations.put(configurationWith())
     for (const port of range(1, 32)) await register('told', `http://127.0.0.1:${port}`, 1)
     await eventually(() => {
@@ -321,7 +321,7 @@ describe('a flood of registrations', () => {
     expect(uids('told')).toHaveLength(32)
   })
 
-  it('A5 is followed by the return of a handler that lives and gave way', async () => {
+  it('A5 ends with the return of a living handler that had given way', async () => {
     await server.close()
     const clock = new ManualClock()
     server = await serveRegistration({ directory, registry, log: silentLogger, clock })

@@ -63,7 +63,7 @@ const list = async () =>
   )
 
 describe('the slots of containers, by their annotations', () => {
-  it('R39 R40 R91 are those of containers that have not ended, of both levels', async () => {
+  it('R39 R40 R91 are those of containers that have not ended, at both levels', async () => {
     containers = [
       container('a', RUNNING, {
         'my-cam-8120fe-0': 'my-cam-8120fe-0',
@@ -78,7 +78,7 @@ describe('the slots of containers, by their annotations', () => {
     })
   })
 
-  it('R40 say which slot an id stands for', async () => {
+  it('R40 map each id to its slot', async () => {
     containers = [container('a', RUNNING, { 'my-cam-a19705-1': 'C:4:my-cam-a19705-1' })]
     const allocated = await new ContainerRuntime(socket).list(AbortSignal.timeout(5000))
     expect(allocated.get('akri.sh/my-cam')?.map(({ slots }) => slots)).toEqual([
@@ -86,14 +86,14 @@ describe('the slots of containers, by their annotations', () => {
     ])
   })
 
-  it('are none of what somebody else wrote', async () => {
+  it('leave out annotations of other programs', async () => {
     containers = [
       container('a', RUNNING, { nonsense: 'x', 'cam-1': 'cam-1', 'cam-8120fe-x': 'C::', '': '' }),
     ]
     expect(await list()).toEqual({})
   })
 
-  it('are not known where the runtime does not answer', async () => {
+  it('are unknown if the runtime does not answer', async () => {
     server.forceShutdown()
     await expect(list()).rejects.toMatchObject({
       code: 'AKRI_ERR_KUBELET_UNAVAILABLE',

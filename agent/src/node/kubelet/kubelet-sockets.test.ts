@@ -62,7 +62,7 @@ function listen(socket: string): Promise<NetServer> {
   return new Promise((resolve) => server.listen(socket, () => resolve(server)))
 }
 
-/** The socket of a process that was killed: the file is there, and nobody behind it. */
+/** The socket of a killed process: a file without a listener. */
 async function deadSocket(socket: string): Promise<void> {
   const child: ChildProcess = spawn(process.execPath, [
     '-e',
@@ -81,7 +81,7 @@ const plugin = {
 }
 
 describe('the sockets of a kubelet', () => {
-  it('A23 are cleared of those that an agent which died has left, and of no others', async () => {
+  it('A23 are cleared of the sockets of a dead agent, and of no others', async () => {
     await deadSocket(path.join(plugins, 'akri-dead.sock'))
     await deadSocket(path.join(plugins, 'other-dead.sock'))
     await listen(path.join(plugins, 'akri-alive.sock'))
@@ -96,7 +96,7 @@ describe('the sockets of a kubelet', () => {
     ])
   })
 
-  it('take a registration with what the kubelet wants to know', async () => {
+  it('accept a registration with the fields that the kubelet needs', async () => {
     let asked: RegisterRequest | undefined
     await kubelet((request) => {
       asked = request
@@ -111,7 +111,7 @@ describe('the sockets of a kubelet', () => {
     })
   })
 
-  it('say why a registration failed, and that it may succeed later', async () => {
+  it('report why a registration failed, as a transient error', async () => {
     await expect(sockets.register(plugin, new AbortController().signal)).rejects.toMatchObject({
       code: 'AKRI_ERR_KUBELET_UNAVAILABLE',
       kind: 'transient',
@@ -125,7 +125,7 @@ describe('the sockets of a kubelet', () => {
     )
   })
 
-  it('give up a registration when they are told to', async () => {
+  it('abort a registration on request', async () => {
     const stop = new AbortController()
     await grpc(path.join(plugins, 'kubelet.sock'), RegistrationService, {
       register: () => stop.abort(),
@@ -133,7 +133,7 @@ describe('the sockets of a kubelet', () => {
     await expect(sockets.register(plugin, stop.signal)).rejects.toThrow(/CANCELLED/)
   })
 
-  it('A21 tell of a kubelet that made its socket anew, and of nothing else', async () => {
+  it('A21 report a kubelet that recreated its socket, and nothing else', async () => {
     await listen(path.join(plugins, 'kubelet.sock'))
     await sockets.open()
     const [restarted, looked] = [vi.fn(), vi.fn()]
@@ -149,7 +149,7 @@ describe('the sockets of a kubelet', () => {
     await eventually(() => expect(restarted).toHaveBeenCalledTimes(1))
   })
 
-  it('A21 tell of one whose socket has the inode number of the one before', async () => {
+  it('A21 report a new socket with the inode number of the old one', async () => {
     const [socket, aside] = [path.join(plugins, 'kubelet.sock'), path.join(directory, 'aside.sock')]
     await listen(socket)
     await link(socket, aside)
@@ -168,7 +168,7 @@ describe('the sockets of a kubelet', () => {
     await eventually(() => expect(restarted).toHaveBeenCalledTimes(1))
   })
 
-  it('add up what all containers of all Pods have', async () => {
+  it('add up the allocations of all containers of all Pods', async () => {
     const devices = (...deviceIds: string[]) => [
       { resourceName: 'akri.sh/cam', deviceIds, topology: undefined },
     ]

@@ -21,10 +21,10 @@ import { LocalService } from './local-service.js'
 let directory: string
 let server: Server
 let front: net.Server
-/** The connections that have been made, and those of them that are still there. */
+/** All connections so far, and the open ones. */
 let made: number
 const connections = new Set<net.Socket>()
-/** Answers what is being asked. */
+/** Answers every request. */
 let waiting: (() => void)[]
 let service: LocalService<RegistrationClient>
 const { signal } = new AbortController()
@@ -89,7 +89,7 @@ const answerAll = () => {
 }
 
 describe('a service of this node', () => {
-  it('is asked over one connection by those who ask at the same time, and over none when nobody asks', async () => {
+  it('uses one connection for simultaneous requests, and none without requests', async () => {
     const all = Promise.all(['a', 'b', 'c'].map(register))
     await asked(3)
     expect(made).toBe(1)
@@ -103,7 +103,7 @@ describe('a service of this node', () => {
     await later
   })
 
-  it('is asked over another connection after an error, and who still waits over the first one gets his answer', async () => {
+  it('uses another connection after an error, and requests on the first connection still get their answers', async () => {
     const first = register('a')
     await asked(1)
     await expect(register('refused')).rejects.toThrow('on purpose')
