@@ -17,7 +17,9 @@ const ALL = [
   ...new Set([...Object.keys(MAY_IMPORT).map((name) => name.split('/')[0]), 'test', 'bench']),
 ]
 
-/** What a folder of agent/src may import besides itself and errors.ts; type-only imports count too. */
+/**
+ * What a folder of agent/src may import besides itself and errors.ts; type-only imports count too.
+ */
 const AGENT_MAY_IMPORT = {
   core: ['agent/src/ports', 'api', 'runtime', 'kube/src/(objects|reconcile-queue)'],
   ports: ['agent/src/core', 'api', 'runtime', 'kube/src/objects'],

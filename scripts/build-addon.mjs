@@ -1,6 +1,6 @@
-// Builds handlers/udev/native/uevent.c for each architecture into handlers/udev/prebuilds. The results are checked in, so
-// that nobody needs a compiler. `--check` fails where they are not of this source, and, with the compiler that made them
-// at hand, where it makes something else of it.
+// Builds handlers/udev/native/uevent.c for each architecture into handlers/udev/prebuilds. The
+// results are checked in, so that nobody needs a compiler. `--check` fails where they are not of
+// this source, and, with the compiler that made them at hand, where it makes something else of it.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -27,7 +27,8 @@ const FLAGS = [
     '-fvisibility=hidden',
     '-fno-stack-protector',
   ],
-  // No library is named, neither here nor in the result: all that is called is in the process that loads it.
+  // No library is named, neither here nor in the result: all that is called is in the process that
+  // loads it.
   ...['-nostdlib', '-U_FORTIFY_SOURCE', '-Wl,-z,relro,-z,now', '-Wl,--build-id=none', '-s'],
 ]
 
@@ -89,7 +90,10 @@ function compile(compiler, output) {
   if (run.status !== 0) fail(`${compiler} failed:\n${run.stderr ?? run.error}`)
 }
 
-/** Undefined where it is not here, or without the C library's headers, which are a package of their own. */
+/**
+ * Undefined where it is not here, or without the C library's headers, which are a package of their
+ * own.
+ */
 function versionOf(compiler) {
   const headers = spawnSync(compiler, ['-fsyntax-only', '-x', 'c', '-'], {
     input: '#include <errno.h>',

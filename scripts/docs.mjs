@@ -1,5 +1,5 @@
-// Writes what docs and chart take from the code: docs/errors.md, the tables of options, the chart's handlers and CRDs.
-// `--check` writes nothing, and fails where something would change.
+// Writes what docs and chart take from the code: docs/errors.md, the tables of options, the chart's
+// handlers and CRDs. `--check` writes nothing, and fails where something would change.
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
@@ -146,7 +146,10 @@ function sources(directory) {
     .sort()
 }
 
-/** The tables of options, and the variables that the chart passes on; both come from the options' schemas. */
+/**
+ * The tables of options, and the variables that the chart passes on; both come from the options'
+ * schemas.
+ */
 async function optionTables() {
   const { agentOptions, akriHandlerOptions, controllerOptions, webhookOptions } = await loadSources(
     'agent/src/program/agent-options.ts',

@@ -1,6 +1,7 @@
-// Builds the file tree of the image below the directory that is given, from what `npm run build` has built: /app with the
-// programs and, in node_modules, the handlers and the SDK that they share. Nothing else is in it; the same sources give the
-// same bytes, modes and times. Prints what it has made.
+// Builds the file tree of the image below the directory that is given, from what `npm run build`
+// has built: /app with the programs and, in node_modules, the handlers and the SDK that they share.
+// Nothing else is in it; the same sources give the same bytes, modes and times. Prints what it has
+// made.
 import { createHash } from 'node:crypto'
 import {
   chmodSync,
@@ -111,7 +112,8 @@ function manifestOf(folder) {
 }
 
 function write(file, content) {
-  // Modules of several programs are in one directory; those that they share are named after what is in them.
+  // Modules of several programs are in one directory; those that they share are named after what is
+  // in them.
   if (existsSync(file) && !readFileSync(file).equals(Buffer.from(content)))
     fail(`${file} would be two different files`)
   mkdirSync(path.dirname(file), { recursive: true })

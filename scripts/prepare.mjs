@@ -56,7 +56,8 @@ function install() {
   const scope = wantsAll ? '--include=dev' : '--omit=dev'
   if (!isInstalled || npm(['ls', '--all', '--silent', scope], 'ignore') !== 0) {
     say(`installing ${wantsAll ? 'all packages' : 'what npm start needs'} (npm install ${scope})`)
-    // `npm ci` wants the lock file to name the binaries of every platform, but a registry can lack some.
+    // `npm ci` wants the lock file to name the binaries of every platform, but a registry can lack
+    // some.
     const args = ['install', scope, '--no-save', '--no-audit', '--no-fund', '--loglevel=error']
     if (npm(args, 'inherit') !== 0) fail('npm install failed: see above')
   }

@@ -11,8 +11,8 @@ export const COMMONJS = [
 ].join(';')
 
 /**
- * How programs are built: into one file, which starts faster and takes half the memory, and into others for what is imported
- * only where it is needed. Handlers stay packages of their own.
+ * How programs are built: into one file, which starts faster and takes half the memory, and into
+ * others for what is imported only where it is needed. Handlers stay packages of their own.
  */
 export function programConfig(
   options: Pick<Options, 'entry' | 'outDir' | 'minify' | 'clean'>,
@@ -22,7 +22,8 @@ export function programConfig(
     platform: 'node',
     target: 'node20',
     splitting: true,
-    // grpc-js loads @grpc/proto-loader, with all of protobufjs, for two services of its own that nobody here serves.
+    // grpc-js loads @grpc/proto-loader, with all of protobufjs, for two services of its own that
+    // nobody here serves.
     noExternal: [/^(?!@akrijs\/handler-|@grpc\/proto-loader$)/],
     external: [/^@akrijs\/handler-/, '@grpc/proto-loader'],
     minify: true,

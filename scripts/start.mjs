@@ -1,5 +1,5 @@
-// `npm start`: the agent on this machine, with the Configurations of examples/standalone. With --demo
-// it runs among simulated cameras and OPC UA servers. All other arguments go to `akri run`.
+// `npm start`: the agent on this machine, with the Configurations of examples/standalone. With
+// --demo it runs among simulated cameras and OPC UA servers. All other arguments go to `akri run`.
 import { spawnSync } from 'node:child_process'
 import path from 'node:path'
 import { root } from './workspaces.mjs'

@@ -2,8 +2,8 @@
 
 /**
  * @param {import('./test-report.mjs').TestReport} report
- * @returns {{ passed: number, failed: string[], skipped: string[] }} a line for each failure and each
- *   skip
+ * @returns {{ passed: number, failed: string[], skipped: string[] }} a line for each failure and
+ * each skip
  */
 export function summarize({ files, unhandled }) {
   const tests = files.flatMap(({ file, tests }) => tests.map((test) => ({ file, ...test })))

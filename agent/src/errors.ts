@@ -1,6 +1,9 @@
 import { defineError } from '@akrijs/runtime'
 
-/** A Secret, ConfigMap or key of a Configuration does not exist. The message names the object, and never a value. */
+/**
+ * A Secret, ConfigMap or key of a Configuration does not exist. The message names the object, and
+ * never a value.
+ */
 export class MissingPropertyError extends defineError('AKRI_ERR_MISSING_PROPERTY', 'transient') {}
 
 /** The kubelet cannot be reached, or refuses a call. */

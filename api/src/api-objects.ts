@@ -89,7 +89,7 @@ export function parseObjectMeta(object: unknown): ObjectMeta<string> | undefined
   return parsed.success ? (present(parsed.data.metadata) as ObjectMeta<string>) : undefined
 }
 
-export type ParsedConfigurationObject =
+type ParsedConfigurationObject =
   | { readonly ok: true; readonly configuration: Configuration }
   | {
       readonly ok: false

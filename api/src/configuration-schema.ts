@@ -20,7 +20,7 @@ export interface Problem {
   readonly message: string
 }
 
-export type ParsedConfiguration =
+type ParsedConfiguration =
   | { readonly ok: true; readonly configuration: ConfigurationManifest }
   | { readonly ok: false; readonly problems: readonly Problem[] }
 

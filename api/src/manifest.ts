@@ -29,7 +29,7 @@ export interface ManifestProblem extends Problem {
   readonly document: number
 }
 
-export interface Manifests {
+interface Manifests {
   readonly manifests: readonly Manifest[]
   readonly problems: readonly ManifestProblem[]
 }

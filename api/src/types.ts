@@ -24,7 +24,7 @@ export interface ConfigurationSpec {
   readonly brokerProperties: Readonly<Record<string, string>>
 }
 
-export interface DiscoveryHandlerInfo {
+interface DiscoveryHandlerInfo {
   readonly name: string
   /**
    * What the handler looks for, in a form that the handler defines; YAML by convention.
@@ -34,7 +34,7 @@ export interface DiscoveryHandlerInfo {
   readonly discoveryProperties: readonly DiscoveryProperty[]
 }
 
-export type DiscoveryProperty =
+type DiscoveryProperty =
   | { readonly name: string; readonly value?: string }
   | {
       readonly name: string
@@ -60,7 +60,7 @@ export type BrokerSpec = BrokerTemplate & {
   readonly updateStrategy?: { readonly type: UpdateStrategy }
 }
 
-export type BrokerTemplate =
+type BrokerTemplate =
   /** A PodSpec: a Pod for each node of an Instance, at most as many as the capacity. */
   | { readonly brokerPodSpec: Readonly<Record<string, unknown>> }
   /** A JobSpec: a Job for each Instance. */
@@ -78,7 +78,7 @@ export type BrokerTemplate =
 export type UpdateStrategy = 'RollingUpdate' | 'OnDelete'
 
 /** `True`: as the spec says. `False`: not so, and `message` says why. `Unknown`: not known yet. */
-export type ConditionStatus = 'True' | 'False' | 'Unknown'
+type ConditionStatus = 'True' | 'False' | 'Unknown'
 
 export interface Condition {
   readonly type: 'HandlerConnected' | 'Discovering' | 'Ready'

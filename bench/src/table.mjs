@@ -1,5 +1,6 @@
 /**
- * @typedef {{ what: string, value: number, unit: string, budget: number, peer?: { name: string, value: number } }} Figure
+ * @typedef {{ what: string, value: number, unit: string, budget: number, peer?: { name: string,
+ * value: number } }} Figure
  */
 
 /**

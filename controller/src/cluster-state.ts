@@ -152,13 +152,17 @@ export class ClusterState {
     return this.#jobsByOwner.get(uid).map((job) => this.jobs.withDeletion(job))
   }
 
-  /** The Pods with the label of an Instance, or of a Configuration: those that its Service selects. */
+  /**
+   * The Pods with the label of an Instance, or of a Configuration: those that its Service selects.
+   */
   podsLabelled(label: 'instance' | 'configuration', key: ObjectKey): Pod[] {
     const index = label === 'instance' ? this.#podsByInstance : this.#podsByConfiguration
     return index.get(key).map((pod) => this.pods.withDeletion(pod))
   }
 
-  /** Calls back with an Instance after it, its Configuration or an object of the Instance changed. */
+  /**
+   * Calls back with an Instance after it, its Configuration or an object of the Instance changed.
+   */
   onInstanceChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
     this.instances.cache.onChange(listener, signal)
     this.configurations.cache.onChange((key) => {

@@ -16,7 +16,7 @@ import type { ClusterState } from './cluster-state.js'
 import { LostNodes } from './nodes/lost-nodes.js'
 import { BrokerServices } from './services/broker-services.js'
 
-export interface ControllerOptions {
+interface ControllerOptions {
   /** A state that has been started. */
   readonly state: ClusterState
   readonly client: ApiClient

@@ -74,7 +74,10 @@ export function controllerOf({
   return ownerReferences?.find(({ controller }) => controller === true)
 }
 
-/** Whether an object belongs to the owner with this uid. Labels prove nothing: any user can write them. */
+/**
+ * Whether an object belongs to the owner with this uid. Labels prove nothing: any user can write
+ * them.
+ */
 export function belongsTo(object: { readonly metadata: ObjectMeta<string> }, uid: string): boolean {
   return controllerOf(object.metadata)?.uid === uid
 }

@@ -4,8 +4,8 @@ import type { NamedObject } from './brokers/broker-template.js'
 
 // The API server records in `managedFields` which manager applied which fields of an object. The
 // format is FieldsV1 of structured-merge-diff: `f:` precedes a field, `k:` the key fields of a list
-// element, `v:` a list element. An empty set stands for the whole field. A change by another manager
-// removes the field from the set of the first.
+// element, `v:` a list element. An empty set stands for the whole field. A change by another
+// manager removes the field from the set of the first.
 
 export type FieldSet = Readonly<Record<string, unknown>>
 

@@ -4,7 +4,7 @@ import type { Pod } from './kubernetes-objects.js'
 import { controllerOf, LABELS } from './labels.js'
 
 /** The state that each scrape reads. */
-export interface MeasuredState {
+interface MeasuredState {
   /** The Pods that have the controller's label. */
   pods(): readonly Pod[]
   leads(): boolean

@@ -16,7 +16,7 @@ import type { KubernetesObject } from './kubernetes-objects.js'
 import { alternativeName, belongsTo } from './labels.js'
 import { FIELD_MANAGER } from './managed-fields.js'
 
-export interface Creation<T> {
+interface Creation<T> {
   readonly namespace: string
   readonly name: string
   /** Identifies what the object is for: part of the other name if the first name is taken. */

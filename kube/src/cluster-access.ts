@@ -26,7 +26,7 @@ export interface Credentials {
   readonly serverName?: string | undefined
 }
 
-export interface AccessOptions {
+interface AccessOptions {
   /** The path of a kubeconfig. @default KUBECONFIG, if there is no service account */
   readonly kubeconfig?: string | undefined
   /** @default process.env */

@@ -6,7 +6,7 @@ import { EVENTS } from './kinds.js'
 import { keyParts, type ObjectEvent, objectKey } from './objects.js'
 import { Resource } from './resource.js'
 
-export interface EventRecorderOptions {
+interface EventRecorderOptions {
   readonly client: ApiClient
   readonly clock: Clock
   /** An Event could not be written, and is dropped. */

@@ -7,7 +7,7 @@ import { type Lease, leaseObject, leaseStep, parseLease, type SeenRenewal } from
 import { objectKey } from './objects.js'
 import { Resource } from './resource.js'
 
-export interface LeaderElectionOptions {
+interface LeaderElectionOptions {
   readonly client: ApiClient
   readonly clock: Clock
   /** The namespace and the name of the Lease. */
@@ -18,7 +18,7 @@ export interface LeaderElectionOptions {
   onError(error: unknown): void
 }
 
-export interface LeaderElectionTiming {
+interface LeaderElectionTiming {
   /**
    * How long other candidates wait for a leader that does not renew, in milliseconds.
    * @default 15000

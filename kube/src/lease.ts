@@ -21,7 +21,7 @@ export interface SeenRenewal {
   readonly seenAt: number
 }
 
-export type LeaseStep =
+type LeaseStep =
   /** Another candidate holds the Lease. */
   | { readonly do: 'wait'; readonly seen: SeenRenewal }
   /** The Lease is free, has run out, or is ours to renew. */

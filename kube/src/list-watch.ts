@@ -32,7 +32,7 @@ export interface ListWatchTiming {
   readonly silenceMs?: number
 }
 
-export type ListWatchEvent =
+type ListWatchEvent =
   /** A list is requested now. */
   | { readonly kind: 'listing' }
   | ({ readonly kind: 'listed' } & List)

@@ -26,7 +26,7 @@ export interface ReconcileResult {
   readonly requeueAfterMs?: number
 }
 
-export interface ReconcileQueueTiming {
+interface ReconcileQueueTiming {
   /** The first back-off, in milliseconds; it doubles with each failure of the key. @default 500 */
   readonly initialMs?: number
   /** The longest back-off, in milliseconds. @default 30000 */

@@ -2,7 +2,7 @@ import type { ApiClient, PatchType } from './api-client.js'
 import { ApiError, ObjectNameError } from './errors.js'
 import { type JsonPatch, keyParts, type ObjectKey, type ResourceKind } from './objects.js'
 
-export interface RequestOptions {
+interface RequestOptions {
   readonly signal?: AbortSignal | undefined
   /** @default the limit of the client */
   readonly timeoutMs?: number
@@ -18,7 +18,7 @@ export interface DeleteOptions {
   readonly signal?: AbortSignal
 }
 
-export interface WriteOptions extends RequestOptions {
+interface WriteOptions extends RequestOptions {
   /** `status` for the status subresource. */
   readonly subresource?: 'status'
 }

@@ -10,7 +10,10 @@ import * as resources from './generated/podresources.js'
 const folder = path.join(path.dirname(fileURLToPath(import.meta.url)), '..')
 const peer = (file: string) => new protobuf.Root().loadSync(path.join(folder, file))
 
-/** What protoc 3.21 made of text messages (`protoc --encode`): bytes of another implementation, with what they mean. */
+/**
+ * What protoc 3.21 made of text messages (`protoc --encode`): bytes of another implementation, with
+ * what they mean.
+ */
 const RECORDED = {
   registration: {
     bytes: '0a047564657612172f7661722f6c69622f616b72692f756465762e736f636b',

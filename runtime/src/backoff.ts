@@ -1,4 +1,4 @@
-export interface BackoffOptions {
+interface BackoffOptions {
   /** The first wait, in milliseconds. @default 1000 */
   readonly initialMs?: number
   /** The longest wait, in milliseconds. @default 30000 */

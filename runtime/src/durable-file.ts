@@ -36,7 +36,7 @@ export async function replaceFile(file: string, content: string): Promise<void> 
 }
 
 /** The content of a file of ours, or the reason why the file cannot be used. */
-export type FileContent<T> =
+type FileContent<T> =
   | { readonly state: 'absent' }
   | { readonly state: 'read'; readonly value: T }
   /** The file was moved to `movedTo`, for a person to read. */

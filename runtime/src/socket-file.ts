@@ -75,7 +75,7 @@ export function isServed(file: string): Promise<boolean> {
   })
 }
 
-export function absent(error: unknown): undefined {
+function absent(error: unknown): undefined {
   if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
   throw error
 }

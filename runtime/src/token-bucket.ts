@@ -1,6 +1,6 @@
 import type { Clock } from './clock.js'
 
-export interface TokenBucketOptions {
+interface TokenBucketOptions {
   readonly clock: Pick<Clock, 'monotonicMs'>
   /** The tokens at the beginning, and the most tokens. */
   readonly burst: number

@@ -1,5 +1,5 @@
-// The devices of `npm start -- --demo`: simulated cameras and OPC UA servers, each in a process that ends with this one, and on the
-// loopback interface only.
+// The devices of `npm start -- --demo`: simulated cameras and OPC UA servers, each in a process
+// that ends with this one, and on the loopback interface only.
 import { fork } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { mkdtempSync } from 'node:fs'
@@ -10,7 +10,10 @@ import { fileURLToPath } from 'node:url'
 const here = path.dirname(fileURLToPath(import.meta.url))
 const examples = path.join(here, '../../examples')
 
-/** How long the camera that goes away now and then is there, and after how long a device comes back, in milliseconds. */
+/**
+ * How long the camera that goes away now and then is there, and after how long a device comes back,
+ * in milliseconds.
+ */
 const THERE_MS = 50_000
 const AWAY_MS = 10_000
 /** As {@link AWAY_MS}, of one that was killed: it is missed only after some rounds. */
@@ -70,7 +73,8 @@ class SimulatedDevice {
   /** Resolves when it is there. @throws Error where it ends before */
   start() {
     const [file, ...args] = this.#program
-    // In a session of its own: Ctrl-C is for the agent, whose end closes the channel, and that ends the device.
+    // In a session of its own: Ctrl-C is for the agent, whose end closes the channel, and that ends
+    // the device.
     const child = fork(file, [this.#title, ...args], {
       detached: true,
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],

@@ -1,4 +1,5 @@
-// Two OPC UA servers by node-opcua, whose values change. Arguments: title, and where to write the Configuration that finds them.
+// Two OPC UA servers by node-opcua, whose values change. Arguments: title, and where to write the
+// Configuration that finds them.
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'

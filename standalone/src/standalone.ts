@@ -55,7 +55,7 @@ export interface StandaloneAgent {
 }
 
 /** Options for tests. */
-export interface StandaloneTestOptions extends Partial<AgeingOptions> {
+interface StandaloneTestOptions extends Partial<AgeingOptions> {
   readonly clock?: Clock
 }
 

@@ -1,4 +1,5 @@
-// Listens on one port of each address in the arguments. Sends the port first, and then the number of connections on request.
+// Listens on one port of each address in the arguments. Sends the port first, and then the number
+// of connections on request.
 import { once } from 'node:events'
 import net from 'node:net'
 

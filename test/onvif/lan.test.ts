@@ -28,7 +28,10 @@ interface Found {
 const idOf = ({ url, uuid }: Found) => `${url}-${uuid}`
 const idsOf = (devices: readonly Device[]) => devices.map(({ id }) => id).sort()
 
-/** Reads lists until a list has exactly these cameras: on a busy machine some answer after the first round. */
+/**
+ * Reads lists until a list has exactly these cameras: on a busy machine some answer after the first
+ * round.
+ */
 async function untilFound(
   session: SimulatedDiscovery,
   found: readonly Found[],
@@ -146,7 +149,8 @@ describe.skipIf(missing.length > 0)(title, () => {
     const host = cameras('cameras')
     const found = await Promise.all(addresses.map((address) => camera(host, { address })))
     const session = await discover()
-    // A connection that loses its first packets takes one to three seconds. After four failures, the next query comes after 80 s.
+    // A connection that loses its first packets takes one to three seconds. After four failures,
+    // the next query comes after 80 s.
     await untilFound(session, found, 150_000)
     const { probes } = await host.call('counts')
     await until(async () => (await host.call('counts')).probes > probes + 5 * 2 * found.length)
@@ -265,7 +269,8 @@ describe.skipIf(missing.length > 0)(title, () => {
     const host = cameras('cameras')
     const found = await Promise.all(addresses.map((address) => camera(host, { address })))
     const forger = cameras('forger')
-    // Each answer has forty devices: at closed ports of an allowed address, and at addresses of the handler's machine.
+    // Each answer has forty devices: at closed ports of an allowed address, and at addresses of the
+    // handler's machine.
     const forged = (url: string) => ({
       uuid: randomUUID(),
       types: ['dn:NetworkVideoTransmitter'],

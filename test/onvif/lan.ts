@@ -4,7 +4,10 @@ import { promisify } from 'node:util'
 
 const execute = promisify(execFile)
 
-/** A cable from a network to a host: the interface of the host, and its addresses, such as `10.77.0.1/24`. */
+/**
+ * A cable from a network to a host: the interface of the host, and its addresses, such as
+ * `10.77.0.1/24`.
+ */
 export interface Port {
   readonly host: string
   readonly interface?: string
@@ -25,7 +28,10 @@ export function missingForLan(): string[] {
   return []
 }
 
-/** Hosts and networks made of network namespaces, bridges and veth pairs. They have no connection to the networks of the machine. */
+/**
+ * Hosts and networks made of network namespaces, bridges and veth pairs. They have no connection to
+ * the networks of the machine.
+ */
 export class Lan {
   readonly #prefix = `akri-${process.pid}-${++count}`
   readonly #hosts = new Set<string>()
@@ -51,7 +57,8 @@ export class Lan {
       .slice(0, 10)
       .replace(/../g, ':$&')
     await ip(`-n ${here} link set ${name} address 02${mac}`)
-    // One batch, because a host may have hundreds of addresses. `nodad` skips a second of duplicate address detection.
+    // One batch, because a host may have hundreds of addresses. `nodad` skips a second of duplicate
+    // address detection.
     const lines = addresses.map(
       (address) => `addr add ${address} dev ${name}${address.includes(':') ? ' nodad' : ''}`,
     )

@@ -85,7 +85,8 @@ describe('akri run', () => {
           configuration('nulls', nullDevice(`[/bin/sh, -c, 'exec sleep 1000']`)),
         ),
       )
-      // A pipe cannot be opened for writing before a reader opens it, and the reader waits for data.
+      // A pipe cannot be opened for writing before a reader opens it, and the reader waits for
+      // data.
       const { O_WRONLY, O_NONBLOCK } = constants
       await using _pipe = await vi.waitFor(() => open(file, O_WRONLY | O_NONBLOCK), patience)
       expect(await akri.stop(signal)).toBeNull()

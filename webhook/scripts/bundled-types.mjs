@@ -1,5 +1,6 @@
-// Writes src/generated/bundled-types.ts: the fields of a present Kubernetes, from the models of @kubernetes/client-node, which
-// are generated from its OpenAPI. Prints to standard output instead where it is told `--print`.
+// Writes src/generated/bundled-types.ts: the fields of a present Kubernetes, from the models of
+// @kubernetes/client-node, which are generated from its OpenAPI. Prints to standard output instead
+// where it is told `--print`.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import path from 'node:path'

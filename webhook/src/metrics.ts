@@ -3,7 +3,7 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { Verdict } from './review/admission-review.js'
 
 /** The state that is read for each request of the metrics. */
-export interface MeasuredState {
+interface MeasuredState {
   /** The served certificate, PEM; undefined before there is a certificate. */
   certificate(): string | undefined
   types(): { readonly source: string; readonly version: string }

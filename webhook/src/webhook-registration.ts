@@ -19,7 +19,7 @@ const KIND = {
   plural: 'validatingwebhookconfigurations',
 }
 
-export interface WebhookRegistrationOptions {
+interface WebhookRegistrationOptions {
   readonly client: ApiClient
   readonly clock: Clock
   readonly log: Logger

@@ -17,7 +17,7 @@ export interface KeyPair {
   readonly key: string
 }
 
-export interface WebhookServerOptions {
+interface WebhookServerOptions {
   readonly port: number
   /** @default all addresses */
   readonly host?: string

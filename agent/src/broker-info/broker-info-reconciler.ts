@@ -14,7 +14,7 @@ import { FollowedWorkload } from './followed-workload.js'
 import { NO_ORPHANS, type Orphans, planOrphans } from './orphan-plan.js'
 import type { WorkloadDirectories } from './workload-directories.js'
 
-export interface BrokerInfoReconcilerOptions {
+interface BrokerInfoReconcilerOptions {
   readonly cluster: Pick<Cluster, 'instances' | 'reportBrokerInfo' | 'recordEvent'>
   readonly node: NodeName
   /** The slots of running containers, also when their Instance has lost the claim. */
@@ -26,13 +26,19 @@ export interface BrokerInfoReconcilerOptions {
   onChange(instance: ObjectKey): void
 }
 
-/** The least time from one write of an Instance to the next, and from one reading to the next, in milliseconds. */
+/**
+ * The least time from one write of an Instance to the next, and from one reading to the next, in
+ * milliseconds.
+ */
 const WRITE_MS = 900
 const READ_MS = 450
 /** How often a directory is read that cannot be watched, in milliseconds. */
 const POLL_MS = 2000
 
-/** Bounds what all workloads of a node together make the agent write, however often they change their files. */
+/**
+ * Bounds what all workloads of a node together make the agent write, however often they change
+ * their files.
+ */
 export const WRITE_BUDGET = { burst: 100, refillMs: 100 }
 
 interface FollowedInstance {
@@ -147,7 +153,9 @@ export class BrokerInfoReconciler {
     return requeueAfterMs === Number.POSITIVE_INFINITY ? {} : { requeueAfterMs }
   }
 
-  /** Drops the directories of workloads whose slot this node does not hold, and no container has. */
+  /**
+   * Drops the directories of workloads whose slot this node does not hold, and no container has.
+   */
   async #dropFreed(key: ObjectKey, followed: FollowedInstance): Promise<void> {
     const { cluster, ledger, node, directories } = this.#options
     const isFree = (slot: SlotName) => {

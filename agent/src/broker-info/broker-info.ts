@@ -9,24 +9,30 @@ import type { Cluster } from '../ports/cluster.js'
 import { BrokerInfoReconciler } from './broker-info-reconciler.js'
 import { WorkloadDirectories } from './workload-directories.js'
 
-export interface BrokerInfoOptions {
+interface BrokerInfoOptions {
   readonly cluster: Pick<Cluster, 'instances' | 'reportBrokerInfo' | 'recordEvent'>
   readonly node: NodeName
   readonly ledger: Pick<AllocationLedger, 'ofSlot' | 'onChange'>
   readonly clock: Clock
   readonly log: Logger
-  /** The directory of the workloads' directories: the same path for the kubelet, which mounts them. */
+  /**
+   * The directory of the workloads' directories: the same path for the kubelet, which mounts them.
+   */
   readonly directory: string
 }
 
-/** A file is empty when its writer opens it. It is read so long after the first change, in milliseconds. */
+/**
+ * A file is empty when its writer opens it. It is read so long after the first change, in
+ * milliseconds.
+ */
 const SETTLE_MS = 50
 /** How often all files are read in case that a change was missed, in milliseconds. */
 const RESCAN_MS = 30_000
 
 /**
- * What workloads write into their directories becomes `status.brokerInfo` of their Instances. A workload is known by its
- * slot. Its directory starts with the claim. It ends when the slot is free and no container has the slot.
+ * What workloads write into their directories becomes `status.brokerInfo` of their Instances. A
+ * workload is known by its slot. Its directory starts with the claim. It ends when the slot is free
+ * and no container has the slot.
  */
 export class BrokerInfo implements WorkloadDirectoryMaker {
   readonly #options: BrokerInfoOptions
@@ -55,7 +61,10 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     })
   }
 
-  /** Takes over the directories of the agent before. Call it when the Instances and the allocations are known. */
+  /**
+   * Takes over the directories of the agent before. Call it when the Instances and the allocations
+   * are known.
+   */
   async start(): Promise<void> {
     const { cluster, log, directory, ledger } = this.#options
     // Devices are more important than reports: the agent goes on without directories.
@@ -103,7 +112,9 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
     void this.#directories.discard(instance, slot)
   }
 
-  /** Reports at once what the workload has written: its slot is about to be freed. Never rejects. */
+  /**
+   * Reports at once what the workload has written: its slot is about to be freed. Never rejects.
+   */
   async flush(key: ObjectKey, slot: SlotName): Promise<void> {
     await this.#reconciler
       .flush(key, slot)

@@ -3,8 +3,8 @@ import type { BrokerReport } from '../ports/cluster.js'
 import { type Refusal, readWorkload } from './read-workload.js'
 
 /**
- * The directory of one workload, and the files of the last reading. A watch reports only the first change after each reading:
- * a workload that writes in a loop does not wake the agent in a loop.
+ * The directory of one workload, and the files of the last reading. A watch reports only the first
+ * change after each reading: a workload that writes in a loop does not wake the agent in a loop.
  */
 export class FollowedWorkload implements BrokerReport {
   readonly path: string
@@ -40,7 +40,10 @@ export class FollowedWorkload implements BrokerReport {
     this.#isDirty = true
   }
 
-  /** @returns new refusals: each reason once per workload. Rejects as {@link readWorkload} does, and changes nothing then */
+  /**
+   * @returns new refusals: each reason once per workload. Rejects as {@link readWorkload} does, and
+   * changes nothing then
+   */
   async read(): Promise<readonly Refusal[]> {
     this.#isDirty = false
     this.#watch()

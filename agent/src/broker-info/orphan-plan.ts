@@ -2,18 +2,23 @@ import type { Instance, SlotName } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import { entryOf } from '../core/broker-info/broker-info-plan.js'
 
-/** Entries of free slots are left to the node that had the slot so long, and as long again to each further node. */
+/**
+ * Entries of free slots are left to the node that had the slot so long, and as long again to each
+ * further node.
+ */
 export const ORPHAN_MS = 5000
 
 /** The slots of entries that have no claim. */
 export interface Orphans {
-  /** Slots whose entries this node removes: it had the slot, or the time of the other nodes is over. */
+  /**
+   * Slots whose entries this node removes: it had the slot, or the time of the other nodes is over.
+   */
   readonly abandoned: ReadonlySet<SlotName>
   /** Slots whose entries are left to other nodes, and since when. */
   readonly waiting: ReadonlyMap<SlotName, number>
 }
 
-export interface OrphanPlan extends Orphans {
+interface OrphanPlan extends Orphans {
   /** When the next slot is abandoned, in milliseconds. */
   readonly recheckInMs: number | undefined
 }
@@ -21,7 +26,8 @@ export interface OrphanPlan extends Orphans {
 export const NO_ORPHANS: Orphans = { abandoned: new Set(), waiting: new Map() }
 
 /**
- * Decides which entries this node removes although it has no claim on the slot: a node may be lost before it removes its own.
+ * Decides which entries this node removes although it has no claim on the slot: a node may be lost
+ * before it removes its own.
  * @param hasDirectory whether a workload of this node still has the slot
  */
 export function planOrphans(

@@ -3,12 +3,14 @@ import { constants, type Stats } from 'node:fs'
 import { type FileHandle, open, opendir } from 'node:fs/promises'
 
 /** The files of a workload that are reported, and why others are not. */
-export interface WorkloadContents {
+interface WorkloadContents {
   readonly files: ReadonlyMap<string, string>
   readonly refused: readonly Refusal[]
 }
 
-/** Why files are not reported. There is one message for each reason, however many files there are. */
+/**
+ * Why files are not reported. There is one message for each reason, however many files there are.
+ */
 export interface Refusal {
   readonly reason:
     | 'name'
@@ -33,7 +35,9 @@ export const MAX_ENTRIES = 200
 /** A key of a ConfigMap that starts with a letter or a digit. */
 const NAME = /^[A-Za-z0-9][-._A-Za-z0-9]{0,252}$/
 
-/** open(2): finds a file without opening it. Opening a pipe or a device can block or have an effect. */
+/**
+ * open(2): finds a file without opening it. Opening a pipe or a device can block or have an effect.
+ */
 const O_PATH = 0o10000000
 const FIND = O_PATH | constants.O_NOFOLLOW
 const READ = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY
@@ -44,9 +48,9 @@ const GONE = ['ENOENT', 'ENOTDIR', 'ELOOP']
 const DENIED = ['EACCES', 'EPERM', 'EAGAIN', 'EBUSY', 'ETXTBSY']
 
 /**
- * Reads a directory into which a workload writes at the same time. No link is followed, nothing outside of the directory is
- * read, no call blocks, and the bounds hold. Names that start with a dot are skipped: a workload can write a file under such
- * a name and rename the complete file.
+ * Reads a directory into which a workload writes at the same time. No link is followed, nothing
+ * outside of the directory is read, no call blocks, and the bounds hold. Names that start with a
+ * dot are skipped: a workload can write a file under such a name and rename the complete file.
  *
  * Rejects only if the machine is the reason (no file handles, a broken disk).
  */

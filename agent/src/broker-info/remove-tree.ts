@@ -2,7 +2,10 @@ import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
 import { chmod, open, opendir, rename, rmdir, unlink } from 'node:fs/promises'
 
-/** Bounds for a directory into which a process still writes: passes over it, and directories that are moved up. */
+/**
+ * Bounds for a directory into which a process still writes: passes over it, and directories that
+ * are moved up.
+ */
 const MAX_PASSES = 3
 const MAX_MOVES = 100_000
 
@@ -11,9 +14,9 @@ const O_PATH = 0o10000000
 const FIND = O_PATH | constants.O_DIRECTORY | constants.O_NOFOLLOW
 
 /**
- * Removes a directory tree of any size and depth, while another process may still write into it. The tree is never listed as a
- * whole. No link is followed, not even a link that has just replaced a directory. Paths stay short: deeper directories are
- * moved up first.
+ * Removes a directory tree of any size and depth, while another process may still write into it.
+ * The tree is never listed as a whole. No link is followed, not even a link that has just replaced
+ * a directory. Paths stay short: deeper directories are moved up first.
  *
  * Rejects with the system's error if an entry cannot be removed.
  * @param directory only the agent's user may write to its parents

@@ -26,7 +26,10 @@ afterEach(async () => {
 
 const parent = () => path.join(root, 'd/factory_cam-8120fe')
 
-/** Runs a script with what it imports from this folder in a process that is started by another command. */
+/**
+ * Runs a script with what it imports from this folder in a process that is started by another
+ * command.
+ */
 async function runBy(command: readonly string[], script: string): Promise<unknown> {
   const built = path.join(root, 'script.mjs')
   const options = {

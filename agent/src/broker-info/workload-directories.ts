@@ -7,7 +7,7 @@ import { InternalError, type Logger } from '@akrijs/runtime'
 import { removeTree } from './remove-tree.js'
 
 /** The directory of a workload. Its slot identifies the workload. */
-export interface WorkloadDirectory {
+interface WorkloadDirectory {
   readonly instance: ObjectKey
   readonly slot: SlotName
   readonly path: string
@@ -21,8 +21,9 @@ const GONE_PREFIX = '.gone-'
 const STEP = /^[A-Za-z0-9][-.A-Za-z0-9]*$/
 
 /**
- * `<root>/<namespace>_<instance>/<slot>`: a directory for each workload. Any user may write into it; only the agent's user may
- * enter its parents. Each container mounts its own directory and sees no other.
+ * `<root>/<namespace>_<instance>/<slot>`: a directory for each workload. Any user may write into
+ * it; only the agent's user may enter its parents. Each container mounts its own directory and sees
+ * no other.
  */
 export class WorkloadDirectories {
   readonly #root: string
@@ -59,7 +60,10 @@ export class WorkloadDirectories {
     return found
   }
 
-  /** Makes a directory before its slot is claimed, unless there is one. Never rejects: `renew` reports the problem. */
+  /**
+   * Makes a directory before its slot is claimed, unless there is one. Never rejects: `renew`
+   * reports the problem.
+   */
   prepare(instance: ObjectKey, slot: SlotName): Promise<void> {
     return this.#exclusively(async () => {
       const directory = this.#pathOf(instance, slot)
@@ -79,8 +83,8 @@ export class WorkloadDirectories {
   }
 
   /**
-   * Makes a new directory for the next workload of the slot. The workload before may still write into its own directory, which
-   * is moved aside.
+   * Makes a new directory for the next workload of the slot. The workload before may still write
+   * into its own directory, which is moved aside.
    */
   renew(instance: ObjectKey, slot: SlotName): Promise<string> {
     return this.#exclusively(async () => {
@@ -151,7 +155,10 @@ export class WorkloadDirectories {
     await rmdir(parent).catch(() => undefined)
   }
 
-  /** Renames within the parent: a container can change the mode of its directory, so that other operations fail. */
+  /**
+   * Renames within the parent: a container can change the mode of its directory, so that other
+   * operations fail.
+   */
   async #moveAside(directory: string): Promise<void> {
     this.#prepared.delete(directory)
     const aside = path.join(

@@ -4,7 +4,10 @@ import type { BrokerInfoPlan } from '../core/broker-info/broker-info-plan.js'
 
 const MAPS = ['brokerInfo', 'brokerInfoSlots'] as const
 
-/** Changes entries of `status.brokerInfo`, unless an entry has another writer by now, or a writer has lost its slot. */
+/**
+ * Changes entries of `status.brokerInfo`, unless an entry has another writer by now, or a writer
+ * has lost its slot.
+ */
 export function brokerInfoPatch(
   { spec, status, metadata }: Instance,
   { set, remove }: BrokerInfoPlan,

@@ -9,7 +9,7 @@ import {
 import type { Clock } from '@akrijs/runtime'
 import { ClusterBusyError, OutdatedResourceError } from '../errors.js'
 
-export interface InstanceWriterOptions {
+interface InstanceWriterOptions {
   readonly api: Resource
   readonly cache: Reflector<Instance>
   readonly clock: Clock
@@ -42,9 +42,11 @@ export class InstanceWriter {
   }
 
   /**
-   * Carries out the decision for the cached Instance. If another writer was faster, decides again for the Instance on the
-   * server. A decision without a write needs the Instance of the server too, because the cache may be stale.
-   * @throws ClusterBusyError, OutdatedResourceError; ApiError if the server refuses the write itself
+   * Carries out the decision for the cached Instance. If another writer was faster, decides again
+   * for the Instance on the server. A decision without a write needs the Instance of the server
+   * too, because the cache may be stale.
+   * @throws ClusterBusyError, OutdatedResourceError; ApiError if the server refuses the write
+   * itself
    */
   async change<T>(key: ObjectKey, decide: (instance: Instance | undefined) => Step<T>): Promise<T> {
     const { api, cache, clock, random, answerMs } = this.#options
@@ -113,7 +115,8 @@ export class InstanceWriter {
       }
       return undefined
     } catch (error) {
-      // 422: a test of the patch failed. 409: a precondition, or a concurrent write. 404: the Instance is gone.
+      // 422: a test of the patch failed. 409: a precondition, or a concurrent write. 404: the
+      // Instance is gone.
       if (error instanceof ApiError && [404, 409, 422].includes(error.status)) return error
       throw error
     }

@@ -46,7 +46,10 @@ describe('the stale cache of a node', () => {
     return cluster
   }
 
-  /** Both nodes see this Instance. Then the watches fall silent: only the other node sees its own writes. */
+  /**
+   * Both nodes see this Instance. Then the watches fall silent: only the other node sees its own
+   * writes.
+   */
   async function start(deviceUsage: Record<string, string>, capacity = 2): Promise<void> {
     server.put(PATH, { ...instanceWith(deviceUsage, { capacity, nodes: [NODE_A, NODE_B] }) })
     ;[late, other] = [open(NODE_A), open(NODE_B)]

@@ -49,14 +49,17 @@ import { InstanceWriter, outdated } from './instance-writer.js'
 import { PropertySources } from './property-sources.js'
 import { StatusWriter } from './status-writer.js'
 
-export interface KubernetesClusterOptions {
+interface KubernetesClusterOptions {
   readonly client: ApiClient
   readonly clock: Clock
   readonly log: Logger
   readonly node: NodeName
   /** Of [0, 1). @default Math.random */
   readonly random?: () => number
-  /** The time limit of one answer for a change of an Instance, in milliseconds: the kubelet waits for a claim. @default 10000 */
+  /**
+   * The time limit of one answer for a change of an Instance, in milliseconds: the kubelet waits
+   * for a claim. @default 10000
+   */
   readonly answerMs?: number
 }
 

@@ -75,7 +75,10 @@ const users = () => Object.fromEntries(pods.users(resource))
 
 let marks = 0
 
-/** What the server has told so far has been heard: a Pod that came after it is known, and has ended by then. */
+/**
+ * What the server has told so far has been heard: a Pod that came after it is known, and has ended
+ * by then.
+ */
 async function heard(): Promise<void> {
   const mark = `mark-${marks++}`
   put({ name: mark, phase: 'Succeeded', asks: 0 })

@@ -11,7 +11,7 @@ import { type Clock, Listeners, type Logger } from '@akrijs/runtime'
 import type { NodePods } from '../ports/kubelet.js'
 import { type PodText, podDemand } from './pod-demand.js'
 
-export interface KubernetesNodePodsOptions {
+interface KubernetesNodePodsOptions {
   readonly client: ApiClient
   readonly clock: Clock
   readonly log: Logger

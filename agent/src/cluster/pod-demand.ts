@@ -21,8 +21,9 @@ export interface ContainerText {
 }
 
 /**
- * How many devices the containers of a Pod may have now, by resource of Akri. Init containers run in order, and later
- * containers reuse their devices. After the init containers have ended, the kubelet no longer lists their devices
+ * How many devices the containers of a Pod may have now, by resource of Akri. Init containers run
+ * in order, and later containers reuse their devices. After the init containers have ended, the
+ * kubelet no longer lists their devices
  * (https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers).
  */
 export function podDemand({ spec, status }: PodText): ReadonlyMap<string, number> {

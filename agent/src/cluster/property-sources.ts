@@ -18,7 +18,7 @@ import {
 import { MissingPropertyError } from '../errors.js'
 import type { ObjectCache } from '../ports/cluster.js'
 
-export interface PropertySourcesOptions {
+interface PropertySourcesOptions {
   readonly client: ApiClient
   readonly clock: Clock
   readonly log: Logger
@@ -50,7 +50,10 @@ const KINDS = { Secret: SECRETS, ConfigMap: CONFIG_MAPS } as const
 /** The longest wait for the first answer of the API server, in milliseconds. */
 const ANSWER_MS = 10_000
 
-/** The Secrets and ConfigMaps of Configurations, each with its own watch: the agent reads no other objects. */
+/**
+ * The Secrets and ConfigMaps of Configurations, each with its own watch: the agent reads no other
+ * objects.
+ */
 export class PropertySources {
   readonly #options: PropertySourcesOptions
   readonly #sources = new Map<string, Source>()
@@ -168,7 +171,10 @@ export class PropertySources {
   }
 }
 
-/** `data` of a ConfigMap is text and wins over `binaryData`. The latter and all data of a Secret are base64. */
+/**
+ * `data` of a ConfigMap is text and wins over `binaryData`. The latter and all data of a Secret are
+ * base64.
+ */
 function parseData(kind: DataReference['kind'], object: unknown): DataObject | undefined {
   const { metadata, data, binaryData } = object as {
     metadata: { namespace: string; name: string; resourceVersion: string }

@@ -13,7 +13,7 @@ import type { Clock, Logger } from '@akrijs/runtime'
 import { isOwnedBy } from '../core/instances/instance-plan.js'
 import { mergeStatus } from '../core/status/merge-status.js'
 
-export interface StatusWriterOptions {
+interface StatusWriterOptions {
   readonly configurations: Reflector<Configuration>
   readonly instances: Reflector<Instance>
   readonly api: Resource
@@ -29,8 +29,9 @@ type Known = Pick<Configuration, 'metadata' | 'status'>
 const GATHER_MS = 500
 
 /**
- * Writes the status of Configurations on this node, and with it the summary for the cluster. A node writes only if its own
- * part has changed, or if it has changed an Instance that the summary counts: otherwise all nodes would write the same.
+ * Writes the status of Configurations on this node, and with it the summary for the cluster. A node
+ * writes only if its own part has changed, or if it has changed an Instance that the summary
+ * counts: otherwise all nodes would write the same.
  */
 export class StatusWriter {
   readonly #options: StatusWriterOptions
@@ -137,7 +138,8 @@ export class StatusWriter {
     const status = mergeStatus({ configuration: known, instances: owned, node, report, now })
     if (isDeepStrictEqual(known.status, status)) return
     const { resourceVersion } = known.metadata
-    // Only the part of this node is written. The version ensures that the summary counts the current parts.
+    // Only the part of this node is written. The version ensures that the summary counts the
+    // current parts.
     const patch = {
       metadata: { resourceVersion },
       status: { ...status, nodes: { [node]: report } },

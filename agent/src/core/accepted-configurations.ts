@@ -3,8 +3,8 @@ import { keyOf, keyParts, type ObjectKey } from '@akrijs/kube/objects'
 import type { ObjectCache } from '../ports/cluster.js'
 
 /**
- * The Configurations that the agent serves. The name of a resource has no namespace. So of several Configurations with the
- * same name, only the oldest is served, and the others are left out.
+ * The Configurations that the agent serves. The name of a resource has no namespace. So of several
+ * Configurations with the same name, only the oldest is served, and the others are left out.
  */
 export class AcceptedConfigurations implements ObjectCache<Configuration> {
   readonly #all: ObjectCache<Configuration>
@@ -43,7 +43,10 @@ export class AcceptedConfigurations implements ObjectCache<Configuration> {
     return first === configuration ? undefined : first
   }
 
-  /** Also calls back for Configurations of the same name: after a deletion, the next of them is served. */
+  /**
+   * Also calls back for Configurations of the same name: after a deletion, the next of them is
+   * served.
+   */
   onChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
     this.#all.onChange((key) => {
       listener(key)

@@ -37,9 +37,10 @@ export interface CheckpointContent {
 }
 
 /**
- * The state that survives a restart of the agent: device lists, so that devices are offered before a handler answers, and
- * allocations, so that a lost claim of a running container can be restored. It has no Secrets, and no claims: Instances
- * are the truth about claims. Its size follows the device lists and the allocations of the node.
+ * The state that survives a restart of the agent: device lists, so that devices are offered before
+ * a handler answers, and allocations, so that a lost claim of a running container can be restored.
+ * It has no Secrets, and no claims: Instances are the truth about claims. Its size follows the
+ * device lists and the allocations of the node.
  */
 export class Checkpoint {
   readonly #path: string
@@ -56,7 +57,10 @@ export class Checkpoint {
     this.#log = log
   }
 
-  /** @returns the last saved content; nothing if the file is unusable or is from another node, which is logged */
+  /**
+   * @returns the last saved content; nothing if the file is unusable or is from another node, which
+   * is logged
+   */
   async load(): Promise<CheckpointContent> {
     const content = await readDurableFile(this.#path, (json) => {
       const parsed = file.safeParse(json)
@@ -89,8 +93,8 @@ export class Checkpoint {
   }
 
   /**
-   * Writes the content if it has changed; calls before the write starts share it. Resolves after the write. A full disk costs
-   * only the warm start.
+   * Writes the content if it has changed; calls before the write starts share it. Resolves after
+   * the write. A full disk costs only the warm start.
    */
   save(content: () => CheckpointContent): Promise<void> {
     this.#next ??= this.#writing.then(async () => {

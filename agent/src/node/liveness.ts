@@ -6,7 +6,7 @@ export interface ServedPlugin {
   readonly socket: string
 }
 
-export interface LivenessOptions {
+interface LivenessOptions {
   /** The socket on which handlers register. */
   readonly registration: string
   /** The device plugins that are served now. */
@@ -15,16 +15,21 @@ export interface LivenessOptions {
   readonly log: Logger
 }
 
-/** How many device plugins are dialled per probe: 1,000 plugins would take 0.2 s of processor time. */
+/**
+ * How many device plugins are dialled per probe: 1,000 plugins would take 0.2 s of processor time.
+ */
 const DIALS = 32
 
 /**
- * How long a device plugin may be silent, in milliseconds. Its server detects a removed socket within two seconds. A
- * registration that is under way then takes ten seconds at most.
+ * How long a device plugin may be silent, in milliseconds. Its server detects a removed socket
+ * within two seconds. A registration that is under way then takes ten seconds at most.
  */
 const MEND_MS = 15_000
 
-/** Checks that the agent's own sockets answer. If a socket stays silent, the kubelet should restart the agent. */
+/**
+ * Checks that the agent's own sockets answer. If a socket stays silent, the kubelet should restart
+ * the agent.
+ */
 export class Liveness {
   readonly #options: LivenessOptions
   /** Sockets that did not answer the last dial, and since when. */
@@ -37,7 +42,10 @@ export class Liveness {
     this.#options = options
   }
 
-  /** Dials the registration socket, and device plugins in turn. @returns the problem; undefined if there is none */
+  /**
+   * Dials the registration socket, and device plugins in turn. @returns the problem; undefined if
+   * there is none
+   */
   async problem(): Promise<string | undefined> {
     const found = (await this.#problemOfRegistration()) ?? (await this.#problemOfPlugins())
     if (found !== this.#problem) {
@@ -72,7 +80,9 @@ export class Liveness {
     return lost && `the device plugin of ${lost.resourceName} does not answer on ${lost.socket}`
   }
 
-  /** Silent plugins are dialled in each probe, because the kubelet counts consecutive failures only. */
+  /**
+   * Silent plugins are dialled in each probe, because the kubelet counts consecutive failures only.
+   */
   #toDial(served: readonly ServedPlugin[]): ServedPlugin[] {
     const isSilent = ({ socket }: ServedPlugin) => this.#silent.has(socket)
     const again = served.filter(isSilent).slice(0, DIALS)

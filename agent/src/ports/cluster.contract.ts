@@ -16,7 +16,10 @@ import {
 
 export type { ClusterUnderTest } from './tested-cluster.contract.js'
 
-/** The behaviour of every adapter of the port. Tests wait for changes: an API server sends them after its answer. */
+/**
+ * The behaviour of every adapter of the port. Tests wait for changes: an API server sends them
+ * after its answer.
+ */
 export function clusterContract(name: string, make: () => Promise<ClusterUnderTest>): void {
   describe(`the contract of a cluster: ${name}`, () => {
     const tested = new TestedCluster()

@@ -3,22 +3,26 @@ import type { NodeName, ObjectEvent, ObjectKey } from '@akrijs/kube/objects'
 import type { DiscoveryProperties } from '@akrijs/runtime/handler'
 
 /**
- * The cluster, as the agent's core uses it: custom resources, with the conflict rules of an API server. Every write tests
- * the state that it expects; a lost race is an answer, not an error. A rejected promise means that the cluster did not
- * answer: the state is unknown, and the caller tries again later.
+ * The cluster, as the agent's core uses it: custom resources, with the conflict rules of an API
+ * server. Every write tests the state that it expects; a lost race is an answer, not an error. A
+ * rejected promise means that the cluster did not answer: the state is unknown, and the caller
+ * tries again later.
  */
 export interface Cluster {
   readonly configurations: ObjectCache<Configuration>
   readonly instances: ObjectCache<Instance>
 
-  /** The present Configuration, which may be newer than the cache; undefined if it does not exist. */
+  /**
+   * The present Configuration, which may be newer than the cache; undefined if it does not exist.
+   */
   readConfiguration(key: ObjectKey): Promise<Configuration | undefined>
 
   /** Creates an Instance. Slots of its capacity that `deviceUsage` leaves out are free. */
   createInstance(instance: InstanceDraft): Promise<'created' | 'exists'>
   /**
    * Adds the node to `spec.nodes`.
-   * @param claims of the node's containers. The join also claims those of these slots that are free, as `restoreSlot` does.
+   * @param claims of the node's containers. The join also claims those of these slots that are
+   * free, as `restoreSlot` does.
    */
   joinInstance(
     key: ObjectKey,
@@ -26,18 +30,21 @@ export interface Cluster {
     claims?: DeviceUsage,
   ): Promise<'joined' | 'already-joined' | 'gone'>
   /**
-   * Removes the node from `spec.nodes` and releases its slots. The last node deletes the Instance, unless another node
-   * joins at that moment.
+   * Removes the node from `spec.nodes` and releases its slots. The last node deletes the Instance,
+   * unless another node joins at that moment.
    */
   leaveInstance(key: ObjectKey, node: NodeName): Promise<'left' | 'deleted' | 'gone'>
-  /** Writes the fields that the Configuration and the device decide. Adds or removes slots to fit `capacity`. */
+  /**
+   * Writes the fields that the Configuration and the device decide. Adds or removes slots to fit
+   * `capacity`.
+   */
   updateInstance(key: ObjectKey, fields: InstanceChange): Promise<'updated' | 'gone'>
 
   /** Compare-and-swap of one slot: writes `usage` only if the slot is free. */
   claimSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<SlotClaim>
   /**
-   * As `claimSlot`, for a container that uses the slot already: also writes a claim beyond the capacity, and a claim in an
-   * Instance that is full.
+   * As `claimSlot`, for a container that uses the slot already: also writes a claim beyond the
+   * capacity, and a claim in an Instance that is full.
    */
   restoreSlot(key: ObjectKey, slot: SlotName, usage: string): Promise<SlotClaim>
   /** Compare-and-swap of one slot: frees the slot only if it still holds `usage`. */
@@ -56,8 +63,8 @@ export interface Cluster {
   onPropertiesChanged(listener: (configuration: ObjectKey) => void, signal: AbortSignal): void
 
   /**
-   * Writes the reports of this node's workloads to `status.brokerInfo` of the Instance, if they changed. Entries of other
-   * nodes' workloads stay, and so does `generation`.
+   * Writes the reports of this node's workloads to `status.brokerInfo` of the Instance, if they
+   * changed. Entries of other nodes' workloads stay, and so does `generation`.
    * @throws OutdatedResourceError if the installed custom resource has no such field
    */
   reportBrokerInfo(
@@ -75,7 +82,10 @@ export interface Cluster {
 /** The claims of an Instance, by slot. A free slot has an empty claim. */
 export type DeviceUsage = Instance['spec']['deviceUsage']
 
-/** `taken`: the slot has another claim. `gone`: the Instance or the slot does not exist, or the Instance is full. */
+/**
+ * `taken`: the slot has another claim. `gone`: the Instance or the slot does not exist, or the
+ * Instance is full.
+ */
 export type SlotClaim =
   | { readonly outcome: 'claimed' }
   | { readonly outcome: 'taken'; readonly by: string }
@@ -92,7 +102,9 @@ export interface BrokerReports {
 export interface BrokerReport {
   /** The contents by name. */
   readonly files: ReadonlyMap<string, string>
-  /** Names of files that were written since the last report. They win over files of other workloads. */
+  /**
+   * Names of files that were written since the last report. They win over files of other workloads.
+   */
   readonly fresh: ReadonlySet<string>
 }
 
@@ -107,7 +119,9 @@ export interface InstanceDraft {
 
 /** The present objects of one kind, kept up to date. */
 export interface ObjectCache<T> {
-  /** Resolves when all objects have been seen. Before that, the absence of an object means nothing. */
+  /**
+   * Resolves when all objects have been seen. Before that, the absence of an object means nothing.
+   */
   readonly synced: Promise<void>
   get(key: ObjectKey): T | undefined
   list(): readonly T[]

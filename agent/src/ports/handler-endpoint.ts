@@ -8,8 +8,8 @@ export interface HandlerEndpoint {
   readonly name: string
   readonly shared: boolean
   /**
-   * Opens a discovery. Yields the complete list, and again after every change, until the signal is aborted. Ends or throws
-   * {@link DiscoveryFailedError} when the handler is gone or refuses.
+   * Opens a discovery. Yields the complete list, and again after every change, until the signal is
+   * aborted. Ends or throws {@link DiscoveryFailedError} when the handler is gone or refuses.
    */
   discover(request: DiscoverRequest, signal: AbortSignal): AsyncIterable<DeviceList>
 }
@@ -37,10 +37,10 @@ export interface DiscoverRequest {
 }
 
 /**
- * `invalid-details`: the Configuration is wrong, and a retry cannot help. `unreachable`: nothing listens at the endpoint.
- * `failed`: the handler reported an error, or its stream broke.
+ * `invalid-details`: the Configuration is wrong, and a retry cannot help. `unreachable`: nothing
+ * listens at the endpoint. `failed`: the handler reported an error, or its stream broke.
  */
-export type DiscoveryFailure = 'invalid-details' | 'unreachable' | 'failed'
+type DiscoveryFailure = 'invalid-details' | 'unreachable' | 'failed'
 
 const KINDS = {
   'invalid-details': 'terminal',
@@ -48,7 +48,10 @@ const KINDS = {
   failed: 'transient',
 } as const satisfies Record<DiscoveryFailure, ErrorKind>
 
-/** A handler cannot be reached, refuses the request or stopped to answer. It is a bug if its cause is a bug. */
+/**
+ * A handler cannot be reached, refuses the request or stopped to answer. It is a bug if its cause
+ * is a bug.
+ */
 export class DiscoveryFailedError extends AkriError {
   readonly failure: DiscoveryFailure
 

@@ -13,13 +13,17 @@ export interface Kubelet {
    */
   register(plugin: PluginRegistration, signal: AbortSignal): Promise<void>
   /**
-   * The device ids that containers of this node hold, from podresources or from the container runtime.
+   * The device ids that containers of this node hold, from podresources or from the container
+   * runtime.
    * @throws KubeletUnavailableError (transient)
    */
   listAllocated(signal: AbortSignal): Promise<Allocations>
   /** Calls back after a restart of the kubelet: all registrations are lost. */
   onRestart(listener: () => void, signal: AbortSignal): void
-  /** Calls back after each periodic read of the plugin directory, with the names of its files, while the kubelet is up. */
+  /**
+   * Calls back after each periodic read of the plugin directory, with the names of its files, while
+   * the kubelet is up.
+   */
   onDirectoryRead(listener: (names: ReadonlySet<string>) => void, signal: AbortSignal): void
 }
 
@@ -33,15 +37,23 @@ export interface PodAllocation {
   readonly slots?: ReadonlyMap<string, SlotName>
 }
 
-/** What the kubelet's list does not tell: Pods without an allocation so far, and Pods that have ended. */
+/**
+ * What the kubelet's list does not tell: Pods without an allocation so far, and Pods that have
+ * ended.
+ */
 export interface NodePods {
   /** Whether all Pods have been seen. Before that, the absence of a Pod means nothing. */
   readonly synced: boolean
   /** How far the watch of Pods may be behind the kubelet, in milliseconds. */
   readonly lagMs: number
-  /** The Pods that request the resource and may have containers, with the largest number of ids of these containers. */
+  /**
+   * The Pods that request the resource and may have containers, with the largest number of ids of
+   * these containers.
+   */
   users(resourceName: string): ReadonlyMap<ObjectKey, number>
-  /** Whether all containers of the Pod have ended for good. The kubelet may still list such a Pod. */
+  /**
+   * Whether all containers of the Pod have ended for good. The kubelet may still list such a Pod.
+   */
   hasEnded(pod: ObjectKey): boolean
   /** Calls back after a Pod has ended or was deleted. */
   onGone(listener: () => void, signal: AbortSignal): void

@@ -8,7 +8,10 @@ export interface AgentObserver {
   allocated(level: PluginLevel, result: 'granted' | 'refused'): void
   claimed(level: PluginLevel, outcome: 'claimed' | 'taken' | 'gone'): void
   reclaimed(): void
-  /** A lost claim of a running container was written again, has a conflict, or belongs to an unknown slot. */
+  /**
+   * A lost claim of a running container was written again, has a conflict, or belongs to an unknown
+   * slot.
+   */
   restored(outcome: 'restored' | 'taken' | 'unknown'): void
   /** The result of a registration with the kubelet. */
   registered(result: 'accepted' | 'failed'): void

@@ -12,7 +12,10 @@ export interface ClusterUnderTest {
   removeConfiguration(
     configuration: Pick<ConfigurationManifest, 'namespace' | 'name'>,
   ): Promise<void>
-  /** Closes the adapter and opens it again on the same objects. An adapter without state of its own has none. */
+  /**
+   * Closes the adapter and opens it again on the same objects. An adapter without state of its own
+   * has none.
+   */
   restart?(): Promise<Cluster>
   dispose(): Promise<void>
 }

@@ -57,7 +57,10 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-/** Lists two devices, or one device if the details do not ask for two; throws a TypeError if `found` is false. */
+/**
+ * Lists two devices, or one device if the details do not ask for two; throws a TypeError if `found`
+ * is false.
+ */
 const handler = defineDiscoveryHandler({
   name: 'told',
   shared: true,

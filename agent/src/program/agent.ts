@@ -21,7 +21,7 @@ import type { Cluster } from '../ports/cluster.js'
 import type { Kubelet } from '../ports/kubelet.js'
 import { type AgentObserver, noopObserver } from '../ports/observer.js'
 
-export interface AgentOptions extends Partial<AgeingOptions> {
+interface AgentOptions extends Partial<AgeingOptions> {
   readonly cluster: Cluster
   readonly kubelet: Kubelet
   readonly clock: Clock
@@ -31,7 +31,8 @@ export interface AgentOptions extends Partial<AgeingOptions> {
   readonly handlersDirectory: string
   readonly checkpointFile: string
   /**
-   * The directory of the directories in which brokers report: an absolute path, the same path for the kubelet.
+   * The directory of the directories in which brokers report: an absolute path, the same path for
+   * the kubelet.
    * @default brokers cannot report
    */
   readonly brokerInfoDirectory?: string
@@ -41,7 +42,9 @@ export interface AgentOptions extends Partial<AgeingOptions> {
   readonly embedded: readonly EmbeddedHandler[]
   /** A claim without a container is released after so many milliseconds. @default 20000 */
   readonly slotGraceMs?: number
-  /** A slot that another node frees is reserved for that node so many milliseconds. @default 15000 */
+  /**
+   * A slot that another node frees is reserved for that node so many milliseconds. @default 15000
+   */
   readonly slotHandoverMs?: number
   /** @default nobody */
   readonly observer?: AgentObserver
@@ -51,7 +54,10 @@ export interface Agent {
   readonly registry: HandlerRegistry
   readonly discovery: Discovery
   readonly plugins: DevicePlugins
-  /** Resolves when all current changes have been reconciled. Retries that are due later do not count. */
+  /**
+   * Resolves when all current changes have been reconciled. Retries that are due later do not
+   * count.
+   */
   settled(): Promise<void>
   /** Dials the agent's own sockets. @returns the problem; undefined if there is none */
   healthy(): Promise<string | undefined>
@@ -60,8 +66,8 @@ export interface Agent {
 }
 
 /**
- * A change waits so many milliseconds for further changes before its reconcile. Requests of the kubelet have the processor
- * first.
+ * A change waits so many milliseconds for further changes before its reconcile. Requests of the
+ * kubelet have the processor first.
  */
 const GATHER_MS = 10
 
@@ -174,7 +180,8 @@ async function startParts(
   configurations.onChange((key) => queue.add(key), signal)
   cluster.instances.onChange((key) => {
     const instance = cluster.instances.get(key)
-    // The name of an Instance begins with the name of its Configuration, also after the Instance is gone.
+    // The name of an Instance begins with the name of its Configuration, also after the Instance is
+    // gone.
     queue.add(
       instance === undefined
         ? (key.slice(0, key.lastIndexOf('-')) as ObjectKey)

@@ -3,7 +3,7 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { AgentObserver, PluginLevel } from '../ports/observer.js'
 
 /** The gauges are computed from this at each scrape. */
-export interface MeasuredState {
+interface MeasuredState {
   readonly node: string
   configurations(): readonly Configuration[]
   instances(): readonly Instance[]

@@ -4,7 +4,10 @@ import { silentLogger, systemClock } from '@akrijs/runtime'
 import { KubernetesCluster } from '../cluster/kubernetes-cluster.js'
 import type { ClusterUnderTest } from '../ports/tested-cluster.contract.js'
 
-/** The Kubernetes adapter for the contract of a cluster. Its `dispose` deletes the Configurations, not the client. */
+/**
+ * The Kubernetes adapter for the contract of a cluster. Its `dispose` deletes the Configurations,
+ * not the client.
+ */
 export function kubernetesClusterUnderTest(client: ApiClient): ClusterUnderTest {
   const api = new Resource(client, CONFIGURATIONS)
   const applied = new Set<ObjectKey>()

@@ -18,7 +18,10 @@ const METADATA = {
   creationTimestamp: '',
 }
 
-/** By default the Instance `cam-8120fe` of the Configuration `cam`: two slots of a device that `node-a` sees. */
+/**
+ * By default the Instance `cam-8120fe` of the Configuration `cam`: two slots of a device that
+ * `node-a` sees.
+ */
 export function instanceWith(
   deviceUsage: Instance['spec']['deviceUsage'],
   spec: Partial<Instance['spec']> = {},

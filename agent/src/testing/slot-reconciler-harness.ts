@@ -10,7 +10,8 @@ import { KubeletUnavailableError } from '../errors.js'
 import type { NodePods, PodAllocation } from '../ports/kubelet.js'
 import { instanceWith } from './objects.js'
 
-// For tests of the slot reconciler: the Instance `cam-8120fe`, and a Pod that may use its slots by both resources.
+// For tests of the slot reconciler: the Instance `cam-8120fe`, and a Pod that may use its slots by
+// both resources.
 
 export const key = objectKey('default', 'cam-8120fe')
 export const pod = objectKey('default', 'pod')
@@ -33,7 +34,10 @@ export class SlotReconcilerHarness {
   readonly stop = new AbortController()
   /** The list of the kubelet; undefined while the kubelet refuses. */
   listed: Map<string, PodAllocation[]> | undefined = new Map()
-  /** The Pods that request a resource, and how many ids each may have; undefined if Pods are not watched. */
+  /**
+   * The Pods that request a resource, and how many ids each may have; undefined if Pods are not
+   * watched.
+   */
   users: Map<ObjectKey, number> | undefined
   /** Whether all Pods have been seen. */
   synced = true

@@ -3,7 +3,7 @@ import { askAgent } from '../control/control-client.js'
 import { UsageError } from '../errors.js'
 
 /** The kinds of objects, as the paths of the API name them. */
-export type Kind = 'configurations' | 'instances'
+type Kind = 'configurations' | 'instances'
 
 const KINDS: Readonly<Record<string, Kind>> = {
   configurations: 'configurations',

@@ -1,9 +1,9 @@
 import type { WriteStream } from 'node:tty'
 
 /** The part of a terminal that is used. */
-export type Terminal = Pick<WriteStream, 'write' | 'columns' | 'rows' | 'on' | 'off'>
+type Terminal = Pick<WriteStream, 'write' | 'columns' | 'rows' | 'on' | 'off'>
 
-export interface LiveViewOptions {
+interface LiveViewOptions {
   readonly terminal: Terminal
   /** The present picture, as lines that fit. */
   draw(size: { readonly columns: number; readonly rows: number }): readonly string[]

@@ -54,7 +54,7 @@ function linesOf(text: string): string[] {
 
 /** The text without control characters that a terminal would obey. */
 export function printable(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these characters must not reach the terminal
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they must not reach the terminal
   return text.replace(/[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '\u{fffd}')
 }
 

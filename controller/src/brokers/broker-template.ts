@@ -24,7 +24,7 @@ export interface NamedObject {
   readonly [field: string]: unknown
 }
 
-export interface PodOptions {
+interface PodOptions {
   readonly instance: Instance
   readonly node: NodeName
   readonly spec: Fields
@@ -74,7 +74,7 @@ export function jobName(
   return jobObjectName(`${metadata.name}-${generation}-job`)
 }
 
-export interface JobOptions {
+interface JobOptions {
   readonly instance: Instance
   readonly spec: Fields
   readonly hash: string

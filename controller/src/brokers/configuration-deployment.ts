@@ -7,7 +7,7 @@ import { isAsApplied } from '../managed-fields.js'
 import { brokerDeployment, deploymentName } from './broker-template.js'
 import { isRefused } from './pod-state.js'
 
-export interface ConfigurationDeploymentOptions {
+interface ConfigurationDeploymentOptions {
   readonly state: ClusterState
   readonly log: Logger
 }
@@ -59,7 +59,9 @@ export class ConfigurationDeployment {
   }
 }
 
-/** Whether a ReplicaSet of the Deployment made the Pod: its name ends with the template's digest. */
+/**
+ * Whether a ReplicaSet of the Deployment made the Pod: its name ends with the template's digest.
+ */
 function isOf({ metadata }: Pod, deployment: string): boolean {
   const owner = controllerOf(metadata)
   return (

@@ -18,7 +18,7 @@ import { planPods } from './pod-plan.js'
 import { isEnded } from './pod-state.js'
 import { restart } from './restart-backoff.js'
 
-export interface InstanceBrokersOptions {
+interface InstanceBrokersOptions {
   readonly state: ClusterState
   readonly clock: Clock
   readonly log: Logger
@@ -125,7 +125,8 @@ export class InstanceBrokers {
       notBefore: history.notBefore,
       now: clock.wallMs(),
     })
-    // A Job that is deleted in the foreground stays until its Pods, which use the device, have gone.
+    // A Job that is deleted in the foreground stays until its Pods, which use the device, have
+    // gone.
     const removeJob = (job: Job) =>
       state.jobs.remove(job, { propagationPolicy: 'Foreground', signal })
     switch (plan.do) {
@@ -250,7 +251,9 @@ interface BrokerHistory {
 
 const NO_HISTORY: BrokerHistory = { restarts: 0, notBefore: 0, creations: 0, createdAt: 0 }
 
-/** Whether a new broker could run on the node, as far as this can be known without the scheduler. */
+/**
+ * Whether a new broker could run on the node, as far as this can be known without the scheduler.
+ */
 export function isUsable(node: ClusterNode | undefined, nodeSelector: unknown): boolean {
   if (
     node === undefined ||

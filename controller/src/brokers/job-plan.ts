@@ -24,7 +24,7 @@ export interface JobPlanInput {
   readonly now: number
 }
 
-export type JobPlan =
+type JobPlan =
   | { readonly do: 'nothing'; readonly recheckAt?: number }
   | { readonly do: 'create'; readonly restarts: number }
   /** Records the creation in the status of the Instance. */

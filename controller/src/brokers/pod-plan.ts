@@ -27,7 +27,7 @@ export interface PodPlanInput {
   readonly now: number
 }
 
-export interface PodPlan {
+interface PodPlan {
   readonly remove: readonly Removal[]
   readonly create: readonly { readonly node: NodeName; readonly restarts: number }[]
   /** Pods of versions without spec hashes: they count as made from the present spec. */

@@ -1,6 +1,8 @@
 import type { Pod } from '../kubernetes-objects.js'
 
-/** The reasons of a kubelet that does not admit a Pod: a device plugin, or the node, has no room. */
+/**
+ * The reasons of a kubelet that does not admit a Pod: a device plugin, or the node, has no room.
+ */
 const REFUSED = /^(UnexpectedAdmissionError|OutOf.*)$/
 
 export function isEnded({ phase }: Pod): boolean {

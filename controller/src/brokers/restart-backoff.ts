@@ -19,7 +19,7 @@ export function restartsOf({ metadata }: KubernetesObject): number {
 }
 
 /** The last life of a broker. */
-export interface BrokerLife {
+interface BrokerLife {
   /** Restarts in a row before this life. */
   readonly restarts: number
   /** Whether the kubelet did not admit the broker. */

@@ -3,7 +3,7 @@ import { type JsonPatch, type NodeName, pointer } from '@akrijs/kube'
 
 // How a lost node leaves an Instance. A pure function of the Instance.
 
-export type InstanceDeparture =
+type InstanceDeparture =
   | { readonly do: 'nothing' }
   /** No other node sees the device or claims a slot. */
   | { readonly do: 'delete' }

@@ -16,7 +16,7 @@ import { finalizerNodes, finalizerRemoval } from './node-finalizers.js'
 import { resourcesOf } from './node-pods.js'
 import { type NodePresence, type NodePresenceOptions, nodePresence } from './node-presence.js'
 
-export interface LostNodesOptions extends NodePresenceOptions {
+interface LostNodesOptions extends NodePresenceOptions {
   readonly log: Logger
 }
 
@@ -157,7 +157,9 @@ export class LostNodes {
     )
   }
 
-  /** A node that joins, or claims a slot, at the same moment wins: its write changes the version. */
+  /**
+   * A node that joins, or claims a slot, at the same moment wins: its write changes the version.
+   */
   #delete(instance: Instance, signal: AbortSignal): Promise<boolean> {
     const { instances } = this.#options.state
     const { uid, resourceVersion } = instance.metadata

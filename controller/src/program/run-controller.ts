@@ -11,7 +11,9 @@ import type { ControllerProgramOptions } from './controller-options.js'
 /** The replica that holds this Lease leads. */
 const LEASE = 'akri-controller'
 
-/** Runs a replica of the controller until the signal is aborted. Only the replica that leads works. */
+/**
+ * Runs a replica of the controller until the signal is aborted. Only the replica that leads works.
+ */
 export async function runController(
   options: ControllerProgramOptions,
   { log, signal, closer, serveHealth }: ProgramContext,

@@ -9,7 +9,7 @@ import { belongsTo, specHash, specHashOf } from '../labels.js'
 import { isAsApplied } from '../managed-fields.js'
 import { configurationService, instanceService } from './service-template.js'
 
-export interface BrokerServicesOptions {
+interface BrokerServicesOptions {
   readonly state: ClusterState
   readonly log: Logger
 }

@@ -14,7 +14,10 @@ export class TestApi extends FakeApiServer {
     super(systemClock)
   }
 
-  /** @returns the state, after the controller has seen every object, and the client of the controller */
+  /**
+   * @returns the state, after the controller has seen every object, and the client of the
+   * controller
+   */
   async start(): Promise<{ client: ApiClient; state: ClusterState }> {
     const client = await this.open()
     const state = new ClusterState({ client, clock: systemClock, log: silentLogger })

@@ -5,8 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { takeSnapshot } from './snapshot.js'
 
 /**
- * Takes pictures of the camera of this container until the signal is aborted. The last picture is served on `SNAPSHOT_PORT`, if set.
- * The camera's Instance shows when the picture was taken, or why there is none.
+ * Takes pictures of the camera of this container until the signal is aborted. The last picture is
+ * served on `SNAPSHOT_PORT`, if set. The camera's Instance shows when the picture was taken, or why
+ * there is none.
  */
 export async function run(environment: NodeJS.ProcessEnv, signal: AbortSignal): Promise<void> {
   const {

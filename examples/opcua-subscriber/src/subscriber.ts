@@ -10,7 +10,7 @@ import {
   TimestampsToReturn,
 } from 'node-opcua-client'
 
-export interface SubscriberOptions {
+interface SubscriberOptions {
   /** `opc.tcp://host:port/path` */
   readonly url: string
   /** Such as `ns=2;s=Temperature`. */

@@ -4,7 +4,10 @@ import { DeviceCredentials, type PasswordCredential } from '@akrijs/sdk/network'
 /** A user name and a password of a camera. */
 export type Credential = Pick<PasswordCredential, 'username' | 'password'>
 
-/** The credentials of cameras by UUID. Names of properties have `_` for `-`, and UUIDs in either case. */
+/**
+ * The credentials of cameras by UUID. Names of properties have `_` for `-`, and UUIDs in either
+ * case.
+ */
 export function cameraCredentials(properties: DiscoveryProperties, log: Logger): DeviceCredentials {
   return new DeviceCredentials(properties, {
     log,

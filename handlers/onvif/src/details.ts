@@ -37,7 +37,10 @@ export const onvifDetails = z.strictObject({
   discoveryTimeoutSeconds: z.number().int().min(1).max(60).default(1),
   /** Addresses that are probed directly: multicast does not pass a router. @default [] */
   probeAddresses: z.array(address).max(256).default([]),
-  /** Names of the network interfaces to probe on. @default all but the loopback interface and those of container networks */
+  /**
+   * Names of the network interfaces to probe on. @default all but the loopback interface and those
+   * of container networks
+   */
   interfaces: z
     .array(
       z.string().regex(/^[^\s/]{1,15}$/, 'write the name of a network interface, such as eth0'),
@@ -45,7 +48,10 @@ export const onvifDetails = z.strictObject({
     .min(1)
     .max(64)
     .optional(),
-  /** Networks of cameras, besides `probeAddresses`. @default the networks of the interfaces that are probed on */
+  /**
+   * Networks of cameras, besides `probeAddresses`. @default the networks of the interfaces that are
+   * probed on
+   */
   allowedNetworks: z.array(network).max(256).optional(),
   /** Whether the certificates of cameras are verified. @default 'any' */
   certificates: z.enum(['any', 'verify']).default('any'),
@@ -53,7 +59,10 @@ export const onvifDetails = z.strictObject({
   certificateAuthorities: z.string().refine(isCertificate, 'write certificates in PEM').optional(),
   /** Whether media profiles and their URIs are read. @default false */
   mediaProfiles: z.boolean().default(false),
-  /** The parts of a device id. `url`: the URL of the device service, and the UUID. `uuid`: the UUID alone. @default 'url' */
+  /**
+   * The parts of a device id. `url`: the URL of the device service, and the UUID. `uuid`: the UUID
+   * alone. @default 'url'
+   */
   deviceId: z.enum(['url', 'uuid']).default('url'),
   /** The time between two queries of a known camera. @default 600 */
   refreshSeconds: z.number().int().min(60).max(86_400).default(600),

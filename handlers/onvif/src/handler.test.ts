@@ -25,7 +25,8 @@ import {
   type SimulatedCameraOptions,
 } from './testing/index.js'
 
-// All tests of this machine share the loopback interface; each finds only its own cameras by their UUIDs.
+// All tests of this machine share the loopback interface; each finds only its own cameras by their
+// UUIDs.
 alone()
 
 const IP = '127.77.0.1'
@@ -209,7 +210,8 @@ describe('the ONVIF handler', () => {
       ['no scope, by Include of nothing', { scopes: { items: [] } }, false],
       ['any scope, by Exclude of nothing', { scopes: { items: [], action: 'Exclude' } }, true],
     ]
-    // The discoveries also receive the Probes of each other: a busy machine may not read all of them in a second.
+    // The discoveries also receive the Probes of each other: a busy machine may not read all of
+    // them in a second.
     const unhurried = { discoveryTimeoutSeconds: 5 }
     const isFound = async (details: object) =>
       (await find({ ...unhurried, ...details })).length === 1

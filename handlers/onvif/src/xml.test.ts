@@ -183,7 +183,8 @@ describe('XML from the network', () => {
     return document + after
   }
 
-  // Each document is at the limits, or exceeds all but the limit of bytes. An idle machine needs a fifth of the time.
+  // Each document is at the limits, or exceeds all but the limit of bytes. An idle machine needs a
+  // fifth of the time.
   it.each([
     ['elements up to the limit', `<a>${'<b></b>'.repeat(3_999)}</a>`],
     ['attributes of one element up to the limit', `<a ${attributes(2_000)}/>`],

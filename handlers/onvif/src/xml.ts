@@ -55,7 +55,9 @@ export class XmlElement {
     this.text = text.trim()
   }
 
-  /** The first child with the name; with several names, the first child of that child, and so on. */
+  /**
+   * The first child with the name; with several names, the first child of that child, and so on.
+   */
   find(...path: readonly string[]): XmlElement | undefined {
     return path.reduce<XmlElement | undefined>(
       (element, name) => element?.children.find((child) => child.name === name),
@@ -105,7 +107,10 @@ const TEXT = '#text'
 const CDATA = '#cdata'
 const PREFIX = '@'
 
-/** A part of an element as the parser returns it: a text, a CDATA section, or a child under its name. */
+/**
+ * A part of an element as the parser returns it: a text, a CDATA section, or a child under its
+ * name.
+ */
 interface Ordered {
   readonly [TEXT]?: string
   readonly [CDATA]?: readonly Ordered[]
@@ -121,7 +126,8 @@ function rootOf(text: string, maxDepth: number): Ordered {
     cdataPropName: CDATA,
     parseTagValue: false,
     trimValues: false,
-    // decodeReferences() does that: the decoder of the parser would resolve entities of a document type.
+    // decodeReferences() does that: the decoder of the parser would resolve entities of a document
+    // type.
     processEntities: false,
     ignoreDeclaration: true,
     jPath: false,
@@ -158,7 +164,10 @@ function shortened(reason: string): string {
   return reason.length > 200 ? `${reason.slice(0, 200)}…` : reason
 }
 
-/** A comment, a CDATA section, or another part that begins with `<`: a tag can have `<` and `>` in quotes. */
+/**
+ * A comment, a CDATA section, or another part that begins with `<`: a tag can have `<` and `>` in
+ * quotes.
+ */
 const MARKUP =
   /<!--[\s\S]*?-->|<!\[CDATA\[[\s\S]*?\]\]>|<\?|<!|<\/|<(?:[^<>"']|"[^"]*"|'[^']*')*>?/g
 /** A value in a tag, or a name: of the element or of an attribute. */
@@ -213,7 +222,10 @@ function decode(bytes: Uint8Array): string {
 
 const NAMED: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }
 
-/** Characters that XML does not allow (section 2.2), not even as character references. Halves of surrogate pairs are among them. */
+/**
+ * Characters that XML does not allow (section 2.2), not even as character references. Halves of
+ * surrogate pairs are among them.
+ */
 const UNWRITABLE = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu
 
 function decodeReferences(text: string): string {
@@ -236,7 +248,10 @@ function unknown(reference: string): never {
   )
 }
 
-/** The prefixes that an element declares, and the scope around it. A chain, because copies would cost memory under attack. */
+/**
+ * The prefixes that an element declares, and the scope around it. A chain, because copies would
+ * cost memory under attack.
+ */
 interface NamespaceScope {
   readonly declared: ReadonlyMap<string, string>
   readonly parent: NamespaceScope | undefined

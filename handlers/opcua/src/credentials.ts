@@ -39,7 +39,7 @@ export function serverCredentials(
   })
 }
 
-export interface KeyPair {
+interface KeyPair {
   readonly certificate: X509Certificate
   /** PEM, PKCS #8 */
   readonly privateKey: string

@@ -15,9 +15,9 @@ export const PLAIN_KEYS = [
 /** The match keys with a name in braces. */
 export const NAMED_KEYS = ['ATTR', 'ENV', 'ATTRS'] as const
 
-export type PlainKey = (typeof PLAIN_KEYS)[number]
-export type NamedKey = (typeof NAMED_KEYS)[number]
-export type MatchOperator = '==' | '!='
+type PlainKey = (typeof PLAIN_KEYS)[number]
+type NamedKey = (typeof NAMED_KEYS)[number]
+type MatchOperator = '==' | '!='
 
 /** A condition of a rule. */
 export type Match = (

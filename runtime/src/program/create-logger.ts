@@ -11,8 +11,8 @@ export interface LoggerOptions {
 }
 
 /**
- * JSON lines to standard error. An error under `err` becomes its code, message and chain of causes; at level debug, or
- * for a bug, its stack as well. A bug is logged at level error.
+ * JSON lines to standard error. An error under `err` becomes its code, message and chain of causes;
+ * at level debug, or for a bug, its stack as well. A bug is logged at level error.
  * @throws InvalidOptionError if there is no such level
  */
 export function createLogger(

@@ -2,8 +2,8 @@ import path from 'node:path'
 import { InvalidArgumentError, Option } from 'commander'
 
 /**
- * One option of a program. The key of the option in the schema gives its flag (`slotGrace`: `--slot-grace`); the docs and
- * the chart take the rest from here.
+ * One option of a program. The key of the option in the schema gives its flag (`slotGrace`:
+ * `--slot-grace`); the docs and the chart take the rest from here.
  */
 export interface OptionSpec<Value> {
   /** The argument of the flag, such as `<seconds>`. */
@@ -22,7 +22,10 @@ export interface OptionSpec<Value> {
   readonly isRequired?: boolean
   /** The value of the flag without an argument. */
   readonly preset?: string
-  /** The value of the chart, such as `agent.logLevel`. `env`: the variable in the `env` of the component. */
+  /**
+   * The value of the chart, such as `agent.logLevel`. `env`: the variable in the `env` of the
+   * component.
+   */
   readonly chart?: string
 }
 

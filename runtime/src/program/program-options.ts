@@ -23,7 +23,9 @@ export function nodeName(name: string): string {
   )
 }
 
-/** Removes empty variables of these options from the environment: an empty variable counts as unset. */
+/**
+ * Removes empty variables of these options from the environment: an empty variable counts as unset.
+ */
 export function unsetEmpty(
   options: readonly Option[],
   environment: NodeJS.ProcessEnv = process.env,
@@ -32,7 +34,9 @@ export function unsetEmpty(
     if (envVar !== undefined && environment[envVar] === '') delete environment[envVar]
 }
 
-/** Reads the name of a handler's package, or the package's path relative to the working directory. */
+/**
+ * Reads the name of a handler's package, or the package's path relative to the working directory.
+ */
 export function handlerSpecifier(specifier: string): string {
   return isPath(specifier) ? path.resolve(specifier) : specifier
 }

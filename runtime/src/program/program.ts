@@ -12,15 +12,19 @@ export interface Program<Schema extends OptionSchema> {
   readonly options: Schema
   /** The positional arguments, in commander's notation: `<module...>`. @default none */
   readonly argument?: string
-  /** Loads code that may block. SIGINT and SIGTERM end the process at once until it has loaded. @default nothing */
+  /**
+   * Loads code that may block. SIGINT and SIGTERM end the process at once until it has loaded.
+   * @default nothing
+   */
   prepare?(options: OptionsOf<Schema>, args: readonly string[]): Promise<void>
   /** Does the program's work until the signal is aborted. */
   run(options: OptionsOf<Schema>, context: ProgramContext): Promise<void>
 }
 
 /**
- * Runs a program until SIGINT or SIGTERM, and ends the process: with 0 after a run, with 2 if an option makes no sense,
- * else with 1. Standard error names the failure. An error that nothing catches is a bug: it is logged and ends the process.
+ * Runs a program until SIGINT or SIGTERM, and ends the process: with 0 after a run, with 2 if an
+ * option makes no sense, else with 1. Standard error names the failure. An error that nothing
+ * catches is a bug: it is logged and ends the process.
  */
 export async function startProgram<Schema extends OptionSchema & { readonly logLevel: unknown }>(
   program: Program<Schema>,

@@ -3,7 +3,7 @@ import { existsSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { type Clock, messageOf, splitLines } from '@akrijs/runtime'
 
-export interface BrokerProcessOptions {
+interface BrokerProcessOptions {
   readonly file: string
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>

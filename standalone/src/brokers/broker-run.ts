@@ -6,7 +6,7 @@ import { type BrokerCommand, brokerEnvironment, expand, withoutMounts } from './
 import type { BrokerLedger } from './broker-ledger.js'
 import { type BrokerEnd, BrokerProcess } from './broker-process.js'
 
-export interface BrokerRunOptions {
+interface BrokerRunOptions {
   readonly kubelet: SimulatedKubelet
   readonly ledger: BrokerLedger
   readonly clock: Clock
@@ -27,7 +27,7 @@ export interface BrokerRunOptions {
 }
 
 /** The end of a run. */
-export interface BrokerRunEnd extends BrokerEnd {
+interface BrokerRunEnd extends BrokerEnd {
   /** How long the process ran, in milliseconds. */
   readonly ranMs: number
 }

@@ -10,8 +10,8 @@ export interface BrokerSetOptions extends BrokerOptions {
 
 /**
  * The brokers of this machine: one for each Instance whose Configuration has a brokerSpec with a
- * command. A cluster has one Pod for each node of an Instance, or one Job for each Instance. Brokers
- * take slots as Pods do, so that no more brokers run than the capacity allows.
+ * command. A cluster has one Pod for each node of an Instance, or one Job for each Instance.
+ * Brokers take slots as Pods do, so that no more brokers run than the capacity allows.
  */
 export class BrokerSet {
   readonly #options: BrokerSetOptions

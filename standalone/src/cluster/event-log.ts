@@ -1,7 +1,7 @@
 import type { ObjectEvent } from '@akrijs/kube'
 import type { Clock } from '@akrijs/runtime'
 
-export interface RecordedEvent extends ObjectEvent {
+interface RecordedEvent extends ObjectEvent {
   readonly count: number
   readonly firstTimestamp: string
   readonly lastTimestamp: string

@@ -37,7 +37,7 @@ import { EventLog } from './event-log.js'
 import { ObjectStore } from './object-store.js'
 import { PropertyData } from './property-data.js'
 
-export interface StandaloneClusterOptions {
+interface StandaloneClusterOptions {
   readonly file: StateFile
   readonly clock: Clock
   readonly log: Logger
@@ -47,7 +47,10 @@ export interface StandaloneClusterOptions {
 export interface DesiredObjects {
   readonly configurations: readonly ConfigurationManifest[]
   readonly data: readonly KeyedData[]
-  /** Whether all other objects are removed. False while a file is unreadable: its objects are unknown. */
+  /**
+   * Whether all other objects are removed. False while a file is unreadable: its objects are
+   * unknown.
+   */
   readonly complete: boolean
 }
 
@@ -373,7 +376,9 @@ export class StandaloneCluster implements Cluster {
     })
   }
 
-  /** Each change sees the result of the previous change. A refused change rejects for its caller. */
+  /**
+   * Each change sees the result of the previous change. A refused change rejects for its caller.
+   */
   #change<T>(work: (draft: ClusterDraft) => T): Promise<T> {
     return new Promise((resolve, reject) => {
       const make = (draft: ClusterDraft) => {

@@ -30,7 +30,7 @@ export function handlerProblem(
   return undefined
 }
 
-export interface ReportOptions {
+interface ReportOptions {
   readonly loaded: readonly string[]
   fileOf(key: ObjectKey): string | undefined
   readonly log: Logger

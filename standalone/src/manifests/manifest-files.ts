@@ -26,12 +26,14 @@ export interface WatchOptions {
 
 /** Changed files are read after so many quiet milliseconds: editors write in several steps. */
 const QUIET_MS = 100
-/** How often files are read without a change event, in milliseconds: some file systems send none. */
+/**
+ * How often files are read without a change event, in milliseconds: some file systems send none.
+ */
 const POLL_MS = 30_000
 
 /**
- * The content of files, and of the `*.yaml`, `*.yml` and `*.json` of directories. Yields at once and
- * after every change. A file that becomes invalid counts with its last valid content.
+ * The content of files, and of the `*.yaml`, `*.yml` and `*.json` of directories. Yields at once
+ * and after every change. A file that becomes invalid counts with its last valid content.
  */
 export async function* watchManifests(
   paths: readonly string[],
@@ -153,7 +155,10 @@ function withoutDuplicates(
   return { configurations: kept.map(({ content }) => content), data: [...data.values()], files }
 }
 
-/** Resolves once files have changed and are quiet, after the poll interval, or when the signal is aborted. */
+/**
+ * Resolves once files have changed and are quiet, after the poll interval, or when the signal is
+ * aborted.
+ */
 async function nextChange(
   paths: readonly string[],
   { clock, log, signal }: WatchOptions,

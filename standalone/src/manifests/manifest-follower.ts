@@ -4,7 +4,7 @@ import { backoff, Listeners } from '@akrijs/runtime'
 import type { StandaloneCluster } from '../cluster/standalone-cluster.js'
 import { type ManifestSet, type WatchOptions, watchManifests } from './manifest-files.js'
 
-export interface ManifestFollowerOptions extends WatchOptions {
+interface ManifestFollowerOptions extends WatchOptions {
   readonly cluster: StandaloneCluster
 }
 

@@ -44,7 +44,7 @@ function registrationProblem({
   return undefined
 }
 
-export interface PodResourcesSource {
+interface PodResourcesSource {
   admittedPods(): readonly AdmittedPod[]
   allocatable(): readonly { readonly resourceName: string; readonly deviceIds: string[] }[]
 }

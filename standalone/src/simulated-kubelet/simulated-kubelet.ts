@@ -16,12 +16,12 @@ import {
   type SimulatedPod,
 } from './simulated-pod.js'
 
-export interface SimulatedKubeletOptions {
+interface SimulatedKubeletOptions {
   /** The parent of `device-plugins` and `pod-resources`, which hold the sockets. */
   readonly directory: string
 }
 
-export interface ResourceState {
+interface ResourceState {
   readonly capacity: number
   readonly allocatable: number
   readonly allocated: number
@@ -135,7 +135,9 @@ export class SimulatedKubelet {
     this.#changed()
   }
 
-  /** Restarts as a kubelet: it empties the directory of plugins, and keeps Pods by its checkpoint. */
+  /**
+   * Restarts as a kubelet: it empties the directory of plugins, and keeps Pods by its checkpoint.
+   */
   async restart(): Promise<void> {
     await this.#stopServing()
     for (const name of await readdir(this.pluginDirectory))

@@ -8,7 +8,7 @@ export interface SimulatedPod {
   readonly containers: readonly SimulatedContainer[]
 }
 
-export interface SimulatedContainer {
+interface SimulatedContainer {
   readonly name: string
   /** The quantity of each extended resource. */
   readonly resources: Readonly<Record<string, number>>

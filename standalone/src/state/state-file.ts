@@ -4,7 +4,7 @@ import { type Logger, readDurableFile, replaceFile } from '@akrijs/runtime'
 import * as z from 'zod'
 import { StateFileError } from '../errors.js'
 
-export interface KnownConfiguration {
+interface KnownConfiguration {
   readonly uid: string
   readonly generation: number
   readonly creationTimestamp: string

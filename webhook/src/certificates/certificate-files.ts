@@ -10,7 +10,7 @@ import type { KeyPair } from '../webhook-server.js'
  */
 const READ_MS = 10_000
 
-export interface CertificateFilesOptions {
+interface CertificateFilesOptions {
   /** The paths of the PEM files. */
   readonly certFile: string
   readonly keyFile: string

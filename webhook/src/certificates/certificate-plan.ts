@@ -17,13 +17,13 @@ export interface Certificates {
   readonly server: IssuedCertificate
 }
 
-export interface CertificatePlan {
+interface CertificatePlan {
   readonly certificates: Certificates
   /** The time of the next step, in milliseconds since the epoch. */
   readonly nextAt: number
 }
 
-export interface PlanOptions {
+interface PlanOptions {
   readonly now: number
   /** The names that the certificate must have. */
   readonly names: readonly [string, ...string[]]

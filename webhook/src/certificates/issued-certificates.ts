@@ -24,7 +24,7 @@ const MAX_WAIT_MS = 12 * 60 * 60_000
  */
 const CONFLICT_MS = 1000
 
-export interface IssuedCertificatesOptions {
+interface IssuedCertificatesOptions {
   readonly client: ApiClient
   readonly clock: Clock
   readonly log: Logger

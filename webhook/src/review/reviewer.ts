@@ -10,7 +10,7 @@ import type { NamesInUse } from './names-in-use.js'
 /** What happens to a Configuration that cannot be checked, as `failurePolicy` of a webhook. */
 export type FailurePolicy = 'Fail' | 'Ignore'
 
-export interface ReviewerOptions {
+interface ReviewerOptions {
   /** The types of the cluster, or bundled types until the cluster's are read. */
   types(): KubernetesTypes
   readonly handlers: Handlers

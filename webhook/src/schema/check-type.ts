@@ -8,7 +8,7 @@ import {
   type Scalar,
 } from './kubernetes-types.js'
 
-export interface CheckOptions {
+interface CheckOptions {
   readonly types: KubernetesTypes
   readonly root: Root
   /** The path of the value, such as `spec.brokerSpec.brokerPodSpec`. */

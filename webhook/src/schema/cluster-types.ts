@@ -18,7 +18,7 @@ const RETRY = { initialMs: 2000, ceilingMs: VERSION_MS }
 /** The groups of OpenAPI 3 that have the types of specs in Configurations. */
 const GROUPS = ['api/v1', 'apis/batch/v1', 'apis/apps/v1']
 
-export interface ClusterTypesOptions {
+interface ClusterTypesOptions {
   readonly client: ApiClient
   readonly clock: Clock
   readonly log: Logger

@@ -13,7 +13,7 @@ export interface KubernetesTypes {
   readonly types: Readonly<Record<string, Readonly<Record<string, string>>>>
 }
 
-export const SCALARS = [
+const SCALARS = [
   'string',
   'boolean',
   'int32',

@@ -14,7 +14,10 @@ export interface BrokerInfoPlan {
   readonly leftOut: readonly { readonly name: string; readonly slot: SlotName }[]
 }
 
-/** The bounds of one Instance: all that is written to it makes it larger, and everybody who follows it gets the whole. */
+/**
+ * The bounds of one Instance: all that is written to it makes it larger, and everybody who follows
+ * it gets the whole.
+ */
 export const MAX_INSTANCE_ENTRIES = 128
 export const MAX_INSTANCE_BYTES = 65_536
 
@@ -26,9 +29,9 @@ interface Entry {
 }
 
 /**
- * How `brokerInfo` follows from what the workloads of a node have written. Of a name that several have, the one that was
- * written last counts; with its workload it goes, and another one takes its place. Entries of workloads of other nodes stay,
- * and so do those that nobody of ours has written.
+ * How `brokerInfo` follows from what the workloads of a node have written. Of a name that several
+ * have, the one that was written last counts; with its workload it goes, and another one takes its
+ * place. Entries of workloads of other nodes stay, and so do those that nobody of ours has written.
  */
 export function planBrokerInfo(
   { spec: { deviceUsage }, status = {} }: Pick<Instance, 'spec' | 'status'>,
@@ -109,7 +112,10 @@ function entriesOf({
   )
 }
 
-/** Takes out of what is new or has changed what there is no room for; what stands there as it was has its room. */
+/**
+ * Takes out of what is new or has changed what there is no room for; what stands there as it was
+ * has its room.
+ */
 function withinBounds(
   entries: Map<string, Entry>,
   before: ReadonlyMap<string, Entry>,

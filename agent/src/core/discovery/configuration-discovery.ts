@@ -7,7 +7,7 @@ import { type AgedSet, type AgeingOptions, ageDevices, type EndpointList } from 
 import { DiscoverySession, type SessionState } from './discovery-session.js'
 import type { HandlerRegistry } from './handler-registry.js'
 
-export interface ConfigurationDiscoveryOptions extends AgeingOptions {
+interface ConfigurationDiscoveryOptions extends AgeingOptions {
   readonly registry: HandlerRegistry
   readonly clock: Clock
   readonly log: Logger
@@ -23,21 +23,32 @@ export interface DiscoveryStatus {
   readonly endpoints: readonly { readonly uid: string; readonly state: SessionState }[]
 }
 
-/** The discovery of one Configuration: a session for each endpoint of its handler, and the devices of all sessions. */
+/**
+ * The discovery of one Configuration: a session for each endpoint of its handler, and the devices
+ * of all sessions.
+ */
 export class ConfigurationDiscovery {
   readonly uid: string
   readonly #options: ConfigurationDiscoveryOptions
   readonly #sessions = new Map<string, DiscoverySession>()
   readonly #closing = new Set<Promise<void>>()
   #configuration: Configuration
-  /** Lists without a session: from before a restart, of an endpoint that left, or of the handler before an edit. */
+  /**
+   * Lists without a session: from before a restart, of an endpoint that left, or of the handler
+   * before an edit.
+   */
   #orphans: readonly EndpointList[]
-  /** Start of the period without an endpoint; undefined after any answer, because all devices are in lists then. */
+  /**
+   * Start of the period without an endpoint; undefined after any answer, because all devices are in
+   * lists then.
+   */
   #waitingSince: number | undefined
   #isAnswered = false
   #timer = new AbortController()
 
-  /** @param restored lists from before a restart of the agent; no handler has confirmed them since */
+  /**
+   * @param restored lists from before a restart of the agent; no handler has confirmed them since
+   */
   constructor(
     configuration: Configuration,
     restored: readonly EndpointList[],

@@ -27,9 +27,10 @@ export interface AgedSet extends DeviceSet {
 }
 
 /**
- * The devices of a Configuration, from the last list of each endpoint and the time since its stream ended. A device that an open
- * stream no longer lists is gone. Devices of an ended stream stay for the grace periods. A lost endpoint keeps only its own
- * devices: a device that another endpoint no longer lists is gone at once.
+ * The devices of a Configuration, from the last list of each endpoint and the time since its stream
+ * ended. A device that an open stream no longer lists is gone. Devices of an ended stream stay for
+ * the grace periods. A lost endpoint keeps only its own devices: a device that another endpoint no
+ * longer lists is gone at once.
  *
  * @param waitingSince start of the period without an endpoint; undefined while there is an endpoint
  */

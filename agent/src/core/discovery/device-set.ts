@@ -7,7 +7,10 @@ export interface DiscoveredDevice {
   readonly shared: boolean
   /** The uid of the endpoint that lists the device. */
   readonly endpoint: string
-  /** False if the handler is silent for longer than the first grace period: the device is kept and not offered. */
+  /**
+   * False if the handler is silent for longer than the first grace period: the device is kept and
+   * not offered.
+   */
   readonly healthy: boolean
 }
 
@@ -15,8 +18,8 @@ export interface DiscoveredDevice {
 export interface DeviceSet {
   readonly devices: ReadonlyMap<string, DiscoveredDevice>
   /**
-   * Whether a missing device is gone. False while an answer is outstanding (after a start, without a handler): absence of
-   * evidence is not evidence of absence.
+   * Whether a missing device is gone. False while an answer is outstanding (after a start, without
+   * a handler): absence of evidence is not evidence of absence.
    */
   readonly complete: boolean
 }

@@ -22,7 +22,7 @@ export type SessionState =
   /** The session waits until the Configuration changes. */
   | { readonly phase: 'refused'; readonly message: string }
 
-export type SessionFailure =
+type SessionFailure =
   | 'Unreachable'
   | 'HandlerFailed'
   /** The handler has not been asked: a property is not there. */
@@ -32,7 +32,7 @@ export type SessionFailure =
   /** A mistake in akri.js or in an embedded handler. */
   | 'InternalError'
 
-export interface SessionOptions {
+interface SessionOptions {
   readonly clock: Clock
   readonly log: Logger
   readonly random: () => number
@@ -44,7 +44,10 @@ export interface SessionOptions {
 
 /** Between attempts, in milliseconds. An endpoint that registers again is asked at once. */
 const BACKOFF = { initialMs: 500, ceilingMs: 30_000 }
-/** A stream that lasts so long after its first list resets the back-off: a handler may break after each list. */
+/**
+ * A stream that lasts so long after its first list resets the back-off: a handler may break after
+ * each list.
+ */
 const STEADY_MS = BACKOFF.ceilingMs
 
 /** One stream of the endpoint, with what comes before it. */
@@ -57,8 +60,8 @@ interface Attempt {
 }
 
 /**
- * Keeps a discovery stream open between one Configuration and one endpoint. The list outlives the stream, with the time since
- * when no stream confirms the list.
+ * Keeps a discovery stream open between one Configuration and one endpoint. The list outlives the
+ * stream, with the time since when no stream confirms the list.
  */
 export class DiscoverySession {
   readonly #options: SessionOptions
@@ -113,7 +116,10 @@ export class DiscoverySession {
     }
   }
 
-  /** Takes over an edit. Other details or properties restart the stream; the list stays until the next list. */
+  /**
+   * Takes over an edit. Other details or properties restart the stream; the list stays until the
+   * next list.
+   */
   configure(configuration: Configuration): void {
     const before = this.#configuration.spec.discoveryHandler
     this.#configuration = configuration
@@ -121,7 +127,9 @@ export class DiscoverySession {
       this.restart()
   }
 
-  /** Opens another stream at once: properties changed, or another process is behind the endpoint. */
+  /**
+   * Opens another stream at once: properties changed, or another process is behind the endpoint.
+   */
   restart(endpoint: HandlerEndpoint = this.#endpoint): void {
     this.#endpoint = endpoint
     this.#attempt.stop.abort()

@@ -8,7 +8,7 @@ import type { AgeingOptions, EndpointList } from './device-ageing.js'
 import type { DeviceSet } from './device-set.js'
 import type { HandlerRegistry } from './handler-registry.js'
 
-export interface DiscoveryOptions extends Partial<AgeingOptions> {
+interface DiscoveryOptions extends Partial<AgeingOptions> {
   readonly cluster: Pick<Cluster, 'resolveProperties' | 'onPropertiesChanged'>
   /** The accepted Configurations. */
   readonly configurations: ObjectCache<Configuration>
@@ -25,7 +25,7 @@ export type DiscoverySnapshot = Readonly<
 >
 
 /** A list in the checkpoint. */
-export type WrittenList = Omit<EndpointList, 'remembered'>
+type WrittenList = Omit<EndpointList, 'remembered'>
 
 /** Asks the handlers for each Configuration and knows the devices of each. */
 export class Discovery {

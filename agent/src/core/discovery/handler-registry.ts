@@ -1,8 +1,11 @@
 import { Listeners } from '@akrijs/runtime'
 import type { HandlerEndpoint } from '../../ports/handler-endpoint.js'
 
-/** The endpoints of a name changed, or an endpoint registered again: its open streams belong to a dead process then. */
-export type RegistryChange = { readonly name: string; readonly reregistered?: string }
+/**
+ * The endpoints of a name changed, or an endpoint registered again: its open streams belong to a
+ * dead process then.
+ */
+type RegistryChange = { readonly name: string; readonly reregistered?: string }
 
 /** Whether a discovery uses an endpoint and can reach it. */
 type EndpointUse = (endpoint: HandlerEndpoint) => boolean

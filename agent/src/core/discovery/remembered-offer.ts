@@ -4,7 +4,7 @@ import type { Clock } from '@akrijs/runtime'
 /** The longest wait for the offer, in milliseconds: a longer wait is no warm start. */
 const LIMIT_MS = 1000
 
-export interface RememberedOfferOptions {
+interface RememberedOfferOptions {
   /** The Configurations that have devices in the checkpoint. */
   readonly of: Iterable<ObjectKey>
   readonly clock: Clock
@@ -12,11 +12,14 @@ export interface RememberedOfferOptions {
 }
 
 /**
- * The first offer after a restart, of the devices in the checkpoint. Handlers are imported after the offer, because an import
- * blocks the thread. Without such devices there is no wait.
+ * The first offer after a restart, of the devices in the checkpoint. Handlers are imported after
+ * the offer, because an import blocks the thread. Without such devices there is no wait.
  */
 export class RememberedOffer {
-  /** Resolves after the offer, and after a second in any case: the kubelet or the API server may be away. */
+  /**
+   * Resolves after the offer, and after a second in any case: the kubelet or the API server may be
+   * away.
+   */
   readonly made: Promise<void>
   readonly #open: Set<ObjectKey>
   readonly #done = new AbortController()

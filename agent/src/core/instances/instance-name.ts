@@ -3,8 +3,9 @@ import type { NodeName } from '@akrijs/kube/objects'
 import { blake2b } from '@noble/hashes/blake2.js'
 
 /**
- * The six hexadecimal digits of a device: BLAKE2b with a digest of 3 bytes over the device's id. The node's name follows
- * the id if only that node can see the device. Other implementations of Akri compute the same names.
+ * The six hexadecimal digits of a device: BLAKE2b with a digest of 3 bytes over the device's id.
+ * The node's name follows the id if only that node can see the device. Other implementations of
+ * Akri compute the same names.
  */
 export function deviceDigest(
   deviceId: string,

@@ -5,11 +5,14 @@ import type { DeviceSet, DiscoveredDevice } from '../discovery/device-set.js'
 import { deviceDigest, instanceName } from './instance-name.js'
 import type { ServedInstance } from './served-instance.js'
 
-/** Annotation of an Instance with the id of its device: two devices with the same digest must not be merged. */
+/**
+ * Annotation of an Instance with the id of its device: two devices with the same digest must not be
+ * merged.
+ */
 export const DEVICE_ID_ANNOTATION = 'akri.sh/device-id'
 
 /** What this node does about the Instances of one Configuration. */
-export interface InstancePlan {
+interface InstancePlan {
   readonly served: readonly PlannedInstance[]
   /** Instances of this node whose device it no longer sees. */
   readonly leave: readonly Instance[]
@@ -29,7 +32,7 @@ export interface DigestCollision {
   readonly refused: string
 }
 
-export interface InstancePlanInput {
+interface InstancePlanInput {
   readonly configuration: Configuration
   readonly node: NodeName
   readonly devices: DeviceSet
@@ -93,7 +96,10 @@ export function planInstances({
   return { served: served.filter(({ key }) => !leaving.has(key)), leave, collisions }
 }
 
-/** Whether the Configuration owns the Instance. An earlier Configuration of the same name has another uid. */
+/**
+ * Whether the Configuration owns the Instance. An earlier Configuration of the same name has
+ * another uid.
+ */
 export function isOwnedBy(
   instance: Instance,
   configuration: Pick<Configuration, 'metadata'>,
@@ -122,7 +128,10 @@ function digestOf({ device, shared }: DiscoveredDevice, node: NodeName): string 
   return digest
 }
 
-/** Of several devices with the same digest, the device of the present Instance wins, or else the first id by code units. */
+/**
+ * Of several devices with the same digest, the device of the present Instance wins, or else the
+ * first id by code units.
+ */
 function oneDevicePerDigest(
   devices: Iterable<DiscoveredDevice>,
   node: NodeName,

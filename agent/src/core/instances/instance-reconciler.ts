@@ -16,10 +16,13 @@ import type { InstancePlugins } from './served-instance.js'
 
 /** How many Instances of one Configuration are reconciled at the same time. */
 const CONCURRENCY = 16
-/** How long each node of an Instance waits for the node before it to write a new capacity, in milliseconds. */
+/**
+ * How long each node of an Instance waits for the node before it to write a new capacity, in
+ * milliseconds.
+ */
 const FIRST_NODE_MS = 5000
 
-export interface InstanceReconcilerOptions {
+interface InstanceReconcilerOptions {
   readonly cluster: Cluster
   /** The Configurations that the agent serves. */
   readonly configurations: ObjectCache<Configuration>
@@ -45,7 +48,10 @@ export class InstanceReconciler {
     this.#options = options
   }
 
-  /** Devices of this Configuration that have no Instance, because another device has the same digest. */
+  /**
+   * Devices of this Configuration that have no Instance, because another device has the same
+   * digest.
+   */
   collisions(configuration: ObjectKey): readonly DigestCollision[] {
     return this.#collisions.get(configuration) ?? []
   }
@@ -106,7 +112,8 @@ export class InstanceReconciler {
           deviceUsage: ledger.claimsIn(planned.name),
         },
       })
-      // Otherwise another node was first, or an Instance of that name is being deleted. Its change starts a reconcile.
+      // Otherwise another node was first, or an Instance of that name is being deleted. Its change
+      // starts a reconcile.
       if (outcome === 'created')
         log.info({ instance: planned.name, device: planned.device.id }, 'instance created')
       return undefined
@@ -120,7 +127,8 @@ export class InstanceReconciler {
       if ((await cluster.joinInstance(planned.key, node, claims)) === 'joined')
         log.info({ instance: planned.name }, 'instance joined')
     } else if (differs(planned.existing, planned)) {
-      // Only the first node writes: two nodes that see a device differently would overwrite each other for ever.
+      // Only the first node writes: two nodes that see a device differently would overwrite each
+      // other for ever.
       await cluster.updateInstance(planned.key, {
         capacity: planned.capacity,
         brokerProperties: planned.properties,
@@ -131,7 +139,8 @@ export class InstanceReconciler {
   }
 
   /**
-   * Writes the capacity in place of the first node, whose agent may be down: the capacity is the same on all nodes.
+   * Writes the capacity in place of the first node, whose agent may be down: the capacity is the
+   * same on all nodes.
    */
   async #updateForFirstNode(
     configuration: Configuration,
@@ -209,7 +218,10 @@ function differs(instance: Instance, planned: PlannedInstance): boolean {
   )
 }
 
-/** Works on all items, a few at a time. A failure does not stop the others; the first failure is thrown at the end. */
+/**
+ * Works on all items, a few at a time. A failure does not stop the others; the first failure is
+ * thrown at the end.
+ */
 async function inParallel<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
   const queue = items.values()
   const failures: unknown[] = []

@@ -25,12 +25,15 @@ export interface ServedConfiguration {
 
 /** The device plugins of this node, for the reconciler of Instances. All calls are level-based. */
 export interface InstancePlugins {
-  /** Serves the resource of a Configuration, with or without devices. Resolves as {@link InstancePlugins.serve} does. */
+  /**
+   * Serves the resource of a Configuration, with or without devices. Resolves as {@link
+   * InstancePlugins.serve} does.
+   */
   serveConfiguration(configuration: ServedConfiguration): Promise<void>
   withdrawConfiguration(configuration: ObjectKey): Promise<void>
   /**
-   * Serves the Instance, or updates its plugin. Resolves after the first registration with the kubelet. If that fails, the
-   * plugin tries again later.
+   * Serves the Instance, or updates its plugin. Resolves after the first registration with the
+   * kubelet. If that fails, the plugin tries again later.
    */
   serve(instance: ServedInstance): Promise<void>
   /** Stops the plugin of an Instance that this node no longer serves. */

@@ -21,7 +21,10 @@ function granted(
   }
 }
 
-/** The allocation of these slots. The directory of each slot has its own path, by the index of the slot. */
+/**
+ * The allocation of these slots. The directory of each slot has its own path, by the index of the
+ * slot.
+ */
 const allocationOf = (...slots: Omit<GrantedSlot, 'id'>[]) =>
   containerAllocation(slots, new Map(slots.map(({ slot }) => [slot, PATHS[Number(slot.at(-1))]])))
 

@@ -12,7 +12,9 @@ const DIRECTORY_VARIABLE = 'AKRI_BROKER_INFO_DIRECTORY'
 /** That path in the container, before the name of the Instance. */
 const DIRECTORY_MOUNT = '/run/akri/'
 
-/** Makes the directories for the reports of brokers: a new directory for each allocation of a slot. */
+/**
+ * Makes the directories for the reports of brokers: a new directory for each allocation of a slot.
+ */
 export interface WorkloadDirectoryMaker {
   /** @returns the path on this node; undefined if the directory cannot be made */
   open(instance: ObjectKey, slot: SlotName): Promise<string | undefined>
@@ -40,7 +42,7 @@ export interface ContainerAllocation {
   readonly annotations: Readonly<Record<string, string>>
 }
 
-export interface GrantOptions {
+interface GrantOptions {
   readonly ledger: AllocationLedger
   readonly directories: WorkloadDirectoryMaker | undefined
 }
@@ -59,9 +61,9 @@ export async function grantSlots(
 }
 
 /**
- * The content of a container for its slots: each property as an environment variable, plain and with the digest of the
- * Instance (so that devices of the same kind can be told apart), mounts, device nodes, an annotation for each slot, and a
- * directory for reports.
+ * The content of a container for its slots: each property as an environment variable, plain and
+ * with the digest of the Instance (so that devices of the same kind can be told apart), mounts,
+ * device nodes, an annotation for each slot, and a directory for reports.
  * @param directories by slot, the path on this node
  */
 export function containerAllocation(

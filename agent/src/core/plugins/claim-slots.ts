@@ -5,7 +5,7 @@ import type { AgentObserver, PluginLevel } from '../../ports/observer.js'
 import type { RequestClaims } from '../slots/slot-claims.js'
 import type { WorkloadDirectoryMaker } from './allocation.js'
 
-export interface ClaimSlotsOptions {
+interface ClaimSlotsOptions {
   readonly cluster: Pick<Cluster, 'claimSlot' | 'releaseSlot'>
   readonly claims: RequestClaims
   readonly observer: AgentObserver
@@ -13,7 +13,7 @@ export interface ClaimSlotsOptions {
   readonly level: PluginLevel
 }
 
-export interface SlotToClaim {
+interface SlotToClaim {
   readonly instance: ObjectKey
   readonly slot: SlotName
   readonly usage: string
@@ -22,7 +22,10 @@ export interface SlotToClaim {
 /** `held`: this node holds the slot with that usage now, by this claim or by an earlier one. */
 export type ClaimSlot = (target: SlotToClaim) => Promise<SlotClaim & { readonly held: boolean }>
 
-/** Runs `work`, which claims the slots of one request of the kubelet. If `work` rejects, its claims are released. */
+/**
+ * Runs `work`, which claims the slots of one request of the kubelet. If `work` rejects, its claims
+ * are released.
+ */
 export async function claimAllOrNone<T>(
   options: ClaimSlotsOptions,
   work: (claim: ClaimSlot) => Promise<T>,
@@ -42,7 +45,10 @@ export async function claimAllOrNone<T>(
   }
 }
 
-/** Claims a slot, and prepares its directory at the same time: the kubelet waits for both, and each waits for a disk. */
+/**
+ * Claims a slot, and prepares its directory at the same time: the kubelet waits for both, and each
+ * waits for a disk.
+ */
 async function claimSlot(
   { cluster, claims, observer, directories, level }: ClaimSlotsOptions,
   { instance, slot, usage }: SlotToClaim,

@@ -266,7 +266,8 @@ describe('the device plugin of a Configuration', () => {
     const allocations = await allocate(plugin, [['0', '1'], ['3']])
     const slotsOf = (index: number) =>
       Object.entries(allocations[index]?.annotations ?? {}).map(([, value]) => value.split(':'))
-    // The first container has both devices. The second has a device of the first, by the slot that it had before.
+    // The first container has both devices. The second has a device of the first, by the slot that
+    // it had before.
     expect(slotsOf(0).map(([, id]) => id)).toEqual(['0', '1'])
     expect(allocations[0]?.devices.map(({ hostPath }) => hostPath).sort()).toEqual(
       DIGESTS.map((digest) => `/dev/${digest}`),

@@ -18,7 +18,7 @@ import { type ContainerAllocation, grantSlots, type WorkloadDirectoryMaker } fro
 import { type ClaimSlot, claimAllOrNone } from './claim-slots.js'
 import type { AdvertisedDevice, PluginBehaviour, PreferenceRequest } from './plugin-behaviour.js'
 
-export interface ConfigurationPluginOptions {
+interface ConfigurationPluginOptions {
   readonly cluster: Pick<Cluster, 'claimSlot' | 'releaseSlot'>
   readonly node: NodeName
   readonly ledger: AllocationLedger
@@ -77,7 +77,9 @@ export class ConfigurationPlugin implements PluginBehaviour {
     })
   }
 
-  /** The slot of a running container is not allocatable, even if the Instance has lost its claim. */
+  /**
+   * The slot of a running container is not allocatable, even if the Instance has lost its claim.
+   */
   #allocatableSlots(): InstanceSlots[] {
     return this.#slots().map((each) => ({
       ...each,
@@ -85,7 +87,10 @@ export class ConfigurationPlugin implements PluginBehaviour {
     }))
   }
 
-  /** @returns false if another node claimed a slot first. The claims so far stay for the next choice. */
+  /**
+   * @returns false if another node claimed a slot first. The claims so far stay for the next
+   * choice.
+   */
   async #claimAll(chosen: readonly ChosenSlot[], claim: ClaimSlot): Promise<boolean> {
     const { node } = this.#options
     for (const { id, instance, slot } of new Map(

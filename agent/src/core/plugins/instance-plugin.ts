@@ -12,7 +12,7 @@ import { type ContainerAllocation, grantSlots, type WorkloadDirectoryMaker } fro
 import { type ClaimSlot, claimAllOrNone } from './claim-slots.js'
 import type { AdvertisedDevice, PluginBehaviour, PreferenceRequest } from './plugin-behaviour.js'
 
-export interface InstancePluginOptions {
+interface InstancePluginOptions {
   readonly cluster: Pick<Cluster, 'claimSlot' | 'releaseSlot'> & {
     readonly instances: Pick<Cluster['instances'], 'get'>
   }

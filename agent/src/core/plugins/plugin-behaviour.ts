@@ -8,7 +8,10 @@ export interface AdvertisedDevice {
   readonly healthy: boolean
 }
 
-/** The difference between the plugins of Instances and of Configurations. The device-plugin server does the rest. */
+/**
+ * The difference between the plugins of Instances and of Configurations. The device-plugin server
+ * does the rest.
+ */
 export interface PluginBehaviour {
   readonly level: PluginLevel
   /** `akri.sh/…` */

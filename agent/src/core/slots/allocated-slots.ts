@@ -16,7 +16,7 @@ import type { NodeSlot } from './reclaim-plan.js'
 /** An id that a container uses, and whose slot no record tells. */
 export type UnresolvedId = Omit<SlotAllocation, 'slot'>
 
-export interface AllocatedSlots {
+interface AllocatedSlots {
   readonly resolved: readonly {
     readonly allocation: SlotAllocation
     readonly users: ReadonlySet<ObjectKey>
@@ -35,7 +35,10 @@ export interface AllocatedSlotsInput {
   isActive(pod: ObjectKey, resourceName: string): boolean
 }
 
-/** The ids of an Instance's resource are slots. Another system may give ids of that form to a Configuration's resource. */
+/**
+ * The ids of an Instance's resource are slots. Another system may give ids of that form to a
+ * Configuration's resource.
+ */
 const INSTANCE_NAME = /-[0-9a-f]{6}$/
 
 /** The slots that a node holds, by the claims in Instances. */
@@ -57,8 +60,8 @@ export function claimedSlots(instances: readonly Instance[], node: NodeName): No
 }
 
 /**
- * The slots of the ids that the kubelet lists for active Pods. The container's own annotations tell the slot first, then
- * the claims in Instances, then what was known before.
+ * The slots of the ids that the kubelet lists for active Pods. The container's own annotations tell
+ * the slot first, then the claims in Instances, then what was known before.
  */
 export function allocatedSlots({
   allocated,

@@ -10,7 +10,9 @@ import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import { Listeners } from '@akrijs/runtime'
 import type { NodePods } from '../../ports/kubelet.js'
 
-/** A slot that a container of this node uses, and the device id by which the kubelet gave the slot. */
+/**
+ * A slot that a container of this node uses, and the device id by which the kubelet gave the slot.
+ */
 export interface SlotAllocation {
   readonly slot: SlotName
   readonly resourceName: string
@@ -24,15 +26,16 @@ interface Entry {
   users: ReadonlySet<ObjectKey> | undefined
 }
 
-export interface AllocationLedgerOptions {
+interface AllocationLedgerOptions {
   readonly node: NodeName
   /** The Pods of this node; undefined if Pods are not watched. */
   readonly pods: NodePods | undefined
 }
 
 /**
- * The allocations of this node's containers. The truth about claims is the Instance. But an Instance can be deleted or
- * edited while containers run, and the virtual id of a Configuration does not tell the slot.
+ * The allocations of this node's containers. The truth about claims is the Instance. But an
+ * Instance can be deleted or edited while containers run, and the virtual id of a Configuration
+ * does not tell the slot.
  */
 export class AllocationLedger {
   readonly #options: AllocationLedgerOptions

@@ -6,7 +6,7 @@ import type { AgentObserver } from '../../ports/observer.js'
 import type { UnresolvedId } from './allocated-slots.js'
 import type { ClaimConflict, LostClaim } from './restore-plan.js'
 
-export interface ClaimReporterOptions {
+interface ClaimReporterOptions {
   readonly cluster: Pick<Cluster, 'configurations' | 'recordEvent'>
   readonly node: NodeName
   readonly log: Logger

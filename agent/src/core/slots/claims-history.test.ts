@@ -26,7 +26,8 @@ import { SlotClaims } from './slot-claims.js'
 import { SlotReconciler } from './slot-reconciler.js'
 import { slotTable } from './slot-table.js'
 
-// Two nodes and two devices, with real plugins and slot reconcilers. Kubelets and the cluster are minimal models.
+// Two nodes and two devices, with real plugins and slot reconcilers. Kubelets and the cluster are
+// minimal models.
 
 const NODES = ['node-a', 'node-b'] as NodeName[]
 const DIGESTS = ['8120fe', 'a19705']

@@ -2,8 +2,9 @@ import type { InstanceName, SlotName, SlotUsage } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import { slotsInClaimOrder, spareSlots } from './offer.js'
 
-// The ids of a Configuration's resource are virtual: Allocate decides which slot an id stands for. The advertised ids, the
-// preference and Allocate are all computed here, from the same slots and claims, so they cannot disagree.
+// The ids of a Configuration's resource are virtual: Allocate decides which slot an id stands for.
+// The advertised ids, the preference and Allocate are all computed here, from the same slots and
+// claims, so they cannot disagree.
 
 /** The slots of one Instance of the Configuration, as this node sees them. */
 export interface InstanceSlots {
@@ -26,7 +27,7 @@ export interface ChosenSlot {
   readonly claimed: boolean
 }
 
-export type SlotChoice =
+type SlotChoice =
   /** The slots of each container, in the order of its ids. */
   | { readonly ok: true; readonly containers: readonly (readonly ChosenSlot[])[] }
   | { readonly ok: false; readonly reason: string }
@@ -35,8 +36,9 @@ export type SlotChoice =
 const PLACEHOLDER = /^(0|[1-9][0-9]{0,8})$/
 
 /**
- * The ids to advertise: each id that this node has claimed, and an id for each Instance with a free slot. Unclaimed ids are
- * the smallest unused numbers. A claimed id is unhealthy while its device cannot be allocated.
+ * The ids to advertise: each id that this node has claimed, and an id for each Instance with a free
+ * slot. Unclaimed ids are the smallest unused numbers. A claimed id is unhealthy while its device
+ * cannot be allocated.
  */
 export function advertisedIds(
   instances: readonly InstanceSlots[],
@@ -54,9 +56,10 @@ export function advertisedIds(
 }
 
 /**
- * Chooses a slot for each id. A claimed id keeps its slot. Any other id gets a slot of the Instance with the most free
- * slots, in the order of {@link slotsInClaimOrder}. All slots of a container belong to different Instances; if that is not
- * possible for a container, the whole request is refused.
+ * Chooses a slot for each id. A claimed id keeps its slot. Any other id gets a slot of the Instance
+ * with the most free slots, in the order of {@link slotsInClaimOrder}. All slots of a container
+ * belong to different Instances; if that is not possible for a container, the whole request is
+ * refused.
  */
 export function chooseSlots(
   instances: readonly InstanceSlots[],
@@ -119,10 +122,11 @@ export function chooseSlots(
 }
 
 /**
- * The ids that the kubelet should choose, so that all of them stand for different Instances: first those that it must
- * include, then claimed ids that no container uses, then unclaimed ids. In another order a claim without a container would
- * stay with this node, and the new claim could be the last slot for another node. If different Instances are not
- * available, the result is shorter: the kubelet adds other ids, and Allocate refuses them.
+ * The ids that the kubelet should choose, so that all of them stand for different Instances: first
+ * those that it must include, then claimed ids that no container uses, then unclaimed ids. In
+ * another order a claim without a container would stay with this node, and the new claim could be
+ * the last slot for another node. If different Instances are not available, the result is shorter:
+ * the kubelet adds other ids, and Allocate refuses them.
  */
 export function preferredIds(
   instances: readonly InstanceSlots[],

@@ -2,8 +2,8 @@ import type { SlotName, SlotUsage } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 
 /**
- * The slots of an Instance that can be claimed. After the capacity was lowered, as many free slots wait as claims are
- * beyond the capacity.
+ * The slots of an Instance that can be claimed. After the capacity was lowered, as many free slots
+ * wait as claims are beyond the capacity.
  */
 export function spareSlots(
   slots: ReadonlyMap<SlotName, SlotUsage>,
@@ -14,9 +14,9 @@ export function spareSlots(
 }
 
 /**
- * The slots of an Instance, and whether this node offers each of them through the Instance's resource: the slot is free,
- * or this node claimed it through that resource. The advertised list, the preference and Allocate all use this function,
- * so Allocate refuses no offered slot.
+ * The slots of an Instance, and whether this node offers each of them through the Instance's
+ * resource: the slot is free, or this node claimed it through that resource. The advertised list,
+ * the preference and Allocate all use this function, so Allocate refuses no offered slot.
  */
 export function offeredSlots(
   slots: ReadonlyMap<SlotName, SlotUsage>,
@@ -36,8 +36,9 @@ export function offeredSlots(
 }
 
 /**
- * The slots of an Instance in the order in which the node claims them, at both levels. Nodes begin at different slots, and
- * each pair of nodes counts towards each other. So nodes that choose at the same moment rarely choose the same slot.
+ * The slots of an Instance in the order in which the node claims them, at both levels. Nodes begin
+ * at different slots, and each pair of nodes counts towards each other. So nodes that choose at the
+ * same moment rarely choose the same slot.
  * @param nodes all nodes of the Instance, in the same order on each node
  */
 export function slotsInClaimOrder(
@@ -53,8 +54,9 @@ export function slotsInClaimOrder(
 }
 
 /**
- * The slots that the kubelet should choose: first those that it must include, then slots that this node has claimed and no
- * container uses, then free slots in the order of {@link slotsInClaimOrder}.
+ * The slots that the kubelet should choose: first those that it must include, then slots that this
+ * node has claimed and no container uses, then free slots in the order of {@link
+ * slotsInClaimOrder}.
  */
 export function preferredSlots(
   slots: ReadonlyMap<SlotName, SlotUsage>,

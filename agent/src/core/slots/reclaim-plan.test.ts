@@ -21,7 +21,10 @@ const watched = (users: readonly [ObjectKey, number][], ended: ObjectKey[] = [])
   onGone: () => {},
 })
 
-/** The plan for slot 0, which no container has, nobody has claimed since the agent started, and no Pod was seen with. */
+/**
+ * The plan for slot 0, which no container has, nobody has claimed since the agent started, and no
+ * Pod was seen with.
+ */
 const plan = (input: Partial<ReclaimInput> = {}) =>
   planReclaim({
     askedAt: NOW,

@@ -25,10 +25,12 @@ export interface ReclaimInput {
   usersOf(allocation: SlotAllocation): ReadonlySet<ObjectKey> | undefined
 }
 
-/** By {@link slotId}: since when the grace period of a slot that the kubelet does not list has run. */
+/**
+ * By {@link slotId}: since when the grace period of a slot that the kubelet does not list has run.
+ */
 export type UnlistedSince = ReadonlyMap<string, number>
 
-export interface ReclaimPlan {
+interface ReclaimPlan {
   readonly release: readonly NodeSlot[]
   readonly unlistedSince: UnlistedSince
   /** Monotonic time at which a slot may become free; infinite if only an event can free one. */
@@ -36,22 +38,27 @@ export interface ReclaimPlan {
 }
 
 /**
- * `listed`: the kubelet lists the slot for a Pod. `leaving`: as `listed`, but the Pod is gone. `awaited`: a Pod may still
- * get the slot, or get it back. `unused`: no Pod can have the slot. `unknown`: only the grace period can tell.
+ * `listed`: the kubelet lists the slot for a Pod. `leaving`: as `listed`, but the Pod is gone.
+ * `awaited`: a Pod may still get the slot, or get it back. `unused`: no Pod can have the slot.
+ * `unknown`: only the grace period can tell.
  */
 type SlotUse = 'listed' | 'leaving' | 'awaited' | 'unused' | 'unknown'
 
-/** How long the kubelet may list a Pod that is gone, and how often it is asked meanwhile, in milliseconds. */
+/**
+ * How long the kubelet may list a Pod that is gone, and how often it is asked meanwhile, in
+ * milliseconds.
+ */
 const LEAVING_MS = 60_000
 const LEAVING_INTERVAL_MS = 250
 
 /**
  * Decides which slots of this node are free again.
  *
- * The kubelet never reports that a container has ended, but it lists the ids that containers hold. A slot that is not
- * listed may belong to a container that is about to start, to a container that waits for its restart, or to an init
- * container, which is never listed. So no slot of a Pod is free while the Pod has fewer ids than its containers may have.
- * If the Pod has all of them, or if Pods are not watched, the slot is free after a grace period.
+ * The kubelet never reports that a container has ended, but it lists the ids that containers hold.
+ * A slot that is not listed may belong to a container that is about to start, to a container that
+ * waits for its restart, or to an init container, which is never listed. So no slot of a Pod is
+ * free while the Pod has fewer ids than its containers may have. If the Pod has all of them, or if
+ * Pods are not watched, the slot is free after a grace period.
  */
 export function planReclaim(input: ReclaimInput): ReclaimPlan {
   const { askedAt, graceMs, pods, podGoneAt } = input
@@ -65,7 +72,8 @@ export function planReclaim(input: ReclaimInput): ReclaimPlan {
     if (use === 'listed' || use === 'leaving') continue
     const claimedAt = input.lastClaimed(slot.slot) ?? 0
     const before = input.unlistedSince.get(slotId(slot))
-    // A claim gives its container the whole grace period to start, also if this node held the slot already.
+    // A claim gives its container the whole grace period to start, also if this node held the slot
+    // already.
     const since = Math.max(before ?? askedAt, claimedAt)
     if (use === 'unknown' || before !== undefined) unlistedSince.set(slotId(slot), since)
     if (use === 'awaited') continue

@@ -13,8 +13,8 @@ const BACKOFF = { initialMs: 1000, ceilingMs: 30_000 }
 const RESET_MS = 60_000
 
 /**
- * Back-off of the restores of each slot. It bounds the writes of this node when another program frees the slot again
- * and again, or when the API server is away.
+ * Back-off of the restores of each slot. It bounds the writes of this node when another program
+ * frees the slot again and again, or when the API server is away.
  */
 export class RestoreBackoff {
   readonly #clock: Pick<Clock, 'monotonicMs'>

@@ -21,10 +21,13 @@ export interface RestorePlan {
   readonly conflicts: readonly ClaimConflict[]
 }
 
-export interface RestoreInput {
+interface RestoreInput {
   /** What containers of this node use. */
   readonly allocations: readonly SlotAllocation[]
-  /** Of the whole cluster. Instances that the node is not in, or that are being deleted, are left out. */
+  /**
+   * Of the whole cluster. Instances that the node is not in, or that are being deleted, are left
+   * out.
+   */
   readonly instances: readonly Instance[]
   readonly node: NodeName
   readonly now: number
@@ -52,7 +55,8 @@ export function planRestore({
   for (const allocation of allocations) {
     const { slot } = allocation
     const usage = usageOf(allocation, node)
-    // A resource name has no namespace: of several Instances with that name, one with the claim is enough.
+    // A resource name has no namespace: of several Instances with that name, one with the claim is
+    // enough.
     const candidates = byName.get(instanceOf(slot)) ?? []
     const [instance] = candidates
     if (instance === undefined || candidates.some(({ spec }) => spec.deviceUsage[slot] === usage))

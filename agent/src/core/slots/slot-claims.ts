@@ -8,8 +8,8 @@ export interface RequestClaims {
 }
 
 /**
- * The claims, releases and restores of this process, one at a time for each slot. A slot that was just allocated must not
- * be lost to a release that was planned before.
+ * The claims, releases and restores of this process, one at a time for each slot. A slot that was
+ * just allocated must not be lost to a release that was planned before.
  */
 export class SlotClaims {
   readonly #clock: Pick<Clock, 'monotonicMs'>
@@ -23,8 +23,8 @@ export class SlotClaims {
   }
 
   /**
-   * Runs one request of the kubelet. Its slots count as claimed now until the request is answered: the kubelet lists none
-   * of them before, and the API server may be slow for the others.
+   * Runs one request of the kubelet. Its slots count as claimed now until the request is answered:
+   * the kubelet lists none of them before, and the API server may be slow for the others.
    */
   async forRequest<T>(request: (claims: RequestClaims) => Promise<T>): Promise<T> {
     const slots = new Set<SlotName>()
@@ -53,12 +53,18 @@ export class SlotClaims {
     )
   }
 
-  /** Restores a lost claim. The time of the last claim stays, because no container starts with the restore. */
+  /**
+   * Restores a lost claim. The time of the last claim stays, because no container starts with the
+   * restore.
+   */
   restore<T>(slot: SlotName, work: () => Promise<T>): Promise<T> {
     return this.#exclusively(slot, work)
   }
 
-  /** Monotonic time of the last claim: now during a request; undefined if this process has not claimed the slot. */
+  /**
+   * Monotonic time of the last claim: now during a request; undefined if this process has not
+   * claimed the slot.
+   */
   lastClaimed(slot: SlotName): number | undefined {
     return this.#pending.has(slot) ? this.#clock.monotonicMs() : this.#claimedAt.get(slot)
   }

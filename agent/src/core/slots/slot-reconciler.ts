@@ -13,7 +13,7 @@ import { RestoreBackoff } from './restore-backoff.js'
 import { type LostClaim, planRestore, type RestorePlan } from './restore-plan.js'
 import type { SlotClaims } from './slot-claims.js'
 
-export interface SlotReconcilerOptions {
+interface SlotReconcilerOptions {
   readonly cluster: Pick<
     Cluster,
     'configurations' | 'instances' | 'restoreSlot' | 'releaseSlot' | 'recordEvent'
@@ -25,21 +25,30 @@ export interface SlotReconcilerOptions {
   readonly claims: SlotClaims
   readonly ledger: AllocationLedger
   /**
-   * The time without a container after which a slot is released, if Pods are not watched or its Pod is still there, in
-   * milliseconds. @default 20000
+   * The time without a container after which a slot is released, if Pods are not watched or its Pod
+   * is still there, in milliseconds. @default 20000
    */
   readonly graceMs?: number
   /** The longest time between two reconciles, in milliseconds. @default 10000 */
   readonly intervalMs?: number
   /** @default none */
   readonly observer?: AgentObserver
-  /** Runs before a slot is released: its workload still owns the slot then. Must not reject. @default nothing */
+  /**
+   * Runs before a slot is released: its workload still owns the slot then. Must not reject.
+   * @default nothing
+   */
   readonly beforeRelease?: (key: ObjectKey, slot: SlotName) => Promise<void>
 }
 
-/** Before the next reconcile if there are lost claims and the kubelet did not answer, in milliseconds. */
+/**
+ * Before the next reconcile if there are lost claims and the kubelet did not answer, in
+ * milliseconds.
+ */
 const RETRY_MS = 1000
-/** Before the next reconcile if there are lost claims and the Pods of the node are not known yet, in milliseconds. */
+/**
+ * Before the next reconcile if there are lost claims and the Pods of the node are not known yet, in
+ * milliseconds.
+ */
 const UNSYNCED_RETRY_MS = 250
 /** How long the start of the agent waits for the kubelet, in milliseconds. */
 const START_LIMIT_MS = 1000
@@ -53,10 +62,11 @@ interface Snapshot {
 }
 
 /**
- * Keeps the claims of this node in step with its containers: {@link planReclaim} decides which slots are released, and
- * {@link planRestore} which lost claims are written again. A claim is lost when an Instance is deleted and recreated, or
- * when another program frees the slot. Until the claim is restored, another node could claim the slot too. Each node
- * restores the claims of its own containers only, because other nodes do not know when these end.
+ * Keeps the claims of this node in step with its containers: {@link planReclaim} decides which
+ * slots are released, and {@link planRestore} which lost claims are written again. A claim is lost
+ * when an Instance is deleted and recreated, or when another program frees the slot. Until the
+ * claim is restored, another node could claim the slot too. Each node restores the claims of its
+ * own containers only, because other nodes do not know when these end.
  */
 export class SlotReconciler {
   readonly #options: Required<SlotReconcilerOptions>
@@ -86,8 +96,9 @@ export class SlotReconciler {
   }
 
   /**
-   * Asks the kubelet once before the agent offers slots: a slot of a running container must not be offered, even if no
-   * Instance records its claim. Resolves within a second, because the kubelet may start later than the agent.
+   * Asks the kubelet once before the agent offers slots: a slot of a running container must not be
+   * offered, even if no Instance records its claim. Resolves within a second, because the kubelet
+   * may start later than the agent.
    */
   async begin(signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#options

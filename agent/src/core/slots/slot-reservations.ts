@@ -3,7 +3,7 @@ import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
 import type { Clock } from '@akrijs/runtime'
 import type { DeviceUsage } from '../../ports/cluster.js'
 
-export interface SlotReservationsOptions {
+interface SlotReservationsOptions {
   readonly node: NodeName
   readonly clock: Clock
   /** How long a freed slot is reserved for its last node, in milliseconds. */
@@ -22,7 +22,10 @@ interface LastState {
 interface Reservation {
   /** The last claim of the slot. */
   readonly usage: string
-  /** Whether the Instance was recreated since the claim. Then the last node has yet to join the Instance. */
+  /**
+   * Whether the Instance was recreated since the claim. Then the last node has yet to join the
+   * Instance.
+   */
   readonly recreated: boolean
 }
 
@@ -30,14 +33,16 @@ interface Reservation {
 const MAX_DELETED = 1000
 
 /**
- * Reserves a slot that another node frees for that node: the Pod that replaces the last one finds the slot there.
+ * Reserves a slot that another node frees for that node: the Pod that replaces the last one finds
+ * the slot there.
  *
- * The scheduler hears of a kubelet's devices seconds late. Without reservations, all nodes would offer a freed slot at
- * once. When its last node takes the slot again, the scheduler would still send new Pods to the other nodes. Their kubelets
- * refuse these Pods, a Deployment replaces each of them at once, and hundreds of Pods fail.
+ * The scheduler hears of a kubelet's devices seconds late. Without reservations, all nodes would
+ * offer a freed slot at once. When its last node takes the slot again, the scheduler would still
+ * send new Pods to the other nodes. Their kubelets refuse these Pods, a Deployment replaces each of
+ * them at once, and hundreds of Pods fail.
  *
- * The slots of a recreated Instance are reserved until the last node joins: its containers may still run, and the node
- * joins with their claims.
+ * The slots of a recreated Instance are reserved until the last node joins: its containers may
+ * still run, and the node joins with their claims.
  */
 export class SlotReservations {
   readonly #options: SlotReservationsOptions
@@ -114,7 +119,10 @@ export class SlotReservations {
   }
 }
 
-/** Whether the slot is free and its last node may take it: that node is in the Instance, or yet has to join it. */
+/**
+ * Whether the slot is free and its last node may take it: that node is in the Instance, or yet has
+ * to join it.
+ */
 function isReserved(
   slot: string,
   { usage, recreated }: Reservation,

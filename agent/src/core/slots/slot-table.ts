@@ -23,8 +23,8 @@ export interface SlotTable {
 type Slots = Pick<SlotTable, 'slots' | 'heldOverCapacity'> & { readonly capacity: number }
 
 /**
- * The slots of each usage, which is immutable. When one Instance changes, the slots of all Instances of its Configuration
- * are computed, while the kubelet waits.
+ * The slots of each usage, which is immutable. When one Instance changes, the slots of all
+ * Instances of its Configuration are computed, while the kubelet waits.
  */
 const cache = new WeakMap<DeviceUsage, Slots>()
 

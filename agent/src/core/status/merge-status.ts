@@ -8,7 +8,7 @@ import {
 } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 
-export interface StatusMerge {
+interface StatusMerge {
   readonly configuration: Pick<Configuration, 'metadata' | 'status'>
   /** The Instances of this Configuration on all nodes. */
   readonly instances: readonly Instance[]

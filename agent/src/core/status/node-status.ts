@@ -4,7 +4,7 @@ import type { DiscoveryStatus } from '../discovery/configuration-discovery.js'
 import type { DeviceSet } from '../discovery/device-set.js'
 import type { DigestCollision } from '../instances/instance-plan.js'
 
-export interface StatusInput {
+interface StatusInput {
   readonly configuration: Configuration
   readonly discovery: DiscoveryStatus
   readonly devices: DeviceSet

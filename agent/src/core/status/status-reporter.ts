@@ -8,7 +8,7 @@ import type { InstanceReconciler } from '../instances/instance-reconciler.js'
 import { brokenStatus, nodeStatus, refusedStatus } from './node-status.js'
 import { StatusEvents } from './status-events.js'
 
-export interface StatusReporterOptions {
+interface StatusReporterOptions {
   readonly cluster: Pick<Cluster, 'configurations' | 'instances' | 'reportStatus' | 'recordEvent'>
   readonly configurations: AcceptedConfigurations
   readonly discovery: Pick<Discovery, 'status' | 'deviceSet'>

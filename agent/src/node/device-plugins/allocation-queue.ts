@@ -5,16 +5,22 @@ import type { PluginBehaviour } from '../../core/plugins/plugin-behaviour.js'
 import type { SlotClaims } from '../../core/slots/slot-claims.js'
 import type { AgentObserver } from '../../ports/observer.js'
 
-export interface AllocationQueueOptions {
+interface AllocationQueueOptions {
   readonly behaviour: Pick<PluginBehaviour, 'level' | 'allocate'>
   readonly claims: SlotClaims
   readonly log: Logger
   readonly observer: AgentObserver
-  /** Called after each allocation. A kubelet whose request was refused needs the list again, changed or not. */
+  /**
+   * Called after each allocation. A kubelet whose request was refused needs the list again, changed
+   * or not.
+   */
   advertise(options: { readonly repeat: boolean }): void
 }
 
-/** Runs allocations of one plugin in order: a failed allocation must not release a slot that another allocation uses. */
+/**
+ * Runs allocations of one plugin in order: a failed allocation must not release a slot that another
+ * allocation uses.
+ */
 export class AllocationQueue {
   readonly #options: AllocationQueueOptions
   #last: Promise<unknown> = Promise.resolve()
@@ -45,7 +51,8 @@ export class AllocationQueue {
       throw error
     } finally {
       advertise({ repeat })
-      // The list is sent before the answer: the kubelet may admit the next Pod right after the answer.
+      // The list is sent before the answer: the kubelet may admit the next Pod right after the
+      // answer.
       await setImmediate()
     }
   }

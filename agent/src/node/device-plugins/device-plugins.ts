@@ -21,7 +21,7 @@ import { type AgentObserver, noopObserver } from '../../ports/observer.js'
 import type { ServedPlugin } from '../liveness.js'
 import { DevicePluginServer } from './plugin-server.js'
 
-export interface DevicePluginsOptions {
+interface DevicePluginsOptions {
   readonly cluster: Cluster
   readonly kubelet: Kubelet
   readonly node: NodeName
@@ -33,7 +33,9 @@ export interface DevicePluginsOptions {
   readonly ledger: AllocationLedger
   /** @default workloads get no directory */
   readonly directories?: WorkloadDirectoryMaker | undefined
-  /** How long a slot that another node frees is left to that node, in milliseconds. @default 15000 */
+  /**
+   * How long a slot that another node frees is left to that node, in milliseconds. @default 15000
+   */
   readonly slotHandoverMs?: number | undefined
 }
 
@@ -44,12 +46,15 @@ interface RunningPlugin<Behaviour extends PluginBehaviour> {
   readonly started: Promise<void>
 }
 
-/** How often each plugin sends its list if it has changed, in milliseconds, in case that a change was missed. */
+/**
+ * How often each plugin sends its list if it has changed, in milliseconds, in case that a change
+ * was missed.
+ */
 const REFRESH_MS = 60_000
 
 /**
- * Longer than the scheduler puts a Pod off that found no node: 10 s at most, and a second until it looks
- * (`podMaxBackoffSeconds` in the KubeSchedulerConfiguration API).
+ * Longer than the scheduler puts a Pod off that found no node: 10 s at most, and a second until it
+ * looks (`podMaxBackoffSeconds` in the KubeSchedulerConfiguration API).
  */
 const SLOT_HANDOVER_MS = 15_000
 
@@ -111,7 +116,8 @@ export class DevicePlugins implements InstancePlugins {
     const running = this.#instances.get(instance.name)
     if (running !== undefined) {
       checkTaken(running, instance.key)
-      // Called for each Instance when any Instance of its Configuration changes: most have not changed.
+      // Called for each Instance when any Instance of its Configuration changes: most have not
+      // changed.
       if (running.behaviour.update(instance) || running.server.failure !== undefined)
         this.#readvertise(instance.key)
       await running.started

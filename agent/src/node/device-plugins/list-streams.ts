@@ -2,7 +2,10 @@ import { aborted, Latest } from '@akrijs/runtime'
 import type { AdvertisedDevice } from '../../core/plugins/plugin-behaviour.js'
 import { type ListCall, listResponse } from './plugin-service.js'
 
-/** The streams on which the kubelet reads the device lists of one plugin. Usually there is one stream. */
+/**
+ * The streams on which the kubelet reads the device lists of one plugin. Usually there is one
+ * stream.
+ */
 export class ListStreams {
   readonly #streams = new Set<ListStream>()
   /** Aborted when the kubelet has ended its last stream. */

@@ -16,7 +16,7 @@ import { ListStreams } from './list-streams.js'
 import { pluginService } from './plugin-service.js'
 import { pluginSocket } from './plugin-socket.js'
 
-export interface PluginServerOptions {
+interface PluginServerOptions {
   readonly behaviour: PluginBehaviour
   readonly kubelet: Kubelet
   readonly claims: SlotClaims
@@ -29,7 +29,10 @@ export interface PluginServerOptions {
 /** Between attempts to serve and to register, in milliseconds. */
 const BACKOFF = { initialMs: 500, ceilingMs: 5000 }
 
-/** One device plugin of either level: serves on its own socket and stays registered with the kubelet. */
+/**
+ * One device plugin of either level: serves on its own socket and stays registered with the
+ * kubelet.
+ */
 export class DevicePluginServer {
   readonly #options: Required<PluginServerOptions>
   readonly #streams = new ListStreams()
@@ -49,10 +52,14 @@ export class DevicePluginServer {
     })
   }
 
-  /** Serves and registers. Resolves after the first attempt; further attempts follow while the kubelet is away. */
+  /**
+   * Serves and registers. Resolves after the first attempt; further attempts follow while the
+   * kubelet is away.
+   */
   start(): Promise<void> {
     const { kubelet, log } = this.#options
-    // The kubelet removes all sockets when it starts, and grpc-js does not bind again to an address that it holds.
+    // The kubelet removes all sockets when it starts, and grpc-js does not bind again to an address
+    // that it holds.
     kubelet.onRestart(() => this.#round.abort(), this.#stop.signal)
     kubelet.onDirectoryRead((names) => {
       const { socket } = this
@@ -76,7 +83,10 @@ export class DevicePluginServer {
     return this.#failure
   }
 
-  /** Sends the device list to the kubelet if it has changed. Never throws: a failure is logged and kept in `failure`. */
+  /**
+   * Sends the device list to the kubelet if it has changed. Never throws: a failure is logged and
+   * kept in `failure`.
+   */
   readvertise(options: { readonly repeat?: boolean } = {}): void {
     try {
       this.#streams.send(this.#options.behaviour.advertise(), options)
@@ -105,7 +115,8 @@ export class DevicePluginServer {
       onFirstAttempt()
       while (!signal.aborted) {
         if (isRegistered) {
-          // The kubelet offers nothing of a plugin without a stream, until the plugin registers again.
+          // The kubelet offers nothing of a plugin without a stream, until the plugin registers
+          // again.
           await this.#streams.left(signal)
           backoff = new Backoff()
           level = 'debug'
@@ -117,7 +128,10 @@ export class DevicePluginServer {
     await this.#endServing()
   }
 
-  /** One attempt at what is still to be done. @param level the level at which a refusal of the kubelet is logged */
+  /**
+   * One attempt at what is still to be done. @param level the level at which a refusal of the
+   * kubelet is logged
+   */
   async #serveAndRegister(level: 'warn' | 'debug', signal: AbortSignal): Promise<boolean> {
     const { behaviour, kubelet, log, observer } = this.#options
     if (signal.aborted) return false

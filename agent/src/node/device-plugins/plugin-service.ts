@@ -22,7 +22,7 @@ import type { AdvertisedDevice, PluginBehaviour } from '../../core/plugins/plugi
 /** The stream on which one kubelet reads the device lists of one plugin. */
 export type ListCall = ServerWritableStream<Empty, ListAndWatchResponse>
 
-export interface PluginServiceOptions {
+interface PluginServiceOptions {
   readonly behaviour: Pick<PluginBehaviour, 'prefer'>
   /** @param requests the ids for each container */
   allocate(requests: readonly (readonly string[])[]): Promise<readonly ContainerAllocation[]>

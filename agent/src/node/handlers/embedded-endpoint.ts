@@ -23,7 +23,10 @@ export class EmbeddedEndpoint implements HandlerEndpoint {
   readonly #after: Promise<void>
   #handler: DiscoveryHandler | undefined
 
-  /** @param after the handler is imported after this, because an import blocks the thread; must not reject */
+  /**
+   * @param after the handler is imported after this, because an import blocks the thread; must not
+   * reject
+   */
   constructor({ name, load }: EmbeddedHandler, log: Logger, after: Promise<void>) {
     this.name = name
     this.uid = embeddedUid(name)

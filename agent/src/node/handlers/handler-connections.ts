@@ -3,14 +3,14 @@ import type { Clock } from '@akrijs/runtime'
 import type { HandlerEndpoint } from '../../ports/handler-endpoint.js'
 
 /**
- * A connection is ended so many milliseconds after its endpoint was replaced: the handler then registers again. A shorter
- * time would let too many handlers replace each other without a pause.
+ * A connection is ended so many milliseconds after its endpoint was replaced: the handler then
+ * registers again. A shorter time would let too many handlers replace each other without a pause.
  */
 const RETURN_MS = 10_000
 
 /**
- * The connections over which handlers have registered. A handler of the SDK keeps its connection open, and registers again
- * when the connection ends.
+ * The connections over which handlers have registered. A handler of the SDK keeps its connection
+ * open, and registers again when the connection ends.
  */
 export class HandlerConnections {
   readonly #clock: Clock

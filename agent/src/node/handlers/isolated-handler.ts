@@ -4,7 +4,7 @@ import path from 'node:path'
 import { Backoff, type Clock, type Logger, messageOf, splitLines } from '@akrijs/runtime'
 import { type HandlerPackage, HandlerPackageError, packageDirectory } from '@akrijs/runtime/handler'
 
-export interface IsolatedHandlerOptions {
+interface IsolatedHandlerOptions {
   readonly name: string
   /** The path of the program that serves the handler of a module. */
   readonly program: string
@@ -24,8 +24,9 @@ const STABLE_MS = 60_000
 const TERM_MS = 5000
 
 /**
- * A handler in its own process, where its failures and leaks stay. It registers over its socket as a sidecar does. It is
- * started again when it ends, and ends with the agent, however the agent ends.
+ * A handler in its own process, where its failures and leaks stay. It registers over its socket as
+ * a sidecar does. It is started again when it ends, and ends with the agent, however the agent
+ * ends.
  */
 export class IsolatedHandler {
   readonly #options: IsolatedHandlerOptions
@@ -67,8 +68,8 @@ export class IsolatedHandler {
     const { program, module, directory, clock, log, name } = this.#options
     // The handler serves on its socket, whatever the environment of the agent's Pod has.
     const { POD_IP: _ours, METRICS_PORT: _port, ...env } = process.env
-    // A group of its own, so that a Ctrl-C that is meant for the agent does not end it first. Nothing is written to its
-    // standard input, whose end tells it that this process is gone.
+    // A group of its own, so that a Ctrl-C that is meant for the agent does not end it first.
+    // Nothing is written to its standard input, whose end tells it that this process is gone.
     const child = spawn(process.execPath, [program, '--until-stdin-ends', module], {
       env: { ...env, DISCOVERY_HANDLERS_DIRECTORY: directory },
       detached: true,

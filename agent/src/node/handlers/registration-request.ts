@@ -18,7 +18,10 @@ export class RegistrationRefusedError extends AkriError {
   }
 }
 
-/** Checks a registration: any process of the node may write to the socket. @throws RegistrationRefusedError */
+/**
+ * Checks a registration: any process of the node may write to the socket. @throws
+ * RegistrationRefusedError
+ */
 export async function endpointOf(
   { name, endpoint, endpointType, shared }: RegisterDiscoveryHandlerRequest,
   directory: string,
@@ -41,7 +44,10 @@ async function addressOf(
   throw invalid(`endpoint_type ${type} is not known; it is UDS (0) or NETWORK (1)`)
 }
 
-/** A handler's socket must be in the directory that handlers share with the agent: the agent dials no other socket. */
+/**
+ * A handler's socket must be in the directory that handlers share with the agent: the agent dials
+ * no other socket.
+ */
 async function checkedSocket(endpoint: string, directory: string): Promise<string> {
   if (!path.isAbsolute(endpoint) || endpoint.includes('\0'))
     throw invalid(`endpoint ${shown(endpoint)} is not an absolute path`)

@@ -27,7 +27,7 @@ import { HandlerConnections } from './handler-connections.js'
 import { endpointOf, RegistrationRefusedError } from './registration-request.js'
 import { RemoteEndpoint } from './remote-endpoint.js'
 
-export interface RegistrationServerOptions {
+interface RegistrationServerOptions {
   /** The directory that the agent shares with handlers. */
   readonly directory: string
   readonly registry: HandlerRegistry
@@ -36,8 +36,9 @@ export interface RegistrationServerOptions {
 }
 
 /**
- * Bounds of the registered endpoints, in all and of one name: a flood of registrations must not fill the memory of the agent.
- * Beyond a bound, the new endpoint replaces the unused endpoint that registered first.
+ * Bounds of the registered endpoints, in all and of one name: a flood of registrations must not
+ * fill the memory of the agent. Beyond a bound, the new endpoint replaces the unused endpoint that
+ * registered first.
  */
 const MAX_ENDPOINTS = 256
 const MAX_ENDPOINTS_PER_NAME = 32

@@ -19,8 +19,8 @@ const MAX_LIST_BYTES = 16 * 1024 * 1024
 const EXITED = 2
 
 /**
- * The allocations, from the annotations of the containers: for kubelets that do not serve podresources. A container that
- * waits for its restart has exited, while its Pod is still there.
+ * The allocations, from the annotations of the containers: for kubelets that do not serve
+ * podresources. A container that waits for its restart has exited, while its Pod is still there.
  */
 export class ContainerRuntime implements AllocationSource {
   readonly #service: LocalService<RuntimeServiceClient>
@@ -68,7 +68,10 @@ function podOf({ labels }: Container): ObjectKey {
   )
 }
 
-/** `akri.agent.slot-<slot>: <slot>`, or `C:<virtual id>:<slot>` for the resource of the Configuration. */
+/**
+ * `akri.agent.slot-<slot>: <slot>`, or `C:<virtual id>:<slot>` for the resource of the
+ * Configuration.
+ */
 function slotsIn({
   annotations,
 }: Container): { resourceName: string; id: string; slot: SlotName }[] {

@@ -10,7 +10,7 @@ import type { AllocationSource } from './allocation-source.js'
 import { LocalService } from './local-service.js'
 import { PodResources } from './pod-resources.js'
 
-export interface KubeletSocketsOptions {
+interface KubeletSocketsOptions {
   /** @default '/var/lib/kubelet/device-plugins' */
   readonly pluginDirectory?: string
   /** @default '/var/lib/kubelet/pod-resources/kubelet.sock' */
@@ -23,7 +23,10 @@ export interface KubeletSocketsOptions {
   readonly log: Logger
 }
 
-/** How often the kubelet's socket is checked in case that the watch misses a change, in milliseconds. */
+/**
+ * How often the kubelet's socket is checked in case that the watch misses a change, in
+ * milliseconds.
+ */
 const POLL_MS = 2000
 
 /** The kubelet behind its sockets. */
@@ -103,7 +106,10 @@ export class KubeletSockets implements Kubelet {
     this.#lookListeners.add(listener, signal)
   }
 
-  /** A kubelet that restarts recreates its socket. An inode number can be reused, so the change time counts too. */
+  /**
+   * A kubelet that restarts recreates its socket. An inode number can be reused, so the change time
+   * counts too.
+   */
   async #identity(): Promise<string | undefined> {
     const found = await stat(this.#kubeletSocket).catch(() => undefined)
     return found && `${found.ino} ${found.ctimeMs}`

@@ -13,7 +13,10 @@ interface SharedClient<C> {
   users: number
 }
 
-/** A gRPC service of this node behind a unix socket. A connection ends with the last call that uses it. */
+/**
+ * A gRPC service of this node behind a unix socket. A connection ends with the last call that uses
+ * it.
+ */
 export class LocalService<C extends Client> {
   readonly #open: () => C
   #shared: SharedClient<C> | undefined

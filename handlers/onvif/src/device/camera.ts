@@ -71,11 +71,14 @@ interface MediaProfile {
   readonly snapshotUri?: string
 }
 
-/** The facts that a camera tells about itself. A fact that the camera does not tell, or refuses to tell, is missing. */
+/**
+ * The facts that a camera tells about itself. A fact that the camera does not tell, or refuses to
+ * tell, is missing.
+ */
 export interface CameraFacts extends DeviceInformation {
   /**
-   * `none`: the camera answered without a credential. `accepted`: it accepted the credential. `required`: it asks for a credential,
-   * and there is none. `refused`: it refused the credential.
+   * `none`: the camera answered without a credential. `accepted`: it accepted the credential.
+   * `required`: it asks for a credential, and there is none. `refused`: it refused the credential.
    */
   readonly authentication: 'none' | 'accepted' | 'required' | 'refused'
   readonly ipAddress?: string
@@ -88,9 +91,10 @@ export interface CameraFacts extends DeviceInformation {
 }
 
 /**
- * Reads the facts of a camera from its device service. A wrong credential is tried once, because cameras lock users out. After a
- * refusal, the other facts are read without a credential.
- * @throws OnvifAddressError; what {@link SoapSession.callOpenly} throws if there is no camera at the URL; the signal's reason
+ * Reads the facts of a camera from its device service. A wrong credential is tried once, because
+ * cameras lock users out. After a refusal, the other facts are read without a credential.
+ * @throws OnvifAddressError; what {@link SoapSession.callOpenly} throws if there is no camera at
+ * the URL; the signal's reason
  */
 export function readCamera(
   request: CameraRequest,
@@ -147,7 +151,10 @@ class Interview {
       credential !== undefined && refused.has(home, credential) ? 'refused' : 'none'
   }
 
-  /** Reads the camera's clock. Every ONVIF device answers this call without a credential: an error means that there is no camera. */
+  /**
+   * Reads the camera's clock. Every ONVIF device answers this call without a credential: an error
+   * means that there is no camera.
+   */
   static async open(
     { url, uuid, zone, credentials, refused, options, log, clock }: CameraRequest,
     timeoutMs: number,
@@ -221,7 +228,10 @@ class Interview {
     return profiles.length > 0
   }
 
-  /** A URI for brokers. It has no user name and no password, because anybody who reads Instances can see it. */
+  /**
+   * A URI for brokers. It has no user name and no password, because anybody who reads Instances can
+   * see it.
+   */
   async #uri(
     to: Destination,
     call: SoapCall,

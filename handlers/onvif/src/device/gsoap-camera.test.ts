@@ -12,7 +12,8 @@ import { NetworkPolicy } from '../network-policy.js'
 import { readCamera } from './camera.js'
 import { RefusedCredentials } from './refused-credentials.js'
 
-// The peer is gSOAP, which most cameras use: it validates requests by the schema, and checks tokens itself.
+// The peer is gSOAP, which most cameras use: it validates requests by the schema, and checks tokens
+// itself.
 
 const build = fileURLToPath(new URL('../../test-peers/gsoap-camera/build.sh', import.meta.url))
 const possible = ['soapcpp2', 'gcc', 'openssl'].every(

@@ -18,7 +18,9 @@ type DigestAlgorithm = 'MD5' | 'MD5-sess' | 'SHA-256' | 'SHA-256-sess'
 /** The strongest first. */
 const ALGORITHMS: readonly DigestAlgorithm[] = ['SHA-256', 'SHA-256-sess', 'MD5', 'MD5-sess']
 
-/** The strongest digest challenge. Basic authentication is never answered: it sends the password. */
+/**
+ * The strongest digest challenge. Basic authentication is never answered: it sends the password.
+ */
 export function chooseChallenge(headers: readonly string[]): DigestChallenge | undefined {
   const challenges = headers.flatMap(readChallenges)
   return ALGORITHMS.flatMap((algorithm) =>
@@ -79,7 +81,9 @@ export class DigestAnswer {
   }
 }
 
-/** Section 3.4: a name with characters that a quoted string cannot have is written as in RFC 5987. */
+/**
+ * Section 3.4: a name with characters that a quoted string cannot have is written as in RFC 5987.
+ */
 function userField(username: string): string {
   if (/^[\x20-\x7e]*$/.test(username)) return `username=${quoted(username)}`
   const bytes = [...Buffer.from(username)].map((byte) => {
@@ -98,7 +102,10 @@ function quoted(text: string): string {
 /** A parameter, a scheme name, or a comma. */
 const PART = /\s*(?:([\w*-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))|([\w-]+)|,)/y
 
-/** One header can have challenges of several schemes. Commas separate challenges, and also the parameters of a challenge. */
+/**
+ * One header can have challenges of several schemes. Commas separate challenges, and also the
+ * parameters of a challenge.
+ */
 function readChallenges(header: string): DigestChallenge[] {
   const schemes: { readonly scheme: string; readonly parameters: Map<string, string> }[] = []
   PART.lastIndex = 0

@@ -11,12 +11,16 @@ import type { Destination } from '../network-policy.js'
 /** Which certificates of cameras are trusted. */
 export interface CertificatePolicy {
   /**
-   * `any`: each certificate. Most cameras sign their own, and http has none at all. `verify`: a certificate that an authority has
-   * signed for the host of the URL. By http, no credential is sent then.
+   * `any`: each certificate. Most cameras sign their own, and http has none at all. `verify`: a
+   * certificate that an authority has signed for the host of the URL. By http, no credential is
+   * sent then.
    * @default 'any'
    */
   readonly certificates?: 'any' | 'verify' | undefined
-  /** Certificates, in PEM, of the authorities that `verify` trusts. @default the authorities of Node.js */
+  /**
+   * Certificates, in PEM, of the authorities that `verify` trusts. @default the authorities of
+   * Node.js
+   */
   readonly authorities?: string | undefined
 }
 

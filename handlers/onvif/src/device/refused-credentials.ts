@@ -13,8 +13,9 @@ interface RefusedCredentialsOptions {
 const MAX_REFUSALS = 10_000
 
 /**
- * The credentials that cameras refused lately. Cameras lock users out, and any host of the network can make the handler query a
- * camera again. A refusal counts for an address and port: a forged URL or UUID does not help.
+ * The credentials that cameras refused lately. Cameras lock users out, and any host of the network
+ * can make the handler query a camera again. A refusal counts for an address and port: a forged URL
+ * or UUID does not help.
  */
 export class RefusedCredentials {
   readonly #options: RefusedCredentialsOptions
@@ -32,7 +33,10 @@ export class RefusedCredentials {
     return refusedAt !== undefined && clock.monotonicMs() - refusedAt < forMs
   }
 
-  /** Runs attempts with the same credential and place in turn, so that each attempt knows the result of the first. */
+  /**
+   * Runs attempts with the same credential and place in turn, so that each attempt knows the result
+   * of the first.
+   */
   inTurn<T>(place: Destination, credential: Credential, attempt: () => Promise<T>): Promise<T> {
     return this.#attempts.run(keyOf(place, credential), attempt)
   }

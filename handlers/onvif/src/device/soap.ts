@@ -33,7 +33,10 @@ interface SoapSessionOptions extends CertificatePolicy {
   readonly clock: Pick<Clock, 'monotonicMs'>
 }
 
-/** The longest reply is that to GetProfiles, from a recorder with many channels. The default limits suit all others. */
+/**
+ * The longest reply is that to GetProfiles, from a recorder with many channels. The default limits
+ * suit all others.
+ */
 const LONG_REPLY = {
   maxBytes: 1024 * 1024,
   maxElements: 30_000,
@@ -54,13 +57,17 @@ export class SoapSession {
   /**
    * Calls without a credential.
    * @returns the element `<operation>Response`
-   * @throws OnvifUnreachableError, OnvifXmlError, OnvifReplyError, OnvifFaultError, OnvifNotAuthorizedError; the signal's reason
+   * @throws OnvifUnreachableError, OnvifXmlError, OnvifReplyError, OnvifFaultError,
+   * OnvifNotAuthorizedError; the signal's reason
    */
   async callOpenly(to: Destination, call: SoapCall): Promise<XmlElement> {
     return responseOf(await this.#post(to, call, '', {}), call)
   }
 
-  /** Whether the credential may be used: only at the camera's address, and only by https if certificates are verified. */
+  /**
+   * Whether the credential may be used: only at the camera's address, and only by https if
+   * certificates are verified.
+   */
   hasCredentialFor({ address, url }: Destination): boolean {
     const { credential, certificates } = this.#options
     const safe = certificates !== 'verify' || url.protocol === 'https:'
@@ -69,7 +76,8 @@ export class SoapSession {
 
   /**
    * Calls with the credential: by UsernameToken, or by HTTP digest if the camera asks for it.
-   * @throws as {@link callOpenly}; OnvifNotAuthorizedError if there is no credential for this destination
+   * @throws as {@link callOpenly}; OnvifNotAuthorizedError if there is no credential for this
+   * destination
    */
   async call(to: Destination, call: SoapCall): Promise<XmlElement> {
     const { credential } = this.#options

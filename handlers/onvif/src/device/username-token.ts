@@ -5,9 +5,10 @@ import { escapeXml } from '../xml.js'
 const WSS = 'http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss'
 
 /**
- * The SOAP header that names a user (Web Services Security UsernameToken Profile 1.0). It has a digest of the password, not the
- * password.
- * @param time the time of the camera's clock, in milliseconds since the epoch: a camera refuses an old token
+ * The SOAP header that names a user (Web Services Security UsernameToken Profile 1.0). It has a
+ * digest of the password, not the password.
+ * @param time the time of the camera's clock, in milliseconds since the epoch: a camera refuses an
+ * old token
  * @param nonce must differ in each token
  */
 export function usernameToken(

@@ -31,9 +31,15 @@ export interface CameraDiscoveryOptions
 
 /** Queries at a time: in all, and of cameras that one address announced. */
 const QUERY_LIMITS = { atOnce: 16, perKey: 2 }
-/** After a round, this many known cameras are queried again, and this many candidates that did not answer before. */
+/**
+ * After a round, this many known cameras are queried again, and this many candidates that did not
+ * answer before.
+ */
 const REQUERIES_PER_ROUND = 16
-/** How long the first list waits for queries, in milliseconds: a device that is not in a list is gone. */
+/**
+ * How long the first list waits for queries, in milliseconds: a device that is not in a list is
+ * gone.
+ */
 const FIRST_LIST_MS = 10_000
 /** Changes within this time make one list, in milliseconds. */
 const GATHER_MS = 100
@@ -169,7 +175,8 @@ class CameraDiscovery {
     const failures = new Map<string, AkriError>()
     try {
       let answer = await this.#firstAnswer(query, urls, failures)
-      // Ids are made of URLs, and another node may have reached an earlier URL: a lost packet must not decide.
+      // Ids are made of URLs, and another node may have reached an earlier URL: a lost packet must
+      // not decide.
       const unreached = urls.filter((url) => OnvifUnreachableError.is(failures.get(url)))
       if (answer !== undefined)
         answer = (await this.#firstAnswer(query, unreached, failures)) ?? answer
@@ -184,7 +191,10 @@ class CameraDiscovery {
     }
   }
 
-  /** @param failures gets the error of each URL that does not answer @throws the signal's reason; a bug */
+  /**
+   * @param failures gets the error of each URL that does not answer @throws the signal's reason; a
+   * bug
+   */
   async #firstAnswer(
     { id, uuid, source }: CameraQuery,
     urls: readonly string[],

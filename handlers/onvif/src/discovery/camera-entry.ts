@@ -27,13 +27,18 @@ export type PresenceKind = 'ProbeMatch' | 'Hello'
  */
 export interface CameraEntry {
   readonly id: string
-  /** The address that announced the device first: the entry counts for the quota of this address. */
+  /**
+   * The address that announced the device first: the entry counts for the quota of this address.
+   */
   readonly firstSource: string
   readonly announcement: CameraAnnouncement
   readonly state: CandidateState | CameraState
   /** Announcements that place the device at other URLs, by the address that sent them. */
   readonly hints: ReadonlyMap<string, CameraAnnouncement>
-  /** Whether the device was announced at its own URL in this round. Then the hints of this round do not count. */
+  /**
+   * Whether the device was announced at its own URL in this round. Then the hints of this round do
+   * not count.
+   */
   readonly isHeardAtHome: boolean
   /** Rounds that ended since the last announcement. */
   readonly silentRounds: number
@@ -50,14 +55,14 @@ interface CandidateState {
 }
 
 /** The device has answered as a camera. */
-export interface CameraState {
+interface CameraState {
   readonly kind: 'camera'
   readonly url: string
   /** The address of the URL; undefined if the URL has a host name. */
   readonly address: string | undefined
   /**
-   * URLs before `url` in the announcement that did not answer. The camera moves to the first of them that answers, so that its id
-   * does not depend on a lost packet.
+   * URLs before `url` in the announcement that did not answer. The camera moves to the first of
+   * them that answers, so that its id does not depend on a lost packet.
    */
   readonly preferred: readonly string[]
   readonly facts: CameraFacts
@@ -75,7 +80,10 @@ export interface QueryAnswer {
   readonly silentUrls: readonly string[]
 }
 
-/** Rounds in a row that a camera may miss: each round sends two Probes on each interface, five times each. */
+/**
+ * Rounds in a row that a camera may miss: each round sends two Probes on each interface, five times
+ * each.
+ */
 const MISSES_ALLOWED = 2
 /** Addresses that may place one device at other URLs, and URLs that one query calls. */
 const MAX_HINTS = 8
@@ -133,7 +141,8 @@ function heardAtHome(
   announcement: CameraAnnouncement,
   now: number,
 ): CameraEntry {
-  // Any host can announce a camera: only an announcement from the camera's own address changes the entry.
+  // Any host can announce a camera: only an announcement from the camera's own address changes the
+  // entry.
   if (!isOwnAddress(entry, announcement.source)) return { ...entry, isHeardAtHome: true }
   const isChanged =
     kind === 'Hello' || announcement.metadataVersion !== entry.announcement.metadataVersion
@@ -141,7 +150,10 @@ function heardAtHome(
   return { ...entry, isHeardAtHome: true, announcement, dueAt }
 }
 
-/** Another address said goodbye in the name of the device: a camera is queried, and is gone if the query fails. */
+/**
+ * Another address said goodbye in the name of the device: a camera is queried, and is gone if the
+ * query fails.
+ */
 export function suspected(entry: CameraEntry, now: number): CameraEntry {
   const { state } = entry
   if (state.kind === 'candidate') return entry
@@ -168,7 +180,10 @@ export function queryStarted(entry: CameraEntry): CameraEntry {
   return { ...entry, isQueried: true }
 }
 
-/** @param refreshAfterMs the wait until the next query of a camera that answered completely and at its preferred URL */
+/**
+ * @param refreshAfterMs the wait until the next query of a camera that answered completely and at
+ * its preferred URL
+ */
 export function answered(
   entry: CameraEntry,
   { url, facts, silentUrls }: QueryAnswer,
@@ -182,7 +197,8 @@ export function answered(
     .slice(0, Math.max(urls.indexOf(url), 0))
     .filter((other) => silentUrls.includes(other))
   const before = state.kind === 'camera' && state.url === url ? state : undefined
-  // A camera that has just settled at a later URL is queried soon, before anything depends on its id.
+  // A camera that has just settled at a later URL is queried soon, before anything depends on its
+  // id.
   const isSoon = (preferred.length > 0 && before === undefined) || facts.incomplete !== undefined
   return {
     ...entry,
@@ -228,20 +244,26 @@ export function queryUrls({ announcement, state, hints }: CameraEntry): string[]
   return [...new Set([...urls, ...hinted])].slice(0, MAX_URLS)
 }
 
-/** Whether a query is not limited in number: the device is new, or a Bye made its presence doubtful. */
+/**
+ * Whether a query is not limited in number: the device is new, or a Bye made its presence doubtful.
+ */
 export function isUrgent({ state, failures }: CameraEntry): boolean {
   return state.kind === 'camera' ? state.isSuspected : failures === 0
 }
 
-/** Whether an address is that of the device; for a URL with a host name, the address that announced it. */
+/**
+ * Whether an address is that of the device; for a URL with a host name, the address that announced
+ * it.
+ */
 export function isOwnAddress({ announcement, state }: CameraEntry, source: string): boolean {
   const address = state.kind === 'camera' ? state.address : addressOfUrl(announcement.urls[0] ?? '')
   return address === undefined ? source === announcement.source : address === plainAddress(source)
 }
 
 /**
- * Whether the facts from a URL belong to the device. They are compared if another camera may have the address now: at the camera's
- * own URL while a hint places the camera elsewhere, and at a preferred URL that has not answered before.
+ * Whether the facts from a URL belong to the device. They are compared if another camera may have
+ * the address now: at the camera's own URL while a hint places the camera elsewhere, and at a
+ * preferred URL that has not answered before.
  */
 export function isSameCamera(
   { state, hints }: CameraEntry,
@@ -259,7 +281,10 @@ export function isSameCamera(
   )
 }
 
-/** Each address has one hint, so that a flood from one address does not displace the hints of others. */
+/**
+ * Each address has one hint, so that a flood from one address does not displace the hints of
+ * others.
+ */
 function withHint(entry: CameraEntry, announcement: CameraAnnouncement): CameraEntry {
   const { hints } = entry
   const { source } = announcement

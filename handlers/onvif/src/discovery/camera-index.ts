@@ -2,13 +2,16 @@ import { plainAddress } from '@akrijs/sdk/network'
 import { type CameraAnnouncement, type CameraEntry, newEntry } from './camera-entry.js'
 
 /**
- * What makes two announcements belong to one camera. `url`: the same UUID and a common URL, so that several devices with one UUID
- * stay apart. `uuid`: the UUID alone.
+ * What makes two announcements belong to one camera. `url`: the same UUID and a common URL, so that
+ * several devices with one UUID stay apart. `uuid`: the UUID alone.
  */
 export type CameraIdentity = 'url' | 'uuid'
 
 const MAX_CAMERAS = 1000
-/** Cameras that one address may announce. Recorders and encoders announce all of theirs from one address. */
+/**
+ * Cameras that one address may announce. Recorders and encoders announce all of theirs from one
+ * address.
+ */
 const MAX_PER_SOURCE = 32
 
 /** The entries by id, UUID and address, and the limits of their number. */

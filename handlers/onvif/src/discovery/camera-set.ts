@@ -43,12 +43,15 @@ export interface CameraSetOptions {
   readonly clock: Clock
 }
 
-/** How long after a Bye a ProbeMatch does not count: it may have been under way. In milliseconds. */
+/**
+ * How long after a Bye a ProbeMatch does not count: it may have been under way. In milliseconds.
+ */
 const DEPARTURE_MS = 5000
 
 /**
- * The cameras that were heard of. The set decides which announcements count, when a camera is queried, and when it is gone. It joins
- * the transitions of camera-entry.ts and the index of camera-index.ts, and does no I/O.
+ * The cameras that were heard of. The set decides which announcements count, when a camera is
+ * queried, and when it is gone. It joins the transitions of camera-entry.ts and the index of
+ * camera-index.ts, and does no I/O.
  */
 export class CameraSet {
   readonly #options: CameraSetOptions
@@ -89,7 +92,8 @@ export class CameraSet {
   }
 
   /**
-   * Takes a Bye. A Bye from the camera's own address removes the camera; any other Bye is a reason to query it.
+   * Takes a Bye. A Bye from the camera's own address removes the camera; any other Bye is a reason
+   * to query it.
    * @returns whether a camera is gone
    */
   bye(uuid: string, source: string): boolean {
@@ -113,8 +117,8 @@ export class CameraSet {
 
   /**
    * The queries to make now. Report the result of each by {@link answered} or {@link failed}.
-   * @param limit the number of known cameras, and of candidates that failed before. Those that wait longest come first. New and
-   *   suspected devices are not limited.
+   * @param limit the number of known cameras, and of candidates that failed before. Those that wait
+   * longest come first. New and suspected devices are not limited.
    */
   due(limit: number): CameraQuery[] {
     const due = this.#index.entries
@@ -166,7 +170,8 @@ export class CameraSet {
 
   #refreshAfterMs({ authentication }: CameraFacts): number {
     const { refreshMs } = this.#options
-    // A refused credential is not tried again before the whole time is over. Other cameras spread their queries.
+    // A refused credential is not tried again before the whole time is over. Other cameras spread
+    // their queries.
     return authentication === 'refused' ? refreshMs : refreshMs * (0.75 + this.#random() / 4)
   }
 }

@@ -6,15 +6,18 @@ import { MAX_DATAGRAM_BYTES } from './message.js'
 export interface DatagramFilterOptions {
   /** Whether datagrams from this address are read. */
   readonly allows: (address: string) => boolean
-  /** The number of known and of directly probed cameras at an address: their datagrams are read during any flood. */
+  /**
+   * The number of known and of directly probed cameras at an address: their datagrams are read
+   * during any flood.
+   */
   readonly camerasAt: (address: string) => number
   readonly clock: Clock
   readonly log: Logger
 }
 
 /**
- * The amount that is read, in datagrams of the size that cameras send. For each of IPv4 and IPv6, 500 datagrams a second take a
- * fifth of the processor's time at worst.
+ * The amount that is read, in datagrams of the size that cameras send. For each of IPv4 and IPv6,
+ * 500 datagrams a second take a fifth of the processor's time at worst.
  */
 const BUDGET = {
   perSender: 128,
@@ -23,20 +26,28 @@ const BUDGET = {
   pool: 'family',
   round: 'renewed',
 } as const
-/** Datagrams of a round that are always read for each known camera: a camera answers two Probes on each interface. */
+/**
+ * Datagrams of a round that are always read for each known camera: a camera answers two Probes on
+ * each interface.
+ */
 const RESERVED_PER_CAMERA = 8
 /** Tags and attributes of a datagram that counts as one. Datagrams of cameras have half as many. */
 const MARKUP_PER_DATAGRAM = 128
 /** Datagrams of a round whose repetitions are recognised. */
 const MAX_REMEMBERED = 10_000
 
-/** Decides which datagrams are read: a flood must not cost all of the processor, or hide known cameras. */
+/**
+ * Decides which datagrams are read: a flood must not cost all of the processor, or hide known
+ * cameras.
+ */
 export class DatagramFilter {
   readonly #options: DatagramFilterOptions
   readonly #budget: SenderBudget
   /** Digests of the datagrams of this round. */
   #digests = new Set<string>()
-  /** Those of the last round: a repetition of an old Bye must not count as a new Bye, after a Hello. */
+  /**
+   * Those of the last round: a repetition of an old Bye must not count as a new Bye, after a Hello.
+   */
   #lastDigests = new Set<string>()
 
   constructor(options: DatagramFilterOptions) {

@@ -50,7 +50,9 @@ afterEach(() => {
   sender.close()
 })
 
-/** Sends a text to the group on the loopback interface. @returns how often the listener receives it */
+/**
+ * Sends a text to the group on the loopback interface. @returns how often the listener receives it
+ */
 async function say(): Promise<number> {
   const text = randomUUID()
   await sender.send(Buffer.from(text), DISCOVERY_PORT, DISCOVERY_GROUP.IPv4)

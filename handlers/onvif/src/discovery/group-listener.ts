@@ -6,13 +6,17 @@ import { ProblemLog } from './problem-log.js'
 
 interface GroupSocket {
   readonly socket: UdpSocket
-  /** Keys of the interfaces that the socket listens on. A membership of the kernel counts for all addresses of an interface. */
+  /**
+   * Keys of the interfaces that the socket listens on. A membership of the kernel counts for all
+   * addresses of an interface.
+   */
   readonly joined: Set<string>
 }
 
 /**
- * Listens to Hello and Bye, which devices send to a multicast group. The sockets are bound to the groups, not to all addresses: a
- * program of this machine that is a device itself still gets its datagrams.
+ * Listens to Hello and Bye, which devices send to a multicast group. The sockets are bound to the
+ * groups, not to all addresses: a program of this machine that is a device itself still gets its
+ * datagrams.
  */
 export class GroupListener {
   readonly #problems: ProblemLog
@@ -115,7 +119,9 @@ function groupAddress({ family, name }: ProbingInterface): string {
   return family === 'IPv4' ? DISCOVERY_GROUP.IPv4 : `${DISCOVERY_GROUP.IPv6}%${name}`
 }
 
-/** An interface that was removed and created again has another key, although its name is the same. */
+/**
+ * An interface that was removed and created again has another key, although its name is the same.
+ */
 function interfaceKey({ index, name, family }: ProbingInterface): string {
   return `${index} ${name} ${family}`
 }

@@ -28,7 +28,10 @@ export type DiscoveryMessage =
   /** A message of a kind that the handler does not use. */
   | { readonly kind: 'other' }
 
-/** The types that Probes ask for. Some devices compare the texts, so the prefixes are those that they know. */
+/**
+ * The types that Probes ask for. Some devices compare the texts, so the prefixes are those that
+ * they know.
+ */
 export const PROBED_TYPES = ['dn:NetworkVideoTransmitter', 'tds:Device'] as const
 type ProbedType = (typeof PROBED_TYPES)[number]
 

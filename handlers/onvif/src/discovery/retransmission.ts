@@ -18,7 +18,8 @@ export const MULTICAST: RetransmissionParameters = {
 export const UNICAST: RetransmissionParameters = { ...MULTICAST, repeats: 2 }
 
 /**
- * The delay before each repetition. The first delay is random; each further delay doubles, up to the upper delay.
+ * The delay before each repetition. The first delay is random; each further delay doubles, up to
+ * the upper delay.
  * @param random returns numbers of [0, 1)
  */
 export function* retransmissions(

@@ -4,15 +4,19 @@ import { OnvifAddressError } from '../errors.js'
 import type { NetworkPolicy } from '../network-policy.js'
 
 export interface ServiceUrlOptions {
-  /** Whether https comes before http: a client that verifies certificates sends no credential by http. @default false */
+  /**
+   * Whether https comes before http: a client that verifies certificates sends no credential by
+   * http. @default false
+   */
   readonly secureFirst?: boolean
 }
 
 /**
- * The URLs of a camera's device service in the order of preference: URLs that every client can use come first. That is http before
- * https, IPv4 before IPv6, and then the order of the camera.
+ * The URLs of a camera's device service in the order of preference: URLs that every client can use
+ * come first. That is http before https, IPv4 before IPv6, and then the order of the camera.
  * @param xAddrs the URLs as the camera wrote them
- * @returns `urls` are those that may be called; `refused` has the reason for each other URL, without passwords
+ * @returns `urls` are those that may be called; `refused` has the reason for each other URL,
+ * without passwords
  */
 export function serviceUrls(
   xAddrs: readonly string[],

@@ -32,7 +32,10 @@ export interface DiscoveryEvent {
 }
 
 export interface WsDiscoveryOptions extends DatagramFilterOptions {
-  /** Names of the interfaces to probe on. @default all but the loopback interface and those of container networks */
+  /**
+   * Names of the interfaces to probe on. @default all but the loopback interface and those of
+   * container networks
+   */
   readonly interfaces?: readonly string[] | undefined
   /** Addresses that each round probes directly. */
   readonly probeAddresses: readonly string[]
@@ -43,7 +46,10 @@ export interface WsDiscoveryOptions extends DatagramFilterOptions {
   readonly signal: AbortSignal
 }
 
-/** How long an answer to a Probe is accepted, in milliseconds: the specification gives devices half a second. */
+/**
+ * How long an answer to a Probe is accepted, in milliseconds: the specification gives devices half
+ * a second.
+ */
 const ANSWER_MS = 30_000
 
 /** The client of WS-Discovery: probes on all interfaces, and listens to Hello and Bye. */
@@ -74,8 +80,8 @@ export class WsDiscovery {
   }
 
   /**
-   * Follows the interfaces of the machine, sends the Probes, and waits. The repetitions of the Probes may take longer than the
-   * round. Events come at any time, also between rounds.
+   * Follows the interfaces of the machine, sends the Probes, and waits. The repetitions of the
+   * Probes may take longer than the round. Events come at any time, also between rounds.
    */
   async round(windowMs: number): Promise<void> {
     const { clock, probeAddresses, signal } = this.#options
@@ -178,7 +184,8 @@ export class WsDiscovery {
       this.#problems.resolve(on.key)
       this.#options.log.info({ interface: on.name, address: on.address }, 'interface opened')
     } catch (error) {
-      // A new IPv6 address cannot be used for a second or two, until the kernel knows that it is unique.
+      // A new IPv6 address cannot be used for a second or two, until the kernel knows that it is
+      // unique.
       this.#lose(on, error)
     }
   }
@@ -200,7 +207,8 @@ export class WsDiscovery {
       onDatagram: (datagram) => this.#onDatagram(datagram),
       onBroken: () => this.#directed.delete(family),
     })
-    // While this socket opened, another call may have opened a socket, or the discovery may have ended.
+    // While this socket opened, another call may have opened a socket, or the discovery may have
+    // ended.
     const other = this.#directed.get(family)
     if (other !== undefined || this.#options.signal.aborted) socket.close()
     else this.#directed.set(family, socket)

@@ -30,7 +30,10 @@ export interface DeviceServiceOptions {
   readonly zone?: string
   /** A key and a certificate: the camera then has https only. */
   readonly tls?: SecureContextOptions
-  /** The origin of its URLs, such as `https://camera.example:8443`. @default the address and port that it listens on */
+  /**
+   * The origin of its URLs, such as `https://camera.example:8443`. @default the address and port
+   * that it listens on
+   */
   readonly origin?: string
   readonly identity?: Partial<SimulatedIdentity>
   /** The credential that callers need. @default none */
@@ -61,8 +64,8 @@ export interface SeenRequest {
 const MAX_REQUEST_BYTES = 64 * 1024
 
 /**
- * The HTTP side of a simulated camera: device service, media services and a snapshot. It checks credentials, and has the faults of
- * real cameras on demand.
+ * The HTTP side of a simulated camera: device service, media services and a snapshot. It checks
+ * credentials, and has the faults of real cameras on demand.
  */
 export class DeviceService {
   /** The URL of the device service. */
@@ -131,7 +134,10 @@ export class DeviceService {
     })
   }
 
-  /** Begins to misbehave, or ends it with undefined. @param operations the operations that it concerns. @default all */
+  /**
+   * Begins to misbehave, or ends it with undefined. @param operations the operations that it
+   * concerns. @default all
+   */
   misbehave(how: Misbehaviour | undefined, operations?: readonly string[]): void {
     this.#misbehaviour = how && { how, operations }
   }

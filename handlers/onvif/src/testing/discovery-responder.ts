@@ -27,7 +27,9 @@ import type { QualifiedName } from '../xml.js'
 export interface DiscoveryFaults {
   /** The camera answers no Probe. @default false */
   silent?: boolean
-  /** The delay of an answer, in milliseconds. @default random, up to the 500 ms of the specification */
+  /**
+   * The delay of an answer, in milliseconds. @default random, up to the 500 ms of the specification
+   */
   delayMs?: number
   /** The answer is not XML. @default false */
   garbage?: boolean
@@ -52,7 +54,10 @@ const MAX_DELAY_MS = 500
 const MAX_REMEMBERED = 64
 const HUGE_SCOPE = `onvif://www.onvif.org/${'x'.repeat(14_000)}`
 
-/** The WS-Discovery side of a camera: answers Probes to the group and to its address, and sends Hello and Bye. */
+/**
+ * The WS-Discovery side of a camera: answers Probes to the group and to its address, and sends
+ * Hello and Bye.
+ */
 export class DiscoveryResponder {
   readonly #options: DiscoveryResponderOptions
   readonly #stop = new AbortController()
@@ -97,7 +102,10 @@ export class DiscoveryResponder {
     return this.#probes
   }
 
-  /** Sends Hello. The promise resolves after the first datagram; repetitions follow by the specification. */
+  /**
+   * Sends Hello. The promise resolves after the first datagram; repetitions follow by the
+   * specification.
+   */
   async hello(): Promise<void> {
     await this.#send(encodeHello(randomUUID(), this.#options.announcement()), MULTICAST)
   }

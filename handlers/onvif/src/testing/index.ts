@@ -1,5 +1,5 @@
-// `@akrijs/handler-onvif/testing`: a simulated camera for tests of handlers, brokers and clients. Nothing else of this folder is
-// published.
+// `@akrijs/handler-onvif/testing`: a simulated camera for tests of handlers, brokers and clients.
+// Nothing else of this folder is published.
 export type { Credential } from '../credentials.js'
 export type { AnnouncementText } from '../discovery/message.js'
 export type { SimulatedIdentity } from './device-replies.js'

@@ -24,7 +24,10 @@ export type Verdict =
   | { readonly kind: 'fault' }
   | { readonly kind: 'challenge'; readonly headers: readonly string[] }
 
-/** Authenticates requests as cameras do (ONVIF Core Specification 5.9). No token and no count of a nonce is accepted twice. */
+/**
+ * Authenticates requests as cameras do (ONVIF Core Specification 5.9). No token and no count of a
+ * nonce is accepted twice.
+ */
 export class RequestAuthentication {
   readonly #options: AuthenticationOptions
   /** When the nonce of each token was used. */

@@ -30,7 +30,10 @@ const SCOPES = [
  */
 export class SimulatedCamera {
   readonly uuid: string
-  /** The faults of its discovery; they may change at any time. For faults of its services see {@link DeviceService.misbehave}. */
+  /**
+   * The faults of its discovery; they may change at any time. For faults of its services see {@link
+   * DeviceService.misbehave}.
+   */
   readonly faults: DiscoveryFaults = {}
   readonly #options: SimulatedCameraOptions
   #service: DeviceService

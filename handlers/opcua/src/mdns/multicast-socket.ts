@@ -6,7 +6,7 @@ export type Family = 'IPv4' | 'IPv6'
 export const MDNS_PORT = 5353
 const GROUPS = { IPv4: '224.0.0.251', IPv6: 'ff02::fb' } as const
 
-export interface MulticastSocketListener {
+interface MulticastSocketListener {
   onDatagram(datagram: Datagram): void
   /** Called once if the socket fails. The socket is closed then: open a new socket. */
   onBroken(error: Error): void

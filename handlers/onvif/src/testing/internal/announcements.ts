@@ -8,7 +8,9 @@ import {
   encodeHello,
 } from '../../discovery/message.js'
 
-/** The announcement of a camera at an address of the loopback interface. Nothing listens at its URL. */
+/**
+ * The announcement of a camera at an address of the loopback interface. Nothing listens at its URL.
+ */
 export function announcementAt(
   address: string,
   fields: Partial<AnnouncementText> = {},
@@ -23,7 +25,10 @@ export function announcementAt(
   }
 }
 
-/** Sends a Hello of a camera from each address to the group. Listeners of this process get the time to receive it. */
+/**
+ * Sends a Hello of a camera from each address to the group. Listeners of this process get the time
+ * to receive it.
+ */
 export async function sayHello(
   addresses: readonly string[],
   fields: Partial<AnnouncementText> = {},

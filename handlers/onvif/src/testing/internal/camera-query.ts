@@ -27,7 +27,10 @@ interface Query extends Partial<Omit<CameraRequest, 'options'>>, CameraTimeouts 
   readonly options?: Partial<CameraOptions>
 }
 
-/** Reads the facts of a camera on this machine. Requests may take longer than in the handler, for a busy machine. */
+/**
+ * Reads the facts of a camera on this machine. Requests may take longer than in the handler, for a
+ * busy machine.
+ */
 export function query(
   url: string,
   { as, options, requestTimeoutMs = 15_000, timeoutMs, ...request }: Query = {},
