@@ -1,6 +1,5 @@
 // Writes what docs and chart take from the code: docs/errors.md, the tables of options, the chart's
 // handlers and CRDs. `--check` writes nothing, and fails where something would change.
-import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -151,47 +150,38 @@ function sources(directory) {
  * schemas.
  */
 async function optionTables() {
-  const { agentOptions, akriHandlerOptions, controllerOptions, webhookOptions } = await loadSources(
+  const schemas = await loadSources(
     'agent/src/program/agent-options.ts',
+    'cli/src/command-options.ts',
     'controller/src/program/controller-options.ts',
+    'runtime/src/program/option-schema.ts',
     'sdk/src/akri-handler-options.ts',
     'webhook/src/program/webhook-options.ts',
   )
   /** @type {[file: string, mark: string, schema: object, component?: string][]} */
   const programs = [
-    ['docs/operators.md', 'options of akri-agent', agentOptions, 'agent'],
-    ['docs/brokers.md', 'options of akri-controller', controllerOptions, 'controller'],
-    ['docs/webhook.md', 'options of akri-webhook', webhookOptions, 'webhookConfiguration'],
-    ['docs/handler-authors.md', 'options of akri-handler', akriHandlerOptions],
+    ['docs/operators.md', 'options of akri-agent', schemas.agentOptions, 'agent'],
+    ['docs/brokers.md', 'options of akri-controller', schemas.controllerOptions, 'controller'],
+    ['docs/webhook.md', 'options of akri-webhook', schemas.webhookOptions, 'webhookConfiguration'],
+    ['docs/handler-authors.md', 'options of akri-handler', schemas.akriHandlerOptions],
+    ['docs/standalone.md', 'options of akri run', schemas.runOptions],
+    ['docs/standalone.md', 'options of akri discover', schemas.discoverOptions],
   ]
   changed.push(writeChartSchema(programs.filter(([, , , component]) => component !== undefined)))
-  return [
-    ...programs.map(([file, mark, schema, component]) => ({
-      file,
-      mark,
-      table: optionTable(schema, component),
-    })),
-    {
-      file: 'docs/standalone.md',
-      mark: 'options of akri run',
-      table: optionsOf('cli/dist/akri.js', 'run'),
-    },
-    {
-      file: 'docs/standalone.md',
-      mark: 'options of akri discover',
-      table: optionsOf('cli/dist/akri.js', 'discover'),
-    },
-  ]
+  return programs.map(([file, mark, schema, component]) => ({
+    file,
+    mark,
+    table: optionTable(schemas.flagOf, schema, component),
+  }))
 }
 
-function optionTable(schema, component) {
+function optionTable(flagOf, schema, component) {
   const rows = Object.entries(schema).map(
-    ([name, { argument, meaning, variable, choices, chart, ...spec }]) => {
-      const flag = `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)} ${argument}`
-      const standard = spec.defaultText ?? spec.default ?? ''
+    ([name, { meaning, variable, choices, chart, ...spec }]) => {
+      const standard = spec.defaultText ?? (spec.default === false ? '' : (spec.default ?? ''))
       const value = chart === 'env' ? `${component}.env.${variable}` : chart
       return [
-        `\`${flag}\``,
+        `\`${flagOf(name, spec)}\``,
         variable === undefined ? '' : `\`${variable}\``,
         ...(component === undefined ? [] : [value === undefined ? '' : `\`${value}\``]),
         String(standard),
@@ -248,38 +238,6 @@ async function loadSources(...files) {
     },
   })
   return import(pathToFileURL(outfile).href)
-}
-
-function optionsOf(program, ...command) {
-  // Defaults that depend on who runs it must be the same for everybody who writes the docs.
-  const env = { PATH: process.env.PATH, HOME: '/root', AKRI_STATE_DIRECTORY: '' }
-  const help = execFileSync(process.execPath, [path.join(root, program), ...command, '--help'], {
-    encoding: 'utf8',
-    env,
-  })
-  // Without a terminal the help is 80 columns wide.
-  const lines = help
-    .slice(help.indexOf('Options:'))
-    .replace(/\n {12,}/g, ' ')
-    .split('\n')
-    .slice(1)
-  const rows = lines.flatMap((line) => {
-    const [, flag, rest = ''] = /^ {2}(-\S.*?) {2,}(.*)$/.exec(line) ?? []
-    if (flag === undefined || /--help|--version/.test(flag)) return []
-    const note = /\s*\(((?:default|choices|env): .*)\)$/.exec(rest)
-    const parts = note?.[1] ?? ''
-    const part = (name) =>
-      new RegExp(`(?:^|, )${name}: (.*?)(?=, (?:default|env|choices): |$)`).exec(parts)?.[1] ?? ''
-    const meaning =
-      (note ? rest.slice(0, note.index) : rest) +
-      (part('choices') ? `: ${part('choices').replaceAll('"', '')}` : '')
-    // It depends on who runs it.
-    const standard = flag.startsWith('--state-dir ')
-      ? 'see State'
-      : part('default').replaceAll('"', '')
-    return [`| \`${flag}\` | ${part('env') && `\`${part('env')}\``} | ${standard} | ${meaning} |`]
-  })
-  return ['| Flag | Environment | Default | Meaning |', '|---|---|---|---|', ...rows].join('\n')
 }
 
 function between(file, mark, table) {

@@ -28,7 +28,7 @@ type ParsedConfiguration =
 const MAX_CAPACITY = 10_000
 
 /**
- * * The longest name of a Configuration. The kubelet refuses a resource name with more than 63
+ * The longest name of a Configuration. The kubelet refuses a resource name with more than 63
  * characters after `akri.sh/`. The resource name of an Instance ends in a dash and six digits.
  */
 const MAX_NAME_LENGTH = 63 - '-123456'.length

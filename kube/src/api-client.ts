@@ -76,7 +76,7 @@ export class ApiClient {
   }
 
   /**
-   * * Sends a request and reads the whole answer. The client repeats a request that a busy server
+   * Sends a request and reads the whole answer. The client repeats a request that a busy server
    * refused (429). The client also repeats a request that a reused connection lost before the
    * answer, if a second execution does no harm.
    * @throws ApiError, ApiUnreachableError
@@ -113,7 +113,7 @@ export class ApiClient {
   }
 
   /**
-   * * Sends a request and yields the answer line by line as it comes. There is no time limit: the
+   * Sends a request and yields the answer line by line as it comes. There is no time limit: the
    * signal ends the answer.
    * @param onOpen called when the headers of the answer have come
    * @throws ApiError, ApiUnreachableError

@@ -39,7 +39,7 @@ interface AccessOptions {
 }
 
 /**
- * * The cluster of a program: from the kubeconfig that the options name, else the cluster of this
+ * The cluster of a program: from the kubeconfig that the options name, else the cluster of this
  * Pod, else the cluster of the default kubeconfig (`KUBECONFIG`, `~/.kube/config`).
  * @throws ClusterAccessError if there is none of the three
  */

@@ -48,7 +48,7 @@ type Attempt =
   | { readonly state: 'lost' | 'unknown' }
 
 /**
- * * Lets one of several candidates lead at a time, by a Lease that the leader renews. Each
+ * Lets one of several candidates lead at a time, by a Lease that the leader renews. Each
  * candidate measures by its own clock how long the Lease has not changed: clocks need not agree. A
  * leader that cannot renew stops leading before another candidate takes over, as long as `lead`
  * ends within `leaseMs - renewDeadlineMs` after its signal is aborted.
@@ -79,7 +79,7 @@ export class LeaderElection {
   }
 
   /**
-   * * Waits for the Lease, leads, and waits again after the Lease was lost, until the signal is
+   * Waits for the Lease, leads, and waits again after the Lease was lost, until the signal is
    * aborted. The signal of `lead` ends its turn. The Lease is renewed until `lead` has returned,
    * and is given back then.
    */

@@ -28,7 +28,7 @@ type LeaseStep =
   | { readonly do: 'write' }
 
 /**
- * * What a candidate does with the Lease that it read. The times in the Lease are not used: clocks
+ * What a candidate does with the Lease that it read. The times in the Lease are not used: clocks
  * of machines differ.
  * @param seen the result of the step before
  * @param now by the monotonic clock
@@ -47,7 +47,7 @@ export function leaseStep(
 }
 
 /**
- * * The Lease as an object of the server.
+ * The Lease as an object of the server.
  * @param lease the Lease that is replaced. Its version is kept: a write by another candidate in
  * between makes ours fail
  * @param holder the new leader; empty to give the Lease back

@@ -25,7 +25,7 @@ export interface ListWatchTiming {
    */
   readonly watchSeconds?: number
   /**
-   * * A watch without a line for so long is opened again, in milliseconds: the connection may be
+   * A watch without a line for so long is opened again, in milliseconds: the connection may be
    * dead. Most servers send a bookmark each minute, but not all of them do if nothing changes.
    * @default 90000
    */
@@ -56,7 +56,7 @@ const STABLE_MS = 5000
 const EXPIRED = 410
 
 /**
- * * Lists a collection in pages, then watches it, until the signal is aborted. Failures are
+ * Lists a collection in pages, then watches it, until the signal is aborted. Failures are
  * reported and retried. The generator lists again when the server has forgotten the version from
  * which the watch would continue.
  * @param onContact called when the server answers, also without an event

@@ -12,7 +12,7 @@ export interface ApiObject {
 
 export interface ObjectParser<T> {
   /**
-   * * Makes a typed object of an object of the server.
+   * Makes a typed object of an object of the server.
    * @param cached the object of this key in the cache
    * @returns undefined for an object that does not belong into the cache; `cached` to keep the
    * object that is there
@@ -21,7 +21,7 @@ export interface ObjectParser<T> {
 }
 
 /**
- * * The objects of one collection as lists, watches and answers to writes show them. Synchronous,
+ * The objects of one collection as lists, watches and answers to writes show them. Synchronous,
  * without effects: each method that changes the cache returns the keys that changed.
  */
 export class ObjectCache<T extends ApiObject> {
@@ -83,7 +83,7 @@ export class ObjectCache<T extends ApiObject> {
   }
 
   /**
-   * * Takes over the answer to a write. Events of the watch that are older than the answer have no
+   * Takes over the answer to a write. Events of the watch that are older than the answer have no
    * effect.
    * @returns the parsed answer and whether the cache changed; undefined if the answer does not
    * belong into the cache
@@ -142,7 +142,7 @@ function metadataIn(object: unknown): Record<string, unknown> {
 }
 
 /**
- * * Versions of one kind of object are numbers that grow, if they are numbers (guaranteed since
+ * Versions of one kind of object are numbers that grow, if they are numbers (guaranteed since
  * Kubernetes 1.35, and true of etcd before). Other versions cannot be compared: the later message
  * counts.
  */

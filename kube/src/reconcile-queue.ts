@@ -12,7 +12,7 @@ export interface ReconcileQueueOptions<Key extends string> {
   /** Of [0, 1). @default Math.random */
   readonly random?: () => number
   /**
-   * * How long an addition waits for others of its key, in milliseconds: between half and all of
+   * How long an addition waits for others of its key, in milliseconds: between half and all of
    * it, so that programs which hear of a change together do not write together.
    * @default 0
    */
@@ -44,7 +44,7 @@ interface Wait {
 }
 
 /**
- * * Calls `reconcile` for the keys that are added. The queue is level-based: a hundred additions of
+ * Calls `reconcile` for the keys that are added. The queue is level-based: a hundred additions of
  * a waiting key are one call, and an addition during a call is one more call. A key never runs
  * twice at once.
  *

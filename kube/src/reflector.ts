@@ -6,7 +6,7 @@ import type { ObjectKey } from './objects.js'
 export interface ReflectorOptions<T extends ApiObject> extends ListWatchOptions, ObjectParser<T> {}
 
 /**
- * * Keeps the objects of a collection as they are on the server: a cache that follows a list and a
+ * Keeps the objects of a collection as they are on the server: a cache that follows a list and a
  * watch. The reflector runs until its signal is aborted, whatever the server does. A listener that
  * throws ends `run`: the error is a bug.
  */

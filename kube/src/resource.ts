@@ -138,7 +138,7 @@ export class Resource {
 }
 
 /**
- * * A name as a segment of a path. No escape helps for dots, which are resolved before the path is
+ * A name as a segment of a path. No escape helps for dots, which are resolved before the path is
  * sent. A path without a name is the path of all objects, which a DELETE would remove.
  */
 function segment(name: string): string {

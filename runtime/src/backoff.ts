@@ -6,7 +6,7 @@ interface BackoffOptions {
   /** The growth of the waits. @default 2 */
   readonly factor?: number
   /**
-   * * Of [0, 1): shortens each wait by up to half, so that programs which failed together do not
+   * Of [0, 1): shortens each wait by up to half, so that programs which failed together do not
    * retry together.
    * @default Math.random
    */

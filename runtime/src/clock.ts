@@ -1,7 +1,7 @@
 /** The only source of time, so that tests need not sleep. */
 export interface Clock {
   /**
-   * * Milliseconds since the epoch, without the changes of the machine's clock since the program
+   * Milliseconds since the epoch, without the changes of the machine's clock since the program
    * started: for durations. A machine without a battery sets its clock by years, minutes after it
    * has started.
    */

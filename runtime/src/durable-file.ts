@@ -15,7 +15,7 @@ export function temporaryOf(file: string): string {
 const LEFTOVER_MS = 60_000
 
 /**
- * * Replaces a file. At any moment, also after a power cut, the file has either the old content or
+ * Replaces a file. At any moment, also after a power cut, the file has either the old content or
  * the whole new content. Rejects with the error of the system if there is no space or no
  * permission: the file is unchanged then.
  */
@@ -43,7 +43,7 @@ type FileContent<T> =
   | { readonly state: 'unusable'; readonly reason: string; readonly movedTo: string }
 
 /**
- * * Reads a file of ours. An unusable file is moved aside, never overwritten: a person may still
+ * Reads a file of ours. An unusable file is moved aside, never overwritten: a person may still
  * need its content.
  * @param parse returns the value, or a text that says what is wrong
  */

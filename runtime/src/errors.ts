@@ -12,7 +12,7 @@ export type ErrorCode = `AKRI_ERR_${string}`
 const MARK = Symbol.for('akri.error')
 
 /**
- * * The base of every error of akri.js. `code` is stable and listed in docs/errors.md. Use {@link
+ * The base of every error of akri.js. `code` is stable and listed in docs/errors.md. Use {@link
  * AkriError.is} rather than `instanceof`: it also recognises errors of another installed copy of
  * this package.
  */
@@ -46,7 +46,7 @@ export interface ErrorClass {
 }
 
 /**
- * * The base class of one error: `class StateFileError extends defineError('AKRI_ERR_STATE_FILE',
+ * The base class of one error: `class StateFileError extends defineError('AKRI_ERR_STATE_FILE',
  * 'transient') {}`. The error's `name` comes from the code, because bundlers rename classes.
  */
 export function defineError(code: ErrorCode, kind: ErrorKind): ErrorClass {
@@ -74,7 +74,7 @@ function nameOf(code: ErrorCode): string {
 }
 
 /**
- * * The kind of anything that was thrown. The errors that a JavaScript engine throws for a wrong
+ * The kind of anything that was thrown. The errors that a JavaScript engine throws for a wrong
  * program are bugs; an error with a cause is not one of them (`TypeError: fetch failed` wraps a
  * network error).
  */

@@ -4,7 +4,7 @@ const MAX_VALUES = 500_000
 const MAX_DEPTH = 100
 
 /**
- * * The bound that a document exceeds; undefined if there is none. With the aliases of YAML, one
+ * The bound that a document exceeds; undefined if there is none. With the aliases of YAML, one
  * line can stand for an endless document, or for more values than memory holds.
  */
 export function excess(root: unknown): string | undefined {

@@ -1,5 +1,5 @@
 /**
- * * Hands values from a producer to one consumer and keeps only the newest value. A slow consumer
+ * Hands values from a producer to one consumer and keeps only the newest value. A slow consumer
  * misses old values, which take no memory.
  */
 export class Latest<T> implements AsyncIterable<T> {

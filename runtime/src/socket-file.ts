@@ -17,7 +17,7 @@ export const MAX_SOCKET_PATH = 107
 export class SocketUnusableError extends defineError('AKRI_ERR_SOCKET_UNUSABLE', 'terminal') {}
 
 /**
- * * Prepares the path for a server: creates its directory, and removes the socket of a program that
+ * Prepares the path for a server: creates its directory, and removes the socket of a program that
  * has died.
  * @throws SocketUnusableError if the path is too long, is not a socket, or is served already
  */
@@ -35,7 +35,7 @@ export async function makeRoomForSocket(file: string): Promise<void> {
 }
 
 /**
- * * Removes the socket of a program that has died. Two programs may do so at the same time: the
+ * Removes the socket of a program that has died. Two programs may do so at the same time: the
  * first may have created its own socket before the second removes the old one. So the socket is
  * moved aside and checked again.
  * @returns false if a process serves the socket after all

@@ -1,5 +1,5 @@
 /**
- * * Runs work with a signal that is aborted together with `signal`, or when the time is over. The
+ * Runs work with a signal that is aborted together with `signal`, or when the time is over. The
  * work must end then. `AbortSignal.any([signal, AbortSignal.timeout(ms)])` is no limit: Node.js 20
  * may collect both as garbage too early.
  * @param ms the time in milliseconds. The reason of the abort is a DOMException named TimeoutError.

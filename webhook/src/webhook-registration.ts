@@ -34,7 +34,7 @@ interface Registration extends ApiObject {
 }
 
 /**
- * * Writes two fields of the ValidatingWebhookConfiguration that only the webhook knows: the
+ * Writes two fields of the ValidatingWebhookConfiguration that only the webhook knows: the
  * authorities of its certificates, and the failure policy. All other fields belong to the
  * installer.
  */
@@ -78,7 +78,7 @@ export class WebhookRegistration {
   }
 
   /**
-   * * The time from which this replica saw the authority in all webhooks of the registration, in
+   * The time from which this replica saw the authority in all webhooks of the registration, in
    * milliseconds since the epoch; undefined if it is missing there.
    */
   announcedAt(authority: string): number | undefined {

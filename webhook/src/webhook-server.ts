@@ -40,7 +40,7 @@ const MAX_BODY = 4 * 1024 * 1024
  */
 const MAX_BODIES = 2 * MAX_BODY
 /**
- * * The most JSON values of a review. The shortest value takes three bytes in the body and fifty in
+ * The most JSON values of a review. The shortest value takes three bytes in the body and fifty in
  * memory; a value of a real review takes twenty bytes in the body.
  */
 const MAX_VALUES = 300_000
@@ -51,7 +51,7 @@ const REQUEST_MS = 10_000
 /** The time limit of open requests when the server closes, in milliseconds. */
 const CLOSE_MS = 5000
 /**
- * * Idle connections are kept for this time, in milliseconds: longer than API servers keep them (90
+ * Idle connections are kept for this time, in milliseconds: longer than API servers keep them (90
  * s). If the webhook closed first, a request might be on its way.
  */
 const KEEP_ALIVE_MS = 120_000
@@ -139,7 +139,7 @@ export class WebhookServer {
   }
 
   /**
-   * * Refuses new connections, answers open requests, and closes.
+   * Refuses new connections, answers open requests, and closes.
    * @param drainMs the time before that, in milliseconds, in which each answer asks the client to
    * close its connection.
    * @default 0

@@ -57,7 +57,10 @@ export const agentOptions = {
     default: 'on',
     chart: 'env',
   }),
-  handler: handlerOption('a handler to load into the agent', 'agent.handlers'),
+  handler: handlerOption('a handler to load into the agent', {
+    variable: 'AKRI_HANDLERS',
+    chart: 'agent.handlers',
+  }),
   isolated: choice(['on', 'off'], {
     argument: '[switch]',
     meaning: 'run each of these handlers in a process of its own',

@@ -1,13 +1,10 @@
 import { dump } from 'js-yaml'
+import type { DescribeOptions } from '../command-options.js'
 import { askAgent } from '../control/control-client.js'
 import { NoSuchObjectError } from '../errors.js'
 import { controlSocket } from '../places.js'
 import { firstLine, formatMessages, formatTable, linesBelow, printable } from '../view/table.js'
 import { kindOf, objectsOf } from './kinds.js'
-
-export interface DescribeOptions {
-  readonly stateDir: string
-}
 
 /** `akri describe`: shows an object with its status, Events and broker. */
 export async function describe(

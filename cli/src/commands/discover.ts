@@ -5,23 +5,15 @@ import { type DeviceList, DiscoveryProperties, findHandlerPackage } from '@akrij
 import { handlerSpecifier } from '@akrijs/runtime/program'
 import { openDiscovery } from '@akrijs/sdk/host'
 import { BUILT_IN_HANDLERS } from '../built-in-handlers.js'
+import type { DiscoverOptions } from '../command-options.js'
 import { UsageError } from '../errors.js'
 import { peopleLogger } from '../view/people-log.js'
 import { formatTable } from '../view/table.js'
 
-export interface DiscoverCommandOptions {
-  readonly details?: string
-  readonly detailsText?: string
-  readonly property: readonly string[]
-  readonly watch: boolean
-  readonly json: boolean
-  readonly logLevel: string
-}
-
 /** `akri discover`: shows the devices that a handler finds, without an agent. */
 export async function discover(
   handler: string,
-  options: DiscoverCommandOptions,
+  options: DiscoverOptions,
   packagesFrom: string,
 ): Promise<void> {
   const specifier = Object.hasOwn(BUILT_IN_HANDLERS, handler)
@@ -62,7 +54,7 @@ function table(list: DeviceList): string {
   )
 }
 
-async function detailsOf({ details, detailsText }: DiscoverCommandOptions): Promise<string> {
+async function detailsOf({ details, detailsText }: DiscoverOptions): Promise<string> {
   if (details !== undefined && detailsText !== undefined)
     throw new UsageError('give one of --details and --details-text')
   return details === undefined ? (detailsText ?? '') : await readText(details, '--details')

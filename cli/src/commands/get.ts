@@ -1,15 +1,11 @@
 import type { Configuration, Instance } from '@akrijs/api'
 import { dump } from 'js-yaml'
+import type { GetOptions } from '../command-options.js'
 import { NoSuchObjectError } from '../errors.js'
 import { controlSocket } from '../places.js'
 import { deviceText } from '../view/device-text.js'
 import { firstLine, formatTable } from '../view/table.js'
 import { kindOf, objectsOf } from './kinds.js'
-
-export interface GetOptions {
-  readonly stateDir: string
-  readonly output: 'table' | 'wide' | 'json' | 'yaml'
-}
 
 /** `akri get`: shows objects of the running agent. */
 export async function get(

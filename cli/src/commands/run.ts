@@ -8,6 +8,7 @@ import {
   makeStateDirectory,
   startStandalone,
 } from '@akrijs/standalone'
+import type { RunOptions } from '../command-options.js'
 import { serveControl } from '../control/control-server.js'
 import { UsageError } from '../errors.js'
 import { nodeNameOfHost } from '../node-name.js'
@@ -18,16 +19,6 @@ import { drawAgent } from '../view/agent-picture.js'
 import { LiveView } from '../view/live-view.js'
 import { peopleLogger } from '../view/people-log.js'
 import { printable } from '../view/table.js'
-
-export interface RunOptions {
-  readonly file: readonly string[]
-  readonly handler: readonly string[]
-  readonly isolated: boolean
-  readonly stateDir: string
-  readonly node?: string
-  readonly logLevel: string
-  readonly plain: boolean
-}
 
 /** How many lines are kept for the live view. */
 const KEPT_LINES = 50

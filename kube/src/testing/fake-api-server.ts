@@ -33,7 +33,7 @@ interface Watch extends Pick<StoreRequest, 'path' | 'query'> {
 }
 
 /**
- * * An API server for tests, over HTTP or within the process. It executes every request by the
+ * An API server for tests, over HTTP or within the process. It executes every request by the
  * rules of {@link ObjectStore}, records it, and fails in the ways that a test asks for.
  */
 export class FakeApiServer {

@@ -60,7 +60,7 @@ const PATH =
   /^(\/api\/[^/]+|\/apis\/[^/]+\/[^/]+)(?:\/namespaces\/([^/]+)(?=\/))?\/([^/]+)(?:\/([^/]+))?(?:\/(status))?$/
 
 /**
- * * The objects of an API server, by its rules: versions, conflicts, patches, field owners, the
+ * The objects of an API server, by its rules: versions, conflicts, patches, field owners, the
  * status subresource, finalizers, selectors, pages. Nothing is collected as garbage: owner
  * references are data. There are no schemas.
  */

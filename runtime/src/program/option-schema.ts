@@ -6,8 +6,10 @@ import { InvalidArgumentError, Option } from 'commander'
  * `--slot-grace`); the docs and the chart take the rest from here.
  */
 export interface OptionSpec<Value> {
-  /** The argument of the flag, such as `<seconds>`. */
+  /** The argument of the flag, such as `<seconds>`; empty for a switch. */
   readonly argument: string
+  /** A short form of the flag, such as `-f`. */
+  readonly short?: string
   readonly meaning: string
   /** The environment variable that sets the option; the flag wins. */
   readonly variable?: string
@@ -20,6 +22,8 @@ export interface OptionSpec<Value> {
   /** The default for people, if its value says nothing to them or depends on the machine. */
   readonly defaultText?: string
   readonly isRequired?: boolean
+  /** The option that cannot be combined with this one. */
+  readonly conflicts?: string
   /** The value of the flag without an argument. */
   readonly preset?: string
   /**
@@ -85,6 +89,22 @@ export function directory(spec: WithDefault<string>): OptionSpec<string> {
   return { ...spec, parse }
 }
 
+/** A flag without an argument. @default false */
+export function toggle(
+  spec: Omit<Spec<boolean>, 'argument' | 'default'> & { readonly conflicts?: string },
+): OptionSpec<boolean> {
+  return { ...spec, argument: '', default: false }
+}
+
+/** Texts of a flag that can be repeated. @default none */
+export function texts(spec: WithoutDefault): OptionSpec<readonly string[]> {
+  const parse = (value: string, previous: unknown) => [
+    ...(Array.isArray(previous) ? previous : []),
+    value,
+  ]
+  return { ...spec, default: [], defaultText: 'none', parse }
+}
+
 /** A list: the flag can be repeated, and each argument can have several items with commas. */
 export function list(
   spec: Omit<Spec<readonly string[]>, 'default'> & {
@@ -116,19 +136,21 @@ export function words(value: string): string[] {
     .filter(Boolean)
 }
 
-/** `--slot-grace` for `slotGrace`. */
-export function flagOf(name: string): string {
-  return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
+/** `--slot-grace <seconds>` for `slotGrace`. */
+export function flagOf(name: string, { short, argument }: OptionSpec<unknown>): string {
+  const long = `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
+  return `${short === undefined ? '' : `${short}, `}${long} ${argument}`.trimEnd()
 }
 
 /** An option as commander takes it. */
 export function commanderOption(name: string, spec: OptionSpec<unknown>): Option {
-  const option = new Option(`${flagOf(name)} ${spec.argument}`, spec.meaning)
+  const option = new Option(flagOf(name, spec), spec.meaning)
   if (spec.variable !== undefined) option.env(spec.variable)
   if (spec.choices !== undefined) option.choices(spec.choices)
   if (spec.parse !== undefined) option.argParser(spec.parse)
   if (spec.default !== undefined) option.default(spec.default, spec.defaultText)
   if (spec.preset !== undefined) option.preset(spec.preset)
+  if (spec.conflicts !== undefined) option.conflicts(spec.conflicts)
   return option.makeOptionMandatory(spec.isRequired ?? false)
 }
 

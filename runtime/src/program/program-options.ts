@@ -42,13 +42,15 @@ export function handlerSpecifier(specifier: string): string {
 }
 
 /** @param purpose what the program does with the package of a handler */
-export function handlerOption(purpose: string, chart?: string): OptionSpec<readonly string[]> {
+export function handlerOption(
+  purpose: string,
+  more: Pick<OptionSpec<readonly string[]>, 'variable' | 'chart' | 'default' | 'defaultText'> = {},
+): OptionSpec<readonly string[]> {
   return list({
     argument: '<package>',
     meaning: `${purpose}: npm package or path; can be repeated, or a list with commas`,
-    variable: 'AKRI_HANDLERS',
     item: handlerSpecifier,
-    ...(chart === undefined ? {} : { chart }),
+    ...more,
   })
 }
 

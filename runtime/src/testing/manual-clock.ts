@@ -72,7 +72,7 @@ export class ManualClock implements Clock {
   }
 
   /**
-   * * Lets time pass: wakes the sleepers in the order of their times. Each sleeper sees the clock
+   * Lets time pass: wakes the sleepers in the order of their times. Each sleeper sees the clock
    * at its own time, and its work runs before the next sleeper wakes.
    */
   async advance(ms: number): Promise<void> {

@@ -20,7 +20,7 @@ interface CertificateFilesOptions {
 }
 
 /**
- * * Follows a certificate in files that another program renews. While the files are unusable, the
+ * Follows a certificate in files that another program renews. While the files are unusable, the
  * certificate before stays in use.
  * @throws CertificateUnusableError if the files are unusable at the start
  */

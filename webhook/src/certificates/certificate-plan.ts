@@ -28,7 +28,7 @@ interface PlanOptions {
   /** The names that the certificate must have. */
   readonly names: readonly [string, ...string[]]
   /**
-   * * The time from which the registration has an authority, in milliseconds since the epoch;
+   * The time from which the registration has an authority, in milliseconds since the epoch;
    * undefined if it is missing there. The caller asks for another plan after this value has
    * changed.
    */
@@ -71,7 +71,7 @@ interface Signer extends Authority {
 }
 
 /**
- * * The certificates that should be in force now. Each certificate is renewed after two thirds of
+ * The certificates that should be in force now. Each certificate is renewed after two thirds of
  * its life. A new authority is announced first. After it has settled, the new authority issues the
  * served certificate. The old authority is removed an hour later. So the served certificate is
  * trusted at any time, also the certificate before. Only if there is no usable certificate, a new

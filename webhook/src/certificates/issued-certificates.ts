@@ -43,7 +43,7 @@ interface StoredSecret extends ApiObject {
 }
 
 /**
- * * Issues an authority and a certificate into a Secret that all replicas share. The first replica
+ * Issues an authority and a certificate into a Secret that all replicas share. The first replica
  * that sees a due step does the step. The version of the Secret decides between two replicas. While
  * no step is due, nothing is requested.
  */

@@ -71,7 +71,9 @@ export const webhookOptions = {
     default: 'Fail',
     chart: 'webhookConfiguration.failurePolicy',
   }),
-  handler: handlerOption('a handler whose discoveryDetails the webhook checks'),
+  handler: handlerOption('a handler whose discoveryDetails the webhook checks', {
+    variable: 'AKRI_HANDLERS',
+  }),
   kubeconfig: kubeconfigOption,
   metricsPort: metricsPortOption(),
   drain: integer([0, 300], {

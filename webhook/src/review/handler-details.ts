@@ -14,7 +14,7 @@ const PATH = 'spec.discoveryHandler.discoveryDetails'
 export type Handlers = ReadonlyMap<string, Pick<DiscoveryHandler, 'details'>>
 
 /**
- * * The problems that the schema of the handler finds in the `discoveryDetails`. Details of unknown
+ * The problems that the schema of the handler finds in the `discoveryDetails`. Details of unknown
  * handlers are not checked.
  * @throws DetailsUncheckedError if the schema throws or takes too long
  */

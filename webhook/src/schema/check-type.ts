@@ -20,7 +20,7 @@ interface CheckOptions {
 }
 
 /**
- * * Finds fields that Kubernetes does not know or that are misplaced, and values of a wrong type.
+ * Finds fields that Kubernetes does not know or that are misplaced, and values of a wrong type.
  * The meaning of values is not checked. As in the API server, null counts as absent. The value must
  * not be nested deeper than the stack allows.
  */

@@ -2,7 +2,7 @@
 export type Root = 'podSpec' | 'jobSpec' | 'deploymentSpec' | 'serviceSpec'
 
 /**
- * * The fields of a version of Kubernetes, and their types. The type of a field is a text: one of
+ * The fields of a version of Kubernetes, and their types. The type of a field is a text: one of
  * {@link SCALARS}, the name of a type in `types`, `[]` and a type for a list, or `{}` and a type
  * for a map. A `!` at the end marks a required field.
  */
