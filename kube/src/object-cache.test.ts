@@ -67,6 +67,14 @@ describe('the cache of a collection', () => {
     expect(values()).toEqual({ a: 5 })
   })
 
+  it('shows a write after a backup was restored, also before the list', () => {
+    // The watch ended because the server had forgotten version 20.
+    cache.beginList()
+    expect(cache.observe(thing('c', 7))?.changed).toEqual(['n/c'])
+    expect(cache.replace([thing('a', 5)], '6')).toEqual(['n/a', 'n/b'])
+    expect(values()).toEqual({ a: 5, c: 7 })
+  })
+
   it('removes an object that cannot be parsed any more', () => {
     expect(cache.apply('MODIFIED', thing('a', 30, 'bad'))).toEqual(['n/a'])
     expect(cache.observe(thing('b', 31, 'bad'))).toBeUndefined()

@@ -50,6 +50,8 @@ export class ObjectCache<T extends ApiObject> {
   /** A list is requested: writes that were answered before are in it. */
   beginList(): void {
     this.#observed.clear()
+    // Versions may be smaller from now on, for example after a backup was restored.
+    this.#version = undefined
   }
 
   /**
