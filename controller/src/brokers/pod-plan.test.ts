@@ -65,6 +65,15 @@ describe('the broker Pods of an Instance', () => {
     ).toMatchObject({ creates: [], removes: [] })
   })
 
+  it('are one for a node that the Instance names twice', () => {
+    const instance = testInstance(['a', 'a'])
+    expect(plan(instance, []).creates).toEqual(['a'])
+    expect(plan(instance, [testPod('a')])).toMatchObject({ creates: [], removes: [] })
+    expect(plan({ ...instance, spec: { ...instance.spec, capacity: 2 } }, []).creates).toEqual([
+      'a',
+    ])
+  })
+
   it('are spread over the nodes', () => {
     const counts = new Map<string, number>()
     for (let index = 0; index < 300; index++) {

@@ -112,7 +112,8 @@ export function planPods(input: PodPlanInput): PodPlan {
 /** The places of an Instance, the best first, and the Pods that have no place. */
 function placesOf(input: PodPlanInput): { places: Place[]; misplaced: Removal[] } {
   const { instance, pods } = input
-  const { nodes } = instance.spec
+  // A second place for a node would make the Pod of the first place surplus.
+  const nodes = [...new Set(instance.spec.nodes)]
   const podOf = new Map<NodeName, Pod>()
   const misplaced: Removal[] = []
   for (const pod of bestFirst(pods)) {
