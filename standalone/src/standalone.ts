@@ -122,6 +122,8 @@ async function start(
     log,
     signal: stop.signal,
   })
+  // Also after a failed start: the followers of files hold timers.
+  closer.add(() => stop.abort())
   reportHandlerProblems(cluster.configurations, {
     loaded: handlers.map(({ name }) => name),
     fileOf: (key) => manifests.fileOf(key),
@@ -144,11 +146,13 @@ async function start(
     embedded: options.isolated ? [] : handlers,
   })
   // The agent closes before the handlers: a handler that ends while an agent listens has failed.
+  let endHandlers: () => unknown = () => {}
+  closer.add(() => endHandlers())
+  closer.add(() => agent.close())
   if (options.isolated) {
     const from = options.handlersFrom
-    closer.add(runIsolated(handlers, { from, directory: handlersDirectory, clock, log }))
+    endHandlers = runIsolated(handlers, { from, directory: handlersDirectory, clock, log })
   }
-  closer.add(() => agent.close())
 
   const following = manifests.follow()
   closer.add(() => {

@@ -73,13 +73,11 @@ async function freePort(): Promise<number> {
   return port
 }
 
-it('A23 the agent answers its probes, also if handlers cannot register, has metrics, and leaves no socket and no port at its end', async () => {
-  const metricsPort = await freePort()
-  const [handlers, plugins] = [path.join(directory, 'h'), path.join(directory, 'p')]
-  const options = {
+async function optionsOf(handlersDirectory: string, pluginDirectory: string, metricsPort: number) {
+  return {
     node: 'node-a',
-    handlersDirectory: handlers,
-    pluginDirectory: plugins,
+    handlersDirectory,
+    pluginDirectory,
     podResourcesSocket: path.join(directory, 'r.sock'),
     criSocket: undefined,
     stateDirectory: path.join(directory, 's'),
@@ -94,6 +92,12 @@ it('A23 the agent answers its probes, also if handlers cannot register, has metr
     slotHandover: 15,
     logLevel: 'error',
   } as const
+}
+
+it('A23 the agent answers its probes, also if handlers cannot register, has metrics, and leaves no socket and no port at its end', async () => {
+  const metricsPort = await freePort()
+  const [handlers, plugins] = [path.join(directory, 'h'), path.join(directory, 'p')]
+  const options = await optionsOf(handlers, plugins, metricsPort)
   running = runInContext({ log: silentLogger, signal: stop.signal }, (context) =>
     runAgent(options, { packagesFrom: directory, ...context }),
   )
@@ -126,4 +130,17 @@ it('A23 the agent answers its probes, also if handlers cannot register, has metr
   await running
   await expect(ask('/healthz')).rejects.toThrow()
   expect([await readdir(handlers), await readdir(plugins)]).toEqual([[], []])
+})
+
+it('a start that fails after the agent was started leaves no socket', async () => {
+  serving = true
+  const [handlers, plugins] = [path.join(directory, 'h'), path.join(directory, 'p')]
+  const options = await optionsOf(handlers, plugins, await freePort())
+  const context = { log: silentLogger, signal: stop.signal }
+  // No SDK can be resolved from the directory: the handlers cannot be started.
+  const start = runInContext(context, (program) =>
+    runAgent({ ...options, isolated: 'on' }, { packagesFrom: directory, ...program }),
+  )
+  await expect(start).rejects.toThrow('@akrijs/sdk is not installed')
+  expect(await readdir(handlers)).toEqual([])
 })

@@ -100,16 +100,13 @@ export async function runAgent(
     slotGraceMs: slotGraceMs(options),
   })
   agent = running
-  if (options.isolated === 'on')
-    // Closed after the agent, which would count the end of a handler as a failure.
-    closer.add(
-      runIsolated(handlers, {
-        from: packagesFrom,
-        directory: options.handlersDirectory,
-        clock,
-        log,
-      }),
-    )
+  // The agent closes before the handlers: it would count the end of a handler as a failure.
+  let endHandlers: () => unknown = () => {}
+  closer.add(() => endHandlers())
   closer.add(() => running.close())
+  if (options.isolated === 'on') {
+    const directory = options.handlersDirectory
+    endHandlers = runIsolated(handlers, { from: packagesFrom, directory, clock, log })
+  }
   await stopped
 }
