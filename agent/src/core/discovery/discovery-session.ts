@@ -29,7 +29,7 @@ type SessionFailure =
   | 'MissingProperty'
   /** The handler has not been asked: a property cannot be read. */
   | 'UnreadableProperty'
-  /** A mistake in akri.js or in an embedded handler. */
+  /** A mistake in akri.js or in a handler. */
   | 'InternalError'
 
 interface SessionOptions {
