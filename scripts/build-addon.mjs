@@ -1,6 +1,7 @@
 // Builds handlers/udev/native/uevent.c for each architecture into handlers/udev/prebuilds. The
-// results are checked in, so that nobody needs a compiler. `--check` fails where they are not of
-// this source, and, with the compiler that made them at hand, where it makes something else of it.
+// binaries are checked in, so that no user needs a compiler. `--check` fails if they do not come
+// from this source. If the compiler that built them is installed, it also fails if that compiler
+// gives another result.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -27,8 +28,7 @@ const FLAGS = [
     '-fvisibility=hidden',
     '-fno-stack-protector',
   ],
-  // No library is named, neither here nor in the result: all that is called is in the process that
-  // loads it.
+  // The binary links to no library: the process that loads it has all functions.
   ...['-nostdlib', '-U_FORTIFY_SOURCE', '-Wl,-z,relro,-z,now', '-Wl,--build-id=none', '-s'],
 ]
 
@@ -91,8 +91,8 @@ function compile(compiler, output) {
 }
 
 /**
- * Undefined where it is not here, or without the C library's headers, which are a package of their
- * own.
+ * Undefined if the compiler or the headers of the C library are missing. The headers are a package
+ * of their own.
  */
 function versionOf(compiler) {
   const headers = spawnSync(compiler, ['-fsyntax-only', '-x', 'c', '-'], {

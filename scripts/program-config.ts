@@ -1,6 +1,6 @@
 import type { Options } from 'tsup'
 
-/** What of a bundle is CommonJS asks for these at run time. */
+/** CommonJS parts of a bundle need these at run time. */
 export const COMMONJS = [
   "import { createRequire as __createRequire } from 'node:module'",
   "import { fileURLToPath as __fileURLToPath } from 'node:url'",
@@ -11,8 +11,8 @@ export const COMMONJS = [
 ].join(';')
 
 /**
- * How programs are built: into one file, which starts faster and takes half the memory, and into
- * others for what is imported only where it is needed. Handlers stay packages of their own.
+ * Builds a program into one file, which starts faster and takes half the memory, and into further
+ * files for what it imports only when needed. Handlers stay packages of their own.
  */
 export function programConfig(
   options: Pick<Options, 'entry' | 'outDir' | 'minify' | 'clean'>,
@@ -22,8 +22,8 @@ export function programConfig(
     platform: 'node',
     target: 'node20',
     splitting: true,
-    // grpc-js loads @grpc/proto-loader, with all of protobufjs, for two services of its own that
-    // nobody here serves.
+    // grpc-js loads @grpc/proto-loader, with all of protobufjs, for two services that akri.js does
+    // not serve.
     noExternal: [/^(?!@akrijs\/handler-|@grpc\/proto-loader$)/],
     external: [/^@akrijs\/handler-/, '@grpc/proto-loader'],
     minify: true,

@@ -148,7 +148,7 @@ describe('reports of workloads', () => {
     await eventually(() => expect(info()).toEqual({ a: '1' }))
     await free(0)
     await writeFile(path.join(own, 'a'), '2')
-    // Longer than entries are kept that nobody vouches for.
+    // Longer than the agent keeps entries without a workload.
     await systemClock.sleep(7000)
     expect(info()).toEqual({ a: '1' })
     await cluster.restoreSlot(key(), slot(0), NODE)

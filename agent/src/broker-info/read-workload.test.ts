@@ -116,10 +116,10 @@ describe('the directory of a workload', () => {
   )
 
   it.skipIf(noPython)(
-    'R69 does not wait for whoever keeps a file for himself (needs python3)',
+    'R69 does not wait for a process that has a lease on a file (needs python3)',
     async () => {
       await write('x', 'kept')
-      // A write lease (F_SETLEASE): whoever opens the file has to wait for its holder.
+      // A write lease (F_SETLEASE): another process that opens the file has to wait for its owner.
       const python =
         'import fcntl,os,sys,time;f=os.open(sys.argv[1],os.O_RDWR);fcntl.fcntl(f,fcntl.F_SETLEASE,1);print("kept",flush=True);import signal;signal.signal(signal.SIGIO,signal.SIG_IGN);time.sleep(60)'
       const keeper = spawn('python3', ['-c', python, at('x')], {

@@ -33,7 +33,7 @@ interface StatusPatch {
 /** An API server with the Configuration `lab`, where there is one. */
 class ConfigurationApi extends ApiClient {
   configuration: Configuration | undefined
-  /** Their methods, but for those that follow the Configuration. */
+  /** The methods of all requests except lists and watches of Configurations. */
   readonly requests: string[] = []
   readonly patches: StatusPatch[] = []
   /** What is answered instead; taken from the front. */

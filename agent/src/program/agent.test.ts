@@ -256,7 +256,7 @@ it('an agent is healthy while it replaces lost sockets, and names a device plugi
     ahead += 15_000
     expect(await probe()).toEqual([200, 'ok'])
 
-    // There is a socket, so that nobody misses one, and nobody listens on it.
+    // The socket file exists, but has no listener.
     const [lost = ''] = await socketOf()
     const dying = net.createServer()
     await once(dying.listen(path.join(directory, 'dying.sock')), 'listening')

@@ -46,7 +46,7 @@ interface AgentOptions extends Partial<AgeingOptions> {
    * A slot that another node frees is reserved for that node so many milliseconds. @default 15000
    */
   readonly slotHandoverMs?: number
-  /** @default nobody */
+  /** @default none */
   readonly observer?: AgentObserver
 }
 

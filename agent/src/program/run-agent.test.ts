@@ -105,7 +105,7 @@ it('A23 the agent answers its probes, also if handlers cannot register, has metr
     const answer = await fetch(`http://127.0.0.1:${metricsPort}${at}`)
     return [answer.status, await answer.text()] as const
   }
-  // It waits for a cluster that cannot be reached, and is not started anew for that.
+  // The agent waits for an unreachable cluster: its probes do not lead to a restart.
   await eventually(async () =>
     expect(await ask('/readyz')).toEqual([
       503,

@@ -6,7 +6,7 @@ import { restart, restartsOf } from './restart-backoff.js'
 
 // Which broker Job an Instance should have. A Job is created once for each spec, and
 // `status.brokerJob` of the Instance records the creation. A Job may update the firmware of a
-// device: it must not run again because somebody deleted the finished Job.
+// device: it must not run again because a person deleted the finished Job.
 
 export interface JobPlanInput {
   readonly instance: Instance
@@ -33,7 +33,7 @@ type JobPlan =
   | { readonly do: 'adopt'; readonly job: Job }
   | { readonly do: 'remove'; readonly jobs: readonly Job[]; readonly reason: string }
   /**
-   * No kubelet admitted a Pod of the Job: removes the record of its creation. If somebody deletes
+   * No kubelet admitted a Pod of the Job: removes the record of its creation. If a person deletes
    * the Job before its repetition, the Job is created again nevertheless.
    */
   | {

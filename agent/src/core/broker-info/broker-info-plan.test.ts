@@ -22,7 +22,7 @@ function instance(deviceUsage: Record<string, string>, status?: Instance['status
   return status === undefined ? { spec } : { spec, status }
 }
 
-/** By slot the files; `fresh` names those that have just been written. */
+/** The files by slot; `fresh` names the files that have just been written. */
 function reports(
   files: Record<string, Record<string, string>>,
   fresh: readonly string[] = [],
@@ -45,8 +45,8 @@ function after(subject: Subject, node: NodeName, given: BrokerReports): Subject 
 const entries = ({ status }: Subject) => status?.brokerInfo
 const owners = ({ status }: Subject) => status?.brokerInfoSlots
 
-describe('what stands in brokerInfo', () => {
-  it('R69 is what the workload has written, and follows it', () => {
+describe('the entries of brokerInfo', () => {
+  it('R69 equal the files of the workload, and follow them', () => {
     const empty = instance({ [slot(0)]: A })
     const first = after(empty, A, reports({ [slot(0)]: { version: '1', state: 'busy' } }))
     expect(entries(first)).toEqual({ version: '1', state: 'busy' })
@@ -55,13 +55,13 @@ describe('what stands in brokerInfo', () => {
     expect(owners(second)).toEqual({ version: slot(0) })
   })
 
-  it('R69 is of a slot that this node holds, and of no other', () => {
+  it('R69 belong to slots that this node claims, and to no others', () => {
     const subject = instance({ [slot(0)]: B, [slot(1)]: '' })
     const wanted = reports({ [slot(0)]: { a: '1' }, [slot(1)]: { b: '1' }, [slot(2)]: { c: '1' } })
     expect(isEmpty(planBrokerInfo(subject, A, wanted))).toBe(true)
   })
 
-  it('R69 is not touched by a node whose workloads have not written it', () => {
+  it('R69 stay untouched by a node whose workloads did not write them', () => {
     const subject = instance(
       { [slot(0)]: A, [slot(1)]: B },
       { brokerInfo: { a: '1' }, brokerInfoSlots: { a: slot(1) } },
@@ -71,7 +71,7 @@ describe('what stands in brokerInfo', () => {
     )
   })
 
-  it('R69 goes with the slot of its workload, once it is free and somebody says that it is over', () => {
+  it('R69 are removed with the slot of their workload, once the slot is free and reported as abandoned', () => {
     const subject = instance(
       { [slot(0)]: '' },
       { brokerInfo: { a: '1' }, brokerInfoSlots: { a: slot(0) } },
@@ -82,7 +82,7 @@ describe('what stands in brokerInfo', () => {
     expect(planBrokerInfo(beyond, B, reports({}, [], [slot(0)])).remove).toEqual(['a'])
   })
 
-  it('R69 of a slot that this node holds goes where its workload has no directory', () => {
+  it('R69 of a slot that this node claims are removed if its workload has no directory', () => {
     const subject = instance(
       { [slot(0)]: A },
       { brokerInfo: { a: '1' }, brokerInfoSlots: { a: slot(0) } },
@@ -90,7 +90,7 @@ describe('what stands in brokerInfo', () => {
     expect(planBrokerInfo(subject, A, reports({})).remove).toEqual(['a'])
   })
 
-  it('R69 is what was written last, of a name that several have, and the other one again when that is gone', () => {
+  it('R69 have the last write of a name that several workloads have, and the other write after its workload is gone', () => {
     const both = instance({ [slot(0)]: A, [slot(1)]: B })
     const ofA = reports({ [slot(0)]: { version: 'a' } })
     const first = after(both, A, reports({ [slot(0)]: { version: 'a' } }, ['version']))
@@ -108,7 +108,7 @@ describe('what stands in brokerInfo', () => {
     expect(owners(third)).toEqual({ version: slot(0) })
   })
 
-  it('R69 of somebody who is not known stays, unless a workload writes it', () => {
+  it('R69 of an unknown writer stay, unless a workload writes them', () => {
     const subject = instance(
       { [slot(0)]: A },
       { brokerInfo: { note: 'by hand', version: 'by hand' } },
@@ -118,7 +118,7 @@ describe('what stands in brokerInfo', () => {
     expect(owners(next)).toEqual({ version: slot(0) })
   })
 
-  it.each(['constructor', 'toString', 'hasOwnProperty'])('R69 may be called %s', (name) => {
+  it.each(['constructor', 'toString', 'hasOwnProperty'])('R69 can have the name %s', (name) => {
     const subject = instance({ [slot(0)]: A })
     const next = after(subject, A, reports({ [slot(0)]: { [name]: '1' } }))
     expect(Object.entries(entries(next) ?? {})).toEqual([[name, '1']])
@@ -126,7 +126,7 @@ describe('what stands in brokerInfo', () => {
     expect(planBrokerInfo(next, A, reports({})).remove).toEqual([name])
   })
 
-  it('R69 is not confused by a slot that is no slot', () => {
+  it('R69 are not confused by a slot name that is no slot', () => {
     for (const odd of ['__proto__', 'constructor', '', 'cam']) {
       const status = { brokerInfo: { a: '1' }, brokerInfoSlots: { a: odd } }
       expect(() =>
@@ -135,7 +135,7 @@ describe('what stands in brokerInfo', () => {
     }
   })
 
-  it('R69 has room for so many entries, and what is there stays', () => {
+  it('R69 have a largest number, and existing entries stay', () => {
     const many = (from: number, count: number) =>
       Object.fromEntries(
         Array.from({ length: count }, (_, index) => [
@@ -151,7 +151,7 @@ describe('what stands in brokerInfo', () => {
     expect(plan.remove).toEqual([])
   })
 
-  it('R69 has room for so many bytes; what has outgrown them goes, because it is not true any more', () => {
+  it('R69 have a largest size in all, and an entry that outgrows it is removed, because its old content is not true any more', () => {
     const half = 'x'.repeat(MAX_INSTANCE_BYTES / 2)
     const subject = after(
       instance({ [slot(0)]: A }),
@@ -162,11 +162,11 @@ describe('what stands in brokerInfo', () => {
     const plan = planBrokerInfo(subject, A, grown)
     expect(plan).toEqual({ set: [], remove: ['b'], leftOut: [{ name: 'b', slot: slot(0) }] })
     const next = after(subject, A, grown)
-    // Nothing to do until something changes: no writing in turns.
+    // Nothing to do until something changes: two nodes must not write in turns.
     expect(isEmpty(planBrokerInfo(next, A, grown))).toBe(true)
   })
 
-  it('R69 comes to rest, with each workload or none behind an entry, whatever two nodes do in turns', () => {
+  it('R69 come to rest, each with one workload or none behind it, however two nodes take turns', () => {
     const files = fc.dictionary(
       fc.constantFrom('a', 'b', 'c', 'constructor'),
       fc.constantFrom('1', '2'),

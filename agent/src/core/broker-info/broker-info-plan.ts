@@ -2,7 +2,7 @@ import { holderOf, type Instance, type SlotName } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 import type { BrokerReports } from '../../ports/cluster.js'
 
-/** What is to be changed of an Instance's `brokerInfo`. */
+/** Changes to the `brokerInfo` of an Instance. */
 export interface BrokerInfoPlan {
   readonly set: readonly {
     readonly name: string
@@ -10,28 +10,28 @@ export interface BrokerInfoPlan {
     readonly slot: SlotName
   }[]
   readonly remove: readonly string[]
-  /** What the Instance has no room for. */
+  /** Files for which the Instance has no room. */
   readonly leftOut: readonly { readonly name: string; readonly slot: SlotName }[]
 }
 
 /**
- * The bounds of one Instance: all that is written to it makes it larger, and everybody who follows
- * it gets the whole.
+ * Bounds of one Instance: every entry makes the object larger, and each watcher receives the whole
+ * object.
  */
 export const MAX_INSTANCE_ENTRIES = 128
 export const MAX_INSTANCE_BYTES = 65_536
 
-/** What stands of a name in the two maps. */
+/** The entry of a name in both maps. */
 interface Entry {
   readonly content: string | undefined
-  /** Who has written it; undefined where nobody of ours has. */
+  /** The slot of the workload; undefined if no workload of akri.js wrote the entry. */
   readonly slot: string | undefined
 }
 
 /**
- * How `brokerInfo` follows from what the workloads of a node have written. Of a name that several
- * have, the one that was written last counts; with its workload it goes, and another one takes its
- * place. Entries of workloads of other nodes stay, and so do those that nobody of ours has written.
+ * Plans `brokerInfo` from the files of a node's workloads. If several workloads have a file of the
+ * same name, the last write counts. When that workload is gone, the file of another workload takes
+ * its place. Entries of workloads of other nodes stay, and so do entries of other programs.
  */
 export function planBrokerInfo(
   { spec: { deviceUsage }, status = {} }: Pick<Instance, 'spec' | 'status'>,
@@ -113,8 +113,7 @@ function entriesOf({
 }
 
 /**
- * Takes out of what is new or has changed what there is no room for; what stands there as it was
- * has its room.
+ * Leaves out new and changed entries for which there is no room. Unchanged entries keep their room.
  */
 function withinBounds(
   entries: Map<string, Entry>,
@@ -137,7 +136,7 @@ function withinBounds(
       bytes += sizeOf(entry)
       continue
     }
-    // What it said before is not true any more.
+    // The old content is not true any more.
     entries.delete(name)
     leftOut.push({ name, slot: entry.slot as SlotName })
   }
@@ -148,7 +147,7 @@ function sizeOf({ content }: Entry): number {
   return Buffer.byteLength(content ?? '')
 }
 
-/** The names come from files: one of them may be called as something that every object has. */
+/** Names come from files: a file can have the name of a property of every object. */
 export function entryOf(map: Readonly<Record<string, string>>, name: string): string | undefined {
   return Object.hasOwn(map, name) ? map[name] : undefined
 }

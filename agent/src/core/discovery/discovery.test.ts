@@ -194,7 +194,7 @@ describe('discovery', () => {
     await clock.advance(1000)
     living.give()
     await clock.advance(0)
-    // What the lost one listed last is kept, whoever else had listed it.
+    // The last list of the lost endpoint is kept, also devices that other endpoints had listed.
     expect(discovery.deviceSet(key).complete).toBe(true)
     expect(found().sort()).toEqual(['2', '3'])
   })

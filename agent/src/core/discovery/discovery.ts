@@ -15,7 +15,7 @@ interface DiscoveryOptions extends Partial<AgeingOptions> {
   readonly registry: HandlerRegistry
   readonly clock: Clock
   readonly log: Logger
-  /** @default nobody */
+  /** @default none */
   readonly observer?: AgentObserver
 }
 

@@ -21,10 +21,7 @@ const watched = (users: readonly [ObjectKey, number][], ended: ObjectKey[] = [])
   onGone: () => {},
 })
 
-/**
- * The plan for slot 0, which no container has, nobody has claimed since the agent started, and no
- * Pod was seen with.
- */
+/** The plan for slot 0: no container and no known Pod uses it, and its claim is older than the agent. */
 const plan = (input: Partial<ReclaimInput> = {}) =>
   planReclaim({
     askedAt: NOW,

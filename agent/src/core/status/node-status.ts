@@ -100,7 +100,7 @@ function discovering({ discovery: { endpoints } }: StatusInput): NodeCondition {
 
 function ready({ devices, collisions, instances, failure }: StatusInput): NodeCondition {
   const type = 'Ready'
-  // A transient failure is retried and needs nobody.
+  // The agent retries after a transient failure; a person has nothing to do.
   if (failure !== undefined && kindOf(failure) !== 'transient') {
     const reason = kindOf(failure) === 'bug' ? 'InternalError' : 'ReconcileFailed'
     return { type, status: 'False', reason, message: messageOf(failure) }

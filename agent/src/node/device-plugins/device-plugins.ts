@@ -27,7 +27,7 @@ interface DevicePluginsOptions {
   readonly node: NodeName
   readonly clock: Clock
   readonly log: Logger
-  /** @default nobody */
+  /** @default none */
   readonly observer?: AgentObserver
   /** Where is noted which slots containers are given. */
   readonly ledger: AllocationLedger

@@ -22,7 +22,7 @@ interface PluginServerOptions {
   readonly claims: SlotClaims
   readonly clock: Clock
   readonly log: Logger
-  /** @default nobody */
+  /** @default none */
   readonly observer?: AgentObserver
 }
 

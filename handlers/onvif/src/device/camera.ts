@@ -229,7 +229,7 @@ class Interview {
   }
 
   /**
-   * A URI for brokers. It has no user name and no password, because anybody who reads Instances can
+   * A URI for brokers. It has no user name and no password, because every reader of Instances can
    * see it.
    */
   async #uri(
