@@ -1,7 +1,7 @@
 import { ApiClient, type ApiObject, type ObjectKey, objectKey, Reflector } from '@akrijs/kube'
-import { systemClock } from '@akrijs/runtime'
+import { aborted, systemClock } from '@akrijs/runtime'
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { CacheIndex } from './cache-index.js'
 
 interface Coloured extends ApiObject {
@@ -34,6 +34,26 @@ function indexed() {
   return { cache, index, put, names, stop }
 }
 
+/** Answers each list with the next objects, and ends the watch after the first list. */
+class ListClient extends ApiClient {
+  readonly #lists: object[][]
+
+  constructor(...lists: object[][]) {
+    const access = { server: new URL('http://x'), credentials: async () => ({}) }
+    super({ access, clock: systemClock, userAgent: 'test' })
+    this.#lists = lists
+  }
+
+  override async request(): Promise<unknown> {
+    return { metadata: { resourceVersion: '9' }, items: this.#lists.shift() }
+  }
+
+  override async *lines(_request: unknown, signal: AbortSignal): AsyncGenerator<string> {
+    if (this.#lists.length === 0) await aborted(signal)
+    else yield '{"type":"ERROR"}'
+  }
+}
+
 describe('an index', () => {
   it('finds objects by their present value, and leaves out objects without a value', () => {
     const { put, names } = indexed()
@@ -58,6 +78,33 @@ describe('an index', () => {
     put('a')
     put('a')
     expect(reported).toEqual(['blue'])
+  })
+
+  it('finds no object by its value from before a list, also while the list is taken over', async () => {
+    const listed = (name: string, version: string, colour: string) => ({
+      metadata: { namespace: 'plant', name, resourceVersion: version },
+      colour,
+    })
+    const client = new ListClient(
+      [listed('a', '1', 'red'), listed('b', '2', 'red')],
+      [listed('a', '3', 'blue'), listed('b', '4', 'blue')],
+    )
+    const cache = new Reflector<Coloured>({
+      client,
+      clock: systemClock,
+      path: '/',
+      parse: (object) => object as Coloured,
+      onError: () => {},
+    })
+    const stop = new AbortController()
+    const index = new CacheIndex<Coloured>(cache, ({ colour }) => colour, stop.signal)
+    const found: (string | undefined)[] = []
+    cache.onChange(() => found.push(...index.get('red').map(({ colour }) => colour)), stop.signal)
+    const running = cache.run(stop.signal)
+    await vi.waitFor(() => expect(index.get('blue')).toHaveLength(2), 5000)
+    expect(new Set(found)).toEqual(new Set(['red']))
+    stop.abort()
+    await running
   })
 
   it('calls no listener whose signal is aborted', () => {

@@ -21,7 +21,10 @@ export class CacheIndex<T extends ApiObject, Value extends string = string> {
   }
 
   get(value: Value): T[] {
-    return [...(this.#keys.get(value) ?? [])].flatMap((key) => this.#cache.get(key) ?? [])
+    // A list replaces all objects before the index follows.
+    return [...(this.#keys.get(value) ?? [])]
+      .flatMap((key) => this.#cache.get(key) ?? [])
+      .filter((object) => this.#indexedBy(object) === value)
   }
 
   /** Calls back after an object with the value was added, changed or removed. */
