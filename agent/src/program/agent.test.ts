@@ -91,7 +91,7 @@ async function start(load = async () => handler, clock: Clock = systemClock): Pr
   })
 }
 
-/** The values of what begins with these words, as Prometheus reads them. */
+/** The values of the metrics with these names and labels, in the Prometheus format. */
 async function measured(...lines: readonly string[]): Promise<(number | undefined)[]> {
   const text = await metrics.registry.metrics()
   return lines.map((line) => {
@@ -272,4 +272,19 @@ it('an agent is healthy while it replaces lost sockets, and names a device plugi
   } finally {
     await health.close()
   }
+})
+
+it('A2 an agent leaves a running agent of the same node alone, and ends', async () => {
+  const configuration = manifest({ discoveryHandler: discoveryHandler(true) })
+  await cluster.apply({ configurations: [configuration], data: [], complete: true })
+  await start()
+  const resource = `akri.sh/${configuration.name}-8120fe`
+  await eventually(() => expect(kubelet.resource(resource).allocatable).toBe(1))
+  const running = agent
+  const register = vi.spyOn(sockets, 'register')
+  const discovered = vi.fn(async () => handler)
+  await expect(start(discovered)).rejects.toThrow('is served by another process already')
+  expect([register.mock.calls, discovered.mock.calls]).toEqual([[], []])
+  expect(kubelet.resource(resource).allocatable).toBe(1)
+  agent = running
 })

@@ -191,6 +191,13 @@ async function startParts(
 
   for (const handler of options.embedded)
     registry.register(new EmbeddedEndpoint(handler, log, offer.made))
+  // Fails if another agent of this node runs: nothing may have touched its plugins by then.
+  const registration = await serveRegistration({
+    directory: options.handlersDirectory,
+    registry,
+    clock,
+    log,
+  })
   discovery.start()
   // Configurations that are not accepted too: their status names the reason.
   for (const configuration of cluster.configurations.list()) queue.add(keyOf(configuration))
@@ -206,13 +213,6 @@ async function startParts(
     await Promise.all(running)
   })
 
-  const { handlersDirectory } = options
-  const registration = await serveRegistration({
-    directory: handlersDirectory,
-    registry,
-    clock,
-    log,
-  })
   closer.add(() => registration.close())
   const liveness = new Liveness({
     registration: registration.socket,
