@@ -390,6 +390,6 @@ describe('the control socket', () => {
     } finally {
       await control.close()
     }
-    await expect(askAgent(socket, '/problems')).rejects.toThrow(/none is running there/)
+    await expect(askAgent(socket, '/problems')).rejects.toThrow(/no agent runs there/)
   })
 })
