@@ -103,7 +103,12 @@ describe.skipIf(missingHere() !== undefined)(
         if (alive.length === 0) return
         const { metadata, spec, status } = pick(alive)
         const id = status.containerStatuses?.[0]?.containerID?.replace('containerd://', '') ?? ''
-        const given = await eventually(() => givenTo(metadata.name))
+        // A kubelet that was killed a moment ago does not know its containers yet.
+        const given = await eventually(async () => {
+          const slots = await givenTo(metadata.name)
+          expect(slots, `what ${metadata.name} has`).not.toEqual([])
+          return slots
+        })
         try {
           await onNode(
             spec.nodeName ?? '',
