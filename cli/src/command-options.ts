@@ -2,6 +2,7 @@ import {
   choice,
   directory,
   handlerOption,
+  handlerVariablesOption,
   logLevelOption,
   nodeName,
   type OptionsOf,
@@ -34,6 +35,7 @@ export const runOptions = {
     defaultText: builtInPackages.join(', '),
   }),
   isolated: toggle({ meaning: 'run each handler in a process of its own' }),
+  handlerVariables: handlerVariablesOption(),
   node: {
     ...text({
       argument: '<name>',

@@ -35,6 +35,8 @@ export interface StandaloneOptions {
   readonly handlers: readonly string[]
   /** Whether each handler runs in its own process. @default false: all in this process */
   readonly isolated?: boolean
+  /** Names of variables that handlers in processes of their own get too. @default none */
+  readonly handlerVariables?: readonly string[]
   /** The directory from which handler packages are resolved. */
   readonly handlersFrom: string
   readonly log: Logger
@@ -150,8 +152,13 @@ async function start(
   closer.add(() => endHandlers())
   closer.add(() => agent.close())
   if (options.isolated) {
-    const from = options.handlersFrom
-    endHandlers = runIsolated(handlers, { from, directory: handlersDirectory, clock, log })
+    endHandlers = runIsolated(handlers, {
+      from: options.handlersFrom,
+      directory: handlersDirectory,
+      variables: options.handlerVariables ?? [],
+      clock,
+      log,
+    })
   }
 
   const following = manifests.follow()

@@ -2,6 +2,7 @@ import {
   choice,
   directory,
   handlerOption,
+  handlerVariablesOption,
   integer,
   kubeconfigOption,
   logLevelOption,
@@ -69,6 +70,7 @@ export const agentOptions = {
     default: 'off',
     chart: 'env',
   }),
+  handlerVariables: handlerVariablesOption({ chart: 'env' }),
   kubeconfig: kubeconfigOption,
   metricsPort: metricsPortOption('agent.metricsPort'),
   unhealthyAfter: integer([0, 86_400], {

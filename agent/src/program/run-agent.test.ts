@@ -84,6 +84,7 @@ async function optionsOf(handlersDirectory: string, pluginDirectory: string, met
     brokerInfo: 'on',
     handler: [],
     isolated: 'off',
+    handlerVariables: [],
     kubeconfig: await kubeconfig(),
     metricsPort,
     unhealthyAfter: 30,

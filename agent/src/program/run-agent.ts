@@ -105,8 +105,13 @@ export async function runAgent(
   closer.add(() => endHandlers())
   closer.add(() => running.close())
   if (options.isolated === 'on') {
-    const directory = options.handlersDirectory
-    endHandlers = runIsolated(handlers, { from: packagesFrom, directory, clock, log })
+    endHandlers = runIsolated(handlers, {
+      from: packagesFrom,
+      directory: options.handlersDirectory,
+      variables: options.handlerVariables,
+      clock,
+      log,
+    })
   }
   await stopped
 }

@@ -34,7 +34,7 @@ export async function run(options: RunOptions, packagesFrom: string): Promise<vo
 }
 
 async function runUntilStopped(
-  { file, handler, isolated, stateDir, node, logLevel, plain }: RunOptions,
+  { file, handler, isolated, handlerVariables, stateDir, node, logLevel, plain }: RunOptions,
   packagesFrom: string,
   closer: Closer,
 ): Promise<void> {
@@ -69,6 +69,7 @@ async function runUntilStopped(
     node: node ?? nodeNameOfHost(os.hostname()),
     handlers: handler,
     isolated,
+    handlerVariables,
     handlersFrom: packagesFrom,
     log,
   })

@@ -54,6 +54,28 @@ export function handlerOption(
   })
 }
 
+/** A name that the environment of a process can have (POSIX). */
+const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/
+
+/** A handler in a process of its own gets few variables: the environment can hold credentials. */
+export function handlerVariablesOption(
+  more: Pick<OptionSpec<unknown>, 'chart'> = {},
+): OptionSpec<readonly string[]> {
+  return list({
+    argument: '<name>',
+    meaning:
+      'an environment variable that handlers in processes of their own get too; can be repeated, or a list with commas',
+    variable: 'AKRI_HANDLER_VARIABLES',
+    item: (name) => {
+      if (VARIABLE.test(name)) return name
+      throw new InvalidArgumentError(
+        'write names of variables: letters, digits and _, beginning with no digit',
+      )
+    },
+    ...more,
+  })
+}
+
 export const kubeconfigOption = text({
   argument: '<file>',
   meaning: "the cluster to use; without it the Pod's own cluster, else that of ~/.kube/config",

@@ -30,7 +30,7 @@ describe('a handler in a process of its own', () => {
    * Runs a script as the handler program. In it, `directory` is the directory that handlers share
    * with the agent.
    */
-  function run(script: string): IsolatedHandler {
+  function run(script: string, variables: readonly string[] = []): IsolatedHandler {
     const note = (fields: object, message: string) => said.push({ message, fields })
     const log: Logger = { debug: note, info: note, warn: note, error: note, child: () => log }
     const program = file('program.cjs')
@@ -40,6 +40,7 @@ describe('a handler in a process of its own', () => {
       program,
       module: '/opt/sensor.js',
       directory,
+      variables,
       clock,
       log,
     })
@@ -92,15 +93,37 @@ describe('a handler in a process of its own', () => {
     expect(await end()).toBeLessThanOrEqual(500)
   })
 
-  it("gets the agent's directory, and no variable of the Pod's network", async () => {
-    vi.stubEnv('POD_IP', '10.0.0.1')
-    vi.stubEnv('METRICS_PORT', '8080')
+  it("gets the agent's directory and what a Node program needs, but no credential and no variable of the Pod's network", async () => {
+    const secrets = {
+      AWS_SECRET_ACCESS_KEY: 'hunter2',
+      GITHUB_TOKEN: 'hunter2',
+      KUBECONFIG: '/root/.kube/config',
+      KUBERNETES_SERVICE_HOST: '10.96.0.1',
+      AKRI_STATE_DIRECTORY: '/var/lib/akri-agent',
+      LD_PRELOAD: '',
+    }
+    const network = { POD_IP: '10.0.0.1', METRICS_PORT: '8080' }
+    const passedOn = { LOG_LEVEL: 'debug', DEBUG_ECHO_INSTANCES_SHARED: 'false', TZ: 'UTC' }
+    const named = { SENSOR_KEY: 'k' }
+    for (const [name, value] of Object.entries({ ...secrets, ...network, ...passedOn, ...named }))
+      vi.stubEnv(name, value)
     try {
-      run(`
-        const { POD_IP, METRICS_PORT } = process.env
-        require('node:fs').writeFileSync(directory + '/told', JSON.stringify({ POD_IP, METRICS_PORT }))
-        setInterval(() => {}, 1000)`)
-      await written('told', '{}')
+      run(
+        `require('node:fs').writeFileSync(directory + '/environment', JSON.stringify(process.env))
+        setInterval(() => {}, 1000)`,
+        ['SENSOR_KEY', 'POD_IP', 'NOT_SET'],
+      )
+      await eventually(async () => {
+        const environment: unknown = JSON.parse(await readFile(file('environment'), 'utf8'))
+        expect(environment).toMatchObject({
+          ...passedOn,
+          ...named,
+          PATH: process.env.PATH,
+          DISCOVERY_HANDLERS_DIRECTORY: directory,
+        })
+        for (const name of [...Object.keys({ ...secrets, ...network }), 'NOT_SET'])
+          expect(environment).not.toHaveProperty(name)
+      })
     } finally {
       vi.unstubAllEnvs()
     }

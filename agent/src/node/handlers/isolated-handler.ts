@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import path from 'node:path'
 import { Backoff, type Clock, type Logger, messageOf, splitLines } from '@akrijs/runtime'
 import { type HandlerPackage, HandlerPackageError, packageDirectory } from '@akrijs/runtime/handler'
+import { handlerEnvironment } from './handler-environment.js'
 
 interface IsolatedHandlerOptions {
   readonly name: string
@@ -12,6 +13,8 @@ interface IsolatedHandlerOptions {
   readonly module: string
   /** The directory that handlers share with the agent. */
   readonly directory: string
+  /** The names of further variables of the agent that the handler gets. */
+  readonly variables: readonly string[]
   readonly clock: Clock
   readonly log: Logger
 }
@@ -65,13 +68,11 @@ export class IsolatedHandler {
 
   /** Runs the process once. @returns how it ended */
   async #once(): Promise<string> {
-    const { program, module, directory, clock, log, name } = this.#options
-    // The handler serves on its socket, whatever the environment of the agent's Pod has.
-    const { POD_IP: _ours, METRICS_PORT: _port, ...env } = process.env
+    const { program, module, directory, variables, clock, log, name } = this.#options
     // A group of its own, so that a Ctrl-C that is meant for the agent does not end it first.
     // Nothing is written to its standard input, whose end tells it that this process is gone.
     const child = spawn(process.execPath, [program, '--until-stdin-ends', module], {
-      env: { ...env, DISCOVERY_HANDLERS_DIRECTORY: directory },
+      env: handlerEnvironment(process.env, directory, variables),
       detached: true,
       stdio: ['pipe', 'pipe', 'pipe'],
     })
@@ -117,7 +118,10 @@ export function runIsolated(
   {
     from,
     ...options
-  }: { readonly from: string } & Pick<IsolatedHandlerOptions, 'directory' | 'clock' | 'log'>,
+  }: { readonly from: string } & Pick<
+    IsolatedHandlerOptions,
+    'directory' | 'variables' | 'clock' | 'log'
+  >,
 ): () => Promise<unknown> {
   const program = handlerProgram(from)
   const running = handlers.map(
