@@ -17,11 +17,6 @@ const MEANING = {
   bug: 'A mistake in akri.js or in a handler: please report it.',
 }
 
-/** Of errors that have no class of their own. */
-const PLAIN = {
-  AKRI_ERR_UNIMPLEMENTED: 'The kubelet asks for a preference of a plugin that has none.',
-}
-
 const changed = [
   writeIfOther('docs/errors.md', errorsPage()),
   // A chart reads only files of its own folder.
@@ -79,7 +74,6 @@ function errorsPage() {
   const rows = [...codes]
     .sort(([a], [b]) => (a < b ? -1 : 1))
     .map(([code, { kinds, packages, docs }]) => {
-      if (PLAIN[code] !== undefined) docs.add(PLAIN[code])
       if (docs.size === 0) throw new TypeError(`${code} has no comment that says when it happens`)
       return `| \`${code}\` | ${[...kinds].join(', ')} | ${[...docs].join(' ')} | ${[...packages].join(', ')} |`
     })

@@ -62,5 +62,4 @@ export interface NodePods {
 export interface PluginRegistration {
   readonly resourceName: string
   readonly socketName: string
-  readonly preferredAllocation: boolean
 }

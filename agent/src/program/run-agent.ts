@@ -62,9 +62,8 @@ export async function runAgent(
   const kubelet = new KubeletSockets({
     pluginDirectory: options.pluginDirectory,
     podResourcesSocket: options.podResourcesSocket,
-    ...(options.criSocket === undefined
-      ? {}
-      : { allocations: new ContainerRuntime(options.criSocket) }),
+    allocations:
+      options.criSocket === undefined ? undefined : new ContainerRuntime(options.criSocket),
     pods,
     clock,
     log,

@@ -27,8 +27,8 @@ export interface PluginBehaviour {
     requests: readonly (readonly string[])[],
     claims: RequestClaims,
   ): Promise<readonly ContainerAllocation[]>
-  /** The ids that the kubelet should choose for each container. @default the kubelet chooses */
-  prefer?(requests: readonly PreferenceRequest[]): readonly (readonly string[])[]
+  /** The ids that the kubelet should choose for each container. */
+  prefer(requests: readonly PreferenceRequest[]): readonly (readonly string[])[]
 }
 
 export interface PreferenceRequest {

@@ -2,18 +2,19 @@ import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import path from 'node:path'
 import { setImmediate } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import { DevicePluginService } from '@akrijs/proto/device-plugin'
-import { Backoff, type Clock, type Logger } from '@akrijs/runtime'
+import { Backoff, type Clock, type Logger, messageOf } from '@akrijs/runtime'
 import { Server, ServerCredentials } from '@grpc/grpc-js'
 import type { PluginBehaviour } from '../../core/plugins/plugin-behaviour.js'
 import type { SlotClaims } from '../../core/slots/slot-claims.js'
 import { KubeletUnavailableError } from '../../errors.js'
 import type { Kubelet } from '../../ports/kubelet.js'
-import { type AgentObserver, noopObserver } from '../../ports/observer.js'
+import type { AgentObserver } from '../../ports/observer.js'
 import { NO_CHANNELZ } from '../channelz.js'
 import { AllocationQueue } from './allocation-queue.js'
 import { ListStreams } from './list-streams.js'
-import { pluginService } from './plugin-service.js'
+import { type ListCall, pluginService } from './plugin-service.js'
 import { pluginSocket } from './plugin-socket.js'
 
 interface PluginServerOptions {
@@ -22,8 +23,7 @@ interface PluginServerOptions {
   readonly claims: SlotClaims
   readonly clock: Clock
   readonly log: Logger
-  /** @default none */
-  readonly observer?: AgentObserver
+  readonly observer: AgentObserver
 }
 
 /** Between attempts to serve and to register, in milliseconds. */
@@ -34,7 +34,7 @@ const BACKOFF = { initialMs: 500, ceilingMs: 5000 }
  * kubelet.
  */
 export class DevicePluginServer {
-  readonly #options: Required<PluginServerOptions>
+  readonly #options: PluginServerOptions
   readonly #streams = new ListStreams()
   readonly #allocations: AllocationQueue
   readonly #stop = new AbortController()
@@ -45,9 +45,9 @@ export class DevicePluginServer {
   #failure: unknown
 
   constructor(options: PluginServerOptions) {
-    this.#options = { observer: noopObserver, ...options }
+    this.#options = options
     this.#allocations = new AllocationQueue({
-      ...this.#options,
+      ...options,
       advertise: (how) => this.readvertise(how),
     })
   }
@@ -145,7 +145,6 @@ export class DevicePluginServer {
       const registration = {
         resourceName: behaviour.resourceName,
         socketName: path.basename(this.#serving.socket),
-        preferredAllocation: behaviour.prefer !== undefined,
       }
       await kubelet.register(registration, signal)
       observer.registered('accepted')
@@ -162,21 +161,16 @@ export class DevicePluginServer {
     const { behaviour, kubelet } = this.#options
     const socket = pluginSocket(kubelet.pluginDirectory, behaviour.resourceName)
     const server = new Server(NO_CHANNELZ)
-    const service = pluginService({
-      behaviour,
-      allocate: (requests) => this.#allocations.add(requests),
-      watch: (call) => {
-        void this.#streams.open(call)
-        this.readvertise()
-      },
-    })
-    server.addService(DevicePluginService, service)
-    await new Promise<void>((resolve, reject) => {
-      server.bindAsync(`unix:${socket}`, ServerCredentials.createInsecure(), (error) => {
-        if (error === null) return resolve()
-        const message = `cannot listen on ${socket}: ${error.message}`
-        reject(new KubeletUnavailableError(message, { cause: error }))
-      })
+    const allocate = (ids: readonly (readonly string[])[]) => this.#allocations.add(ids)
+    const watch = (call: ListCall) => {
+      void this.#streams.open(call)
+      this.readvertise()
+    }
+    server.addService(DevicePluginService, pluginService(behaviour, allocate, watch))
+    const bind = promisify(server.bindAsync.bind(server))
+    await bind(`unix:${socket}`, ServerCredentials.createInsecure()).catch((error: unknown) => {
+      const message = `cannot listen on ${socket}: ${messageOf(error)}`
+      throw new KubeletUnavailableError(message, { cause: error })
     })
     return { server, socket }
   }
@@ -186,14 +180,10 @@ export class DevicePluginServer {
     this.#serving = undefined
     this.#streams.end()
     if (serving === undefined) return
-    await new Promise<void>((resolve) => {
-      serving.server.tryShutdown(() => resolve())
-      // Streams have ended. Only idle connections of the kubelet are left.
-      void setImmediate().then(() => {
-        serving.server.forceShutdown()
-        resolve()
-      })
-    })
+    serving.server.tryShutdown(() => undefined)
+    // Streams have ended. Only idle connections of the kubelet are left.
+    await setImmediate()
+    serving.server.forceShutdown()
     await rm(serving.socket, { force: true }).catch((error: unknown) =>
       this.#options.log.warn({ err: error }, 'socket of the device plugin not removed'),
     )

@@ -2,6 +2,7 @@ import type {
   AllocateRequest,
   AllocateResponse,
   DevicePluginServer as DevicePluginCalls,
+  DevicePluginOptions,
   Empty,
   ListAndWatchResponse,
   PreferredAllocationRequest,
@@ -18,34 +19,31 @@ import {
 } from '@grpc/grpc-js'
 import type { ContainerAllocation } from '../../core/plugins/allocation.js'
 import type { AdvertisedDevice, PluginBehaviour } from '../../core/plugins/plugin-behaviour.js'
+import { AllocationRefusedError } from '../../errors.js'
 
 /** The stream on which one kubelet reads the device lists of one plugin. */
 export type ListCall = ServerWritableStream<Empty, ListAndWatchResponse>
 
-interface PluginServiceOptions {
-  readonly behaviour: Pick<PluginBehaviour, 'prefer'>
-  /** @param requests the ids for each container */
-  allocate(requests: readonly (readonly string[])[]): Promise<readonly ContainerAllocation[]>
-  watch(call: ListCall): void
+/** The calls that the kubelet should make: part of the registration and of the service. */
+export const PLUGIN_OPTIONS: DevicePluginOptions = {
+  preStartRequired: false,
+  getPreferredAllocationAvailable: true,
 }
 
-/** The gRPC service of a device plugin (kubelet API v1beta1), from the types of the core. */
-export function pluginService({
-  behaviour,
-  allocate,
-  watch,
-}: PluginServiceOptions): DevicePluginCalls {
-  const options = {
-    preStartRequired: false,
-    getPreferredAllocationAvailable: behaviour.prefer !== undefined,
-  }
+/**
+ * The gRPC service of a device plugin (kubelet API v1beta1), from the types of the core.
+ * @param allocate takes the ids for each container
+ */
+export function pluginService(
+  behaviour: Pick<PluginBehaviour, 'prefer'>,
+  allocate: (ids: readonly (readonly string[])[]) => Promise<readonly ContainerAllocation[]>,
+  watch: (call: ListCall) => void,
+): DevicePluginCalls {
   return {
-    getDevicePluginOptions: unary(async () => options),
+    getDevicePluginOptions: unary(async () => PLUGIN_OPTIONS),
     listAndWatch: watch,
     getPreferredAllocation: unary<PreferredAllocationRequest, PreferredAllocationResponse>(
       async ({ containerRequests }) => {
-        if (behaviour.prefer === undefined)
-          throw new AkriError('AKRI_ERR_UNIMPLEMENTED', 'terminal', 'there is no preference')
         const requests = containerRequests.map((request) => ({
           available: request.availableDeviceIDs,
           mustInclude: request.mustIncludeDeviceIDs,
@@ -90,9 +88,6 @@ function unary<Request, Response>(work: (request: Request) => Promise<Response>)
 }
 
 function statusOf(error: unknown): status {
-  if (!AkriError.is(error)) return status.INTERNAL
-  if (error.code === 'AKRI_ERR_UNIMPLEMENTED') return status.UNIMPLEMENTED
-  return error.code === 'AKRI_ERR_ALLOCATION_REFUSED'
-    ? status.FAILED_PRECONDITION
-    : status.UNAVAILABLE
+  if (AllocationRefusedError.is(error)) return status.FAILED_PRECONDITION
+  return AkriError.is(error) ? status.UNAVAILABLE : status.INTERNAL
 }

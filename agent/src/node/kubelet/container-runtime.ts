@@ -5,15 +5,10 @@ import {
   type ListContainersResponse,
   RuntimeServiceClient,
 } from '@akrijs/proto/runtime'
-import { messageOf } from '@akrijs/runtime'
 import { SLOT_ANNOTATION } from '../../core/plugins/allocation.js'
-import { KubeletUnavailableError } from '../../errors.js'
 import type { Allocations, PodAllocation } from '../../ports/kubelet.js'
-import type { AllocationSource } from './allocation-source.js'
+import { type AllocationSource, MAX_LIST_BYTES } from './allocation-source.js'
 import { LocalService } from './local-service.js'
-
-/** The size limit of the list, in bytes, as in the kubelet's own client. */
-const MAX_LIST_BYTES = 16 * 1024 * 1024
 
 /** `CONTAINER_EXITED` of the container runtime interface. */
 const EXITED = 2
@@ -30,8 +25,13 @@ export class ContainerRuntime implements AllocationSource {
   }
 
   async list(signal: AbortSignal): Promise<Allocations> {
+    const { containers } = await this.#service.ask<ListContainersResponse>(
+      'the container runtime did not list its containers',
+      signal,
+      (client, metadata, options, done) => client.listContainers({}, metadata, options, done),
+    )
     const allocated = new Map<string, PodAllocation[]>()
-    for (const container of (await this.#ask(signal)).containers) {
+    for (const container of containers) {
       if (container.state === EXITED) continue
       for (const { resourceName, id, slot } of slotsIn(container)) {
         const ofResource = allocated.get(resourceName) ?? []
@@ -42,22 +42,6 @@ export class ContainerRuntime implements AllocationSource {
       }
     }
     return allocated
-  }
-
-  async #ask(signal: AbortSignal): Promise<ListContainersResponse> {
-    try {
-      return await this.#service.ask<ListContainersResponse>(
-        signal,
-        (client, metadata, options, done) => client.listContainers({}, metadata, options, done),
-      )
-    } catch (error) {
-      throw new KubeletUnavailableError(
-        `the container runtime did not list its containers: ${messageOf(error)}`,
-        {
-          cause: error,
-        },
-      )
-    }
   }
 }
 

@@ -74,11 +74,7 @@ async function deadSocket(socket: string): Promise<void> {
   await ended
 }
 
-const plugin = {
-  resourceName: 'akri.sh/cam',
-  socketName: 'akri-cam.sock',
-  preferredAllocation: true,
-}
+const plugin = { resourceName: 'akri.sh/cam', socketName: 'akri-cam.sock' }
 
 describe('the sockets of a kubelet', () => {
   it('A23 are cleared of the sockets of a dead agent, and of no others', async () => {

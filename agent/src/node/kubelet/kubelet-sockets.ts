@@ -2,21 +2,19 @@ import { type FSWatcher, watch } from 'node:fs'
 import { lstat, mkdir, readdir, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { type Empty, RegistrationClient } from '@akrijs/proto/device-plugin'
-import { type Clock, isServed, Listeners, type Logger, messageOf } from '@akrijs/runtime'
-import { KubeletUnavailableError } from '../../errors.js'
+import { type Clock, isServed, Listeners, type Logger } from '@akrijs/runtime'
 import type { Allocations, Kubelet, NodePods, PluginRegistration } from '../../ports/kubelet.js'
+import { PLUGIN_OPTIONS } from '../device-plugins/plugin-service.js'
 import { isPluginSocket } from '../device-plugins/plugin-socket.js'
 import type { AllocationSource } from './allocation-source.js'
 import { LocalService } from './local-service.js'
 import { PodResources } from './pod-resources.js'
 
 interface KubeletSocketsOptions {
-  /** @default '/var/lib/kubelet/device-plugins' */
-  readonly pluginDirectory?: string
-  /** @default '/var/lib/kubelet/pod-resources/kubelet.sock' */
-  readonly podResourcesSocket?: string
+  readonly pluginDirectory: string
+  readonly podResourcesSocket: string
   /** @default the podresources service of the kubelet */
-  readonly allocations?: AllocationSource
+  readonly allocations?: AllocationSource | undefined
   /** @default Pods are not watched */
   readonly pods?: NodePods
   readonly clock: Clock
@@ -33,26 +31,25 @@ const POLL_MS = 2000
 export class KubeletSockets implements Kubelet {
   readonly pluginDirectory: string
   readonly pods: NodePods | undefined
+  readonly #kubeletSocket: string
   readonly #allocations: AllocationSource
   readonly #registration: LocalService<RegistrationClient>
   readonly #options: KubeletSocketsOptions
   readonly #restartListeners = new Listeners()
-  readonly #lookListeners = new Listeners<[names: ReadonlySet<string>]>()
+  readonly #directoryListeners = new Listeners<[names: ReadonlySet<string>]>()
   readonly #stop = new AbortController()
   #watching: Promise<void> | undefined
+  #watcher: FSWatcher | undefined
+  /** Aborted when the socket may have changed. */
+  #wait = new AbortController()
 
   constructor(options: KubeletSocketsOptions) {
     this.#options = options
     this.pods = options.pods
-    this.pluginDirectory = options.pluginDirectory ?? '/var/lib/kubelet/device-plugins'
+    this.pluginDirectory = options.pluginDirectory
+    this.#kubeletSocket = path.join(this.pluginDirectory, 'kubelet.sock')
     this.#registration = new LocalService(RegistrationClient, this.#kubeletSocket)
-    this.#allocations =
-      options.allocations ??
-      new PodResources(options.podResourcesSocket ?? '/var/lib/kubelet/pod-resources/kubelet.sock')
-  }
-
-  get #kubeletSocket(): string {
-    return path.join(this.pluginDirectory, 'kubelet.sock')
+    this.#allocations = options.allocations ?? new PodResources(options.podResourcesSocket)
   }
 
   /** Removes the sockets of an agent that died, and watches for restarts of the kubelet. */
@@ -70,28 +67,20 @@ export class KubeletSockets implements Kubelet {
 
   async close(): Promise<void> {
     this.#stop.abort()
+    this.#wait.abort()
     await this.#watching
   }
 
   async register(
-    { resourceName, socketName, preferredAllocation }: PluginRegistration,
+    { resourceName, socketName: endpoint }: PluginRegistration,
     signal: AbortSignal,
   ): Promise<void> {
-    const options = {
-      preStartRequired: false,
-      getPreferredAllocationAvailable: preferredAllocation,
-    }
-    const request = { version: 'v1beta1', endpoint: socketName, resourceName, options }
-    try {
-      await this.#registration.ask<Empty>(signal, (client, metadata, call, done) =>
-        client.register(request, metadata, call, done),
-      )
-    } catch (error) {
-      throw new KubeletUnavailableError(
-        `the kubelet did not take ${resourceName}: ${messageOf(error)}`,
-        { cause: error },
-      )
-    }
+    const request = { version: 'v1beta1', endpoint, resourceName, options: PLUGIN_OPTIONS }
+    await this.#registration.ask<Empty>(
+      `the kubelet did not take ${resourceName}`,
+      signal,
+      (client, metadata, options, done) => client.register(request, metadata, options, done),
+    )
   }
 
   listAllocated(signal: AbortSignal): Promise<Allocations> {
@@ -103,7 +92,7 @@ export class KubeletSockets implements Kubelet {
   }
 
   onDirectoryRead(listener: (names: ReadonlySet<string>) => void, signal: AbortSignal): void {
-    this.#lookListeners.add(listener, signal)
+    this.#directoryListeners.add(listener, signal)
   }
 
   /**
@@ -118,24 +107,16 @@ export class KubeletSockets implements Kubelet {
   async #watch(first: string | undefined): Promise<void> {
     const { clock, log } = this.#options
     let identity = first
-    let look = new AbortController()
-    let watcher: FSWatcher | undefined
-    this.#stop.signal.addEventListener('abort', () => look.abort(), { once: true })
     while (!this.#stop.signal.aborted) {
-      watcher ??= this.#watchDirectory(
-        () => look.abort(),
-        () => {
-          watcher = undefined
-        },
-      )
-      await clock.sleep(POLL_MS, look.signal).catch(() => undefined)
+      this.#watchDirectory()
+      await clock.sleep(POLL_MS, this.#wait.signal).catch(() => undefined)
       if (this.#stop.signal.aborted) break
-      look = new AbortController()
+      this.#wait = new AbortController()
       const now = await this.#identity()
       if (now === undefined) continue
       if (now === identity) {
         const names = await readdir(this.pluginDirectory).catch(() => undefined)
-        if (names !== undefined) this.#lookListeners.tell(new Set(names))
+        if (names !== undefined) this.#directoryListeners.tell(new Set(names))
         continue
       }
       // No plugin was registered before the first socket, and plugins retry until then.
@@ -145,23 +126,22 @@ export class KubeletSockets implements Kubelet {
       }
       identity = now
     }
-    watcher?.close()
+    this.#watcher?.close()
   }
 
-  /** @returns undefined if the directory cannot be watched: polling is enough then */
-  #watchDirectory(onSocket: () => void, onEnd: () => void): FSWatcher | undefined {
+  /** If the directory cannot be watched, polling is enough. */
+  #watchDirectory(): void {
+    if (this.#watcher !== undefined) return
     try {
-      const watcher = watch(this.pluginDirectory, { persistent: false }, (_event, name) => {
-        if (name === 'kubelet.sock') onSocket()
+      this.#watcher = watch(this.pluginDirectory, { persistent: false }, (_event, name) => {
+        if (name === 'kubelet.sock') this.#wait.abort()
       })
-      watcher.on('error', () => {
-        watcher.close()
-        onEnd()
+      this.#watcher.on('error', () => {
+        this.#watcher?.close()
+        this.#watcher = undefined
       })
-      return watcher
     } catch (error) {
       this.#options.log.debug({ err: error }, 'kubelet directory not watched')
-      return undefined
     }
   }
 }

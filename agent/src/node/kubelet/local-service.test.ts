@@ -78,7 +78,7 @@ function register(endpoint: string): Promise<Empty> {
     endpoint,
     options: undefined,
   }
-  return service.ask<Empty>(signal, (client, metadata, call, done) =>
+  return service.ask<Empty>('refused', signal, (client, metadata, call, done) =>
     client.register(request, metadata, call, done),
   )
 }

@@ -1,5 +1,6 @@
-import { systemClock } from '@akrijs/runtime'
+import { messageOf, systemClock } from '@akrijs/runtime'
 import { type Client, credentials, Metadata } from '@grpc/grpc-js'
+import { KubeletUnavailableError } from '../../errors.js'
 import { NO_CHANNELZ } from '../channelz.js'
 
 /** The longest time of one call, in milliseconds. */
@@ -40,8 +41,12 @@ export class LocalService<C extends Client> {
     this.#open = () => new Service(`unix:${socket}`, credentials.createInsecure(), options)
   }
 
-  /** Rejects with the service's error, or after ten seconds. */
+  /**
+   * @param failure the beginning of an error's message
+   * @throws KubeletUnavailableError if the service refuses, or does not answer within ten seconds
+   */
   async ask<T>(
+    failure: string,
     signal: AbortSignal,
     call: (
       client: C,
@@ -72,7 +77,7 @@ export class LocalService<C extends Client> {
     } catch (error) {
       // Another process may serve the socket by now. The next call opens a connection.
       this.#retire(shared)
-      throw error
+      throw new KubeletUnavailableError(`${failure}: ${messageOf(error)}`, { cause: error })
     } finally {
       shared.users--
       if (shared.users === 0) {
