@@ -1,4 +1,4 @@
-import { aborted, Backoff, type Clock, kindOf } from '@akrijs/runtime'
+import { aborted, Backoff, type Clock, kindOf, runAfter } from '@akrijs/runtime'
 
 export interface ReconcileQueueOptions<Key extends string> {
   /** Brings the world to what the spec of this key says, from the state that it finds. */
@@ -158,14 +158,9 @@ export class ReconcileQueue<Key extends string> {
     this.#waits.get(key)?.abort.abort()
     const wait = { abort: new AbortController(), gathers }
     this.#waits.set(key, wait)
-    this.#options.clock.sleep(ms, wait.abort.signal).then(
-      () => {
-        if (this.#waits.get(key) === wait) this.#addNow(key)
-      },
-      () => {
-        // An addition or the end of the queue came first.
-      },
-    )
+    runAfter(this.#options.clock, ms, wait.abort.signal, () => {
+      if (this.#waits.get(key) === wait) this.#addNow(key)
+    })
   }
 
   #addNow(key: Key): void {

@@ -15,6 +15,16 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>
 }
 
+/** Runs `work` after `ms`, unless the signal is aborted first. */
+export function runAfter(
+  clock: Pick<Clock, 'sleep'>,
+  ms: number,
+  signal: AbortSignal,
+  work: () => void,
+): void {
+  clock.sleep(ms, signal).then(work, () => undefined)
+}
+
 export const systemClock: Clock = {
   monotonicMs: () => Math.trunc(performance.timeOrigin + performance.now()),
   wallMs: () => Date.now(),

@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events'
 import type { SlotName } from '@akrijs/api'
 import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
 import { ReconcileQueue } from '@akrijs/kube/queue'
-import type { Clock, Logger } from '@akrijs/runtime'
+import { type Clock, type Logger, runAfter } from '@akrijs/runtime'
 import type { WorkloadDirectoryMaker } from '../core/plugins/allocation.js'
 import type { AllocationLedger } from '../core/slots/allocation-ledger.js'
 import type { Cluster } from '../ports/cluster.js'
@@ -137,12 +137,7 @@ export class BrokerInfo implements WorkloadDirectoryMaker {
   }
 
   #addSoon(key: ObjectKey): void {
-    this.#options.clock.sleep(SETTLE_MS, this.#stop.signal).then(
-      () => this.#queue.add(key),
-      () => {
-        // The agent ends.
-      },
-    )
+    runAfter(this.#options.clock, SETTLE_MS, this.#stop.signal, () => this.#queue.add(key))
   }
 
   async #rescan(): Promise<void> {

@@ -17,7 +17,6 @@ const content: CheckpointContent = {
           endpoint: 'e',
           shared: true,
           devices: [{ id: 'foo0', properties: {}, mounts: [], deviceSpecs: [] }],
-          lostSince: undefined,
         },
       ],
     },

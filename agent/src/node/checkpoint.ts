@@ -12,9 +12,8 @@ const list = z.object({
   endpoint: z.string(),
   shared: z.boolean(),
   devices: z.array(z.unknown()).transform(checkDeviceList),
-  lostSince: z.number().optional(),
 })
-const given = z.object({
+const allocation = z.object({
   slot: z
     .string()
     .regex(/^.+-[0-9a-f]{6}-(0|[1-9][0-9]{0,8})$/)
@@ -28,7 +27,7 @@ const file = z.object({
   node: z.string(),
   discovery: z.record(z.string(), z.object({ uid: z.string(), lists: z.array(list) })),
   // Earlier versions did not write this.
-  given: z.array(given).default([]),
+  given: z.array(allocation).default([]),
 })
 
 export interface CheckpointContent {
@@ -64,20 +63,11 @@ export class Checkpoint {
   async load(): Promise<CheckpointContent> {
     const content = await readDurableFile(this.#path, (json) => {
       const parsed = file.safeParse(json)
-      if (!parsed.success) return { wrong: z.prettifyError(parsed.error) }
-      const discovery = Object.entries(parsed.data.discovery).map(([key, { uid, lists }]) => [
-        key,
-        { uid, lists: lists.map(({ lostSince, ...rest }) => ({ ...rest, lostSince })) },
-      ])
-      const value = {
-        discovery: Object.fromEntries(discovery) as DiscoverySnapshot,
-        given: parsed.data.given,
-      }
-      return { value: { of: parsed.data.node, value } }
+      return parsed.success ? { value: parsed.data } : { wrong: z.prettifyError(parsed.error) }
     })
     if (content.state === 'read') {
-      const { of, value } = content.value
-      if (of === this.#node) return value
+      const { node: of, discovery, given } = content.value
+      if (of === this.#node) return { discovery: discovery as DiscoverySnapshot, given }
       this.#log.info(
         { file: this.#path, node: this.#node, of },
         'checkpoint of another node ignored',

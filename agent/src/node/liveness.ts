@@ -47,18 +47,16 @@ export class Liveness {
    * there is none
    */
   async problem(): Promise<string | undefined> {
-    const found = (await this.#problemOfRegistration()) ?? (await this.#problemOfPlugins())
+    const { registration } = this.#options
+    const found = (await isServed(registration))
+      ? await this.#problemOfPlugins()
+      : `${registration} does not answer`
     if (found !== this.#problem) {
       if (found !== undefined) this.#options.log.error({ problem: found }, 'agent became unhealthy')
       else this.#options.log.info({ was: this.#problem }, 'agent became healthy')
     }
     this.#problem = found
     return found
-  }
-
-  async #problemOfRegistration(): Promise<string | undefined> {
-    const { registration } = this.#options
-    return (await isServed(registration)) ? undefined : `${registration} does not answer`
   }
 
   async #problemOfPlugins(): Promise<string | undefined> {

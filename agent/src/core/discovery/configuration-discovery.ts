@@ -1,21 +1,13 @@
 import type { Configuration } from '@akrijs/api'
-import type { Clock, Logger } from '@akrijs/runtime'
-import type { Cluster } from '../../ports/cluster.js'
+import { runAfter } from '@akrijs/runtime'
 import { isUidOf } from '../../ports/handler-endpoint.js'
-import type { AgentObserver } from '../../ports/observer.js'
 import { type AgedSet, type AgeingOptions, ageDevices, type EndpointList } from './device-ageing.js'
-import { DiscoverySession, type SessionState } from './discovery-session.js'
+import { DiscoverySession, type SessionOptions, type SessionState } from './discovery-session.js'
 import type { HandlerRegistry } from './handler-registry.js'
 
-interface ConfigurationDiscoveryOptions extends AgeingOptions {
+/** `onChange` is called when the devices or the status may have changed. */
+interface ConfigurationDiscoveryOptions extends AgeingOptions, SessionOptions {
   readonly registry: HandlerRegistry
-  readonly clock: Clock
-  readonly log: Logger
-  readonly random: () => number
-  readonly observer: AgentObserver
-  resolveProperties: Cluster['resolveProperties']
-  /** Called when the devices or the status may have changed. */
-  onChange(): void
 }
 
 export interface DiscoveryStatus {
@@ -31,7 +23,7 @@ export class ConfigurationDiscovery {
   readonly uid: string
   readonly #options: ConfigurationDiscoveryOptions
   readonly #sessions = new Map<string, DiscoverySession>()
-  readonly #closing = new Set<Promise<void>>()
+  #closing: Promise<unknown> = Promise.resolve()
   #configuration: Configuration
   /**
    * Lists without a session: from before a restart, of an endpoint that left, or of the handler
@@ -124,10 +116,8 @@ export class ConfigurationDiscovery {
 
   async close(): Promise<void> {
     this.#timer.abort()
-    await Promise.all([
-      ...[...this.#sessions.values()].map((session) => session.close()),
-      ...this.#closing,
-    ])
+    await Promise.all([...this.#sessions.values()].map((session) => session.close()))
+    await this.#closing
   }
 
   #endSession(session: DiscoverySession): void {
@@ -136,8 +126,7 @@ export class ConfigurationDiscovery {
     this.#sessions.delete(list.endpoint)
     if (list.devices !== undefined) this.#orphans = [...this.#orphans, { ...list, lostSince }]
     const closing = session.close()
-    this.#closing.add(closing)
-    void closing.finally(() => this.#closing.delete(closing))
+    this.#closing = this.#closing.then(() => closing)
   }
 
   /** A bug in here is a bug on the way of this Configuration: the others go on. */
@@ -177,13 +166,8 @@ export class ConfigurationDiscovery {
     const timer = new AbortController()
     this.#timer = timer
     const { clock } = this.#options
-    clock.sleep(time - clock.monotonicMs(), timer.signal).then(
-      () => {
-        if (!timer.signal.aborted) this.#changed()
-      },
-      () => {
-        // A change came first, or the Configuration is gone.
-      },
-    )
+    runAfter(clock, time - clock.monotonicMs(), timer.signal, () => {
+      if (!timer.signal.aborted) this.#changed()
+    })
   }
 }

@@ -1,14 +1,7 @@
 import type { Configuration } from '@akrijs/api'
-import {
-  AkriError,
-  aborted,
-  Backoff,
-  type Clock,
-  kindOf,
-  type Logger,
-  messageOf,
-} from '@akrijs/runtime'
-import type { Device, DiscoveryProperties } from '@akrijs/runtime/handler'
+import { aborted, Backoff, type Clock, kindOf, type Logger, messageOf } from '@akrijs/runtime'
+import type { DiscoveryProperties } from '@akrijs/runtime/handler'
+import { MissingPropertyError } from '../../errors.js'
 import { DiscoveryFailedError, type HandlerEndpoint } from '../../ports/handler-endpoint.js'
 import type { AgentObserver } from '../../ports/observer.js'
 import type { EndpointList } from './device-ageing.js'
@@ -32,7 +25,7 @@ type SessionFailure =
   /** A mistake in akri.js or in a handler. */
   | 'InternalError'
 
-interface SessionOptions {
+export interface SessionOptions {
   readonly clock: Clock
   readonly log: Logger
   readonly random: () => number
@@ -70,10 +63,7 @@ export class DiscoverySession {
   #configuration: Configuration
   #endpoint: HandlerEndpoint
   #state: SessionState = { phase: 'opening' }
-  #devices: readonly Device[] | undefined
-  #shared: boolean
-  #remembered: boolean
-  #lostSince: number | undefined
+  #list: EndpointList
   #unreachableSince: number | undefined
   #attempt = newAttempt()
 
@@ -86,10 +76,10 @@ export class DiscoverySession {
     this.#configuration = configuration
     this.#endpoint = endpoint
     this.#options = options
-    this.#devices = restored?.devices
-    this.#shared = restored?.shared ?? endpoint.shared
-    this.#remembered = restored?.remembered ?? false
-    this.#lostSince = restored?.lostSince ?? options.clock.monotonicMs()
+    const { uid, shared } = endpoint
+    const lostSince = options.clock.monotonicMs()
+    const noList = { endpoint: uid, shared, devices: undefined, remembered: false, lostSince }
+    this.#list = restored ?? noList
     this.#running = this.#run()
   }
 
@@ -107,13 +97,7 @@ export class DiscoverySession {
   }
 
   get list(): EndpointList {
-    return {
-      endpoint: this.#endpoint.uid,
-      shared: this.#shared,
-      devices: this.#devices,
-      remembered: this.#remembered,
-      lostSince: this.#lostSince,
-    }
+    return this.#list
   }
 
   /**
@@ -157,7 +141,7 @@ export class DiscoverySession {
       }
       const { listedAt } = attempt
       if (listedAt !== undefined && clock.monotonicMs() - listedAt >= STEADY_MS) backoff.reset()
-      this.#lostSince ??= clock.monotonicMs()
+      this.#list = { ...this.#list, lostSince: this.#list.lostSince ?? clock.monotonicMs() }
       if (this.#stop.signal.aborted) return
       if (signal.aborted) {
         backoff.reset()
@@ -192,10 +176,8 @@ export class DiscoverySession {
       const seconds = attempt.listedAt === undefined ? (now - askedAt) / 1000 : undefined
       observer.handlerAnswered(name, this.#endpoint.name, seconds)
       attempt.listedAt ??= now
-      this.#devices = devices
-      this.#shared = this.#endpoint.shared
-      this.#remembered = false
-      this.#lostSince = undefined
+      const { uid: endpoint, shared } = this.#endpoint
+      this.#list = { endpoint, shared, devices, remembered: false, lostSince: undefined }
       this.#unreachableSince = undefined
       this.#state = { phase: 'open', listed: true }
       onChange()
@@ -229,7 +211,5 @@ function reasonOf(error: unknown, asked: boolean): SessionFailure {
     const failure = error instanceof DiscoveryFailedError ? error.failure : 'failed'
     return failure === 'unreachable' ? 'Unreachable' : 'HandlerFailed'
   }
-  return AkriError.is(error) && error.code === 'AKRI_ERR_MISSING_PROPERTY'
-    ? 'MissingProperty'
-    : 'UnreadableProperty'
+  return MissingPropertyError.is(error) ? 'MissingProperty' : 'UnreadableProperty'
 }

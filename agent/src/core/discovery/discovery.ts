@@ -25,7 +25,7 @@ export type DiscoverySnapshot = Readonly<
 >
 
 /** A list in the checkpoint. */
-type WrittenList = Omit<EndpointList, 'remembered'>
+type WrittenList = Omit<EndpointList, 'remembered' | 'lostSince'>
 
 /** Asks the handlers for each Configuration and knows the devices of each. */
 export class Discovery {
@@ -34,7 +34,7 @@ export class Discovery {
   readonly #discoveries = new Map<ObjectKey, ConfigurationDiscovery>()
   readonly #listeners = new Listeners<[configuration: ObjectKey]>()
   readonly #stop = new AbortController()
-  readonly #closing = new Set<Promise<void>>()
+  #closing: Promise<unknown> = Promise.resolve()
   #restored: DiscoverySnapshot = {}
 
   constructor(options: DiscoveryOptions, { random = Math.random } = {}) {
@@ -81,8 +81,10 @@ export class Discovery {
 
   snapshot(): DiscoverySnapshot {
     const current = [...this.#discoveries].map(([key, { uid, lists }]) => {
-      const written = lists.filter(({ devices }) => devices !== undefined)
-      return [key, { uid, lists: written.map(({ remembered: _, ...list }) => list) }] as const
+      const written = lists.flatMap(({ endpoint, shared, devices }) =>
+        devices === undefined ? [] : { endpoint, shared, devices },
+      )
+      return [key, { uid, lists: written }] as const
     })
     // Restored lists that no discovery has taken over yet outlive a second restart too.
     return { ...this.#restored, ...Object.fromEntries(current) }
@@ -96,7 +98,7 @@ export class Discovery {
   async close(): Promise<void> {
     this.#stop.abort()
     for (const key of [...this.#discoveries.keys()]) this.#forget(key)
-    await Promise.all(this.#closing)
+    await this.#closing
   }
 
   /** Makes the discovery of a Configuration follow the Configuration and the registry. */
@@ -140,8 +142,6 @@ export class Discovery {
   #forget(key: ObjectKey): void {
     const closing = this.#discoveries.get(key)?.close()
     this.#discoveries.delete(key)
-    if (closing === undefined) return
-    this.#closing.add(closing)
-    void closing.finally(() => this.#closing.delete(closing))
+    this.#closing = this.#closing.then(() => closing)
   }
 }

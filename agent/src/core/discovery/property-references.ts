@@ -17,9 +17,7 @@ export function referenceText({ kind, key }: DataReference): string {
 /** @returns the objects that the properties of a Configuration name */
 export function referencesOf(configuration: Configuration): DataReference[] {
   return configuration.spec.discoveryHandler.discoveryProperties.flatMap((property) => {
-    if (!('valueFrom' in property)) return []
-    const { kind, selector } = selectorOf(property.valueFrom)
-    return [{ kind, key: whereOf(selector, configuration) }]
+    return 'valueFrom' in property ? referenceIn(property.valueFrom, configuration).reference : []
   })
 }
 
@@ -35,15 +33,13 @@ export async function resolveReferences(
   const values: [string, Uint8Array | undefined][] = []
   for (const property of configuration.spec.discoveryHandler.discoveryProperties) {
     if (!('valueFrom' in property)) {
-      values.push([
-        property.name,
-        property.value === undefined ? undefined : Buffer.from(property.value),
-      ])
+      const { name, value } = property
+      values.push([name, value === undefined ? undefined : Buffer.from(value)])
       continue
     }
-    const { kind, selector } = selectorOf(property.valueFrom)
-    const key = whereOf(selector, configuration)
-    const data = await lookUp({ kind, key })
+    const { reference, selector } = referenceIn(property.valueFrom, configuration)
+    const { kind, key } = reference
+    const data = await lookUp(reference)
     const value = data?.get(selector.key)
     if (value !== undefined) values.push([property.name, value])
     else if (selector.optional !== true) {
@@ -59,12 +55,12 @@ export async function resolveReferences(
 
 type ValueFrom = { readonly secretKeyRef: KeySelector } | { readonly configMapKeyRef: KeySelector }
 
-function selectorOf(from: ValueFrom): { kind: KeyedData['kind']; selector: KeySelector } {
-  return 'secretKeyRef' in from
-    ? { kind: 'Secret', selector: from.secretKeyRef }
-    : { kind: 'ConfigMap', selector: from.configMapKeyRef }
-}
-
-function whereOf({ namespace, name }: KeySelector, { metadata }: Configuration): ObjectKey {
-  return objectKey(namespace ?? metadata.namespace, name)
+function referenceIn(
+  from: ValueFrom,
+  { metadata }: Configuration,
+): { reference: DataReference; selector: KeySelector } {
+  const kind = 'secretKeyRef' in from ? 'Secret' : 'ConfigMap'
+  const selector = 'secretKeyRef' in from ? from.secretKeyRef : from.configMapKeyRef
+  const key = objectKey(selector.namespace ?? metadata.namespace, selector.name)
+  return { reference: { kind, key }, selector }
 }

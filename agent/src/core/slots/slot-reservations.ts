@@ -1,6 +1,6 @@
 import { holderOf, type Instance, slotIndex } from '@akrijs/api'
 import type { NodeName, ObjectKey } from '@akrijs/kube/objects'
-import type { Clock } from '@akrijs/runtime'
+import { type Clock, runAfter } from '@akrijs/runtime'
 import type { DeviceUsage } from '../../ports/cluster.js'
 
 interface SlotReservationsOptions {
@@ -76,10 +76,7 @@ export class SlotReservations {
       if (holderOf(usage) === node || !isReserved(slot, reservation, instance)) continue
       const reservations = this.#reservations.get(key) ?? new Map<string, Reservation>()
       this.#reservations.set(key, reservations.set(slot, reservation))
-      void clock.sleep(reservationMs, this.#stop.signal).then(
-        () => this.#expire(key, slot, reservation),
-        () => undefined,
-      )
+      runAfter(clock, reservationMs, this.#stop.signal, () => this.#expire(key, slot, reservation))
     }
   }
 

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import type { Clock } from '@akrijs/runtime'
+import { type Clock, runAfter } from '@akrijs/runtime'
 import type { HandlerEndpoint } from '../../ports/handler-endpoint.js'
 
 /**
@@ -42,15 +42,10 @@ export class HandlerConnections {
     const peer = this.#peers.get(endpoint)
     if (peer === undefined || !this.#open.has(peer) || this.#ending.has(peer)) return
     this.#ending.add(peer)
-    this.#clock.sleep(RETURN_MS, this.#stop.signal).then(
-      () => {
-        this.#ending.delete(peer)
-        this.#open.get(peer)?.destroy()
-      },
-      () => {
-        // The server was closed with all its connections.
-      },
-    )
+    runAfter(this.#clock, RETURN_MS, this.#stop.signal, () => {
+      this.#ending.delete(peer)
+      this.#open.get(peer)?.destroy()
+    })
   }
 
   close(): void {

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
-import { Backoff, type Clock, type Logger, messageOf, splitLines } from '@akrijs/runtime'
+import { Backoff, type Clock, type Logger, messageOf, runAfter, splitLines } from '@akrijs/runtime'
 import { type HandlerPackage, HandlerPackageError, packageDirectory } from '@akrijs/runtime/handler'
 import { handlerEnvironment } from './handler-environment.js'
 
@@ -74,7 +74,6 @@ export class IsolatedHandler {
     const child = spawn(process.execPath, [program, '--until-stdin-ends', module], {
       env: handlerEnvironment(process.env, directory, variables),
       detached: true,
-      stdio: ['pipe', 'pipe', 'pipe'],
     })
     this.#pid = child.pid
     for (const stream of [child.stdout, child.stderr])
@@ -90,12 +89,7 @@ export class IsolatedHandler {
     const deadline = new AbortController()
     const onStop = () => {
       child.kill('SIGTERM')
-      clock.sleep(TERM_MS, deadline.signal).then(
-        () => child.kill('SIGKILL'),
-        () => {
-          // The process ended in time.
-        },
-      )
+      runAfter(clock, TERM_MS, deadline.signal, () => void child.kill('SIGKILL'))
     }
     this.#stop.signal.addEventListener('abort', onStop, { once: true })
     if (this.#stop.signal.aborted) onStop()

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { chmod, lstat, rm } from 'node:fs/promises'
 import net from 'node:net'
 import path from 'node:path'
@@ -92,20 +93,12 @@ export async function serveRegistration(
     connections.add(connection)
     injector.injectConnection(connection)
   })
-  await new Promise<void>((resolve, reject) => {
-    const refuse = (error: Error) =>
-      reject(
-        new SocketUnusableError(`cannot listen on ${socket}: ${error.message}`, { cause: error }),
-      )
-    listener.once('error', refuse)
-    listener.listen(socket, () => {
-      listener.off('error', refuse)
-      listener.on('error', (error) =>
-        log.error({ err: error }, 'connection of a handler not accepted'),
-      )
-      resolve()
-    })
+  listener.listen(socket)
+  await once(listener, 'listening').catch((error: unknown) => {
+    const message = `cannot listen on ${socket}: ${messageOf(error)}`
+    throw new SocketUnusableError(message, { cause: error })
   })
+  listener.on('error', (error) => log.error({ err: error }, 'connection of a handler not accepted'))
   await chmod(socket, 0o660)
   const { ino } = await lstat(socket)
   return {
