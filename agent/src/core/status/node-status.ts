@@ -20,7 +20,11 @@ export function nodeStatus(input: StatusInput): NodeStatus {
   return {
     observedGeneration: input.configuration.metadata.generation,
     devices: input.devices.devices.size,
-    conditions: [handlerConnected(input), discovering(input), ready(input)],
+    conditions: [
+      conditionOf('HandlerConnected', ...handlerConnected(input)),
+      conditionOf('Discovering', ...discovering(input)),
+      conditionOf('Ready', ...ready(input)),
+    ],
   }
 }
 
@@ -47,96 +51,67 @@ function notReady(
   return {
     observedGeneration: configuration?.metadata.generation ?? 0,
     devices: 0,
-    conditions: [{ type: 'Ready', status: 'False', reason, message }],
+    conditions: [conditionOf('Ready', 'False', reason, message)],
   }
 }
 
-type NodeCondition = Omit<Condition, 'lastTransitionTime'>
+/** A condition without its type. */
+type Finding = readonly [status: Condition['status'], reason: string, message: string]
 
-function handlerConnected({ discovery: { handler, endpoints } }: StatusInput): NodeCondition {
-  const type = 'HandlerConnected'
-  if (endpoints.length === 0) {
-    return {
-      type,
-      status: 'False',
-      reason: 'NoHandler',
-      message: `no handler ${handler} is loaded or has registered`,
-    }
-  }
+function conditionOf(
+  type: Condition['type'],
+  ...[status, reason, message]: Finding
+): NodeStatus['conditions'][number] {
+  return { type, status, reason, message }
+}
+
+function handlerConnected({ discovery: { handler, endpoints } }: StatusInput): Finding {
+  if (endpoints.length === 0)
+    return ['False', 'NoHandler', `no handler ${handler} is loaded or has registered`]
   const open = endpoints.filter(({ state }) => state.phase === 'open' || state.phase === 'refused')
-  if (open.length > 0)
-    return {
-      type,
-      status: 'True',
-      reason: 'Connected',
-      message: open.map(({ uid }) => uid).join(', '),
-    }
+  if (open.length > 0) return ['True', 'Connected', open.map(({ uid }) => uid).join(', ')]
   const failed = endpoints.find(({ state }) => state.phase === 'failed')?.state
-  if (failed?.phase !== 'failed')
-    return { type, status: 'Unknown', reason: 'Connecting', message: 'the handler is being asked' }
+  if (failed?.phase !== 'failed') return ['Unknown', 'Connecting', 'the handler is being asked']
   if (failed.reason === 'MissingProperty' || failed.reason === 'UnreadableProperty')
-    return {
-      type,
-      status: 'Unknown',
-      reason: failed.reason,
-      message: 'the handler has not been asked yet',
-    }
-  return { type, status: 'False', reason: failed.reason, message: failed.message }
+    return ['Unknown', failed.reason, 'the handler has not been asked yet']
+  return ['False', failed.reason, failed.message]
 }
 
-function discovering({ discovery: { endpoints } }: StatusInput): NodeCondition {
-  const type = 'Discovering'
+function discovering({ discovery: { endpoints } }: StatusInput): Finding {
   const states = endpoints.map(({ state }) => state)
   const refused = states.find((state) => state.phase === 'refused')
-  if (refused?.phase === 'refused')
-    return { type, status: 'False', reason: 'InvalidDetails', message: refused.message }
+  if (refused?.phase === 'refused') return ['False', 'InvalidDetails', refused.message]
   const failed = states.find((state) => state.phase === 'failed')
-  if (failed?.phase === 'failed')
-    return { type, status: 'False', reason: failed.reason, message: failed.message }
+  if (failed?.phase === 'failed') return ['False', failed.reason, failed.message]
   if (states.some((state) => state.phase === 'open' && state.listed))
-    return { type, status: 'True', reason: 'Listening', message: 'the handler tells of changes' }
-  return { type, status: 'Unknown', reason: 'Waiting', message: 'no list of devices has come yet' }
+    return ['True', 'Listening', 'the handler tells of changes']
+  return ['Unknown', 'Waiting', 'no list of devices has come yet']
 }
 
-function ready({ devices, collisions, instances, failure }: StatusInput): NodeCondition {
-  const type = 'Ready'
+function ready({
+  devices: { devices, complete },
+  collisions,
+  instances,
+  failure,
+}: StatusInput): Finding {
   // The agent retries after a transient failure; a person has nothing to do.
   if (failure !== undefined && kindOf(failure) !== 'transient') {
     const reason = kindOf(failure) === 'bug' ? 'InternalError' : 'ReconcileFailed'
-    return { type, status: 'False', reason, message: messageOf(failure) }
+    return ['False', reason, messageOf(failure)]
   }
   const [collision] = collisions
   if (collision !== undefined) {
     const message = `devices ${JSON.stringify(collision.kept)} and ${JSON.stringify(collision.refused)} have the same digest; the second has no Instance`
-    return { type, status: 'False', reason: 'DigestCollision', message }
+    return ['False', 'DigestCollision', message]
   }
-  const unhealthy = [...devices.devices.values()].filter(({ healthy }) => !healthy).length
-  if (unhealthy > 0)
-    return {
-      type,
-      status: 'False',
-      reason: 'HandlerLost',
-      message: `${unhealthy} of ${devices.devices.size} devices are not vouched for by their handler`,
-    }
-  if (instances.length < devices.devices.size) {
-    return {
-      type,
-      status: 'Unknown',
-      reason: 'Progressing',
-      message: `${instances.length} of ${devices.devices.size} devices have an Instance`,
-    }
+  const total = devices.size
+  const unhealthy = [...devices.values()].filter(({ healthy }) => !healthy).length
+  if (unhealthy > 0) {
+    const message = `${unhealthy} of ${total} devices are not vouched for by their handler`
+    return ['False', 'HandlerLost', message]
   }
-  if (!devices.complete)
-    return {
-      type,
-      status: 'Unknown',
-      reason: 'Waiting',
-      message: 'not every handler has answered yet',
-    }
-  return {
-    type,
-    status: 'True',
-    reason: 'AllDevicesServed',
-    message: `${devices.devices.size} devices`,
-  }
+  if (instances.length < total)
+    return ['Unknown', 'Progressing', `${instances.length} of ${total} devices have an Instance`]
+  if (!complete) return ['Unknown', 'Waiting', 'not every handler has answered yet']
+  return ['True', 'AllDevicesServed', `${total} devices`]
 }

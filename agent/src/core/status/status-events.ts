@@ -18,25 +18,17 @@ export class StatusEvents {
     for (const { type, status, reason, message } of conditions) {
       const place = `${type} ${key}`
       const before = this.#last.get(place)
+      const problem = `${reason} ${message}`
+      const event = { regarding: { kind: 'Configuration', key }, reason, message } as const
       if (status === 'False') {
-        if (before === `${reason} ${message}`) continue
-        this.#last.set(place, `${reason} ${message}`)
-        if (recorded.has(`${reason} ${message}`)) continue
-        recorded.add(`${reason} ${message}`)
-        this.#cluster.recordEvent({
-          regarding: { kind: 'Configuration', key },
-          type: 'Warning',
-          reason,
-          message,
-        })
+        if (before === problem) continue
+        this.#last.set(place, problem)
+        if (recorded.has(problem)) continue
+        recorded.add(problem)
+        this.#cluster.recordEvent({ ...event, type: 'Warning' })
       } else if (status === 'True' && before !== undefined) {
         this.#last.delete(place)
-        this.#cluster.recordEvent({
-          regarding: { kind: 'Configuration', key },
-          type: 'Normal',
-          reason,
-          message,
-        })
+        this.#cluster.recordEvent({ ...event, type: 'Normal' })
       }
     }
   }
