@@ -1,10 +1,6 @@
 import { formatSlotUsage, GROUP } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube/objects'
 import { AllocationRefusedError } from '../../errors.js'
-import type { Cluster } from '../../ports/cluster.js'
-import type { AgentObserver } from '../../ports/observer.js'
 import type { ServedConfiguration, ServedInstance } from '../instances/served-instance.js'
-import type { AllocationLedger } from '../slots/allocation-ledger.js'
 import {
   advertisedIds,
   type ChosenSlot,
@@ -12,21 +8,15 @@ import {
   type InstanceSlots,
   preferredIds,
 } from '../slots/configuration-slots.js'
+import type { PreferenceRequest } from '../slots/offer.js'
 import type { RequestClaims } from '../slots/slot-claims.js'
-import type { SlotTable } from '../slots/slot-table.js'
-import { type ContainerAllocation, grantSlots, type WorkloadDirectoryMaker } from './allocation.js'
+import { type ContainerAllocation, grantSlots } from './allocation.js'
 import { type ClaimSlot, claimAllOrNone } from './claim-slots.js'
-import type { AdvertisedDevice, PluginBehaviour, PreferenceRequest } from './plugin-behaviour.js'
+import type { AdvertisedDevice, PluginBehaviour, PluginOptions } from './plugin-behaviour.js'
 
-interface ConfigurationPluginOptions {
-  readonly cluster: Pick<Cluster, 'claimSlot' | 'releaseSlot'>
-  readonly node: NodeName
-  readonly ledger: AllocationLedger
-  readonly observer: AgentObserver
-  readonly directories: WorkloadDirectoryMaker | undefined
+interface ConfigurationPluginOptions extends PluginOptions {
   /** The Instances of the Configuration that this node serves. */
   instances(): readonly ServedInstance[]
-  slotTable(instance: ServedInstance): SlotTable
 }
 
 /** How often slots are chosen for one request, while other nodes claim the chosen slots first. */

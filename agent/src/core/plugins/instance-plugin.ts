@@ -1,26 +1,18 @@
 import { formatSlotUsage, GROUP, parseSlotUsage, type SlotName, slotIndex } from '@akrijs/api'
-import type { NodeName } from '@akrijs/kube/objects'
 import { AllocationRefusedError } from '../../errors.js'
 import type { Cluster } from '../../ports/cluster.js'
-import type { AgentObserver } from '../../ports/observer.js'
 import type { ServedInstance } from '../instances/served-instance.js'
-import type { AllocationLedger } from '../slots/allocation-ledger.js'
-import { offeredSlots, preferredSlots } from '../slots/offer.js'
+import { offeredSlots, type PreferenceRequest, preferredSlots } from '../slots/offer.js'
 import type { RequestClaims } from '../slots/slot-claims.js'
 import type { SlotTable } from '../slots/slot-table.js'
-import { type ContainerAllocation, grantSlots, type WorkloadDirectoryMaker } from './allocation.js'
+import { type ContainerAllocation, grantSlots } from './allocation.js'
 import { type ClaimSlot, claimAllOrNone } from './claim-slots.js'
-import type { AdvertisedDevice, PluginBehaviour, PreferenceRequest } from './plugin-behaviour.js'
+import type { AdvertisedDevice, PluginBehaviour, PluginOptions } from './plugin-behaviour.js'
 
-interface InstancePluginOptions {
-  readonly cluster: Pick<Cluster, 'claimSlot' | 'releaseSlot'> & {
+interface InstancePluginOptions extends PluginOptions {
+  readonly cluster: PluginOptions['cluster'] & {
     readonly instances: Pick<Cluster['instances'], 'get'>
   }
-  readonly node: NodeName
-  readonly ledger: AllocationLedger
-  readonly observer: AgentObserver
-  readonly directories: WorkloadDirectoryMaker | undefined
-  slotTable(instance: ServedInstance): SlotTable
 }
 
 /** The resource of one Instance: its ids are its slots. */

@@ -1,6 +1,12 @@
-import type { PluginLevel } from '../../ports/observer.js'
+import type { NodeName } from '@akrijs/kube/objects'
+import type { Cluster } from '../../ports/cluster.js'
+import type { AgentObserver, PluginLevel } from '../../ports/observer.js'
+import type { ServedInstance } from '../instances/served-instance.js'
+import type { AllocationLedger } from '../slots/allocation-ledger.js'
+import type { PreferenceRequest } from '../slots/offer.js'
 import type { RequestClaims } from '../slots/slot-claims.js'
-import type { ContainerAllocation } from './allocation.js'
+import type { SlotTable } from '../slots/slot-table.js'
+import type { ContainerAllocation, WorkloadDirectoryMaker } from './allocation.js'
 
 /** A device id that the kubelet can give to containers. */
 export interface AdvertisedDevice {
@@ -31,8 +37,12 @@ export interface PluginBehaviour {
   prefer(requests: readonly PreferenceRequest[]): readonly (readonly string[])[]
 }
 
-export interface PreferenceRequest {
-  readonly available: readonly string[]
-  readonly mustInclude: readonly string[]
-  readonly size: number
+/** The options of a plugin of either level. */
+export interface PluginOptions {
+  readonly cluster: Pick<Cluster, 'claimSlot' | 'releaseSlot'>
+  readonly node: NodeName
+  readonly ledger: AllocationLedger
+  readonly observer: AgentObserver
+  readonly directories: WorkloadDirectoryMaker | undefined
+  slotTable(instance: ServedInstance): SlotTable
 }

@@ -1,6 +1,6 @@
 import type { InstanceName, SlotName, SlotUsage } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
-import { slotsInClaimOrder, spareSlots } from './offer.js'
+import { type PreferenceRequest, slotsInClaimOrder, spareSlots } from './offer.js'
 
 // The ids of a Configuration's resource are virtual: Allocate decides which slot an id stands for.
 // The advertised ids, the preference and Allocate are all computed here, from the same slots and
@@ -131,11 +131,7 @@ export function chooseSlots(
 export function preferredIds(
   instances: readonly InstanceSlots[],
   node: NodeName,
-  request: {
-    readonly available: readonly string[]
-    readonly mustInclude: readonly string[]
-    readonly size: number
-  },
+  request: PreferenceRequest,
 ): string[] {
   const preferred = [...request.mustInclude]
   const claims = claimsOf(instances, node)

@@ -1,6 +1,13 @@
 import type { SlotName, SlotUsage } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube/objects'
 
+/** The kubelet asks which ids of a resource it should give to a container. */
+export interface PreferenceRequest {
+  readonly available: readonly string[]
+  readonly mustInclude: readonly string[]
+  readonly size: number
+}
+
 /**
  * The slots of an Instance that can be claimed. After the capacity was lowered, as many free slots
  * wait as claims are beyond the capacity.
@@ -66,13 +73,7 @@ export function preferredSlots(
     available,
     mustInclude,
     size,
-  }: {
-    readonly node: NodeName
-    readonly nodes: readonly NodeName[]
-    readonly available: readonly string[]
-    readonly mustInclude: readonly string[]
-    readonly size: number
-  },
+  }: PreferenceRequest & { readonly node: NodeName; readonly nodes: readonly NodeName[] },
 ): string[] {
   const ordered = slotsInClaimOrder(slots, { node, nodes })
   const claimed = ordered.filter(([, usage]) => usage.level === 'instance' && usage.node === node)
