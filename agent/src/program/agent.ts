@@ -98,33 +98,22 @@ async function startParts(
   const checkpoint = new Checkpoint(options.checkpointFile, node, log)
   const remembered = await checkpoint.load()
   const ledger = new AllocationLedger({ node, pods: kubelet.pods })
+  const shared = { cluster, kubelet, clock, log, node, observer, ledger }
   for (const allocation of remembered.given) ledger.record(allocation)
 
-  const { brokerInfoDirectory: directory, offerBrokerInfo = true } = options
+  const { brokerInfoDirectory, offerBrokerInfo = true } = options
   const brokerInfo =
-    directory === undefined
+    brokerInfoDirectory === undefined
       ? undefined
-      : new BrokerInfo({ cluster, node, clock, log, directory, ledger })
+      : new BrokerInfo({ ...shared, directory: brokerInfoDirectory })
   const plugins = new DevicePlugins({
-    cluster,
-    kubelet,
-    node,
-    clock,
-    log,
-    observer,
-    ledger,
+    ...shared,
     directories: offerBrokerInfo ? brokerInfo : undefined,
     slotHandoverMs: options.slotHandoverMs,
   })
   const slots = new SlotReconciler({
-    cluster,
-    kubelet,
-    node,
-    clock,
-    log,
+    ...shared,
     claims: plugins.claims,
-    ledger,
-    observer,
     ...(brokerInfo && { beforeRelease: (key, slot) => brokerInfo.flush(key, slot) }),
     ...(options.slotGraceMs !== undefined && { graceMs: options.slotGraceMs }),
   })
@@ -140,16 +129,12 @@ async function startParts(
   discovery.restore(remembered.discovery)
   closer.add(() => discovery.close())
   const reconciler = new InstanceReconciler({
-    cluster,
+    ...shared,
     configurations,
     plugins,
-    ledger,
-    node,
-    clock,
-    log,
     deviceSet: (key) => discovery.deviceSet(key),
   })
-  const status = new StatusReporter({ cluster, configurations, discovery, reconciler, node, log })
+  const status = new StatusReporter({ ...shared, configurations, discovery, reconciler })
   const of = configurations.list().filter(hasDevicesIn(remembered)).map(keyOf)
   const offer = new RememberedOffer({ of, clock, signal })
   const queue = new ReconcileQueue<ObjectKey>({
@@ -192,12 +177,8 @@ async function startParts(
   for (const handler of options.embedded)
     registry.register(new EmbeddedEndpoint(handler, log, offer.made))
   // Fails if another agent of this node runs: nothing may have touched its plugins by then.
-  const registration = await serveRegistration({
-    directory: options.handlersDirectory,
-    registry,
-    clock,
-    log,
-  })
+  const directory = options.handlersDirectory
+  const registration = await serveRegistration({ directory, registry, clock, log })
   discovery.start()
   // Configurations that are not accepted too: their status names the reason.
   for (const configuration of cluster.configurations.list()) queue.add(keyOf(configuration))
@@ -214,12 +195,8 @@ async function startParts(
   })
 
   closer.add(() => registration.close())
-  const liveness = new Liveness({
-    registration: registration.socket,
-    plugins: () => plugins.served,
-    clock,
-    log,
-  })
+  const { socket } = registration
+  const liveness = new Liveness({ registration: socket, plugins: () => plugins.served, clock, log })
   log.info({ node, handlers: registry.names }, 'agent started')
   return {
     registry,

@@ -76,10 +76,7 @@ export class SlotClaims {
 
   #exclusively<T>(slot: SlotName, work: () => Promise<T>): Promise<T> {
     const result = (this.#work.get(slot) ?? Promise.resolve()).then(work)
-    const settled = result.then(
-      () => undefined,
-      () => undefined,
-    )
+    const settled = result.catch(() => undefined)
     this.#work.set(slot, settled)
     void settled.then(() => {
       if (this.#work.get(slot) === settled) this.#work.delete(slot)

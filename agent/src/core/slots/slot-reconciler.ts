@@ -29,8 +29,6 @@ interface SlotReconcilerOptions {
    * is still there, in milliseconds. @default 20000
    */
   readonly graceMs?: number
-  /** The longest time between two reconciles, in milliseconds. @default 10000 */
-  readonly intervalMs?: number
   /** @default none */
   readonly observer?: AgentObserver
   /**
@@ -50,6 +48,8 @@ const RETRY_MS = 1000
  * milliseconds.
  */
 const UNSYNCED_RETRY_MS = 250
+/** The longest time between two reconciles, in milliseconds. */
+const INTERVAL_MS = 10_000
 /** How long the start of the agent waits for the kubelet, in milliseconds. */
 const START_LIMIT_MS = 1000
 
@@ -80,7 +80,6 @@ export class SlotReconciler {
   constructor(options: SlotReconcilerOptions) {
     this.#options = {
       graceMs: 20_000,
-      intervalMs: 10_000,
       observer: noopObserver,
       beforeRelease: async () => {},
       ...options,
@@ -130,10 +129,9 @@ export class SlotReconciler {
 
   /** Releases and restores slots. If the kubelet does not answer, nothing changes. */
   async reconcile(_node: NodeName, signal: AbortSignal): Promise<ReconcileResult> {
-    const { kubelet, clock, log, intervalMs } = this.#options
+    const { kubelet, clock, log } = this.#options
     log.debug({}, 'slot reconcile started')
-    const startedAt = clock.monotonicMs()
-    const rechecks = [startedAt + intervalMs]
+    const rechecks = [clock.monotonicMs() + INTERVAL_MS]
     const snapshot = await this.#snapshot(signal).catch((err: unknown) => {
       if (!signal.aborted) log.warn({ err }, 'slots of running containers not known')
     })
