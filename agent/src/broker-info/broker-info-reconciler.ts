@@ -14,7 +14,7 @@ import { FollowedWorkload } from './followed-workload.js'
 import { NO_ORPHANS, type Orphans, planOrphans } from './orphan-plan.js'
 import type { WorkloadDirectories } from './workload-directories.js'
 
-interface BrokerInfoReconcilerOptions {
+export interface BrokerInfoReconcilerOptions {
   readonly cluster: Pick<Cluster, 'instances' | 'reportBrokerInfo' | 'recordEvent'>
   readonly node: NodeName
   /** The slots of running containers, also when their Instance has lost the claim. */
@@ -92,7 +92,7 @@ export class BrokerInfoReconciler {
   /** Makes the next reconcile read all files again, in case that a change was missed. */
   expire(): void {
     for (const { workloads } of this.#instances.values())
-      for (const workload of workloads.values()) workload.expire()
+      for (const workload of workloads.values()) workload.isDue = true
   }
 
   reconcile(key: ObjectKey): Promise<ReconcileResult> {
@@ -103,7 +103,7 @@ export class BrokerInfoReconciler {
   async flush(key: ObjectKey, slot: SlotName): Promise<void> {
     const workload = this.#instances.get(key)?.workloads.get(slot)
     if (workload === undefined) return
-    workload.expire()
+    workload.isDue = true
     await this.#inOrder(key, () => this.#reconcile(key, { atOnce: true }))
   }
 
@@ -147,10 +147,10 @@ export class BrokerInfoReconciler {
     if (workloads.size + orphans.abandoned.size + orphans.waiting.size === 0)
       this.#instances.delete(key)
     const unwatched = [...workloads.values()].filter(({ isWatched }) => !isWatched)
-    for (const workload of unwatched) workload.expire()
-    const pollMs = unwatched.length > 0 ? POLL_MS : Number.POSITIVE_INFINITY
-    const requeueAfterMs = Math.min(recheckInMs ?? Number.POSITIVE_INFINITY, pollMs)
-    return requeueAfterMs === Number.POSITIVE_INFINITY ? {} : { requeueAfterMs }
+    for (const workload of unwatched) workload.isDue = true
+    const waits = unwatched.length > 0 ? [POLL_MS] : []
+    if (recheckInMs !== undefined) waits.push(recheckInMs)
+    return waits.length === 0 ? {} : { requeueAfterMs: Math.min(...waits) }
   }
 
   /**

@@ -1,20 +1,15 @@
 import { setMaxListeners } from 'node:events'
 import type { SlotName } from '@akrijs/api'
-import { keyOf, type NodeName, type ObjectKey } from '@akrijs/kube/objects'
+import { keyOf, type ObjectKey } from '@akrijs/kube/objects'
 import { ReconcileQueue } from '@akrijs/kube/queue'
-import { type Clock, type Logger, runAfter } from '@akrijs/runtime'
+import { runAfter } from '@akrijs/runtime'
 import type { WorkloadDirectoryMaker } from '../core/plugins/allocation.js'
 import type { AllocationLedger } from '../core/slots/allocation-ledger.js'
-import type { Cluster } from '../ports/cluster.js'
-import { BrokerInfoReconciler } from './broker-info-reconciler.js'
+import { BrokerInfoReconciler, type BrokerInfoReconcilerOptions } from './broker-info-reconciler.js'
 import { WorkloadDirectories } from './workload-directories.js'
 
-interface BrokerInfoOptions {
-  readonly cluster: Pick<Cluster, 'instances' | 'reportBrokerInfo' | 'recordEvent'>
-  readonly node: NodeName
+interface BrokerInfoOptions extends Omit<BrokerInfoReconcilerOptions, 'directories' | 'onChange'> {
   readonly ledger: Pick<AllocationLedger, 'ofSlot' | 'onChange'>
-  readonly clock: Clock
-  readonly log: Logger
   /**
    * The directory of the workloads' directories: the same path for the kubelet, which mounts them.
    */

@@ -8,26 +8,21 @@ import { type Refusal, readWorkload } from './read-workload.js'
  */
 export class FollowedWorkload implements BrokerReport {
   readonly path: string
-  files: ReadonlyMap<string, string>
+  files: ReadonlyMap<string, string> = new Map()
   readonly fresh = new Set<string>()
+  /** Whether a file may have changed since the last reading. */
+  isDue = true
   readonly #onChange: () => void
   readonly #reported = new Set<Refusal['reason']>()
   #isRead: boolean
-  #isDirty = true
   #watcher: FSWatcher | undefined
   #closed = false
 
   /** @param isNew whether the workload has yet to start: the age of older files is not known */
   constructor(path: string, isNew: boolean, onChange: () => void) {
     this.path = path
-    this.files = new Map()
     this.#isRead = isNew
     this.#onChange = onChange
-  }
-
-  /** Whether a file may have changed since the last reading. */
-  get isDue(): boolean {
-    return this.#isDirty
   }
 
   /** False if the kernel has no watch left. */
@@ -35,17 +30,12 @@ export class FollowedWorkload implements BrokerReport {
     return this.#watcher !== undefined
   }
 
-  /** Makes the directory due, changed or not. */
-  expire(): void {
-    this.#isDirty = true
-  }
-
   /**
    * @returns new refusals: each reason once per workload. Rejects as {@link readWorkload} does, and
    * changes nothing then
    */
   async read(): Promise<readonly Refusal[]> {
-    this.#isDirty = false
+    this.isDue = false
     this.#watch()
     try {
       const { files, refused } = await readWorkload(this.path)
@@ -58,7 +48,7 @@ export class FollowedWorkload implements BrokerReport {
       for (const { reason } of news) this.#reported.add(reason)
       return news
     } catch (error) {
-      this.#isDirty = true
+      this.isDue = true
       throw error
     }
   }
@@ -81,7 +71,7 @@ export class FollowedWorkload implements BrokerReport {
   #changed(): void {
     if (this.#watcher === undefined) return
     this.#unwatch()
-    this.#isDirty = true
+    this.isDue = true
     this.#onChange()
   }
 

@@ -43,24 +43,17 @@ export function planOrphans(
   const free = [...slots].filter(
     (slot) => (entryOf(spec.deviceUsage, slot) ?? '') === '' && !hasDirectory(slot),
   )
-  const isAbandoned = new Set(free.filter((slot) => abandoned.has(slot)))
-  const others = free.filter((slot) => !abandoned.has(slot))
   const index = spec.nodes.indexOf(node)
-  if (index < 0) {
-    const kept = new Map([...waiting].filter(([slot]) => others.includes(slot)))
-    return { abandoned: isAbandoned, waiting: kept, recheckInMs: undefined }
-  }
-  const stillWaiting = new Map<SlotName, number>()
-  const waits: number[] = []
-  for (const slot of others) {
+  // A node that is not in the Instance has no turn.
+  const turnMs = index < 0 ? Number.POSITIVE_INFINITY : ORPHAN_MS * (1 + index)
+  const nowAbandoned = new Set<SlotName>()
+  const nowWaiting = new Map<SlotName, number>()
+  for (const slot of free) {
     const since = waiting.get(slot) ?? now
-    const waitMs = since + ORPHAN_MS * (1 + index) - now
-    if (waitMs <= 0) isAbandoned.add(slot)
-    else {
-      stillWaiting.set(slot, since)
-      waits.push(waitMs)
-    }
+    if (abandoned.has(slot) || now - since >= turnMs) nowAbandoned.add(slot)
+    else if (index >= 0 || waiting.has(slot)) nowWaiting.set(slot, since)
   }
-  const recheckInMs = waits.length === 0 ? undefined : Math.min(...waits)
-  return { abandoned: isAbandoned, waiting: stillWaiting, recheckInMs }
+  const waitMs = Math.min(...nowWaiting.values()) + turnMs - now
+  const recheckInMs = Number.isFinite(waitMs) ? waitMs : undefined
+  return { abandoned: nowAbandoned, waiting: nowWaiting, recheckInMs }
 }

@@ -158,7 +158,7 @@ describe('the directories of workloads', () => {
       await workload.read()
       const before = workload.isWatched
       writeFileSync(${JSON.stringify(path.join(root, 'a'))}, '1')
-      workload.expire()
+      workload.isDue = true
       await workload.read()
       console.log(JSON.stringify([refused, before, [...workload.files].filter(([name]) => name === 'a')]))`
     const answer = await runBy(noWatches, script).catch((error: unknown) =>

@@ -78,7 +78,7 @@ export class WorkloadDirectories {
       const directory = this.#pathOf(instance, slot)
       if (!this.#prepared.delete(directory)) return
       await rmdir(directory)
-      await this.#removeIfEmpty(path.dirname(directory))
+      await removeIfEmpty(path.dirname(directory))
     }).catch(() => undefined)
   }
 
@@ -121,7 +121,7 @@ export class WorkloadDirectories {
   removeAside({ again = false } = {}): Promise<void> {
     const due = [...this.#aside].filter(([, state]) => state === 'new' || again)
     for (const [directory] of due) this.#aside.delete(directory)
-    if (due.length > 0) this.#removing = this.#removing.then(() => this.#removeAll(due))
+    if (due.length > 0) this.#removing = this.#removing.then(() => this.#remove(due))
     return this.#removing
   }
 
@@ -131,28 +131,18 @@ export class WorkloadDirectories {
     await this.#removing
   }
 
-  async #removeAll(
-    due: readonly (readonly [directory: string, state: 'new' | 'failed'])[],
-  ): Promise<void> {
-    for (const [directory, state] of due)
-      if (!this.#stop.signal.aborted) await this.#remove(directory, state)
-  }
-
-  async #remove(directory: string, state: 'new' | 'failed'): Promise<void> {
-    try {
-      await removeTree(directory, this.#stop.signal)
-    } catch (error) {
-      this.#aside.set(directory, 'failed')
-      if (state === 'new')
-        this.#log.warn({ directory, err: error }, 'directory of a workload not removed')
-      return
+  async #remove(due: readonly [directory: string, state: 'new' | 'failed'][]): Promise<void> {
+    for (const [directory, state] of due) {
+      if (this.#stop.signal.aborted) return
+      try {
+        await removeTree(directory, this.#stop.signal)
+        await this.#exclusively(() => removeIfEmpty(path.dirname(directory)))
+      } catch (error) {
+        this.#aside.set(directory, 'failed')
+        if (state === 'new')
+          this.#log.warn({ directory, err: error }, 'directory of a workload not removed')
+      }
     }
-    await this.#exclusively(() => this.#removeIfEmpty(path.dirname(directory)))
-  }
-
-  /** The parent is empty after the last directory of its Instance. */
-  async #removeIfEmpty(parent: string): Promise<void> {
-    await rmdir(parent).catch(() => undefined)
   }
 
   /**
@@ -187,6 +177,11 @@ export class WorkloadDirectories {
     this.#work = result.catch(() => undefined)
     return result
   }
+}
+
+/** The parent is empty after the last directory of its Instance. */
+async function removeIfEmpty(parent: string): Promise<void> {
+  await rmdir(parent).catch(() => undefined)
 }
 
 /** Makes the parent too if it is missing. Only the agent's user may enter the parent. */

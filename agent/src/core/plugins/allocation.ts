@@ -2,7 +2,7 @@ import type { SlotName } from '@akrijs/api'
 import type { ObjectKey } from '@akrijs/kube/objects'
 import type { DeviceSpec, Mount } from '@akrijs/runtime/handler'
 import type { ServedInstance } from '../instances/served-instance.js'
-import type { AllocationLedger } from '../slots/allocation-ledger.js'
+import type { PluginOptions } from './plugin-behaviour.js'
 
 /** The prefix of the name of a container's annotation for a slot. */
 export const SLOT_ANNOTATION = 'akri.agent.slot-'
@@ -42,16 +42,11 @@ export interface ContainerAllocation {
   readonly annotations: Readonly<Record<string, string>>
 }
 
-interface GrantOptions {
-  readonly ledger: AllocationLedger
-  readonly directories: WorkloadDirectoryMaker | undefined
-}
-
 /** Records the allocations of all containers of a request, and opens a directory for each slot. */
 export async function grantSlots(
   containers: readonly (readonly GrantedSlot[])[],
   resourceName: string,
-  { ledger, directories }: GrantOptions,
+  { ledger, directories }: Pick<PluginOptions, 'ledger' | 'directories'>,
 ): Promise<ContainerAllocation[]> {
   const opened = new Map<SlotName, string | undefined>()
   for (const { slot, id } of containers.flat()) ledger.record({ slot, resourceName, id })

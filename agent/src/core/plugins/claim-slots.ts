@@ -1,15 +1,12 @@
 import type { SlotName } from '@akrijs/api'
 import type { ObjectKey } from '@akrijs/kube/objects'
-import type { Cluster, SlotClaim } from '../../ports/cluster.js'
-import type { AgentObserver, PluginLevel } from '../../ports/observer.js'
+import type { SlotClaim } from '../../ports/cluster.js'
+import type { PluginLevel } from '../../ports/observer.js'
 import type { RequestClaims } from '../slots/slot-claims.js'
-import type { WorkloadDirectoryMaker } from './allocation.js'
+import type { PluginOptions } from './plugin-behaviour.js'
 
-interface ClaimSlotsOptions {
-  readonly cluster: Pick<Cluster, 'claimSlot' | 'releaseSlot'>
+interface ClaimSlotsOptions extends Pick<PluginOptions, 'cluster' | 'observer' | 'directories'> {
   readonly claims: RequestClaims
-  readonly observer: AgentObserver
-  readonly directories: WorkloadDirectoryMaker | undefined
   readonly level: PluginLevel
 }
 
