@@ -27,29 +27,29 @@ export class AgentMetrics implements AgentObserver {
     registers: [this.registry],
   })
   readonly #responses: Counter
-  readonly #allocations = this.#counter('akri_allocations_total', 'Allocate calls of the kubelet', [
-    'level',
-    'result',
-  ])
-  readonly #claims = this.#counter('akri_slot_claims_total', 'Slots that were claimed', [
-    'level',
-    'outcome',
-  ])
-  readonly #reclaims = this.#counter('akri_slot_reclaims_total', 'Slots that were taken back', [])
+  readonly #allocations = this.#counter('akri_allocations_total', 'Allocate calls of the kubelet', {
+    level: LEVELS,
+    result: ['granted', 'refused'],
+  })
+  readonly #claims = this.#counter('akri_slot_claims_total', 'Slots that were claimed', {
+    level: LEVELS,
+    outcome: ['claimed', 'taken', 'gone'],
+  })
+  readonly #reclaims = this.#counter('akri_slot_reclaims_total', 'Slots that were taken back', {})
   readonly #restores = this.#counter(
     'akri_slot_restores_total',
     'Claims of running containers that an Instance had lost',
-    ['outcome'],
+    { outcome: ['restored', 'taken', 'unknown'] },
   )
   readonly #registrations = this.#counter(
     'akri_plugin_registrations_total',
     'Registrations with the kubelet',
-    ['result'],
+    { result: ['accepted', 'failed'] },
   )
-  readonly #requests = this.#counter('akri_api_requests_total', 'Requests to the API server', [
-    'method',
-    'status',
-  ])
+  readonly #requests = this.#counter('akri_api_requests_total', 'Requests to the API server', {
+    method: [],
+    status: [],
+  })
 
   constructor(state: MeasuredState) {
     this.#state = state
@@ -65,16 +65,6 @@ export class AgentMetrics implements AgentObserver {
             this.inc({ discovery_handler_name: spec.discoveryHandler.name, result }, 0)
       },
     })
-    // Series start at 0, so that a rate sees the first event.
-    for (const level of LEVELS) {
-      for (const result of ['granted', 'refused'] as const)
-        this.#allocations.inc({ level, result }, 0)
-      for (const outcome of ['claimed', 'taken', 'gone'] as const)
-        this.#claims.inc({ level, outcome }, 0)
-    }
-    for (const outcome of ['restored', 'taken', 'unknown'] as const)
-      this.#restores.inc({ outcome }, 0)
-    for (const result of ['accepted', 'failed'] as const) this.#registrations.inc({ result }, 0)
     this.#gauge(
       'akri_instance_count',
       'Instances that this node is in',
@@ -161,8 +151,18 @@ export class AgentMetrics implements AgentObserver {
       .filter(({ spec }) => spec.nodes.some((node) => node === this.#state.node))
   }
 
-  #counter(name: string, help: string, labelNames: string[]): Counter {
-    return new Counter({ name, help, labelNames, registers: [this.registry] })
+  /**
+   * @param labels the values of each label. Their series start at 0, so that a rate sees the first
+   * event.
+   */
+  #counter(name: string, help: string, labels: Record<string, readonly string[]>): Counter {
+    const labelNames = Object.keys(labels)
+    const counter = new Counter({ name, help, labelNames, registers: [this.registry] })
+    let series: Record<string, string>[] = [{}]
+    for (const [label, values] of Object.entries(labels))
+      series = series.flatMap((before) => values.map((value) => ({ ...before, [label]: value })))
+    for (const values of series) counter.inc(values, 0)
+    return counter
   }
 
   #gauge(name: string, help: string, labelNames: string[], collect: (gauge: Gauge) => void): void {

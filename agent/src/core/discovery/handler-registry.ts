@@ -35,7 +35,7 @@ export class HandlerRegistry {
   /** Adds an endpoint, or replaces the endpoint with the same uid. */
   register(endpoint: HandlerEndpoint): void {
     const { name, uid } = endpoint
-    const before = this.endpoints(name).find((known) => known.uid === uid)
+    const before = this.endpoints(name).find((other) => other.uid === uid)
     if (before !== undefined) this.#endpoints.delete(before)
     this.#endpoints.add(endpoint)
     this.#listeners.tell(before === undefined ? { name } : { name, reregistered: uid })

@@ -29,12 +29,13 @@ interface DevicePluginsOptions {
   readonly log: Logger
   /** @default none */
   readonly observer?: AgentObserver
-  /** Where is noted which slots containers are given. */
+  /** The allocations of this node's containers. */
   readonly ledger: AllocationLedger
   /** @default workloads get no directory */
   readonly directories?: WorkloadDirectoryMaker | undefined
   /**
-   * How long a slot that another node frees is left to that node, in milliseconds. @default 15000
+   * How long a slot that another node frees is reserved for that node, in milliseconds.
+   * @default 15000
    */
   readonly slotHandoverMs?: number | undefined
 }
@@ -46,10 +47,7 @@ interface RunningPlugin<Behaviour extends PluginBehaviour> {
   readonly started: Promise<void>
 }
 
-/**
- * How often each plugin sends its list if it has changed, in milliseconds, in case that a change
- * was missed.
- */
+/** How often each plugin sends a changed list in case that a change was missed, in milliseconds. */
 const REFRESH_MS = 60_000
 
 /**
@@ -98,7 +96,6 @@ export class DevicePlugins implements InstancePlugins {
       instances: () => this.#servedOf(name),
       slotTable: (instance) => this.#slotTable(instance),
     })
-    this.#checkFree(behaviour, key)
     const plugin = this.#start(key, behaviour)
     this.#configurations.set(name, plugin)
     await plugin.started
@@ -128,7 +125,6 @@ export class DevicePlugins implements InstancePlugins {
       ...this.#options,
       slotTable: (served) => this.#slotTable(served),
     })
-    this.#checkFree(behaviour, instance.key)
     const plugin = this.#start(instance.key, behaviour)
     this.#instances.set(instance.name, plugin)
     this.#readvertiseLater(instance.configuration)
@@ -169,18 +165,20 @@ export class DevicePlugins implements InstancePlugins {
     return [...this.#instances.values(), ...this.#configurations.values()]
   }
 
+  /** @throws ResourceTakenError if another object has the resource */
   #start<Behaviour extends PluginBehaviour>(
     key: ObjectKey,
     behaviour: Behaviour,
   ): RunningPlugin<Behaviour> {
-    const { kubelet, clock, log, observer } = this.#options
+    const { resourceName } = behaviour
+    // A Configuration may have the name of another Configuration's Instance.
+    const other = this.#all.find((running) => running.behaviour.resourceName === resourceName)
+    if (other !== undefined) checkTaken(other, key)
     const server = new DevicePluginServer({
+      ...this.#options,
       behaviour,
-      kubelet,
       claims: this.claims,
-      clock,
-      log: log.child({ resource: behaviour.resourceName }),
-      observer,
+      log: this.#options.log.child({ resource: resourceName }),
     })
     return { key, behaviour, server, started: server.start() }
   }
@@ -189,12 +187,6 @@ export class DevicePlugins implements InstancePlugins {
     return [...this.#instances.values()]
       .map(({ behaviour }) => behaviour.instance)
       .filter((instance) => instance.configuration === configuration)
-  }
-
-  /** A Configuration may have the name of another Configuration's Instance. */
-  #checkFree({ resourceName }: PluginBehaviour, key: ObjectKey): void {
-    const other = this.#all.find(({ behaviour }) => behaviour.resourceName === resourceName)
-    if (other !== undefined) checkTaken(other, key)
   }
 
   #slotTable(served: ServedInstance): SlotTable {

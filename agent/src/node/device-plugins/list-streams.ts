@@ -35,7 +35,7 @@ export class ListStreams {
     if (endedByKubelet && this.#streams.size === 0) this.#left.abort()
   }
 
-  /** @param repeat whether a list is sent that says what the list before said */
+  /** @param repeat whether to send a list that equals the list before */
   send(devices: readonly AdvertisedDevice[], { repeat = false } = {}): void {
     for (const stream of this.#streams) stream.send(devices, repeat)
   }

@@ -1,5 +1,5 @@
 import { messageOf, systemClock } from '@akrijs/runtime'
-import { type Client, credentials, Metadata } from '@grpc/grpc-js'
+import { type ChannelCredentials, type Client, credentials, Metadata } from '@grpc/grpc-js'
 import { KubeletUnavailableError } from '../../errors.js'
 import { NO_CHANNELZ } from '../channelz.js'
 
@@ -24,11 +24,7 @@ export class LocalService<C extends Client> {
 
   /** @param maxBytes the size limit of an answer */
   constructor(
-    Service: new (
-      address: string,
-      channel: ReturnType<typeof credentials.createInsecure>,
-      options: object,
-    ) => C,
+    Service: new (address: string, channel: ChannelCredentials, options: object) => C,
     socket: string,
     maxBytes = 4 * 1024 * 1024,
   ) {
