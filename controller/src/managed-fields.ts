@@ -26,14 +26,11 @@ const managedFieldsSchema = z.object({
 
 /** The fields that have the values that the controller applied. */
 export function appliedFields(object: unknown): FieldSet {
-  const parsed = managedFieldsSchema.safeParse(object)
-  if (!parsed.success) return {}
-  const { managedFields } = parsed.data.metadata
-  return (
-    managedFields.find(
-      ({ manager, operation }) => manager === FIELD_MANAGER && operation === 'Apply',
-    )?.fieldsV1 ?? {}
+  const { data } = managedFieldsSchema.safeParse(object)
+  const applied = data?.metadata.managedFields.find(
+    ({ manager, operation }) => manager === FIELD_MANAGER && operation === 'Apply',
   )
+  return applied?.fieldsV1 ?? {}
 }
 
 /** Whether all fields of an object have the values that the controller applied. */
@@ -49,20 +46,13 @@ export function isAsApplied(
 export function containsValue(fields: unknown, value: unknown): boolean {
   // The API server may leave out an empty value.
   if (value === null || value === undefined) return true
-  if (Array.isArray(value)) {
-    if (value.length === 0) return true
-    return (
-      isRecord(fields) &&
-      (isWhole(fields) || value.every((element) => containsElement(fields, element)))
-    )
-  }
-  if (!isRecord(value)) return fields !== undefined
-  const entries = Object.entries(value)
-  if (entries.length === 0) return true
-  return (
-    isRecord(fields) &&
-    (isWhole(fields) || entries.every(([key, inner]) => containsValue(fields[`f:${key}`], inner)))
-  )
+  if (typeof value !== 'object') return fields !== undefined
+  if (Object.keys(value).length === 0) return true
+  if (!isRecord(fields)) return false
+  if (isWhole(fields)) return true
+  return Array.isArray(value)
+    ? value.every((element) => containsElement(fields, element))
+    : Object.entries(value).every(([key, inner]) => containsValue(fields[`f:${key}`], inner))
 }
 
 function containsElement(fields: FieldSet, element: unknown): boolean {
