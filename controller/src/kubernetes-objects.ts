@@ -11,6 +11,10 @@ export interface KubernetesObject {
   readonly metadata: ObjectMeta<string>
 }
 
+export function isDeleted({ metadata }: KubernetesObject): boolean {
+  return metadata.deletionTimestamp !== undefined
+}
+
 /** A Service or a Deployment. */
 export interface AppliedObject extends KubernetesObject {
   /** The fields that have the values that the controller applied. */
@@ -47,6 +51,12 @@ export interface ClusterNode extends KubernetesObject {
   readonly schedulable: boolean
 }
 
+/** An object any field of which can be absent. In place of any other value: no field. */
+export function lenient<Shape extends z.ZodRawShape>(shape: Shape) {
+  const object = z.object(shape)
+  return object.catch(() => object.parse({}))
+}
+
 const text = z.string().catch('')
 const time = z
   .string()
@@ -68,37 +78,26 @@ const containers = z
   .optional()
   .catch(undefined)
 
-const podStatus = z
-  .object({
+const pod = lenient({
+  spec: lenient({ nodeName: text }),
+  status: lenient({
     phase: z.enum(['Pending', 'Running', 'Succeeded', 'Failed', 'Unknown']).catch('Unknown'),
     reason: text,
     startTime: time,
     conditions,
     containerStatuses: containers,
     initContainerStatuses: containers,
-  })
-  .catch({
-    phase: 'Unknown',
-    reason: '',
-    startTime: undefined,
-    conditions: undefined,
-    containerStatuses: undefined,
-    initContainerStatuses: undefined,
-  })
-const pod = z.object({
-  spec: z.object({ nodeName: text }).catch({ nodeName: '' }),
-  status: podStatus,
+  }),
 })
 
 export function parsePod(object: unknown): Pod | undefined {
   const metadata = parseObjectMeta(object)
-  const parsed = pod.safeParse(object)
-  if (metadata === undefined || !parsed.success) return undefined
-  const { spec, status } = parsed.data
+  if (metadata === undefined) return undefined
+  const { spec, status } = pod.parse(object)
   const all = [...(status.initContainerStatuses ?? []), ...(status.containerStatuses ?? [])]
   const ends = all
     .flatMap(({ state: now, lastState }) => [now?.terminated, lastState?.terminated])
-    .filter(isPresent)
+    .filter((end) => end !== undefined)
   const finished = ends.flatMap(({ finishedAt }) => finishedAt ?? [])
   // Users can edit labels and annotations, but not the node of a scheduled Pod.
   const target =
@@ -120,21 +119,18 @@ export function parsePod(object: unknown): Pod | undefined {
   }
 }
 
-const job = z.object({ status: z.object({ conditions }).catch({ conditions: undefined }) })
+const job = lenient({ status: lenient({ conditions }) })
 
 export function parseJob(object: unknown): Job | undefined {
   const metadata = parseObjectMeta(object)
-  const parsed = job.safeParse(object)
-  if (metadata === undefined || !parsed.success) return undefined
-  const end = parsed.data.status.conditions?.find(
-    ({ type, status }) => status === 'True' && (type === 'Complete' || type === 'Failed'),
+  if (metadata === undefined) return undefined
+  const { status } = job.parse(object)
+  const end = status.conditions?.find(
+    ({ type, status: is }) => is === 'True' && (type === 'Complete' || type === 'Failed'),
   )
   if (end === undefined) return { metadata, outcome: undefined, endedAt: undefined }
-  return {
-    metadata,
-    outcome: end.type === 'Complete' ? 'complete' : 'failed',
-    endedAt: end.lastTransitionTime,
-  }
+  const outcome = end.type === 'Complete' ? 'complete' : 'failed'
+  return { metadata, outcome, endedAt: end.lastTransitionTime }
 }
 
 export function parseAppliedObject(object: unknown): AppliedObject | undefined {
@@ -142,27 +138,21 @@ export function parseAppliedObject(object: unknown): AppliedObject | undefined {
   return metadata && { metadata, fields: appliedFields(object) }
 }
 
-const node = z.object({
-  spec: z
-    .object({ unschedulable: z.boolean().optional().catch(undefined) })
-    .catch({ unschedulable: undefined }),
-  status: z.object({ conditions }).catch({ conditions: undefined }),
+const node = lenient({
+  spec: lenient({ unschedulable: z.boolean().optional().catch(undefined) }),
+  status: lenient({ conditions }),
 })
 
 export function parseNode(object: unknown): ClusterNode | undefined {
   const metadata = parseObjectMeta(object)
-  const parsed = node.safeParse(object)
-  if (metadata === undefined || !parsed.success) return undefined
-  const ready = parsed.data.status.conditions?.find(({ type }) => type === 'Ready')
+  if (metadata === undefined) return undefined
+  const { spec, status } = node.parse(object)
+  const ready = status.conditions?.find(({ type }) => type === 'Ready')
   return {
     // Nodes have many annotations, and the controller reads none of them.
     metadata: { ...metadata, annotations: {} },
     ready: ready?.status === 'True',
     readySince: ready?.lastTransitionTime ?? Date.parse(metadata.creationTimestamp),
-    schedulable: parsed.data.spec.unschedulable !== true,
+    schedulable: spec.unschedulable !== true,
   }
-}
-
-function isPresent<T>(value: T | undefined): value is T {
-  return value !== undefined
 }

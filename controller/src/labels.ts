@@ -59,19 +59,13 @@ export function specHash(spec: unknown): string {
 }
 
 /** The hash of the spec that an object was made from; undefined for versions without hashes. */
-export function specHashOf({
-  metadata,
-}: {
-  readonly metadata: ObjectMeta<string>
-}): string | undefined {
-  return metadata.annotations?.[ANNOTATIONS.specHash]
+export function specHashOf(object: { readonly metadata: ObjectMeta<string> }): string | undefined {
+  return object.metadata.annotations?.[ANNOTATIONS.specHash]
 }
 
 /** The owner that manages an object. */
-export function controllerOf({
-  ownerReferences,
-}: Pick<ObjectMeta<string>, 'ownerReferences'>): OwnerReference | undefined {
-  return ownerReferences?.find(({ controller }) => controller === true)
+export function controllerOf(metadata: ObjectMeta<string>): OwnerReference | undefined {
+  return metadata.ownerReferences?.find(({ controller }) => controller === true)
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { Instance, UpdateStrategy } from '@akrijs/api'
-import type { Job, Pod } from '../kubernetes-objects.js'
+import { isDeleted, type Job, type Pod } from '../kubernetes-objects.js'
 import { specHashOf } from '../labels.js'
 import { isRefused } from './pod-state.js'
 import { restart, restartsOf } from './restart-backoff.js'
@@ -55,8 +55,8 @@ export function planJob({
   notBefore,
   now,
 }: JobPlanInput): JobPlan {
-  const present = jobs.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
-  if (specHash === undefined || instance.metadata.deletionTimestamp !== undefined)
+  const present = jobs.filter((job) => !isDeleted(job))
+  if (specHash === undefined || isDeleted(instance))
     return present.length > 0
       ? { do: 'remove', jobs: present, reason: 'no broker Job is specified' }
       : { do: 'nothing' }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Instance, UpdateStrategy } from '@akrijs/api'
 import type { NodeName } from '@akrijs/kube'
-import type { Pod } from '../kubernetes-objects.js'
+import { isDeleted, type Pod } from '../kubernetes-objects.js'
 import { specHashOf } from '../labels.js'
 import { earliest } from '../requeue.js'
 import { isEnded, isRefused } from './pod-state.js'
@@ -58,7 +58,7 @@ interface Place {
 
 export function planPods(input: PodPlanInput): PodPlan {
   const { instance, specHash, pods, now } = input
-  if (specHash === undefined || instance.metadata.deletionTimestamp !== undefined)
+  if (specHash === undefined || isDeleted(instance))
     return {
       remove: pods.flatMap((pod) => removal(pod, 'no broker Pod is specified')),
       create: [],
@@ -96,10 +96,7 @@ export function planPods(input: PodPlanInput): PodPlan {
       .filter((node) => input.notBefore(node) <= now)
       .map((node) => ({ node, restarts: input.restartsOn(node) })),
     adopt: pods.filter(
-      (pod) =>
-        !removed.has(pod) &&
-        specHashOf(pod) === undefined &&
-        pod.metadata.deletionTimestamp === undefined,
+      (pod) => !removed.has(pod) && specHashOf(pod) === undefined && !isDeleted(pod),
     ),
     recheckAt: earliest(
       ...places.map(({ pod, rank }) => (pod && rank === 'pending' ? stuckAt(pod) : undefined)),
@@ -150,7 +147,7 @@ function rankOf(
 type Verdict = {
   /** Whether no other broker may be updated now. */
   readonly blocksUpdates: boolean
-  readonly recheckAt?: number
+  readonly recheckAt?: number | undefined
 } & (
   | { readonly do: 'keep' }
   | { readonly do: 'update' }
@@ -170,7 +167,7 @@ function judge(pod: Pod, rank: Rank, specHash: string, { strategy, now }: PodPla
   const keep = (blocksUpdates: boolean, recheckAt?: number): Verdict => ({
     do: 'keep',
     blocksUpdates,
-    ...(recheckAt === undefined ? {} : { recheckAt }),
+    recheckAt,
   })
   if (isDeleted(pod)) return keep(true)
   const isOutdated =
@@ -214,10 +211,6 @@ function weight({ metadata }: Instance, node: NodeName): number {
     .update(`${metadata.namespace}/${metadata.name} ${node}`)
     .digest()
     .readUInt32BE()
-}
-
-function isDeleted({ metadata }: Pod): boolean {
-  return metadata.deletionTimestamp !== undefined
 }
 
 /** When a Pod without a node counts as one that no node has room for. */

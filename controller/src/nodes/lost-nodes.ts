@@ -6,10 +6,16 @@ import {
   type Instance,
   parseObjectMeta,
 } from '@akrijs/api'
-import { ApiError, keyOf, type NodeName, type ObjectKey, type ReconcileResult } from '@akrijs/kube'
+import {
+  ApiError,
+  keyOf,
+  type NodeName,
+  type ObjectKey,
+  type ReconcileResult,
+  type Resource,
+} from '@akrijs/kube'
 import type { Logger } from '@akrijs/runtime'
-import type { Collection } from '../collection.js'
-import type { KubernetesObject } from '../kubernetes-objects.js'
+import { isDeleted, type KubernetesObject } from '../kubernetes-objects.js'
 import { earliest, requeueAt } from '../requeue.js'
 import { nodesOf, planDeparture } from './instance-departure.js'
 import { finalizerNodes, finalizerRemoval } from './node-finalizers.js'
@@ -46,9 +52,9 @@ export class LostNodes {
     const instance = this.#options.state.instances.cache.get(key)
     if (instance === undefined) return {}
     this.#addSuspects(instance, nodesOf(instance), addNode)
-    const { metadata, spec } = instance
-    const isUnused = spec.nodes.length === 0 && heldSlots(spec.deviceUsage) === 0
-    if (isUnused && metadata.deletionTimestamp === undefined) await this.#delete(instance, signal)
+    const { nodes, deviceUsage } = instance.spec
+    const isUnused = nodes.length === 0 && heldSlots(deviceUsage) === 0
+    if (isUnused && !isDeleted(instance)) await this.#delete(instance, signal)
     return {}
   }
 
@@ -68,17 +74,14 @@ export class LostNodes {
     const reported = state.configurations.cache
       .list()
       .filter((configuration) => reportingNodes(configuration).includes(node))
-    const finalized = [
-      ...this.#finalizedBy(node, state.configurations, signal),
-      ...this.#finalizedBy(node, state.instances, signal),
-    ]
+    const finalized = this.#finalizedBy(node)
     if (instances.length + reported.length + finalized.length === 0) return {}
     const presence = await nodePresence(node, this.#options, signal)
     if (presence.state === 'present') {
-      const releaseAt = await this.#releaseDeleted(finalized)
+      const releaseAt = await this.#releaseDeleted(finalized, node, signal)
       return requeueAt(earliest(presence.silentAt, releaseAt), clock.wallMs())
     }
-    for (const { removeFinalizer } of finalized) await removeFinalizer()
+    for (const object of finalized) await removeFinalizer(object, node, signal)
     // The agent of a silent node may still report its status.
     if (presence.state === 'deleted')
       for (const configuration of reported) await this.#removeReport(configuration, node, signal)
@@ -96,8 +99,7 @@ export class LostNodes {
     const { state } = this.#options
     const finalizers = finalizerNodes(object)
     for (const node of [...nodes, ...finalizers]) if (!state.isReady(node)) addNode(node)
-    if (object.metadata.deletionTimestamp !== undefined)
-      for (const node of finalizers) addNode(node)
+    if (isDeleted(object)) for (const node of finalizers) addNode(node)
   }
 
   /** @returns when to check again, in milliseconds since the epoch */
@@ -150,7 +152,7 @@ export class LostNodes {
     const departure = planDeparture(instance, node, isUsed)
     if (departure.do === 'nothing') return false
     if (departure.do === 'delete') return this.#delete(instance, signal)
-    return unlessOvertaken(instances, instance, signal, async () =>
+    return unlessOvertaken(instances.api, instance, signal, async () =>
       instances.cache.observe(
         await instances.api.patch(keyOf(instance), 'json', departure.patch, { signal }),
       ),
@@ -161,29 +163,22 @@ export class LostNodes {
    * A node that joins, or claims a slot, at the same moment wins: its write changes the version.
    */
   #delete(instance: Instance, signal: AbortSignal): Promise<boolean> {
-    const { instances } = this.#options.state
+    const { api } = this.#options.state.instances
     const { uid, resourceVersion } = instance.metadata
-    return unlessOvertaken(instances, instance, signal, () =>
-      instances.api.delete(
-        keyOf(instance),
-        { uid, resourceVersion },
-        { propagationPolicy: 'Background', signal },
-      ),
+    const options = { propagationPolicy: 'Background', signal } as const
+    return unlessOvertaken(api, instance, signal, () =>
+      api.delete(keyOf(instance), { uid, resourceVersion }, options),
     )
   }
 
-  #finalizedBy(
-    node: NodeName,
-    collection: Collection<Configuration> | Collection<Instance>,
-    signal: AbortSignal,
-  ): FinalizedObject[] {
-    return collection.cache
-      .list()
-      .filter(({ metadata }) => metadata.finalizers?.includes(node))
-      .map((object) => ({
-        deletedAt: Date.parse(object.metadata.deletionTimestamp ?? ''),
-        removeFinalizer: () => removeFinalizer(collection, keyOf(object), node, signal),
-      }))
+  #finalizedBy(node: NodeName): FinalizedObject[] {
+    const { configurations, instances } = this.#options.state
+    return [configurations, instances].flatMap(({ cache, api }) =>
+      cache
+        .list()
+        .filter(({ metadata }) => metadata.finalizers?.includes(node))
+        .map(({ metadata }) => ({ api, metadata })),
+    )
   }
 
   /**
@@ -191,13 +186,19 @@ export class LostNodes {
    * system that still ran on the node would have removed its finalizer long ago.
    * @returns when the next object will have waited as long, in milliseconds since the epoch
    */
-  async #releaseDeleted(finalized: readonly FinalizedObject[]): Promise<number | undefined> {
+  async #releaseDeleted(
+    finalized: readonly FinalizedObject[],
+    node: NodeName,
+    signal: AbortSignal,
+  ): Promise<number | undefined> {
     const { clock, graceMs } = this.#options
     let next: number | undefined
-    for (const { deletedAt, removeFinalizer } of finalized) {
-      if (Number.isNaN(deletedAt)) continue
-      if (deletedAt + graceMs <= clock.wallMs()) await removeFinalizer()
-      else next = earliest(next, deletedAt + graceMs)
+    for (const object of finalized) {
+      const releaseAt = Date.parse(object.metadata.deletionTimestamp ?? '') + graceMs
+      // The object is not being deleted.
+      if (Number.isNaN(releaseAt)) continue
+      if (releaseAt <= clock.wallMs()) await removeFinalizer(object, node, signal)
+      else next = earliest(next, releaseAt)
     }
     return next
   }
@@ -222,34 +223,30 @@ export class LostNodes {
     }
     const { cache, api } = state.configurations
     const options = { signal, subresource: 'status' } as const
-    await unlessOvertaken(state.configurations, configuration, signal, async () =>
+    await unlessOvertaken(api, configuration, signal, async () =>
       cache.observe(await api.patch(keyOf(configuration), 'merge', patch, options)),
     )
   }
 }
 
 /** An object that has the finalizer of a node. */
-interface FinalizedObject {
-  /** Milliseconds since the epoch; NaN if the object is not being deleted. */
-  readonly deletedAt: number
-  removeFinalizer(): Promise<void>
+interface FinalizedObject extends KubernetesObject {
+  readonly api: Resource
 }
 
 async function removeFinalizer(
-  collection: Collection<Configuration> | Collection<Instance>,
-  key: ObjectKey,
+  object: FinalizedObject,
   node: NodeName,
   signal: AbortSignal,
 ): Promise<void> {
-  const { api } = collection
+  const { api } = object
+  const key = keyOf(object)
   // The cache keeps no managed fields.
   const found = await api.get(key, { signal })
   const metadata = parseObjectMeta(found)
   const patch = finalizerRemoval(found, node)
   if (metadata === undefined || patch === undefined) return
-  await unlessOvertaken(collection, { metadata }, signal, () =>
-    api.patch(key, 'json', patch, { signal }),
-  )
+  await unlessOvertaken(api, { metadata }, signal, () => api.patch(key, 'json', patch, { signal }))
 }
 
 /**
@@ -259,8 +256,8 @@ async function removeFinalizer(
  * @throws ApiError if the API server refuses the write itself
  */
 async function unlessOvertaken(
-  { api }: Collection<Configuration> | Collection<Instance>,
-  { metadata }: KubernetesObject,
+  api: Resource,
+  object: KubernetesObject,
   signal: AbortSignal,
   write: () => Promise<unknown>,
 ): Promise<boolean> {
@@ -271,8 +268,8 @@ async function unlessOvertaken(
     if (ApiError.is(error, 404) || ApiError.is(error, 409)) return false
     // A failed test and a violated schema give the same status.
     if (!ApiError.is(error, 422)) throw error
-    const current = parseObjectMeta(await api.get(keyOf({ metadata }), { signal }))
-    if (current?.resourceVersion === metadata.resourceVersion) throw error
+    const current = parseObjectMeta(await api.get(keyOf(object), { signal }))
+    if (current?.resourceVersion === object.metadata.resourceVersion) throw error
     return false
   }
 }

@@ -1,6 +1,7 @@
 import { GROUP } from '@akrijs/api'
 import { type ApiClient, type NodeName, PODS, Resource } from '@akrijs/kube'
 import * as z from 'zod'
+import { lenient } from '../kubernetes-objects.js'
 
 const container = z.object({
   resources: z
@@ -16,10 +17,8 @@ const page = z.object({
   metadata: z.object({ continue: z.string().optional() }).catch({}),
   items: z.array(
     z.object({
-      spec: z
-        .object({ containers, initContainers: containers })
-        .catch({ containers: undefined, initContainers: undefined }),
-      status: z.object({ phase: z.string() }).catch({ phase: 'Unknown' }),
+      spec: lenient({ containers, initContainers: containers }),
+      status: lenient({ phase: z.string().catch('Unknown') }),
     }),
   ),
 })
