@@ -9,7 +9,6 @@ import {
   parseInstanceObject,
 } from '@akrijs/api'
 import {
-  type ApiObject,
   DEPLOYMENTS,
   JOBS,
   keyOf,
@@ -18,7 +17,6 @@ import {
   type ObjectKey,
   objectKey,
   PODS,
-  type Reflector,
   type ResourceKind,
   SERVICES,
 } from '@akrijs/kube'
@@ -27,6 +25,7 @@ import { type Collection, type CollectionOptions, collectionOf } from './collect
 import {
   type AppliedObject,
   type ClusterNode,
+  isDeleted,
   type Job,
   type KubernetesObject,
   type Pod,
@@ -35,7 +34,7 @@ import {
   parseNode,
   parsePod,
 } from './kubernetes-objects.js'
-import { belongsTo, CONTROLLER, controllerOf, LABELS } from './labels.js'
+import { belongsTo, CONTROLLER, LABELS } from './labels.js'
 import { OwnedObjects } from './owned-objects.js'
 
 const WITH_LABEL = { labelSelector: `${LABELS.controller}=${CONTROLLER}` }
@@ -55,13 +54,6 @@ export class ClusterState {
   readonly #options: CollectionOptions
   readonly #stop = new AbortController()
   readonly #instancesByConfiguration: CacheIndex<Instance, ObjectKey>
-  readonly #podsByOwner: CacheIndex<Pod>
-  readonly #jobsByOwner: CacheIndex<Job>
-  readonly #podsByInstance: CacheIndex<Pod, ObjectKey>
-  readonly #podsByConfiguration: CacheIndex<Pod, ObjectKey>
-  /** The objects that belong to an Instance, or to a Configuration, by its key. */
-  readonly #partsOfInstances: readonly Listenable[]
-  readonly #partsOfConfigurations: readonly Listenable[]
   #running: Promise<unknown> = Promise.resolve()
 
   constructor(options: CollectionOptions) {
@@ -72,7 +64,7 @@ export class ClusterState {
     this.configurations = collectionOf(CONFIGURATIONS, parseConfiguration, options)
     this.instances = collectionOf<Instance>(INSTANCES, parseInstanceObject, options)
     this.nodes = collectionOf<ClusterNode>(NODES, parseNode, options)
-    const owned = <T extends ApiObject & KubernetesObject>(
+    const owned = <T extends KubernetesObject>(
       kind: ResourceKind,
       parse: (object: unknown) => T | undefined,
     ) => new OwnedObjects(collectionOf(kind, parse, options, WITH_LABEL), signal)
@@ -81,35 +73,7 @@ export class ClusterState {
     this.services = owned(SERVICES, parseAppliedObject)
     this.deployments = owned(DEPLOYMENTS, parseAppliedObject)
     this.synced = Promise.all(this.#caches().map(({ synced }) => synced)).then(() => undefined)
-
-    const byOwner = <T extends ApiObject & KubernetesObject>({ cache }: Collection<T>) =>
-      new CacheIndex(cache, ({ metadata }) => controllerOf(metadata)?.uid, signal)
-    const byLabel = <T extends ApiObject & KubernetesObject>(
-      { cache }: Collection<T>,
-      label: string,
-    ) => new CacheIndex(cache, ({ metadata }) => labelledKey(metadata, label), signal)
-    // Users can edit labels; the owner stays.
-    const byInstance = <T extends ApiObject & KubernetesObject>({ cache }: Collection<T>) =>
-      new CacheIndex(cache, ({ metadata }) => ownerKey(metadata, 'Instance'), signal)
     this.#instancesByConfiguration = new CacheIndex(this.instances.cache, configurationOf, signal)
-    this.#podsByOwner = byOwner(this.pods)
-    this.#jobsByOwner = byOwner(this.jobs)
-    this.#podsByInstance = byLabel(this.pods, LABELS.instance)
-    this.#podsByConfiguration = byLabel(this.pods, LABELS.configuration)
-    this.#partsOfInstances = [
-      this.#podsByInstance,
-      byInstance(this.pods),
-      byLabel(this.jobs, LABELS.instance),
-      byInstance(this.jobs),
-      byLabel(this.services, LABELS.instance),
-    ]
-    this.#partsOfConfigurations = [
-      this.#instancesByConfiguration,
-      this.#podsByConfiguration,
-      byLabel(this.jobs, LABELS.configuration),
-      byLabel(this.services, LABELS.configuration),
-      byLabel(this.deployments, LABELS.configuration),
-    ]
   }
 
   start(): void {
@@ -143,23 +107,6 @@ export class ClusterState {
     return this.#instancesByConfiguration.get(configuration)
   }
 
-  /** The Pods whose controller is the object with this uid. */
-  podsOwnedBy(uid: string): Pod[] {
-    return this.#podsByOwner.get(uid).map((pod) => this.pods.withDeletion(pod))
-  }
-
-  jobsOwnedBy(uid: string): Job[] {
-    return this.#jobsByOwner.get(uid).map((job) => this.jobs.withDeletion(job))
-  }
-
-  /**
-   * The Pods with the label of an Instance, or of a Configuration: those that its Service selects.
-   */
-  podsLabelled(label: 'instance' | 'configuration', key: ObjectKey): Pod[] {
-    const index = label === 'instance' ? this.#podsByInstance : this.#podsByConfiguration
-    return index.get(key).map((pod) => this.pods.withDeletion(pod))
-  }
-
   /**
    * Calls back with an Instance after it, its Configuration or an object of the Instance changed.
    */
@@ -168,13 +115,14 @@ export class ClusterState {
     this.configurations.cache.onChange((key) => {
       for (const instance of this.instancesOf(key)) listener(keyOf(instance))
     }, signal)
-    for (const index of this.#partsOfInstances) index.onChange(listener, signal)
+    for (const objects of this.#owned()) objects.onChangeOf('Instance', listener, signal)
   }
 
   /** Calls back with a Configuration after it, an Instance or another object of it changed. */
   onConfigurationChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void {
     this.configurations.cache.onChange(listener, signal)
-    for (const index of this.#partsOfConfigurations) index.onChange(listener, signal)
+    this.#instancesByConfiguration.onChange(listener, signal)
+    for (const objects of this.#owned()) objects.onChangeOf('Configuration', listener, signal)
   }
 
   /**
@@ -199,11 +147,13 @@ export class ClusterState {
     }, signal)
   }
 
+  #owned() {
+    return [this.pods, this.jobs, this.services, this.deployments]
+  }
+
   #caches() {
-    const { configurations, instances, pods, jobs, services, deployments, nodes } = this
-    return [configurations, instances, pods, jobs, services, deployments, nodes].map(
-      ({ cache }) => cache as Reflector<ApiObject>,
-    )
+    const collections = [this.configurations, this.instances, this.nodes, ...this.#owned()]
+    return collections.map(({ cache }) => cache)
   }
 }
 
@@ -222,31 +172,7 @@ function parseConfiguration(
 }
 
 /** The part of a node that decides whether Pods can run there. */
-function schedulingState({
-  ready,
-  schedulable,
-  metadata: { labels, deletionTimestamp },
-}: ClusterNode): unknown {
-  return { ready, schedulable, labels, isDeleted: deletionTimestamp !== undefined }
-}
-
-interface Listenable {
-  onChange(listener: (key: ObjectKey) => void, signal: AbortSignal): void
-}
-
-function ownerKey(metadata: KubernetesObject['metadata'], kind: string): ObjectKey | undefined {
-  const owner = controllerOf(metadata)
-  return owner?.kind === kind ? objectKey(metadata.namespace, owner.name) : undefined
-}
-
-/**
- * The key of the object that a label names, in the same namespace. Names of Configurations and
- * Instances are never too long for a label.
- */
-function labelledKey(
-  { namespace, labels }: KubernetesObject['metadata'],
-  label: string,
-): ObjectKey | undefined {
-  const value = labels?.[label]
-  return value === undefined ? undefined : objectKey(namespace, value)
+function schedulingState(node: ClusterNode): unknown {
+  const { ready, schedulable, metadata } = node
+  return { ready, schedulable, labels: metadata.labels, isDeleted: isDeleted(node) }
 }

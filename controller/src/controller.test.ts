@@ -212,7 +212,7 @@ describe('the work of a controller', () => {
       },
     })
     await eventually(() => expect(api.objects.has(`${PODS}/a-cam-a19705-pod`)).toBe(true))
-    expect(state?.podsOwnedBy('uid-cam-8120fe')).toEqual([])
+    expect(state?.pods.ownedBy('uid-cam-8120fe')).toEqual([])
     expect(sentTo('POST', PODS)).toHaveLength(1)
   })
 

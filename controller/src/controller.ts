@@ -10,11 +10,14 @@ import {
   type ReconcileResult,
 } from '@akrijs/kube'
 import { type Clock, kindOf, type Logger, messageOf } from '@akrijs/runtime'
-import { ConfigurationDeployment } from './brokers/configuration-deployment.js'
+import { reconcileDeployment } from './brokers/configuration-deployment.js'
 import { InstanceBrokers } from './brokers/instance-brokers.js'
 import type { ClusterState } from './cluster-state.js'
 import { LostNodes } from './nodes/lost-nodes.js'
-import { BrokerServices } from './services/broker-services.js'
+import {
+  reconcileConfigurationService,
+  reconcileInstanceService,
+} from './services/broker-services.js'
 
 interface ControllerOptions {
   /** A state that has been started. */
@@ -42,7 +45,7 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
   const queueOf = <Key extends ObjectKey | NodeName>(
     kind: string,
     reconcile: (key: Key, signal: AbortSignal) => Promise<ReconcileResult>,
-    showFailure: (key: Key, error: unknown) => void,
+    showFailure?: (key: Key, error: unknown) => void,
   ) =>
     new ReconcileQueue<Key>({
       clock,
@@ -51,7 +54,7 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
       onError(key, error, retryInMs) {
         const retry = retryInMs === undefined ? {} : { retryInMs: Math.round(retryInMs) }
         log.warn({ kind, key, err: error, ...retry }, 'reconcile failed')
-        showFailure(key, error)
+        showFailure?.(key, error)
       },
     })
   const objectQueue = (
@@ -74,25 +77,21 @@ export async function control(options: ControllerOptions, turn: AbortSignal): Pr
     })
 
   const brokers = new InstanceBrokers({ state, clock, log })
-  const deployments = new ConfigurationDeployment({ state, log })
-  const services = new BrokerServices({ state, log })
   const lostNodes = new LostNodes({ state, client, clock, log, graceMs: nodeGraceMs })
-  const nodes = queueOf<NodeName>(
-    'Node',
-    (node, signal) => lostNodes.reconcile(node, signal),
-    () => {},
-  )
+  const nodes = queueOf<NodeName>('Node', (node, signal) => lostNodes.reconcile(node, signal))
   const addNode = (node: NodeName) => nodes.add(node)
   // A queue for each part: a Service that is refused must not hold up the brokers. Listeners only
   // add keys: an error there would end every watch, and not only the work on one object.
   const instances = [
     objectQueue('Instance', (key, signal) => brokers.reconcile(key, signal)),
-    objectQueue('Instance', (key, signal) => services.reconcileInstance(key, signal)),
+    objectQueue('Instance', (key, signal) => reconcileInstanceService(key, options, signal)),
     objectQueue('Instance', (key, signal) => lostNodes.reconcileInstance(key, addNode, signal)),
   ]
   const configurations = [
-    objectQueue('Configuration', (key, signal) => deployments.reconcile(key, signal)),
-    objectQueue('Configuration', (key, signal) => services.reconcileConfiguration(key, signal)),
+    objectQueue('Configuration', (key, signal) => reconcileDeployment(key, options, signal)),
+    objectQueue('Configuration', (key, signal) =>
+      reconcileConfigurationService(key, options, signal),
+    ),
     objectQueue('Configuration', (key) => lostNodes.reconcileConfiguration(key, addNode)),
   ]
 

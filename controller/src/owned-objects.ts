@@ -1,7 +1,6 @@
 import { parseObjectMeta } from '@akrijs/api'
 import {
   ApiError,
-  type ApiObject,
   type DeleteOptions,
   keyOf,
   type ObjectKey,
@@ -10,11 +9,14 @@ import {
   type Resource,
 } from '@akrijs/kube'
 import type { NamedObject } from './brokers/broker-template.js'
+import { CacheIndex } from './cache-index.js'
 import type { Collection } from './collection.js'
 import { NameTakenError } from './errors.js'
-import type { KubernetesObject } from './kubernetes-objects.js'
-import { alternativeName, belongsTo } from './labels.js'
+import { isDeleted, type KubernetesObject } from './kubernetes-objects.js'
+import { alternativeName, belongsTo, controllerOf, LABELS } from './labels.js'
 import { FIELD_MANAGER } from './managed-fields.js'
+
+type OwnerKind = 'Instance' | 'Configuration'
 
 interface Creation<T> {
   readonly namespace: string
@@ -30,9 +32,13 @@ interface Creation<T> {
  * The objects of one kind that Configurations and Instances own. The controller changes no other
  * object, whatever name or label it has.
  */
-export class OwnedObjects<T extends ApiObject & KubernetesObject> implements Collection<T> {
+export class OwnedObjects<T extends KubernetesObject> implements Collection<T> {
   readonly cache: Reflector<T>
   readonly api: Resource
+  readonly #byOwnerUid: CacheIndex<T>
+  /** By the key of the object that a label names, and by the key of the owner. */
+  readonly #byLabel: Readonly<Record<OwnerKind, CacheIndex<T, ObjectKey>>>
+  readonly #byOwner: Readonly<Record<OwnerKind, CacheIndex<T, ObjectKey>>>
   /** The uids of objects whose deletion was requested, until the cache has dropped them. */
   readonly #deleted = new Map<ObjectKey, string>()
 
@@ -43,16 +49,30 @@ export class OwnedObjects<T extends ApiObject & KubernetesObject> implements Col
       const uid = this.#deleted.get(key)
       if (uid !== undefined && cache.get(key)?.metadata.uid !== uid) this.#deleted.delete(key)
     }, signal)
+    this.#byOwnerUid = new CacheIndex(cache, ({ metadata }) => controllerOf(metadata)?.uid, signal)
+    const byKey = (keyIn: (object: T, kind: OwnerKind) => ObjectKey | undefined) => ({
+      Instance: new CacheIndex(cache, (object) => keyIn(object, 'Instance'), signal),
+      Configuration: new CacheIndex(cache, (object) => keyIn(object, 'Configuration'), signal),
+    })
+    this.#byLabel = byKey(labelledKey)
+    this.#byOwner = byKey(ownerKey)
   }
 
-  /** The object, with a deletion timestamp as soon as its deletion was requested. */
-  withDeletion(object: T): T {
-    const { metadata } = object
-    if (metadata.deletionTimestamp !== undefined || !this.#isDeleted(object)) return object
-    return {
-      ...object,
-      metadata: { ...metadata, deletionTimestamp: metadata.creationTimestamp },
-    }
+  /** The objects whose controller is the object with this uid. */
+  ownedBy(uid: string): T[] {
+    return this.#byOwnerUid.get(uid).map((object) => this.#withDeletion(object))
+  }
+
+  /** The objects with the label of an Instance, or of a Configuration. */
+  labelled(kind: OwnerKind, key: ObjectKey): T[] {
+    return this.#byLabel[kind].get(key).map((object) => this.#withDeletion(object))
+  }
+
+  /** Calls back with an Instance, or a Configuration, after an object of it changed. */
+  onChangeOf(kind: OwnerKind, listener: (owner: ObjectKey) => void, signal: AbortSignal): void {
+    this.#byLabel[kind].onChange(listener, signal)
+    // Users can edit labels; the owner stays.
+    this.#byOwner[kind].onChange(listener, signal)
   }
 
   /**
@@ -89,19 +109,21 @@ export class OwnedObjects<T extends ApiObject & KubernetesObject> implements Col
     const { name, namespace } = object.metadata
     const key = objectKey(namespace, name)
     // The cache leaves out objects without the controller's label.
-    const found = this.cache.get(key) ?? (await this.#find(key, signal))
-    if (found !== undefined && !belongsTo(found, ownerUid))
+    const metadata =
+      this.cache.get(key)?.metadata ?? parseObjectMeta(await this.api.get(key, { signal }))
+    if (metadata !== undefined && !belongsTo({ metadata }, ownerUid))
       throw new NameTakenError(`${name} in ${namespace} belongs to another owner`)
     this.cache.observe(await this.api.apply(key, object, FIELD_MANAGER, { signal }))
   }
 
   /** Deletes the object with this uid, and no later object of the same name. */
   async remove(
-    { metadata }: KubernetesObject,
+    object: KubernetesObject,
     options: DeleteOptions & { readonly signal: AbortSignal },
   ): Promise<void> {
-    if (metadata.deletionTimestamp !== undefined || this.#isDeleted({ metadata })) return
-    const key = keyOf({ metadata })
+    if (isDeleted(object) || this.#isDeletionRequested(object)) return
+    const { metadata } = object
+    const key = keyOf(object)
     try {
       const found = await this.api.delete(key, { uid: metadata.uid }, options)
       // The watch event can arrive before the answer, and arrives once.
@@ -113,12 +135,28 @@ export class OwnedObjects<T extends ApiObject & KubernetesObject> implements Col
     }
   }
 
-  #isDeleted({ metadata }: KubernetesObject): boolean {
-    return this.#deleted.get(keyOf({ metadata })) === metadata.uid
+  /** The object, with a deletion timestamp as soon as its deletion was requested. */
+  #withDeletion(object: T): T {
+    const { metadata } = object
+    if (isDeleted(object) || !this.#isDeletionRequested(object)) return object
+    return { ...object, metadata: { ...metadata, deletionTimestamp: metadata.creationTimestamp } }
   }
 
-  async #find(key: ObjectKey, signal: AbortSignal): Promise<KubernetesObject | undefined> {
-    const metadata = parseObjectMeta(await this.api.get(key, { signal }))
-    return metadata && { metadata }
+  #isDeletionRequested(object: KubernetesObject): boolean {
+    return this.#deleted.get(keyOf(object)) === object.metadata.uid
   }
+}
+
+function ownerKey({ metadata }: KubernetesObject, kind: OwnerKind): ObjectKey | undefined {
+  const owner = controllerOf(metadata)
+  return owner?.kind === kind ? objectKey(metadata.namespace, owner.name) : undefined
+}
+
+/**
+ * The key of the object that a label names, in the same namespace. Names of Configurations and
+ * Instances are never too long for a label.
+ */
+function labelledKey({ metadata }: KubernetesObject, kind: OwnerKind): ObjectKey | undefined {
+  const name = metadata.labels?.[kind === 'Instance' ? LABELS.instance : LABELS.configuration]
+  return name === undefined ? undefined : objectKey(metadata.namespace, name)
 }

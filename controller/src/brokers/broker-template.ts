@@ -24,12 +24,15 @@ export interface NamedObject {
   readonly [field: string]: unknown
 }
 
-interface PodOptions {
+interface BrokerOptions {
   readonly instance: Instance
-  readonly node: NodeName
   readonly spec: Fields
   readonly hash: string
   readonly restarts: number
+}
+
+interface PodOptions extends BrokerOptions {
+  readonly node: NodeName
 }
 
 export function podName({ metadata, spec }: Instance, node: NodeName): string {
@@ -38,31 +41,17 @@ export function podName({ metadata, spec }: Instance, node: NodeName): string {
 
 /** A broker Pod for one node of an Instance. */
 export function brokerPod(
-  { instance, node, spec, hash, restarts }: PodOptions,
-  name = podName(instance, node),
+  options: PodOptions,
+  name = podName(options.instance, options.node),
 ): object {
+  const { instance, node, spec } = options
+  const labels = { ...instanceLabels(instance), [LABELS.targetNode]: labelValue(node) }
+  const annotations = { ...annotationsOf(options), [ANNOTATIONS.targetNode]: node }
   return {
     apiVersion: 'v1',
     kind: 'Pod',
-    metadata: {
-      name,
-      namespace: instance.metadata.namespace,
-      labels: {
-        [LABELS.app]: labelValue(name),
-        ...instanceLabels(instance),
-        [LABELS.targetNode]: labelValue(node),
-      },
-      annotations: {
-        [ANNOTATIONS.specHash]: hash,
-        [ANNOTATIONS.targetNode]: node,
-        ...(restarts > 0 ? { [ANNOTATIONS.restarts]: String(restarts) } : {}),
-      },
-      ownerReferences: [ownerReference('Instance', instance)],
-    },
-    spec: {
-      ...withResource(spec, `${GROUP}/${instance.metadata.name}`),
-      affinity: pinnedTo(node, spec.affinity),
-    },
+    metadata: ownedMetadata(instance, name, labels, annotations),
+    spec: { ...withResource(spec, instance), affinity: pinnedTo(node, spec.affinity) },
   }
 }
 
@@ -74,37 +63,15 @@ export function jobName(
   return jobObjectName(`${metadata.name}-${generation}-job`)
 }
 
-interface JobOptions {
-  readonly instance: Instance
-  readonly spec: Fields
-  readonly hash: string
-  readonly restarts: number
-}
-
 /** The broker Job of an Instance; the scheduler chooses the node. */
-export function brokerJob({ instance, spec, hash, restarts }: JobOptions, name: string): object {
-  const template = record(spec.template)
+export function brokerJob(options: BrokerOptions, name: string): object {
+  const { instance, spec } = options
+  const labels = instanceLabels(instance)
   return {
     apiVersion: 'batch/v1',
     kind: 'Job',
-    metadata: {
-      name,
-      namespace: instance.metadata.namespace,
-      labels: { [LABELS.app]: labelValue(name), ...instanceLabels(instance) },
-      annotations: {
-        [ANNOTATIONS.specHash]: hash,
-        ...(restarts > 0 ? { [ANNOTATIONS.restarts]: String(restarts) } : {}),
-      },
-      ownerReferences: [ownerReference('Instance', instance)],
-    },
-    spec: {
-      ...spec,
-      template: {
-        ...template,
-        metadata: withLabels(template.metadata, instanceLabels(instance)),
-        spec: withResource(record(template.spec), `${GROUP}/${instance.metadata.name}`),
-      },
-    },
+    metadata: ownedMetadata(instance, name, labels, annotationsOf(options)),
+    spec: { ...spec, template: podTemplate(spec.template, labels, instance) },
   }
 }
 
@@ -118,34 +85,47 @@ export function brokerDeployment(
   spec: Fields,
   hash: string,
 ): NamedObject {
-  const { name, namespace } = configuration.metadata
-  const template = record(spec.template)
-  const labels = configurationLabels(configuration)
+  const name = deploymentName(configuration)
+  const labels = {
+    [LABELS.app]: labelValue(name),
+    [LABELS.controller]: CONTROLLER,
+    [LABELS.configuration]: labelValue(configuration.metadata.name),
+  }
   return {
     apiVersion: 'apps/v1',
     kind: 'Deployment',
-    metadata: {
-      name: deploymentName(configuration),
-      namespace,
-      labels: { [LABELS.app]: labelValue(deploymentName(configuration)), ...labels },
-      annotations: { [ANNOTATIONS.specHash]: hash },
-      ownerReferences: [ownerReference('Configuration', configuration)],
-    },
+    metadata: ownedMetadata(configuration, name, labels, { [ANNOTATIONS.specHash]: hash }),
     spec: {
       ...spec,
       // With this selector it cannot adopt Pods of another Deployment.
-      selector: {
-        matchLabels: { ...labels, [LABELS.app]: labelValue(deploymentName(configuration)) },
-      },
-      template: {
-        ...template,
-        metadata: withLabels(template.metadata, {
-          ...labels,
-          [LABELS.app]: labelValue(deploymentName(configuration)),
-        }),
-        spec: withResource(record(template.spec), `${GROUP}/${name}`),
-      },
+      selector: { matchLabels: labels },
+      template: podTemplate(spec.template, labels, configuration),
     },
+  }
+}
+
+/** The metadata of an object that an Instance or a Configuration owns. */
+export function ownedMetadata(
+  { kind, metadata }: Instance | Configuration,
+  name: string,
+  labels: Readonly<Record<string, string>>,
+  annotations: Readonly<Record<string, string>>,
+): NamedObject['metadata'] {
+  const { namespace, uid } = metadata
+  const owner: OwnerReference = {
+    apiVersion: API_VERSION,
+    kind,
+    name: metadata.name,
+    uid,
+    controller: true,
+    blockOwnerDeletion: true,
+  }
+  return {
+    name,
+    namespace,
+    labels: { [LABELS.app]: labelValue(name), ...labels },
+    annotations,
+    ownerReferences: [owner],
   }
 }
 
@@ -157,26 +137,31 @@ function instanceLabels({ metadata, spec }: Instance): Record<string, string> {
   }
 }
 
-function configurationLabels({ metadata }: Configuration): Record<string, string> {
-  return { [LABELS.controller]: CONTROLLER, [LABELS.configuration]: labelValue(metadata.name) }
-}
-
-export function ownerReference(
-  kind: 'Instance' | 'Configuration',
-  { metadata }: Instance | Configuration,
-): OwnerReference {
+function annotationsOf({ hash, restarts }: BrokerOptions): Record<string, string> {
   return {
-    apiVersion: API_VERSION,
-    kind,
-    name: metadata.name,
-    uid: metadata.uid,
-    controller: true,
-    blockOwnerDeletion: true,
+    [ANNOTATIONS.specHash]: hash,
+    ...(restarts > 0 ? { [ANNOTATIONS.restarts]: String(restarts) } : {}),
   }
 }
 
-/** The PodSpec with the resource instead of the placeholder. */
-function withResource(spec: Fields, resource: string): Fields {
+/** The user's template of a Pod with these labels and with the resource of the owner. */
+function podTemplate(
+  value: unknown,
+  labels: Readonly<Record<string, string>>,
+  owner: Instance | Configuration,
+): Fields {
+  const template = record(value)
+  const metadata = record(template.metadata)
+  return {
+    ...template,
+    metadata: { ...metadata, labels: { ...record(metadata.labels), ...labels } },
+    spec: withResource(record(template.spec), owner),
+  }
+}
+
+/** The PodSpec with the resource of the owner instead of the placeholder. */
+function withResource(spec: Fields, { metadata }: Instance | Configuration): Fields {
+  const resource = `${GROUP}/${metadata.name}`
   const containers = (list: unknown) =>
     Array.isArray(list) ? list.map((container) => withRequests(container, resource)) : list
   return {
@@ -230,10 +215,6 @@ function pinnedTo(node: NodeName, affinity: unknown): Fields {
       requiredDuringSchedulingIgnoredDuringExecution: { ...required, nodeSelectorTerms: terms },
     },
   }
-}
-
-function withLabels(metadata: unknown, labels: Readonly<Record<string, string>>): Fields {
-  return { ...record(metadata), labels: { ...record(record(metadata).labels), ...labels } }
 }
 
 function record(value: unknown): Fields {

@@ -3,7 +3,7 @@ import { silentLogger } from '@akrijs/runtime'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { TestApi } from '../testing/api.js'
 import { testConfiguration } from '../testing/objects.js'
-import { ConfigurationDeployment } from './configuration-deployment.js'
+import { reconcileDeployment } from './configuration-deployment.js'
 
 const PODS = '/api/v1/namespaces/plant/pods'
 
@@ -54,10 +54,7 @@ describe('the Deployment of a Configuration', () => {
       })
     const signal = new AbortController().signal
     const { state } = await api.start()
-    await new ConfigurationDeployment({ state, log: silentLogger }).reconcile(
-      keyOf(configuration),
-      signal,
-    )
+    await reconcileDeployment(keyOf(configuration), { state, log: silentLogger }, signal)
     expect([...api.objects.keys()].filter((path) => path.startsWith(PODS))).toEqual([
       `${PODS}/foreign`,
     ])

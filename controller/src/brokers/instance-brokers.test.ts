@@ -105,7 +105,7 @@ describe('the brokers of an Instance', () => {
       expect.stringMatching(/^n-a-cam-8120fe-pod-[0-9a-f]{10}$/),
     ])
     expect(
-      new Set(state.podsOwnedBy(instance.metadata.uid).map(({ targetNode }) => targetNode)),
+      new Set(state.pods.ownedBy(instance.metadata.uid).map(({ targetNode }) => targetNode)),
     ).toEqual(new Set(instance.spec.nodes))
     expect(api.sent('POST')).toHaveLength(3)
   })

@@ -9,7 +9,7 @@ import {
 } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/runtime'
 import type { ClusterState } from '../cluster-state.js'
-import type { ClusterNode, Job, Pod } from '../kubernetes-objects.js'
+import { type ClusterNode, isDeleted, type Job, type Pod } from '../kubernetes-objects.js'
 import { ANNOTATIONS, belongsTo, specHash } from '../labels.js'
 import { earliest, requeueAt } from '../requeue.js'
 import { brokerJob, brokerPod, jobName, podName } from './broker-template.js'
@@ -57,10 +57,7 @@ export class InstanceBrokers {
     signal: AbortSignal,
   ): Promise<number | undefined> {
     const { state, clock, log } = this.#options
-    const spec =
-      brokerSpec !== undefined && 'brokerPodSpec' in brokerSpec
-        ? brokerSpec.brokerPodSpec
-        : undefined
+    const spec = brokerSpec && 'brokerPodSpec' in brokerSpec ? brokerSpec.brokerPodSpec : undefined
     const hash = spec && specHash(spec)
     const { uid, namespace } = instance.metadata
     const key = keyOf(instance)
@@ -68,7 +65,7 @@ export class InstanceBrokers {
       instance,
       specHash: hash,
       strategy: brokerSpec?.updateStrategy?.type ?? 'RollingUpdate',
-      pods: state.podsOwnedBy(uid),
+      pods: state.pods.ownedBy(uid),
       isUsable: (node) => isUsable(state.nodes.cache.get(objectKey('', node)), spec?.nodeSelector),
       restartsOn: (node) => this.#historyOf(key, node).restarts,
       notBefore: (node) => this.#historyOf(key, node).notBefore,
@@ -107,10 +104,7 @@ export class InstanceBrokers {
   ): Promise<number | undefined> {
     const { state, clock, log } = this.#options
     const { brokerSpec } = configuration.spec
-    const spec =
-      brokerSpec !== undefined && 'brokerJobSpec' in brokerSpec
-        ? brokerSpec.brokerJobSpec
-        : undefined
+    const spec = brokerSpec && 'brokerJobSpec' in brokerSpec ? brokerSpec.brokerJobSpec : undefined
     const hash = (spec && specHash(spec)) ?? ''
     const { uid, namespace, name: instanceName } = instance.metadata
     const key = keyOf(instance)
@@ -119,8 +113,8 @@ export class InstanceBrokers {
       instance,
       specHash: spec && hash,
       strategy: brokerSpec?.updateStrategy?.type ?? 'RollingUpdate',
-      jobs: state.jobsOwnedBy(uid),
-      podsOf: (job) => state.podsOwnedBy(job.metadata.uid),
+      jobs: state.jobs.ownedBy(uid),
+      podsOf: (job) => state.pods.ownedBy(job.metadata.uid),
       restarts: history.restarts,
       notBefore: history.notBefore,
       now: clock.wallMs(),
@@ -255,13 +249,7 @@ const NO_HISTORY: BrokerHistory = { restarts: 0, notBefore: 0, creations: 0, cre
  * Whether a new broker could run on the node, as far as this can be known without the scheduler.
  */
 export function isUsable(node: ClusterNode | undefined, nodeSelector: unknown): boolean {
-  if (
-    node === undefined ||
-    !node.ready ||
-    !node.schedulable ||
-    node.metadata.deletionTimestamp !== undefined
-  )
-    return false
+  if (!node?.ready || !node.schedulable || isDeleted(node)) return false
   if (typeof nodeSelector !== 'object' || nodeSelector === null) return true
   // A value that is no string is refused by the API server, with a reason.
   return Object.entries(nodeSelector).every(

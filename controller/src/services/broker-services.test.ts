@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { eventually } from '../../../test/support/eventually.js'
 import { TestApi } from '../testing/api.js'
 import { testConfiguration, testInstance } from '../testing/objects.js'
-import { BrokerServices } from './broker-services.js'
+import { reconcileConfigurationService, reconcileInstanceService } from './broker-services.js'
 
 const AKRI = '/apis/akri.sh/v0/namespaces/plant'
 const POD = '/api/v1/namespaces/plant/pods/a-pod'
@@ -45,16 +45,13 @@ const writes = () =>
 /** A controller whose caches are synced. */
 async function controller() {
   const { state } = await api.start()
-  const services = new BrokerServices({
-    state,
-    log: silentLogger,
-  })
+  const options = { state, log: silentLogger }
   const { signal } = new AbortController()
   return {
     state,
-    reconcile: () => services.reconcileInstance(keyOf(instance), signal),
+    reconcile: () => reconcileInstanceService(keyOf(instance), options, signal),
     reconcileConfiguration: () =>
-      services.reconcileConfiguration(keyOf(testConfiguration()), signal),
+      reconcileConfigurationService(keyOf(testConfiguration()), options, signal),
   }
 }
 
@@ -67,7 +64,7 @@ describe('the Service of an Instance', () => {
     expect(writes()).toEqual([])
     broker('Running')
     await eventually(() =>
-      expect(state.podsLabelled('instance', keyOf(instance))[0]?.phase).toBe('Running'),
+      expect(state.pods.labelled('Instance', keyOf(instance))[0]?.phase).toBe('Running'),
     )
     await reconcile()
     await reconcile()
@@ -108,7 +105,7 @@ describe('the Service of an Instance', () => {
     const { state, reconcile } = await controller()
     await reconcile()
     api.remove(POD)
-    await eventually(() => expect(state.podsLabelled('instance', keyOf(instance))).toEqual([]))
+    await eventually(() => expect(state.pods.labelled('Instance', keyOf(instance))).toEqual([]))
     await reconcile()
     expect(api.objects.has(SERVICE)).toBe(true)
     configuration({ instanceServiceSpec: PORTS })
@@ -189,7 +186,7 @@ describe('the Service of a Configuration', () => {
     expect(writes()).toEqual([])
     broker('Running')
     await eventually(() =>
-      expect(state.podsLabelled('configuration', keyOf(testConfiguration()))[0]?.phase).toBe(
+      expect(state.pods.labelled('Configuration', keyOf(testConfiguration()))[0]?.phase).toBe(
         'Running',
       ),
     )
