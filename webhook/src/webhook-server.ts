@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import https from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
+import type { KeyPair } from './certificates/x509.js'
 import { WebhookPortError } from './errors.js'
 import {
   type AdmissionRequest,
@@ -9,13 +10,6 @@ import {
   readAdmissionReview,
   type Verdict,
 } from './review/admission-review.js'
-
-/** A certificate and its key, PEM. */
-export interface KeyPair {
-  /** The certificate, followed by the certificates of its issuers. */
-  readonly cert: string
-  readonly key: string
-}
 
 interface WebhookServerOptions {
   readonly port: number

@@ -4,9 +4,8 @@ import path from 'node:path'
 import { messageOf, silentLogger } from '@akrijs/runtime'
 import { ManualClock } from '@akrijs/runtime/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { KeyPair } from '../webhook-server.js'
 import { followCertificateFiles } from './certificate-files.js'
-import { issueAuthority, issueServerCertificate } from './x509.js'
+import { issueAuthority, issueServerCertificate, type KeyPair } from './x509.js'
 
 const validity = { notBefore: new Date(), notAfter: new Date(Date.now() + 3_600_000) }
 const authority = issueAuthority('test', validity)

@@ -2,7 +2,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { type Clock, type Logger, messageOf } from '@akrijs/runtime'
 import { CertificateUnusableError } from '../errors.js'
-import type { KeyPair } from '../webhook-server.js'
+import type { KeyPair } from './x509.js'
 
 /**
  * The interval between two reads, in milliseconds. A kubelet takes up to a minute to renew the
@@ -50,25 +50,19 @@ export async function followCertificateFiles(
 }
 
 async function readKeyPair({ certFile, keyFile }: CertificateFilesOptions): Promise<KeyPair> {
-  const read = (file: string) =>
-    readFile(file, 'utf8').catch((error: unknown) => {
-      throw new CertificateUnusableError(`${file} cannot be read: ${messageOf(error)}`, {
-        cause: error,
-      })
-    })
-  const pair = { cert: await read(certFile), key: await read(keyFile) }
-  const parsed = <T>(file: string, parse: () => T): T => {
-    try {
-      return parse()
-    } catch (error) {
-      throw new CertificateUnusableError(`${file} is not valid PEM: ${messageOf(error)}`, {
-        cause: error,
-      })
-    }
-  }
-  const certificate = parsed(certFile, () => new X509Certificate(pair.cert))
-  const key = parsed(keyFile, () => createPrivateKey(pair.key))
-  if (!certificate.checkPrivateKey(key))
+  const cert = await usable(`${certFile} cannot be read`, () => readFile(certFile, 'utf8'))
+  const key = await usable(`${keyFile} cannot be read`, () => readFile(keyFile, 'utf8'))
+  const certificate = await usable(`${certFile} is not valid PEM`, () => new X509Certificate(cert))
+  const privateKey = await usable(`${keyFile} is not valid PEM`, () => createPrivateKey(key))
+  if (!certificate.checkPrivateKey(privateKey))
     throw new CertificateUnusableError(`${keyFile} is not the key of ${certFile}`)
-  return pair
+  return { cert, key }
+}
+
+async function usable<T>(problem: string, use: () => T | Promise<T>): Promise<T> {
+  try {
+    return await use()
+  } catch (error) {
+    throw new CertificateUnusableError(`${problem}: ${messageOf(error)}`, { cause: error })
+  }
 }

@@ -1,11 +1,6 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { isIP } from 'node:net'
-import {
-  type IssuedCertificate,
-  issueAuthority,
-  issueServerCertificate,
-  type Validity,
-} from './x509.js'
+import { issueAuthority, issueServerCertificate, type KeyPair, type Validity } from './x509.js'
 
 /** The content of the Secret that the replicas share. */
 export interface Certificates {
@@ -14,7 +9,7 @@ export interface Certificates {
   /** The key of the newest authority. */
   readonly authorityKey: string
   /** The certificate that the replicas serve. */
-  readonly server: IssuedCertificate
+  readonly server: KeyPair
 }
 
 interface CertificatePlan {
@@ -91,7 +86,7 @@ export function planCertificates(
   )
   const served = usableServer(stored.server, authorities, names, now)
   const settledAt = (announcedAt(signer.cert) ?? Infinity) + SETTLE_MS
-  if (served !== undefined && !isIssuedBy(served, signer) && now < settledAt) {
+  if (served !== undefined && !isIssuedBy(served.read, signer) && now < settledAt) {
     return plan(
       authorities,
       signer,
@@ -99,7 +94,8 @@ export function planCertificates(
       Math.min(settledAt, renewalAt(signer.read), Date.parse(served.read.validTo)),
     )
   }
-  const isGood = served !== undefined && isIssuedBy(served, signer) && now < renewalAt(served.read)
+  const isGood =
+    served !== undefined && isIssuedBy(served.read, signer) && now < renewalAt(served.read)
   const server = isGood ? served.pair : newServer(stored.server, names, signer, now)
   const read = isGood ? served.read : new X509Certificate(server.cert)
   const removeAt = issuedAt(read) + OVERLAP_MS
@@ -111,7 +107,7 @@ export function planCertificates(
 function plan(
   authorities: readonly Authority[],
   signer: Signer,
-  server: IssuedCertificate,
+  server: KeyPair,
   nextAt: number,
 ): CertificatePlan {
   return {
@@ -137,14 +133,9 @@ function currentSigner(
   key: string | undefined,
   now: number,
 ): Signer | undefined {
-  if (
-    newest === undefined ||
-    key === undefined ||
-    !isKeyOf(newest.read, key) ||
-    now >= renewalAt(newest.read)
-  )
-    return undefined
-  return { ...newest, key }
+  return newest && key && isKeyOf(newest.read, key) && now < renewalAt(newest.read)
+    ? { ...newest, key }
+    : undefined
 }
 
 function newSigner(now: number): Signer {
@@ -153,25 +144,20 @@ function newSigner(now: number): Signer {
 }
 
 interface Served {
-  readonly pair: IssuedCertificate
+  readonly pair: KeyPair
   readonly read: X509Certificate
 }
 
 function usableServer(
-  pair: IssuedCertificate | undefined,
+  pair: KeyPair | undefined,
   authorities: readonly Authority[],
   names: readonly string[],
   now: number,
 ): Served | undefined {
-  const read = pair === undefined ? undefined : readCertificate(pair.cert)
-  if (
-    pair === undefined ||
-    read === undefined ||
-    !isKeyOf(read, pair.key) ||
-    now >= Date.parse(read.validTo)
-  )
+  const read = readCertificate(pair?.cert)
+  if (!pair || !read || !isKeyOf(read, pair.key) || now >= Date.parse(read.validTo))
     return undefined
-  const isTrusted = authorities.some((authority) => isIssuedBy({ read }, authority))
+  const isTrusted = authorities.some((authority) => isIssuedBy(read, authority))
   const isNamed = names.every(
     (name) => (isIP(name) === 0 ? read.checkHost(name) : read.checkIP(name)) !== undefined,
   )
@@ -179,23 +165,23 @@ function usableServer(
 }
 
 function newServer(
-  before: IssuedCertificate | undefined,
+  before: KeyPair | undefined,
   [first, ...others]: PlanOptions['names'],
   signer: Signer,
   now: number,
-): IssuedCertificate {
+): KeyPair {
   const names = [...new Set([first, ...others, ...namesOf(before)])].slice(1, MAX_NAMES)
   return issueServerCertificate([first, ...names], validity(now, SERVER_MS), signer)
 }
 
-function namesOf(pair: IssuedCertificate | undefined): string[] {
-  const read = pair === undefined ? undefined : readCertificate(pair.cert)
+function namesOf(pair: KeyPair | undefined): string[] {
+  const read = readCertificate(pair?.cert)
   return (read?.subjectAltName?.split(', ') ?? []).flatMap(
     (entry) => /^(?:DNS|IP Address):([\w.:-]+)$/.exec(entry)?.[1] ?? [],
   )
 }
 
-function isIssuedBy({ read }: Pick<Served, 'read'>, { read: authority }: Authority): boolean {
+function isIssuedBy(read: X509Certificate, { read: authority }: Authority): boolean {
   return read.checkIssued(authority) && read.verify(authority.publicKey)
 }
 
@@ -215,7 +201,7 @@ function renewalAt({ validFrom, validTo }: X509Certificate): number {
   return from + ((to - from) * 2) / 3
 }
 
-function readCertificate(pem: string): X509Certificate | undefined {
+function readCertificate(pem = ''): X509Certificate | undefined {
   try {
     return new X509Certificate(pem)
   } catch {

@@ -12,9 +12,9 @@ import {
 import type { Clock, Logger } from '@akrijs/runtime'
 import { at } from '../json.js'
 import type { WebhookRegistration } from '../webhook-registration.js'
-import type { KeyPair } from '../webhook-server.js'
 import { type Certificates, planCertificates } from './certificate-plan.js'
 import { bundleOf, readSecret, secretWith } from './stored-certificates.js'
+import type { KeyPair } from './x509.js'
 
 /** The longest wait of a timer, in milliseconds: timers fail beyond 24 days. */
 const MAX_WAIT_MS = 12 * 60 * 60_000

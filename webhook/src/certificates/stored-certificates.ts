@@ -1,13 +1,9 @@
 import { at } from '../json.js'
 import type { Certificates } from './certificate-plan.js'
 
-/** The keys of the Secret. Every Secret of type `kubernetes.io/tls` has `tls.crt` and `tls.key`. */
-const KEYS = {
-  authorities: 'ca.crt',
-  authorityKey: 'ca.key',
-  cert: 'tls.crt',
-  key: 'tls.key',
-} as const
+// The Secret has the keys `ca.crt` and `ca.key`, and `tls.crt` and `tls.key` like every Secret of type
+// `kubernetes.io/tls`.
+
 const PEM_BLOCK = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----\n?/g
 
 /** The certificates in a Secret. */
@@ -16,12 +12,8 @@ export function readSecret(secret: unknown): Partial<Certificates> {
     const value = at(secret, 'data', key)
     return typeof value === 'string' ? Buffer.from(value, 'base64').toString('utf8') : undefined
   }
-  const [authorities, authorityKey, cert, key] = [
-    KEYS.authorities,
-    KEYS.authorityKey,
-    KEYS.cert,
-    KEYS.key,
-  ].map(text)
+  const keys = ['ca.crt', 'ca.key', 'tls.crt', 'tls.key']
+  const [authorities, authorityKey, cert, key] = keys.map(text)
   return {
     ...(authorities === undefined ? {} : { authorities: authorities.match(PEM_BLOCK) ?? [] }),
     ...(authorityKey === undefined ? {} : { authorityKey }),
@@ -45,10 +37,10 @@ export function secretWith(
     ...before,
     data: {
       ...(at(before, 'data') as object | undefined),
-      [KEYS.authorities]: encoded(bundleOf(authorities)),
-      [KEYS.authorityKey]: encoded(authorityKey),
-      [KEYS.cert]: encoded(server.cert),
-      [KEYS.key]: encoded(server.key),
+      'ca.crt': encoded(bundleOf(authorities)),
+      'ca.key': encoded(authorityKey),
+      'tls.crt': encoded(server.cert),
+      'tls.key': encoded(server.key),
     },
   }
 }

@@ -26,7 +26,8 @@ import {
 // parses each certificate before its use.
 
 /** A certificate and its key, PEM. */
-export interface IssuedCertificate {
+export interface KeyPair {
+  /** The certificate; in files of a user, followed by the certificates of its issuers. */
   readonly cert: string
   readonly key: string
 }
@@ -53,25 +54,12 @@ const KEY_CERT_SIGN_AND_CRL_SIGN = bitString(Buffer.from([0b0000_0110]), 1)
 const DIGITAL_SIGNATURE = bitString(Buffer.from([0b1000_0000]), 7)
 
 /** Issues a certificate authority for certificates of servers only. */
-export function issueAuthority(commonName: string, validity: Validity): IssuedCertificate {
-  const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-  return certificate({
-    subject: commonName,
-    issuer: commonName,
-    validity,
-    publicKey,
-    privateKey,
-    signer: privateKey,
-    extensions: [
-      extension(
-        OID.basicConstraints,
-        sequence(boolean(true), integer(Buffer.from([0]))),
-        'critical',
-      ),
-      extension(OID.keyUsage, KEY_CERT_SIGN_AND_CRL_SIGN, 'critical'),
-      extension(OID.subjectKeyIdentifier, octetString(keyIdentifier(publicKey))),
-    ],
-  })
+export function issueAuthority(commonName: string, validity: Validity): KeyPair {
+  const isAuthority = sequence(boolean(true), integer(Buffer.from([0])))
+  return issue(commonName, validity, [
+    extension(OID.basicConstraints, isAuthority, 'critical'),
+    extension(OID.keyUsage, KEY_CERT_SIGN_AND_CRL_SIGN, 'critical'),
+  ])
 }
 
 /**
@@ -81,62 +69,45 @@ export function issueAuthority(commonName: string, validity: Validity): IssuedCe
 export function issueServerCertificate(
   names: readonly [string, ...string[]],
   validity: Validity,
-  authority: IssuedCertificate,
-): IssuedCertificate {
+  authority: KeyPair,
+): KeyPair {
+  const extensions = [
+    extension(OID.basicConstraints, sequence(), 'critical'),
+    extension(OID.keyUsage, DIGITAL_SIGNATURE, 'critical'),
+    extension(OID.extKeyUsage, sequence(objectIdentifier(OID.serverAuth))),
+    extension(OID.subjectAltName, sequence(...names.map(generalName))),
+  ]
+  // A longer common name is not allowed (RFC 5280, ub-common-name). Clients ignore the common name.
+  return issue(names[0].slice(0, 64), validity, extensions, authority)
+}
+
+/** @param authority @default the certificate signs itself */
+function issue(
+  subject: string,
+  validity: Validity,
+  extensions: readonly Buffer[],
+  authority?: KeyPair,
+): KeyPair {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-  const issuer = new X509Certificate(authority.cert)
-  return certificate({
-    // A longer common name is not allowed (RFC 5280, ub-common-name). Clients ignore the common
-    // name.
-    subject: names[0].slice(0, 64),
-    issuer: commonNameOf(issuer),
-    validity,
-    publicKey,
-    privateKey,
-    signer: createPrivateKey(authority.key),
-    extensions: [
-      extension(OID.basicConstraints, sequence(), 'critical'),
-      extension(OID.keyUsage, DIGITAL_SIGNATURE, 'critical'),
-      extension(OID.extKeyUsage, sequence(objectIdentifier(OID.serverAuth))),
-      extension(OID.subjectAltName, sequence(...names.map(generalName))),
-      extension(OID.subjectKeyIdentifier, octetString(keyIdentifier(publicKey))),
-      extension(
-        OID.authorityKeyIdentifier,
-        sequence(context(0, keyIdentifier(issuer.publicKey), false)),
-      ),
-    ],
-  })
-}
-
-interface Content {
-  readonly subject: string
-  readonly issuer: string
-  readonly validity: Validity
-  readonly publicKey: KeyObject
-  readonly privateKey: KeyObject
-  readonly signer: KeyObject
-  readonly extensions: readonly Buffer[]
-}
-
-function certificate({
-  subject,
-  issuer,
-  validity,
-  publicKey,
-  privateKey,
-  signer,
-  extensions,
-}: Content): IssuedCertificate {
+  const issuer = authority && new X509Certificate(authority.cert)
+  const signer = authority ? createPrivateKey(authority.key) : privateKey
+  const keyIdentifiers = [
+    extension(OID.subjectKeyIdentifier, octetString(keyIdentifier(publicKey))),
+  ]
+  if (issuer !== undefined) {
+    const identifier = context(0, keyIdentifier(issuer.publicKey), false)
+    keyIdentifiers.push(extension(OID.authorityKeyIdentifier, sequence(identifier)))
+  }
   const algorithm = sequence(objectIdentifier(OID.ecdsaWithSha256))
   const toBeSigned = sequence(
     context(0, integer(Buffer.from([2])), true), // version 3
     integer(serialNumber()),
     algorithm,
-    name(issuer),
+    name(issuer ? commonNameOf(issuer) : subject),
     sequence(time(validity.notBefore), time(validity.notAfter)),
     name(subject),
     publicKey.export({ type: 'spki', format: 'der' }),
-    context(3, sequence(...extensions), true),
+    context(3, sequence(...extensions, ...keyIdentifiers), true),
   )
   const signed = sequence(toBeSigned, algorithm, bitString(sign('sha256', toBeSigned, signer)))
   return {

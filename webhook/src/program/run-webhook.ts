@@ -1,23 +1,18 @@
 import { X509Certificate } from 'node:crypto'
 import { ApiClient } from '@akrijs/kube'
 import { clusterAccess } from '@akrijs/kube/access'
-import {
-  type AkriError,
-  aborted,
-  InvalidOptionError,
-  type Logger,
-  systemClock,
-} from '@akrijs/runtime'
+import { aborted, InvalidOptionError, type Logger, systemClock } from '@akrijs/runtime'
 import { type DiscoveryHandler, findHandlerPackages } from '@akrijs/runtime/handler'
 import type { ProgramContext } from '@akrijs/runtime/program'
 import { followCertificateFiles } from '../certificates/certificate-files.js'
 import { IssuedCertificates } from '../certificates/issued-certificates.js'
+import type { KeyPair } from '../certificates/x509.js'
 import { WebhookMetrics } from '../metrics.js'
 import { ClusterNamesInUse } from '../review/names-in-use.js'
 import { Reviewer } from '../review/reviewer.js'
 import { ClusterTypes } from '../schema/cluster-types.js'
 import { WebhookRegistration } from '../webhook-registration.js'
-import { type KeyPair, WebhookServer } from '../webhook-server.js'
+import { WebhookServer } from '../webhook-server.js'
 import type { WebhookProgramOptions } from './webhook-options.js'
 
 /** Runs a replica of the webhook until the signal is aborted. */
@@ -147,9 +142,9 @@ function certificateSource(options: WebhookProgramOptions): CertificateSource {
   } = options
   if (certFile !== undefined && keyFile !== undefined) return { kind: 'files', certFile, keyFile }
   if (certFile !== undefined || keyFile !== undefined)
-    throw unusable('--tls-crt-file and --tls-key-file go together')
+    throw new InvalidOptionError('--tls-crt-file and --tls-key-file go together')
   if (namespace === undefined)
-    throw unusable(
+    throw new InvalidOptionError(
       'give --namespace (POD_NAMESPACE) for a certificate of its own, or one by --tls-crt-file and --tls-key-file',
     )
   return {
@@ -158,10 +153,6 @@ function certificateSource(options: WebhookProgramOptions): CertificateSource {
     secret,
     names: [`${service}.${namespace}.svc`, ...serverName],
   }
-}
-
-function unusable(message: string): AkriError {
-  return new InvalidOptionError(message)
 }
 
 /** A handler that cannot be loaded is logged, and its details are not checked. */

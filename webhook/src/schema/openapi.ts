@@ -1,4 +1,5 @@
 import { isRecord } from '@akrijs/runtime'
+import { at } from '../json.js'
 import type { KubernetesTypes, Root } from './kubernetes-types.js'
 
 /** The names of the roots in OpenAPI documents of Kubernetes. */
@@ -24,7 +25,7 @@ type Schemas = ReadonlyMap<string, Record<string, unknown>>
 
 /** The schemas of a document of OpenAPI 2 (`/openapi/v2`) or 3 (`/openapi/v3/…`). */
 export function schemasIn(document: unknown): Schemas {
-  const found = field(document, 'definitions') ?? field(field(document, 'components'), 'schemas')
+  const found = at(document, 'definitions') ?? at(document, 'components', 'schemas')
   return new Map(
     isRecord(found)
       ? Object.entries(found).filter((entry): entry is [string, Record<string, unknown>] =>
@@ -85,8 +86,4 @@ function namedType(name: string, schemas: Schemas): string {
   if (isRecord(schema.properties)) return name
   // References to other types are not followed: they might be a cycle.
   return '$ref' in schema || 'allOf' in schema ? 'any' : typeText(schema, new Map())
-}
-
-function field(object: unknown, name: string): unknown {
-  return isRecord(object) && Object.hasOwn(object, name) ? object[name] : undefined
 }
