@@ -1,3 +1,4 @@
+import { parseObjectMeta } from '@akrijs/api'
 import {
   type ApiClient,
   ApiError,
@@ -162,12 +163,7 @@ function bundleIn(webhook: unknown): string | undefined {
 }
 
 function parseRegistration(object: unknown): Registration | undefined {
-  const [name, resourceVersion] = [
-    at(object, 'metadata', 'name'),
-    at(object, 'metadata', 'resourceVersion'),
-  ]
+  const metadata = parseObjectMeta(object)
   const webhooks = at(object, 'webhooks') ?? []
-  if (typeof name !== 'string' || typeof resourceVersion !== 'string' || !Array.isArray(webhooks))
-    return undefined
-  return { metadata: { name, namespace: '', resourceVersion }, webhooks }
+  return metadata && Array.isArray(webhooks) ? { metadata, webhooks } : undefined
 }

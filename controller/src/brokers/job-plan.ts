@@ -45,16 +45,8 @@ type JobPlan =
   /** Removes the Job, for another one of the same spec. */
   | { readonly do: 'repeat'; readonly job: Job; readonly restarts: number }
 
-export function planJob({
-  instance,
-  specHash,
-  strategy,
-  jobs,
-  podsOf,
-  restarts,
-  notBefore,
-  now,
-}: JobPlanInput): JobPlan {
+export function planJob(input: JobPlanInput): JobPlan {
+  const { instance, specHash, strategy, jobs, podsOf, restarts, notBefore, now } = input
   const present = jobs.filter((job) => !isDeleted(job))
   if (specHash === undefined || isDeleted(instance))
     return present.length > 0

@@ -1,3 +1,4 @@
+import { parseObjectMeta } from '@akrijs/api'
 import {
   type ApiClient,
   ApiError,
@@ -10,7 +11,6 @@ import {
   SECRETS,
 } from '@akrijs/kube'
 import type { Clock, Logger } from '@akrijs/runtime'
-import { at } from '../json.js'
 import type { WebhookRegistration } from '../webhook-registration.js'
 import { type Certificates, planCertificates } from './certificate-plan.js'
 import { bundleOf, readSecret, secretWith } from './stored-certificates.js'
@@ -160,14 +160,6 @@ function isSame(
 }
 
 function storedSecret(object: unknown): StoredSecret | undefined {
-  const [name, namespace, resourceVersion] = ['name', 'namespace', 'resourceVersion'].map((field) =>
-    at(object, 'metadata', field),
-  )
-  if (
-    typeof name !== 'string' ||
-    typeof namespace !== 'string' ||
-    typeof resourceVersion !== 'string'
-  )
-    return undefined
-  return { metadata: { name, namespace, resourceVersion }, object: Object(object) }
+  const metadata = parseObjectMeta(object)
+  return metadata && { metadata, object: Object(object) }
 }
