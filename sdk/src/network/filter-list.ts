@@ -28,35 +28,14 @@ export function passesFilter(
   const { items, action = 'Include' } = filter
   if (action === 'Exclude' && items.length === 0) return true
   if (value === undefined) return false
-  const comparison = ignoreCase ? IGNORING_CASE : EXACT
-  const folded = comparison.read(items)
-  const matches = (typeof value === 'string' ? [value] : value).some((text) =>
-    folded.has(comparison.fold(text)),
-  )
+  const fold = (text: string) => (ignoreCase ? text.toLowerCase() : text)
+  const sets = ignoreCase ? LOWER_CASE_SETS : EXACT_SETS
+  const set = sets.get(items) ?? new Set(items.map(fold))
+  sets.set(items, set)
+  const matches = [value].flat().some((text) => set.has(fold(text)))
   return action === 'Include' ? matches : !matches
 }
 
-/**
- * A way to compare texts. Keeps the folded items of each list: a list can have thousands, and each
- * device is compared.
- */
-class Comparison {
-  readonly fold: (text: string) => string
-  readonly #read = new WeakMap<readonly string[], ReadonlySet<string>>()
-
-  constructor(fold: (text: string) => string) {
-    this.fold = fold
-  }
-
-  read(items: readonly string[]): ReadonlySet<string> {
-    let read = this.#read.get(items)
-    if (read === undefined) {
-      read = new Set(items.map(this.fold))
-      this.#read.set(items, read)
-    }
-    return read
-  }
-}
-
-const EXACT = new Comparison((text) => text)
-const IGNORING_CASE = new Comparison((text) => text.toLowerCase())
+/** The items of each list as a set: a list can have thousands, and each device is compared. */
+const EXACT_SETS = new WeakMap<readonly string[], ReadonlySet<string>>()
+const LOWER_CASE_SETS: typeof EXACT_SETS = new WeakMap()
