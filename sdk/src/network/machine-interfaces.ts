@@ -32,30 +32,13 @@ export interface MachineInterfaceOptions {
  * are no devices on these networks, but a container could send a forged answer that points into the
  * cluster.
  */
-const CONTAINER_NETWORK = new RegExp(
-  `^(?:${[
-    ...[
-      'cni',
-      'flannel',
-      'cali',
-      'cilium',
-      'lxc',
-      'docker',
-      'br-',
-      'veth',
-      'virbr',
-      'tunl',
-      'vxlan',
-      'weave',
-      'ovn',
-      'antrea',
-    ],
-    ...['kube-', 'nodelocaldns', 'podman', 'nerdctl', 'lxdbr'],
-    // kubenet, Azure, Google and Amazon. Amazon's names end with a part of a hash; a network card
-    // can be `eni10np1`.
-    ...['cbr\\d', 'azv', 'gke', 'eni[0-9a-f]{11}$'],
-  ].join('|')})`,
-)
+const CONTAINER_NETWORKS = [
+  /^(cni|flannel|cali|cilium|lxc|docker|br-|veth|virbr|tunl|vxlan|weave|ovn|antrea)/,
+  /^(kube-|nodelocaldns|podman|nerdctl|lxdbr)/,
+  // kubenet, Azure, Google and Amazon. Amazon's names end with a part of a hash; a network card can
+  // be `eni10np1`.
+  /^(cbr\d|azv|gke|eni[0-9a-f]{11}$)/,
+]
 
 /**
  * The interfaces of this machine that can lead to devices.
@@ -67,7 +50,8 @@ export function machineInterfaces(
 ): MachineInterface[] {
   const found: MachineInterface[] = []
   for (const [name, addresses = []] of Object.entries(table)) {
-    const isUsual = !CONTAINER_NETWORK.test(name) && !addresses.some(({ internal }) => internal)
+    const isOfContainers = CONTAINER_NETWORKS.some((pattern) => pattern.test(name))
+    const isUsual = !isOfContainers && !addresses.some(({ internal }) => internal)
     if (only === undefined ? isUsual : only.includes(name)) found.push({ name, addresses })
   }
   return found
