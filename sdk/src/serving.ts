@@ -8,7 +8,7 @@ import {
   createLogger,
   type ProgramContext,
 } from '@akrijs/runtime/program'
-import { type DiscoveryServer, serveDiscovery } from './handler-server.js'
+import { serveDiscovery } from './handler-server.js'
 import { ServeMetrics } from './metrics.js'
 import { AGENT_SOCKET, keepRegistered } from './registration.js'
 import type {
@@ -75,20 +75,15 @@ export async function startServing(
     const { name, shared } = handler
     const common = { handler, log: log.child({ handler: name }), metrics: metrics.of(name) }
     const socket = path.join(directory, `${name}.sock`)
-    let server: DiscoveryServer
-    if (network === undefined) {
-      await makeRoomForSocket(socket)
-      server = await serveDiscovery({ ...common, address: `unix:${socket}` })
-      // Closing removes the socket's file before the last streams end. The path can belong to
-      // another process then.
-      closer.add(() => server.close())
-      // The agent can run as another user of the same group; other users have no access.
-      await chmod(socket, 0o660)
-    } else {
-      const address = `${network.host}:${network.port + index}`
-      server = await serveDiscovery({ ...common, address })
-      closer.add(() => server.close())
-    }
+    if (network === undefined) await makeRoomForSocket(socket)
+    const address =
+      network === undefined ? `unix:${socket}` : `${network.host}:${network.port + index}`
+    const server = await serveDiscovery({ ...common, address })
+    // Closing removes the socket's file before the last streams end. The path can belong to another
+    // process then.
+    closer.add(() => server.close())
+    // The agent can run as another user of the same group; other users have no access.
+    if (network === undefined) await chmod(socket, 0o660)
     const endpoint = network === undefined ? socket : `http://${network.host}:${server.port}`
     endpoints.set(name, endpoint)
     const registration = keepRegistered({
