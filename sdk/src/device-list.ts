@@ -10,12 +10,20 @@ export const MAX_ID_LENGTH = 2048
 /** The longest list, in bytes: the default limit of gRPC implementations for one message. */
 export const MAX_LIST_BYTES = 4 * 1024 * 1024
 
+/** A device with all optional members, in the mutable shape that the generated code encodes. */
+export interface CheckedDevice {
+  id: string
+  properties: { [name: string]: string }
+  mounts: { containerPath: string; hostPath: string; readOnly: boolean }[]
+  deviceSpecs: { containerPath: string; hostPath: string; permissions: string }[]
+}
+
 /**
  * Checks a list against the contract. Takes any value: at run time a handler is JavaScript.
  * @returns the list with all optional members
  * @throws InvalidDeviceListError naming the device and the rule
  */
-export function checkDeviceList(list: unknown): Required<Device>[] {
+export function checkDeviceList(list: unknown): CheckedDevice[] {
   if (!Array.isArray(list))
     throw new InvalidDeviceListError(`a device list is an array; this is ${typeOf(list)}`)
   const ids = new Set<string>()
@@ -38,14 +46,17 @@ export function checkDeviceList(list: unknown): Required<Device>[] {
   return devices
 }
 
-/** Whether two lists have equal devices; the order of devices and of properties does not count. */
+/**
+ * Whether two checked lists have equal devices. The order of devices and of properties does not
+ * count.
+ */
 export function equalDeviceLists(a: DeviceList, b: DeviceList): boolean {
   if (a.length !== b.length) return false
   const texts = new Map(a.map((device) => [device.id, canonical(device)]))
   return b.every((device) => texts.get(device.id) === canonical(device))
 }
 
-function checkDevice(entry: unknown, index: number): Required<Device> {
+function checkDevice(entry: unknown, index: number): CheckedDevice {
   if (!isRecord(entry))
     throw new InvalidDeviceListError(`device ${index} is ${typeOf(entry)}; it must be an object`)
   const { id } = entry
@@ -130,47 +141,21 @@ function checkPermissions(value: unknown, where: string, refuse: Refuse): string
   )
 }
 
-function encodedSize(devices: Required<Device>[]): number {
-  return DiscoverResponse.encode({ devices: devices.map(toWire) }).finish().length
+function encodedSize(devices: CheckedDevice[]): number {
+  return DiscoverResponse.encode({ devices }).finish().length
 }
 
-function largest(devices: Required<Device>[]): Required<Device> | undefined {
-  return devices.reduce<Required<Device> | undefined>(
+function largest(devices: readonly CheckedDevice[]): CheckedDevice | undefined {
+  return devices.reduce<CheckedDevice | undefined>(
     (best, device) =>
       best !== undefined && encodedSize([best]) >= encodedSize([device]) ? best : device,
     undefined,
   )
 }
 
-/** The mutable and complete shape that the generated code encodes. */
-export function toWire(device: Required<Device>): DiscoverResponse['devices'][number] {
-  return {
-    id: device.id,
-    properties: { ...device.properties },
-    mounts: device.mounts.map(({ containerPath, hostPath, readOnly = false }) => ({
-      containerPath,
-      hostPath,
-      readOnly,
-    })),
-    deviceSpecs: device.deviceSpecs.map((spec) => ({ ...spec })),
-  }
-}
-
-function canonical({ id, properties = {}, mounts = [], deviceSpecs = [] }: Device): string {
-  return JSON.stringify([
-    id,
-    Object.entries(properties).sort(([a], [b]) => (a < b ? -1 : 1)),
-    mounts.map(({ containerPath, hostPath, readOnly = false }) => [
-      containerPath,
-      hostPath,
-      readOnly,
-    ]),
-    deviceSpecs.map(({ containerPath, hostPath, permissions }) => [
-      containerPath,
-      hostPath,
-      permissions,
-    ]),
-  ])
+function canonical({ id, properties = {}, mounts, deviceSpecs }: Device): string {
+  const sorted = Object.entries(properties).sort(([a], [b]) => (a < b ? -1 : 1))
+  return JSON.stringify([id, sorted, mounts, deviceSpecs])
 }
 
 function typeOf(value: unknown): string {

@@ -1,12 +1,10 @@
 import { AkriError, aborted, Latest, type Logger, messageOf } from '@akrijs/runtime'
 import {
-  type Device,
-  type DeviceList,
   type DiscoveryHandler,
   type DiscoveryProperties,
   parseDetails,
 } from '@akrijs/runtime/handler'
-import { checkDeviceList, equalDeviceLists } from './device-list.js'
+import { type CheckedDevice, checkDeviceList, equalDeviceLists } from './device-list.js'
 import { HandlerFailedError } from './errors.js'
 
 export interface DiscoveryRequest {
@@ -32,7 +30,7 @@ export interface DiscoveryRequest {
 export async function* openDiscovery<Details>(
   handler: DiscoveryHandler<Details>,
   { details: text, properties, signal, log }: DiscoveryRequest,
-): AsyncGenerator<Required<Device>[], void, void> {
+): AsyncGenerator<CheckedDevice[], void, void> {
   if (signal.aborted) return
   const parsed = await untilAborted(detailsOf(handler, text), signal)
   if (parsed === undefined) return
@@ -40,7 +38,7 @@ export async function* openDiscovery<Details>(
   // The handler's signal. It is also aborted when the reader stops, or when the handler breaks the
   // contract.
   const stop = new AbortController()
-  const lists = new Latest<Required<Device>[]>()
+  const lists = new Latest<CheckedDevice[]>()
   const onAbort = () => {
     stop.abort(signal.reason)
     lists.end()
@@ -49,7 +47,7 @@ export async function* openDiscovery<Details>(
   if (signal.aborted) onAbort()
 
   const run = async () => {
-    let last: DeviceList | undefined
+    let last: CheckedDevice[] | undefined
     const push = (list: unknown) => {
       const checked = checkDeviceList(list)
       if (last === undefined || !equalDeviceLists(last, checked)) lists.push(checked)

@@ -9,7 +9,7 @@ import { Server, ServerCredentials, type ServerWritableStream, status } from '@g
 import { MAX_LIST_BYTES } from './device-list.js'
 import { openDiscovery } from './discovery.js'
 import type { HandlerMetrics } from './metrics.js'
-import { propertiesFromWire, responseToWire } from './wire.js'
+import { propertiesFromWire } from './wire.js'
 
 export interface DiscoveryServerOptions {
   readonly handler: DiscoveryHandler
@@ -103,7 +103,7 @@ async function answer(
       signal: gone.signal,
       log,
     })) {
-      await sent(call, responseToWire(list), gone.signal)
+      await sent(call, { devices: list }, gone.signal)
       metrics.lists.inc()
       metrics.devices.set(list.length)
     }

@@ -1,7 +1,7 @@
 import { type DiscoverResponse, DiscoveryHandlerClient } from '@akrijs/proto/discovery'
 import { Latest, messageOf } from '@akrijs/runtime'
 import type { DeviceList } from '@akrijs/runtime/handler'
-import { listFromWire, MAX_LIST_BYTES, propertiesToWire } from '@akrijs/sdk/host'
+import { checkDeviceList, MAX_LIST_BYTES, propertiesToWire } from '@akrijs/sdk/host'
 import { credentials, type ServiceError, status } from '@grpc/grpc-js'
 import {
   type DiscoverRequest,
@@ -58,7 +58,7 @@ export class RemoteEndpoint implements HandlerEndpoint {
     stream.on('data', (response: DiscoverResponse) => {
       answered = true
       try {
-        lists.push(listFromWire(response))
+        lists.push(checkDeviceList(response.devices))
       } catch (error) {
         lists.end(
           new DiscoveryFailedError('failed', `handler ${this.uid}: ${messageOf(error)}`, {
