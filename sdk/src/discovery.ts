@@ -6,6 +6,7 @@ import {
 } from '@akrijs/runtime/handler'
 import { type CheckedDevice, checkDeviceList, equalDeviceLists } from './device-list.js'
 import { HandlerFailedError } from './errors.js'
+import { untilAborted } from './until-aborted.js'
 
 export interface DiscoveryRequest {
   /** The text of `discoveryDetails`. */
@@ -32,19 +33,16 @@ export async function* openDiscovery<Details>(
   { details: text, properties, signal, log }: DiscoveryRequest,
 ): AsyncGenerator<CheckedDevice[], void, void> {
   if (signal.aborted) return
+  // A schema can take long, or never answer.
   const parsed = await untilAborted(detailsOf(handler, text), signal)
   if (parsed === undefined) return
   const { details } = parsed
-  // The handler's signal. It is also aborted when the reader stops, or when the handler breaks the
+  // The handler's signal is also aborted when the reader stops, or when the handler breaks the
   // contract.
   const stop = new AbortController()
+  const handlerSignal = AbortSignal.any([signal, stop.signal])
   const lists = new Latest<CheckedDevice[]>()
-  const onAbort = () => {
-    stop.abort(signal.reason)
-    lists.end()
-  }
-  signal.addEventListener('abort', onAbort, { once: true })
-  if (signal.aborted) onAbort()
+  void aborted(handlerSignal).then(() => lists.end())
 
   const run = async () => {
     let last: CheckedDevice[] | undefined
@@ -53,26 +51,26 @@ export async function* openDiscovery<Details>(
       if (last === undefined || !equalDeviceLists(last, checked)) lists.push(checked)
       last = checked
     }
-    for await (const list of handler.discover({ details, properties, signal: stop.signal, log })) {
-      if (stop.signal.aborted) return
+    const context = { details, properties, signal: handlerSignal, log }
+    for await (const list of handler.discover(context)) {
+      if (handlerSignal.aborted) return
       push(list)
       // Other work gets a turn, even if the handler yields without a pause.
       await new Promise((resolve) => setImmediate(resolve))
       // A resumed handler would miss the abort event if it starts to listen only now.
-      if (stop.signal.aborted) return
+      if (handlerSignal.aborted) return
     }
-    if (last === undefined && !stop.signal.aborted) push([])
+    if (last === undefined && !handlerSignal.aborted) push([])
   }
   // Not awaited at the end: a handler that ignores its signal must not delay the reader.
   run().catch((error: unknown) => {
-    if (stop.signal.aborted) return log.debug({ err: error }, 'handler ended')
+    if (handlerSignal.aborted) return log.debug({ err: error }, 'handler ended')
     lists.end(failureOf(handler, error))
   })
 
   try {
     yield* lists
   } finally {
-    signal.removeEventListener('abort', onAbort)
     stop.abort()
   }
 }
@@ -91,14 +89,4 @@ async function detailsOf<Details>(
 function failureOf(handler: { readonly name: string }, error: unknown): AkriError {
   if (AkriError.is(error)) return error
   return new HandlerFailedError(`handler ${handler.name} failed: ${messageOf(error)}`, error)
-}
-
-/** @returns undefined if the signal is aborted first: a schema can take long, or never answer */
-async function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
-  const over = new AbortController()
-  try {
-    return await Promise.race([promise, aborted(signal, over.signal).then(() => undefined)])
-  } finally {
-    over.abort()
-  }
 }

@@ -1,3 +1,4 @@
+import { promisify } from 'node:util'
 import {
   type DiscoverRequest,
   type DiscoverResponse,
@@ -9,6 +10,7 @@ import { Server, ServerCredentials, type ServerWritableStream, status } from '@g
 import { MAX_LIST_BYTES } from './device-list.js'
 import { openDiscovery } from './discovery.js'
 import type { HandlerMetrics } from './metrics.js'
+import { untilAborted } from './until-aborted.js'
 import { propertiesFromWire } from './wire.js'
 
 export interface DiscoveryServerOptions {
@@ -47,17 +49,12 @@ export async function serveDiscovery({
       streams.add(stream)
     },
   })
-  const port = await new Promise<number>((resolve, reject) => {
-    server.bindAsync(address, ServerCredentials.createInsecure(), (error, bound) => {
-      if (error)
-        reject(
-          new SocketUnusableError(
-            `handler ${handler.name} cannot listen on ${address}: ${error.message}`,
-            { cause: error },
-          ),
-        )
-      else resolve(bound)
-    })
+  const bind = promisify(server.bindAsync.bind(server))
+  const port = await bind(address, ServerCredentials.createInsecure()).catch((cause: unknown) => {
+    throw new SocketUnusableError(
+      `handler ${handler.name} cannot listen on ${address}: ${messageOf(cause)}`,
+      { cause },
+    )
   })
   return {
     port,
@@ -97,13 +94,13 @@ async function answer(
   try {
     const { discoveryDetails: details, discoveryProperties } = call.request
     const properties = propertiesFromWire(discoveryProperties)
-    for await (const list of openDiscovery(handler, {
-      details,
-      properties,
-      signal: gone.signal,
-      log,
-    })) {
-      await sent(call, { devices: list }, gone.signal)
+    const request = { details, properties, signal: gone.signal, log }
+    for await (const list of openDiscovery(handler, request)) {
+      if (gone.signal.aborted) break
+      // The back-pressure of `write` alone would queue 16 lists, and only the last of them would be
+      // current.
+      const sent = new Promise((resolve) => call.write({ devices: list }, resolve))
+      await untilAborted(sent, gone.signal)
       metrics.lists.inc()
       metrics.devices.set(list.length)
     }
@@ -130,24 +127,4 @@ export function statusOf(error: unknown): status {
   // A handler can also throw this error during a discovery.
   if (error.code === 'AKRI_ERR_INVALID_DETAILS') return status.INVALID_ARGUMENT
   return status.UNKNOWN
-}
-
-/**
- * Resolves when the message is sent, or the peer is gone. The back-pressure of `write` alone would
- * queue 16 lists, and only the last of them would be current.
- */
-function sent(
-  call: ServerWritableStream<DiscoverRequest, DiscoverResponse>,
-  response: DiscoverResponse,
-  signal: AbortSignal,
-): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve()
-    const done = () => {
-      signal.removeEventListener('abort', done)
-      resolve()
-    }
-    signal.addEventListener('abort', done, { once: true })
-    call.write(response, done)
-  })
 }

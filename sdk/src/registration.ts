@@ -1,6 +1,7 @@
 import { RegistrationClient } from '@akrijs/proto/discovery'
 import { Backoff, type Clock, type Logger, systemClock } from '@akrijs/runtime'
 import { connectivityState, credentials, Metadata } from '@grpc/grpc-js'
+import { untilAborted } from './until-aborted.js'
 
 /** The name of the agent's socket in the directory that the agent shares with handlers. */
 export const AGENT_SOCKET = 'agent-registration.sock'
@@ -77,11 +78,8 @@ export async function keepRegistered(options: RegistrationOptions): Promise<void
 /** Makes one connection attempt. @returns whether the channel has a connection */
 async function connected(client: RegistrationClient, signal: AbortSignal): Promise<boolean> {
   const channel = client.getChannel()
-  for (
-    let state = channel.getConnectivityState(true);
-    !signal.aborted;
-    state = channel.getConnectivityState(true)
-  ) {
+  while (!signal.aborted) {
+    const state = channel.getConnectivityState(true)
     if (state === connectivityState.READY) return true
     if (state === connectivityState.TRANSIENT_FAILURE || state === connectivityState.SHUTDOWN)
       return false
@@ -97,19 +95,15 @@ async function disconnected(client: RegistrationClient, signal: AbortSignal): Pr
   }
 }
 
-function stateChange(
+async function stateChange(
   client: RegistrationClient,
   from: connectivityState,
   signal: AbortSignal,
 ): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      signal.removeEventListener('abort', done)
-      resolve()
-    }
-    signal.addEventListener('abort', done, { once: true })
-    client.getChannel().watchConnectivityState(from, Number.POSITIVE_INFINITY, done)
-  })
+  const change = new Promise((resolve) =>
+    client.getChannel().watchConnectivityState(from, Number.POSITIVE_INFINITY, resolve),
+  )
+  await untilAborted(change, signal)
 }
 
 /** The time for the agent's answer, in milliseconds. */
