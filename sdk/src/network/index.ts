@@ -28,6 +28,7 @@ export {
   machineInterfaces,
   machineNetworks,
 } from './machine-interfaces.js'
+export { ProblemLog } from './problem-log.js'
 export { RefreshSchedule, type RefreshScheduleOptions } from './refresh-schedule.js'
 export { type Refusals, SenderBudget, type SenderBudgetOptions } from './sender-budget.js'
 export { type Datagram, UdpSocket, type UdpSocketOptions } from './udp-socket.js'

@@ -1,8 +1,7 @@
 import type { Logger } from '@akrijs/sdk'
-import { type Datagram, UdpSocket } from '@akrijs/sdk/network'
+import { type Datagram, ProblemLog, UdpSocket } from '@akrijs/sdk/network'
 import { DISCOVERY_GROUP, DISCOVERY_PORT } from './message.js'
 import type { ProbingInterface } from './network-interfaces.js'
-import { ProblemLog } from './problem-log.js'
 
 interface GroupSocket {
   readonly socket: UdpSocket

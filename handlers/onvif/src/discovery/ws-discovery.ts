@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { isIPv6 } from 'node:net'
-import { type Datagram, UdpSocket } from '@akrijs/sdk/network'
+import { type Datagram, ProblemLog, UdpSocket } from '@akrijs/sdk/network'
 import { OnvifMessageError } from '../errors.js'
 import { DatagramFilter, type DatagramFilterOptions } from './datagram-filter.js'
 import { GroupListener } from './group-listener.js'
@@ -15,7 +15,6 @@ import {
   PROBED_TYPES,
 } from './message.js'
 import { type ProbingInterface, probingInterfaces } from './network-interfaces.js'
-import { ProblemLog } from './problem-log.js'
 import {
   MULTICAST,
   type RetransmissionParameters,

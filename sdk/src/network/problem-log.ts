@@ -1,4 +1,4 @@
-import type { Logger } from '@akrijs/sdk'
+import type { Logger } from '@akrijs/runtime'
 
 /** Logs each problem once, until it is resolved. */
 export class ProblemLog {
