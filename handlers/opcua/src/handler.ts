@@ -4,6 +4,7 @@ import {
   FairQueue,
   HostNames,
   type Network,
+  ProblemLog,
   passesFilter,
   type ResolveHostName,
 } from '@akrijs/sdk/network'
@@ -76,15 +77,13 @@ export function defineOpcuaHandler({
         signal,
         clock,
       }
-      let [wasOverLimit, wasListFull] = [false, false]
+      const problems = new ProblemLog(log)
       for await (const list of serverLists()) {
         const candidates = await reach.withinAllowedNetworks(distinct(list).filter(mayPassFilter))
-        const isOverLimit = candidates.length > MAX_SERVERS
-        if (isOverLimit && !wasOverLimit) {
+        if (candidates.length > MAX_SERVERS) {
           const counts = { found: candidates.length, limit: MAX_SERVERS }
-          log.warn(counts, 'servers over the limit left out')
-        }
-        wasOverLimit = isOverLimit
+          problems.report('servers', counts, 'servers over the limit left out')
+        } else problems.resolve('servers')
         const servers = candidates.slice(0, MAX_SERVERS)
         await descriptions.update(servers, signal)
         const unique = await withoutDuplicates(
@@ -105,9 +104,10 @@ export function defineOpcuaHandler({
             }),
           ),
         )
-        if (leftOut > 0 && !wasListFull)
-          log.warn({ offered: devices.length, leftOut }, 'servers left out of a full device list')
-        wasListFull = leftOut > 0
+        if (leftOut > 0) {
+          const counts = { offered: devices.length, leftOut }
+          problems.report('list', counts, 'servers left out of a full device list')
+        } else problems.resolve('list')
         yield devices
       }
 
@@ -135,8 +135,7 @@ export function defineOpcuaHandler({
       }
 
       function announcedServers(): ServerLists {
-        const networks = allowedNetworks?.map(({ address, prefix }) => `${address}/${prefix}`)
-        const lists = browseServers({ log, signal, clock, allowedNetworks: networks })
+        const lists = browseServers({ log, signal, clock, allowedNetworks })
         const announced = atLeastEvery(lists, interval, { signal, clock })
         return mdnsMethod({ ...methodOptions, announced, reach })
       }

@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import type { Logger } from '@akrijs/sdk'
+import { readNetworks } from '@akrijs/sdk/network'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { alone } from '../../../../test/support/alone.js'
 import { Lan, type LanHost } from '../../test-peers/lan.js'
@@ -281,7 +282,7 @@ describe.skipIf(missing.length > 0)(`browsing over multicast${needs(missing)}`, 
     const [one, other] = [await lan.addHost(1), await lan.addHost(2)]
     const [lists, allowing] = [
       browse([one, other]),
-      browse([one, other], { allowedNetworks: ['10.193.2.0/24', '10.96.0.0/12'] }),
+      browse([one, other], { allowedNetworks: readNetworks(['10.193.2.0/24', '10.96.0.0/12']) }),
     ]
     await Promise.all([lists.next(), allowing.next()])
     const messages = ['10.193.1.2', '10.193.2.2', '10.96.0.1', '127.0.0.1'].map((address, index) =>

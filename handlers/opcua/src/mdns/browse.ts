@@ -1,11 +1,22 @@
-import { type Clock, type Logger, systemClock } from '@akrijs/sdk'
-import type { Datagram } from '@akrijs/sdk/network'
-import { Bell } from './bell.js'
+import { type Clock, Latest, type Logger, systemClock } from '@akrijs/sdk'
+import {
+  AllowedNetworks,
+  type Datagram,
+  type Network,
+  ProblemLog,
+  type UdpSocket,
+} from '@akrijs/sdk/network'
 import { encodeQuery } from './dns-encoder.js'
 import { type MdnsServer, mdnsServer, mergeServers } from './mdns-server.js'
 import { MessageReader } from './message-reader.js'
-import { type Family, MDNS_PORT, MulticastSocket } from './multicast-socket.js'
-import { type LocalInterface, localInterfaces, networkList } from './networks.js'
+import {
+  type Family,
+  MDNS_GROUPS,
+  MDNS_PORT,
+  openMulticastSocket,
+  socketInterface,
+} from './multicast-socket.js'
+import { type LocalInterface, localInterfaces } from './networks.js'
 import { QuestionSchedule } from './question-schedule.js'
 import { ServiceCache } from './service-cache.js'
 
@@ -15,11 +26,10 @@ export interface BrowseOptions {
   /** @default systemClock */
   readonly clock?: Clock
   /**
-   * The networks of acceptable addresses, such as `192.0.2.0/24`: a sender could announce any
-   * address. This machine and the metadata services of clouds are acceptable only if named.
+   * The networks of acceptable addresses: a sender could announce any address. This machine and the metadata services of clouds are acceptable only if named.
    * @default the networks of the interface that received the announcement
    */
-  readonly allowedNetworks?: readonly string[] | undefined
+  readonly allowedNetworks?: readonly Network[] | undefined
 }
 
 const SERVICE = ['_opcua-tcp', '_tcp', 'local']
@@ -55,14 +65,15 @@ export async function* browseServers(
   // The failure is thrown below.
   running.catch(() => undefined)
   try {
-    await clock.sleep(FIRST_LIST_MS, until).catch(() => undefined)
-    for (let previous: string | undefined; !until.aborted; ) {
+    let previous: string | undefined
+    for await (const _ of browser.changes) {
+      const waitMs = previous === undefined ? FIRST_LIST_MS : GATHER_MS
+      await clock.sleep(waitMs, until).catch(() => undefined)
+      if (until.aborted) return
       const servers = browser.servers()
       const current = JSON.stringify(servers)
       if (current !== previous) yield servers
       previous = current
-      await browser.changed.wait(until)
-      await clock.sleep(GATHER_MS, until).catch(() => undefined)
     }
   } finally {
     done.abort()
@@ -71,7 +82,7 @@ export async function* browseServers(
 }
 
 /** An interface and its received records, which stay valid for their time without the interface. */
-interface Network {
+interface BrowsedNetwork {
   local: LocalInterface | undefined
   readonly joined: Set<Family>
   readonly cache: ServiceCache
@@ -81,15 +92,16 @@ interface Network {
 class Browser {
   readonly #clock: Clock
   readonly #log: Logger
+  readonly #problems: ProblemLog
   readonly #only: readonly string[] | undefined
   readonly #reader: MessageReader
-  readonly #networks = new Map<string, Network>()
-  readonly #sockets = new Map<Family, MulticastSocket>()
+  readonly #networks = new Map<string, BrowsedNetwork>()
+  readonly #sockets = new Map<Family, UdpSocket>()
   readonly #reopenAt = new Map<Family, number>()
-  readonly #warned = new Set<string>()
-  readonly #work = new Bell()
-  /** Rings when the servers may have changed. */
-  readonly changed = new Bell()
+  /** Ends the wait for the next work. */
+  #wake = new AbortController()
+  /** Has a value when the servers may have changed. */
+  readonly changes = new Latest<void>()
 
   constructor(
     { clock, log, allowedNetworks }: BrowseOptions & { readonly clock: Clock },
@@ -97,12 +109,13 @@ class Browser {
   ) {
     this.#clock = clock
     this.#log = log
+    this.#problems = new ProblemLog(log)
     this.#only = interfaces
     this.#reader = new MessageReader({
       type: SERVICE,
-      allowed: allowedNetworks === undefined ? undefined : networkList(allowedNetworks),
+      allowed: allowedNetworks && new AllowedNetworks(allowedNetworks),
       onFlood: (sender) =>
-        this.#warnOnce('flood', { sender }, 'multicast messages over the limit dropped'),
+        this.#problems.report('flood', { sender }, 'multicast messages over the limit dropped'),
     })
   }
 
@@ -112,8 +125,12 @@ class Browser {
   }
 
   async run(signal: AbortSignal): Promise<void> {
+    signal.addEventListener('abort', () => this.#wake.abort(), { once: true })
+    // The first list comes even if there is no network.
+    this.changes.push()
     try {
       for (let interfacesAt = 0; !signal.aborted; ) {
+        this.#wake = new AbortController()
         await this.#openSockets()
         if (interfacesAt <= this.#clock.monotonicMs()) {
           this.#readInterfaces()
@@ -123,10 +140,11 @@ class Browser {
         const networks = [...this.#networks.values()]
         const next = Math.min(interfacesAt, ...networks.map((network) => this.#nextDue(network)))
         const ms = Math.max(0, next - this.#clock.monotonicMs())
-        await this.#work.wait(signal, { clock: this.#clock, ms })
+        await this.#clock.sleep(ms, this.#wake.signal).catch(() => undefined)
         await this.#clock.sleep(REST_MS, signal).catch(() => undefined)
       }
     } finally {
+      this.changes.end()
       for (const socket of this.#sockets.values()) socket.close()
     }
   }
@@ -142,12 +160,12 @@ class Browser {
         this.#removeSocket(family)
       }
       try {
-        this.#sockets.set(family, await MulticastSocket.open(family, { onDatagram, onBroken }))
-        this.#warned.delete(family)
+        this.#sockets.set(family, await openMulticastSocket(family, { onDatagram, onBroken }))
+        this.#problems.resolve(family)
         for (const network of this.#networks.values()) this.#join(network, family)
       } catch (error) {
         const fields = { family, port: MDNS_PORT, err: error }
-        this.#warnOnce(family, fields, 'multicast DNS port not opened')
+        this.#problems.report(family, fields, 'multicast DNS port not opened')
       }
     }
   }
@@ -155,16 +173,19 @@ class Browser {
   #removeSocket(family: Family): void {
     this.#sockets.delete(family)
     for (const { joined } of this.#networks.values()) joined.delete(family)
-    this.#work.ring()
+    this.#wake.abort()
   }
 
   #readInterfaces(): void {
     const present = new Map(localInterfaces(this.#only).map((local) => [local.name, local]))
     for (const [name, network] of this.#networks) {
       const local = present.get(name)
-      if (network.local !== undefined && local?.ipv4 !== network.local.ipv4)
-        this.#leave(network, 'IPv4')
-      if (network.local !== undefined && !local?.hasIpv6) this.#leave(network, 'IPv6')
+      for (const family of FAMILIES) {
+        const before = network.local && socketInterface(family, network.local)
+        const after = local && socketInterface(family, local)
+        if (before !== undefined && before !== after && network.joined.delete(family))
+          this.#sockets.get(family)?.leave(MDNS_GROUPS[family], before)
+      }
       network.local = local
       if (local === undefined && network.cache.nextDue(0) === Number.POSITIVE_INFINITY)
         this.#networks.delete(name)
@@ -181,17 +202,17 @@ class Browser {
     }
   }
 
-  #join(network: Network, family: Family): void {
+  #join(network: BrowsedNetwork, family: Family): void {
     const { local, joined } = network
     const socket = this.#sockets.get(family)
-    if (local === undefined || socket === undefined) return
-    if (family === 'IPv4' ? local.ipv4 === undefined : !local.hasIpv6) return
+    const via = local && socketInterface(family, local)
+    if (local === undefined || via === undefined || socket === undefined) return
     try {
-      const isNew = socket.join(local)
+      const isNew = socket.join(MDNS_GROUPS[family], via)
       if (!isNew && joined.has(family)) return
     } catch (error) {
       const fields = { interface: local.name, family, err: error }
-      this.#warnOnce(`${family} ${local.name}`, fields, 'multicast group not joined')
+      this.#problems.report(`${family} ${local.name}`, fields, 'multicast group not joined')
       return
     }
     joined.add(family)
@@ -199,36 +220,40 @@ class Browser {
     network.schedule.begin(this.#clock.monotonicMs())
   }
 
-  #leave({ local, joined }: Network, family: Family): void {
-    if (local !== undefined && joined.delete(family)) this.#sockets.get(family)?.leave(local)
-  }
-
   /** Removes expired records and sends due queries. */
-  async #update(network: Network): Promise<void> {
+  async #update(network: BrowsedNetwork): Promise<void> {
     const { local, cache, schedule } = network
     const now = this.#clock.monotonicMs()
     cache.expire(now)
     // A removed server may return soon, or a forged message may have removed it.
     if (cache.takeRemovals() > 0) schedule.begin(now)
     const { questions, knownAnswers } = cache.takeDueQuestions(now, schedule.takeDue(now))
-    this.changed.ring()
+    this.changes.push()
     if (cache.refused > 0)
-      this.#warnOnce('many', { refused: cache.refused }, 'announced servers over the limit ignored')
+      this.#problems.report(
+        'many',
+        { refused: cache.refused },
+        'announced servers over the limit ignored',
+      )
     for (const message of encodeQuery(questions, knownAnswers))
       for (const family of network.joined)
         if (local !== undefined) await this.#send(message, local, family)
   }
 
   async #send(message: Buffer, local: LocalInterface, family: Family): Promise<void> {
+    const group = family === 'IPv6' ? `${MDNS_GROUPS.IPv6}%${local.name}` : MDNS_GROUPS.IPv4
     try {
-      await this.#sockets.get(family)?.send(message, local)
+      // Each message is awaited: the socket has one interface for multicast at a time.
+      await this.#sockets
+        .get(family)
+        ?.send(message, MDNS_PORT, group, socketInterface(family, local))
     } catch (error) {
       // The interface or the socket went away. The schedule repeats the query.
       this.#log.debug({ interface: local.name, family, err: error }, 'query not sent')
     }
   }
 
-  #nextDue({ joined, cache, schedule }: Network): number {
+  #nextDue({ joined, cache, schedule }: BrowsedNetwork): number {
     return Math.min(
       joined.size > 0 ? schedule.dueAt : Number.POSITIVE_INFINITY,
       cache.nextDue(this.#clock.monotonicMs()),
@@ -242,12 +267,6 @@ class Browser {
     if (received === undefined) return
     const { local, records, sender } = received
     this.#networks.get(local.name)?.cache.take(records, sender, now)
-    this.#work.ring()
-  }
-
-  #warnOnce(key: string, fields: Readonly<Record<string, unknown>>, message: string): void {
-    if (this.#warned.has(key)) return
-    this.#warned.add(key)
-    this.#log.warn(fields, message)
+    this.#wake.abort()
   }
 }
