@@ -107,7 +107,8 @@ export class Conversation {
 
   #take(frame: Frame): Turn | undefined {
     const { type } = frame
-    if (type === 'ERR') throw errorOf(frame)
+    // OPC 10000-6, 7.1.2.5: the server ends the connection.
+    if (type === 'ERR') throw readFailure(new BinaryReader(frame.body), 'refused the request')
     if (this.#state === 'hello' && type === 'ACK') return this.#acknowledged(frame)
     if (this.#state === 'opening' && type === 'OPN') return this.#opened(frame)
     if (this.#state === 'requested' && type === 'MSG') return this.#chunk(frame)
@@ -205,7 +206,8 @@ export class Conversation {
     }
     this.#checkSequence(reader.uint32(), reader.uint32(), REQUEST_ID)
     const part = body.subarray(body.length - reader.remaining)
-    if (mark === 'A') throw abortOf(reader)
+    // OPC 10000-6, 6.7.3.
+    if (mark === 'A') throw readFailure(reader, 'aborted its response')
     this.#chunks.push(part)
     this.#bytes += part.length
     if (this.#chunks.length > this.#limits.chunks) {
@@ -271,23 +273,10 @@ function expectWhole(type: string, mark: string): void {
   if (mark !== 'F') throw new OpcuaProtocolError('unexpected-message', `${type} has several chunks`)
 }
 
-/** OPC 10000-6, 7.1.2.5: the server ends the connection. */
-function errorOf({ body }: Frame): OpcuaServiceError {
-  const { code, reason } = readFailure(new BinaryReader(body))
-  return new OpcuaServiceError(code, `the server refused the request: ${statusName(code)}${reason}`)
-}
-
-/** OPC 10000-6, 6.7.3: the server aborts its response. */
-function abortOf(reader: BinaryReader): OpcuaServiceError {
-  const { code, reason } = readFailure(reader)
-  return new OpcuaServiceError(
-    code,
-    `the server aborted its response: ${statusName(code)}${reason}`,
-  )
-}
-
-function readFailure(reader: BinaryReader): { readonly code: number; readonly reason: string } {
+/** @param what the action of the server, for the message */
+function readFailure(reader: BinaryReader, what: string): OpcuaServiceError {
   const code = reader.uint32()
   const text = reader.string().slice(0, 200)
-  return { code, reason: text === '' ? '' : `, ${JSON.stringify(text)}` }
+  const reason = text === '' ? '' : `, ${JSON.stringify(text)}`
+  return new OpcuaServiceError(code, `the server ${what}: ${statusName(code)}${reason}`)
 }

@@ -43,7 +43,6 @@ export interface ServerOnNetwork {
 
 /** A service that needs neither security nor a session. */
 export interface DiscoveryService<Answer> {
-  readonly name: string
   /** @param now milliseconds since 1970 */
   encodeRequest(endpointUrl: string, now: number): Buffer
   /** @throws OpcuaProtocolError, OpcuaServiceError */
@@ -58,67 +57,69 @@ export const findServers = findServersService((endpointUrl) => endpointUrl)
 /** FindServers without the URL of the request: a discovery server returns the registered URLs. */
 export const findServersAsRegistered = findServersService(() => null)
 
-function findServersService(
-  urlFor: (endpointUrl: string) => string | null,
-): DiscoveryService<ApplicationDescription[]> {
-  return {
-    name: 'FindServers',
-    encodeRequest: (endpointUrl, now) =>
-      // No filter by language or server.
-      writeRequestHeader(new BinaryWriter().nodeId(422), now)
-        .string(urlFor(endpointUrl))
-        .array([], String)
-        .array([], String)
-        .bytes(),
-    decodeResponse: (bytes, limits) => {
-      const reader = new BinaryReader(bytes, limits)
-      readResponseHeader(reader, 425, 'FindServers')
-      return reader.array(() => readApplication(reader))
-    },
-  }
+function findServersService(urlFor: (endpointUrl: string) => string | null) {
+  return service('FindServers', {
+    request: 422,
+    // No filter by language or server.
+    write: (writer, endpointUrl) =>
+      writer.string(urlFor(endpointUrl)).array([], String).array([], String),
+    response: 425,
+    read: (reader) => reader.array(() => readApplication(reader)),
+  })
 }
 
 /** OPC 10000-4, 5.5.4. */
-export const getEndpoints: DiscoveryService<EndpointDescription[]> = {
-  name: 'GetEndpoints',
-  encodeRequest: (endpointUrl, now) =>
-    // No filter by language or transport.
-    writeRequestHeader(new BinaryWriter().nodeId(428), now)
-      .string(endpointUrl)
-      .array([], String)
-      .array([], String)
-      .bytes(),
-  decodeResponse: (bytes, limits) => {
-    const reader = new BinaryReader(bytes, limits)
-    readResponseHeader(reader, 431, 'GetEndpoints')
-    return reader.array(() => readEndpoint(reader))
-  },
-}
+export const getEndpoints = service('GetEndpoints', {
+  request: 428,
+  // No filter by language or transport.
+  write: (writer, endpointUrl) => writer.string(endpointUrl).array([], String).array([], String),
+  response: 431,
+  read: (reader) => reader.array(() => readEndpoint(reader)),
+})
 
 /** The requested number of records, below the limit of array elements. */
 const MAX_RECORDS = 1000
 
 /** OPC 10000-4, 5.5.3. Only discovery servers with the multicast extension (LDS-ME) have it. */
-export const findServersOnNetwork: DiscoveryService<ServerOnNetwork[]> = {
-  name: 'FindServersOnNetwork',
-  encodeRequest: (_, now) =>
-    // All records from the first, with any capabilities.
-    writeRequestHeader(new BinaryWriter().nodeId(12_208), now)
-      .uint32(0)
-      .uint32(MAX_RECORDS)
-      .array([], String)
-      .bytes(),
-  decodeResponse: (bytes, limits) => {
-    const reader = new BinaryReader(bytes, limits)
-    readResponseHeader(reader, 12_209, 'FindServersOnNetwork')
+export const findServersOnNetwork = service('FindServersOnNetwork', {
+  request: 12_208,
+  // All records from the first, with any capabilities.
+  write: (writer) => writer.uint32(0).uint32(MAX_RECORDS).array([], String),
+  response: 12_209,
+  read: (reader) => {
     reader.dateTime()
-    return reader.array(() => {
-      reader.uint32()
-      const serverName = reader.string()
-      const discoveryUrl = reader.string()
-      return { serverName, discoveryUrl, serverCapabilities: reader.array(() => reader.string()) }
-    })
+    return reader.array(() => readServerOnNetwork(reader))
   },
+})
+
+/** The numbers of the two messages (OPC 10000-6, annex A), and what follows their headers. */
+interface Messages<Answer> {
+  readonly request: number
+  write(writer: BinaryWriter, endpointUrl: string): BinaryWriter
+  readonly response: number
+  read(reader: BinaryReader): Answer
+}
+
+function service<Answer>(
+  name: string,
+  { request, write, response, read }: Messages<Answer>,
+): DiscoveryService<Answer> {
+  return {
+    encodeRequest: (endpointUrl, now) =>
+      write(writeRequestHeader(new BinaryWriter().nodeId(request), now), endpointUrl).bytes(),
+    decodeResponse: (bytes, limits) => {
+      const reader = new BinaryReader(bytes, limits)
+      readResponseHeader(reader, response, name)
+      return read(reader)
+    },
+  }
+}
+
+function readServerOnNetwork(reader: BinaryReader): ServerOnNetwork {
+  reader.uint32() // recordId
+  const serverName = reader.string()
+  const discoveryUrl = reader.string()
+  return { serverName, discoveryUrl, serverCapabilities: reader.array(() => reader.string()) }
 }
 
 function readApplication(reader: BinaryReader): ApplicationDescription {
