@@ -54,11 +54,7 @@ export function chooseEndpoints(
   const usable = matching
     .filter((endpoint) => isUnsecured(endpoint) || isSecured(endpoint))
     .sort((a, b) => rank(b) - rank(a))
-  if (userToken === UserTokenType.anonymous) {
-    return usable.length > 0
-      ? { kind: 'endpoints', endpoints: usable }
-      : { kind: 'none', missing: 'security' }
-  }
+  if (userToken === UserTokenType.anonymous) return choiceOf(usable, 'security')
   const minimum =
     userToken === UserTokenType.password ? SecurityMode.signAndEncrypt : SecurityMode.sign
   const secure = usable.filter(
@@ -66,17 +62,18 @@ export function chooseEndpoints(
   )
   if (secure.length > 0) {
     const trusted = secure.filter(({ serverCertificate }) => isTrusted(serverCertificate))
-    return trusted.length > 0
-      ? { kind: 'endpoints', endpoints: trusted }
-      : { kind: 'none', missing: 'trust' }
+    return choiceOf(trusted, 'trust')
   }
-  const insecure =
-    userToken === UserTokenType.password && allowUnencryptedPasswords
-      ? usable.filter(isUnsecured)
-      : []
-  return insecure.length > 0
-    ? { kind: 'endpoints', endpoints: insecure }
-    : { kind: 'none', missing: 'security' }
+  const mayBeUnsecured = userToken === UserTokenType.password && allowUnencryptedPasswords
+  return choiceOf(mayBeUnsecured ? usable.filter(isUnsecured) : [], 'security')
+}
+
+/** @param missing what is missing if there is no endpoint */
+function choiceOf(
+  endpoints: readonly EndpointDescription[],
+  missing: 'security' | 'trust',
+): EndpointChoice {
+  return endpoints.length > 0 ? { kind: 'endpoints', endpoints } : { kind: 'none', missing }
 }
 
 function isUnsecured({ securityMode, securityPolicyUri }: EndpointDescription): boolean {
