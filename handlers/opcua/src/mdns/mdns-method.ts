@@ -1,10 +1,9 @@
 import type { Clock } from '@akrijs/sdk'
-import { inParallel, readNetwork } from '@akrijs/sdk/network'
-import { originOf, readEndpointUrl } from '../endpoint-url.js'
+import { inParallel } from '@akrijs/sdk/network'
 import { DiscoveryUrl, type DiscoveryUrlOptions } from '../find-servers/discovery-url.js'
 import type { OpcuaServer } from '../opcua-server.js'
 import type { Reach } from '../reach.js'
-import type { Target } from '../ua-tcp/client.js'
+import { urlByAddress } from '../ua-tcp/client.js'
 import type { MdnsServer } from './mdns-server.js'
 
 /** How often the handler calls an announced discovery server, in milliseconds. */
@@ -78,7 +77,9 @@ class CallableUrls {
     const { reach, clock, log } = this.#options
     const now = clock.monotonicMs()
     if (previous !== undefined && now - previous.at < CALL_MS) return previous
-    const url = urlByAddress(await reach.targetOf(server))
+    const target = await reach.targetOf(server)
+    // The resolver of the system does not know the names of multicast DNS.
+    const url = target && urlByAddress(target)
     if (url === undefined && (previous === undefined || previous.url !== undefined)) {
       const { discoveryUrl, addresses } = server
       log.info(
@@ -88,13 +89,4 @@ class CallableUrls {
     }
     return { url, at: now }
   }
-}
-
-/** The resolver of the system does not know the names of multicast DNS. */
-function urlByAddress(target: Target | undefined): string | undefined {
-  const host = target?.addresses.find((address) => readNetwork(address) !== undefined)
-  const url = target === undefined ? undefined : readEndpointUrl(target.endpointUrl)
-  return host === undefined || url === undefined
-    ? undefined
-    : `${originOf({ host, port: url.port })}${url.path}`
 }

@@ -12,10 +12,9 @@ import {
   RefreshSchedule,
 } from '@akrijs/sdk/network'
 import { type CertificateCredential, type Credential, serverCredentials } from '../credentials.js'
-import { originOf, readEndpointUrl } from '../endpoint-url.js'
 import { OpcuaSessionError, OpcuaUnreachableError } from '../errors.js'
 import type { ApplicationIdentity, OpcuaServer } from '../opcua-server.js'
-import { type CallOptions, callService, type Target } from '../ua-tcp/client.js'
+import { type CallOptions, callService, type Target, urlByAddress } from '../ua-tcp/client.js'
 import { type EndpointDescription, getEndpoints } from '../ua-tcp/discovery-services.js'
 import { type ClientIdentity, clientIdentity } from './client-identity.js'
 import { chooseEndpoints, UserTokenType } from './endpoint-choice.js'
@@ -151,7 +150,7 @@ export class ServerSessions {
   ): Promise<SessionResult> {
     const { allowUnencryptedPasswords = false, targetOf, timeouts } = this.#options
     const target = await targetOf(server)
-    const url = target && urlOf(target)
+    const url = target && urlByAddress(target)
     if (target === undefined || url === undefined)
       throw new OpcuaUnreachableError(
         'the server is outside the callable networks, or has no address for a URL',
@@ -203,12 +202,6 @@ function outcomeOf(
   if (missing === 'trust') return 'certificate-not-trusted'
   if (missing === 'security') return 'security-too-weak'
   return credential === undefined ? 'credential-wanted' : 'credential-refused'
-}
-
-/** The URL with an allowed address: the library must not resolve the host name again. */
-function urlOf({ addresses, port, endpointUrl }: Target): string | undefined {
-  const host = addresses.find((address) => !address.includes('%'))
-  return host && `${originOf({ host, port })}${readEndpointUrl(endpointUrl)?.path ?? ''}`
 }
 
 function distinctPolicies(endpoints: readonly EndpointDescription[]): EndpointDescription[] {
