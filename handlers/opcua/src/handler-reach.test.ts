@@ -3,7 +3,7 @@ import { readNetwork } from '@akrijs/sdk/network'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { application, type SimulatedServer } from '../test-peers/simulated-server.js'
 import { opcuaDetails } from './details.js'
-import { defineOpcuaHandler } from './handler.js'
+import { createOpcuaHandler } from './handler.js'
 import {
   clock,
   discoveryServer,
@@ -111,7 +111,7 @@ describe('the OPC UA handler, with host names and networks', () => {
         signal: stop.signal,
         log: silentLogger,
       }
-      const lists = defineOpcuaHandler({ clock, resolve }).discover(context)[Symbol.asyncIterator]()
+      const lists = createOpcuaHandler({ clock, resolve }).discover(context)[Symbol.asyncIterator]()
       const next = lists.next()
       await expect.poll(() => answers.length).toBeGreaterThan(0)
       stop.abort()

@@ -1,4 +1,10 @@
-import { type Clock, type DiscoveryHandler, defineDiscoveryHandler, fitIntoList } from '@akrijs/sdk'
+import {
+  type Clock,
+  type DiscoveryHandler,
+  defineDiscoveryHandler,
+  fitIntoList,
+  systemClock,
+} from '@akrijs/sdk'
 import {
   atLeastEvery,
   FairQueue,
@@ -27,8 +33,10 @@ const MAX_SERVERS = 1000
 /** Open sessions of all Configurations together. */
 const MAX_SESSIONS = 4
 
+/** For tests: other times, or another view of the network. */
 export interface OpcuaHandlerOptions {
-  readonly clock: Clock
+  /** @default systemClock */
+  readonly clock?: Clock
   /** How often the handler calls discovery URLs, in milliseconds or as a text. @default '10s' */
   readonly interval?: number | string
   /** Resolves host names. @default the resolver of the system */
@@ -39,12 +47,12 @@ export interface OpcuaHandlerOptions {
   readonly timeouts?: Pick<CallOptions, 'connectMs' | 'totalMs'>
 }
 
-/** Finds OPC UA servers by discovery URLs or by multicast DNS. */
-export function defineOpcuaHandler({
-  clock,
+/** A handler that finds OPC UA servers by discovery URLs or by multicast DNS. */
+export function createOpcuaHandler({
+  clock = systemClock,
   interval = '10s',
   ...options
-}: OpcuaHandlerOptions): DiscoveryHandler<OpcuaDetails> {
+}: OpcuaHandlerOptions = {}): DiscoveryHandler<OpcuaDetails> {
   const sessionQueue = new FairQueue({ atOnce: MAX_SESSIONS, perKey: 1 })
   return defineDiscoveryHandler({
     name: 'opcua',

@@ -1,7 +1,6 @@
-import { type DiscoveryHandler, systemClock } from '@akrijs/sdk'
-import type { OpcuaDetails } from './details.js'
-import { defineOpcuaHandler, type OpcuaHandlerOptions } from './handler.js'
+import { createOpcuaHandler } from './handler.js'
 
+export type { OpcuaDetails } from './details.js'
 export {
   OpcuaProtocolError,
   OpcuaServiceError,
@@ -9,13 +8,6 @@ export {
   OpcuaUnreachableError,
   OpcuaUrlError,
 } from './errors.js'
-export type { OpcuaDetails, OpcuaHandlerOptions }
-
-/** The OPC UA handler with other times or another view of the network, for tests. */
-export function createOpcuaHandler(
-  options: Partial<OpcuaHandlerOptions> = {},
-): DiscoveryHandler<OpcuaDetails> {
-  return defineOpcuaHandler({ clock: systemClock, ...options })
-}
+export { createOpcuaHandler, type OpcuaHandlerOptions } from './handler.js'
 
 export default createOpcuaHandler()

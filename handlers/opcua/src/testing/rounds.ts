@@ -4,7 +4,7 @@ import type { Network } from '@akrijs/sdk/network'
 import { ManualClock } from '@akrijs/sdk/testing'
 import { afterEach, beforeEach } from 'vitest'
 import { DISCOVERY_SERVER, endpoint, SimulatedServer } from '../../test-peers/simulated-server.js'
-import { defineOpcuaHandler, type OpcuaHandlerOptions } from '../handler.js'
+import { createOpcuaHandler, type OpcuaHandlerOptions } from '../handler.js'
 
 const ROUND_MS = 10_000
 /** The time limit for a host name, in milliseconds. */
@@ -73,7 +73,7 @@ export class Rounds {
 
   constructor(details: object, options: Partial<OpcuaHandlerOptions> = {}) {
     const ownNetworks = (): Network[] => []
-    const handler = defineOpcuaHandler({ clock, ownNetworks, timeouts: UNHURRIED, ...options })
+    const handler = createOpcuaHandler({ clock, ownNetworks, timeouts: UNHURRIED, ...options })
     const properties = new DiscoveryProperties()
     this.ended = this.#collect(
       openDiscovery(handler, {
