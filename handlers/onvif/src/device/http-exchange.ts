@@ -25,9 +25,8 @@ export interface CertificatePolicy {
 }
 
 interface HttpRequest {
-  readonly method: 'GET' | 'POST'
   readonly headers: Readonly<Record<string, string>>
-  readonly body?: string
+  readonly body: string
 }
 
 export interface HttpReply {
@@ -48,7 +47,7 @@ interface ExchangeOptions extends CertificatePolicy {
 const MAX_HEADER_BYTES = 16 * 1024
 
 /**
- * Sends one request on a new connection. A redirect is a reply, and is not followed.
+ * Posts one request on a new connection. A redirect is a reply, and is not followed.
  * @throws OnvifUnreachableError with the origin of the URL; the signal's reason
  */
 export async function exchange(
@@ -71,7 +70,7 @@ export async function exchange(
 
 function send(
   { url, address }: Destination,
-  { method, headers, body }: HttpRequest,
+  { headers, body }: HttpRequest,
   { maxBodyBytes, certificates, authorities }: ExchangeOptions,
   signal: AbortSignal,
 ): Promise<HttpReply> {
@@ -84,7 +83,7 @@ function send(
       host: address,
       port: url.port || (secure ? 443 : 80),
       path: `${url.pathname}${url.search}`,
-      method,
+      method: 'POST',
       // The connection is not kept: cameras accept few connections.
       agent: false,
       maxHeaderSize: MAX_HEADER_BYTES,
@@ -94,7 +93,7 @@ function send(
         host: url.host,
         connection: 'close',
         ...headers,
-        ...(body && { 'content-length': Buffer.byteLength(body) }),
+        'content-length': Buffer.byteLength(body),
       },
       signal,
     })

@@ -134,10 +134,9 @@ export class SoapSession {
     const { namespace, operation } = call
     const type = `application/soap+xml; charset=utf-8; action="${namespace}/${operation}"`
     const request = {
-      method: 'POST',
       headers: { 'content-type': type, ...headers },
       body: envelope(call, header),
-    } as const
+    }
     return exchange(to, request, { ...this.#options, maxBodyBytes: LONG_REPLY.maxBytes })
   }
 }
