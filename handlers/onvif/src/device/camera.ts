@@ -66,9 +66,9 @@ interface MediaProfile {
   readonly token: string
   readonly name: string
   /** An RTSP URI. */
-  readonly streamUri?: string
+  readonly streamUri?: string | undefined
   /** An HTTP URI of a JPEG picture. */
-  readonly snapshotUri?: string
+  readonly snapshotUri?: string | undefined
 }
 
 /**
@@ -81,8 +81,8 @@ export interface CameraFacts extends DeviceInformation {
    * `required`: it asks for a credential, and there is none. `refused`: it refused the credential.
    */
   readonly authentication: 'none' | 'accepted' | 'required' | 'refused'
-  readonly ipAddress?: string
-  readonly macAddress?: string
+  readonly ipAddress?: string | undefined
+  readonly macAddress?: string | undefined
   readonly scopes?: readonly string[]
   /** Only with `mediaProfiles`. */
   readonly profiles?: readonly MediaProfile[]
@@ -217,13 +217,9 @@ class Interview {
       const { token } = profile
       const streamUri = await this.#uri(to, service.getStreamUri(token), ['rtsp:', 'rtsps:'])
       const snapshotUri = await this.#uri(to, service.getSnapshotUri(token), ['http:', 'https:'])
-      const withUris = {
-        ...profile,
-        ...(streamUri !== undefined && { streamUri }),
-        ...(snapshotUri !== undefined && { snapshotUri }),
-      }
       const { profiles: read = [] } = this.#facts
-      this.#facts = { ...this.#facts, profiles: read.with(index, withUris) }
+      const withUris = read.with(index, { ...profile, streamUri, snapshotUri })
+      this.#facts = { ...this.#facts, profiles: withUris }
     }
     return profiles.length > 0
   }

@@ -24,55 +24,43 @@ export const GET_CAPABILITIES = operation('GetCapabilities', '<Category>All</Cat
 const MAX_SCOPES = 128
 
 export interface DeviceInformation {
-  readonly manufacturer?: string
-  readonly model?: string
-  readonly firmware?: string
-  readonly serialNumber?: string
-  readonly hardwareId?: string
+  readonly manufacturer?: string | undefined
+  readonly model?: string | undefined
+  readonly firmware?: string | undefined
+  readonly serialNumber?: string | undefined
+  readonly hardwareId?: string | undefined
 }
 
 /** Milliseconds since the epoch; undefined if the answer has no valid time. */
 export function readTime(response: XmlElement): number | undefined {
   const utc = response.find('SystemDateAndTime', 'UTCDateTime')
-  const number = (...path: readonly string[]) => {
-    const text = utc?.textOf(...path)
-    return text !== undefined && /^\d{1,4}$/.test(text) ? Number(text) : Number.NaN
-  }
-  const [year, month, day] = [
-    number('Date', 'Year'),
-    number('Date', 'Month'),
-    number('Date', 'Day'),
-  ]
-  const time = Date.UTC(
-    year,
-    month - 1,
-    day,
-    number('Time', 'Hour'),
-    number('Time', 'Minute'),
-    number('Time', 'Second'),
-  )
+  const numbers = (part: string, ...names: readonly string[]) =>
+    names.map((name) => {
+      const text = utc?.textOf(part, name) ?? ''
+      return /^\d{1,4}$/.test(text) ? Number(text) : Number.NaN
+    })
+  const [year = Number.NaN, month = Number.NaN, day] = numbers('Date', 'Year', 'Month', 'Day')
+  const [hour, minute, second] = numbers('Time', 'Hour', 'Minute', 'Second')
+  const time = Date.UTC(year, month - 1, day, hour, minute, second)
   // Date.UTC takes a year below 100 as a year of the last century.
   return year >= 1970 && !Number.isNaN(time) ? time : undefined
 }
 
 export function readInformation(response: XmlElement): DeviceInformation {
-  const text = (key: string, name: string) => {
-    const value = cameraText(response.textOf(name) ?? '')
-    return value === '' ? {} : { [key]: value }
-  }
+  const text = (name: string) => cameraText(response.textOf(name) ?? '') || undefined
   return {
-    ...text('manufacturer', 'Manufacturer'),
-    ...text('model', 'Model'),
-    ...text('firmware', 'FirmwareVersion'),
-    ...text('serialNumber', 'SerialNumber'),
-    ...text('hardwareId', 'HardwareId'),
+    manufacturer: text('Manufacturer'),
+    model: text('Model'),
+    firmware: text('FirmwareVersion'),
+    serialNumber: text('SerialNumber'),
+    hardwareId: text('HardwareId'),
   }
 }
 
 /** The first IPv4 address of the device, and the hardware address of the same interface. */
 export function readNetworkInterfaces(response: XmlElement): {
-  readonly ipAddress?: string
-  readonly macAddress?: string
+  readonly ipAddress?: string | undefined
+  readonly macAddress?: string | undefined
 } {
   const interfaces = response.all('NetworkInterfaces').map((element) => {
     const config = element.find('IPv4', 'Config')
@@ -84,13 +72,11 @@ export function readNetworkInterfaces(response: XmlElement): {
       macAddress: cameraText(element.textOf('Info', 'HwAddress') ?? '', 64) || undefined,
     }
   })
-  const first =
+  return (
     interfaces.find(({ ipAddress }) => ipAddress !== undefined) ??
-    interfaces.find(({ macAddress }) => macAddress)
-  return {
-    ...(first?.ipAddress !== undefined && { ipAddress: first.ipAddress }),
-    ...(first?.macAddress !== undefined && { macAddress: first.macAddress }),
-  }
+    interfaces.find(({ macAddress }) => macAddress !== undefined) ??
+    {}
+  )
 }
 
 export function readScopes(response: XmlElement): string[] {
