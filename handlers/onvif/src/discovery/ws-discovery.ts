@@ -15,12 +15,7 @@ import {
   PROBED_TYPES,
 } from './message.js'
 import { type ProbingInterface, probingInterfaces } from './network-interfaces.js'
-import {
-  MULTICAST,
-  type RetransmissionParameters,
-  retransmissions,
-  UNICAST,
-} from './retransmission.js'
+import { MULTICAST, retransmissions, UNICAST } from './retransmission.js'
 
 /** A device announced something about itself. */
 export interface DiscoveryEvent {
@@ -125,12 +120,12 @@ export class WsDiscovery {
   /** Sends a message and its repetitions. */
   async #send(
     bytes: Uint8Array,
-    parameters: RetransmissionParameters,
+    repeats: number,
     send: (bytes: Uint8Array) => Promise<unknown>,
   ): Promise<void> {
     const { clock, signal } = this.#options
     await send(bytes)
-    for (const delayMs of retransmissions(parameters, this.#random)) {
+    for (const delayMs of retransmissions(repeats, this.#random)) {
       await clock.sleep(delayMs, signal).catch(() => undefined)
       if (signal.aborted) return
       await send(bytes)

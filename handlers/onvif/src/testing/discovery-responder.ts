@@ -14,12 +14,7 @@ import {
   encodeHello,
   encodeProbeMatches,
 } from '../discovery/message.js'
-import {
-  MULTICAST,
-  type RetransmissionParameters,
-  retransmissions,
-  UNICAST,
-} from '../discovery/retransmission.js'
+import { MULTICAST, retransmissions, UNICAST } from '../discovery/retransmission.js'
 import { OnvifMessageError } from '../errors.js'
 import type { QualifiedName } from '../xml.js'
 
@@ -163,14 +158,14 @@ export class DiscoveryResponder {
 
   async #send(
     bytes: Uint8Array,
-    parameters: RetransmissionParameters,
+    repeats: number,
     { address, port } = { address: groupOf(this.#options.address), port: DISCOVERY_PORT },
   ): Promise<void> {
     const send = () => this.#sockets[0]?.send(bytes, port, address)
     await send()
     this.#ignoreErrorsOf(
       (async () => {
-        for (const delayMs of retransmissions(parameters)) {
+        for (const delayMs of retransmissions(repeats)) {
           await systemClock.sleep(delayMs, this.#stop.signal)
           await send()
         }
