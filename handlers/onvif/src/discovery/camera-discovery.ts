@@ -53,21 +53,18 @@ export async function* discoverCameras(
   options: CameraDiscoveryOptions,
 ): AsyncGenerator<readonly Camera[], void, void> {
   const stop = new AbortController()
+  const signal = AbortSignal.any([options.signal, stop.signal])
   // Each query and each repetition of a Probe listens to this signal.
-  setMaxListeners(0, stop.signal)
-  const onAbort = () => stop.abort(options.signal.reason)
-  options.signal.addEventListener('abort', onAbort, { once: true })
-  if (options.signal.aborted) onAbort()
-  const discovery = new CameraDiscovery({ ...options, signal: stop.signal })
+  setMaxListeners(0, signal)
+  const discovery = new CameraDiscovery({ ...options, signal })
   const running = discovery.run()
   try {
     for await (const _ of discovery.changes) {
-      await options.clock.sleep(GATHER_MS, stop.signal).catch(() => undefined)
-      if (stop.signal.aborted) return
+      await options.clock.sleep(GATHER_MS, signal).catch(() => undefined)
+      if (signal.aborted) return
       yield discovery.cameras
     }
   } finally {
-    options.signal.removeEventListener('abort', onAbort)
     stop.abort()
     await running
   }
