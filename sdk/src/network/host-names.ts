@@ -146,24 +146,21 @@ export class HostNames {
   }
 
   async #answer(name: Name): Promise<void> {
-    const answer = await this.#addressesOf(name.host)
+    let addresses: readonly string[] = []
+    let problem = new HostNameError(name.host, 'it has no address')
+    try {
+      addresses = await this.#resolve(name.host)
+    } catch (error) {
+      problem = new HostNameError(name.host, messageOf(error), { cause: error })
+    }
     const now = this.#clock.monotonicMs()
     name.answeredAt = now
-    if (answer instanceof HostNameError) {
-      name.problem = answer
-      if (now - name.resolvedAt >= REMEMBERED_MS) name.addresses = []
-    } else {
-      name.addresses = answer
+    if (addresses.length > 0) {
+      name.addresses = addresses
       name.resolvedAt = now
-    }
-  }
-
-  async #addressesOf(host: string): Promise<readonly string[] | HostNameError> {
-    try {
-      const addresses = await this.#resolve(host)
-      return addresses.length > 0 ? addresses : new HostNameError(host, 'it has no address')
-    } catch (error) {
-      return new HostNameError(host, messageOf(error), { cause: error })
+    } else {
+      name.problem = problem
+      if (now - name.resolvedAt >= REMEMBERED_MS) name.addresses = []
     }
   }
 
