@@ -29,12 +29,8 @@ export interface DiscoveryServer {
   close(): Promise<void>
 }
 
-export async function serveDiscovery({
-  handler,
-  address,
-  log,
-  metrics,
-}: DiscoveryServerOptions): Promise<DiscoveryServer> {
+export async function serveDiscovery(options: DiscoveryServerOptions): Promise<DiscoveryServer> {
+  const { handler, address } = options
   const closing = new AbortController()
   const streams = new Set<Promise<void>>()
   const server = new Server({
@@ -43,9 +39,7 @@ export async function serveDiscovery({
   })
   server.addService(DiscoveryHandlerService, {
     discover: (call: ServerWritableStream<DiscoverRequest, DiscoverResponse>) => {
-      const stream = answer(call, handler, closing.signal, log, metrics).finally(() =>
-        streams.delete(stream),
-      )
+      const stream = answer(call, options, closing.signal).finally(() => streams.delete(stream))
       streams.add(stream)
     },
   })
@@ -78,10 +72,8 @@ const GRACE_MS = 500
 
 async function answer(
   call: ServerWritableStream<DiscoverRequest, DiscoverResponse>,
-  handler: DiscoveryHandler,
+  { handler, log, metrics }: DiscoveryServerOptions,
   closing: AbortSignal,
-  log: Logger,
-  metrics: HandlerMetrics,
 ): Promise<void> {
   const gone = new AbortController()
   void aborted(closing, gone.signal).then(() => gone.abort())
@@ -121,7 +113,7 @@ async function answer(
 }
 
 /** The gRPC status for a failure; the agent reads the kind of the failure from it. */
-export function statusOf(error: unknown): status {
+function statusOf(error: unknown): status {
   if (!AkriError.is(error)) return status.UNKNOWN
   if (error.code === 'AKRI_ERR_INVALID_DEVICE_LIST') return status.INTERNAL
   // A handler can also throw this error during a discovery.
