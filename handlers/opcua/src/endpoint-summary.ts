@@ -2,17 +2,9 @@ import { createHash } from 'node:crypto'
 import type { ApplicationIdentity } from './opcua-server.js'
 import { ApplicationType, type EndpointDescription } from './ua-tcp/discovery-services.js'
 
-const MODES = new Map([
-  [1, 'None'],
-  [2, 'Sign'],
-  [3, 'SignAndEncrypt'],
-])
-const USER_TOKENS = new Map([
-  [0, 'Anonymous'],
-  [1, 'UserName'],
-  [2, 'Certificate'],
-  [3, 'IssuedToken'],
-])
+/** By their numbers on the wire (OPC 10000-4, 7.20 and 7.40). */
+const MODES = [undefined, 'None', 'Sign', 'SignAndEncrypt'] as const
+const USER_TOKENS = ['Anonymous', 'UserName', 'Certificate', 'IssuedToken'] as const
 const POLICY_PREFIX = 'http://opcfoundation.org/UA/SecurityPolicy#'
 /** The limit of each list of names; OPC 10000-7 has some fifteen policies. */
 const MAX_NAMES = 20
@@ -35,27 +27,17 @@ export interface EndpointSummary {
 /** Summarizes an answer to GetEndpoints. Only endpoints with the UA-TCP transport count. */
 export function summarize(endpoints: readonly EndpointDescription[]): EndpointSummary {
   const uaTcp = endpoints.filter(({ endpointUrl }) => /^opc\.tcp:/i.test(endpointUrl))
-  const server = uaTcp.find(
-    ({ server: { applicationType } }) => applicationType === ApplicationType.server,
-  )?.server
+  const isServer = ({ server }: EndpointDescription) =>
+    server.applicationType === ApplicationType.server
+  const server = uaTcp.find(isServer)?.server
+  const userTokenTypes = uaTcp.flatMap((endpoint) => endpoint.userTokenTypes)
   return {
     ...(server && { application: identityOf(server) }),
-    securityPolicies: sorted(
-      uaTcp.flatMap(({ securityPolicyUri }) => policyName(securityPolicyUri) ?? []),
-      MAX_NAMES,
-    ),
-    securityModes: sorted(
-      uaTcp.flatMap(({ securityMode }) => MODES.get(securityMode) ?? []),
-      MAX_NAMES,
-    ),
-    userTokens: sorted(
-      uaTcp.flatMap(({ userTokenTypes }) =>
-        userTokenTypes.flatMap((type) => USER_TOKENS.get(type) ?? []),
-      ),
-      MAX_NAMES,
-    ),
+    securityPolicies: sorted(uaTcp.map(({ securityPolicyUri }) => policyName(securityPolicyUri))),
+    securityModes: sorted(uaTcp.map(({ securityMode }) => MODES[securityMode])),
+    userTokens: sorted(userTokenTypes.map((type) => USER_TOKENS[type])),
     certificateThumbprints: sorted(
-      uaTcp.flatMap(({ serverCertificate }) => thumbprint(serverCertificate) ?? []),
+      uaTcp.map(({ serverCertificate }) => thumbprint(serverCertificate)),
       MAX_CERTIFICATES,
     ),
   }
@@ -69,8 +51,9 @@ function identityOf({
   return { applicationUri, productUri, applicationName }
 }
 
-function sorted(names: readonly string[], limit: number): string[] {
-  return [...new Set(names)].sort().slice(0, limit)
+function sorted(names: readonly (string | undefined)[], limit = MAX_NAMES): string[] {
+  const distinct = new Set(names.filter((name) => name !== undefined))
+  return [...distinct].sort().slice(0, limit)
 }
 
 function policyName(uri: string): string | undefined {

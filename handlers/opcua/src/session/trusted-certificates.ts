@@ -37,13 +37,12 @@ export class TrustedCertificates {
     for (const [index, certificate] of chain.entries()) {
       const isIssuer = index > 0
       if (!isValidAt(certificate, now) || (isIssuer && !certificate.ca)) return false
-      if (this.#trusted.some(({ raw }) => raw.equals(certificate.raw))) return true
-      if (
-        this.#trusted.some(
-          (issuer) => issuer.ca && isValidAt(issuer, now) && hasIssued(issuer, certificate),
-        )
+      const isTrusted = this.#trusted.some(
+        (trusted) =>
+          trusted.raw.equals(certificate.raw) ||
+          (trusted.ca && isValidAt(trusted, now) && hasIssued(trusted, certificate)),
       )
-        return true
+      if (isTrusted) return true
       const next = chain[index + 1]
       if (next === undefined || !hasIssued(next, certificate)) return false
     }
