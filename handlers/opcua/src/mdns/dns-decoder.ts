@@ -33,13 +33,8 @@ const MAX_STRINGS = 64
 /** Whether a message has the header of a valid response, and not of a query or an error. */
 export function isResponse(message: Buffer): boolean {
   if (message.length < HEADER || message.length > MAX_MESSAGE) return false
-  const flags = message.readUInt16BE(2)
-  const [isAnswer, opcode, responseCode] = [
-    (flags & 0x8000) !== 0,
-    (flags >> 11) & 0xf,
-    flags & 0xf,
-  ]
-  return isAnswer && opcode === 0 && responseCode === 0
+  // A response, with the opcode 0 and the response code 0.
+  return (message.readUInt16BE(2) & 0xf80f) === 0x8000
 }
 
 /**
@@ -64,12 +59,9 @@ function readRecords(message: Buffer, type: DnsName | undefined): DnsRecord[] {
   let offset = HEADER
   for (let left = questions ?? 0; left > 0; left--) offset = endOfName(message, offset) + 4
   const records: DnsRecord[] = []
+  const total = counts.reduce((sum, count) => sum + count, 0)
   // The size of the message bounds this loop: a wrong count ends in a RangeError.
-  for (
-    let left = counts.reduce((sum, count) => sum + count, 0);
-    left > 0 && records.length < MAX_RECORDS;
-    left--
-  ) {
+  for (let left = total; left > 0 && records.length < MAX_RECORDS; left--) {
     const owner = offset
     const end = endOfName(message, owner)
     const recordType = message.readUInt16BE(end)

@@ -81,10 +81,7 @@ interface DueQuestions {
  */
 export class ServiceCache {
   readonly #type: DnsName
-  readonly #typeKey: string
-  readonly #maxServices: number
-  readonly #maxServicesOfSender: number
-  readonly #random: () => number
+  readonly #limits: Required<ServiceCacheLimits>
   readonly #services = new Map<string, Service>()
   readonly #hosts: HostCache
   readonly #countOfSender = new Map<string, number>()
@@ -93,20 +90,10 @@ export class ServiceCache {
   #removals = 0
 
   /** @param type such as `_opcua-tcp._tcp.local` */
-  constructor(
-    type: DnsName,
-    {
-      maxServices = 1000,
-      maxServicesOfSender = 200,
-      random = Math.random,
-    }: ServiceCacheLimits = {},
-  ) {
+  constructor(type: DnsName, limits: ServiceCacheLimits = {}) {
     this.#type = type
-    this.#typeKey = nameKey(type)
-    this.#maxServices = maxServices
-    this.#maxServicesOfSender = maxServicesOfSender
-    this.#random = random
-    this.#hosts = new HostCache(random)
+    this.#limits = { maxServices: 1000, maxServicesOfSender: 200, random: Math.random, ...limits }
+    this.#hosts = new HostCache(this.#limits.random)
   }
 
   /** Takes the records of one message; `now` in milliseconds. */
@@ -174,7 +161,7 @@ export class ServiceCache {
       }
     }
     for (const { name, type } of this.#hosts.takeDueQuestions(now)) ask(name, type)
-    const knownAnswers = questions.has(`PTR ${this.#typeKey}`) ? this.#knownAnswers(now) : []
+    const knownAnswers = questions.has(`PTR ${nameKey(this.#type)}`) ? this.#knownAnswers(now) : []
     return { questions: [...questions.values()], knownAnswers }
   }
 
@@ -212,8 +199,9 @@ export class ServiceCache {
   }
 
   #add(key: string, service: Service): void {
+    const { maxServices, maxServicesOfSender } = this.#limits
     const ofSender = this.#countOf(service.sender)
-    if (this.#services.size < this.#maxServices && ofSender < this.#maxServicesOfSender) {
+    if (this.#services.size < maxServices && ofSender < maxServicesOfSender) {
       this.#services.set(key, service)
       this.#countOfSender.set(service.sender, ofSender + 1)
     } else this.refused++
@@ -313,7 +301,7 @@ export class ServiceCache {
   }
 
   #lease({ ttl, sender, now }: Received): Lease {
-    return new Lease({ ttl, sender, now, random: this.#random })
+    return new Lease({ ttl, sender, now, random: this.#limits.random })
   }
 
   /**
