@@ -143,9 +143,7 @@ function rootOf(text: string, maxDepth: number): Ordered {
   } catch (error) {
     throw OnvifXmlError.is(error)
       ? error
-      : new OnvifXmlError(shortened(`not XML: ${messageOf(error)}`), {
-          cause: error,
-        })
+      : new OnvifXmlError(shortened(`not XML: ${messageOf(error)}`), { cause: error })
   }
   const [root, ...others] = parts.filter((part) => part[TEXT] === undefined)
   if (root === undefined || others.length > 0)
@@ -197,11 +195,7 @@ function checkMarkup(text: string, { maxElements = 4000, maxAttributes = 2000 }:
 }
 
 function decode(bytes: Uint8Array): string {
-  const start = Buffer.from(
-    bytes.buffer,
-    bytes.byteOffset,
-    Math.min(bytes.byteLength, 128),
-  ).toString('latin1')
+  const start = Buffer.from(bytes.subarray(0, 128)).toString('latin1')
   const mark = start.startsWith('\xff\xfe')
     ? 'utf-16le'
     : start.startsWith('\xfe\xff')

@@ -139,10 +139,10 @@ class CameraDiscovery {
   async #queriesDone(): Promise<void> {
     const { clock, signal } = this.#options
     const done = new AbortController()
-    signal.addEventListener('abort', () => done.abort(), { signal: done.signal })
+    const over = AbortSignal.any([signal, done.signal])
     await Promise.race([
       this.#queries.idle(),
-      clock.sleep(FIRST_LIST_MS, done.signal).catch(() => undefined),
+      clock.sleep(FIRST_LIST_MS, over).catch(() => undefined),
     ])
     done.abort()
   }

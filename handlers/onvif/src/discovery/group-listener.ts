@@ -114,7 +114,7 @@ export class GroupListener {
 }
 
 /** One socket serves all interfaces by IPv4. By IPv6, each interface has a group of its own. */
-function groupAddress({ family, name }: ProbingInterface): string {
+export function groupAddress({ family, name }: ProbingInterface): string {
   return family === 'IPv4' ? DISCOVERY_GROUP.IPv4 : `${DISCOVERY_GROUP.IPv6}%${name}`
 }
 

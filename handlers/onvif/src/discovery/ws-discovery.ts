@@ -3,10 +3,9 @@ import { isIPv6 } from 'node:net'
 import { type Datagram, ProblemLog, UdpSocket } from '@akrijs/sdk/network'
 import { OnvifMessageError } from '../errors.js'
 import { DatagramFilter, type DatagramFilterOptions } from './datagram-filter.js'
-import { GroupListener } from './group-listener.js'
+import { GroupListener, groupAddress } from './group-listener.js'
 import {
   type Announcement,
-  DISCOVERY_GROUP,
   DISCOVERY_PORT,
   type DiscoveryMessage,
   decodeMessage,
@@ -134,9 +133,8 @@ export class WsDiscovery {
 
   async #sendToGroup(on: ProbingInterface, socket: UdpSocket, bytes: Uint8Array): Promise<void> {
     if (this.#probing.get(on.key)?.socket !== socket) return
-    const group = on.family === 'IPv4' ? DISCOVERY_GROUP.IPv4 : `${DISCOVERY_GROUP.IPv6}%${on.name}`
     try {
-      await socket.send(bytes, DISCOVERY_PORT, group)
+      await socket.send(bytes, DISCOVERY_PORT, groupAddress(on))
     } catch (error) {
       this.#lose(on, error)
     }
