@@ -3,17 +3,14 @@ import { describe, expect, it } from 'vitest'
 import { fuzz } from '../../../../test/support/fuzz.js'
 import { processorMs } from '../../../../test/support/processor-ms.js'
 import { OnvifMessageError } from '../errors.js'
-import { parseXml, type XmlElement } from '../xml.js'
 import {
   type AnnouncementText,
-  decodeMessage,
   encodeBye,
   encodeHello,
-  encodeProbe,
   encodeProbeMatches,
-  isOnvifDevice,
-  PROBED_TYPES,
-} from './message.js'
+} from '../testing/device-messages.js'
+import { parseXml, type XmlElement } from '../xml.js'
+import { decodeMessage, encodeProbe, isOnvifDevice, PROBED_TYPES } from './message.js'
 
 const { parameters, timeoutMs } = fuzz({ runs: 2000 })
 

@@ -35,15 +35,6 @@ export type DiscoveryMessage =
 export const PROBED_TYPES = ['dn:NetworkVideoTransmitter', 'tds:Device'] as const
 type ProbedType = (typeof PROBED_TYPES)[number]
 
-/** An announcement to write. Its types have the prefixes `dn` and `tds`. */
-export interface AnnouncementText {
-  readonly uuid: string
-  readonly types: readonly string[]
-  readonly scopes: readonly string[]
-  readonly xAddrs: readonly string[]
-  readonly metadataVersion: number
-}
-
 /** Limits of one message. The rest of a longer list is not read. */
 const MAX_MATCHES = 64
 const MAX_TYPES = 32
@@ -112,29 +103,9 @@ function bareUuid(address: string): string {
     .replace(/^uuid:/, '')
 }
 
-/** @param messageId a UUID; repetitions of a Probe have the same */
+/** @param messageId as for {@link encodeMessage} */
 export function encodeProbe(messageId: string, type: ProbedType): Buffer {
-  return envelope(messageId, 'Probe', `<d:Probe><d:Types>${type}</d:Types></d:Probe>`)
-}
-
-/** @param relatesTo the MessageID as the Probe has it */
-export function encodeProbeMatches(
-  messageId: string,
-  relatesTo: string,
-  matches: readonly AnnouncementText[],
-): Buffer {
-  const body = matches
-    .map((match) => `<d:ProbeMatch>${announcementText(match)}</d:ProbeMatch>`)
-    .join('')
-  return envelope(messageId, 'ProbeMatches', `<d:ProbeMatches>${body}</d:ProbeMatches>`, relatesTo)
-}
-
-export function encodeHello(messageId: string, announcement: AnnouncementText): Buffer {
-  return envelope(messageId, 'Hello', `<d:Hello>${announcementText(announcement)}</d:Hello>`)
-}
-
-export function encodeBye(messageId: string, uuid: string): Buffer {
-  return envelope(messageId, 'Bye', `<d:Bye>${endpointReference(uuid)}</d:Bye>`)
+  return encodeMessage(messageId, 'Probe', `<d:Probe><d:Types>${type}</d:Types></d:Probe>`)
 }
 
 const NAMESPACES = {
@@ -190,7 +161,16 @@ function words(text = ''): string[] {
   return text.split(/\s+/).filter((word) => word !== '')
 }
 
-function envelope(messageId: string, action: string, body: string, relatesTo?: string): Buffer {
+/**
+ * @param messageId a UUID; repetitions of a message have the same
+ * @param relatesTo the MessageID of the message that is answered, as it was written
+ */
+export function encodeMessage(
+  messageId: string,
+  action: string,
+  body: string,
+  relatesTo?: string,
+): Buffer {
   const answers =
     relatesTo === undefined ? '' : `<a:RelatesTo>${escapeXml(relatesTo)}</a:RelatesTo>`
   const to = relatesTo === undefined ? EVERY_DEVICE : ANONYMOUS
@@ -201,21 +181,4 @@ function envelope(messageId: string, action: string, body: string, relatesTo?: s
   return Buffer.from(
     `<?xml version="1.0" encoding="UTF-8"?>\n<s:Envelope${DECLARED}><s:Header>${header}</s:Header><s:Body>${body}</s:Body></s:Envelope>`,
   )
-}
-
-function announcementText({
-  uuid,
-  types,
-  scopes,
-  xAddrs,
-  metadataVersion,
-}: AnnouncementText): string {
-  return (
-    `${endpointReference(uuid)}<d:Types>${escapeXml(types.join(' '))}</d:Types><d:Scopes>${escapeXml(scopes.join(' '))}</d:Scopes>` +
-    `<d:XAddrs>${escapeXml(xAddrs.join(' '))}</d:XAddrs><d:MetadataVersion>${metadataVersion}</d:MetadataVersion>`
-  )
-}
-
-function endpointReference(uuid: string): string {
-  return `<a:EndpointReference><a:Address>urn:uuid:${escapeXml(uuid)}</a:Address></a:EndpointReference>`
 }

@@ -5,18 +5,20 @@ import os from 'node:os'
 import { systemClock } from '@akrijs/sdk'
 import { type Datagram, UdpSocket } from '@akrijs/sdk/network'
 import {
-  type AnnouncementText,
   DISCOVERY_GROUP,
   DISCOVERY_PORT,
   type DiscoveryMessage,
   decodeMessage,
-  encodeBye,
-  encodeHello,
-  encodeProbeMatches,
 } from '../discovery/message.js'
 import { MULTICAST, retransmissions, UNICAST } from '../discovery/retransmission.js'
 import { OnvifMessageError } from '../errors.js'
 import type { QualifiedName } from '../xml.js'
+import {
+  type AnnouncementText,
+  encodeBye,
+  encodeHello,
+  encodeProbeMatches,
+} from './device-messages.js'
 
 /** The faults of a camera's discovery. They may change at any time. */
 export interface DiscoveryFaults {

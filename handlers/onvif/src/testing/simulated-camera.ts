@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { AnnouncementText } from '../discovery/message.js'
+import type { AnnouncementText } from './device-messages.js'
 import { DeviceService, type DeviceServiceOptions } from './device-service.js'
 import { type DiscoveryFaults, DiscoveryResponder } from './discovery-responder.js'
 

@@ -1,12 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
 import { UdpSocket } from '@akrijs/sdk/network'
-import {
-  type AnnouncementText,
-  DISCOVERY_GROUP,
-  DISCOVERY_PORT,
-  encodeHello,
-} from '../../discovery/message.js'
+import { DISCOVERY_GROUP, DISCOVERY_PORT } from '../../discovery/message.js'
+import { type AnnouncementText, encodeHello } from '../device-messages.js'
 
 /**
  * The announcement of a camera at an address of the loopback interface. Nothing listens at its URL.
