@@ -1,5 +1,5 @@
 import type { Clock } from '@akrijs/sdk'
-import { inParallel } from '@akrijs/sdk/network'
+import { inParallel, RefreshSchedule } from '@akrijs/sdk/network'
 import { DiscoveryUrl, type DiscoveryUrlOptions } from '../find-servers/discovery-url.js'
 import type { OpcuaServer } from '../opcua-server.js'
 import type { Reach } from '../reach.js'
@@ -24,12 +24,33 @@ interface MdnsMethodOptions extends DiscoveryUrlOptions {
 export async function* mdnsMethod(
   options: MdnsMethodOptions,
 ): AsyncGenerator<readonly OpcuaServer[], void, void> {
-  const { announced, signal, clock } = options
+  const { announced, reach, signal, clock, log } = options
   const calls = new Map<string, { readonly url: DiscoveryUrl; dueAt: number }>()
-  const callable = new CallableUrls(options)
+  // Lists may come often: the decision whether a URL may be called is valid for a while.
+  const callableUrls = new RefreshSchedule<string | undefined>({
+    clock,
+    refreshMs: CALL_MS,
+    retryMs: CALL_MS,
+    maxRefreshes: MAX_DISCOVERY_SERVERS,
+  })
   for await (const servers of announced) {
-    const discoveryServers = servers.filter(({ isDiscoveryServer }) => isDiscoveryServer)
-    const urls = await callable.of(discoveryServers.slice(0, MAX_DISCOVERY_SERVERS))
+    const discoveryServers = servers
+      .filter(({ isDiscoveryServer }) => isDiscoveryServer)
+      .slice(0, MAX_DISCOVERY_SERVERS)
+    for (const server of callableUrls.takeDue(discoveryServers, keyOf)) {
+      const previous = callableUrls.get(keyOf(server))
+      const target = await reach.targetOf(server)
+      // The resolver of the system does not know the names of multicast DNS.
+      const url = target && urlByAddress(target)
+      callableUrls.succeed(keyOf(server), url)
+      if (url === undefined && (previous === undefined || previous.value !== undefined)) {
+        const fields = { discoveryUrl: server.discoveryUrl, addresses: server.addresses }
+        log.info(fields, 'discovery server outside the callable networks ignored')
+      }
+    }
+    const urls = new Set(
+      discoveryServers.flatMap((server) => callableUrls.get(keyOf(server))?.value ?? []),
+    )
     for (const url of calls.keys()) if (!urls.has(url)) calls.delete(url)
     for (const url of urls)
       if (!calls.has(url))
@@ -45,48 +66,6 @@ export async function* mdnsMethod(
   }
 }
 
-interface Decision {
-  readonly url: string | undefined
-  readonly at: number
-}
-
-/**
- * The callable URLs of discovery servers. A decision is valid for {@link CALL_MS}, as lists may
- * come often.
- */
-class CallableUrls {
-  readonly #options: Pick<MdnsMethodOptions, 'reach' | 'clock' | 'log'>
-  #decisions = new Map<string, Decision>()
-
-  constructor(options: Pick<MdnsMethodOptions, 'reach' | 'clock' | 'log'>) {
-    this.#options = options
-  }
-
-  /** The distinct URLs of discovery servers. Forgets all other discovery servers. */
-  async of(discoveryServers: readonly MdnsServer[]): Promise<ReadonlySet<string>> {
-    const decisions = new Map<string, Decision>()
-    for (const server of discoveryServers) {
-      const key = `${server.discoveryUrl} ${server.addresses.join()}`
-      decisions.set(key, await this.#decide(server, this.#decisions.get(key)))
-    }
-    this.#decisions = decisions
-    return new Set([...decisions.values()].flatMap(({ url }) => url ?? []))
-  }
-
-  async #decide(server: MdnsServer, previous: Decision | undefined): Promise<Decision> {
-    const { reach, clock, log } = this.#options
-    const now = clock.monotonicMs()
-    if (previous !== undefined && now - previous.at < CALL_MS) return previous
-    const target = await reach.targetOf(server)
-    // The resolver of the system does not know the names of multicast DNS.
-    const url = target && urlByAddress(target)
-    if (url === undefined && (previous === undefined || previous.url !== undefined)) {
-      const { discoveryUrl, addresses } = server
-      log.info(
-        { discoveryUrl, addresses },
-        'discovery server outside the callable networks ignored',
-      )
-    }
-    return { url, at: now }
-  }
+function keyOf({ discoveryUrl, addresses }: MdnsServer): string {
+  return `${discoveryUrl} ${addresses.join()}`
 }
