@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { systemClock } from './clock.js'
+import { codeOf, messageOf } from './errors.js'
 
 /** Distinguishes the processes that write a file: during an upgrade two agents run for a moment. */
 const processId = randomBytes(4).toString('hex')
@@ -35,6 +36,9 @@ export async function replaceFile(file: string, content: string): Promise<void> 
   await directory.sync()
 }
 
+/** A value, or a text that says what is wrong. */
+type Parsed<T> = { readonly value: T } | { readonly wrong: string }
+
 /** The content of a file of ours, or the reason why the file cannot be used. */
 type FileContent<T> =
   | { readonly state: 'absent' }
@@ -45,19 +49,17 @@ type FileContent<T> =
 /**
  * Reads a file of ours. An unusable file is moved aside, never overwritten: a person may still
  * need its content.
- * @param parse returns the value, or a text that says what is wrong
  */
 export async function readDurableFile<T>(
   file: string,
-  parse: (json: unknown) => { value: T } | { wrong: string },
+  parse: (json: unknown) => Parsed<T>,
 ): Promise<FileContent<T>> {
   await removeLeftovers(file)
   let text: string
   try {
     text = await readFile(file, 'utf8')
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT')
-      return { state: 'absent' }
+    if (codeOf(error) === 'ENOENT') return { state: 'absent' }
     throw error
   }
   const result = parseJson(text, parse)
@@ -81,13 +83,10 @@ async function removeLeftovers(file: string): Promise<void> {
   }
 }
 
-function parseJson<T>(
-  text: string,
-  parse: (json: unknown) => { value: T } | { wrong: string },
-): { value: T } | { wrong: string } {
+function parseJson<T>(text: string, parse: (json: unknown) => Parsed<T>): Parsed<T> {
   try {
     return parse(JSON.parse(text))
   } catch (error) {
-    return { wrong: error instanceof Error ? error.message : String(error) }
+    return { wrong: messageOf(error) }
   }
 }

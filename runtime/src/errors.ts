@@ -21,12 +21,7 @@ export class AkriError extends Error {
   readonly kind: ErrorKind
   readonly [MARK] = true
 
-  constructor(
-    code: ErrorCode,
-    kind: ErrorKind,
-    message: string,
-    options?: { readonly cause?: unknown },
-  ) {
+  constructor(code: ErrorCode, kind: ErrorKind, message: string, options?: ErrorOptions) {
     super(message, options)
     this.name = nameOf(code)
     this.code = code
@@ -40,7 +35,7 @@ export class AkriError extends Error {
 
 /** The class of all errors with one code. */
 export interface ErrorClass {
-  new (message: string, options?: { readonly cause?: unknown }): AkriError
+  new (message: string, options?: ErrorOptions): AkriError
   /** Whether an error has this code, from whichever installed copy of akri.js. */
   is(error: unknown): error is AkriError
 }
@@ -51,7 +46,7 @@ export interface ErrorClass {
  */
 export function defineError(code: ErrorCode, kind: ErrorKind): ErrorClass {
   return class extends AkriError {
-    constructor(message: string, options?: { readonly cause?: unknown }) {
+    constructor(message: string, options?: ErrorOptions) {
       super(code, kind, message, options)
     }
 
@@ -84,10 +79,8 @@ export function kindOf(error: unknown): ErrorKind {
     error instanceof TypeError ||
     error instanceof RangeError ||
     error instanceof ReferenceError ||
-    codeOf(error) === 'ERR_ASSERTION'
-  return isEngineError && !(error instanceof Error && error.cause !== undefined)
-    ? 'bug'
-    : 'transient'
+    (error instanceof Error && codeOf(error) === 'ERR_ASSERTION')
+  return isEngineError && error.cause === undefined ? 'bug' : 'transient'
 }
 
 /**
@@ -98,14 +91,21 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
+/** The code of an error of akri.js or of the system, such as `ENOENT`. */
+export function codeOf(error: unknown): string | number | undefined {
+  if (!(error instanceof Error) || !('code' in error)) return undefined
+  const { code } = error
+  return typeof code === 'string' || typeof code === 'number' ? code : undefined
+}
+
 /** An error as plain data: all that a log line shows of it. */
 export interface ErrorFields {
-  readonly name?: string
-  readonly code?: string | number
-  readonly kind?: ErrorKind
+  readonly name: string | undefined
+  readonly code: string | number | undefined
+  readonly kind: ErrorKind | undefined
   readonly message: string
-  readonly stack?: string
-  readonly cause?: ErrorFields
+  readonly stack: string | undefined
+  readonly cause: ErrorFields | undefined
 }
 
 /** The longest chain of causes that is read: an error can be its own cause. */
@@ -113,17 +113,15 @@ const MAX_CAUSES = 8
 
 /** @param withStack whether stacks are included. @default only for a bug */
 export function errorFields(error: unknown, withStack = kindOf(error) === 'bug'): ErrorFields {
-  const [first, ...causes] = chainOf(error).reverse()
-  const fieldsOf = (link: unknown, cause?: ErrorFields): ErrorFields => ({
-    ...(link instanceof Error ? { name: link.name, ...withCode(link) } : {}),
-    ...(AkriError.is(link) ? { kind: link.kind } : {}),
+  const fieldsOf = ([link, ...causes]: readonly unknown[]): ErrorFields => ({
+    name: link instanceof Error ? link.name : undefined,
+    code: codeOf(link),
+    kind: AkriError.is(link) ? link.kind : undefined,
     message: textOf(link),
-    ...(withStack && link instanceof Error && link.stack !== undefined
-      ? { stack: link.stack }
-      : {}),
-    ...(cause === undefined ? {} : { cause }),
+    stack: withStack && link instanceof Error ? link.stack : undefined,
+    cause: causes.length > 0 ? fieldsOf(causes) : undefined,
   })
-  return causes.reduce<ErrorFields>((cause, link) => fieldsOf(link, cause), fieldsOf(first))
+  return fieldsOf(chainOf(error))
 }
 
 /**
@@ -157,14 +155,4 @@ function textOf(error: unknown): string {
     messageOf(error) ||
     String(codeOf(error) ?? (error instanceof Error ? error.name : 'an empty message'))
   )
-}
-
-function codeOf(error: unknown): string | number | undefined {
-  return withCode(error).code
-}
-
-function withCode(error: unknown): { readonly code?: string | number } {
-  if (!(error instanceof Error) || !('code' in error)) return {}
-  const { code } = error
-  return typeof code === 'string' || typeof code === 'number' ? { code } : {}
 }

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { link, lstat, mkdir, rename, rm } from 'node:fs/promises'
 import net from 'node:net'
 import path from 'node:path'
-import { defineError } from './errors.js'
+import { codeOf, defineError } from './errors.js'
 
 /**
  * The longest path of a unix socket on Linux, in bytes: the size of `sun_path` without its final
@@ -70,12 +70,12 @@ export function isServed(file: string): Promise<boolean> {
       resolve(true)
     })
     socket.once('error', (error) =>
-      resolve(!('code' in error && (error.code === 'ECONNREFUSED' || error.code === 'ENOENT'))),
+      resolve(!['ECONNREFUSED', 'ENOENT'].includes(String(codeOf(error)))),
     )
   })
 }
 
 function absent(error: unknown): undefined {
-  if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+  if (codeOf(error) === 'ENOENT') return undefined
   throw error
 }
