@@ -1,5 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { load, YAMLException } from 'js-yaml'
+import { pathText, shorten, valueAt } from '../json.js'
 import { InvalidDetailsError } from './errors.js'
 import { knownFields } from './known-fields.js'
 
@@ -31,7 +32,7 @@ export async function readDetails<Details>(
   const bytes = Buffer.byteLength(text)
   if (bytes > MAX_BYTES) return refusal(`it has ${bytes} bytes, more than ${MAX_BYTES}`)
   const read = readYaml(text)
-  if (!read.ok) return refusal(read.message)
+  if ('wrong' in read) return refusal(read.wrong)
   const { value } = read
   const result = await schema['~standard'].validate(value)
   if (result.issues === undefined) return { ok: true, details: result.value }
@@ -65,21 +66,15 @@ function refusal(message: string): ReadDetails<never> {
   return { ok: false, problems: [{ path: '', message }] }
 }
 
-function readYaml(
-  text: string,
-):
-  | { readonly ok: true; readonly value: unknown }
-  | { readonly ok: false; readonly message: string } {
-  if (text.trim() === '') return { ok: true, value: {} }
+function readYaml(text: string): { readonly value: unknown } | { readonly wrong: string } {
+  if (text.trim() === '') return { value: {} }
   try {
-    return { ok: true, value: load(text) ?? {} }
+    return { value: load(text) ?? {} }
   } catch (error) {
-    if (!(error instanceof YAMLException))
-      return { ok: false, message: 'it cannot be read as YAML' }
-    const place = error.mark
-      ? ` in line ${error.mark.line + 1}, column ${error.mark.column + 1}`
-      : ''
-    return { ok: false, message: `it is not YAML: ${error.reason}${place}` }
+    if (!(error instanceof YAMLException)) return { wrong: 'it cannot be read as YAML' }
+    const { reason, mark } = error
+    const place = mark ? ` in line ${mark.line + 1}, column ${mark.column + 1}` : ''
+    return { wrong: `it is not YAML: ${reason}${place}` }
   }
 }
 
@@ -91,37 +86,13 @@ function describeIssue(
   const keys = (issue.path ?? []).map((segment) =>
     typeof segment === 'object' ? segment.key : segment,
   )
-  const fields = knownFields(schema, keys, valueAt(root, keys))
+  const value = valueAt(root, keys)
+  const fields = knownFields(schema, keys, value)
   const message =
     fields === undefined ? issue.message : `${issue.message}; there are ${fields.join(', ')}`
-  if (keys.length === 0) return { path: '', message }
-  const path = keys
-    .map((key, index) =>
-      typeof key === 'number' ? `[${key}]` : `${index > 0 ? '.' : ''}${String(key)}`,
-    )
-    .join('')
+  const path = pathText(keys)
   // A message of several lines has its own excerpt of the value.
-  const value =
-    fields !== undefined || message.includes('\n')
-      ? ''
-      : ` (it is ${shortened(valueAt(root, keys))})`
-  return { path, message: `${message}${value}` }
-}
-
-function valueAt(root: unknown, keys: readonly PropertyKey[]): unknown {
-  let value = root
-  for (const key of keys) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined
-    value = Reflect.get(value, key)
-  }
-  return value
-}
-
-function shortened(value: unknown): string {
-  if (value === undefined) return 'missing'
-  // A YAML alias can put an array or object into itself.
-  if (typeof value === 'object' && value !== null)
-    return Array.isArray(value) ? 'a list' : 'a mapping'
-  const text = typeof value === 'string' ? JSON.stringify(value) : String(value)
-  return text.length > 80 ? `${text.slice(0, 80)}…` : text
+  if (keys.length === 0 || fields !== undefined || message.includes('\n')) return { path, message }
+  const shown = value === undefined ? 'missing' : shorten(value, 80)
+  return { path, message: `${message} (it is ${shown})` }
 }

@@ -4,6 +4,7 @@ import { createRequire } from 'node:module'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { messageOf } from '../errors.js'
+import { fieldOf, isRecord } from '../json.js'
 import { HandlerPackageError } from './errors.js'
 import { type DiscoveryHandler, HANDLER_CONTRACT, isDiscoveryHandler } from './handler.js'
 
@@ -42,12 +43,12 @@ export async function findHandlerPackage(specifier: string, from: string): Promi
   const manifest = await readFile(file, 'utf8')
     .then((text): unknown => JSON.parse(text))
     .catch((error: unknown) => refuse(`${file} cannot be read: ${messageOf(error)}`))
-  const akri = field(manifest, 'akri')
+  const akri = fieldOf(manifest, 'akri')
   if (akri === undefined)
     return refuse(
       `${file} has no field "akri"; a handler's package has "akri": { "contract": ${HANDLER_CONTRACT}, "handlers": [{ "name": "…" }] }`,
     )
-  const contract = field(akri, 'contract')
+  const contract = fieldOf(akri, 'contract')
   if (contract !== HANDLER_CONTRACT) {
     const fix =
       typeof contract === 'number' && contract > HANDLER_CONTRACT
@@ -57,12 +58,12 @@ export async function findHandlerPackage(specifier: string, from: string): Promi
       `it is made for contract ${JSON.stringify(contract)}, and this program has ${HANDLER_CONTRACT}; ${fix}`,
     )
   }
-  const handlers = field(akri, 'handlers')
+  const handlers = fieldOf(akri, 'handlers')
   const name =
-    Array.isArray(handlers) && handlers.length === 1 ? field(handlers[0], 'name') : undefined
+    Array.isArray(handlers) && handlers.length === 1 ? fieldOf(handlers[0], 'name') : undefined
   if (typeof name !== 'string')
     return refuse(`akri.handlers in ${file} must name one handler: [{ "name": "…" }]`)
-  const version = field(manifest, 'version')
+  const version = fieldOf(manifest, 'version')
   const module =
     mainModule(manifest, directory) ??
     refuse(
@@ -95,31 +96,23 @@ export async function findHandlerPackages(
 }
 
 async function load(specifier: string, name: string, module: string): Promise<DiscoveryHandler> {
+  const refusal = (what: string, options?: ErrorOptions) =>
+    new HandlerPackageError(`handler package ${specifier}${what}`, options)
   let loaded: unknown
   try {
     loaded = await import(pathToFileURL(module).href)
   } catch (error) {
-    throw new HandlerPackageError(
-      `handler package ${specifier} cannot be loaded: ${messageOf(error)}`,
-      { cause: error },
-    )
+    throw refusal(` cannot be loaded: ${messageOf(error)}`, { cause: error })
   }
-  const handler = field(loaded, 'default')
-  if (!isDiscoveryHandler(handler)) {
-    throw new HandlerPackageError(
-      `handler package ${specifier}: ${module} does not export what defineDiscoveryHandler gives as its default`,
+  const handler = fieldOf(loaded, 'default')
+  if (!isDiscoveryHandler(handler))
+    throw refusal(`: ${module} does not export what defineDiscoveryHandler gives as its default`)
+  if (handler.contract !== HANDLER_CONTRACT)
+    throw refusal(
+      ` was built with contract ${handler.contract}; this program has ${HANDLER_CONTRACT}`,
     )
-  }
-  if (handler.contract !== HANDLER_CONTRACT) {
-    throw new HandlerPackageError(
-      `handler package ${specifier} was built with contract ${handler.contract}; this program has ${HANDLER_CONTRACT}`,
-    )
-  }
-  if (handler.name !== name) {
-    throw new HandlerPackageError(
-      `handler package ${specifier} exports a handler ${handler.name}, but its package.json names ${name}`,
-    )
-  }
+  if (handler.name !== name)
+    throw refusal(` exports a handler ${handler.name}, but its package.json names ${name}`)
   return handler
 }
 
@@ -144,9 +137,9 @@ export function packageDirectory(specifier: string, from: string): string | unde
 
 /** The main module of the package: from "exports", as Node.js reads it, else from "main". */
 function mainModule(manifest: unknown, directory: string): string | undefined {
-  const exports = field(manifest, 'exports')
-  const dot = field(exports, '.') ?? exports
-  const target = dot === undefined ? (field(manifest, 'main') ?? 'index.js') : importTarget(dot)
+  const exports = fieldOf(manifest, 'exports')
+  const dot = fieldOf(exports, '.') ?? exports
+  const target = dot === undefined ? (fieldOf(manifest, 'main') ?? 'index.js') : importTarget(dot)
   if (typeof target !== 'string') return undefined
   const file = path.resolve(directory, target)
   // Node.js also refuses a path outside of the package.
@@ -157,7 +150,7 @@ function mainModule(manifest: unknown, directory: string): string | undefined {
 
 /** The target of the first condition that applies to an import. */
 function importTarget(target: unknown): unknown {
-  if (typeof target !== 'object' || target === null || Array.isArray(target)) return target
+  if (!isRecord(target)) return target
   for (const [condition, inner] of Object.entries(target)) {
     const found = ['import', 'node', 'module-sync', 'default'].includes(condition)
       ? importTarget(inner)
@@ -165,10 +158,4 @@ function importTarget(target: unknown): unknown {
     if (typeof found === 'string') return found
   }
   return undefined
-}
-
-function field(object: unknown, name: string): unknown {
-  return typeof object === 'object' && object !== null && name in object
-    ? Reflect.get(object, name)
-    : undefined
 }

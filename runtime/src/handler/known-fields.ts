@@ -1,5 +1,5 @@
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec'
-import { isRecord } from '../json.js'
+import { fieldOf, isRecord } from '../json.js'
 
 /** The longest list of fields that helps a reader. */
 const MAX_FIELDS = 30
@@ -38,8 +38,5 @@ function childOf(
   { properties, items }: Readonly<Record<string, unknown>>,
   key: PropertyKey,
 ): unknown {
-  if (typeof key === 'number') return items
-  return isRecord(properties) && Object.hasOwn(properties, key)
-    ? Reflect.get(properties, key)
-    : undefined
+  return typeof key === 'number' ? items : fieldOf(properties, key)
 }

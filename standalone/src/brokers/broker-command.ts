@@ -1,5 +1,5 @@
-import { type BrokerSpec, GROUP, PLACEHOLDER, type Problem, shorten } from '@akrijs/api'
-import { isRecord } from '@akrijs/runtime'
+import { type BrokerSpec, GROUP, PLACEHOLDER, type Problem } from '@akrijs/api'
+import { isRecord, shorten } from '@akrijs/runtime'
 import type { ContainerOptions } from '../simulated-kubelet/simulated-pod.js'
 
 /** The process of a container of a brokerSpec. */

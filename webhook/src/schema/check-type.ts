@@ -1,5 +1,5 @@
-import { type Problem, shorten } from '@akrijs/api'
-import { isRecord, nearest } from '@akrijs/runtime'
+import type { Problem } from '@akrijs/api'
+import { isRecord, nearest, shorten } from '@akrijs/runtime'
 import {
   type FieldType,
   fieldType,
