@@ -3,7 +3,8 @@ import { isRecord } from '@akrijs/runtime'
 import * as z from 'zod'
 import { type Problem, parseConfiguration } from './configuration-schema.js'
 import { API_VERSION, type ConfigurationName, type InstanceName } from './names.js'
-import type { Configuration, ConfigurationStatus, Instance, InstanceStatus } from './types.js'
+import { orDefault, withoutUndefined } from './optional-fields.js'
+import type { Configuration, Instance, InstanceStatus } from './types.js'
 
 // Objects as an API server returns them. The schema of the server is not trusted: the installed CRD
 // may be older, or may belong to another system.
@@ -63,10 +64,10 @@ const instance = z.object({
     configurationName: text,
     cdiName: text,
     capacity: count.min(0),
-    brokerProperties: texts.nullish(),
-    shared: z.boolean().nullish(),
-    nodes: z.array(text).nullish(),
-    deviceUsage: texts.nullish(),
+    brokerProperties: orDefault(texts, {}),
+    shared: orDefault(z.boolean(), false),
+    nodes: orDefault(z.array(text), []),
+    deviceUsage: orDefault(texts, {}),
   }),
   status: z
     .object({
@@ -86,7 +87,7 @@ export function parseObjectMeta(object: unknown): ObjectMeta<string> | undefined
   const parsed = z
     .object({ metadata: metadata.extend({ namespace: text.default('') }) })
     .safeParse(object)
-  return parsed.success ? (present(parsed.data.metadata) as ObjectMeta<string>) : undefined
+  return parsed.success ? (withoutUndefined(parsed.data.metadata) as ObjectMeta<string>) : undefined
 }
 
 type ParsedConfigurationObject =
@@ -104,12 +105,7 @@ export function parseConfigurationObject(object: unknown): ParsedConfigurationOb
     .object({ metadata, status: status.optional().catch(undefined) })
     .safeParse(object)
   const found = envelope.success
-    ? {
-        metadata: present(envelope.data.metadata) as ObjectMeta<ConfigurationName>,
-        ...(envelope.data.status === undefined
-          ? {}
-          : { status: envelope.data.status as ConfigurationStatus }),
-      }
+    ? (withoutUndefined(envelope.data) as Pick<Configuration, 'metadata' | 'status'>)
     : undefined
   const parsed = parseConfiguration({
     apiVersion: API_VERSION,
@@ -137,25 +133,16 @@ export function parseConfigurationObject(object: unknown): ParsedConfigurationOb
 export function parseInstanceObject(object: unknown): Instance | undefined {
   const parsed = instance.safeParse(object)
   if (!parsed.success) return undefined
-  const { spec, status } = parsed.data
+  const { metadata, spec, status } = parsed.data
   return {
     apiVersion: API_VERSION,
     kind: 'Instance',
-    metadata: present(parsed.data.metadata) as ObjectMeta<InstanceName>,
+    metadata: withoutUndefined(metadata) as ObjectMeta<InstanceName>,
     spec: {
+      ...spec,
       configurationName: spec.configurationName as ConfigurationName,
-      cdiName: spec.cdiName,
-      capacity: spec.capacity,
-      brokerProperties: spec.brokerProperties ?? {},
-      shared: spec.shared ?? false,
-      nodes: (spec.nodes ?? []) as NodeName[],
-      deviceUsage: spec.deviceUsage ?? {},
+      nodes: spec.nodes as NodeName[],
     },
-    ...(status === undefined ? {} : { status: present(status) as InstanceStatus }),
+    ...(status === undefined ? {} : { status: withoutUndefined(status) as InstanceStatus }),
   }
-}
-
-/** The object without keys whose value is undefined. */
-function present(value: object): object {
-  return Object.fromEntries(Object.entries(value).filter(([, inner]) => inner !== undefined))
 }

@@ -1,6 +1,7 @@
-import { excess, nearest } from '@akrijs/runtime'
+import { excess, nearest, pathText, shorten, valueAt } from '@akrijs/runtime'
 import * as z from 'zod'
 import { API_VERSION, type ConfigurationName } from './names.js'
+import { absentOr, orDefault, withoutUndefined } from './optional-fields.js'
 import type { ConfigurationSpec } from './types.js'
 
 /** A Configuration in a file, without the fields that a cluster adds. */
@@ -38,8 +39,6 @@ const MAX_PROBLEMS = 100
 
 const text = z.string()
 const dnsSubdomain = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
-const absentOr = <T extends z.ZodType>(schema: T) =>
-  schema.nullish().transform((value) => value ?? undefined)
 
 const keySelector = z.strictObject({
   name: text.min(1),
@@ -83,31 +82,21 @@ const anything = z.record(text, z.unknown())
 const spec = z.strictObject({
   discoveryHandler: z.strictObject({
     name: text.min(1),
-    discoveryDetails: text.nullish().transform((details) => details ?? ''),
-    discoveryProperties: z
-      .array(property)
-      .nullish()
-      .transform((properties) => properties ?? [])
-      .superRefine((properties, context) => {
-        const names = new Set<string>()
-        for (const [index, { name }] of properties.entries()) {
-          if (names.has(name))
-            context.addIssue({
-              code: 'custom',
-              path: [index, 'name'],
-              message: 'another property has this name',
-            })
-          names.add(name)
-        }
-      }),
+    discoveryDetails: orDefault(text, ''),
+    discoveryProperties: orDefault(z.array(property), []).superRefine((properties, context) => {
+      const names = new Set<string>()
+      for (const [index, { name }] of properties.entries()) {
+        if (names.has(name))
+          context.addIssue({
+            code: 'custom',
+            path: [index, 'name'],
+            message: 'another property has this name',
+          })
+        names.add(name)
+      }
+    }),
   }),
-  capacity: z
-    .number()
-    .int()
-    .min(1)
-    .max(MAX_CAPACITY)
-    .nullish()
-    .transform((capacity) => capacity ?? 1),
+  capacity: orDefault(z.number().int().min(1).max(MAX_CAPACITY), 1),
   brokerSpec: absentOr(
     z
       .strictObject({
@@ -116,9 +105,7 @@ const spec = z.strictObject({
         brokerDeploymentSpec: absentOr(anything),
         updateStrategy: absentOr(
           z.strictObject({
-            type: absentOr(z.enum(['RollingUpdate', 'OnDelete'])).transform(
-              (type) => type ?? 'RollingUpdate',
-            ),
+            type: orDefault(z.enum(['RollingUpdate', 'OnDelete']), 'RollingUpdate'),
           }),
         ),
       })
@@ -138,13 +125,13 @@ const spec = z.strictObject({
   ),
   instanceServiceSpec: absentOr(anything),
   configurationServiceSpec: absentOr(anything),
-  brokerProperties: z
-    .record(
+  brokerProperties: orDefault(
+    z.record(
       text.min(1).regex(/^[^=\0]+$/, 'it names an environment variable: no = and no NUL'),
       text,
-    )
-    .nullish()
-    .transform((properties) => properties ?? {}),
+    ),
+    {},
+  ),
 })
 
 const manifest = z.strictObject({
@@ -160,22 +147,17 @@ const manifest = z.strictObject({
         dnsSubdomain,
         'write lower-case letters, digits, - and ., beginning and ending with a letter or digit',
       ),
-    namespace: text
-      .max(63)
-      .regex(
-        /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/,
-        'write lower-case letters, digits and -, beginning and ending with a letter or digit',
-      )
-      .nullish()
-      .transform((namespace) => namespace ?? 'default'),
-    labels: z
-      .record(text, text)
-      .nullish()
-      .transform((labels) => labels ?? {}),
-    annotations: z
-      .record(text, text)
-      .nullish()
-      .transform((annotations) => annotations ?? {}),
+    namespace: orDefault(
+      text
+        .max(63)
+        .regex(
+          /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/,
+          'write lower-case letters, digits and -, beginning and ending with a letter or digit',
+        ),
+      'default',
+    ),
+    labels: orDefault(z.record(text, text), {}),
+    annotations: orDefault(z.record(text, text), {}),
   }),
   spec,
   status: z.unknown().optional(),
@@ -229,14 +211,6 @@ function describe(issue: z.core.$ZodIssue, root: unknown): Problem[] {
   return [{ path, message }]
 }
 
-function pathText(path: readonly PropertyKey[]): string {
-  return path
-    .map((key, index) =>
-      typeof key === 'number' ? `[${key}]` : `${index > 0 ? '.' : ''}${String(key)}`,
-    )
-    .join('')
-}
-
 const FIELDS = [
   'apiVersion',
   'kind',
@@ -268,32 +242,4 @@ function suggestion(key: string): string {
   if (FIELDS.includes(key)) return ' at this place'
   const near = nearest(key, FIELDS)
   return near === undefined ? '' : `; did you mean ${near}?`
-}
-
-function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {
-  let value = root
-  for (const key of path) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined
-    value = Reflect.get(value, key)
-  }
-  return value
-}
-
-/** A value as text for a message. */
-export function shorten(value: unknown): string {
-  if (typeof value === 'object' && value !== null)
-    return Array.isArray(value) ? 'a list' : 'a mapping'
-  const shown = typeof value === 'string' ? JSON.stringify(value) : String(value)
-  return shown.length > 60 ? `${shown.slice(0, 60)}…` : shown
-}
-
-/** zod keeps keys whose value is undefined. In our types such keys are absent. */
-function withoutUndefined(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(withoutUndefined)
-  if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(
-    Object.entries(value).flatMap(([key, inner]) =>
-      inner === undefined ? [] : [[key, withoutUndefined(inner)]],
-    ),
-  )
 }

@@ -1,10 +1,9 @@
-import { excess } from '@akrijs/runtime'
+import { excess, fieldOf, shorten } from '@akrijs/runtime'
 import { loadAll, YAMLException } from 'js-yaml'
 import {
   type ConfigurationManifest,
   type Problem,
   parseConfiguration,
-  shorten,
 } from './configuration-schema.js'
 
 /** The values of a Secret or a ConfigMap, as bytes by key. */
@@ -46,27 +45,9 @@ export function parseManifests(text: string, file: string): Manifests {
   const manifests: Manifest[] = []
   const refuse = (document: number, path: string, message: string) =>
     problems.push({ file, document, path, message })
-  if (Buffer.byteLength(text) > MAX_MANIFEST_BYTES) {
-    refuse(0, '', `the file has more than ${MAX_MANIFEST_BYTES} bytes`)
-    return { manifests, problems }
-  }
-  let documents: unknown[]
-  try {
-    documents = loadAll(text)
-  } catch (error) {
-    const mark = error instanceof YAMLException ? error.mark : undefined
-    const place = mark ? ` in line ${mark.line + 1}, column ${mark.column + 1}` : ''
-    refuse(
-      0,
-      '',
-      `it is not YAML: ${error instanceof YAMLException ? error.reason : String(error)}${place}`,
-    )
-    return { manifests, problems }
-  }
-  // Before any other check: an alias of a few bytes may stand for a large value, or for itself.
-  const tooMuch = excess(documents)
-  if (tooMuch !== undefined) {
-    refuse(0, '', tooMuch)
+  const documents = documentsIn(text)
+  if (typeof documents === 'string') {
+    refuse(0, '', documents)
     return { manifests, problems }
   }
   for (const { document, at, object } of documents.flatMap(itemsOf)) {
@@ -93,6 +74,22 @@ export function parseManifests(text: string, file: string): Manifests {
     }
   }
   return { manifests, problems }
+}
+
+/** @returns the documents, or a text that says what is wrong with the file */
+function documentsIn(text: string): readonly unknown[] | string {
+  if (Buffer.byteLength(text) > MAX_MANIFEST_BYTES)
+    return `the file has more than ${MAX_MANIFEST_BYTES} bytes`
+  try {
+    const documents = loadAll(text)
+    // Before any other check: an alias of a few bytes may stand for a large value, or for itself.
+    return excess(documents) ?? documents
+  } catch (error) {
+    if (!(error instanceof YAMLException)) return `it is not YAML: ${String(error)}`
+    const { reason, mark } = error
+    const place = mark ? ` in line ${mark.line + 1}, column ${mark.column + 1}` : ''
+    return `it is not YAML: ${reason}${place}`
+  }
 }
 
 interface Item {
@@ -137,10 +134,4 @@ function readData(
     }
   }
   return { kind, name, namespace, data }
-}
-
-function fieldOf(object: unknown, field: string): unknown {
-  return typeof object === 'object' && object !== null && Object.hasOwn(object, field)
-    ? Reflect.get(object, field)
-    : undefined
 }
