@@ -1,8 +1,9 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import http from 'node:http'
 import https from 'node:https'
-import type { Clock } from '@akrijs/runtime'
+import { type Clock, codeOf, isRecord, messageOf, systemClock } from '@akrijs/runtime'
 import type { ClusterAccess, Credentials } from './cluster-access.js'
+import { Deadline } from './deadline.js'
 import { ApiError, type ApiStatus, ApiUnreachableError } from './errors.js'
 
 export interface ApiClientOptions {
@@ -62,8 +63,7 @@ const IDLE_MS = 30_000
 
 /** A client of one API server, with connections that are reused. */
 export class ApiClient {
-  readonly #options: Required<Omit<ApiClientOptions, 'onAnswer'>> &
-    Pick<ApiClientOptions, 'onAnswer'>
+  readonly #options: ApiClientOptions & { readonly timeoutMs: number; readonly maxBytes: number }
   #credentials: { readonly value: Credentials; readonly at: number } | undefined
   #agent: { readonly agent: https.Agent | http.Agent; readonly tls: string } | undefined
 
@@ -84,31 +84,21 @@ export class ApiClient {
   async request(request: ApiRequest): Promise<unknown> {
     const { timeoutMs = this.#options.timeoutMs } = request
     const title = `${request.method} ${request.path}`
-    // Not AbortSignal.any, which leaves a few bytes on a signal that lives as long as the program
-    // (Node 20).
-    const end = new AbortController()
-    const onAbort = () => end.abort(request.signal?.reason)
-    if (request.signal?.aborted) onAbort()
-    request.signal?.addEventListener('abort', onAbort, { once: true })
-    let late = false
-    const timer = setTimeout(() => {
-      late = true
-      end.abort()
-    }, timeoutMs)
+    const end = systemClock.monotonicMs() + timeoutMs
+    const deadline = new Deadline(systemClock, () => end, request.signal)
     try {
-      const response = await this.#open(request, end.signal)
+      const response = await this.#open(request, deadline.signal)
       const text = await readAll(response, this.#options.maxBytes, title)
       return text === '' ? undefined : parseJson(text, response, title)
     } catch (error) {
       if (error instanceof ApiError) throw error
-      if (late)
+      if (deadline.isOver)
         throw new ApiUnreachableError(`${title}: no answer within ${timeoutMs} ms`, {
           cause: error,
         })
       throw unreachable(title, error)
     } finally {
-      clearTimeout(timer)
-      request.signal?.removeEventListener('abort', onAbort)
+      deadline.end()
     }
   }
 
@@ -164,20 +154,12 @@ export class ApiClient {
     }
   }
 
-  async #send(request: ApiRequest, signal: AbortSignal): Promise<IncomingMessage> {
-    for (let attempt = 0; ; attempt++) {
-      const sent = await this.#sendOnce(request, signal)
-      if ('response' in sent) return sent.response
-      // Most likely the server closed the idle connection while the request was on its way. The
-      // server may also have died after it executed the request (RFC 9110 9.2.2).
-      if (!sent.lost || !isRepeatable(request) || attempt > 0 || signal.aborted) throw sent.error
-    }
-  }
-
-  async #sendOnce(
-    { method, path, query = {}, body, patch }: ApiRequest,
+  async #send(
+    request: ApiRequest,
     signal: AbortSignal,
-  ): Promise<{ response: IncomingMessage } | { error: unknown; lost: boolean }> {
+    isRepetition = false,
+  ): Promise<IncomingMessage> {
+    const { method, path, query = {}, body, patch } = request
     const { access, userAgent } = this.#options
     const credentials = await untilAborted(this.#currentCredentials(), signal)
     const url = new URL(access.server.href.replace(/\/$/, '') + path)
@@ -191,16 +173,19 @@ export class ApiClient {
       headers['content-length'] = String(Buffer.byteLength(text))
     }
     const agent = this.#agentFor(credentials)
-    return new Promise((resolve) => {
-      const secure = url.protocol === 'https:'
-      const call = (secure ? https : http).request(
-        url,
-        { method, headers, agent, signal },
-        (response) => resolve({ response }),
+    const { request: start } = url.protocol === 'https:' ? https : http
+    const call = start(url, { method, headers, agent, signal })
+    try {
+      return await new Promise((resolve, reject) =>
+        call.on('response', resolve).on('error', reject).end(text),
       )
-      call.on('error', (error) => resolve({ error, lost: call.reusedSocket && isReset(error) }))
-      call.end(text)
-    })
+    } catch (error) {
+      // Most likely the server closed the idle connection while the request was on its way. The
+      // server may also have died after it executed the request (RFC 9110 9.2.2).
+      const isLost = call.reusedSocket && ['ECONNRESET', 'EPIPE'].includes(String(codeOf(error)))
+      if (!isLost || !isRepeatable(request) || isRepetition || signal.aborted) throw error
+      return this.#send(request, signal, true)
+    }
   }
 
   async #currentCredentials(): Promise<Credentials> {
@@ -249,16 +234,9 @@ function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   })
 }
 
-function isReset(error: Error): boolean {
-  return 'code' in error && (error.code === 'ECONNRESET' || error.code === 'EPIPE')
-}
-
 function unreachable(title: string, error: unknown): ApiUnreachableError {
   if (error instanceof ApiUnreachableError) return error
-  return new ApiUnreachableError(
-    `${title}: ${error instanceof Error ? error.message : String(error)}`,
-    { cause: error },
-  )
+  return new ApiUnreachableError(`${title}: ${messageOf(error)}`, { cause: error })
 }
 
 function parseJson(text: string, { headers }: IncomingMessage, title: string): unknown {
@@ -312,27 +290,19 @@ async function* splitLines(
 
 /** The Status of a refusal; the text of the answer if a proxy refused the request. */
 async function failureOf(response: IncomingMessage): Promise<ApiStatus> {
-  const status = response.statusCode ?? 0
+  const { statusCode: status = 0, statusMessage = '' } = response
   const retryAfterMs = retryAfterOf(response.headers)
   const text = await readAll(response, MAX_ERROR_BYTES, 'error').catch(() => '')
   try {
     const body: unknown = JSON.parse(text)
-    if (
-      typeof body === 'object' &&
-      body !== null &&
-      'message' in body &&
-      typeof body.message === 'string'
-    ) {
-      const reason =
-        'reason' in body && typeof body.reason === 'string'
-          ? body.reason
-          : (response.statusMessage ?? '')
+    if (isRecord(body) && typeof body.message === 'string') {
+      const reason = typeof body.reason === 'string' ? body.reason : statusMessage
       return { status, reason, message: body.message.slice(0, MAX_MESSAGE), retryAfterMs }
     }
   } catch {
     // Not JSON: the text is shown as it is.
   }
-  return { status, reason: response.statusMessage ?? '', message: text.slice(0, 500), retryAfterMs }
+  return { status, reason: statusMessage, message: text.slice(0, 500), retryAfterMs }
 }
 
 /** The header in seconds. API servers do not use its other form, a date. */

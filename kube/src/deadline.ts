@@ -29,7 +29,7 @@ export class Deadline {
   /** Aborts the signal, and stops waiting. */
   end(): void {
     this.#outer?.removeEventListener('abort', this.#end)
-    this.#abort.abort()
+    this.#abort.abort(this.#outer?.reason)
   }
 
   async #wait(clock: Clock, at: () => number): Promise<void> {
