@@ -1,4 +1,4 @@
-import type { ApiClient, PatchType } from './api-client.js'
+import type { ApiClient, ApiRequest, PatchType } from './api-client.js'
 import { ApiError, ObjectNameError } from './errors.js'
 import { type JsonPatch, keyParts, type ObjectKey, type ResourceKind } from './objects.js'
 
@@ -44,21 +44,13 @@ export class Resource {
 
   /** @returns undefined if there is no such object */
   async get(key: ObjectKey, options: RequestOptions = {}): Promise<unknown> {
-    try {
-      return await this.#client.request({ method: 'GET', path: this.#pathOf(key), ...options })
-    } catch (error) {
-      if (ApiError.is(error, 404)) return undefined
-      throw error
-    }
+    const path = this.#pathOf(key)
+    return this.#client.request({ method: 'GET', path, ...options }).catch(absent)
   }
 
   async create(namespace: string, object: unknown, options: RequestOptions = {}): Promise<unknown> {
-    return this.#client.request({
-      method: 'POST',
-      path: this.path(namespace),
-      body: object,
-      ...options,
-    })
+    const path = this.path(namespace)
+    return this.#client.request({ method: 'POST', path, body: object, ...options })
   }
 
   patch(key: ObjectKey, type: 'json', patch: JsonPatch, options?: WriteOptions): Promise<unknown>
@@ -67,10 +59,9 @@ export class Resource {
     key: ObjectKey,
     type: PatchType,
     patch: unknown,
-    { subresource, ...options }: WriteOptions = {},
+    options?: WriteOptions,
   ): Promise<unknown> {
-    const path = this.#pathOf(key) + (subresource === undefined ? '' : `/${subresource}`)
-    return this.#client.request({ method: 'PATCH', path, body: patch, patch: type, ...options })
+    return this.#patch(key, { patch: type, body: patch }, options)
   }
 
   /**
@@ -81,27 +72,15 @@ export class Resource {
     key: ObjectKey,
     object: object,
     manager: string,
-    { subresource, ...options }: WriteOptions = {},
+    options?: WriteOptions,
   ): Promise<unknown> {
-    const path = this.#pathOf(key) + (subresource === undefined ? '' : `/${subresource}`)
     const query = { fieldManager: manager, force: true }
-    return this.#client.request({
-      method: 'PATCH',
-      path,
-      query,
-      body: object,
-      patch: 'apply',
-      ...options,
-    })
+    return this.#patch(key, { patch: 'apply', body: object, query }, options)
   }
 
   async replace(key: ObjectKey, object: unknown, options: RequestOptions = {}): Promise<unknown> {
-    return this.#client.request({
-      method: 'PUT',
-      path: this.#pathOf(key),
-      body: object,
-      ...options,
-    })
+    const path = this.#pathOf(key)
+    return this.#client.request({ method: 'PUT', path, body: object, ...options })
   }
 
   /**
@@ -113,21 +92,20 @@ export class Resource {
     preconditions?: { readonly uid?: string; readonly resourceVersion?: string },
     options: DeleteOptions = {},
   ): Promise<boolean> {
-    const { propagationPolicy, gracePeriodSeconds, signal } = options
-    const body = {
-      apiVersion: 'v1',
-      kind: 'DeleteOptions',
-      preconditions,
-      propagationPolicy,
-      gracePeriodSeconds,
-    }
-    try {
-      await this.#client.request({ method: 'DELETE', path: this.#pathOf(key), body, signal })
-      return true
-    } catch (error) {
-      if (ApiError.is(error, 404)) return false
-      throw error
-    }
+    const { signal, ...policy } = options
+    const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions, ...policy }
+    const path = this.#pathOf(key)
+    const request = this.#client.request({ method: 'DELETE', path, body, signal })
+    return (await request.then(() => true, absent)) ?? false
+  }
+
+  #patch(
+    key: ObjectKey,
+    patch: Pick<ApiRequest, 'patch' | 'body' | 'query'>,
+    { subresource, ...options }: WriteOptions = {},
+  ): Promise<unknown> {
+    const path = this.#pathOf(key) + (subresource === undefined ? '' : `/${subresource}`)
+    return this.#client.request({ method: 'PATCH', path, ...patch, ...options })
   }
 
   #pathOf(key: ObjectKey): string {
@@ -135,6 +113,10 @@ export class Resource {
     const { namespace, name } = keyParts(key)
     return `${this.path(namespace)}/${segment(name)}`
   }
+}
+
+function absent(error: unknown): undefined {
+  if (!ApiError.is(error, 404)) throw error
 }
 
 /**
