@@ -1,5 +1,6 @@
 import { isRecord } from '@akrijs/runtime'
 import { ApiUnreachableError } from './errors.js'
+import { keyParts, type ObjectKey } from './objects.js'
 
 // A Lease (coordination.k8s.io), and what a candidate for it does next. Pure.
 
@@ -53,26 +54,18 @@ export function leaseStep(
  * @param holder the new leader; empty to give the Lease back
  */
 export function leaseObject(
+  key: ObjectKey,
   lease: Lease | undefined,
   holder: string,
-  {
-    namespace,
-    name,
-    durationMs,
-    now,
-  }: {
-    readonly namespace: string
-    readonly name: string
-    readonly durationMs: number
-    readonly now: Date
-  },
+  durationMs: number,
+  now: Date,
 ): object {
   const time = `${now.toISOString().slice(0, -1)}000Z`
   const isTaken = holder !== '' && lease?.holder !== holder
   return {
     apiVersion: 'coordination.k8s.io/v1',
     kind: 'Lease',
-    metadata: lease?.metadata ?? { name, namespace },
+    metadata: lease?.metadata ?? keyParts(key),
     spec: {
       holderIdentity: holder,
       leaseDurationSeconds: Math.max(1, Math.ceil(durationMs / 1000)),

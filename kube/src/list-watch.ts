@@ -14,9 +14,6 @@ export interface ListWatchOptions {
   onError(error: unknown, retryInMs: number): void
   /** Of [0, 1). @default Math.random */
   readonly random?: () => number
-}
-
-export interface ListWatchTiming {
   /** Objects on a page of a list. @default 500 */
   readonly pageSize?: number
   /**
@@ -62,7 +59,7 @@ const EXPIRED = 410
  * @param onContact called when the server answers, also without an event
  */
 export async function* listWatch(
-  options: ListWatchOptions & Required<ListWatchTiming>,
+  options: ListWatchOptions,
   signal: AbortSignal,
   onContact: () => void,
 ): AsyncGenerator<ListWatchEvent, void, void> {
@@ -107,7 +104,7 @@ export async function* listWatch(
 }
 
 async function listAll(
-  { client, path, query, pageSize }: ListWatchOptions & Required<ListWatchTiming>,
+  { client, path, query, pageSize = 500 }: ListWatchOptions,
   signal: AbortSignal,
   onContact: () => void,
 ): Promise<List> {
@@ -121,9 +118,7 @@ async function listAll(
         // The next attempt begins with the first page.
         throw new ApiUnreachableError(
           `list ${path}: the collection changed too much during the list`,
-          {
-            cause: error,
-          },
+          { cause: error },
         )
       })
     const { items, metadata } = isRecord(page) ? page : {}
@@ -138,12 +133,13 @@ async function listAll(
 }
 
 async function* watch(
-  options: ListWatchOptions & Required<ListWatchTiming>,
+  options: ListWatchOptions,
   resourceVersion: string,
   signal: AbortSignal,
   onContact: () => void,
 ): AsyncGenerator<WatchEvent, void, void> {
-  const { client, path, query, random = Math.random, watchSeconds, silenceMs, clock } = options
+  const { client, path, query, clock } = options
+  const { random = Math.random, watchSeconds = 200, silenceMs = 90_000 } = options
   const timeoutSeconds = Math.round(watchSeconds * (1 + random() / 2))
   let isOpen = false
   let heardAt = clock.monotonicMs()

@@ -33,19 +33,18 @@ afterEach(async () => {
 function start(
   options: Pick<ReconcileQueueOptions<string>, 'concurrency' | 'gatherMs' | 'random'> = {},
 ): ReconcileQueue<string> {
-  const queue = new ReconcileQueue<string>(
-    {
-      random: () => 0,
-      ...options,
-      clock,
-      reconcile: (key) => {
-        calls.push(key)
-        return reconcile(key)
-      },
-      onError: (key, _error, retryInMs) => errors.push([key, retryInMs]),
+  const queue = new ReconcileQueue<string>({
+    random: () => 0,
+    ...options,
+    clock,
+    reconcile: (key) => {
+      calls.push(key)
+      return reconcile(key)
     },
-    { initialMs: 1000, ceilingMs: 4000 },
-  )
+    onError: (key, _error, retryInMs) => errors.push([key, retryInMs]),
+    initialMs: 1000,
+    ceilingMs: 4000,
+  })
   ran = queue.run(stop.signal)
   return queue
 }
