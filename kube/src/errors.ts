@@ -19,10 +19,7 @@ export class ApiError extends AkriError {
 
   constructor(request: string, { status, reason, message, retryAfterMs }: ApiStatus) {
     // A request that is wrong stays wrong. A missing right may be granted later.
-    const kind =
-      status === 400 || status === 405 || status === 413 || status === 415 || status === 422
-        ? 'terminal'
-        : 'transient'
+    const kind = [400, 405, 413, 415, 422].includes(status) ? 'terminal' : 'transient'
     super('AKRI_ERR_API', kind, `${request}: ${status} ${reason}: ${message}`)
     this.status = status
     this.reason = reason

@@ -91,13 +91,9 @@ export class EventRecorder {
     if (recorded !== undefined && clock.monotonicMs() - recorded.lastAt < FOLD_MS) {
       recorded.count++
       recorded.lastAt = clock.monotonicMs()
+      const patch = { count: recorded.count, lastTimestamp }
       try {
-        await this.#api.patch(
-          objectKey(namespace, recorded.name),
-          'merge',
-          { count: recorded.count, lastTimestamp },
-          { signal },
-        )
+        await this.#api.patch(objectKey(namespace, recorded.name), 'merge', patch, { signal })
         return
       } catch (error) {
         // The server has deleted the Event: create another.
@@ -106,12 +102,9 @@ export class EventRecorder {
     }
     const object = this.#object(event, uid, namespace, lastTimestamp)
     await this.#api.create(namespace, object, { signal })
+    const { name } = object.metadata
     this.#recorded.delete(identity)
-    this.#recorded.set(identity, {
-      name: object.metadata.name,
-      count: 1,
-      lastAt: clock.monotonicMs(),
-    })
+    this.#recorded.set(identity, { name, count: 1, lastAt: clock.monotonicMs() })
     const [oldest] = this.#recorded.keys()
     if (this.#recorded.size > MAX_EVENTS && oldest !== undefined) this.#recorded.delete(oldest)
   }

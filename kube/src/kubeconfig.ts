@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import path from 'node:path'
+import { codeOf, isRecord } from '@akrijs/runtime'
 import { KubeConfig } from '@kubernetes/client-node'
 import type { ClusterAccess, Credentials } from './cluster-access.js'
 import { ClusterAccessError } from './errors.js'
@@ -14,25 +15,19 @@ export function kubeconfigAccess(
   files: string = path.join(homedir(), '.kube', 'config'),
 ): ClusterAccess {
   const config = load(files)
+  const refusal = (what: string) => new ClusterAccessError(`kubeconfig ${files}: ${what}`)
   const cluster = config.getCurrentCluster()
   if (cluster === null)
-    throw new ClusterAccessError(
-      `kubeconfig ${files}: its current context ${JSON.stringify(config.getCurrentContext() ?? '')} names no cluster of the file`,
+    throw refusal(
+      `its current context ${JSON.stringify(config.getCurrentContext() ?? '')} names no cluster of the file`,
     )
   if (!URL.canParse(cluster.server) || !/^https?:$/.test(new URL(cluster.server).protocol))
-    throw new ClusterAccessError(
-      `kubeconfig ${files}: the server ${JSON.stringify(cluster.server)} is no address of a server`,
-    )
+    throw refusal(`the server ${JSON.stringify(cluster.server)} is no address of a server`)
   // To ignore these fields would be another way to the cluster, or another user.
   const user = config.getCurrentUser()
-  if (cluster.proxyUrl)
-    throw new ClusterAccessError(`kubeconfig ${files}: proxy-url is not supported`)
-  if (user?.username)
-    throw new ClusterAccessError(`kubeconfig ${files}: username and password are not supported`)
-  if (user?.impersonateUser)
-    throw new ClusterAccessError(
-      `kubeconfig ${files}: impersonation of another user is not supported`,
-    )
+  if (cluster.proxyUrl) throw refusal('proxy-url is not supported')
+  if (user?.username) throw refusal('username and password are not supported')
+  if (user?.impersonateUser) throw refusal('impersonation of another user is not supported')
   return {
     server: new URL(cluster.server),
     async credentials(): Promise<Credentials> {
@@ -53,9 +48,7 @@ export function kubeconfigAccess(
       } catch (error) {
         throw new ClusterAccessError(
           `user ${user?.name ?? ''} of kubeconfig ${files} cannot log in: ${String(error)}`,
-          {
-            cause: error,
-          },
+          { cause: error },
         )
       }
     },
@@ -87,16 +80,11 @@ function loadFile(file: string): KubeConfig {
     config.loadFromFile(file)
     return config
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT')
-      throw new ClusterAccessError(
-        `there is no kubeconfig ${file}; outside a Pod, name one with --kubeconfig or KUBECONFIG`,
-        {
-          cause: error,
-        },
-      )
-    throw new ClusterAccessError(`kubeconfig ${file} cannot be used: ${String(error)}`, {
-      cause: error,
-    })
+    const message =
+      codeOf(error) === 'ENOENT'
+        ? `there is no kubeconfig ${file}; outside a Pod, name one with --kubeconfig or KUBECONFIG`
+        : `kubeconfig ${file} cannot be used: ${String(error)}`
+    throw new ClusterAccessError(message, { cause: error })
   }
 }
 
@@ -114,8 +102,7 @@ function text(value: unknown): string | undefined {
 }
 
 function bearerOf(headers: unknown): string | undefined {
-  if (typeof headers !== 'object' || headers === null) return undefined
-  for (const [name, value] of Object.entries(headers)) {
+  for (const [name, value] of Object.entries(isRecord(headers) ? headers : {})) {
     if (name.toLowerCase() !== 'authorization' || typeof value !== 'string') continue
     const [, token] = /^Bearer (.+)$/.exec(value.trim()) ?? []
     if (token !== undefined) return token

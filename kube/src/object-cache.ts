@@ -1,5 +1,5 @@
 import { isRecord } from '@akrijs/runtime'
-import { keyOf, type ObjectKey } from './objects.js'
+import { type ObjectKey, objectKey } from './objects.js'
 
 /** The least that every object has. */
 export interface ApiObject {
@@ -135,7 +135,7 @@ export function versionIn(object: unknown): string | undefined {
 function keyIn(object: unknown): ObjectKey | undefined {
   const { namespace = '', name } = metadataIn(object)
   return typeof name === 'string' && typeof namespace === 'string'
-    ? keyOf({ metadata: { namespace, name } })
+    ? objectKey(namespace, name)
     : undefined
 }
 
