@@ -3,8 +3,6 @@ interface BackoffOptions {
   readonly initialMs?: number
   /** The longest wait, in milliseconds. @default 30000 */
   readonly ceilingMs?: number
-  /** The growth of the waits. @default 2 */
-  readonly factor?: number
   /**
    * Of [0, 1): shortens each wait by up to half, so that programs which failed together do not
    * retry together.
@@ -13,13 +11,13 @@ interface BackoffOptions {
   readonly random?: () => number
 }
 
-/** The waits before the retries, in milliseconds, without an end. */
+/** The waits before the retries, in milliseconds, without an end. Each is twice the wait before. */
 export function* backoff(options: BackoffOptions = {}): Generator<number, never, void> {
-  const { initialMs = 1000, ceilingMs = 30_000, factor = 2, random = Math.random } = options
+  const { initialMs = 1000, ceilingMs = 30_000, random = Math.random } = options
   let wait = Math.min(initialMs, ceilingMs)
   for (;;) {
     yield Math.round(wait * (1 - random() / 2))
-    wait = Math.min(wait * factor, ceilingMs)
+    wait = Math.min(wait * 2, ceilingMs)
   }
 }
 

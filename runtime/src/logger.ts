@@ -33,12 +33,7 @@ export const silentLogger: Logger = {
   child: () => silentLogger,
 }
 
-/** The level of a line. A bug is always an `error`. */
-export function levelOf(level: LogLevel, fields: Readonly<Record<string, unknown>>): LogLevel {
-  return isBug(fields) ? 'error' : level
-}
-
-/** Whether the error of a log line is a bug. */
+/** Whether the error of a log line is a bug. Its level is always `error`. */
 export function isBug({ err }: Readonly<Record<string, unknown>>): boolean {
   return err !== undefined && kindOf(err) === 'bug'
 }

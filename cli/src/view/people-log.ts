@@ -1,10 +1,10 @@
 import {
   errorText,
+  isBug,
   LOG_LEVELS,
   type Logger,
   type LogLevel,
   type LogMethod,
-  levelOf,
 } from '@akrijs/runtime'
 import { printable } from './table.js'
 
@@ -19,7 +19,7 @@ export function peopleLogger(
   const method =
     (requested: LogLevel): LogMethod =>
     (fields, message) => {
-      const name = levelOf(requested, fields)
+      const name = isBug(fields) ? 'error' : requested
       if (LEVELS.indexOf(level) > LEVELS.indexOf(name)) return
       const shown = Object.entries({ ...bound, ...fields })
         .map(([key, value]) => [key, text(value)] as const)

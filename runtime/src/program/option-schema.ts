@@ -30,7 +30,7 @@ export interface OptionSpec<Value> {
    * The value of the chart, such as `agent.logLevel`. `env`: the variable in the `env` of the
    * component.
    */
-  readonly chart?: string
+  readonly chart?: string | undefined
 }
 
 export type OptionSchema = Readonly<Record<string, OptionSpec<unknown>>>
@@ -129,7 +129,7 @@ export function required(
 }
 
 /** Splits a text with commas; empty items are left out. */
-export function words(value: string): string[] {
+function words(value: string): string[] {
   return value
     .split(',')
     .map((word) => word.trim())
@@ -142,18 +142,16 @@ export function flagOf(name: string, { short, argument }: OptionSpec<unknown>): 
   return `${short === undefined ? '' : `${short}, `}${long} ${argument}`.trimEnd()
 }
 
-/** An option as commander takes it. */
-export function commanderOption(name: string, spec: OptionSpec<unknown>): Option {
-  const option = new Option(flagOf(name, spec), spec.meaning)
-  if (spec.variable !== undefined) option.env(spec.variable)
-  if (spec.choices !== undefined) option.choices(spec.choices)
-  if (spec.parse !== undefined) option.argParser(spec.parse)
-  if (spec.default !== undefined) option.default(spec.default, spec.defaultText)
-  if (spec.preset !== undefined) option.preset(spec.preset)
-  if (spec.conflicts !== undefined) option.conflicts(spec.conflicts)
-  return option.makeOptionMandatory(spec.isRequired ?? false)
-}
-
+/** The options as commander takes them. */
 export function commanderOptions(schema: OptionSchema): Option[] {
-  return Object.entries(schema).map(([name, spec]) => commanderOption(name, spec))
+  return Object.entries(schema).map(([name, spec]) => {
+    const option = new Option(flagOf(name, spec), spec.meaning)
+    if (spec.variable !== undefined) option.env(spec.variable)
+    if (spec.choices !== undefined) option.choices(spec.choices)
+    if (spec.parse !== undefined) option.argParser(spec.parse)
+    if (spec.default !== undefined) option.default(spec.default, spec.defaultText)
+    if (spec.preset !== undefined) option.preset(spec.preset)
+    if (spec.conflicts !== undefined) option.conflicts(spec.conflicts)
+    return option.makeOptionMandatory(spec.isRequired ?? false)
+  })
 }

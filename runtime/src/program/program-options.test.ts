@@ -1,6 +1,6 @@
 import { Command, Option } from 'commander'
 import { describe, expect, it } from 'vitest'
-import { commanderOption, directory, integer, list } from './option-schema.js'
+import { commanderOptions, directory, integer, list } from './option-schema.js'
 import { nodeName, unsetEmpty } from './program-options.js'
 
 describe('the options of programs', () => {
@@ -37,8 +37,7 @@ describe('the options of programs', () => {
     }
     const parse = (...args: readonly string[]) => {
       const command = new Command().exitOverride().configureOutput({ writeErr: () => {} })
-      for (const [name, spec] of Object.entries(specs))
-        command.addOption(commanderOption(name, spec))
+      for (const option of commanderOptions(specs)) command.addOption(option)
       return command.parse(args, { from: 'user' }).opts()
     }
     expect(parse()).toEqual({ slotGrace: 5, stateDir: '/a', item: ['x'] })

@@ -88,7 +88,7 @@ export function metricsPortOption(chart?: string): OptionSpec<number> {
     meaning: 'serve /metrics, /healthz and /readyz there',
     variable: 'METRICS_PORT',
     default: 8080,
-    ...(chart === undefined ? {} : { chart }),
+    chart,
   })
 }
 
@@ -98,6 +98,6 @@ export function logLevelOption(chart?: string, standard: LogLevel = 'info'): Opt
     meaning: 'least important lines to log',
     variable: 'LOG_LEVEL',
     default: standard,
-    ...(chart === undefined ? {} : { chart }),
+    chart,
   })
 }
